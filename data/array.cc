@@ -17,7 +17,8 @@ namespace {
 constexpr uint64_t kChunkElements = 64 << 10, kChunkBytes = 1 << 20;
 constexpr uint64_t kElementsMax = uint64_t{1} << 48;  // no file is larger: products stay exact
 
-// Elements whose first axis runs fastest, into the order in which the last one does.
+// Reorders elements from an order in which the first axis runs fastest to one in which the last
+// does.
 template <class T>
 void ToRowMajor(const std::vector<uint64_t>& shape, std::vector<T>& elements) {
   std::vector<T> moved;
@@ -37,7 +38,8 @@ void ToRowMajor(const std::vector<uint64_t>& shape, std::vector<T>& elements) {
   elements = std::move(moved);
 }
 
-// The same of large whole numbers, whose places change.
+// Reorders the large whole numbers like the elements: their values stay, their element numbers
+// change.
 void ToRowMajor(const std::vector<uint64_t>& shape, std::vector<ExactInteger>& exact) {
   for (ExactInteger& each : exact) {
     size_t from = each.element, to = 0;
@@ -52,7 +54,8 @@ void ToRowMajor(const std::vector<uint64_t>& shape, std::vector<ExactInteger>& e
   std::ranges::sort(exact, {}, &ExactInteger::element);
 }
 
-// Appends strings as UTF-8, as far as they are such.
+// Appends the strings as UTF-8; bytes that are none are appended as they are, and ReadTexts finds
+// them.
 void AppendTexts(const ArrayHeader& header, std::span<const char> bytes,
                  std::vector<std::string>& out) {
   const size_t each = header.element_bytes();
@@ -175,7 +178,8 @@ absl::Status Array::CheckHeader(const ArrayHeader& header, const std::string& pa
   return absl::OkStatus();
 }
 
-// Takes elements in, and gives their checksum; those of a part on disk are only read through.
+// Reads elements into the part and returns their checksum; those that stay on disk are only read
+// through.
 absl::StatusOr<uint32_t> Array::TakeElements(Part& part, uint64_t elements,
                                              ByteStream& stream) const {
   const ArrayHeader& header = part.header;
@@ -221,14 +225,15 @@ absl::Status Array::Append(const ArrayHeader& header, ByteStream& stream) {
   const bool strings = header.text != ArrayHeader::Text::kNone;
   const size_t size = header.element_bytes() + (strings ? sizeof(std::string) : 0);
   Part part{stream.path(), records_, header, {}, {}, {}, {}, nullptr, 0};
-  // No header is empty, so that an offset of 0 says "in memory".
+  // An offset of 0 says "in memory", which is unambiguous since no header is empty.
   if (!stream.packed() && elements > held_max_ / size) part.file_offset = stream.file_position();
   if (part.file_offset != 0 && header.fortran_order) {
     return absl::InvalidArgumentError(
         absl::StrCat(stream.path(), ": is beyond ", held_max_,
                      " bytes and in Fortran order, which has to be held; save it in C order"));
   }
-  // At once, or what it grows through stays with the process. A header that lies gets nothing.
+  // All memory is reserved at once: what a growing vector gives back stays with the process.
+  // Nothing is reserved for a header that promises more than the file can hold.
   if (part.file_offset == 0 && elements <= std::min(held_max_, stream.left_max()) / size) {
     const auto count = static_cast<size_t>(elements);
     if (strings) {

@@ -23,7 +23,8 @@ struct ArrayHeader {
   bool big_endian = false;
   std::vector<uint64_t> shape;  // records first
   bool fortran_order = false;   // the first axis runs fastest; such a file is held in memory
-  // Strings: so many bytes or code points each, with zeros behind. Then `type` says nothing.
+  // The elements are strings unless this is kNone. Each takes `text_width` bytes or code points,
+  // padded with zeros at its end, and `type` says nothing.
   enum class Text { kNone, kBytes, kCodePoints };
   Text text = Text::kNone;
   size_t text_width = 0;
@@ -39,20 +40,21 @@ constexpr uint64_t kHeldBytesMax = uint64_t{1} << 30;
 
 class Array {
  public:
-  // A file whose elements take more is not held, if it is not packed.
+  // A file whose elements take more than `held_max` bytes stays on disk, unless it is packed.
   explicit Array(uint64_t held_max = kHeldBytesMax) : held_max_(held_max) {}
 
   uint64_t records() const { return records_; }
   const std::vector<uint64_t>& shape() const { return shape_; }  // of a record
-  // Floats of a record.
+  // The number of floats in one record.
   uint64_t record_size() const { return record_size_; }
-  // Whether its elements are strings, which ReadTexts has, and no numbers.
+  // Whether the elements are strings, which ReadTexts returns, instead of numbers.
   bool text() const { return !parts_.empty() && parts_[0].header.text != ArrayHeader::Text::kNone; }
-  // What it was read from: order, sizes, record counts and contents of the files.
+  // A hash over the order, the sizes, the record counts and the contents of the files.
   uint64_t fingerprint() const { return fingerprint_; }
 
-  // Writes scale times the record's elements; of scale 1 the large whole numbers are listed in
-  // `exact`, too, from element `first` on. Fails only where the file does.
+  // Writes the record's elements, multiplied by `scale`, to `out`. With a scale of 1 it also lists
+  // the large whole numbers in `exact`, where the first element of the record has the number
+  // `first`. It fails only if the file does. Any thread.
   absl::Status Read(uint64_t record, float scale, float* out, size_t first,
                     std::vector<ExactInteger>& exact) const;
   // Writes the record's strings. INVALID_ARGUMENT names the record whose bytes are no UTF-8.
@@ -69,7 +71,8 @@ class Array {
     std::string path;
     uint64_t first_record;
     ArrayHeader header;
-    // One of the four is in use; the whole numbers that float32 may lack stand beside the floats.
+    // One of the four holders is in use. `exact` belongs to `floats`: it lists the whole numbers
+    // that float32 cannot represent.
     std::vector<uint8_t> bytes;
     std::vector<float> floats;
     std::vector<ExactInteger> exact;
@@ -89,10 +92,10 @@ class Array {
   std::vector<uint64_t> shape_;
 };
 
-// Reads what comes before the elements.
+// Reads a file's header, which is everything before its elements.
 using ReadArrayHeader = absl::StatusOr<ArrayHeader> (*)(ByteStream& stream);
 
-// All files that `patterns` (globs) name, one after the other.
+// Reads all files that `patterns` (globs) name, one after the other, as one array.
 absl::StatusOr<Array> ReadArray(Files& files, const std::vector<std::string>& patterns,
                                 ReadArrayHeader read_header);
 

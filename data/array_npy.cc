@@ -22,7 +22,7 @@ struct NpyType {
   ElementType type;
 };
 
-// After the order of bytes: "<f4", ">f4", "|u1".
+// The types behind the byte order: "<f4", ">f4", "|u1".
 constexpr std::array<NpyType, 12> kNpyTypes{{{"b1", ElementType::kU8},
                                              {"u1", ElementType::kU8},
                                              {"i1", ElementType::kI8},
@@ -36,7 +36,7 @@ constexpr std::array<NpyType, 12> kNpyTypes{{{"b1", ElementType::kU8},
                                              {"f4", ElementType::kF32},
                                              {"f8", ElementType::kF64}}};
 
-// The few forms of Python that numpy writes. Every method is false at a mistake.
+// Parses the few forms of Python that numpy writes. Every method returns false at a mistake.
 class DictReader {
  public:
   explicit DictReader(std::string_view text) : text_(text) {}
@@ -130,7 +130,7 @@ std::optional<Dict> ReadDict(std::string_view text) {
   return dict;
 }
 
-// Of "S12", bytes, and "U12", code points.
+// The header of strings: "S12" are bytes, "U12" are code points.
 std::optional<ArrayHeader> TextHeader(const Dict& dict, std::string_view type) {
   ArrayHeader header{ElementType::kU8, dict.descr[0] == '>', *dict.shape,
                      *dict.fortran_order && dict.shape->size() > 1};

@@ -104,7 +104,8 @@ class ArraySource : public DataSource {
   std::string fingerprint_;
 };
 
-// What is to be read under each name; with no object, one thing under "".
+// The names of an input or output and of the files or keys to read for it. If the job gives no
+// object, there is one entry named "".
 using Wanted = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
 Wanted ReadWanted(JsonFields& fields, const std::string& key, bool needed, Problems& problems) {
@@ -135,7 +136,8 @@ ArrayOptions ReadOptions(JsonFields& fields, bool has_scale, Problems& problems)
 
 using ReadOne = std::function<absl::StatusOr<Array>(const std::vector<std::string>& names)>;
 
-// The wanted arrays, which must all have as many records as the first. `of`: whose names they have.
+// Reads the wanted arrays, which must all have as many records as the first one. `of` says whose
+// names they have.
 absl::Status ReadAll(const std::string& of, const Wanted& wanted, const ReadOne& read_one,
                      std::string& first_name, uint64_t& records, Arrays& arrays) {
   for (const auto& [name, names] : wanted) {

@@ -11,7 +11,7 @@ namespace paracord {
 
 // {features, labels, weights, scale}: IDX files, plain or gzip; features are multiplied by scale.
 absl::StatusOr<std::unique_ptr<DataSource>> OpenIdx(Files& files, const DataSpec& spec);
-// {features, labels, weights}: .npy files in C order.
+// {features, labels, weights}: .npy files. One in Fortran order must be small enough to be held.
 absl::StatusOr<std::unique_ptr<DataSource>> OpenNpy(Files& files, const DataSpec& spec);
 // {file, features, labels, weights, scale}: .npz files; the arrays are named by their keys.
 absl::StatusOr<std::unique_ptr<DataSource>> OpenNpz(Files& files, const DataSpec& spec);

@@ -1,6 +1,6 @@
-// Prepares the next batches on a thread of its own while the current one computes. Owned by the
-// trainer; Start, Next and the destructor are called by one thread at a time. Never ahead by more
-// than `depth` batches, whose memory is used again and again.
+// Prepares the next batches on a thread of its own while the current one computes. It is never
+// ahead by more than `depth` batches, whose memory is reused. Owned by the trainer; Start, Next and
+// the destructor are called by one thread at a time.
 #pragma once
 
 #include <condition_variable>
@@ -18,19 +18,19 @@ namespace paracord {
 
 class BatchLoader {
  public:
-  // Fills in the records of the index-th batch since Start; none: there are no more. Returns the
-  // key of their epoch. Called on the loader's thread.
+  // Fills in the records of the index-th batch since Start and returns the key of their epoch. It
+  // leaves `records` empty when there are no more batches. The loader's thread calls it.
   using Sequence = std::function<uint64_t(uint64_t index, std::vector<uint64_t>& records)>;
 
   // The source must outlive the loader.
   BatchLoader(const DataSource& source, size_t depth);
   ~BatchLoader();
 
-  // Drops what is prepared and goes on with this sequence.
+  // Drops the batches that are prepared and goes on with those of `sequence`.
   void Start(Sequence sequence);
-  // Waits for the next batch of the sequence, which stays valid until the next call of Next or
-  // Start. Null: the sequence is over, or was never started. An error belongs to the batch that it
-  // stands for: the one after it may be asked for.
+  // Waits for the next batch of the sequence and returns it; it stays valid until the next call of
+  // Next or Start. Returns null if the sequence is over or was never started. An error concerns one
+  // batch only: the next call returns the batch after it.
   absl::StatusOr<const Batch*> Next();
   // Waits for the batch that `ahead` further calls of Next come before, at most the depth less one.
   // It stays valid until the next call of Next or Start. Null: there is none, or it is an error.

@@ -9,7 +9,7 @@ namespace paracord {
 namespace {
 
 constexpr int kRounds = 6;
-// Set the uses of the job's seed apart.
+// These keys keep the uses of the job's seed apart.
 constexpr uint64_t kShuffleKey = 0x73687566666c65;
 constexpr uint64_t kBatchKey = 0x6261746368;
 constexpr uint64_t kEpochKey = 0x65706f6368;

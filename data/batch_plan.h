@@ -1,5 +1,5 @@
-// Which records a batch holds: a pure function of the data plan and the batch's identity, so that
-// any worker, at any time, computes the same batch. Counts are in config/data_plan.h.
+// Decides which records a batch holds: a pure function of the data plan and the batch's identity,
+// so that any worker, at any time, computes the same batch. config/data_plan.h counts batches.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +26,14 @@ class Permutation {
 
 bool SameBatch(const BatchId& a, const BatchId& b);
 
-// Replaces `records`; empty for a batch that the plan does not have. An epoch has its own order if
-// the plan shuffles.
+// Replaces `records` by those of the batch; by none if the plan has no such batch. If the plan
+// shuffles, every epoch has an order of its own.
 void BatchRecords(const DataPlan& plan, const BatchId& id, std::vector<uint64_t>& records);
 
-// For what is random about reading a record in this epoch (DataSource::ReadForTraining).
+// The key of all randomness in reading a record in this epoch (DataSource::ReadForTraining).
 uint64_t EpochKey(const DataPlan& plan, const BatchId& id);
 
-// For GradientProgram::ComputeGradients.
+// The key of all randomness in computing this batch (GradientProgram::ComputeGradients).
 uint64_t BatchKey(const DataPlan& plan, const BatchId& id);
 
 }  // namespace paracord

@@ -14,10 +14,10 @@ namespace paracord {
 namespace {
 
 constexpr size_t kChunkBytes = 256 << 10;
-// zlib's way to ask for the gzip format, crc checked, for its own, and for bare deflate.
+// zlib's values of windowBits: gzip with its checksum, zlib's own format, and bare deflate.
 constexpr int kGzipOnly = 16 + MAX_WBITS, kZlibOnly = MAX_WBITS, kBareDeflate = -MAX_WBITS;
 
-// What a byte of deflate can stand for (zlib.net/zlib_tech.html: 1032:1).
+// One byte of deflate stands for at most this many (zlib.net/zlib_tech.html: 1032:1).
 constexpr uint64_t kDeflateMax = 1032;
 
 }  // namespace

@@ -17,10 +17,12 @@ namespace paracord {
 
 class ByteStream {
  public:
-  // `zlib`: the file is of zlib's own format, as the caller knows; gzip is known by its start.
+  // With `zlib` the file is in zlib's own format, which the caller knows; a gzip file is recognised
+  // by its first bytes.
   static absl::StatusOr<std::unique_ptr<ByteStream>> Open(Files& files, const std::string& path,
                                                           bool zlib = false);
-  // What lies between two places of a file; `crc` (that of zip) is checked at the end.
+  // A member lies between two offsets of an archive. Its `crc`, as zip defines it, is checked once
+  // its end is reached.
   struct Member {
     uint64_t begin = 0, end = 0;
     bool deflated = false;
@@ -32,23 +34,25 @@ class ByteStream {
   ~ByteStream();
 
   const std::string& path() const { return path_; }
-  // How the file begins; nothing if it is packed or part of an archive.
+  // The first bytes of the file; empty if it is packed or a member of an archive.
   std::string_view beginning() const { return beginning_; }
-  // Unpacked bytes so far.
+  // The number of unpacked bytes that were read so far.
   uint64_t position() const { return position_; }
   bool packed() const { return inflater_ != nullptr; }
-  // Where the next byte is in the file; only if it is not packed.
+  // The file's offset of the next byte; valid only if the file is not packed.
   uint64_t file_position() const { return file_offset_ - (chunk_.size() - chunk_used_); }
-  // Not many more bytes than this can come: the rest of the file, packed as well as can be.
+  // An upper bound of the bytes to come: the rest of the file, if it was packed at deflate's best
+  // ratio.
   uint64_t left_max() const;
-  // The file itself, for the one who goes on to read it at any place. Ends the stream.
+  // Hands over the file to a caller that goes on to read it at any offset. The stream ends.
   std::unique_ptr<ReadFile> TakeFile() { return std::move(file_); }
 
-  // Fills all of `out`. DATA_LOSS naming the path if the file ends before, or its gzip is damaged.
+  // Fills all of `out`. Returns DATA_LOSS naming the path if the file ends before that, or if its
+  // gzip data is damaged.
   absl::Status Read(std::span<char> out);
-  // The number of bytes that came, 0 at the end.
+  // Returns the number of bytes that were read, which is 0 only at the end.
   absl::StatusOr<size_t> ReadSome(std::span<char> out);
-  // DATA_LOSS unless everything has been read.
+  // Returns DATA_LOSS unless everything has been read.
   absl::Status ExpectEnd();
 
  private:
@@ -61,8 +65,10 @@ class ByteStream {
 
   const std::string path_;
   std::unique_ptr<ReadFile> file_;
-  const Member member_;   // of a file by itself, all of it
-  uint64_t file_offset_;  // of what comes after the chunk
+  // A file that is no archive is one member from its first byte to its last.
+  const Member member_;
+  // The file's offset after the chunk.
+  uint64_t file_offset_;
   const char* packing_ = "gzip";
   bool has_crc_ = false;
   uint32_t crc_ = 0;

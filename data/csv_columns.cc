@@ -22,7 +22,7 @@ absl::Status Wrong(const CsvColumnName& column, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("column ", NameOf(column), ": ", what));
 }
 
-// Of a number that is read as it stands there, without mean and deviation.
+// Lists a large whole number, unless the spec changes it by a mean and a deviation.
 void KeepLarge(const CsvSpec& spec, std::string_view text, double number,
                std::vector<ExactInteger>* exact) {
   if (exact == nullptr || spec.mean != 0 || spec.std != 1) return;
@@ -35,7 +35,7 @@ void KeepLarge(const CsvSpec& spec, std::string_view text, double number,
   }
 }
 
-// An index of a category or bin.
+// Writes the index of a category or bin.
 void PutIndex(const CsvSpec& spec, uint64_t index, float& out, std::vector<ExactInteger>* exact) {
   out = static_cast<float>(index);
   if (exact != nullptr) KeepExact(spec.offset, static_cast<int64_t>(index), *exact);

@@ -1,6 +1,7 @@
-// What a job makes of the columns of a CSV file: a number, a category's index, a hashed bin, a
-// hashed cross of several, or the string itself for a model that takes strings. Specs are read from
-// the job, then bound to the columns of the file, then constant: many threads convert.
+// The features, labels and weights that a job makes of the columns of a CSV file: a number, a
+// category's index, a hashed bin, a hashed cross of several columns, or the string itself for a
+// model that takes strings. Specs are read from the job and then bound to the columns of the file.
+// After that they are constant, and many threads convert.
 #pragma once
 
 #include <optional>
@@ -17,7 +18,7 @@
 
 namespace paracord {
 
-// A column of the file as the job names it: by name, or by number from 0.
+// A column of the file, which the job gives by name or by number from 0.
 struct CsvColumnName {
   std::string name;
   std::optional<size_t> number;  // set: there is no name
@@ -33,52 +34,54 @@ struct CsvSpec {
   size_t column = 0, offset = 0;  // of a batch, and in its row: set by CsvGroups
   bool by_pattern = false;        // it is one of the columns that a name with a `*` matched
   std::optional<std::string> default_text;
-  // kNumeric: (value - mean) / std.
+  // A kNumeric column's value is (value - mean) / std.
   double mean = 0, std = 1;
-  // kCategorical: indices of the known texts; `oov` indices come before them, for others.
+  // A kCategorical column's value is the index of a known text, or one of the first `oov` indices,
+  // which stand for all other texts.
   absl::flat_hash_map<std::string, uint32_t> vocabulary;
   uint32_t words = 0, oov = 0;
   bool one_hot = false;
   std::string vocabulary_file;
   uint64_t vocabulary_fingerprint = 0;  // of that file's words
-  // kHashed, kCrossed.
+  // The number of bins of kHashed and kCrossed.
   uint64_t bins = 0;
 
   size_t width() const { return one_hot ? words + oov : 1; }
 };
 
-// The spec or list of specs under `key`; nothing where it is missing. `group_key` is what the
-// objects call their input or output. Specs of `oov_default` indices for unknown texts.
+// Reads the spec or list of specs under `key`; none if it is missing. `group_key` is the key by
+// which a spec names its input or output. A vocabulary gets `oov_default` indices for unknown texts
+// where the spec does not say how many.
 std::vector<CsvSpec> ReadCsvSpecs(JsonFields& fields, const std::string& key,
                                   const std::string& group_key, uint32_t oov_default,
                                   Problems& problems);
 
-// Reads vocabularies, finds the columns by `names` (of the header or the job) or number, and
-// replaces names with a `*` by the columns they match; "*" alone leaves out the columns that others
-// of the specs name. Errors name the key, or the file.
+// Reads the vocabularies, finds the columns by number or by `names` (of the header or the job), and
+// replaces a spec whose name has a `*` by one for each column that matches; "*" alone leaves out
+// the columns that other specs name. Errors name the key, or the file.
 absl::Status BindCsvSpecs(Files& files, const std::vector<std::string>& names, size_t fields,
                           const std::string& path, std::vector<CsvSpec>& specs);
 
-// Features that a pattern took in and that are the label or the weight, too, are left out again.
+// Removes from `features` those that a pattern took in although they are the label or the weight.
 void LeaveOut(const std::vector<CsvSpec>& others, std::vector<CsvSpec>& features);
 
-// One column of a batch for each group, in order of their first spec. A group of one number has
-// shape () if `scalar`, otherwise (numbers). Every spec is told its place.
+// Returns one column of a batch for each group, in order of their first specs, and sets every
+// spec's place in it. A group of one number has shape () if `scalar`, otherwise (numbers).
 std::vector<Column> CsvGroups(std::vector<CsvSpec>& specs, bool scalar);
 
-// INVALID_ARGUMENT naming a spec of strings among numbers, or the other way round.
+// Returns INVALID_ARGUMENT naming a spec of strings in a group of numbers, or the reverse.
 absl::Status CheckStrings(const std::vector<CsvSpec>& specs);
 
-// Which texts stand for a missing value.
+// The texts that stand for a missing value.
 using MissingTexts = std::vector<std::string>;
 
-// The text of a field of a record, by its place among the spec's; the default where it is missing.
+// Returns the text of the spec's `place`-th column in a record, or the default if it is missing.
 absl::StatusOr<std::string_view> CsvText(const CsvSpec& spec, size_t place,
                                          std::span<const std::string_view> fields,
                                          const MissingTexts& missing);
 
-// Writes spec.width() numbers; a large whole number is listed in `exact`, too, unless that is null.
-// INVALID_ARGUMENT names the column, not the place.
+// Writes spec.width() numbers. Unless `exact` is null, large whole numbers are listed there, too.
+// INVALID_ARGUMENT names the column, but neither file nor row.
 absl::Status ConvertCsv(const CsvSpec& spec, std::span<const std::string_view> fields,
                         const MissingTexts& missing, float* out, std::vector<ExactInteger>* exact);
 

@@ -34,7 +34,7 @@ struct CsvOptions {
   std::vector<CsvSpec> features, labels, weights;
 };
 
-// A character, or none (null or "").
+// Reads a character, or none (null or "").
 void ReadMark(JsonFields& fields, const std::string& key, char& mark) {
   const nlohmann::json* value = fields.FindValue(key);
   std::string text;
@@ -180,7 +180,7 @@ class CsvSource : public RowSource {
     std::string where;
   };
 
-  // False: the record cannot be read.
+  // Returns false if the record cannot be read.
   bool CountOne(uint64_t record, Count& count) const {
     absl::StatusOr<FileCursor> cursor = index_.Seek(record, cutter_);
     if (!cursor.ok()) return false;
@@ -220,7 +220,8 @@ class CsvSource : public RowSource {
     if (!skipped.ok()) return At(path, skipped);
     uint64_t begin = cursor.position();
     CsvFields first;
-    // With any number of fields; the cutter keeps its own, which a file without any leaves alone.
+    // This cutter takes any number of fields. The member's own number stays as it is, since an
+    // empty file says nothing of it.
     const absl::StatusOr<bool> found = CsvCutter(options_.dialect).Next(cursor, first);
     if (!found.ok()) {
       return At(path + (options_.header ? " header" : " row 0"), found.status());
@@ -248,7 +249,7 @@ class CsvSource : public RowSource {
     return absl::OkStatus();
   }
 
-  // The first file says which columns there are, the others must have the same.
+  // Takes the columns from the first file, and checks that every other file has the same ones.
   absl::Status BindOrCompare(Files& files, const std::string& path,
                              const std::vector<std::string_view>& first) {
     if (fields_ != 0) {
@@ -284,14 +285,14 @@ class CsvSource : public RowSource {
     return problems.ToStatus();
   }
 
-  // The same for features and labels: an autoencoder.
+  // The fields that the specs use. Features and labels that use the same ones are an autoencoder's.
   static std::set<size_t> FieldsOf(const std::vector<CsvSpec>& specs) {
     std::set<size_t> fields;
     for (const CsvSpec& spec : specs) fields.insert(spec.fields.begin(), spec.fields.end());
     return fields;
   }
 
-  // A model that is told the label learns nothing.
+  // Refuses a label among the features: a model that is told the label learns nothing.
   static void CheckApart(const CsvSpec& feature, const CsvSpec& label, Problems& problems) {
     for (const size_t field : feature.fields) {
       if (std::find(label.fields.begin(), label.fields.end(), field) == label.fields.end())
@@ -302,7 +303,7 @@ class CsvSource : public RowSource {
     }
   }
 
-  // `inputs`: null where the specs are of no inputs, which alone have strings and exact numbers.
+  // `inputs` is null for targets and weights, since only inputs have strings and exact numbers.
   absl::Status Convert(uint64_t record, const std::vector<CsvSpec>& specs, const CsvFields& fields,
                        std::span<float* const> out, const Row* inputs) const {
     for (const CsvSpec& spec : specs) {

@@ -1,6 +1,6 @@
-// The reader of CSV files: an entry of the table in data_source.cc. What it takes from the job is
-// in config/JOB.md ("CSV"). Files are indexed in one pass when it opens, which finds every mistake
-// of syntax; values are checked when they are read.
+// The reader of CSV files: an entry of the table in data_source.cc. config/JOB.md ("CSV") has the
+// keys. Opening indexes the files in one pass, which finds every mistake of syntax; values are
+// checked when they are read.
 #pragma once
 
 #include <memory>

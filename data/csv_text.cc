@@ -21,7 +21,7 @@ std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
-// One pass over a record.
+// Parses one record in one pass.
 class Parser {
  public:
   Parser(std::string_view text, bool at_end, CsvDialect dialect, CsvFields& fields)
@@ -47,7 +47,7 @@ class Parser {
     while (at_ < text_.size() && IsBlank(text_[at_]) && text_[at_] != dialect_.delimiter) ++at_;
   }
 
-  // Up to a delimiter, the end of the line or of the text.
+  // Reads a field without quotes, up to a delimiter, the end of the line or of the text.
   void ReadPlain() {
     const size_t begin = at_;
     bool escaped = false;
@@ -91,7 +91,7 @@ class Parser {
     return absl::OkStatus();
   }
 
-  // Without the characters that only say that the next one is text.
+  // Returns the field without its escape characters.
   std::string_view Unescaped(std::string_view field, bool quoted) {
     std::string& text = fields_.owned.emplace_back();
     for (size_t i = 0; i < field.size(); ++i) {

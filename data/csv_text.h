@@ -1,7 +1,7 @@
-// The syntax of CSV (RFC 4180): fields parted by a delimiter, records by LF or CRLF, fields in
-// quotes that may hold both, and a doubled quote for one. Dialects know other quotes, none, or a
-// character in front of one that is to be taken as it is. A byte-order mark is skipped. Lines with
-// nothing in them are no records. Pure but for the cursor's reads.
+// The syntax of CSV (RFC 4180): a delimiter separates fields, and LF or CRLF separates records. A
+// field in quotes may hold both, and two quotes in it stand for one. A dialect may have another
+// quote, none, or an escape character before one that is text. A byte-order mark and empty lines
+// are skipped. Pure but for the cursor's reads.
 #pragma once
 
 #include <deque>
@@ -27,23 +27,24 @@ struct CsvFields {
   std::deque<std::string> owned;  // those with quotes or escapes inside
 };
 
-// How many ends of lines stand within fields of a record of several fields, where the lines between
-// them look like records of as many fields: a sign that the file knows no quotes.
+// Counts the ends of lines within the fields of a record where the lines look like records of as
+// many fields themselves: a sign that the file knows no quotes.
 size_t LinesWithinFields(const CsvFields& fields, char delimiter);
 
-// Parses the record at the start of `text` and returns its length with the end of its line; 0 if
-// the text ends before the record does. With `at_end` nothing follows the text. INVALID_ARGUMENT
-// says what is wrong, not where.
+// Parses the record at the start of `text` and returns its length including the end of its line.
+// Returns 0 if the text ends before the record does; `at_end` says that nothing follows the text.
+// INVALID_ARGUMENT says what is wrong, but not where.
 absl::StatusOr<size_t> ParseCsvRecord(std::string_view text, bool at_end, CsvDialect dialect,
                                       CsvFields& fields);
 
-// Records with a fixed number of fields.
+// Cuts a file into records with a fixed number of fields.
 class CsvCutter : public RecordCutter {
  public:
   explicit CsvCutter(CsvDialect dialect, size_t fields = 0) : dialect_(dialect), count_(fields) {}
 
   absl::StatusOr<bool> Skip(FileCursor& cursor) const override;
-  // The next record, which stays in the cursor's buffer until its next use; false at the end.
+  // Reads the next record, which stays in the cursor's buffer until the cursor's next use. Returns
+  // false at the end.
   absl::StatusOr<bool> Next(FileCursor& cursor, CsvFields& fields) const;
   void ExpectFields(size_t count) { count_ = count; }  // 0: any number
 

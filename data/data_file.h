@@ -1,6 +1,6 @@
-// A file of records, read at any place. Plain files are read where they are asked for and never
-// held whole; a packed file has no places, so it is unpacked into memory, up to a limit that the
-// error names. The cursor is used by one thread; the file by many.
+// A file of records that is read at any offset. A plain file is read where it is asked for and
+// never held whole. A packed file has no offsets, so it is unpacked into memory, up to a limit that
+// the error names. The cursor is used by one thread; the file by many.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,14 @@ namespace paracord {
 
 constexpr uint64_t kUnpackedBytesMax = uint64_t{4} << 30;
 
-// `zlib`: the file is of zlib's own format, as the caller knows; gzip is known by its start.
+// With `zlib` the file is in zlib's own format, which the caller knows; a gzip file is recognised
+// by its first bytes.
 absl::StatusOr<std::unique_ptr<ReadFile>> OpenDataFile(Files& files, const std::string& path,
                                                        uint64_t unpacked_max = kUnpackedBytesMax,
                                                        bool zlib = false);
 
-// Where the text begins: after the byte-order mark that some programs write. UTF-16 is an error,
-// and so is what is packed by anything but gzip.
+// Returns the offset of the first character, which follows the byte-order mark that some programs
+// write. UTF-16 is an error, and so is a file that is packed by anything but gzip.
 absl::StatusOr<uint64_t> TextBegin(const ReadFile& file);
 
 // Walks over the bytes [begin, end) of a file with a bounded buffer. Borrows the file.
@@ -30,14 +31,15 @@ class FileCursor {
   // `chunk` bytes are read at a time, more where more is asked for.
   FileCursor(const ReadFile& file, uint64_t begin, uint64_t end, size_t chunk);
 
-  // What lies ahead: at least `n` bytes, fewer only where the range ends. Valid until the next
-  // call.
+  // Returns the bytes ahead: at least `n`, or fewer if the range ends before. They stay valid until
+  // the next call.
   absl::StatusOr<std::string_view> Peek(size_t n);
-  // Of what was peeked.
+  // Moves on by `n` bytes, which the last Peek must have returned.
   void Skip(size_t n) { used_ += n; }
-  // Of the next byte in the file.
+  // The file's offset of the next byte.
   uint64_t position() const { return loaded_ - (buffer_.size() - used_); }
-  // The checksum of everything loaded so far; of the range, once its end was seen.
+  // The CRC-32C of everything loaded so far, which is that of the whole range once Peek saw its
+  // end.
   uint32_t crc() const { return crc_; }
 
  private:

@@ -1,4 +1,4 @@
-// What the options of several formats have in common. Used on the stack of a function that opens.
+// Reads the options that several formats share. The functions that open a source call it.
 #pragma once
 
 #include <string>
@@ -10,21 +10,25 @@
 
 namespace paracord {
 
-// A path or a list of paths; a problem where the key is missing.
+// Reads a path or a list of paths; notes a problem if the key is missing.
 std::vector<std::string> ReadPaths(JsonFields& fields, const std::string& key);
-// The same, with a `*`, `?` or `[` expanded; NOT_FOUND naming a pattern that nothing matches.
+// Expands every `*`, `?` and `[` in the patterns. Returns NOT_FOUND naming a pattern that matches
+// nothing.
 absl::StatusOr<std::vector<std::string>> ExpandPaths(Files& files,
                                                      const std::vector<std::string>& patterns);
-// Strings; a problem where it is something else, and nothing where the key is missing.
+// Reads a list of strings, which is empty if the key is missing; notes a problem if it is something
+// else.
 std::vector<std::string> ReadStrings(JsonFields& fields, const std::string& key);
-// The same, of classes in the order of their numbers; a problem where one has two.
+// Reads a list of strings that name classes in the order of their numbers; notes a problem if a
+// class has two numbers.
 std::vector<std::string> ReadClasses(JsonFields& fields, const std::string& key);
-// The lines of a file that may be gzip, without their ends; not empty.
+// Returns the lines of a file, which may be gzip, without their ends. An error if there are none.
 absl::StatusOr<std::vector<std::string>> ReadLines(Files& files, const std::string& path);
-// The same of a vocabulary, whose words are UTF-8.
+// Returns the words of a vocabulary file, one a line. An error if there are none, or if one is no
+// UTF-8.
 absl::StatusOr<std::vector<std::string>> ReadWords(Files& files, const std::string& path);
 
-// For messages: a piece of a file, shortened, and printable whatever it holds.
+// Shortens some bytes of a file for a message, and makes them printable.
 std::string Quoted(std::string_view text);
 
 }  // namespace paracord

@@ -52,7 +52,7 @@ Opened OpenFormat(Files& files, const DataSpec& spec) {
       absl::StrCat("data format \"", spec.format, "\"", NotSupported(spec.format, known)));
 }
 
-// Opens every source, so that the problems of all are known at once.
+// Opens every source of a mix, so that the problems of all are known at once.
 Opened OpenMix(Files& files, const DataSpec& spec) {
   Problems problems;
   JsonFields fields(spec.options, "data (mix)", problems);
@@ -161,7 +161,7 @@ absl::Status CheckFirstValues(const DataSource& source) {
 }
 
 absl::StatusOr<std::unique_ptr<DataSource>> OpenDataSource(Files& files, const DataSpec& spec) {
-  // What goes around a source of any format.
+  // `part` and `transform` apply to a source of any format, so they are taken out of its options.
   DataSpec inner = spec;
   Problems problems;
   std::optional<PartSpec> part;

@@ -18,46 +18,47 @@
 
 namespace paracord {
 
-// float32 tells all whole numbers below this one apart, and of larger ones only some.
+// float32 represents every whole number below this one, and only some of the larger ones.
 constexpr int64_t kExactBelow = int64_t{1} << 24;
 
-// A whole number of a column whose size is kExactBelow or more.
+// A whole number in a column whose absolute value is kExactBelow or more.
 struct ExactInteger {
   size_t element = 0;  // of the column's values
   int64_t value = 0;
   bool operator==(const ExactInteger&) const = default;
 };
 
-// Some examples, row-major. Inputs and targets by name ("" when there is just one).
+// Some examples' values of one input or target, row-major. It has the input's or output's name (""
+// if the model has just one).
 struct Column {
   std::string name;
   std::vector<uint64_t> shape;  // of one example, without the batch
   std::vector<float> values;    // examples x shape
-  // True: strings, not values, for inputs of preprocessing layers. An input of whole numbers may be
-  // given so too, as decimal text.
+  // If true, the column holds strings instead of values: the input of a preprocessing layer. An
+  // input of whole numbers may also come as strings of decimal digits.
   bool text = false;
   std::vector<std::string> strings = {};  // examples x shape
-  // The large whole numbers among the values, by element, where the reader knows them to the last
-  // digit: ids go from a file to the layer that looks them up without becoming other ids. A large
-  // value that is not listed here was never exact (a float32 of the file).
+  // The large whole numbers among the values, by element, if the reader knows all their digits: an
+  // id must reach the layer that looks it up unchanged. A large value that is not listed here was a
+  // float in the file.
   std::vector<ExactInteger> exact = {};
 };
 
-// Lists `value` among the exact ones of a column if float32 may lack it. Elements are given in
-// ascending order.
+// Lists `value` among a column's exact numbers if float32 may not represent it. Callers give
+// elements in ascending order.
 inline void KeepExact(size_t element, int64_t value, std::vector<ExactInteger>& exact) {
   if (value >= kExactBelow || value <= -kExactBelow) exact.push_back({element, value});
 }
 
-// Whether a number of a file that has it as float64, or as decimal text read as such, is whole and
-// known to the last digit.
+// Whether a float64 of a file, or one that was parsed from decimal text, is a whole number of which
+// all digits are known.
 inline bool IsExactInteger(double value) {
   return std::abs(value) <= 9007199254740992.0 && value == std::trunc(value);
 }
 
-// The values of a column of numbers as whole numbers, cut off towards zero, and exact where
-// `exact` has them. The element of the first value that cannot be told, because it is large and no
-// exact number, or is not finite; nothing if all can.
+// Converts a column of numbers to whole numbers, truncated towards zero; `exact` replaces the
+// values that it lists. Returns the first element that has no certain whole number, because it is
+// large and not in `exact`, or not finite; nullopt if all have one.
 std::optional<size_t> WholeNumbers(const Column& column, std::vector<int64_t>& out);
 
 class DataSource;
@@ -66,59 +67,63 @@ struct Batch {
   uint32_t examples = 0;
   std::vector<Column> inputs;
   std::vector<Column> targets;
-  // Of examples, by output ("": of all outputs); none: all count alike. Shape (), or a number a
-  // step of the output.
+  // The weights of the examples, by output ("" is for all outputs); all examples count alike if
+  // there are none. A weight has shape (), or one number for each step of the output.
   std::vector<Column> weights;
-  // Where the examples come from, for errors that must name file and record. Null: made by hand.
+  // The examples' source and records, for errors that must name file and record. The source is null
+  // if the batch was made by hand.
   const DataSource* source = nullptr;
   std::vector<uint64_t> records;
 };
 
-// "train.csv row 17", or "example 3 of the batch": where an example of a batch comes from.
+// Says where an example of a batch comes from: "train.csv row 17", or "example 3 of the batch".
 std::string Where(const Batch& batch, size_t example);
-// Which input, target or weight of which example is not finite; "" if all are.
+// Names the first input, target or weight that is not finite, and its example; "" if all are
+// finite.
 std::string FirstNotFinite(const Batch& batch);
 
 class DataSource {
  public:
   virtual ~DataSource() = default;
   virtual uint64_t records() const = 0;
-  // Order, sizes and record counts of the files: what must be the same on every worker.
+  // A text that must be the same on every worker: the order, sizes and record counts of the files.
   virtual std::string fingerprint() const = 0;
-  // Shapes and names, with examples = 0 and no values.
+  // The names and shapes of all columns, as a batch of 0 examples.
   virtual const Batch& schema() const = 0;
-  // Fills `batch` (its storage is reused) with these records in this order. An error names file
-  // and record.
+  // Fills `batch`, whose memory is reused, with these records in this order. An error names file
+  // and record. Any thread.
   virtual absl::Status Read(std::span<const uint64_t> records, Batch& batch) const = 0;
-  // The same for training, where the job may ask for random crops and the like: a pure function of
-  // `epoch_key` and each record.
+  // Reads like Read, and applies the random crops and flips that a job may ask for in training: a
+  // pure function of `epoch_key` and each record.
   virtual absl::Status ReadForTraining(std::span<const uint64_t> records, uint64_t /*epoch_key*/,
                                        Batch& batch) const {
     return Read(records, batch);
   }
-  // "train.csv row 17", of each file that has a share in it: for errors found later.
+  // Names the file and row of a record ("train.csv row 17"), for an error that is found after
+  // reading. A record that several files contribute to has one for each.
   virtual std::string Where(uint64_t record) const = 0;
-  // What people want to know besides ("vocabulary of 67"); may be empty.
+  // Further facts for people ("vocabulary of 67"); may be empty.
   virtual std::string Describe() const { return ""; }
-  // What is no error and still surely not what people expect, a line each: files that are left out,
-  // values that no vocabulary knows.
+  // Lines that warn of what is no error but surely unexpected: files that are left out, or values
+  // that no vocabulary has.
   virtual std::vector<std::string> Warnings() const { return {}; }
 };
 
-// How many records of this schema to look at together: fewer where they are large, at least one.
+// Returns how many records of this schema to look at together: at least one, and fewer where they
+// are large.
 size_t CheckedAtOnce(const Batch& schema);
 
 // Calls `look` with the first 1000 records (fewer where they are large), some at a time, until it
-// gives an error.
+// returns an error.
 absl::Status ReadFirstRecords(const DataSource& source,
                               const std::function<absl::Status(const Batch&)>& look);
 
-// INVALID_ARGUMENT naming file and record if one of the first 1000 records (fewer where they are
-// large) has a number that is not finite. A worker does not ask: it computes, and rejects the batch
-// as the job's `failures` say. CSV's readers refuse such a text themselves.
+// Returns INVALID_ARGUMENT naming file and record if one of the first 1000 records (fewer where
+// they are large) has a number that is not finite. Workers do not call it: they compute, and reject
+// the batch as the job's `failures` say. CSV's readers refuse such a text themselves.
 absl::Status CheckFirstValues(const DataSource& source);
 
-// Opens and checks the files; an error names file and row, or the key of the job.
+// Opens and checks the files. An error names file and row, or the key of the job.
 absl::StatusOr<std::unique_ptr<DataSource>> OpenDataSource(Files& files, const DataSpec& spec);
 
 }  // namespace paracord

@@ -24,7 +24,7 @@ T Load(const char* from, bool big_endian) {
   return value;
 }
 
-// Lists a large whole number, if the type of the file tells it from its neighbours.
+// Lists a large whole number, if the file's type holds all its digits.
 template <class T>
 void KeepLarge(size_t element, T value, std::vector<ExactInteger>& exact) {
   if constexpr (std::is_integral_v<T> && sizeof(T) >= 4) {
@@ -34,7 +34,8 @@ void KeepLarge(size_t element, T value, std::vector<ExactInteger>& exact) {
   }
 }
 
-// Appends elements as float32, and their large whole numbers by their places in `out`.
+// Appends elements as float32 to `out`, and large whole numbers by their indices in `out` to
+// `exact`.
 template <class T>
 void AppendAs(std::span<const char> bytes, bool big_endian, std::vector<float>& out,
               std::vector<ExactInteger>& exact) {

@@ -1,5 +1,5 @@
-// The numbers of a file as they lie there, of any type of numpy's, as float32 and as exact whole
-// numbers. Pure; any thread.
+// Converts the numbers of a file, of any of numpy's types, to float32 and to exact whole numbers.
+// Pure; any thread.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,8 @@ enum class ElementType { kU8, kI8, kU16, kI16, kU32, kI32, kU64, kI64, kF16, kF3
 
 size_t ElementSize(ElementType type);
 
-// Appends elements as float32, and the large whole numbers among them, by their places in `out`.
+// Appends elements as float32 to `out`. Large whole numbers go to `exact`, too, by their indices in
+// `out`.
 void AppendElements(ElementType type, std::span<const char> bytes, bool big_endian,
                     std::vector<float>& out, std::vector<ExactInteger>& exact);
 

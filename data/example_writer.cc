@@ -16,10 +16,11 @@ namespace {
 
 using nlohmann::json;
 
-// Records are read so many at a time, fewer where they are large.
+// Records are read so many at a time, or fewer if they are large.
 constexpr uint64_t kRecordsMax = 256, kValuesMax = uint64_t{1} << 20;
 
-// What the reader calls the features of a kind, and the key of what they are for.
+// A job of this format has a `key` for each kind of column, whose specs say by `group` which input
+// or output they are for.
 struct Kind {
   const char* key;
   const char* group;
@@ -40,10 +41,11 @@ uint64_t SizeOf(const Column& column) {
   return size;
 }
 
-// The inputs that are written as integers, by name: those that hold one that float32 lacks.
+// The names of the inputs that are written as int64, because they hold a number that float32 cannot
+// represent.
 using WholeInputs = std::set<std::string>;
 
-// Notes inputs that are not among `whole` and have to be.
+// Adds to `whole` the inputs that have to be written as int64; returns whether it added any.
 bool FindWhole(const Batch& batch, WholeInputs& whole) {
   bool found = false;
   for (const Column& column : batch.inputs) {

@@ -1,8 +1,8 @@
-// Any data source as a TFRecord file of tf.train.Example, for TensorFlow and for the reader beside
-// it (tf_record.h). Numbers become lists of floats (or of int64, where float32
-// would not have all of them), strings lists of bytes. Features are called as
-// the model's inputs and outputs, or "features" and "label" where there is one without a name;
-// weights "weight", or "weight/" and the output.
+// Writes any data source as a TFRecord file of tf.train.Example, for TensorFlow and for the reader
+// beside it (tf_record.h). Numbers become lists of floats (or of int64, where float32 cannot
+// represent all of them), and strings lists of bytes. A feature has the name of the model's input
+// or output, or "features" and "label" if that has none; weights are "weight", or "weight/" and the
+// output.
 #pragma once
 
 #include <set>
@@ -16,13 +16,14 @@
 
 namespace paracord {
 
-// The entry of a job's `data` that reads such a file; INVALID_ARGUMENT if two features would have
-// one name.
+// Returns the entry of a job's `data` that reads such a file; INVALID_ARGUMENT if two features
+// would have one name.
 absl::StatusOr<nlohmann::json> ExamplesSpec(const Batch& schema, const std::string& path);
 
-// All records, in order. An error names file and record, also of a number that is not finite.
-// False: an input that is not in `whole` turned out to hold whole numbers that float32 lacks; it is
-// in `whole` now, whose inputs are written as integers, and the file is to be written anew.
+// Writes all records in order. An error names file and record, also for a number that is not
+// finite. Returns false if an input outside of `whole` turned out to hold whole numbers that
+// float32 cannot represent: it is added to `whole`, whose inputs are written as int64, and the
+// caller must write the file anew.
 absl::StatusOr<bool> WriteExamples(const DataSource& source, std::set<std::string>& whole,
                                    TfRecordWriter& writer);
 

@@ -21,7 +21,7 @@ bool IsNoDirectory(const absl::Status& listed) {
 
 absl::StatusOr<std::vector<std::string>> ExpandGlob(Files& files, const std::string& pattern) {
   if (!IsPattern(pattern)) return std::vector<std::string>{pattern};
-  // Prefixes that exist so far, from the first pattern on; each component multiplies them.
+  // The prefixes that exist so far. Each component from the first pattern on multiplies them.
   std::vector<std::string> prefixes{""};
   bool listed = false;
   const std::vector<std::string> components = absl::StrSplit(pattern, '/');
@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<std::string>> ExpandGlob(Files& files, const std::str
         continue;
       }
       const auto names = files.List(prefix.empty() ? "." : prefix);
-      // Another component's match may be a file, which has nothing below it.
+      // A file that an earlier component matched has nothing below it.
       if (IsNoDirectory(names.status())) continue;
       RETURN_IF_ERROR(names.status());
       const bool literal = !IsPattern(component) ||

@@ -1,5 +1,5 @@
-// Paths with *, ? and [...] in any component; what is there by that very name is
-// itself. Over the file seam, no state.
+// Expands paths with *, ? and [...] in any component. A file whose name has such characters is
+// found by that name. Stateless; reads through the file seam.
 #pragma once
 
 #include <string>
@@ -10,11 +10,12 @@
 
 namespace paracord {
 
-// The paths that match, sorted; a pattern without special characters is itself. NOT_FOUND naming
-// the pattern if nothing matches; an error of its own of a directory that cannot be looked into.
+// Returns the sorted paths that match. A pattern without special characters is returned unchanged.
+// NOT_FOUND names a pattern that matches nothing; a directory that cannot be listed is an error of
+// its own.
 absl::StatusOr<std::vector<std::string>> ExpandGlob(Files& files, const std::string& pattern);
 
-// Of what Files::List answered: there is nothing of that name, or a file.
+// Whether Files::List failed because the path is a file, or does not exist.
 bool IsNoDirectory(const absl::Status& listed);
 
 }  // namespace paracord

@@ -11,7 +11,7 @@ namespace paracord {
 namespace {
 
 constexpr size_t kChunkBytes = 256 << 10;
-// zlib's way to ask for the gzip format, and its usual level and memory.
+// zlib's windowBits of the gzip format, and its usual level and memory.
 constexpr int kGzipBits = 16 + MAX_WBITS, kLevel = 6, kMemory = 8;
 
 }  // namespace

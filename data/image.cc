@@ -14,7 +14,7 @@
 namespace paracord {
 namespace {
 
-// Without the chunks that say how bright the numbers are meant: libpng would correct the numbers,
+// Removes the chunks that say how bright the numbers are meant: libpng would correct the numbers,
 // which TensorFlow takes as they are.
 std::string WithoutGamma(std::string_view png) {
   constexpr size_t kFrame = 12;  // length, name and checksum of a chunk
@@ -47,7 +47,7 @@ absl::StatusOr<Image> DecodePng(std::string_view file, uint64_t pixels_max) {
   const bool colour = (png.image.format & PNG_FORMAT_FLAG_COLOR) != 0;
   Image image{png.image.height, png.image.width, colour ? 3u : 1u, {}};
   RETURN_IF_ERROR(CheckPixels(image.height, image.width, pixels_max));
-  // What can be seen through has its colour all the same, as TensorFlow has it.
+  // A transparent pixel keeps its colour, as in TensorFlow: alpha is read, and dropped below.
   const uint32_t alpha = png.image.format & PNG_FORMAT_FLAG_ALPHA;
   png.image.format = (colour ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY) | alpha;
   png.image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
@@ -64,8 +64,8 @@ absl::StatusOr<Image> DecodePng(std::string_view file, uint64_t pixels_max) {
   return image;
 }
 
-// To the wanted number of channels. Grey is what libpng makes of a colour, as TensorFlow has it:
-// weights in 2^-15, and what is behind the point is cut off.
+// Converts to the wanted number of channels. The weights of grey are libpng's, in 2^-15 and
+// truncated, which TensorFlow uses as well.
 void Convert(uint32_t channels, Image& image) {
   if (image.channels == channels) return;
   const size_t pixels = size_t{image.height} * image.width;
@@ -82,7 +82,7 @@ void Convert(uint32_t channels, Image& image) {
   image.channels = channels;
 }
 
-// Where an output row or column takes from: two of the input and how much of the second.
+// An output row or column interpolates between two of the input; `share` is the weight of `high`.
 struct Tap {
   uint32_t low, high;
   float share;

@@ -1,6 +1,6 @@
-// JPEG and PNG (libjpeg-turbo, libpng) to bytes, and bytes to floats of the wanted size. Pure;
-// any thread. Nothing a file holds is trusted: its size is limited before anything is allocated,
-// and data that is cut off or damaged is an error, not a grey picture.
+// Decodes JPEG and PNG (libjpeg-turbo, libpng) to bytes, and resizes bytes to floats. Pure; any
+// thread. No file is trusted: its size is limited before anything is allocated, and data that is
+// cut off or damaged is an error, not a grey picture.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,14 @@ struct Image {
   std::vector<uint8_t> bytes;  // (height, width, channels)
 };
 
-// `channels`: 1 (grey: 0.299 red + 0.587 green + 0.114 blue) or 3. 16 bits become 8,
-// transparency and gamma do not count. INVALID_ARGUMENT says what is wrong, not where.
+// `channels` is 1 (grey: 0.299 red + 0.587 green + 0.114 blue) or 3. Samples of 16 bits are reduced
+// to 8; transparency and gamma are ignored. INVALID_ARGUMENT says what is wrong, but not where.
 absl::StatusOr<Image> DecodeImage(std::string_view bytes, uint32_t channels,
                                   uint64_t pixels_max = kPixelsMax);
 
-// Bilinear with the centres of pixels at half-integers and edges repeated, as tf.image.resize
-// without antialiasing. `out` is (height, width, image.channels); values are times `scale`.
+// Resizes bilinearly, with the centres of pixels at half-integers and edges repeated, as
+// tf.image.resize does without antialiasing. `out` is (height, width, image.channels) and
+// multiplied by `scale`.
 void ResizeImage(const Image& image, uint32_t height, uint32_t width, float scale,
                  std::span<float> out);
 

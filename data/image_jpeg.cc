@@ -14,8 +14,8 @@ namespace {
 
 constexpr int kScansMax = 500;  // a progressive file may hold any number of empty ones
 
-// All that a decode works on. It lives in the caller of the function that longjmp returns to, and
-// the frames in between are libjpeg's and of this file: none owns anything.
+// The state of one decode. It lives in the caller of the function that longjmp returns to. All
+// frames in between belong to libjpeg or this file, and none of them owns anything.
 struct Decode {
   ~Decode() { jpeg_destroy_decompress(&jpeg); }
 
@@ -36,7 +36,8 @@ struct Decode {
   std::longjmp(decode->failed, 1);
 }
 
-// libjpeg only warns of data that is cut off or damaged, and makes up the rest.
+// Takes libjpeg's warnings of data that is cut off or damaged as errors: libjpeg would invent the
+// rest.
 void Emit(j_common_ptr common, int level) {
   const int code = common->err->msg_code;
   const bool harmless = code == JWRN_EXTRANEOUS_DATA || code == JWRN_ADOBE_XFORM ||
@@ -51,8 +52,9 @@ void Progress(j_common_ptr common) {
   std::longjmp(decode->failed, 1);
 }
 
-// Each of these is false when libjpeg gave up; `message` says why. Whatever they need lies in
-// `decode`, because longjmp may spoil arguments and locals of the function it returns to.
+// Each of these functions returns false when libjpeg gave up, and `message` says why. Everything
+// that they need lies in `decode`, because longjmp may spoil arguments and locals of the function
+// that it returns to.
 bool ReadHeader(Decode& decode) {
   if (setjmp(decode.failed) != 0) return false;
   jpeg_create_decompress(&decode.jpeg);
@@ -60,7 +62,8 @@ bool ReadHeader(Decode& decode) {
   jpeg_mem_src(&decode.jpeg, reinterpret_cast<const unsigned char*>(decode.bytes.data()),
                static_cast<unsigned long>(decode.bytes.size()));
   jpeg_read_header(&decode.jpeg, TRUE);
-  // What is in inks stays so: libjpeg knows no way to colours.
+  // libjpeg cannot convert CMYK to RGB, so the inks are decoded as they are; ToColours converts
+  // them.
   const J_COLOR_SPACE within = decode.jpeg.jpeg_color_space;
   if (within == JCS_CMYK || within == JCS_YCCK) decode.colours = JCS_CMYK;
   decode.jpeg.out_color_space = decode.colours;
@@ -79,7 +82,7 @@ bool ReadRows(Decode& decode) {
   return true;
 }
 
-// From cyan, magenta, yellow and black, which Adobe writes the other way round. As TensorFlow.
+// Converts cyan, magenta, yellow and black, which Adobe stores inverted, as TensorFlow does.
 void ToColours(const std::vector<uint8_t>& inks, bool inverted, std::vector<uint8_t>& colours) {
   const auto light = [&](size_t at) { return inverted ? inks[at] : 255 - inks[at]; };
   for (size_t pixel = 0; pixel < inks.size() / 4; ++pixel) {

@@ -147,7 +147,7 @@ class ImageSource : public RowSource {
     uint32_t label;
   };
 
-  // Every folder is a class, also one without images, unless `classes` names them.
+  // Lists the folders: each is a class, also one without images, unless `classes` names them.
   absl::Status ListFolders() {
     classes_ = options_.classes;
     if (classes_.empty()) {
@@ -173,7 +173,7 @@ class ImageSource : public RowSource {
     return absl::OkStatus();
   }
 
-  // Lines "path<TAB>class" or "path,class"; paths are taken from where the list lies.
+  // Reads lines "path<TAB>class" or "path,class", whose paths are relative to the list's directory.
   absl::Status ReadList() {
     ASSIGN_OR_RETURN(const std::vector<std::string> lines, ReadLines(files_, options_.list));
     const std::string base = options_.list.substr(0, options_.list.rfind('/') + 1);

@@ -1,6 +1,6 @@
-// The reader of JPEG and PNG files, each a record: an entry of the table in data_source.cc. What a
-// file holds is decoded when it is read; opening only lists the files and takes their sizes, which
-// with their names are the fingerprint. config/JOB.md has the keys.
+// The reader of JPEG and PNG files, of which each is a record: an entry of the table in
+// data_source.cc. Opening only lists the files; their names and sizes are the fingerprint. A file
+// is decoded when it is read. config/JOB.md has the keys.
 #pragma once
 
 #include <memory>

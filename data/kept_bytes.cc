@@ -37,7 +37,7 @@ std::optional<KeptBytes> KeptBytes::Of(Files& files, const KeepPlace& place,
   return kept;
 }
 
-// Empty where a file cannot be told from another one.
+// Returns "" if the storage cannot tell a file from another one of the same name.
 std::string KeptBytes::Subject(uint64_t& bytes) const {
   std::string subject = absl::StrCat(kind_, "\n", depends_, "\n");
   for (const std::string& path : paths_) {
@@ -97,7 +97,7 @@ absl::Status KeptBytes::Write(std::string_view body) const {
   AppendRaw(Crc32c(body, Crc32c(head)), tail);
 
   RETURN_IF_ERROR(files_->MakeDirectories(place_.directory));
-  // Workers of one host start together and may write the same at once.
+  // Workers of one host start together and may write the same entry at once, each to its own file.
   const std::string temporary = absl::StrCat(path(), ".", place_.writer, ".tmp");
   absl::Status written;
   {
@@ -115,9 +115,9 @@ absl::Status KeptBytes::Write(std::string_view body) const {
   return absl::OkStatus();
 }
 
-// Removes what writers of the same left behind when they died and, where there are too many files,
-// some others: nobody can tell which are of data that are no more, and who needs one makes it
-// again.
+// Removes the unfinished files of dead writers of this entry and, where there are too many files,
+// some others: nobody can tell which of them belong to data that no longer exists, and a reader
+// that misses one writes it again.
 void KeptBytes::MakeRoom(const std::string& name) const {
   const auto names = files_->List(place_.directory);
   if (!names.ok()) return;
@@ -125,7 +125,7 @@ void KeptBytes::MakeRoom(const std::string& name) const {
   for (const std::string& other : *names) {
     const bool unfinished = other.ends_with(".tmp");
     const bool left_behind = unfinished && other.starts_with(name);
-    // One that is being written now is spared, unless there are many that nobody can be writing.
+    // An unfinished file may be in the writing and is spared, unless there are too many of them.
     const bool too_many = left > (unfinished ? 2 * kFilesMax : kFilesMax) && other != name;
     if (!left_behind && !too_many) continue;
     files_->RemoveTree(absl::StrCat(place_.directory, "/", other)).IgnoreError();

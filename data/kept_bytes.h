@@ -1,7 +1,7 @@
-// What was found out about data files by reading them whole (where their records begin, which words
-// there are), kept for the next start of this worker and of others: a file in the directory that
-// KeepPlace names, DIR/index of the job. A cache and nothing more: it is never needed, what does
-// not fit is ignored and written anew, and a place that cannot be written to costs a line in the
+// A cache of facts about data files that take a whole read to find: where their records begin, or
+// which words they have. Each is a file in the directory that KeepPlace names (DIR/index of the
+// job), for the next start of this worker and of others. It is never needed: an entry that does not
+// fit is ignored and written anew, and a directory that cannot be written to costs a line in the
 // log. Owned by a reader while it opens; one thread.
 //
 // The file, little-endian: "PCRDKEPT", format version (4 bytes), length of the subject (8), the
@@ -24,17 +24,18 @@ namespace paracord {
 
 class KeptBytes {
  public:
-  // Nothing of these files is kept: no place was given, they are small, or the storage cannot tell
-  // whether they have changed. `depends` is what the body depends on besides the files.
+  // Returns nullopt if nothing of these files is kept, because no place was given, the files are
+  // small, or the storage cannot tell whether they have changed. `depends` names everything besides
+  // the files on which the body depends.
   static std::optional<KeptBytes> Of(Files& files, const KeepPlace& place, const std::string& kind,
                                      const std::string& depends,
                                      std::span<const std::string> paths);
 
-  // The body, as it was saved for the same subject.
+  // Returns the body that was saved for the same subject, if there is one.
   std::optional<std::string> Load() const;
-  // Whether the files are what they were at Of().
+  // Whether the files are unchanged since Of().
   bool StillHolds() const;
-  // Nothing is saved if the files have changed since Of().
+  // Saves the body, unless the files have changed since Of(). Failures are logged.
   void Save(std::string_view body) const;
   std::string path() const;
 
@@ -57,7 +58,7 @@ class KeptBytes {
   std::string subject_;
 };
 
-// In a job's directory; nowhere if that is "".
+// Returns the place in a job's directory; nowhere if `dir` is "" or in an object store.
 KeepPlace PlaceIn(const std::string& dir, Random& random);
 
 }  // namespace paracord

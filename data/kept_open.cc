@@ -14,7 +14,7 @@
 namespace paracord {
 namespace {
 
-// The open ones, the one read last in front.
+// The open files, with the one read last in front.
 class OpenOnes {
  public:
   std::shared_ptr<const ReadFile> Find(const void* key) {
@@ -25,7 +25,8 @@ class OpenOnes {
     return found->second->second;
   }
 
-  // Of two threads that open the same one, the first one's stays.
+  // If two threads have opened one file at once, the first one's handle stays and the other is
+  // closed.
   void Keep(const void* key, std::shared_ptr<const ReadFile> file) {
     Order dropped;  // closed without the lock
     MutexLock lock(mu_);
@@ -50,7 +51,7 @@ class OpenOnes {
  private:
   using Order = std::list<std::pair<const void*, std::shared_ptr<const ReadFile>>>;
 
-  // A quarter of what there may be, since sockets take some too.
+  // A quarter of the limit of descriptors, since sockets take some, too.
   static size_t Max() {
     rlimit limit{};
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;

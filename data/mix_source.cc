@@ -72,7 +72,7 @@ class MixSource : public DataSource {
                      [](const DataSource& source, std::span<const uint64_t> some,
                         uint64_t /*repeat*/, Batch& part) { return source.Read(some, part); });
   }
-  // A record that comes again in an epoch is another to the random transformations.
+  // A record that repeats within an epoch gets other random transformations each time.
   absl::Status ReadForTraining(std::span<const uint64_t> records, uint64_t epoch_key,
                                Batch& batch) const override {
     return ReadParts(
@@ -119,7 +119,8 @@ class MixSource : public DataSource {
     return absl::OkStatus();
   }
 
-  // Of the two kinds of values a column has one, and nothing of the other.
+  // Copies values or strings to their places. A column holds one of the two; for the other, `from`
+  // is empty and so is `to` afterwards.
   template <class T>
   static void ScatterOne(const std::vector<T>& from, const std::vector<size_t>& places,
                          size_t examples, size_t size, std::vector<T>& to) {
@@ -175,7 +176,8 @@ absl::StatusOr<MixOrder> MixOrder::Make(const std::vector<uint64_t>& records,
 }
 
 MixOrder::Place MixOrder::At(uint64_t record) const {
-  // The first source takes every (total / count)-th place, the others share the rest likewise.
+  // The first source takes every (total / count)-th place, and the others share the rest in this
+  // way.
   uint64_t left = total_;
   for (size_t source = 0; source + 1 < counts_.size(); ++source) {
     const uint64_t count = counts_[source];

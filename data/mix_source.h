@@ -13,11 +13,12 @@
 
 namespace paracord {
 
-// How many records of each source an epoch takes, and their order: as even as whole numbers allow.
+// Decides how many records of each source an epoch takes, and interleaves them as evenly as whole
+// numbers allow.
 class MixOrder {
  public:
-  // Of sources with records and with weights above 0. INVALID_ARGUMENT: the epoch were longer than
-  // 2^48 records.
+  // Every source must have records and a weight above 0. Returns INVALID_ARGUMENT if an epoch would
+  // be longer than 2^48 records.
   static absl::StatusOr<MixOrder> Make(const std::vector<uint64_t>& records,
                                        const std::vector<double>& weights);
 

@@ -1,6 +1,6 @@
 // A share of another source's records: {"part": {"from": 0, "to": 0.9, "seed": 7}} holds out the
-// last tenth. With a seed the records are shuffled once, the same for every share, before they are
-// cut. Constant after construction; thread-safe if the other is.
+// last tenth. With a seed the records are shuffled before they are cut, in the same order for every
+// share. Constant after construction; thread-safe if the other source is.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ struct PartSpec {
 
 PartSpec ReadPartSpec(const nlohmann::json& value, const std::string& path, Problems& problems);
 
-// INVALID_ARGUMENT if nothing is left.
+// Returns INVALID_ARGUMENT if the share has no records.
 absl::StatusOr<std::unique_ptr<DataSource>> MakePart(std::unique_ptr<DataSource> whole,
                                                      const PartSpec& spec);
 

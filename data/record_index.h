@@ -1,9 +1,9 @@
-// Where the records of files without an index of their own begin (csv, tfrecord, text). Built in
-// one pass when a source opens, at most 128 MiB of it: of files with more records than fit, every
-// second, fourth, ... is noted, and the walk to a record starts at the noted one before it. The
-// pass also checks the files and takes the fingerprint that all workers must agree on. It is kept
-// for the next start (kept_bytes.h); what was kept is used only if it fits the files' sizes, and
-// records are checked when they are read as ever. Filled by one thread, constant afterwards.
+// An index of where the records begin in files that have none of their own (csv, tfrecord, text).
+// It is built in one pass when a source opens and takes at most 128 MiB: with more records than
+// fit, it notes only every second, fourth, ... one, and a seek walks from the noted one before the
+// record. The pass also checks the files and takes the fingerprint that all workers must agree on.
+// The index is kept for the next start (kept_bytes.h) and reused if it fits the files' sizes;
+// records are checked again when they are read. Filled by one thread, constant afterwards.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,15 @@
 
 namespace paracord {
 
-// Knows where a record ends. Its messages name neither file nor record: the index does.
+// Finds where a record ends. Its messages name neither file nor record, since the index adds both.
 class RecordCutter {
  public:
   virtual ~RecordCutter() = default;
-  // Moves over one record, which may be checked on the way. False: there are no more.
+  // Moves over one record, and may check it. Returns false if there are no more.
   virtual absl::StatusOr<bool> Skip(FileCursor& cursor) const = 0;
 };
 
-// Of one file.
+// The places of the records in one file.
 struct RecordPlaces {
   uint64_t begin = 0;             // of the first record
   uint64_t size = 0;              // of the file, unpacked
@@ -44,16 +44,19 @@ struct RecordPlacesOfAll {
 };
 
 std::string EncodePlaces(const RecordPlacesOfAll& places);
-// Nothing unless all offsets ascend inside of their files, and there are as many as there must be.
+// Returns nullopt unless all offsets ascend within their files, and there are as many as `rows`
+// needs.
 std::optional<RecordPlacesOfAll> DecodePlaces(std::string_view bytes, uint64_t entries_max);
 
 class RecordIndex {
  public:
   explicit RecordIndex(uint64_t entries_max = uint64_t{16} << 20) : entries_max_(entries_max) {}
 
-  // Before the first Add(): uses what was kept of these files, if they are the same still.
+  // Called before the first Add(): loads the index that was kept of these files, if they are
+  // unchanged.
   void Recall(Files& files, const DataSpec& spec, std::span<const std::string> paths);
-  // After the last Add(): keeps what was not recalled. DATA_LOSS: files changed since Recall().
+  // Called after the last Add(): saves the index unless it was loaded. Returns DATA_LOSS if the
+  // files have changed since Recall().
   absl::Status Keep();
 
   // Walks over the records from byte `begin` on. Errors name path and row.
@@ -62,7 +65,7 @@ class RecordIndex {
 
   uint64_t records() const { return records_; }
   uint64_t fingerprint() const { return fingerprint_; }
-  // A cursor that stands before the record and may go on to the end of its file.
+  // Returns a cursor that stands before the record and may go on to the end of its file.
   absl::StatusOr<FileCursor> Seek(uint64_t record, const RecordCutter& cutter) const;
   // "path row 17", counted from 0 in its own file.
   std::string Where(uint64_t record) const;
@@ -89,7 +92,7 @@ class RecordIndex {
   std::vector<Part> parts_;  // as many as places_.files
 };
 
-// `status`, with the place before its message.
+// Returns `status` with `where` in front of its message.
 absl::Status At(const std::string& where, const absl::Status& status);
 
 }  // namespace paracord

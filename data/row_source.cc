@@ -10,7 +10,7 @@
 namespace paracord {
 namespace {
 
-// One kind of columns of a batch, walked record by record.
+// The columns of one kind (inputs, targets or weights) of a batch, walked record by record.
 struct Walk {
   std::vector<float*> at;
   std::vector<std::string*> strings;
@@ -33,7 +33,8 @@ struct Walk {
       strings.push_back(schema[i].text ? columns[i].strings.data() : nullptr);
     }
   }
-  // Goes on to the record after number `record` of the batch.
+  // Takes over the large whole numbers of record `record` of the batch, and moves on to the next
+  // record.
   void Next(size_t record, std::vector<Column>& columns) {
     for (size_t i = 0; i < at.size(); ++i) {
       if (at[i] != nullptr) at[i] += step[i];

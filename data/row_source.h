@@ -1,5 +1,5 @@
-// What sources that decode one record after the other have in common: csv, tfrecord, text, images.
-// A reader fills in the schema and says how a record becomes floats.
+// The base of sources that decode one record after the other: csv, tfrecord, text, images. A reader
+// fills in the schema and implements ReadRow, which turns a record into floats.
 #pragma once
 
 #include <span>
@@ -17,21 +17,20 @@ class RowSource : public DataSource {
   std::vector<std::string> Warnings() const override;
 
  protected:
-  // Where the values of one record go: columns in the schema's order. Of an input of strings it is
-  // `strings` that says where.
+  // Pointers to where the values of one record go, for each column in the schema's order. An input
+  // of strings has its pointer in `strings`, and null in `inputs`.
   struct Row {
     std::span<float*const> inputs, targets, weights;
     std::span<std::string* const> strings;
-    // Large whole numbers of the inputs, each listed with its place in the record, in ascending
-    // order of places.
+    // The large whole numbers of each input, by element within the record, in ascending order.
     std::span<std::vector<ExactInteger>> exact;
   };
-  // Fills all of them. Errors name file and record. Called by any thread.
+  // Writes all values of one record. Errors name file and record. Any thread.
   virtual absl::Status ReadRow(uint64_t record, const Row& row) const = 0;
-  // The values of the first records, so that mistakes in the job are found when it starts; later
-  // ones are found when they are read.
+  // Reads the first records, so that a mistake in the job is found when it starts; later ones are
+  // found when they are read.
   absl::Status CheckFirst(uint64_t count = 1000) const;
-  // Of each file of several: how many records it has. A file without any is a warning.
+  // Notes a file's number of records, where a source has several files: an empty one is a warning.
   void NoteFile(const std::string& path, uint64_t records) {
     if (records == 0) without_records_.push_back(path);
   }

@@ -37,8 +37,8 @@ struct TextOptions {
   Tokenizer tokenizer;
   uint64_t window = 0, stride = 0;
   std::vector<std::string> labels;  // empty: windows of running text
-  // Where the vocabulary comes from: a list, a file of lines, or the tokens of `vocabulary_from`
-  // (default: of `files`), of which there may be a largest number.
+  // The vocabulary is a list, the lines of a file, or the tokens of `vocabulary_from` (by default
+  // of `files`), of which only the most frequent `vocabulary_size` may be kept.
   std::vector<std::string> vocabulary, vocabulary_from;
   uint64_t vocabulary_size = 0;
   std::string vocabulary_file;
@@ -92,7 +92,7 @@ absl::StatusOr<TextOptions> ReadOptions(const DataSpec& spec) {
   return options;
 }
 
-// Lines that are not empty, and are UTF-8.
+// Cuts a file into its lines that are not empty, and checks that they are UTF-8.
 class LineCutter : public RecordCutter {
  public:
   absl::StatusOr<bool> Skip(FileCursor& cursor) const override {
@@ -122,14 +122,15 @@ class LineCutter : public RecordCutter {
   }
 };
 
-// Windows of `window` tokens and the one after; the next begins `stride` tokens later.
+// Cuts a file into windows of `window` tokens and the one after; windows begin every `stride`
+// tokens.
 class WindowCutter : public RecordCutter {
  public:
   WindowCutter(const Tokenizer& tokenizer, uint64_t window, uint64_t stride)
       : tokenizer_(tokenizer), tokens_(window + 1), stride_(stride) {}
 
   absl::StatusOr<bool> Skip(FileCursor& cursor) const override {
-    // Of characters, the bytes alone mostly say that there are enough.
+    // If tokens are characters, the number of bytes mostly shows that enough of them follow.
     if (!tokenizer_.words) {
       const size_t enough = kUtf8BytesMax * static_cast<size_t>(tokens_);
       ASSIGN_OR_RETURN(const std::string_view text, cursor.Peek(enough));
@@ -140,8 +141,8 @@ class WindowCutter : public RecordCutter {
     return Move(cursor, *window);
   }
 
-  // The text of the window at the cursor, valid until its next use; nothing if there are too few
-  // tokens left.
+  // Returns the text of the window at the cursor, valid until the cursor's next use; nullopt if too
+  // few tokens are left.
   absl::StatusOr<std::optional<std::string_view>> Window(FileCursor& cursor) const {
     const size_t guess = tokenizer_.words ? kWordBytesGuess : 1;
     size_t want = static_cast<size_t>(tokens_) * guess + kUtf8BytesMax;
@@ -268,7 +269,7 @@ class TextSource : public RowSource {
     return absl::OkStatus();
   }
 
-  // Of lines, only what follows the label counts.
+  // Counts the tokens of a file; with labels, only those of the text behind each line's tab.
   absl::Status CountFile(Files& files, const std::string& path, Vocabulary::Counts& counts) {
     ASSIGN_OR_RETURN(const std::unique_ptr<ReadFile> file, OpenDataFile(files, path));
     ASSIGN_OR_RETURN(const uint64_t begin, TextBegin(*file));
@@ -322,7 +323,7 @@ class TextSource : public RowSource {
     return absl::OkStatus();
   }
 
-  // Of at most `count` tokens.
+  // Looks up the first `count` tokens of `text`. An error names a character that has no number.
   absl::Status Numbers(std::string_view text, uint64_t count, std::vector<float>& numbers) const {
     absl::Status status;
     options_.tokenizer.Take(text, /*at_end=*/true, count, [&](std::string_view token) {

@@ -21,7 +21,8 @@ constexpr size_t kUtf8BytesMax = 4;
 
 bool IsSpace(char c) { return absl::ascii_isspace(static_cast<unsigned char>(c)); }
 
-// The bytes of the word at the start of `text`, which is not a space; whole characters only.
+// Returns the bytes of the word at the start of `text`, which is no space; only whole characters
+// count.
 size_t WordBytes(std::string_view text, bool& bad, bool at_end) {
   size_t at = 0;
   while (at < text.size() && !IsSpace(text[at])) {

@@ -1,5 +1,6 @@
-// Text cut into tokens, characters or words, and the numbers that stand for them. The text is
-// UTF-8; what is not is an error that names the byte. Constant once built: many threads look up.
+// Cuts text into tokens, which are characters or words, and numbers them. Text is UTF-8: anything
+// else is an error that names the byte. A vocabulary is constant once it is built, and many threads
+// look up.
 #pragma once
 
 #include <cstdint>
@@ -28,31 +29,35 @@ struct Tokenizer {
     bool more_needed = false;  // the text ends inside a token, or before `count`
   };
   using Visit = std::function<void(std::string_view token)>;
-  // At most `count` tokens from the start of `text`; with `at_end` nothing follows it.
+  // Visits at most `count` tokens from the start of `text`; `at_end` says that nothing follows the
+  // text.
   Taken Take(std::string_view text, bool at_end, uint64_t count, const Visit& visit) const;
 };
 
-// Numbers of tokens. With reserved numbers 0 is padding and 1 any unknown token.
+// The numbers of tokens. If numbers are reserved, 0 is padding and 1 stands for any unknown token.
 class Vocabulary {
  public:
   static constexpr uint32_t kReserved = 2;
 
-  // How often each token occurs.
+  // The number of occurrences of each token.
   using Counts = absl::flat_hash_map<std::string, uint64_t>;
-  // All in the order of their bytes (for characters: of their code points), nothing reserved.
+  // Numbers all tokens in the order of their bytes (for characters: of their code points) from 0
+  // on, with no reserved numbers.
   static Vocabulary Sorted(const Counts& counts);
-  // The `size` most frequent, equally frequent ones in the order of their bytes.
+  // Numbers the `size` most frequent tokens; equally frequent ones are in the order of their bytes.
   static Vocabulary Frequent(const Counts& counts, uint64_t size);
-  // In the given order; INVALID_ARGUMENT if a token occurs twice, or there are too many.
+  // Numbers the tokens in the given order. Returns INVALID_ARGUMENT if a token occurs twice, or if
+  // there are too many.
   static absl::StatusOr<Vocabulary> Listed(const std::vector<std::string>& tokens);
 
-  // To be kept (kept_bytes.h); nothing where the bytes are no vocabulary.
+  // Encode returns the form in which a vocabulary is kept (kept_bytes.h). Decode returns nullopt if
+  // the bytes are none.
   std::string Encode() const;
   static std::optional<Vocabulary> Decode(std::string_view bytes);
 
-  // Nothing for an unknown token where no number is reserved.
+  // Returns nullopt for an unknown token if no numbers are reserved, otherwise 1.
   std::optional<uint32_t> Find(std::string_view token) const;
-  // One more than the largest number: the input_dim of an Embedding.
+  // The largest number plus 1, which is the input_dim of an Embedding.
   uint32_t size() const { return reserved_ + static_cast<uint32_t>(numbers_.size()); }
   uint64_t fingerprint() const { return fingerprint_; }
 
@@ -65,10 +70,10 @@ class Vocabulary {
 
 constexpr uint64_t kVocabularyMax = uint64_t{1} << 23;  // numbers are float32
 
-// "byte 17 is not UTF-8", of a text that stands at `offset` of its file.
+// Returns the error "byte 17 is not UTF-8", whose number is `offset` in the file.
 absl::Status NotUtf8(uint64_t offset);
 
-// Adds the tokens of all of a file. Errors name neither path nor row.
+// Adds all tokens of a file to `counts`. Errors name neither path nor row.
 absl::Status CountTokens(FileCursor& cursor, const Tokenizer& tokenizer,
                          Vocabulary::Counts& counts);
 

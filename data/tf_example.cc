@@ -9,14 +9,15 @@
 namespace paracord {
 namespace {
 
-// Of protobuf's encoding: a field is a varint tag, number << 3 | wire type, and a value.
+// The wire types of protobuf's encoding, in which a field is a varint tag, number << 3 | wire type,
+// and a value.
 constexpr int kVarint = 0, kFixed64 = 1, kLength = 2, kFixed32 = 5;
 
 absl::Status Malformed(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("is not a tf.train.Example: ", what));
 }
 
-// Reads the fields of one message front to back.
+// Reads the fields of one message from front to back.
 class Fields {
  public:
   explicit Fields(std::string_view bytes) : bytes_(bytes) {}
@@ -69,7 +70,7 @@ class Fields {
   std::string_view bytes_;
 };
 
-// Collects numbers, however many come.
+// Takes the numbers of a list: those that fit are written, and all are counted.
 class Sink {
  public:
   Sink(std::span<float> out, size_t first, std::vector<ExactInteger>& exact)
@@ -94,7 +95,7 @@ class Sink {
   size_t count_ = 0;
 };
 
-// The same as text.
+// Takes the strings of a list, or its integers as decimal text.
 class TextSink {
  public:
   explicit TextSink(std::vector<std::string>& out) : out_(out) {}

@@ -1,5 +1,6 @@
-// tf.train.Example (tensorflow/core/example/example.proto): named lists of floats, of int64 or of
-// bytes. Read and written by hand, straight from and to the bytes of a record. Pure.
+// Reads and writes tf.train.Example (tensorflow/core/example/example.proto): named lists of floats,
+// of int64 or of bytes. The encoding is done by hand, straight from and to the bytes of a record.
+// Pure.
 #pragma once
 
 #include <cstdint>
@@ -20,24 +21,24 @@ struct ExampleFeature {
   std::string_view name;
   Kind kind = Kind::kNone;
   std::string_view list;  // the encoded BytesList, FloatList or Int64List
-  // Of a tf.train.SequenceExample's feature_lists: the lists of all steps, one after the other,
-  // which is what `list` points to.
+  // Set only for a feature list of a tf.train.SequenceExample: it joins the lists of all steps, and
+  // `list` points to it.
   std::unique_ptr<std::string> joined;
 };
 
-// Replaces `features`, whose views point into `example`; of a tf.train.SequenceExample these are
-// the features of its context and its feature_lists. INVALID_ARGUMENT says what is wrong, not
+// Replaces `features` by those of `example`, into which they point. A tf.train.SequenceExample has
+// the features of its context and its feature lists. INVALID_ARGUMENT says what is wrong, but not
 // where.
 absl::Status ParseExample(std::string_view example, std::vector<ExampleFeature>& features);
 
-// How many numbers a float or int64 list has; the first of them go to `out`, as many as there is
-// room for. Large whole numbers of an int64 list are listed in `exact`, too, from element `first`
-// on.
+// Returns how many numbers a float or int64 list has, and writes as many of them to `out` as fit.
+// Large whole numbers of an int64 list are listed in `exact`, too; the list's first number is
+// element `first`.
 absl::StatusOr<size_t> ReadNumbers(const ExampleFeature& feature, std::span<float> out,
                                    size_t first, std::vector<ExactInteger>& exact);
 // Appends the strings of a bytes list, or the integers of an int64 list as decimal text.
 absl::Status ReadTexts(const ExampleFeature& feature, std::vector<std::string>& out);
-// The only string of a bytes list.
+// Returns the only string of a bytes list; an error if there are more or none.
 absl::StatusOr<std::string_view> ReadBytes(const ExampleFeature& feature);
 
 class ExampleBuilder {
@@ -46,7 +47,7 @@ class ExampleBuilder {
   void Ints(std::string_view name, std::span<const int64_t> values);
   void Bytes(std::string_view name, std::string_view value);
   void Texts(std::string_view name, std::span<const std::string> values);
-  // The serialized example; the builder starts anew.
+  // Returns the serialized example and clears the builder.
   std::string Take();
 
  private:

@@ -14,8 +14,8 @@ absl::Status Missing() {
   return absl::InvalidArgumentError("is missing, and there is no `default`");
 }
 
-// How many values of a list of `count` are left out in front of those that are kept, which are at
-// most spec.size. An error where the list does not fit.
+// Returns how many values are dropped in front of those that are kept, which are at most spec.size.
+// An error says that the list does not fit.
 absl::StatusOr<size_t> LeftOut(const FeatureSpec& spec, size_t count) {
   if (count == spec.size) return size_t{0};
   const std::string has = absl::StrCat("has ", count, " values");
@@ -45,7 +45,8 @@ absl::StatusOr<size_t> LeftOut(const FeatureSpec& spec, size_t count) {
   return size_t{0};
 }
 
-// Moves what is kept of `values` to `out` and fills up the rest.
+// Moves the values that are kept to `out`, pads the rest, and returns how many were dropped in
+// front.
 template <class T>
 absl::StatusOr<size_t> Fit(const FeatureSpec& spec, std::vector<T>& values, const T& pad,
                            std::span<T> out) {
@@ -57,7 +58,7 @@ absl::StatusOr<size_t> Fit(const FeatureSpec& spec, std::vector<T>& values, cons
   return left_out;
 }
 
-// Of a list whose numbers are not as many as there is room for.
+// Writes a list of more or fewer numbers than `out` has room for.
 absl::Status FitNumbers(const FeatureSpec& spec, std::vector<float> values,
                         std::vector<ExactInteger> large, std::span<float> out,
                         std::vector<ExactInteger>& exact) {

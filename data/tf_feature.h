@@ -1,6 +1,7 @@
-// What a job makes of a feature of a tf.train.Example: numbers, raw bytes of a type, a picture, or
-// strings for a model that takes strings; of a fixed shape, or a list of varying length that is
-// filled up. Specs are read from the job, then constant: many threads fill.
+// The inputs, targets and weights that a job makes of the features of a tf.train.Example: numbers,
+// raw bytes of a type, a picture, or strings for a model that takes strings. A feature has a fixed
+// shape, or it is a list of varying length that is padded. Specs are constant once they are read
+// from the job, and many threads fill.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,7 @@ struct FeatureSpec {
   double scale = 1;
   std::optional<double> default_value;
   std::optional<std::string> default_text;
-  // Set: a list may have fewer rows than shape[0], and is filled up with this.
+  // If set, a list may have fewer rows than shape[0] and is padded with this value.
   std::optional<double> pad_value;
   std::optional<std::string> pad_text;
   Cut cut = Cut::kNone;  // which end of a longer list is left out
@@ -50,17 +51,18 @@ struct FeatureSpec {
   bool pads() const { return pad_value.has_value() || pad_text.has_value(); }
 };
 
-// The spec or the list of specs under `key`; nothing where it is missing. `group_key`: what the
-// objects call their input or output.
+// Reads the spec or the list of specs under `key`; none if it is missing. `group_key` is the key by
+// which a spec names its input or output.
 std::vector<FeatureSpec> ReadFeatureSpecs(JsonFields& fields, const std::string& key,
                                           const std::string& group_key, Problems& problems);
 
-// One column for each group: of one feature as it is, of several as a vector of all their numbers.
-// Every feature is told its place.
+// Returns one column of a batch for each group, and sets every spec's place in it. A group of one
+// feature keeps its shape; a group of several is a vector of all their numbers.
 std::vector<Column> FeatureGroups(std::vector<FeatureSpec>& specs);
 
-// Fill spec.size values. `feature` null: the example has none. INVALID_ARGUMENT does not name the
-// feature. Large whole numbers are listed in `exact`, too.
+// FillNumbers and FillTexts write spec.size values. `feature` is null if the example has none of
+// that name. INVALID_ARGUMENT does not name the feature. Large whole numbers are also listed in
+// `exact`.
 absl::Status FillNumbers(const FeatureSpec& spec, const ExampleFeature* feature,
                          std::span<float> out, std::vector<ExactInteger>& exact);
 absl::Status FillTexts(const FeatureSpec& spec, const ExampleFeature* feature,

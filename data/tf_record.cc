@@ -21,8 +21,10 @@ bool IsLength(std::string_view head) {
   return LoadRaw<uint32_t>(head, 8) == MaskedCrc(head.substr(0, 8));
 }
 
-// RFC 1950: deflate of any window, a check of the two bytes, no dictionary. A record's length may
-// look like that as well, but is never cut off: what is packed of no record has 8 bytes.
+// Whether a file begins like a zlib stream (RFC 1950): deflate with any window, a correct check of
+// the two bytes, no dictionary. A plain file may begin with such bytes as well, but the checksum of
+// its first length is right; a file shorter than that can only be zlib, whose empty stream has 8
+// bytes.
 bool IsZlib(std::string_view head) {
   if (head.size() < 2) return false;
   const auto first = static_cast<unsigned char>(head[0]);

@@ -15,11 +15,11 @@ namespace paracord {
 class TfRecordCutter : public RecordCutter {
  public:
   absl::StatusOr<bool> Skip(FileCursor& cursor) const override;
-  // The data of the next record, valid until the cursor's next use; false at the end.
+  // Reads the data of the next record, valid until the cursor's next use. Returns false at the end.
   absl::StatusOr<bool> Next(FileCursor& cursor, std::string_view& data) const;
 };
 
-// TensorFlow's two compressions are seen from the file's start.
+// Opens a file that may have one of TensorFlow's two compressions, which its first bytes tell.
 absl::StatusOr<std::unique_ptr<ReadFile>> OpenRecordFile(Files& files, const std::string& path);
 
 // {files, features, label, weight}: an entry of the table in data_source.cc. Records are

@@ -16,7 +16,7 @@
 namespace paracord {
 namespace {
 
-// Strings and numbers are in columns of their own.
+// Refuses a group of both strings and numbers, since a column holds one of the two.
 void CheckTexts(JsonFields& fields, const std::vector<FeatureSpec>& specs) {
   for (const FeatureSpec& spec : specs) {
     for (const FeatureSpec& other : specs) {
@@ -79,8 +79,8 @@ class TfRecordSource : public RowSource {
   }
 
  private:
-  // The features of `example` are in the order of their names. `inputs`: null where the specs are
-  // of no inputs, which alone have strings and exact numbers.
+  // The features of `example` are sorted by name. `inputs` is null for targets and weights, since
+  // only inputs have strings and exact numbers.
   static absl::Status Fill(const std::vector<FeatureSpec>& specs,
                            const std::vector<ExampleFeature>& example, std::span<float* const> out,
                            const Row* inputs) {
@@ -97,7 +97,7 @@ class TfRecordSource : public RowSource {
     return absl::OkStatus();
   }
 
-  // Null: it is missing.
+  // Returns null if the example has no feature of that name.
   static const ExampleFeature* Find(const std::vector<ExampleFeature>& example,
                                     const std::string& name) {
     const auto feature = std::lower_bound(

@@ -16,13 +16,13 @@ using nlohmann::json;
 
 constexpr uint64_t kSideMax = 1 << 14;
 
-// Rows, columns and channels of an input; without a channel axis there is one.
+// The rows, columns and channels of an input; an input without a channel axis has one channel.
 struct Extent {
   uint64_t height = 1, width = 1, channels = 1;
   uint64_t size() const { return height * width * channels; }
 };
 
-// A step for inputs of one extent.
+// A step that is bound to inputs of one extent.
 struct BoundStep {
   TransformStep step;
   Extent from, to;
@@ -32,7 +32,7 @@ struct BoundStep {
 struct Chance {
   bool training = false;
   uint64_t key = 0;
-  // Below `n`.
+  // Draws a number below `n`.
   uint64_t Draw(uint64_t counter, uint64_t n) const {
     return static_cast<uint64_t>(RandomUniform(key, counter) * static_cast<double>(n));
   }
@@ -47,7 +47,8 @@ void Crop(const BoundStep& bound, uint64_t number, const Chance& chance, const f
   const uint64_t left = chance.training ? chance.Draw(2 * number + 1, columns + 1) : columns / 2;
   for (uint64_t y = 0; y < to.height; ++y) {
     for (uint64_t x = 0; x < to.width; ++x, out += to.channels) {
-      // Before the first row or column these wrap around and are beyond the last.
+      // Rows and columns in the padding above and to the left wrap around to numbers beyond the
+      // last one.
       const uint64_t row = top + y - bound.step.pad, column = left + x - bound.step.pad;
       if (row < from.height && column < from.width) {
         std::copy_n(in + (row * from.width + column) * from.channels, from.channels, out);
@@ -141,7 +142,7 @@ class TransformedSource : public DataSource {
   Batch schema_;
 };
 
-// One number, or a list of them.
+// Reads one number, or a list of them.
 std::vector<float> ReadNumbers(JsonFields& fields, const std::string& key, double low, float none) {
   const json* value = fields.FindValue(key);
   if (value == nullptr) return {none};
@@ -202,7 +203,7 @@ TransformStep ReadStep(const json& value, const std::string& path, Problems& pro
   return step;
 }
 
-// What the step makes of an extent; an error if it does not fit.
+// Binds a step to the extent of its input. An error says that it does not fit.
 absl::StatusOr<BoundStep> Bind(const TransformStep& step, const Extent& from, bool is_image) {
   BoundStep bound{step, from, from};
   const auto bad = [&](const std::string& what) {

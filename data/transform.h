@@ -1,8 +1,8 @@
-// What a job does to the images of a source on their way to the model: {"transform": [{"crop":
-// [32, 32], "pad": 4}, {"flip": "horizontal"}, {"normalise": {"mean": 0.5, "std": 0.25}}]}, in this
-// order. In training, crops lie anywhere and every second image is flipped, a pure function of the
-// epoch's key and the record; otherwise crops are in the middle and nothing is flipped. Constant
-// after construction; thread-safe if the source is.
+// Transforms the images of a source on their way to the model: {"transform": [{"crop": [32, 32],
+// "pad": 4}, {"flip": "horizontal"}, {"normalise": {"mean": 0.5, "std": 0.25}}]}, in this order. In
+// training, crops lie anywhere and every second image is flipped, as a pure function of the epoch's
+// key and the record; otherwise crops are in the middle and nothing is flipped. Constant after
+// construction; thread-safe if the source is.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ struct TransformStep {
 std::vector<TransformStep> ReadTransform(const nlohmann::json& value, const std::string& path,
                                          Problems& problems);
 
-// INVALID_ARGUMENT naming the step that does not fit the source's only input.
+// Returns INVALID_ARGUMENT naming the step that does not fit the source's only input.
 absl::StatusOr<std::unique_ptr<DataSource>> MakeTransformed(std::unique_ptr<DataSource> source,
                                                             std::vector<TransformStep> steps);
 

@@ -41,7 +41,7 @@ struct Directory {
   uint64_t offset = 0, bytes = 0, members = 0;
 };
 
-// The end record is the last thing but for a comment of unknown length.
+// The end record is the last thing in the file, except for a comment of unknown length.
 absl::StatusOr<Directory> FindDirectory(const ReadFile& file, const std::string& path) {
   const uint64_t tail = std::min<uint64_t>(file.size(), kEndBytes + kCommentBytesMax);
   ASSIGN_OR_RETURN(const std::string bytes, ReadPiece(file, file.size() - tail, tail, path));

@@ -1,6 +1,6 @@
-// The members of a zip archive (PKWARE's APPNOTE, with zip64), as numpy writes .npz files: stored
-// or deflated. Reads the central directory, which is held; nothing of a member is. Owned by a
-// reader on its stack; one thread.
+// Reads the members of a zip archive (PKWARE's APPNOTE, with zip64), stored or deflated, as numpy
+// writes .npz files. The central directory is held in memory; no member is. Owned by a reader on
+// its stack; one thread.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct ZipMember {
 absl::StatusOr<std::vector<ZipMember>> ReadZipDirectory(const ReadFile& file,
                                                         const std::string& path);
 
-// A stream named "path[name]" over what the member holds. Its CRC is checked by ExpectEnd.
+// Opens a member as a stream named "path[name]", whose CRC ExpectEnd checks.
 absl::StatusOr<std::unique_ptr<ByteStream>> OpenZipMember(Files& files, const std::string& path,
                                                           const ZipMember& member);
 
