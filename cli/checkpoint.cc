@@ -1,4 +1,4 @@
-// paracord checkpoint: which checkpoints there are, and whether they are sound.
+// paracord checkpoint: lists the checkpoints, and checks whether they are sound.
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -32,7 +32,7 @@ struct Seen {
   std::vector<std::string> damage;
 };
 
-// `whole`: every byte is read.
+// With `whole` every byte is read.
 Seen Look(Files& files, const std::string& checkpoints, const CheckpointName& name, bool whole) {
   Seen seen;
   seen.name = name;
@@ -79,7 +79,7 @@ void PrintLine(const Seen& seen, std::ostream& out) {
   out << "\n";
 }
 
-// `ls` shows them all, `verify` what is wrong with them. The exit code.
+// `ls` lists all checkpoints, `verify` what is wrong with them. Returns the exit code.
 int Show(const CheckpointFlags& own, std::ostream& out, std::ostream& err) {
   const auto fail = [&](const std::string& why, ExitCode code) {
     return Fail("checkpoint " + own.what, why, code, err);

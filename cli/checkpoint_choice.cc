@@ -24,7 +24,7 @@ std::string NotThere(const std::string& checkpoints, const std::vector<Checkpoin
   return text;
 }
 
-// `any`: also one with values that are not finite.
+// With `any` a checkpoint may have values that are not finite.
 absl::StatusOr<ChosenCheckpoint> ReadCheckpoint(Files& files, const std::string& directory,
                                                 bool any) {
   ChosenCheckpoint chosen;
@@ -38,7 +38,8 @@ absl::StatusOr<ChosenCheckpoint> ReadCheckpoint(Files& files, const std::string&
   return chosen;
 }
 
-// What restore_best of a job that is done has chosen goes first, if it is still there.
+// Moves the checkpoint that a finished job's restore_best has chosen to the front, if it still
+// exists.
 void PutBestFirst(Files& files, const std::string& checkpoints, std::vector<CheckpointName>& names,
                   std::ostream& notes) {
   if (names.empty()) return;
@@ -119,7 +120,7 @@ std::string PositionText(const Manifest& manifest) {
 }
 
 std::string AgeText(int64_t ms) {
-  // Of another host, whose clock may be ahead: 0.
+  // A checkpoint of a host whose clock is ahead has a negative age.
   const double seconds = static_cast<double>(std::max<int64_t>(ms, 0)) / 1000;
   if (seconds < 120) return absl::StrFormat("%.0f s", seconds);
   if (seconds < 7200) return absl::StrFormat("%.1f min", seconds / 60);

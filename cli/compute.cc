@@ -1,5 +1,5 @@
-// paracord compute: one batch through the code that trains, without a cluster: the workers' model,
-// and for the optimizer steps the parameter servers' partitions. For comparing with Keras.
+// paracord compute: runs one batch through the code that trains, without a cluster, to compare it
+// with Keras: the workers' model, and for the optimizer's steps the parameter servers' partitions.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -44,7 +44,7 @@ struct ComputeFlags {
   std::string device = "auto";
 };
 
-// Loss and optimizer from the model's compile_config, or the job's.
+// Takes loss and optimizer from the job if there is one, otherwise from the model's compile_config.
 absl::StatusOr<Job> MakeJob(Files& files, const ComputeFlags& flags) {
   ASSIGN_OR_RETURN(const std::string text, files.ReadWhole(flags.model));
   absl::StatusOr<nlohmann::json> model = ParseJson(text, kJobBytesMax, kJobDepthMax);
@@ -77,7 +77,7 @@ absl::StatusOr<Job> MakeJob(Files& files, const ComputeFlags& flags) {
   return job;
 }
 
-// What an input of the model takes decides how its tensor is read.
+// The kind of an input in the model decides how its tensor is read.
 TensorForm FormOf(const std::map<std::string, RawKind>& kinds, const std::string& tensor) {
   if (!tensor.starts_with("inputs/")) return TensorForm::kNumbers;
   const auto named = kinds.find(tensor.substr(7));
@@ -130,7 +130,7 @@ absl::StatusOr<Batch> ReadBatch(Files& files, const nlohmann::json& model,
   return batch;
 }
 
-// In the order of `variables`.
+// Returns the weights in the order of `variables`.
 absl::StatusOr<std::vector<std::vector<float>>> ReadWeights(
     Files& files, const std::string& path, const std::vector<VariableSpec>& variables) {
   ASSIGN_OR_RETURN(std::vector<ReadTensor> tensors, ReadTensors(files, path));
@@ -154,7 +154,7 @@ absl::StatusOr<std::vector<std::vector<float>>> ReadWeights(
   return values;
 }
 
-// The variables as a parameter server holds them, each in one partition.
+// Holds the variables as a parameter server does, each in one partition.
 class Store {
  public:
   Store(Optimizer optimizer, const std::vector<VariableSpec>& variables,
@@ -176,7 +176,7 @@ class Store {
     }
   }
 
-  // Batch `step` of a split of `steps`. Gradients must be finite.
+  // Applies the gradients of batch `step` of a split of `steps` batches. They must be finite.
   absl::Status Push(uint32_t step, uint32_t steps,
                     const std::vector<std::vector<float>>& gradients) {
     for (size_t i = 0; i < partitions_.size(); ++i) {
@@ -300,7 +300,8 @@ absl::Status WriteResults(Files& files, const std::string& path,
   return WriteTensors(files, path, tensors, {});
 }
 
-// `diverged` of what is no finite number: files have errors of the same code.
+// Sets `diverged` if the results are not finite: its error code, OUT_OF_RANGE, may also come from a
+// file.
 absl::Status Run(const ComputeFlags& flags, std::ostream& out, std::ostream& err, bool& diverged) {
   ASSIGN_OR_RETURN(const std::string device,
                    ChooseDevice(flags.device, DeviceFor::kOneModel, nullptr));

@@ -47,7 +47,7 @@ absl::Status Convert(const std::string& job_path, const std::string& which,
   ASSIGN_OR_RETURN(const nlohmann::json spec, ExamplesSpec(source->schema(), path));
   RETURN_IF_ERROR(ReplaceOutFile(files, path, [&](const std::string& temporary) {
     absl::Status status = Write(files, *source, temporary, absl::EndsWith(path, ".gz"));
-    // Again: some files are read only when their record is.
+    // The check is repeated, since some inputs are opened only when their record is read.
     if (status.ok()) status = CheckOutFile(files, path);
     return status;
   }));

@@ -47,7 +47,8 @@ void Print(const Manifest& manifest, const Score& score, bool as_json, std::ostr
   for (const auto& [name, value] : score.metrics) out << "test " << name << ": " << value << "\n";
 }
 
-// The test data may be others than the job's, but not what makes numbers of words.
+// Warns if the training data are not those of the checkpoint, since their vocabulary and columns
+// make the numbers that the model gets. The test data may be others.
 void WarnOfOtherData(const Workload& workload, const std::string& trained_with, std::ostream& err) {
   std::string train = workload.facts.fingerprint();  // and that of the test data
   if (workload.test != nullptr)

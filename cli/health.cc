@@ -1,4 +1,4 @@
-// paracord health: whether a daemon's event loop turns, for the probes of supervisors.
+// paracord health: asks a daemon whether its event loop turns, for a supervisor's health checks.
 #include "net/health.h"
 
 #include <chrono>

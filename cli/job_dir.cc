@@ -45,7 +45,7 @@ absl::StatusOr<int> Lock(const std::string& dir) {
       absl::StrCat("another paracord train works in ", dir, ": wait for it or give another --dir"));
 }
 
-// As much as the first logs and states of a job take.
+// Writes as many bytes as the first logs and states of a job take, and removes them.
 absl::Status Probe(Files& files, const std::string& dir) {
   constexpr size_t kProbeBytes = 64 << 10;
   const std::string path = dir + "/probe.tmp";
@@ -63,7 +63,7 @@ absl::Status CheckNobodyLeads(Files& files, Network& network, const std::string&
   if (!CheckAddress(address, kAddressName).ok()) return absl::OkStatus();
   std::error_code error;
   if (address.starts_with("unix:") && !std::filesystem::exists(address.substr(5), error)) {
-    return absl::OkStatus();  // at once
+    return absl::OkStatus();  // there is nobody to wait for
   }
   constexpr int64_t kDeadlineMs = 2000;
   const absl::StatusOr<nlohmann::json> status = AskStatus(network, address, kDeadlineMs);
@@ -115,7 +115,8 @@ absl::Status BeginAnew(Files& files, Network& network, const std::string& dir) {
         absl::StrCat(dir, "/", kGenerationPrefix, newest, " was not made by a coordinator"));
   }
   if (newest > 0) {
-    // First, so that what an older one still writes before all is removed goes with it.
+    // The claim comes first, so that what an older coordinator writes before it sees the claim is
+    // removed below.
     RETURN_IF_ERROR(Claim(files, dir, newest + 1, /*boot_id=*/""));
     claim = absl::StrCat(kGenerationPrefix, newest + 1);
   }

@@ -1,6 +1,6 @@
-// DIR of a job as `paracord train` finds it before a cluster starts in it: whether it is free and
-// can be written, and how it is emptied without losing what keeps an older coordinator out.
-// Blocking, in main's thread; nothing here starts a process.
+// The directory of a job (DIR) as `paracord train` finds it before a cluster starts in it: whether
+// it is free and can be written, and how it is emptied without losing the claims that keep an older
+// coordinator out. Blocking, in main's thread; nothing here starts a process.
 #pragma once
 
 #include <string>
@@ -13,32 +13,34 @@
 
 namespace paracord {
 
-// In a job's directory.
+// These names are relative to the job's directory.
 inline constexpr char kLockName[] = "lock";
-// What its processes trace, until train puts it together.
+// The prefix of the directory where the processes write their spans, until train merges them.
 inline constexpr std::string_view kTracePartsPrefix = "trace.tmp-";
-// The job as train read it, which a coordinator that is started again reads too: its own file may
-// have changed since.
+// The job as train read it. A coordinator that is restarted reads this file, since the user's own
+// may have changed.
 inline constexpr char kRunningJobName[] = "job.running.json";
 
-// Whether a job leaves a file or directory of that name in its own, beside the lock.
+// Whether a job creates a file or directory of that name in its directory; the lock is none of
+// them.
 bool IsOfJob(std::string_view name);
 
-// Locks `dir` for this process and finds out whether it can be written: a full disk would take the
-// logs that say so, too. ALREADY_EXISTS: another train works in `dir`; any other error says that it
-// cannot be written, and why. The descriptor is the lock, for as long as it is open.
+// Locks `dir` for this process and checks that it can be written, because a full disk would take
+// the logs that say so as well. Returns a descriptor that holds the lock while it is open.
+// ALREADY_EXISTS: another train works in `dir`. Any other error says that `dir` cannot be written,
+// and why.
 absl::StatusOr<int> TakeDir(Files& files, const std::string& dir);
 
-// Whether the lock in `dir` is still that one: false once somebody removed or moved `dir`, so that
-// another train may take what is there now. An error to look is none to tell.
+// Whether `lock` is still the lock file in `dir`. False once somebody removed or moved `dir`, so
+// that another train may take whatever is there now; true if that cannot be found out.
 bool HoldsDir(int lock, const std::string& dir);
 
-// Removes everything that a job leaves behind in `dir`, and nothing else: nothing at all where no
-// coordinator ever led, and INVALID_ARGUMENT if there are checkpoints then. ALREADY_EXISTS: a
-// coordinator that leads the job in `dir` answers at `dir`/coordinator.address. One that does not
-// answer (stopped, hung, cut off) finds a newer generation claimed than its own when it wakes:
-// claims are counted on, never anew. The caller has blocked the signals that it waits for: threads
-// may start.
+// Removes everything that a job left behind in `dir`, and nothing else. It removes nothing if no
+// coordinator ever led there, and returns INVALID_ARGUMENT if there are checkpoints nevertheless.
+// ALREADY_EXISTS: the coordinator that leads the job in `dir` answers at `dir`/coordinator.address.
+// A coordinator that does not answer (stopped, hung, cut off) finds a newer generation than its own
+// when it wakes, because generations count on. The caller has blocked the signals that it waits
+// for, since this may start threads.
 absl::Status BeginAnew(Files& files, Network& network, const std::string& dir);
 
 }  // namespace paracord

@@ -22,13 +22,13 @@ namespace {
 struct LaunchFlags {
   TrainFlags train;
   std::string hosts;
-  // Nobody is there to type a password, and a connection that died is noticed.
+  // Nobody is there to type a password, and ssh must notice a dead connection.
   std::string ssh = "ssh -o BatchMode=yes -o ServerAliveInterval=10";
   std::string bin;
   int64_t port = 7400;
 };
 
-// The path of a program that stands in PATH.
+// Returns the path of a program that PATH has.
 absl::StatusOr<std::string> PathOf(const std::string& program) {
   if (program.find('/') != std::string::npos) return program;
   const char* const path = getenv("PATH");

@@ -26,7 +26,7 @@ namespace paracord {
 namespace {
 
 constexpr std::chrono::milliseconds kFirstPause(250);  // before the second restart, then doubled
-// A host that starts again, or a connection that is lost, takes longer.
+// A host that reboots, or a connection that is lost, takes longer.
 constexpr std::chrono::milliseconds kFirstRemotePause(2000);
 constexpr int kSshFailed = 255;
 
@@ -35,8 +35,8 @@ std::string FileName(const Task& task) {
                                          : absl::StrCat(RoleName(task.role), "-", task.index);
 }
 
-// Processes that the kernel has killed because memory was short, its own or a container's; 0 if it
-// does not say.
+// Returns how many processes the kernel has killed because memory was short, on the machine or in a
+// container; 0 if it does not say.
 uint64_t OomKills(const std::string& vmstat) {
   std::ifstream file(vmstat);
   std::string key;
@@ -58,7 +58,8 @@ LocalCluster::LocalCluster(LocalClusterOptions options)
 LocalCluster::~LocalCluster() { WaitAll(0); }
 
 absl::Status LocalCluster::Start() {
-  // Whoever started us may ignore it: the kernel would tell nobody then how a daemon has ended.
+  // Our parent may have ignored SIGCHLD, which we would inherit: the kernel would not keep the exit
+  // status of a daemon then.
   signal(SIGCHLD, SIG_DFL);
   if (!hosts_.has_value()) {
     const char* const temporary = getenv("TMPDIR");
@@ -104,7 +105,7 @@ std::vector<std::string> LocalCluster::Arguments(const Process& process) const {
   return arguments;
 }
 
-// The processors that a task of its kind has for itself on this machine.
+// Divides this machine's processors among the tasks of one role.
 uint32_t LocalCluster::Threads(const Task& task) const {
   const uint32_t sharing = task.role == Role::kPs ? options_.ps : options_.workers;
   return std::max(1u, std::max(1u, std::thread::hardware_concurrency()) / sharing);
@@ -114,7 +115,7 @@ std::string LocalCluster::LogPath(const Task& task) const {
   return absl::StrCat(options_.dir, "/logs/", FileName(task), ".log");
 }
 
-// Its directory may be gone, or the disk: then ours shows what the daemon says.
+// Returns the log of a task, or our own standard error if the log's directory or disk is gone.
 int LocalCluster::OpenLog(const Task& task) const {
   std::error_code ignored;
   std::filesystem::create_directories(options_.dir + "/logs", ignored);
@@ -159,7 +160,8 @@ void LocalCluster::BatchesApplied(uint64_t applied) {
   last_applied_ = applied;
 }
 
-// Over ssh a daemon that lost its connection may still be about to leave its port.
+// Over ssh, a daemon that lost its connection may still hold its port when the next one starts,
+// which then leaves with kInUse: another restart may help.
 bool LocalCluster::MayRestart(const Process& process, int code) const {
   const bool in_use = code == static_cast<int>(ExitCode::kInUse);
   const bool leaving = hosts_.has_value() && process.starts > 1 && in_use;
@@ -190,7 +192,7 @@ LocalCluster::Death LocalCluster::AfterDeath(Process& process, int code, std::st
   return death;
 }
 
-// Whom the kernel has killed it does not say, but when: whoever dies then.
+// The kernel says when it kills for memory, but not whom: a daemon that dies just then is the one.
 std::string LocalCluster::HowEnded(const Process& process, int status) const {
   if (WIFEXITED(status)) {
     const bool ssh = hosts_.has_value() && WEXITSTATUS(status) == kSshFailed;
@@ -240,7 +242,7 @@ void LocalCluster::Signal(std::optional<Role> role, int signal) {
   }
 }
 
-// Those whose hosts do not answer.
+// Ends the ssh processes whose hosts do not answer.
 void LocalCluster::EndConnections() {
   for (const Process& process : processes_) {
     if (process.pid != 0 && process.remote != nullptr) kill(process.pid, SIGKILL);

@@ -1,6 +1,6 @@
-// The daemons of a cluster on this machine: started as processes of their own (each in a session of
-// its own, so that Ctrl-C reaches only us), restarted when they die, drained in order. With hosts
-// the processes are those of ssh, and the daemons run there. Used in one thread.
+// The daemons of a cluster on this machine. They are started as processes (each in its own session,
+// so that Ctrl-C reaches only us), restarted when they die, and drained in order. With hosts the
+// processes are ssh's, and the daemons run on the hosts. Used in one thread.
 #pragma once
 
 #include <sys/types.h>
@@ -21,7 +21,8 @@
 
 namespace paracord {
 
-inline constexpr int kRestartMayHelp = 128;  // exit codes from here on
+inline constexpr int kRestartMayHelp =
+    128;  // A restart may help after this exit code and all above.
 
 struct LocalClusterOptions {
   std::string bin_dir;   // where the daemons' programs are
@@ -53,17 +54,18 @@ class LocalCluster {
     int code = 0;      // 128 + the signal
     std::string then;  // "and was restarted"; "": it stays dead
     std::string log;   // its path
-    // It left for a reason of its own and the job with it, or the other way round: the end of the
-    // job says why.
+    // The daemon left for a reason that ends the job, or because the job had ended: the job's own
+    // end says why, so nobody reports this death.
     bool ends_job = false;
   };
-  // Collects processes that ended and restarts those that a restart may help, at most kRestartsMax
-  // times each without a batch applied in between: at once, then after longer and longer pauses. A
-  // start that fails counts as a death.
+  // Collects the processes that have ended, and restarts those that a restart may help, at most
+  // kRestartsMax times each without a batch applied in between: at once, then after longer and
+  // longer pauses. A start that fails counts as a death. Called again and again.
   std::vector<Death> Reap();
   void BatchesApplied(uint64_t applied);
-  // A daemon that is not restarted any more and without which the job cannot go on: a ps, the last
-  // worker, or a coordinator that was killed. Not one that left with 0: the job is done.
+  // The first daemon that is not restarted any more although the job needs it: a ps, the last
+  // worker, or a coordinator that was killed. A daemon that left with 0 is never given up: the job
+  // is done.
   const std::optional<Death>& given_up() const { return given_up_; }
 
   // The coordinator's exit code once it has ended the job.
@@ -73,14 +75,14 @@ class LocalCluster {
   }
   bool EvaluatorRuns() const { return Running(Role::kEvaluator); }
   bool CoordinatorRuns() const { return Running(Role::kCoordinator); }
-  // Workers and evaluator, then the coordinator, then the ps get `signal`, each group when the one
-  // before has left or `group_ms` has passed; less where there is no coordinator to take a
-  // checkpoint. `goes_on` is asked again and again meanwhile, with the tasks that are waited for
-  // and what is left of their time; when it says no, all are killed.
+  // Sends `signal` to the workers, the evaluator, the coordinator and the ps, in this order, each
+  // when the group before has left or `group_ms` has passed; sooner if there is no coordinator to
+  // take a checkpoint. Meanwhile it calls `goes_on` again and again with the tasks that have not
+  // left and their time left; when that returns false, all are killed.
   using GoesOn = std::function<bool(const std::string& tasks, int64_t left_ms)>;
   void Drain(int64_t group_ms, int signal, const GoesOn& goes_on);
-  // Waits until everybody has left; those that are still there after `wait_ms` get SIGTERM, and
-  // SIGKILL after as long again.
+  // Waits until all daemons have left. Those that have not after `wait_ms` get SIGTERM, and SIGKILL
+  // after as long again.
   void WaitAll(int64_t wait_ms);
 
   static constexpr uint32_t kRestartsMax = 5;
@@ -96,7 +98,7 @@ class LocalCluster {
     std::optional<Time> restart_at = std::nullopt;
     std::unique_ptr<SshDaemon> remote = nullptr;  // with hosts
   };
-  // A restart, or none; what it says of it.
+  // Restarts the process or gives it up; the result says which.
   Death AfterDeath(Process& process, int code, std::string how);
   bool MayRestart(const Process& process, int code) const;
   std::string HowEnded(const Process& process, int status) const;

@@ -23,7 +23,7 @@ constexpr char kDataDirectory[] = "/data";
 
 bool IsUrl(const std::string& storage) { return absl::StrContains(storage, "://"); }
 
-// Every string below `value` that is a path below `directory` becomes one below /data.
+// Replaces the prefix `directory` of every string below `value` that is a path by /data.
 void MovePaths(json& value, const std::string& directory) {
   if (value.is_string()) {
     const std::string path = value.get<std::string>();
@@ -100,7 +100,7 @@ std::map<std::string, std::string> ValuesOf(const ManifestOptions& options) {
   return values;
 }
 
-// What a line says before its value: "- --dir=", "image: ", or nothing but its indent.
+// Returns the start of a line up to its value: "- --dir=", "image: ", or only its indent.
 std::string_view BeforeValue(std::string_view line, const std::string& key) {
   if (key == "job-volume") return line.substr(0, line.find_first_not_of(' '));
   const size_t equals = line.find('=');
@@ -153,7 +153,7 @@ std::string ObjectName(std::string_view text) {
   }
   name.resize(std::min(name.size(), kNameBytesMax));
   while (!name.empty() && name.back() == '-') name.pop_back();
-  // Services are names of hosts, which begin with a letter.
+  // A service's name is a host name, which begins with a letter.
   if (!name.empty() && absl::ascii_isdigit(static_cast<unsigned char>(name.front()))) {
     return ObjectName(absl::StrCat("job-", name));
   }

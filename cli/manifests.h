@@ -1,6 +1,6 @@
-// The manifests of deploy/kubernetes/base, embedded when this is built, and how they become those
-// of a job. A line that ends with "# render: KEY" is a setting whose value may be replaced, and a
-// line that is nothing else is where lines may be put in. Pure.
+// Fills in the manifests of deploy/kubernetes/base, which are embedded at build time, for a job. A
+// line that ends with "# render: KEY" holds a setting whose value may be replaced; a line that is
+// nothing else is where lines may be put in. Pure.
 #pragma once
 
 #include <map>
@@ -13,7 +13,8 @@
 
 namespace paracord {
 
-// Of the example's objects, claims and directories; each is the job's name elsewhere.
+// The base's objects, claims and directories have this name; KubernetesManifests replaces it by the
+// job's.
 inline constexpr std::string_view kExampleName = "fashion-mnist";
 
 extern const char k_storage_manifest[];
@@ -32,17 +33,18 @@ struct ManifestOptions {
   std::string data;     // a claim, mounted at /data; empty: the image has the data
 };
 
-// `text` with the example's name replaced by `name`, and each marked line whose key `values` has
-// replaced by that: the value of the setting, or the lines to put in. FAILED_PRECONDITION: a key of
-// the text is unknown (it has to be in `values` or in `known`).
+// Returns `text` with the example's name replaced by `name`, and each marked line by the entry of
+// `values` for its key: the value of the setting, or the lines to put in. FAILED_PRECONDITION: a
+// key of `text` is neither in `values` nor optional.
 absl::StatusOr<std::string> FillIn(std::string_view text, const std::string& name,
                                    const std::map<std::string, std::string>& values);
 
-// A name that objects, and pods with a number behind it, may have; "" if `text` has nothing of it.
+// Turns `text` into a name that objects, and pods with a number behind it, may have; "" if no
+// character of it may be in a name.
 std::string ObjectName(std::string_view text);
 
-// One YAML stream of all that a job needs. `directory` of the job file: what lies below it is below
-// /data in the pods. INVALID_ARGUMENT: it does not fit.
+// Returns all objects that a job needs as one YAML stream. Paths below `directory`, the job file's,
+// become paths below /data of the pods. INVALID_ARGUMENT: the job does not fit into a ConfigMap.
 absl::StatusOr<std::string> KubernetesManifests(const Job& job, const std::string& directory,
                                                 const ManifestOptions& options);
 

@@ -45,7 +45,7 @@ absl::Status CheckOutFile(InputFiles& files, const std::string& path) {
     return absl::InvalidArgumentError(absl::StrCat("--out: ", reached.message()));
   }
   const std::filesystem::path above = std::filesystem::path(path).parent_path();
-  // Empty where the working directory is gone: else the path is absolute.
+  // The path is absolute, unless the working directory is gone.
   const std::string directory = above.empty() ? "." : above.string();
   const absl::Status there = files.List(directory).status();
   if (absl::IsNotFound(there)) {
@@ -73,7 +73,7 @@ absl::Status CheckNotOfJob(const std::string& flag, const std::string& dir,
     const std::string first = below ? path.substr(dir.size() + 1) : "";
     return IsOfJob(first.substr(0, first.find('/'))) ? refused : absl::OkStatus();
   }
-  // Through links: as the system sees the directories above it.
+  // Links are resolved, so that the directories above are those that the system sees.
   std::error_code unresolved;
   const std::filesystem::path whole(path);
   std::filesystem::path above = std::filesystem::weakly_canonical(whole.parent_path(), unresolved);

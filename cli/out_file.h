@@ -18,7 +18,7 @@
 
 namespace paracord {
 
-// The files of a command that writes --out. It remembers what has been read, by whatever name.
+// The files that a command with --out reads. It remembers them by inode, whatever path named them.
 class InputFiles : public AllFiles {
  public:
   absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) override;
@@ -29,21 +29,22 @@ class InputFiles : public AllFiles {
   std::set<std::pair<uint64_t, uint64_t>> read_ ABSL_GUARDED_BY(mu_);  // device and inode
 };
 
-// Whether `path`, absolute, can be written as far as is seen yet: its directory is there, it is
-// none itself, and it is no file that has been read; so it is asked again when the inputs have
-// been. INVALID_ARGUMENT names the flag --out and the path.
+// Checks as far as possible that `path`, absolute, can be written: its directory exists, it is no
+// directory, and it is no file that has been read. A command calls it before and after it reads its
+// inputs. INVALID_ARGUMENT names the flag --out and the path.
 absl::Status CheckOutFile(InputFiles& files, const std::string& path);
-// Whether what `flag` says is outside of what a job keeps in `dir`, absolute: of its checkpoints,
-// of its files. INVALID_ARGUMENT names both.
+// Checks that the path, which `flag` gave, is none of the files that a job keeps in `dir`,
+// absolute, nor below its checkpoints. INVALID_ARGUMENT names both.
 absl::Status CheckNotOfJob(const std::string& flag, const std::string& dir,
                            const std::string& path);
 
-// Replaces `path` as a whole or not at all: `write` is given a temporary file beside it, to write
-// and sync, which is renamed then. INVALID_ARGUMENT if what is there is no regular file.
+// Replaces `path` as a whole or not at all: `write` writes and syncs a temporary file beside it,
+// which is renamed then. INVALID_ARGUMENT if `path` is something else than a regular file.
 absl::Status ReplaceOutFile(Files& files, const std::string& path,
                             const std::function<absl::Status(const std::string&)>& write);
 
-// Of what could not be written: whether a person has to mend something, or the disk may recover.
+// The exit code for an error of writing: whether a person has to mend something, or the disk may
+// recover.
 ExitCode ExitCodeOfWrite(const absl::Status& status);
 
 }  // namespace paracord

@@ -1,4 +1,4 @@
-// The folder of the program that runs: the other programs are beside it.
+// Returns the folder of the running program, which the daemons' programs are beside.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,5 @@
-// Which programs a process becomes and starts for its task in a cluster. Pure.
+// Decides which program `paracord run` becomes, and which it starts beside itself, for its task in
+// a cluster. Pure.
 #pragma once
 
 #include <string>
@@ -13,7 +14,7 @@ struct OwnTask {
   std::vector<std::string> beside;   // a child that is started first; empty: none
 };
 
-// `cluster` has a task.
+// Called only for a `cluster` that has a task.
 OwnTask OwnTaskOf(const Cluster& cluster, const std::string& job, const std::string& dir,
                   const std::string& device);
 

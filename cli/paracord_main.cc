@@ -53,7 +53,7 @@ void Usage(std::ostream& out) {
   }
 }
 
-// The commands as Flags has flags: for man(1), and a line each for shells.
+// Prints the commands like Flags prints flags: for man(1), or a line each for shells.
 void UsageInForm(const std::string& form, std::ostream& out) {
   ManPage page{"paracord",
                "trains models with parameter servers and workers",

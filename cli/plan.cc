@@ -15,7 +15,7 @@
 namespace paracord {
 namespace {
 
-// So many so small ones are warned of.
+// A plan of at least so many partitions, of fewer than so many bytes on average, is a warning.
 constexpr size_t kManyPartitions = 1000;
 constexpr uint64_t kSmallPartitionBytes = 4096;
 

@@ -1,5 +1,5 @@
-// Prints what a job comes to before it runs: the cluster, the variables, and which ps holds what.
-// Pure but for the stream.
+// Prints the plan of a job before it runs: the cluster, the variables, and which ps holds which
+// partitions. Pure but for the stream.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,9 @@ namespace paracord {
 
 void PrintCluster(const Cluster& cluster, std::ostream& out);
 
-// The variables, their partitions, and the bytes of each ps with and without optimizer state, which
-// takes `slots` copies of every trainable partition. What is surely a mistake is a warning.
+// Prints the variables, their partitions, and the bytes of each ps with and without the optimizer's
+// state, which takes `slots` copies of every trainable partition. Probable mistakes are warnings.
+// An error says why the variables cannot be partitioned or placed.
 absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables, uint32_t ps_count,
                        uint64_t slots, std::ostream& out, Problems& warnings);
 

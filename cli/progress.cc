@@ -28,7 +28,7 @@ std::string WithoutNumbers(std::string text) {
   return text;
 }
 
-// Of the newest batches, of a status or a summary; "" if there is none.
+// Returns the loss of the newest batches, from a status or a summary; "" if there is none.
 std::string LossText(const nlohmann::json& status) {
   static const nlohmann::json::json_pointer in_summary("/metrics/train/loss");
   const nlohmann::json summed_up = status.value(in_summary, nlohmann::json());
@@ -66,7 +66,7 @@ void Progress::End() {
   bar_shown_ = false;
 }
 
-// Those that were scored before we looked for the first time are old news.
+// Shows evaluations that are new, or that a restore has changed.
 void Progress::ShowEvaluations(const nlohmann::json& status, uint64_t epochs) {
   for (const nlohmann::json& evaluation : status.at("evaluations")) {
     const auto [shown, is_new] =
@@ -87,7 +87,8 @@ void Progress::ShowEvaluations(const nlohmann::json& status, uint64_t epochs) {
   }
 }
 
-// What is scored has its line already. Of short epochs not each has one.
+// Shows the end of an epoch, unless it was evaluated, which has its own line. Of many short epochs
+// only one a second gets a line.
 void Progress::ShowEpoch(const nlohmann::json& status) {
   const auto epoch = status.at("epoch").get<uint64_t>();
   const double seconds = Number(status.at("wall_seconds"));
@@ -109,7 +110,7 @@ void Progress::ShowEpoch(const nlohmann::json& status) {
         absl::StrCat("epoch ", epoch - 1, "/", epochs_, ": ", LossText(status), PaceText(status)));
 }
 
-// Once for each reason, whatever the round: a disk that is full fails one after the other.
+// Shows each problem once, whatever its numbers: a full disk fails one round after the other.
 void Progress::ShowCheckpoint(const nlohmann::json& status) {
   const nlohmann::json refused = status.at("checkpoint").value("refused", nlohmann::json::object());
   for (const auto& [name, why] : refused.items()) {
@@ -138,7 +139,7 @@ void Progress::ShowCheckpoint(const nlohmann::json& status) {
   }
 }
 
-// Who waits for whom, once it has lasted a moment. The bar has it in its line.
+// Shows who waits for whom once that has lasted a moment. The bar shows it in its own line.
 void Progress::ShowWaiting(const nlohmann::json& status) {
   const std::string phase = status.at("phase").get<std::string>();
   const bool told = phase == "forming" || phase == "loading" || phase == "training";
@@ -160,7 +161,7 @@ void Progress::ShowWaiting(const nlohmann::json& status) {
   Event("waiting", "waiting: " + waiting);
 }
 
-// All that is shown is old as long as nobody answers.
+// Says that all shown numbers are old while the coordinator does not answer.
 void Progress::ShowSilence(int64_t age_ms, const std::string& problem) {
   const bool silent = age_ms >= kSilentMs;
   if (silent == silence_shown_) return;
@@ -206,7 +207,8 @@ void Progress::ShowBar(const nlohmann::json& status, int64_t age_ms) {
   } else if (status.contains("waiting")) {
     absl::StrAppend(&line, "  waiting: ", status.at("waiting").get<std::string>());
   }
-  // Without wrapping: what is beyond the right margin would be a line of its own each time.
+  // The terminal must not wrap: a line beyond the right margin would stay and a new one appear each
+  // time.
   out_ << "\r\x1b[K\x1b[?7l" << line << "\x1b[?7h" << std::flush;
   bar_shown_ = true;
 }

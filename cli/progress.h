@@ -1,4 +1,4 @@
-// Shows how a job goes, from the coordinator's status: a progress bar on a terminal, one line an
+// Shows a job's progress from the coordinator's status: a progress bar on a terminal, one line an
 // epoch elsewhere, one JSON object a line with --json. Used in one thread.
 #pragma once
 
@@ -17,11 +17,13 @@ class Progress {
   enum class Style { kBar, kLines, kJson };
   Progress(Style style, std::ostream& out) : style_(style), out_(out) {}
 
-  // `age_ms`: since the coordinator gave this status; `problem`: why there is no newer one.
+  // Shows a status. `age_ms` is the time since the coordinator gave it; `problem` says why there is
+  // no newer one.
   void Show(const nlohmann::json& status, int64_t age_ms = 0, const std::string& problem = "");
-  // What the job's summary has of it and no status had: it may end right after an evaluation.
+  // Shows the evaluations that only the job's summary has: a job may end right after one, before a
+  // status shows it.
   void ShowLast(const nlohmann::json& summary);
-  // A line of its own, such as "worker:1 died (signal 9) and was restarted".
+  // Writes a line such as "worker:1 died (signal 9) and was restarted".
   void Event(const std::string& kind, const std::string& text);
   void End();  // leaves the bar's line
 
@@ -39,18 +41,18 @@ class Progress {
 
   const Style style_;
   std::ostream& out_;
-  std::map<uint64_t, nlohmann::json> evaluations_shown_;  // their metrics, by epoch
+  std::map<uint64_t, nlohmann::json> evaluations_shown_;  // the metrics shown last, by epoch
   uint64_t epochs_ = 0;                                   // of the job, as the newest status says
-  std::set<std::string> refused_shown_;                   // checkpoints
-  std::string checkpoint_problem_;                        // that has been shown
-  bool checkpoint_waits_ = false;                         // it was shown as what is left
-  uint64_t epoch_shown_ = 0;                              // that is under way
-  double epoch_shown_seconds_ = -kEpochSecondsLeast;      // when the job had run for so long
-  std::string waiting_;                                   // of the newest status, without numbers
-  double waiting_since_ = 0;                              // when the job had run for so long
-  bool waiting_told_ = false;                             // this one
-  bool waiting_shown_ = false;                            // some since it went on
-  bool silence_shown_ = false;                            // of the coordinator
+  std::set<std::string> refused_shown_;                   // names of checkpoints
+  std::string checkpoint_problem_;                        // the problem shown last
+  bool checkpoint_waits_ = false;                         // it was shown as what ends the job
+  uint64_t epoch_shown_ = 0;                              // the epoch under way in the last status
+  double epoch_shown_seconds_ = -kEpochSecondsLeast;      // the job's seconds at that line
+  std::string waiting_;                                   // the last status' text without numbers
+  double waiting_since_ = 0;                              // the job's seconds when waiting_ began
+  bool waiting_told_ = false;                             // waiting_ has been shown
+  bool waiting_shown_ = false;                            // "it goes on" has to follow
+  bool silence_shown_ = false;                            // the coordinator's silence was shown
   bool first_ = true;
   bool bar_shown_ = false;
 };

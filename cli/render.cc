@@ -19,7 +19,7 @@ namespace {
 
 constexpr char kCommand[] = "render kubernetes";
 
-// Values go into YAML as they are.
+// Whether a value can go into YAML without quotes.
 bool IsPlain(const std::string& value) {
   constexpr std::string_view kAllowed =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:@+";

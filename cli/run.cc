@@ -87,7 +87,7 @@ int RunRun(Args args, std::ostream& out, std::ostream& err) {
   const std::string bin =
       std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
   if (error) return refuse("/proc/self/exe: " + error.message());
-  // It ends when this process does, which is the coordinator by then.
+  // The child ends when this process does, which is the coordinator by then.
   if (!own.beside.empty()) {
     own.beside[0] = absl::StrCat(bin, "/", own.beside[0]);
     SpawnOptions options;

@@ -30,12 +30,12 @@ bool HasOurName(const std::string& name) {
                      [](unsigned char c) { return absl::ascii_isalnum(c); });
 }
 
-// Inherited by the daemons on purpose: they may outlive the owner for a moment.
+// The daemons inherit the lock on purpose: they may outlive the owner for a moment.
 int OpenLock(const std::string& path, int flags) {
   return open((path + "/lock").c_str(), O_RDWR | O_NOFOLLOW | flags, 0600);
 }
 
-// Sockets and the lock, and the folder if nothing else is in it.
+// Removes the sockets and the lock, and the folder if nothing else is in it.
 void RemoveSockets(const std::string& path) {
   std::error_code ignored;
   std::vector<fs::path> sockets;
@@ -48,7 +48,8 @@ void RemoveSockets(const std::string& path) {
   rmdir(path.c_str());
 }
 
-// Whether the lock is ours now. Where there are no locks nobody can tell, and `unlockable` stands.
+// Whether the lock is ours now. A file system without locks cannot say, and the answer is
+// `unlockable`.
 bool TakeLock(int lock, bool unlockable) {
   if (flock(lock, LOCK_EX | LOCK_NB) == 0) return true;
   return errno != EWOULDBLOCK && unlockable;
@@ -75,7 +76,8 @@ void RemoveLeftOnes(const std::string& parent) {
   for (const std::string& path : paths) RemoveIfLeft(path);
 }
 
-// Another owner that cleans up may have been between us and our lock.
+// Whether the locked file is still in the folder: another owner that cleans up may have removed it
+// between our open and our lock.
 bool StillThere(const std::string& path, int lock) {
   struct stat held {};
   struct stat found {};

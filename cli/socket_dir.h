@@ -1,7 +1,7 @@
-// The folder below TMPDIR with the sockets of a local cluster (their paths must be short, so it is
-// not below the job's DIR). Locked by `lock` in it as long as its owner or a daemon that inherited
-// the lock lives, so that a later owner can tell what a killed one has left behind. Used in one
-// thread.
+// The folder below TMPDIR with the sockets of a local cluster (a socket's path must be short, so
+// the folder is not below the job's DIR). Its file `lock` is locked while the owner, or a daemon
+// that inherited the lock, lives, so that a later owner can tell which folders a killed one left
+// behind. Used in one thread.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace paracord {
 
 class SocketDir {
  public:
-  // First removes the folders in `parent` that such owners of this user have left.
+  // Makes a folder in `parent`, and first removes those that killed owners of this user left there.
   static absl::StatusOr<std::unique_ptr<SocketDir>> Make(const std::string& parent);
   ~SocketDir();  // removes it
   SocketDir(const SocketDir&) = delete;

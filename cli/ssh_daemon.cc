@@ -13,7 +13,7 @@
 
 namespace paracord {
 
-// A line that grows beyond that is shown in parts.
+// A line that grows beyond this is shown in several lines.
 constexpr size_t kLineBytesMax = 64 * 1024;
 
 SshDaemon::SshDaemon(std::string task, std::string log, std::ostream& out)
@@ -47,10 +47,11 @@ absl::StatusOr<pid_t> SshDaemon::Start(SpawnOptions spawn) {
 
 void SshDaemon::Tell(int signal) {
   if (to_ < 0) return;
-  // A daemon that a shell has put into the background ignores SIGINT until it asks for it.
+  // A daemon that a shell put into the background ignores SIGINT until it installs a handler.
   const int passed = signal == SIGINT ? SIGTERM : signal;
   const std::string line = absl::StrCat(sigabbrev_np(passed), "\n");
-  // Whoever cannot be told has ended, or its connection is lost, which is found out otherwise.
+  // A write that fails means that the daemon has ended or its connection is lost, which Reap finds
+  // out.
   (void)!write(to_, line.data(), line.size());
 }
 
@@ -76,7 +77,7 @@ void SshDaemon::Close() {
 }
 
 void SshDaemon::Show(const std::string& line) {
-  // Opened anew for each line: its directory may have been removed and made again.
+  // The log is opened for each line, since its directory may have been removed and made again.
   std::ofstream(log_, std::ios::app) << line << "\n";
   out_ << task_ << " | " << line << std::endl;
 }

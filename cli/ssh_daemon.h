@@ -1,6 +1,6 @@
-// A daemon on another host, as its ssh process here: what it prints goes, line by line, to its log
-// file and, behind its task ("ps:0 | "), to an output of ours; what it is to be told goes through
-// its standard input (cli/ssh_hosts.h). Never blocks. Used in one thread.
+// A daemon on another host, seen through its ssh process here. Its output goes, line by line, to
+// its log file and, behind its task ("ps:0 | "), to an output of ours; signals reach it through its
+// standard input (cli/ssh_hosts.h). Never blocks. Used in one thread.
 #pragma once
 
 #include <sys/types.h>
@@ -20,14 +20,14 @@ class SshDaemon {
   SshDaemon(const SshDaemon&) = delete;
   SshDaemon& operator=(const SshDaemon&) = delete;
 
-  // Starts ssh with output and input of its own. What ran before has ended.
+  // Starts ssh with a new output and input. Any ssh that ran before must have ended.
   absl::StatusOr<pid_t> Start(SpawnOptions spawn);
   // Passes a signal on to the daemon, SIGTERM in place of SIGINT.
   void Tell(int signal);
-  // Shows the whole lines that have come.
+  // Shows the whole lines that have come since the last call.
   void Read();
-  // Shows the rest, a line without an end too, after ssh has ended: who else still holds its output
-  // is not waited for.
+  // Shows the rest, even a line without an end. Called after ssh has ended; it does not wait for
+  // other processes that still hold ssh's output.
   void Close();
 
  private:

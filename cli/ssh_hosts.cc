@@ -9,10 +9,11 @@
 namespace paracord {
 namespace {
 
-// "user@name" without the user: what peers dial.
+// Returns "user@name" without the user, which peers dial.
 std::string NameOf(const std::string& host) { return host.substr(host.find('@') + 1); }
 
-// How many of the indices 0..count-1 are dealt to the position of `index`, by turns of `hosts`.
+// Counts the tasks 0..count-1, dealt out in turn from host `first` on, that are on the host at
+// `position`.
 uint32_t SamePlace(uint32_t first, uint32_t count, uint32_t position, size_t hosts) {
   uint32_t same = 0;
   for (uint32_t i = 0; i < count; ++i) same += (first + i) % hosts == position % hosts ? 1 : 0;
@@ -31,7 +32,7 @@ std::string ShellWord(const std::string& text) {
 absl::Status CheckHosts(const std::vector<std::string>& hosts) {
   if (hosts.empty()) return absl::InvalidArgumentError("--hosts: needs at least one host");
   for (const std::string& host : hosts) {
-    // ssh would take it for a flag.
+    // ssh would take it for a flag of its own.
     if (host.starts_with("-")) {
       return absl::InvalidArgumentError(absl::StrCat("--hosts: ", host, " is no host"));
     }
@@ -92,7 +93,7 @@ std::vector<std::string> SshHosts::Command(const Task& task,
       "wait $daemon; code=$?; kill $reader 2>/dev/null; exit $code");
   std::vector<std::string> command = options_.command;
   command.push_back(HostOf(task));
-  // Whatever the user's own shell is.
+  // The user's login shell may be no POSIX shell, so it only starts one.
   command.push_back("exec /bin/sh -c " + ShellWord(script));
   return command;
 }

@@ -1,9 +1,8 @@
-// The hosts of a cluster that are reached by ssh: which task runs where, at which address it
-// listens, and the command that runs it there. Pure: starts nothing, dials nobody.
-//
-// What runs a daemon on its host is a shell that listens to its own standard input: a line with the
-// name of a signal is passed on to the daemon, and the end of the input, which is what a lost
-// connection or a dead caller comes to, is SIGTERM. The shell leaves with the daemon's exit code.
+// The hosts of a cluster that ssh reaches: which task runs where, at which address it listens, and
+// the command that runs it there. Pure: starts nothing, dials nobody.
+// On its host a daemon is run by a shell that reads its standard input. A line with the name of a
+// signal is passed on to the daemon. The end of the input, which a lost connection or a dead caller
+// causes, is SIGTERM. The shell leaves with the daemon's exit code.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@
 
 namespace paracord {
 
-// One argument of a shell, quoted where that is needed.
+// Quotes one argument for a shell, if it needs quotes.
 std::string ShellWord(const std::string& text);
 
 struct SshOptions {
@@ -25,21 +24,21 @@ struct SshOptions {
   int64_t port = 7400;               // the coordinator's; the tasks have those after it
 };
 
-// INVALID_ARGUMENT names the host that is none.
+// INVALID_ARGUMENT names an entry that is no host.
 absl::Status CheckHosts(const std::vector<std::string>& hosts);
 
-// The coordinator is on the first host; ps and behind them workers are dealt out to the hosts in
-// turn, and the evaluator follows.
+// Places the coordinator on the first host, deals the ps and after them the workers out to the
+// hosts in turn, and then the evaluator.
 class SshHosts {
  public:
   SshHosts(SshOptions options, uint32_t ps, uint32_t workers);
 
   const std::string& HostOf(const Task& task) const;
   std::string AddressOf(const Task& task) const;  // "host:port"
-  // How many tasks of its kind share its host.
+  // Returns how many tasks of the task's role run on its host.
   uint32_t Sharing(const Task& task) const;
-  // The arguments of a daemon that divides the processors of its host among those tasks, and then
-  // the whole command with `variables` ("NAME=value") in the daemon's environment.
+  // Returns the whole ssh command that runs `daemon` with `variables` ("NAME=value") in its
+  // environment, and divides its host's processors among the tasks of its role there.
   std::vector<std::string> Command(const Task& task, const std::vector<std::string>& variables,
                                    const std::vector<std::string>& daemon) const;
 

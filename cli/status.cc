@@ -23,8 +23,8 @@ namespace {
 
 using nlohmann::json;
 
-// OK if the coordinator at `address`, which `dir` names, is still that of the job there: by now
-// it may be another job's.
+// Checks that the coordinator at `address`, which `dir` names, leads the job there: by now the
+// address may be another job's.
 absl::Status CheckOfDir(Files& files, const std::string& dir, const std::string& address,
                         const json& status) {
   const absl::StatusOr<bool> leads = LeadsJob(files, dir, status);
@@ -44,7 +44,7 @@ absl::StatusOr<json> Ask(const std::string& address) {
                    "(TF_CONFIG's chief, or DIR/coordinator.address)?"));
 }
 
-// Of a task that is asked, or tells, every second.
+// Says how long a task has been silent, which is asked, or reports, every second.
 std::string SilenceText(const json& task) {
   const double seconds = task.value("silent_seconds", 0.0);
   return seconds < 2 || task.contains("away_seconds")
@@ -117,7 +117,7 @@ void Print(const json& status, std::ostream& out) {
   }
 }
 
-// Of a summary.json that may come from another version.
+// Reads a summary.json as text, since it may come from another version.
 std::string EndText(const std::string& title, const json& summary) {
   const auto text = [&](const char* key) {
     const auto it = summary.find(key);
@@ -137,7 +137,8 @@ std::string EndText(const std::string& title, const json& summary) {
   return lines;
 }
 
-// Of `path`; null, and said if something else is there.
+// Reads the summary at `path`. Returns null if there is none, and says so if the file is something
+// else.
 json SummaryAt(Files& files, const std::string& path, std::ostream& err) {
   const absl::StatusOr<std::string> text = files.ReadWhole(path);
   if (!text.ok()) return nullptr;
@@ -149,13 +150,14 @@ json SummaryAt(Files& files, const std::string& path, std::ostream& err) {
   return nullptr;
 }
 
-// What the directory knows when nobody answers: how the job ended, and its newest checkpoint.
+// Shows what the directory says when no coordinator answers: how the job ended, and its newest
+// checkpoint.
 int ShowDir(Files& files, const std::string& dir, const absl::Status& why, bool as_json,
             std::ostream& out, std::ostream& err) {
   json known = {{"coordinator", nullptr}, {"problem", std::string(why.message())}};
   json summary = SummaryAt(files, dir + "/" + kSummaryName, err);
   const bool ended = summary.is_object();
-  // Somebody went on with a job that was done, and has not finished.
+  // A job that was done goes on, for more epochs, and has not finished again.
   if (!ended || summary["status"] != "done") {
     json before = SummaryAt(files, dir + "/" + kDoneSummaryName, err);
     if (before.is_object()) known["done_before"] = std::move(before);

@@ -1,5 +1,5 @@
 // Asks a coordinator for its status: once, or again and again in the background. AskStatus blocks
-// its caller; a StatusWatch is used in one thread. Neither knows what is in a status.
+// its caller; a StatusWatch is used in one thread. Neither reads the status.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,21 @@
 
 namespace paracord {
 
-// As IsStatus (coordinator/rival.h) has it. DEADLINE_EXCEEDED: nobody answers there; INTERNAL: it
-// is no coordinator.
+// Returns an answer that IsStatus (coordinator/rival.h) accepts. DEADLINE_EXCEEDED: nobody answers
+// at the address; INTERNAL: whoever answers is no coordinator.
 absl::StatusOr<nlohmann::json> AskStatus(Network& network, const std::string& address,
                                          int64_t deadline_ms);
 
 class StatusWatch {
  public:
   StatusWatch(Network& network, const std::string& address);
-  // Starts a question unless one is under way.
+  // Asks for the status, unless an answer is still awaited. Does not block.
   void Ask();
-  // The newest answer, or why there is none.
+  // newest() is the newest answer; problem() says why there is no newer one, "" if the last call
+  // succeeded.
   std::optional<nlohmann::json> newest() const;
   std::string problem() const;
-  // How old the newest answer is, or 0 without one.
+  // The age of the newest answer, or 0 without one.
   int64_t age_ms() const;
 
  private:

@@ -1,5 +1,6 @@
-// Named tensors in a safetensors file, as commands take and give them: float32 inside, integers
-// accepted where a file is read. Blocking, in main's thread. Errors name the file and the tensor.
+// Named tensors in a safetensors file, which commands read and write. They are float32 in memory
+// and in files that are written; a file that is read may have integers. Blocking, in main's thread.
+// Errors name the file and the tensor.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ struct NamedTensor {
   std::span<const float> values;
 };
 
-// As ReplaceOutFile.
+// Writes the file as ReplaceOutFile does: as a whole or not at all.
 absl::Status WriteTensors(Files& files, const std::string& path,
                           std::span<const NamedTensor> tensors,
                           const std::map<std::string, std::string>& metadata);
@@ -35,13 +36,13 @@ struct ReadTensor {
   std::vector<ExactInteger> exact = {};   // of kWhole: the large ones among the values
 };
 
-// How a tensor is read. kText: U8, of which the last axis is the bytes of a string, with zeros
-// behind it. kWhole: as kNumbers, but integers that float32 does not have are there as exact ones,
-// too.
+// The way in which a tensor is read. kNumbers reads float32. kWhole also lists the integers that
+// float32 cannot represent in `exact`. kText reads U8, whose last axis is the bytes of a string,
+// padded with zeros.
 enum class TensorForm { kNumbers, kWhole, kText };
 
-// All tensors of a file, in the order of the file, as storage/tensor_numbers.h has them. `form_of`
-// null: all are numbers.
+// Returns all tensors in the order of the file, converted as in storage/tensor_numbers.h. If
+// `form_of` is null, all are numbers.
 absl::StatusOr<std::vector<ReadTensor>> ReadTensors(
     Files& files, const std::string& path,
     const std::function<TensorForm(const std::string& name)>& form_of = nullptr);

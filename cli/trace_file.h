@@ -1,5 +1,5 @@
-// Puts the spans that the daemons of a cluster wrote (common/trace.h) together in one file of
-// Chrome's trace format.
+// Merges the spans that the daemons of a cluster wrote (common/trace.h) into one file of Chrome's
+// trace format.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace paracord {
 
-// Whether nothing is at `path` but a trace. INVALID_ARGUMENT names --trace and the path.
+// Checks that `path` is free or holds an older trace. INVALID_ARGUMENT names --trace and the path.
 absl::Status CheckTraceFile(Files& files, const std::string& path);
 
-// All files of `dir` into `out`, absolute, which is replaced as a whole. What a killed daemon left
-// unfinished is left out.
+// Merges all files of `dir` into `out`, absolute, which is replaced as a whole. A line that a
+// killed daemon left unfinished is dropped.
 absl::Status MergeTraces(Files& files, const std::string& dir, const std::string& out);
 
 }  // namespace paracord

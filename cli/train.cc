@@ -55,13 +55,13 @@ int Refuse(const TrainFlags& flags, const absl::Status& status) {
   return Fail(flags, status, ExitCode::kConfiguration);
 }
 
-// What DIR has against it: somebody else, or an error.
+// Fails with the exit code for a DIR that another train uses, or that cannot be used.
 int FailOfDir(const TrainFlags& flags, const absl::Status& status) {
   const bool taken = absl::IsAlreadyExists(status);
   return Fail(flags, status, taken ? ExitCode::kInUse : ExitCode::kConfiguration);
 }
 
-// Of trains that were killed.
+// Removes the spans of earlier trains that were killed.
 absl::Status RemoveTraceParts(Files& files, const std::string& dir) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(dir));
   for (const std::string& name : names) {
@@ -70,13 +70,14 @@ absl::Status RemoveTraceParts(Files& files, const std::string& dir) {
   return absl::OkStatus();
 }
 
-// What daemons need that start in `dir`, now or later.
+// Writes what daemons need that start in `dir`, now or later.
 absl::Status Furnish(Files& files, const std::string& dir, const std::string& job_json) {
   RETURN_IF_ERROR(files.MakeDirectories(dir + "/logs"));
   return files.WriteAtomic(absl::StrCat(dir, "/", kRunningJobName), job_json);
 }
 
-// What a part of the weights leaves to be drawn, before anything is. Errors are the ps' to find.
+// Shows which variables are drawn because `initial_weights` has only some of them. Errors are left
+// to the ps, which reads the file anyway.
 void ShowDrawn(Files& files, const Job& job, Progress& progress) {
   if (!job.initial_weights_partial) return;
   const std::vector<VariableSpec> variables = DeclaredVariables(job, MakeCpuOps(/*threads=*/1));
@@ -92,7 +93,7 @@ absl::Status PrepareDir(Files& files, const TrainFlags& flags, const Job& job,
     GrpcNetwork network;
     RETURN_IF_ERROR(BeginAnew(files, network, flags.dir));
   } else {
-    // What is damaged deeper inside is refused by the ps that reads it, and shown then.
+    // Damage that shows only on reading is found by the ps, which refuses the checkpoint.
     if (const auto newest = NewestCheckpoint(files, flags.dir); newest.has_value()) {
       progress.Event("resume", absl::StrCat("going on from checkpoint ", newest->name.ToString(),
                                             " in ", flags.dir));
@@ -112,7 +113,8 @@ void ShowDeaths(const std::vector<LocalCluster::Death>& deaths, Progress& progre
   }
 }
 
-// It scores the final checkpoint after the others have left. A signal ends the waiting.
+// Waits for the evaluator to score the final checkpoint, which it does after the others have left.
+// A signal ends the waiting.
 void WaitForEvaluator(LocalCluster& cluster, const sigset_t& signals, Progress& progress) {
   if (*cluster.coordinator_exit() != 0) return;
   for (int looks = 0; cluster.EvaluatorRuns(); ++looks) {
@@ -149,8 +151,9 @@ struct Supervision {
   StatusWatch* watch = nullptr;
 };
 
-// Says whom it waits for, and why as far as the coordinator knows. A second Ctrl-C kills the
-// daemons. Of a terminal that is closed both shell and kernel may tell: a second SIGHUP is no wish.
+// Stops the cluster, and says whom it waits for and, as far as the coordinator knows, why. A second
+// Ctrl-C kills the daemons. A second SIGHUP does not: when a terminal closes, both shell and kernel
+// may send one.
 void Drain(LocalCluster& cluster, const Supervision& supervision, int signal, Progress& progress) {
   constexpr int64_t kSayMs = 3000;
   progress.Event("stop", "stopping: taking a checkpoint (once more to stop at once)");
@@ -181,7 +184,8 @@ void Drain(LocalCluster& cluster, const Supervision& supervision, int signal, Pr
   cluster.Drain(supervision.drain_ms, signal, goes_on);
 }
 
-// Somebody may have removed or moved it. False: another train works there now.
+// Furnishes DIR again if somebody removed or moved it. Returns false if another train works there
+// now.
 bool KeepDir(Files& files, Supervision& supervision, Progress& progress) {
   const std::string& dir = supervision.end.dir;
   if (HoldsDir(supervision.lock, dir)) return true;
@@ -205,7 +209,7 @@ bool KeepDir(Files& files, Supervision& supervision, Progress& progress) {
   return true;
 }
 
-// Somebody is missing who does not come back.
+// Ends a job that a missing daemon cannot do without; returns the exit code.
 int GiveUp(LocalCluster& cluster, const Supervision& supervision, Progress& progress) {
   const LocalCluster::Death lost = *cluster.given_up();
   PosixFiles files;
@@ -277,7 +281,8 @@ absl::StatusOr<LocalClusterOptions> OptionsOf(const TrainFlags& flags) {
   return options;
 }
 
-// Before the job runs: a file that cannot be written is known at once.
+// Writes an empty trace before the job runs, so that a path that cannot be written is an error at
+// once.
 absl::Status PrepareTrace(Files& files, const TrainFlags& flags, LocalClusterOptions& options) {
   if (flags.trace.empty()) return absl::OkStatus();
   options.trace_dir = absl::StrCat(flags.dir, "/", std::string(kTracePartsPrefix), getpid());
@@ -285,7 +290,7 @@ absl::Status PrepareTrace(Files& files, const TrainFlags& flags, LocalClusterOpt
   return MergeTraces(files, options.trace_dir, flags.trace);
 }
 
-// What the job is trained on, in words. An error: the device that is asked for is not there.
+// Says what the job is trained on. An error says that the device that was asked for is not there.
 absl::StatusOr<std::string> WhereItComputes(const TrainFlags& flags) {
   if (flags.ssh.has_value()) {
     const size_t hosts = flags.ssh->hosts.size();
@@ -306,7 +311,7 @@ absl::Status CheckDir(const TrainFlags& flags) {
                    "daemons themselves take s3://"));
 }
 
-// Before --fresh removes anything.
+// Called before --fresh removes anything.
 absl::Status CheckTrace(Files& files, TrainFlags& flags) {
   if (flags.trace.empty()) return absl::OkStatus();
   flags.trace = AbsolutePath(flags.trace);
@@ -317,7 +322,8 @@ absl::Status CheckTrace(Files& files, TrainFlags& flags) {
 int RunCluster(const TrainFlags& flags, const LocalClusterOptions& options,
                const std::string& start, Supervision supervision, Progress& progress) {
   LocalCluster cluster(options);
-  // Processes are forked before gRPC starts threads here, but for --fresh.
+  // Start forks before gRPC has threads in this process, except with --fresh, which asks a
+  // coordinator.
   const absl::Status started = cluster.Start();
   if (!started.ok()) return Refuse(flags, started);
   progress.Event("start", start);
@@ -335,7 +341,7 @@ int RunCluster(const TrainFlags& flags, const LocalClusterOptions& options,
 
 Progress::Style StyleOf(const TrainFlags& flags) {
   if (flags.json) return Progress::Style::kJson;
-  // The lines of the daemons would tear a bar.
+  // The daemons' lines, which come over ssh, would tear a bar.
   const bool bar = isatty(STDOUT_FILENO) != 0 && !flags.ssh.has_value();
   return bar ? Progress::Style::kBar : Progress::Style::kLines;
 }
@@ -343,7 +349,7 @@ Progress::Style StyleOf(const TrainFlags& flags) {
 int Train(TrainFlags flags) {
   const absl::Status enough = WantDescriptors(kOwnDescriptors);
   if (!enough.ok()) return Refuse(flags, enough);
-  // Before any other thread, as a GPU's driver starts: they inherit the mask.
+  // The signals are blocked before a GPU's driver starts threads, which inherit the mask.
   sigset_t signals = LeaveSignals();
   sigaddset(&signals, SIGCHLD);
   sigprocmask(SIG_BLOCK, &signals, nullptr);

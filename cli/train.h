@@ -31,7 +31,7 @@ struct TrainFlags {
   void AddTo(Flags& flags);  // those that both commands have
 };
 
-// Trains until the job ends or somebody wants it to stop; gives the exit code.
+// Trains until the job ends or somebody stops it; returns the exit code.
 int TrainAndReport(TrainFlags flags);
 
 }  // namespace paracord

@@ -17,8 +17,8 @@
 namespace paracord {
 namespace {
 
-// A message of the log ("2026-01-31T...") or of a program before it has one ("/bin/paracord-ps: ");
-// other lines go on with the one before.
+// Whether a line begins a message: of the log ("2026-01-31T..."), or of a program that has no log
+// yet ("/bin/paracord-ps: "). All other lines continue the message before them.
 bool BeginsMessage(const std::string& line) {
   const bool dated = line.size() > 10 && line[4] == '-' && line[7] == '-' && line[10] == 'T' &&
                      std::all_of(line.begin(), line.begin() + 4,
@@ -28,7 +28,7 @@ bool BeginsMessage(const std::string& line) {
                    program.find(' ') == std::string::npos);
 }
 
-// "2026-01-31T... info daemon exit code 2: why" without what comes before the why.
+// Removes everything before the reason from "2026-01-31T... info daemon exit code 2: reason".
 std::string Reason(const std::string& words) {
   constexpr std::string_view kExit = " daemon exit code ";
   const size_t line = words.find('\n'), exit = words.find(kExit);
@@ -37,7 +37,7 @@ std::string Reason(const std::string& words) {
   return colon < line ? words.substr(colon + 2) : words;
 }
 
-// What a coordinator wrote at its end; null: nothing, or somebody else wrote it.
+// Parses the summary that a coordinator wrote at its end; null if it is none of ours.
 nlohmann::json ParseSummary(const std::string& text) {
   nlohmann::json summary = JsonOf(text);
   const auto is = [&](const char* key, nlohmann::json::value_t type) {
@@ -49,7 +49,7 @@ nlohmann::json ParseSummary(const std::string& text) {
   return ours ? summary : nullptr;
 }
 
-// The same, of this run.
+// Returns this run's summary; null if there is none, or only that of an earlier run.
 nlohmann::json SummaryOf(Files& files, const TrainEnd& end) {
   const absl::StatusOr<std::string> text = files.ReadWhole(end.dir + "/" + kSummaryName);
   return text.ok() && *text != end.summary_before ? ParseSummary(*text) : nullptr;
@@ -102,8 +102,8 @@ int ShowEnd(Files& files, const TrainEnd& end, int coordinator_exit, Progress& p
   const absl::StatusOr<std::string> text = files.ReadWhole(end.dir + "/" + kSummaryName);
   const nlohmann::json summary = text.ok() ? ParseSummary(*text) : nullptr;
   progress.End();
-  // A coordinator that refuses the job leaves an earlier run's summary alone, and so does one that
-  // finds the job done.
+  // A coordinator that refuses the job, or finds it done, leaves an earlier run's summary
+  // unchanged.
   const bool earlier = text.ok() && *text == end.summary_before;
   if (!summary.is_object() || (earlier && coordinator_exit != 0)) {
     const std::string log = end.dir + "/logs/coordinator.log";

@@ -1,5 +1,5 @@
-// How `paracord train` ends: the summary, or why there is none, what is lost, and how to go on.
-// Reads DIR when its cluster has left; changes nothing. Used in main's thread.
+// The last words of `paracord train`: the summary, or why there is none, what is lost, and how to
+// go on. Reads DIR after its cluster has left; changes nothing. Used in main's thread.
 #pragma once
 
 #include <string>
@@ -18,18 +18,19 @@ struct TrainEnd {
   std::string command = "train";  // of paracord, as messages name it
 };
 
-// A coordinator's end by itself, with what it wrote; gives its code.
+// Shows the end of a coordinator that left by itself, and the summary that it wrote; returns its
+// exit code.
 int ShowEnd(Files& files, const TrainEnd& end, int coordinator_exit, Progress& progress);
 
-// "stopped (why); to go on from step-40-g1-r3: command": after a drain. `first`: what comes before
-// that command can help, as "once that is mended, ".
+// Returns "stopped (why); to go on from step-40-g1-r3: command", shown after a drain. `first` is
+// what has to happen before that command can help, such as "once that is mended, ".
 std::string StoppedText(Files& files, const TrainEnd& end, const std::string& first = "");
 
-// Who was given up, and why: how often it died, or its own last words.
+// Says who was given up, and why: how often it died, or its own last words.
 std::string GivenUpText(Files& files, const LocalCluster::Death& lost);
 
-// The last message in a daemon's log, all its lines (the last kLastLinesMax): it says why the
-// daemon left. "" without a log.
+// Returns the last message in a daemon's log with all its lines (the last kLastLinesMax), which
+// says why the daemon left; "" without a log.
 inline constexpr size_t kLastLinesMax = 20;
 std::string LastWords(Files& files, const std::string& log);
 

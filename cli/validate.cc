@@ -1,4 +1,4 @@
-// `paracord validate`: what a job comes to, or everything that is wrong with it.
+// `paracord validate`: prints the plan of a job, or everything that is wrong with it.
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
@@ -30,7 +30,7 @@
 namespace paracord {
 namespace {
 
-// Collects what is wrong, to be said at the end; each line of a message becomes a line of ours.
+// Collects problems to print them at the end; each line of a message becomes one line.
 class Report {
  public:
   template <class T>
@@ -50,7 +50,7 @@ class Report {
       absl::StrAppend(&text_, where, ": warning: ", line, "\n");
     }
   }
-  // Gives the exit code.
+  // Prints the problems and returns the exit code.
   int Say(std::ostream& err) const {
     err << text_;
     if (problems_ == 0) return static_cast<int>(ExitCode::kDone);
@@ -63,7 +63,7 @@ class Report {
   int problems_ = 0;
 };
 
-// From the file, or else the environment.
+// Reads the cluster from the file, or else from the environment.
 std::optional<Cluster> ReadCluster(Files& files, const std::optional<std::string>& path,
                                    Report& report) {
   std::string text;
@@ -88,7 +88,8 @@ void PrintData(const char* key, const DataSpec& spec, const DataSource& source, 
       << (more.empty() ? "" : ", ") << more << ")\n";
 }
 
-// Looks at the first records as training would.
+// Shows the first records to the program (GradientProgram::LookAt), and warns of a layer whose
+// vocabulary has none of their values.
 void CheckFirstBatches(const DataSource& source, GradientProgram& program, const std::string& where,
                        Report& report) {
   constexpr uint64_t kRecordsMax = 1000;
@@ -110,7 +111,7 @@ void CheckFirstBatches(const DataSource& source, GradientProgram& program, const
   }
 }
 
-// Null, and said, if it cannot be had.
+// Returns null, and reports why, if the data cannot be opened.
 std::unique_ptr<DataSource> OpenData(Files& files, const char* key, const DataSpec& spec,
                                      const std::string& where, Report& report, std::ostream& out) {
   if (spec.format.empty()) return nullptr;  // said when the job was read
@@ -122,7 +123,7 @@ std::unique_ptr<DataSource> OpenData(Files& files, const char* key, const DataSp
   return *std::move(source);
 }
 
-// Of the first records.
+// Returns the model's first doubt about the first records; "" if it has none.
 std::string FirstDoubt(const GradientProgram& program, const DataSource& source) {
   std::string doubt;
   const auto look = [&](const Batch& batch) {
@@ -133,8 +134,8 @@ std::string FirstDoubt(const GradientProgram& program, const DataSource& source)
   return doubt;
 }
 
-// Opens the data and builds the model, as a worker would, and prints the plan. What an earlier
-// problem left out of the job is not looked at.
+// Opens the data and builds the model, as a worker would, and prints the plan. Parts of the job
+// that an earlier problem left out are not looked at.
 void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string& where,
               Report& report, std::ostream& out) {
   absl::StatusOr<Optimizer> optimizer = absl::UnknownError("the job names none");

@@ -10,7 +10,7 @@
 namespace paracord {
 namespace {
 
-// Below these a process that is well and busy counts as lost.
+// With less than these a healthy but busy process counts as lost.
 constexpr int64_t kSilenceMs = 100;
 constexpr int64_t kStartS = 2;
 constexpr int64_t kOrphanMs = 1000;
@@ -28,7 +28,8 @@ void CheckTimeouts(const TimeoutsSpec& timeouts, Problems& warnings) {
         "processes leave before a coordinator can be started again");
 }
 
-// A batch size that the model's file fixes; the job's is the one that counts.
+// Warns of a batch size in the model's file that differs from the job's, which is the one that
+// counts.
 void CheckBatchShapes(const ModelSpec& model, const Job& job, Problems& warnings) {
   for (const Endpoint& input : model.inputs) {
     const LayerSpec& layer = model.layers[model.nodes[input.node].layer];
@@ -44,7 +45,8 @@ void CheckBatchShapes(const ModelSpec& model, const Job& job, Problems& warnings
   }
 }
 
-// What adapt() has learnt is in the weights, not in the model's file.
+// Warns of a Normalization layer without statistics: Keras keeps what adapt() learnt in the
+// weights, not in the model's file.
 void CheckStatistics(const ModelSpec& model, const Job& job, Problems& warnings) {
   if (job.initial_weights.has_value()) return;
   for (const LayerSpec& layer : model.layers) {

@@ -1,5 +1,5 @@
-// What a job may say but hardly can mean: lines for people, from `paracord validate` and `train`. A
-// warning stops nothing and changes no exit code. Pure.
+// Finds settings that a job may have but that are probably mistakes: lines for people, from
+// `paracord validate` and `train`. A warning stops nothing and changes no exit code. Pure.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace paracord {
 
-// Each names its key, or the layer.
+// Each warning names its key, or the layer.
 std::vector<std::string> JobWarnings(const Job& job);
 
 }  // namespace paracord
