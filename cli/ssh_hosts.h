@@ -1,5 +1,6 @@
 // The hosts of a cluster that ssh reaches: which task runs where, at which address it listens, and
 // the command that runs it there. Pure: starts nothing, dials nobody.
+//
 // On its host a daemon is run by a shell that reads its standard input. A line with the name of a
 // signal is passed on to the daemon. The end of the input, which a lost connection or a dead caller
 // causes, is SIGTERM. The shell leaves with the daemon's exit code.

@@ -51,7 +51,7 @@ std::optional<Role> FindRole(std::string_view name) {
   return std::nullopt;
 }
 
-// Digits alone: SimpleAtoi would take "+1" and " 1".
+// Takes digits only, where SimpleAtoi would take "+1" and " 1".
 std::optional<uint32_t> ParseDigits(const std::string& text, size_t digits_max, uint32_t max) {
   uint32_t number = 0;
   const bool digits =
@@ -65,7 +65,7 @@ std::optional<uint32_t> ParseIndex(const std::string& text) {
   return ParseDigits(text, 10, kIndexMax);
 }
 
-// JSON's number or string; an error names the key.
+// Reads an index from a JSON number or string. A problem names the key.
 std::optional<uint32_t> ReadIndex(const json& value, const std::string& key, Problems& problems) {
   std::optional<uint32_t> index;
   if (value.is_string()) index = ParseIndex(value.get<std::string>());
@@ -86,7 +86,7 @@ bool IsHostName(const std::string& host) {
          });
 }
 
-// With a zone: "fe80::1%eth0".
+// An address may have a zone: "fe80::1%eth0".
 bool IsIpv6(const std::string& host) {
   const size_t percent = host.find('%');
   if (percent != std::string::npos && !IsHostName(host.substr(percent + 1))) return false;
@@ -94,7 +94,7 @@ bool IsIpv6(const std::string& host) {
   return inet_pton(AF_INET6, host.substr(0, percent).c_str(), &unused) == 1;
 }
 
-// What is wrong with an address; "" if nothing is.
+// Says why an address is malformed; "" if it is not.
 std::string AddressProblem(const std::string& address) {
   if (address.empty()) return "is empty";
   if (absl::StartsWith(address, "unix:")) {
@@ -273,7 +273,8 @@ std::optional<Task> ClusterReader::ReadTask(const json& value) {
   return Task{*role, *number};
 }
 
-// Kubeflow's dynamic workers: ps j is told its own address alone, as a list of one, and no worker.
+// A ps of Kubeflow's dynamic workers is told its own address alone, as a list of one, and no
+// worker.
 void ClusterReader::PlaceOwnPs() {
   const Task& task = *cluster_.task;
   if (task.role != Role::kPs || task.index == 0) return;
@@ -315,7 +316,8 @@ void ClusterReader::Fill() {
   }
 }
 
-// Other keys of the document are the platform's own (environment, session_master, job, ...).
+// Checks only rpc_layer: the document's other keys belong to the platform (environment,
+// session_master, job, ...).
 void CheckRpcLayer(JsonFields& fields) {
   static constexpr std::string_view kLayers[] = {"grpc"};
   std::string unused;

@@ -1,5 +1,5 @@
-// Who is in the cluster: TF_CONFIG in every form that TensorFlow and the Kubeflow operator write,
-// and our own place in it.
+// The members of the cluster, and our own place in it: TF_CONFIG in every form that TensorFlow and
+// the Kubeflow operator write.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Task {
 };
 
 struct Cluster {
-  // Addresses as "host:port", "[v6]:port" or "unix:/path"; empty where the form leaves them out.
+  // Addresses are "host:port", "[v6]:port" or "unix:/path"; an empty one was left out of TF_CONFIG.
   std::string coordinator;
   std::vector<std::string> ps;              // by index; a hole is an empty string
   std::map<uint32_t, std::string> workers;  // sparse
@@ -31,25 +31,27 @@ struct Cluster {
   std::optional<Task> task;  // ours; absent in a file that all tasks share
 };
 
-// Why a process has no address, which belongs at `key`; `remedy` is what else would do.
+// Returns the error of a process without an address, which belongs at `key`; `remedy` says what
+// else the user can do.
 absl::Status NoAddress(const Cluster& cluster, const std::string& whose, const std::string& key,
                        const std::string& remedy);
 
-// `json` empty (TF_CONFIG absent) gives nullopt: a local run. Every error names its key.
+// Returns nullopt for an empty `json` (there is no TF_CONFIG), which means a local run. Every error
+// names its key.
 absl::StatusOr<std::optional<Cluster>> ParseTfConfig(const std::string& json);
 
-// "worker:1", "ps:0", "chief", "coordinator", "evaluator".
+// Parses "worker:1", "ps:0", "chief", "coordinator" or "evaluator".
 absl::StatusOr<Task> ParseTask(const std::string& text);
 
-// Whether it leads to the very host that dials it, as localhost does.
+// Whether an address leads every host to itself, as localhost does.
 bool IsLoopback(const std::string& address);
-// A task of the cluster that is elsewhere, as "cluster.ps[1] is 10.0.0.2:7401"; "" if all are on
-// one host, or none is known.
+// Names a task on another host, such as "cluster.ps[1] is 10.0.0.2:7401"; "" if all tasks are on
+// one host, or no address is known.
 std::string TaskElsewhere(const Cluster& cluster);
 
-// Checks the form of one address; the error names `key`.
+// Checks the form of one address. The error names `key`.
 absl::Status CheckAddress(const std::string& address, const std::string& key);
-// Each of them, which is `key`[i], and that none stands twice.
+// Checks the form of each address, whose key is `key`[i], and that none occurs twice.
 absl::Status CheckAddresses(const std::vector<std::string>& addresses, const std::string& key);
 
 }  // namespace paracord

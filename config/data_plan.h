@@ -1,6 +1,6 @@
-// How many batches and splits there are: the arithmetic of the data plan, which coordinator, ps and
+// The arithmetic of the data plan: how many batches and splits there are, which coordinator, ps and
 // workers must agree on. Pure functions over DataPlan; a plan that CheckDataPlan refuses has no
-// batches. Which records a batch holds is the worker's business (data/batch_plan.h).
+// batches. data/batch_plan.h decides which records a batch holds.
 #pragma once
 
 #include <cstdint>
@@ -11,39 +11,41 @@
 
 namespace paracord {
 
-// Records of a data set, and batches of a job through all its epochs: far above any job, far below
-// where their products overflow.
+// Limits of the records of a data set, and of a job's batches in all epochs: far above any job, and
+// far below where their products overflow.
 inline constexpr uint64_t kRecordsMax = uint64_t{1} << 56;
 inline constexpr uint64_t kBatchesMax = uint64_t{1} << 56;
-// What a coordinator and a ledger may have to keep apart.
+// A coordinator and a ledger keep a state for each split, so an epoch has at most this many.
 inline constexpr uint64_t kSplitsPerEpochMax = uint64_t{1} << 24;
 
-// a / b, rounded up, where a + b may overflow; 0 if b is.
+// Returns a / b, rounded up, even if a + b overflows; 0 if b is 0.
 uint64_t DivideUp(uint64_t a, uint64_t b);
 
-// INVALID_ARGUMENT naming the field that makes the plan unusable: no records, a zero size, or more
-// than the limits above.
+// Returns INVALID_ARGUMENT naming the field that makes the plan unusable: no records, a size of 0,
+// or more than the limits above.
 absl::Status CheckDataPlan(const DataPlan& plan);
-// Of a checked plan: that so many epochs are not above kBatchesMax. INVALID_ARGUMENT.
+// Returns INVALID_ARGUMENT if `epochs` epochs of a checked plan have more than kBatchesMax batches.
 absl::Status CheckEpochs(const DataPlan& plan, uint64_t epochs);
 
 uint64_t BatchesPerEpoch(const DataPlan& plan);
-// Of `epochs`, or `steps` where there are some; at most kBatchesMax.
+// Returns the batches of all epochs, or `steps` if that is set; at most kBatchesMax.
 uint64_t BatchesOfJob(const DataPlan& plan, uint64_t epochs, std::optional<uint64_t> steps);
 uint64_t SplitsPerEpoch(const DataPlan& plan);
 
-// For a job that does not say: 64 splits an epoch, so that nobody waits long for the last one, of
-// at least 4 batches, so that reading ahead is worth while, and at most 32, or what keeps an epoch
-// of very many batches at 2^20 splits.
+// The batches of a split in a job that does not say. An epoch gets 64 splits, so that nobody waits
+// long for the last one, but a split has at least 4 batches, so that reading ahead pays, and at
+// most 32. Only an epoch of very many batches has larger splits, which keep it at 2^20 of them.
 uint32_t DefaultSplitBatches(uint64_t batches_per_epoch);
 
-// `split` counts within its epoch; 0 for a split the epoch does not have.
+// Returns the batches of a split, whose number counts within its epoch; 0 if the epoch has no such
+// split.
 uint32_t BatchesInSplit(const DataPlan& plan, uint64_t split);
 
-// The batch's place within its epoch, counted in batches.
+// Returns the batch's number within its epoch.
 uint64_t BatchInEpoch(const DataPlan& plan, uint64_t split, uint32_t batch);
 
-// Records of a batch: plan.batch(), less for the last of an epoch, 0 for a batch that is not there.
+// Returns the records of a batch: plan.batch(), or fewer for the last one of an epoch, or 0 if
+// there is no such batch.
 uint32_t BatchExamples(const DataPlan& plan, uint64_t split, uint32_t batch);
 
 }  // namespace paracord

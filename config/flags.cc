@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kHelpHelp[] = "print this";
 
-// "--ps N" as the left column of help.
+// Returns the left column of help: "--ps N".
 std::string Shown(const std::string& name, const std::string& value) {
   return absl::StrCat("--", name, value.empty() ? "" : " ", value);
 }
@@ -138,7 +138,7 @@ absl::Status Flags::Parse(std::span<const std::string> args) {
       problems.Add(shown, nearest.empty()
                               ? "unknown flag; --help lists them"
                               : absl::StrCat("unknown flag; did you mean `--", nearest, "`?"));
-      // What follows is its value, and no argument.
+      // The next argument is probably the value of the misspelled flag, so it is skipped.
       const Entry* const meant = Find(nearest);
       const bool takes = meant != nullptr && !meant->value.empty() && equals == std::string::npos;
       if (takes && i + 1 < args.size() && !absl::StartsWith(args[i + 1], "--")) ++i;

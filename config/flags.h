@@ -1,7 +1,7 @@
-// The flags of a program: a table filled in at start, from which parsing, --help, the manual page
-// (--help=man) and what shells complete (--help=words) come.
-// Takes `--flag value` and `--flag=value`; `--` ends the flags. Used in main, in one thread; what
-// it points to outlives it.
+// The flags of a program: a table that is filled in at start. Parsing, --help, the manual page
+// (--help=man) and the words that shells complete (--help=words) come from it. It takes `--flag
+// value` and `--flag=value`; `--` ends the flags. Used in main, in one thread; the targets must
+// outlive it.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,16 @@ namespace paracord {
 
 class Flags {
  public:
-  // "paracord train", "Trains on a cluster on this machine."
+  // `program` and `summary` are, for instance, "paracord train" and "Trains on a cluster on this
+  // machine."
   Flags(std::string program, std::string summary);
 
-  // `name` without dashes, `value` as help shows it ("N", "FILE"). An unset flag leaves *out alone,
-  // so what it holds now is the default, and help shows it.
+  // `name` has no dashes, and `value` is how help shows the value ("N", "FILE"). A flag that is not
+  // given leaves *out unchanged, so its present value is the default, which help shows.
   void String(std::string name, std::string value, std::string help, std::string* out);
   void String(std::string name, std::string value, std::string help,
               std::optional<std::string>* out);
-  // May be given again and again.
+  // This flag may be given again and again.
   void Strings(std::string name, std::string value, std::string help,
                std::vector<std::string>* out);
   void Integer(std::string name, std::string value, std::string help, int64_t low, int64_t high,
@@ -34,21 +35,21 @@ class Flags {
   void Integer(std::string name, std::string value, std::string help, int64_t low, int64_t high,
                std::optional<int64_t>* out);
   void Switch(std::string name, std::string help, bool* out);  // --name, --name=false
-  // An argument without a flag, in the order of these calls.
+  // Declares an argument without a flag. Arguments come in the order of these calls.
   void Positional(std::string name, std::string help, std::string* out);
 
-  // INVALID_ARGUMENT with one line a problem: unknown flag with the nearest known, missing or
-  // malformed value, a flag given twice, a positional missing or too many. With --help (-h) or one
-  // of its forms nothing else counts.
+  // Returns INVALID_ARGUMENT with one line a problem: an unknown flag with the nearest known one, a
+  // value that is missing or malformed, a flag that is given twice, an argument that is missing or
+  // one too many. If --help (-h) or one of its forms is given, everything else is ignored.
   absl::Status Parse(std::span<const std::string> args);
   bool help_wanted() const { return help_wanted_; }
   std::string Help() const;
   std::string ManPage() const;
-  // One line for each argument and flag, with tabs between its parts: "--dir", or "" for an
-  // argument; what its value is called ("DIR", "" for a switch); what it is for.
+  // Returns one line for each argument and flag, whose fields are separated by tabs: "--dir", or ""
+  // for an argument; the name of its value ("DIR", or "" for a switch); its help.
   std::string Words() const;
-  // Parses; prints the help that is wanted, or what is wrong after `program`, and gives the exit
-  // code to leave with.
+  // Parses, and prints the help that is wanted, or the problems after `program`. Returns the exit
+  // code to leave with, or nullopt to go on.
   std::optional<int> ParseOrExit(std::span<const std::string> args, const std::string& program,
                                  std::ostream& out, std::ostream& err);
 
@@ -66,7 +67,7 @@ class Flags {
   };
 
   Entry* Find(const std::string& name);
-  // "" or what is wrong with `text`.
+  // Returns "", or why `text` is no value of the flag.
   static std::string Set(const Entry& entry, const std::string& text);
   static std::string Default(const Entry& entry);
   static std::string HelpOf(const Entry& entry);            // with the default

@@ -32,7 +32,7 @@ class JobReader {
   JobReader(const json& document, BaseDirectory base, Problems& problems)
       : fields_(document, "", problems), base_(std::move(base)), problems_(problems) {}
 
-  // `model` is what the job's key "model" stands for; null if it could not be had.
+  // `model` is the value of the job's key "model", or null if it could not be read.
   Job Read(json model);
 
  private:
@@ -141,7 +141,7 @@ void JobReader::ReadLosses(const CompileConfig& compiled) {
   } else if (compiled.losses.empty() && job_.model.is_object()) {
     fields_.Problem("loss", "is missing, and the model's compile_config does not say it either");
   }
-  // Without an output it is that of every output.
+  // A single loss without an output applies to every output.
   if (job_.losses.size() == 1) {
     job_.loss = std::move(job_.losses[0]);
     job_.losses.clear();
@@ -156,7 +156,7 @@ void JobReader::ReadLosses(const CompileConfig& compiled) {
   if (classes == nullptr) return;
   for (const auto& [name, number] : ReadNumbersByOutput(*classes, "class_weight", problems_)) {
     int64_t id = 0;
-    // One text for each class: "01" would be a second weight of "1".
+    // Each class has one spelling: "01" would be a second weight of "1".
     if (!absl::SimpleAtoi(name, &id) || id < 0 || absl::StrCat(id) != name) {
       problems_.Add(absl::StrCat("class_weight.", name),
                     "is no number of a class, as in {\"0\": 1, \"1\": 20}");
@@ -167,7 +167,7 @@ void JobReader::ReadLosses(const CompileConfig& compiled) {
 }
 
 void JobReader::ReadLearning() {
-  // Only what the job leaves out may complain about the model's own settings.
+  // Problems in the model's own settings matter only where the job leaves that setting out.
   Problems of_model;
   const CompileConfig compiled = ReadCompileConfig(job_.model, of_model);
   ReadLosses(compiled);
@@ -343,7 +343,8 @@ void JobReader::ReadCheckpoint() {
   fields.ReportUnknown();
 }
 
-// The model behind the job's key: itself, or (with `files`) what is in the file it names.
+// Returns the model of the job's key: the value itself, or (with `files`) the contents of the file
+// that it names.
 json ReadModel(const json& document, Files* files, const BaseDirectory& base, Problems& problems) {
   const auto found = document.find("model");
   if (found == document.end()) {
@@ -414,7 +415,7 @@ std::optional<Job> ReadJobFile(Files& files, const std::string& path,
     return std::nullopt;
   }
   const std::filesystem::path file = AbsolutePath(path);
-  // Its directory becomes part of the job, which travels as JSON.
+  // The file's directory becomes part of the job, which travels as JSON.
   if (Utf8Prefix(file.native()) < file.native().size()) {
     problems.Add("", "the path is not UTF-8: give the job another directory or name");
     return std::nullopt;

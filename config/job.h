@@ -19,16 +19,15 @@ namespace paracord {
 class Files;
 class Problems;
 
-// Where a process may keep what it found out about data files for its next start, and for other
-// processes: data/kept_bytes.h. It is the process's own and no part of the job.
+// The directory where a process may keep facts about data files for its next start and for other
+// processes (data/kept_bytes.h). Each process sets it for itself; it is no part of the job.
 struct KeepPlace {
   std::string directory = "";               // empty: nowhere
   std::string writer = "";                  // one of its own for every process
   uint64_t bytes_min = uint64_t{16} << 20;  // of less data it is found out again
 };
 
-// Where examples come from: `format` and that reader's own keys, checked by the reader's entry in
-// the table of formats.
+// A source of examples: its `format`, and that reader's own keys, which the reader checks.
 struct DataSpec {
   std::string format;      // "idx", "npy"
   nlohmann::json options;  // the other keys; paths absolute
@@ -36,7 +35,7 @@ struct DataSpec {
 };
 
 // A name in Keras' snake_case ("adam", "sparse_categorical_crossentropy") with Keras' own options.
-// Written in a job as a string, or as an object with "name".
+// A job has it as a string, or as an object with "name".
 struct NamedSpec {
   std::string name;
   nlohmann::json options = nlohmann::json::object();
@@ -80,7 +79,8 @@ struct PartitionerSpec {
   std::optional<uint64_t> max_shards = 8;  // min_size, max_size
 };
 
-// Of gradients on their way to the ps; what is not sent is added to the next one (error feedback).
+// The compression of gradients on their way to the ps. A remainder that is not sent is added to the
+// next gradient (error feedback).
 struct CompressionSpec {
   enum class Kind { kNone, kTopK, kInt8 };
   Kind kind = Kind::kNone;
@@ -141,28 +141,29 @@ struct Job {
   CheckpointSpec checkpoint;
 };
 
-// Reads a job file: relative paths are taken from its directory, globs are left to the readers, the
-// model file is read in. `settings` (job_settings.h) come before what the file says. The message of
-// the error has one line a problem, each of which names the file.
+// Reads a job file and the model file that it names. Relative paths are relative to its directory;
+// globs are left to the readers. `settings` (job_settings.h) override the file. The error has one
+// line a problem, each of which names the file.
 absl::StatusOr<Job> ReadJobFile(Files& files, const std::string& path,
                                 std::span<const std::string> settings = {});
-// The same for who looks for more problems: what is wrong is left at its default, or empty. Nothing
-// only if the file holds no job at all.
+// Reads a job file for a caller that looks for further problems: a key with a problem keeps its
+// default, or is empty. Returns nullopt only if the file holds no job at all.
 std::optional<Job> ReadJobFile(Files& files, const std::string& path,
                                std::span<const std::string> settings, Problems& problems);
 
-// The canonical form: every key present, paths absolute, model inlined. ParseJob(JobToJson(job)) is
-// the same job.
+// Returns the canonical form: every key is present, paths are absolute, the model is inlined.
+// ParseJob(JobToJson(job)) is the same job.
 std::string JobToJson(const Job& job);
 absl::StatusOr<Job> ParseJob(const std::string& canonical_json);
 
-// What a ps applies of a job while it holds the variables, and what may differ on resume, as text.
+// Returns those keys of a job that a ps applies and that may differ on resume, as text. A ps that
+// keeps its variables compares it to decide whether it may go on with them.
 std::string PsSettings(const Job& job);
 
-// On resume only epochs, steps, stop_when, evaluate, checkpoint, failures, timeouts, wire,
-// compression, overlap, the optimizer's learning rate and where the data's files lie may differ.
-// The error names every other key. `split_batches`: of the data plan that `before` has, and which
-// goes on.
+// Checks that a job may go on from a checkpoint of the job `before`. Only epochs, steps, stop_when,
+// evaluate, checkpoint, failures, timeouts, wire, compression, overlap, the optimizer's learning
+// rate and the places of the data's files may differ; the error names every other key that does.
+// `split_batches` is that of the data plan of `before`, which goes on.
 absl::Status CheckResumable(Job before, const Job& now, uint32_t split_batches);
 
 }  // namespace paracord

@@ -16,7 +16,7 @@ constexpr std::string_view kMix = "mix";
 constexpr char kSomewhere[] = "(files)";  // in place of paths
 
 // The keys of each format that hold paths: a string, or lists and objects of strings. In any
-// format, at any depth, `vocabulary_file` is one too.
+// format, at any depth, `vocabulary_file` holds one, too.
 struct Format {
   std::string_view name;
   std::vector<std::string> path_keys;
@@ -33,7 +33,7 @@ const std::vector<Format>& Formats() {
   return formats;
 }
 
-// Those of `kNestedPathKey`, wherever they are.
+// Makes the paths under `kNestedPathKey` absolute, at any depth.
 void MakeNestedAbsolute(json& value, const BaseDirectory& base, const std::string& key,
                         Problems& problems) {
   if (!value.is_structured()) return;
@@ -54,7 +54,8 @@ void EraseNestedPaths(json& value) {
   for (json& entry : value) EraseNestedPaths(entry);
 }
 
-// Each entry is a source of its own, with a weight that the reader checks.
+// Reads the entries of a mix, which are sources themselves. Their weights are checked by the
+// reader.
 std::optional<DataSpec> ReadMix(const json& value, const std::string& path,
                                 const BaseDirectory& base, Problems& problems) {
   DataSpec spec{std::string(kMix), value};

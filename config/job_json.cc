@@ -1,4 +1,4 @@
-// The canonical form of a job, and which of its keys may change on resume.
+// Writes the canonical form of a job, and decides which of its keys may change on resume.
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -124,7 +124,7 @@ json ToJson(const Job& job) {
   };
 }
 
-// Each place where two values differ, by its full key.
+// Notes each place where two values differ, by its full key.
 void Compare(const json& before, const json& now, const std::string& path, Problems& problems) {
   const bool both_nan = before.is_number_float() && now.is_number_float() &&
                         std::isnan(before.get<double>()) && std::isnan(now.get<double>());
@@ -147,7 +147,7 @@ void Compare(const json& before, const json& now, const std::string& path, Probl
 }
 
 void EraseWhatMayDiffer(json& job) {
-  // How values travel is no part of what is kept.
+  // These keys decide how values travel or how long a job trains, not what a checkpoint holds.
   for (const char* key : {"epochs", "steps", "stop_when", "evaluate", "checkpoint", "failures",
                           "timeouts", "wire", "compression", "overlap"}) {
     job.erase(key);
@@ -162,7 +162,8 @@ void EraseWhatMayDiffer(json& job) {
   for (json& source : job["data"]) {
     if (source.is_object()) ErasePaths(source);
   }
-  // Its settings, where they count, are already in loss, metrics and optimizer.
+  // The model's compile_config is redundant here: loss, metrics and optimizer already hold it where
+  // it counts.
   if (job["model"].is_object()) job["model"].erase("compile_config");
 }
 
@@ -179,7 +180,7 @@ std::string PsSettings(const Job& job) {
 }
 
 absl::Status CheckResumable(Job before, const Job& now, uint32_t split_batches) {
-  // Who does not say keeps what the data plan has.
+  // A job without `split_batches` keeps that of the data plan.
   before.split_batches =
       now.split_batches.has_value() ? std::optional(split_batches) : std::nullopt;
   json old_json = ToJson(before);

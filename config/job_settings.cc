@@ -16,7 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-// What an object or a list has there; an object gets it. Null: a list has no such element.
+// Returns the member `name`, which an object gets if it has none, or the element of a list, or null
+// if the list has no such element.
 json* Below(json& value, const std::string& name) {
   if (!value.is_array()) return &value[name];
   size_t index = 0;

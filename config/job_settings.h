@@ -1,5 +1,5 @@
-// Settings of a command line over those of a job file, "optimizer.learning_rate=0.01": each counts
-// as if it stood in the file. Pure.
+// Settings of a command line that override a job file, such as "optimizer.learning_rate=0.01": each
+// counts as if it stood in the file. Pure.
 #pragma once
 
 #include <span>
@@ -14,9 +14,10 @@ inline constexpr char kSetHelp[] =
     "as if the job file said so: epochs=3, optimizer.learning_rate=0.01, data.test.files=b.csv; "
     "may be given again";
 
-// A value is JSON, or else a string. What lies on the way to a key may be missing, or the name
-// alone of an optimizer or a loss; elements of lists have numbers. `epochs` and `steps` take each
-// other's place. Problems name the setting.
+// Applies `settings` to the text of a job. A value is JSON, or else a string. Objects on the way to
+// a key are created, and the mere name of an optimizer or a loss becomes an object; an element of a
+// list is named by its number, which must exist. `epochs` removes `steps`, and `steps` removes
+// `epochs`. Problems name the setting.
 void ApplySettings(std::span<const std::string> settings, nlohmann::json& job, Problems& problems);
 
 }  // namespace paracord

@@ -46,7 +46,7 @@ class PythonNumbers {
   }
 
   std::string_view Text(std::string_view text) const { return changed_.empty() ? text : changed_; }
-  // Called with every string and every key, in the order of the text.
+  // Called for every string and every key, in the order of the text.
   void Watch(bool is_key, json& parsed) {
     if (numbers_.empty()) return;
     const auto found = numbers_.find(seen_++);
@@ -64,7 +64,7 @@ class PythonNumbers {
   bool number_as_key_ = false;
 };
 
-// nlohmann keeps the last of two equal keys without a word. This watches the parse for them.
+// Watches a parse for equal keys in an object, of which nlohmann silently keeps the last.
 class ParseWatch {
  public:
   explicit ParseWatch(PythonNumbers& numbers) : numbers_(numbers) {}
@@ -96,7 +96,7 @@ class ParseWatch {
   std::string duplicate_;
 };
 
-// Without the library's "[json.exception.parse_error.101] ".
+// Removes the library's "[json.exception.parse_error.101] " from a message.
 std::string WithoutTag(const std::string& message) {
   const size_t end = message.find("] ");
   return end == std::string::npos ? message : message.substr(end + 2);
@@ -220,7 +220,8 @@ void JsonFields::Number(const std::string& key, double low, double high, double&
 bool JsonFields::ReadInteger(const std::string& key, uint64_t low, uint64_t high, uint64_t& out) {
   const json* value = Find(key);
   if (value == nullptr) return false;
-  // Only what was written as an integer and fits: nlohmann keeps those apart from 1.0 and 1e3.
+  // A value counts only if it was written as an integer and fits: nlohmann distinguishes 1 from 1.0
+  // and 1e3.
   if (value->is_number_unsigned()) {
     out = value->get<uint64_t>();
     if (out >= low && out <= high) return true;

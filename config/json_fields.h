@@ -1,6 +1,6 @@
-// Strict reading of JSON that people write: every problem is collected with its full key path
-// ("checkpoint.keep"), none ends the reading, and an unknown key is one. Used on the stack of the
-// function that reads; the JSON outlives it.
+// Reads JSON that people write, strictly: every problem is collected with its full key path
+// ("checkpoint.keep"), none ends the reading, and an unknown key is one. Used on the stack of a
+// function that reads; the JSON must outlive it.
 #pragma once
 
 #include <cstdint>
@@ -29,28 +29,31 @@ class Problems {
   std::vector<std::string> lines_;
 };
 
-// A whole document. Errors give line and column; a key that occurs twice in an object, nesting
-// deeper than `depth_max` and more than `bytes_max` bytes are errors too. Python's NaN, Infinity
-// and -Infinity are read as numbers.
+// Parses a whole document. Errors give line and column. It is an error if a key occurs twice in an
+// object, if nesting is deeper than `depth_max`, or if there are more than `bytes_max` bytes.
+// Python's NaN, Infinity and -Infinity are read as numbers.
 absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, size_t bytes_max, int depth_max);
 
-// For messages: the value, shortened.
+// Returns the value as text for a message, shortened.
 std::string JsonExcerpt(const nlohmann::json& value);
 
-// The fields of one object. A reading function leaves `out` alone when the key is absent or wrong.
+// The fields of one object. A reading function leaves `out` unchanged if the key is absent or its
+// value is wrong.
 class JsonFields {
  public:
-  // `path` is the object's own key path, "" for the document. Not an object: a problem, no fields.
+  // `path` is the object's own key path, "" for the document. If `json` is no object, that is a
+  // problem, and it has no fields.
   JsonFields(const nlohmann::json& json, std::string path, Problems& problems);
 
-  // The value, or null if the key is absent. From now on the key is known.
+  // Returns the value, or null if the key is absent. Afterwards the key is known.
   const nlohmann::json* Find(const std::string& key);
-  // The same, but JSON's null counts as absent.
+  // Returns the value, or null if the key is absent or its value is JSON's null.
   const nlohmann::json* FindValue(const std::string& key);
 
   void Bool(const std::string& key, bool& out);
   void String(const std::string& key, std::string& out);
-  // `other_names`: what people write instead, and what of `allowed` they mean; still a problem.
+  // `other_names` are pairs of a name that people write by mistake and the one of `allowed` that
+  // they mean. Such a name is a problem, too, whose message has the right one.
   using OtherName = std::pair<std::string_view, std::string_view>;
   void OneOf(const std::string& key, std::span<const std::string_view> allowed, std::string& out,
              std::span<const OtherName> other_names = {});
@@ -65,7 +68,7 @@ class JsonFields {
 
   void Problem(const std::string& key, const std::string& what);
   std::string PathOf(const std::string& key) const;
-  // Call last: a problem for each key that nobody asked for.
+  // Notes a problem for each key that no call has asked for; called last.
   void ReportUnknown();
 
  private:

@@ -7,9 +7,9 @@
 
 namespace paracord {
 
-// Its "class_name"; "" where there is none. Of a class that is not Keras' own, whatever it is
-// called, the name by which it was registered, "package>Name", which none of ours has: its
-// arithmetic is not in the file. One that was not registered has "module": null.
+// Returns the object's "class_name", or "" if it has none. A class that is not Keras' own gets a
+// name that none of ours has, since its arithmetic is not in the file: "package>Name", by which it
+// was registered, or "unregistered>Name", if its "module" is null.
 std::string KerasClass(const nlohmann::json& object);
 
 }  // namespace paracord

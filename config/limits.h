@@ -1,4 +1,4 @@
-// Limits that several roles have to agree on.
+// Limits on which several roles have to agree.
 #pragma once
 
 #include <cstddef>
@@ -6,12 +6,12 @@
 
 namespace paracord {
 
-// Of one partition's parameters, which are applied and sent under one lock.
+// The parameters of one partition, which are applied and sent under one lock.
 inline constexpr uint64_t kPartitionBytesMax = uint64_t{1} << 30;
 
-// Of the text of a job, or a model: those of many layers are long.
+// The text of a job or of a model, which is long if it has many layers.
 inline constexpr size_t kJobBytesMax = 64 << 20;
-// Keras nests about six levels a model inside a model.
+// Keras nests about six levels for each model inside a model.
 inline constexpr int kJobDepthMax = 128;
 
 }  // namespace paracord

@@ -7,8 +7,8 @@
 namespace paracord {
 namespace {
 
-// As roff shows it: a backslash begins a command, a hyphen is no minus, and a line must not begin
-// with a dot or an apostrophe.
+// Escapes text for roff, in which a backslash begins a command, a hyphen is no minus, and a line
+// must not begin with a dot or an apostrophe.
 std::string Roff(const std::string& text) {
   std::string escaped = absl::StrReplaceAll(text, {{"\\", "\\e"}, {"-", "\\-"}});
   if (escaped.starts_with(".") || escaped.starts_with("'")) escaped.insert(0, "\\&");
@@ -19,7 +19,7 @@ struct ExitCodeLine {
   const char* codes;
   const char* meaning;
 };
-// As README has them.
+// README lists the same exit codes.
 constexpr ExitCodeLine kExitCodes[] = {
     {"0", "done"},
     {"1", "the job failed, or what was printed could not be written"},

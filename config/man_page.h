@@ -1,4 +1,4 @@
-// Pages of the manual in the language of man(7).
+// Writes pages of the manual in the language of man(7).
 #pragma once
 
 #include <string>

@@ -17,7 +17,7 @@ struct Alias {
   std::string_view name;
 };
 
-// keras/src/losses/__init__.py and metrics/__init__.py; lower case.
+// The aliases of keras/src/losses/__init__.py and metrics/__init__.py, in lower case.
 constexpr Alias kAliases[] = {
     {"mse", "mean_squared_error"},
     {"mae", "mean_absolute_error"},
@@ -48,7 +48,7 @@ std::string SnakeCase(std::string_view name) {
   return snake;
 }
 
-// Options that Keras writes for every object of a kind and that say nothing while they are off.
+// Whether Keras writes this option for every object of a kind, and it says nothing with this value.
 bool IsOff(const std::string& key, const json& config) {
   static constexpr std::string_view kAlwaysOff[] = {"name", "dtype", "trainable"};
   for (std::string_view off : kAlwaysOff) {
@@ -57,7 +57,7 @@ bool IsOff(const std::string& key, const json& config) {
   const json& value = config.at(key);
   if (value.is_null()) return key != "class_aggregation";  // null there: a score for each column
   const bool average = config.contains("use_ema") && config.at("use_ema") == true;
-  // These two tell a config of Keras 2, which averages otherwise than Keras 3.
+  // These two options mark a config of Keras 2, whose averages differ from those of Keras 3.
   if (!average && key == "is_legacy_optimizer") return value == false;
   return !average && (key == "use_ema" || key == "ema_momentum" ||
                       key == "ema_overwrite_frequency" || key == "jit_compile");
@@ -66,7 +66,7 @@ bool IsOff(const std::string& key, const json& config) {
 std::optional<NamedSpec> ReadKerasObject(NamedKind kind, const json& object,
                                          const std::string& path, Problems& problems);
 
-// An option that is an object of Keras' (a learning rate schedule) takes the job's own form.
+// Gives an option that is a Keras object (a learning rate schedule) the job's own form.
 json PlainOption(const json& value, const std::string& path, Problems& problems) {
   if (!value.is_object() || !value.contains("class_name")) {
     if (!value.is_object() || !value.contains("name") || !value["name"].is_string()) return value;
@@ -79,14 +79,14 @@ json PlainOption(const json& value, const std::string& path, Problems& problems)
   return spec ? NamedSpecToJson(*spec) : json();
 }
 
-// {"class_name": "Adam", "config": {...}, "module": ..., "registered_name": ...}, or a function:
-// {"class_name": "function", "config": "mse"}.
+// Reads {"class_name": "Adam", "config": {...}, "module": ..., "registered_name": ...}, or a
+// function: {"class_name": "function", "config": "mse"}.
 std::optional<NamedSpec> ReadKerasObject(NamedKind kind, const json& object,
                                          const std::string& path, Problems& problems) {
   JsonFields fields(object, path, problems);
   std::string class_name;
   fields.String("class_name", class_name);
-  // Keras has no perplexity: who uses one has a class of their own.
+  // Keras has no perplexity, so a class of that name is the user's own and yet read as ours.
   if (!class_name.empty() && SnakeCase(class_name) != "perplexity") class_name = KerasClass(object);
   const json* config = fields.FindValue("config");
   for (const char* skipped :
@@ -104,12 +104,12 @@ std::optional<NamedSpec> ReadKerasObject(NamedKind kind, const json& object,
     fields.Problem("config", absl::StrCat("must be an object, is ", JsonExcerpt(*config)));
     return std::nullopt;
   }
-  // Gradients are float32: a scale of the loss against what float16 lacks has nothing to do.
+  // A loss scale keeps float16 gradients from underflowing. Ours are float32, so it is dropped.
   const auto inner = config->find("inner_optimizer");
   if (spec.name == "lossscaleoptimizer" && inner != config->end() && !inner->is_null()) {
     return ReadNamedSpec(kind, *inner, path + ".config.inner_optimizer", problems);
   }
-  // A metric may have a name of its own, which is that of its score.
+  // A metric's own name is the name of its score.
   const auto own = config->find("name");
   if (kind == NamedKind::kMetric && own != config->end() && own->is_string() &&
       KerasName(kind, own->get<std::string>()) != spec.name) {
@@ -122,7 +122,7 @@ std::optional<NamedSpec> ReadKerasObject(NamedKind kind, const json& object,
   return spec;
 }
 
-// An object of outputs, not one of the forms of a spec.
+// Whether an object maps outputs to specs, rather than being one of the forms of a spec.
 bool IsByOutput(const json& value) {
   return value.is_object() && !value.empty() && !value.contains("class_name") &&
          !value.contains("name");
@@ -192,8 +192,9 @@ std::vector<NamedSpec> ReadByOutput(NamedKind kind, const json& value, const std
     }
     return specs;
   }
-  // A list of losses is by output, unless it is one for all. One of metrics is if some entries are
-  // lists, or null; else whoever knows how many outputs there are decides.
+  // A list of losses is by output, unless it holds just one, which is for all. A list of metrics is
+  // by output if an entry is a list or null; otherwise the caller, who knows how many outputs there
+  // are, decides.
   const auto nests = [](const json& entry) { return entry.is_array() || entry.is_null(); };
   const bool nested = value.is_array() &&
                       (kind == NamedKind::kLoss ? value.size() > 1

@@ -1,7 +1,7 @@
-// Losses, metrics and optimizers as Keras names them: "adam", {"name": "adam", "learning_rate":
-// 0.1} and Keras' own {"class_name": "Adam", "config": {...}} all become one NamedSpec, and a
-// model's compile_config gives what a job leaves out. Which names exist is not known here: whoever
-// builds the thing refuses the others. Pure.
+// Reads losses, metrics and optimizers as Keras names them. "adam", {"name": "adam",
+// "learning_rate": 0.1} and Keras' own {"class_name": "Adam", "config": {...}} all become one
+// NamedSpec, and a model's compile_config fills in what a job leaves out. Unknown names are not
+// refused here, but by the functions that build the loss, metric or optimizer. Pure.
 #pragma once
 
 #include <map>
@@ -18,27 +18,28 @@ namespace paracord {
 
 enum class NamedKind { kLoss, kMetric, kOptimizer, kSchedule };
 
-// "SparseCategoricalCrossentropy" and "sparse_categorical_crossentropy" are the latter, "mse" is
-// "mean_squared_error", "RMSprop" is "rmsprop" (optimizers have no underscores).
+// Returns the name that a job uses: "sparse_categorical_crossentropy" for
+// "SparseCategoricalCrossentropy", "mean_squared_error" for "mse", "rmsprop" for "RMSprop"
+// (optimizers have no underscores).
 std::string KerasName(NamedKind kind, std::string_view name);
 
-// Any of the three forms. Options that are null are dropped, and so are those of Keras' own form
-// that are switched off; an option that is a schedule gets the form {"name": ..., ...}.
+// Reads any of the three forms. Options that are null are dropped, and so are those of Keras' own
+// form that are switched off; an option that is a schedule gets the form {"name": ..., ...}.
 std::optional<NamedSpec> ReadNamedSpec(NamedKind kind, const nlohmann::json& json,
                                        const std::string& path, Problems& problems);
 
-// One of them, or a list (by position) or an object (by name) of them for the outputs of a model;
-// for metrics each entry may be a list again. Each gets its `output` where it has one.
+// Reads one spec, or a list (by position) or an object (by name) of specs for the outputs of a
+// model; for metrics each entry may be a list again. A spec for one output gets its `output`.
 std::vector<NamedSpec> ReadByOutput(NamedKind kind, const nlohmann::json& json,
                                     const std::string& path, Problems& problems);
-// Numbers for the outputs: a list, or an object.
+// Reads numbers for the outputs: a list, or an object.
 std::map<std::string, double> ReadNumbersByOutput(const nlohmann::json& json,
                                                   const std::string& path, Problems& problems);
 
-// The inverse: always an object.
+// Returns the object that ReadNamedSpec reads as `spec`.
 nlohmann::json NamedSpecToJson(const NamedSpec& spec);
 
-// What a model's JSON says; nothing is set in one that was not compiled.
+// The settings of a model's compile_config; all are unset for a model that was not compiled.
 struct CompileConfig {
   std::optional<NamedSpec> optimizer;
   std::vector<NamedSpec> losses;

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kNameBytesMax = 100;  // a longer "name" is no misspelling of anything
 constexpr size_t kListMax = 12;
 
-// Restricted Damerau-Levenshtein distance.
+// Returns the restricted Damerau-Levenshtein distance.
 size_t Distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before_previous(b.size() + 1);
   std::vector<size_t> previous(b.size() + 1);
@@ -42,7 +42,7 @@ std::string NearestName(std::string_view wrong, std::span<const std::string_view
   size_t best_distance = lower.size() / 3 + 2;  // nearer than this
   for (std::string_view name : known) {
     const size_t distance = Distance(lower, absl::AsciiStrToLower(std::string(name)));
-    // A name all of whose letters would have to change is not near, however short it is.
+    // A short name is not near if all of its letters would have to change.
     if (distance >= best_distance || distance >= std::max(lower.size(), name.size())) continue;
     best_distance = distance;
     best = name;

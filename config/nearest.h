@@ -1,5 +1,5 @@
-// "Did you mean": the known name nearest to a wrong one, for messages about unknown keys, flags and
-// names. Pure.
+// Finds the known name nearest to a wrong one, for the "did you mean" in messages about unknown
+// keys, flags and names. Pure.
 #pragma once
 
 #include <span>
@@ -8,11 +8,11 @@
 
 namespace paracord {
 
-// By edit distance (insert, delete, replace, swap neighbours; case is ignored); "" when nothing is
-// near. Of equally near names, the first.
+// Returns the nearest name by edit distance (insert, delete, replace, swap neighbours; case is
+// ignored), and the first of equally near ones; "" if none is near.
 std::string NearestName(std::string_view wrong, std::span<const std::string_view> known);
 
-// "; did you mean `batch`?", or what there is when nothing is near and the list is short.
+// Returns "; did you mean `batch`?", or the whole list if no name is near and the list is short.
 std::string NearestHint(std::string_view wrong, std::span<const std::string_view> known);
 
 std::string JoinNames(std::span<const std::string_view> names);  // "a, b"

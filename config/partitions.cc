@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kRankMax = 8;
 
-// Also of a variable without one.
+// Whether a variable's norm constraint is valid; a variable without one passes, too.
 bool IsNorm(const VariableSpec& variable) {
   const NormConstraint& norm = variable.norm();
   for (int i = 0; i < norm.axes_size(); ++i) {

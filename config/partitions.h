@@ -1,5 +1,5 @@
-// Variables and their partitions as plain facts: elements of rows, shapes, and the checks that
-// every receiver of such facts makes. The one place for this arithmetic. Pure.
+// The arithmetic of variables and their partitions: elements of rows, shapes, and the checks that
+// every receiver of specs makes. Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,22 @@
 
 namespace paracord {
 
-// Stands between a partition's name and its slot's in a checkpoint, so no variable may contain it.
+// Separates a partition's name from its slot's in a checkpoint, so no variable may contain it.
 inline constexpr char kSlotMark[] = "/.slot/";
 
-// The bytes of a tensor; 0 if a dimension is 0, nullopt if they do not fit 64 bits.
+// Returns the bytes of a tensor: 0 if a dimension is 0, nullopt if they do not fit 64 bits.
 std::optional<uint64_t> TensorBytes(const std::vector<uint64_t>& shape, uint64_t element_bytes);
 
-// The elements of one row of a variable: the product of its shape without axis 0.
+// Returns the elements of one row of a variable: the product of its shape without axis 0.
 uint64_t RowElements(const VariableSpec& variable);
 uint64_t PartitionElements(const VariableSpec& variable, const PartitionSpec& partition);
-// Of a partition: the variable's shape with axis 0 cut; empty for a scalar.
+// Returns a partition's shape, which is the variable's with axis 0 cut; empty for a scalar.
 std::vector<uint64_t> PartitionShape(const VariableSpec& variable, const PartitionSpec& partition);
-// Names are names and unique, float32, no dimension is 0, sizes do not overflow, what becomes of
-// the values is known. INVALID_ARGUMENT names the variable.
+// Checks that names are valid and unique, that the type is float32, that no dimension is 0, that
+// sizes do not overflow, and that every constraint is known. INVALID_ARGUMENT names the variable.
 absl::Status CheckVariables(std::span<const VariableSpec> variables);
-// Against checked variables: the index, the name and the rows. INVALID_ARGUMENT names the
-// partition.
+// Checks a partition's index, name and rows against variables that have been checked.
+// INVALID_ARGUMENT names the partition.
 absl::Status CheckPartition(std::span<const VariableSpec> variables,
                             const PartitionSpec& partition);
 

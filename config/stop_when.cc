@@ -16,7 +16,7 @@ using nlohmann::json;
 
 constexpr uint64_t kEvaluationsMax = uint64_t{1} << 48;
 
-// As Keras' EarlyStopping takes it where it is not told.
+// Decides as Keras' EarlyStopping does in its mode "auto".
 bool LargerIsBetter(std::string_view metric) {
   static constexpr std::string_view kLarger[] = {
       "acc",           "auc",      "precision",         "recall",
@@ -68,7 +68,7 @@ std::optional<StopWhen> ReadStopWhen(const json& value, const std::vector<NamedS
   fields.ReportUnknown();
   const auto found = std::find_if(metrics.begin(), metrics.end(), [&](const auto& metric) {
     const auto own = metric.options.find("label");
-    // Of one of several outputs: "<output>_<metric>".
+    // A score of a model with several outputs is called "<output>_<metric>".
     return stop.metric == metric.name || stop.metric.ends_with("_" + metric.name) ||
            (own != metric.options.end() && *own == stop.metric);
   });

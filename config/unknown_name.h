@@ -1,4 +1,4 @@
-// The end of every message about a name that we do not know. Pure.
+// Writes the end of every message about an unknown name. Pure.
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 
 namespace paracord {
 
-// " is not supported (did you mean \"relu\"?); supported: relu, tanh, ..."
+// Returns " is not supported (did you mean \"relu\"?); supported: relu, tanh, ..."
 std::string NotSupported(const std::string& wrong, std::span<const std::string_view> known);
 
 }  // namespace paracord

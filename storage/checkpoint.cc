@@ -22,7 +22,8 @@ namespace {
 constexpr std::string_view kRoundPrefix = "round-";
 constexpr char kLedgerMark[] = "/.ledger";
 
-// Takes "<digits>" off the front; decimal as we print it, so that no number has two names.
+// Takes "<digits>" off the front. They must be decimal as we print them, so that no number has two
+// names.
 bool ConsumeNumber(std::string_view& text, uint64_t& number) {
   const size_t length = std::min(text.find_first_not_of("0123456789"), text.size());
   const std::string_view digits = text.substr(0, length);
@@ -56,7 +57,7 @@ absl::Status CheckSize(const std::string& path, uint64_t bytes, const ManifestFi
       absl::StrCat(path, ": ", bytes, " bytes, the manifest says ", expected.bytes));
 }
 
-// What is no regular file, where one of ours should stand, is damage.
+// Turns the error that a path is no regular file into damage, since one of ours should be there.
 absl::Status AsDamage(const absl::Status& opened) {
   return absl::IsInvalidArgument(opened) ? absl::DataLossError(opened.message()) : opened;
 }
@@ -74,7 +75,7 @@ std::vector<absl::Status> FindWrongSizes(Files& files, const std::string& direct
   return wrong;
 }
 
-// "<partition>" or "<partition>/.slot/<slot>".
+// The name of a tensor: "<partition>" or "<partition>/.slot/<slot>".
 struct TensorKey {
   explicit TensorKey(std::string_view full) : partition(full.substr(0, full.find(kSlotMark))) {
     is_value = partition.size() == full.size();
@@ -89,8 +90,8 @@ std::string Dimensions(std::span<const uint64_t> shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
 
-// That each tensor of a partition is as the manifest says, and that none is missing. What an
-// optimizer has slots for, it has them for in all partitions that it updates.
+// Checks that each tensor of a partition is as the manifest says, that none is missing, and that
+// all partitions which the optimizer updates have the same slots.
 absl::Status CheckTensors(const SafetensorsHeader& header, const Manifest& manifest, uint32_t ps) {
   struct Found {
     const ManifestPartition* partition;
@@ -146,7 +147,7 @@ absl::Status CheckTensors(const SafetensorsHeader& header, const Manifest& manif
   return absl::OkStatus();
 }
 
-// What is wanted of one file, by partition name.
+// A partition that is read from a file, by its name.
 struct Wanted {
   StoredPartition* partition;
   size_t index;  // for PlaceFn
@@ -162,7 +163,7 @@ BytesPlace BytesOf(const TensorPlace& place) {
   return bytes;
 }
 
-// Reads a ps file once and holds it against the manifest; fills the plan's partitions.
+// Reads a ps file once, checks it against the manifest, and fills in the partitions of the plan.
 absl::Status ReadPsFile(Files& files, const std::string& directory, const Manifest& manifest,
                         uint32_t ps, FilePlan plan, const PlaceFn& place) {
   const ManifestFile& expected = manifest.files[ps];
@@ -284,7 +285,7 @@ absl::StatusOr<Manifest> ReadManifest(Files& files, const std::string& directory
 
 bool IsCheckpoint(Files& files, const std::string& directory) {
   const absl::StatusOr<std::vector<std::string>> inside = files.List(directory);
-  // A plain file has no contents.
+  // List fails with one of these if the path is a plain file or does not exist.
   if (absl::IsNotFound(inside.status()) || absl::IsFailedPrecondition(inside.status()))
     return false;
   if (!inside.ok()) return true;
@@ -335,7 +336,7 @@ std::vector<absl::Status> FindDamage(Files& files, const std::string& directory)
   if (!manifest.ok()) return {manifest.status()};
   std::vector<absl::Status> damage;
   for (uint32_t ps = 0; ps < manifest->files.size(); ++ps) {
-    // A ps may hold nothing; its file is verified all the same.
+    // A ps without partitions has a file, too, which is verified.
     StoredPartition counts;  // looked at, not kept
     FilePlan plan;
     for (const ManifestPartition& partition : manifest->partitions) {
@@ -388,7 +389,7 @@ absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(Files& files,
 absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
                                                               const std::string& directory,
                                                               const Manifest& manifest) {
-  // Before there is memory for what a manifest claims.
+  // Sizes are checked before memory is allocated for what a manifest claims.
   const std::vector<absl::Status> wrong = FindWrongSizes(files, directory, manifest);
   if (!wrong.empty()) return wrong.front();
   std::vector<std::vector<float>> variables(manifest.variables.size());

@@ -1,10 +1,11 @@
-// What a checkpoint is on disk (storage/CHECKPOINT.md): directory names, MANIFEST.json and the
-// tensors of a ps file. The coordinator writes manifests, the ps write and read their files, export
-// and evaluation read variables. Free functions over the Files seam, blocking, for the executor's
+// A checkpoint on disk (storage/CHECKPOINT.md): directory names, MANIFEST.json and the tensors of a
+// ps file. The coordinator writes manifests, the ps write and read their files, and export and
+// evaluation read variables. Free functions over the Files seam that block, for the executor's
 // thread. Nothing here decides when a checkpoint is taken or which one is deleted.
 //
-// Every error names the file. DATA_LOSS: damaged or torn. NOT_FOUND: missing. FAILED_PRECONDITION:
-// it belongs to another run or checkpoint. UNIMPLEMENTED: written by a newer format.
+// Every error names the file. DATA_LOSS: it is damaged or torn. NOT_FOUND: it is missing.
+// FAILED_PRECONDITION: it belongs to another run or checkpoint. UNIMPLEMENTED: it has a newer
+// format.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +29,10 @@ namespace paracord {
 inline constexpr uint32_t kCheckpointFormat = 2;  // 1 is read too: ledgers in the header
 inline constexpr char kManifestName[] = "MANIFEST.json";
 
-// Where the checkpoints of a job's DIR are.
+// Returns the directory of all checkpoints of the job in `dir`.
 std::string CheckpointsDirectory(const std::string& dir);
 
-// "step-<step>-g<generation>-r<round>", decimal without leading zeros.
+// A checkpoint's name, "step-<step>-g<generation>-r<round>", decimal without leading zeros.
 struct CheckpointName {
   uint64_t step = 0;
   uint64_t generation = 0;
@@ -42,20 +43,22 @@ struct CheckpointName {
 };
 std::optional<CheckpointName> ParseCheckpointName(std::string_view name);
 
-// Where the files of a round are written: "round-g<generation>-r<round>". The commit renames it to
-// the checkpoint's own name, whose step is known only when every ps has answered.
+// Returns the directory where the files of a round are written: "round-g<generation>-r<round>". The
+// commit renames it to the checkpoint's own name, because the step is known only when every ps has
+// answered.
 std::string RoundDirectory(uint64_t generation, uint64_t round);
-// Of the directory of a checkpoint or a round, by its name.
+// Returns the generation in the name of a checkpoint's or a round's directory; nullopt if `name` is
+// neither.
 std::optional<uint64_t> GenerationOf(const std::string& name);
 
-// Where the ps files of a checkpoint are: in its own directory; but in an object store, where
-// nothing is renamed, they stay in that of the round.
+// Returns the directory of a checkpoint's ps files: its own, except in an object store, where
+// nothing can be renamed and they stay in that of the round.
 std::string PartsDirectory(const std::string& directory);
-// In an object store: with it, a round's directory is none of a checkpoint's, now and for good
-// (coordinator/leftovers.h).
+// A file of this name in a round's directory in an object store says that the round belongs to no
+// checkpoint, now and for good (coordinator/leftovers.h).
 inline constexpr char kRemovedName[] = "REMOVED";
 
-// "ps-00000-of-00002.safetensors".
+// Returns "ps-00000-of-00002.safetensors".
 std::string PsFileName(uint32_t ps, uint32_t ps_count);
 
 struct ManifestFile {
@@ -90,47 +93,51 @@ struct Manifest {
   bool healthy() const;
 };
 
-// Least `applied` over the partitions of trainable variables; 0 without any.
+// Returns the least `applied` over the partitions of trainable variables; 0 if there are none.
 uint64_t LeastApplied(const Manifest& manifest);
 
-// The text of MANIFEST.json, with its checksum in the last line.
+// Returns the text of MANIFEST.json, whose last line is its checksum.
 std::string ManifestToText(const Manifest& manifest);
-// `path` is for the errors only. Checks the checksum, the format and that all parts fit together.
+// Parses a manifest, and checks its checksum, its format and that variables, partitions and files
+// fit together. `path` is only for errors.
 absl::StatusOr<Manifest> ParseManifest(std::string_view text, const std::string& path);
-// The manifest of a checkpoint's directory, whose name must be the manifest's own.
+// Reads the manifest of a checkpoint's directory, whose name must be the manifest's own.
 absl::StatusOr<Manifest> ReadManifest(Files& files, const std::string& directory);
 
-// The checkpoints below `checkpoints_directory`, newest (greatest generation and round) first. What
-// has no manifest or no such name is none; whether it is sound is not looked at. One that cannot be
-// looked into counts: it may be the newest. A directory that does not exist holds none.
+// Lists the checkpoints below `checkpoints_directory`, newest (greatest generation and round)
+// first. A directory counts if it has a checkpoint's name and a manifest, be it sound or not. One
+// that cannot be listed counts as well, since it may be the newest. NOT_FOUND is no error: there
+// are none.
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
     Files& files, const std::string& checkpoints_directory);
-// Whether a directory is one of them, as far as can be seen. One that was listed and seems damaged
-// may be gone: a coordinator removes what newer ones replace.
+// Whether a directory still looks like a checkpoint. A reader that finds a listed one damaged asks
+// this, since a coordinator removes those that newer ones replace.
 bool IsCheckpoint(Files& files, const std::string& directory);
 
-// Whether the newest checkpoint below DIR says that the job is done. One that is damaged does not,
-// since a coordinator goes on from the one before it; so all of it is read.
+// Whether the newest checkpoint below DIR says that the job is done. It is read whole: a damaged
+// one does not count, since a coordinator goes on from the one before it.
 bool JobIsComplete(Files& files, const std::string& dir);
-// The same, for who starts when the job may be done already: a coordinator that gives it more to do
-// has `timeouts.start_s` to come.
+// The end of a job that may go on: for `start_ms` (the job's timeouts.start_s) a daemon that starts
+// waits for a coordinator that gives the job more to do.
 struct JobEnd {
   std::string checkpoint;  // the newest
   int64_t start_ms = 0;
 };
 std::optional<JobEnd> FindJobEnd(Files& files, const std::string& dir);
 
-// Reads everything: manifest, sizes, checksums, and that each ps file holds what it should. Gives
-// what is wrong with the manifest, or else with each file; none: the checkpoint is sound.
+// Reads everything, and checks the manifest, sizes, checksums, and that each ps file holds the
+// tensors that it should. Returns what is wrong with the manifest, or else with each file; nothing
+// if the checkpoint is sound.
 std::vector<absl::Status> FindDamage(Files& files, const std::string& directory);
-// The same without reading the tensors: the manifest, and that each ps file is there in its size.
+// Checks without reading the tensors: the manifest, and that each ps file exists and has its size.
 std::vector<absl::Status> FindObviousDamage(Files& files, const std::string& directory);
-// Of an error: another look would find the same, and another checkpoint has to do.
+// Whether an error says that the checkpoint is damaged: reading it again would find the same, so
+// another checkpoint is needed.
 bool SaysDamaged(const absl::Status& status);
-// OK or the first of FindDamage.
+// Returns OK, or the first error of FindDamage.
 absl::Status VerifyCheckpoint(Files& files, const std::string& directory);
 
-// What a ps file says of a partition beside its tensors.
+// The state of a partition that a ps file holds beside its tensors.
 struct StoredPartition {
   uint32_t id = 0;
   Ledger ledger;
@@ -138,34 +145,34 @@ struct StoredPartition {
   bool healthy = true;
 };
 
-// Memory for the elements of a tensor, in order; none: it is not wanted.
+// Memory for the elements of a tensor, in order; empty for a tensor that is not wanted.
 using TensorPlace = std::vector<std::span<float>>;
 
-// Where a tensor of the partition `ids[index]` goes, in float32 and with as many elements as the
-// manifest says; `slot`: empty for the values. Nowhere: it is only verified.
+// Returns the memory for a tensor of the partition `ids[index]`, as float32, with as many elements
+// as the manifest says. `slot` is empty for the values. A tensor without memory is only verified.
 using PlaceFn = std::function<TensorPlace(size_t index, std::string_view slot)>;
 
-// The partitions `ids` (any order; the result has the same). Each file that holds one of them is
-// read once; what landed may be used only if this says OK.
+// Reads the partitions `ids` (in any order, which the result has, too). Each file that holds one of
+// them is read once. The memory may be used only if this returns OK.
 absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(Files& files,
                                                             const std::string& directory,
                                                             const Manifest& manifest,
                                                             std::span<const uint32_t> ids,
                                                             const PlaceFn& place);
 
-// Of a job that averages its values (use_ema of Keras): the slot with the averages, which Keras'
-// fit() leaves in the model.
+// The slot with the averages, in a job that averages its values (Keras' use_ema): fit() leaves them
+// in the model.
 inline constexpr char kAverageSlot[] = "average";
 // Of a lazy table: how many times each row was updated, one number a row.
 inline constexpr char kStepsSlot[] = "steps";
 
-// All variables, whole, in the order of manifest.variables, their averages where there are some;
-// verified. For export and evaluation.
+// Reads and verifies all variables, whole, in the order of manifest.variables, and their averages
+// in place of the values if there are some. For export and evaluation.
 absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
                                                               const std::string& directory,
                                                               const Manifest& manifest);
 
-// ---- what a ps file holds beside values and slots
+// ---- The contents of a ps file beside values and slots.
 
 struct PsFileIdentity {
   std::string run_id;
@@ -184,15 +191,16 @@ struct PartitionMetadata {
 std::map<std::string, std::string> PsFileMetadata(
     const PsFileIdentity& identity,
     const std::map<std::string, PartitionMetadata>& partitions);  // by name
-// The text of a partition's ledger, and the tensor of it, U8. Not in the header, which has a limit
-// that many partitions with many open splits would reach. Without batches if it is not trained.
+// Returns the text of a partition's ledger, and the name of the U8 tensor that holds it. A
+// partition that is not trained has a ledger without batches. It is no part of the header, whose
+// limit many partitions with many open splits would reach.
 std::string LedgerToText(const Ledger& ledger);
 std::string LedgerTensorName(const std::string& partition);
-// What is stored of one partition, without its id; the error names it.
+// Returns the stored state of one partition without its id. An error names the partition.
 absl::StatusOr<StoredPartition> ReadCounts(const std::map<std::string, std::string>& metadata,
                                            const std::string& partition,
                                            const std::string& ledger_text);
-// OK if the metadata says that the file is this one; the boot id is not compared.
+// Returns OK if the metadata has the expected identity; the boot id is not compared.
 absl::Status CheckPsFileIdentity(const std::map<std::string, std::string>& metadata,
                                  const PsFileIdentity& expected);
 std::string SlotTensorName(const std::string& partition, const std::string& slot);

@@ -1,6 +1,6 @@
-// DIR/generation-<n>, by which a coordinator claims a generation (coordinator/generations.h). Since
-// nobody else writes the same text, it also tells who has the same DIR: a directory that each host
-// has for itself under one name holds no such file.
+// DIR/generation-<n>, by which a coordinator claims a generation (coordinator/generations.h). Its
+// text is unique, so it also shows which processes have the same DIR: a directory of that name
+// which each host has for itself holds no such file.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace paracord {
 
 inline constexpr char kGenerationPrefix[] = "generation-";
 
-// What the coordinator of that boot id writes into its claim.
+// Returns the text that the coordinator of that boot id writes into its claim.
 std::string ClaimText(uint64_t generation, const std::string& boot_id);
 
-// Whether `dir` holds the claim `text` of `generation`. Errors: the storage cannot say.
+// Whether `dir` holds the claim `text` of `generation`. An error says that the storage cannot tell.
 absl::StatusOr<bool> SeesClaim(Files& files, const std::string& dir, uint64_t generation,
                                const std::string& text);
 

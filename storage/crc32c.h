@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli), the checksum of everything Paracord writes to disk. A pure function over
-// bytes, by ISA-L; about 10 GB/s. It finds damage, it does not authenticate.
+// CRC-32C (Castagnoli), the checksum of everything that Paracord writes to disk. A pure function
+// over bytes, by ISA-L; about 10 GB/s. It finds damage, and does not authenticate.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace paracord {
 
-// `crc` is the checksum of what came before; 0 at the start. Crc32c("123456789") is 0xe3069283.
+// `crc` is the checksum of the bytes before, or 0 at the start. Crc32c("123456789") is 0xe3069283.
 inline uint32_t Crc32c(std::span<const char> bytes, uint32_t crc = 0) {
   constexpr size_t kStepBytes = size_t{1} << 30;  // ISA-L takes an int
   while (!bytes.empty()) {
@@ -23,8 +23,8 @@ inline uint32_t Crc32c(std::span<const char> bytes, uint32_t crc = 0) {
   return crc;
 }
 
-// The checksum of one run of bytes and then another, from theirs: so that parts of a file can be
-// read at once.
+// Returns the checksum of two adjacent runs of bytes from their own checksums, so that ranges of a
+// file can be read at once.
 uint32_t Crc32cOfBoth(uint32_t first, uint32_t second, uint64_t second_bytes);
 
 }  // namespace paracord

@@ -1,4 +1,4 @@
-// MANIFEST.json and the JSON in a ps file.
+// Writes and reads MANIFEST.json and the JSON in a ps file.
 #include <algorithm>
 #include <set>
 
@@ -168,7 +168,7 @@ Manifest FromJson(const json& root) {
   return manifest;
 }
 
-// Partitions of each variable follow one another and cut the whole of axis 0.
+// Checks that the partitions of each variable follow one another and cover the whole of axis 0.
 absl::Status CheckCut(const Manifest& manifest) {
   size_t next = 0;
   for (uint32_t v = 0; v < manifest.variables.size(); ++v) {
@@ -239,8 +239,8 @@ Ledger LedgerFromJson(const json& value) {
   return ledger;
 }
 
-// Numbers that do not fit their field are not noticed by get<>(): negative, fractional or too large
-// ones would change their value. Only unsigned integers are written, so only they are read.
+// Finds numbers that do not fit their field, which get<>() silently changes: negative, fractional
+// or too large ones. Only unsigned integers are written, so only they are read.
 bool HasOddNumber(const json& value, int depth = 0) {
   if (depth > 16) return true;
   if (value.is_number()) return !value.is_number_unsigned();

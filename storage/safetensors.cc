@@ -48,8 +48,8 @@ constexpr std::array<DType, 14> kDTypes = {{{"BOOL", 1},
                                             {"F64", 8},
                                             {"C64", 8}}};
 
-// Looks for a key that stands twice in one object, and for nesting and values that no header has. A
-// pass of its own, because a parse with a callback takes a time that grows as the square of the
+// Finds a key that occurs twice in one object, and nesting and values that no header has. It is a
+// pass of its own, because a parse with a callback takes time that grows as the square of the
 // tensors.
 class HeaderCheck : public json::json_sax_t {
  public:
@@ -272,8 +272,8 @@ absl::Status SafetensorsWriter::Finish() {
 
 namespace {
 
-// Of the bytes of a file.
-struct Part {
+// A range of a file that one thread reads.
+struct FileRange {
   uint64_t at = 0;
   uint64_t bytes = 0;
   char* out = nullptr;  // null: they are only looked at
@@ -281,15 +281,15 @@ struct Part {
   absl::Status status{};
 };
 
-void ReadPart(const ReadFile& file, Part& part) {
+void ReadRange(const ReadFile& file, FileRange& range) {
   std::array<char, kLookedAtBytes> looked_at;
-  for (uint64_t done = 0; done < part.bytes && part.status.ok();) {
-    const uint64_t left = part.bytes - done;
-    const std::span<char> to = part.out != nullptr
-                                   ? std::span(part.out, left)
+  for (uint64_t done = 0; done < range.bytes && range.status.ok();) {
+    const uint64_t left = range.bytes - done;
+    const std::span<char> to = range.out != nullptr
+                                   ? std::span(range.out, left)
                                    : std::span(looked_at).first(std::min(left, kLookedAtBytes));
-    part.status = file.ReadAt(part.at + done, to);
-    part.crc = Crc32c(to, part.crc);
+    range.status = file.ReadAt(range.at + done, to);
+    range.crc = Crc32c(to, range.crc);
     done += to.size();
   }
 }
@@ -365,7 +365,7 @@ absl::Status SafetensorsFile::ReadElements(const TensorInfo& tensor, uint64_t be
 
 absl::StatusOr<uint32_t> SafetensorsFile::ReadAll(
     const std::function<BytesPlace(const TensorInfo&)>& place) const {
-  std::vector<Part> parts;
+  std::vector<FileRange> ranges;
   uint64_t at = header_.data_begin;
   for (const TensorInfo& tensor : header_.tensors) {
     const BytesPlace wanted = place(tensor);
@@ -373,9 +373,9 @@ absl::StatusOr<uint32_t> SafetensorsFile::ReadAll(
     uint64_t there = 0;
     for (const std::span<char> out : wanted) {
       there += out.size();
-      for (uint64_t done = 0; done < out.size(); done += parts.back().bytes) {
+      for (uint64_t done = 0; done < out.size(); done += ranges.back().bytes) {
         const uint64_t bytes = std::min(kReadBytes, out.size() - done);
-        parts.push_back({std::exchange(at, at + bytes), bytes, out.data() + done});
+        ranges.push_back({std::exchange(at, at + bytes), bytes, out.data() + done});
       }
     }
     if (!wanted.empty() && at != end) {
@@ -385,19 +385,19 @@ absl::StatusOr<uint32_t> SafetensorsFile::ReadAll(
     }
     while (at < end) {
       const uint64_t bytes = std::min(kReadBytes, end - at);
-      parts.push_back({std::exchange(at, at + bytes), bytes, nullptr});
+      ranges.push_back({std::exchange(at, at + bytes), bytes, nullptr});
     }
   }
   std::atomic<bool> failed = false;
-  ParallelFor(parts.size(), [&](size_t i) {
+  ParallelFor(ranges.size(), [&](size_t i) {
     if (failed) return;
-    ReadPart(*file_, parts[i]);
-    if (!parts[i].status.ok()) failed = true;
+    ReadRange(*file_, ranges[i]);
+    if (!ranges[i].status.ok()) failed = true;
   });
   uint32_t crc = Crc32c(head_);
-  for (const Part& part : parts) {
-    RETURN_IF_ERROR(part.status);
-    crc = Crc32cOfBoth(crc, part.crc, part.bytes);
+  for (const FileRange& range : ranges) {
+    RETURN_IF_ERROR(range.status);
+    crc = Crc32cOfBoth(crc, range.crc, range.bytes);
   }
   return crc;
 }

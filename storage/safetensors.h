@@ -1,8 +1,8 @@
 // The safetensors format (github.com/huggingface/safetensors, README "Format"): 8 bytes
 // little-endian header length, a JSON header, then the tensors' bytes without holes. Checkpoints,
-// exports and initial weights are such files, so Python reads and writes them. Blocking; called
-// from whichever thread does the file work, one thread a writer. Writes F32, and text as U8;
-// checksums are over the file.
+// exports and initial weights are such files, so Python reads and writes them. It writes F32, and
+// text as U8; a checksum covers the whole file. Blocking; any thread that does file work, one
+// thread a writer.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace paracord {
 
-// Bytes, as in the format's own library.
+// The format's own library has this limit, in bytes.
 inline constexpr uint64_t kSafetensorsHeaderMax = 100000000;
 
 struct TensorInfo {
@@ -43,25 +43,26 @@ struct SafetensorsHeader {
 
 std::string ShapeText(std::span<const uint64_t> shape);  // "(3, 4)"
 
-// Strict: INVALID_ARGUMENT for whatever the format forbids (holes, overlap, a wrong end, a name
-// twice, an unknown dtype, a header above kSafetensorsHeaderMax). `data_bytes` follow the header.
+// Parses strictly: INVALID_ARGUMENT for everything that the format forbids (holes, overlap, a wrong
+// end, a name twice, an unknown dtype, a header above kSafetensorsHeaderMax). `data_bytes` follow
+// the header.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json,
                                                          uint64_t data_bytes);
 
-// Writes a file front to back. Shapes and names are known before the first byte, so the header
+// Writes a file from front to back. Shapes and names are known before the first byte, so the header
 // comes first and nothing is ever rewritten; the checksum is computed as the bytes pass.
 class SafetensorsWriter {
  public:
-  // `tensors` in the order in which their bytes will come, those of U8 last, since readers want the
-  // others aligned; begin and end are filled in here.
+  // `tensors` are in the order in which their bytes will come, those of U8 last, since readers want
+  // the others aligned. Create fills in begin and end.
   static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(
       Files& files, const std::string& path, std::vector<TensorInfo> tensors,
       const std::map<std::string, std::string>& metadata);
 
-  // The next bytes of the tensors, cut as the caller likes.
+  // Appends the next bytes of the tensors, in calls of any size.
   absl::Status Append(std::span<const float> values);
   absl::Status Append(std::string_view bytes);
-  // After the last byte: syncs the file (not its directory).
+  // Called after the last byte: syncs the file, but not its directory.
   absl::Status Finish();
 
   uint64_t bytes() const { return bytes_; }    // of the whole file so far
@@ -77,7 +78,7 @@ class SafetensorsWriter {
   uint32_t crc32c_ = 0;
 };
 
-// Memory for the bytes of a tensor, in order; none: it is not wanted.
+// Memory for the bytes of a tensor, in order; empty for a tensor that is not wanted.
 using BytesPlace = std::vector<std::span<char>>;
 
 // An open file with its header checked. Errors name the file.
@@ -90,13 +91,13 @@ class SafetensorsFile {
   const std::string& path() const { return path_; }
   uint64_t bytes() const { return file_->size(); }
 
-  // Elements [begin, begin + out.size()) of a tensor of header().tensors, as
-  // storage/tensor_numbers.h says if it is not F32.
+  // Reads elements [begin, begin + out.size()) of a tensor of header().tensors. If it is not F32,
+  // storage/tensor_numbers.h converts it.
   absl::Status ReadElements(const TensorInfo& tensor, uint64_t begin, std::span<float> out) const;
 
-  // Reads the whole file once, several parts at a time, and gives the checksum of all its bytes. A
-  // tensor lands where `place` says, which is asked in the order of the file before anything is
-  // read. What has landed may be used only once the checksum is found right.
+  // Reads the whole file once, several ranges at a time, and returns the checksum of all its bytes.
+  // `place` returns the memory of a tensor; it is called for each one in the order of the file
+  // before anything is read. The memory may be used only if the checksum is right.
   absl::StatusOr<uint32_t> ReadAll(const std::function<BytesPlace(const TensorInfo&)>& place) const;
 
  private:

@@ -1,5 +1,5 @@
-// A JSON object in a file, with a checksum of all bytes before it as its last key: torn, damaged
-// and edited files are told apart from whole ones. Pure functions over text.
+// A JSON object in a file whose last key is a checksum of all bytes before it, so that torn,
+// damaged and edited files are found. Pure functions over text.
 #pragma once
 
 #include <string>
@@ -10,10 +10,11 @@
 
 namespace paracord {
 
-// `object` has at least one key, `key` not among them. Bytes that are not UTF-8 are replaced.
+// Returns the text of `object`, which has at least one key, but not `key`. Bytes that are not UTF-8
+// are replaced.
 std::string SealJson(const nlohmann::ordered_json& object, std::string_view key);
 
-// DATA_LOSS naming `path` unless SealJson made `text` with the same `key`.
+// Returns DATA_LOSS naming `path` unless SealJson made `text` with this `key`.
 absl::StatusOr<nlohmann::json> OpenSealedJson(std::string_view text, std::string_view key,
                                               const std::string& path);
 

@@ -11,7 +11,7 @@
 namespace paracord {
 namespace {
 
-// False: some value is not one of float32's.
+// Returns false if float32 cannot represent some integer.
 using ToFloatsFn = bool (*)(std::string_view bytes, std::span<float> out);
 
 template <class T>

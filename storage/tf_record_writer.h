@@ -1,7 +1,7 @@
-// Writes the TFRecord container (tensorflow/core/lib/io/record_writer.h): of each record its length
-// (8 bytes, little-endian), the masked CRC-32C of the length, the data, the masked CRC-32C of the
-// data. What a record holds is the caller's business. Owned and used by one thread; the file is
-// synced by its owner.
+// Writes the TFRecord container (tensorflow/core/lib/io/record_writer.h): for each record its
+// length (8 bytes, little-endian), the masked CRC-32C of the length, the data, the masked CRC-32C
+// of the data. The caller decides what a record holds. Owned and used by one thread; its owner
+// syncs the file.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace paracord {
 
-// A checksum of data that holds checksums is weak, so the stored ones are changed.
+// Returns the masked CRC-32C. It is masked because a checksum over data that holds checksums is
+// weak.
 uint32_t MaskedCrc(std::string_view bytes);
 
 class TfRecordWriter {
