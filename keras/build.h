@@ -21,7 +21,7 @@ absl::StatusOr<std::unique_ptr<GradientProgram>> BuildKerasProgram(const Job& jo
                                                                    const Batch& schema,
                                                                    std::unique_ptr<Ops> ops);
 
-// The variables of the job's model where its file says the shapes; none where the data has to.
+// Returns the variables of the job's model if its file says their shapes; none if the data has to.
 std::vector<VariableSpec> DeclaredVariables(const Job& job, std::unique_ptr<Ops> ops);
 
 // Reports the problems of BuildKerasProgram that can be seen without data.

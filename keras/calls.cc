@@ -23,7 +23,7 @@ bool IsIndex(const json& value) {
          value.get<int64_t>() <= static_cast<int64_t>(kCallsMax);
 }
 
-// ["dense", 0, 0], or longer.
+// Reads ["dense", 0, 0], which may be longer.
 std::optional<TensorRef> History(const json& value) {
   if (!value.is_array() || value.size() < 3 || !value[0].is_string() || !IsIndex(value[1]) ||
       !IsIndex(value[2])) {
@@ -36,7 +36,7 @@ std::optional<TensorRef> History(const json& value) {
   return ref;
 }
 
-// {"class_name": "__keras_tensor__", "config": {"keras_history": [...]}}
+// Reads {"class_name": "__keras_tensor__", "config": {"keras_history": [...]}}.
 std::optional<TensorRef> Keras3Tensor(const json& value) {
   if (!value.is_object() || value.value("class_name", json()) != "__keras_tensor__") {
     return std::nullopt;
@@ -57,7 +57,8 @@ class CallReader {
     json read = Args(value);
     call_.args.push_back(std::move(read));
   }
-  // Keras 2 writes arrays as lists. `apart`: it is a list of arguments, and no array itself.
+  // Keras 2 writes arrays as lists. With `apart`, `value` is a list of arguments, which is no array
+  // itself.
   json Args(const json& value, bool apart = false) {
     if (const auto tensor = Tensor(value)) return Place(*tensor);
     if (const json* array = ArrayValue(value)) return Constant(*array);
@@ -74,7 +75,7 @@ class CallReader {
   }
   void Kwargs(const json& kwargs) {
     if (keras2_) Training(kwargs);
-    // Data before everything else, in the order in which layers take it.
+    // Data goes before everything else, in the order in which layers take it.
     static constexpr std::array<const char*, 14> kData{
         "inputs", "sequences", "query", "value", "key", "condition",     "x",
         "xs",     "x1",        "y",     "x2",    "b",   "initial_state", "indices"};
@@ -111,14 +112,15 @@ class CallReader {
     placed[kConstantKey] = true;
     return placed;
   }
-  // tf.range(0, limit=tensor) has no tensor but in an argument by name.
+  // Called last. The only tensor of tf.range(0, limit=tensor) is an argument by name, so it is
+  // data, not a mask.
   void PlaceMasksUnlessTensors() {
     if (!call_.inputs.empty()) return;
     for (auto& [name, tensor] : std::exchange(call_.masks, {})) {
       call_.kwargs[name] = Place(std::move(tensor));
     }
   }
-  // An argument of Keras 2 that holds tensors among numbers, as [tensor, 24], which is a shape.
+  // Reads an argument of Keras 2 that holds tensors among numbers, such as the shape [tensor, 24].
   json Embedding(const json& value) {
     if (!keras2_ || !HoldsTensor(value)) return Plain(value);
     if (const auto tensor = Tensor(value)) return Place(*tensor);
@@ -131,8 +133,8 @@ class CallReader {
   }
 
  private:
-  // An argument that is no data: a tensor or an array is a mask. "mask": null says in Keras 3 that
-  // the inputs' own ones count, and in Keras 2 that none do.
+  // Reads an argument that is no data: a tensor or an array is a mask. In Keras 3 "mask": null
+  // means that the inputs' own masks count, in Keras 2 that none does.
   void Other(const std::string& name, const json& value) {
     if (name == "mask") call_.own_masks = keras2_ || !value.is_null();
     if (const auto mask = Mask(name, value)) {
@@ -181,18 +183,18 @@ class CallReader {
     ref.constant = std::move(array);
     return ref;
   }
-  // Keras 3 writes the masks of a dict's tensors, of which none is given.
+  // Keras 3 writes a null for the mask of each tensor of a dict if none is given.
   static bool IsDictOfNulls(const json& value) {
     return value.is_object() && !value.empty() &&
            std::all_of(value.begin(), value.end(), [](const json& v) { return v.is_null(); });
   }
-  // Of tensors alone.
+  // Whether an argument is a dict of nothing but tensors.
   bool IsDict(const json& value) const {
     return value.is_object() && !value.empty() && !value.contains(kTensorKey) &&
            std::all_of(value.begin(), value.end(),
                        [&](const json& entry) { return Tensor(entry).has_value(); });
   }
-  // Nobody may forge a tensor.
+  // An object in the file that looks like our mark of a tensor is dropped: no file may forge one.
   static json Plain(const json& value) {
     return value.is_object() && value.contains(kTensorKey) ? json() : value;
   }
@@ -202,7 +204,7 @@ class CallReader {
   absl::Status error_;
 };
 
-// [layer, call, output, kwargs], a number in its place, or a list of these.
+// Reads [layer, call, output, kwargs], a number in its place, or a list of these.
 absl::StatusOr<json> ReadEntry(const json& entry, CallReader& reader) {
   if (entry.is_array() && entry.size() >= 3 && entry[0] == "_CONSTANT_VALUE") {
     return reader.Constant(entry[2]);
@@ -220,14 +222,15 @@ absl::StatusOr<json> ReadEntry(const json& entry, CallReader& reader) {
   return ReadNumberArray(list).has_value() ? reader.Constant(list) : list;
 }
 
-// Each entry has them; those of the first count. Null: there are none.
+// Returns the kwargs of a call, which every entry repeats, from its first entry; null if there are
+// none.
 const json* KwargsOf(const json& node) {
   if (!node.is_array() || node.empty()) return nullptr;
   if (!node[0].is_string()) return KwargsOf(node[0]);
   return node.size() > 3 && node[3].is_object() ? &node[3] : nullptr;
 }
 
-// A list of [layer, call, output, kwargs], or for an operation just one of these.
+// Reads a list of [layer, call, output, kwargs], or for an operation just one of these.
 absl::StatusOr<CallSpec> ReadKeras2(const json& node) {
   CallReader reader(/*keras2=*/true);
   const bool one = !node.empty() && node[0].is_string();
@@ -237,7 +240,7 @@ absl::StatusOr<CallSpec> ReadKeras2(const json& node) {
     tensors.push_back(std::move(tensor));
   }
   const json* kwargs = KwargsOf(node);
-  // Of a merge layer, one argument that is a list.
+  // Several tensors are the inputs of a merge layer, whose one argument is a list.
   if (tensors.size() == 1) {
     reader.call().args.push_back(tensors[0]);
   } else if (ReadNumberArray(tensors).has_value()) {
@@ -257,7 +260,7 @@ absl::StatusOr<CallSpec> ReadKeras2(const json& node) {
   return reader.Take();
 }
 
-// {"a": [layer, call, output, kwargs], ...}
+// Whether a node is {"a": [layer, call, output, kwargs], ...}.
 bool IsKeras2Dict(const json& node) {
   return node.is_object() && !node.empty() &&
          std::all_of(node.begin(), node.end(),

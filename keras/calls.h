@@ -1,5 +1,5 @@
-// The calls of the layers of a Functional model, as the three dialects of Keras' files write them,
-// brought into one form. Pure.
+// Reads the calls of the layers of a Functional model, which the three dialects of Keras' files
+// write differently, into one form. Pure.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,8 @@
 
 namespace paracord {
 
-// keras_history: [layer, which call of it, which output].
+// A reference to a tensor, Keras' keras_history: a layer, the number of its call, and the number of
+// that call's output.
 struct TensorRef {
   std::string layer;
   size_t call = 0;
@@ -21,7 +22,7 @@ struct TensorRef {
   std::optional<size_t> node;           // the node that they have become
 };
 
-// One entry of inbound_nodes.
+// One entry of a layer's inbound_nodes.
 struct CallSpec {
   std::vector<TensorRef> inputs;
   std::vector<std::pair<std::string, TensorRef>> masks;  // as in NodeSpec
@@ -31,17 +32,17 @@ struct CallSpec {
   CallMode mode = CallMode::kOfRun;  // another in Keras 2 only: in Keras 3 the run's counts
 };
 
-// Of any dialect. The error does not name the layer.
+// Reads one entry of inbound_nodes, of any dialect. The error does not name the layer.
 absl::StatusOr<CallSpec> ReadCall(const nlohmann::json& inbound_node);
 
-// The name of an argument that is no data; "" if there is none that says anything.
+// Returns the name of an argument with a meaning that is no data; "" if there is none.
 std::string OtherArgument(const NodeSpec& call);
 
-// Gives the model a node for each constant of a call of `layer`.
+// Adds a node to the model for each constant in a call of `layer`.
 void AddConstants(const std::string& layer, CallSpec& call, ModelSpec& model);
 
-// What a model called within `model` has as inputs: those of the call, with the masks that it
-// names. The error does not name the layer.
+// Returns the nodes that an inner model called by `call` has as inputs: the call's inputs, with the
+// masks that the call names. The error does not name the layer.
 absl::StatusOr<std::vector<size_t>> InputsOfModel(const std::string& layer, const NodeSpec& call,
                                                   ModelSpec& model);
 
@@ -49,11 +50,11 @@ struct NamedRef {
   std::string key;  // of a dict
   TensorRef tensor;
 };
-// `input_layers` or `output_layers`, in any of their shapes.
+// Reads `input_layers` or `output_layers`, in any of their forms.
 absl::StatusOr<std::vector<NamedRef>> ReadEndpoints(const nlohmann::json& value);
 
-// An operation of Keras 2 ("math.multiply" of a TFOpLambda, a SlicingOpLambda) as Keras 3 calls it
-// ("Multiply", "GetItem"); "" if it is not known.
+// Returns Keras 3's name ("Multiply", "GetItem") of an operation of Keras 2 ("math.multiply" of a
+// TFOpLambda, a SlicingOpLambda); "" if it is not known.
 std::string OperationOfKeras2(const std::string& function);
 std::string SupportedOfKeras2();  // "math.add, ..."
 

@@ -1,4 +1,4 @@
-// Brings what Keras 2.0 and 2.1 wrote differently into the form of later files. Pure.
+// Converts the files of Keras 2.0 and 2.1 to the form of later files. Pure.
 #pragma once
 
 #include <optional>
@@ -7,9 +7,9 @@
 
 namespace paracord {
 
-// A Sequential, the model itself or one inside of it, whose config is the list of its layers gets
-// an object with that list. A GRU of these versions that does not say `reset_after` has it false,
-// which is what it did then. Returns nothing if the model has none of these.
+// Returns the converted model, or nullopt if nothing in it has the early form. A Sequential, be it
+// the model or one inside it, whose config is the list of its layers gets an object with that list.
+// A GRU without `reset_after` gets false, which is what these versions did.
 std::optional<nlohmann::json> FromEarlyKeras2(const nlohmann::json& model);
 
 }  // namespace paracord

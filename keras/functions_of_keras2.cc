@@ -1,4 +1,4 @@
-// The functions of TensorFlow that a model of Keras 2 may call.
+// Lists the functions of TensorFlow that a model of Keras 2 may call.
 #include <string>
 #include <utility>
 
@@ -9,7 +9,7 @@
 namespace paracord {
 namespace {
 
-// Functions of TensorFlow, and what Keras 3 calls them.
+// Pairs of a function of TensorFlow and Keras 3's name of it.
 constexpr std::pair<const char*, const char*> kOperationsOfKeras2[] = {
     {"__operators__.add", "Add"},
     {"__operators__.getitem", "GetItem"},

@@ -186,7 +186,7 @@ absl::StatusOr<Layer*> Graph::Builder::LayerOf(const NodeSpec& node) {
   if (layer != nullptr) {
     const NodeSpec& first = *first_calls_[node.layer];
     const bool mode = !layer->one_mode() || node.mode == first.mode;
-    // An operation's args have its numbers.
+    // The args of an operation are its numbers, so its calls must agree in them.
     const bool args = !spec.operation || node.args == first.args;
     if (mode && args && Meaning(node.kwargs) == Meaning(first.kwargs)) return layer;
     return At(spec.class_name, spec.name,
@@ -194,7 +194,7 @@ absl::StatusOr<Layer*> Graph::Builder::LayerOf(const NodeSpec& node) {
   }
   first_calls_[node.layer] = &node;
   nlohmann::json options = spec.config;
-  // Keras 2 calls functions: their arguments are what Keras 3 has in an operation's config.
+  // Keras 2 calls functions, whose arguments are in an operation's config in Keras 3.
   const bool in_config = spec.operation && model_.keras2;
   if (in_config) options.update(node.kwargs);
   LayerConfig config(spec.class_name, spec.name, options, model_.keras2);
@@ -301,7 +301,8 @@ absl::StatusOr<std::vector<Graph::Value>> Graph::Builder::InputsOf(const NodeSpe
       rank = std::max(rank, graph_.shape(values_[input]).size());
     }
   }
-  // Of positions that the model file has, the same for every example.
+  // An Embedding may be called with constants only: positions from the model file, equal for every
+  // example.
   const bool ids = layer.class_name() == "Embedding";
   if (constants == node.inputs.size() && !ids) {
     return AtLayer(layer, absl::InvalidArgumentError("all that it is called with are constants"));

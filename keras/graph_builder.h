@@ -45,12 +45,13 @@ class Graph::Builder {
   std::optional<KnownNumbers> KnownOf(size_t input) const;
   bool MayFold(const NodeSpec& node) const;
   absl::StatusOr<KnownNumbers> Fold(const NodeSpec& node) const;
-  // Of its operation: the shape, the size or the rank of an input.
+  // Returns the shape, the size or the rank of an input, as `operation` asks.
   absl::StatusOr<KnownNumbers> SizesOf(const std::string& operation, size_t input) const;
-  // What becomes of the next node if it is numbers: kNone, or kUnknown. Nothing: it is a call.
+  // Computes the next node if it is made of known numbers: returns kNone, or kUnknown after a
+  // problem. Returns nullopt if the node is a call of the graph.
   absl::StatusOr<std::optional<Value>> FoldCall(const NodeSpec& node);
   bool TakesNumbers(const NodeSpec& node) const;
-  const NumberArray* ConstantOf(size_t input) const;  // null: it is none
+  const NumberArray* ConstantOf(size_t input) const;  // null: it is no constant
   absl::StatusOr<NodeSpec> WithNumbers(const NodeSpec& node) const;
   absl::StatusOr<Value> AddNode(const NodeSpec& node, Layer& layer);
   absl::StatusOr<Value> AddPart(const NodeSpec& node);
@@ -93,7 +94,7 @@ class Graph::Builder {
   std::vector<Value> values_;                      // by node of the model
   std::map<size_t, Value> whole_;  // by node: all outputs of a layer that has several
   std::vector<Value> masks_;       // by value
-  // By node: what was computed of shapes alone, and is no value of the graph.
+  // By node: the numbers that were computed from shapes alone, which are no value of the graph.
   std::map<size_t, KnownNumbers> known_;
   std::map<size_t, KnownNumbers> known_parts_;  // all outputs of one that has several
   std::map<size_t, NumberArray> operands_;      // known_ as constants

@@ -1,5 +1,5 @@
-// Calls whose tensors are sizes, and what is computed of these: they become numbers of the calls
-// that take them while the graph is built.
+// Folds calls whose tensors are sizes: their results become numbers in the calls that take them,
+// while the graph is built.
 #include <algorithm>
 #include <utility>
 
@@ -41,7 +41,7 @@ const NumberArray* Graph::Builder::ConstantOf(size_t input) const {
   return found == operands_.end() ? nullptr : &found->second;
 }
 
-// All that it is called with are known numbers, some of them of shapes.
+// Whether all inputs of a call are known numbers, some of which were computed from shapes.
 bool Graph::Builder::MayFold(const NodeSpec& node) const {
   const LayerSpec& layer = model_.layers[node.layer];
   if (!model_.keras2 || !layer.operation || layer.unusable) return false;
@@ -126,7 +126,7 @@ absl::StatusOr<std::optional<Graph::Value>> Graph::Builder::FoldCall(const NodeS
   return kNone;
 }
 
-// Whether some argument is, or should be, numbers that are known.
+// Whether some argument is known numbers, or has to be.
 bool Graph::Builder::TakesNumbers(const NodeSpec& node) const {
   if (!model_.keras2) return false;
   const auto known = [&](size_t input) { return known_.contains(input); };
@@ -137,8 +137,8 @@ bool Graph::Builder::TakesNumbers(const NodeSpec& node) const {
           HoldsTensor(node.args[1]));
 }
 
-// A number that stands alone, and every argument that is no operand, becomes a literal; lists of
-// numbers among the operands become constants.
+// Puts known numbers into a call: a single number, and every argument that is no operand, becomes a
+// literal; lists of numbers among the operands become constants.
 absl::StatusOr<NodeSpec> Graph::Builder::WithNumbers(const NodeSpec& node) const {
   const LayerSpec& layer = model_.layers[node.layer];
   NodeSpec result = node;

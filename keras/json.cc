@@ -20,10 +20,10 @@ using nlohmann::json;
 
 constexpr size_t kNodesMax = 100'000;  // with the calls of models, which are no nodes
 constexpr int kDepthMax = 16;          // of models inside models
-// Of the models inside, each as often as it is called, which is how often it is read.
+// The limit of values to read in the models inside, each counted as often as it is called and read.
 constexpr size_t kValuesMax = 50'000'000;
 
-// How much there is to read: numbers, words by their length, and what holds others.
+// Measures how much there is to read: numbers, strings by their length, and lists and objects.
 size_t ValuesIn(const json& value) {
   size_t count = value.is_string() ? 1 + value.get_ref<const std::string&>().size() / 16 : 1;
   if (value.is_structured()) {
@@ -37,13 +37,14 @@ absl::Status AtLayer(const LayerSpec& layer, const absl::Status& status) {
                                    "): ", std::string(status.message())));
 }
 
-// Of a call whose one argument is a dict of tensors.
+// Whether a call's one argument is a dict of tensors.
 bool IsDict(const json& args) {
   return args.is_array() && args.size() == 1 && args[0].is_object() &&
          !args[0].contains(kTensorKey);
 }
 
-// A dict of tensors has them by the keys, or the names, of the inner model's inputs.
+// Orders the inputs of a call with a dict of tensors, whose keys are the keys, or the names, of the
+// inner model's inputs.
 absl::Status OrderInputs(const json& config, NodeSpec& node) {
   const auto value = config.find("input_layers");
   const auto inputs = ReadEndpoints(value == config.end() ? json() : *value);
@@ -71,11 +72,11 @@ class Reader {
   }
 
   using Nodes = std::vector<size_t>;
-  // `inputs` null: the outermost model, whose inputs are nodes of their own.
+  // `inputs` is null for the outermost model, whose inputs become nodes of their own.
   absl::StatusOr<Nodes> Add(const std::string& class_name, const json& config,
                             const std::string& prefix, const Nodes* inputs);
   ModelSpec Take() { return std::move(spec_); }
-  // What was found on the way to an error.
+  // The problems that were found before Add failed.
   std::vector<std::string>& problems() { return spec_.problems; }
 
  private:
@@ -83,13 +84,13 @@ class Reader {
                                       const Nodes* inputs);
   absl::StatusOr<Nodes> AddFunctional(const json& config, const std::string& prefix,
                                       const Nodes* inputs);
-  // `outputs`: how many of each layer's are used.
+  // `outputs` has, by layer, how many of its outputs are used.
   absl::StatusOr<std::vector<PendingCall>> AddCalls(const std::vector<Listed>& layers,
                                                     const std::string& prefix,
                                                     std::vector<PendingCall> calls,
                                                     const std::map<std::string, size_t>& outputs,
                                                     CallResults& results);
-  // `outputs`: of a layer that is no model, so many nodes.
+  // A layer that is no model becomes `outputs` nodes.
   absl::StatusOr<Nodes> AddCall(const Listed& layer, const std::string& prefix, NodeSpec node,
                                 size_t outputs);
   size_t AddInput(LayerSpec layer);
@@ -175,8 +176,8 @@ absl::StatusOr<Reader::Nodes> Reader::AddSequential(const json& config, const st
   if (inputs != nullptr) {
     now = *inputs;
   } else {
-    // The InputLayer that a Sequential leaves out: Keras 2 writes its shape into the first layer,
-    // and a model that was never built has none at all (the data has it).
+    // A Sequential may leave out its InputLayer. Keras 2 then writes the input's shape into the
+    // first layer; a model that was never built has no shape, which the data then gives.
     LayerSpec input{kInputLayer, "input", json::object()};
     const auto taken = [&](const std::string& name) {
       return std::any_of(layers.begin(), layers.end(),
@@ -236,7 +237,7 @@ absl::StatusOr<std::vector<PendingCall>> ReadCalls(const std::vector<Listed>& la
   return calls;
 }
 
-// An input of the model counts as one call.
+// Counts the calls of each layer; an input of the model counts as one.
 std::map<std::string, size_t> CallsByLayer(const std::vector<Listed>& layers,
                                            const std::vector<PendingCall>& calls) {
   std::map<std::string, size_t> by_layer;
@@ -266,7 +267,7 @@ void CountOutputsFromZero(const std::vector<Listed>& layers, std::vector<NamedRe
   }
 }
 
-// The node with its inputs, which are there.
+// Returns the node of a call whose inputs have all been made.
 NodeSpec NodeOf(const CallSpec& call, const CallResults& results) {
   NodeSpec node;
   for (const TensorRef& ref : call.inputs) node.inputs.push_back(*results.Find(ref));
@@ -278,8 +279,8 @@ NodeSpec NodeOf(const CallSpec& call, const CallResults& results) {
   return node;
 }
 
-// In the order of the list, over and over: in each round those that have their inputs by then. What
-// is left waits for ever.
+// Adds calls in the order of the list, in rounds: each round adds those whose inputs exist by then.
+// Returns the calls that wait for each other forever.
 absl::StatusOr<std::vector<PendingCall>> Reader::AddCalls(
     const std::vector<Listed>& layers, const std::string& prefix, std::vector<PendingCall> calls,
     const std::map<std::string, size_t>& outputs, CallResults& results) {
@@ -412,8 +413,8 @@ absl::StatusOr<ModelSpec> ReadKerasModel(const json& model) {
   const auto config = model.find("config");
   if (config == model.end() || !config->is_object()) return InvalidModel("has no config object");
   const bool keras2 = model.contains("keras_version");  // Keras 3 writes no version
-  // The outermost model's own say, which Keras 3 reads of a Functional, hides what its layers have
-  // to train; an inner model's does not, and neither does any of Keras 2's.
+  // `trainable` of the outermost model overrides that of its layers, but only in a Functional of
+  // Keras 3; that of an inner model never does.
   const bool frozen =
       !keras2 && class_name != "Sequential" && config->value("trainable", json()) == false;
   Reader reader(keras2, frozen);

@@ -1,7 +1,7 @@
 // Reads a Keras model file (model.to_json() of Keras 3, of Keras 2, of tf_keras) into a graph of
-// layer calls: Sequential and Functional models, models inside models (made flat: their layers get
-// the inner model's name in front), shared layers, operators on tensors. Knows the dialects and
-// nothing of what a layer does: layers.cc reads their configs, graph.h builds them. Pure.
+// layer calls: Sequential and Functional models, models inside models (flattened: their layers get
+// the inner model's name as a prefix), shared layers, operators on tensors. It knows the dialects,
+// but not what a layer does: layers.cc reads the configs, graph.h builds the layers. Pure.
 #pragma once
 
 #include <map>
@@ -31,7 +31,7 @@ struct NodeSpec {
   size_t layer = 0;
   std::vector<size_t> inputs;  // nodes; empty for an InputLayer, and for a constant
   size_t output = 0;           // above 0: that output of the call `inputs[0]`, no call
-  // "query_mask", ...: the nodes given by name. Of a list "mask", "mask/1", ...
+  // The nodes of masks that the call names: "query_mask", ...; a list has "mask", "mask/1", ...
   std::map<std::string, size_t> masks;
   bool own_masks = false;  // the inputs have no masks but these
   nlohmann::json args;     // a list
@@ -48,7 +48,7 @@ inline bool IsInput(const NodeSpec& node) {
   return node.inputs.empty() && !node.constant.has_value();
 }
 
-// An input or an output of the model. In a model made from a dict it has two names.
+// An input or an output of the model, which has two names if the model was made from a dict.
 struct Endpoint {
   size_t node = 0;
   std::string layer;  // its name; made unique with a number where two outputs are of one layer
@@ -68,8 +68,8 @@ struct ModelSpec {
   std::vector<std::string> problems;  // of single layers; the rest is read nevertheless
 };
 
-// Problems and errors name the layer where there is one, and say what is supported. An error is
-// what leaves no model to go on with.
+// Reads a model file. Problems and errors name the layer, if there is one, and say what is
+// supported. It fails only if no model is left to go on with.
 absl::StatusOr<ModelSpec> ReadKerasModel(const nlohmann::json& model);
 
 }  // namespace paracord

@@ -34,7 +34,7 @@ size_t Count(const KnownNumbers& numbers) { return numbers.values.size(); }
 
 KnownNumbers Scalar(double value, bool of_batch = false) { return {{}, {value}, {of_batch}}; }
 
-// The i-th of what lies along axis 0.
+// Returns the i-th element along axis 0.
 KnownNumbers Part(const KnownNumbers& all, size_t i) {
   const size_t each = Count(all) / static_cast<size_t>(all.shape[0]);
   const auto from = static_cast<std::ptrdiff_t>(i * each);
@@ -74,7 +74,7 @@ absl::StatusOr<KnownNumbers> Read(const json& value, const KnownInput& input) {
   return Stacked(parts);
 }
 
-// Python's index or slice; `read` gives a number of it.
+// Applies an index or a slice of Python, whose numbers may be known tensors themselves.
 absl::StatusOr<KnownNumbers> Slice(const KnownNumbers& of, json key, const KnownInput& input) {
   if (key.is_array() && key.size() == 1) key = json(key[0]);
   if (of.shape.empty()) return Bad("takes an element of a single number");
@@ -117,7 +117,7 @@ absl::StatusOr<double> Compute(const std::string& name, double a, double b) {
   return a / b;
 }
 
-// Of a multiple of the batch only another multiple of it can be had.
+// Computes one number. A multiple of the batch's size may only become another multiple of it.
 absl::Status ComputeInto(const std::string& name, double a, bool a_of_batch, double b,
                          bool b_of_batch, KnownNumbers& to) {
   bool of_batch = a_of_batch || b_of_batch;
@@ -187,7 +187,8 @@ absl::StatusOr<KnownNumbers> Range(const json& args, const json& kwargs, const K
   return range;
 }
 
-// Of dims whose first is the batch: what each example has, with an axis of 1 in front.
+// Makes an array of equal numbers. Its first axis may be the batch: the result then has the numbers
+// of one example behind an axis of 1.
 absl::StatusOr<KnownNumbers> Filled(const std::string& name, const json& args, const json& kwargs,
                                     const KnownInput& input) {
   const json& dims = args.empty() ? kwargs.value("shape", kwargs.value("dims", json())) : args[0];
@@ -212,7 +213,7 @@ absl::StatusOr<KnownNumbers> Filled(const std::string& name, const json& args, c
   return filled;
 }
 
-// NaN where there is none.
+// Returns NaN if the operation has no result.
 double ComputeOne(const std::string& name, double a) {
   if (name == "Ceil") return std::ceil(a);
   if (name == "Exp") return std::exp(a);
@@ -223,7 +224,7 @@ double ComputeOne(const std::string& name, double a) {
   return name == "Sqrt" ? std::sqrt(a) : a * a;
 }
 
-// Along an axis that the call says; only the shape changes.
+// Adds or removes an axis, which the call names; only the shape changes.
 absl::StatusOr<KnownNumbers> Reaxed(const std::string& name, const json& kwargs,
                                     KnownNumbers numbers) {
   const bool expand = name == "ExpandDims";

@@ -1,6 +1,5 @@
-// Numbers that a model of Keras 2 computes of shapes alone (tf.shape(x)[1] * 2, tf.range,
-// tf.zeros): they are known when the graph is built, but for the size of the batch, of which some
-// are a multiple. Pure.
+// Numbers that a model of Keras 2 computes from shapes alone (tf.shape(x)[1] * 2, tf.range,
+// tf.zeros). They are known when the graph is built, except for factors of the batch's size. Pure.
 #pragma once
 
 #include <functional>
@@ -22,22 +21,23 @@ struct KnownNumbers {
 };
 
 KnownNumbers KnownArray(const NumberArray& array);
-// What tf.shape gives of a tensor whose examples have this shape.
+// Returns the result of tf.shape for a tensor whose examples have this shape.
 KnownNumbers KnownShape(const Shape& example);
 
-// As an argument: numbers, lists of them, and null for the size of the batch.
+// Returns the numbers as an argument: a number or lists of them, with null for the size of the
+// batch.
 absl::StatusOr<nlohmann::json> KnownLiteral(const KnownNumbers& numbers);
-// As an operand, which does not depend on the batch.
+// Returns the numbers as an operand. An error if they depend on the size of the batch.
 absl::StatusOr<NumberArray> KnownOperand(const KnownNumbers& numbers);
 
-// The numbers of the i-th input of the call.
+// Returns the known numbers of a tensor among a call's arguments.
 using KnownInput = std::function<absl::StatusOr<KnownNumbers>(const nlohmann::json& tensor)>;
 
-// Whether an operation can be computed of known numbers.
+// Whether FoldNumbers can compute the operation.
 bool FoldsNumbers(const std::string& operation);
 // Whether the operation makes numbers of sizes: Zeros, Ones, Fill, Range.
 bool MakesNumbers(const std::string& operation);
-// Computes it; of an operation with several outputs all of them, along axis 0.
+// Computes the operation. If it has several outputs, they are all in the result, along axis 0.
 absl::StatusOr<KnownNumbers> FoldNumbers(const std::string& operation, const nlohmann::json& args,
                                          const nlohmann::json& kwargs, const KnownInput& input);
 

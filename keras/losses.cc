@@ -45,15 +45,16 @@ Shape WithoutLast(Shape shape) {
   return shape;
 }
 
-// Equal, but for a last axis of 1.
+// Whether the shapes are equal, except for a last axis of 1.
 bool SameUpToOne(const Shape& a, const Shape& b) {
   return a == b || (!a.empty() && a.back() == 1 && WithoutLast(a) == b) ||
          (!b.empty() && b.back() == 1 && WithoutLast(b) == a);
 }
 
-// What Keras writes of every loss and metric, at the one value that we compute with.
+// Whether this is an option that Keras writes for every loss and metric, with the one value that we
+// compute with.
 bool IsDefault(const std::string& key, const nlohmann::json& value) {
-  // Of a loss as a metric; those of losses are read.
+  // Only a loss used as a metric comes here: ReadReduction reads a loss's own reduction.
   if (key == "reduction") return value == "sum_over_batch_size" || value == "auto";
   if (key == "axis") return value == -1;
   if (key == "dtype") return value.is_null() || value == "float32";

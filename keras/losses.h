@@ -1,4 +1,4 @@
-// Losses by Keras' names: which there are, which shapes they need, and what they ask of the
+// Losses by Keras' names: their options, the shapes that they need, and the LossShape for the
 // operations. Pure; the arithmetic is in ops.h.
 #pragma once
 
@@ -35,11 +35,13 @@ struct LossSpec {
   }
 };
 
-// Errors name the loss, its option, or the shapes that do not go together.
+// Reads a loss and its options. Errors name the loss, its option, or the shapes that do not fit
+// each other.
 absl::StatusOr<LossSpec> ResolveLoss(const NamedSpec& spec, const Shape& output,
                                      const Shape& targets);
 
-// The loss of this name, if there is one; also a metric then. No shapes.
+// Returns the loss of this name, which is also a metric's; null if there is none. It checks no
+// shapes.
 const LossKind* FindLoss(std::string_view name);
 std::vector<std::string_view> LossNames();
 
@@ -48,19 +50,19 @@ inline bool IsFocal(LossKind kind) {
          kind == LossKind::kCategoricalFocalCrossentropy;
 }
 
-// Whether it is one of the losses with the options of ReadCrossentropy.
+// Whether ReadCrossentropy reads the loss's options.
 bool IsCrossentropy(LossKind kind);
 
 class SpecOptions;
-// What the options of a crossentropy of any kind say.
+// Reads the options that all crossentropies share.
 void ReadCrossentropy(SpecOptions& options, LossSpec& loss);
 
 // True if targets are class indices, which must be checked before use.
 inline bool IsSparse(LossKind kind) { return kind == LossKind::kSparseCategoricalCrossentropy; }
 inline bool IsSparse(const LossSpec& loss) { return IsSparse(loss.kind); }
 
-// Of a loss or metric `title`: targets that are class indices, or like the output; up to a last
-// axis of 1.
+// Checks the targets' shape for a loss or metric called `title`: `sparse` targets are class
+// indices, others have the output's shape. A last axis of 1 may be missing or superfluous.
 absl::Status CheckTargetShape(const std::string& title, bool sparse, const Shape& output,
                               const Shape& targets);
 
@@ -71,13 +73,14 @@ struct RowsAndColumns {
   int64_t columns, rows;
 };
 
-// Reads the options of a loss or a metric by name; what is unknown, or of the wrong kind, is an
-// error. Options that Keras writes at the one value that we compute with are skipped.
+// Reads the options of a loss or a metric by name. An option that is unknown, or of the wrong type,
+// is an error that Finish returns. Options that Keras always writes are skipped if they have the
+// one value that we compute with.
 class SpecOptions {
  public:
   SpecOptions(std::string title, const NamedSpec& spec) : title_(std::move(title)), spec_(spec) {}
   double Number(const std::string& key, double fallback);
-  // The same, where Keras may have it as a list of one.
+  // Reads a number that Keras may write as a list of one.
   double OneNumber(const std::string& key, double fallback);
   std::vector<double> Numbers(const std::string& key);  // a list; empty: none
   bool Flag(const std::string& key, bool fallback);

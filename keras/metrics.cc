@@ -19,7 +19,7 @@ struct NamedMetric {
   MetricKind state;
 };
 
-// Beside these, each loss is a metric by its name.
+// Each loss is a metric by its name, too.
 constexpr NamedMetric kMetrics[] = {
     {"sparse_categorical_accuracy", Kind::kSparseMatch, METRIC_MEAN},
     {"categorical_accuracy", Kind::kCategoricalMatch, METRIC_MEAN},
@@ -59,7 +59,7 @@ std::string ByShapes(const std::string& name, const Shape& output, const Shape& 
   return (sparse ? "sparse_categorical_" : "categorical_") + what;
 }
 
-// Of AUC, by label or not.
+// Reads the options of AUC, be it over all labels or by label.
 absl::Status ReadCurve(const std::string& title, SpecOptions& options, MetricSpec& metric) {
   const auto bad = [&](const std::string& what) {
     return absl::InvalidArgumentError(absl::StrCat(title, ": ", what));
@@ -135,7 +135,7 @@ absl::Status ReadOptions(const std::string& title, const NamedSpec& spec, Metric
       if (options.Number("num_regressors", 0) != 0) {
         return absl::InvalidArgumentError(title + ": num_regressors must be 0");
       }
-      // Null is a number for each column.
+      // With null, Keras returns a number for each column, which is not supported.
       if (options.Text("class_aggregation", "uniform_average") != "uniform_average" ||
           (spec.options.contains("class_aggregation") &&
            spec.options["class_aggregation"].is_null())) {
@@ -180,14 +180,14 @@ double RowMatch(const MetricSpec& m, const float* y, const float* t) {
   return static_cast<double>(equal) / static_cast<double>(m.columns);
 }
 
-// Room for `n` values.
+// Returns the state's values, grown to at least `n`.
 double* Values(MetricState& state, int64_t n) {
   while (state.values_size() < n) state.add_values(0);
   return state.mutable_values()->mutable_data();
 }
 
-// Counts of those above each of the thresholds: in buckets, as Keras' own do it, and the sums are
-// taken when the value is asked for.
+// Counts predictions in buckets between the thresholds, as Keras' own implementation does; the
+// value sums the buckets above each threshold.
 void AddToCurve(const MetricSpec& m, const float* y, const float* t, double weight,
                 double* values) {
   const bool weighs = !m.by_label && !m.label_weights.empty();
@@ -202,7 +202,8 @@ void AddToCurve(const MetricSpec& m, const float* y, const float* t, double weig
   }
 }
 
-// Without a threshold the largest of a row, and all that are equal to it, but for zeros.
+// Whether a number predicts its class: it exceeds the threshold, or, by argmax, it is the largest
+// of its row or equal to that, and not zero.
 bool SaysClass(const MetricSpec& m, float y, float largest) {
   if (m.by_argmax) return y >= largest && std::abs(y) > 1e-9f;
   return y > static_cast<float>(m.threshold);

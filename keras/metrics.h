@@ -1,6 +1,6 @@
-// Metrics by Keras' names, and how examples add to their states. States merge by addition, so that
-// they are exact however the examples are cut; their values are common/metric.h's. Pure; works on
-// the host's memory.
+// Metrics by Keras' names, and how examples are added to their states. States merge by addition, so
+// that they are exact however the examples are cut; common/metric.h computes their values. Pure;
+// works on the host's memory.
 #pragma once
 
 #include <span>
@@ -43,15 +43,17 @@ struct MetricSpec {
   bool weighted = false;  // by sample weights
 };
 
-// "accuracy" and "crossentropy" become the binary, sparse or categorical one as in Keras, by the
-// shapes. Errors name the metric, its option, or the shapes that do not go together.
+// Reads a metric and its options. By the shapes, "accuracy" and "crossentropy" become the binary,
+// sparse or categorical one, as in Keras. Errors name the metric, its option, or the shapes that do
+// not fit each other.
 absl::StatusOr<MetricSpec> ResolveMetric(const NamedSpec& spec, const Shape& output,
                                          const Shape& targets);
 
 // True if targets are class indices, which must be checked before use.
 bool IsSparse(const MetricSpec& metric);
 
-// Adds some examples: `rows` times the metric's columns of outputs. `weights` of rows, or empty.
+// Adds some examples: `rows` rows of the metric's columns of outputs. `weights` has a weight for
+// each row, or is empty.
 void AddToMetric(const MetricSpec& metric, int64_t rows, const float* outputs, const float* targets,
                  std::span<const float> weights, MetricState& state);
 

@@ -50,25 +50,26 @@ struct ModelHead {
 // the metric.
 std::vector<ModelHead> MakeHeads(const Job& job, const ModelSpec& model, Graph& graph,
                                  const Batch& schema, Problems& problems);
-// Checks what is wrong with losses and metrics whatever the shapes are. `model` is null if its
-// outputs are unknown.
+// Finds the problems of losses and metrics that exist whatever the shapes are. `model` is null if
+// its outputs are unknown.
 void CheckLearning(const Job& job, const ModelSpec* model, Problems& problems);
 
 // Checks that targets have the right shape and that class indices are in range.
 absl::Status CheckTargets(const ModelHead& head, const Batch& batch);
 
-// What is surely a mistake in the targets and yet no error: where a label is that the loss takes
-// for a probability, and is none. Empty: there is none.
+// Names a target that is probably a mistake although it is no error: one outside of 0 to 1 where
+// the loss takes probabilities. Returns "" if there is none.
 std::string LabelDoubt(const ModelHead& head, const Batch& batch);
 
-// The loss of the model's output `index`, null if it has none.
+// Returns the loss of the model's output `index`, null if it has none.
 const NamedSpec* LossOf(const Job& job, const Endpoint& output, size_t index);
-// Its metrics. Keras takes those without the name of an output as a list by position where there
-// are several outputs.
+// Returns the metrics of the model's output `index`. If there are several outputs, Keras takes
+// metrics without the name of an output as a list by position.
 std::vector<NamedSpec> MetricsOf(const Job& job, const ModelSpec& model, size_t index);
 
-// The weights of the rows of some examples: of the sample (and, by_class, of its class) times
-// `mask`, where these are. False: all are 1, and `weights` is left alone.
+// Computes the weights of the rows of some examples: the sample's weight (and, with `by_class`, its
+// class's) times `mask`, as far as these exist. Returns false, and leaves `weights` unchanged, if
+// all are 1.
 bool RowWeights(const ModelHead& head, const Job& job, const Batch& batch, int64_t first,
                 int64_t count, const float* mask, bool by_class, std::vector<float>& weights);
 

@@ -8,8 +8,8 @@
 
 namespace paracord {
 
-// One line for each layer, with shape, parameters, multiply-adds and memory of one example, and
-// totals.
+// Returns one line for each layer, with shape, parameters, multiply-adds and memory of one example,
+// and a line with the totals.
 std::string SummaryOf(const std::vector<LayerRow>& rows);
 
 }  // namespace paracord

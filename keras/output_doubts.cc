@@ -17,8 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-// Layers and operations that move numbers about, or take means and maxima of them: what they give
-// is a probability if what they are given is one.
+// Layers and operations that move numbers about, or take means and maxima of them, so that
+// probabilities stay probabilities.
 constexpr std::string_view kPassing[] = {"ActivityRegularization",
                                          "ConvertToTensor",
                                          "Dropout",
@@ -49,7 +49,7 @@ bool In(const std::string_view (&list)[n], std::string_view name) {
   return std::find(std::begin(list), std::end(list), name) != std::end(list);
 }
 
-// The layer whose numbers an output has, and the activation they went through.
+// The layer whose numbers an output has, and the activation that was applied to them.
 struct Source {
   const LayerSpec* layer = nullptr;
   std::string activation = "linear";
@@ -58,13 +58,13 @@ struct Source {
   bool probabilities() const { return In(kProbabilities, activation); }
   bool logits() const { return activation == "linear"; }
   bool any_numbers() const { return In(kAnyNumbers, activation); }
-  // "has no activation" or "has the activation \"relu\"".
+  // Returns "has no activation" or "has the activation \"relu\"".
   std::string Says() const {
     return logits() ? "has no activation" : absl::StrCat("has the activation \"", activation, "\"");
   }
 };
 
-// "" if it is none of those with a name.
+// Returns the name of a layer's activation; "" if it is no activation with a name.
 std::string ActivationName(const json& config) {
   const auto value = config.find("activation");
   if (value == config.end() || value->is_null()) return "linear";
@@ -76,7 +76,7 @@ std::string ActivationName(const json& config) {
                                : "";
 }
 
-// The activation that a layer or an operation is, "" if it is none.
+// Returns the name of the activation that a layer or an operation is; "" if it is none.
 std::string ActivationOfLayer(const LayerSpec& layer) {
   if (layer.class_name == "Activation" && !layer.operation) return ActivationName(layer.config);
   if (layer.class_name == "Softmax") return "softmax";
@@ -92,7 +92,7 @@ bool Passes(const LayerSpec& layer) {
                      [&](std::string_view kind) { return name.starts_with(kind); });
 }
 
-// Nothing where what comes out cannot be told.
+// Follows the graph back from a node; nullopt if the kind of its numbers is not known.
 std::optional<Source> SourceOf(const ModelSpec& model, size_t at) {
   Source source;
   while (true) {
@@ -113,7 +113,7 @@ std::optional<Source> SourceOf(const ModelSpec& model, size_t at) {
         source.layer = layer;
         source.activation = own;
       }
-      // Only what a softmax is taken over is still of interest.
+      // Behind a softmax, the walk goes on to find the layer that it is applied to.
       if (source.layer != nullptr && source.activation != "softmax") return source;
     } else if (In(kWithActivation, computing.class_name) && !computing.operation) {
       if (source.layer == nullptr) {
@@ -174,7 +174,7 @@ void LossDoubts(const NamedSpec& loss, const Source& source, std::vector<std::st
   }
 }
 
-// Thresholds are of probabilities unless the job says otherwise.
+// Warns of a metric whose thresholds are for probabilities if the output has logits.
 void MetricDoubts(const NamedSpec& loss, const NamedSpec& metric, const Source& source,
                   std::vector<std::string>& doubts) {
   const bool crossentropy =

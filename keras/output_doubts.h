@@ -1,5 +1,5 @@
-// What a loss or a metric surely takes for something else than the model's last layers give: logits
-// for probabilities, or the other way round. Lines for people; nothing here is an error. Pure.
+// Finds losses and metrics that probably misread the model's last layers: logits taken for
+// probabilities, or the reverse. The result is lines for people; nothing here is an error. Pure.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace paracord {
 
-// Each names the output where there are several, the loss or metric, the layer, and what to do.
+// Each line names the output, if there are several, the loss or metric, the layer, and what to do.
 std::vector<std::string> OutputDoubts(const Job& job, const ModelSpec& model);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// What of a batch goes into the graph: whole numbers are looked at, and ids of large tables become
-// what the graph takes for them (row_ids.h).
+// Feeds a batch's columns to the graph: whole numbers are checked, and ids of large tables are
+// converted to the form that the graph takes (row_ids.h).
 #include <algorithm>
 #include <optional>
 #include <span>
@@ -13,7 +13,7 @@
 
 namespace paracord {
 
-// Ids that go straight into an embedding, and whole numbers that float32 lacks.
+// Checks ids that go straight into an embedding, and whole numbers that float32 cannot represent.
 absl::Status KerasProgram::CheckIds(const Batch& batch) const {
   for (size_t i = 0; i < input_columns_.size(); ++i) {
     const Column& column = batch.inputs[input_columns_[i]];
@@ -47,7 +47,7 @@ absl::Status KerasProgram::CheckIds(const Batch& batch) const {
   return absl::OkStatus();
 }
 
-// The values of an input of the graph, as it takes them.
+// Returns the values of an input in the form that the graph takes.
 absl::StatusOr<std::span<const float>> KerasProgram::InputValues(const Batch& batch, size_t input) {
   const Column& column = batch.inputs[input_columns_[input]];
   if (rows_ != nullptr && !rows_->numbers[input].empty()) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kAtOnce = 64 << 10;  // what one thread takes at a time
 
-// In eight sums, so that they need not wait for each other.
+// The sum is split into eight, so that additions need not wait for each other.
 double SumOfSome(std::span<const float> values) {
   double sums[8] = {};
   const auto square = [&](size_t i) {
@@ -27,14 +27,14 @@ double SumOfSome(std::span<const float> values) {
   return std::accumulate(std::begin(sums), std::end(sums), 0.0);
 }
 
-// body(first, count) of as many parts as it takes.
+// Calls body(first, count) for ranges that cover all elements, in parallel.
 template <class Body>
 void InParts(size_t size, const Body& body) {
   ParallelFor((size + kAtOnce - 1) / kAtOnce,
               [&](size_t part) { body(part * kAtOnce, std::min(kAtOnce, size - part * kAtOnce)); });
 }
 
-// The same for any number of threads.
+// Returns the same bits for any number of threads.
 double SumOfSquares(std::span<const float> values) {
   std::vector<double> sums((values.size() + kAtOnce - 1) / kAtOnce);
   InParts(values.size(), [&](size_t first, size_t count) {
@@ -43,7 +43,7 @@ double SumOfSquares(std::span<const float> values) {
   return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
-// g * clip / max(norm, clip)
+// Computes g * clip / max(norm, clip).
 void Scale(std::span<float> values, double clip, double norm) {
   if (norm <= clip) return;
   const float factor = static_cast<float>(clip / norm);

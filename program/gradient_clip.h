@@ -17,8 +17,8 @@ struct GradientClip {
   void Apply(MutableTensors gradients) const;
 };
 
-// From the optimizer's options, which the ps checks: absent, null and other types are off. Moving
-// averages among the variables are left alone.
+// Reads the optimizer's options, which the ps checks: an option that is absent, null or of another
+// type is off. Moving averages among the variables are not clipped.
 GradientClip ReadGradientClip(const NamedSpec& optimizer,
                               std::span<const VariableSpec> variables = {});
 

@@ -1,5 +1,5 @@
-// The interface between the trainer and what computes gradients: parameters in, gradients and
-// metrics out. Keras models on the CPU and on GPUs implement it, and the simulator's counting
+// The interface between the trainer and the code that computes gradients: parameters in, gradients
+// and metrics out. Keras models on the CPU and on GPUs implement it, and the simulator's counting
 // model. The trainer calls it from one thread at a time.
 #pragma once
 
@@ -84,22 +84,24 @@ class GradientProgram {
   virtual absl::Status Evaluate(const Batch& batch, ConstTensors values,
                                 std::vector<MetricState>& states) = 0;
 
-  // Looks at a batch as ComputeGradients does before it computes anything, for who checks a job:
-  // INVALID_ARGUMENT as there; adds to `counts`.
+  // Checks a batch like ComputeGradients, with the same INVALID_ARGUMENT, but computes nothing;
+  // adds the batch's lookups to `counts`. Called when a job is checked.
   virtual absl::Status LookAt(const Batch& /*batch*/, LookupCounts& /*counts*/) {
     return absl::OkStatus();
   }
 
-  // Model outputs in inference mode, row-major and with their names; for `paracord compute`.
+  // Computes the model's outputs in inference mode, row-major and with their names; for `paracord
+  // compute`.
   virtual absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) = 0;
-  // What is surely a mistake in a batch and yet no error, with file and record, for people; empty
-  // where nothing is.
+  // Names, with file and record, something in a batch that is probably a mistake although it is no
+  // error, for people; "" if there is nothing.
   virtual std::string Doubt(const Batch& /*batch*/) const { return ""; }
-  // The model layer by layer, for people; empty lines where there are no layers.
+  // Describes the model layer by layer, for people; empty if there are no layers.
   virtual std::string Summary() const { return ""; }
-  // The device memory that it uses, in one line for people; empty if that is not known.
+  // Describes the device memory that the program uses, in one line for people; empty if that is not
+  // known.
   virtual std::string Memory() const { return ""; }
-  // Multiply-adds of a training step, forward and backward, over one example; 0 if that is not
+  // The multiply-adds of a training step, forward and backward, over one example; 0 if they are not
   // known.
   virtual int64_t MultiplyAdds() const { return 0; }
 };

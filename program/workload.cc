@@ -57,7 +57,8 @@ class PreparedBatches : public BatchFeed {
   }
 
  private:
-  // `steps` batches later in the epoch; batch numbers past the epoch's end have no records.
+  // Returns the batch that is `steps` batches later in the epoch; batch numbers past the epoch's
+  // end have no records.
   static BatchId After(const DataPlan& plan, BatchId id, uint64_t steps) {
     const uint64_t in_epoch = BatchInEpoch(plan, id.split(), id.batch()) + steps;
     id.set_split(in_epoch / plan.split_batches());

@@ -1,5 +1,5 @@
-// What a worker computes with, once it knows the job: the gradient program, batches of the training
-// data and records of the test data. Everything here is used on the executor's thread only.
+// The things that a worker computes with once it knows the job: the gradient program, batches of
+// the training data and records of the test data. All of it is used on the executor's thread only.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ class BatchFeed {
   virtual ~BatchFeed() = default;
   // Called once before the first Get.
   virtual void Start(const DataPlan& plan) = 0;
-  // The batch stays valid until the next call. The batches up to `end_batch` of the same split
-  // usually follow, so that an implementation may prepare them meanwhile. An error names file and
-  // record.
+  // Returns a batch, which stays valid until the next call. The batches up to `end_batch` of the
+  // same split usually follow, so an implementation may prepare them meanwhile. An error names file
+  // and record.
   virtual absl::StatusOr<const Batch*> Get(const BatchId& id, uint32_t end_batch) = 0;
   // A batch that is about to be asked for, if it is prepared without disturbing others; else null.
   // It stays valid until the next Get, as does the batch of the last Get.
@@ -43,17 +43,19 @@ struct Workload {
   std::vector<std::string> warnings;  // of the data, as DataSource has them
 };
 
-// Opens the data, builds the model: everything that can be wrong with a job on this machine.
+// Opens the data and builds the model, and so finds everything that can be wrong with a job on this
+// machine.
 using OpenWorkloadFn = std::function<absl::StatusOr<Workload>(const Job& job)>;
 
-// The test data's columns are those of the training data. The error has a line for each other one.
+// Checks that the test data have the columns of the training data. The error has a line for each
+// column that differs.
 absl::Status CheckSameColumns(const Batch& train, const Batch& test);
 
 // Builds the gradient program of a job for examples of this schema.
 using BuildProgramFn = std::function<absl::StatusOr<std::unique_ptr<GradientProgram>>(
     const Job& job, const Batch& schema)>;
-// Opens the readers of the job and builds its program. What the readers find out about the files is
-// kept in `keep`, for the next process that opens them.
+// Opens the readers of the job and builds its program. Facts about the files that take long to find
+// are kept in `keep` for the next process that opens them.
 absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, const BuildProgramFn& build,
                                       const KeepPlace& keep = {});
 

@@ -40,10 +40,11 @@ using CudaPluginFn = const CudaPluginTable* (*)();
 // Loads the plug-in at `path`. The error is one line and names the path.
 absl::StatusOr<const CudaPluginTable*> LoadCudaPlugin(const std::string& path);
 
-// Beside the program or, where that is installed, in ../lib/paracord; or what PARACORD_CUDA_PLUGIN
-// says.
+// Returns the path of the plug-in: PARACORD_CUDA_PLUGIN if that is set, otherwise
+// CudaPluginPathFrom the program's own folder.
 std::string CudaPluginPath();
-// The same for a program in `folder`, without that variable.
+// Returns the path of the plug-in for a program in `folder`: beside it or, if it is installed
+// there, in ../lib/paracord.
 std::string CudaPluginPathFrom(const std::string& folder);
 
 // Returns the number of GPUs, at least one, or an error that says what is missing.

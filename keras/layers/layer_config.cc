@@ -324,7 +324,7 @@ void LayerConfig::ReadConstraint(const std::string& key, const json& value) {
 }
 
 void LayerConfig::ReadRegularizers() {
-  // Those of another name are left to Finish, which refuses them.
+  // Regularizers and constraints of other variables are left to Finish, which refuses them.
   static constexpr std::string_view kOf[] = {"activity_",  "alpha_",      "beta_",  "bias_",
                                              "depthwise_", "embeddings_", "gamma_", "kernel_",
                                              "pointwise_", "recurrent_"};

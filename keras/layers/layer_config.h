@@ -26,8 +26,9 @@ struct Regularizer {
   float l1 = 0, l2 = 0;
 };
 
-// What becomes of a variable after each update: not negative where there are no axes; else its norm
-// over them goes by `rate` of the way into [least, most] (proto: NormConstraint).
+// A constraint that is applied to a variable after each update. Without axes, values become not
+// negative; with axes, the norm over them moves by `rate` of the way into [least, most] (proto:
+// NormConstraint).
 struct Constraint {
   std::string variable;  // its name within the layer: "kernel"
   std::vector<int64_t> axes;

@@ -1,4 +1,4 @@
-// CategoryEncoding and Discretization: indices that are there already, and indices of intervals.
+// CategoryEncoding encodes indices that the data has; Discretization computes indices of intervals.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -45,7 +45,7 @@ class CategoryEncodingStep : public PreprocessingStep {
   }
 };
 
-// Interval i ends before boundary i. As numpy.digitize; what is no number is in the last interval.
+// Interval i ends before boundary i, as in numpy.digitize; NaN is in the last interval.
 class DiscretizationStep : public PreprocessingStep {
  public:
   explicit DiscretizationStep(LayerConfig& config) : PreprocessingStep(config) {

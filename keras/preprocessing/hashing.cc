@@ -1,5 +1,5 @@
-// Hashing and HashedCrossing: bins by TensorFlow's fingerprints, of the decimal text of integers in
-// the first and of the integers themselves in the second, as Keras does it.
+// Hashing and HashedCrossing compute bins by TensorFlow's fingerprints. As in Keras, Hashing takes
+// the fingerprint of an integer's decimal text, and HashedCrossing the integer itself.
 #include <optional>
 
 #include "absl/strings/str_cat.h"

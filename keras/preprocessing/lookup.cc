@@ -1,6 +1,6 @@
-// StringLookup and IntegerLookup: the place of a word in a vocabulary. The indices are those of the
-// mask (0, in mode int, if there is a mask_token), of the words that are not in it
-// (num_oov_indices), and of the vocabulary, in this order.
+// StringLookup and IntegerLookup return the index of a word in a vocabulary. The indices are, in
+// this order: that of the mask (0, in mode int, if there is a mask_token), those of unknown words
+// (num_oov_indices), and those of the vocabulary.
 #include <limits>
 #include <optional>
 
@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// How a token is read from a config, hashed and shown.
+// These overloads read a token of a config, print it, and give an integer its bin.
 bool ReadToken(const json& value, std::string& token) {
   if (value.is_string()) token = value.get<std::string>();
   return value.is_string();
@@ -45,7 +45,7 @@ class LookupStep : public PreprocessingStep {
       config.Fail("invert", "is not supported: its output is what a model does not compute with");
     }
     hash_.ReadSalt(config);
-    // Of strings there is no other method.
+    // Strings have no method but farmhash; only an IntegerLookup may choose.
     const std::string method = config.Choice("oov_method", "floormod", {"floormod", "farmhash"});
     by_hash_ = kText || method == "farmhash";
     if (hash_.salted() && !by_hash_) config.Fail("salt", "needs oov_method \"farmhash\"");
@@ -133,7 +133,7 @@ class LookupStep : public PreprocessingStep {
     token = std::move(read);
   }
 
-  // Mask and words that are not known may stand in front of the vocabulary, just as they count.
+  // Whether the list begins with the mask and the unknown words, at the indices that they have.
   bool BeginsWithSpecial(const std::vector<Token>& words,
                          const std::optional<Token>& oov_token) const {
     const auto special = static_cast<size_t>(first_ + oov_);
@@ -190,7 +190,7 @@ class LookupStep : public PreprocessingStep {
     if (encoding_.mode != IndexEncoding::Mode::kInt) encoding_.depth = most;
   }
 
-  // One for each word of the list; those before take the mean, and padding none.
+  // Reads a weight for each word of the list. Unknown words get the mean, and padding gets none.
   void ReadWeights(LayerConfig& config, size_t count, bool special) {
     const json* list = config.Value("idf_weights");
     if (list == nullptr || !list->is_array() || list->size() != count) {

@@ -1,5 +1,5 @@
-// A model whose preprocessing layers are computed before the program that has the rest of it. Used
-// by one thread at a time, like any GradientProgram.
+// Joins preprocessing layers and the program of the rest of a model. Used by one thread at a time,
+// like any GradientProgram.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace paracord {
 
-// `rest` was built for what `preprocessor` left.
+// `rest` must have been built for the model and schema that `preprocessor` left.
 std::unique_ptr<GradientProgram> MakePreprocessedProgram(std::unique_ptr<Preprocessor> preprocessor,
                                                          std::unique_ptr<GradientProgram> rest);
 

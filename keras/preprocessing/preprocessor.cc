@@ -18,7 +18,8 @@ absl::Status At(const LayerSpec& layer, const absl::Status& status) {
                                                   status.message()));
 }
 
-// By the InputLayer's dtype; nullopt: it says none, so the data does.
+// Returns the kind that the InputLayer's dtype says; nullopt if it says none, so that the data
+// decides.
 std::optional<RawKind> DeclaredKind(const LayerSpec& layer) {
   const auto dtype = layer.config.find("dtype");
   if (dtype == layer.config.end() || !dtype->is_string()) return std::nullopt;
@@ -33,7 +34,7 @@ bool IsStep(const ModelSpec& model, const NodeSpec& node) {
   return !layer.operation && !node.inputs.empty() && IsPreprocessingLayer(layer.class_name);
 }
 
-// The nodes that depend on nothing but the data: inputs and preprocessing layers of these.
+// Finds the nodes that depend on the data alone: inputs, and preprocessing layers of such nodes.
 std::vector<bool> FindRaw(const ModelSpec& model) {
   std::vector<bool> raw(model.nodes.size());
   for (size_t i = 0; i < raw.size(); ++i) {
@@ -164,7 +165,8 @@ absl::Status Preprocessor::AddStep(const ModelSpec& model, size_t node) {
   return absl::OkStatus();
 }
 
-// A value that goes on into the graph is float32 there, but for the ids of an Embedding.
+// Refuses integers that float32 cannot represent and that go on into the graph, except for the ids
+// of an Embedding.
 absl::Status Preprocessor::CheckExported(const ModelSpec& model, size_t node) const {
   const Value& value = values_[values_of_.at(node)];
   if (value.step == nullptr || value.type.kind != RawKind::kInteger) return absl::OkStatus();
@@ -215,7 +217,7 @@ absl::Status Preprocessor::Rewrite(ModelSpec& model, Batch& schema) {
       RETURN_IF_ERROR(CheckExported(model, i));
       exports_.push_back(values_of_.at(i));
       const size_t place = exports_.size() - 1;
-      // Of a name that no layer has, since a layer may be called more than once.
+      // The new input gets a name that no layer has, since one layer may be called more than once.
       const std::string name = absl::StrCat(model.layers[node.layer].name, "#", place);
       Column column{
           .name = name, .shape = {value.type.shape.begin(), value.type.shape.end()}, .values = {}};
@@ -250,7 +252,7 @@ absl::Status Preprocessor::Rewrite(ModelSpec& model, Batch& schema) {
   return absl::OkStatus();
 }
 
-// What the rest of the model is to know nothing of: all but inputs of numbers.
+// Marks the nodes of which the graph can know nothing: preprocessing layers and inputs of strings.
 void Preprocessor::MarkUnknown(const std::vector<bool>& raw, bool has_data,
                                ModelSpec& model) const {
   for (size_t i = 0; i < raw.size(); ++i) {
@@ -301,7 +303,7 @@ std::unique_ptr<Preprocessor> Preprocessor::TakeOut(ModelSpec& model, Batch* sch
   return nullptr;
 }
 
-// The data's values as the layers take them.
+// Reads an input's values in the kind that the layers take.
 absl::Status Preprocessor::Bind(const Batch& batch, Value& value) const {
   const Column& column = batch.inputs[*value.column];
   const Column& expected = columns_[*value.column];
@@ -316,7 +318,8 @@ absl::Status Preprocessor::Bind(const Batch& batch, Value& value) const {
   value.view.strings = column.strings;
   value.view.floats = column.values;
   if (value.type.kind == RawKind::kFloat && !column.exact.empty()) {
-    // Ids in an input that says nothing of whole numbers: layers that look them up get all digits.
+    // An input that is not declared as whole numbers may still hold ids: layers that look them up
+    // get all their digits.
     const auto is_part = [](float number) { return number != std::trunc(number); };
     if (std::ranges::any_of(column.values, is_part) || WholeNumbers(column, value.integers)) {
       return absl::OkStatus();

@@ -1,6 +1,6 @@
-// The preprocessing layers in front of a model: takes them out of its graph, whose inputs their
-// outputs become, and computes them from the data. Owned by the program, used by its thread. Knows
-// nothing of what a layer does (step.h) or of the graph that remains.
+// The preprocessing layers in front of a model. They are taken out of its graph, which gets their
+// outputs as inputs, and computed from the data. Owned by the program, used by its thread. It does
+// not know what a layer does (step.h), nor the graph that remains.
 #pragma once
 
 #include <map>
@@ -22,20 +22,20 @@ namespace paracord {
 
 class Preprocessor {
  public:
-  // Null if the model has no such layers. Else `model` is left without those that depend on nothing
-  // but the data, and without the inputs that nothing else needs, and `schema` has the inputs that
-  // it takes then. Problems name the layer; with one, or without a schema (null: no data), all
-  // layers are looked at, the result is null and the nodes of `model` are marked as unknown.
+  // Returns null if the model has no such layers. Otherwise it removes from `model` the layers that
+  // depend on the data alone and the inputs that nothing else needs, and `schema` gets the inputs
+  // that remain. Problems name the layer. With a problem, or without a schema (null: there are no
+  // data), it looks at all layers, returns null, and marks the nodes of `model` as unknown.
   static std::unique_ptr<Preprocessor> TakeOut(ModelSpec& model, Batch* schema, Problems& problems);
 
-  // `ready` gets the batch as the rest of the model takes it; its storage is reused.
-  // INVALID_ARGUMENT names the record whose value no layer can take.
+  // Computes the layers. `ready` gets the batch as the rest of the model takes it, and its memory
+  // is reused. INVALID_ARGUMENT names the record that has a value which a layer cannot take.
   absl::Status Run(const Batch& batch, Batch& ready);
 
-  // Of the batch that was run last.
+  // Adds the unknown values in the batch that was run last, by layer.
   void CountUnknown(LookupCounts& counts) const;
 
-  // For people.
+  // The rows of these layers in the table for people.
   const std::vector<LayerRow>& rows() const { return rows_; }
 
  private:
@@ -67,16 +67,17 @@ class Preprocessor {
   std::vector<LayerRow> rows_;
 };
 
-// True if all columns of the data are of a size that can be used.
+// Returns false, and notes a problem, if some column of the data is too large to be used.
 bool CheckColumns(const Batch& schema, Problems& problems);
 
-// The data's columns in the order of the model's inputs.
+// Returns the data's columns in the order of the model's inputs.
 absl::StatusOr<std::vector<size_t>> MatchInputs(const ModelSpec& model, const Batch& schema);
 
 // Whether an InputLayer says that it takes whole numbers.
 bool IsWhole(const LayerSpec& input);
 
-// What each input of the model takes, by its names: for who makes batches of bytes.
+// Returns the kind of values that each input of the model takes, by its names, for a caller that
+// makes batches from bytes.
 absl::StatusOr<std::map<std::string, RawKind>> InputKinds(const nlohmann::json& model);
 
 }  // namespace paracord

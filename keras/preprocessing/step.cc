@@ -22,7 +22,7 @@ constexpr StepEntry kSteps[] = {
     {"TextVectorization", MakeTextVectorization},
 };
 
-// These layers compute in integers or float32, whichever their output is.
+// Checks the key "dtype": the layer computes in integers or float32, as its output needs.
 absl::Status CheckDType(const LayerSpec& layer) {
   const auto dtype = layer.config.find("dtype");
   if (dtype == layer.config.end() || dtype->is_null()) return absl::OkStatus();

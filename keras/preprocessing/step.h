@@ -1,7 +1,8 @@
-// A preprocessing layer of Keras (StringLookup, Hashing, CategoryEncoding, ...): from raw values of
-// the data, which may be strings or integers that float32 does not have, to indices, and from these
-// to numbers as `output_mode` says. Runs on the worker's processor before the graph, whose tensors
-// are float32. Constant once built. The table of such layers is here.
+// A preprocessing layer of Keras (StringLookup, Hashing, CategoryEncoding, ...). It turns raw
+// values of the data, which may be strings or integers that float32 cannot represent, into indices,
+// and encodes these as `output_mode` says. It runs on the worker's processor before the graph,
+// whose tensors are float32. Constant once built; any thread. This header has the table of such
+// layers.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +24,14 @@ namespace paracord {
 
 enum class RawKind { kFloat, kInteger, kString };
 
-// Of one example.
+// The type of one example's values.
 struct RawType {
   RawKind kind = RawKind::kFloat;
   Shape shape;
   int64_t below = 0;  // integers: all are smaller; 0: not known
 };
 
-// The values of some examples; the span of its kind is the one that counts.
+// The values of some examples; only the span of their kind counts.
 struct RawView {
   RawKind kind = RawKind::kFloat;
   std::span<const float> floats;
@@ -48,10 +49,10 @@ struct RawValues {
   std::vector<int64_t> integers;
 };
 
-// "train.csv row 17": where this element, of so many in the batch, comes from.
+// Returns where an element of a batch with so many elements comes from: "train.csv row 17".
 using RawPlace = std::function<std::string(size_t element, size_t elements)>;
 
-// What becomes of indices.
+// The encoding that is applied to indices.
 struct IndexEncoding {
   enum class Mode { kInt, kOneHot, kMultiHot, kCount, kTfIdf };
   Mode mode = Mode::kInt;
@@ -66,10 +67,10 @@ class PreprocessingStep {
   const std::string& name() const { return name_; }
   const std::string& class_name() const { return class_name_; }
 
-  // Errors do not name the layer.
+  // Returns the output's type for inputs of these types. Errors do not name the layer.
   virtual absl::StatusOr<RawType> OutputType(std::span<const RawType> inputs) const;
-  // Of inputs of those types. Integers come out where OutputType says so, else floats. An error
-  // names the place of the element.
+  // Computes the output for inputs of the types that were given to OutputType: integers if its
+  // result says so, otherwise floats. An error names the place of the element.
   virtual absl::Status Run(std::span<const RawView> inputs, size_t examples, const RawPlace& place,
                            RawValues& out) const;
 
@@ -80,11 +81,12 @@ class PreprocessingStep {
  protected:
   explicit PreprocessingStep(const LayerConfig& config)
       : name_(config.name()), class_name_(config.class_name()) {}
-  // By the key output_mode, one of `modes`. `depth` is set by the layer.
+  // Reads the key output_mode, which must be one of `modes`. The layer itself sets `depth`.
   void ReadMode(LayerConfig& config, const char* otherwise, std::vector<std::string_view> modes);
-  // The inputs can be taken.
+  // Returns an error if the layer cannot take inputs of these types.
   virtual absl::Status CheckInputs(std::span<const RawType> inputs) const = 0;
-  // An index for each element of the inputs. Those outside [0, depth) are left out of an encoding.
+  // Computes an index for each element of the inputs. An encoding leaves out indices outside [0,
+  // depth).
   virtual absl::Status Indices(std::span<const RawView> inputs, const RawPlace& place,
                                std::vector<int64_t>& out) const = 0;
 
@@ -98,17 +100,17 @@ class PreprocessingStep {
   const std::string class_name_;
 };
 
-// As Keras casts: towards zero. False if it is not finite or too large.
+// Casts towards zero, as Keras does. Returns false if the value is not finite or too large.
 bool TruncateToInteger(float value, int64_t& out);
 
-// The layers of this kind.
+// The class names of all preprocessing layers.
 std::span<const std::string_view> PreprocessingLayerNames();
 bool IsPreprocessingLayer(std::string_view class_name);
-// The error names the layer and the key.
+// Makes a layer from its config. The error names the layer and the key.
 absl::StatusOr<std::unique_ptr<PreprocessingStep>> MakePreprocessingStep(const LayerSpec& layer,
                                                                          bool keras2);
 
-// The makers of the table.
+// The functions that make the layers of the table.
 std::unique_ptr<PreprocessingStep> MakeCategoryEncoding(LayerConfig& config);
 std::unique_ptr<PreprocessingStep> MakeDiscretization(LayerConfig& config);
 std::unique_ptr<PreprocessingStep> MakeHashedCrossing(LayerConfig& config);
@@ -116,7 +118,8 @@ std::unique_ptr<PreprocessingStep> MakeHashing(LayerConfig& config);
 std::unique_ptr<PreprocessingStep> MakeIntegerLookup(LayerConfig& config);
 std::unique_ptr<PreprocessingStep> MakeStringLookup(LayerConfig& config);
 std::unique_ptr<PreprocessingStep> MakeTextVectorization(LayerConfig& config);
-// What a TextVectorization looks its tokens up by: a StringLookup whose mask is the empty word.
+// Makes the StringLookup with which a TextVectorization looks its tokens up; its mask is the empty
+// word.
 std::unique_ptr<PreprocessingStep> MakeTokenLookup(LayerConfig& config);
 
 }  // namespace paracord

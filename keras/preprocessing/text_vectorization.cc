@@ -1,5 +1,5 @@
-// TextVectorization: a text becomes tokens, and these what a StringLookup makes of them. Numbers
-// are cut off or filled up with 0 to a fixed length.
+// TextVectorization splits a text into tokens, which a StringLookup numbers. The numbers are cut
+// off, or padded with 0, to a fixed length.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -42,7 +42,7 @@ class TextVectorizationStep : public PreprocessingStep {
 
   absl::StatusOr<RawType> OutputType(std::span<const RawType> inputs) const override {
     RETURN_IF_ERROR(CheckInputs(inputs));
-    // The texts of a batch decide how many tokens are counted.
+    // The number of tokens depends on the batch's texts, so this length is only an example.
     const RawType tokens{.kind = RawKind::kString, .shape = {std::max<int64_t>(length_, 1)}};
     return lookup_->OutputType({&tokens, 1});
   }

@@ -7,7 +7,7 @@
 namespace paracord {
 namespace {
 
-// Little-endian, of at most 8 bytes.
+// Reads at most 8 bytes as a little-endian number.
 uint64_t Word(std::string_view bytes) {
   uint64_t word = 0;
   for (size_t i = 0; i < bytes.size(); ++i) {
