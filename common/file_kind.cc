@@ -49,7 +49,7 @@ std::string FileKind(std::string_view beginning) {
   for (const Kind& kind : kKinds) {
     if (beginning.starts_with(kind.magic)) return std::string(kind.what);
   }
-  // A pickle of protocol 2 or later, which is how PyTorch once saved.
+  // PyTorch once saved models as pickles of protocol 2 or later.
   if (beginning.size() > 2 && beginning[0] == '\x80' && beginning[1] >= 2 && beginning[1] <= 5 &&
       beginning.find("\0\0"sv) != 2) {
     return "a pickle of Python; save its arrays as npy or safetensors";

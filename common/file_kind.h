@@ -8,15 +8,15 @@
 
 namespace paracord {
 
-// As much of a file's beginning as FileKind looks at.
+// FileKind looks at this many bytes of a file's beginning.
 constexpr size_t kFileKindBytes = 512;
 
-// "an HDF5 file", or where there is something to do about it "a pointer of Git LFS, not the file
-// itself; fetch that with git lfs pull"; empty where the bytes are no kind that is known here.
+// Returns "an HDF5 file" or, if there is something to do about it, "a pointer of Git LFS, not the
+// file itself; fetch that with git lfs pull"; "" if the bytes are of no known kind.
 std::string FileKind(std::string_view beginning);
-// The one kind of these that is text.
+// Whether the bytes begin an HTML page, which is the one kind that is text.
 bool IsHtmlPage(std::string_view beginning);
-// The same as the end of a sentence: "; it is an HDF5 file", or nothing.
+// Returns the kind as the end of a sentence: "; it is an HDF5 file", or "".
 std::string FileKindHint(std::string_view beginning);
 
 }  // namespace paracord

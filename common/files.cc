@@ -30,7 +30,7 @@ absl::Status ErrorCodeStatus(const std::error_code& error, const std::string& wh
   return ErrnoStatus(error.value(), what, path);
 }
 
-// Retries what a signal interrupted.
+// Repeats a system call that a signal interrupted.
 template <class Call>
 auto NoInterrupt(Call call) {
   auto result = call();
@@ -38,7 +38,7 @@ auto NoInterrupt(Call call) {
   return result;
 }
 
-// Training goes on, since only what the machine loses at once with its power is at stake.
+// Warns once. Training goes on, since only a loss of power can lose the data.
 void WarnOfNoSync(const std::string& path, int error) {
   static std::atomic<bool> said = false;
   if (said.exchange(true)) return;
@@ -81,8 +81,8 @@ class PosixReadFile : public ReadFile {
       : fd_(fd), size_(size), path_(std::move(path)) {}
   uint64_t size() const override { return size_; }
 
-  // The time of the last change of the inode is there because nobody can set it back. The device is
-  // not: of shared storage it is another one on every host.
+  // The time of the inode's last change is part of it because nobody can set it back. The device is
+  // not, since shared storage has another one on every host.
   std::string identity() const override {
     struct stat info {};
     if (::fstat(fd_.get(), &info) != 0) return "";
@@ -122,7 +122,7 @@ class PosixWriteFile : public WriteFile {
     return error_;
   }
 
-  // After a failed sync the kernel may call the lost pages clean: the error is kept for good.
+  // After a failed sync the kernel may call the lost pages clean, so the error is kept for good.
   absl::Status Sync() override {
     if (!error_.ok()) return error_;
     error_ = SyncOnce();
@@ -233,7 +233,7 @@ absl::Status Files::WriteAtomic(const std::string& path, std::string_view conten
 
 absl::StatusOr<std::unique_ptr<ReadFile>> PosixFiles::Open(const std::string& path) {
   RETURN_IF_ERROR(CheckLocal(path));
-  // Without waiting for the other end of a pipe, which is refused below.
+  // O_NONBLOCK: the open must not wait for the other end of a pipe, which is refused below.
   const int fd =
       NoInterrupt([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
   if (fd < 0) return ErrnoStatus(errno, "cannot open", path);
@@ -249,7 +249,7 @@ absl::StatusOr<std::unique_ptr<WriteFile>> PosixFiles::Create(const std::string&
   RETURN_IF_ERROR(CheckLocal(path));
   FAILPOINT_STATUS("files.create");
   const int fd = NoInterrupt(
-      // Without waiting for the other end of a pipe.
+      // O_NONBLOCK: the open must not wait for the other end of a pipe.
       [&] {
         return ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0644);
       });

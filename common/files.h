@@ -18,10 +18,10 @@ class ReadFile {
  public:
   virtual ~ReadFile() = default;
   virtual uint64_t size() const = 0;
-  // Fills all of `out` from `offset`; OUT_OF_RANGE when the file is shorter.
+  // Fills all of `out` from `offset` on; OUT_OF_RANGE if the file is shorter.
   virtual absl::Status ReadAt(uint64_t offset, std::span<char> out) const = 0;
-  // Text that is another one as soon as the file has changed or is another file; empty where the
-  // storage cannot tell.
+  // Returns a text that changes as soon as the file changes or is another file; "" if the storage
+  // cannot tell.
   virtual std::string identity() const { return ""; }
 };
 
@@ -38,19 +38,19 @@ class Files {
  public:
   virtual ~Files() = default;
   virtual absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) = 0;
-  // Truncates what is there.
+  // Creates a file, or truncates the one that exists.
   virtual absl::StatusOr<std::unique_ptr<WriteFile>> Create(const std::string& path) = 0;
-  // From the end of what is there; a new file if nothing is.
+  // Opens a file to write at its end, or creates it.
   virtual absl::StatusOr<std::unique_ptr<WriteFile>> OpenToAppend(const std::string& path) = 0;
-  // Creates `path` with `contents`, synced with its directory; ALREADY_EXISTS if it exists. Of
+  // Creates `path` with `contents`, and syncs it and its directory; ALREADY_EXISTS if it exists. Of
   // several processes that try at once, one succeeds.
   virtual absl::Status CreateExclusive(const std::string& path, std::string_view contents) = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   virtual absl::Status SyncDirectory(const std::string& path) = 0;
   virtual absl::Status MakeDirectories(const std::string& path) = 0;  // with parents; may exist
-  // Names, not paths, sorted. NOT_FOUND if there is no such directory.
+  // Returns the sorted names, not paths, in a directory. NOT_FOUND if there is none.
   virtual absl::StatusOr<std::vector<std::string>> List(const std::string& path) = 0;
-  // A file, or a directory with all below it; may be gone.
+  // Removes a file, or a directory with all below it. A path that does not exist is no error.
   virtual absl::Status RemoveTree(const std::string& path) = 0;
 
   // Gives up what writers have begun below a directory and what has no name yet, such as the parts
@@ -61,21 +61,21 @@ class Files {
   // the storage has another.
   virtual absl::Status WriteAtomic(const std::string& path, std::string_view contents);
 
-  // At most 1 GiB.
+  // Reads a file of at most 1 GiB.
   absl::StatusOr<std::string> ReadWhole(const std::string& path);
 };
 
-// Whether `error` (errno) is what file systems answer that do not know the operation at all, as
-// CIFS and FUSE mounts do.
+// Whether `error` (errno) says that the file system does not know the operation at all, as CIFS and
+// FUSE mounts answer.
 bool IsUnknownToFileSystem(int error);
 
-// "s3" of "s3://bucket/key"; empty of a path in this machine's file systems.
+// Returns "s3" for "s3://bucket/key", and "" for a path in this machine's file systems.
 std::string SchemeOf(const std::string& path);
 
-// From the root on, without "." and ".." and a "/" at the end; as it is where the working directory
-// is gone, in which nothing is found, and where it has a scheme.
+// Returns the path from the root on, without ".", ".." and a "/" at the end. A path with a scheme
+// is returned unchanged, and so is a relative one if the working directory is gone.
 std::string AbsolutePath(const std::string& path);
-// The same for a path that is relative to the directory `base`.
+// Returns the absolute path of `path`, which may be relative to the directory `base`.
 std::string PathIn(const std::string& base, const std::string& path);
 
 // The file systems of this machine. A path with a scheme is INVALID_ARGUMENT. Where a file system

@@ -29,7 +29,8 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
   setsid();
   prctl(PR_SET_PDEATHSIG, options.death_signal);
   if (getppid() != parent) _exit(static_cast<int>(ExitCode::kPeerLost));  // it died before that
-  // A shell ignores it in what it puts into the background. Before it is let in: it may be here.
+  // A shell makes what it puts into the background ignore SIGINT. It is reset before the mask lets
+  // it in, since one may be pending.
   signal(SIGINT, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);

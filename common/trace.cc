@@ -28,13 +28,13 @@ struct Trace {
   int64_t flushed_us ABSL_GUARDED_BY(mu) = 0;
 };
 
-// Never destroyed: threads may end spans until the process is gone.
+// The trace is never destroyed: threads may end spans until the process is gone.
 Trace& TheTrace() {
   static Trace* const trace = new Trace;
   return *trace;
 }
 
-// A full disk ends the trace and nothing else.
+// A full disk ends the trace, but nothing else.
 void Flush(Trace& trace) ABSL_EXCLUSIVE_LOCKS_REQUIRED(trace.mu) {
   if (trace.file == nullptr) return;
   trace.bytes += trace.buffer.size();

@@ -1,7 +1,7 @@
-// Where a daemon listens. Connections that begin with the greeting of streams are served here
-// (net/stream_connection.h); all others are handed on, to gRPC: both have one port. A burst of
-// connections beyond the descriptors there are only waits, and the log says so. One thread of its
-// own.
+// The port at which a daemon listens. Connections that begin with the greeting of streams are
+// served here (net/stream_connection.h); all others are handed on to gRPC, so that both share one
+// port. A burst of more connections than there are descriptors only waits, and the log says so. It
+// has a thread of its own.
 #pragma once
 
 #include <functional>
@@ -20,13 +20,13 @@ namespace paracord {
 
 class Door {
  public:
-  // As ListenAt.
+  // Binds the address, with the errors of ListenAt.
   static absl::StatusOr<std::unique_ptr<Door>> Listen(const std::string& address);
   ~Door();  // ends the streams; what was handed on stays
   Door(const Door&) = delete;
   Door& operator=(const Door&) = delete;
 
-  // From now on connections are taken; `others` gets a connected socket that does not block.
+  // Starts to take connections; `others` gets a connected socket that does not block.
   void Open(StreamConnection::Serving streams, std::function<void(int fd)> others);
   const std::string& address() const { return sockets_.address; }
   const std::string& own_address() const { return sockets_.own_address; }

@@ -57,7 +57,7 @@ class FrameRelay {
   std::atomic<bool> stop_{false};
   Mutex mu_;
   std::vector<std::unique_ptr<Connection>> new_ ABSL_GUARDED_BY(mu_);
-  // Of the thread.
+  // Used by the relay's thread only.
   std::map<Connection*, std::unique_ptr<Connection>> connections_;
   std::vector<char> scratch_;
   std::thread thread_;

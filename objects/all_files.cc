@@ -11,8 +11,8 @@
 namespace paracord {
 namespace {
 
-// Ten times in about a minute, further and further apart, so that those who were all refused at
-// once do not come again at once.
+// Waits ten times within about a minute, longer and longer and by random amounts, so that processes
+// that were all refused at once do not come back at once.
 bool WaitForStore(int tries) {
   constexpr int kTriesMax = 10;
   constexpr int64_t kFirstMs = 100, kMostMs = 15000;

@@ -15,17 +15,17 @@ struct SignerKeys {
   std::string token;  // of credentials for a while; "": none
 };
 
-// "name", "value": names in small letters.
+// Pairs of a header's name, in small letters, and its value.
 using SignedHeaders = std::vector<std::pair<std::string, std::string>>;
 
-// What is to be sent with a request: `headers`, the time, the token if there is one, and the
-// signature of all of them. `target` is the path and the query of the URL, encoded, the query
-// sorted by name. `body_hash`: the SHA-256 of the body in hex digits, or "UNSIGNED-PAYLOAD".
+// Returns the headers to send with a request: `headers`, the time, the token if there is one, and
+// the signature of all of them. `target` is the path and the query of the URL, encoded, the query
+// sorted by name. `body_hash` is the SHA-256 of the body in hex digits, or "UNSIGNED-PAYLOAD".
 SignedHeaders SignRequest(const SignerKeys& keys, std::string_view method, std::string_view host,
                           std::string_view target, std::string_view body_hash,
                           SignedHeaders headers, int64_t unix_s);
 
-// In hex digits.
+// Returns the SHA-256 of the bytes in hex digits.
 std::string Sha256Hex(std::string_view bytes);
 
 }  // namespace paracord

@@ -1,7 +1,7 @@
-// Who asks an S3-compatible store, found where AWS' own tools look: the environment
-// (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN), a web identity token
-// (AWS_WEB_IDENTITY_TOKEN_FILE, AWS_ROLE_ARN), which STS changes into credentials for an hour, the
-// shared credentials file (AWS_SHARED_CREDENTIALS_FILE, AWS_PROFILE). Thread-safe.
+// Finds the credentials for an S3-compatible store where AWS' own tools look: in the environment
+// (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN), in a web identity token
+// (AWS_WEB_IDENTITY_TOKEN_FILE, AWS_ROLE_ARN), which STS exchanges for credentials for an hour, and
+// in the shared credentials file (AWS_SHARED_CREDENTIALS_FILE, AWS_PROFILE). Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct Credentials {
   int64_t until_s = 0;  // Unix time; 0: for good
 };
 
-// A variable of the environment; "" if there is none.
+// Returns a variable of the environment; "" if it is not set.
 using VariableFn = std::function<std::string(const std::string& name)>;
 
 class CredentialSource {
@@ -32,7 +32,8 @@ class CredentialSource {
   CredentialSource(HttpClient& http, VariableFn variable, std::string region)
       : http_(http), variable_(std::move(variable)), region_(std::move(region)) {}
 
-  // Kept until shortly before they expire. INVALID_ARGUMENT: there are none, and where they may be.
+  // Returns the credentials, which are kept until shortly before they expire. INVALID_ARGUMENT says
+  // that there are none, and where they may be.
   absl::StatusOr<Credentials> Get();
   void Forget();  // the store says that they have expired
 
@@ -48,13 +49,14 @@ class CredentialSource {
   std::optional<Credentials> kept_ ABSL_GUARDED_BY(mu_);
 };
 
-// Of a shared credentials file; nothing if it has no such profile, or that has no key.
+// Reads a profile of a shared credentials file; nullopt if the file has no such profile, or the
+// profile no key.
 std::optional<Credentials> CredentialsOfProfile(std::string_view text, std::string_view profile);
 
-// The texts of all elements <tag>...</tag> of `xml`, with entities replaced. Enough for the answers
-// of S3 and STS, in which no element stands inside another of its name.
+// Returns the texts of all elements <tag>...</tag> of `xml`, with entities replaced. This is enough
+// for the answers of S3 and STS, in which no element contains another of its name.
 std::vector<std::string> XmlTexts(std::string_view xml, std::string_view tag);
-// The first of them; "" if there is none.
+// Returns the text of the first such element; "" if there is none.
 std::string XmlText(std::string_view xml, std::string_view tag);
 
 }  // namespace paracord

@@ -31,7 +31,7 @@ size_t TakeHeader(char* bytes, size_t size, size_t count, void* reply) {
   return size * count;
 }
 
-// curl sends a body once more where a connection that was kept turns out to be closed.
+// The body of a request. curl sends it once more if a kept connection turns out to be closed.
 struct Body {
   std::string_view whole, rest;
 };

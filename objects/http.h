@@ -35,7 +35,7 @@ class HttpClient {
       : silence_s_(silence_s), silence_max_s_(silence_max_s) {}
   ~HttpClient();
 
-  // UNAVAILABLE: no whole reply came. Whatever its code, a reply is a reply.
+  // Sends a request and waits for the reply, whatever its code. UNAVAILABLE: no whole reply came.
   absl::StatusOr<HttpReply> Send(const HttpRequest& request);
 
  private:
@@ -47,7 +47,7 @@ class HttpClient {
   std::vector<void*> idle_ ABSL_GUARDED_BY(mu_);  // curl's handles
 };
 
-// With "%XX" for all but letters, digits and "-._~", and "/" where `slash` says so.
+// Encodes every character as "%XX" except letters, digits, "-._~" and, with `slash`, "/".
 std::string UrlEncode(std::string_view text, bool slash);
 
 }  // namespace paracord

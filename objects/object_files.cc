@@ -28,8 +28,8 @@ auto ObjectFiles::Ask(Call call, bool* retried) {
   }
 }
 
-// Reads on from where the read before ended fetch more than is asked for, since each costs a
-// request.
+// A read that begins where the last one ended fetches more than is asked for, since each request
+// costs a round trip.
 class ObjectFiles::Reader : public ReadFile {
  public:
   Reader(ObjectFiles& files, std::string path, ObjectFacts facts)
@@ -75,7 +75,7 @@ class ObjectFiles::Reader : public ReadFile {
   mutable std::string ahead_ ABSL_GUARDED_BY(mu_);
 };
 
-// In one request if it fits, else in parts.
+// Writes an object in one request if it fits, otherwise in parts.
 class ObjectFiles::Writer : public WriteFile {
  public:
   Writer(ObjectFiles& files, std::string path) : files_(files), upload_{std::move(path), ""} {}
@@ -102,7 +102,7 @@ class ObjectFiles::Writer : public WriteFile {
   }
 
  private:
-  // A store takes at most 10,000 parts: they grow.
+  // A store takes at most 10,000 parts, so later parts are larger.
   size_t PartBytes() const {
     return files_.part_bytes_ << std::min<size_t>(tags_.size() / 1000, 8);
   }
@@ -134,7 +134,8 @@ class ObjectFiles::Writer : public WriteFile {
     return absl::OkStatus();
   }
 
-  // The answer that it is done may be lost; then there is no such upload any more, but the object.
+  // Finishes the upload. If the store's first answer is lost, the upload no longer exists, but the
+  // object does.
   absl::Status Complete() {
     bool retried = false;
     const absl::Status done =
@@ -177,7 +178,7 @@ absl::Status ObjectFiles::CreateExclusive(const std::string& path, std::string_v
   return there.ok() && *there == contents ? absl::OkStatus() : put;
 }
 
-// A store that does not know the condition may as well ignore it.
+// Checks that the store keeps to `if_absent`: one that does not know the condition may ignore it.
 absl::Status ObjectFiles::CheckConditions(const std::string& path, std::string_view contents) {
   if (conditions_kept_) return absl::OkStatus();
   const absl::Status again = Ask([&] { return store_.Put(path, contents, /*if_absent=*/true); });

@@ -1,7 +1,7 @@
-// The file seam over an object store. A file appears at Sync(), whole, and never grows after it;
-// nothing is renamed; a directory is there as soon as an object below it is, or the empty object
-// "<directory>/" that MakeDirectories() puts. What the store does not answer is asked for again,
-// also where the lost request may have succeeded. Thread-safe.
+// The file seam over an object store. A file appears whole at Sync() and never grows after it.
+// Nothing can be renamed. A directory exists if an object below it does, or the empty object
+// "<directory>/" that MakeDirectories() puts. A request without an answer is repeated, even where
+// the lost one may have succeeded. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ class ObjectFiles : public Files {
  public:
   static constexpr size_t kPartBytes = 16 << 20;
 
-  // Waits before the try after `tries`; false: enough of them.
+  // Waits before the next try, after `tries` of them; returns false to give up.
   using WaitFn = std::function<bool(int tries)>;
   ObjectFiles(ObjectStore& store, WaitFn wait, size_t part_bytes = kPartBytes)
       : store_(store), wait_(std::move(wait)), part_bytes_(part_bytes) {}
@@ -40,7 +40,8 @@ class ObjectFiles : public Files {
  private:
   class Reader;
   class Writer;
-  // Calls until there is an answer. `retried`: whether an earlier call may have happened.
+  // Repeats a call until there is an answer. `retried` says whether an earlier call may have
+  // succeeded.
   template <class Call>
   auto Ask(Call call, bool* retried = nullptr);
   absl::Status CheckConditions(const std::string& path, std::string_view contents);

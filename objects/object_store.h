@@ -1,8 +1,8 @@
-// An object store as it answers one request each: the seam below ObjectFiles, which a simulator or
-// S3 stands behind. Objects appear whole or not at all. Paths are "s3://bucket/key".
+// An object store that answers one request at a time: the seam below ObjectFiles, which S3 or a
+// simulator implements. Objects appear whole or not at all. Paths are "s3://bucket/key".
 //
-// UNAVAILABLE: there was no answer, or one that says to come again; what was asked for may have
-// happened or not, and may be asked for again. NOT_FOUND: no such object. Thread-safe.
+// UNAVAILABLE: there was no answer, or one that says to come again; the request may have succeeded
+// or not, and may be repeated. NOT_FOUND: there is no such object. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -35,21 +35,22 @@ class ObjectStore {
  public:
   virtual ~ObjectStore() = default;
   virtual absl::StatusOr<ObjectFacts> Look(const std::string& path) = 0;
-  // Fills all of `out`. DATA_LOSS: the object is no longer that version.
+  // Fills all of `out` from `offset` on. DATA_LOSS: the object has another version now.
   virtual absl::Status Get(const std::string& path, const std::string& version, uint64_t offset,
                            std::span<char> out) = 0;
-  // `if_absent`: ALREADY_EXISTS where there is one; of several at once one succeeds.
+  // Replaces the object. With `if_absent` it returns ALREADY_EXISTS if there is one; of several
+  // such calls at once, one succeeds.
   virtual absl::Status Put(const std::string& path, std::string_view bytes, bool if_absent) = 0;
   virtual absl::Status Remove(const std::string& path) = 0;  // may be gone
-  // Of the objects whose path begins with `prefix`. Not `deep`: up to the next "/" and with it,
-  // each such name once. `from`: what the list before said in `next`.
+  // Lists the objects whose path begins with `prefix`. Unless `deep`, names end at their next "/",
+  // which they include, and each is listed once. `from` is "", or `next` of the list before.
   virtual absl::StatusOr<ObjectList> List(const std::string& prefix, bool deep,
                                           const std::string& from) = 0;
 
-  // An object in parts, of which each but the last has at least 5 MiB. FinishUpload makes it
-  // appear; NOT_FOUND: there is no such upload, or no longer.
+  // An upload writes an object in parts, of which each but the last has at least 5 MiB.
+  // FinishUpload makes the object appear; NOT_FOUND: there is no such upload, or no longer.
   virtual absl::StatusOr<std::string> StartUpload(const std::string& path) = 0;
-  // Parts count from 1. The part's tag.
+  // Returns the part's tag. Parts count from 1.
   virtual absl::StatusOr<std::string> PutPart(const OpenUpload& upload, uint32_t part,
                                               std::string_view bytes) = 0;
   virtual absl::Status FinishUpload(const OpenUpload& upload,

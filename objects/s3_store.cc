@@ -23,7 +23,7 @@ std::string WithoutSlash(std::string url) {
   return url;
 }
 
-// Big-endian, in base64, as S3 compares it with what has arrived.
+// Returns the CRC-32C, big-endian, in base64, which S3 compares with what has arrived.
 std::string Checksum(std::string_view bytes) {
   const uint32_t crc = Crc32c(bytes, 0);
   const char raw[] = {static_cast<char>(crc >> 24), static_cast<char>(crc >> 16),
@@ -76,7 +76,7 @@ S3Store::S3Store(VariableFn variable)
       endpoint_(WithoutSlash(First(variable("AWS_ENDPOINT_URL_S3"), variable("AWS_ENDPOINT_URL")))),
       credentials_(http_, variable, region_) {}
 
-// The bucket stands in the path where the endpoint is given, since it may be an address.
+// The bucket is part of the path if the endpoint is given, since that may be an IP address.
 absl::StatusOr<std::string> S3Store::Url(const Asked& asked) const {
   ASSIGN_OR_RETURN(const Place place, PlaceOf(asked.path));
   const bool in_path = !endpoint_.empty() || place.bucket.find('.') != std::string::npos;
@@ -138,7 +138,7 @@ absl::StatusOr<HttpReply> S3Store::AskOnce(const Asked& asked) {
   }
   const size_t host = request.url.find("://") + 3;
   const size_t target = request.url.find('/', host);
-  // The checksum says what a body has to be; hashing it once more would take as long again.
+  // S3 checks a body against the CRC-32C; a SHA-256 for the signature would take as long again.
   const std::string hash = asked.method == "PUT" ? "UNSIGNED-PAYLOAD" : Sha256Hex(asked.body);
   headers =
       SignRequest({region_, credentials.key_id, credentials.secret, credentials.token},
@@ -273,7 +273,7 @@ absl::Status S3Store::FinishUpload(const OpenUpload& upload, const std::vector<s
                     .headers = {},
                     .body = body};
   ASSIGN_OR_RETURN(HttpReply reply, Ask(asked));
-  // An error may come behind a code of success, which was sent to keep the connection.
+  // S3 may send a code of success to keep the connection, and then an error as the body.
   const bool failed =
       !XmlText(reply.body, "Code").empty() && reply.body.find("<Error>") != std::string::npos;
   if (!failed) return absl::OkStatus();

@@ -1,5 +1,5 @@
-// An object store that speaks S3: Amazon's, or any at AWS_ENDPOINT_URL. Requests are signed, and
-// carry the CRC-32C of what is stored. Thread-safe.
+// An object store that speaks S3: Amazon's, or any other at AWS_ENDPOINT_URL. Requests are signed,
+// and carry the CRC-32C of the bytes to store. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ namespace paracord {
 
 class S3Store : public ObjectStore {
  public:
-  // `variable`: of the environment, from which it takes endpoint, region and credentials.
+  // `variable` reads the environment, which has the endpoint, the region and the credentials.
   explicit S3Store(VariableFn variable);
 
   absl::StatusOr<ObjectFacts> Look(const std::string& path) override;
@@ -44,7 +44,7 @@ class S3Store : public ObjectStore {
     SignedHeaders headers = {};  // names in small letters
     std::string_view body = {};
   };
-  // A reply with a code of success, or what its code and text come to.
+  // Returns a reply with a code of success, or an error made from the reply's code and text.
   absl::StatusOr<HttpReply> Ask(const Asked& asked);
   absl::StatusOr<HttpReply> AskOnce(const Asked& asked);
   absl::StatusOr<std::string> Url(const Asked& asked) const;

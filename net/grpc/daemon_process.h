@@ -68,12 +68,12 @@ std::string SignalName(int signal);  // "SIGTERM"
 // Prints `status` as the program's last line and returns its exit code.
 int Complain(const char* program, const absl::Status& status, ExitCode code);
 
-// Of this machine, for messages.
+// Returns the name of this machine, for messages.
 std::string HostName();
 
-// Where to listen: at `own`, which `key` of the cluster says of `task`; but where that is loopback
-// and other tasks are on other hosts, which could never reach it, at that port of every interface,
-// with a warning.
+// Returns where to listen: at `own`, which `key` of the cluster says of `task`. If `own` is a
+// loopback address while other tasks are on other hosts, which could never reach it, it returns
+// that port of every interface and warns.
 std::string AddressForOthers(const Logger& log, const std::string& task, const std::string& key,
                              const std::string& own, const Cluster& cluster);
 
