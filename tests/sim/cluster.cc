@@ -20,7 +20,7 @@ namespace {
 std::string PsAddress(uint32_t index) { return absl::StrCat("ps:", index); }
 std::string CoordinatorAddress(uint32_t number) { return absl::StrCat("coordinator:", number); }
 
-// Remembers what was answered.
+// A call that remembers its answer.
 class WatchedCall : public ServerCall {
  public:
   explicit WatchedCall(std::shared_ptr<ServerCall> call) : call_(std::move(call)) {}
@@ -93,7 +93,7 @@ class SimCluster::Ps : public Role, public Service {
   void Drain() override { ps_.Drain(); }
 
  private:
-  // A load may be answered again when training is well under way.
+  // A repeated load may be answered when training is well under way, so it is checked only once.
   void Loaded(const std::string& checkpoint) {
     const std::shared_ptr<const Content> content = ps_.content();
     if (content == nullptr || content == loaded_) return;
@@ -149,7 +149,7 @@ class SimCluster::Chief : public Role, public Service {
   void Drain() override { coordinator_.Drain("SIGTERM"); }
 
  private:
-  // A report of more than was done: the coordinator takes progress for advice.
+  // Reports more progress than there was, which the coordinator takes only as a hint.
   static absl::Cord Ahead(const absl::Cord& bytes) {
     absl::StatusOr<WorkRequest> request = ParseMessage<WorkRequest>(bytes);
     if (!request.ok()) return bytes;
@@ -165,11 +165,11 @@ class SimCluster::Chief : public Role, public Service {
   static CoordinatorOptions Options(SimCluster& cluster) {
     CoordinatorOptions options;
     options.job = cluster.plan_.job;
-    // Every other one that comes again has another job for those who live on.
+    // Every second coordinator that comes back has another job for the daemons that live on.
     options.job.timeouts.drain_ms += ++cluster.coordinators_ / 2 % 2;
     options.dir = SimDir(cluster.world_);
     for (uint32_t i = 0; i < cluster.plan_.ps; ++i) options.ps_addresses.push_back(PsAddress(i));
-    // Workers have the places behind the coordinator's and the ps'.
+    // The workers' places follow the coordinator's and those of the ps.
     for (uint32_t i = 0; i < cluster.plan_.workers; ++i) {
       options.workers.push_back(absl::StrCat("worker:", 1 + cluster.plan_.ps + i));
     }
@@ -211,7 +211,8 @@ SimCluster::SimCluster(SimWorld& world, ClusterPlan plan)
       supervisor_(world),
       nemesis_(world, supervisor_) {
   if (plan_.calm) world_.swarm() = world_.swarm().Healed();
-  // Work takes long against the faults, or there would be none before the job is done.
+  // Work takes long compared to the time between faults, or none would happen before the job is
+  // done.
   world_.swarm().work_us_max = chance_.Between(20'000, 300'000);
   SimNode& setup = world_.Start("setup", 63);
   Files& files = setup.environment().files;
@@ -243,7 +244,7 @@ uint32_t SimCluster::AddCoordinator(uint32_t number) {
 uint32_t SimCluster::AddWorker() {
   const auto index = static_cast<uint32_t>(supervisor_.places());
   return supervisor_.AddPlace(absl::StrCat("worker:", index), [this, index](SimNode& node) {
-    // Sometimes under another index, and sometimes with the other coordinator.
+    // A worker sometimes has another index, and sometimes the other coordinator.
     const auto alias = static_cast<uint32_t>(chance_.Chance(0.2) ? chance_.Between(1, 2) : 0);
     const bool other = second_lives_ && !healed_ && chance_.Chance(0.5);
     return std::make_unique<Trainer>(*this, node, absl::StrCat("worker:", index + 64 * alias),
@@ -312,7 +313,7 @@ void SimCluster::StartSecond() {
   second_place_ = AddCoordinator(2);
 }
 
-// A flipped bit or a torn end in the newest of several.
+// Flips a bit or cuts off the end of the newest checkpoint, if there are several.
 void SimCluster::DamageNewest() {
   const std::vector<std::string> names = oracle_.Checkpoints();
   if (names.size() < 2 || oracle_.Complete()) return;
@@ -335,7 +336,7 @@ void SimCluster::DamageNewest() {
 void SimCluster::Heal() {
   healed_ = true;
   nemesis_.Heal();
-  // Whoever waits for the second coordinator is told the right address.
+  // Workers that wait for the second coordinator start again with the right address.
   for (const uint32_t place : worker_places_) {
     if (second_place_ != 0 && supervisor_.node(place) != nullptr) {
       world_.Kill(*supervisor_.node(place), Death::kKill);
@@ -358,7 +359,8 @@ std::string SimCluster::Missing() const {
   return text;
 }
 
-// The same DIR, one epoch more, another number of ps; everybody is started anew.
+// Goes on in the same DIR with one epoch more and another number of ps; all processes are started
+// anew.
 void SimCluster::GoOn() {
   PROBE("sim.resumed");
   supervisor_.StopAll();

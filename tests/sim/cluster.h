@@ -1,7 +1,8 @@
 // A whole Paracord cluster in a simulated world: the real coordinator, ps and workers on the
-// world's network, disks and clocks, supervisors that start again what died, faults as the world's
-// swarm says, and besides: workers that come late, SIGTERM to anybody, a second coordinator for the
-// same job, a damaged checkpoint. All of it drawn from the world's seed. Owned by a test.
+// world's network, disks and clocks, and supervisors that restart dead processes. The world's swarm
+// has the faults. Beyond those, workers come late, somebody gets SIGTERM, a second coordinator
+// starts for the job, and a checkpoint is damaged. All of it is drawn from the world's seed. Owned
+// by a test.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@
 
 namespace paracord {
 
-// What a seed draws, besides the swarm.
+// The choices that a seed draws, besides the swarm.
 struct ClusterPlan {
   uint32_t ps = 2;
   uint32_t workers = 2;
@@ -48,8 +49,8 @@ class SimCluster {
   SimCluster(SimWorld& world, ClusterPlan plan);
   ~SimCluster();
 
-  // Runs under faults, heals, and runs on until the job is done and everybody has left. True if
-  // nothing was found wrong.
+  // Runs under faults, heals, and runs on until the job is done and everybody has left. Returns
+  // true if nothing was found wrong.
   bool Run();
 
  private:

@@ -1,4 +1,4 @@
-// What a seed draws.
+// Draws a seed's plan.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -74,7 +74,7 @@ ClusterPlan ClusterPlan::Draw(SimRandom random) {
   return plan;
 }
 
-// Drawn last, so that what was drawn before is what it always was.
+// Draws the variant last, so that all older draws stay as they always were.
 void ClusterPlan::DrawVariant(SimRandom& random) {
   const bool rejects = job.failures.rejected_max > 0;
   const double kind = random.Unit();
@@ -96,7 +96,7 @@ void ClusterPlan::DrawVariant(SimRandom& random) {
     const double batches = static_cast<double>(epochs * counting.batches) - 0.25;
     job.evaluate_every_epochs = 1;
     job.stop_when = StopWhen{"loss", batches * CountingLossPerBatch(counting.test_records), {}};
-    // What is counted only grows: each evaluation is the best so far.
+    // Counts only grow, so each evaluation is the best so far.
     job.stop_when->larger_is_better = true;
     job.stop_when->restore_best = true;
   } else if (kind > 0.8) {
@@ -104,8 +104,8 @@ void ClusterPlan::DrawVariant(SimRandom& random) {
   }
 }
 
-// From a stream of its own, so that seeds with the plain wire run as they always did. All that is
-// counted is exact in every wire type, and with a ratio of 1 everything is sent.
+// Draws from a stream of its own, so that seeds with the plain wire run as they always did. All
+// counts are exact in every wire type, and with a ratio of 1 everything is sent.
 void ClusterPlan::DrawWire(SimRandom random) {
   if (random.Chance(0.5)) return;
   job.overlap = !calm && random.Chance(0.6);

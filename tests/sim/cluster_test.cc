@@ -62,20 +62,21 @@ void RunQuarter(uint64_t n) {
   for (const char* part : {"coordinator.", "ps."}) {
     for (const std::string& probe : coverage.Missing(part)) {
       if (probe == "coordinator.commit.late") continue;  // no seed is known that comes so far
-      // The other one would have to be in its commit when this one claims; commit_test.cc has it.
+      // A coordinator would have to claim in the middle of the other's commit; commit_test.cc
+      // reaches it.
       if (probe == "coordinator.completed_by_other") continue;
-      // Rare; the mutant rejected_where_missing has a seed that comes to the first of these, and
-      // core_lives_test.cc has the second.
+      // These two are rare. The seed of the mutant rejected_where_missing reaches the first,
+      // core_lives_test.cc the second.
       if (probe == "coordinator.reject.entered") continue;
       if (probe == "coordinator.checkpoint.unusable") continue;
-      // Rare, not in every quarter; parameter_server_test.cc has it.
+      // This one is rare, so not every quarter reaches it; parameter_server_test.cc does.
       if (probe == "ps.load.repeated") continue;
       // The simulated disk is one that all share, and on these seeds no object store:
       // core_lives_test.cc, parameter_server_test.cc and object_commit_test.cc have these.
       if (probe == "coordinator.ps.other_dir" || probe == "ps.load.other_dir") continue;
       if (probe == "coordinator.commit.removed") continue;
       if (probe == "coordinator.leftover.committed") continue;
-      // No simulated job lives for a thousand generations; parameter_server_test.cc does.
+      // No simulated job lives for a thousand generations; parameter_server_test.cc reaches it.
       if (probe == "ps.adopt.unclaimed") continue;
       FAIL_CHECK("no seed reached the probe " << probe);
     }
@@ -130,7 +131,7 @@ TEST_CASE("a cluster's seed always gives the same trace") {
   }
 }
 
-// Which seeds found a mistake that has been mended since.
+// These seeds found a bug that has been fixed since.
 TEST_CASE("seeds that found something stay right") {
   spdlog::set_level(spdlog::level::off);
   for (const uint64_t seed :
@@ -155,7 +156,7 @@ TEST_CASE("the simulator finds every mutant with its seed") {
   }
 }
 
-// Prints the first seed that finds each mutant: for tests/sim/mutants.h.
+// Prints the first seed that finds each mutant, for tests/sim/mutants.h.
 TEST_CASE("search for the mutants", "[.slow]") {
   spdlog::set_level(spdlog::level::off);
   const char* const only = std::getenv("PARACORD_MUTANT");

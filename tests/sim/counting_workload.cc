@@ -101,7 +101,7 @@ class CountingProgram : public GradientProgram {
       for (size_t i = 0; i < gradients[v].size(); ++i) {
         gradients[v][i] = i % options_.batches == place ? -amount : 0.0f;
       }
-      // In one partition only, the last that is known: the others' gradients are good.
+      // A nonfinite batch is so in the last gradient that is computed; the others are good.
       if (v == 0) gradients[0][place] += batch.inputs[0].values[2];
       if (there_ && !gradients[v].empty()) there_(v);
     }
@@ -120,7 +120,8 @@ class CountingProgram : public GradientProgram {
 
   void OnGradient(std::function<void(size_t)> there) override { there_ = std::move(there); }
 
-  // "loss": the batches that the scored parameters have, weighted with the number of the record.
+  // "loss" is the number of batches that the scored parameters have, weighted with the record's
+  // number.
   absl::Status Evaluate(const Batch& batch, ConstTensors values,
                         std::vector<MetricState>& states) override {
     states.resize(metric_names_.size());
@@ -153,7 +154,7 @@ class CountingProgram : public GradientProgram {
   std::function<void(size_t)> there_;
 };
 
-// Which batches the ledger has, by epoch * batches + place.
+// Returns whether the ledger has each batch, at index epoch * batches + place.
 std::vector<bool> Entered(const DataPlan& plan, const Ledger& ledger) {
   const uint64_t splits = SplitsPerEpoch(plan);
   const uint64_t batches = BatchesPerEpoch(plan);

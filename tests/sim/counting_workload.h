@@ -34,17 +34,18 @@ struct CountingOptions {
 
 Workload MakeCountingWorkload(const CountingOptions& options);
 
-// The metric "loss" of an evaluation is this times the batches that the scored parameters have, if
-// each test record counted once.
+// An evaluation's metric "loss" is this times the batches that the scored parameters have, if each
+// test record counted once.
 double CountingLossPerBatch(uint64_t test_records);
 
-// Of `elements` elements of a trained variable, for batch `place` of the epoch.
+// Returns the gradient of `elements` elements of a trained variable, for batch `place` of the
+// epoch.
 std::vector<float> CountingGradient(const CountingOptions& options, uint64_t epoch, uint64_t place,
                                     uint64_t elements);
 
-// Holds the values of a trained partition against its own ledger: empty if each batch of the ledger
-// was applied once or rejected, and nothing else was. `values` is rows of `options.batches`;
-// empty: the ledger alone is looked at.
+// Compares the values of a trained partition with its own ledger. Returns "" if each batch of the
+// ledger was applied once or rejected, and nothing else was. `values` is rows of `options.batches`;
+// if it is empty, only the ledger is checked.
 std::string CheckCounted(const CountingOptions& options, const DataPlan& plan, const Ledger& ledger,
                          std::span<const float> values);
 

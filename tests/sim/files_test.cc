@@ -11,7 +11,7 @@
 namespace paracord {
 namespace {
 
-// Does `act` on one machine, loses its power, and gives the disk as the next life finds it.
+// Calls `act` on one machine, which then loses its power, and shows the disk to its next life.
 struct AfterCrash {
   AfterCrash(uint64_t seed, const std::function<void(Files&)>& act, Death death = Death::kMachine)
       : world(seed, Swarm()) {

@@ -1,5 +1,5 @@
-// The mutants (common/mutant.h) that simulation finds, each with the seed that does. Found by the
-// hidden test "search for the mutants" (tests/run --slow).
+// The mutants (common/mutant.h) that simulation finds, each with the seed that finds it. The hidden
+// test "search for the mutants" (tests/run --slow) has found the seeds.
 #pragma once
 
 #include <cstdint>

@@ -63,7 +63,7 @@ void Oracle::CheckPartition(const std::string& where, uint32_t id, const Seen& s
   const std::string wrong =
       CheckCounted(counting_, plan_, seen.ledger, digits_ ? seen.values : std::vector<float>());
   if (!wrong.empty()) return Violation(absl::StrCat(where, ", partition ", id, ": ", wrong));
-  // Only one epoch is open at a time, so a ledger never has more than the splits of one.
+  // Only one epoch is open at a time, so a ledger never has more splits than one epoch.
   const int kept = seen.ledger.finished_size() + seen.ledger.open_size();
   if (static_cast<uint64_t>(kept) > SplitsPerEpoch(plan_) + 1) {
     Violation(absl::StrCat(where, ", partition ", id, ": a ledger with ", kept, " entries"));
@@ -108,8 +108,8 @@ void Oracle::Exchanged(const ParameterServer& ps, const ExchangeRequest& request
   }
 }
 
-// A gradient is never older than the life of the ps and the generation that it is applied in: its
-// worker has pulled there before.
+// Checks that a gradient is never older than the life of the ps, or than the generation, in which
+// it is applied: its worker must have pulled there before.
 void Oracle::CheckStaleness(const ExchangeRequest& request, bool applied) {
   const std::string pulled = absl::StrCat(request.worker(), " ", request.fence().boot_id(), " ",
                                           request.fence().generation());
@@ -120,7 +120,8 @@ void Oracle::CheckStaleness(const ExchangeRequest& request, bool applied) {
   if (request.pull_size() > 0) pulled_.insert(pulled);
 }
 
-// A partition has the same as a stored one to the bit, whichever ps it was on; or what differs.
+// Compares a partition with a stored one, bit by bit, whichever ps it was on. Returns "" or what
+// differs.
 std::string Oracle::Difference(const Partition& partition, const Optimizer& optimizer,
                                const StoredTensors& stored) {
   const Partition::Image image = partition.TakeImage();
@@ -163,7 +164,7 @@ void Oracle::Loaded(const Content& content, const std::string& checkpoint) {
   }
 }
 
-// One worker: the bytes are those of all batches applied one after the other.
+// Checks that, with one worker, the bytes are those of all batches applied one after the other.
 void Oracle::CheckOrdered(const StoredTensors& partition, uint64_t elements) {
   const absl::StatusOr<Optimizer> optimizer = ParseOptimizer(job_.optimizer);
   if (!optimizer.ok()) return Violation(optimizer.status().ToString());
@@ -199,7 +200,7 @@ void Oracle::CheckOrdered(const StoredTensors& partition, uint64_t elements) {
   }
 }
 
-// What a ps says of a batch is what its ledger says.
+// Checks that a ps's answer about a batch agrees with its ledger.
 void Oracle::CheckOutcomes(const BatchId& batch, const ExchangeReply& reply, const PsSeen& after) {
   const uint64_t split = batch.epoch() * SplitsPerEpoch(plan_) + batch.split();
   for (const PartitionState& state : reply.partitions()) {
@@ -224,7 +225,7 @@ void Oracle::Adopted(uint64_t generation, const std::string& coordinator) {
   }
 }
 
-// ---- the disk
+// ---- Checks of the disk.
 
 std::map<std::string, uint64_t> Oracle::HashFiles(const SimInode& directory) const {
   std::map<std::string, uint64_t> hashes;
@@ -276,7 +277,7 @@ void Oracle::CheckDurable(const std::string& path, const SimInode& directory) {
 
 void Oracle::CheckNew(const std::string& name) {
   const std::string path = absl::StrCat(CheckpointsDir(), "/", name);
-  // What was committed before is as it was.
+  // Earlier checkpoints must not have changed.
   for (auto& [earlier, committed] : committed_) {
     const auto parts = PartsOf(earlier);
     if (!IsThere(earlier) || parts == nullptr) continue;
@@ -314,7 +315,7 @@ void Oracle::CheckNew(const std::string& name) {
     if (!manifest->complete || !trained) continue;
     if (ordered_) CheckOrdered(partition, partition.value.size());
     if (!digits_) continue;
-    // A batch that was rejected was rejected everywhere.
+    // A batch that one partition rejected must be rejected by all.
     if (first == nullptr) first = &partition;
     const auto batches = static_cast<std::ptrdiff_t>(counting_.batches);
     if (!std::equal(first->value.begin(), first->value.begin() + batches,
@@ -391,7 +392,7 @@ void Oracle::CheckSummary(const Manifest& manifest) {
     Violation(absl::StrCat("the last evaluation is ", loss, ", not ", expected));
   }
   if (rejected > 0) return;
-  // Each is of one moment, the end of its epoch.
+  // Each evaluation is of one moment, the end of its epoch.
   for (const nlohmann::json& score : summary["evaluations"]) {
     const double batches = score.value("epoch", 0.0) * static_cast<double>(BatchesPerEpoch(plan_));
     const double scored = score["metrics"].value("loss", -1.0);

@@ -1,6 +1,6 @@
-// What must be true of a simulated cluster, whatever happens to it. Looks at the ps after every
-// request that they answer and at the disk after every event; reports to the world. Not part of any
-// process: it forgets nothing. Owned by Cluster.
+// Checks the invariants of a simulated cluster, which hold whatever happens to it: it looks at the
+// ps after every request that they answer and at the disk after every event, and reports to the
+// world. It is no part of any process, so it forgets nothing. Owned by Cluster.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +27,15 @@ inline std::string SimDir(SimWorld& world) {
 
 class Oracle {
  public:
-  // `epochs`: after so many the job is done (fewer than the job's where it stops early). `ordered`:
-  // one worker and no faults, so the batches are applied in the order of the plan.
+  // `epochs` is the number of epochs after which the job is done (fewer than the job's if it stops
+  // early). `ordered` says that there is one worker and no faults, so that the batches are applied
+  // in the order of the plan.
   Oracle(SimWorld& world, const Job& job, const CountingOptions& counting, uint64_t epochs,
          bool ordered);
-  // The job is given more epochs.
+  // Called when the job is given more epochs.
   void GoOn(uint64_t epochs) { epochs_ = epochs; }
 
-  // One partition of a ps at one moment.
+  // The state of one partition of a ps at one moment.
   struct Seen {
     uint64_t updates = 0;
     Ledger ledger;
@@ -46,19 +47,19 @@ class Oracle {
   };
   using PsSeen = std::map<uint32_t, Seen>;
   static PsSeen Look(const ParameterServer& ps);
-  // An exchange was answered; `before` is what the ps held when it arrived.
+  // Called after an exchange was answered; `before` is what the ps held when it arrived.
   void Exchanged(const ParameterServer& ps, const ExchangeRequest& request,
                  const absl::StatusOr<ExchangeReply>& answer, const PsSeen& before);
-  // A ps has loaded its partitions, anew or from `checkpoint`.
+  // Called after a ps has loaded its partitions, new ones or those of `checkpoint`.
   void Loaded(const Content& content, const std::string& checkpoint);
-  // A ps obeys this coordinator now.
+  // Called when a ps begins to obey this coordinator.
   void Adopted(uint64_t generation, const std::string& coordinator);
 
-  // After every event: new checkpoints, and those that were there.
+  // Called after every event: checks new checkpoints, and that the others have not changed.
   void LookAtDisk();
-  // A file of a checkpoint has been damaged on purpose.
+  // Called when a file of a checkpoint has been damaged on purpose.
   void Damaged(const std::string& checkpoint) { damaged_.insert(checkpoint); }
-  // Committed ones that are whole, newest first.
+  // Returns the committed checkpoints that are whole, newest first.
   std::vector<std::string> Checkpoints() const;
   bool Complete() const;  // the final one is there
   void CheckEnd();

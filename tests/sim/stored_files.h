@@ -1,5 +1,5 @@
-// The simulated disk as nobody in the world sees it: reading never fails, writing always does. For
-// checkers.
+// The simulated disk for checkers, which no fault of the world reaches: reading never fails, and
+// writing always does.
 #pragma once
 
 #include <cstring>

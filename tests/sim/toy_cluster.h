@@ -23,7 +23,7 @@ enum class ToyMutant {
   kForgetSession,    // never gives up a parked call
 };
 
-// What all of them saw; kept outside of the processes.
+// The observations of all processes, kept outside of them.
 struct ToyOracle {
   std::set<uint64_t> acknowledged;
   uint64_t counted_twice = 0;
@@ -35,8 +35,8 @@ class ToyCluster {
              ToyMutant mutant = ToyMutant::kNone);
   ~ToyCluster();
 
-  // Runs under faults for `fault_ms`, heals, and runs on until every client is done. True if the
-  // world was found right to its end.
+  // Runs under faults for `fault_ms`, heals, and runs on until every client is done. Returns true
+  // if nothing was found wrong.
   bool Run(int64_t fault_ms, int64_t heal_ms);
   const ToyOracle& oracle() const { return oracle_; }
   Supervisor& supervisor() { return supervisor_; }

@@ -60,7 +60,7 @@ TEST_CASE("a right cluster stays right under every kind of fault, and each kind 
     TraceOf(seed, &right);
     if (!right) break;
   }
-  // Things that the toy does not do; their own tests and the whole cluster do.
+  // The toy does not reach these; their own tests and the whole cluster do.
   const std::vector<std::string> others = {"sim.claim_half_done",
                                            "sim.claim_lost",
                                            "sim.damaged_checkpoint",
@@ -219,7 +219,7 @@ TEST_CASE("wall clocks jump, steady clocks do not") {
   CHECK(loop.UnixMs() == wall - 5000);
 }
 
-// With the exception on its way nobody could be killed any more, and the nodes outlived those who
+// While the exception was on its way nobody could be killed, and the nodes outlived those who
 // watched them.
 TEST_CASE("an exception in a process is a violation, and the world goes on to its end") {
   SimWorld world(1, Swarm());

@@ -1,5 +1,5 @@
-// Which probes (common/probe.h) were reached while this object lived: a run over many seeds asks
-// for those that never were, and fails. Owned by a test.
+// Tells which probes (common/probe.h) were reached while this object lived: a run over many seeds
+// fails if some never were. Owned by a test.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ class Coverage {
     for (const ProbeCount& probe : ProbeCounts()) before_[std::string(probe.name)] = probe.hits;
   }
 
-  // Names that begin with `prefix` and were not reached since, sorted.
+  // Returns the sorted names that begin with `prefix` and were not reached since construction.
   std::vector<std::string> Missing(std::string_view prefix) const {
     std::vector<std::string> missing;
     for (const ProbeCount& probe : ProbeCounts()) {

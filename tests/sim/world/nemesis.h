@@ -1,5 +1,6 @@
-// Does to a supervised cluster what the world's Swarm says: kills, crashes, pauses, cuts, full and
-// read-only disks, jumping wall clocks, until it is told to heal everything. Owned by a test.
+// Inflicts on a supervised cluster the faults of the world's Swarm: kills, crashes, pauses, cuts,
+// full and read-only disks, jumping wall clocks, until it is told to heal everything. Owned by a
+// test.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +16,12 @@ class Nemesis {
   Nemesis(SimWorld& world, Supervisor& supervisor);
 
   void Start();
-  // No more faults from now on; cuts, pauses and disks heal at once.
+  // Ends all faults; cuts, pauses and disks heal at once.
   void Heal();
   uint64_t faults() const { return faults_; }
 
  private:
-  // Does `fault` every now and then, `every_ms` on average. 0: never.
+  // Calls `fault` again and again, every `every_ms` on average; never if that is 0.
   void Every(int64_t every_ms, const char* label, void (Nemesis::*fault)());
   void AfterMs(int64_t delay_ms, const char* label, std::function<void()> fn);
   void Kill();

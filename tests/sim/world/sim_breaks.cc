@@ -1,4 +1,4 @@
-// How calls end otherwise than by a reply: deaths, cuts, cancellations, and who learns of them
+// Ends calls in other ways than by a reply: deaths, cuts and cancellations, and who learns of them
 // when.
 #include <utility>
 
@@ -55,7 +55,6 @@ void SimNetwork::SimServerCall::OnCancel(std::function<void()> fn) {
   on_cancel_ = std::move(fn);
 }
 
-
 void SimNetwork::SimServerCall::Cancelled() {
   cancelled_ = true;
   const std::function<void()> fn = std::exchange(on_cancel_, nullptr);
@@ -68,7 +67,7 @@ void SimNetwork::ListenerGone(const std::string& address, uint64_t id) {
   const auto it = listeners_.find(address);
   if (it == listeners_.end() || it->second.id != id) return;  // its process is dead
   listeners_.erase(it);
-  // As the real one does: parked calls are cancelled before the destructor returns.
+  // The real listener cancels parked calls before its destructor returns, so this one does, too.
   std::vector<ServerCallKey> open;
   for (const auto& [key, server] : server_calls_) {
     if (server->listening() == id) open.push_back(key);
@@ -109,7 +108,7 @@ void SimNetwork::CancelLater(uint64_t call, bool late) {
        it != server_calls_.end() && it->first.first == call; ++it) {
     SimServerCall& server = *it->second;
     int64_t at_us = world_.now_us() + NoticeDelay(late);
-    // The server knows the deadline itself.
+    // The server knows the deadline itself, so it cancels then at the latest.
     at_us = std::min(at_us, std::max(server.deadline_us(), world_.now_us()) + NoticeDelay(false));
     world_.At(at_us, &server.node(), EventKind::kCancel, server.method(), call,
               [this, key = it->first] { CancelNow(key); });
@@ -121,7 +120,7 @@ void SimNetwork::CancelNow(ServerCallKey key) {
   if (it != server_calls_.end() && !it->second->cancelled()) it->second->Cancelled();
 }
 
-// As the real one does: every `done` has run before the destructor returns.
+// The real link runs every `done` before its destructor returns, so this one does, too.
 void SimNetwork::LinkGone(SimNode& node, uint64_t link) {
   if (!node.live()) return;
   std::vector<uint64_t> open;
@@ -139,7 +138,7 @@ void SimNetwork::NodeDied(SimNode& node, Death death) {
   const bool quiet = death == Death::kMachine || chance_.Chance(world_.swarm().quiet);
   if (quiet) PROBE("sim.quiet_death");
   std::erase_if(listeners_, [&](const auto& entry) { return entry.second.node == &node; });
-  // Destroyed at the end: the closures of the dead may still speak to us.
+  // The closures are destroyed at the end, since those of the dead may still speak to us.
   std::vector<ReplyFn> never_run;
   std::vector<std::function<void()>> never_cancelled;
   for (auto it = calls_.begin(); it != calls_.end();) {
@@ -161,7 +160,7 @@ void SimNetwork::NodeDied(SimNode& node, Death death) {
     FailLater(server.call(), NoticeDelay(quiet), PeerDied());
     it = server_calls_.erase(it);
   }
-  // What is on the wire no longer belongs to the dead.
+  // Messages in flight are copied, since their bytes may point into the dead process's memory.
   for (auto& [id, message] : messages_) {
     if (message.from == &node && message.bytes.ok()) {
       message.bytes = absl::Cord(std::string(*message.bytes));
@@ -175,8 +174,8 @@ void SimNetwork::Cut(uint32_t from, uint32_t to) {
   BreakAcross(from, to);
 }
 
-// Calls parked across the cut: each side finds out at once, or after a while if the cut still
-// stands by then; the other side follows.
+// Breaks calls that are parked across the cut: one side finds out at once, or after a while if the
+// cut still stands by then, and the other side follows.
 void SimNetwork::BreakAcross(uint32_t a, uint32_t b) {
   for (const auto& [key, server] : server_calls_) {
     const uint32_t client = server->client().host();

@@ -1,5 +1,5 @@
-// One process's view of the simulated disk. Goes dead with the process: an operation that kills it
-// takes no effect, or, of a write, half. Made by SimNode.
+// One process's view of the simulated disk. It goes dead with the process: an operation that kills
+// it takes no effect, except that a write may take half of it. Made by SimNode.
 #pragma once
 
 #include <memory>
@@ -33,7 +33,8 @@ class SimFiles : public Files {
 
   absl::StatusOr<std::unique_ptr<WriteFile>> Write(const char* what, const std::string& path,
                                                    bool truncate);
-  // OK if this change of `path` goes ahead. Dead processes, read-only periods.
+  // Returns OK if this change of `path` goes ahead: the process lives, and the disk is not
+  // read-only.
   absl::Status Begin(const char* what, const std::string& path);
   absl::Status DrawSyncError(const std::string& path);
   SimStorage& storage();

@@ -1,4 +1,4 @@
-// How requests and replies travel. How calls break is in sim_breaks.cc.
+// Transfers requests and replies. sim_breaks.cc breaks calls.
 #include "sim/world/sim_network.h"
 
 #include <algorithm>
@@ -75,7 +75,7 @@ absl::StatusOr<std::unique_ptr<Listener>> SimNetwork::Listen(SimNode& node,
   const uint64_t id = ++last_id_;
   const auto [it, fresh] = listeners_.try_emplace(address, Listening{&node, &service, id});
   if (!fresh) return absl::AlreadyExistsError(absl::StrCat("somebody listens at ", address));
-  // Those who tried before find it at their next attempt.
+  // Callers that tried before find the listener at their next attempt.
   const auto waiting = waiting_.extract(address);
   if (!waiting.empty()) {
     for (const uint64_t message : waiting.mapped()) {
@@ -108,7 +108,8 @@ int64_t SimNetwork::NoticeDelay(bool late) {
   return late ? chance_.Between(500, 15000) * kMs : chance_.Between(100, 10 * kMs);
 }
 
-// What arrives shares no memory with the sender, and is cut into chunks as the wire pleases.
+// Returns the bytes as they arrive: they share no memory with the sender, and are cut into chunks
+// at random.
 absl::Cord SimNetwork::Received(const absl::Cord& bytes) {
   std::string whole(bytes);
   if (whole.size() < 2 || !chance_.Chance(world_.swarm().fragment)) {
@@ -142,7 +143,7 @@ absl::Cord SimNetwork::Landed(uint64_t call, const absl::Cord& bytes, size_t end
   return body.TakeBytes();
 }
 
-// A part of a reply that is lost.
+// Lets a random part of a lost reply arrive in the caller's landing.
 void SimNetwork::LandTorn(uint64_t call, const absl::Cord& bytes) {
   const auto it = calls_.find(call);
   if (bytes.empty() || it == calls_.end() || it->second.landing == nullptr) return;
@@ -249,7 +250,8 @@ void SimNetwork::RequestArrives(uint64_t message_id) {
 
 void SimNetwork::WaitForListener(uint64_t message_id) {
   Message& message = messages_.at(message_id);
-  // Sent to a process that is gone: the connection is reset. Not sent at all: it waits.
+  // A request that was sent to a process that is gone finds its connection reset. One that was not
+  // sent yet waits.
   const double refuse = message.listening != 0 ? 0.5 : 0.1;
   if (chance_.Chance(refuse) || !calls_.contains(message.call)) {
     PROBE("sim.nobody_listens");

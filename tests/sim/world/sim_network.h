@@ -35,7 +35,7 @@ class SimNetwork {
   absl::StatusOr<std::unique_ptr<Listener>> Listen(SimNode& node, const std::string& address,
                                                    Service& service);
 
-  // Nothing gets from one host to the other until it is healed.
+  // Lets nothing get from one host to the other until Heal.
   void Cut(uint32_t from, uint32_t to);
   void Heal(uint32_t from, uint32_t to);
   void HealAll();
@@ -95,12 +95,13 @@ class SimNetwork {
   void LinkGone(SimNode& node, uint64_t link);
   void ListenerGone(const std::string& address, uint64_t id);
 
-  // The caller learns of a failure `delay_us` from now.
+  // Lets the caller learn of a failure `delay_us` from now.
   void FailLater(uint64_t call, int64_t delay_us, absl::Status status);
-  // After a loss or a break: soon, or when a keepalive finds it, if the deadline does not first.
+  // Lets the caller learn of a loss or a break: soon, or when a keepalive finds it, unless its
+  // deadline passes before.
   void FailSoonOrLate(uint64_t call, const char* why);
   void Finish(uint64_t call, absl::StatusOr<absl::Cord> result);
-  // The servers that still have it learn that the caller is gone.
+  // Lets the servers that still have the call learn that its caller is gone.
   void CancelLater(uint64_t call, bool late);
   void CancelNow(ServerCallKey key);
   void BreakAcross(uint32_t a, uint32_t b);
@@ -109,7 +110,7 @@ class SimNetwork {
   bool DrawLate(int64_t& delay_us);
   int64_t NoticeDelay(bool late);
   absl::Cord Received(const absl::Cord& bytes);
-  // The first `end` bytes of a reply, some of them where its caller wants them.
+  // Returns the first `end` bytes of a reply; its caller's landing receives some of them.
   absl::Cord Landed(uint64_t call, const absl::Cord& bytes, size_t end);
   void LandTorn(uint64_t call, const absl::Cord& bytes);
 

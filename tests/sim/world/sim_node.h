@@ -45,16 +45,17 @@ class SimNode {
   uint64_t events() const { return events_; }
   uint64_t operations() const { return operations_; }
 
-  // Called when the process is dead; destroys the role. Between events.
+  // Sets the function that is called when the process is dead, between events; it destroys the
+  // role.
   void OnDeath(std::function<void(Death)> fn) { on_death_ = std::move(fn); }
-  // Dies after its n-th event from now, or inside its n-th operation (a call, a reply, a change of
-  // a file), which then has no effect or, for a write, half of it.
+  // The process dies after its n-th event from now, or inside its n-th operation (a call, a reply,
+  // a change of a file), which then has no effect or, for a write, half of it.
   void DieAtEvent(uint64_t n, Death death) { die_at_event_ = events_ + n, death_ = death; }
   void DieAtOperation(uint64_t n, Death death) {
     die_at_operation_ = operations_ + n, death_ = death;
   }
 
-  // Every view asks before it does anything that others can see.
+  // Every view calls it before it does anything that others can see.
   Go Operation();
 
  private:

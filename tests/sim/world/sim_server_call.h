@@ -22,7 +22,8 @@ class SimNetwork::SimServerCall : public ServerCall {
 
   void Cancelled();
   bool cancelled() const { return cancelled_; }
-  // The process died: what its closures hold must not reach into what is being destroyed.
+  // Called when the process died. The caller destroys the returned closure, since it may reach into
+  // objects that are being destroyed.
   std::function<void()> Abandon() { return std::exchange(on_cancel_, nullptr); }
 
   SimNode& node() { return node_; }

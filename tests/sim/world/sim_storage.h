@@ -23,7 +23,7 @@ class SimWorld;
 
 struct SimInode {
   bool directory = false;
-  // A file: `data` is what readers see, the first `synced` bytes of it are durable.
+  // For a file, `data` is what readers see, of which the first `synced` bytes are durable.
   std::string data;
   uint64_t synced = 0;
   uint32_t writer_host = 0;
@@ -69,17 +69,17 @@ class SimStorage {
   Faults& faults() { return faults_; }
 
   void PowerLoss(uint32_t host);
-  // Damage at rest. Paths of regular files; NOT_FOUND, OUT_OF_RANGE.
+  // FlipBit and Truncate damage a regular file at rest; NOT_FOUND, OUT_OF_RANGE.
   absl::Status FlipBit(const std::string& path, uint64_t offset, int bit);
   absl::Status Truncate(const std::string& path, uint64_t size);
-  // Every regular file as `path`, sorted, with its size; for tests and checkers.
+  // Returns the path and the size of every regular file, sorted; for tests and checkers.
   std::vector<std::pair<std::string, uint64_t>> AllFiles() const;
   absl::StatusOr<std::string> Contents(const std::string& path) const;
 
-  // For SimFiles. Paths are absolute; `host` is the machine that acts.
+  // These are for SimFiles. Paths are absolute; `host` is the machine that acts.
   absl::StatusOr<std::shared_ptr<SimInode>> Find(const std::string& path) const;
   absl::StatusOr<std::shared_ptr<SimInode>> FindDirectory(const std::string& path) const;
-  // The directory that holds `path`, and its last name.
+  // Returns the directory that holds `path`, and its last name.
   absl::StatusOr<std::pair<std::shared_ptr<SimInode>, std::string>> FindParent(
       const std::string& path) const;
   static void Change(SimInode& directory, SimInode::Change change);

@@ -24,7 +24,8 @@ SimWorld::SimWorld(uint64_t seed, std::optional<Swarm> swarm)
       network_(*this) {}
 
 SimWorld::~SimWorld() {
-  // What the closures hold may still speak to the network, which is alive until the end of this.
+  // Closures may still speak to the network when they are destroyed, so all nodes die while it
+  // lives.
   for (const auto& node : nodes_) {
     if (node->state() != SimNode::State::kDead) Die(*node, Death::kKill);
   }
@@ -61,7 +62,8 @@ SimWorld::EventId SimWorld::At(int64_t time_us, SimNode* node, EventKind kind, c
     slot = free_.back();
     free_.pop_back();
   }
-  // The slot in the low bits finds the event, the count above tells it from the slot's next use.
+  // The slot in the low bits finds the event, and the count above distinguishes it from the slot's
+  // next event.
   const EventId id = (++made_ << 24) | slot;
   events_[slot] = {id, node, kind, label, detail, std::move(fn)};
   Push(std::max(time_us, now_us_), slot);
@@ -76,7 +78,7 @@ void SimWorld::Push(int64_t time_us, uint32_t slot) {
 void SimWorld::CancelEvent(EventId id) {
   const uint64_t slot = id & 0xFFFFFF;
   if (slot >= events_.size() || events_[slot].id != id) return;
-  // Destroyed at the end: what the closure held may make or cancel events itself.
+  // The closure is destroyed at the end, since its captures may add or cancel events themselves.
   const std::function<void()> fn = std::exchange(events_[slot].fn, nullptr);
 }
 
@@ -197,7 +199,7 @@ void SimWorld::Die(SimNode& node, Death death) {
 }
 
 void SimWorld::DropEvents(SimNode& node) {
-  // First moved out, then destroyed: a destructor may come back to the world.
+  // The closures are moved out before they are destroyed, since a destructor may call the world.
   std::vector<std::function<void()>> dropped;
   for (Event& event : events_) {
     if (event.id == 0 || event.node != &node) continue;

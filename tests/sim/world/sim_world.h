@@ -38,11 +38,11 @@ class SimWorld {
   // Runs until `done` (asked after every event; may be null), until nothing is left to do, until
   // virtual time has passed `until_ms`, or until something is found wrong.
   End Run(int64_t until_ms, const std::function<bool()>& done = nullptr);
-  // Called after every event. To report a fault it calls Violation.
+  // Sets a check that is called after every event. It calls Violation to report a fault.
   void AfterEveryEvent(std::function<void()> check) { checks_.push_back(std::move(check)); }
   void Violation(std::string_view what);  // ends the run; the first one is kept
   const std::string& violation() const { return violation_; }
-  // Seed, swarm, violation and last events: what to print when a test fails.
+  // Returns the seed, the swarm, the violation and the last events, to print when a test fails.
   std::string Report() const;
 
   uint64_t seed() const { return seed_; }
@@ -56,10 +56,10 @@ class SimWorld {
   SimStorage& storage() { return storage_; }
   const char* Intern(std::string_view text);
 
-  // A new process. `host` is the machine: what is cut off, crashes and has a wall clock.
+  // Starts a process. `host` is its machine, which may be cut off, crash, and has a wall clock.
   SimNode& Start(const std::string& name, uint32_t host);
   const std::vector<std::unique_ptr<SimNode>>& nodes() const { return nodes_; }
-  // At once, or after the event that is running now.
+  // Kills a process at once, or after the event that is running now.
   void Kill(SimNode& node, Death death);
   // Kills every process of these machines and loses what they had not synced.
   void CrashMachines(const std::vector<uint32_t>& hosts);
@@ -68,8 +68,9 @@ class SimWorld {
   int64_t wall_offset_ms(uint32_t host) const;
   void JumpWallClock(uint32_t host, int64_t by_ms);
 
-  // `node` null: an event of the harness itself. Events of one time run in the order they were
-  // made; those of a paused node wait for it, those of a dead one vanish.
+  // Adds an event of `node`, or of the harness itself if that is null. Events of one time run in
+  // the order in which they were added; those of a paused node wait for it, and those of a dead one
+  // vanish.
   EventId At(int64_t time_us, SimNode* node, EventKind kind, const char* label, uint64_t detail,
              std::function<void()> fn);
   EventId After(int64_t delay_us, SimNode* node, EventKind kind, const char* label, uint64_t detail,
@@ -77,7 +78,8 @@ class SimWorld {
     return At(now_us_ + delay_us, node, kind, label, detail, std::move(fn));
   }
   void CancelEvent(EventId id);
-  // Now, inside a harness event, as an event of `node`; later if it is paused.
+  // Called inside an event of the harness: runs `fn` at once as an event of `node`, or later if the
+  // node is paused.
   void RunOn(SimNode& node, EventKind kind, const char* label, uint64_t detail,
              std::function<void()> fn);
 

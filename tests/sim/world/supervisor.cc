@@ -32,7 +32,7 @@ void Supervisor::Start(uint32_t index) {
   place.node = &node;
   ++place.starts;
   node.OnDeath([this, index](Death death) { Died(index, death); });
-  // As an event of its own: a process may die in the middle of its start.
+  // The start is an event of its own, since a process may die in the middle of it.
   world_.After(0, &node, EventKind::kPost, "start", place.starts,
                [this, index, &node] { places_[index].process = places_[index].factory(node); });
 }

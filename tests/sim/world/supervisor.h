@@ -1,5 +1,5 @@
 // Keeps the processes of a simulated cluster running: starts each place's role, destroys it when
-// its process dies, and starts it again after a drawn while. Owned by a test; destroyed before the
+// its process dies, and restarts it after a random time. Owned by a test; destroyed before the
 // world.
 #pragma once
 
@@ -13,7 +13,8 @@
 
 namespace paracord {
 
-// What a place runs: owns a role and whatever main would own. Destroyed after its node died.
+// The process at a place: owns a role and everything that main would own. Destroyed after its node
+// died.
 class SimProcess {
  public:
   virtual ~SimProcess() = default;
@@ -21,7 +22,7 @@ class SimProcess {
 
 class Supervisor {
  public:
-  // Called with a fresh node. A process that ends by itself calls Exit.
+  // Makes the process of a new node. A process that ends by itself calls Exit.
   using Factory = std::function<std::unique_ptr<SimProcess>(SimNode& node)>;
 
   explicit Supervisor(SimWorld& world);
@@ -29,13 +30,14 @@ class Supervisor {
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
-  // Starts it at once. The index of the place is also its host.
+  // Adds a place and starts its process at once. Returns the place's index, which is also its host.
   uint32_t AddPlace(std::string name, Factory factory);
-  // Kills everybody; nobody of the places there are now is started again.
+  // Kills everybody; no place that exists now is restarted.
   void StopAll();
-  // The process of this node ends by itself, after the event that is running.
+  // Ends the process of this node, by its own wish, after the event that is running.
   void Exit(SimNode& node, int exit_code);
-  // Asked when a process has exited by itself: is it started again? Default: never.
+  // Sets the function that decides whether a process that has exited by itself is restarted; by
+  // default none is.
   void RestartAfterExit(std::function<bool(uint32_t place, int exit_code)> asked) {
     restart_ = std::move(asked);
   }

@@ -7,7 +7,7 @@
 namespace paracord {
 namespace {
 
-// Off half of the time; else between low and high, small values as likely as large ones.
+// Returns 0 half of the time, and otherwise a share between low and high, on a logarithmic scale.
 double Share(SimRandom& random, double low, double high) {
   if (random.Chance(0.5)) return 0;
   return low * std::pow(high / low, random.Unit());

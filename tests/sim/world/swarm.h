@@ -1,6 +1,6 @@
-// Which faults a simulated world has, and how often. Drawn anew for each seed: in one world only
+// The faults of a simulated world and their rates, which are drawn for each seed: in one world only
 // messages get lost, in the next only disks fail, so that rare combinations are not drowned by
-// frequent ones ("swarm testing"). All off by default.
+// frequent ones ("swarm testing"). All are off by default.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace paracord {
 
 struct Swarm {
-  // Messages. Shares of all messages.
+  // Messages: shares of all messages.
   int64_t delay_us_min = 50;
   int64_t delay_us_max = 1000;
   double lose = 0;
@@ -20,10 +20,12 @@ struct Swarm {
   double very_late = 0;   // by 1.5 to 30 s: to a later generation, or a later life of the receiver
   double break_link = 0;  // the caller sees a broken connection, the request arrives all the same
   double fragment = 0;    // arrives in several chunks
-  // Of deaths and cuts: the peers learn of it late, by their own timeouts, instead of at once.
+  // The share of deaths and cuts of which the peers learn late, by their own timeouts, instead of
+  // at once.
   double quiet = 0;
 
-  // Cuts between two hosts: mean time between them (0: none), longest time until healed.
+  // Cuts between two hosts: the mean time between them (0: there are none), and the longest time
+  // until one heals.
   int64_t cut_every_ms = 0;
   int64_t cut_ms_max = 5000;
   double cut_one_way = 0;
@@ -39,12 +41,12 @@ struct Swarm {
   int64_t restart_ms_max = 200;
   int64_t clock_jump_every_ms = 0;  // of the wall clock
 
-  // Long work: how long an executor takes.
+  // Long work: the time that an executor takes.
   int64_t work_us_min = 100;
   int64_t work_us_max = 2000;
   double slow_work = 0;  // takes 0.1 to 3 s
 
-  // Files. Shares of operations, and periods.
+  // Files: shares of operations, and periods.
   double sync_error = 0;
   double write_error = 0;
   double read_error = 0;
@@ -54,7 +56,7 @@ struct Swarm {
   int64_t disk_fault_ms_max = 3000;
 
   static Swarm Draw(SimRandom& random);
-  // The same delays, no faults: what the world becomes when it is healed.
+  // Returns the delays without the faults, for a world that has been healed.
   Swarm Healed() const;
   std::string ToString() const;
 };

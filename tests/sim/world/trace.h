@@ -1,4 +1,4 @@
-// What happened in a simulated world: a hash over every event, by which two runs of a seed are
+// The history of a simulated world: a hash over every event, by which two runs of a seed are
 // compared, and the last events in words, for the report of a failure. Owned by the world.
 #pragma once
 
@@ -29,18 +29,19 @@ enum class EventKind : uint8_t {
 
 const char* EventKindName(EventKind kind);
 
-// Not absl::Hash, which is salted by an address.
+// A hash of our own, since absl::Hash is salted by an address.
 uint64_t HashBytes(std::string_view bytes);
 uint64_t HashCord(const absl::Cord& bytes);  // of the content, however it is cut
 
 class Trace {
  public:
-  // `label` outlives the trace. `detail` is a hash of the bytes that moved, or a number.
+  // Records an event. `label` must outlive the trace. `detail` is a hash of the bytes that moved,
+  // or a number.
   void Record(int64_t time_us, EventKind kind, uint32_t node, const char* label, uint64_t detail);
 
   uint64_t hash() const { return hash_; }
   uint64_t events() const { return events_; }
-  // Every event from now on as a line of text; two of them can be compared by diff.
+  // Writes every event from now on as a line of text, so that diff can compare two runs.
   void WriteTo(std::ostream* out) { out_ = out; }
   std::string Last(uint64_t count) const;
 
