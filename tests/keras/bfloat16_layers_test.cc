@@ -1,5 +1,5 @@
-// Tensors between layers of a mixed policy: bfloat16 where all that write and read one take it, and
-// the numbers near those of float32 wherever they are not.
+// Tests that tensors between layers of a mixed policy are bfloat16 if all layers that write and
+// read them take it, and that the numbers stay near those of float32.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -17,8 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-// Layers between an input (8, 8, 16) and a head of float32, each of the one before it or of those
-// that it names; `halved`: those whose output is bfloat16.
+// A list of layers between an input (8, 8, 16) and a head of float32, each of which reads the one
+// before it or those that it names. `halved` names those whose output is bfloat16.
 struct Case {
   std::string what;
   struct Entry {
@@ -140,7 +140,7 @@ json ModelOf(const Case& of, const char* policy) {
 
 constexpr int64_t kExamples = 5;
 
-// The bytes of an output's elements, by layer.
+// Returns the bytes of each element of an output, by layer.
 std::map<std::string, int64_t> Widths(const json& model) {
   const auto ops = TestOps();
   const auto graph = GraphOf(*ops, model, {8, 8, 16});
@@ -157,7 +157,7 @@ std::map<std::string, int64_t> Widths(const json& model) {
   return widths;
 }
 
-// A step's gradients and the outputs of inference.
+// Returns a step's gradients and the outputs of inference.
 std::vector<std::vector<float>> Compute(const json& model) {
   const Batch schema = SchemaOf({8, 8, 16}, {2});
   const auto program = BuildKerasProgram(JobFor(model, "mse"), schema, TestOps());

@@ -1,4 +1,4 @@
-// What a call of a Keras 2 model says of training.
+// Tests the `training` argument in the calls of a Keras 2 model.
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// A layer of Keras 2, called with the first output of each of these.
+// Returns a layer of Keras 2 that is called with the first output of each of these layers.
 json Layer2(const std::string& class_name, const std::string& name, json config,
             std::vector<std::pair<std::string, json>> calls) {
   config["name"] = name;

@@ -1,4 +1,4 @@
-// The Keras program on one thread of the processor, as OpenWorkload wants it.
+// Builds the Keras program on one thread of the processor, for OpenWorkload.
 #pragma once
 
 #include "keras/build.h"

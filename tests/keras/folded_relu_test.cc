@@ -1,4 +1,4 @@
-// A ReLU that the layer before it computes: the numbers are those of a ReLU by itself.
+// Tests that a ReLU that is fused into the layer before it gives the numbers of a separate one.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <optional>
@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// Layers between an input (3, 4) and a head; {"relu", name} stands for the ReLU.
+// A list of layers between an input (3, 4) and a head; {"relu", name} stands for the ReLU.
 struct Case {
   std::string what;
   struct Entry {
@@ -102,7 +102,7 @@ std::vector<Case> Cases() {
   };
 }
 
-// `apart`: the ReLU has a slope below zero, of next to nothing, and so another formula.
+// With `apart` the ReLU has a tiny slope below zero, so that it cannot be fused.
 json ModelOf(const Case& of, bool apart) {
   json layers = json::array();
   layers.push_back(Named("InputLayer", "in", {{"batch_shape", {nullptr, 3, 4}}}, json::array()));

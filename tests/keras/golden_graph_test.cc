@@ -1,4 +1,4 @@
-// Compiled models of any shape against Keras' own numbers (tests/golden/make_graphs.py).
+// Compares compiled models of any shape with Keras' own numbers (tests/golden/make_graphs.py).
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -16,8 +16,9 @@ namespace {
 
 using nlohmann::json;
 
-// 1e-4 relative; what cancels may be off by 2e-6 of the largest value. A golden of a mixed policy
-// has its own tolerance, a part of the largest value: roundings differ within a layer.
+// Allows 1e-4 relative; sums that cancel may be off by 2e-6 of the largest value. A golden file of
+// a mixed policy has its own tolerance, a share of the largest value, since roundings differ within
+// a layer.
 void CheckClose(const std::string& what, std::span<const float> ours, const json& theirs,
                 double tolerance) {
   INFO(what);
@@ -45,7 +46,7 @@ Column ToColumn(const std::string& name, const json& column) {
   return {name, column["shape"], column["values"]};
 }
 
-// Loss and metrics as the model's compile_config says, or what stands beside it.
+// Takes loss and metrics from the model's compile_config, or from the key beside the model.
 Job CompiledJob(const json& golden) {
   json model = golden["model"];
   if (golden.contains("compile")) model["compile_config"] = golden["compile"];
@@ -83,7 +84,7 @@ Batch GoldenBatch(const json& golden, bool with_values) {
   return batch;
 }
 
-// As the parameter servers do after an update (proto: NormConstraint).
+// Applies a constraint as the parameter servers do after an update (proto: NormConstraint).
 void Constrain(const VariableSpec& variable, std::vector<float>& values) {
   const NormConstraint& norm = variable.norm();
   const auto group = [&](size_t element) {  // its indices along the other axes
@@ -109,7 +110,7 @@ void Constrain(const VariableSpec& variable, std::vector<float>& values) {
   }
 }
 
-// Plain SGD, and moving averages, as the parameter servers apply them.
+// Applies plain SGD and moving averages as the parameter servers do.
 void Step(const GradientProgram& program, float rate, Variables& variables) {
   for (size_t v = 0; v < variables.values.size(); ++v) {
     const bool moving = program.variables()[v].moving_average() > 0;
@@ -194,7 +195,7 @@ void CheckCase(const json& golden, uint32_t accumulate) {
   }
 }
 
-// A failure does not keep the next one from being tried.
+// Tries a case; its failure does not keep the next one from being tried.
 void TryCase(const json& golden, uint32_t accumulate) {
   INFO(golden["name"] << ", accumulate " << accumulate);
   try {
@@ -204,7 +205,8 @@ void TryCase(const json& golden, uint32_t accumulate) {
   }
 }
 
-// What a batch computed in slices cannot have: statistics of the whole batch.
+// Whether a model needs statistics of the whole batch, which a batch computed in slices does not
+// have.
 bool OfWholeBatch(const json& golden) {
   return TextOf(golden).find("BatchNormalization") != std::string::npos;
 }

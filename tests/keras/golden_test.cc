@@ -1,4 +1,4 @@
-// Our numbers against Keras' own (tests/golden/make_models.py).
+// Compares our numbers with Keras' own (tests/golden/make_models.py).
 #include "tests/golden/golden.h"
 
 #include <catch2/catch.hpp>
@@ -69,7 +69,7 @@ void CheckCase(const json& golden, uint32_t accumulate) {
   }
 }
 
-// A failure does not keep the next one from being tried.
+// Tries a case; its failure does not keep the next one from being tried.
 void TryCase(const json& golden, uint32_t accumulate) {
   INFO(golden["name"] << ", accumulate " << accumulate);
   try {

@@ -1,4 +1,4 @@
-// Layers of a Functional model as Keras 3 writes them, for graphs that tests make up.
+// Writes layers of a Functional model as Keras 3 does, for graphs that tests make up.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,14 @@
 
 namespace paracord {
 
-// A call of a layer with the output of the given call of another one.
+// Returns a call of a layer with the output of the given call of another layer.
 inline nlohmann::json Call(const std::string& of, int call = 0) {
   const nlohmann::json tensor = {{"class_name", "__keras_tensor__"},
                                  {"config", {{"keras_history", {of, call, 0}}}}};
   return {{"args", {tensor}}, {"kwargs", nlohmann::json::object()}};
 }
 
-// And with several, each the output of the first call of its layer.
+// Returns a call of a layer with several inputs, each the output of the first call of its layer.
 inline nlohmann::json CallWith(const std::vector<std::string>& of) {
   nlohmann::json call = Call(of[0]);
   if (of.size() == 1) return call;
@@ -38,7 +38,7 @@ inline nlohmann::json Named(const std::string& class_name, const std::string& na
   return layer;
 }
 
-// Of a model with one input, of that shape.
+// Builds a model with one input of that shape.
 inline std::unique_ptr<Graph> GraphOf(Ops& ops, const nlohmann::json& model, Shape input) {
   const ModelSpec spec = ReadKerasModel(model).value();
   const std::vector<std::optional<Shape>> shapes = {std::move(input)};

@@ -1,4 +1,5 @@
-// What a graph says of its variables as it runs.
+// Tests the callbacks by which a graph tells when it needs each variable and when its gradient is
+// final.
 #include <catch2/catch.hpp>
 #include <optional>
 #include <random>
@@ -13,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// "shared" is called twice, with a regularizer; no loss depends on "aside".
+// A model in which "shared" is called twice, with a regularizer, and no loss depends on "aside".
 json Model() {
   json twice = {Call("in"), Call("between")};
   const json second = Call("shared", 1);
@@ -101,7 +102,7 @@ TEST_CASE("a variable is needed once a run, before the first layer that reads it
 TEST_CASE("a gradient is final once, after the last that adds to it, and in backward order") {
   Run run;
   const PendingSum penalty = run.Train(true);
-  // What moving averages are given instead of a gradient is final like one.
+  // The observation that a moving average gets instead of a gradient is final like a gradient.
   CHECK(run.final == Names{"head/kernel", "head/bias", "between/gamma", "between/beta",
                            "between/moving_mean", "between/moving_variance", "shared/kernel",
                            "shared/bias", "aside/kernel", "aside/bias"});
@@ -109,7 +110,7 @@ TEST_CASE("a gradient is final once, after the last that adds to it, and in back
     INFO(run.names[v]);
     if (run.d_parameters[v] != nullptr) CHECK(run.then[v] == run.gradients[v]);
   }
-  // Both calls and the regularizer are in what was final.
+  // The final gradient contains both calls and the regularizer.
   double squares = 0;
   const size_t kernel = static_cast<size_t>(
       std::find(run.names.begin(), run.names.end(), "shared/kernel") - run.names.begin());
@@ -131,8 +132,8 @@ TEST_CASE("with another slice to come no gradient is final, and no regularizer's
   CHECK(run.needed.size() == run.names.size());
 }
 
-// "norm" sees the input, on the way to the loss, and what it makes of that through "aside", on the
-// way to an output that no loss is taken of; so does "other", once.
+// A model in which "norm" is called on the input, towards the loss, and on its own output behind
+// "aside", towards an output without a loss; "other" is called once, towards the latter.
 json NormsAside() {
   json wide = json::array({Call("in"), Call("aside")});
   return {{"class_name", "Functional"},
@@ -185,7 +186,7 @@ TEST_CASE("a moving average sees every call in training, also those that no loss
     }
     aside.push_back(sum);
   }
-  // m <- m / 2 + a / 2, and then with b: m / 4 + 3 / 4 (a + 2 b) / 3.
+  // m becomes m / 2 + a / 2, and then, with b, m / 4 + 3 / 4 (a + 2 b) / 3.
   for (size_t c = 0; c < 4; ++c) {
     const auto both = [&](const std::vector<double>& a, const std::vector<double>& b) {
       return Approx((a[c] + 2 * b[c]) / 3).margin(1e-4);
@@ -201,7 +202,7 @@ TEST_CASE("a moving average sees every call in training, also those that no loss
   }
   CHECK(std::count(run.final.begin(), run.final.end(), "other/moving_mean") == 1);
   CHECK(run.final.size() == run.names.size());
-  // What the loss gives is as if the rest was not there.
+  // The gradients of the loss are those of a model without the other output.
   json alone = NormsAside();
   alone["config"]["output_layers"] = {{"head", 0, 0}};
   Run other(alone);

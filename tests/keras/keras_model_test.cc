@@ -1,4 +1,4 @@
-// What a model file may say, and what it may not.
+// Tests which model files are taken, and how the others are refused.
 #include <catch2/catch.hpp>
 #include <sstream>
 #include <tuple>
@@ -128,7 +128,7 @@ TEST_CASE("each layer that cannot be had is a line of its own, and what follows 
   const json input = Layer("InputLayer", "in", {{"batch_shape", {nullptr, 6}}});
   const json good = Layer("Dense", "good", {{"units", 2}});
   const std::vector<std::pair<json, std::string>> table = {
-      // Unknown, no object, without units; a layer between them is well.
+      // One layer is unknown, one no object, one without units; the layer between them is correct.
       {SequentialJson({input, Layer("Dens", "a"), good, 7, Layer("Dense", "b")}),
        "model: layers[3] must be an object\n"
        "layer \"a\" (Dens) is not supported (did you mean \"Dense\"?)...\n"
@@ -139,7 +139,7 @@ TEST_CASE("each layer that cannot be had is a line of its own, and what follows 
        "layer \"r\" (Reshape): cannot reshape (6,) into (4,)\n"
        "layer \"d\" (Dropout): key \"rate\"...\n"
        "layer \"b\" (Dense): key \"units\": must be a whole number of at least 1"},
-      // The data do not fit: the model goes on with the shape that it wants.
+      // The data do not fit, so the build goes on with the shape that the model declares.
       {SequentialJson({Layer("InputLayer", "in", {{"batch_shape", {nullptr, 3}}}),
                        Layer("Reshape", "r", {{"target_shape", {4}}})}),
        "layer \"in\" (InputLayer): expects examples of shape (3,), but the data has (6,)\n"
@@ -163,7 +163,7 @@ TEST_CASE("each layer that cannot be had is a line of its own, and what follows 
     for (size_t i = 0; i < got.size(); ++i) {
       CHECK(got[i].starts_with(want[i].substr(0, want[i].find("..."))));
     }
-    // Losses and metrics are looked at all the same.
+    // Losses and metrics are checked nevertheless.
     job.loss.name = "mze";
     job.metrics.push_back({"acuracy"});
     const auto more = BuildKerasProgram(job, SchemaOf({6}, {2}), TestOps());
@@ -266,7 +266,7 @@ TEST_CASE("unknown losses, metrics and options are refused with the nearest name
   CHECK(message().find("the data's targets have") != std::string::npos);
 }
 
-// A source that can only say where its records are.
+// A source that can only say where its records come from.
 class PlaceOnly : public DataSource {
  public:
   uint64_t records() const override { return 10; }
@@ -396,7 +396,7 @@ TEST_CASE("a tensor without elements, of too many axes or beyond all memory is r
     INFO(expected << "\n got " << status);
     CHECK(std::string(status.message()).find(expected) != std::string::npos);
   };
-  // What would come of no channels at all divides by their number.
+  // A layer without channels would divide by their number.
   refused(
       SequentialJson({LayerJson("EinsumDense",
                                 {{"name", "e"}, {"equation", "ab,bc->ac"}, {"output_shape", {0}}}),
@@ -414,7 +414,7 @@ TEST_CASE("a tensor without elements, of too many axes or beyond all memory is r
              {"input_layers", {{"in", 0, 0}}},
              {"output_layers", {{"e", 100, 0}}}}}},
           {1}, "layer \"e\" (ExpandDims): would have 65 axes: more than 64");
-  // 2^64 and a few numbers: as many as are few.
+  // The shape has 2^64 and a few elements, whose number overflows to a few.
   refused(SequentialJson({LayerJson("Conv3D", {{"name", "c"},
                                                {"filters", 1},
                                                {"kernel_size", {(1 << 19) + 1, 1, 1}},

@@ -28,7 +28,7 @@ json Cnn() {
        LayerJson("Dense", {{"units", 3}, {"activation", "softmax"}})});
 }
 
-// Class 0: dark, 1: bright left half, 2: bright right half.
+// Images of class 0 are dark, those of 1 have a bright left half, those of 2 a bright right half.
 Batch Halves(uint32_t examples, uint32_t seed) {
   Batch batch = RandomBatch(SchemaOf({8, 8}, {}), examples, 3, seed);
   for (uint32_t e = 0; e < examples; ++e) {
@@ -91,7 +91,8 @@ TEST_CASE("a Normalization has numbers of its own along each of its axes") {
     REQUIRE(columns.ok());
     return columns->at(0).values;
   };
-  // As Keras writes them: of all axes, with 1 for those that have no numbers of their own.
+  // Keras writes mean and variance with all axes, where an axis without numbers of its own has size
+  // 1.
   CHECK(out({1, 3}, {{{{1, 2}}, {{3, 4}}}}, {{{{1, 4}}, {{16, 64}}}}) ==
         std::vector<float>{0, 0, 0, 0, 4, 2, 1, 0.5});
   CHECK(out({1, 2, 3}, {{{{1, 2}}, {{3, 4}}}}, {{{{1, 4}}, {{16, 64}}}}) ==
@@ -184,7 +185,8 @@ TEST_CASE(
   const Job job = JobFor(model, "sparse_categorical_crossentropy", 8);
   const auto program = BuildKerasProgram(job, SchemaOf({4, 6}, {}), TestOps());
   REQUIRE(program.ok());
-  // Two heads: four projections of 4 steps, 6 to 3 or back, and two products of 4 x 4 x 3.
+  // There are two heads: four projections of 4 steps, from 6 to 3 or back, and two products of 4 x
+  // 4 x 3.
   const int64_t attention = 2 * (4 * 4 * 6 * 3 + 2 * 4 * 4 * 3);
   const int64_t dense = 4 * 6 * 5, frozen = 20 * 3;
   CHECK((*program)->MultiplyAdds() == 2 * attention + 3 * dense + 2 * frozen);
@@ -219,7 +221,7 @@ TEST_CASE("the loss is taken of the logits of a softmax or a sigmoid, as Keras d
       CHECK(loss_of(loss, none, activation, {identity, dropout}) == Approx(wanted));
     }
   }
-  // Behind another activation it sees none.
+  // Behind another activation the loss sees no logits.
   CHECK(loss_of("binary_crossentropy", none, "softmax", {relu}) !=
         Approx(loss_of("binary_crossentropy", none, "softmax", {})));
 }
@@ -328,7 +330,7 @@ TEST_CASE("stop_when must name something that is measured") {
 }
 
 TEST_CASE("an evaluation in slices counts the steps that its own masks leave") {
-  // Whole steps are dropped in training, and what was dropped is masked.
+  // Training drops whole steps, and dropped steps are masked.
   const json model =
       SequentialJson({LayerJson("Dropout", {{"rate", 0.5}, {"noise_shape", {nullptr, 6, 1}}}),
                       LayerJson("Masking", json::object()), LayerJson("Dense", {{"units", 2}})});

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// A Functional model of Dense layers, each called once on an output of another.
+// A Functional model of Dense layers, each of which is called once on the output of another one.
 struct Link {
   const char* layer;
   const char* of;
@@ -48,7 +48,7 @@ TEST_CASE("a call that can never have its inputs is named with what it takes") {
       {Wired({{"a", "in"}, {"b", "d"}, {"c", "b"}, {"d", "c"}}),
        "\"b\" (Dense): key \"inbound_nodes\": is part of a cycle: \"b\" takes an output of \"d\", "
        "which takes an output of \"c\", which takes one of \"b\""},
-      // Who waits for a cycle or a missing layer is not to blame.
+      // A layer that waits for a cycle or a missing layer is not to blame.
       {Wired({{"z", "a"}, {"a", "b"}, {"b", "a"}}),
        "\"a\" (Dense): key \"inbound_nodes\": is part"},
       {Wired({{"b", "a"}, {"a", "nosuch"}}),
@@ -70,8 +70,9 @@ TEST_CASE("a call that can never have its inputs is named with what it takes") {
   CHECK(ReadKerasModel(Wired({{"b", "a"}, {"a", "in"}})).ok());
 }
 
-// The config of a model that calls another one `calls` times, which does the same, down to one that
-// gives its input or what `last`, if it is a layer, makes of it.
+// Returns the config of a model that calls an inner one `calls` times, which does the same, `depth`
+// levels deep. The innermost one returns its input, or the output of the layer `last` if there is
+// one.
 json Nested(int depth, int calls, const json& last = nullptr) {
   json layers = {Named("InputLayer", "in", {{"batch_shape", {nullptr, 4}}}, json::array())};
   json output = {"in", 0, 0};

@@ -1,4 +1,4 @@
-// Embeddings of more rows than float32 tells apart.
+// Tests embeddings of more rows than float32 tells apart.
 #include <catch2/catch.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -23,7 +23,7 @@ json TableJson(int64_t rows = kRows) {
 }
 json FlattenJson() { return LayerJson("Flatten", {{"name", "flat"}}); }
 
-// Ids, exactly; the target is of one number.
+// Returns a batch of exact ids, whose target is one number.
 Batch IdBatch(const std::vector<int64_t>& ids) {
   Batch batch;
   batch.examples = static_cast<uint32_t>(ids.size());
@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<GradientProgram>> Build(const json& model, const 
   return BuildKerasProgram(JobFor(model, "mean_squared_error"), SchemaOf(batch), TestOps());
 }
 
-// The rows of the table whose gradient is not zero.
+// Returns the rows of the table whose gradient is not zero.
 absl::StatusOr<std::vector<size_t>> TouchedRows(const json& model, const Batch& batch) {
   auto program = Build(model, batch);
   if (!program.ok()) return program.status();

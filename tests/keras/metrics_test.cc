@@ -1,5 +1,5 @@
-// Metrics of outputs that lie on the edge: equal ones, zeros, and those at a threshold. Numbers are
-// Keras' own (3.15).
+// Tests metrics of outputs in edge cases: equal ones, zeros, and those at a threshold. The numbers
+// are Keras' own (3.15).
 #include "keras/metrics.h"
 
 #include <array>
@@ -23,7 +23,7 @@ double Measure(const nlohmann::json& options, const std::string& name, int64_t c
   INFO(metric.status());
   REQUIRE(metric.ok());
   MetricState state;
-  // In two parts, as two workers have them.
+  // The examples come in two batches, as two workers have them.
   const auto half = static_cast<size_t>(columns);
   AddToMetric(*metric, 1, outputs.data(), targets.data(), {}, state);
   AddToMetric(*metric, static_cast<int64_t>(outputs.size()) / columns - 1, outputs.data() + half,

@@ -1,4 +1,4 @@
-// Models, batches and variables for tests of the worker's arithmetic.
+// Makes models, batches and variables for tests of the worker's arithmetic.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -15,8 +15,8 @@
 
 namespace paracord {
 
-// What the models of this test program compute on: the tests of models and layers are the same for
-// every device (tests/keras/test_ops.cc, tests/cuda_host/test_ops.cc).
+// Returns the device that the models of this test program compute on. The tests of models and
+// layers are the same for every device (tests/keras/test_ops.cc, tests/cuda_host/test_ops.cc).
 std::unique_ptr<Ops> TestOps();
 
 inline nlohmann::json LayerJson(const std::string& class_name, nlohmann::json config) {
@@ -62,7 +62,7 @@ class Variables {
       for (float& x : value) x = draw(random);
     }
   }
-  // Glorot for kernels, zero for biases.
+  // Draws kernels as Glorot does, and sets biases to zero.
   void Initialise(uint32_t seed) {
     std::mt19937 random(seed);
     for (size_t i = 0; i < values.size(); ++i) {
@@ -78,7 +78,7 @@ class Variables {
       for (size_t j = 0; j < gradients[i].size(); ++j) values[i][j] -= rate * gradients[i][j];
     }
   }
-  // By name; every variable must be there, and no other.
+  // Sets the variables by name; `weights` must have every variable and no other.
   void Set(const nlohmann::json& weights) {
     REQUIRE(names.size() == weights.size());
     for (size_t i = 0; i < names.size(); ++i) {
@@ -103,7 +103,8 @@ class Variables {
   std::vector<std::span<float>> gradient_spans_;
 };
 
-// Inputs uniform in [-1, 1]; targets are class indices below `classes`, or as the inputs if 0.
+// Draws inputs uniformly from [-1, 1]; targets are class indices below `classes`, or like the
+// inputs if that is 0.
 inline Batch RandomBatch(const Batch& schema, uint32_t examples, uint32_t classes, uint32_t seed) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<float> draw(-1, 1);

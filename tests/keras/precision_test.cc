@@ -1,5 +1,5 @@
-// Mixed policies and the job's precision: what products take of their operands is said by them, and
-// nothing else is rounded.
+// Tests mixed policies and the job's precision: they round the operands of products as they say,
+// and nothing else is rounded.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// A step's loss and gradients.
+// Returns a step's loss and gradients.
 std::vector<float> Step(const json& model, const std::string& precision, const Batch& schema,
                         std::unique_ptr<Ops> ops = TestOps()) {
   Job job = JobFor(model, "mse");
@@ -34,7 +34,7 @@ std::vector<float> Step(const json& model, const std::string& precision, const B
   return all;
 }
 
-// The furthest of them apart, in shares of the largest.
+// Returns the largest difference between two elements, as a share of the largest element.
 double Apart(const std::vector<float>& a, const std::vector<float>& b) {
   REQUIRE(a.size() == b.size());
   float furthest = 0, largest = 0;
@@ -70,7 +70,8 @@ TEST_CASE("a mixed policy is that of products where the device has them, in both
       CAPTURE(name, apart);
       const bool bfloat16 = std::string(name) == "mixed_bfloat16";
       CHECK(apart < (bfloat16 ? 0.03 : 0.004));
-      // A GPU without bfloat16 has no TF32 either, and so small ones are not worth float16 there.
+      // On a GPU without bfloat16, which has no TF32 either, float16 does not pay for such
+      // products.
       CHECK((apart > 1e-5) == (TestOps()->has_bfloat16() && (bfloat16 || !on_cpu)));
     }
   }
@@ -102,13 +103,13 @@ TEST_CASE("the job's precision is the policy of all layers but the last, unless 
     if (!TestOps()->host_memory() && TestOps()->has_bfloat16()) {
       CHECK(Step(by_job, precision, schema) != Step(by_job, "float32", schema));
     }
-    // A GPU's.
+    // TF32 is a GPU's, so the processor computes in float32.
     CHECK(Step(by_job, "tf32", schema, MakeCpuOps(1)) ==
           Step(by_job, "float32", schema, MakeCpuOps(1)));
   }
 }
 
-// Which round what several of their products take once, step by step.
+// A recurrent layer rounds operands that several products share once, step by step.
 TEST_CASE("recurrent layers of a mixed policy are near those without, batch after batch") {
   struct Case {
     const char* layer;

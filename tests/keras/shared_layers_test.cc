@@ -1,5 +1,5 @@
-// Layers and operations that are called several times, on inputs of other shapes or with other
-// numbers.
+// Tests layers and operations that are called several times, on inputs of other shapes or with
+// other numbers.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 using Shapes = std::vector<std::vector<uint64_t>>;
 
-// A layer, called on an input of each shape; every call is an output.
+// A layer that is called on an input of each shape; every call is an output.
 struct Calls {
   std::string layer;
   json config;
@@ -45,7 +45,7 @@ json ModelOf(const Calls& calls) {
            {{"name", "m"}, {"layers", layers}, {"input_layers", ins}, {"output_layers", outs}}}};
 }
 
-// Of each output, for inputs that are numbers in a row.
+// Returns each output for inputs that are consecutive numbers.
 std::vector<std::vector<float>> Outputs(const Calls& calls) {
   constexpr uint32_t kExamples = 3;
   Batch batch = SchemaOf({}, {});
@@ -108,7 +108,6 @@ TEST_CASE("a layer computes each of its calls by the shape of that call's input"
   }
 }
 
-// Which the same layer along another axis has not.
 TEST_CASE("the loss of a softmax along another axis than the last is not taken of its logits") {
   const auto loss = [](const Shapes& inputs) {
     Batch batch = SchemaOf({}, {});
@@ -157,7 +156,7 @@ TEST_CASE("an operation that is called with other numbers than before is refused
   }
 }
 
-// Keras makes calls in the order of map_graph, whatever their numbers.
+// Keras makes calls in the order of map_graph, whatever their numbers are.
 TEST_CASE(
     "moving averages take the calls of a shared layer in the order in which Keras makes them") {
   const bool deeper = GENERATE(false, true);  // the call that would be second

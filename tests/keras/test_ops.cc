@@ -1,4 +1,4 @@
-// The processor, with one thread.
+// Provides the processor, with one thread, as the device of the tests.
 #include "tensor/cpu/cpu_ops.h"
 #include "tests/keras/model_testing.h"
 
