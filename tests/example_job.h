@@ -40,7 +40,7 @@ class ExampleJob {
   void Write(const std::string& name, const std::string& bytes) {
     REQUIRE(Overwrite(files, path(name), bytes));
   }
-  // One bit of a file of a checkpoint, near its end.
+  // Flips one bit of a checkpoint's file, near its end.
   void Damage(const std::string& checkpoint, const std::string& file) {
     const std::string where = Checkpoint(checkpoint) + "/" + file;
     std::string bytes = *files.ReadWhole(where);
@@ -55,7 +55,7 @@ class ExampleJob {
     float bias = 0;  // of class 0, the others are 0; the kernel is 0
     nlohmann::json summary = nullptr;
   };
-  // A checkpoint on two ps, its kernel in two parts. Its name.
+  // Writes a checkpoint on two ps, whose kernel is in two partitions. Returns its name.
   std::string Commit(uint64_t step, uint64_t round, Options options) {
     Manifest manifest;
     manifest.job_name = job.name;

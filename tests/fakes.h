@@ -19,7 +19,7 @@
 
 namespace paracord {
 
-// Post may be called from any thread. Nothing runs but inside Run*.
+// Post may be called from any thread. Nothing runs outside of Run* and Advance.
 class ManualLoop : public EventLoop {
  public:
   int64_t NowMs() const override { return now_ms_; }
@@ -37,7 +37,7 @@ class ManualLoop : public EventLoop {
     std::erase_if(timers_, [&](const auto& timer) { return timer.first.second == id; });
   }
 
-  // What is posted, and what that posts; no timers.
+  // Runs the posted functions, and those that they post, but no timers.
   void RunPosted() {
     while (true) {
       std::function<void()> fn;
@@ -50,7 +50,7 @@ class ManualLoop : public EventLoop {
       fn();
     }
   }
-  // Moves the time, running what falls due in order.
+  // Moves the time, and runs the timers that fall due, in order.
   void Advance(int64_t ms) {
     const int64_t end_ms = now_ms_ + ms;
     RunPosted();
@@ -85,7 +85,7 @@ class ManualExecutor : public Executor {
     if (at_once_) RunOne();
   }
   void set_at_once(bool at_once) { at_once_ = at_once; }
-  // False: nothing is queued.
+  // Returns false if nothing is queued.
   bool RunOne() {
     std::pair<std::function<void()>, std::function<void()>> item;
     {
@@ -106,7 +106,7 @@ class ManualExecutor : public Executor {
   std::deque<std::pair<std::function<void()>, std::function<void()>>> queue_ ABSL_GUARDED_BY(mu_);
 };
 
-// SplitMix64 from a seed.
+// Draws SplitMix64's numbers from a seed.
 class SeededRandom : public Random {
  public:
   explicit SeededRandom(uint64_t seed) : state_(seed) {}
@@ -121,7 +121,7 @@ class SeededRandom : public Random {
   uint64_t state_;
 };
 
-// Keeps the answer. `answered` counts: it must become 1.
+// Keeps the answer. `answered` counts the answers, and must become 1.
 class FakeCall : public ServerCall {
  public:
   void Reply(absl::StatusOr<Parts> given) override {
@@ -136,7 +136,7 @@ class FakeCall : public ServerCall {
   }
   void OnCancel(std::function<void()> fn) override { on_cancel_ = std::move(fn); }
 
-  // The caller goes away.
+  // Lets the caller go away.
   void Cancel() {
     if (answered == 0 && on_cancel_) std::exchange(on_cancel_, nullptr)();
   }
@@ -148,7 +148,7 @@ class FakeCall : public ServerCall {
   std::function<void()> on_cancel_;
 };
 
-// Nobody dials and nobody listens.
+// A network in which nobody dials and nobody listens.
 class NoNetwork : public Network {
  public:
   std::unique_ptr<Link> Dial(const std::string&) override { return nullptr; }
@@ -157,7 +157,8 @@ class NoNetwork : public Network {
   }
 };
 
-// Without a sync, which a test of thousands of damaged files has no time for.
+// Overwrites a file without a sync, which would take too long in a test of thousands of damaged
+// files.
 inline bool Overwrite(Files& files, const std::string& path, const std::string& bytes) {
   const auto file = files.Create(path);
   return file.ok() && (*file)->Append(bytes).ok();
@@ -179,7 +180,7 @@ class TestDirectory {
   TestDirectory& operator=(const TestDirectory&) = delete;
   const std::string& path() const { return path_; }
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  // Makes the folders above too. The file's path.
+  // Writes a file, and makes the folders above it. Returns its path.
   std::string Write(const std::string& name, const std::string& text) const {
     std::string file = *this / name;
     PosixFiles files;

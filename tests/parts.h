@@ -1,4 +1,4 @@
-// What a receiver gets of a message's parts.
+// Joins a message's parts as its receiver gets them.
 #pragma once
 
 #include "common/rpc.h"

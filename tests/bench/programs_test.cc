@@ -1,5 +1,5 @@
-// Each benchmark once, with sizes so small that its numbers mean nothing: that it runs to its end,
-// prints what its README promises and says of each goal whether it is met.
+// Runs each benchmark once, with sizes so small that its numbers mean nothing, and checks that it
+// ends, prints what its README promises and says of each goal whether it is met.
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -66,7 +66,7 @@ TEST_CASE("bench_coordinator runs") {
   CheckRuns("bench_coordinator --workers 20 --operations 100 --rounds 1", "goal: memory");
 }
 
-// name -> the result.
+// Returns the results by name.
 std::map<std::string, nlohmann::json> Results(const std::string& command) {
   const Output output = Run(command + " --json");
   INFO(output.text);
@@ -100,7 +100,7 @@ TEST_CASE("bench_gpu runs on the processor, too, and without a GPU says that it 
       "--ps-seconds 1" +
           models,
       "with a ps beside alone");
-  // Of which nothing can be said.
+  // This run is too short to say anything about the goal.
   CheckRuns(
       "bench_gpu --device cpu --case cnn --batch 1 --rounds 1 --elements 10000 "
       "--ps-seconds 0" +
@@ -166,7 +166,7 @@ TEST_CASE("scripts find their tree through a link and whatever CDPATH says") {
   }
 }
 
-// With programs that do nothing, one of which is then another. Without data.
+// A folder with the programs, which do nothing, and without data; one of them is then replaced.
 struct Packed {
   Packed() {
     char name[] = "/tmp/paracord_gpu_check_XXXXXX";

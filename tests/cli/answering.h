@@ -1,4 +1,4 @@
-// A coordinator that says the same to everybody, behind a real listener. Owned by a test.
+// A coordinator behind a real listener that gives everybody the same answer. Owned by a test.
 #pragma once
 
 #include <memory>

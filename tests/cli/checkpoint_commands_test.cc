@@ -1,4 +1,4 @@
-// export, checkpoint, evaluate and status over a directory that no coordinator serves.
+// Tests export, checkpoint, evaluate and status on a directory that no coordinator serves.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <functional>
@@ -30,7 +30,7 @@ Ran Run(Command command, const std::vector<std::string>& args) {
   return {code, out.str(), err.str()};
 }
 
-// Contains, for a message.
+// Whether `text` contains `part`; a failed check shows both.
 bool Has(const std::string& text, const std::string& part) {
   UNSCOPED_INFO("in: " << text << "\nlooked for: " << part);
   return text.find(part) != std::string::npos;
@@ -64,7 +64,7 @@ TEST_CASE("export merges the newest healthy checkpoint under the model's names")
   CHECK(ReadAll(**file, "dense/kernel") == std::vector<float>(12));
   CHECK(ReadAll(**file, "dense/bias") == std::vector<float>{2, 0, 0});
 
-  // Asked for by its step, any of them.
+  // A checkpoint that is asked for by its step may be any.
   const Ran asked = Run(RunExport, {"--dir", example.directory.path(), "--out", out, "--step=6"});
   CHECK(asked.code == 0);
   CHECK(asked.err.empty());
@@ -95,7 +95,7 @@ TEST_CASE("export takes the checkpoint that restore_best has chosen once the job
   std::vector<std::string> exact = args;
   exact.push_back("--step=6");
   CHECK(Has(Run(RunExport, exact).out, "of checkpoint " + last));
-  // It is gone, or damaged: the newest is what there is.
+  // If the best checkpoint is gone or damaged, the newest one is used.
   example.Damage("step-2-g1-r1", PsFileName(1, 2));
   ran = Run(RunExport, args);
   CHECK(ran.code == 0);
@@ -288,7 +288,7 @@ TEST_CASE("a checkpoint that is replaced while another is looked at is not shown
   }
 }
 
-// A job that goes on replaces the checkpoint as it is opened.
+// Files in which a job that goes on replaces the checkpoint just when it is opened.
 class Replacing : public PosixFiles {
  public:
   explicit Replacing(std::function<void()> replace) : replace_(std::move(replace)) {}
@@ -445,7 +445,7 @@ TEST_CASE("without a coordinator status says what the directory knows") {
   CHECK(Has(ran.out, "the job has ended: done (all batches are applied)"));
   CHECK(Has(ran.out, "test accuracy: 0.5"));
 
-  // A resume that failed hides nothing of what was done before.
+  // A resume that failed does not hide that the job was done before.
   example.Write(kDoneSummaryName, *example.files.ReadWhole(example.path("summary.json")));
   CHECK_FALSE(Has(Run(RunStatus, {"--dir", dir}).out, "before that"));
   example.Write("summary.json", R"({"status": "failed", "reason": "no sound checkpoint"})");

@@ -1,5 +1,5 @@
-// compute against Keras' own optimizers (tests/golden/make_optimizers.py): compile_config, clipping
-// and the partitions' arithmetic together.
+// Compares compute with Keras' own optimizers (tests/golden/make_optimizers.py): compile_config,
+// clipping and the partitions' arithmetic together.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>

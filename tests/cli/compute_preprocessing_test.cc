@@ -1,4 +1,4 @@
-// compute on models whose inputs are strings and large whole numbers.
+// Tests compute on models whose inputs are strings and large whole numbers.
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <sstream>
@@ -25,7 +25,7 @@ std::string Bytes(const std::vector<T>& values) {
   return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
-// A string and an id go through lookups into one-hots, joined before a Dense.
+// A model in which a string and an id go through lookups into one-hots, joined before a Dense.
 struct Mixed {
   Mixed() {
     const auto tensor = [](const char* layer) {

@@ -1,4 +1,4 @@
-// compute on a model small enough to know the answer, and on inputs that are wrong.
+// Tests compute on a model small enough to know the answer, and on inputs that are wrong.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -51,7 +51,7 @@ std::string FileOf(const std::vector<RawTensor>& tensors) {
   return file + text + data;
 }
 
-// A linear model of two inputs and one output, mean squared error, plain SGD of rate 0.1.
+// A linear model of two inputs and one output, with mean squared error and plain SGD of rate 0.1.
 struct Linear {
   Linear() {
     example.Write("linear.json", R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
@@ -97,7 +97,8 @@ struct Linear {
 TEST_CASE("compute gives output, losses, gradients and the variables after the steps") {
   Linear linear;
   REQUIRE(linear.Run({"--steps=1"}) == 0);
-  // Outputs 1.5 and 2.5; the loss is their mean square, its gradient by each output the output.
+  // The outputs are 1.5 and 2.5. The loss is their mean square, and its gradient by each output is
+  // the output.
   CHECK(linear.Result("output", {2, 1}) == std::vector<float>{1.5, 2.5});
   CHECK(linear.Result("loss", {})[0] == Approx(4.25));
   CHECK(linear.Result("gradients/d/kernel", {2, 1}) == std::vector<float>{1.5, 2.5});

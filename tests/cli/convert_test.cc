@@ -1,5 +1,5 @@
-// `paracord convert` on small files: its file read again by our own reader of TFRecords, as the
-// command says; what it refuses leaves the old file alone.
+// Tests `paracord convert` on small files: the job that the command prints reads its file with our
+// own reader of TFRecords, and what it refuses leaves the old file unchanged.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <sstream>
@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-// A job on two csv files; the model does not matter here.
+// A job on two csv files, whose model does not matter here.
 class Example {
  public:
   Example() {
@@ -53,7 +53,7 @@ class Example {
     return directory_.Write(name, text);
   }
 
-  // Into this file of the directory.
+  // Runs convert with this file of the directory as --out.
   int Run(const std::string& file, std::vector<std::string> more = {}) {
     std::vector<std::string> args{directory_.Write("job.json", TextOf(job_)), "--out",
                                   directory_ / file};
@@ -80,7 +80,7 @@ DataSpec SpecOf(json options) {
   return spec;
 }
 
-// What the last line of the output says, read.
+// Reads the source that the last line of the output describes.
 Batch ReadBack(const std::string& out) {
   const std::vector<std::string> lines = absl::StrSplit(out, '\n', absl::SkipEmpty());
   PosixFiles files;
@@ -123,7 +123,7 @@ TEST_CASE("convert takes the test data, names what has no name, and keeps shapes
   Example example;
   REQUIRE(example.Run("t", {"--data", "test"}) == 0);
   CHECK(ReadBack(example.out).inputs[0].values == std::vector<float>{7, 8});
-  // Images of 2 x 2 bytes.
+  // The images have 2 x 2 bytes.
   example.Write("x", std::string("\0\0\x08\x03\0\0\0\x02\0\0\0\x02\0\0\0\x02", 16) + "abcdefgh");
   example.Write("y", std::string("\0\0\x08\x01\0\0\0\x02\x03\x01", 10));
   example.train() = {{"format", "idx"}, {"features", "x"}, {"labels", "y"}};
@@ -160,7 +160,7 @@ TEST_CASE("convert refuses with the reason, and leaves the old file alone") {
   example.job() = good;
   example.train()["files"] = "gone.csv";
   refused({}, "gone.csv");
-  // Far enough for the reader not to have seen it when it was opened.
+  // The bad row is beyond those that the reader looks at when it opens the file.
   std::string text = "a,b,city,y,w\n";
   for (int i = 0; i < 1500; ++i) text += i == 1400 ? "1,x,c,0,1\n" : "1,2,c,0,1\n";
   example.Write("late.csv", text);

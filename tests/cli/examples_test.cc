@@ -1,5 +1,5 @@
-// The jobs of examples/ stay true: `paracord validate` finds nothing wrong with them, on a few rows
-// in the place of their data, whose formats these rows show.
+// Checks that `paracord validate` finds nothing wrong with the jobs of examples/, on a few rows in
+// the place of their data, which show the data's formats.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -82,7 +82,7 @@ Contents FashionMnist() {
           {"t10k-labels-idx1-ubyte.gz", labels}};
 }
 
-// By example.
+// Returns the rows of each example.
 std::map<std::string, Contents> StandIns() {
   return {
       {"adult", Adult()},
@@ -94,7 +94,7 @@ std::map<std::string, Contents> StandIns() {
   };
 }
 
-// The job files and models of an example, and a few rows in the place of its data.
+// Copies the job files and models of an example, and a few rows in the place of its data.
 void CopyExample(const fs::path& from, const Contents& data, const fs::path& to) {
   for (const auto& [file, text] : data) Write(to / "data" / file, text);
   for (const auto& entry : fs::recursive_directory_iterator(from)) {

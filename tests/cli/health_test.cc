@@ -1,4 +1,4 @@
-// `paracord health` asks a daemon that is there, or is not.
+// Tests `paracord health` on a daemon that exists, and on one that does not.
 #include "net/health.h"
 
 #include <catch2/catch.hpp>
@@ -26,7 +26,7 @@ Ran Health(const std::vector<std::string>& args) {
   return {code, out.str(), err.str()};
 }
 
-// A daemon whose loop runs at once.
+// A daemon's loop that runs everything at once.
 class AtOnceLoop : public ManualLoop {
  public:
   void Post(std::function<void()> fn) override { fn(); }

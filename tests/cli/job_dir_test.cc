@@ -1,4 +1,4 @@
-// A directory of a job that is locked, emptied, or in use.
+// Tests a job's directory that is locked, emptied, or in use.
 #include "cli/job_dir.h"
 
 #include <unistd.h>
@@ -11,15 +11,15 @@
 
 #include "cli/answering.h"
 #include "common/json_text.h"
-#include "coordinator/generations.h"
 #include "coordinator/core/job_state.h"
+#include "coordinator/generations.h"
 #include "net/grpc/network.h"
 #include "tests/fakes.h"
 
 namespace paracord {
 namespace {
 
-// A job in generation 4, with somebody who answers at its address.
+// A job in generation 4, with a coordinator that answers at its address.
 struct Directory {
   explicit Directory(const nlohmann::json& patch) : answering(Status(patch)) {
     JobState state;
@@ -57,7 +57,7 @@ struct Directory {
 };
 
 TEST_CASE("a directory whose job a coordinator leads is not emptied") {
-  // What is known of it may be no more than its address and its claim.
+  // The directory may have no more than the coordinator's address and its claim.
   const bool no_state = GENERATE(false, true);
   Directory d(nlohmann::json::object());
   if (no_state) REQUIRE(d.files.RemoveTree(d.directory / "job.state-4").ok());
@@ -88,7 +88,7 @@ TEST_CASE("a directory that nobody leads is emptied, and its generations are cou
     CAPTURE(name);
     CHECK_FALSE(d.Has(name));
   }
-  // Whoever claimed 4 is not the newest any more.
+  // The coordinator that claimed 4 is no longer the newest.
   CHECK(absl::IsAborted(CheckNewestGeneration(d.files, d.directory.path(), 4)));
   REQUIRE(d.Begin().ok());
   CHECK(NewestGeneration(d.files, d.directory.path()).value_or(0) == 6);
@@ -99,7 +99,7 @@ TEST_CASE("whoever answers there, but not as a coordinator does, leads no job") 
   CHECK(d.Begin().ok());
 }
 
-// A disk that takes names and no bytes.
+// A disk that takes names, but no bytes.
 class FullFiles : public PosixFiles {
  public:
   absl::StatusOr<std::unique_ptr<WriteFile>> Create(const std::string& path) override {

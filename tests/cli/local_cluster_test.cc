@@ -1,4 +1,5 @@
-// Daemons that end, with scripts in their place: who is started again, how often, and who gives up.
+// Tests daemons that end, with scripts in their place: which are restarted, how often, and which
+// are given up.
 #include "cli/local_cluster.h"
 
 #include <signal.h>
@@ -45,7 +46,7 @@ class Scripts {
   TestDirectory directory_;
 };
 
-// Until so many deaths were seen, or a minute is over.
+// Waits until `count` deaths were seen, or a minute is over.
 std::vector<LocalCluster::Death> Deaths(LocalCluster& cluster, size_t count) {
   std::vector<LocalCluster::Death> all;
   const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);

@@ -1,4 +1,4 @@
-// What `paracord run` becomes in the clusters that Kubeflow's operator writes.
+// Tests which daemon `paracord run` becomes in the clusters that Kubeflow's operator writes.
 #include "cli/own_task.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// What people see of a job that goes on.
+// Tests the progress that people see of a running job.
 #include "cli/progress.h"
 
 #include <catch2/catch.hpp>
@@ -63,7 +63,7 @@ TEST_CASE("the bar is one line of a terminal of any width") {
   json status = Status("");
   status["waiting"] = "as long as a line can be: " + std::string(300, 'w');
   progress.Show(status);
-  // Without the wrapping at the right margin, and with it again for what follows.
+  // The bar switches wrapping at the right margin off, and on again for the output behind it.
   CHECK(out.str().starts_with("\r\x1b[K\x1b[?7l[#######"));
   CHECK(out.str().ends_with("w\x1b[?7h"));
 }

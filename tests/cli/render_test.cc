@@ -1,5 +1,5 @@
-// `paracord render kubernetes`, and that what it writes, like the manifests that kustomize takes,
-// has a cluster that our own parser understands.
+// Tests `paracord render kubernetes`, and that its manifests, like those that kustomize takes, have
+// a cluster that our own parser understands.
 #include <catch2/catch.hpp>
 #include <sstream>
 #include <string>
@@ -50,7 +50,7 @@ class Example {
   TestDirectory directory_;
 };
 
-// A value of a ConfigMap, which is a block of indented lines.
+// Returns a value of a ConfigMap, which is a block of indented lines.
 nlohmann::json BlockOf(const std::string& yaml, const std::string& key) {
   std::string text;
   bool inside = false;

@@ -1,4 +1,4 @@
-// What a killed owner leaves is removed by the next one, and nothing else is.
+// Tests that the sockets of a killed owner are removed by the next owner, and nothing else is.
 #include "cli/socket_dir.h"
 
 #include <sys/socket.h>
@@ -28,7 +28,7 @@ void MakeSocket(const std::string& path) {
   ::close(fd);
 }
 
-// As after kill -9 of its owner: all is there, and nobody has the lock.
+// Makes a folder as kill -9 of its owner leaves it: with all its files, and unlocked.
 std::string Left(const std::string& parent, const std::string& name) {
   std::string path = parent + "/" + name;
   fs::create_directory(path);

@@ -42,7 +42,7 @@ TEST_CASE("a daemon's command reaches its host as one argument for any shell") {
   CHECK(command[2] == "me@b");
   CHECK(absl::StartsWith(command[3], "exec /bin/sh -c 'n=$(($(nproc) / 1)); "));
   CHECK(absl::StrContains(command[3], "/opt/para cord/paracord-worker"));
-  // Of the coordinator's processors nobody has a share.
+  // The coordinator is not told how many threads it may use.
   CHECK_FALSE(absl::StrContains(
       hosts.Command({Role::kCoordinator, 0}, {}, {"paracord-coordinator"})[3], "--threads"));
 }

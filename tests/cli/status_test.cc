@@ -1,4 +1,4 @@
-// `paracord status` asks a coordinator that is there.
+// Tests `paracord status` on a coordinator that answers.
 #include <catch2/catch.hpp>
 #include <sstream>
 
@@ -16,7 +16,7 @@ struct Ran {
   std::string out, err, address;
 };
 
-// `paracord status` of somebody who answers so.
+// Runs `paracord status` on a coordinator that gives this answer.
 Ran AskWhoSays(const std::string& status) {
   Answering coordinator(status);
   const TestDirectory directory;

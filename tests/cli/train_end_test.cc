@@ -1,4 +1,4 @@
-// What train says at its end, from what it finds in DIR.
+// Tests the last words of `paracord train`, which depend on what it finds in DIR.
 #include "cli/train_end.h"
 
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
-// `paracord validate` on small files: what it prints for a good job, and that it says all that is
-// wrong with a bad one.
+// Tests `paracord validate` on small files: what it prints for a good job, and that it lists every
+// problem of a bad one.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <sstream>
@@ -16,7 +16,7 @@
 namespace paracord {
 namespace {
 
-// Three images of 2 x 2 bytes and their labels, as idx files; a model for them; a job.
+// Three images of 2 x 2 bytes and their labels as idx files, a model for them, and a job.
 class Example {
  public:
   Example() {
@@ -35,7 +35,7 @@ class Example {
     return directory_.Write(name, text);
   }
   std::string path(const std::string& name) const { return directory_ / name; }
-  // Runs with the job's file and more arguments.
+  // Runs validate with the job's file and more arguments.
   int Run(std::vector<std::string> args = {}) {
     args.insert(args.begin(), directory_ / "job.json");
     std::ostringstream out_stream, err_stream;
@@ -326,7 +326,7 @@ TEST_CASE("a label that a crossentropy takes for a probability and is none is wa
 
 TEST_CASE("a number that is not finite is found in arrays of floats, with file and row") {
   Example example;
-  // Three records of four floats, the last of which is infinite.
+  // There are three records of four floats, the last of which is infinite.
   std::string bytes("\x93NUMPY\x01\0\x40\0", 10);
   bytes += "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2, 2), }  \n";
   bytes.resize(10 + 0x40, ' ');

@@ -84,7 +84,7 @@ TEST_CASE("a child is the leader of its own session, and can be told from one th
 
 bool interrupts_child = false;
 
-// As a Ctrl-C between fork and exec, of a program that a shell began in the background.
+// A Ctrl-C may come between fork and exec of a program that a shell began in the background.
 TEST_CASE("a child that is interrupted before it begins does not begin") {
   REQUIRE(pthread_atfork(nullptr, nullptr, [] {
             if (interrupts_child) raise(SIGINT);

@@ -1,4 +1,4 @@
-// Texts that go to another process.
+// Tests the texts that go to another process.
 #include "common/status_text.h"
 
 #include <catch2/catch.hpp>

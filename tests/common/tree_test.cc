@@ -1,4 +1,4 @@
-// Rules of the tree that no compiler checks. There is no list of exemptions.
+// Tests the rules of the tree that no compiler checks. There is no list of exemptions.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cctype>
@@ -67,7 +67,7 @@ const std::vector<SourceFile>& Files() {
 
 std::string Top(const std::string& path) { return path.substr(0, path.find('/')); }
 
-// Columns, not bytes: a UTF-8 continuation byte takes none.
+// Counts columns, not bytes: a UTF-8 continuation byte takes none.
 size_t Columns(const std::string& line) {
   return static_cast<size_t>(
       std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xc0) != 0x80; }));
@@ -116,7 +116,7 @@ TEST_CASE("every test file is in a folder that the build names") {
   }
 }
 
-// The file of `#include "folder/file"`, and of proto's import; "" for any other line.
+// Returns the file of `#include "folder/file"`, or of proto's import; "" for any other line.
 std::string Included(const std::string& line) {
   for (const std::string word : {"#include \"", "import \""}) {
     if (!line.starts_with(word) || line.find('/') == std::string::npos) continue;
@@ -127,7 +127,7 @@ std::string Included(const std::string& line) {
 
 using Rooms = std::map<std::string, std::set<std::string>>;
 
-// The room of a file: its folder, or the inner folder that is a room of its own.
+// Returns the room of a file: its folder, or the inner folder that is a room of its own.
 std::string RoomOf(const std::string& path) {
   for (const std::string inner : {"net/grpc", "coordinator/core"}) {
     if (path.starts_with(inner + "/")) return inner;
@@ -144,8 +144,8 @@ bool MayUse(const Rooms& rooms, const std::string& from, const std::string& to) 
 }
 
 TEST_CASE("includes between rooms point one way") {
-  // Each room over those that it stands on; what those stand on, it may use too. A daemon's main
-  // may also use what the program links beside the room.
+  // Each room lists the rooms that it stands on, and may use what they use. A daemon's main may
+  // also use the rooms that its program links.
   const Rooms rooms = {
       {"proto", {}},
       {"common", {"proto"}},
@@ -181,7 +181,7 @@ TEST_CASE("includes between rooms point one way") {
   }
 }
 
-// As it stands in a link: "## Where Keras differs" is "where-keras-differs".
+// Returns a heading's anchor in a link: "where-keras-differs" for "## Where Keras differs".
 std::string AnchorOf(const std::string& heading) {
   std::string anchor;
   for (const char c : heading.substr(std::min(heading.size(), heading.find(' ') + 1))) {

@@ -1,5 +1,5 @@
-// That the compilers vectorise the loops of which the speed depends (common/vector_widths.h), as
-// they say themselves. Of clang where it is installed.
+// Tests, by the compilers' own remarks, that they vectorise the loops on which the speed depends
+// (common/vector_widths.h). clang is tested where it is installed.
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +27,7 @@ std::string OutputOf(const std::string& command) {
   return output;
 }
 
-// As this build compiles the file, without its compiler and output.
+// Returns the arguments with which this build compiles the file, without compiler and output.
 std::string ArgumentsFor(const fs::path& file) {
   std::ifstream in(fs::path(PARACORD_BIN_DIR).parent_path() / "compile_commands.json");
   for (const auto& entry : nlohmann::json::parse(in)) {
@@ -60,7 +60,7 @@ struct Compiler {
   std::vector<std::string> widths;  // of SSE2, AVX2 and AVX-512, four bytes an element
 };
 
-// `times`: how often at least the first of them is compiled.
+// `times` is how often at least the first of the loops is compiled.
 [[maybe_unused]] void CheckLoops(const Compiler& compiler, const std::string& path, int times) {
   CAPTURE(compiler.name, path);
   std::string command = ArgumentsFor(kSource / path);

@@ -1,4 +1,4 @@
-// TF_CONFIG: the forms that TensorFlow and Kubeflow write, and what is wrong with the others.
+// Tests TF_CONFIG in the forms that TensorFlow and Kubeflow write, and the messages about others.
 #include "config/cluster.h"
 
 #include <catch2/catch.hpp>

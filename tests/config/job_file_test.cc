@@ -1,4 +1,4 @@
-// Job files: which file is wrong, and how often that is said.
+// Tests job files: that a problem names the file that is wrong, and is reported once.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>

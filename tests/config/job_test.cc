@@ -1,4 +1,4 @@
-// The job file: what it may say, every problem at once, and its canonical form.
+// Tests the job file: its keys, that every problem is reported at once, and its canonical form.
 #include "config/job.h"
 
 #include <catch2/catch.hpp>
@@ -34,7 +34,8 @@ Job MinimalJob() {
   return *std::move(job);
 }
 
-// The minimal job with one key (a JSON pointer) set to a value; "erase" takes it away.
+// Returns the problem of the minimal job with one key (a JSON pointer) set to a value, or, with
+// "erase", removed.
 std::string Problem(const std::string& pointer, const std::string& value) {
   json document = Minimal();
   const json::json_pointer place(pointer);
@@ -392,7 +393,7 @@ TEST_CASE("a model's compile_config fills in what the job leaves out, and nothin
   const absl::StatusOr<Job> again = ParseJob(JobToJson(*job));
   REQUIRE(again.ok());
   CHECK(JobToJson(*again) == JobToJson(*job));
-  // Of several outputs one alone has a loss, and keeps its name.
+  // If only one of several outputs has a loss, the loss keeps the output's name.
   for (const auto& [loss, output] :
        std::map<json, std::string>{{{"mse", nullptr}, "#0"},
                                    {{nullptr, "mse"}, "#1"},

@@ -1,4 +1,4 @@
-// Which classes of a model file are Keras' own.
+// Tests which classes of a model file count as Keras' own.
 #include "config/keras_class.h"
 
 #include <catch2/catch.hpp>

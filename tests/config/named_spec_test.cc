@@ -1,4 +1,4 @@
-// Keras' spellings of losses, metrics and optimizers, and compile_config.
+// Tests Keras' spellings of losses, metrics and optimizers, and compile_config.
 #include "config/named_spec.h"
 
 #include <catch2/catch.hpp>
@@ -95,7 +95,7 @@ TEST_CASE("of an optimizer that scales the loss the one within counts") {
                                     "initial_scale": 32768.0, "dynamic_growth_steps": 2000}})");
   CHECK(scaled.name == "adam");
   CHECK(scaled.options == json{{"learning_rate", 0.5}});
-  // Without one it is refused by name, where the optimizer is made.
+  // Without an inner optimizer it keeps its name, which is refused where the optimizer is made.
   CHECK(Read(NamedKind::kOptimizer, R"({"class_name": "LossScaleOptimizer", "config": {}})").name ==
         "lossscaleoptimizer");
 }

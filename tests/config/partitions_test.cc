@@ -1,4 +1,4 @@
-// What a variable may say of itself.
+// Tests which specs of variables are valid.
 #include "config/partitions.h"
 
 #include <catch2/catch.hpp>

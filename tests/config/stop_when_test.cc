@@ -1,4 +1,4 @@
-// When a job stops, and what of its evaluations is better.
+// Tests when a job stops, and which of two evaluations is better.
 #include <catch2/catch.hpp>
 #include <string>
 

@@ -1,4 +1,4 @@
-// What goes around a source of any format: parts, mixes and transformations.
+// Tests the layers around a source of any format: shares, mixes and transformations.
 #include <catch2/catch.hpp>
 #include <map>
 #include <numeric>
@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 using Values = std::vector<float>;
 
-// A CSV file of `rows` rows: x counts up from `first`, y is 0.
+// Returns a CSV file of `rows` rows, in which x counts up from `first` and y is 0.
 std::string Counting(int rows, int first = 0) {
   std::string text = "x,y\n";
   for (int i = 0; i < rows; ++i) text += std::to_string(first + i) + ",0\n";
@@ -148,7 +148,7 @@ TEST_CASE("fingerprints of mixes tell weights and orders apart") {
   CHECK(fingerprint(a, b) != fingerprint(Csv("/a"), b));
 }
 
-// 2 images of 3 x 4, of which pixel i is i.
+// Returns 2 images of 3 x 4, in which pixel i is i.
 MemoryFiles Images() {
   MemoryFiles files;
   std::string idx("\0\0\x08\x03\0\0\0\2\0\0\0\3\0\0\0\4", 16);

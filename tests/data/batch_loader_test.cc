@@ -5,7 +5,7 @@
 namespace paracord {
 namespace {
 
-// Record r has the one feature r; some records cannot be read.
+// A source whose record r has the one feature r; some records cannot be read.
 class CountingSource : public DataSource {
  public:
   uint64_t records() const override { return 1000; }

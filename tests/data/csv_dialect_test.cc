@@ -1,5 +1,5 @@
-// CSV that other programs write: without quotes, with escapes, in many files, with columns that
-// nobody wants to write down one by one.
+// Tests CSV that other programs write: without quotes, with escapes, in many files, or with more
+// columns than anybody wants to list.
 #include <catch2/catch.hpp>
 
 #include "common/json_text.h"

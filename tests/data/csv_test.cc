@@ -19,11 +19,12 @@ json Options(json features, json label) {
 }
 
 OpenedSource Open(Files& files, const json& options) {
-  // As the job's parser would have it: a number written here is a signed one.
+  // The options are printed and parsed: the job's parser reads unsigned numbers, C++ has signed
+  // ones.
   return OpenDataSource(files, {"csv", JsonOf(TextOf(options))});
 }
 
-// All records of one file, in order.
+// Returns all records of one file, in order.
 Batch ReadAll(const std::string& text, const json& options) {
   MemoryFiles files;
   files.contents["/d.csv"] = text;
@@ -127,7 +128,7 @@ TEST_CASE("strings go to the model as they are, through mixes and parts too") {
     REQUIRE(source.ok());
     CHECK((*source)->schema().inputs[0].text);
     Batch batch;
-    // The mix begins with the half, which is row 1.
+    // The mix begins with row 1, which is the half.
     const std::vector<uint64_t> records =
         format == "mix" ? std::vector<uint64_t>{0, 1} : std::vector<uint64_t>{1, 0};
     REQUIRE((*source)->Read(records, batch).ok());

@@ -24,7 +24,7 @@ std::string Idx(char type, const std::vector<uint32_t>& shape, const std::string
   return file + elements;
 }
 
-// `count` bytes that count up.
+// Returns `count` bytes that count up.
 std::string Counting(size_t count, int first = 0) {
   std::string bytes(count, '\0');
   for (size_t i = 0; i < count; ++i) bytes[i] = static_cast<char>(static_cast<size_t>(first) + i);

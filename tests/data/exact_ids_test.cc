@@ -1,4 +1,5 @@
-// Whole numbers that float32 does not tell apart go from every format to the batch as they are.
+// Tests that whole numbers that float32 does not tell apart reach the batch unchanged from every
+// format.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -58,7 +59,7 @@ TEST_CASE("csv has whole numbers exactly, however they are written") {
   const auto source =
       Open(files, "csv", {{"files", "/d"}, {"features", {"a", "b"}}, {"label", "y"}});
   const Batch batch = ReadAllRecords(source);
-  // A fraction is none, and what int64 does not hold is only near.
+  // A fraction is not exact, and neither is a number beyond int64.
   CHECK(batch.inputs[0].exact ==
         Exact{{0, kLarge}, {2, kHuge}, {3, kLarge}, {4, -20000001}, {7, 16777216}});
   CHECK(batch.inputs[0].values[0] == 16777216);

@@ -80,7 +80,7 @@ TEST_CASE("a PNG's numbers are taken as they are, whatever gamma it says they ha
   const auto plain = DecodeImage(png, 3);
   REQUIRE(plain.ok());
   constexpr size_t kHeaderEnd = 33;
-  // Of 1, of 1.8 and of a screen; their checksums are right.
+  // The chunks say a gamma of 1, of 1.8 and of a screen; their checksums are right.
   for (const std::string& chunk :
        {Decoded("AAAABGdBTUEAAYagMeiWXw=="), Decoded("AAAABGdBTUEAANkE3LLaAg=="),
         Decoded("AAAABGdBTUEAALGPC/xhBQ==")}) {

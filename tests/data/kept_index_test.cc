@@ -1,4 +1,4 @@
-// What readers keep for the next start: csv, tfrecord and text over real files.
+// Tests the indices that readers keep for the next start: csv, tfrecord and text over real files.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace {
 
 using nlohmann::json;
 
-// Counts what is read of each file.
+// Counts the bytes that are read of each file.
 class CountingFiles : public PosixFiles {
  public:
   absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) override {
@@ -94,7 +94,7 @@ std::string CsvOf(int rows, int add = 0) {
   return text;
 }
 
-// A second start reads the beginning of the data alone, and gives the same.
+// Checks that a second start reads only the beginning of the data, and returns the same.
 void CheckKept(Kept& kept, size_t names) {
   const OpenedSource first = kept.Open();
   const Batch all = ReadAllRecords(first);
@@ -117,7 +117,7 @@ TEST_CASE("what a reader found out about its files is there at the next start") 
     kept.Write("data2", CsvOf(kRows, 1));
     CheckKept(kept, 1);
     (void)kept.Open();
-    // The header and the first 1000 records are read, whose fields are looked at.
+    // Only the header and the first 1000 records, whose fields are checked, are read.
     CHECK(kept.files.data < 1'000'000);
   }
   SECTION("csv, a file without records among them") {
@@ -153,7 +153,8 @@ TEST_CASE("records of a TFRecord file are found by the kept index") {
   {
     const auto file = kept.files.Create(kept.directory / "data");
     TfRecordWriter writer(**file);
-    // tf.train.Example {"x": [i]} by hand: features, entry, key, feature, int64_list, packed.
+    // The record is tf.train.Example {"x": [i]}, encoded by hand: features, entry, key, feature,
+    // int64_list, packed.
     for (int i = 0; i < kRows; ++i) {
       const char value = static_cast<char>(i % 100);
       std::string record("\x0a\x0c\x0a\x0a\x0a\x01x\x12\x05\x1a\x03\x0a\x01", 13);
@@ -246,7 +247,8 @@ TEST_CASE("an index with a right checksum and wrong places is ignored") {
       const uint32_t crc = Crc32c(bytes);
       bytes.append(reinterpret_cast<const char*>(&crc), sizeof crc);
       REQUIRE(Overwrite(kept.files, path, bytes));
-      // Whatever it says: no read outside of the file, and a record or an error.
+      // Whatever the index says, no read is outside of the file, and each gives a record or an
+      // error.
       const OpenedSource source = kept.Open();
       if (!source.ok()) continue;
       Batch batch;

@@ -1,4 +1,4 @@
-// More data files than a process may have open.
+// Tests more data files than a process may have open.
 #include "data/kept_open.h"
 
 #include <sys/resource.h>
@@ -16,7 +16,7 @@
 namespace paracord {
 namespace {
 
-// For as long as it lives this process may have so many files open.
+// Limits the files that this process may have open while the object lives.
 class FewDescriptors {
  public:
   explicit FewDescriptors(rlim_t few) {

@@ -1,4 +1,4 @@
-// What the tests of every format ask of a data source.
+// Checks that the tests of every format share.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -15,7 +15,7 @@ namespace paracord {
 
 using OpenedSource = absl::StatusOr<std::unique_ptr<DataSource>>;
 
-// All records of it, in order.
+// Returns all records of a source, in order.
 inline Batch ReadAllRecords(const OpenedSource& source) {
   INFO(source.status());
   REQUIRE(source.ok());
@@ -29,7 +29,7 @@ inline Batch ReadAllRecords(const OpenedSource& source) {
   return batch;
 }
 
-// Options, and what the error that refuses them must say, each.
+// Pairs of options, and of texts that the error which refuses them must contain.
 using Refusals = std::vector<std::pair<nlohmann::json, std::vector<std::string>>>;
 
 inline void CheckRefused(const Refusals& table, auto open) {

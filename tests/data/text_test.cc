@@ -103,7 +103,7 @@ TEST_CASE("words are numbered by how often they occur, after padding and unknown
                   {"window", 2},
                   {"lowercase", true},
                   {"strip_punctuation", true}};
-  // the cat the dog the cat a cat: cat 3, the 3, a 1, dog 1
+  // The tokens are the cat the dog the cat a cat: cat 3 times, the 3, a 1, dog 1.
   Batch batch = ReadAll(files, options);
   CHECK(batch.inputs[0].values == Values{3, 2, 3, 5, 3, 2});
   CHECK(batch.targets[0].values == Values{2, 3, 5, 3, 2, 4});

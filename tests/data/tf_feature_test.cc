@@ -1,4 +1,4 @@
-// Features of examples that are more than a fixed number of numbers.
+// Tests features of examples that are more than a fixed number of numbers.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -27,7 +27,7 @@ json Options(const json& feature) {
   return {{"files", "/t"}, {"features", json::array({feature})}, {"label", "y"}};
 }
 
-// Reads records of one feature "x", which `add` puts in, as `feature` says.
+// Records of one feature "x", which `add` fills, read as `feature` says.
 class Records {
  public:
   void Add(const std::function<void(ExampleBuilder&)>& add) {
@@ -184,7 +184,7 @@ TEST_CASE("pictures in examples are decoded and resized as those of image files"
         std::string::npos);
 }
 
-// A message of protobuf with these fields, all of them of bytes.
+// Encodes a message of protobuf with these fields, all of which are bytes.
 std::string Message(const std::vector<std::pair<int, std::string>>& fields) {
   std::string bytes;
   for (const auto& [number, value] : fields) {
@@ -196,7 +196,7 @@ std::string Message(const std::vector<std::pair<int, std::string>>& fields) {
 }
 
 TEST_CASE("a SequenceExample's context and lists are features") {
-  // Feature { FloatList or Int64List }.
+  // These are Feature { FloatList } and Feature { Int64List }.
   const auto floats = [](const Values& values) {
     return Message({{2, Message({{1, Raw(values)}})}});
   };

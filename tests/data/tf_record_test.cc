@@ -137,7 +137,7 @@ TEST_CASE("a file without a record is one, packed or not") {
 }
 
 TEST_CASE("a record whose length looks like zlib's start is none") {
-  // 0x9c78 bytes.
+  // The record has 0x9c78 bytes.
   ExampleBuilder builder;
   builder.Floats("x", Values{1, 2});
   builder.Ints("y", std::vector<int64_t>{1});
@@ -193,7 +193,7 @@ TEST_CASE("examples come back from the builder") {
 }
 
 TEST_CASE("numbers that are not packed are read too") {
-  // Feature "i" with an Int64List of two single varints; feature "f" of one fixed32.
+  // Feature "i" has an Int64List of two single varints; feature "f" has one fixed32.
   const std::string ints = std::string("\x08\x05\x08\x06", 4);
   const std::string floats = std::string("\x0d\x00\x00\xc0\x3f", 5);
   std::vector<float> two(2), one(1);
@@ -270,7 +270,7 @@ TEST_CASE("wrong options of tfrecord data are refused by key, all at once") {
   CheckRefused(table, [&](const json& options) { return Open(files, options); });
 }
 
-// A seed's worth of damage anywhere: a status or a read, never a crash or a great allocation.
+// Damage at any place leads to a status or a read, never to a crash or a huge allocation.
 TEST_CASE("no damage to a tfrecord gets past the checksums") {
   const std::string good = Container({Example({1, 2}, 1), Example({3, 4}, 2)});
   for (size_t at = 0; at < good.size(); ++at) {
@@ -286,7 +286,7 @@ TEST_CASE("no damage to a tfrecord gets past the checksums") {
   }
 }
 
-// Behind good checksums: whatever a writer may put there.
+// The checksums of these records are right: a writer may put any bytes there.
 TEST_CASE("no damage to an example is more than an error") {
   const std::string good = Example({1, 2}, 1);
   std::vector<ExampleFeature> features;

@@ -1,4 +1,4 @@
-// What cmake --install puts where, and what shells and man make of it.
+// Tests which files cmake --install installs, and that shells and man can use them.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -17,7 +17,7 @@ namespace {
 
 const std::string kPath = "PATH=" PARACORD_BIN_DIR ":$PATH\n";
 
-// The words that bash offers for `words`, of which the last one is to be completed.
+// Returns the words that bash offers for `words`, of which the last one is to be completed.
 std::vector<std::string> Completed(const std::vector<std::string>& words) {
   std::string line =
       kPath + "bash -c 'source " PARACORD_SOURCE_DIR "/deploy/completion/paracord; COMP_WORDS=(";
@@ -65,7 +65,7 @@ TEST_CASE("each command and daemon has a page whose language man understands") {
     const ShellResult page = RunShell(kPath + program + " --help=man");
     REQUIRE(page.code == 0);
     CHECK(absl::StrContains(page.said, ".SH NAME\n"));
-    // Each flag of --help is in the page, its hyphens escaped.
+    // The page has each flag of --help, with its hyphens escaped.
     const std::string words = RunShell(kPath + program + " --help=words").said;
     const std::string shown = absl::StrReplaceAll(page.said, {{"\\-", "-"}});
     for (const absl::string_view line : absl::StrSplit(words, '\n')) {
@@ -95,7 +95,7 @@ TEST_CASE("zsh completes commands, flags and files by what the programs say") {
     WARN("skipped: there is no zsh (package zsh)");
     return;
   }
-  // A terminal in which a user types each line and the tabulator.
+  // The script is a terminal in which a user types each line and the tabulator.
   const TestDirectory directory;
   const std::string script = directory.path() + "/script";
   std::ofstream(script) << R"(

@@ -1,4 +1,4 @@
-// A shell line that a test runs, and what it said.
+// Runs a shell line and returns its output.
 #pragma once
 
 #include <sys/wait.h>

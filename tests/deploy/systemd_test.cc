@@ -1,4 +1,4 @@
-// The units of systemd, by its own judgement and by README's table of exit codes.
+// Tests the units of systemd, by its own check and by README's table of exit codes.
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <set>
@@ -26,7 +26,7 @@ std::string UnitText(const std::string& unit) {
   return text.str();
 }
 
-// The words behind `key`, whose line may go on behind backslashes.
+// Returns the words behind `key`, whose line may continue behind backslashes.
 std::set<std::string> Words(const std::string& text, const std::string& key) {
   const std::string joined = absl::StrReplaceAll(text, {{"\\\n", " "}});
   for (const absl::string_view line : absl::StrSplit(joined, '\n')) {
@@ -42,7 +42,8 @@ TEST_CASE("units start a daemon again after exit codes from 128 on and signals, 
   for (const std::string& unit : kUnits) {
     CAPTURE(unit);
     const std::string text = UnitText(unit);
-    // On failure: not after 0, nor after 143 when it was told to leave.
+    // A daemon is restarted on failure: not after 0, nor after 143, with which it leaves when told
+    // to.
     CHECK(Words(text, "Restart") == std::set<std::string>{"on-failure"});
     CHECK(Words(text, "RestartPreventExitStatus") == never);
     CHECK(Words(text, "SuccessExitStatus") == std::set<std::string>{"143"});

@@ -100,7 +100,7 @@ std::vector<std::string> Cluster::Command(const std::string& task) const {
                                       task == "coordinator" ? "coordinator:0" : task, "--dir",
                                       dirs_.contains(task) ? dirs_.at(task) : dir()};
   if (role == "coordinator") command.insert(command.end(), {"--job", job()});
-  // Workers that are to meet a ps over the network must not find it beside them.
+  // Workers that are to meet a ps over the network must not find it in shared memory.
   const bool by_network = options_.tcp || announced_ != addresses_;
   if (role == "ps" && by_network) command.push_back("--shared-memory=false");
   if (role == "worker")
@@ -120,7 +120,7 @@ void Cluster::Start(const std::string& task, const Variables& environment,
   for (uint32_t i = 0; i < options_.ps; ++i) {
     cluster["ps"].push_back(announced_.at(absl::StrCat("ps:", i)));
   }
-  // Nobody calls a worker.
+  // Nobody calls a worker, so its address may be anything.
   for (uint32_t i = 0; i < options_.workers; ++i) {
     cluster["worker"].push_back(absl::StrCat("127.0.0.1:", i + 1));
   }

@@ -21,7 +21,7 @@ struct ClusterOptions {
   uint32_t ps = 2;
   uint32_t workers = 2;
   bool tcp = false;  // else unix sockets, and shared memory between workers and ps
-  // Of each worker and batch, so that a job lasts long enough to be disturbed.
+  // Each worker waits this long in each batch, so that a job lasts long enough to be disturbed.
   int batch_ms = 0;
   int threads = 1;             // of each worker
   Variables environment = {};  // of each process
@@ -42,32 +42,34 @@ class Cluster {
   void Start(const std::string& task, const Variables& environment = {},
              const std::vector<std::string>& arguments = {});
   Process& at(const std::string& task) { return *processes_.at(task); }
-  // The task's process, so that another one can be started in its place.
+  // Returns the task's process, so that another one can be started in its place.
   std::unique_ptr<Process> TakeOut(const std::string& task) {
     return std::move(processes_.extract(task).mapped());
   }
   std::string Log(const std::string& task) const;
   bool Logged(const std::string& task, const std::string& text) const;
   std::string address(const std::string& task) const { return addresses_.at(task); }
-  // As where each host has a directory of its own under that name.
+  // Gives a task another directory under DIR's name, as if its host had one of its own.
   void GiveDir(const std::string& task, const std::string& dir) { dirs_[task] = dir; }
-  // The address that others are told, where it differs from the one listened at (a proxy).
+  // Sets the address that others are told of a task if it differs from its own (a proxy).
   void Announce(const std::string& task, const std::string& address);
 
-  // As a supervisor does: starts again whoever was killed or left with 128 and above. Who that was.
+  // Restarts, as a supervisor does, every process that was killed or left with 128 and above, and
+  // returns these.
   std::vector<std::pair<std::string, Exit>> Supervise();
-  // Supervises until the coordinator leaves with a code below 128; that code, or -1 in time-out.
+  // Supervises until the coordinator leaves with a code below 128, and returns that code, or -1 at
+  // the time-out.
   int Finish(int64_t wait_ms = 60000);
   bool WaitAllGone(int64_t wait_ms);  // of who is left, the end of its log is shown
   void KillAll();
 
-  // What `paracord status` would show; null without an answer.
+  // Returns the status that `paracord status` would show; null without an answer.
   nlohmann::json Status();
-  // "ps", 0, "state": of the newest status.
+  // Returns the newest status' entry of a task, such as ps:0.
   nlohmann::json StatusOf(const std::string& kind, const std::string& task);
   uint64_t BatchesDone();
   bool WaitForBatches(uint64_t batches, int64_t wait_ms = 30000);
-  // Describe of a ps, by its own address.
+  // Returns the answer of a ps to Describe, asked at its own address.
   nlohmann::json Describe(const std::string& task);
   nlohmann::json Summary() const;
 

@@ -1,4 +1,4 @@
-// The programs as a shell runs them: where they stand, and where they write.
+// Tests the programs as a shell runs them: where they are found, and where they write.
 #include <catch2/catch.hpp>
 #include <string>
 #include <utility>
@@ -19,12 +19,12 @@ struct Ran {
   std::string said;  // to stdout and stderr, where these are not sent elsewhere
 };
 
-// In a directory with the counting job.
+// A directory with the counting job, in which shell lines run.
 class Shell {
  public:
   Shell() { WriteCountingJob(root(), {{"steps", 100}, {"evaluate", {{"every_epochs", 0}}}}); }
   const std::string& root() const { return temp_.path(); }
-  // The counting job, trained with other data.
+  // Writes the counting job with other training data.
   void WriteJob(const std::string& name, const json& train) const {
     json job = JsonOf(ReadText(root() + "/job.json"));
     job["data"]["train"] = train;
@@ -92,7 +92,7 @@ TEST_CASE("what cannot be printed is said, and fails a command whose result it i
   CHECK(trained.code == 0);
   CHECK(Has(trained, "paracord train: standard output took not all"));
   CheckCounted(shell.root() + "/d", 100);
-  // Its reader leaves after the first line.
+  // The reader of its output leaves after the first line.
   CHECK(shell.Run("paracord train job.json --dir e | head -n 1").code == 0);
   CheckCounted(shell.root() + "/e", 100);
 }
@@ -161,7 +161,7 @@ TEST_CASE("a command may have as many files open as a worker") {
 
 TEST_CASE("what a command logs is no part of what it prints") {
   const Shell shell;
-  // So much that the places of its records would be kept.
+  // The data are so large that an index of their records would be kept.
   const json data = {{"format", "csv"},
                      {"files", "wide.csv"},
                      {"header", false},

@@ -23,20 +23,21 @@ inline constexpr uint64_t kTestRecords = 1604;
 void WriteNpy(const std::string& path, const std::vector<uint64_t>& shape,
               const std::vector<float>& values);
 
-// Writes data and job below `dir`; `patch` is merged into job.json (RFC 7396). The path of the job.
+// Writes data and job below `dir`, with `patch` merged into job.json (RFC 7396). Returns the path
+// of the job.
 std::string WriteCountingJob(const std::string& dir, const nlohmann::json& patch);
 
-// Record `record` of the training targets becomes NaN.
+// Sets record `record` of the training targets to NaN.
 void SpoilRecord(const std::string& dir, uint64_t record);
 
 // Fails the test unless the newest checkpoint below `dir` is complete and each element of the bias
 // says that exactly `batches` were applied, and summary.json says the same.
 void CheckCounted(const std::string& dir, uint64_t batches, uint64_t rejected = 0);
 
-// All variables of the newest checkpoint, one after the other.
+// Returns all variables of the newest checkpoint, one after the other.
 std::vector<float> NewestValues(const std::string& dir);
 
-// The newest checkpoint's directory.
+// Returns the newest checkpoint's directory.
 std::string NewestCheckpoint(const std::string& dir);
 
 }  // namespace paracord::e2e

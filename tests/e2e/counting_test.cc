@@ -1,4 +1,4 @@
-// The counting job through real processes, undisturbed and under random kills.
+// Runs the counting job through real processes, undisturbed and under random kills.
 #include <signal.h>
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// A process dies at each named place in turn; no batch is lost or applied twice.
+// Lets a process die at each failpoint in turn; no batch is lost or applied twice.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <string>
@@ -82,7 +82,8 @@ TEST_CASE("a ps that dies again while it restores is restored") {
   CheckResult(cluster);
 }
 
-// It passed the fence of its generation; the next one has read the ledgers and rejected the batch.
+// The push has passed the fence of its generation when the next generation reads the ledgers and
+// rejects the batch.
 TEST_CASE("a push that is under way when its generation ends is entered nowhere any more") {
   Cluster cluster({.ps = 2, .workers = 2, .batch_ms = 2, .job = {{"epochs", kEpochs}}});
   cluster.Start("ps:0", {{"PARACORD_FAILPOINTS", "ps.push.validated=stall:3000@40"}});

@@ -1,4 +1,4 @@
-// A variable that no 32-bit count of bytes can name, between processes.
+// Sends a variable whose bytes 32 bits cannot count between processes.
 #include <catch2/catch.hpp>
 
 #include "e2e/cluster.h"

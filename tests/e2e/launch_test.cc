@@ -1,4 +1,4 @@
-// `paracord launch`: daemons behind an ssh that runs its command here, whatever the host.
+// Tests `paracord launch` with an ssh that runs its command here, whatever the host is.
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ class Launch {
  public:
   explicit Launch(uint64_t steps = kSteps) {
     WriteCountingJob(root(), {{"steps", steps}, {"checkpoint", {{"every_seconds", 0.3}}}});
-    // It says whom it was to reach, and like ssh gives all its words to one shell.
+    // This ssh notes the host and, like the real one, gives all its words to one shell.
     WriteText(root() + "/ssh",
               "#!/bin/sh\necho $1 >> " + root() + "/hosts\nshift\nexec sh -c \"$*\"\n");
     chmod((root() + "/ssh").c_str(), 0755);
@@ -57,7 +57,7 @@ class Launch {
                                      Variables{{"PARACORD_FAILPOINTS", "worker.computed=stall:4"}},
                                      root() + "/launch.log");
   }
-  // Processes whose command line begins with `first`, and has `text` and our directory in it.
+  // Finds processes whose command line begins with `first` and contains `text` and our directory.
   std::vector<pid_t> Find(const std::string& first, const std::string& text) const {
     std::vector<pid_t> pids;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {

@@ -1,4 +1,4 @@
-// Workers that come and go, and processes that are told to leave.
+// Tests workers that come and go, and processes that are told to leave.
 #include <signal.h>
 
 #include <catch2/catch.hpp>
@@ -31,7 +31,8 @@ TEST_CASE("workers may join and leave while the job trains, under any index") {
   cluster.Start("worker:7");
   cluster.Start("worker:3");
   REQUIRE(WaitUntil(10000, [&] { return HasWorkers(cluster, 3); }));
-  // One is killed and comes back under another index, one leaves in peace, all go, one comes.
+  // One worker is killed and comes back under another index, one leaves when told to, all are
+  // killed, and one comes.
   cluster.at("worker:0").Kill();
   cluster.Start("worker:1");
   cluster.at("worker:7").Signal(SIGTERM);
@@ -61,7 +62,7 @@ TEST_CASE("SIGTERM or SIGINT lets a worker finish its batch and leave with 143")
   CHECK(cluster.Summary().at("recoveries").at("worker") == 0);
 }
 
-// Of those that `process` has open.
+// Whether `process` has the file open.
 bool HasOpen(const Process& process, const std::string& path) {
   std::error_code gone;
   std::filesystem::directory_iterator it(absl::StrCat("/proc/", process.pid(), "/fd"), gone);
@@ -97,7 +98,7 @@ TEST_CASE("SIGTERM, SIGINT or SIGHUP has a coordinator take a checkpoint and lea
   CHECK_FALSE(NewestCheckpoint(cluster.dir()).empty());
   CHECK(cluster.Summary().at("status") == "stopped");
   CHECK(cluster.Summary().at("reason") == Name(signal) + ", after a checkpoint");
-  // Everything else dies too: the checkpoint is what is left.
+  // All other processes die, too, so that only the checkpoint is left.
   cluster.KillAll();
   cluster.StartAll();
   CHECK(
@@ -155,12 +156,12 @@ TEST_CASE("two coordinators of one job that are both restarted come to rest") {
   REQUIRE(cluster.WaitForBatches(100));
   constexpr Exit kFenced = 201;
   constexpr Exit kInUse = 3;
-  // One that finds the other alive leaves it alone.
+  // A coordinator that finds the other one alive leaves.
   cluster.Start("coordinator:1");  // at an address that no worker knows
   CHECK(cluster.at("coordinator:1").Wait(10000) == kInUse);
   CHECK(cluster.Logged("coordinator:1", "another coordinator leads this job"));
   CHECK(cluster.WaitForBatches(cluster.BatchesDone() + 10));
-  // One that does not is the newer one, and fences the other.
+  // A coordinator that gets no answer from the other one takes over, and fences it.
   cluster.at("coordinator").Signal(SIGSTOP);
   cluster.Start("coordinator:1");
   REQUIRE(WaitUntil(10000, [&] {
@@ -190,7 +191,8 @@ TEST_CASE("when everything is killed the job goes on from its newest checkpoint"
   CheckCounted(cluster.dir(), kSteps);
 }
 
-// Longer than the time between two looks of a daemon at its own listener, which are no coordinator.
+// The timeout is longer than the time between two checks of a daemon's own listener, which must not
+// count as a coordinator.
 TEST_CASE("a ps whose coordinator never comes back leaves with 202") {
   Cluster cluster(
       {.batch_ms = 4, .job = {{"steps", kSteps}, {"timeouts", {{"orphan_ms", 12000}}}}});

@@ -1,4 +1,4 @@
-// A whole job whose DIR and data are objects, behind an S3 that fails now and then.
+// Runs a whole job whose DIR and data are objects, behind an S3 that fails now and then.
 #include <signal.h>
 #include <stdlib.h>
 
@@ -18,7 +18,7 @@
 namespace paracord::e2e {
 namespace {
 
-// The server's address and keys in the environment of this process and of those that it starts.
+// Puts the server's address and keys into the environment of this process and of its children.
 Variables InEnvironment(const S3Server& server) {
   const Variables variables = server.Variables();
   for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
@@ -116,7 +116,8 @@ TEST_CASE("on an S3 that fails, through kills and a second coordinator, each bat
   CHECK(killed("coordinator"));
   CHECK(killed("ps:0"));
   REQUIRE(cluster.WaitForBatches(300, 60000));
-  // The first is stopped, another takes over, and the first wakes up in the middle of what it did.
+  // The first coordinator is stopped, another one takes over, and the first wakes up in the middle
+  // of its work.
   AllFiles files;
   cluster.at("coordinator").Signal(SIGSTOP);
   cluster.Start("coordinator:1");

@@ -1,5 +1,5 @@
-// A program run by a test: in a session of its own, with its output in a file, and killed with the
-// test in any case. Used in one thread, the main one (a child dies with the thread that forked it).
+// A program that a test runs in a session of its own, with its output in a file; it is killed with
+// the test in any case. Used in the main thread (a child dies with the thread that forked it).
 #pragma once
 
 #include <sys/types.h>
@@ -15,12 +15,12 @@ namespace paracord::e2e {
 
 using Variables = std::map<std::string, std::string>;
 
-// What a process left with: its exit code, or minus the signal that killed it.
+// The exit code of a process, or minus the signal that killed it.
 using Exit = int;
 
 class Process {
  public:
-  // `environment` is added to the test's own; the log is appended to.
+  // `environment` is added to the test's own; output is appended to the log.
   Process(const std::vector<std::string>& command, const Variables& environment,
           const std::string& log);
   ~Process();  // kills it
@@ -30,7 +30,7 @@ class Process {
   pid_t pid() const { return pid_; }
   bool running();
   void Signal(int signal) const;
-  // Collects the process if it has ended; afterwards the same answer again.
+  // Collects the process if it has ended; later calls return the same answer.
   std::optional<Exit> Poll();
   std::optional<Exit> Wait(int64_t wait_ms);
   void Kill();  // SIGKILL, and waits
@@ -41,7 +41,8 @@ class Process {
 };
 
 int64_t NowMs();
-// Looks every few milliseconds until `done` or the time is over; says whether it was done.
+// Calls `done` every few milliseconds until it returns true or the time is over; returns whether it
+// did.
 bool WaitUntil(int64_t wait_ms, const std::function<bool()>& done);
 
 std::string ReadText(const std::string& path);  // "" if it cannot be read

@@ -20,10 +20,10 @@ class Proxy {
     kDropReplies,  // requests arrive, answers are lost; those connections break afterwards
     kReset,        // connections are broken as they come
   };
-  // Paths of sockets.
+  // `listen` and `target` are the paths of sockets.
   Proxy(std::string listen, std::string target);
   ~Proxy();
-  // For the connections of process `pid` (0: of all).
+  // Sets the mode for the connections of process `pid`, or of all if that is 0.
   void set_mode(Mode mode, pid_t pid = 0);
 
  private:

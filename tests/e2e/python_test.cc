@@ -1,4 +1,4 @@
-// The wire as others see it: a ps that is spoken to by Python, with plain protobuf and grpcio.
+// Tests the wire with a foreign client: Python speaks to a ps with plain protobuf and grpcio.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <string>
@@ -13,7 +13,7 @@
 namespace paracord::e2e {
 namespace {
 
-// One matrix in one partition: several messages of the stream.
+// Loads one matrix in one partition, which takes several messages of the stream.
 LoadRequest Load() {
   Job job;
   job.name = "python";
@@ -39,7 +39,7 @@ LoadRequest Load() {
   return load;
 }
 
-// PARACORD_PYTHON: the interpreter that has grpcio and protobuf.
+// PARACORD_PYTHON is the interpreter that has grpcio and protobuf.
 TEST_CASE("Python's protobuf and grpcio speak to a ps, and read what C++ encodes", "[.slow]") {
   const TestDirectory dir;
   ExchangeRequest header;

@@ -1,4 +1,4 @@
-// What a user, a file or another job does wrong is named, with the exit code for it.
+// Tests that a mistake of a user, a file or another job is named, with the right exit code.
 #include <signal.h>
 
 #include <catch2/catch.hpp>
@@ -90,7 +90,7 @@ TEST_CASE("a batch with NaN in its data is rejected everywhere, and counted") {
   SpoilRecord(cluster.root(), 200);
   cluster.StartAll();
   CHECK(cluster.Finish() == 0);
-  // One batch an epoch, whichever it is in.
+  // Each epoch rejects one batch, whichever one has the record.
   CheckCounted(cluster.dir(), 3 * (kBatchesPerEpoch - 1), 3);
   CHECK(cluster.Logged("coordinator", "rejected: batch"));
   const std::string reason = cluster.Summary().at("reason").get<std::string>();
@@ -100,7 +100,8 @@ TEST_CASE("a batch with NaN in its data is rejected everywhere, and counted") {
 }
 
 TEST_CASE("a batch that kills every worker that computes it is rejected, and no other") {
-  // Three deaths that only an idle worker outlives count for one.
+  // The limit is 1 death of a worker that another worker outlives; deaths of the last worker do not
+  // count.
   Cluster cluster(
       {.workers = 2,
        .job = {{"epochs", 2}, {"failures", {{"deaths_per_batch", 1}, {"rejected_max", 0.05}}}}});

@@ -1,4 +1,4 @@
-// Workers and ps of one host, which read each other's memory.
+// Tests workers and ps of one host, which read each other's memory.
 #include <signal.h>
 
 #include <catch2/catch.hpp>
@@ -16,12 +16,12 @@ namespace {
 
 constexpr uint64_t kSteps = 1500;
 
-// Partitions large enough not to be copied through the socket.
+// The partitions are too large to be copied through the socket.
 nlohmann::json LargePartitions() {
   return {{"steps", kSteps}, {"partitioner", {{"kind", "fixed_shards"}, {"shards", 2}}}};
 }
 
-// How many memory files a process has mapped with these rights ("r--s", "rw-s").
+// Returns how many memory files a process has mapped with these rights ("r--s", "rw-s").
 int Mapped(pid_t pid, const std::string& rights) {
   std::ifstream maps(absl::StrCat("/proc/", pid, "/maps"));
   int count = 0;

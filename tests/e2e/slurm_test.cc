@@ -1,5 +1,5 @@
-// The Slurm script: how it reads Slurm's variables, and a job that it trains with an srun that
-// starts its tasks here. deploy/slurm/check runs it on a real Slurm.
+// Tests the Slurm script: how it reads Slurm's variables, and a job that it trains with an srun
+// that starts its tasks here. deploy/slurm/check runs it on a real Slurm.
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ struct Shown {
   int code = -1;
   std::vector<std::string> lines;
   std::string text() const { return absl::StrJoin(lines, "\n"); }
-  // The hosts of the tasks, in the order of their ranks.
+  // Returns the hosts of the tasks, in the order of their ranks.
   std::string hosts() const {
     std::vector<std::string> hosts;
     for (size_t i = 1; i < lines.size(); ++i) {
@@ -38,7 +38,7 @@ struct Shown {
   }
 };
 
-// What the script makes of an allocation.
+// Returns the tasks that the script derives from an allocation.
 Shown Show(const Variables& variables) {
   const TestDirectory directory;
   const std::string log = directory.path() + "/log";
@@ -98,7 +98,7 @@ TEST_CASE("lists of hosts mean what scontrol show hostnames makes of them") {
     CHECK(shown.hosts() == hosts + " " + hosts);
     checked.push_back(list);
   }
-  // The same lists are those that the check compares with scontrol itself.
+  // deploy/slurm/check compares these lists with scontrol itself.
   CHECK(absl::StrJoin(checked, "\n") + "\n" ==
         ReadText(PARACORD_SOURCE_DIR "/deploy/slurm/hostlists"));
 }
@@ -125,7 +125,7 @@ TEST_CASE("an allocation that makes no cluster is refused, and that is said") {
   }
 }
 
-// An allocation of two nodes that are this host, and an srun that starts the tasks here.
+// An allocation of two nodes, both of which are this host, and an srun that starts the tasks here.
 class Allocation {
  public:
   explicit Allocation(uint64_t steps) {

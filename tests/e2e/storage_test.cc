@@ -1,4 +1,4 @@
-// Storage that fails, and checkpoints that are damaged.
+// Tests storage that fails, and checkpoints that are damaged.
 #include <sys/mount.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ TEST_CASE("a ps that cannot write fails the round, not the training") {
   Cluster cluster(
       {.batch_ms = 2, .job = {{"steps", kSteps}, {"checkpoint", {{"every_seconds", 0.2}}}}});
   cluster.Start("ps:0");
-  // The first snapshot succeeds, the second does not, all later ones do.
+  // Only the second snapshot fails.
   cluster.Start("ps:1", {{"PARACORD_FAILPOINTS", "ps.snapshot.half=error@2"}});
   cluster.Start("coordinator");
   for (const char* worker : {"worker:0", "worker:1"}) cluster.Start(worker);
@@ -42,7 +42,7 @@ TEST_CASE("a ps that cannot write fails the round, not the training") {
   CheckCounted(cluster.dir(), kSteps);
 }
 
-// DIR on a file system of its own, unmounted at the end.
+// Mounts a file system of its own for DIR, and unmounts it at the end.
 class SmallDisk {
  public:
   SmallDisk(const std::string& path, const std::string& options)

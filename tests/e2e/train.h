@@ -1,4 +1,4 @@
-// `paracord train` of a counting job, in a directory of its own.
+// Runs `paracord train` on a counting job in a directory of its own.
 #pragma once
 
 #include <signal.h>
@@ -39,7 +39,7 @@ class Train {
     const Variables variables = {{"PARACORD_FAILPOINTS", failpoints}, {"TMPDIR", root()}};
     return std::make_unique<Process>(command, variables, root() + "/train.log");
   }
-  // With the sockets of a cluster.
+  // Counts the folders with the sockets of a cluster.
   size_t SocketDirs() const {
     size_t count = 0;
     for (const auto& entry : std::filesystem::directory_iterator(root())) {
@@ -50,7 +50,7 @@ class Train {
   bool WaitForCheckpoint() {
     return WaitUntil(20000, [&] { return !NewestCheckpoint(dir()).empty(); });
   }
-  // A worker is well under way.
+  // Waits until a worker is well under way.
   bool WaitUntilTraining() {
     int64_t since = 0;
     return WaitUntil(20000, [&] {
@@ -60,7 +60,7 @@ class Train {
       return joined && NowMs() - since > 300;
     });
   }
-  // Daemons that work in our DIR.
+  // Returns the daemons that work in our DIR.
   std::vector<pid_t> Daemons() const {
     std::vector<pid_t> pids;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {

@@ -1,4 +1,4 @@
-// `paracord train`: a cluster of processes under one command.
+// Tests `paracord train`, which runs a cluster of processes under one command.
 #include "e2e/train.h"
 
 #include <dirent.h>
@@ -133,7 +133,7 @@ TEST_CASE(
   const std::string before = NewestCheckpoint(train.dir());
   CHECK(train.Start({"--fresh", "--trace", train.root() + "/job.json"})->Wait(10000) == 2);
   CHECK(train.Said("is there and is no trace"));
-  // Nor of the job, whether it is there by now or not.
+  // A trace may not be a file of the job, whether that exists by now or not.
   for (const std::string name : {"/lock", "/job.running.json", "/generation-9", "/logs/ps-0.log"}) {
     CHECK(train.Start({"--trace", train.dir() + name})->Wait(10000) == 2);
     CHECK(train.Said("--trace: " + train.dir() + name + " is of the job in " + train.dir()));
@@ -225,7 +225,7 @@ TEST_CASE("train --fresh leaves a job alone whose coordinator answers, and fence
   const auto checkpoints = PosixFiles().List(cluster.dir() + "/checkpoints");
   REQUIRE(checkpoints.ok());
   for (const std::string& name : *checkpoints) {
-    // Of the old one; a round that it began is no checkpoint, and is cleared away.
+    // No checkpoint of the old generation is left; a round that it began is none, and is removed.
     CHECK((!name.starts_with("step-") || name.find("-g1-") == std::string::npos));
   }
   CHECK(fresh->Wait(60000) == 0);
@@ -287,7 +287,7 @@ TEST_CASE(
   CHECK_FALSE(named.Said("ended (exit code 2)"));  // the end says it
 }
 
-// What a worker says of such a file has to reach the coordinator.
+// The worker's message, which has such a name, must reach the coordinator.
 TEST_CASE("a bad line in a file whose name is not UTF-8 is told, and costs its batch at most") {
   const int bad = GENERATE(40, 2500);  // one is seen before anything is computed
   constexpr int kRows = 3000, kBatch = 100;
@@ -427,7 +427,7 @@ TEST_CASE("a job goes on where its data were moved to, but not with other data")
   CheckCounted(train.dir(), 100);
 }
 
-// A job whose result depends on the order of its batches and on all optimizer state.
+// Writes a job whose result depends on the order of its batches and on all optimizer state.
 json OrderedJob(const std::string& dir, const json& optimizer) {
   std::mt19937 random(7);
   std::uniform_real_distribution<float> draw(-1, 1);

@@ -1,4 +1,5 @@
-// What a job loses by a smaller wire: trained on Fashion-MNIST by real processes, each way.
+// Measures the accuracy that a job loses by a smaller wire type: real processes train on
+// Fashion-MNIST with each.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -27,7 +28,7 @@ double Accuracy(const TestDirectory& dir, const std::string& example, const Wire
   document["model"] = JsonOf(ReadText(example + "/models/mlp.json"));
   document["epochs"] = 4;
   document.erase("stop_when");
-  // A rate that ends at 0: runs of one kind then differ by a tenth of a point, not by one.
+  // The rate ends at 0, so that runs of one kind differ by a tenth of a point, not by one.
   document["optimizer"] = {
       {"name", "adam"},
       {"learning_rate",
@@ -52,7 +53,7 @@ TEST_CASE("a smaller wire costs Fashion-MNIST no more than half a point of accur
     return;
   }
   const TestDirectory dir;
-  // What overlap costs is staleness, which is no matter of the wire.
+  // Overlap costs accuracy by staleness, whatever the wire type is, so it is compared with itself.
   for (const bool overlap : {false, true}) {
     const std::string with = overlap ? "overlapped " : "";
     const double plain = Accuracy(dir, example, {with + "float32", {{"overlap", overlap}}});

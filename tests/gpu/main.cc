@@ -1,4 +1,5 @@
-// The tests of the CUDA engine on a GPU. Without one they are skipped, and their number is said.
+// Runs the tests of the CUDA engine on a GPU. Without one they are skipped, and their number is
+// printed.
 #define CATCH_CONFIG_RUNNER
 #include <unistd.h>
 
@@ -33,9 +34,10 @@ std::vector<Replica> GroupUnderTest(size_t devices) {
 }  // namespace paracord
 
 int main(int argc, char** argv) {
-  // As `cuda:all` has it: code that is loaded late may wait for a GPU that waits for the others.
+  // `cuda:all` sets this as well: code that is loaded late may wait for a GPU that waits for the
+  // others.
   (void)setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
-  // Whatever ends it, what was printed is there.
+  // Lines are flushed, so that they are there whatever ends the program.
   (void)std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   Catch::Session session;
   const auto device = paracord::ChooseDevice("cuda:0", paracord::DeviceFor::kOneModel, nullptr);
@@ -48,7 +50,7 @@ int main(int argc, char** argv) {
   const bool lose = argc == 2 && std::string_view(argv[1]) == paracord::kLoseDevice;
   const int code = lose ? paracord::LoseDevice() : session.run(argc, argv);
   std::fflush(nullptr);
-  // Tools that look on, such as compute-sanitizer, have something to write at the usual end.
+  // Tools such as compute-sanitizer write their report at the usual end of a process.
   if (std::getenv("PARACORD_GPU_TEST_EXIT") != nullptr) std::exit(code);
   _exit(code);
 }

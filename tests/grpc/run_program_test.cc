@@ -21,7 +21,7 @@ int Three(int, char**) { return 3; }
 
 int FirstDescriptor(int, char**) { return open("/dev/null", O_RDONLY); }
 
-// What a program of this main writes to stderr, and how it ends.
+// Returns what a program with this main writes to stderr, and how it ends.
 std::pair<std::string, int> Run(int (*main)(int, char**), bool closed = false) {
   int ends[2];
   REQUIRE(pipe(ends) == 0);

@@ -1,4 +1,4 @@
-// A door in a process that has no descriptors left.
+// Tests a door in a process that has no descriptors left.
 #include "net/door.h"
 
 #include <fcntl.h>

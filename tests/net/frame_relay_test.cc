@@ -1,4 +1,4 @@
-// What stands before gRPC: bytes go through unchanged, and endless headers do not.
+// Tests the relay in front of gRPC: it passes bytes on unchanged, and stops endless headers.
 #include "net/frame_relay.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// What supervisors are told of a daemon, and when.
+// Tests what supervisors are told about a daemon, and when.
 #include "net/health.h"
 
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
-// Shared memory between "processes" that are two ends in one process, which sockets and mappings
-// cannot tell apart; tests/e2e has real ones.
+// Tests shared memory between "processes" that are two ends in one process, which sockets and
+// mappings cannot tell apart; tests/e2e has real ones.
 #include "net/shared_network.h"
 
 #include <fcntl.h>
@@ -79,7 +79,7 @@ TEST_CASE("a message arrives as it was sent, whatever its parts are made of") {
   Pair pair("test-shapes");
   Parts parts;
   absl::Cord whole;
-  // Payload like headers, many small chunks, large ordinary memory, and shared memory.
+  // The payloads are like headers, many small chunks, large ordinary memory, and shared memory.
   for (const size_t size : {3u, 700u, 9000u, 20000u, 300000u}) {
     for (int repeat = 0; repeat < 40; ++repeat) {
       absl::Cord part(std::string(size, static_cast<char>('a' + repeat % 26)));
@@ -137,7 +137,7 @@ TEST_CASE("a caller that keeps a reply too long loses it, and knows") {
   SECTION("too late") {
     CHECK(Soon([&] { return watched.expired(); }));
     CHECK_FALSE(pair.link->intact());
-    // Calls go beneath as soon as the caller's side has noticed.
+    // Calls go over the network beneath as soon as the caller's side has noticed.
     CHECK(Soon([&] { return absl::IsUnimplemented(Ask(*pair.link, "/Echo", {}).status()); }));
     CHECK(reply->size() == 400000);  // still mapped
   }

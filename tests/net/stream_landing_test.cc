@@ -1,4 +1,4 @@
-// Replies whose bytes are received where the caller wants them.
+// Tests replies whose bytes are received in the caller's memory.
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// Streams between "processes": both ends in one process, over real sockets.
+// Tests streams between "processes": both ends in one process, over real sockets.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -95,7 +95,7 @@ TEST_CASE("calls fail when the stream's listener goes, and a new one is found") 
   const std::string address = pair.door->address();
   pair.door = nullptr;
   CHECK(absl::IsUnavailable(parked.get().status()));
-  // Nobody listens, so that the call goes beneath.
+  // Nobody listens, so the call goes over the network beneath.
   CHECK(absl::IsUnimplemented(Ask(*pair.link, "/Echo", {}).status()));
   pair.Open(address);
   CHECK(Soon([&] { return Ask(*pair.link, "/Echo", {}).ok(); }));
@@ -134,7 +134,7 @@ TEST_CASE("while the name of a stream's peer is looked up, calls keep their dead
                                    NameLookup("peer.invalid:1", ask));
   const int64_t begun_ms = SteadyMs();
   auto patient = AskLater(*link, "/Echo", {}, 60000);
-  // Beneath, where it keeps its deadline.
+  // The call goes over the network beneath, where it keeps its deadline.
   CHECK(absl::IsUnimplemented(Ask(*link, "/Echo", {}, 500).status()));
   CHECK(SteadyMs() - begun_ms < 500);
   CHECK(absl::IsUnimplemented(patient.get().status()));
@@ -193,7 +193,7 @@ TEST_CASE("a stream that breaks the rules is closed, and only that one") {
     close(fd);
     CHECK(Ask(*pair.link, "/Echo", Parts{absl::Cord("x")}).ok());
   }
-  // The first of the two calls with one number.
+  // The first of the two calls with one number is cancelled.
   CHECK(Soon([&] { return pair.echo.cancelled == 1; }));
 }
 
@@ -227,7 +227,7 @@ TEST_CASE("bytes come one at a time, or stop in the middle, and harm nobody") {
     close(fd);
   }
   {
-    // It announces much more than it sends: memory is allocated as bytes come.
+    // The peer announces much more than it sends: memory is allocated as bytes come.
     const int fd = pair.Greeted();
     const std::string large = Framed(CallFrame(4, "/Echo", uint64_t{1} << 30)) + "x";
     REQUIRE(write(fd, large.data(), large.size()) == static_cast<ssize_t>(large.size()));
@@ -242,7 +242,7 @@ TEST_CASE("a peer that does not read its replies holds up nobody else") {
   Pair pair;
   const int fd = pair.Greeted();
   const std::string text = Pattern(3000000);
-  // A request larger than the sockets' buffers; what is not sent is only kept.
+  // The request is larger than the sockets' buffers, so its rest is kept.
   std::thread writer([&] {
     const std::string request = Framed(CallFrame(1, "/Echo", text.size())) + text;
     size_t sent = 0;

@@ -1,4 +1,4 @@
-// An object store in memory that fails as it is told: with each request before or after doing it.
+// An object store in memory that fails as it is told, before or after each request is done.
 #pragma once
 
 #include <algorithm>

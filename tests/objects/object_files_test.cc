@@ -1,4 +1,4 @@
-// Files over a store that fails: before it does what it is asked for, and after.
+// Tests files over a store that fails, before or after it does what it is asked for.
 #include "objects/object_files.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The S3 of tests/objects/s3_server.py for a test, in a process of its own that ends with it.
+// Runs the S3 of tests/objects/s3_server.py for a test, in a process that ends with it.
 #pragma once
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ namespace paracord {
 
 class S3Server {
  public:
-  // Of the requests `share` meets each kind of fault.
+  // A share `share` of the requests meets each kind of fault.
   explicit S3Server(double share = 0, int seed = 1) {
     int to[2], from[2];
     if (pipe(to) != 0 || pipe(from) != 0) return;
@@ -51,7 +51,7 @@ class S3Server {
 
   bool there() const { return facts_.is_object(); }
   std::string endpoint() const { return facts_["endpoint"]; }
-  // What a process has in its environment to reach it.
+  // The environment with which a process reaches the server.
   std::map<std::string, std::string> Variables() const {
     return {{"AWS_ENDPOINT_URL", endpoint()},
             {"AWS_ACCESS_KEY_ID", facts_["key_id"]},

@@ -1,4 +1,4 @@
-// The S3 client against a server that checks its signatures.
+// Tests the S3 client against a server that checks its signatures.
 #include "objects/s3_store.h"
 
 #include <arpa/inet.h>
@@ -34,13 +34,13 @@ std::string Text(ObjectFiles& files, const std::string& path) {
   return *text;
 }
 
-// One for all, since it takes a second to start. It ends with the test program.
+// All tests share one server, since it takes a second to start. It ends with the test program.
 const S3Server& Server() {
   static S3Server& server = *new S3Server;
   return server;
 }
 
-// The example of Amazon's documentation of the signature.
+// This is the example in Amazon's documentation of the signature.
 TEST_CASE("a request is signed as in the example of the standard") {
   const SignedHeaders headers = SignRequest(
       {"us-east-1", "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", ""}, "GET",
@@ -52,7 +52,7 @@ TEST_CASE("a request is signed as in the example of the standard") {
         "Signature=f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41");
 }
 
-// Every request of the store, each signed: names with what a URL has to encode, queries,
+// Every request of the store is signed: names with characters that a URL has to encode, queries,
 // conditions.
 TEST_CASE("objects are put, read, listed and removed with signatures that the server accepts") {
   const S3Server& server = Server();
@@ -97,7 +97,7 @@ TEST_CASE("objects are put, read, listed and removed with signatures that the se
   char beyond[2];
   CHECK(absl::IsOutOfRange(opened->ReadAt(large.size() - 1, beyond)));
 
-  // One that is replaced is not read on.
+  // An object that was replaced is not read on.
   REQUIRE(files.WriteAtomic(dir + "/large", large + "!").ok());
   std::string part(9 << 20, '\0');
   CHECK(absl::IsDataLoss(opened->ReadAt(0, part)));
