@@ -126,7 +126,7 @@ TEST_CASE("a damaged checkpoint is refused by name and the one before it used") 
   CHECK_FALSE(example.files.Open(out).ok());
 }
 
-TEST_CASE("what cannot be exported is said, with the code for it") {
+TEST_CASE("export says what it cannot export, with the exit code for it") {
   ExampleJob example;
   const std::string dir = example.directory.path();
   const std::string out = example.path("w");
@@ -150,7 +150,7 @@ TEST_CASE("what cannot be exported is said, with the code for it") {
   CHECK(absl::StartsWith(help.out, "usage: paracord export"));
 }
 
-TEST_CASE("export does not write over what is the job's") {
+TEST_CASE("export does not overwrite the job's own files") {
   ExampleJob example;
   const std::string dir = example.directory.path();
   const std::string name = example.Commit(2, 1, {});
@@ -168,7 +168,7 @@ TEST_CASE("export does not write over what is the job's") {
   CHECK(Run(RunExport, {"--dir", dir, "--out", example.path("w")}).code == 0);
 }
 
-TEST_CASE("where a checkpoint stands is said in epochs from 1, as train counts them") {
+TEST_CASE("a checkpoint's position is shown in epochs from 1, as train counts them") {
   const std::pair<uint64_t, std::string> cases[] = {{0, "epoch 1, batch 0 of 2"},
                                                     {1, "epoch 1, batch 1 of 2"},
                                                     {2, "epoch 1, batch 2 of 2"},
@@ -387,7 +387,7 @@ TEST_CASE("evaluate warns where the training data are others than the checkpoint
   CHECK(Has(ran.err, "that was idx:3:1b9b7a432cd96dfd+idx:3:1b9b7a432cd96dfd)"));
 }
 
-TEST_CASE("evaluate goes to the CPU by itself where there is a GPU of no use, and says so") {
+TEST_CASE("evaluate falls back to the CPU if the GPU cannot be used, and says so") {
   ExampleJob example;
   example.Commit(2, 1, {.bias = 1});
   const std::string job = example.path("job.json");

@@ -154,7 +154,7 @@ TEST_CASE("gradients are shown as they are and clipped by norm for the steps") {
   CHECK(linear.Result("after/d/bias", {1})[0] == Approx(0.45));
 }
 
-TEST_CASE("batches and weights that do not fit are refused by name") {
+TEST_CASE("compute refuses a batch or weights that do not fit, naming the tensor") {
   const RawTensor x = Raw<float>("inputs/in", "F32", {2, 2}, {1, 0, 0, 1});
   const RawTensor y = Raw<float>("targets", "F32", {2, 1}, {0, 0});
   const std::pair<std::vector<RawTensor>, const char*> batches[] = {
@@ -209,7 +209,7 @@ TEST_CASE("files cut short anywhere are errors that name the file") {
   }
 }
 
-TEST_CASE("auto computes on the CPU where there is a GPU of no use, and says so") {
+TEST_CASE("compute falls back to the CPU if the GPU cannot be used, and says so") {
   Linear linear;
   setenv("PARACORD_CUDA_PLUGIN", PARACORD_BIN_DIR "/fake_plugins/libtwo.so", 1);
   const int automatic = linear.Run();
@@ -223,7 +223,9 @@ TEST_CASE("auto computes on the CPU where there is a GPU of no use, and says so"
   CHECK(linear.err == "paracord compute: cuda:1" + why);
 }
 
-TEST_CASE("wrong arguments, a model that is not compiled, and what is not finite") {
+TEST_CASE(
+    "compute refuses wrong arguments, a model that is not compiled, and results that are not "
+    "finite") {
   Linear linear;
   CHECK(linear.Run({"--device=cuda:99"}) == 2);
   CHECK(linear.err.find("--device cuda:99") != std::string::npos);
@@ -241,7 +243,7 @@ TEST_CASE("wrong arguments, a model that is not compiled, and what is not finite
   CHECK(linear.err.find("compile_config gives no loss") != std::string::npos);
 }
 
-TEST_CASE("compute does not write over what it reads") {
+TEST_CASE("compute does not overwrite its inputs") {
   for (const char* input : {"w", "b", "linear.json"}) {
     Linear linear;
     std::filesystem::create_symlink(linear.example.path(input), linear.example.path("o"));
@@ -252,7 +254,7 @@ TEST_CASE("compute does not write over what it reads") {
   }
 }
 
-TEST_CASE("results that cannot be written are no divergence") {
+TEST_CASE("compute does not report results that cannot be written as divergence") {
   Linear linear;
   rlimit before = {};
   REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);

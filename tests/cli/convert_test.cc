@@ -98,7 +98,7 @@ void CheckSame(const std::vector<Column>& a, const std::vector<Column>& b) {
   }
 }
 
-TEST_CASE("convert writes what a reader of any format gives, packed or not") {
+TEST_CASE("convert writes the records of a source of any format, packed or not") {
   Example example;
   json expected = example.train();
   expected["files"] = example / "train.csv";
@@ -176,7 +176,7 @@ TEST_CASE("convert refuses with the reason, and leaves the old file alone") {
   CHECK(absl::StrContains(example.err, "no/such is not there"));
 }
 
-TEST_CASE("convert does not write over what it reads, by whatever name") {
+TEST_CASE("convert does not overwrite its inputs, whatever path names them") {
   Example example;
   std::filesystem::create_symlink(example / "train.csv", example / "link");
   std::filesystem::create_hard_link(example / "job.json", example / "hard");

@@ -56,7 +56,7 @@ TEST_CASE("health is 0 of a daemon that answers; --ready asks more of it") {
                : "paracord health: ps:1 at " + address + " holds 3 partitions: it is not ready\n"));
 }
 
-TEST_CASE("health is 1 where the event loop stands still, nobody listens, or a stranger does") {
+TEST_CASE("health is 1 if the event loop stands still, nobody listens, or a stranger answers") {
   const TestDirectory directory;
   const std::string address = "unix:" + directory / "daemon";
   GrpcNetwork network;
@@ -80,7 +80,9 @@ TEST_CASE("health is 1 where the event loop stands still, nobody listens, or a s
         "paracord health: " + address + " answers, but as no daemon of this version does\n");
 }
 
-TEST_CASE("health without an address, or with what is none, is wrong; --help says what it asks") {
+TEST_CASE(
+    "health without an address, or with a malformed one, is a usage error; --help says what it "
+    "asks") {
   CHECK(Health({}).code == 2);
   CHECK(Health({"nonsense"}).code == 2);
   const Ran help = Health({"--help"});

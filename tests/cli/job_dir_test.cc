@@ -73,7 +73,7 @@ TEST_CASE("a directory whose job a coordinator leads is not emptied") {
   }
 }
 
-TEST_CASE("a directory that nobody leads is emptied, and its generations are counted on") {
+TEST_CASE("a directory that nobody leads is emptied, and its next generation counts on") {
   const nlohmann::json other =
       GENERATE(nlohmann::json{{"phase", "ended"}}, nlohmann::json{{"run_id", "another job's"}},
                nlohmann::json{{"generation", 2}}, nlohmann::json());
@@ -94,7 +94,7 @@ TEST_CASE("a directory that nobody leads is emptied, and its generations are cou
   CHECK(NewestGeneration(d.files, d.directory.path()).value_or(0) == 6);
 }
 
-TEST_CASE("whoever answers there, but not as a coordinator does, leads no job") {
+TEST_CASE("a process that answers, but not like a coordinator, leads no job") {
   Directory d({{"phase", 7}, {"generation", "x"}});
   CHECK(d.Begin().ok());
 }

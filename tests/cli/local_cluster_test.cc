@@ -155,7 +155,9 @@ TEST_CASE("the last worker that leaves with a code of its own is given up, but n
   CHECK(files.ReadWhole(cluster.given_up()->log).value_or("") == "why\n");
 }
 
-TEST_CASE("who leaves with the job, or takes it along, is told from who leaves alone") {
+TEST_CASE(
+    "a daemon that leaves because the job ends, or that ends it, is told from one that leaves "
+    "alone") {
   struct Case {
     std::string coordinator, ps;
     size_t before;  // deaths before the worker's

@@ -41,7 +41,9 @@ TEST_CASE("a checkpoint round that fails is one line for each reason, and so is 
         "the last checkpoint round failed, training goes on: read-only\n");
 }
 
-TEST_CASE("the same reason in another round is no line, what is left of the job is one") {
+TEST_CASE(
+    "a reason that repeats in another round has no line, but the job's wait for its last "
+    "checkpoint has") {
   std::ostringstream out;
   Progress progress(Progress::Style::kLines, out);
   progress.Show(Status("round-g1-r2: full"));
@@ -68,7 +70,7 @@ TEST_CASE("the bar is one line of a terminal of any width") {
   CHECK(out.str().ends_with("w\x1b[?7h"));
 }
 
-TEST_CASE("what was scored by an earlier run of the job is no news, however long that was") {
+TEST_CASE("evaluations of an earlier run are not shown again") {
   for (const double up_seconds : {0.5, 60.0}) {
     std::ostringstream out;
     Progress progress(Progress::Style::kLines, out);
@@ -175,7 +177,8 @@ TEST_CASE("with --json a failed round is an object of its own") {
   CHECK(line.at("text").get<std::string>().find("disk full") != std::string::npos);
 }
 
-TEST_CASE("who waits for whom is a line when it has lasted a moment, and its end is another") {
+TEST_CASE(
+    "a wait that lasts a moment is a line that says who waits for whom, and its end is another") {
   std::ostringstream out;
   Progress progress(Progress::Style::kLines, out);
   json status = Status("");
@@ -203,7 +206,7 @@ TEST_CASE("who waits for whom is a line when it has lasted a moment, and its end
         "it goes on\n");
 }
 
-TEST_CASE("what is shown of a coordinator that does not answer carries its age") {
+TEST_CASE("numbers of a coordinator that does not answer are shown with their age") {
   std::ostringstream lines, bar;
   Progress of_lines(Progress::Style::kLines, lines), of_bar(Progress::Style::kBar, bar);
   for (const int64_t age_ms : {100, 3100, 4200, 0}) {

@@ -62,7 +62,9 @@ nlohmann::json BlockOf(const std::string& yaml, const std::string& key) {
   return nlohmann::json::parse(text);
 }
 
-TEST_CASE("what is rendered says how many, of which image, and where the checkpoints go") {
+TEST_CASE(
+    "rendered manifests have the numbers of replicas, the image, and the place of the "
+    "checkpoints") {
   Example example;
   const Rendered plain = example.Render({"--ps", "3", "--workers", "16", "--image", "r.io/p:2"});
   INFO(plain.err);
@@ -94,7 +96,7 @@ TEST_CASE("what is rendered says how many, of which image, and where the checkpo
   CHECK_FALSE(url.has("claimName"));
 }
 
-TEST_CASE("the cluster, the job and the model of what is rendered are those of the job") {
+TEST_CASE("rendered manifests have the job's own cluster, settings and model") {
   Example example;
   const Rendered rendered = example.Render({"--ps", "3", "--set", "epochs=7"});
   REQUIRE(rendered.code == 0);
@@ -111,7 +113,7 @@ TEST_CASE("the cluster, the job and the model of what is rendered are those of t
   CHECK(BlockOf(rendered.out, "model.json") == nlohmann::json::parse(kModel));
 }
 
-TEST_CASE("what cannot be rendered is said") {
+TEST_CASE("render refuses another cluster manager and wrong flags, naming them") {
   Example example;
   std::ostringstream out, err;
   CHECK(RunRender(std::vector<std::string>{"slurm", "job.json"}, out, err) == 2);

@@ -55,7 +55,7 @@ TEST_CASE("a folder lives as long as its owner") {
   CHECK(fs::is_empty(parent.path()));
 }
 
-TEST_CASE("what a killed owner left is removed") {
+TEST_CASE("the sockets of a killed owner are removed") {
   const TestDirectory parent;
   const std::string left = Left(parent.path(), "paracord-AbC123");
   const auto sockets = SocketDir::Make(parent.path());
@@ -63,7 +63,7 @@ TEST_CASE("what a killed owner left is removed") {
   CHECK_FALSE(fs::exists(left));
 }
 
-TEST_CASE("nothing is removed that has another name, is no folder of ours or holds other files") {
+TEST_CASE("a folder with another name, other rights, no lock or other files is not removed") {
   const TestDirectory parent;
   const std::string longer = Left(parent.path(), "paracord-AbC1234");
   const std::string other = Left(parent.path(), "paracord-AbC-23");

@@ -13,7 +13,7 @@ SshHosts Hosts(const std::vector<std::string>& hosts, uint32_t ps, uint32_t work
   return SshHosts({hosts, {"/usr/bin/ssh", "-q"}, "/opt/para cord", 7400}, ps, workers);
 }
 
-TEST_CASE("ps and behind them workers are dealt out to the hosts in turn, each with a port") {
+TEST_CASE("the ps and then the workers are dealt out to the hosts in turn, each with a port") {
   const SshHosts hosts = Hosts({"a", "me@b", "c"}, 2, 5);
   CHECK(hosts.AddressOf({Role::kCoordinator, 0}) == "a:7400");
   CHECK(hosts.AddressOf({Role::kPs, 0}) == "a:7401");
@@ -47,14 +47,14 @@ TEST_CASE("a daemon's command reaches its host as one argument for any shell") {
       hosts.Command({Role::kCoordinator, 0}, {}, {"paracord-coordinator"})[3], "--threads"));
 }
 
-TEST_CASE("what a shell would take apart is quoted") {
+TEST_CASE("arguments that a shell would split are quoted") {
   CHECK(ShellWord("/a/b-c_d.e=f") == "/a/b-c_d.e=f");
   CHECK(ShellWord("") == "''");
   CHECK(ShellWord("a b") == "'a b'");
   CHECK(ShellWord("it's") == "'it'\\''s'");
 }
 
-TEST_CASE("a host that is none is named") {
+TEST_CASE("an entry of --hosts that is no host is named") {
   CHECK(CheckHosts({"a", "me@b.example.org", "10.0.0.1"}).ok());
   CHECK(CheckHosts({}).message() == "--hosts: needs at least one host");
   CHECK(absl::StrContains(CheckHosts({"a", "-oProxyCommand=x"}).message(), "-oProxyCommand=x"));

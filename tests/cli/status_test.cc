@@ -45,7 +45,9 @@ TEST_CASE("status names each checkpoint that is refused, with why") {
                                "step-4-g1-r1/MANIFEST.json: damaged\n") != std::string::npos);
 }
 
-TEST_CASE("status says what slow readers pin on which ps, and how many wait for them") {
+TEST_CASE(
+    "status shows the bytes that slow readers pin on each ps, and how many requests wait for "
+    "them") {
   CoreHarness harness;
   harness.ps[1].set_pinned_bytes(uint64_t{300} << 20);
   harness.ps[1].set_waiting_exchanges(2);
@@ -102,7 +104,7 @@ TEST_CASE("status of a directory shows no other job that has its coordinator's a
   CHECK(said != ours);
 }
 
-TEST_CASE("where nobody listens status says so, and what to look at") {
+TEST_CASE("status at an address where nobody listens says so, and what to look at") {
   const TestDirectory directory;
   const std::string address = "unix:" + directory / "nobody";
   std::ostringstream out, err;

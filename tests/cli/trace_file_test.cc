@@ -11,7 +11,7 @@
 namespace paracord {
 namespace {
 
-TEST_CASE("what all processes wrote is one trace, without what a killed one left unfinished") {
+TEST_CASE("the spans of all processes become one trace, without a killed one's unfinished line") {
   TestDirectory directory;
   PosixFiles files;
   const std::string parts = directory / "trace";

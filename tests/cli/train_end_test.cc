@@ -46,7 +46,7 @@ TEST_CASE("the last words of a daemon are all lines of its last message") {
   CHECK(LastWords(d.files, d.directory / "none") == "");
 }
 
-TEST_CASE("the last words have an end") {
+TEST_CASE("a daemon's last words are cut off after a number of lines") {
   Directory d;
   std::string log, words;
   for (size_t i = 0; i < 100; ++i) {
@@ -56,7 +56,7 @@ TEST_CASE("the last words have an end") {
   CHECK(LastWords(d.files, d.Log(log)) == words);
 }
 
-TEST_CASE("whoever is given up is named with its own words or how often it died") {
+TEST_CASE("a daemon that is given up is named with its last words, or how often it died") {
   Directory d;
   const std::string log = d.Log("/bin/paracord-ps: x.npy is gone\nlook for it\n");
   CHECK(GivenUpText(d.files, {"worker:0", "exit code 2", 2, "", log}) ==
@@ -90,7 +90,7 @@ TEST_CASE("a stop without a summary says what is lost and where to look") {
             .starts_with("stopped (SIGTERM); first, there is no checkpoint"));
 }
 
-TEST_CASE("the end of a job is told whatever somebody else wrote into its summary") {
+TEST_CASE("the end of a job is shown even if its summary is no summary of ours") {
   const std::string text =
       GENERATE("", "[]", "7", R"({"metrics": 7})", R"({"metrics": {"test": 7}})",
                R"({"status": ["done"]})", R"({"reason": {}})", R"({"evaluations": 7})",

@@ -90,7 +90,7 @@ TEST_CASE("validate prints cluster, variables, partitions and bytes of a good jo
       "imbalance (largest / mean): 1.067\n");
 }
 
-TEST_CASE("of very many partitions the first are named") {
+TEST_CASE("of very many partitions only the first are printed") {
   Job job;
   job.partitioner.kind = PartitionerSpec::Kind::kFixedShards;
   job.partitioner.shards = 30;
@@ -125,7 +125,7 @@ TEST_CASE("very many small partitions are warned of, and the code stays 0") {
   }
 }
 
-TEST_CASE("what is wrong is said after what the job comes to, which may be long") {
+TEST_CASE("problems are printed after the plan, which may be long") {
   Example example;
   example.Write("job.json",
                 absl::StrReplaceAll(example.job, {{"\"adam\"", "\"adam\", \"sed\": 1"},
@@ -224,7 +224,7 @@ TEST_CASE("problems of job file, model, losses and data hide none of each other"
   check("\"missing\"", "job.json: data.train: ");
 }
 
-TEST_CASE("sources of a mix that are none are problems") {
+TEST_CASE("entries of a mix that are no sources are problems") {
   Example example;
   for (const char* entry : {"1", "null", "\"x\"", "{\"format\": 3}", "{\"mix\": [1]}"}) {
     example.Write("job.json",
@@ -237,7 +237,7 @@ TEST_CASE("sources of a mix that are none are problems") {
   }
 }
 
-TEST_CASE("what is right for shapes that are not known is no problem") {
+TEST_CASE("losses and metrics that could fit unknown shapes are no problem") {
   Example example;
   example.Write("model.json", R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
       {"class_name": "InputLayer", "config": {"batch_shape": [null, 2, 2], "name": "in"}},
@@ -271,7 +271,7 @@ TEST_CASE("test data of another shape are found before the first evaluation") {
                           "data.train numbers of shape (2, 2)"));
 }
 
-TEST_CASE("settings that are surely mistakes are warned of, and the code stays 0") {
+TEST_CASE("settings that are probably mistakes are warned of, and the code stays 0") {
   Example example;
   CHECK(example.Run() == 0);
   CHECK(example.err.empty());
@@ -303,7 +303,7 @@ TEST_CASE("settings that are surely mistakes are warned of, and the code stays 0
   CHECK_FALSE(absl::StrContains(example.err, "problem"));
 }
 
-TEST_CASE("a label that a crossentropy takes for a probability and is none is warned of") {
+TEST_CASE("a label outside of 0 to 1 is warned of where a crossentropy takes probabilities") {
   Example example;
   example.Write("model.json",
                 R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
@@ -361,7 +361,7 @@ TEST_CASE("initial weights that are damaged or of another model are found") {
 }
 
 TEST_CASE(
-    "weights of a part of the model are enough where the job says so, and the rest is named") {
+    "initial weights of some layers are enough if the job says so, and the others are named") {
   Example example;
   const std::string header = R"({"dense/bias":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}})";
   std::string bytes(8, '\0');

@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::string_literals;
 
-TEST_CASE("files are told by how they begin, and what to do is said") {
+TEST_CASE("a file's kind is told by its first bytes, with a hint about what to do") {
   const std::pair<std::string, const char*> kinds[] = {
       {"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "Git LFS"},
       {"\x89HDF\r\n\x1a\n....", "HDF5"},

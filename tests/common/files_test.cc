@@ -64,7 +64,7 @@ TEST_CASE("a directory that its file system cannot sync is no error, one that is
   CHECK(absl::IsNotFound(files.SyncDirectory("/proc/nothing")));
 }
 
-TEST_CASE("a path is made absolute, without what says nothing") {
+TEST_CASE("a path is made absolute, without \".\", \"..\" and a \"/\" at its end") {
   const std::string here = std::filesystem::current_path().string();
   CHECK(AbsolutePath("a/./b/../c") == here + "/a/c");
   CHECK(AbsolutePath(".") == here);

@@ -103,7 +103,7 @@ TEST_CASE("no float of any size is nearer to another 16-bit number than to the o
   }
 }
 
-TEST_CASE("what is not finite is found among 16-bit numbers wherever it is") {
+TEST_CASE("a value that is not finite is found among 16-bit numbers wherever it is") {
   for (const size_t size : {1u, 7u, 33u, 100u}) {
     for (size_t at = 0; at < size; ++at) {
       std::vector<uint16_t> values(size, 0x3c00);

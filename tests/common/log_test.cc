@@ -12,7 +12,7 @@
 namespace paracord {
 namespace {
 
-TEST_CASE("what protobuf says of a bad message is one short line of the log, and none for each") {
+TEST_CASE("protobuf's errors about bad messages are short log lines, at most one a second") {
   const std::shared_ptr<spdlog::logger> usual = spdlog::default_logger();
   SetUpLogging("info");
   std::ostringstream log;

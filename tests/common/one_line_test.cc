@@ -23,7 +23,7 @@ TEST_CASE("text that is too long is cut at a character and says how long it was"
   CHECK(OneLine("a\u009b\u009b", 2) == "a... (5 bytes)");
 }
 
-TEST_CASE("a name is there, is not long, and has no control character") {
+TEST_CASE("a name is not empty, not long, and has no control character") {
   CHECK(IsName("dense/kernel größe"));
   CHECK(IsName(std::string(kNameBytesMax, 'n')));
   CHECK_FALSE(IsName(std::string(kNameBytesMax + 1, 'n')));

@@ -8,7 +8,7 @@
 namespace paracord {
 namespace {
 
-TEST_CASE("what travels is UTF-8 and short, and says where it was cut") {
+TEST_CASE("text that is sent to a peer is UTF-8 and short, and says where it was cut") {
   CHECK(Sendable("").empty());
   CHECK(Sendable("caf\xc3\xa9: no such file") == "caf\xc3\xa9: no such file");
   CHECK(Sendable("caf\xe9.png") == "caf\xef\xbf\xbd.png");

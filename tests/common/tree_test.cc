@@ -193,7 +193,7 @@ std::string AnchorOf(const std::string& heading) {
   return anchor;
 }
 
-TEST_CASE("what a document links to is there, its headings too") {
+TEST_CASE("every link of a document leads to a file or heading that exists") {
   const std::regex link(R"(\]\(([^)#\s]*)#?([^)\s]*)\))");
   size_t seen = 0;
   for (const fs::path& document : Documents()) {

@@ -42,7 +42,7 @@ TEST_CASE("TensorFlow's own form is read") {
   CHECK(cluster.task->ToString() == "worker:1");
 }
 
-TEST_CASE("what Kubeflow writes for a normal job is read") {
+TEST_CASE("Kubeflow's TF_CONFIG of a normal job is read") {
   const Cluster cluster =
       Parsed(R"({"cluster":{"evaluator":["J-evaluator-0.ns.svc:2222"],"ps":["J-ps-0.ns.svc:2222"],)"
              R"("worker":["J-worker-0.ns.svc:2222"]},"task":{"type":"ps","index":0},)"
@@ -131,7 +131,7 @@ TEST_CASE("addresses of every kind are taken") {
   }
 }
 
-TEST_CASE("loopback is what leads to the host that dials it") {
+TEST_CASE("an address is loopback if it leads every host to itself") {
   for (const char* address :
        {"localhost:1", "LocalHost:1", "localhost.localdomain:1", "a.localhost:1", "127.0.0.1:1",
         "127.9.8.7:1", "[::1]:1", "ip6-localhost:1"}) {

@@ -46,7 +46,7 @@ TEST_CASE("only the last batch of an epoch is short") {
   CHECK(BatchExamples(plan, 29, 9) == 32);
 }
 
-TEST_CASE("what is not in the plan is empty") {
+TEST_CASE("splits and batches that the plan does not have are empty") {
   const DataPlan plan = Plan(100, 10, 4);
   CHECK(BatchesInSplit(plan, 3) == 0);
   CHECK(BatchExamples(plan, 2, 2) == 0);

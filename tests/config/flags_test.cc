@@ -99,7 +99,7 @@ TEST_CASE("all wrong arguments are named at once") {
         "--nope: unknown flag; --help lists them\nJOB: is missing");
 }
 
-TEST_CASE("what follows a misspelt flag is its value, not one more problem") {
+TEST_CASE("the word behind a misspelt flag is taken for its value, not for another problem") {
   Program program;
   CHECK(program.Problems({"j", "--wrokers", "2", "--clutser", "x", "--fesh", "k"}) ==
         "--wrokers: unknown flag; did you mean `--workers`?\n"

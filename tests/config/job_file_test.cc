@@ -28,7 +28,7 @@ json Minimal() {
     "loss": "mse", "metrics": ["accuracy"], "optimizer": "sgd"})");
 }
 
-TEST_CASE("what is wrong is said once") {
+TEST_CASE("a problem of a job file is reported once") {
   for (const auto& [key, value] : {std::pair<std::string, json>("loss", 5),
                                    {"stop_when", {{"metric", "acuracy"}, {"at_least", 0.5}}}}) {
     CAPTURE(key);
@@ -95,7 +95,7 @@ TEST_CASE("settings count as if they stood in the file") {
   }
 }
 
-TEST_CASE("a setting that cannot be is named") {
+TEST_CASE("a --set that cannot be applied is named") {
   const TestDirectory directory;
   PosixFiles files;
   const std::string path = directory.Write("job.json", TextOf(Minimal()));

@@ -47,7 +47,7 @@ std::string Problem(const std::string& pointer, const std::string& value) {
   return std::string(ParseJob(TextOf(document)).status().message());
 }
 
-TEST_CASE("a job that says little has the documented defaults") {
+TEST_CASE("a job with only the required keys has the documented defaults") {
   const Job job = MinimalJob();
   CHECK(job.batch == 64);
   CHECK(!job.split_batches);

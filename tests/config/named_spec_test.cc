@@ -64,13 +64,14 @@ TEST_CASE("the three forms of an optimizer give the same") {
   CHECK(keras.options == plain.options);
 }
 
-TEST_CASE("what is switched on is kept, for the optimizer to refuse") {
+TEST_CASE("options that are switched on are kept, so that the optimizer can refuse them") {
   const NamedSpec spec = Read(NamedKind::kOptimizer, R"({"class_name": "SGD", "config":
       {"use_ema": true, "ema_momentum": 0.9, "clipvalue": 1.0}})");
   CHECK(spec.options == json{{"use_ema", true}, {"ema_momentum", 0.9}, {"clipvalue", 1.0}});
 }
 
-TEST_CASE("what tells a config of Keras 2 is kept where its numbers are others") {
+TEST_CASE(
+    "the options that mark Keras 2 are kept where its averages differ from those of Keras 3") {
   const NamedSpec plain = Read(NamedKind::kOptimizer,
                                R"({"class_name": "Adam", "config": {"jit_compile": true,
                                    "is_legacy_optimizer": false, "use_ema": false}})");
@@ -87,7 +88,7 @@ TEST_CASE("what tells a config of Keras 2 is kept where its numbers are others")
   CHECK(legacy.options.at("decay") == 0.0);
 }
 
-TEST_CASE("of an optimizer that scales the loss the one within counts") {
+TEST_CASE("of a LossScaleOptimizer only the inner optimizer counts") {
   const NamedSpec scaled = Read(NamedKind::kOptimizer,
                                 R"({"class_name": "LossScaleOptimizer", "config": {
                                     "inner_optimizer": {"class_name": "Adam", "config": {
@@ -182,8 +183,7 @@ TEST_CASE("compile_config gives losses, weights and metrics by output") {
   CHECK((*placed.metrics)[2].options["label"] == "area");
 }
 
-TEST_CASE(
-    "metrics of which some outputs have none are by output, and a class of one's own is none") {
+TEST_CASE("a list of metrics with null entries is by output, and a user's own class is no metric") {
   const CompileConfig config = Compiled(R"({"metrics": [null, "mae"], "optimizer": "sgd"})");
   REQUIRE(config.metrics->size() == 1);
   CHECK((*config.metrics)[0].output == "#1");
@@ -206,7 +206,7 @@ TEST_CASE("a model that was not compiled sets nothing") {
   CHECK(ReadCompileConfig(json(), problems).losses.empty());
 }
 
-TEST_CASE("what cannot be taken from compile_config is named") {
+TEST_CASE("a part of compile_config that cannot be used is named") {
   std::string problems;
   Compiled(R"({"loss": ["mse", 4], "loss_weights": ["a", 2], "metrics": [3],
                "optimizer": {"class_name": 1}})",

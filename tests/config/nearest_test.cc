@@ -18,7 +18,7 @@ TEST_CASE("a misspelt name finds the one that was meant") {
   for (const auto& [wrong, meant] : cases) CHECK(NearestName(wrong, kKnown) == meant);
 }
 
-TEST_CASE("nothing is near to what has nothing in common with any name") {
+TEST_CASE("a name that has nothing in common with any known one gets no suggestion") {
   for (const char* wrong : {"", "learning_rate", "x", "qqq"}) {
     CHECK(NearestName(wrong, kKnown) == "");
   }
@@ -26,7 +26,7 @@ TEST_CASE("nothing is near to what has nothing in common with any name") {
   CHECK(NearestName("batch", {}) == "");
 }
 
-TEST_CASE("of equally near names the first counts") {
+TEST_CASE("of equally near names the first one is suggested") {
   constexpr std::string_view kTwo[] = {"aac", "aab"};
   CHECK(NearestName("aaa", kTwo) == "aac");
 }

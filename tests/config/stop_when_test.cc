@@ -19,7 +19,8 @@ json Minimal() {
     "loss": "mse", "metrics": ["accuracy"], "optimizer": "sgd"})");
 }
 
-TEST_CASE("what is better is known of Keras' metrics, and travels") {
+TEST_CASE(
+    "whether larger is better is known for Keras' metrics, and is part of the canonical job") {
   const auto stop = [](const std::string& metric, const std::string& mode = "") {
     json document = Minimal();
     document["metrics"] = {"accuracy", "auc", "mae", {{"name", "recall"}, {"label", "found"}}};

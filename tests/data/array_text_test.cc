@@ -72,7 +72,7 @@ TEST_CASE("strings beyond what is held are read from the file") {
   CHECK(text == "cd");
 }
 
-TEST_CASE("strings where there can be none, and what only Python reads, are refused by file") {
+TEST_CASE("strings in a place for numbers, and arrays of Python objects, are refused by file") {
   const std::string words = Npy("|S2", "(2,)", "abcd");
   const std::tuple<std::string, std::string, const char*> cases[] = {
       {Npy("|O", "(2,)", "????"), kLabels, "/x: holds objects of Python"},

@@ -63,7 +63,7 @@ TEST_CASE("wrong quotes and escapes are refused by key") {
   CheckRefused(table, [&](const json& options) { return Open(files, options); });
 }
 
-TEST_CASE("lines that a quote swallows are said") {
+TEST_CASE("lines that a missing quote has swallowed are a warning") {
   MemoryFiles files;
   files.contents["/d"] = "t\ty\n\"Oh\t1\nno\t2\nsay \"\t3\nx\t4\n";
   const auto swallowed = Open(files, Options({{"delimiter", "\t"}}));
@@ -78,7 +78,7 @@ TEST_CASE("lines that a quote swallows are said") {
   CHECK((*Open(files, Options({})))->Warnings().empty());
 }
 
-TEST_CASE("an empty file among others is passed over, and said") {
+TEST_CASE("an empty file among others is skipped with a warning") {
   MemoryFiles files;
   files.contents["/a"] = "t,y\nx,1\n";
   files.contents["/b"] = "";
@@ -92,7 +92,7 @@ TEST_CASE("an empty file among others is passed over, and said") {
   CHECK((*skipped)->records() == 1);
 }
 
-TEST_CASE("a star is all columns but label, weight and those that have a feature of their own") {
+TEST_CASE("\"*\" stands for all columns except label, weight and those of other features") {
   MemoryFiles files;
   files.contents["/d"] = "a,t,y,b,w\n1,u,0,2,5\n3,v,1,4,6\n";
   json options = {
@@ -118,7 +118,7 @@ TEST_CASE("a star is all columns but label, weight and those that have a feature
         std::string::npos);
 }
 
-TEST_CASE("a vocabulary that knows none of the values is said") {
+TEST_CASE("a vocabulary that has none of the values is a warning") {
   MemoryFiles files;
   files.contents["/d"] = "t,y\n1.0,1\n2.0,2\n";
   json feature = {{"column", "t"}, {"kind", "categorical"}, {"vocabulary", {"1", "2"}}};

@@ -127,7 +127,8 @@ TEST_CASE("idx files give their records, scaled, packed or not, from several fil
   CHECK_FALSE((*source)->Read(std::vector<uint64_t>{3}, batch).ok());
 }
 
-TEST_CASE("below a pattern only what is there is taken, and nothing that cannot be looked into") {
+TEST_CASE(
+    "a pattern matches only files that exist, and fails at a directory that cannot be listed") {
   class SomeUnreadable : public MemoryFiles {
    public:
     std::string unreadable;

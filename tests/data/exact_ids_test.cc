@@ -39,7 +39,7 @@ std::string Npy(const std::string& descr, const std::string& shape, const std::v
   return file + dict + bytes;
 }
 
-TEST_CASE("whole numbers are told of a column, or the first that cannot be") {
+TEST_CASE("a column's whole numbers are returned, or the first value that has no certain one") {
   Column column{"", {2}, {1.5f, -3, 16777216, 0}};
   column.exact = {{2, kLarge}};
   std::vector<int64_t> whole;

@@ -110,7 +110,7 @@ void CheckKept(Kept& kept, size_t names) {
   CHECK((*second)->Where((*second)->records() - 1) == (*first)->Where((*first)->records() - 1));
 }
 
-TEST_CASE("what a reader found out about its files is there at the next start") {
+TEST_CASE("the index that a reader kept of its files is used at the next start") {
   SECTION("csv") {
     KeptCsv kept;
     kept.Write("data1", CsvOf(kRows));
@@ -280,7 +280,7 @@ TEST_CASE("places of records are refused unless they ascend inside of their file
   CHECK_FALSE(DecodePlaces("\x01\xff\xff\xff\xff\xff\xff\xff\xff\x7f", 1000).has_value());
 }
 
-TEST_CASE("numbers of a body come back, and longer ones than 64 bits do not") {
+TEST_CASE("varints of a kept body are read back, and those beyond 64 bits are refused") {
   for (const uint64_t number :
        {uint64_t{0}, uint64_t{127}, uint64_t{128}, uint64_t{300}, uint64_t{1} << 63, UINT64_MAX}) {
     std::string bytes;
@@ -298,7 +298,7 @@ TEST_CASE("numbers of a body come back, and longer ones than 64 bits do not") {
   CHECK_FALSE(TakeVarint(long_one, number));
 }
 
-TEST_CASE("a place that cannot be written to costs nothing but the next start") {
+TEST_CASE("a directory that cannot be written to only makes the next start slower") {
   KeptCsv kept;
   kept.Write("data1", CsvOf(10));
   kept.Write("index", "a file, not a directory");
@@ -316,7 +316,7 @@ TEST_CASE("little data, and a process without a place, keep nothing") {
   CHECK(kept.Names().empty());
 }
 
-TEST_CASE("leftovers of writers that died go, and there are never many files") {
+TEST_CASE("unfinished files of dead writers are removed, and the number of files is bounded") {
   KeptCsv kept;
   kept.Write("data1", CsvOf(10));
   REQUIRE(kept.Open().ok());

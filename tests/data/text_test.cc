@@ -58,7 +58,7 @@ TEST_CASE("windows of characters have the next character as target at every plac
   CHECK(batch.targets[0].values == Values{1, 2, 0, 0, 1, 3, 3, 2, 0});
 }
 
-TEST_CASE("every window of every stride is what its place in the text says") {
+TEST_CASE("every window of every stride is the text at its place") {
   std::vector<std::string> characters;
   for (int i = 0; i < 700; ++i) {
     const int code = (i * i + i / 7) % 64;
@@ -119,7 +119,7 @@ TEST_CASE("words are numbered by how often they occur, after padding and unknown
   CHECK(ReadAll(files, options).inputs[0].values == Values{1, 1, 1, 2, 1, 1});
 }
 
-TEST_CASE("a list of more words than there are numbers for is refused") {
+TEST_CASE("a vocabulary of more than 2^23 words is refused") {
   const std::vector<std::string> words(kVocabularyMax + 1);
   CHECK(Vocabulary::Listed(words).status().message() == "holds 8388609 words, more than 8388608");
 }

@@ -98,7 +98,7 @@ TEST_CASE("lists of strings are filled up, too") {
         Texts{"a", "b", "d", "[P]", "[P]", "[P]"});
 }
 
-TEST_CASE("what would be guessed of a list is refused, and what to do is said") {
+TEST_CASE("a list whose shape would have to be guessed is refused with a hint") {
   Records records = Lists();
   CHECK(records.Refused({{"name", "x"}, {"shape", {4}}})
             .find("has 2 values instead of 4; `pad` fills up lists of varying length") !=

@@ -51,7 +51,7 @@ bool Has(const Ran& ran, const std::string& text) {
   return ran.said.find(text) != std::string::npos;
 }
 
-TEST_CASE("where the working directory is gone, that is said") {
+TEST_CASE("a working directory that is gone is named as the reason") {
   const Shell shell;
   for (const std::string command :
        {"paracord status --dir d", "paracord validate j", "paracord train j",
@@ -72,7 +72,7 @@ TEST_CASE("paracord says its version") {
   CHECK(Has(ran, ", protocol "));
 }
 
-TEST_CASE("what cannot be printed is said, and fails a command whose result it is") {
+TEST_CASE("output that cannot be written is reported, and fails a command whose result it is") {
   const Shell shell;
   REQUIRE(
       shell.Run("mkdir -p d/checkpoints && echo '{\"status\": \"done\"}' > d/summary.json").code ==
@@ -108,7 +108,7 @@ TEST_CASE("whoever ignores that the terminal is closed goes on, and so do its da
   CheckCounted(shell.root() + "/d", 100);
 }
 
-TEST_CASE("a task that a program is not, or that the cluster has not, is named") {
+TEST_CASE("a task of another program, or one that the cluster lacks, is named") {
   const Shell shell;
   const std::pair<std::string, std::string> cases[] = {
       {"paracord-ps --task worker:0 --dir d", "needs a task ps:INDEX, not worker:0"},
@@ -139,7 +139,7 @@ TEST_CASE("a file in the place of the checkpoints is named, and nobody is starte
   CHECK_FALSE(Has(ran, "was restarted"));
 }
 
-TEST_CASE("a TMPDIR that is empty is none, one that is not there is named") {
+TEST_CASE("an empty TMPDIR counts as unset, and one that does not exist is named") {
   const Shell shell;
   const Ran nowhere = shell.Run("TMPDIR=/no/where paracord train job.json --dir d");
   CHECK(nowhere.code == 2);
@@ -159,7 +159,7 @@ TEST_CASE("a command may have as many files open as a worker") {
   CHECK(Has(ran, "x.tfrecord: 100 examples"));
 }
 
-TEST_CASE("what a command logs is no part of what it prints") {
+TEST_CASE("a command's log does not go to its standard output") {
   const Shell shell;
   // The data are so large that an index of their records would be kept.
   const json data = {{"format", "csv"},

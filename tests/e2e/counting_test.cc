@@ -29,7 +29,7 @@ TEST_CASE("every batch is applied exactly once over unix sockets and over TCP") 
   CheckCounted(cluster.dir(), 3 * kBatchesPerEpoch);
 }
 
-TEST_CASE("what one worker does undisturbed it does once, however often its leases end") {
+TEST_CASE("an undisturbed worker computes each batch once, however often its leases end") {
   constexpr uint64_t kSteps = 1000;
   Cluster cluster({.workers = 1,
                    .job = {{"steps", kSteps},

@@ -207,7 +207,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a place that is not there ends a ps and a coordinator at once with 2") {
+TEST_CASE("an address or a DIR that cannot be used ends a ps and a coordinator at once with 2") {
   const int kind = GENERATE(0, 1, 2);
   CAPTURE(kind);
   Cluster cluster({.job = {{"steps", kSteps}}});

@@ -103,7 +103,7 @@ TEST_CASE("lists of hosts mean what scontrol show hostnames makes of them") {
         ReadText(PARACORD_SOURCE_DIR "/deploy/slurm/hostlists"));
 }
 
-TEST_CASE("an allocation that makes no cluster is refused, and that is said") {
+TEST_CASE("an allocation that makes no cluster is refused with a message") {
   const std::vector<std::pair<Variables, std::string>> cases = {
       {{}, "no Slurm allocation"},
       {{{"SLURM_JOB_NODELIST", "n1"}, {"SLURM_TASKS_PER_NODE", "1"}},

@@ -66,7 +66,7 @@ TEST_CASE("a GRU of these versions resets before its product, of later ones afte
         std::vector<uint64_t>{2, 6});
 }
 
-TEST_CASE("a list is the config of a Sequential alone") {
+TEST_CASE("only a Sequential may have a list as its config") {
   const json layer = LayerJson("Dense", {{"name", "d1"}, {"units", 4}});
   json model = ListSequential({layer}, "2.1.6");
   model["class_name"] = "Model";

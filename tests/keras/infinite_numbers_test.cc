@@ -47,7 +47,7 @@ void CheckNear(const std::vector<float>& got, const std::vector<float>& want) {
   for (size_t i = 0; i < got.size(); ++i) CHECK(got[i] == Approx(want[i]));
 }
 
-TEST_CASE("what where() makes infinite has no share of a softmax") {
+TEST_CASE("elements that where() makes minus infinity have no share of a softmax") {
   const float high = 1 / (1 + std::exp(-.5f));
   CheckNear(Outputs({Operation("Greater", "above", json::object(), {Tensor("in"), 0}),
                      Operation("Where", "where", json::object(),

@@ -18,7 +18,7 @@ absl::Status BuildStatus(const json& model, const Batch& schema) {
 
 json Dense(json config) { return LayerJson("Dense", std::move(config)); }
 
-TEST_CASE("what a model file has wrong is named by layer and key") {
+TEST_CASE("a mistake in a model file is named by layer and key") {
   const json ok = Dense({{"name", "d"}, {"units", 2}});
   const auto with = [](json config) {
     config["name"] = "d";
@@ -124,7 +124,7 @@ json Layer(const char* class_name, const char* name, json config = json::object(
   return LayerJson(class_name, config);
 }
 
-TEST_CASE("each layer that cannot be had is a line of its own, and what follows from it is none") {
+TEST_CASE("each unsupported layer has a line of its own, and its consequences have none") {
   const json input = Layer("InputLayer", "in", {{"batch_shape", {nullptr, 6}}});
   const json good = Layer("Dense", "good", {{"units", 2}});
   const std::vector<std::pair<json, std::string>> table = {

@@ -31,7 +31,7 @@ double Measure(const nlohmann::json& options, const std::string& name, int64_t c
   return MetricValue(state);
 }
 
-TEST_CASE("a score for each column is refused, not averaged") {
+TEST_CASE("a metric that would give a score for each column is refused, not averaged") {
   NamedSpec spec;
   spec.name = "r2_score";
   spec.options = {{"class_aggregation", nullptr}};
@@ -86,7 +86,7 @@ TEST_CASE("a metric of examples that all weigh 0 is 0, as in Keras, and no NaN")
   CHECK(std::isnan(MetricValue(MetricState())));  // nothing was measured
 }
 
-TEST_CASE("what is at a threshold is not above it, in float32") {
+TEST_CASE("a prediction at a threshold is not above it, in float32") {
   const Floats outputs = {.3f, .31f, .7f, .2f}, targets = {1, 1, 0, 1};
   CHECK(Measure({{"thresholds", .3}}, "precision", 1, outputs, targets) == Approx(0.5));
   CHECK(Measure({{"thresholds", .3}}, "recall", 1, outputs, targets) == Approx(0.333333343));
@@ -142,7 +142,7 @@ TEST_CASE("AUC by label is the mean of the labels' areas, with their weights, as
   CHECK(MetricValue(state) == Approx(0.5336701));
 }
 
-TEST_CASE("what AUC cannot do by label is refused by its option") {
+TEST_CASE("an option of AUC that does not work by label is refused by name") {
   const auto refused = [](const nlohmann::json& options, const Shape& shape) {
     return std::string(ResolveMetric({"auc", options}, shape, shape).status().message());
   };

@@ -85,7 +85,7 @@ std::string Receive(int fd, size_t bytes) {
   return all;
 }
 
-TEST_CASE("what both ends say comes through the relay unchanged, and so does their end") {
+TEST_CASE("bytes of both ends come through the relay unchanged, and so does their end") {
   Ends ends;
   std::string up = kPreface, down, heard;
   for (int i = 0; i < 300; ++i) {

@@ -8,7 +8,7 @@
 namespace paracord {
 namespace {
 
-TEST_CASE("who brings the sum above the limit waits until there is room") {
+TEST_CASE("a request that brings the sum above the limit waits until there is room") {
   Intake intake(100);
   std::string order;
   const uint64_t a = intake.Begin();
@@ -45,7 +45,7 @@ TEST_CASE("a small request never waits for a large one") {
   CHECK(resumed);
 }
 
-TEST_CASE("who hardly moves while others wait is dropped, once, and then they go on") {
+TEST_CASE("a request that hardly moves while others wait is dropped, once, and then they go on") {
   int64_t now = 1000;
   Intake intake(100, /*small_bytes=*/0, [&now] { return now; });
   std::string dropped;

@@ -99,7 +99,7 @@ TEST_CASE("a message arrives as it was sent, whatever its parts are made of") {
   CHECK(none->empty());
 }
 
-TEST_CASE("what was sent is kept until its receiver has let go, and no longer") {
+TEST_CASE("sent memory is kept until its receiver has released it, and no longer") {
   Pair pair("test-release");
   auto floats = std::make_shared<SharedFloats>(100000, 2.0f);
   const std::weak_ptr<SharedFloats> watched = floats;
@@ -117,7 +117,7 @@ TEST_CASE("what was sent is kept until its receiver has let go, and no longer") 
 
 // The service sends its own memory, which it can neither reuse nor free until the reply is
 // released.
-TEST_CASE("a caller that keeps a reply too long loses it, and knows") {
+TEST_CASE("a caller that keeps a reply too long loses it, and intact() says so") {
   Pair pair("test-patience", /*reply_patience_ms=*/500);
   auto floats = std::make_shared<SharedFloats>(100000, 2.0f);
   const std::weak_ptr<SharedFloats> watched = floats;
@@ -355,7 +355,7 @@ SharedPacket PartOfCall(uint64_t call, size_t bytes) {
   return packet;
 }
 
-TEST_CASE("messages follow one another, and their bytes in the socket have a bound") {
+TEST_CASE("messages follow one another, and the bytes in the socket are bounded") {
   RawPeer peer(/*request_bytes_max=*/uint64_t{1} << 36);
   SECTION("two that are not whole") {
     peer.Send(PartOfCall(1, 10).SerializeAsString());
@@ -383,7 +383,7 @@ TEST_CASE("messages follow one another, and their bytes in the socket have a bou
   CHECK(peer.echo.handled == 0);
 }
 
-TEST_CASE("what comes through sockets is bounded for all connections together") {
+TEST_CASE("bytes that come through sockets are bounded for all connections together") {
   std::atomic<int64_t> now_ms{0};
   const auto intake = std::make_shared<Intake>(1 << 20, 0, [&now_ms] { return now_ms.load(); });
   RawPeer first(/*request_bytes_max=*/1 << 30, intake);

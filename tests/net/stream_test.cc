@@ -205,7 +205,7 @@ TEST_CASE("a wrong greeting ends a connection") {
   close(fd);
 }
 
-TEST_CASE("bytes come one at a time, or stop in the middle, and harm nobody") {
+TEST_CASE("frames that come byte by byte, or stop in the middle, harm nobody") {
   Pair pair;
   const std::string bytes = Framed(CallFrame(3, "/Echo", 5)) + "hello";
   {
@@ -298,7 +298,8 @@ TEST_CASE("a peer that sends and does not read is not served without end") {
   close(fd);
 }
 
-TEST_CASE("who falls silent in the middle counts as gone after a while, whatever is between") {
+TEST_CASE(
+    "a peer that falls silent inside a message counts as gone after a while, even behind a proxy") {
   // A peer that does not send the rest of its request holds up all others, as there is no room for
   // them.
   Pair pair(/*in_flight=*/1 << 20);

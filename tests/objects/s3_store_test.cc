@@ -125,7 +125,7 @@ TEST_CASE("more objects than one answer lists are all found", "[.slow]") {
   CHECK(files.List(dir)->size() == kMany);
 }
 
-TEST_CASE("what is wrong with the access is said with the path and how to mend it") {
+TEST_CASE("a refused access to the store is an error with the path and a remedy") {
   const S3Server& server = Server();
   if (!server.there()) return;
   auto variables = server.Variables();

@@ -75,7 +75,7 @@ TEST_CASE("two epochs of SGD with rate 1 count every batch, and a doubled or los
   CHECK_FALSE(CheckCounted(options, plan, ledger, lost).empty());
 }
 
-TEST_CASE("batches fail where they are told to") {
+TEST_CASE("the counting workload fails at the batches that it is told to") {
   CountingOptions options;
   options.unreadable = {4};
   options.nonfinite = {5};

@@ -219,7 +219,7 @@ TEST_CASE("nothing changes on a read-only disk, everything can be read") {
   CHECK(*files.ReadWhole("/a") == "text");
 }
 
-TEST_CASE("bits flip and files are cut short at rest") {
+TEST_CASE("a test can flip a bit of a file at rest, or cut it short") {
   SimWorld world(1, Swarm());
   Files& files = world.Start("a", 0).environment().files;
   REQUIRE(files.WriteAtomic("/a", "abc").ok());

@@ -239,7 +239,7 @@ TEST_CASE("the unanswered copy of an answered call is cancelled") {
   CHECK(pair.door.cancelled == std::vector<int>{1, 0});
 }
 
-TEST_CASE("late messages overtake nobody's deadline but arrive all the same") {
+TEST_CASE("a late message does not extend its call's deadline, but arrives") {
   Swarm swarm;
   swarm.late = 1;
   Pair pair(swarm);

@@ -53,7 +53,7 @@ TEST_CASE("a replayed seed writes the same trace line by line") {
   CHECK(traces[0].str() == traces[1].str());
 }
 
-TEST_CASE("a right cluster stays right under every kind of fault, and each kind happens") {
+TEST_CASE("a correct toy cluster stays correct under every kind of fault, and each kind happens") {
   const Coverage coverage;
   for (uint64_t seed = 1; seed <= 2000; ++seed) {
     bool right = false;
@@ -79,7 +79,7 @@ TEST_CASE("a right cluster stays right under every kind of fault, and each kind 
   CHECK(coverage.Missing("sim.") == others);
 }
 
-TEST_CASE("the simulator finds broken clusters") {
+TEST_CASE("the simulator finds the toy clusters that are broken") {
   CHECK(FirstFound(ToyMutant::kAckEarly, 300) > 0);
   CHECK(FirstFound(ToyMutant::kNoDirectorySync, 300) > 0);
   CHECK(FirstFound(ToyMutant::kCountTwice, 300) > 0);

@@ -195,7 +195,7 @@ TEST_CASE("an array of numbers that a call cannot take is refused, never left ou
   }
 }
 
-TEST_CASE("what a call says and its layer does not take is refused, never left out") {
+TEST_CASE("an argument of a call that its layer does not take is refused, never ignored") {
   const json x = Tensor("p");
   const json mha = {{"num_heads", 1}, {"key_dim", 2}}, gru = {{"units", 3}};
   struct Call {
@@ -249,7 +249,7 @@ TEST_CASE("what a call says and its layer does not take is refused, never left o
   }
 }
 
-TEST_CASE("what a call of an inner model says and no model takes is refused") {
+TEST_CASE("an argument of a call that no inner model takes is refused") {
   FunctionalJson within;
   within.Input("i");
   within.Add("Dense", "d", {{"units", 3}}, {Tensor("i")});

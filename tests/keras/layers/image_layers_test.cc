@@ -90,7 +90,7 @@ const std::vector<std::pair<const char*, json>> kRandom = {
     {"RandomCrop", {{"height", 3}, {"width", 2}}},
 };
 
-TEST_CASE("what is drawn for an image is a function of the key and its place in the batch") {
+TEST_CASE("random numbers of an image are a function of the key and its place in the batch") {
   const Shape shape{6, 5, 2};
   const Floats x = Indices(12, shape);
   for (const auto& [name, config] : kRandom) {

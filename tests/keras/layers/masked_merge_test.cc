@@ -28,7 +28,7 @@ json Model(const std::string& merge) {
             {"output_layers", {{"merge", 0, 0}}}}}};
 }
 
-TEST_CASE("what a mask hides from a product or an extreme does not show, be it NaN") {
+TEST_CASE("masked inputs of a Multiply, Maximum or Minimum have no effect, even if they are NaN") {
   const float hidden[] = {std::numeric_limits<float>::quiet_NaN(),
                           std::numeric_limits<float>::infinity(),
                           -std::numeric_limits<float>::infinity()};

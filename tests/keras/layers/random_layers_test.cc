@@ -81,7 +81,7 @@ TEST_CASE("an AlphaDropout keeps mean and variance, and drops to one number") {
   }
 }
 
-TEST_CASE("what a noise_shape has 1 for is dropped together") {
+TEST_CASE("elements along an axis with 1 in noise_shape are dropped together") {
   const std::vector<float> x(2000 * 6, 1.f);  // (examples, 3, 2)
   const std::vector<float> y =
       Output("Dropout", {{"rate", 0.5}, {"noise_shape", {nullptr, 1, 2}}}, {3, 2}, x, true);

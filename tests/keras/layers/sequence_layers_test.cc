@@ -20,7 +20,7 @@ std::string Refused(const std::string& layer, json config, std::vector<uint64_t>
           .message());
 }
 
-TEST_CASE("layers over sequences that cannot be had are refused by layer and key") {
+TEST_CASE("unsupported layers over sequences are refused, naming layer and key") {
   const json dense = LayerJson("Dense", {{"units", 2}}), lstm = LayerJson("LSTM", {{"units", 2}}),
              wider = LayerJson("LSTM", {{"units", 3}}), gru = LayerJson("GRU", {{"units", 2}}),
              regular = LayerJson("LSTM", {{"units", 2}, {"activity_regularizer", "l2"}});

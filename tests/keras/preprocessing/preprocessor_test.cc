@@ -262,7 +262,7 @@ TEST_CASE("a TextVectorization that has no fixed length, words or texts is refus
   refused({{"output_sequence_length", 1}}, "not UTF-8", TextBatch({"a", "\xff"}));
 }
 
-TEST_CASE("what a call of a preprocessing layer says beside its data is refused") {
+TEST_CASE("an argument of a preprocessing layer's call that is no data is refused") {
   const auto tensor = [](const char* layer) -> json {
     return {{"class_name", "__keras_tensor__"}, {"config", {{"keras_history", {layer, 0, 0}}}}};
   };
