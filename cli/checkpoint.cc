@@ -142,9 +142,10 @@ int Show(const CheckpointFlags& own, std::ostream& out, std::ostream& err) {
 
 int RunCheckpoint(Args args, std::ostream& out, std::ostream& err) {
   CheckpointFlags own;
-  Flags flags("paracord checkpoint",
-              "The checkpoints of a job, newest first. `ls` lists them and looks at manifests and\n"
-              "file sizes; `verify` reads every byte. With a damaged one both end with code 5.");
+  Flags flags(
+      "paracord checkpoint",
+      "Shows the checkpoints of a job, newest first. `ls` lists them and looks at manifests\n"
+      "and file sizes; `verify` reads every byte. With a damaged one both end with code 5.");
   flags.Positional("ls|verify", "what to do", &own.what);
   flags.String("dir", "DIR", "the job's directory", &own.dir);
   flags.Integer("step", "N", "only the checkpoint of this step", 0, INT64_MAX, &own.step);

@@ -344,9 +344,9 @@ absl::Status Run(const ComputeFlags& flags, std::ostream& out, std::ostream& err
 int RunCompute(Args args, std::ostream& out, std::ostream& err) {
   ComputeFlags own;
   Flags flags("paracord compute",
-              "One batch through the code that trains, without a cluster, to compare with Keras.\n"
-              "All files are safetensors. OUT gets output, loss, losses, gradients/<variable> and\n"
-              "after/<variable>; with use_ema also averages/<variable>.");
+              "Computes one batch with the code that trains, to compare with Keras, without a\n"
+              "cluster. All files are safetensors. OUT gets output, loss, losses,\n"
+              "gradients/<variable> and after/<variable>; with use_ema also averages/<variable>.");
   flags.Positional("MODEL", "model.to_json() of Keras", &own.model);
   flags.String("weights", "FILE", "the variables, <layer>/<variable>", &own.weights);
   flags.String("batch", "FILE",

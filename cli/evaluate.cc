@@ -56,7 +56,7 @@ void WarnOfOtherData(const Workload& workload, const std::string& trained_with, 
   if (trained_with == train || trained_with.starts_with(train + "+")) return;
   err << "paracord evaluate: warning: data.train is not what the checkpoint was trained with (its "
       << "fingerprint is " << train << ", that was " << trained_with
-      << "): of another vocabulary or other columns the metrics say nothing\n";
+      << "): with another vocabulary or other columns the metrics mean nothing\n";
 }
 
 int Run(EvaluateFlags own, std::ostream& out, std::ostream& err) {
@@ -97,7 +97,7 @@ int Run(EvaluateFlags own, std::ostream& out, std::ostream& err) {
 
 int RunEvaluate(Args args, std::ostream& out, std::ostream& err) {
   EvaluateFlags own;
-  Flags flags("paracord evaluate", "The test metrics of a checkpoint, without a cluster.");
+  Flags flags("paracord evaluate", "Computes the test metrics of a checkpoint, without a cluster.");
   flags.Positional("JOB", "the job file, which says what the test data are", &own.job);
   flags.Strings("set", "KEY=VALUE", kSetHelp, &own.set);
   flags.String("dir", "DIR", "the job's directory, which holds the checkpoints", &own.dir);

@@ -50,7 +50,7 @@ int RunHealth(Args args, std::ostream& out, std::ostream& err) {
   }
   const absl::StatusOr<HealthReply> reply = Ask(address, timeout_ms);
   if (absl::IsUnimplemented(reply.status())) {
-    return Fail("health", absl::StrCat(address, " answers, but as no daemon of this version does"),
+    return Fail("health", absl::StrCat(address, " answers, but not like a daemon of this version"),
                 ExitCode::kFailed, err);
   }
   if (!reply.ok()) {

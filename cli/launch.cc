@@ -70,7 +70,7 @@ int RunLaunch(Args args) {
   flags.String("ssh", "COMMAND", "what runs a command on a host", &own.ssh);
   flags.String("bin", "DIR", "where the programs are on each host; default: where this one is",
                &own.bin);
-  flags.Integer("port", "N", "of the coordinator; each task has one of those after it", 1, 65000,
+  flags.Integer("port", "N", "the coordinator's port; the tasks have those after it", 1, 65000,
                 &own.port);
   flags.Switch("json", "one JSON object a line instead of text; the logs go to standard error",
                &own.train.json);

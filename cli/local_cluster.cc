@@ -203,7 +203,7 @@ std::string LocalCluster::HowEnded(const Process& process, int status) const {
   const bool for_memory =
       WTERMSIG(status) == SIGKILL && oom_killed_at_ + kSoon > std::chrono::steady_clock::now();
   return absl::StrCat("signal ", WTERMSIG(status),
-                      for_memory ? ": the kernel kills because memory is short" : "");
+                      for_memory ? ": the kernel was killing processes for memory" : "");
 }
 
 std::vector<LocalCluster::Death> LocalCluster::Reap() {

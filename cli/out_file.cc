@@ -66,7 +66,7 @@ absl::Status CheckOutFile(InputFiles& files, const std::string& path) {
 absl::Status CheckNotOfJob(const std::string& flag, const std::string& dir,
                            const std::string& path) {
   const absl::Status refused = absl::InvalidArgumentError(
-      absl::StrCat(flag, ": ", path, " is of the job in ", dir, ": it is left as it is"));
+      absl::StrCat(flag, ": ", path, " belongs to the job in ", dir, ": it is left as it is"));
   if (SchemeOf(path) != SchemeOf(dir)) return absl::OkStatus();
   if (!SchemeOf(path).empty()) {
     const bool below = path.starts_with(dir + "/");

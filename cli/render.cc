@@ -59,7 +59,7 @@ int RunRender(Args args, std::ostream& out, std::ostream& err) {
                "a claim that holds the data, mounted at /data; without it the "
                "image has them",
                &options.data);
-  flags.String("name", "NAME", "of the objects, instead of the job's", &options.name);
+  flags.String("name", "NAME", "name of the objects, instead of the job's", &options.name);
   const auto code = flags.ParseOrExit(help ? args : args.subspan(1), "paracord render", out, err);
   if (code.has_value()) return *code;
   const auto refuse = [&](const std::string& why) {

@@ -163,7 +163,7 @@ void Drain(LocalCluster& cluster, const Supervision& supervision, int signal, Pr
   const auto goes_on = [&](const std::string& tasks, int64_t left_ms) {
     const timespec now{0, 0};
     if (sigtimedwait(&leave, nullptr, &now) > 0) {
-      progress.Event("stop", "stopped at once: what is in no checkpoint is lost");
+      progress.Event("stop", "stopped at once: batches after the last checkpoint are lost");
       return false;
     }
     if (supervision.watch != nullptr) supervision.watch->Ask();
@@ -204,7 +204,7 @@ bool KeepDir(Files& files, Supervision& supervision, Progress& progress) {
   }
   const std::string said = absl::StrCat(
       dir, " was removed or moved, with its checkpoints; ",
-      again.ok() ? "it is made again, for those to come" : std::string(again.message()));
+      again.ok() ? "it is made again for later checkpoints" : std::string(again.message()));
   if (std::exchange(supervision.dir_problem, said) != said) progress.Event("directory", said);
   return true;
 }
@@ -419,9 +419,10 @@ int TrainAndReport(TrainFlags flags) {
   }
   const int code = Train(std::move(flags));
   if (std::cout.flush()) return code;
-  std::cerr << "paracord " << command
-            << ": standard output took not all that was written; the result of the job is in its "
-               "directory\n";
+  std::cerr
+      << "paracord " << command
+      << ": not all output could be written to standard output; the result of the job is in its "
+         "directory\n";
   std::cout.clear();
   return code;
 }

@@ -90,7 +90,7 @@ std::string StoppedText(Files& files, const TrainEnd& end, const std::string& fi
       summary.is_object()
           ? absl::StrCat("stopped (", summary.value("reason", ""), ")")
           : absl::StrCat("stopped (the coordinator left no summary, see ", end.dir,
-                         "/logs/coordinator.log); what is in no checkpoint is lost");
+                         "/logs/coordinator.log); batches after the last checkpoint are lost");
   const std::optional<Manifest> newest = NewestCheckpoint(files, end.dir);
   const std::string next = newest.has_value()
                                ? absl::StrCat("to go on from ", newest->name.ToString())
@@ -140,7 +140,7 @@ int ShowEnd(Files& files, const TrainEnd& end, int coordinator_exit, Progress& p
   std::cout << "summary: " << end.dir << "/" << kSummaryName << "\n";
   if (summary.value("status", "") != "done" &&
       files.Open(absl::StrCat(end.dir, "/", kDoneSummaryName)).ok()) {
-    std::cout << "how the job was done before: " << end.dir << "/" << kDoneSummaryName << "\n";
+    std::cout << "how the job ended before: " << end.dir << "/" << kDoneSummaryName << "\n";
   }
   return coordinator_exit;
 }

@@ -187,7 +187,7 @@ int RunValidate(Args args, std::ostream& out, std::ostream& err) {
   std::optional<std::string> cluster_path;
   int64_t ps = 2;
   Flags flags("paracord validate",
-              "Says what a job comes to, or everything that is wrong with it.");
+              "Prints the plan of a job, or everything that is wrong with it.");
   flags.Positional("JOB", "the job file", &job_path);
   flags.Strings("set", "KEY=VALUE", kSetHelp, &set);
   flags.String("cluster", "FILE", "the cluster in TF_CONFIG's form, instead of TF_CONFIG",

@@ -77,7 +77,8 @@ absl::Status CheckVariables(std::span<const VariableSpec> variables) {
     const double keeps = variable.moving_average();
     const std::vector<uint64_t> shape(variable.shape().begin(), variable.shape().end());
     if (variable.name().empty()) return refuse("has no name");
-    if (!IsName(variable.name())) return refuse("has a control character in its name, or is long");
+    if (!IsName(variable.name()))
+      return refuse("has a name that is empty or too long, or that has a control character");
     if (variable.name().find(kSlotMark) != std::string::npos) return refuse("is named like a slot");
     if (!names.insert(variable.name()).second) return refuse("stands twice");
     if (variable.dtype() != FLOAT32) return refuse("is not float32");
@@ -91,7 +92,7 @@ absl::Status CheckVariables(std::span<const VariableSpec> variables) {
       return refuse("has a constraint that is not known");
     }
     if ((constraint == "norm") != variable.has_norm() || !IsNorm(variable)) {
-      return refuse("has a norm that cannot be");
+      return refuse("has a norm constraint that is not valid");
     }
     const std::string wrong_table = WrongTable(variable);
     if (!wrong_table.empty()) return refuse(wrong_table);

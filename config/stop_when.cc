@@ -47,7 +47,7 @@ void ReadLimits(uint64_t every_epochs, JsonFields& fields, StopWhen& stop, Probl
     problems.Add("stop_when", "needs one of `at_least`, `at_most`, `patience` and `restore_best`");
   }
   if (stop.min_delta > 0 && !stop.patience.has_value() && !stop.restore_best) {
-    fields.Problem("min_delta", "says what is better, for `patience` or `restore_best`");
+    fields.Problem("min_delta", "applies only with `patience` or `restore_best`");
   }
 }
 

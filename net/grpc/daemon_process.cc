@@ -80,7 +80,7 @@ void RunProgram(int argc, char** argv, int (*main)(int argc, char** argv)) {
   }
   const int code = main(argc, argv);
   if (std::cout.flush()) LeaveProcess(code);
-  std::cerr << argv[0] << ": standard output took not all that was written\n";
+  std::cerr << argv[0] << ": not all output could be written to standard output\n";
   LeaveProcess(code == 0 ? static_cast<int>(ExitCode::kFailed) : code);
 }
 

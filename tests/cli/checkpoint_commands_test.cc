@@ -163,7 +163,7 @@ TEST_CASE("export does not overwrite the job's own files") {
     CAPTURE(out);
     const Ran ran = Run(RunExport, {"--dir", dir, "--out", out});
     CHECK(ran.code == 2);
-    CHECK(Has(ran.err, "--out: " + out + " is of the job in " + dir));
+    CHECK(Has(ran.err, "--out: " + out + " belongs to the job in " + dir));
   }
   CHECK(Run(RunExport, {"--dir", dir, "--out", example.path("w")}).code == 0);
 }

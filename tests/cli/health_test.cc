@@ -77,7 +77,7 @@ TEST_CASE("health is 1 if the event loop stands still, nobody listens, or a stra
   const Ran other = Health({address});
   CHECK(other.code == 1);
   CHECK(other.err ==
-        "paracord health: " + address + " answers, but as no daemon of this version does\n");
+        "paracord health: " + address + " answers, but not like a daemon of this version\n");
 }
 
 TEST_CASE(

@@ -132,7 +132,7 @@ TEST_CASE("a daemon that is killed while memory is short is told from one that s
   std::ofstream(options.vmstat) << "nr_free_pages 70\noom_kill 5\npswpin 0\n";
   deaths = Deaths(cluster, 1);
   REQUIRE(deaths.size() == 1);
-  CHECK(deaths[0].how == "signal 9: the kernel kills because memory is short");
+  CHECK(deaths[0].how == "signal 9: the kernel was killing processes for memory");
 }
 
 TEST_CASE("the last worker that leaves with a code of its own is given up, but not with 0") {

@@ -79,9 +79,10 @@ TEST_CASE("a stop without a summary says what is lost and where to look") {
     CAPTURE(earlier);
     if (earlier) REQUIRE(d.files.WriteAtomic(d.directory / "summary.json", before).ok());
     CHECK(StoppedText(d.files, end) ==
-          absl::StrCat("stopped (the coordinator left no summary, see ", d.directory.path(),
-                       "/logs/coordinator.log); what is in no checkpoint is lost; there is no "
-                       "checkpoint; to begin again: paracord train job.json"));
+          absl::StrCat(
+              "stopped (the coordinator left no summary, see ", d.directory.path(),
+              "/logs/coordinator.log); batches after the last checkpoint are lost; there is no "
+              "checkpoint; to begin again: paracord train job.json"));
   }
   REQUIRE(d.files.WriteAtomic(d.directory / "summary.json", R"({"reason": "SIGTERM"})").ok());
   CHECK(StoppedText(d.files, end) ==

@@ -258,7 +258,7 @@ TEST_CASE("every wrong value is named by its full key") {
       {"/stop_when", R"({"metric": "loss", "patience": 1, "min_delta": -1})",
        "stop_when.min_delta: must be a number from 0"},
       {"/stop_when", R"({"metric": "loss", "at_most": 1, "min_delta": 1})",
-       "stop_when.min_delta: says what is better, for `patience` or `restore_best`"},
+       "stop_when.min_delta: applies only with `patience` or `restore_best`"},
       {"/stop_when", R"({"metric": "loss", "patience": 1, "mode": "auto"})",
        "stop_when.mode: is \"auto\", but there is only: min, max"},
       {"/stop_when", R"({"metric": "loss", "patience": 1, "restore_best_weights": true})",

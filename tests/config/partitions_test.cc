@@ -29,7 +29,7 @@ TEST_CASE("a constraint of a norm has axes of its variable and bounds that can b
       for (const uint32_t axis : axes) v.mutable_norm()->add_axes(axis);
     });
   };
-  const std::string no_norm = "variable \"dense/kernel\" has a norm that cannot be";
+  const std::string no_norm = "variable \"dense/kernel\" has a norm constraint that is not valid";
   CHECK(norm(0, 2, 1, {0, 1}) == "");
   CHECK(norm(0, 2, 1, {}) == no_norm);
   CHECK(norm(0, 2, 1, {2}) == no_norm);

@@ -85,12 +85,13 @@ TEST_CASE("output that cannot be written is reported, and fails a command whose 
       CAPTURE(command + to);
       const Ran ran = shell.Run(command + to);
       CHECK(ran.code == 1);
-      CHECK(Has(ran, command.substr(0, command.find(' ')) + ": standard output took not all"));
+      CHECK(Has(ran, command.substr(0, command.find(' ')) +
+                         ": not all output could be written to standard output"));
     }
   }
   const Ran trained = shell.Run("paracord train job.json --dir d > /dev/full");
   CHECK(trained.code == 0);
-  CHECK(Has(trained, "paracord train: standard output took not all"));
+  CHECK(Has(trained, "paracord train: not all output could be written to standard output"));
   CheckCounted(shell.root() + "/d", 100);
   // The reader of its output leaves after the first line.
   CHECK(shell.Run("paracord train job.json --dir e | head -n 1").code == 0);

@@ -136,7 +136,7 @@ TEST_CASE(
   // A trace may not be a file of the job, whether that exists by now or not.
   for (const std::string name : {"/lock", "/job.running.json", "/generation-9", "/logs/ps-0.log"}) {
     CHECK(train.Start({"--trace", train.dir() + name})->Wait(10000) == 2);
-    CHECK(train.Said("--trace: " + train.dir() + name + " is of the job in " + train.dir()));
+    CHECK(train.Said("--trace: " + train.dir() + name + " belongs to the job in " + train.dir()));
   }
   CHECK(NewestCheckpoint(train.dir()) == before);
   CHECK(PosixFiles().Open(train.dir() + "/summary.json").ok());
@@ -393,7 +393,8 @@ TEST_CASE("after Ctrl-C a cluster gets drain_ms and a little, and what is lost i
   command->Signal(SIGINT);
   CHECK(command->Wait(20000) == 143);
   CHECK(train.Said("stopped (the coordinator left no summary, see "));
-  CHECK(train.Said("what is in no checkpoint is lost; there is no checkpoint; to begin again: "));
+  CHECK(train.Said(
+      "batches after the last checkpoint are lost; there is no checkpoint; to begin again: "));
   CHECK(train.Daemons().empty());
 }
 

@@ -161,7 +161,7 @@ TEST_CASE("variables that nobody could use are refused by name") {
           "variable \"dense/kernel\" has a moving average that is not in [0, 1)");
   }
   CHECK(refused([](VariableSpec& v) { v.set_name("a\nb"); }) ==
-        "variable \"a; b\" has a control character in its name, or is long");
+        "variable \"a; b\" has a name that is empty or too long, or that has a control character");
   CHECK(refused([](VariableSpec& v) { v.set_name(std::string(3000000, 'n')); }).size() < 300);
 }
 
