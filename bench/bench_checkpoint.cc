@@ -86,54 +86,62 @@ struct Bench {
   }
 };
 
-void Train(Bench& bench, Exchanger& worker, int ps, double seconds, int rounds) {
-  std::vector<double> alone;
-  std::vector<double> beside;
-  std::vector<double> lost;  // seconds of training that one snapshot costs
+// The measurements of all rounds of pushes, alone and beside snapshots.
+struct Rounds {
+  std::vector<double> alone;   // pushes/s
+  std::vector<double> beside;  // pushes/s
+  std::vector<double> lost;    // seconds of training that one snapshot costs
   std::vector<double> snapshots;
   std::vector<double> cpu;  // of the ps, for one snapshot
   std::vector<double> longest_alone;
   std::vector<double> longest_beside;
   Pushes quiet;
   Pushes busy;
+};
+
+// Pushes alone, beside one snapshot after another, and alone again.
+void MeasureRound(Bench& bench, Exchanger& worker, int ps, double seconds, Rounds& to) {
   const auto add = [](Pushes& all, const Pushes& some) {
     all.seconds.insert(all.seconds.end(), some.seconds.begin(), some.seconds.end());
   };
+  const auto count = [](const Pushes& p) { return static_cast<double>(p.seconds.size()); };
+  const Pushes before = PushFor(worker, ps, seconds);
+  std::atomic<bool> stop = false;
+  int written = 0;
+  std::thread writer([&] {
+    while (!stop) {
+      const double begin = Seconds();
+      bench.Snapshot();
+      to.snapshots.push_back(Seconds() - begin);
+      std::filesystem::remove_all(bench.directory());
+      ++written;
+    }
+  });
+  const double begin = Seconds();
+  const Pushes during = PushFor(worker, ps, seconds);
+  stop = true;
+  const double pushing = Seconds() - begin;
+  writer.join();
+  const double all = Seconds() - begin;  // the last snapshot ends after the last push
+  const Pushes after = PushFor(worker, ps, seconds);
+  const double rate = (before.rate + after.rate) / 2;
+  to.alone.push_back(rate);
+  to.beside.push_back(during.rate);
+  const double snapshots_begun = written * pushing / all;
+  to.lost.push_back((1 - during.rate / rate) * pushing / snapshots_begun);
+  const double push_cpu = (before.cpu + after.cpu) / (count(before) + count(after));
+  to.cpu.push_back((during.cpu - count(during) * push_cpu) / snapshots_begun);
+  to.longest_alone.push_back(Quantile(before.seconds, 1));
+  to.longest_beside.push_back(Quantile(during.seconds, 1));
+  add(to.quiet, before);
+  add(to.quiet, after);
+  add(to.busy, during);
+}
+
+void Train(Bench& bench, Exchanger& worker, int ps, double seconds, int rounds) {
+  Rounds measured;
   PushFor(worker, ps, 0.2);
-  for (int i = 0; i < rounds; ++i) {
-    const Pushes before = PushFor(worker, ps, seconds);
-    std::atomic<bool> stop = false;
-    int written = 0;
-    std::thread writer([&] {
-      while (!stop) {
-        const double begin = Seconds();
-        bench.Snapshot();
-        snapshots.push_back(Seconds() - begin);
-        std::filesystem::remove_all(bench.directory());
-        ++written;
-      }
-    });
-    const double begin = Seconds();
-    const Pushes during = PushFor(worker, ps, seconds);
-    stop = true;
-    const double pushing = Seconds() - begin;
-    writer.join();
-    const double all = Seconds() - begin;  // the last snapshot ends after the last push
-    const Pushes after = PushFor(worker, ps, seconds);
-    const double rate = (before.rate + after.rate) / 2;
-    alone.push_back(rate);
-    beside.push_back(during.rate);
-    const double snapshots_begun = written * pushing / all;
-    lost.push_back((1 - during.rate / rate) * pushing / snapshots_begun);
-    const auto count = [](const Pushes& p) { return static_cast<double>(p.seconds.size()); };
-    const double push_cpu = (before.cpu + after.cpu) / (count(before) + count(after));
-    cpu.push_back((during.cpu - count(during) * push_cpu) / snapshots_begun);
-    longest_alone.push_back(Quantile(before.seconds, 1));
-    longest_beside.push_back(Quantile(during.seconds, 1));
-    add(quiet, before);
-    add(quiet, after);
-    add(busy, during);
-  }
+  for (int i = 0; i < rounds; ++i) MeasureRound(bench, worker, ps, seconds, measured);
   const auto line = [](const char* what, const std::vector<double>& rates, const Pushes& pushes) {
     std::printf(
         "  %-38s %7.1f/s (%.1f - %.1f)  push p50 %6.2f  p99 %6.2f  p99.9 %6.2f  longest %6.2f ms\n",
@@ -141,20 +149,22 @@ void Train(Bench& bench, Exchanger& worker, int ps, double seconds, int rounds) 
         Quantile(pushes.seconds, 0.5) * 1e3, Quantile(pushes.seconds, 0.99) * 1e3,
         Quantile(pushes.seconds, 0.999) * 1e3, Quantile(pushes.seconds, 1) * 1e3);
   };
-  line("pushes alone", alone, quiet);
-  line("pushes, one checkpoint after another", beside, busy);
+  line("pushes alone", measured.alone, measured.quiet);
+  line("pushes, one checkpoint after another", measured.beside, measured.busy);
+  const std::vector<double>& lost = measured.lost;
   std::printf(
       "  a checkpoint beside pushes %.0f ms; it costs %.0f ms of training (%.0f - %.0f) and %.0f "
       "ms "
       "of the ps' processor time, copies of written blocks included\n",
-      Quantile(snapshots, 0.5) * 1e3, Quantile(lost, 0.5) * 1e3, Quantile(lost, 0.25) * 1e3,
-      Quantile(lost, 0.75) * 1e3, Quantile(cpu, 0.5) * 1e3);
+      Quantile(measured.snapshots, 0.5) * 1e3, Quantile(lost, 0.5) * 1e3,
+      Quantile(lost, 0.25) * 1e3, Quantile(lost, 0.75) * 1e3, Quantile(measured.cpu, 0.5) * 1e3);
   PrintGoal("slower at a checkpoint each 30 s", Quantile(lost, 0.5) / 30 * 100, Bound::kAtMost, 1,
             "%");
   // Both numbers include pauses caused by other programs.
-  PrintGoal("longest push of a round (median), over that without checkpoints",
-            (Quantile(longest_beside, 0.5) - Quantile(longest_alone, 0.5)) * 1e3, Bound::kAtMost, 5,
-            "ms");
+  const double longer =
+      Quantile(measured.longest_beside, 0.5) - Quantile(measured.longest_alone, 0.5);
+  PrintGoal("longest push of a round (median), over that without checkpoints", longer * 1e3,
+            Bound::kAtMost, 5, "ms");
 }
 
 // Measures the ways in turns, without pushes.

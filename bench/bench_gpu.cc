@@ -343,6 +343,60 @@ void ElementWise(const std::string& device, int64_t elements, int rounds, double
   }
 }
 
+// Returns the median seconds of a step of each case.
+std::vector<double> StepsAlone(const std::vector<Case>& cases, const std::string& device,
+                               int64_t rounds) {
+  std::vector<double> alone;
+  std::printf("\nsteps alone, %s (median of %ld, quartiles)\n", device.c_str(), rounds);
+  for (const Case& c : cases) {
+    Step step(c, device);
+    for (int i = 0; i < 3; ++i) step.Run();  // the second one makes a graph
+    const Timing timing =
+        TakeTurns({{c.Title(), [&] { step.Run(); }}}, static_cast<int>(rounds))[0];
+    alone.push_back(timing.median);
+    std::printf("  %-24s %9.3f ms (%.3f - %.3f)  %10.0f samples/s\n", c.Title().c_str(),
+                timing.median * 1e3, timing.low * 1e3, timing.high * 1e3, c.batch / timing.median);
+    PrintResult({"gpu_step_" + c.Title(), c.batch / timing.median, "samples/s"});
+  }
+  return alone;
+}
+
+// Compares steps with a ps in a process of its own with `alone`, the seconds without one.
+void StepsWithPs(const std::vector<Case>& cases, const std::string& device,
+                 const std::vector<double>& alone, int64_t rounds, double ps_seconds) {
+  std::printf("\nsteps with a ps on this host\n");
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Case& c = cases[i];
+    const std::optional<double> seconds = SecondsWithPs(c, device, alone[i], rounds, ps_seconds);
+    if (!seconds.has_value()) {
+      std::printf("  %s with a ps beside alone: too short to say (--ps-seconds)\n",
+                  c.Title().c_str());
+      continue;
+    }
+    std::printf("  %-24s %9.3f ms  %10.0f samples/s\n", c.Title().c_str(), *seconds * 1e3,
+                c.batch / *seconds);
+    PrintResult({"gpu_ps_step_" + c.Title(), c.batch / *seconds, "samples/s", true, "alone",
+                 alone[i] / *seconds});
+    PrintGoal(c.Title() + " with a ps beside alone", alone[i] / *seconds, Bound::kAtLeast,
+              kAlongsidePs, "x");
+  }
+}
+
+// Traces steps, and prints how long the device computed and copied.
+void TraceAll(const std::vector<Case>& cases, const std::string& device, int64_t rounds) {
+  std::printf(
+      "\nwhat the device was at, traced and so without graphs: computing, copies hidden, ms a "
+      "step\n");
+  for (const Case& c : cases) {
+    const Traced traced = TraceSteps(c, device, static_cast<int>(std::min<int64_t>(rounds, 20)));
+    std::printf("  %-24s %5.1f %%  %5.1f %%  of %.3f to it %.3f from it %.3f\n", c.Title().c_str(),
+                traced.utilisation * 100, traced.hidden * 100, traced.wall_ms, traced.to_device_ms,
+                traced.to_host_ms);
+    PrintResult({"gpu_utilisation_" + c.Title(), traced.utilisation, "of the time"});
+    PrintResult({"gpu_hidden_copies_" + c.Title(), traced.hidden, "of their time"});
+  }
+}
+
 int Main(int argc, char** argv) {
   std::string device = "auto", models = "examples/fashion-mnist/models", only;
   int64_t batch = 0, rounds = 50, elements = kElements, memory = 0, ps_seconds = 3;
@@ -379,48 +433,9 @@ int Main(int argc, char** argv) {
   if (cases.empty()) Fail(absl::StrCat("--case: there is no \"", only, "\""));
   ElementWise(device, elements, static_cast<int>(rounds), static_cast<double>(memory));
 
-  std::vector<double> alone;
-  std::printf("\nsteps alone, %s (median of %ld, quartiles)\n", device.c_str(), rounds);
-  for (const Case& c : cases) {
-    Step step(c, device);
-    for (int i = 0; i < 3; ++i) step.Run();  // the second one makes a graph
-    const Timing timing =
-        TakeTurns({{c.Title(), [&] { step.Run(); }}}, static_cast<int>(rounds))[0];
-    alone.push_back(timing.median);
-    std::printf("  %-24s %9.3f ms (%.3f - %.3f)  %10.0f samples/s\n", c.Title().c_str(),
-                timing.median * 1e3, timing.low * 1e3, timing.high * 1e3, c.batch / timing.median);
-    PrintResult({"gpu_step_" + c.Title(), c.batch / timing.median, "samples/s"});
-  }
-  if (ps) {
-    std::printf("\nsteps with a ps on this host\n");
-    for (size_t i = 0; i < cases.size(); ++i) {
-      const Case& c = cases[i];
-      const std::optional<double> seconds =
-          SecondsWithPs(c, device, alone[i], rounds, static_cast<double>(ps_seconds));
-      if (!seconds.has_value()) {
-        std::printf("  %s with a ps beside alone: too short to say (--ps-seconds)\n",
-                    c.Title().c_str());
-        continue;
-      }
-      std::printf("  %-24s %9.3f ms  %10.0f samples/s\n", c.Title().c_str(), *seconds * 1e3,
-                  c.batch / *seconds);
-      PrintResult({"gpu_ps_step_" + c.Title(), c.batch / *seconds, "samples/s", true, "alone",
-                   alone[i] / *seconds});
-      PrintGoal(c.Title() + " with a ps beside alone", alone[i] / *seconds, Bound::kAtLeast,
-                kAlongsidePs, "x");
-    }
-  }
-  std::printf(
-      "\nwhat the device was at, traced and so without graphs: computing, copies hidden, ms a "
-      "step\n");
-  for (const Case& c : cases) {
-    const Traced traced = TraceSteps(c, device, static_cast<int>(std::min<int64_t>(rounds, 20)));
-    std::printf("  %-24s %5.1f %%  %5.1f %%  of %.3f to it %.3f from it %.3f\n", c.Title().c_str(),
-                traced.utilisation * 100, traced.hidden * 100, traced.wall_ms, traced.to_device_ms,
-                traced.to_host_ms);
-    PrintResult({"gpu_utilisation_" + c.Title(), traced.utilisation, "of the time"});
-    PrintResult({"gpu_hidden_copies_" + c.Title(), traced.hidden, "of their time"});
-  }
+  const std::vector<double> alone = StepsAlone(cases, device, rounds);
+  if (ps) StepsWithPs(cases, device, alone, rounds, static_cast<double>(ps_seconds));
+  TraceAll(cases, device, rounds);
   return 0;
 }
 

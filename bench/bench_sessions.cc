@@ -111,6 +111,33 @@ int64_t SessionsAllowed() {
   return static_cast<int64_t>(files.rlim_cur) - 100;
 }
 
+struct Worked {
+  double leases = 0;
+  double seconds = 0;
+  double cpu = 0;  // processor seconds of the coordinator
+};
+
+// Lets the sessions work off leases for some seconds. Each thread serves several sessions in turn.
+Worked WorkOff(const std::vector<std::unique_ptr<Session>>& all, double seconds,
+               pid_t coordinator) {
+  constexpr size_t kThreads = 8;
+  std::atomic<uint64_t> leases = 0;
+  const double cpu_before = CpuSecondsOf(coordinator);
+  const double begun = Seconds();
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < std::min(kThreads, all.size()); ++t) {
+    threads.emplace_back([&, t] {
+      for (size_t i = t; Seconds() - begun < seconds;) {
+        all[i]->Work();
+        ++leases;
+        i = i + kThreads < all.size() ? i + kThreads : t;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return {static_cast<double>(leases), Seconds() - begun, CpuSecondsOf(coordinator) - cpu_before};
+}
+
 int Main(int argc, char** argv) {
   int64_t sessions = 0;
   int64_t seconds = 5;
@@ -155,24 +182,7 @@ int Main(int argc, char** argv) {
   const double memory = MemoryOf(coordinator->pid()).all;
   const auto others = static_cast<double>(all.size() - 1);
 
-  // Each thread serves several sessions in turn.
-  constexpr size_t kThreads = 8;
-  std::atomic<uint64_t> leases = 0;
-  const double cpu_before = CpuSecondsOf(coordinator->pid());
-  const double work_begun = Seconds();
-  std::vector<std::thread> threads;
-  for (size_t t = 0; t < std::min(kThreads, all.size()); ++t) {
-    threads.emplace_back([&, t] {
-      for (size_t i = t; Seconds() - work_begun < static_cast<double>(seconds);) {
-        all[i]->Work();
-        ++leases;
-        i = i + kThreads < all.size() ? i + kThreads : t;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  const double took = Seconds() - work_begun;
-  const double cpu = CpuSecondsOf(coordinator->pid()) - cpu_before;
+  const Worked worked = WorkOff(all, static_cast<double>(seconds), coordinator->pid());
 
   std::printf("\n%zu sessions, each with its connection (descriptors allow %ld)\n", all.size(),
               SessionsAllowed());
@@ -182,7 +192,7 @@ int Main(int argc, char** argv) {
       alone, memory, (memory - alone) * 1000 / others);
   std::printf(
       "  leases over the wire        %9.0f/s by the clock, %.0f us of its processor time each\n",
-      static_cast<double>(leases) / took, cpu * 1e6 / static_cast<double>(leases));
+      worked.leases / worked.seconds, worked.cpu * 1e6 / worked.leases);
   std::fflush(stdout);
   LeaveProcess(0);
 }

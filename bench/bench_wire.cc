@@ -346,6 +346,33 @@ void MeasureBf16(const Peers& peers, uint64_t bytes, int rounds) {
   PrintTurns(absl::StrCat(bytes / 1000000, " MB: exchange as bf16"), 2 * bytes, ways, rounds);
 }
 
+// Measures every size by every way to the serving process, which listens at `at` and, over TCP, at
+// `bound`.
+void MeasureAll(const Addresses& at, const char* bound, const std::vector<uint64_t>& sizes,
+                int64_t rounds, const std::set<std::string>& wanted) {
+  Daemon daemon;
+  SetParallelThreads(static_cast<int>(std::thread::hardware_concurrency()));  // as a worker does
+  GrpcNetwork sockets;
+  const std::unique_ptr<Link> tcp_stream = sockets.DialBoot(bound, kBootId);
+  const std::unique_ptr<Link> unix_stream = sockets.DialBoot(at.grpc_unix, kBootId);
+  const std::unique_ptr<Link> grpc = sockets.Dial(bound);
+  const std::unique_ptr<Link> shared = daemon.environment().network.DialBoot(at.grpc_unix, kBootId);
+  RawPeer raw_tcp(reinterpret_cast<const sockaddr*>(&at.tcp), sizeof(at.tcp));
+  RawPeer raw_unix(reinterpret_cast<const sockaddr*>(&at.unix_path), sizeof(at.unix_path));
+  const Peers peers{{{"TCP", "", "raw TCP", tcp_stream.get()},
+                     {"unix socket", "_unix", "raw unix", unix_stream.get()},
+                     {"shared memory", "_shared", "raw unix", shared.get()},
+                     {"gRPC on TCP", "_grpc", "raw TCP", grpc.get()}},
+                    &raw_tcp,
+                    &raw_unix};
+  for (const uint64_t bytes : sizes) {
+    // Short measurements are repeated until pauses by other programs do not matter.
+    const int64_t repeated = rounds * (bytes < 10000000 ? 20 : 1);
+    Measure(peers, bytes, static_cast<int>(repeated), wanted);
+    if (bytes >= 1000000 && wanted.empty()) MeasureBf16(peers, bytes, static_cast<int>(repeated));
+  }
+}
+
 int Main(int argc, char** argv) {
   int64_t mb_max = 64;
   int64_t rounds = 15;
@@ -389,30 +416,7 @@ int Main(int argc, char** argv) {
   CountProcess(server);
   if (read(ready[0], bound, sizeof(bound) - 1) <= 0) Fail("the serving process did not start");
 
-  {
-    Daemon daemon;
-    SetParallelThreads(static_cast<int>(std::thread::hardware_concurrency()));  // as a worker does
-    GrpcNetwork sockets;
-    const std::unique_ptr<Link> tcp_stream = sockets.DialBoot(bound, kBootId);
-    const std::unique_ptr<Link> unix_stream = sockets.DialBoot(at.grpc_unix, kBootId);
-    const std::unique_ptr<Link> grpc = sockets.Dial(bound);
-    const std::unique_ptr<Link> shared =
-        daemon.environment().network.DialBoot(at.grpc_unix, kBootId);
-    RawPeer raw_tcp(reinterpret_cast<sockaddr*>(&at.tcp), sizeof(at.tcp));
-    RawPeer raw_unix(reinterpret_cast<sockaddr*>(&at.unix_path), sizeof(at.unix_path));
-    const Peers peers{{{"TCP", "", "raw TCP", tcp_stream.get()},
-                       {"unix socket", "_unix", "raw unix", unix_stream.get()},
-                       {"shared memory", "_shared", "raw unix", shared.get()},
-                       {"gRPC on TCP", "_grpc", "raw TCP", grpc.get()}},
-                      &raw_tcp,
-                      &raw_unix};
-    for (const uint64_t bytes : sizes) {
-      // Short measurements are repeated until pauses by other programs do not matter.
-      const int64_t repeated = rounds * (bytes < 10000000 ? 20 : 1);
-      Measure(peers, bytes, static_cast<int>(repeated), wanted);
-      if (bytes >= 1000000 && wanted.empty()) MeasureBf16(peers, bytes, static_cast<int>(repeated));
-    }
-  }
+  MeasureAll(at, bound, sizes, rounds, wanted);
   kill(server, SIGKILL);
   waitpid(server, nullptr, 0);
   unlink(at.unix_path.sun_path);
