@@ -6,6 +6,7 @@
 #include "absl/strings/str_split.h"
 #include "common/files.h"
 #include "common/log.h"
+#include "common/status_macros.h"
 #include "config/job_settings.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/rival.h"
@@ -35,7 +36,7 @@ absl::StatusOr<std::vector<std::string>> PsAddresses(const Cluster& cluster,
       absl::StrCat(std::string(status.message()), " (--ps ADDRESS,... gives them all)"));
 }
 
-// Workers are told where the ps are by us.
+// Warns of loopback addresses of ps, which this coordinator passes on to the workers.
 void WarnOfLoopbackPs(const Logger& log, const Cluster& cluster,
                       const std::vector<std::string>& ps) {
   const std::string elsewhere = TaskElsewhere(cluster);
@@ -47,6 +48,34 @@ void WarnOfLoopbackPs(const Logger& log, const Cluster& cluster,
         "told that address too, and will look for it on their own host",
         i, ps[i], elsewhere);
   }
+}
+
+// Checks that the task is a coordinator that has a job and a directory.
+absl::Status CheckTask(const CoordinatorFlags& own, const Cluster& cluster) {
+  if (cluster.task->role != Role::kCoordinator) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("needs the task coordinator (or chief), not ", cluster.task->ToString()));
+  }
+  if (!own.shared.dir.empty() && !own.job.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError("needs --job FILE and --dir DIR");
+}
+
+// Reads the job, and takes the other tasks from the cluster. An error names the job's key or the
+// cluster's.
+absl::StatusOr<CoordinatorOptions> ReadOptions(Files& files, const CoordinatorFlags& own,
+                                               const Cluster& cluster) {
+  CoordinatorOptions options;
+  ASSIGN_OR_RETURN(options.job, ReadJobFile(files, AbsolutePath(own.job), own.set));
+  ASSIGN_OR_RETURN(options.ps_addresses, PsAddresses(cluster, own.ps));
+  for (const auto& [index, address] : cluster.workers) {
+    options.workers.push_back(Task{Role::kWorker, index}.ToString());
+  }
+  return options;
+}
+
+std::string ListenAddress(const Logger& log, const DaemonFlags& shared, const Cluster& cluster) {
+  if (!shared.listen.empty()) return shared.listen;
+  return AddressForOthers(log, "the coordinator", "cluster.chief", cluster.coordinator, cluster);
 }
 
 int Main(int argc, char** argv) {
@@ -63,54 +92,38 @@ int Main(int argc, char** argv) {
   };
   const absl::StatusOr<Cluster> cluster = FindCluster(own.shared);
   if (!cluster.ok()) return configuration(cluster.status());
-  if (cluster->task->role != Role::kCoordinator) {
-    return configuration(absl::InvalidArgumentError(
-        absl::StrCat("needs the task coordinator (or chief), not ", cluster->task->ToString())));
-  }
-  if (own.shared.dir.empty() || own.job.empty()) {
-    return configuration(absl::InvalidArgumentError("needs --job FILE and --dir DIR"));
+  if (const absl::Status checked = CheckTask(own, *cluster); !checked.ok()) {
+    return configuration(checked);
   }
   Daemon daemon;
   const size_t peers = cluster->ps.size() + cluster->workers.size();
   if (const auto code = SetUpOrExit(own.shared, *cluster->task, peers, argv[0])) return *code;
-  CoordinatorOptions options;
-  absl::StatusOr<Job> job = ReadJobFile(daemon.environment().files, AbsolutePath(own.job), own.set);
-  if (!job.ok()) return configuration(job.status());
-  options.job = *std::move(job);
-  absl::StatusOr<std::vector<std::string>> ps = PsAddresses(*cluster, own.ps);
-  if (!ps.ok()) return configuration(ps.status());
-  options.ps_addresses = *std::move(ps);
-  const std::vector<std::string> ps_addresses = options.ps_addresses;
-  for (const auto& [index, address] : cluster->workers) {
-    options.workers.push_back(Task{Role::kWorker, index}.ToString());
-  }
+  absl::StatusOr<CoordinatorOptions> read = ReadOptions(daemon.environment().files, own, *cluster);
+  if (!read.ok()) return configuration(read.status());
+  CoordinatorOptions options = *std::move(read);
   if (const auto code = MakeDirOrExit(daemon.environment().files, argv[0], own.shared.dir)) {
     return *code;
   }
   options.dir = own.shared.dir;
   options.charts = SchemeOf(options.dir).empty();  // their files grow
   options.host = HostName();
-  std::string listen = own.shared.listen.empty() ? cluster->coordinator : own.shared.listen;
-  if (listen.empty()) {
+  if (own.shared.listen.empty() && cluster->coordinator.empty()) {
     return configuration(
         NoAddress(*cluster, "the coordinator", "cluster.chief", "give --listen ADDRESS"));
   }
+  const Logger log("coordinator");
+  WarnOfLoopbackPs(log, *cluster, options.ps_addresses);
   const std::string dir = options.dir;
   const int64_t drain_ms = options.job.timeouts.drain_ms;
   Coordinator coordinator(std::move(options), daemon.environment(),
                           [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
-  const Logger log("coordinator");
-  if (own.shared.listen.empty()) {
-    listen = AddressForOthers(log, "the coordinator", "cluster.chief", listen, *cluster);
-  }
-  WarnOfLoopbackPs(log, *cluster, ps_addresses);
   HealthService service(
       "coordinator", daemon.environment().loop, [&] { return coordinator.Health(); }, &coordinator);
-  const auto listener = daemon.Listen(listen, service, log);
+  const auto listener = daemon.Listen(ListenAddress(log, own.shared, *cluster), service, log);
   if (!listener.ok()) {
     return Complain(argv[0], listener.status(), ListenExitCode(listener.status()));
   }
-  // One that is draining is gone by then.
+  // A coordinator that is draining is gone by then.
   const int64_t patience_ms = drain_ms + 1000;
   RivalCheck rival(daemon.environment(), dir, (*listener)->address(), patience_ms);
   const auto start = [&](const absl::Status& alone) {

@@ -24,24 +24,27 @@ std::string TaskOfHost() {
   return digits == name.size() ? "ps" : absl::StrCat("ps:", name.substr(digits));
 }
 
-int Main(int argc, char** argv) {
-  Flags flags("paracord-ps",
-              "Holds partitions of a job's variables and applies gradients to them. As task ps,\n"
-              "without an index, it has the one that its host's name ends with.");
+struct PsFlags {
   DaemonFlags shared;
-  shared.AddTo(flags);
   bool shared_memory = true;
+  GrpcOptions grpc;
+  PsOptions options;
+  int64_t in_flight_mb = static_cast<int64_t>(grpc.requests_bytes_max >> 20);
+  int64_t pinned_mb = static_cast<int64_t>(options.pinned_bytes_max >> 20);
+  int64_t threads = std::max(1u, std::thread::hardware_concurrency());
+
+  void AddTo(Flags& flags);
+};
+
+void PsFlags::AddTo(Flags& flags) {
+  shared.AddTo(flags);
   flags.Switch("shared-memory",
                "serve workers on this host through shared memory (on; =false: the network alone)",
                &shared_memory);
-  GrpcOptions grpc;
-  auto in_flight_mb = static_cast<int64_t>(grpc.requests_bytes_max >> 20);
   flags.Integer(
       "in-flight-mb", "N",
       "MiB of requests that arrive or are answered, half as much of early gradients beside", 1,
       1 << 20, &in_flight_mb);
-  PsOptions options;
-  auto pinned_mb = static_cast<int64_t>(options.pinned_bytes_max >> 20);
   flags.Integer("pinned-mb", "N",
                 "MiB of replaced or converted values that slow readers hold; above it exchanges "
                 "wait for them",
@@ -50,45 +53,63 @@ int Main(int argc, char** argv) {
                "when the job has ended, give the memory back and wait for SIGTERM or another "
                "coordinator, for a supervisor that starts again whatever exits",
                &options.stay);
-  int64_t threads = std::max(1u, std::thread::hardware_concurrency());
   flags.Integer("threads", "N", "threads that apply one push", 1, 1024, &threads);
+}
+
+std::string ExpectedAddress(const Cluster& cluster) {
+  const uint32_t index = cluster.task->index;
+  return index < cluster.ps.size() ? cluster.ps[index] : "";
+}
+
+// Checks that the task is a ps that has a directory and an address.
+absl::Status CheckTask(const DaemonFlags& shared, const Cluster& cluster) {
+  const std::string task = cluster.task->ToString();
+  if (cluster.task->role != Role::kPs) {
+    return absl::InvalidArgumentError("needs a task ps:INDEX, not " + task);
+  }
+  if (shared.dir.empty()) return absl::InvalidArgumentError(task + " needs --dir DIR");
+  if (!shared.listen.empty() || !ExpectedAddress(cluster).empty()) return absl::OkStatus();
+  const std::string key = absl::StrCat("cluster.ps, which has ", cluster.ps.size());
+  return NoAddress(cluster, task, key, "give --listen ADDRESS");
+}
+
+int Main(int argc, char** argv) {
+  Flags flags("paracord-ps",
+              "Holds partitions of a job's variables and applies gradients to them. As task ps,\n"
+              "without an index, it has the one that its host's name ends with.");
+  PsFlags own;
+  own.AddTo(flags);
   if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;
+  DaemonFlags& shared = own.shared;
   if (shared.task == "ps") shared.task = TaskOfHost();
   const absl::StatusOr<Cluster> cluster = FindCluster(shared);
   if (!cluster.ok()) return Complain(argv[0], cluster.status(), ExitCode::kConfiguration);
-  const auto refuse = [&](const std::string& why) {
-    return Complain(argv[0], absl::InvalidArgumentError(why), ExitCode::kConfiguration);
-  };
+  if (const absl::Status checked = CheckTask(shared, *cluster); !checked.ok()) {
+    return Complain(argv[0], checked, ExitCode::kConfiguration);
+  }
   const uint32_t index = cluster->task->index;
   const std::string task = cluster->task->ToString();
-  if (cluster->task->role != Role::kPs) return refuse("needs a task ps:INDEX, not " + task);
-  if (shared.dir.empty()) return refuse(task + " needs --dir DIR");
-  const std::string expected = index < cluster->ps.size() ? cluster->ps[index] : "";
-  std::string listen = shared.listen.empty() ? expected : shared.listen;
-  if (listen.empty()) {
-    const std::string key = absl::StrCat("cluster.ps, which has ", cluster->ps.size());
-    const std::string remedy = "give --listen ADDRESS";
-    const absl::Status none = NoAddress(*cluster, task, key, remedy);
-    return Complain(argv[0], none, ExitCode::kConfiguration);
-  }
-  grpc.requests_bytes_max = static_cast<uint64_t>(in_flight_mb) << 20;
-  Daemon daemon(grpc);
-  SetParallelThreads(static_cast<int>(threads));
+  const std::string expected = ExpectedAddress(*cluster);
+  own.grpc.requests_bytes_max = static_cast<uint64_t>(own.in_flight_mb) << 20;
+  Daemon daemon(own.grpc);
+  SetParallelThreads(static_cast<int>(own.threads));
   if (const auto code = SetUpOrExit(shared, *cluster->task, cluster->workers.size() + 1, argv[0])) {
     return *code;
   }
   if (const auto code = MakeDirOrExit(daemon.environment().files, argv[0], shared.dir)) {
     return *code;
   }
+  PsOptions options = own.options;
   options.index = index;
   options.dir = shared.dir;
   options.host = HostName();
-  options.pinned_bytes_max = static_cast<uint64_t>(pinned_mb) << 20;
-  options.staged_bytes_max = grpc.requests_bytes_max / 2;  // the others need room too
+  options.pinned_bytes_max = static_cast<uint64_t>(own.pinned_mb) << 20;
+  options.staged_bytes_max = own.grpc.requests_bytes_max / 2;  // the others need room too
   ParameterServer ps(options, daemon.environment(),
                      [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   const Logger log(task);
-  if (shared.listen.empty()) {
+  std::string listen = shared.listen;
+  if (listen.empty()) {
     const std::string key = absl::StrCat("cluster.ps[", index, "]");
     listen = AddressForOthers(log, task, key, expected, *cluster);
   }
@@ -101,7 +122,7 @@ int Main(int argc, char** argv) {
   log.Info("listens at {}", (*listener)->address());
   WarnOfOtherAddress(log, task, "cluster.ps", expected, (*listener)->address());
   absl::StatusOr<std::unique_ptr<Listener>> offer = nullptr;
-  if (shared_memory) offer = SharedNetwork::Offer(ps.boot_id(), ps, daemon.intake());
+  if (own.shared_memory) offer = SharedNetwork::Offer(ps.boot_id(), ps, daemon.intake());
   if (!offer.ok()) log.Warn("{}", std::string(offer.status().message()));
   const std::unique_ptr<SelfProbe> probe = daemon.Probe((*listener)->own_address());
   return daemon.Run([&](const std::string&) { ps.Drain(); });
