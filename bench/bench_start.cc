@@ -1,6 +1,6 @@
-// How long a job takes to start: from the start of `paracord train` (coordinator, 2 ps, 2 workers)
-// to the first update applied by a ps, with npy files and with the same data as gzipped idx. Also
-// the memory of the daemons, idle and in training.
+// Measures how long a job takes to start: from the start of `paracord train` (coordinator, 2 ps, 2
+// workers) to the first update applied by a ps, with npy files and with the same data as gzipped
+// idx. Also the memory of the daemons, idle and in training.
 //   bench_start [--records N] [--rounds N]
 #include <signal.h>
 #include <zlib.h>

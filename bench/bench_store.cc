@@ -1,5 +1,5 @@
-// How fast a ps applies pushes, without network: each optimizer on one partition, compared with
-// memcpy and with a plain loop over the same arrays.   bench_store [--mb N] [--rounds N]
+// Measures how fast a ps applies pushes, without network: each optimizer on one partition, compared
+// with memcpy and with a plain loop over the same arrays.   bench_store [--mb N] [--rounds N]
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

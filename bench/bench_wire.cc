@@ -1,7 +1,7 @@
-// How fast parameters travel between two processes: pulls, pushes that are applied, and both in one
-// exchange, over TCP, a unix socket, shared memory and gRPC, compared with a raw socket and memcpy
-// in the same run; then the same exchange with values as bf16.   bench_wire [--mb-max N] [--rounds
-// N]
+// Measures how fast parameters travel between two processes: pulls, pushes that are applied, and
+// both in one exchange, over TCP, a unix socket, shared memory and gRPC, compared with a raw socket
+// and memcpy in the same run; then the same exchange with values as bf16.   bench_wire [--mb-max N]
+// [--rounds N]
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>

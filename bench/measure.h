@@ -1,4 +1,4 @@
-// How benchmarks measure: several ways of doing the same work take turns within one run, so that
+// Lets several ways of doing the same work take turns within one run, so that
 // noise from the machine hits all of them. Medians and quartiles are printed, and the ratio of each
 // way to the one it is compared with. One thread.
 #pragma once
