@@ -26,10 +26,10 @@ struct SharedPlace {
   uint64_t segment = 0;  // from 1
   uint64_t offset = 0;   // bytes
 };
-// Where a peer finds `memory`; nullopt if it is ordinary memory.
+// Returns where a peer finds `memory`; nullopt if it is ordinary memory.
 std::optional<SharedPlace> FindShared(const void* memory);
 
-// The whole segment that contains `memory`; it is mapped until the process ends.
+// Returns the whole segment that contains `memory`; it is mapped until the process ends.
 std::optional<std::span<const char>> FindSharedSegment(const void* memory);
 
 struct SharedSegment {

@@ -1,5 +1,5 @@
-// How a Keras program is built: read the model file, set its precision, split off preprocessing,
-// build the graph and the heads, and list every problem on the way.
+// Builds a Keras program: reads the model file, sets its precision, splits off preprocessing,
+// builds the graph and the heads, and lists every problem on the way.
 #include "keras/build.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// How a graph is built from a model file: layers, calls, and shapes.
+// Builds a graph from a model file: layers, calls, and shapes.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>

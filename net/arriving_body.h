@@ -22,15 +22,15 @@ class ArrivingBody {
   ~ArrivingBody();
 
   uint64_t left() const { return left_; }
-  // Where the next bytes may be received. Empty if they must be received elsewhere and passed to
-  // Take.
+  // Returns where the next bytes may be received; empty if they must be received elsewhere and
+  // passed to Take.
   std::span<char> Room();
   // Reports that so many bytes were received into Room.
   void Filled(size_t bytes);
   // Takes bytes that were received elsewhere, at least one of them, and returns how many.
   size_t Take(absl::string_view bytes);
-  // How many bytes beyond Room should be received elsewhere, in the same system call, and passed to
-  // Take.
+  // Returns how many bytes beyond Room should be received elsewhere, in the same system call, and
+  // passed to Take.
   uint64_t Behind();
   // Drops the rest of the body when it comes, because nobody wants it.
   void Forget();

@@ -96,7 +96,7 @@ void Door::SayFull(const std::string& why) {
           address(), why, descriptors_, kReserved);
 }
 
-// False if there are no descriptors left for it.
+// Returns false if there are no descriptors left for a connection.
 bool Door::Accept(int listener) {
   while (true) {
     const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -123,7 +123,8 @@ bool Door::Accept(int listener) {
   }
 }
 
-// True if it has found its place.
+// Hands the connection to who serves it, by its first byte, or closes it. Returns false while it is
+// silent.
 bool Door::Sort(const Silent& silent, bool readable) {
   char first = 0;
   const ssize_t got = readable ? recv(silent.fd, &first, 1, MSG_PEEK) : -1;

@@ -116,9 +116,9 @@ void FrameRelay::Run() {
   }
 }
 
-// False: the connection is over.
+// Returns false when the connection is over.
 bool FrameRelay::Pump(Connection& connection) {
-  // First, because the client may have nothing more to say before it reads.
+  // Answers go first, because the client may have nothing more to say before it reads.
   if (!Move(connection.server, connection.client, connection.down, nullptr)) return false;
   if (connection.down.ended && connection.down.pending.empty()) return false;
   if (!PumpUp(connection)) return false;

@@ -1,7 +1,7 @@
-// Stands between clients of gRPC and gRPC: hands bytes on in both directions and cuts a connection
+// Stands between gRPC's clients and gRPC: passes bytes on in both directions, and cuts a connection
 // whose header block does not end (net/header_blocks.h), which gRPC 1.51 would keep without a
-// bound. Of a client that does not read what it is sent nothing more is taken, or gRPC would keep
-// its answers. All connections in one thread of its own.
+// bound. If a client does not read its answers, nothing more is taken from it, since gRPC would
+// keep the answers. One thread serves all connections.
 #pragma once
 
 #include <atomic>
@@ -20,13 +20,14 @@ namespace paracord {
 class FrameRelay {
  public:
   FrameRelay();
-  // Hands on what is on its way for a moment, then ends what is left.
+  // Passes on the bytes in flight for a moment, and then ends all connections.
   ~FrameRelay();
   FrameRelay(const FrameRelay&) = delete;
   FrameRelay& operator=(const FrameRelay&) = delete;
 
-  // Takes a connected socket that does not block. The socket that is returned is connected to it
-  // through this, and the caller's; -1: there are no descriptors, and the connection has ended.
+  // Takes a connected socket that does not block, and returns the caller's socket, which is
+  // connected to it through the relay. Returns -1 if there are no descriptors; the connection has
+  // ended then.
   int Add(int client);
 
  private:

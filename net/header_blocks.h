@@ -1,6 +1,6 @@
-// Looks through what a client of HTTP/2 sends (RFC 9113, section 4), in pieces of any size, for
-// header blocks (a HEADERS frame and the CONTINUATION frames behind it) that do not end. Reads the
-// nine bytes before each frame and nothing else. Pure; used by one thread at a time.
+// Finds header blocks (a HEADERS frame and the CONTINUATION frames behind it) that do not end in
+// the bytes of an HTTP/2 client (RFC 9113, section 4), which may come in chunks of any size. It
+// reads only the nine bytes before each frame. Pure; used by one thread at a time.
 #pragma once
 
 #include <array>
@@ -12,10 +12,11 @@ namespace paracord {
 
 class HeaderBlocks {
  public:
-  // gRPC takes 8 KiB of metadata by default; with all frames of a block, their own bytes included.
+  // gRPC takes 8 KiB of metadata by default; this limit counts all frames of a block with their own
+  // bytes.
   static constexpr uint64_t kBytesMax = 64 << 10;
 
-  // False: a block is longer than that, and nothing may be handed on any more.
+  // Returns false if a block is longer than the limit: nothing may be passed on any more.
   bool Take(std::span<const char> bytes);
 
  private:

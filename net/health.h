@@ -1,6 +1,7 @@
-// Tells supervisors how a daemon is: answers Health.Check (proto/health.proto) on the daemon's
-// event loop, so that an answer shows that the loop turns, and hands every other call on. Owned by
-// main, which destroys it after the listener; Handle may be called from many threads at once.
+// Tells supervisors the state of a daemon: answers Health.Check (proto/health.proto) on the
+// daemon's event loop, so that an answer shows that the loop turns, and hands every other call on.
+// Owned by main, which destroys it after the listener; Handle may be called from many threads at
+// once.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// How an average over a window is summed, the same way on every device. Pure.
+// Decides how an average over a window is summed, in the same way on every device. Pure.
 #pragma once
 
 #include <cmath>

@@ -78,7 +78,7 @@ std::string AddressForOthers(const Logger& log, const std::string& task, const s
                              const std::string& own, const Cluster& cluster);
 
 // Warns if `expected`, which `key` of the cluster says of `task`, has another port than `address`,
-// where it listens. "": the cluster says nothing.
+// where the task listens. `expected` is "" if the cluster says nothing.
 void WarnOfOtherAddress(const Logger& log, const std::string& task, const std::string& key,
                         const std::string& expected, const std::string& address);
 

@@ -1,4 +1,4 @@
-// Where a daemon takes its cluster from, and what it says is wrong there.
+// Tests where a daemon finds its cluster, and how it reports problems there.
 #include <stdlib.h>
 
 #include <catch2/catch.hpp>

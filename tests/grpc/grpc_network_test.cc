@@ -13,7 +13,7 @@ namespace {
 
 using Reply = absl::StatusOr<absl::Cord>;
 
-// Echoes; "/park" keeps the call, "/fail" refuses, "/drop" forgets it.
+// A service that echoes; "/park" keeps the call, "/fail" refuses, "/drop" forgets it.
 class EchoService : public Service {
  public:
   void Handle(std::string_view method, absl::Cord request,
@@ -52,7 +52,7 @@ std::string SocketAddress(const std::string& name) {
   return "unix:/tmp/paracord-test-" + std::to_string(getpid()) + "-" + name;
 }
 
-// By gRPC, or by the stream that is served at the same port.
+// Dials by gRPC, or by the stream that is served at the same port.
 std::unique_ptr<Link> DialEither(GrpcNetwork& network, const std::string& address) {
   const bool stream = GENERATE(false, true);
   CAPTURE(stream);

@@ -1,6 +1,6 @@
-// To be preloaded: file systems that cannot do what Linux' own can, as ODD_STORAGE lists: "sync"
-// (CIFS, several FUSE mounts) answers EINVAL for directories, "locks" (Lustre, some NFS and FUSE
-// mounts) EOPNOTSUPP.
+// A library to preload, which makes file systems fail at what Linux' own can do, as ODD_STORAGE
+// lists: "sync" (CIFS, several FUSE mounts) answers EINVAL for directories, "locks" (Lustre, some
+// NFS and FUSE mounts) EOPNOTSUPP.
 #include <dlfcn.h>
 #include <sys/file.h>
 #include <sys/stat.h>
