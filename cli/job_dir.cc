@@ -46,12 +46,12 @@ absl::StatusOr<int> Lock(const std::string& dir) {
 }
 
 // Writes as many bytes as the first logs and states of a job take, and removes them.
-absl::Status Probe(Files& files, const std::string& dir) {
-  constexpr size_t kProbeBytes = 64 << 10;
+absl::Status TryToWrite(Files& files, const std::string& dir) {
+  constexpr size_t kTriedBytes = 64 << 10;
   const std::string path = dir + "/probe.tmp";
   const absl::Status written = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const std::unique_ptr<WriteFile> file, files.Create(path));
-    RETURN_IF_ERROR(file->Append(std::string(kProbeBytes, 'p')));
+    RETURN_IF_ERROR(file->Append(std::string(kTriedBytes, 'p')));
     return file->Sync();
   }();
   const absl::Status removed = files.RemoveTree(path);
@@ -83,14 +83,14 @@ bool IsOfJob(std::string_view name) {
         kAddressName, kRunningJobName}) {
     if (name == whole) return true;
   }
-  return name.starts_with(kTracePartsPrefix) || name.starts_with(kStatePrefix) ||
+  return name.starts_with(kTraceDirPrefix) || name.starts_with(kStatePrefix) ||
          name.starts_with(kGenerationPrefix);
 }
 
 absl::StatusOr<int> TakeDir(Files& files, const std::string& dir) {
   absl::StatusOr<int> lock = Lock(dir);
   if (!lock.ok() && absl::IsAlreadyExists(lock.status())) return lock;
-  const absl::Status taken = lock.ok() ? Probe(files, dir) : lock.status();
+  const absl::Status taken = lock.ok() ? TryToWrite(files, dir) : lock.status();
   if (taken.ok()) return lock;
   if (lock.ok()) close(*lock);
   return absl::Status(taken.code(),

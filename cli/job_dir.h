@@ -16,7 +16,7 @@ namespace paracord {
 // These names are relative to the job's directory.
 inline constexpr char kLockName[] = "lock";
 // The prefix of the directory where the processes write their spans, until train merges them.
-inline constexpr std::string_view kTracePartsPrefix = "trace.tmp-";
+inline constexpr std::string_view kTraceDirPrefix = "trace.tmp-";
 // The job as train read it. A coordinator that is restarted reads this file, since the user's own
 // may have changed.
 inline constexpr char kRunningJobName[] = "job.running.json";

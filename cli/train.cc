@@ -62,10 +62,10 @@ int FailOfDir(const TrainFlags& flags, const absl::Status& status) {
 }
 
 // Removes the spans of earlier trains that were killed.
-absl::Status RemoveTraceParts(Files& files, const std::string& dir) {
+absl::Status RemoveTraceDirs(Files& files, const std::string& dir) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(dir));
   for (const std::string& name : names) {
-    if (name.starts_with(kTracePartsPrefix)) RETURN_IF_ERROR(files.RemoveTree(dir + "/" + name));
+    if (name.starts_with(kTraceDirPrefix)) RETURN_IF_ERROR(files.RemoveTree(dir + "/" + name));
   }
   return absl::OkStatus();
 }
@@ -100,7 +100,7 @@ absl::Status PrepareDir(Files& files, const TrainFlags& flags, const Job& job,
     }
   }
   if (!NewestCheckpoint(files, flags.dir).has_value()) ShowDrawn(files, job, progress);
-  RETURN_IF_ERROR(RemoveTraceParts(files, flags.dir));
+  RETURN_IF_ERROR(RemoveTraceDirs(files, flags.dir));
   return Furnish(files, flags.dir, job_json);
 }
 
@@ -285,7 +285,7 @@ absl::StatusOr<LocalClusterOptions> OptionsOf(const TrainFlags& flags) {
 // once.
 absl::Status PrepareTrace(Files& files, const TrainFlags& flags, LocalClusterOptions& options) {
   if (flags.trace.empty()) return absl::OkStatus();
-  options.trace_dir = absl::StrCat(flags.dir, "/", std::string(kTracePartsPrefix), getpid());
+  options.trace_dir = absl::StrCat(flags.dir, "/", std::string(kTraceDirPrefix), getpid());
   RETURN_IF_ERROR(files.MakeDirectories(options.trace_dir));
   return MergeTraces(files, options.trace_dir, flags.trace);
 }

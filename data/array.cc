@@ -81,40 +81,40 @@ void AppendTexts(const ArrayHeader& header, std::span<const char> bytes,
 
 }  // namespace
 
-const Array::Part& Array::PartOf(uint64_t record) const {
+const Array::OneFile& Array::FileOf(uint64_t record) const {
   const auto after =
-      std::upper_bound(parts_.begin(), parts_.end(), record,
-                       [](uint64_t at, const Part& part) { return at < part.first_record; });
+      std::upper_bound(by_file_.begin(), by_file_.end(), record,
+                       [](uint64_t at, const OneFile& one) { return at < one.first_record; });
   return *(after - 1);
 }
 
 absl::Status Array::Read(uint64_t record, float scale, float* out, size_t to,
                          std::vector<ExactInteger>& exact) const {
-  const Part& part = PartOf(record);
-  const uint64_t first = (record - part.first_record) * record_size_;
+  const OneFile& one = FileOf(record);
+  const uint64_t first = (record - one.first_record) * record_size_;
   const auto size = static_cast<size_t>(record_size_);
-  if (!part.bytes.empty()) {
-    const uint8_t* from = part.bytes.data() + first;
+  if (!one.bytes.empty()) {
+    const uint8_t* from = one.bytes.data() + first;
     for (size_t i = 0; i < size; ++i) out[i] = scale * static_cast<float>(from[i]);
     return absl::OkStatus();
   }
-  if (part.file == nullptr) {
-    const float* from = part.floats.data() + first;
+  if (one.file == nullptr) {
+    const float* from = one.floats.data() + first;
     for (size_t i = 0; i < size; ++i) out[i] = scale * from[i];
-    if (part.exact.empty() || scale != 1) return absl::OkStatus();
-    auto each = std::ranges::lower_bound(part.exact, first, {}, &ExactInteger::element);
-    for (; each != part.exact.end() && each->element < first + size; ++each) {
+    if (one.exact.empty() || scale != 1) return absl::OkStatus();
+    auto each = std::ranges::lower_bound(one.exact, first, {}, &ExactInteger::element);
+    for (; each != one.exact.end() && each->element < first + size; ++each) {
       exact.push_back({to + static_cast<size_t>(each->element - first), each->value});
     }
     return absl::OkStatus();
   }
-  std::vector<char> raw(size * ElementSize(part.header.type));
+  std::vector<char> raw(size * ElementSize(one.header.type));
   RETURN_IF_ERROR(
-      part.file->ReadAt(part.file_offset + first * ElementSize(part.header.type), std::span(raw)));
+      one.file->ReadAt(one.file_offset + first * ElementSize(one.header.type), std::span(raw)));
   std::vector<float> values;
   values.reserve(size);
   std::vector<ExactInteger> large;
-  AppendElements(part.header.type, raw, part.header.big_endian, values, large);
+  AppendElements(one.header.type, raw, one.header.big_endian, values, large);
   for (size_t i = 0; i < size; ++i) out[i] = scale * values[i];
   if (scale != 1) return absl::OkStatus();
   for (const ExactInteger& each : large) exact.push_back({to + each.element, each.value});
@@ -122,18 +122,18 @@ absl::Status Array::Read(uint64_t record, float scale, float* out, size_t to,
 }
 
 absl::Status Array::ReadTexts(uint64_t record, std::string* out) const {
-  const Part& part = PartOf(record);
-  const auto first = static_cast<size_t>((record - part.first_record) * record_size_);
+  const OneFile& one = FileOf(record);
+  const auto first = static_cast<size_t>((record - one.first_record) * record_size_);
   const auto size = static_cast<size_t>(record_size_);
   std::vector<std::string> read;
-  std::span<const std::string> texts(part.texts);
-  if (part.file == nullptr) {
+  std::span<const std::string> texts(one.texts);
+  if (one.file == nullptr) {
     texts = texts.subspan(first, size);
   } else {
-    const size_t each = part.header.element_bytes();
+    const size_t each = one.header.element_bytes();
     std::vector<char> raw(size * each);
-    RETURN_IF_ERROR(part.file->ReadAt(part.file_offset + first * each, std::span(raw)));
-    AppendTexts(part.header, raw, read);
+    RETURN_IF_ERROR(one.file->ReadAt(one.file_offset + first * each, std::span(raw)));
+    AppendTexts(one.header, raw, read);
     texts = read;
   }
   for (const std::string& text : texts) {
@@ -147,22 +147,22 @@ absl::Status Array::ReadTexts(uint64_t record, std::string* out) const {
 }
 
 std::string Array::Where(uint64_t record) const {
-  if (parts_.empty()) return absl::StrCat("record ", record);
-  const Part& part = PartOf(record);
-  return absl::StrCat(part.path, " row ", record - part.first_record);
+  if (by_file_.empty()) return absl::StrCat("record ", record);
+  const OneFile& one = FileOf(record);
+  return absl::StrCat(one.path, " row ", record - one.first_record);
 }
 
 absl::Status Array::CheckHeader(const ArrayHeader& header, const std::string& path) const {
   const std::vector<uint64_t> shape(header.shape.begin() + 1, header.shape.end());
-  if (!parts_.empty() && shape != shape_) {
+  if (!by_file_.empty() && shape != shape_) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": records of shape (", absl::StrJoin(shape, ", "), "), but those of ",
-                     parts_.front().path, " are (", absl::StrJoin(shape_, ", "), ")"));
+                     by_file_.front().path, " are (", absl::StrJoin(shape_, ", "), ")"));
   }
-  if (!parts_.empty() && (header.is_bytes() != parts_.front().header.is_bytes() ||
-                          (header.text != ArrayHeader::Text::kNone) != text())) {
+  if (!by_file_.empty() && (header.is_bytes() != by_file_.front().header.is_bytes() ||
+                            (header.text != ArrayHeader::Text::kNone) != text())) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": elements of another type than those of ", parts_.front().path));
+        absl::StrCat(path, ": elements of another type than those of ", by_file_.front().path));
   }
   uint64_t elements = 1;
   for (const uint64_t dim : header.shape) {
@@ -178,11 +178,11 @@ absl::Status Array::CheckHeader(const ArrayHeader& header, const std::string& pa
   return absl::OkStatus();
 }
 
-// Reads elements into the part and returns their checksum; those that stay on disk are only read
+// Reads elements and returns their checksum; those that stay on disk are only read
 // through.
-absl::StatusOr<uint32_t> Array::TakeElements(Part& part, uint64_t elements,
+absl::StatusOr<uint32_t> Array::TakeElements(OneFile& one, uint64_t elements,
                                              ByteStream& stream) const {
-  const ArrayHeader& header = part.header;
+  const ArrayHeader& header = one.header;
   const size_t size = header.element_bytes();
   const uint64_t begin = stream.position();
   uint32_t crc = 0;
@@ -200,13 +200,13 @@ absl::StatusOr<uint32_t> Array::TakeElements(Part& part, uint64_t elements,
     }
     crc = crc32_iscsi(reinterpret_cast<unsigned char*>(chunk.data()),
                       static_cast<int>(chunk.size()), crc);
-    if (part.file_offset != 0) continue;
+    if (one.file_offset != 0) continue;
     if (header.text != ArrayHeader::Text::kNone) {
-      AppendTexts(header, chunk, part.texts);
+      AppendTexts(header, chunk, one.texts);
     } else if (header.is_bytes()) {
-      part.bytes.insert(part.bytes.end(), chunk.begin(), chunk.end());
+      one.bytes.insert(one.bytes.end(), chunk.begin(), chunk.end());
     } else {
-      AppendElements(header.type, chunk, header.big_endian, part.floats, part.exact);
+      AppendElements(header.type, chunk, header.big_endian, one.floats, one.exact);
     }
   }
   return crc;
@@ -217,42 +217,42 @@ absl::Status Array::Append(const ArrayHeader& header, ByteStream& stream) {
     return absl::InvalidArgumentError(absl::StrCat(stream.path(), ": has no axis of records"));
   }
   RETURN_IF_ERROR(CheckHeader(header, stream.path()));
-  if (parts_.empty()) {
+  if (by_file_.empty()) {
     shape_.assign(header.shape.begin() + 1, header.shape.end());
     for (const uint64_t dim : shape_) record_size_ *= dim;
   }
   const uint64_t elements = header.shape[0] * record_size_;
   const bool strings = header.text != ArrayHeader::Text::kNone;
   const size_t size = header.element_bytes() + (strings ? sizeof(std::string) : 0);
-  Part part{stream.path(), records_, header, {}, {}, {}, {}, nullptr, 0};
+  OneFile one{stream.path(), records_, header, {}, {}, {}, {}, nullptr, 0};
   // An offset of 0 says "in memory", which is unambiguous since no header is empty.
-  if (!stream.packed() && elements > held_max_ / size) part.file_offset = stream.file_position();
-  if (part.file_offset != 0 && header.fortran_order) {
+  if (!stream.packed() && elements > held_max_ / size) one.file_offset = stream.file_position();
+  if (one.file_offset != 0 && header.fortran_order) {
     return absl::InvalidArgumentError(
         absl::StrCat(stream.path(), ": is beyond ", held_max_,
                      " bytes and in Fortran order, which has to be held; save it in C order"));
   }
   // All memory is reserved at once: what a growing vector gives back stays with the process.
   // Nothing is reserved for a header that promises more than the file can hold.
-  if (part.file_offset == 0 && elements <= std::min(held_max_, stream.left_max()) / size) {
+  if (one.file_offset == 0 && elements <= std::min(held_max_, stream.left_max()) / size) {
     const auto count = static_cast<size_t>(elements);
     if (strings) {
-      part.texts.reserve(count);
+      one.texts.reserve(count);
     } else {
-      header.is_bytes() ? part.bytes.reserve(count) : part.floats.reserve(count);
+      header.is_bytes() ? one.bytes.reserve(count) : one.floats.reserve(count);
     }
   }
-  ASSIGN_OR_RETURN(const uint32_t crc, TakeElements(part, elements, stream));
+  ASSIGN_OR_RETURN(const uint32_t crc, TakeElements(one, elements, stream));
   RETURN_IF_ERROR(stream.ExpectEnd());
   if (header.fortran_order) {
-    ToRowMajor(header.shape, part.bytes);
-    ToRowMajor(header.shape, part.floats);
-    ToRowMajor(header.shape, part.exact);
-    ToRowMajor(header.shape, part.texts);
+    ToRowMajor(header.shape, one.bytes);
+    ToRowMajor(header.shape, one.floats);
+    ToRowMajor(header.shape, one.exact);
+    ToRowMajor(header.shape, one.texts);
   }
   fingerprint_ = Mix64(Mix64(Mix64(fingerprint_, stream.position()), header.shape[0]), crc);
-  if (part.file_offset != 0) part.file = stream.TakeFile();
-  parts_.push_back(std::move(part));
+  if (one.file_offset != 0) one.file = stream.TakeFile();
+  by_file_.push_back(std::move(one));
   records_ += header.shape[0];
   return absl::OkStatus();
 }

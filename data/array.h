@@ -48,7 +48,9 @@ class Array {
   // The number of floats in one record.
   uint64_t record_size() const { return record_size_; }
   // Whether the elements are strings, which ReadTexts returns, instead of numbers.
-  bool text() const { return !parts_.empty() && parts_[0].header.text != ArrayHeader::Text::kNone; }
+  bool text() const {
+    return !by_file_.empty() && by_file_[0].header.text != ArrayHeader::Text::kNone;
+  }
   // A hash over the order, the sizes, the record counts and the contents of the files.
   uint64_t fingerprint() const { return fingerprint_; }
 
@@ -67,7 +69,7 @@ class Array {
   absl::Status Append(const ArrayHeader& header, ByteStream& stream);
 
  private:
-  struct Part {
+  struct OneFile {
     std::string path;
     uint64_t first_record;
     ArrayHeader header;
@@ -81,11 +83,11 @@ class Array {
     uint64_t file_offset = 0;  // of the first element
   };
   absl::Status CheckHeader(const ArrayHeader& header, const std::string& path) const;
-  absl::StatusOr<uint32_t> TakeElements(Part& part, uint64_t elements, ByteStream& stream) const;
-  const Part& PartOf(uint64_t record) const;
+  absl::StatusOr<uint32_t> TakeElements(OneFile& one, uint64_t elements, ByteStream& stream) const;
+  const OneFile& FileOf(uint64_t record) const;
 
   const uint64_t held_max_;
-  std::vector<Part> parts_;
+  std::vector<OneFile> by_file_;
   uint64_t records_ = 0;
   uint64_t record_size_ = 1;
   uint64_t fingerprint_ = 0;

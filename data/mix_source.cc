@@ -68,17 +68,18 @@ class MixSource : public DataSource {
   }
 
   absl::Status Read(std::span<const uint64_t> records, Batch& batch) const override {
-    return ReadParts(records, batch,
-                     [](const DataSource& source, std::span<const uint64_t> some,
-                        uint64_t /*repeat*/, Batch& part) { return source.Read(some, part); });
+    return ReadBySource(records, batch,
+                        [](const DataSource& source, std::span<const uint64_t> some,
+                           uint64_t /*repeat*/, Batch& to) { return source.Read(some, to); });
   }
   // A record that repeats within an epoch gets other random transformations each time.
   absl::Status ReadForTraining(std::span<const uint64_t> records, uint64_t epoch_key,
                                Batch& batch) const override {
-    return ReadParts(
+    return ReadBySource(
         records, batch,
-        [&](const DataSource& source, std::span<const uint64_t> some, uint64_t repeat,
-            Batch& part) { return source.ReadForTraining(some, Mix64(epoch_key, repeat), part); });
+        [&](const DataSource& source, std::span<const uint64_t> some, uint64_t repeat, Batch& to) {
+          return source.ReadForTraining(some, Mix64(epoch_key, repeat), to);
+        });
   }
 
  private:
@@ -88,8 +89,8 @@ class MixSource : public DataSource {
   };
 
   template <class ReadOne>
-  absl::Status ReadParts(std::span<const uint64_t> records, Batch& batch,
-                         const ReadOne& read) const {
+  absl::Status ReadBySource(std::span<const uint64_t> records, Batch& batch,
+                            const ReadOne& read) const {
     std::map<std::pair<size_t, uint64_t>, Group> groups;  // by source and how often it repeated
     for (size_t i = 0; i < records.size(); ++i) {
       if (records[i] >= this->records()) {
@@ -105,13 +106,13 @@ class MixSource : public DataSource {
     batch.examples = static_cast<uint32_t>(records.size());
     batch.source = this;
     batch.records.assign(records.begin(), records.end());
-    Batch part;
+    Batch of_one;
     for (Column& column : batch.inputs) column.exact.clear();
     for (const auto& [key, group] : groups) {
-      RETURN_IF_ERROR(read(*sources_[key.first].source, group.records, key.second, part));
-      Scatter(part.inputs, group.places, records.size(), batch.inputs);
-      Scatter(part.targets, group.places, records.size(), batch.targets);
-      Scatter(part.weights, group.places, records.size(), batch.weights);
+      RETURN_IF_ERROR(read(*sources_[key.first].source, group.records, key.second, of_one));
+      Scatter(of_one.inputs, group.places, records.size(), batch.inputs);
+      Scatter(of_one.targets, group.places, records.size(), batch.targets);
+      Scatter(of_one.weights, group.places, records.size(), batch.weights);
     }
     for (Column& column : batch.inputs) {
       std::ranges::sort(column.exact, {}, &ExactInteger::element);

@@ -94,7 +94,7 @@ absl::Status RecordIndex::Keep() {
   recalled_ = {};
   if (!changed) return absl::OkStatus();
   return absl::DataLossError(
-      absl::StrCat(parts_[0].path, ": a file of these data changed while they were opened"));
+      absl::StrCat(by_file_[0].path, ": a file of these data changed while they were opened"));
 }
 
 void RecordIndex::Note(RecordPlaces& places, uint64_t row, uint64_t offset) {
@@ -126,7 +126,7 @@ absl::Status RecordIndex::Walk(const ReadFile& file, const std::string& path,
 
 absl::Status RecordIndex::Add(const std::string& path, std::unique_ptr<ReadFile> file,
                               uint64_t begin, const RecordCutter& cutter) {
-  const size_t at = parts_.size();
+  const size_t at = by_file_.size();
   RecordPlaces& places = places_.files.emplace_back();
   places.begin = begin;
   places.size = file->size();
@@ -138,29 +138,29 @@ absl::Status RecordIndex::Add(const std::string& path, std::unique_ptr<ReadFile>
   } else {
     RETURN_IF_ERROR(Walk(*file, path, cutter, places));
   }
-  parts_.push_back({path, std::move(file), records_});
+  by_file_.push_back({path, std::move(file), records_});
   records_ += places.rows;
   fingerprint_ = Mix64(Mix64(Mix64(fingerprint_, places.size), places.rows), places.crc);
   return absl::OkStatus();
 }
 
-size_t RecordIndex::PartOf(uint64_t record) const {
+size_t RecordIndex::FileOf(uint64_t record) const {
   const auto after =
-      std::upper_bound(parts_.begin(), parts_.end(), record,
-                       [](uint64_t at, const Part& part) { return at < part.first_record; });
-  return static_cast<size_t>(after - parts_.begin()) - 1;
+      std::upper_bound(by_file_.begin(), by_file_.end(), record,
+                       [](uint64_t at, const OneFile& one) { return at < one.first_record; });
+  return static_cast<size_t>(after - by_file_.begin()) - 1;
 }
 
 absl::StatusOr<FileCursor> RecordIndex::Seek(uint64_t record, const RecordCutter& cutter) const {
-  const size_t at = PartOf(record);
-  const Part& part = parts_[at];
+  const size_t at = FileOf(record);
+  const OneFile& one = by_file_[at];
   const std::vector<uint64_t>& offsets = places_.files[at].offsets;
-  const uint64_t row = record - part.first_record;
+  const uint64_t row = record - one.first_record;
   const size_t entry = row / places_.every;
   const uint64_t begin = offsets[entry];
-  const uint64_t next = entry + 1 < offsets.size() ? offsets[entry + 1] : part.file->size();
+  const uint64_t next = entry + 1 < offsets.size() ? offsets[entry + 1] : one.file->size();
   const size_t chunk = std::clamp<uint64_t>(next - begin, kSeekBytesMin, kSeekBytesMax);
-  FileCursor cursor(*part.file, begin, part.file->size(), chunk);
+  FileCursor cursor(*one.file, begin, one.file->size(), chunk);
   for (uint64_t skipped = entry * places_.every; skipped < row; ++skipped) {
     const absl::StatusOr<bool> more = cutter.Skip(cursor);
     if (!more.ok()) return At(Where(record), more.status());
@@ -173,9 +173,9 @@ absl::StatusOr<FileCursor> RecordIndex::Seek(uint64_t record, const RecordCutter
 }
 
 std::string RecordIndex::Where(uint64_t record) const {
-  if (parts_.empty()) return absl::StrCat("record ", record);
-  const Part& part = parts_[PartOf(record)];
-  return absl::StrCat(part.path, " row ", record - part.first_record);
+  if (by_file_.empty()) return absl::StrCat("record ", record);
+  const OneFile& one = by_file_[FileOf(record)];
+  return absl::StrCat(one.path, " row ", record - one.first_record);
 }
 
 }  // namespace paracord

@@ -71,7 +71,7 @@ class RecordIndex {
   std::string Where(uint64_t record) const;
 
  private:
-  struct Part {
+  struct OneFile {
     std::string path;
     std::unique_ptr<ReadFile> file;
     uint64_t first_record;
@@ -79,7 +79,7 @@ class RecordIndex {
   absl::Status Walk(const ReadFile& file, const std::string& path, const RecordCutter& cutter,
                     RecordPlaces& places);
   void Note(RecordPlaces& places, uint64_t row, uint64_t offset);
-  size_t PartOf(uint64_t record) const;
+  size_t FileOf(uint64_t record) const;
 
   const uint64_t entries_max_;
   std::optional<KeptBytes> kept_;
@@ -89,7 +89,7 @@ class RecordIndex {
   uint64_t entries_ = 0;
   uint64_t records_ = 0;
   uint64_t fingerprint_ = 0;
-  std::vector<Part> parts_;  // as many as places_.files
+  std::vector<OneFile> by_file_;  // as many as places_.files
 };
 
 // Returns `status` with `where` in front of its message.
