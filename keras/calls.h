@@ -35,7 +35,7 @@ struct CallSpec {
 // Reads one entry of inbound_nodes, of any dialect. The error does not name the layer.
 absl::StatusOr<CallSpec> ReadCall(const nlohmann::json& inbound_node);
 
-// Returns the name of an argument with a meaning that is no data; "" if there is none.
+// Returns the name of an argument of the call that is set and no tensor; "" if there is none.
 std::string OtherArgument(const NodeSpec& call);
 
 // Adds a node to the model for each constant in a call of `layer`.

@@ -1,4 +1,4 @@
-// An object store that answers one request at a time: the seam below ObjectFiles, which S3 or a
+// An object store, each function of which is one request: the seam below ObjectFiles, which S3 or a
 // simulator implements. Objects appear whole or not at all. Paths are "s3://bucket/key".
 //
 // UNAVAILABLE: there was no answer, or one that says to come again; the request may have succeeded
