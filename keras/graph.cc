@@ -45,9 +45,9 @@ absl::Status Graph::Reserve(int64_t batch) {
     }
     slot.data = *std::move(data);
   }
-  const int64_t scratch = RoundUp(batch * scratch_inputs_) + scratch_parameters_;
+  const int64_t scratch = RoundUp(batch * scratch_.inputs) + scratch_.parameters;
   if (scratch > 0) {
-    ASSIGN_OR_RETURN(scratch_, ops_.Allocate(scratch));
+    ASSIGN_OR_RETURN(scratch_.data, ops_.Allocate(scratch));
   }
   capacity_ = batch;
   return absl::OkStatus();
@@ -107,34 +107,35 @@ absl::Status Graph::MakeKernels(int64_t batch, Kernels& kernels) {
 // Drops the kernels of the batch size, other than `but`, that has not been used for the longest
 // time.
 void Graph::DropKernels(int64_t but) {
-  auto oldest = kernels_.end();
-  for (auto it = kernels_.begin(); it != kernels_.end(); ++it) {
-    const bool older = oldest == kernels_.end() || it->second.last_used < oldest->second.last_used;
+  auto oldest = kernels_.of_batch.end();
+  for (auto it = kernels_.of_batch.begin(); it != kernels_.of_batch.end(); ++it) {
+    const bool older =
+        oldest == kernels_.of_batch.end() || it->second.last_used < oldest->second.last_used;
     if (it->first != but && older) oldest = it;
   }
-  if (oldest != kernels_.end()) kernels_.erase(oldest);
+  if (oldest != kernels_.of_batch.end()) kernels_.of_batch.erase(oldest);
 }
 
 absl::Status Graph::Prepare(int64_t batch) {
   RETURN_IF_ERROR(Reserve(batch));
   RETURN_IF_ERROR(ReserveRounded());
-  current_ = nullptr;
-  Kernels& kernels = kernels_[batch];
-  kernels.last_used = ++uses_;
-  if (kernels_.size() > kBatchSizesMax) DropKernels(batch);
+  kernels_.current = nullptr;
+  Kernels& kernels = kernels_.of_batch[batch];
+  kernels.last_used = ++kernels_.uses;
+  if (kernels_.of_batch.size() > kBatchSizesMax) DropKernels(batch);
   while (kernels.nodes.empty()) {
     // A batch size that was not planned may only take the memory of one that was.
-    ops_.KeepToPlan(kernels_.size() > 1);
+    ops_.KeepToPlan(kernels_.of_batch.size() > 1);
     absl::Status made = MakeKernels(batch, kernels);
     ops_.KeepToPlan(false);
     if (made.ok()) break;
-    if (!absl::IsResourceExhausted(made) || kernels_.size() == 1) {
-      kernels_.erase(batch);
+    if (!absl::IsResourceExhausted(made) || kernels_.of_batch.size() == 1) {
+      kernels_.of_batch.erase(batch);
       return made;
     }
     DropKernels(batch);
   }
-  current_ = &kernels;
+  kernels_.current = &kernels;
   return absl::OkStatus();
 }
 
@@ -158,16 +159,16 @@ std::vector<MemoryRow> Graph::Memory() const {
   for (const Slot& slot : slots_) {
     rows.push_back({MemoryRow::Kind::kGradients, kGradientsTitle, capacity_ * slot.size * kFloat});
   }
-  if (scratch_ != nullptr) {
+  if (scratch_.data != nullptr) {
     rows.push_back({MemoryRow::Kind::kGradients, "gradients that are added up",
-                    (RoundUp(capacity_ * scratch_inputs_) + scratch_parameters_) * kFloat});
+                    (RoundUp(capacity_ * scratch_.inputs) + scratch_.parameters) * kFloat});
   }
   for (size_t v = 0; v < rounded_.size(); ++v) {
     if (rounded_[v] == nullptr) continue;
     rows.push_back({MemoryRow::Kind::kParameters, variables_[v].name() + ", as bfloat16",
                     Bfloat16Floats(variables_[v]) * kFloat});
   }
-  for (const auto& [batch, kernels] : kernels_) {
+  for (const auto& [batch, kernels] : kernels_.of_batch) {
     for (size_t i = 0; i < kernels.nodes.size(); ++i) {
       if (kernels.nodes[i] == nullptr || kernels.bytes[i] == 0) continue;
       const Layer& layer = *nodes_[i].layer;
@@ -183,10 +184,10 @@ std::vector<MemoryRow> Graph::Memory() const {
 void Graph::Release() {
   for (Storage& storage : storages_) storage.data.reset();
   for (Slot& slot : slots_) slot.data.reset();
-  scratch_.reset();
+  scratch_.data.reset();
   rounded_.clear();
-  kernels_.clear();
-  current_ = nullptr;
+  kernels_.of_batch.clear();
+  kernels_.current = nullptr;
   capacity_ = 0;
 }
 
@@ -209,7 +210,7 @@ void Graph::Forward(const GraphCall& call, bool training) {
   variable_needed_.assign(variables_.size(), false);
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
-    Kernel* kernel = current_->nodes[i].get();
+    Kernel* kernel = kernels_.current->nodes[i].get();
     if (kernel == nullptr || (training && !node.in_training)) continue;
     for (size_t v = 0; v < node.layer->variables().size(); ++v) {
       Need(node.first_variable + v, call);
@@ -245,7 +246,7 @@ void Graph::Backward(const GraphCall& call, std::span<float* const> d_parameters
   variable_written_.assign(variables_.size(), add);
   for (size_t i = nodes_.size(); i-- > 0;) {
     if (!activities_.empty()) AddActivityGradients(i, call);
-    if (!nodes_[i].in_backward || current_->nodes[i] == nullptr) continue;
+    if (!nodes_[i].in_backward || kernels_.current->nodes[i] == nullptr) continue;
     BackwardNode(i, call, d_parameters);
     const size_t first = nodes_[i].first_variable;
     for (size_t v = first; v < first + nodes_[i].layer->variables().size(); ++v) {
@@ -309,7 +310,7 @@ void Graph::Penalties(const GraphCall& call, PendingSum& loss) {
 void Graph::BackwardNode(size_t index, const GraphCall& call,
                          std::span<float* const> d_parameters) {
   const Node& node = nodes_[index];
-  float* scratch = scratch_.get();
+  float* scratch = scratch_.data.get();
   sums_.clear();
   const auto target = [&](int64_t n, Tensor to, std::vector<bool>& written, size_t at) {
     if (to == nullptr) return to;
@@ -342,17 +343,17 @@ void Graph::BackwardNode(size_t index, const GraphCall& call,
   for (size_t v = node.first_variable; v < node.first_variable + count; ++v) {
     call_d_parameters_.push_back(target(FloatsOf(v), d_parameters[v], variable_written_, v));
   }
-  current_->nodes[index]->Backward({.inputs = call_inputs_,
-                                    .parameters = Of(parameters_, node),
-                                    .rounded = Of(operands_, node),
-                                    .output = Data(index),
-                                    .d_output = Gradient(index),
-                                    .d_inputs = call_d_inputs_,
-                                    .d_parameters = call_d_parameters_,
-                                    .key = Mix64(call.key, node.salt),
-                                    .first_example = call.first_example,
-                                    .share = call.share,
-                                    .later_calls = node.later_calls});
+  kernels_.current->nodes[index]->Backward({.inputs = call_inputs_,
+                                            .parameters = Of(parameters_, node),
+                                            .rounded = Of(operands_, node),
+                                            .output = Data(index),
+                                            .d_output = Gradient(index),
+                                            .d_inputs = call_d_inputs_,
+                                            .d_parameters = call_d_parameters_,
+                                            .key = Mix64(call.key, node.salt),
+                                            .first_example = call.first_example,
+                                            .share = call.share,
+                                            .later_calls = node.later_calls});
   for (const Sum& sum : sums_) ops_.Add(sum.n, sum.from, sum.to);
 }
 

@@ -204,7 +204,17 @@ class Graph {
     std::vector<std::unique_ptr<Kernel>> nodes;
     std::vector<int64_t> bytes;  // bytes that each kernel allocated
   };
-
+  struct KernelCache {
+    std::map<int64_t, Kernels> of_batch;  // by batch size
+    uint64_t uses = 0;
+    Kernels* current = nullptr;
+  };
+  // Memory for gradients that must be added to others: of inputs, then of variables.
+  struct Scratch {
+    int64_t inputs = 0;      // floats for one example
+    int64_t parameters = 0;  // floats
+    DeviceArray data;
+  };
   struct Sum {
     int64_t n = 0;
     ConstTensor from;
@@ -262,10 +272,8 @@ class Graph {
   std::vector<Value> loss_values_;
   // By variable: the last node that writes its gradient, or kNone.
   std::vector<size_t> last_writer_;
-  int64_t capacity_ = 0;                // number of examples that the buffers hold
-  std::map<int64_t, Kernels> kernels_;  // by batch size
-  uint64_t uses_ = 0;
-  Kernels* current_ = nullptr;
+  int64_t capacity_ = 0;  // number of examples that the buffers hold
+  KernelCache kernels_;
   // The bfloat16 copies of variables that are operands of products, by variable; null for others,
   // empty if there are none.
   std::vector<DeviceArray> rounded_;
@@ -279,11 +287,8 @@ class Graph {
   std::vector<float*> call_d_parameters_;
   std::vector<bool> storage_written_, variable_written_, variable_needed_;
   std::vector<Sum> sums_;
-  // Scratch memory for gradients that must be added to others: of inputs (floats for one example),
-  // then of variables (floats).
-  int64_t scratch_inputs_ = 0, scratch_parameters_ = 0;
   bool adds_ = false;  // as PlanTraining was told
-  DeviceArray scratch_;
+  Scratch scratch_;
 };
 
 }  // namespace paracord

@@ -239,8 +239,8 @@ void Graph::PlanScratch() {
       if (variable_written[at]) parameters += RoundUp(FloatsOf(at));
       variable_written[at] = true;
     }
-    scratch_inputs_ = std::max(scratch_inputs_, inputs);
-    scratch_parameters_ = std::max(scratch_parameters_, parameters);
+    scratch_.inputs = std::max(scratch_.inputs, inputs);
+    scratch_.parameters = std::max(scratch_.parameters, parameters);
   }
 }
 

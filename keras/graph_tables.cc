@@ -43,11 +43,11 @@ void Graph::UseRows(std::vector<int64_t> rows) {
 
 absl::Status Graph::ReserveAllRows() {
   UseRows({});
-  const int64_t planned = scratch_parameters_;
+  const int64_t planned = scratch_.parameters;
   PlanScratch();
-  if (scratch_parameters_ == planned || capacity_ == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(scratch_,
-                   ops_.Allocate(RoundUp(capacity_ * scratch_inputs_) + scratch_parameters_));
+  if (scratch_.parameters == planned || capacity_ == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(scratch_.data,
+                   ops_.Allocate(RoundUp(capacity_ * scratch_.inputs) + scratch_.parameters));
   return absl::OkStatus();
 }
 

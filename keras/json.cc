@@ -82,6 +82,10 @@ class Reader {
  private:
   absl::StatusOr<Nodes> AddSequential(const json& config, const std::string& prefix,
                                       const Nodes* inputs);
+  // Sets the results of the model's InputLayers: inputs of the whole model where `inputs` is null,
+  // else what the inner model is called with.
+  absl::Status AddInputs(const std::vector<Listed>& layers, const std::vector<NamedRef>& ins,
+                         const Nodes* inputs, CallResults& results);
   absl::StatusOr<Nodes> AddFunctional(const json& config, const std::string& prefix,
                                       const Nodes* inputs);
   // `outputs` has, by layer, how many of its outputs are used.
@@ -313,6 +317,23 @@ absl::StatusOr<std::vector<PendingCall>> Reader::AddCalls(
   return left;
 }
 
+absl::Status Reader::AddInputs(const std::vector<Listed>& layers, const std::vector<NamedRef>& ins,
+                               const Nodes* inputs, CallResults& results) {
+  for (size_t i = 0; i < ins.size(); ++i) {
+    const auto layer = std::find_if(layers.begin(), layers.end(), [&](const Listed& l) {
+      return l.spec.name == ins[i].tensor.layer && l.spec.class_name == kInputLayer;
+    });
+    if (layer == layers.end()) {
+      return InvalidModel(absl::StrCat("config.input_layers names \"", ins[i].tensor.layer,
+                                       "\", which is no InputLayer of the model"));
+    }
+    const size_t node = inputs == nullptr ? AddInput(layer->spec) : (*inputs)[i];
+    if (inputs == nullptr) spec_.inputs.push_back({node, layer->spec.name, ins[i].key});
+    results.Set(ins[i].tensor.layer, 0, {node});
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Reader::Nodes> Reader::AddFunctional(const json& config, const std::string& prefix,
                                                     const Nodes* inputs) {
   ASSIGN_OR_RETURN(const std::vector<Listed> layers, ReadLayers(config, spec_.problems));
@@ -331,18 +352,7 @@ absl::StatusOr<Reader::Nodes> Reader::AddFunctional(const json& config, const st
                                      " inputs and is given ", inputs->size()));
   }
   CallResults results;
-  for (size_t i = 0; i < ins.size(); ++i) {
-    const auto layer = std::find_if(layers.begin(), layers.end(), [&](const Listed& l) {
-      return l.spec.name == ins[i].tensor.layer && l.spec.class_name == kInputLayer;
-    });
-    if (layer == layers.end()) {
-      return InvalidModel(absl::StrCat("config.input_layers names \"", ins[i].tensor.layer,
-                                       "\", which is no InputLayer of the model"));
-    }
-    const size_t node = inputs == nullptr ? AddInput(layer->spec) : (*inputs)[i];
-    if (inputs == nullptr) spec_.inputs.push_back({node, layer->spec.name, ins[i].key});
-    results.Set(ins[i].tensor.layer, 0, {node});
-  }
+  RETURN_IF_ERROR(AddInputs(layers, ins, inputs, results));
   ASSIGN_OR_RETURN(std::vector<PendingCall> calls, ReadCalls(layers));
   const std::map<std::string, size_t> calls_of = CallsByLayer(layers, calls);
   if (spec_.keras2) {

@@ -65,10 +65,12 @@ class RecurrentKernel : public Kernel {
   Ops& ops_;
   const RecurrentPlan p_;
   const CellShape cell_;
-  std::unique_ptr<Matmul> input_, input_back_, kernel_;
-  // Products with the state; the second of each is for the candidate of a GRU that resets before
-  // the product.
-  std::array<std::unique_ptr<Matmul>, 2> recurrent_, recurrent_back_, recurrent_kernel_;
+  struct {
+    std::unique_ptr<Matmul> input, input_back, kernel;
+    // Products with the state; the second of each is for the candidate of a GRU that resets before
+    // the product.
+    std::array<std::unique_ptr<Matmul>, 2> recurrent, recurrent_back, recurrent_kernel;
+  } products_;
   DeviceArray x_, z_, dz_, dr_, kept_;  // all steps
   DeviceArray h_, c_;                   // all steps, and the first state in front
   DeviceArray dropped_, reset_;         // h as the product takes it: after dropout; r h
@@ -78,7 +80,9 @@ class RecurrentKernel : public Kernel {
   DeviceArray split_;  // the recurrent kernel split into gates and candidate, and a gradient
   // bfloat16 copies over all steps, where products take bfloat16: of x, of h as products take it,
   // of dz, and of dr if the product with the state has a gradient of its own.
-  DeviceArray x16_, h16_, dz16_, dr16_;
+  struct {
+    DeviceArray x, h, dz, dr;
+  } rounded_;
   bool masked_ = false, shown_used_ = false, training_ = false;
 };
 
@@ -94,16 +98,18 @@ absl::Status RecurrentKernel::Prepare(bool masked) {
     ASSIGN_OR_RETURN(made, ops_.MakeMatmul(shape));
     return absl::OkStatus();
   };
-  RETURN_IF_ERROR(matmul(input_, {rows, p_.in, wide, false, false, p_.bias, false}));
-  RETURN_IF_ERROR(matmul(input_back_, {rows, wide, p_.in, false, true, false, false}));
-  RETURN_IF_ERROR(matmul(kernel_, {p_.in, rows, wide, true, false, false, false}));
+  RETURN_IF_ERROR(matmul(products_.input, {rows, p_.in, wide, false, false, p_.bias, false}));
+  RETURN_IF_ERROR(matmul(products_.input_back, {rows, wide, p_.in, false, true, false, false}));
+  RETURN_IF_ERROR(matmul(products_.kernel, {p_.in, rows, wide, true, false, false, false}));
   const bool recurrent_bias = p_.bias && p_.kind == CellKind::kGru;
   const int64_t widths[] = {p_.reset_before() ? 2 * u : wide, u};
   for (size_t i = 0; i < (p_.reset_before() ? 2U : 1U); ++i) {
     const int64_t n = widths[i];
-    RETURN_IF_ERROR(matmul(recurrent_[i], {p_.batch, u, n, false, false, recurrent_bias, false}));
-    RETURN_IF_ERROR(matmul(recurrent_back_[i], {p_.batch, n, u, false, true, false, false}));
-    RETURN_IF_ERROR(matmul(recurrent_kernel_[i], {u, rows, n, true, false, false, false}));
+    RETURN_IF_ERROR(
+        matmul(products_.recurrent[i], {p_.batch, u, n, false, false, recurrent_bias, false}));
+    RETURN_IF_ERROR(
+        matmul(products_.recurrent_back[i], {p_.batch, n, u, false, true, false, false}));
+    RETURN_IF_ERROR(matmul(products_.recurrent_kernel[i], {u, rows, n, true, false, false, false}));
   }
   RETURN_IF_ERROR(allocate(x_, rows * p_.in));
   RETURN_IF_ERROR(allocate(z_, rows * wide));
@@ -125,11 +131,11 @@ absl::Status RecurrentKernel::Prepare(bool masked) {
   const auto allocate16 = [&](DeviceArray& array, const Matmul& product, int64_t n) {
     return product.takes_bfloat16() ? allocate(array, (n + 1) / 2) : absl::OkStatus();
   };
-  RETURN_IF_ERROR(allocate16(x16_, *kernel_, rows * p_.in));
-  RETURN_IF_ERROR(allocate16(h16_, *recurrent_kernel_[0], rows * u));
-  RETURN_IF_ERROR(allocate16(dz16_, *kernel_, rows * wide));
+  RETURN_IF_ERROR(allocate16(rounded_.x, *products_.kernel, rows * p_.in));
+  RETURN_IF_ERROR(allocate16(rounded_.h, *products_.recurrent_kernel[0], rows * u));
+  RETURN_IF_ERROR(allocate16(rounded_.dz, *products_.kernel, rows * wide));
   if (p_.own_product() && !p_.reset_before()) {
-    RETURN_IF_ERROR(allocate16(dr16_, *recurrent_kernel_[0], rows * wide));
+    RETURN_IF_ERROR(allocate16(rounded_.dr, *products_.recurrent_kernel[0], rows * wide));
   }
   if (masked) RETURN_IF_ERROR(allocate(mask_, rows));
   if (shown_used_) RETURN_IF_ERROR(allocate(shown_, rows));
@@ -214,7 +220,8 @@ void RecurrentKernel::Forward(const ForwardCall& call) {
     SplitKernel(recurrent);
     recurrent = split_.get();
   }
-  input_->Run(Rounded(x_, x16_, 0, p_.steps * p_.batch * p_.in), call.Parameter(0), bias, z_.get());
+  products_.input->Run(Rounded(x_, rounded_.x, 0, p_.steps * p_.batch * p_.in), call.Parameter(0),
+                       bias, z_.get());
   for (int64_t t = 0; t < p_.steps; ++t) {
     CellStep step = Step(t);
     const int64_t at = t * p_.block();
@@ -222,8 +229,8 @@ void RecurrentKernel::Forward(const ForwardCall& call) {
       ops_.Binary(BinaryKind::kMultiply, {{p_.block()}, {1}, {1}, {1}}, step.h0, drop_h_.get(),
                   dropped_.get() + at);
     }
-    const ConstTensor h = Rounded(IntoProduct(), h16_, at, p_.block());
-    recurrent_[0]->Run(h, recurrent, recurrent_bias, r_.get());
+    const ConstTensor h = Rounded(IntoProduct(), rounded_.h, at, p_.block());
+    products_.recurrent[0]->Run(h, recurrent, recurrent_bias, r_.get());
     if (!p_.reset_before()) {
       ops_.CellForward(cell_, step, r_.get());
       continue;
@@ -232,7 +239,7 @@ void RecurrentKernel::Forward(const ForwardCall& call) {
     gates.h0 = h;
     gates.h = reset_.get() + t * p_.block();
     ops_.CellForward(cell_, gates, r_.get());
-    recurrent_[1]->Run(gates.h, split_.get() + 2 * p_.units * p_.units, nullptr, r_.get());
+    products_.recurrent[1]->Run(gates.h, split_.get() + 2 * p_.units * p_.units, nullptr, r_.get());
     CellShape candidate = cell_;
     candidate.kind = CellKind::kGruCandidate;
     ops_.CellForward(candidate, step, r_.get());
@@ -293,7 +300,7 @@ void RecurrentKernel::StepBackward(int64_t t, ConstTensor recurrent, bool first_
     shape.kind = CellKind::kGruCandidate;
     float* d_candidate = dr_.get() + 2 * rows * u + t * n;
     ops_.CellBackward(shape, step, dh_.get(), nullptr, dz, d_candidate);
-    recurrent_back_[1]->Run(d_candidate, split_.get() + 2 * u * u, nullptr, part_.get());
+    products_.recurrent_back[1]->Run(d_candidate, split_.get() + 2 * u * u, nullptr, part_.get());
     shape.kind = CellKind::kGruGates;
     CellStep gates = step;
     if (training_ && p_.recurrent_dropout > 0) gates.h0 = dropped_.get() + t * n;
@@ -304,11 +311,11 @@ void RecurrentKernel::StepBackward(int64_t t, ConstTensor recurrent, bool first_
   ConstTensor by_r = dr;
   if (!p_.reset_before()) {
     const int64_t wide = n * p_.gates;
-    by_r = p_.own_product() ? Rounded(dr_, dr16_, t * wide, wide)
-                            : Rounded(dz_, dz16_, t * wide, wide);
+    by_r = p_.own_product() ? Rounded(dr_, rounded_.dr, t * wide, wide)
+                            : Rounded(dz_, rounded_.dz, t * wide, wide);
   }
   if (t == 0 && !first_states) return;
-  recurrent_back_[0]->Run(by_r, recurrent, nullptr, part_.get());
+  products_.recurrent_back[0]->Run(by_r, recurrent, nullptr, part_.get());
   if (p_.reset_before()) ops_.Add(n, r_.get(), part_.get());
   if (training_ && p_.recurrent_dropout > 0) {
     ops_.Binary(BinaryKind::kMultiply, {{n}, {1}, {1}, {1}}, part_.get(), drop_h_.get(),
@@ -343,7 +350,7 @@ void RecurrentKernel::Backward(const BackwardCall& call) {
   for (size_t i = 0; i < p_.given_states; ++i) {
     if (float* d = call.d_inputs[1 + i]) ops_.Affine(n, 1, 0, d_states[i]->get(), d);
   }
-  if (p_.own_product()) Rounded(dz_, dz16_, 0, p_.steps * n * p_.gates);
+  if (p_.own_product()) Rounded(dz_, rounded_.dz, 0, p_.steps * n * p_.gates);
   ParameterGradients(call);
   if (call.d_inputs[0] != nullptr) InputGradient(call);
 }
@@ -351,7 +358,7 @@ void RecurrentKernel::Backward(const BackwardCall& call) {
 void RecurrentKernel::ParameterGradients(const BackwardCall& call) {
   const int64_t rows = p_.steps * p_.batch, wide = p_.gates * p_.units;
   if (float* d = call.d_parameters[0]) {
-    kernel_->Run(Both(x_, x16_), Both(dz_, dz16_), nullptr, d);
+    products_.kernel->Run(Both(x_, rounded_.x), Both(dz_, rounded_.dz), nullptr, d);
   }
   if (float* d = call.d_parameters[1]) RecurrentGradient(d);
   float* d_bias = p_.bias ? call.d_parameters[2] : nullptr;
@@ -363,21 +370,21 @@ void RecurrentKernel::ParameterGradients(const BackwardCall& call) {
 void RecurrentKernel::RecurrentGradient(float* d_kernel) {
   const int64_t u = p_.units, rows = p_.steps * p_.batch;
   const float* dr = dr_.get();
-  const ConstTensor h = Both(IntoProduct(), h16_);
+  const ConstTensor h = Both(IntoProduct(), rounded_.h);
   if (!p_.reset_before()) {
-    const ConstTensor by_r = p_.own_product() ? Both(dr_, dr16_) : Both(dz_, dz16_);
-    return recurrent_kernel_[0]->Run(h, by_r, nullptr, d_kernel);
+    const ConstTensor by_r = p_.own_product() ? Both(dr_, rounded_.dr) : Both(dz_, rounded_.dz);
+    return products_.recurrent_kernel[0]->Run(h, by_r, nullptr, d_kernel);
   }
   float* part = split_.get() + 3 * u * u;
-  recurrent_kernel_[0]->Run(h, dr, nullptr, part);
+  products_.recurrent_kernel[0]->Run(h, dr, nullptr, part);
   ops_.Copy({{u, 2 * u}, {2 * u, 1}, {}, {3 * u, 1}}, false, part, d_kernel);
-  recurrent_kernel_[1]->Run(reset_.get(), dr + 2 * rows * u, nullptr, part);
+  products_.recurrent_kernel[1]->Run(reset_.get(), dr + 2 * rows * u, nullptr, part);
   ops_.Copy({{u, u}, {u, 1}, {}, {3 * u, 1}}, false, part, d_kernel + 2 * u);
 }
 
 void RecurrentKernel::InputGradient(const BackwardCall& call) {
   float* dx = x_.get();  // x_ is no longer needed
-  input_back_->Run(Both(dz_, dz16_), call.Parameter(0), nullptr, dx);
+  products_.input_back->Run(Both(dz_, rounded_.dz), call.Parameter(0), nullptr, dx);
   if (training_ && p_.dropout > 0) {
     ops_.Binary(BinaryKind::kMultiply, Repeat(p_.steps, p_.batch * p_.in), dx, drop_x_.get(), dx);
   }

@@ -46,6 +46,25 @@ std::vector<bool> FindRaw(const ModelSpec& model) {
   return raw;
 }
 
+// The raw nodes whose values preprocessing layers alone read: the rest of the model has no need of
+// them.
+std::vector<bool> FindRemoved(const ModelSpec& model, const std::vector<bool>& raw) {
+  std::vector<bool> needed(raw.size(), false), used(raw.size(), false);
+  for (size_t i = 0; i < raw.size(); ++i) {
+    const NodeSpec& node = model.nodes[i];
+    const bool taken_out = raw[i] && !node.inputs.empty();
+    for (const size_t input : node.inputs) {
+      used[input] = true;
+      if (!taken_out) needed[input] = true;
+    }
+    for (const auto& [name, mask] : node.masks) needed[mask] = needed[mask] || !taken_out;
+  }
+  for (const Endpoint& output : model.outputs) needed[output.node] = true;
+  std::vector<bool> removed(raw.size());
+  for (size_t i = 0; i < raw.size(); ++i) removed[i] = raw[i] && !needed[i] && used[i];
+  return removed;
+}
+
 absl::Status CheckColumn(const Column& column) {
   const Shape shape(column.shape.begin(), column.shape.end());
   for (const uint64_t dim : column.shape) {
@@ -189,18 +208,7 @@ absl::Status Preprocessor::CheckExported(const ModelSpec& model, size_t node) co
 
 absl::Status Preprocessor::Rewrite(ModelSpec& model, Batch& schema) {
   const std::vector<bool> raw = FindRaw(model);
-  std::vector<bool> needed(raw.size(), false), used(raw.size(), false);
-  for (size_t i = 0; i < raw.size(); ++i) {
-    const NodeSpec& node = model.nodes[i];
-    const bool taken_out = raw[i] && !node.inputs.empty();
-    for (const size_t input : node.inputs) {
-      used[input] = true;
-      if (!taken_out) needed[input] = true;
-    }
-    for (const auto& [name, mask] : node.masks) needed[mask] = needed[mask] || !taken_out;
-  }
-  for (const Endpoint& output : model.outputs) needed[output.node] = true;
-
+  const std::vector<bool> removed = FindRemoved(model, raw);
   ModelSpec rest = model;
   rest.nodes.clear();
   rest.inputs.clear();
@@ -208,7 +216,7 @@ absl::Status Preprocessor::Rewrite(ModelSpec& model, Batch& schema) {
   std::vector<Column> inputs;
   for (size_t i = 0; i < raw.size(); ++i) {
     NodeSpec node = model.nodes[i];
-    if (raw[i] && !needed[i] && used[i]) continue;  // known to preprocessing layers alone
+    if (removed[i]) continue;
     moved[i] = rest.nodes.size();
     for (size_t& input : node.inputs) input = moved[input];
     for (auto& [name, mask] : node.masks) mask = moved[mask];

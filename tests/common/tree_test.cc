@@ -3,13 +3,15 @@
 #include <catch2/catch.hpp>
 #include <cctype>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <regex>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "tests/common/source_tree.h"
+
+namespace paracord {
 namespace {
 
 namespace fs = std::filesystem;
@@ -17,51 +19,9 @@ namespace fs = std::filesystem;
 constexpr size_t kLinesMax = 500;
 constexpr size_t kColumnsMax = 100;
 
-struct SourceFile {
-  std::string path;  // from the root of the tree
-  std::vector<std::string> lines;
-};
-
-std::vector<std::string> ReadLines(const fs::path& path) {
-  std::ifstream in(path);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
-
-std::vector<fs::path> AllFiles() {
-  std::vector<fs::path> files;
-  const fs::path root = PARACORD_SOURCE_DIR;
-  for (auto it = fs::recursive_directory_iterator(root); it != fs::recursive_directory_iterator();
-       ++it) {
-    const bool outside =
-        it->path() == root / "build" || it->path().filename().string().front() == '.';
-    if (it->is_directory() && outside) it.disable_recursion_pending();
-    if (!it->is_directory()) files.push_back(it->path());
-  }
-  return files;
-}
-
 std::vector<fs::path> Documents() {
   std::vector<fs::path> files = AllFiles();
   std::erase_if(files, [](const fs::path& path) { return path.extension() != ".md"; });
-  return files;
-}
-
-std::vector<SourceFile> Tree() {
-  static const std::set<std::string> kKinds = {".h",     ".cc", ".cu",    ".cuh",
-                                               ".proto", ".py", ".cmake", ".sh"};
-  std::vector<SourceFile> files;
-  for (const fs::path& path : AllFiles()) {
-    if (kKinds.contains(path.extension()) || path.filename() == "CMakeLists.txt") {
-      files.push_back({fs::relative(path, PARACORD_SOURCE_DIR).string(), ReadLines(path)});
-    }
-  }
-  return files;
-}
-
-const std::vector<SourceFile>& Files() {
-  static const std::vector<SourceFile> files = Tree();
   return files;
 }
 
@@ -74,15 +34,15 @@ size_t Columns(const std::string& line) {
 }
 
 TEST_CASE("no file has more than 500 lines") {
-  REQUIRE(Files().size() > 20);
-  for (const SourceFile& file : Files()) {
+  REQUIRE(SourceFiles().size() > 20);
+  for (const SourceFile& file : SourceFiles()) {
     INFO(file.path << " has " << file.lines.size());
     CHECK(file.lines.size() <= kLinesMax);
   }
 }
 
 TEST_CASE("no line has more than 100 columns, a tab or a space at its end") {
-  for (const SourceFile& file : Files()) {
+  for (const SourceFile& file : SourceFiles()) {
     for (size_t i = 0; i < file.lines.size(); ++i) {
       const std::string& line = file.lines[i];
       const bool fine = Columns(line) <= kColumnsMax && line.find('\t') == std::string::npos &&
@@ -105,7 +65,7 @@ TEST_CASE("every test file is in a folder that the build names") {
     }
     if (line.find("GLOB_RECURSE") != std::string::npos) recursive = true;
   }
-  for (const SourceFile& file : Files()) {
+  for (const SourceFile& file : SourceFiles()) {
     if (Top(file.path) != "tests" || !file.path.ends_with(".cc")) continue;
     INFO(file.path);
     const std::string below = file.path.substr(std::string("tests/").size());
@@ -168,7 +128,7 @@ TEST_CASE("includes between rooms point one way") {
       {"cli", {"main"}},
       {"bench", {"main"}},
   };
-  for (const SourceFile& file : Files()) {
+  for (const SourceFile& file : SourceFiles()) {
     const bool daemon = file.path.ends_with("_main.cc") && !file.path.starts_with("cli/");
     const std::string room = daemon ? "main" : RoomOf(file.path);
     if (!rooms.contains(room)) continue;
@@ -217,7 +177,7 @@ TEST_CASE("every link of a document leads to a file or heading that exists") {
 }
 
 TEST_CASE("every header opens with a comment that says what it is") {
-  for (const SourceFile& file : Files()) {
+  for (const SourceFile& file : SourceFiles()) {
     if (fs::path(file.path).extension() != ".h") continue;
     INFO(file.path);
     CHECK((!file.lines.empty() && file.lines[0].starts_with("// ")));
@@ -226,3 +186,4 @@ TEST_CASE("every header opens with a comment that says what it is") {
 }
 
 }  // namespace
+}  // namespace paracord
