@@ -17,6 +17,7 @@
 #include "config/json_fields.h"
 #include "config/limits.h"
 #include "config/named_spec.h"
+#include "config/program_spec.h"
 #include "config/stop_when.h"
 
 namespace paracord {
@@ -138,7 +139,7 @@ void JobReader::ReadLosses(const CompileConfig& compiled) {
     job_.losses = ReadByOutput(NamedKind::kLoss, *value, "loss", problems_);
     const bool said = problems_.lines().size() > before;
     if (job_.losses.empty() && !said) fields_.Problem("loss", "names no loss");
-  } else if (compiled.losses.empty() && job_.model.is_object()) {
+  } else if (compiled.losses.empty() && job_.model.is_object() && !IsProgram(job_.model)) {
     fields_.Problem("loss", "is missing, and the model's compile_config does not say it either");
   }
   // A single loss without an output applies to every output.
@@ -351,6 +352,7 @@ json ReadModel(const json& document, Files* files, const BaseDirectory& base, Pr
     problems.Add("model", "is missing");
     return nullptr;
   }
+  if (IsProgram(*found)) return InlineProgram(*found, files, base, problems);
   if (found->is_object() && !found->empty()) return *found;
   if (files == nullptr || !found->is_string() || found->get_ref<const std::string&>().empty()) {
     problems.Add("model", absl::StrCat("must be ", files == nullptr ? "" : "a path or ",
@@ -373,6 +375,9 @@ json ReadModel(const json& document, Files* files, const BaseDirectory& base, Pr
   if (!model.ok()) {
     problems.Add("model", absl::StrCat(path, ": ", model.status().message()));
     return nullptr;
+  }
+  if (IsProgram(*model)) {
+    return InlineProgram(*model, files, std::filesystem::path(path).parent_path(), problems);
   }
   return *std::move(model);
 }

@@ -77,6 +77,7 @@ json ToJson(const Job& job) {
     stop_when["mode"] = job.stop_when->larger_is_better ? "max" : "min";
     stop_when["restore_best"] = job.stop_when->restore_best;
   }
+  if (job.losses.empty()) losses = job.loss.name.empty() ? json() : NamedSpecToJson(job.loss);
   const TimeoutsSpec& timeouts = job.timeouts;
   return {
       {"name", job.name},
@@ -91,7 +92,7 @@ json ToJson(const Job& job) {
       {"epochs", job.steps ? json() : json(job.epochs)},  // steps take their place
       {"steps", OrNull(job.steps)},
       {"initial_weights", InitialWeightsToJson(job)},
-      {"loss", job.losses.empty() ? NamedSpecToJson(job.loss) : losses},
+      {"loss", losses},  // a program may have its own
       {"loss_weights", job.loss_weights},
       {"class_weight", class_weight},
       {"metrics", metrics},

@@ -1,0 +1,120 @@
+#include "config/program_spec.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/files.h"
+#include "common/utf8.h"
+#include "config/limits.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kStepMaxS = 24 * 3600;
+
+// A path that stays below the folder that the child is given.
+bool IsInside(const std::string& path) {
+  if (path.empty() || path.find('\0') != std::string::npos) return false;
+  for (const absl::string_view part : absl::StrSplit(path, '/')) {
+    if (part.empty() || part == "." || part == "..") return false;
+  }
+  return true;
+}
+
+void ReadCommand(JsonFields& fields, std::vector<std::string>& out) {
+  const json* command = fields.FindValue("command");
+  const auto wrong = [&] {
+    fields.Problem("command", R"(must be a list of strings, such as ["python3", "train.py"])");
+  };
+  if (command == nullptr || !command->is_array() || command->empty()) return wrong();
+  for (const json& word : *command) {
+    if (!word.is_string() || word.get_ref<const std::string&>().find('\0') != std::string::npos) {
+      return wrong();
+    }
+    out.push_back(word.get<std::string>());
+  }
+  if (out[0].empty()) wrong();
+}
+
+// The text of one of the files, which travels as JSON.
+void ReadText(const std::string& name, Files& files_of, const BaseDirectory& base, size_t& left,
+              JsonFields& fields, std::map<std::string, std::string>& out) {
+  const std::string path = PathIn(base->string(), name);
+  absl::StatusOr<std::string> text = files_of.ReadWhole(path);
+  if (!text.ok()) return fields.Problem("files", std::string(text.status().message()));
+  if (Utf8Prefix(*text) < text->size()) {
+    return fields.Problem("files", absl::StrCat(path, ": is no text in UTF-8"));
+  }
+  if (text->size() > left) {
+    return fields.Problem("files", absl::StrCat("hold more than ", kJobBytesMax / 2,
+                                                " bytes; a job is for programs, not for data"));
+  }
+  left -= text->size();
+  out[name] = *std::move(text);
+}
+
+void ReadFiles(JsonFields& fields, Files* files_of, const BaseDirectory& base,
+               std::map<std::string, std::string>& out) {
+  const json* value = fields.FindValue("files");
+  if (value == nullptr) return;
+  const bool list = value->is_array() && files_of != nullptr;
+  if (!list && !value->is_object()) {
+    return fields.Problem("files", R"(must be a list of paths, such as ["train.py"])");
+  }
+  size_t left = kJobBytesMax / 2;
+  for (const auto& [key, entry] : value->items()) {
+    const std::string name = !list ? key : entry.is_string() ? entry.get<std::string>() : "";
+    if (!IsInside(name)) {
+      fields.Problem("files", absl::StrCat(JsonExcerpt(list ? entry : json(key)),
+                                           " must be a path below the job file's folder, "
+                                           "without . and .."));
+    } else if (list) {
+      ReadText(name, *files_of, base, left, fields, out);
+    } else if (!entry.is_string()) {
+      fields.Problem("files", absl::StrCat("\"", name, "\" must be the file's text"));
+    } else {
+      out[name] = entry.get<std::string>();
+    }
+  }
+}
+
+ProgramSpec ReadSpec(const json& model, Files* files_of, const BaseDirectory& base,
+                     Problems& problems) {
+  JsonFields fields(model, "model", problems);
+  static constexpr std::string_view kKinds[] = {"process"};
+  ProgramSpec spec;
+  std::string kind;
+  fields.OneOf("program", kKinds, kind);
+  ReadCommand(fields, spec.command);
+  ReadFiles(fields, files_of, base, spec.files);
+  fields.Integer("step_s", 1, kStepMaxS, spec.step_s);
+  fields.ReportUnknown();
+  return spec;
+}
+
+}  // namespace
+
+bool IsProgram(const json& model) { return model.is_object() && model.contains("program"); }
+
+json InlineProgram(const json& model, Files* files_of, const BaseDirectory& base,
+                   Problems& problems) {
+  const size_t before = problems.lines().size();
+  const ProgramSpec spec = ReadSpec(model, files_of, base, problems);
+  if (problems.lines().size() > before) return nullptr;
+  return {{"program", "process"},
+          {"command", spec.command},
+          {"files", spec.files},
+          {"step_s", spec.step_s}};
+}
+
+absl::StatusOr<ProgramSpec> ReadProgramSpec(const json& model) {
+  Problems problems;
+  ProgramSpec spec = ReadSpec(model, nullptr, std::nullopt, problems);
+  if (!problems.empty()) return problems.ToStatus();
+  return spec;
+}
+
+}  // namespace paracord

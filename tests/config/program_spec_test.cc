@@ -1,0 +1,86 @@
+// A model that is a program: its files become part of the job.
+#include "config/program_spec.h"
+
+#include <catch2/catch.hpp>
+
+#include "absl/strings/match.h"
+#include "common/json_text.h"
+#include "config/job.h"
+#include "tests/fakes.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+json JobOf(const json& model) {
+  return {{"model", model},
+          {"data", {{"train", {{"format", "npy"}, {"features", "x.npy"}, {"labels", "y.npy"}}}}},
+          {"optimizer", "sgd"}};
+}
+
+const json kModel = {{"program", "process"},
+                     {"command", {"python3", "train.py"}},
+                     {"files", {"train.py", "lib/model.py"}}};
+
+TEST_CASE("the files of a program travel in the job") {
+  const TestDirectory directory;
+  directory.Write("train.py", "print('\xc3\xbc')\n");
+  directory.Write("lib/model.py", "");
+  const std::string path = directory.Write("job.json", TextOf(JobOf(kModel)));
+  PosixFiles files;
+  const absl::StatusOr<Job> job = ReadJobFile(files, path);
+  INFO(job.status());
+  REQUIRE(job.ok());
+  CHECK(job->loss.name.empty());  // the program's own
+  const std::string canonical = JobToJson(*job);
+  const absl::StatusOr<Job> again = ParseJob(canonical);
+  INFO(again.status());
+  REQUIRE(again.ok());
+  CHECK(JobToJson(*again) == canonical);
+  const absl::StatusOr<ProgramSpec> spec = ReadProgramSpec(again->model);
+  REQUIRE(spec.ok());
+  CHECK(spec->command == std::vector<std::string>{"python3", "train.py"});
+  CHECK(spec->files == std::map<std::string, std::string>{{"train.py", "print('\xc3\xbc')\n"},
+                                                          {"lib/model.py", ""}});
+  CHECK(spec->step_s == 300);
+  // Another text is another job.
+  directory.Write("train.py", "print(1)\n");
+  const absl::Status resumed = CheckResumable(*job, ReadJobFile(files, path).value(), 1);
+  CHECK(absl::StrContains(resumed.message(), "train.py"));
+  // The model may be in a file of its own, with its files beside that.
+  directory.Write("models/program.json", TextOf(kModel));
+  directory.Write("models/train.py", "print(2)\n");
+  directory.Write("models/lib/model.py", "");
+  directory.Write("job.json", TextOf(JobOf("models/program.json")));
+  CHECK(ReadJobFile(files, path).value().model["files"]["train.py"] == "print(2)\n");
+}
+
+TEST_CASE("what is wrong with a program is said with its key") {
+  const auto [patch, why] = GENERATE(table<json, std::string>({
+      {{{"program", "stablehlo"}}, "model.program: "},
+      {{{"command", "python3 train.py"}}, "model.command: must be a list of strings"},
+      {{{"command", json::array()}}, "model.command: must be a list of strings"},
+      {{{"files", {"../train.py"}}}, "model.files: \"../train.py\" must be a path below"},
+      {{{"files", {"/etc/passwd"}}}, "model.files: \"/etc/passwd\" must be a path below"},
+      {{{"files", {"missing.py"}}}, "missing.py"},
+      {{{"files", {"latin.py"}}}, "latin.py: is no text in UTF-8"},
+      {{{"files", {7}}}, "model.files: 7 must be a path below"},
+      {{{"step_s", 0}}, "model.step_s: "},
+      {{{"comand", {"a"}}}, "model.comand: "},
+  }));
+  json model = kModel;
+  model["files"] = json::array();
+  model.update(patch);
+  CAPTURE(TextOf(model));
+  const TestDirectory directory;
+  directory.Write("latin.py", "# caf\xe9\n");
+  const std::string path = directory.Write("job.json", TextOf(JobOf(model)));
+  PosixFiles files;
+  const absl::Status status = ReadJobFile(files, path).status();
+  INFO(status);
+  CHECK(absl::StrContains(status.message(), why));
+}
+
+}  // namespace
+}  // namespace paracord
