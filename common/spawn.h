@@ -18,7 +18,14 @@ struct SpawnOptions {
   int output = -1;                       // becomes its stdout and stderr; remains the caller's
   int input = -1;                        // becomes its stdin, if there is one; remains the caller's
   int death_signal = SIGKILL;            // what it gets when we die
+  std::string directory;                 // where it starts; empty: where we are
+  // These become its descriptors 3, 4, ... and it gets no others, and every signal's default.
+  std::vector<int> descriptors;
 };
+
+// The path of a program as a shell finds it, by PATH where the name has no slash; the name itself
+// if there is none.
+std::string FindProgram(const std::string& name);
 
 // NOT_FOUND if there is no such program. A child that cannot execute it exits with 2.
 absl::StatusOr<pid_t> Spawn(const SpawnOptions& options);

@@ -109,5 +109,40 @@ TEST_CASE("a child that is interrupted before it begins does not begin") {
   CHECK(WTERMSIG(status) == SIGINT);
 }
 
+TEST_CASE("a child gets the descriptors that it is given, no others, and every signal's default") {
+  const TestDirectory directory;
+  const std::string path = directory.path() + "/out";
+  int inherited[2];
+  REQUIRE(pipe(inherited) == 0);  // without close-on-exec, as a library may have it
+  signal(SIGUSR1, SIG_IGN);
+  SpawnOptions options;
+  options.command = {FindProgram("sh"), "-c",
+                     "pwd; echo three >&3; echo four >&4; for f in /proc/self/fd/*; do echo "
+                     "${f##*/}; done; grep SigIgn /proc/self/status"};
+  options.directory = "/proc";
+  options.output = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_APPEND, 0600);
+  const int four = open((path + "4").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  const int three = open((path + "3").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  options.descriptors = {three, four};
+  const absl::StatusOr<pid_t> pid = Spawn(options);
+  signal(SIGUSR1, SIG_DFL);
+  for (const int each : {options.output, three, four, inherited[0], inherited[1]}) close(each);
+  REQUIRE(pid.ok());
+  CHECK(ExitCodeOf(*pid) == 0);
+  const auto read = [&](const std::string& file) {
+    std::stringstream text;
+    text << std::ifstream(file).rdbuf();
+    return text.str();
+  };
+  CHECK(read(path + "3") == "three\n");
+  CHECK(read(path + "4") == "four\n");
+  // 5 is the shell's own: the folder that it lists.
+  const std::string said = read(path);
+  INFO(said);
+  CHECK(said.starts_with("/proc\n0\n1\n2\n3\n4\n"));
+  CHECK(said.find("\n6\n") == std::string::npos);
+  CHECK(said.find("SigIgn:\t0000000000000000") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace paracord
