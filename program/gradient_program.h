@@ -49,6 +49,9 @@ class GradientProgram {
   // The names of an evaluation's results: "loss" first, then the job's metrics.
   virtual const std::vector<std::string>& metric_names() const = 0;
 
+  // The numbers of examples that it can compute; empty: any.
+  virtual std::vector<uint32_t> BatchSizes() const { return {}; }
+
   // True if values are read and gradients written in place; false if a device copies them.
   virtual bool host_memory() const { return true; }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/status_macros.h"
 #include "config/data_plan.h"
 #include "config/json_fields.h"
@@ -105,6 +106,18 @@ absl::Status CheckSameColumns(const Batch& train, const Batch& test) {
   return problems.ToStatus();
 }
 
+absl::Status CheckBatchSizes(const GradientProgram& program, const Job& job, uint64_t records) {
+  const std::vector<uint32_t> sizes = program.BatchSizes();
+  if (sizes.empty()) return absl::OkStatus();
+  for (const uint64_t size : {std::min<uint64_t>(records, job.batch), records % job.batch}) {
+    if (size == 0 || std::find(sizes.begin(), sizes.end(), size) != sizes.end()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.train: ", records, " records in batches of ", job.batch, " make one of ", size,
+        " examples, and the program computes batches of ", absl::StrJoin(sizes, ", "), " alone"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, const BuildProgramFn& build,
                                       const KeepPlace& keep) {
   job.train.keep = keep;
@@ -112,6 +125,7 @@ absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, const BuildProgramF
   Workload workload;
   ASSIGN_OR_RETURN(std::unique_ptr<DataSource> train, OpenDataSource(files, job.train));
   ASSIGN_OR_RETURN(workload.program, build(job, train->schema()));
+  RETURN_IF_ERROR(CheckBatchSizes(*workload.program, job, train->records()));
   JobFacts& facts = workload.facts;
   facts.set_records(train->records());
   std::string fingerprint = train->fingerprint();

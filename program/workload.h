@@ -51,6 +51,9 @@ using OpenWorkloadFn = std::function<absl::StatusOr<Workload>(const Job& job)>;
 // column that differs.
 absl::Status CheckSameColumns(const Batch& train, const Batch& test);
 
+// Every batch of training, the last one of an epoch too, has a size that the program can compute.
+absl::Status CheckBatchSizes(const GradientProgram& program, const Job& job, uint64_t records);
+
 // Builds the gradient program of a job for examples of this schema.
 using BuildProgramFn = std::function<absl::StatusOr<std::unique_ptr<GradientProgram>>(
     const Job& job, const Batch& schema)>;

@@ -1,0 +1,218 @@
+#include "program/child_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "common/json_text.h"
+#include "common/one_line.h"
+#include "common/spawn.h"
+#include "common/status_macros.h"
+#include "common/steady_ms.h"
+#include "common/try_thread.h"
+
+namespace paracord {
+namespace {
+
+constexpr size_t kPacketMax = 256 << 10;  // beyond what a socket takes in one packet by default
+constexpr size_t kLineMax = 4096;
+constexpr int64_t kEndMs = 1000;  // from the end of a child's socket to its own
+
+void CloseOnce(int& descriptor) {
+  if (descriptor >= 0) close(descriptor);
+  descriptor = -1;
+}
+
+// Waits for one of two descriptors; false if time is over.
+bool AwaitEither(int first, int second, int64_t until_ms) {
+  pollfd watched[2] = {{first, POLLIN, 0}, {second, POLLIN, 0}};
+  while (true) {
+    const int64_t left = std::clamp<int64_t>(until_ms - SteadyMs(), 0, 1000 * 1000);
+    const int ready = poll(watched, 2, static_cast<int>(left));
+    if (ready > 0) return true;
+    if (ready == 0 && left == 0) return false;
+    if (ready < 0 && errno != EINTR) return true;  // receiving says what is wrong
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ChildOptions& options) {
+  std::unique_ptr<ChildProcess> child(new ChildProcess);
+  int sockets[2] = {-1, -1};
+  int output[2] = {-1, -1};
+  const auto give_up = [&](const char* what) {
+    const absl::Status status = absl::ErrnoToStatus(errno, what);
+    for (int* const each : {&sockets[1], &output[1]}) CloseOnce(*each);
+    return status;
+  };
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
+    return give_up("cannot make a socket for the program");
+  }
+  child->socket_ = sockets[0];
+  if (pipe2(output, O_CLOEXEC) != 0) return give_up("cannot make a pipe for the program");
+  child->output_ = output[0];
+  child->memory_ = memfd_create("paracord-program", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (child->memory_ < 0) return give_up("cannot make a memory file for the program");
+  SpawnOptions spawn;
+  spawn.command = options.command;
+  spawn.command[0] = FindProgram(spawn.command[0]);
+  spawn.environment = options.environment;
+  spawn.directory = options.directory;
+  spawn.output = output[1];
+  spawn.descriptors = {sockets[1], child->memory_};
+  // One of the job's own files is found where the child starts.
+  const std::string own = absl::StrCat(options.directory, "/", spawn.command[0]);
+  if (!spawn.command[0].starts_with('/') && access(own.c_str(), F_OK) == 0) spawn.command[0] = own;
+  absl::StatusOr<pid_t> pid = Spawn(spawn);
+  for (int* const each : {&sockets[1], &output[1]}) CloseOnce(*each);
+  RETURN_IF_ERROR(pid.status());
+  child->pid_ = *pid;
+#ifdef SYS_pidfd_open
+  child->exit_watch_ = static_cast<int>(syscall(SYS_pidfd_open, *pid, 0));
+#endif
+  child->packet_.resize(kPacketMax);
+  child->log_ = options.log;
+  auto reader = TryThread([raw = child.get()] { raw->ReadOutput(); });
+  if (!reader.has_value()) return absl::UnavailableError("cannot start a thread for the program");
+  child->reader_ = *std::move(reader);
+  return child;
+}
+
+ChildProcess::~ChildProcess() {
+  End();
+  if (!mapped_.empty()) munmap(mapped_.data(), mapped_.size());
+  for (int* const each : {&socket_, &memory_, &output_, &exit_watch_}) CloseOnce(*each);
+}
+
+std::optional<std::string> ChildProcess::WaitForEnd(int64_t wait_ms) {
+  const int64_t until_ms = SteadyMs() + wait_ms;
+  int status = 0;
+  while (true) {
+    const pid_t pid = waitpid(pid_, &status, WNOHANG);
+    if (pid == pid_) break;
+    if (pid < 0 && errno != EINTR) return "it is gone";
+    if (SteadyMs() >= until_ms) return std::nullopt;
+    usleep(1000);
+  }
+  if (WIFEXITED(status)) return absl::StrCat("it ended with exit code ", WEXITSTATUS(status));
+  return absl::StrCat("it was killed by signal ", WTERMSIG(status));
+}
+
+void ChildProcess::End() {
+  if (pid_ != 0 && !ended_.has_value()) {
+    kill(-pid_, SIGKILL);
+    kill(pid_, SIGKILL);
+    ended_ = WaitForEnd(kEndMs).value_or("it cannot be killed");
+  } else if (pid_ != 0) {
+    kill(-pid_, SIGKILL);  // what it left behind
+  }
+  stop_ = true;
+  if (reader_.joinable()) reader_.join();
+}
+
+absl::Status ChildProcess::Lost(const std::string& why) {
+  // One that is just ending says so better than its socket does.
+  if (!ended_.has_value()) ended_ = WaitForEnd(why.empty() ? kEndMs : 0);
+  const std::string how = ended_.value_or(why.empty() ? "it closed its descriptor 3" : why);
+  End();
+  MutexLock lock(mu_);
+  return absl::UnavailableError(
+      absl::StrCat(how, last_line_.empty() ? "" : "; its last line: " + last_line_));
+}
+
+absl::Status ChildProcess::Send(const nlohmann::json& packet) {
+  const std::string text = TextOf(packet);
+  ssize_t sent = 0;
+  do {
+    sent = send(socket_, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (sent < 0 && errno == EINTR);
+  if (sent == static_cast<ssize_t>(text.size())) return absl::OkStatus();
+  if (errno == EPIPE || errno == ECONNRESET) return Lost("");
+  return Lost(absl::StrCat("it takes no packet of ", text.size(), " bytes: ", strerror(errno)));
+}
+
+absl::StatusOr<nlohmann::json> ChildProcess::Receive(int64_t wait_ms) {
+  const int64_t until_ms = SteadyMs() + wait_ms;
+  ssize_t got = 0;
+  while (true) {
+    if (!AwaitEither(socket_, exit_watch_, until_ms)) {
+      return Lost(absl::StrCat("it did not answer within ", wait_ms, " ms"));
+    }
+    got = recv(socket_, packet_.data(), packet_.size(), MSG_TRUNC | MSG_DONTWAIT);
+    if (got >= 0 || errno == ECONNRESET) break;
+    if (errno == EINTR) continue;
+    // The child has ended, and a process of its own still has its socket.
+    if (errno != EAGAIN) return Lost(strerror(errno));
+    return Lost("");
+  }
+  if (got <= 0) return Lost("");
+  if (static_cast<size_t>(got) > packet_.size()) {
+    return Lost(absl::StrCat("it sent a packet of ", got, " bytes, above the ", packet_.size(),
+                             " that one may have"));
+  }
+  const std::string_view text(packet_.data(), static_cast<size_t>(got));
+  nlohmann::json packet = JsonOf(text);
+  if (packet.is_object()) return packet;
+  return Lost(absl::StrCat("it sent what is no JSON object: ", OneLine(text, 80)));
+}
+
+absl::StatusOr<std::span<char>> ChildProcess::MapMemory(uint64_t bytes) {
+  // Sealed, so that no child can make the file shorter below our feet.
+  void* data = MAP_FAILED;
+  if (ftruncate(memory_, static_cast<off_t>(bytes)) == 0 &&
+      fcntl(memory_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
+    data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_, 0);
+  }
+  if (data == MAP_FAILED) {
+    return Lost(absl::StrCat("its memory file cannot have ", bytes, " bytes: ", strerror(errno)));
+  }
+  mapped_ = {static_cast<char*>(data), bytes};
+  return mapped_;
+}
+
+void ChildProcess::TakeLine(std::string& line) {
+  absl::StripTrailingAsciiWhitespace(&line);
+  const std::string text = OneLine(std::exchange(line, ""), kLineMax);
+  if (text.empty()) return;
+  if (log_) log_(text);
+  MutexLock lock(mu_);
+  last_line_ = text;
+}
+
+// Until the child and its own processes have closed their output, or, after its end, what is there
+// has been read.
+void ChildProcess::ReadOutput() {
+  constexpr int kLookMs = 50;
+  std::string line;
+  char some[4096];
+  while (true) {
+    pollfd watched = {output_, POLLIN, 0};
+    const int ready = poll(&watched, 1, kLookMs);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0 && stop_) break;
+    if (ready == 0) continue;
+    const ssize_t got = read(output_, some, sizeof some);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    for (const char c : std::string_view(some, static_cast<size_t>(got))) {
+      if (c == '\n' || line.size() >= kLineMax) TakeLine(line);
+      if (c != '\n') line += c;
+    }
+  }
+  TakeLine(line);
+}
+
+}  // namespace paracord

@@ -1,0 +1,367 @@
+#include "program/process_program.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/human_bytes.h"
+#include "common/one_line.h"
+#include "common/status_macros.h"
+#include "common/steady_ms.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kLossesMax = 3;
+constexpr int64_t kMinuteMs = 60000;
+constexpr size_t kHelloPacketsMax = 100000;
+constexpr size_t kMessageMax = 1000;
+
+std::string Quoted(const std::string& text) { return absl::StrCat("\"", text, "\""); }
+
+absl::Status Lost(const std::string& why) { return absl::UnavailableError(why); }
+
+bool IsIndex(const json& value, size_t end) {
+  return value.is_number_unsigned() && value.get<uint64_t>() < end;
+}
+
+// What a job may ask of a model that a program does itself, or not at all.
+void CheckJob(const Job& job, Problems& problems) {
+  const auto own = [&](const char* key) {
+    problems.Add(key, "is the program's own affair: leave it out of the job");
+  };
+  if (job.accumulate > 1) own("accumulate");
+  if (job.precision != "float32") own("precision");
+  if (!job.loss_weights.empty()) own("loss_weights");
+  if (!job.class_weight.empty()) own("class_weight");
+}
+
+absl::Status SameColumns(const char* what, const std::vector<Column>& schema,
+                         const std::vector<Column>& columns, uint32_t examples) {
+  if (columns.size() != schema.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the batch has ", columns.size(), " columns of ",
+                                                   what, ", the job's data ", schema.size()));
+  }
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const Column& column = columns[i];
+    uint64_t elements = examples;
+    for (const uint64_t axis : schema[i].shape) elements *= axis;
+    const std::string name = absl::StrCat(what, " ", Quoted(column.name));
+    if (column.shape != schema[i].shape || column.values.size() != elements) {
+      return absl::InvalidArgumentError(absl::StrCat(name, " has another shape than before"));
+    }
+    if (!column.exact.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          name, " has the number ", column.exact[0].value,
+          ", and a program in a process is given float32, which lacks some beyond 2^24"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+ProcessProgram::ProcessProgram(ProgramSpec spec, ProgramUse use, const Batch& schema,
+                               uint32_t batch, int64_t start_ms)
+    : spec_(std::move(spec)),
+      use_(std::move(use)),
+      schema_(schema),
+      batch_(batch),
+      start_ms_(start_ms) {}
+
+absl::StatusOr<std::unique_ptr<ProcessProgram>> ProcessProgram::Start(const Job& job,
+                                                                      const Batch& schema,
+                                                                      ProgramUse use) {
+  if (!use.allowed) {
+    return absl::PermissionDeniedError(
+        "model: the job runs a command of its own here, which is allowed to none unless this "
+        "process is started with --allow-programs");
+  }
+  ASSIGN_OR_RETURN(ProgramSpec spec, ReadProgramSpec(job.model));
+  Problems problems;
+  CheckJob(job, problems);
+  RETURN_IF_ERROR(problems.ToStatus());
+  std::unique_ptr<ProcessProgram> program(new ProcessProgram(
+      std::move(spec), std::move(use), schema, job.batch, job.timeouts.start_s * 1000));
+  ASSIGN_OR_RETURN(program->folder_, ProgramFolder::Make(program->spec_.files));
+  const absl::Status launched = program->Launch();
+  // Of the very first one nobody knows whether another would do better.
+  if (!launched.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("model: the program ",
+                                                   absl::StrJoin(program->spec_.command, " "), ": ",
+                                                   launched.message()));
+  }
+  return program;
+}
+
+absl::Status ProcessProgram::Launch() {
+  ChildOptions options;
+  options.command = spec_.command;
+  options.directory = folder_->path();
+  options.environment = {"PARACORD_DEVICE=" + use_.device, "PARACORD_TASK=" + use_.task,
+                         "PYTHONUNBUFFERED=1"};
+  if (std::getenv("OMP_NUM_THREADS") == nullptr) {
+    options.environment.push_back(absl::StrCat("OMP_NUM_THREADS=", use_.threads));
+  }
+  options.log = use_.log;
+  ASSIGN_OR_RETURN(child_, ChildProcess::Start(options));
+  ASSIGN_OR_RETURN(ProgramHello hello, TakeHello());
+  RETURN_IF_ERROR(CheckHello(hello));
+  if (known_) {
+    RETURN_IF_ERROR(CheckSameHello(hello_, hello));
+  } else {
+    ASSIGN_OR_RETURN(layout_, LayOut(hello, schema_, batch_));
+    hello_ = std::move(hello);
+  }
+  RETURN_IF_ERROR(TellLayout());
+  known_ = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ProgramHello> ProcessProgram::TakeHello() {
+  ProgramHello hello;
+  for (size_t packets = 0; packets < kHelloPacketsMax; ++packets) {
+    ASSIGN_OR_RETURN(const json packet, child_->Receive(start_ms_));
+    ASSIGN_OR_RETURN(const bool more, AddHello(packet, hello));
+    if (!more) return hello;
+  }
+  return Lost("its hello does not end");
+}
+
+absl::Status ProcessProgram::TellLayout() {
+  ASSIGN_OR_RETURN(memory_, child_->MapMemory(layout_.bytes));
+  for (const json& packet : LayoutPackets(layout_, schema_)) {
+    RETURN_IF_ERROR(child_->Send(packet));
+  }
+  ASSIGN_OR_RETURN(const json answer, child_->Receive(start_ms_));
+  if (answer.contains("error") && answer["error"].is_string()) {
+    return absl::InvalidArgumentError(OneLine(answer["error"].get<std::string>(), kMessageMax));
+  }
+  if (answer.contains("ready")) return absl::OkStatus();
+  return Lost("it answered the layout with " + OneLine(JsonExcerpt(answer), kMessageMax));
+}
+
+template <class Act>
+absl::Status ProcessProgram::WithChild(const Act& act) {
+  while (true) {
+    absl::Status status;
+    if (child_ == nullptr) {
+      status = Launch();
+      // One that says other things than before is as good as one that says nothing.
+      if (!status.ok()) status = Lost(std::string(status.message()));
+    }
+    if (status.ok()) status = act();
+    if (!absl::IsUnavailable(status)) return status;
+    RETURN_IF_ERROR(AfterLoss(status));
+  }
+}
+
+absl::Status ProcessProgram::AfterLoss(const absl::Status& why) {
+  child_.reset();
+  memory_ = {};
+  const int64_t now_ms = SteadyMs();
+  losses_ms_.push_back(now_ms);
+  while (losses_ms_.front() < now_ms - kMinuteMs) losses_ms_.pop_front();
+  const std::string what = absl::StrCat("the program was lost: ", why.message());
+  if (losses_ms_.size() >= kLossesMax) {
+    return absl::DataLossError(
+        absl::StrCat(what, " (", losses_ms_.size(), " times within a minute)"));
+  }
+  if (use_.log) use_.log(what + "; it is started again, and the batch is computed anew");
+  return absl::OkStatus();
+}
+
+absl::Status ProcessProgram::Check(const Batch& batch) const {
+  if (batch.examples > batch_ || batch.examples == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("the batch has ", batch.examples,
+                                                   " examples, the job's have at most ", batch_));
+  }
+  RETURN_IF_ERROR(SameColumns("input", schema_.inputs, batch.inputs, batch.examples));
+  RETURN_IF_ERROR(SameColumns("targets", schema_.targets, batch.targets, batch.examples));
+  return SameColumns("weights", schema_.weights, batch.weights, batch.examples);
+}
+
+absl::Status ProcessProgram::LookAt(const Batch& batch, LookupCounts&) {
+  RETURN_IF_ERROR(SameColumns("input", schema_.inputs, batch.inputs, batch.examples));
+  return SameColumns("targets", schema_.targets, batch.targets, batch.examples);
+}
+
+void ProcessProgram::Put(const Batch& batch, ConstTensors values) {
+  const auto put = [&](uint64_t offset, std::span<const float> from) {
+    if (!from.empty()) std::memcpy(At(offset), from.data(), from.size_bytes());
+  };
+  for (size_t v = 0; v < values.size(); ++v) put(layout_.values[v], values[v]);
+  const auto columns = [&](const std::vector<Column>& from, const std::vector<uint64_t>& offsets) {
+    for (size_t i = 0; i < from.size(); ++i) put(offsets[i], from[i].values);
+  };
+  columns(batch.inputs, layout_.inputs);
+  columns(batch.targets, layout_.targets);
+  columns(batch.weights, layout_.weights);
+}
+
+absl::StatusOr<json> ProcessProgram::Ask(const json& request) {
+  if (!request.is_null()) RETURN_IF_ERROR(child_->Send(request));
+  ASSIGN_OR_RETURN(json answer, child_->Receive(int64_t{spec_.step_s} * 1000));
+  const auto error = answer.find("error");
+  if (error == answer.end()) return answer;
+  const std::string why =
+      OneLine(error->is_string() ? error->get<std::string>() : JsonExcerpt(*error), kMessageMax);
+  if (answer.value("lost", json(false)) == true) return Lost(why);
+  return absl::InvalidArgumentError(why);
+}
+
+// Of a gradient that is there. One that was there before the child was lost stays as it was: it may
+// already be on its way.
+absl::Status ProcessProgram::TakeGradient(const json& packet, MutableTensors gradients,
+                                          std::vector<bool>& reported) {
+  const json& value = packet["gradient"];
+  if (!IsIndex(value, gradients.size()) || !layout_.gradients[value.get<size_t>()].has_value()) {
+    return Lost("it has the gradient of a variable that there is not: " +
+                OneLine(JsonExcerpt(packet), kMessageMax));
+  }
+  const auto v = value.get<size_t>();
+  if (reported[v]) return absl::OkStatus();
+  std::memcpy(gradients[v].data(), At(*layout_.gradients[v]), gradients[v].size_bytes());
+  reported[v] = true;
+  if (there_) there_(v);
+  return absl::OkStatus();
+}
+
+absl::Status ProcessProgram::Step(const json& request, MutableTensors gradients,
+                                  std::vector<bool>& reported, double& loss) {
+  ASSIGN_OR_RETURN(json answer, Ask(request));
+  for (size_t count = 0; answer.contains("gradient"); ++count) {
+    if (count == gradients.size())
+      return Lost("it reports more gradients than there are variables");
+    RETURN_IF_ERROR(TakeGradient(answer, gradients, reported));
+    ASSIGN_OR_RETURN(answer, Ask(nullptr));
+  }
+  const auto found = answer.find("loss");
+  if (found == answer.end() || !(found->is_number() || found->is_null())) {
+    return Lost("it answered a step without a loss: " + OneLine(JsonExcerpt(answer), kMessageMax));
+  }
+  // JSON has no NaN.
+  loss = found->is_null() ? std::numeric_limits<double>::quiet_NaN() : found->get<double>();
+  for (size_t v = 0; v < gradients.size(); ++v) {
+    if (reported[v] || !layout_.gradients[v].has_value()) continue;
+    std::memcpy(gradients[v].data(), At(*layout_.gradients[v]), gradients[v].size_bytes());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double> ProcessProgram::ComputeGradients(const Batch& batch, uint64_t batch_key,
+                                                        ConstTensors values,
+                                                        MutableTensors gradients) {
+  RETURN_IF_ERROR(Check(batch));
+  const json request = {{"do", "gradients"}, {"key", batch_key}, {"examples", batch.examples}};
+  std::vector<bool> reported(gradients.size());
+  double loss = 0;
+  RETURN_IF_ERROR(WithChild([&] {
+    Put(batch, values);
+    return Step(request, gradients, reported, loss);
+  }));
+  return loss;
+}
+
+absl::Status ProcessProgram::Evaluate(const Batch& batch, ConstTensors values,
+                                      std::vector<MetricState>& states) {
+  RETURN_IF_ERROR(Check(batch));
+  std::vector<double> sums;
+  RETURN_IF_ERROR(WithChild([&]() -> absl::Status {
+    Put(batch, values);
+    ASSIGN_OR_RETURN(const json answer, Ask({{"do", "evaluate"}, {"examples", batch.examples}}));
+    const json given = answer.value("sums", json());
+    sums.clear();
+    for (size_t i = 0; given.is_array() && i < given.size(); ++i) {
+      const json& pair = given[i];
+      if (!pair.is_array() || pair.size() != 2 || !pair[1].is_number()) break;
+      if (!pair[0].is_number() && !pair[0].is_null()) break;
+      sums.push_back(pair[0].is_null() ? std::numeric_limits<double>::quiet_NaN()
+                                       : pair[0].get<double>());
+      sums.push_back(pair[1].get<double>());
+    }
+    if (sums.size() == 2 * hello_.metrics.size()) return absl::OkStatus();
+    return Lost("it answered an evaluation without a pair of sums for each metric: " +
+                OneLine(JsonExcerpt(answer), kMessageMax));
+  }));
+  states.resize(std::max(states.size(), hello_.metrics.size()));
+  for (size_t i = 0; i < sums.size(); ++i) {
+    MetricState& state = states[i / 2];
+    state.set_kind(METRIC_MEAN);
+    while (state.values_size() < 2) state.add_values(0);
+    const int at = static_cast<int>(i % 2);
+    state.set_values(at, state.values(at) + sums[i]);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Column>> ProcessProgram::Predict(const Batch& batch,
+                                                            ConstTensors values) {
+  RETURN_IF_ERROR(Check(batch));
+  if (hello_.outputs.empty()) {
+    return absl::UnimplementedError("the program declares no outputs, and so predicts nothing");
+  }
+  std::vector<Column> columns;
+  // Examples of an earlier batch make up a size that it can compute.
+  uint32_t examples = batch.examples;
+  for (const uint32_t size : hello_.batches) {
+    if (size <= batch_ && size >= batch.examples) examples = std::max(examples, size);
+  }
+  RETURN_IF_ERROR(WithChild([&]() -> absl::Status {
+    Put(batch, values);
+    ASSIGN_OR_RETURN(const json answer, Ask({{"do", "predict"}, {"examples", examples}}));
+    if (!answer.contains("done")) {
+      return Lost("it answered a prediction with " + OneLine(JsonExcerpt(answer), kMessageMax));
+    }
+    columns.clear();
+    for (size_t i = 0; i < hello_.outputs.size(); ++i) {
+      const ProgramOutput& output = hello_.outputs[i];
+      Column& column = columns.emplace_back();
+      column.name = output.name;
+      column.shape.assign(output.shape.begin(), output.shape.end());
+      const float* const from = At(layout_.outputs[i]);
+      column.values.assign(from, from + batch.examples * Elements(output.shape));
+    }
+    return absl::OkStatus();
+  }));
+  return columns;
+}
+
+std::string ProcessProgram::Summary() const {
+  std::string text = absl::StrCat("program: ", OneLine(absl::StrJoin(spec_.command, " "), 200),
+                                  " (", spec_.files.size(), " files in the job)\n");
+  for (const VariableSpec& variable : hello_.variables) {
+    const Shape shape(variable.shape().begin(), variable.shape().end());
+    absl::StrAppend(&text, "  ", OneLine(variable.name(), 200), " ", ShapeName(shape), " ",
+                    variable.initializer().name());
+    if (variable.moving_average() > 0) {
+      absl::StrAppend(&text, ", moving average of ", variable.moving_average());
+    } else if (!variable.trainable()) {
+      absl::StrAppend(&text, ", not trained");
+    }
+    absl::StrAppend(&text, "\n");
+  }
+  for (const ProgramOutput& output : hello_.outputs) {
+    absl::StrAppend(&text, "output ", Quoted(OneLine(output.name, 200)), " ",
+                    ShapeName(output.shape), "\n");
+  }
+  if (!hello_.batches.empty()) {
+    absl::StrAppend(&text, "computes batches of ", absl::StrJoin(hello_.batches, ", "), " alone\n");
+  }
+  if (!hello_.metrics.empty()) {
+    absl::StrAppend(&text, "evaluates ", absl::StrJoin(hello_.metrics, ", "), " itself\n");
+  }
+  return text;
+}
+
+std::string ProcessProgram::Memory() const {
+  return absl::StrCat(HumanBytes(layout_.bytes), " shared with the program");
+}
+
+}  // namespace paracord

@@ -1,0 +1,90 @@
+// A gradient program in a child process, which maps the same memory (proto/PROGRAM.md). A child
+// that ends, hangs or answers what it must not is lost, which is never the batch's fault: it is
+// started again, and the batch computed anew. Only when too many are lost in a minute it is
+// DATA_LOSS, as of a device.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/program_spec.h"
+#include "program/child_process.h"
+#include "program/gradient_program.h"
+#include "program/program_folder.h"
+#include "program/program_packets.h"
+
+namespace paracord {
+
+// How this process runs programs of a job.
+struct ProgramUse {
+  bool allowed = false;  // a command in a job is code of whoever wrote the job
+  std::string device;    // PARACORD_DEVICE of the child
+  std::string task;      // its PARACORD_TASK
+  int threads = 1;       // its OMP_NUM_THREADS, unless that is set
+  // What it prints, and why it was started again. Called on any thread.
+  std::function<void(const std::string& line)> log;
+};
+
+class ProcessProgram : public GradientProgram {
+ public:
+  // Starts the program of the job's model for data of this schema. PERMISSION_DENIED if it is not
+  // allowed; INVALID_ARGUMENT has one line for each problem.
+  static absl::StatusOr<std::unique_ptr<ProcessProgram>> Start(const Job& job, const Batch& schema,
+                                                               ProgramUse use);
+
+  const std::vector<VariableSpec>& variables() const override { return hello_.variables; }
+  // Those that it evaluates itself; it may be none.
+  const std::vector<std::string>& metric_names() const override { return hello_.metrics; }
+  const std::vector<ProgramOutput>& outputs() const { return hello_.outputs; }
+  std::vector<uint32_t> BatchSizes() const override { return hello_.batches; }
+
+  absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
+                                          ConstTensors values, MutableTensors gradients) override;
+  void OnGradient(std::function<void(size_t)> there) override { there_ = std::move(there); }
+  absl::Status Evaluate(const Batch& batch, ConstTensors values,
+                        std::vector<MetricState>& states) override;
+  absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) override;
+  absl::Status LookAt(const Batch& batch, LookupCounts& counts) override;
+  std::string Summary() const override;
+  std::string Memory() const override;
+
+ private:
+  ProcessProgram(ProgramSpec spec, ProgramUse use, const Batch& schema, uint32_t batch,
+                 int64_t start_ms);
+  absl::Status Launch();  // starts a child, and takes its hello if it is the first
+  absl::StatusOr<ProgramHello> TakeHello();
+  absl::Status TellLayout();
+  // Calls `act` until it does not lose the child, which `act` says by UNAVAILABLE.
+  template <class Act>
+  absl::Status WithChild(const Act& act);
+  absl::Status AfterLoss(const absl::Status& why);
+  absl::Status Check(const Batch& batch) const;
+  void Put(const Batch& batch, ConstTensors values);
+  // Sends a request and waits for its answer: INVALID_ARGUMENT if that is an error of the batch.
+  absl::StatusOr<nlohmann::json> Ask(const nlohmann::json& request);
+  absl::Status Step(const nlohmann::json& request, MutableTensors gradients,
+                    std::vector<bool>& reported, double& loss);
+  absl::Status TakeGradient(const nlohmann::json& packet, MutableTensors gradients,
+                            std::vector<bool>& reported);
+  float* At(uint64_t offset) const { return reinterpret_cast<float*>(memory_.data() + offset); }
+
+  const ProgramSpec spec_;
+  const ProgramUse use_;
+  const Batch schema_;
+  const uint32_t batch_;
+  const int64_t start_ms_;
+  std::unique_ptr<ProgramFolder> folder_;
+  std::unique_ptr<ChildProcess> child_;  // null: lost, or not started
+  std::span<char> memory_;               // of the child
+  ProgramHello hello_;
+  ProgramLayout layout_;
+  bool known_ = false;  // hello_ and layout_ are there
+  std::function<void(size_t)> there_;
+  std::deque<int64_t> losses_ms_;  // of the last minute
+};
+
+}  // namespace paracord

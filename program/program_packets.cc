@@ -1,0 +1,284 @@
+#include "program/program_packets.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/one_line.h"
+#include "common/status_macros.h"
+#include "config/json_fields.h"
+#include "config/partitions.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kAlignment = 64;
+constexpr uint64_t kBytesMax = uint64_t{1} << 46;
+constexpr size_t kAxesMax = 8;
+constexpr uint64_t kAxisMax = uint64_t{1} << 40;
+constexpr size_t kInPacket = 2000;  // offsets of variables, well below what a socket takes
+
+bool ReadShape(JsonFields& fields, std::vector<uint64_t>& shape) {
+  const json* value = fields.FindValue("shape");
+  bool good = value != nullptr && value->is_array() && value->size() <= kAxesMax;
+  for (size_t i = 0; good && i < value->size(); ++i) {
+    const json& axis = (*value)[i];
+    good = axis.is_number_unsigned() && axis.get<uint64_t>() <= kAxisMax;
+    if (good) shape.push_back(axis.get<uint64_t>());
+  }
+  if (!good) fields.Problem("shape", "must be a list of at most 8 sizes");
+  return good;
+}
+
+// A name, or an object of the name and numbers.
+void ReadInitializer(JsonFields& fields, Initializer& out) {
+  const json* value = fields.FindValue("initializer");
+  if (value == nullptr) return out.set_name("zeros");
+  if (value->is_string()) return out.set_name(value->get<std::string>());
+  if (!value->is_object() || !value->contains("name") || !(*value)["name"].is_string()) {
+    return fields.Problem("initializer", R"(must be a name or {"name": ..., option: number})");
+  }
+  for (const auto& [key, option] : value->items()) {
+    if (key == "name") {
+      out.set_name(option.get<std::string>());
+    } else if (option.is_number()) {
+      (*out.mutable_options())[key] = option.get<double>();
+    } else {
+      fields.Problem("initializer",
+                     absl::StrCat("has an option \"", OneLine(key, 80), "\" that is no number"));
+    }
+  }
+}
+
+VariableSpec ReadVariable(const json& value, const std::string& path, Problems& problems) {
+  JsonFields fields(value, path, problems);
+  VariableSpec variable;
+  std::string name, constraint;
+  fields.String("name", name);
+  variable.set_name(name);
+  std::vector<uint64_t> shape;
+  ReadShape(fields, shape);
+  variable.mutable_shape()->Assign(shape.begin(), shape.end());
+  variable.set_dtype(FLOAT32);
+  ReadInitializer(fields, *variable.mutable_initializer());
+  double moving_average = 0;
+  fields.Number("moving_average", 0, 1, moving_average);
+  variable.set_moving_average(moving_average);
+  bool trainable = moving_average == 0;
+  fields.Bool("trainable", trainable);
+  variable.set_trainable(trainable);
+  static constexpr std::string_view kConstraints[] = {"non_neg"};
+  if (fields.FindValue("constraint") != nullptr) {
+    fields.OneOf("constraint", kConstraints, constraint);
+    variable.set_constraint(constraint);
+  }
+  fields.ReportUnknown();
+  return variable;
+}
+
+ProgramOutput ReadOutput(const json& value, const std::string& path, Problems& problems) {
+  JsonFields fields(value, path, problems);
+  ProgramOutput output;
+  const json* const name = fields.FindValue("name");  // of the only one it may be empty
+  if (name != nullptr && !name->is_string()) fields.Problem("name", "must be a string");
+  if (name != nullptr && name->is_string()) output.name = name->get<std::string>();
+  std::vector<uint64_t> shape;
+  if (ReadShape(fields, shape)) output.shape.assign(shape.begin(), shape.end());
+  if (Elements(output.shape) <= 0) fields.Problem("shape", "has a dimension of 0");
+  fields.ReportUnknown();
+  return output;
+}
+
+// Calls `read` with each element of a list and its path.
+template <class Read>
+void ReadList(JsonFields& fields, const std::string& key, const Read& read) {
+  const json* list = fields.FindValue(key);
+  if (list == nullptr) return;
+  if (!list->is_array()) return fields.Problem(key, "must be a list");
+  for (size_t i = 0; i < list->size(); ++i) {
+    read((*list)[i], absl::StrCat(fields.PathOf(key), "[", i, "]"));
+  }
+}
+
+// Where spans lie, one after the other.
+class Places {
+ public:
+  uint64_t Add(uint64_t elements) {
+    const uint64_t offset = end_;
+    const uint64_t most = (kBytesMax - end_) / sizeof(float);
+    if (elements > most) return fits_ = false, offset;
+    end_ += (elements * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
+    if (end_ > kBytesMax) fits_ = false, end_ = kBytesMax;
+    return offset;
+  }
+  // A column of the data, or an output, of `batch` examples.
+  uint64_t AddRows(uint64_t batch, const std::vector<uint64_t>& shape) {
+    for (const uint64_t axis : shape) {
+      if (axis != 0 && batch > kBytesMax / axis) return fits_ = false, end_;
+      batch *= axis;
+    }
+    return Add(batch);
+  }
+  uint64_t end() const { return end_; }
+  bool fits() const { return fits_; }
+
+ private:
+  uint64_t end_ = 0;
+  bool fits_ = true;
+};
+
+json ColumnsJson(const std::vector<Column>& columns, const std::vector<uint64_t>& offsets) {
+  json list = json::array();
+  for (size_t i = 0; i < columns.size(); ++i) {
+    list.push_back(
+        {{"name", columns[i].name}, {"shape", columns[i].shape}, {"offset", offsets[i]}});
+  }
+  return list;
+}
+
+bool Same(const VariableSpec& a, const VariableSpec& b) {
+  return a.SerializeAsString() == b.SerializeAsString() ||
+         (a.name() == b.name() && a.trainable() == b.trainable() &&
+          a.moving_average() == b.moving_average() && a.constraint() == b.constraint() &&
+          std::equal(a.shape().begin(), a.shape().end(), b.shape().begin(), b.shape().end()));
+}
+
+}  // namespace
+
+absl::StatusOr<bool> AddHello(const json& packet, ProgramHello& hello) {
+  Problems problems;
+  JsonFields fields(packet, "hello", problems);
+  const json* version = fields.FindValue("hello");
+  if (version == nullptr || *version != kProgramProtocol) {
+    return absl::InvalidArgumentError(absl::StrCat("its first packet must be a hello of protocol ",
+                                                   kProgramProtocol, ", is ",
+                                                   OneLine(JsonExcerpt(packet), 200)));
+  }
+  bool more = false;
+  fields.Bool("more", more);
+  ReadList(fields, "variables", [&](const json& value, const std::string& path) {
+    hello.variables.push_back(ReadVariable(value, path, problems));
+  });
+  ReadList(fields, "outputs", [&](const json& value, const std::string& path) {
+    hello.outputs.push_back(ReadOutput(value, path, problems));
+  });
+  ReadList(fields, "batches", [&](const json& value, const std::string& path) {
+    const bool good = value.is_number_unsigned() && value > 0 && value < (1 << 24);
+    if (good) hello.batches.push_back(value.get<uint32_t>());
+    if (!good) problems.Add(path, "must be a number of examples");
+  });
+  ReadList(fields, "metrics", [&](const json& value, const std::string& path) {
+    const bool good = value.is_string() && IsName(value.get_ref<const std::string&>());
+    if (good) hello.metrics.push_back(value.get<std::string>());
+    if (!good) problems.Add(path, "must be a name");
+  });
+  fields.ReportUnknown();
+  RETURN_IF_ERROR(problems.ToStatus());
+  return more;
+}
+
+absl::Status CheckHello(const ProgramHello& hello) {
+  RETURN_IF_ERROR(CheckVariables(hello.variables));
+  const std::set<std::string> names(hello.metrics.begin(), hello.metrics.end());
+  if (names.size() != hello.metrics.size()) {
+    return absl::InvalidArgumentError("the program has two metrics of one name");
+  }
+  if (!hello.metrics.empty() && hello.metrics[0] != "loss") {
+    return absl::InvalidArgumentError("the first metric that the program evaluates must be loss");
+  }
+  if (!hello.metrics.empty() && !hello.batches.empty()) {
+    return absl::InvalidArgumentError(
+        "the program evaluates batches itself, which may have any size, and can compute some sizes "
+        "alone: let it predict, and the job name a loss and metrics");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSameHello(const ProgramHello& before, const ProgramHello& now) {
+  const auto refuse = [](const std::string& what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the program was started again and has ", what, " than before"));
+  };
+  if (before.variables.size() != now.variables.size()) return refuse("another number of variables");
+  for (size_t i = 0; i < before.variables.size(); ++i) {
+    if (Same(before.variables[i], now.variables[i])) continue;
+    return refuse(absl::StrCat("another variable ", before.variables[i].name()));
+  }
+  if (before.batches != now.batches) return refuse("other batch sizes");
+  if (before.metrics != now.metrics) return refuse("other metrics");
+  const auto same = [](const ProgramOutput& a, const ProgramOutput& b) {
+    return a.name == b.name && a.shape == b.shape;
+  };
+  if (!std::equal(before.outputs.begin(), before.outputs.end(), now.outputs.begin(),
+                  now.outputs.end(), same)) {
+    return refuse("other outputs");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ProgramLayout> LayOut(const ProgramHello& hello, const Batch& schema,
+                                     uint32_t batch) {
+  ProgramLayout layout;
+  layout.batch = batch;
+  Places places;
+  for (const VariableSpec& variable : hello.variables) {
+    layout.values.push_back(places.AddRows(1, {variable.shape().begin(), variable.shape().end()}));
+  }
+  for (const VariableSpec& variable : hello.variables) {
+    layout.gradients.emplace_back();
+    if (!HasGradient(variable)) continue;
+    layout.gradients.back() = places.AddRows(1, {variable.shape().begin(), variable.shape().end()});
+  }
+  for (const auto& [columns, offsets] :
+       {std::pair(&schema.inputs, &layout.inputs), std::pair(&schema.targets, &layout.targets),
+        std::pair(&schema.weights, &layout.weights)}) {
+    for (const Column& column : *columns) {
+      if (column.text) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("data: column \"", column.name,
+                         "\" is strings, and a program in a process is given numbers alone"));
+      }
+      offsets->push_back(places.AddRows(batch, column.shape));
+    }
+  }
+  for (const ProgramOutput& output : hello.outputs) {
+    layout.outputs.push_back(places.AddRows(batch, {output.shape.begin(), output.shape.end()}));
+  }
+  if (!places.fits()) {
+    return absl::InvalidArgumentError("the program's variables and batches take too much memory");
+  }
+  layout.bytes = std::max<uint64_t>(places.end(), kAlignment);
+  return layout;
+}
+
+std::vector<json> LayoutPackets(const ProgramLayout& layout, const Batch& schema) {
+  std::vector<json> packets;
+  size_t v = 0;
+  do {
+    const size_t end = std::min(layout.values.size(), v + kInPacket);
+    json values = json::array(), gradients = json::array();
+    for (; v < end; ++v) {
+      values.push_back(layout.values[v]);
+      const std::optional<uint64_t>& gradient = layout.gradients[v];
+      gradients.push_back(gradient.has_value() ? json(*gradient) : json());
+    }
+    packets.push_back({{"layout", kProgramProtocol},
+                       {"values", std::move(values)},
+                       {"gradients", std::move(gradients)},
+                       {"more", true}});
+  } while (v < layout.values.size());
+  json& last = packets.back();
+  last["more"] = false;
+  last["bytes"] = layout.bytes;
+  last["batch"] = layout.batch;
+  last["inputs"] = ColumnsJson(schema.inputs, layout.inputs);
+  last["targets"] = ColumnsJson(schema.targets, layout.targets);
+  last["weights"] = ColumnsJson(schema.weights, layout.weights);
+  last["outputs"] = layout.outputs;
+  return packets;
+}
+
+}  // namespace paracord

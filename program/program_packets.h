@@ -1,0 +1,63 @@
+// What a program in a process says of itself, and where in the memory that it shares with the
+// worker everything lies: the packets of proto/PROGRAM.md. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "config/shape.h"
+#include "data/data_source.h"
+#include "nlohmann/json.hpp"
+#include "program/gradient_program.h"
+#include "proto/paracord.pb.h"
+
+namespace paracord {
+
+inline constexpr int kProgramProtocol = 1;
+
+// An output of its predictions; the shape is of one example.
+struct ProgramOutput {
+  std::string name;
+  Shape shape;
+};
+
+struct ProgramHello {
+  std::vector<VariableSpec> variables;
+  std::vector<uint32_t> batches;     // that it can compute; empty: any
+  std::vector<std::string> metrics;  // that it evaluates itself, "loss" first
+  std::vector<ProgramOutput> outputs;
+};
+
+// Adds one packet of a hello, of which there may be several. True if another one follows.
+// INVALID_ARGUMENT says what is wrong with it.
+absl::StatusOr<bool> AddHello(const nlohmann::json& packet, ProgramHello& hello);
+// What can only be seen of all its packets together.
+absl::Status CheckHello(const ProgramHello& hello);
+// INVALID_ARGUMENT unless a program that was started again says what it said before.
+absl::Status CheckSameHello(const ProgramHello& before, const ProgramHello& now);
+
+// Whether the worker pushes something for the variable: its gradient, or an observation.
+inline bool HasGradient(const VariableSpec& variable) {
+  return variable.trainable() || variable.moving_average() > 0;
+}
+
+// Offsets into the memory file, each a multiple of 64.
+struct ProgramLayout {
+  uint32_t batch = 0;  // the most examples that a column has room for
+  uint64_t bytes = 0;
+  std::vector<uint64_t> values;
+  std::vector<std::optional<uint64_t>> gradients;  // of the variables that have one
+  std::vector<uint64_t> inputs, targets, weights, outputs;
+};
+
+// INVALID_ARGUMENT if the data have strings, or all is too much for one memory file.
+absl::StatusOr<ProgramLayout> LayOut(const ProgramHello& hello, const Batch& schema,
+                                     uint32_t batch);
+// The packets that tell the child.
+std::vector<nlohmann::json> LayoutPackets(const ProgramLayout& layout, const Batch& schema);
+
+}  // namespace paracord

@@ -1,0 +1,368 @@
+// A program in a child process that behaves as a test wants: written in Python's own library.
+#include "program/process_program.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <mutex>
+
+#include "absl/strings/match.h"
+#include "common/json_text.h"
+#include "common/steady_ms.h"
+#include "program/workload.h"
+#include "tests/fakes.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+// Its gradient by each element is its value plus the first input plus the number of its starts,
+// thousandfold. What it does on its first start is its argument.
+constexpr char kChild[] = R"(import json, mmap, os, socket, struct, sys, time
+mode, always = sys.argv[1].split("!")[0], sys.argv[1].endswith("!")
+starts = int(open("starts").read()) if os.path.exists("starts") else 0
+open("starts", "w").write(str(starts + 1))
+bad = always or starts == 0
+s = socket.socket(fileno=3)
+def say(packet):
+    s.send(json.dumps(packet).encode())
+def hear():
+    text = s.recv(1 << 18)
+    if not text:
+        sys.exit(0)
+    return json.loads(text)
+if mode == "import":
+    sys.exit("ModuleNotFoundError: No module named 'torch'")
+variables = [{"name": "a", "shape": [2], "initializer": "ones"},
+             {"name": "b", "shape": [3], "trainable": True,
+              "initializer": {"name": "random_uniform", "minval": -1, "maxval": 1}},
+             {"name": "frozen", "shape": [], "trainable": False},
+             {"name": "mean", "shape": [2], "moving_average": 0.9}]
+if mode == "changes" and starts > 0:
+    variables[1]["shape"] = [4]
+if mode == "shape":
+    variables[0]["shape"] = [0]
+say({"hello": 1, "variables": variables[:1], "more": True})
+say({"hello": 1, "variables": variables[1:], "batches": [4] if mode == "four" else [],
+     "metrics": ["loss", "error"] if mode == "evaluates" else [],
+     "outputs": [{"name": "", "shape": [2]}]})
+layout = hear()
+assert all(at % 64 == 0 for at in layout["values"])
+memory = mmap.mmap(4, layout["bytes"])
+def floats(at, count):
+    return struct.unpack_from(f"{count}f", memory, at)
+def put(at, numbers):
+    struct.pack_into(f"{len(numbers)}f", memory, at, *numbers)
+if mode == "refuses":
+    say({"error": "the data has no column \"age\""})
+say({"ready": True})
+print("is ready on", os.environ["PARACORD_DEVICE"], "as", os.environ["PARACORD_TASK"], flush=True)
+sizes = [2, 3, 1, 2]
+def gradient(v):
+    first = floats(layout["inputs"][0]["offset"], 1)[0]
+    put(layout["gradients"][v], [x + first + 1000 * starts for x in
+                                 floats(layout["values"][v], sizes[v])])
+while True:
+    request = hear()
+    if request["do"] == "predict":
+        n = request["examples"]
+        put(layout["outputs"][0], list(range(2 * n)))
+        say({"done": True})
+    elif request["do"] == "evaluate":
+        say({"sums": [[1.5, request["examples"]], [None, 2]] if not (mode == "sums" and bad)
+             else [[1]]})
+    else:
+        if bad and mode in ("dies", "changes"):
+            os._exit(7)
+        if bad and mode == "hangs":
+            time.sleep(1000)
+        if bad and mode == "rubbish":
+            s.send(b"\x00rubbish")
+        if bad and mode == "large":
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+            s.send(b"{" * 300000)
+        if bad and mode == "no loss":
+            say({"done": True})
+        if bad and mode == "text":
+            say({"loss": "small"})
+        if bad and mode == "index":
+            say({"gradient": 2})
+        if bad and mode == "many":
+            gradient(0)
+            for i in range(9):
+                say({"gradient": 0})
+        if bad and mode == "lost":
+            say({"error": "the GPU has fallen off the bus", "lost": True})
+        if bad and mode == "closes":
+            s.close()
+            time.sleep(1000)
+        if bad and mode == "error":
+            say({"error": "label 11 of example 3 is no class"})
+            continue
+        gradient(1)
+        say({"gradient": 1})
+        if bad and mode == "early":
+            os._exit(1)
+        gradient(0)
+        gradient(3)
+        say({"loss": None if mode == "nan" else 0.25 + request["key"]})
+)";
+
+struct Lines {
+  std::mutex mu;
+  std::vector<std::string> lines;
+  bool Has(const std::string& text) {
+    const std::lock_guard lock(mu);
+    for (const std::string& line : lines) {
+      if (absl::StrContains(line, text)) return true;
+    }
+    return false;
+  }
+};
+
+struct Rig {
+  explicit Rig(const std::string& mode, uint32_t step_s = 60) {
+    job.model = {{"program", "process"},
+                 {"command", {"python3", "child.py", mode}},
+                 {"files", {{"child.py", kChild}}},
+                 {"step_s", step_s}};
+    job.batch = 4;
+    use.allowed = true;
+    use.device = "cpu";
+    use.task = "worker:3";
+    use.log = [this](const std::string& line) {
+      const std::lock_guard lock(said.mu);
+      said.lines.push_back(line);
+    };
+    schema.inputs = {{"", {2}, {}}};
+    schema.targets = {{"", {}, {}}};
+    batch = schema;
+    batch.examples = 4;
+    batch.inputs[0].values = {10, 0, 0, 0, 0, 0, 0, 0};
+    batch.targets[0].values = {0, 1, 0, 1};
+  }
+
+  absl::Status Start() {
+    auto started = ProcessProgram::Start(job, schema, use);
+    if (started.ok()) program = *std::move(started);
+    return started.status();
+  }
+
+  absl::StatusOr<double> Step() {
+    values = {{1, 2}, {3, 4, 5}, {6}, {7, 8}};
+    gradients = {{0, 0}, {0, 0, 0}, {}, {0, 0}};
+    std::vector<std::span<const float>> in(values.begin(), values.end());
+    std::vector<std::span<float>> out(gradients.begin(), gradients.end());
+    return program->ComputeGradients(batch, /*batch_key=*/1, in, out);
+  }
+
+  Lines said;
+  Job job;
+  ProgramUse use;
+  Batch schema, batch;
+  std::vector<std::vector<float>> values, gradients;
+  std::unique_ptr<ProcessProgram> program;
+};
+
+using Floats = std::vector<std::vector<float>>;
+
+TEST_CASE("a child process gives gradients, predictions and sums, and says what it has") {
+  Rig rig("evaluates");
+  const absl::Status started = rig.Start();
+  INFO(started);
+  REQUIRE(started.ok());
+  REQUIRE(rig.program->variables().size() == 4);
+  CHECK(rig.program->variables()[0].initializer().name() == "ones");
+  CHECK(rig.program->variables()[1].initializer().options().at("maxval") == 1);
+  CHECK_FALSE(rig.program->variables()[2].trainable());
+  CHECK(rig.program->variables()[3].moving_average() == 0.9);
+  CHECK_FALSE(rig.program->variables()[3].trainable());
+  CHECK(rig.program->metric_names() == std::vector<std::string>{"loss", "error"});
+  CHECK(absl::StrContains(rig.program->Summary(), "mean (2,) zeros, moving average of 0.9"));
+  CHECK(rig.Step().value() == 1.25);
+  CHECK(rig.gradients == Floats{{11, 12}, {13, 14, 15}, {}, {17, 18}});
+  CHECK(rig.Step().value() == 1.25);
+  std::vector<std::span<const float>> in(rig.values.begin(), rig.values.end());
+  rig.batch.examples = 3;
+  rig.batch.inputs[0].values.resize(6);
+  rig.batch.targets[0].values.resize(3);
+  const auto outputs = rig.program->Predict(rig.batch, in);
+  REQUIRE(outputs.ok());
+  CHECK(outputs->at(0).values == std::vector<float>{0, 1, 2, 3, 4, 5});
+  std::vector<MetricState> states;
+  REQUIRE(rig.program->Evaluate(rig.batch, in, states).ok());
+  REQUIRE(rig.program->Evaluate(rig.batch, in, states).ok());
+  CHECK(states.at(0).values(0) == 3);
+  CHECK(states.at(0).values(1) == 6);
+  CHECK(std::isnan(states.at(1).values(0)));
+  CHECK(rig.said.Has("is ready on cpu as worker:3"));
+}
+
+TEST_CASE("a child that is lost costs no batch: another one computes it anew") {
+  const auto [mode, why] = GENERATE(table<std::string, std::string>({
+      {"dies", "exit code 7; its last line: is ready"},
+      {"hangs", "did not answer within 1000 ms"},
+      {"rubbish", "sent what is no JSON object"},
+      {"large", "a packet of 300000 bytes"},
+      {"no loss", "without a loss"},
+      {"text", "without a loss"},
+      {"index", "the gradient of a variable that there is not"},
+      {"many", "more gradients than there are variables"},
+      {"lost", "fallen off the bus"},
+      {"closes", "it closed its descriptor 3"},
+  }));
+  CAPTURE(mode);
+  Rig rig(mode, /*step_s=*/1);
+  REQUIRE(rig.Start().ok());
+  const absl::StatusOr<double> loss = rig.Step();
+  INFO(loss.status());
+  REQUIRE(loss.ok());
+  CHECK(*loss == 1.25);
+  Floats expected = {{1011, 1012}, {1013, 1014, 1015}, {}, {1017, 1018}};
+  if (mode == "many") expected[0] = {11, 12};  // was reported, and stands
+  CHECK(rig.gradients == expected);
+  CHECK(rig.said.Has(why));
+  CHECK(rig.said.Has("it is started again"));
+}
+
+TEST_CASE("a gradient that was sent early stays as it was when its child is lost after that") {
+  Rig rig("early");
+  REQUIRE(rig.Start().ok());
+  std::vector<size_t> there;
+  rig.program->OnGradient([&](size_t v) {
+    there.push_back(v);
+    CHECK(rig.gradients[v] == std::vector<float>{13, 14, 15});
+  });
+  REQUIRE(rig.Step().ok());
+  CHECK(there == std::vector<size_t>{1});
+  CHECK(rig.gradients == Floats{{1011, 1012}, {13, 14, 15}, {}, {1017, 1018}});
+}
+
+TEST_CASE("an error of the batch and a loss that is not finite leave the child as it is") {
+  Rig wrong("error!");
+  REQUIRE(wrong.Start().ok());
+  for (int i = 0; i < 4; ++i) {
+    const absl::Status status = wrong.Step().status();
+    CHECK(absl::IsInvalidArgument(status));
+    CHECK(status.message() == "label 11 of example 3 is no class");
+  }
+  Rig nan("nan");
+  REQUIRE(nan.Start().ok());
+  CHECK(std::isnan(nan.Step().value()));
+  CHECK(nan.gradients[0] == std::vector<float>{11, 12});
+}
+
+TEST_CASE("the third child that is lost within a minute is a device that is lost") {
+  const auto [mode, why] = GENERATE(table<std::string, std::string>(
+      {{"dies!", "ended with exit code 7"}, {"changes", "another variable b than before"}}));
+  CAPTURE(mode);
+  Rig rig(mode);
+  REQUIRE(rig.Start().ok());
+  const absl::Status status = rig.Step().status();
+  INFO(status);
+  CHECK(absl::IsDataLoss(status));
+  CHECK(absl::StrContains(status.message(), why));
+  CHECK(absl::StrContains(status.message(), "3 times within a minute"));
+}
+
+TEST_CASE("what is wrong with a program is said before it computes anything") {
+  const auto [mode, why] = GENERATE(table<std::string, std::string>({
+      {"import",
+       "python3 child.py import: it ended with exit code 1; its last line: "
+       "ModuleNotFoundError: No module named 'torch'"},
+      {"refuses", "the data has no column \"age\""},
+      {"shape", "variable \"a\" has a dimension of 0"},
+  }));
+  Rig rig(mode);
+  const absl::Status status = rig.Start();
+  INFO(status);
+  CHECK(absl::IsInvalidArgument(status));
+  CHECK(absl::StrContains(status.message(), why));
+}
+
+TEST_CASE("a program runs only where programs are allowed") {
+  Rig rig("fine");
+  rig.use.allowed = false;
+  const absl::Status status = rig.Start();
+  CHECK(absl::IsPermissionDenied(status));
+  CHECK(absl::StrContains(status.message(), "--allow-programs"));
+}
+
+TEST_CASE("what a job says and a program does itself, and a missing command, are errors") {
+  Rig rig("fine");
+  rig.job.accumulate = 2;
+  rig.job.class_weight = {{0, 2.0}};
+  const absl::Status status = rig.Start();
+  CHECK(absl::StrContains(status.message(), "accumulate: is the program's own affair"));
+  CHECK(absl::StrContains(status.message(), "class_weight: is the program's own affair"));
+  Rig none("fine");
+  none.job.model["command"] = {"no-such-program"};
+  CHECK(absl::StrContains(none.Start().message(), "there is no program no-such-program"));
+}
+
+TEST_CASE("batches of sizes that a program cannot compute are found before the first") {
+  Rig rig("four");
+  REQUIRE(rig.Start().ok());
+  CHECK(CheckBatchSizes(*rig.program, rig.job, 8).ok());
+  const absl::Status status = CheckBatchSizes(*rig.program, rig.job, 9);
+  CHECK(absl::StrContains(status.message(), "make one of 1 examples"));
+  rig.batch.inputs[0].exact = {{0, 16777217}};
+  CHECK(absl::StrContains(rig.Step().status().message(), "the number 16777217"));
+}
+
+TEST_CASE("a folder of a program is its owner's, and goes with it or with the next one") {
+  const TestDirectory parent;
+  auto first = ProgramFolder::Make({{"train.py", "1"}, {"lib/model.py", "2"}}, parent.path());
+  REQUIRE(first.ok());
+  const std::string path = (*first)->path();
+  PosixFiles files;
+  CHECK(files.ReadWhole(path + "/lib/model.py").value() == "2");
+  const std::string left = parent / "paracord-program-aBcDeF";  // of a process that was killed
+  REQUIRE(mkdir(left.c_str(), 0700) == 0);
+  parent.Write("paracord-program-aBcDeF/train.py", "3");
+  const auto second = ProgramFolder::Make({}, parent.path());
+  REQUIRE(second.ok());
+  CHECK(files.ReadWhole(path + "/train.py").ok());
+  CHECK(access(left.c_str(), F_OK) != 0);
+  first->reset();
+  CHECK(access(path.c_str(), F_OK) != 0);
+}
+
+TEST_CASE("no process of a program outlives it") {
+  const TestDirectory directory;
+  ChildOptions options;
+  options.command = {"/bin/sh", "-c", "sleep 1000 & echo $!; echo $$; wait"};
+  options.directory = directory.path();
+  std::vector<pid_t> pids;
+  std::mutex mu;
+  options.log = [&](const std::string& line) {
+    const std::lock_guard lock(mu);
+    pids.push_back(std::stoi(line));
+  };
+  auto child = ChildProcess::Start(options);
+  REQUIRE(child.ok());
+  const auto two = [&] {
+    const std::lock_guard lock(mu);
+    return pids.size() == 2;
+  };
+  for (const int64_t until = SteadyMs() + 10000; !two() && SteadyMs() < until;) usleep(1000);
+  REQUIRE(two());
+  CHECK(kill(pids[0], 0) == 0);
+  CHECK(getpgid(pids[0]) == pids[1]);
+  child->reset();
+  const auto gone = [&] {
+    // Of a grandchild that nobody waits for a zombie may stay.
+    const auto stat = PosixFiles().ReadWhole(absl::StrCat("/proc/", pids[0], "/stat"));
+    return !stat.ok() || absl::StrContains(*stat, ") Z ");
+  };
+  for (const int64_t until = SteadyMs() + 10000; !gone() && SteadyMs() < until;) usleep(1000);
+  CHECK(gone());
+  CHECK(kill(pids[1], 0) != 0);
+}
+
+}  // namespace
+}  // namespace paracord
