@@ -7,6 +7,7 @@
 
 #include "cli/checkpoint_choice.h"
 #include "cli/commands.h"
+#include "cli/own_programs.h"
 #include "common/json_text.h"
 #include "common/random.h"
 #include "common/status_macros.h"
@@ -14,7 +15,7 @@
 #include "config/job.h"
 #include "config/job_settings.h"
 #include "data/kept_bytes.h"
-#include "keras/device_program.h"
+#include "keras/job_program.h"
 #include "nlohmann/json.hpp"
 #include "objects/all_files.h"
 #include "program/workload.h"
@@ -77,7 +78,8 @@ int Run(EvaluateFlags own, std::ostream& out, std::ostream& err) {
                          const Batch& schema) -> absl::StatusOr<std::unique_ptr<GradientProgram>> {
     ASSIGN_OR_RETURN(
         DeviceProgram built,
-        BuildOnDevice(of, schema, {*device, own.device == "auto", static_cast<int>(threads)}));
+        BuildJobProgram(of, schema, {*device, own.device == "auto", static_cast<int>(threads)},
+                        OwnPrograms("evaluate")));
     if (!built.note.empty()) err << "paracord evaluate: " << built.note << "\n";
     return std::move(built.program);
   };

@@ -101,7 +101,10 @@ std::vector<std::string> LocalCluster::Arguments(const Process& process) const {
   if (process.task.role == Role::kCoordinator) {
     arguments.insert(arguments.end(), {"--job", options_.job_file});
   }
-  if (computes) arguments.insert(arguments.end(), {"--device", options_.device});
+  // Who starts the cluster has chosen the job, and the program in it.
+  if (computes) {
+    arguments.insert(arguments.end(), {"--device", options_.device, "--allow-programs"});
+  }
   return arguments;
 }
 

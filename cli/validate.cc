@@ -8,16 +8,20 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "cli/commands.h"
+#include "cli/own_programs.h"
 #include "cli/plan.h"
 #include "cli/warnings.h"
+#include "common/status_macros.h"
 #include "config/cluster.h"
 #include "config/flags.h"
 #include "config/job.h"
 #include "config/job_settings.h"
 #include "config/json_fields.h"
 #include "config/partitions.h"
+#include "config/program_spec.h"
 #include "data/data_source.h"
 #include "keras/build.h"
+#include "keras/job_program.h"
 #include "objects/all_files.h"
 #include "program/gradient_program.h"
 #include "program/workload.h"
@@ -134,6 +138,16 @@ std::string FirstDoubt(const GradientProgram& program, const DataSource& source)
   return doubt;
 }
 
+absl::StatusOr<std::unique_ptr<GradientProgram>> Build(const Job& job, const DataSource& train) {
+  if (!IsProgram(job.model)) {
+    return BuildKerasProgram(job, train.schema(), MakeCpuOps(/*threads=*/1));
+  }
+  ASSIGN_OR_RETURN(DeviceProgram built,
+                   BuildJobProgram(job, train.schema(), {"cpu"}, OwnPrograms("validate")));
+  RETURN_IF_ERROR(CheckBatchSizes(*built.program, job, train.records()));
+  return std::move(built.program);
+}
+
 // Opens the data and builds the model, as a worker would, and prints the plan. Parts of the job
 // that an earlier problem left out are not looked at.
 void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string& where,
@@ -150,10 +164,12 @@ void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string
   }
   if (!job.model.is_object()) return;
   if (train == nullptr) {  // the model's shapes come from the data
-    report.Take(where, CheckKerasModel(job, MakeCpuOps(/*threads=*/1)));
+    if (!IsProgram(job.model)) {
+      report.Take(where, CheckKerasModel(job, MakeCpuOps(/*threads=*/1)));
+    }
     return;
   }
-  const auto program = BuildKerasProgram(job, train->schema(), MakeCpuOps(/*threads=*/1));
+  const auto program = Build(job, *train);
   if (!report.Take(where, program)) return;
   CheckFirstBatches(*train, **program, where + ": data.train", report);
   if (test != nullptr) CheckFirstBatches(*test, **program, where + ": data.test", report);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -16,7 +17,7 @@
 #include "common/random.h"
 #include "common/status_macros.h"
 #include "data/kept_bytes.h"
-#include "keras/device_program.h"
+#include "keras/job_program.h"
 #include "net/grpc/daemon_process.h"
 #include "program/workload.h"
 #include "tensor/device.h"
@@ -30,7 +31,8 @@ namespace {
 // What computes, as --device and --threads say.
 struct Computer {
   DeviceUse use;
-  std::string note;  // why it is not a GPU
+  std::string note;     // why it is not a GPU
+  ProgramUse programs;  // of jobs whose model is one
 };
 
 // A task for one of many workers that nobody has numbered. Should another have it, which is seldom,
@@ -54,7 +56,8 @@ OpenWorkloadFn Opener(Daemon& daemon, const Computer& computer, const std::strin
     const auto build =
         [&](const Job& of,
             const Batch& schema) -> absl::StatusOr<std::unique_ptr<GradientProgram>> {
-      ASSIGN_OR_RETURN(DeviceProgram built, BuildOnDevice(of, schema, computer.use));
+      ASSIGN_OR_RETURN(DeviceProgram built,
+                       BuildJobProgram(of, schema, computer.use, computer.programs));
       if (!built.note.empty()) Logger("device").Warn("{}", built.note);
       device = built.device;
       return std::move(built.program);
@@ -114,6 +117,9 @@ int Main(int argc, char** argv) {
   flags.Integer("threads", "N", "threads that compute", 1, 1024, &threads);
   flags.String("coordinator", "ADDRESS", "the coordinator, where the cluster leaves it out",
                &options.coordinator);
+  flags.Switch("allow-programs",
+               "run the command of a job whose model is a program: code of whoever writes the job",
+               &computer.programs.allowed);
   flags.Switch("stay",
                "when the job is done, give the memory back and wait for SIGTERM or another "
                "coordinator, for a supervisor that starts again whatever exits",
@@ -131,6 +137,10 @@ int Main(int argc, char** argv) {
   if (!chosen.ok()) return refuse(chosen.status());
   computer.use = {*chosen, /*automatic=*/device == "auto", static_cast<int>(threads)};
   const std::string task = cluster->task->ToString();
+  computer.programs.task = task;
+  computer.programs.log = [log = std::make_shared<Logger>(task)](const std::string& line) {
+    log->Info("program: {}", line);
+  };
   const size_t peers = cluster->ps.size() + 1;
   if (cluster->task->role == Role::kEvaluator) {
     if (shared.dir.empty()) return refuse(absl::InvalidArgumentError(task + " needs --dir DIR"));

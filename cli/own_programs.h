@@ -1,0 +1,26 @@
+// How a command runs the program of a job that is its user's: allowed, and its output is ours.
+#pragma once
+
+#include <algorithm>
+#include <iostream>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "program/process_program.h"
+
+namespace paracord {
+
+inline ProgramUse OwnPrograms(const std::string& command) {
+  ProgramUse use;
+  use.allowed = true;
+  use.device = "cpu";
+  use.task = command;
+  use.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  use.log = [command](const std::string& line) {  // at once: it comes from another thread
+    std::cerr << absl::StrCat("paracord ", command, ": program: ", line, "\n");
+  };
+  return use;
+}
+
+}  // namespace paracord
