@@ -1,0 +1,21 @@
+"""Gradient programs for Paracord: what a worker runs as a child process.
+
+A program declares its variables and computes the gradients of a batch; `serve` gives it to the
+worker that started this process. `paracord.numpy.program` makes one of NumPy functions,
+`paracord.torch.program` one of a PyTorch model. The protocol is proto/PROGRAM.md.
+"""
+
+from paracord._files import load, save
+from paracord._program import Batch, Output, Program, ProgramError, Variable
+from paracord._serve import serve
+
+__all__ = ["Batch", "Output", "Program", "ProgramError", "Variable", "load", "save", "serve"]
+
+
+def __getattr__(name: str):
+    # paracord.numpy and paracord.torch are imported when they are used: torch takes seconds.
+    if name in ("numpy", "torch"):
+        import importlib
+
+        return importlib.import_module("paracord." + name)
+    raise AttributeError(f"module 'paracord' has no attribute {name!r}")

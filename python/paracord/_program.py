@@ -1,0 +1,165 @@
+"""What a program is: variables, and gradients of a batch by them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+import numpy
+
+Initializer = Union[str, Mapping[str, Any]]
+
+
+class ProgramError(Exception):
+    """The program or its batch is wrong; the message is for the user."""
+
+
+@dataclasses.dataclass
+class Variable:
+    """A variable of the model, in float32.
+
+    `initializer` is a name of Keras ("zeros", "glorot_uniform") or a dict of the name and its
+    numbers, {"name": "random_uniform", "minval": -0.1, "maxval": 0.1}. A variable with a
+    `moving_average` f is none that an optimizer updates: its "gradient" is a new observation o, and
+    it becomes f * value + (1 - f) * o.
+    """
+
+    name: str
+    shape: Sequence[int]
+    initializer: Initializer = "zeros"
+    trainable: bool = True
+    moving_average: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.shape = tuple(int(size) for size in self.shape)
+        if self.moving_average:
+            self.trainable = False
+
+    @property
+    def has_gradient(self) -> bool:
+        return self.trainable or self.moving_average > 0
+
+    def to_json(self) -> Dict[str, Any]:
+        initializer = self.initializer
+        if not isinstance(initializer, str):
+            initializer = dict(initializer)
+        return {
+            "name": self.name,
+            "shape": list(self.shape),
+            "initializer": initializer,
+            "trainable": self.trainable,
+            "moving_average": self.moving_average,
+        }
+
+
+@dataclasses.dataclass
+class Output:
+    """Something that `predict` returns; `shape` is that of one example."""
+
+    shape: Sequence[int]
+    name: str = ""
+
+    def to_json(self) -> Dict[str, Any]:
+        return {"name": self.name, "shape": [int(size) for size in self.shape]}
+
+
+@dataclasses.dataclass
+class Batch:
+    """The examples of a batch: columns of the job's data, float32, examples first.
+
+    They are views of memory that the next batch is written to: copy what is to be kept.
+    """
+
+    examples: int
+    inputs: Dict[str, numpy.ndarray]
+    targets: Dict[str, numpy.ndarray]
+    weights: Dict[str, numpy.ndarray]
+    key: int = 0  # the same for the same batch, whoever computes it: the seed of its randomness
+
+    @property
+    def columns(self) -> Tuple[numpy.ndarray, ...]:
+        """Inputs, targets and weights in the order of the job's data."""
+        return (*self.inputs.values(), *self.targets.values(), *self.weights.values())
+
+
+class Program:
+    """The base of every program. A subclass sets `variables` and has `gradients`.
+
+    `batches`: the numbers of examples that it can compute; empty: any.
+    """
+
+    variables: List[Variable] = []
+    outputs: List[Output] = []
+    batches: List[int] = []
+
+    def attach(self, values: Sequence[numpy.ndarray]) -> None:
+        """Called once, with a view of each variable's values, which every batch renews."""
+
+    def gradients(
+        self,
+        values: Sequence[numpy.ndarray],
+        batch: Batch,
+        gradients: Sequence[Optional[numpy.ndarray]],
+        done: Callable[[int], None],
+    ) -> float:
+        """Returns the mean loss and writes its gradient by each variable (None: it has none).
+
+        It may call done(v) as soon as gradients[v] is complete and stays as it is: the worker
+        sends it on while the others are computed.
+        """
+        raise NotImplementedError
+
+    def predict(self, values: Sequence[numpy.ndarray], batch: Batch) -> Sequence[Any]:
+        """Returns an array for each of `outputs`, examples first, as at inference."""
+        raise NotImplementedError
+
+    def evaluate(self, values: Sequence[numpy.ndarray], batch: Batch) -> float:
+        """Returns the mean loss as at inference. A program without it has the job name a `loss`,
+        which is that of what it predicts."""
+        raise NotImplementedError
+
+    def evaluates(self) -> bool:
+        return type(self).evaluate is not Program.evaluate
+
+    def hello(self) -> List[Dict[str, Any]]:
+        """The packets that say what it is (proto/PROGRAM.md)."""
+        at_once = 500
+        names = [variable.name for variable in self.variables]
+        if not names:
+            raise ProgramError("the program has no variables")
+        for name in names:
+            if names.count(name) > 1:
+                raise ProgramError(f"the program has two variables {name!r}")
+        packets: List[Dict[str, Any]] = [
+            {"hello": 1, "more": True,
+             "variables": [v.to_json() for v in self.variables[at:at + at_once]]}
+            for at in range(0, len(names), at_once)
+        ]
+        packets[-1].update({
+            "more": False,
+            "batches": list(self.batches),
+            "outputs": [output.to_json() for output in self.outputs],
+            "metrics": ["loss"] if self.evaluates() else [],
+        })
+        return packets
+
+
+def store_gradient(variable: Variable, gradient: Any, to: numpy.ndarray) -> None:
+    """Copies a gradient to where the worker reads it; an error names the variable."""
+    array = numpy.asarray(gradient)
+    if array.shape != to.shape:
+        raise ProgramError(
+            f"the gradient of {variable.name} has the shape {array.shape}, "
+            f"the variable {tuple(variable.shape)}")
+    to[...] = array
+
+
+def store_output(output: Output, array: Any, examples: int, to: numpy.ndarray) -> None:
+    """The same for a prediction of `examples` examples."""
+    array = numpy.asarray(array)
+    name = f"output {output.name!r}" if output.name else "the output"
+    if array.shape != (examples, *output.shape):
+        raise ProgramError(
+            f"{name} has the shape {array.shape} for {examples} examples, "
+            f"and is declared as {(examples, *output.shape)}")
+    to[...] = array

@@ -1,0 +1,190 @@
+"""The child's side of the protocol between a worker and a program (proto/PROGRAM.md)."""
+
+from __future__ import annotations
+
+import json
+import math
+import mmap
+import os
+import socket
+import stat
+import sys
+import time
+import traceback
+from typing import Any, Dict, List, Optional, Sequence
+
+import numpy
+
+from paracord._program import Batch, Program, ProgramError, store_output
+
+SOCKET, MEMORY = 3, 4  # the descriptors that the worker leaves to its child
+PACKET_MAX = 256 << 10
+
+
+def under_worker() -> bool:
+    """Whether a worker has started this process."""
+    if "PARACORD_TASK" not in os.environ:
+        return False
+    try:
+        return stat.S_ISSOCK(os.fstat(SOCKET).st_mode)
+    except OSError:
+        return False
+
+
+def serve(program: Program, data: Optional[Dict[str, Any]] = None) -> None:
+    """Serves the worker that started this process until it wants no more.
+
+    Without a worker it tries one batch and prints what it found. `data` may give that batch's
+    columns: {"inputs": {"": array}, "targets": {"": array}}.
+    """
+    if under_worker():
+        _Session(program).run()
+        return
+    try:
+        _try_alone(program, data)
+    except ProgramError as error:
+        sys.exit(f"paracord: {error}")
+
+
+def _number(value: Any) -> Optional[float]:
+    """JSON has no numbers that are not finite; a worker takes null for one."""
+    value = float(value)
+    return value if math.isfinite(value) else None
+
+
+class _Session:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.socket = socket.socket(fileno=SOCKET)
+        self.socket.set_inheritable(False)
+        self.values: List[numpy.ndarray] = []
+        self.gradients: List[Optional[numpy.ndarray]] = []
+        self.outputs: List[numpy.ndarray] = []
+        self.columns: Dict[str, Dict[str, numpy.ndarray]] = {}
+
+    def send(self, packet: Dict[str, Any]) -> None:
+        self.socket.send(json.dumps(packet, separators=(",", ":"), allow_nan=False).encode())
+
+    def receive(self) -> Optional[Dict[str, Any]]:
+        text = self.socket.recv(PACKET_MAX)
+        return json.loads(text) if text else None  # the worker is gone
+
+    def run(self) -> None:
+        for packet in self.program.hello():
+            self.send(packet)
+        if not self.take_layout():
+            return
+        try:
+            self.program.attach(self.values)
+        except ProgramError as error:
+            self.send({"error": str(error)})
+            return
+        self.send({"ready": True})
+        while True:
+            request = self.receive()
+            if request is None or request["do"] == "bye":
+                return
+            self.send(self.answer(request))
+
+    def take_layout(self) -> bool:
+        values: List[int] = []
+        gradients: List[Optional[int]] = []
+        while True:
+            packet = self.receive()
+            if packet is None:
+                return False
+            values += packet["values"]
+            gradients += packet["gradients"]
+            if not packet["more"]:
+                break
+        memory = mmap.mmap(MEMORY, packet["bytes"])
+
+        def view(offset: int, shape: Sequence[int]) -> numpy.ndarray:
+            count = math.prod(shape)
+            return numpy.frombuffer(memory, numpy.float32, count, offset).reshape(shape)
+
+        variables = self.program.variables
+        self.values = [view(at, v.shape) for at, v in zip(values, variables)]
+        self.gradients = [
+            None if at is None else view(at, v.shape) for at, v in zip(gradients, variables)]
+        batch = packet["batch"]
+        self.outputs = [
+            view(at, (batch, *output.shape))
+            for at, output in zip(packet["outputs"], self.program.outputs)]
+        for kind in ("inputs", "targets", "weights"):
+            self.columns[kind] = {
+                column["name"]: view(column["offset"], (batch, *column["shape"]))
+                for column in packet[kind]}
+        return True
+
+    def batch(self, request: Dict[str, Any]) -> Batch:
+        examples = request["examples"]
+        cut = {kind: {name: column[:examples] for name, column in columns.items()}
+               for kind, columns in self.columns.items()}
+        return Batch(examples=examples, key=request.get("key", 0), **cut)
+
+    def answer(self, request: Dict[str, Any]) -> Dict[str, Any]:
+        batch = self.batch(request)
+        try:
+            if request["do"] == "gradients":
+                loss = self.program.gradients(
+                    self.values, batch, self.gradients, lambda v: self.send({"gradient": v}))
+                return {"loss": _number(loss)}
+            if request["do"] == "evaluate":
+                loss = _number(self.program.evaluate(self.values, batch))
+                return {"sums": [[None if loss is None else loss * batch.examples,
+                                  batch.examples]]}
+            if request["do"] == "predict":
+                self.predict(batch)
+                return {"done": True}
+            return {"error": f"a worker asks for {request['do']!r}, which this paracord lacks"}
+        except (BrokenPipeError, ConnectionError):
+            raise
+        except ProgramError as error:
+            return {"error": str(error)}
+        except Exception as error:  # of the user's code: it is the batch's until shown otherwise
+            traceback.print_exc()
+            return {"error": f"{type(error).__name__}: {error}"}
+
+    def predict(self, batch: Batch) -> None:
+        results = self.program.predict(self.values, batch)
+        for output, array, to in zip(self.program.outputs, results, self.outputs):
+            store_output(output, array, batch.examples, to[:batch.examples])
+
+
+def _initial(program: Program) -> List[numpy.ndarray]:
+    """Values to try a program with; a cluster draws those of the initializers."""
+    random = numpy.random.default_rng(0)
+    return [random.uniform(-0.05, 0.05, v.shape).astype(numpy.float32)
+            for v in program.variables]
+
+
+def _try_alone(program: Program, data: Optional[Dict[str, Any]]) -> None:
+    program.hello()
+    numbers = sum(math.prod(v.shape) for v in program.variables)
+    print(f"paracord: {len(program.variables)} variables, {numbers} numbers")
+    for variable in program.variables:
+        what = f"moving average of {variable.moving_average:g}" if variable.moving_average \
+            else "trained" if variable.trainable else "not trained"
+        print(f"  {variable.name} {tuple(variable.shape)} {what}")
+    if data is None:
+        print("paracord: no batch was tried: give serve(program, data=...) one, or run "
+              "`paracord validate JOB`")
+        return
+    columns = {kind: {name: numpy.asarray(column, numpy.float32)
+                      for name, column in data.get(kind, {}).items()}
+               for kind in ("inputs", "targets", "weights")}
+    examples = len(next(iter(columns["inputs"].values())))
+    batch = Batch(examples=examples, **columns)
+    values = _initial(program)
+    gradients = [numpy.full(v.shape, numpy.nan, numpy.float32) if v.has_gradient else None
+                 for v in program.variables]
+    program.attach(values)
+    begin = time.perf_counter()
+    loss = program.gradients(values, batch, gradients, lambda v: None)
+    took = time.perf_counter() - begin
+    for variable, gradient in zip(program.variables, gradients):
+        if gradient is not None and not numpy.isfinite(gradient).all():
+            raise ProgramError(f"the gradient of {variable.name} is not finite, or not written")
+    print(f"paracord: a batch of {examples} examples has the loss {loss:.6g}, in "
+          f"{took * 1000:.2f} ms")

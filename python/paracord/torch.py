@@ -1,0 +1,161 @@
+"""Programs of PyTorch models. PyTorch is imported here and nowhere else in this package."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+
+import numpy
+import torch
+
+from paracord._program import (
+    Batch, Initializer, Output, Program, ProgramError, Variable, store_gradient)
+
+
+def _uniform(limit: float) -> Initializer:
+    return {"name": "random_uniform", "minval": -limit, "maxval": limit}
+
+
+def _known_initial(module: torch.nn.Module, name: str, tensor: torch.Tensor) -> Any:
+    """The distribution that PyTorch's own modules draw from; None if there is none."""
+    first = tensor.flatten()[:1]
+    if bool((tensor == first).all()):
+        return {"name": "constant", "value": float(first)}
+    nn = torch.nn
+    if isinstance(module, (nn.Linear, nn.modules.conv._ConvNd)):
+        fan_in = module.weight[0].numel()
+        if isinstance(module, nn.modules.conv._ConvTransposeNd):
+            fan_in = module.weight.size(1) * module.weight[0][0].numel()
+        return _uniform(1 / math.sqrt(fan_in))
+    if isinstance(module, nn.Embedding):
+        return {"name": "random_normal", "mean": 0.0, "stddev": 1.0}
+    if isinstance(module, (nn.RNNBase, nn.RNNCellBase)):
+        return _uniform(1 / math.sqrt(module.hidden_size))
+    return None
+
+
+class _Model(Program):
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        loss: Callable[..., torch.Tensor],
+        batch: Optional[int],
+        outputs: Sequence[Output],
+        initial: Mapping[str, Initializer],
+    ) -> None:
+        self.model = model
+        self.loss = loss
+        self.outputs = list(outputs)
+        self.batches = [] if batch is None else [batch]
+        self.variables = []
+        self._tensors: List[torch.Tensor] = []
+        self._averages: Dict[int, float] = {}  # momentum of running statistics, by variable
+        for prefix, module in model.named_modules():
+            for name, parameter in module.named_parameters(prefix, recurse=False):
+                self._add(name, module, parameter, initial, parameter.requires_grad, 0.0)
+            for name, buffer in module.named_buffers(prefix, recurse=False):
+                self._add_buffer(name, module, buffer, initial)
+
+    def _add(self, name: str, module: torch.nn.Module, tensor: torch.Tensor,
+             initial: Mapping[str, Initializer], trainable: bool, average: float) -> None:
+        if any(tensor is other for other in self._tensors):
+            return  # shared by two modules
+        if tensor.dtype != torch.float32:
+            raise ProgramError(f"parameter {name} is {tensor.dtype}, and only float32 is trained")
+        initializer = initial.get(name) or _known_initial(module, name, tensor.detach())
+        if initializer is None:
+            raise ProgramError(
+                f"nobody can tell what {name} of {type(module).__name__} is drawn from: say "
+                f'program(model, initial={{"{name}": {{"name": "random_normal", "stddev": 0.02}}}})'
+                ", or write its values with paracord.save and name the file in the job's "
+                "initial_weights")
+        self.variables.append(
+            Variable(name, tensor.shape, initializer, trainable, average))
+        self._tensors.append(tensor)
+
+    def _add_buffer(self, name: str, module: torch.nn.Module, buffer: torch.Tensor,
+                    initial: Mapping[str, Initializer]) -> None:
+        running = name.rsplit(".", 1)[-1] in ("running_mean", "running_var")
+        if not running:
+            return  # a constant, or a counter that nothing depends on
+        momentum = getattr(module, "momentum", None)
+        if momentum is None or not 0 < momentum <= 1:
+            raise ProgramError(
+                f"{name} of {type(module).__name__} has the momentum {momentum}: give it one "
+                "above 0, for a moving average")
+        if momentum < 1:
+            self._averages[len(self.variables)] = momentum
+        self._add(name, module, buffer, initial, False, 1 - momentum)
+
+    def attach(self, values: Sequence[numpy.ndarray]) -> None:
+        for tensor, value in zip(self._tensors, values):
+            tensor.data = torch.from_numpy(value)
+
+    def _columns(self, batch: Batch) -> List[torch.Tensor]:
+        return [torch.from_numpy(column) for column in batch.columns]
+
+    def gradients(
+        self,
+        values: Sequence[numpy.ndarray],
+        batch: Batch,
+        gradients: Sequence[Optional[numpy.ndarray]],
+        done: Callable[[int], None],
+    ) -> float:
+        torch.manual_seed(batch.key % 2**63)
+        self.model.train()
+        self.model.zero_grad(set_to_none=True)
+        # From zero a module's update leaves momentum * observation in its statistics.
+        for v in self._averages:
+            self._tensors[v].data = torch.zeros_like(self._tensors[v])
+        loss = self.loss(self.model, *self._columns(batch))
+        if loss.dim() != 0:
+            raise ProgramError(f"the loss has the shape {tuple(loss.shape)}: return its mean")
+        loss.backward()
+        for v, (variable, tensor, to) in enumerate(zip(self.variables, self._tensors, gradients)):
+            if to is None:
+                continue
+            if v in self._averages:
+                store_gradient(variable, tensor.numpy() / self._averages[v], to)
+            elif tensor.grad is None:
+                to[...] = 0  # the loss of this batch does not depend on it
+            else:
+                store_gradient(variable, tensor.grad.numpy(), to)
+        self.attach(values)
+        return float(loss)
+
+    def evaluate(self, values: Sequence[numpy.ndarray], batch: Batch) -> float:
+        self.model.eval()
+        with torch.no_grad():
+            return float(self.loss(self.model, *self._columns(batch)))
+
+    def evaluates(self) -> bool:
+        return not self.batches  # an evaluation has batches of any size
+
+    def predict(self, values: Sequence[numpy.ndarray], batch: Batch) -> List[Any]:
+        self.model.eval()
+        with torch.no_grad():
+            result = self.model(*(torch.from_numpy(column) for column in batch.inputs.values()))
+        results = list(result) if isinstance(result, (list, tuple)) else [result]
+        return [each.numpy() for each in results]
+
+
+def program(
+    model: torch.nn.Module,
+    *,
+    batch: Optional[int] = None,
+    outputs: Sequence[Output] = (),
+    initial: Optional[Mapping[str, Initializer]] = None,
+) -> Callable[[Callable[..., torch.Tensor]], Program]:
+    """Makes a program of a model and a function (model, *columns) -> mean loss.
+
+    The columns are tensors of the job's inputs, targets and weights, float32, examples first. The
+    model's parameters become views of the memory that the worker fills. They start from what
+    PyTorch's modules draw from, by the job's seed and not PyTorch's; `initial` says it of others.
+    `outputs` declares what model(*inputs) returns, for the job's `metrics`. `batch` is the only
+    size that the model can compute, if there is one.
+    """
+
+    def decorate(loss: Callable[..., torch.Tensor]) -> Program:
+        return _Model(model, loss, batch, outputs, initial or {})
+
+    return decorate
