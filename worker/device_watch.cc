@@ -14,9 +14,14 @@ class WatchedProgram : public GradientProgram {
   const std::vector<VariableSpec>& variables() const override { return program_->variables(); }
   const std::vector<std::string>& metric_names() const override { return program_->metric_names(); }
   std::string Summary() const override { return program_->Summary(); }
+  std::string Doubt(const Batch& batch) const override { return program_->Doubt(batch); }
+  absl::Status LookAt(const Batch& batch, LookupCounts& counts) override {
+    return program_->LookAt(batch, counts);
+  }
   std::string Memory() const override { return program_->Memory(); }
   int64_t MultiplyAdds() const override { return program_->MultiplyAdds(); }
   bool host_memory() const override { return program_->host_memory(); }
+  std::vector<uint32_t> BatchSizes() const override { return program_->BatchSizes(); }
 
   absl::StatusOr<std::shared_ptr<const TableRows>> RowsOf(const Batch& batch) override {
     return program_->RowsOf(batch);

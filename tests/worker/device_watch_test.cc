@@ -22,6 +22,9 @@ class FailingProgram : public GradientProgram {
   }
   absl::StatusOr<std::shared_ptr<const TableRows>> RowsOf(const Batch&) override { return status_; }
   void UseRows(std::shared_ptr<const TableRows> rows) override { used = std::move(rows); }
+  std::vector<uint32_t> BatchSizes() const override { return {7}; }
+  std::string Doubt(const Batch&) const override { return "one label is odd"; }
+  absl::Status LookAt(const Batch&, LookupCounts&) override { return status_; }
 
   std::shared_ptr<const TableRows> used;
 
@@ -56,6 +59,15 @@ TEST_CASE("the rows of tables are those of the program that is watched") {
   program->UseRows(rows);
   CHECK(watched.used == rows);
   CHECK(program->RowsOf({}).status().message() == "odd");
+}
+
+TEST_CASE("a watched program answers for itself what a worker asks of its batches") {
+  const auto program =
+      WatchDevice(std::make_unique<FailingProgram>(absl::InternalError("odd")), nullptr);
+  LookupCounts counts;
+  CHECK(program->BatchSizes() == std::vector<uint32_t>{7});
+  CHECK(program->Doubt({}) == "one label is odd");
+  CHECK(program->LookAt({}, counts).message() == "odd");
 }
 
 }  // namespace
