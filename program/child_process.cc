@@ -28,6 +28,7 @@ namespace {
 
 constexpr size_t kPacketMax = 256 << 10;  // beyond what a socket takes in one packet by default
 constexpr size_t kLineMax = 4096;
+constexpr char kKilled[] = "it was killed by signal ";
 constexpr int64_t kEndMs = 1000;  // from the end of a child's socket to its own
 
 void CloseOnce(int& descriptor) {
@@ -108,7 +109,7 @@ std::optional<std::string> ChildProcess::WaitForEnd(int64_t wait_ms) {
     usleep(1000);
   }
   if (WIFEXITED(status)) return absl::StrCat("it ended with exit code ", WEXITSTATUS(status));
-  return absl::StrCat("it was killed by signal ", WTERMSIG(status));
+  return absl::StrCat(kKilled, WTERMSIG(status));
 }
 
 void ChildProcess::End() {
@@ -126,6 +127,7 @@ void ChildProcess::End() {
 absl::Status ChildProcess::Lost(const std::string& why) {
   // One that is just ending says so better than its socket does.
   if (!ended_.has_value()) ended_ = WaitForEnd(why.empty() ? kEndMs : 0);
+  killed_ = ended_.has_value() && ended_->starts_with(kKilled);
   const std::string how = ended_.value_or(why.empty() ? "it closed its descriptor 3" : why);
   End();
   MutexLock lock(mu_);

@@ -48,6 +48,8 @@ class ChildProcess {
   absl::StatusOr<std::span<char>> MapMemory(uint64_t bytes);
 
   pid_t pid() const { return pid_; }
+  // Whether a signal that was not ours has ended it, as far as it is known to have ended.
+  bool killed() const { return killed_; }
 
  private:
   ChildProcess() = default;
@@ -63,6 +65,7 @@ class ChildProcess {
   std::span<char> mapped_;
   std::vector<char> packet_;
   std::optional<std::string> ended_;
+  bool killed_ = false;
   std::function<void(const std::string&)> log_;
   std::atomic<bool> stop_{false};
   std::thread reader_;

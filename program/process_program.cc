@@ -90,8 +90,12 @@ absl::StatusOr<std::unique_ptr<ProcessProgram>> ProcessProgram::Start(const Job&
   std::unique_ptr<ProcessProgram> program(new ProcessProgram(
       std::move(spec), std::move(use), schema, job.batch, job.timeouts.start_s * 1000));
   ASSIGN_OR_RETURN(program->folder_, ProgramFolder::Make(program->spec_.files));
-  const absl::Status launched = program->Launch();
-  // Of the very first one nobody knows whether another would do better.
+  absl::Status launched = program->Launch();
+  // A first one that ends by itself would do so again; one that somebody killed would not.
+  for (size_t tries = 1; tries < kLossesMax && !launched.ok(); ++tries) {
+    if (program->child_ == nullptr || !program->child_->killed()) break;
+    launched = program->Launch();
+  }
   if (!launched.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("model: the program ",
                                                    absl::StrJoin(program->spec_.command, " "), ": ",

@@ -35,6 +35,8 @@ def hear():
     if not text:
         sys.exit(0)
     return json.loads(text)
+if mode == "killed" and starts == 0:
+    os.kill(os.getpid(), 9)
 if mode == "import":
     sys.exit("ModuleNotFoundError: No module named 'torch'")
 variables = [{"name": "a", "shape": [2], "initializer": "ones"},
@@ -282,6 +284,12 @@ TEST_CASE("what is wrong with a program is said before it computes anything") {
   INFO(status);
   CHECK(absl::IsInvalidArgument(status));
   CHECK(absl::StrContains(status.message(), why));
+}
+
+TEST_CASE("a first child that somebody kills before it has said what it is has a successor") {
+  Rig rig("killed");
+  REQUIRE(rig.Start().ok());
+  CHECK(rig.Step().ok());
 }
 
 TEST_CASE("a program runs only where programs are allowed") {
