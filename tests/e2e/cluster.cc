@@ -103,8 +103,10 @@ std::vector<std::string> Cluster::Command(const std::string& task) const {
   // Workers that are to meet a ps over the network must not find it in shared memory.
   const bool by_network = options_.tcp || announced_ != addresses_;
   if (role == "ps" && by_network) command.push_back("--shared-memory=false");
-  if (role == "worker")
-    command.insert(command.end(), {"--threads", absl::StrCat(options_.threads)});
+  if (role == "worker") {
+    command.insert(command.end(),
+                   {"--allow-programs", "--threads", absl::StrCat(options_.threads)});
+  }
   if (role == "coordinator" && task != role) {  // a second one, at an address nobody knows
     command[2] = "coordinator:0";
     command.insert(command.end(), {"--listen", absl::StrCat("unix:", root(), "/second")});
