@@ -35,6 +35,7 @@
 #include "config/program_spec.h"
 #include "coordinator/core/job_state.h"
 #include "keras/build.h"
+#include "keras/tables.h"
 #include "net/grpc/daemon_process.h"
 #include "net/grpc/network.h"
 #include "store/initial_weights.h"
@@ -362,6 +363,9 @@ int Train(TrainFlags flags) {
   if (!job.ok()) return Refuse(flags, job.status());
   for (const std::string& warning : JobWarnings(*job)) {
     std::cerr << "paracord " << flags.command << ": warning: " << warning << "\n";
+  }
+  for (const std::string& note : TableNotes(*job)) {
+    std::cerr << "paracord " << flags.command << ": note: " << note << "\n";
   }
   if (flags.dir.empty()) flags.dir = "paracord-" + job->name;
   flags.dir = AbsolutePath(flags.dir);

@@ -22,6 +22,7 @@
 #include "data/data_source.h"
 #include "keras/build.h"
 #include "keras/job_program.h"
+#include "keras/tables.h"
 #include "objects/all_files.h"
 #include "program/gradient_program.h"
 #include "program/workload.h"
@@ -192,6 +193,7 @@ void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string
   const uint64_t slots = optimizer.ok() ? optimizer->slots.size() : 0;
   Problems warnings;
   report.Take(where, PrintPlan(job, (*program)->variables(), ps_count, slots, out, warnings));
+  for (const std::string& note : TableNotes(job)) out << "note: " << note << "\n";
   report.Warn(where, warnings.lines());
 }
 

@@ -5,7 +5,6 @@
 #include "keras/json.h"
 #include "keras/layers/layer_config.h"
 #include "keras/output_doubts.h"
-#include "keras/tables.h"
 
 namespace paracord {
 namespace {
@@ -72,7 +71,6 @@ std::vector<std::string> JobWarnings(const Job& job) {
     CheckBatchShapes(*model, job, warnings);
     CheckStatistics(*model, job, warnings);
     for (const std::string& doubt : OutputDoubts(job, *model)) warnings.Add("", doubt);
-    for (const std::string& note : TableNotes(job)) warnings.Add("", note);
   }
   return warnings.lines();
 }
