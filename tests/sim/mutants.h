@@ -17,11 +17,11 @@ inline constexpr KnownMutant kMutants[] = {
     {"gap_is_already_applied", 1137}, {"gap_is_applied", 1137},
     {"ledger_after_reply", 1},        {"load_is_repeated", 626},
     {"progress_believed", 14},        {"state_not_rewritten", 0},
-    {"evaluations_not_voided", 0},    {"old_round_is_kept", 1194},
+    {"evaluations_not_voided", 0},    {"old_round_is_kept", 2289},
     {"loading_is_not_watched", 862},  {"commit_is_not_repeated", 0},
     {"lost_grant_is_kept", 287},      {"claim_after_look", 0},
     {"claim_not_checked", 2190},      {"rejected_by_one_ps", 6},
-    {"rejected_where_missing", 6201},
+    {"rejected_where_missing", 0},
 };
 
 }  // namespace paracord
