@@ -161,63 +161,31 @@ struct Row {
   std::vector<double> cpu;  // of one exchange, workers and ps
 };
 
-void Measure(const Options& options, uint32_t ps_count, const std::vector<int>& worker_counts,
-             int rounds) {
-  TempDir temp;
-  std::vector<std::unique_ptr<Child>> daemons;
-  std::vector<PsPlace> ps(ps_count);
-  const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency() / ps_count));
-  for (uint32_t i = 0; i < ps_count; ++i) {
-    const std::string dir = absl::StrCat(temp.path(), "/", i);
-    std::filesystem::create_directory(dir);
-    ps[i].address = options.link == "tcp" ? FreeTcpAddress() : absl::StrCat("unix:", dir, "/ps");
-    daemons.push_back(StartPs(ps[i].address, dir, threads));
-  }
-  // Loading runs in a process of its own, because this one forks and must not have threads.
+// Loads every ps in a process of its own, because this one forks and must not have threads.
+Fence LoadAll(const Options& options, std::vector<PsPlace>& ps) {
   Fence fence;
-  {
-    const Fork loader([&](int out, int) {
-      for (const PsPlace& place : ps) {
-        const std::string text =
-            LoadPs(*GrpcNetwork().Dial(place.address), options.job, 1).SerializeAsString();
-        const uint64_t size = text.size();
-        Write(out, &size, sizeof(size));
-        Write(out, text.data(), size);
-      }
-    });
-    for (PsPlace& place : ps) {
-      uint64_t size = 0;
-      if (!Read(loader.from(), &size, sizeof(size))) Fail("cannot load a ps");
-      std::string text(size, '\0');
-      if (!Read(loader.from(), text.data(), size)) Fail("cannot load a ps");
-      fence.ParseFromString(text);
-      place.boot_id = fence.boot_id();
+  const Fork loader([&](int out, int) {
+    for (const PsPlace& place : ps) {
+      const std::string text =
+          LoadPs(*GrpcNetwork().Dial(place.address), options.job, 1).SerializeAsString();
+      const uint64_t size = text.size();
+      Write(out, &size, sizeof(size));
+      Write(out, text.data(), size);
     }
+  });
+  for (PsPlace& place : ps) {
+    uint64_t size = 0;
+    if (!Read(loader.from(), &size, sizeof(size))) Fail("cannot load a ps");
+    std::string text(size, '\0');
+    if (!Read(loader.from(), text.data(), size)) Fail("cannot load a ps");
+    fence.ParseFromString(text);
+    place.boot_id = fence.boot_id();
   }
-  std::map<int, Row> rows;
-  uint64_t split = 0;
-  for (int round = 0; round < rounds; ++round) {
-    for (const int workers : worker_counts) {
-      double before = 0;
-      for (const auto& daemon : daemons) before += CpuSecondsOf(daemon->pid());
-      const std::vector<Result> results = RunWorkers(options, ps, fence, workers, split);
-      double cpu = -before;
-      for (const auto& daemon : daemons) cpu += CpuSecondsOf(daemon->pid());
-      Row& row = rows[workers];
-      double rate = 0;
-      double exchanges = 0;
-      for (const Result& result : results) {
-        double busy = 0;
-        for (const double seconds : result.seconds) busy += seconds;
-        rate += static_cast<double>(result.seconds.size()) / busy;
-        exchanges += static_cast<double>(result.seconds.size());
-        cpu += result.cpu;
-        row.seconds.insert(row.seconds.end(), result.seconds.begin(), result.seconds.end());
-      }
-      row.rates.push_back(rate);
-      row.cpu.push_back(cpu / exchanges);
-    }
-  }
+  return fence;
+}
+
+void PrintRows(const Options& options, uint32_t ps_count, int rounds,
+               const std::map<int, Row>& rows) {
   const uint64_t step_bytes = options.job.partitions * options.job.partition_bytes * ps_count;
   std::printf("\n%s, %u ps: exchanges of %.3f MB each way (median of %d, quartiles)\n",
               options.link.c_str(), ps_count, static_cast<double>(step_bytes) / 1e6, rounds);
@@ -245,6 +213,46 @@ void Measure(const Options& options, uint32_t ps_count, const std::vector<int>& 
   const std::string of = absl::StrCat(options.link, ", ", ps_count, " ps: ");
   PrintGoal(of + "least ratio to the total with fewer workers", kept, Bound::kAtLeast, 0.95, "x");
   PrintGoal(of + "most workers beside the best", last / best, Bound::kAtLeast, 0.8, "x");
+}
+
+void Measure(const Options& options, uint32_t ps_count, const std::vector<int>& worker_counts,
+             int rounds) {
+  TempDir temp;
+  std::vector<std::unique_ptr<Child>> daemons;
+  std::vector<PsPlace> ps(ps_count);
+  const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency() / ps_count));
+  for (uint32_t i = 0; i < ps_count; ++i) {
+    const std::string dir = absl::StrCat(temp.path(), "/", i);
+    std::filesystem::create_directory(dir);
+    ps[i].address = options.link == "tcp" ? FreeTcpAddress() : absl::StrCat("unix:", dir, "/ps");
+    daemons.push_back(StartPs(ps[i].address, dir, threads));
+  }
+  const Fence fence = LoadAll(options, ps);
+  std::map<int, Row> rows;
+  uint64_t split = 0;
+  for (int round = 0; round < rounds; ++round) {
+    for (const int workers : worker_counts) {
+      double before = 0;
+      for (const auto& daemon : daemons) before += CpuSecondsOf(daemon->pid());
+      const std::vector<Result> results = RunWorkers(options, ps, fence, workers, split);
+      double cpu = -before;
+      for (const auto& daemon : daemons) cpu += CpuSecondsOf(daemon->pid());
+      Row& row = rows[workers];
+      double rate = 0;
+      double exchanges = 0;
+      for (const Result& result : results) {
+        double busy = 0;
+        for (const double seconds : result.seconds) busy += seconds;
+        rate += static_cast<double>(result.seconds.size()) / busy;
+        exchanges += static_cast<double>(result.seconds.size());
+        cpu += result.cpu;
+        row.seconds.insert(row.seconds.end(), result.seconds.begin(), result.seconds.end());
+      }
+      row.rates.push_back(rate);
+      row.cpu.push_back(cpu / exchanges);
+    }
+  }
+  PrintRows(options, ps_count, rounds, rows);
 }
 
 int Main(int argc, char** argv) {

@@ -60,13 +60,7 @@ json InitialWeightsToJson(const Job& job) {
   return {{"file", OrNull(job.initial_weights)}, {"partial", true}};
 }
 
-json ToJson(const Job& job) {
-  json metrics = json::array();
-  for (const NamedSpec& metric : job.metrics) metrics.push_back(NamedSpecToJson(metric));
-  json losses = json::array();
-  for (const NamedSpec& loss : job.losses) losses.push_back(NamedSpecToJson(loss));
-  json class_weight = json::object();
-  for (const auto& [id, weight] : job.class_weight) class_weight[std::to_string(id)] = weight;
+json StopWhenToJson(const Job& job) {
   json stop_when;
   if (job.stop_when) {
     stop_when["metric"] = job.stop_when->metric;
@@ -77,6 +71,16 @@ json ToJson(const Job& job) {
     stop_when["mode"] = job.stop_when->larger_is_better ? "max" : "min";
     stop_when["restore_best"] = job.stop_when->restore_best;
   }
+  return stop_when;
+}
+
+json ToJson(const Job& job) {
+  json metrics = json::array();
+  for (const NamedSpec& metric : job.metrics) metrics.push_back(NamedSpecToJson(metric));
+  json losses = json::array();
+  for (const NamedSpec& loss : job.losses) losses.push_back(NamedSpecToJson(loss));
+  json class_weight = json::object();
+  for (const auto& [id, weight] : job.class_weight) class_weight[std::to_string(id)] = weight;
   if (job.losses.empty()) losses = job.loss.name.empty() ? json() : NamedSpecToJson(job.loss);
   const TimeoutsSpec& timeouts = job.timeouts;
   return {
@@ -98,7 +102,7 @@ json ToJson(const Job& job) {
       {"metrics", metrics},
       {"optimizer", NamedSpecToJson(job.optimizer)},
       {"evaluate", {{"every_epochs", job.evaluate_every_epochs}}},
-      {"stop_when", stop_when},
+      {"stop_when", StopWhenToJson(job)},
       {"consistency", job.consistency},
       {"recovery", job.recovery},
       {"precision", job.precision},

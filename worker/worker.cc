@@ -237,6 +237,19 @@ void Worker::Open(const std::string& job_json) {
 
 // ---- a session
 
+std::vector<Link*> Worker::LinksTo(const Session& session) {
+  std::vector<Link*> links;
+  for (const PsInfo& ps : session.ps()) {
+    auto& [boot_id, link] = ps_links_[ps.address()];
+    if (link == nullptr || boot_id != ps.boot_id() || link->fell_back()) {
+      boot_id = ps.boot_id();
+      link = environment_.network.DialBoot(ps.address(), boot_id);
+    }
+    links.push_back(link.get());
+  }
+  return links;
+}
+
 void Worker::StartSession(const Session& session) {
   last_said_.clear();
   ended_ = false;
@@ -249,15 +262,7 @@ void Worker::StartSession(const Session& session) {
   evaluation_.reset();
   reporting_ = asking_ = false;
   telling_.clear();
-  std::vector<Link*> links;
-  for (const PsInfo& ps : session.ps()) {
-    auto& [boot_id, link] = ps_links_[ps.address()];
-    if (link == nullptr || boot_id != ps.boot_id() || link->fell_back()) {
-      boot_id = ps.boot_id();
-      link = environment_.network.DialBoot(ps.address(), boot_id);
-    }
-    links.push_back(link.get());
-  }
+  std::vector<Link*> links = LinksTo(session);
   TrainerCallbacks callbacks;
   callbacks.report = [this](const LeaseReport& report) {
     if (report.problem() == PROBLEM_UNREACHABLE) SayOnce("gives a lease back: " + report.message());

@@ -57,6 +57,8 @@ class Worker {
   void CheckSameDir(const Session& session);
   void OtherRun(const std::string& run_id);
   void Open(const std::string& job_json);
+  // Connects to the session's ps, by connections that are kept where they still lead there.
+  std::vector<Link*> LinksTo(const Session& session);
   void StartSession(const Session& session);
   void EndSession(const std::string& why);
   void Hold();

@@ -100,18 +100,9 @@ int RunEvaluator(EvaluatorOptions options, const Computer& computer) {
   return daemon.Run([&](const std::string&) { evaluator.Drain(); });
 }
 
-int Main(int argc, char** argv) {
-  Flags flags(
-      "paracord-worker",
-      "Computes gradients of batches that the coordinator leases to it. With a task\n"
-      "evaluator:INDEX it scores the checkpoints in --dir instead. As task worker, without an\n"
-      "index, it draws one, and listens for its supervisor's questions at --listen alone.");
-  DaemonFlags shared;
-  shared.AddTo(flags);
-  WorkerOptions options;
-  std::string device = "auto";
-  Computer computer;
-  int64_t threads = std::max(1u, std::thread::hardware_concurrency());
+// Adds the flags that the worker alone has; their targets must outlive `flags`.
+void AddFlags(Flags& flags, WorkerOptions& options, Computer& computer, std::string& device,
+              int64_t& threads) {
   flags.String("device", "DEVICE", "auto, cpu, cuda:N or cuda:all, each GPU a part of every batch",
                &device);
   flags.Integer("threads", "N", "threads that compute", 1, 1024, &threads);
@@ -124,6 +115,21 @@ int Main(int argc, char** argv) {
                "when the job is done, give the memory back and wait for SIGTERM or another "
                "coordinator, for a supervisor that starts again whatever exits",
                &options.stay);
+}
+
+int Main(int argc, char** argv) {
+  Flags flags(
+      "paracord-worker",
+      "Computes gradients of batches that the coordinator leases to it. With a task\n"
+      "evaluator:INDEX it scores the checkpoints in --dir instead. As task worker, without an\n"
+      "index, it draws one, and listens for its supervisor's questions at --listen alone.");
+  DaemonFlags shared;
+  shared.AddTo(flags);
+  WorkerOptions options;
+  std::string device = "auto";
+  Computer computer;
+  int64_t threads = std::max(1u, std::thread::hardware_concurrency());
+  AddFlags(flags, options, computer, device, threads);
   if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;
   const auto refuse = [&](const absl::Status& status) {
     return Complain(argv[0], status, ExitCode::kConfiguration);

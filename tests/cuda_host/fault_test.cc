@@ -120,6 +120,35 @@ struct Quiet {
   const spdlog::level::level_enum before = spdlog::get_level();
 };
 
+const char* const kCalls[] = {"cudaSetDevice",
+                              "cudaMalloc",
+                              "cudaFree",
+                              "cudaMemGetInfo",
+                              "cudaMemcpyAsync",
+                              "cudaHostAlloc",
+                              "cudaFreeHost",
+                              "cudaHostRegister",
+                              "cudaHostUnregister",
+                              "cudaStreamCreate",
+                              "cudaStreamDestroy",
+                              "cudaStreamSynchronize",
+                              "cudaEventCreate",
+                              "cudaEventElapsedTime",
+                              "cudaEventDestroy",
+                              "cudaEventRecord",
+                              "cudaEventSynchronize",
+                              "cudaStreamWaitEvent",
+                              "cudaStreamBeginCapture",
+                              "cudaStreamEndCapture",
+                              "cudaGraphLaunch",
+                              "cudaGraphExecDestroy",
+                              "cudaLaunchKernel",
+                              "cublasLtMatmul",
+                              "cudnnBackendFinalize",
+                              "cudnnConvolutionForward",
+                              "cudnnConvolutionBackwardData",
+                              "cudnnConvolutionBackwardFilter"};
+
 TEST_CASE("whichever call fails once, it is said or does not matter, and what follows is right") {
   const Quiet quiet;
   const Life whole(-1, false);
@@ -127,34 +156,7 @@ TEST_CASE("whichever call fails once, it is said or does not matter, and what fo
   REQUIRE(whole.failed.empty());
   REQUIRE(whole.wrong == "");
   REQUIRE(whole.reported == 5 * 6);
-  for (const char* name : {"cudaSetDevice",
-                           "cudaMalloc",
-                           "cudaFree",
-                           "cudaMemGetInfo",
-                           "cudaMemcpyAsync",
-                           "cudaHostAlloc",
-                           "cudaFreeHost",
-                           "cudaHostRegister",
-                           "cudaHostUnregister",
-                           "cudaStreamCreate",
-                           "cudaStreamDestroy",
-                           "cudaStreamSynchronize",
-                           "cudaEventCreate",
-                           "cudaEventElapsedTime",
-                           "cudaEventDestroy",
-                           "cudaEventRecord",
-                           "cudaEventSynchronize",
-                           "cudaStreamWaitEvent",
-                           "cudaStreamBeginCapture",
-                           "cudaStreamEndCapture",
-                           "cudaGraphLaunch",
-                           "cudaGraphExecDestroy",
-                           "cudaLaunchKernel",
-                           "cublasLtMatmul",
-                           "cudnnBackendFinalize",
-                           "cudnnConvolutionForward",
-                           "cudnnConvolutionBackwardData",
-                           "cudnnConvolutionBackwardFilter"}) {
+  for (const char* name : kCalls) {
     INFO(name);
     CHECK(whole.names.count(name) == 1);
   }

@@ -149,6 +149,19 @@ json NormsAside() {
             {"output_layers", {{"head", 0, 0}, {"other", 0, 0}}}}}};
 }
 
+// By channel, of 4.
+std::vector<double> MeanOf(const std::vector<double>& x) {
+  std::vector<double> mean(4);
+  for (size_t i = 0; i < x.size(); ++i) mean[i % 4] += x[i] / Run::kBatch;
+  return mean;
+}
+
+std::vector<double> VarianceOf(const std::vector<double>& x) {
+  std::vector<double> squares, mean = MeanOf(x);
+  for (size_t i = 0; i < x.size(); ++i) squares.push_back(std::pow(x[i] - mean[i % 4], 2));
+  return MeanOf(squares);
+}
+
 TEST_CASE("a moving average sees every call in training, also those that no loss depends on") {
   Run run(NormsAside());
   run.Train(true);
@@ -156,18 +169,8 @@ TEST_CASE("a moving average sees every call in training, also those that no loss
     return static_cast<size_t>(std::find(run.names.begin(), run.names.end(), name) -
                                run.names.begin());
   };
-  const auto mean_of = [](const std::vector<double>& x) {
-    std::vector<double> mean(4);
-    for (size_t i = 0; i < x.size(); ++i) mean[i % 4] += x[i] / Run::kBatch;
-    return mean;
-  };
-  const auto variance_of = [&](const std::vector<double>& x) {
-    std::vector<double> squares, mean = mean_of(x);
-    for (size_t i = 0; i < x.size(); ++i) squares.push_back(std::pow(x[i] - mean[i % 4], 2));
-    return mean_of(squares);
-  };
   const auto norm = [&](const std::vector<double>& x) {
-    std::vector<double> y, mean = mean_of(x), variance = variance_of(x);
+    std::vector<double> y, mean = MeanOf(x), variance = VarianceOf(x);
     for (size_t i = 0; i < x.size(); ++i) {
       y.push_back((x[i] - mean[i % 4]) / std::sqrt(variance[i % 4] + 1e-3) *
                       static_cast<double>(run.values[at("norm/gamma")][i % 4]) +
@@ -191,12 +194,12 @@ TEST_CASE("a moving average sees every call in training, also those that no loss
     const auto both = [&](const std::vector<double>& a, const std::vector<double>& b) {
       return Approx((a[c] + 2 * b[c]) / 3).margin(1e-4);
     };
-    CHECK(run.gradients[at("norm/moving_mean")][c] == both(mean_of(x), mean_of(aside)));
-    CHECK(run.gradients[at("norm/moving_variance")][c] == both(variance_of(x), variance_of(aside)));
+    CHECK(run.gradients[at("norm/moving_mean")][c] == both(MeanOf(x), MeanOf(aside)));
+    CHECK(run.gradients[at("norm/moving_variance")][c] == both(VarianceOf(x), VarianceOf(aside)));
     const std::vector<double> last = norm(aside);
-    CHECK(run.gradients[at("other/moving_mean")][c] == Approx(mean_of(last)[c]).margin(1e-4));
+    CHECK(run.gradients[at("other/moving_mean")][c] == Approx(MeanOf(last)[c]).margin(1e-4));
     CHECK(run.gradients[at("other/moving_variance")][c] ==
-          Approx(variance_of(last)[c]).margin(1e-4));
+          Approx(VarianceOf(last)[c]).margin(1e-4));
     CHECK(run.gradients[at("other/gamma")][c] == 0);
     CHECK(run.gradients[at("aside/bias")][c] == 0);
   }

@@ -18,100 +18,105 @@ absl::Status BuildStatus(const json& model, const Batch& schema) {
 
 json Dense(json config) { return LayerJson("Dense", std::move(config)); }
 
+const json kDense = Dense({{"name", "d"}, {"units", 2}});
+
+// A model of one Dense layer named "d".
+json WithDense(json config) {
+  config["name"] = "d";
+  if (!config.contains("units")) config["units"] = 2;
+  return SequentialJson({LayerJson("Dense", config)});
+}
+
+json WithRnn(const json& cell, bool state = false) {
+  return SequentialJson(
+      {LayerJson("RNN", {{"name", "r"}, {"cell", cell}, {"return_state", state}})});
+}
+
+const std::vector<std::pair<json, std::string>> kWrongModels = {
+    {json(), "model: must be a JSON object"},
+    {json::array(), "model: must be a JSON object"},
+    {json::object(), "class_name \"\" is not supported; supported: Sequential"},
+    {{{"class_name", "MyModel"}}, "class_name \"MyModel\" is not supported"},
+    {{{"class_name", "Functional"}}, "has no config object"},
+    {{{"class_name", "Sequential"}}, "has no config object"},
+    {{{"class_name", "Sequential"}, {"config", 3}}, "has no config object"},
+    {SequentialJson({}), "config.layers must be a list"},
+    {SequentialJson({3}), "layers[0] must be an object"},
+    {SequentialJson({json::object()}), "layers[0] has no class_name"},
+    {SequentialJson({{{"class_name", "Dense"}}}), "layers[0] (Dense) has no config"},
+    {SequentialJson({kDense, kDense}), "two layers have the name \"d\""},
+    {SequentialJson({LayerJson("Dens", {{"name", "a"}})}),
+     "layer \"a\" (Dens) is not supported (did you mean \"Dense\"?)"},
+    {SequentialJson({LayerJson("ConvLSTM2D", {{"name", "a"}})}),
+     "layer \"a\" (ConvLSTM2D) is not supported"},
+    {SequentialJson({LayerJson("TFOpLambda", {{"name", "a"}, {"function", "__operators__.eq"}})}),
+     "layer \"a\" (TFOpLambda): Keras 2 does not write what == and != compare with"},
+    {SequentialJson({LayerJson("TFOpLambda", {{"name", "a"}, {"function", "signal.fft"}})}),
+     "layer \"a\" (TFOpLambda): function \"signal.fft\" is not supported; supported: __oper"},
+    {SequentialJson(
+         {LayerJson("TimeDistributed",
+                    {{"name", "t"},
+                     {"layer", SequentialJson({LayerJson(
+                                   "TFOpLambda", {{"name", "a"}, {"function", "math.tanh"}})})}})}),
+     "layer \"a\" (Tanh): is an operation on tensors"},
+    {WithRnn(3), "layer \"r\" (RNN): key \"cell\": must be a cell"},
+    {WithRnn({{"class_name", "MyCell"}, {"config", json::object()}}),
+     "layer \"r\" (RNN): key \"cell\": MyCell is not supported; supported: LSTMCell, GRUCell"},
+    {WithRnn({{"class_name", "GRUCell"}, {"config", 3}}), "GRUCell is not supported"},
+    {WithRnn({{"class_name", "GRUCell"}, {"config", {{"name", "a\nb"}}}}), "has an unusable name"},
+    {WithRnn({{"class_name", "StackedRNNCells"}, {"config", 3}}), "key \"cell\": has no cells"},
+    {WithRnn({{"class_name", "StackedRNNCells"}, {"config", {{"cells", {3}}}}}),
+     "what it has is not supported"},
+    {WithRnn({{"class_name", "StackedRNNCells"}, {"config", {{"cells", json::array()}}}}, true),
+     "key \"return_state\": is not supported with several cells"},
+    {SequentialJson({kDense, LayerJson("InputLayer", {{"name", "i"}})}), "must be the first"},
+    {SequentialJson({Dense({{"name", "d"}})}), "layer \"d\" (Dense): key \"units\": is missing"},
+    {WithDense({{"units", 0}}), "key \"units\": must be a whole number"},
+    {WithDense({{"units", -3}}), "key \"units\""},
+    {WithDense({{"units", 2.5}}), "key \"units\""},
+    {WithDense({{"units", "2"}}), "key \"units\""},
+    {WithDense({{"units", uint64_t{1} << 63}}), "key \"units\""},
+    {WithDense({{"units", int64_t{1} << 60}}),
+     "key \"units\": must be at most 2147483647, not 1152921504606846976"},
+    {WithDense({{"use_bias", "yes"}}), "key \"use_bias\": must be true or false"},
+    {WithDense({{"activation", "rellu"}}), "did you mean \"relu\"?"},
+    {WithDense({{"activation", {{"class_name", "function"}, {"config", "my_fn"}}}}),
+     "layer \"d\" (Dense): key \"activation\""},
+    {WithDense({{"kernel_regularizer", {{"class_name", "Mine"}}}}), "key \"kernel_regularizer\""},
+    {WithDense({{"kernel_constraint", {{"class_name", "RadialConstraint"}}}}),
+     "supported: NonNeg, MaxNorm, UnitNorm, MinMaxNorm"},
+    {WithDense({{"kernel_constraint", {{"class_name", "MaxNorm"}, {"config", {{"axis", "x"}}}}}}),
+     "key \"axis\": must be an axis, or a list of them"},
+    {WithDense({{"kernel_constraint", {{"class_name", "MaxNorm"}, {"config", {{"axis", 2}}}}}}),
+     "key \"kernel_constraint\": axis 2 is none of 2 axes"},
+    {WithDense({{"kernel_constraint", {{"class_name", "UnitNorm"}, {"config", {{"power", 2}}}}}}),
+     "key \"power\": 2 is not supported here"},
+    {WithDense(
+         {{"kernel_constraint",
+           {{"class_name", "MinMaxNorm"}, {"config", {{"min_value", 2}, {"max_value", 1}}}}}}),
+     "key \"max_value\": must be at least min_value"},
+    {WithDense({{"something_new", true}}), "key \"something_new\""},
+    {WithDense({{"kernel_initializer", "orthogonall"}}), "key \"kernel_initializer\""},
+    {WithDense({{"dtype", {{"class_name", "DTypePolicy"}, {"config", {{"name", "bfloat16"}}}}}}),
+     "key \"dtype\": \"bfloat16\" is not supported"},
+    {SequentialJson({LayerJson("Dropout", {{"name", "d"}, {"rate", 1}})}), "key \"rate\""},
+    {SequentialJson({LayerJson("Conv2D", {{"name", "c"}, {"filters", 2}, {"kernel_size", 3}})}),
+     "layer \"c\" (Conv2D): needs an input of (height, width, channels), not (6,)"},
+    {SequentialJson({LayerJson("Conv2D", {{"name", "c"}, {"filters", 2}, {"kernel_size", 20000}})}),
+     "layer \"c\" (Conv2D): key \"kernel_size\": must have at most 4194304 places, not 20000 x "
+     "20000"},
+    {SequentialJson({LayerJson("Reshape", {{"name", "r"}, {"target_shape", {4, 2}}})}),
+     "layer \"r\" (Reshape): cannot reshape (6,) into (4, 2)"},
+    {SequentialJson({LayerJson("Reshape", {{"name", "r"}, {"target_shape", {-1, -1}}})}),
+     "cannot reshape"},
+    {SequentialJson(
+         {LayerJson("InputLayer", {{"name", "i"}, {"batch_shape", {nullptr, 7}}}), kDense}),
+     "layer \"i\" (InputLayer): expects examples of shape (7,), but the data has (6,)"},
+    {WithDense({{"units", 1 << 30}}), "the model's output has shape"},
+};
+
 TEST_CASE("a mistake in a model file is named by layer and key") {
-  const json ok = Dense({{"name", "d"}, {"units", 2}});
-  const auto with = [](json config) {
-    config["name"] = "d";
-    if (!config.contains("units")) config["units"] = 2;
-    return SequentialJson({LayerJson("Dense", config)});
-  };
-  const auto rnn = [](const json& cell, bool state = false) {
-    return SequentialJson(
-        {LayerJson("RNN", {{"name", "r"}, {"cell", cell}, {"return_state", state}})});
-  };
-  const std::vector<std::pair<json, std::string>> table = {
-      {json(), "model: must be a JSON object"},
-      {json::array(), "model: must be a JSON object"},
-      {json::object(), "class_name \"\" is not supported; supported: Sequential"},
-      {{{"class_name", "MyModel"}}, "class_name \"MyModel\" is not supported"},
-      {{{"class_name", "Functional"}}, "has no config object"},
-      {{{"class_name", "Sequential"}}, "has no config object"},
-      {{{"class_name", "Sequential"}, {"config", 3}}, "has no config object"},
-      {SequentialJson({}), "config.layers must be a list"},
-      {SequentialJson({3}), "layers[0] must be an object"},
-      {SequentialJson({json::object()}), "layers[0] has no class_name"},
-      {SequentialJson({{{"class_name", "Dense"}}}), "layers[0] (Dense) has no config"},
-      {SequentialJson({ok, ok}), "two layers have the name \"d\""},
-      {SequentialJson({LayerJson("Dens", {{"name", "a"}})}),
-       "layer \"a\" (Dens) is not supported (did you mean \"Dense\"?)"},
-      {SequentialJson({LayerJson("ConvLSTM2D", {{"name", "a"}})}),
-       "layer \"a\" (ConvLSTM2D) is not supported"},
-      {SequentialJson({LayerJson("TFOpLambda", {{"name", "a"}, {"function", "__operators__.eq"}})}),
-       "layer \"a\" (TFOpLambda): Keras 2 does not write what == and != compare with"},
-      {SequentialJson({LayerJson("TFOpLambda", {{"name", "a"}, {"function", "signal.fft"}})}),
-       "layer \"a\" (TFOpLambda): function \"signal.fft\" is not supported; supported: __oper"},
-      {SequentialJson({LayerJson(
-           "TimeDistributed",
-           {{"name", "t"},
-            {"layer", SequentialJson({LayerJson("TFOpLambda",
-                                                {{"name", "a"}, {"function", "math.tanh"}})})}})}),
-       "layer \"a\" (Tanh): is an operation on tensors"},
-      {rnn(3), "layer \"r\" (RNN): key \"cell\": must be a cell"},
-      {rnn({{"class_name", "MyCell"}, {"config", json::object()}}),
-       "layer \"r\" (RNN): key \"cell\": MyCell is not supported; supported: LSTMCell, GRUCell"},
-      {rnn({{"class_name", "GRUCell"}, {"config", 3}}), "GRUCell is not supported"},
-      {rnn({{"class_name", "GRUCell"}, {"config", {{"name", "a\nb"}}}}), "has an unusable name"},
-      {rnn({{"class_name", "StackedRNNCells"}, {"config", 3}}), "key \"cell\": has no cells"},
-      {rnn({{"class_name", "StackedRNNCells"}, {"config", {{"cells", {3}}}}}),
-       "what it has is not supported"},
-      {rnn({{"class_name", "StackedRNNCells"}, {"config", {{"cells", json::array()}}}}, true),
-       "key \"return_state\": is not supported with several cells"},
-      {SequentialJson({ok, LayerJson("InputLayer", {{"name", "i"}})}), "must be the first"},
-      {SequentialJson({Dense({{"name", "d"}})}), "layer \"d\" (Dense): key \"units\": is missing"},
-      {with({{"units", 0}}), "key \"units\": must be a whole number"},
-      {with({{"units", -3}}), "key \"units\""},
-      {with({{"units", 2.5}}), "key \"units\""},
-      {with({{"units", "2"}}), "key \"units\""},
-      {with({{"units", uint64_t{1} << 63}}), "key \"units\""},
-      {with({{"units", int64_t{1} << 60}}),
-       "key \"units\": must be at most 2147483647, not 1152921504606846976"},
-      {with({{"use_bias", "yes"}}), "key \"use_bias\": must be true or false"},
-      {with({{"activation", "rellu"}}), "did you mean \"relu\"?"},
-      {with({{"activation", {{"class_name", "function"}, {"config", "my_fn"}}}}),
-       "layer \"d\" (Dense): key \"activation\""},
-      {with({{"kernel_regularizer", {{"class_name", "Mine"}}}}), "key \"kernel_regularizer\""},
-      {with({{"kernel_constraint", {{"class_name", "RadialConstraint"}}}}),
-       "supported: NonNeg, MaxNorm, UnitNorm, MinMaxNorm"},
-      {with({{"kernel_constraint", {{"class_name", "MaxNorm"}, {"config", {{"axis", "x"}}}}}}),
-       "key \"axis\": must be an axis, or a list of them"},
-      {with({{"kernel_constraint", {{"class_name", "MaxNorm"}, {"config", {{"axis", 2}}}}}}),
-       "key \"kernel_constraint\": axis 2 is none of 2 axes"},
-      {with({{"kernel_constraint", {{"class_name", "UnitNorm"}, {"config", {{"power", 2}}}}}}),
-       "key \"power\": 2 is not supported here"},
-      {with({{"kernel_constraint",
-              {{"class_name", "MinMaxNorm"}, {"config", {{"min_value", 2}, {"max_value", 1}}}}}}),
-       "key \"max_value\": must be at least min_value"},
-      {with({{"something_new", true}}), "key \"something_new\""},
-      {with({{"kernel_initializer", "orthogonall"}}), "key \"kernel_initializer\""},
-      {with({{"dtype", {{"class_name", "DTypePolicy"}, {"config", {{"name", "bfloat16"}}}}}}),
-       "key \"dtype\": \"bfloat16\" is not supported"},
-      {SequentialJson({LayerJson("Dropout", {{"name", "d"}, {"rate", 1}})}), "key \"rate\""},
-      {SequentialJson({LayerJson("Conv2D", {{"name", "c"}, {"filters", 2}, {"kernel_size", 3}})}),
-       "layer \"c\" (Conv2D): needs an input of (height, width, channels), not (6,)"},
-      {SequentialJson(
-           {LayerJson("Conv2D", {{"name", "c"}, {"filters", 2}, {"kernel_size", 20000}})}),
-       "layer \"c\" (Conv2D): key \"kernel_size\": must have at most 4194304 places, not 20000 x "
-       "20000"},
-      {SequentialJson({LayerJson("Reshape", {{"name", "r"}, {"target_shape", {4, 2}}})}),
-       "layer \"r\" (Reshape): cannot reshape (6,) into (4, 2)"},
-      {SequentialJson({LayerJson("Reshape", {{"name", "r"}, {"target_shape", {-1, -1}}})}),
-       "cannot reshape"},
-      {SequentialJson(
-           {LayerJson("InputLayer", {{"name", "i"}, {"batch_shape", {nullptr, 7}}}), ok}),
-       "layer \"i\" (InputLayer): expects examples of shape (7,), but the data has (6,)"},
-      {with({{"units", 1 << 30}}), "the model's output has shape"},
-  };
-  for (const auto& [model, message] : table) {
+  for (const auto& [model, message] : kWrongModels) {
     const absl::Status status = BuildStatus(model, SchemaOf({6}, {2}));
     INFO(message << "\n got " << status);
     REQUIRE_FALSE(status.ok());

@@ -319,6 +319,15 @@ TEST_CASE("a peer that breaks the rules is dropped, and nothing of it is served"
     CHECK(peer.Refused());
     CHECK(open_files() == before);
   }
+  CHECK(peer.Refused());
+  CHECK(peer.echo.handled == 0);
+  close(fd);
+}
+
+TEST_CASE("a peer that names more memory than it gave is dropped, and nothing of it is served") {
+  RawPeer peer;
+  const int fd = memfd_create("hostile", MFD_ALLOW_SEALING);
+  REQUIRE(ftruncate(fd, 8192) == 0);
   SECTION("places outside of a segment") {
     REQUIRE(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
     peer.Send(SegmentPacket(8192).SerializeAsString(), fd);

@@ -152,105 +152,101 @@ struct Malformed {
   std::function<void(DecodedRequest&)> damage;
 };
 
-std::vector<Malformed> MalformedPushes() {
-  constexpr float kInf = std::numeric_limits<float>::infinity();
-  const auto number = [](float value) {
-    return [value](DecodedRequest& r) {
-      Floats gradient(9, 1.0f);
-      gradient[8] = value;
-      r.pieces[0].data = CordOf(gradient);
-    };
-  };
-  return {
-      {"NaN", number(std::nanf(""))},
-      {"infinity", number(kInf)},
-      {"minus infinity", number(-kInf)},
-      {"NaN in the last partition",
-       [](auto& r) {
-         r.pieces[2].data = CordOf({1.0f, std::nanf("")});
-       }},
-      {"no piece", [](auto& r) { r.pieces.erase(r.pieces.begin()); }},
-      {"no pieces at all", [](auto& r) { r.pieces.clear(); }},
-      {"short", [](auto& r) { r.pieces[0].data.RemoveSuffix(4); }},
-      {"short by a byte", [](auto& r) { r.pieces[0].data.RemoveSuffix(1); }},
-      {"long", [](auto& r) { r.pieces[0].data.Append("1234"); }},
-      {"empty piece",
-       [](auto& r) {
-         r.pieces.push_back({0, 36, absl::Cord()});
-       }},
-      {"empty piece alone", [](auto& r) { r.pieces[0].data.Clear(); }},
-      {"not from the start", [](auto& r) { r.pieces[0].offset = 4; }},
-      {"offset beyond", [](auto& r) { r.pieces[0].offset = 1000; }},
-      {"offset that overflows", [](auto& r) { r.pieces[0].offset = ~uint64_t{0} - 8; }},
-      {"gap between pieces",
-       [](auto& r) {
-         r.pieces[0].data.RemoveSuffix(8);
-         r.pieces.push_back({0, 32, absl::Cord("1234")});
-       }},
-      {"overlapping pieces",
-       [](auto& r) {
-         r.pieces.push_back({0, 32, absl::Cord("1234")});
-       }},
-      {"the same piece twice", [](auto& r) { r.pieces.push_back(r.pieces[0]); }},
-      {"piece after the end",
-       [](auto& r) {
-         r.pieces.push_back({0, 36, absl::Cord("1234")});
-       }},
-      {"piece of an unknown partition",
-       [](auto& r) {
-         r.pieces.push_back({17, 0, absl::Cord("1234")});
-       }},
-      {"piece of one not trained",
-       [](auto& r) {
-         r.pieces.push_back({3, 0, CordOf(Floats(4, 1.0f))});
-       }},
-      {"pieces swapped", [](auto& r) { std::swap(r.pieces[0].partition, r.pieces[1].partition); }},
-      {"bytes too few", [](auto& r) { r.header.mutable_push(0)->set_bytes(32); }},
-      {"bytes too many", [](auto& r) { r.header.mutable_push(0)->set_bytes(40); }},
-      {"bytes enormous", [](auto& r) { r.header.mutable_push(0)->set_bytes(~uint64_t{0}); }},
-      {"bytes 0 with a piece", [](auto& r) { r.header.mutable_push(0)->set_bytes(0); }},
-      {"unknown partition", [](auto& r) { r.header.mutable_push(0)->set_partition(17); }},
-      {"unknown partition too", [](auto& r) { r.header.add_push()->set_partition(17); }},
-      {"named twice", [](auto& r) { *r.header.add_push() = r.header.push(0); }},
-      {"one left out",
-       [](auto& r) {
-         r.header.mutable_push()->RemoveLast();
-         r.pieces.pop_back();
-       }},
-      {"all left out",
-       [](auto& r) {
-         r.header.clear_push();
-         r.pieces.clear();
-       }},
-      {"one that is not trained", [](auto& r) { r.header.add_push()->set_partition(3); }},
-      {"gradient in a rejected batch", [](auto& r) { r.header.set_rejected(true); }},
-      {"piece in a rejected batch",
-       [](auto& r) {
-         r.header.set_rejected(true);
-         for (PartitionPush& push : *r.header.mutable_push()) push.set_bytes(0);
-       }},
-      {"batch outside its split", [](auto& r) { r.header.mutable_batch()->set_batch(10); }},
-      {"split outside the plan", [](auto& r) { r.header.mutable_batch()->set_split(10); }},
-      {"epoch outside all plans",
-       [](auto& r) { r.header.mutable_batch()->set_epoch(~uint64_t{0}); }},
-      {"pull of an unknown partition", [](auto& r) { r.header.add_pull()->set_partition(9); }},
-      {"pull twice",
-       [](auto& r) {
-         r.header.add_pull()->set_partition(1);
-         r.header.add_pull()->set_partition(1);
-       }},
+std::function<void(DecodedRequest&)> WithNumber(float value) {
+  return [value](DecodedRequest& r) {
+    Floats gradient(9, 1.0f);
+    gradient[8] = value;
+    r.pieces[0].data = CordOf(gradient);
   };
 }
+
+const std::vector<Malformed> kMalformedPushes = {
+    {"NaN", WithNumber(std::nanf(""))},
+    {"infinity", WithNumber(std::numeric_limits<float>::infinity())},
+    {"minus infinity", WithNumber(-std::numeric_limits<float>::infinity())},
+    {"NaN in the last partition",
+     [](auto& r) {
+       r.pieces[2].data = CordOf({1.0f, std::nanf("")});
+     }},
+    {"no piece", [](auto& r) { r.pieces.erase(r.pieces.begin()); }},
+    {"no pieces at all", [](auto& r) { r.pieces.clear(); }},
+    {"short", [](auto& r) { r.pieces[0].data.RemoveSuffix(4); }},
+    {"short by a byte", [](auto& r) { r.pieces[0].data.RemoveSuffix(1); }},
+    {"long", [](auto& r) { r.pieces[0].data.Append("1234"); }},
+    {"empty piece",
+     [](auto& r) {
+       r.pieces.push_back({0, 36, absl::Cord()});
+     }},
+    {"empty piece alone", [](auto& r) { r.pieces[0].data.Clear(); }},
+    {"not from the start", [](auto& r) { r.pieces[0].offset = 4; }},
+    {"offset beyond", [](auto& r) { r.pieces[0].offset = 1000; }},
+    {"offset that overflows", [](auto& r) { r.pieces[0].offset = ~uint64_t{0} - 8; }},
+    {"gap between pieces",
+     [](auto& r) {
+       r.pieces[0].data.RemoveSuffix(8);
+       r.pieces.push_back({0, 32, absl::Cord("1234")});
+     }},
+    {"overlapping pieces",
+     [](auto& r) {
+       r.pieces.push_back({0, 32, absl::Cord("1234")});
+     }},
+    {"the same piece twice", [](auto& r) { r.pieces.push_back(r.pieces[0]); }},
+    {"piece after the end",
+     [](auto& r) {
+       r.pieces.push_back({0, 36, absl::Cord("1234")});
+     }},
+    {"piece of an unknown partition",
+     [](auto& r) {
+       r.pieces.push_back({17, 0, absl::Cord("1234")});
+     }},
+    {"piece of one not trained",
+     [](auto& r) {
+       r.pieces.push_back({3, 0, CordOf(Floats(4, 1.0f))});
+     }},
+    {"pieces swapped", [](auto& r) { std::swap(r.pieces[0].partition, r.pieces[1].partition); }},
+    {"bytes too few", [](auto& r) { r.header.mutable_push(0)->set_bytes(32); }},
+    {"bytes too many", [](auto& r) { r.header.mutable_push(0)->set_bytes(40); }},
+    {"bytes enormous", [](auto& r) { r.header.mutable_push(0)->set_bytes(~uint64_t{0}); }},
+    {"bytes 0 with a piece", [](auto& r) { r.header.mutable_push(0)->set_bytes(0); }},
+    {"unknown partition", [](auto& r) { r.header.mutable_push(0)->set_partition(17); }},
+    {"unknown partition too", [](auto& r) { r.header.add_push()->set_partition(17); }},
+    {"named twice", [](auto& r) { *r.header.add_push() = r.header.push(0); }},
+    {"one left out",
+     [](auto& r) {
+       r.header.mutable_push()->RemoveLast();
+       r.pieces.pop_back();
+     }},
+    {"all left out",
+     [](auto& r) {
+       r.header.clear_push();
+       r.pieces.clear();
+     }},
+    {"one that is not trained", [](auto& r) { r.header.add_push()->set_partition(3); }},
+    {"gradient in a rejected batch", [](auto& r) { r.header.set_rejected(true); }},
+    {"piece in a rejected batch",
+     [](auto& r) {
+       r.header.set_rejected(true);
+       for (PartitionPush& push : *r.header.mutable_push()) push.set_bytes(0);
+     }},
+    {"batch outside its split", [](auto& r) { r.header.mutable_batch()->set_batch(10); }},
+    {"split outside the plan", [](auto& r) { r.header.mutable_batch()->set_split(10); }},
+    {"epoch outside all plans", [](auto& r) { r.header.mutable_batch()->set_epoch(~uint64_t{0}); }},
+    {"pull of an unknown partition", [](auto& r) { r.header.add_pull()->set_partition(9); }},
+    {"pull twice",
+     [](auto& r) {
+       r.header.add_pull()->set_partition(1);
+       r.header.add_pull()->set_partition(1);
+     }},
+};
 
 TEST_CASE("a malformed push is refused whole: no byte, count or ledger changes") {
   TestPs ps;
   ps.Ready();
   REQUIRE(ps.Exchange(ps.PushOf(0, 0, 1.0f)).ok());
   const auto values = ps.PullAll().values;
-  const std::vector<Malformed> table = MalformedPushes();
-  REQUIRE(table.size() >= 30);
+  REQUIRE(kMalformedPushes.size() >= 30);
   uint64_t refused = 0;
-  for (const Malformed& malformed : table) {
+  for (const Malformed& malformed : kMalformedPushes) {
     CAPTURE(malformed.what);
     PsDescription before = ps.Describe();
     DecodedRequest request = ps.PushOf(0, 1, 5.0f);

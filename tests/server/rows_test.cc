@@ -258,21 +258,41 @@ TEST_CASE("a push of rows copies only the chunks that a reader holds and that ha
   CHECK((Bytes(after) != bytes));
 }
 
-TEST_CASE("a push of rows that cannot be is refused whole, and nothing has changed") {
-  TestPs ps(TableModel());
-  ps.Ready();
-  const std::vector<std::string> before = Everything(ps);
-  DecodedRequest request = EmptyPush(ps, 0);
-  SetRows(request, 0, {7}, Floats(kDim, 1.0f));  // is right
-  SetRows(request, 1, {2000, 2003, 2009}, Floats(3 * kDim, 1.0f));
-  PartitionPush& push = *request.header.mutable_push(1);
+RowSet RowsOf(std::initializer_list<uint8_t> bytes, uint64_t count) {
+  RowSet rows;
+  rows.set_count(count);
+  rows.set_ids(std::string(bytes.begin(), bytes.end()));
+  return rows;
+}
+
+// A ps and a push that names rows of two partitions and is right until a test makes it wrong.
+struct HostilePush {
+  HostilePush() {
+    ps.Ready();
+    before = Everything(ps);
+    request = EmptyPush(ps, 0);
+    SetRows(request, 0, {7}, Floats(kDim, 1.0f));
+    SetRows(request, 1, {2000, 2003, 2009}, Floats(3 * kDim, 1.0f));
+  }
+  PartitionPush& push() { return *request.header.mutable_push(1); }
+  void CheckRefused(const std::string& why) {
+    const auto reply = ps.Exchange(request);
+    CHECK(absl::IsInvalidArgument(reply.status()));
+    CHECK(reply.status().message() == why);
+    CHECK((Everything(ps) == before));
+    CHECK(ps.Describe().refused() == 1);
+  }
+
+  TestPs ps{TableModel()};
+  std::vector<std::string> before;
+  DecodedRequest request;
+};
+
+TEST_CASE("a push whose rows are not those of its partition is refused whole, nothing changes") {
+  HostilePush hostile;
+  DecodedRequest& request = hostile.request;
+  PartitionPush& push = hostile.push();
   std::string why;
-  const auto rows_of = [](std::initializer_list<uint8_t> bytes, uint64_t count) {
-    RowSet rows;
-    rows.set_count(count);
-    rows.set_ids(std::string(bytes.begin(), bytes.end()));
-    return rows;
-  };
   SECTION("beyond the table") {
     *push.mutable_rows() = EncodeRows(RowIds{2000, 4500, 5000});
     why = "partition 1: row 4500 is not one of its rows [2000, 4500)";
@@ -283,9 +303,31 @@ TEST_CASE("a push of rows that cannot be is refused whole, and nothing has chang
   }
   SECTION("unsorted") {  // by 2^64 - 4 more than the one before
     *push.mutable_rows() =
-        rows_of({0xd0, 0x0f, 0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0x00}, 3);
+        RowsOf({0xd0, 0x0f, 0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0x00}, 3);
     why = "partition 1: the id of row 1 of 3 is malformed";
   }
+  SECTION("2^32 rows") {
+    push.mutable_rows()->set_count(uint64_t{1} << 32);
+    why = "partition 1: 4294967296 rows in 4 bytes of ids";
+  }
+  SECTION("of a scalar") {
+    SetRows(request, 4, {0}, Floats(1, 1.0f));
+    why = "partition 4: rows of a variable that has no axis 0";
+  }
+  SECTION("a pull beyond the table") {
+    PartitionPull* pull = request.header.add_pull();
+    pull->set_partition(2);
+    *pull->mutable_rows() = EncodeRows(RowIds{kRows});
+    why = "partition 2: row 5000 is not one of its rows [4500, 5000)";
+  }
+  hostile.CheckRefused(why);
+}
+
+TEST_CASE("a push whose values are not those of its rows is refused whole, nothing changes") {
+  HostilePush hostile;
+  DecodedRequest& request = hostile.request;
+  PartitionPush& push = hostile.push();
+  std::string why;
   SECTION("too few values") {
     *push.mutable_rows() = EncodeRows(RowIds{2000, 2001, 2002, 2003});
     why = "partition 1: a gradient of 1800 bytes, it has 2400 for 4 rows";
@@ -303,10 +345,6 @@ TEST_CASE("a push of rows that cannot be is refused whole, and nothing has chang
     request.pieces.back().data.RemoveSuffix(4);
     why = "partition 1: pieces for 1796 of 1800 bytes";
   }
-  SECTION("2^32 rows") {
-    push.mutable_rows()->set_count(uint64_t{1} << 32);
-    why = "partition 1: 4294967296 rows in 4 bytes of ids";
-  }
   SECTION("not finite in one row") {
     Floats values(3 * kDim, 1.0f);
     values[kDim] = std::numeric_limits<float>::quiet_NaN();
@@ -317,25 +355,11 @@ TEST_CASE("a push of rows that cannot be is refused whole, and nothing has chang
     push.set_encoding(ENCODING_INT8);
     why = "partition 1: encoding 3 is not one of rows, which are float32, bf16 or f16";
   }
-  SECTION("of a scalar") {
-    SetRows(request, 4, {0}, Floats(1, 1.0f));
-    why = "partition 4: rows of a variable that has no axis 0";
-  }
   SECTION("in a rejected batch") {
     request.header.set_rejected(true);
     why = "partition 0: a gradient in a rejected batch";
   }
-  SECTION("a pull beyond the table") {
-    PartitionPull* pull = request.header.add_pull();
-    pull->set_partition(2);
-    *pull->mutable_rows() = EncodeRows(RowIds{kRows});
-    why = "partition 2: row 5000 is not one of its rows [4500, 5000)";
-  }
-  const auto reply = ps.Exchange(request);
-  CHECK(absl::IsInvalidArgument(reply.status()));
-  CHECK(reply.status().message() == why);
-  CHECK((Everything(ps) == before));
-  CHECK(ps.Describe().refused() == 1);
+  hostile.CheckRefused(why);
 }
 
 TEST_CASE("rows are refused where the job's optimizer changes the others, too") {

@@ -29,152 +29,159 @@ struct Case {
 
 constexpr double kRate = 0.05;
 
-std::vector<Case> Cases() {
-  const auto adam = [](double b1, double b2, double eps, bool amsgrad, double decay) {
-    return [=](Reference& r, double g, double t) {
-      r.w -= r.w * decay * kRate;
-      const double alpha = kRate * std::sqrt(1 - std::pow(b2, t)) / (1 - std::pow(b1, t));
-      r.a += (g - r.a) * (1 - b1);
-      r.b += (g * g - r.b) * (1 - b2);
-      r.c = std::max(r.c, r.b);
-      r.w -= r.a * alpha / (std::sqrt(amsgrad ? r.c : r.b) + eps);
-    };
-  };
-  const auto rmsprop = [](double rho, double momentum, double eps, bool centered) {
-    return [=](Reference& r, double g, double) {
-      r.a = rho * r.a + (1 - rho) * g * g;
-      r.c = rho * r.c + (1 - rho) * g;
-      const double denominator = r.a + eps - (centered ? r.c * r.c : 0);
-      const double step = kRate * g / std::sqrt(denominator);
-      r.b = momentum * r.b + step;
-      r.w -= momentum > 0 ? r.b : step;
-    };
-  };
-  const auto adadelta = [](double rho, double eps) {
-    return [=](Reference& r, double g, double) {
-      r.a = rho * r.a + (1 - rho) * g * g;
-      const double delta = -std::sqrt(r.b + eps) * g / std::sqrt(r.a + eps);
-      r.b = rho * r.b + (1 - rho) * delta * delta;
-      r.w += kRate * delta;
-    };
-  };
-  const auto adamax = [](double b1, double b2, double eps) {
-    return [=](Reference& r, double g, double t) {
-      r.a += (g - r.a) * (1 - b1);
-      r.b = std::max(b2 * r.b, std::abs(g));
-      r.w -= kRate * r.a / ((1 - std::pow(b1, t)) * (r.b + eps));
-    };
-  };
-  const auto nadam = [](double b1, double b2, double eps) {
-    return [=](Reference& r, double g, double t) {
-      const auto u = [&](double i) { return b1 * (1 - 0.5 * std::pow(0.96, i)); };
-      double product = 1;
-      for (int i = 1; i <= t; ++i) product *= u(i);
-      r.a += (g - r.a) * (1 - b1);
-      r.b += (g * g - r.b) * (1 - b2);
-      const double m = u(t + 1) * r.a / (1 - product * u(t + 1)) + (1 - u(t)) * g / (1 - product);
-      r.w -= m * kRate / (std::sqrt(r.b / (1 - std::pow(b2, t))) + eps);
-    };
-  };
-  const auto lion = [](double b1, double b2, double decay) {
-    return [=](Reference& r, double g, double) {
-      r.w -= r.w * decay * kRate;
-      const double mixed = r.a * b1 + g * (1 - b1);
-      r.w -= kRate * (mixed > 0 ? 1 : mixed < 0 ? -1 : 0);
-      r.a = r.a * b2 + g * (1 - b2);
-    };
-  };
-  const auto ftrl = [](double power, double l1, double l2, double shrinkage, double beta) {
-    return [=](Reference& r, double g, double) {
-      const double sum = r.a + g * g;
-      r.b +=
-          g + 2 * shrinkage * r.w - (std::pow(sum, -power) - std::pow(r.a, -power)) / kRate * r.w;
-      const double quadratic = std::pow(sum, -power) / kRate + 2 * (l2 + beta / (2 * kRate));
-      r.w = (std::clamp(r.b, -l1, l1) - r.b) / quadratic;
-      r.a = sum;
-    };
-  };
-  const auto sgd_average = [](double keep, int every) {
-    return [=](Reference& r, double g, double t) {
-      r.w -= kRate * g;
-      r.a = t == 1 ? r.w : keep * r.a + (1 - keep) * r.w;
-      if (every > 0 && static_cast<int>(t) % every == 0) r.w = r.a;
-    };
-  };
-  return {
-      {"sgd", {}, [](Reference& r, double g, double) { r.w -= kRate * g; }},
-      {"sgd",
-       {{"weight_decay", 0.1}},
-       [](Reference& r, double g, double) {
-         r.w -= r.w * 0.1 * kRate;
-         r.w -= kRate * g;
-       }},
-      {"sgd",
-       {{"clipvalue", 0.5}},
-       [](Reference& r, double g, double) { r.w -= kRate * std::clamp(g, -0.5, 0.5); }},
-      {"sgd",
-       {{"momentum", 0.9}},
-       [](Reference& r, double g, double) {
-         r.a = 0.9 * r.a - kRate * g;
-         r.w += r.a;
-       }},
-      {"sgd",
-       {{"momentum", 0.9}, {"nesterov", true}},
-       [](Reference& r, double g, double) {
-         r.a = 0.9 * r.a - kRate * g;
-         r.w += 0.9 * r.a - kRate * g;
-       }},
-      {"adagrad",
-       {},
-       [](Reference& r, double g, double) {
-         r.a += g * g;
-         r.w -= kRate * g / std::sqrt(r.a + 1e-7);
-       },
-       0.1},
-      {"adagrad",
-       {{"initial_accumulator_value", 0.5}, {"epsilon", 0.01}},
-       [](Reference& r, double g, double) {
-         r.a += g * g;
-         r.w -= kRate * g / std::sqrt(r.a + 0.01);
-       },
-       0.5},
-      {"rmsprop", {}, rmsprop(0.9, 0, 1e-7, false)},
-      {"rmsprop", {{"rho", 0.8}, {"momentum", 0.5}}, rmsprop(0.8, 0.5, 1e-7, false)},
-      {"rmsprop", {{"centered", true}, {"epsilon", 0.01}}, rmsprop(0.9, 0, 0.01, true)},
-      {"rmsprop",
-       {{"centered", true}, {"momentum", 0.7}, {"epsilon", 0.01}},
-       rmsprop(0.9, 0.7, 0.01, true)},
-      {"adam", {}, adam(0.9, 0.999, 1e-7, false, 0)},
-      {"adam", {{"beta_1", 0.8}, {"beta_2", 0.9}, {"epsilon", 0.1}}, adam(0.8, 0.9, 0.1, false, 0)},
-      {"adam", {{"amsgrad", true}, {"beta_2", 0.5}}, adam(0.9, 0.5, 1e-7, true, 0)},
-      {"adamw", {}, adam(0.9, 0.999, 1e-7, false, 0.004)},
-      {"adamw", {{"weight_decay", 0.5}}, adam(0.9, 0.999, 1e-7, false, 0.5)},
-      {"adadelta", {{"epsilon", 0.01}}, adadelta(0.95, 0.01)},
-      {"adadelta", {{"rho", 0.5}, {"epsilon", 1e-3}}, adadelta(0.5, 1e-3)},
-      {"adamax", {}, adamax(0.9, 0.999, 1e-7)},
-      {"adamax", {{"beta_1", 0.5}, {"beta_2", 0.25}, {"epsilon", 0.1}}, adamax(0.5, 0.25, 0.1)},
-      {"nadam", {}, nadam(0.9, 0.999, 1e-7)},
-      {"nadam", {{"beta_1", 0.6}, {"beta_2", 0.8}, {"epsilon", 0.1}}, nadam(0.6, 0.8, 0.1)},
-      {"nadam", {{"beta_1", 0.0}}, nadam(0, 0.999, 1e-7)},
-      {"lion", {}, lion(0.9, 0.99, 0)},
-      {"lion", {{"beta_1", 0.4}, {"beta_2", 0.7}, {"weight_decay", 0.1}}, lion(0.4, 0.7, 0.1)},
-      {"ftrl", {}, ftrl(-0.5, 0, 0, 0, 0), 0.1},
-      {"ftrl",
-       {{"initial_accumulator_value", 0.5},
-        {"l1_regularization_strength", 0.5},
-        {"l2_regularization_strength", 0.25},
-        {"l2_shrinkage_regularization_strength", 0.125},
-        {"beta", 0.75}},
-       ftrl(-0.5, 0.5, 0.25, 0.125, 0.75),
-       0.5},
-      {"ftrl", {{"learning_rate_power", -0.75}}, ftrl(-0.75, 0, 0, 0, 0), 0.1},
-      {"ftrl", {{"learning_rate_power", 0.0}}, ftrl(0, 0, 0, 0, 0), 0.1},
-      {"sgd", {{"use_ema", true}, {"ema_momentum", 0.5}}, sgd_average(0.5, 0)},
-      {"sgd",
-       {{"use_ema", true}, {"ema_momentum", 0.75}, {"ema_overwrite_frequency", 3}},
-       sgd_average(0.75, 3)},
+auto AdamRule(double b1, double b2, double eps, bool amsgrad, double decay) {
+  return [=](Reference& r, double g, double t) {
+    r.w -= r.w * decay * kRate;
+    const double alpha = kRate * std::sqrt(1 - std::pow(b2, t)) / (1 - std::pow(b1, t));
+    r.a += (g - r.a) * (1 - b1);
+    r.b += (g * g - r.b) * (1 - b2);
+    r.c = std::max(r.c, r.b);
+    r.w -= r.a * alpha / (std::sqrt(amsgrad ? r.c : r.b) + eps);
   };
 }
+
+auto RmspropRule(double rho, double momentum, double eps, bool centered) {
+  return [=](Reference& r, double g, double) {
+    r.a = rho * r.a + (1 - rho) * g * g;
+    r.c = rho * r.c + (1 - rho) * g;
+    const double denominator = r.a + eps - (centered ? r.c * r.c : 0);
+    const double step = kRate * g / std::sqrt(denominator);
+    r.b = momentum * r.b + step;
+    r.w -= momentum > 0 ? r.b : step;
+  };
+}
+
+auto AdadeltaRule(double rho, double eps) {
+  return [=](Reference& r, double g, double) {
+    r.a = rho * r.a + (1 - rho) * g * g;
+    const double delta = -std::sqrt(r.b + eps) * g / std::sqrt(r.a + eps);
+    r.b = rho * r.b + (1 - rho) * delta * delta;
+    r.w += kRate * delta;
+  };
+}
+
+auto AdamaxRule(double b1, double b2, double eps) {
+  return [=](Reference& r, double g, double t) {
+    r.a += (g - r.a) * (1 - b1);
+    r.b = std::max(b2 * r.b, std::abs(g));
+    r.w -= kRate * r.a / ((1 - std::pow(b1, t)) * (r.b + eps));
+  };
+}
+
+auto NadamRule(double b1, double b2, double eps) {
+  return [=](Reference& r, double g, double t) {
+    const auto u = [&](double i) { return b1 * (1 - 0.5 * std::pow(0.96, i)); };
+    double product = 1;
+    for (int i = 1; i <= t; ++i) product *= u(i);
+    r.a += (g - r.a) * (1 - b1);
+    r.b += (g * g - r.b) * (1 - b2);
+    const double m = u(t + 1) * r.a / (1 - product * u(t + 1)) + (1 - u(t)) * g / (1 - product);
+    r.w -= m * kRate / (std::sqrt(r.b / (1 - std::pow(b2, t))) + eps);
+  };
+}
+
+auto LionRule(double b1, double b2, double decay) {
+  return [=](Reference& r, double g, double) {
+    r.w -= r.w * decay * kRate;
+    const double mixed = r.a * b1 + g * (1 - b1);
+    r.w -= kRate * (mixed > 0 ? 1 : mixed < 0 ? -1 : 0);
+    r.a = r.a * b2 + g * (1 - b2);
+  };
+}
+
+auto FtrlRule(double power, double l1, double l2, double shrinkage, double beta) {
+  return [=](Reference& r, double g, double) {
+    const double sum = r.a + g * g;
+    r.b += g + 2 * shrinkage * r.w - (std::pow(sum, -power) - std::pow(r.a, -power)) / kRate * r.w;
+    const double quadratic = std::pow(sum, -power) / kRate + 2 * (l2 + beta / (2 * kRate));
+    r.w = (std::clamp(r.b, -l1, l1) - r.b) / quadratic;
+    r.a = sum;
+  };
+}
+
+auto SgdAverageRule(double keep, int every) {
+  return [=](Reference& r, double g, double t) {
+    r.w -= kRate * g;
+    r.a = t == 1 ? r.w : keep * r.a + (1 - keep) * r.w;
+    if (every > 0 && static_cast<int>(t) % every == 0) r.w = r.a;
+  };
+}
+
+const std::vector<Case> kCases = {
+    {"sgd", {}, [](Reference& r, double g, double) { r.w -= kRate * g; }},
+    {"sgd",
+     {{"weight_decay", 0.1}},
+     [](Reference& r, double g, double) {
+       r.w -= r.w * 0.1 * kRate;
+       r.w -= kRate * g;
+     }},
+    {"sgd",
+     {{"clipvalue", 0.5}},
+     [](Reference& r, double g, double) { r.w -= kRate * std::clamp(g, -0.5, 0.5); }},
+    {"sgd",
+     {{"momentum", 0.9}},
+     [](Reference& r, double g, double) {
+       r.a = 0.9 * r.a - kRate * g;
+       r.w += r.a;
+     }},
+    {"sgd",
+     {{"momentum", 0.9}, {"nesterov", true}},
+     [](Reference& r, double g, double) {
+       r.a = 0.9 * r.a - kRate * g;
+       r.w += 0.9 * r.a - kRate * g;
+     }},
+    {"adagrad",
+     {},
+     [](Reference& r, double g, double) {
+       r.a += g * g;
+       r.w -= kRate * g / std::sqrt(r.a + 1e-7);
+     },
+     0.1},
+    {"adagrad",
+     {{"initial_accumulator_value", 0.5}, {"epsilon", 0.01}},
+     [](Reference& r, double g, double) {
+       r.a += g * g;
+       r.w -= kRate * g / std::sqrt(r.a + 0.01);
+     },
+     0.5},
+    {"rmsprop", {}, RmspropRule(0.9, 0, 1e-7, false)},
+    {"rmsprop", {{"rho", 0.8}, {"momentum", 0.5}}, RmspropRule(0.8, 0.5, 1e-7, false)},
+    {"rmsprop", {{"centered", true}, {"epsilon", 0.01}}, RmspropRule(0.9, 0, 0.01, true)},
+    {"rmsprop",
+     {{"centered", true}, {"momentum", 0.7}, {"epsilon", 0.01}},
+     RmspropRule(0.9, 0.7, 0.01, true)},
+    {"adam", {}, AdamRule(0.9, 0.999, 1e-7, false, 0)},
+    {"adam",
+     {{"beta_1", 0.8}, {"beta_2", 0.9}, {"epsilon", 0.1}},
+     AdamRule(0.8, 0.9, 0.1, false, 0)},
+    {"adam", {{"amsgrad", true}, {"beta_2", 0.5}}, AdamRule(0.9, 0.5, 1e-7, true, 0)},
+    {"adamw", {}, AdamRule(0.9, 0.999, 1e-7, false, 0.004)},
+    {"adamw", {{"weight_decay", 0.5}}, AdamRule(0.9, 0.999, 1e-7, false, 0.5)},
+    {"adadelta", {{"epsilon", 0.01}}, AdadeltaRule(0.95, 0.01)},
+    {"adadelta", {{"rho", 0.5}, {"epsilon", 1e-3}}, AdadeltaRule(0.5, 1e-3)},
+    {"adamax", {}, AdamaxRule(0.9, 0.999, 1e-7)},
+    {"adamax", {{"beta_1", 0.5}, {"beta_2", 0.25}, {"epsilon", 0.1}}, AdamaxRule(0.5, 0.25, 0.1)},
+    {"nadam", {}, NadamRule(0.9, 0.999, 1e-7)},
+    {"nadam", {{"beta_1", 0.6}, {"beta_2", 0.8}, {"epsilon", 0.1}}, NadamRule(0.6, 0.8, 0.1)},
+    {"nadam", {{"beta_1", 0.0}}, NadamRule(0, 0.999, 1e-7)},
+    {"lion", {}, LionRule(0.9, 0.99, 0)},
+    {"lion", {{"beta_1", 0.4}, {"beta_2", 0.7}, {"weight_decay", 0.1}}, LionRule(0.4, 0.7, 0.1)},
+    {"ftrl", {}, FtrlRule(-0.5, 0, 0, 0, 0), 0.1},
+    {"ftrl",
+     {{"initial_accumulator_value", 0.5},
+      {"l1_regularization_strength", 0.5},
+      {"l2_regularization_strength", 0.25},
+      {"l2_shrinkage_regularization_strength", 0.125},
+      {"beta", 0.75}},
+     FtrlRule(-0.5, 0.5, 0.25, 0.125, 0.75),
+     0.5},
+    {"ftrl", {{"learning_rate_power", -0.75}}, FtrlRule(-0.75, 0, 0, 0, 0), 0.1},
+    {"ftrl", {{"learning_rate_power", 0.0}}, FtrlRule(0, 0, 0, 0, 0), 0.1},
+    {"sgd", {{"use_ema", true}, {"ema_momentum", 0.5}}, SgdAverageRule(0.5, 0)},
+    {"sgd",
+     {{"use_ema", true}, {"ema_momentum", 0.75}, {"ema_overwrite_frequency", 3}},
+     SgdAverageRule(0.75, 3)},
+};
 
 // Steps `n` elements with gradients from a seed; in place, or from one array to another.
 void Run(const Optimizer& optimizer, bool in_place, std::vector<float>& value,
@@ -205,7 +212,7 @@ void Run(const Optimizer& optimizer, bool in_place, std::vector<float>& value,
 }
 
 TEST_CASE("every optimizer follows Keras' formula, computed in double") {
-  for (const Case& c : Cases()) {
+  for (const Case& c : kCases) {
     CAPTURE(c.name, c.options);
     NamedSpec spec{c.name, c.options.is_null() ? json::object() : c.options};
     spec.options["learning_rate"] = kRate;
@@ -275,7 +282,7 @@ TEST_CASE("a constraint comes after the update, and the average does not see it"
 }
 
 TEST_CASE("in place and into other memory give the same bits") {
-  for (const Case& c : Cases()) {
+  for (const Case& c : kCases) {
     CAPTURE(c.name, c.options);
     NamedSpec spec{c.name, c.options.is_null() ? json::object() : c.options};
     const absl::StatusOr<Optimizer> optimizer = ParseOptimizer(spec);
@@ -293,7 +300,7 @@ TEST_CASE("in place and into other memory give the same bits") {
 TEST_CASE("every width of vectors gives the same bits, also with averages") {
   const std::vector<UpdateFunction> widths = UpdatesOfAllWidths();
   REQUIRE(!widths.empty());
-  for (const Case& c : Cases()) {
+  for (const Case& c : kCases) {
     for (const bool average : {false, true}) {
       CAPTURE(c.name, c.options, average);
       NamedSpec spec{c.name, c.options.is_null() ? json::object() : c.options};
@@ -398,76 +405,78 @@ TEST_CASE("defaults are Keras'") {
             .ok());
 }
 
+struct Bad {
+  const char* name;
+  json options;
+  const char* key;
+};
+
+const std::vector<Bad> kBadOptions = {
+    {"lyon", json::object(), "optimizer.name"},
+    {"sgd", {{"beta_1", 0.9}}, "optimizer.beta_1"},
+    {"sgd", {{"momentum", 1.5}}, "optimizer.momentum"},
+    {"sgd", {{"momentum", "much"}}, "optimizer.momentum"},
+    {"sgd", {{"nesterov", 1}}, "optimizer.nesterov"},
+    {"sgd", {{"learning_rate", -1}}, "optimizer.learning_rate"},
+    {"sgd", {{"learning_rate", "fast"}}, "optimizer.learning_rate"},
+    {"sgd", {{"loss_scale_factor", 2}}, "optimizer.loss_scale_factor"},
+    {"sgd", {{"clipvalue", 0}}, "optimizer.clipvalue"},
+    {"sgd", {{"clipvalue", 1}, {"clipnorm", 1}}, "optimizer.clipvalue"},
+    {"adam", {{"beta_1", 1}}, "optimizer.beta_1"},
+    {"adam", {{"beta_2", -0.1}}, "optimizer.beta_2"},
+    {"adam", {{"epsilon", -1}}, "optimizer.epsilon"},
+    {"adamw", {{"weight_decay", -1}}, "optimizer.weight_decay"},
+    {"adafactor", json::object(), "whole variables"},
+    {"lamb", json::object(), "whole variable"},
+    {"muon", json::object(), "whole matrices"},
+    {"lossscaleoptimizer", json::object(), "the inner one"},
+    {"sgd", {{"gradient_accumulation_steps", 4}}, "\"accumulate\""},
+    {"sgd", {{"use_ema", true}, {"ema_momentum", 1.5}}, "optimizer.ema_momentum"},
+    {"sgd", {{"use_ema", true}, {"ema_overwrite_frequency", 0}}, "ema_overwrite_frequency"},
+    {"sgd", {{"use_ema", true}, {"ema_overwrite_frequency", 1.5}}, "ema_overwrite_frequency"},
+    {"sgd", {{"ema_overwrite_frequency", 5}}, "optimizer.ema_overwrite_frequency: needs use_ema"},
+    {"sgd", {{"use_ema", true}, {"jit_compile", false}}, "optimizer.use_ema"},
+    {"sgd", {{"exclude_from_weight_decay", {"bias"}}}, "needs weight_decay"},
+    {"adamw", {{"exclude_from_weight_decay", "bias"}}, "must be a list"},
+    {"adamw", {{"exclude_from_weight_decay", {1}}}, "must be a list"},
+    {"adamw", {{"exclude_from_weight_decay", {""}}}, "must be a list"},
+    {"adamw", {{"exclude_from_weight_decay", {"bias", "("}}}, "no regular expression"},
+    {"rmsprop", {{"decay", 0.0}}, "optimizer.decay"},
+    {"adagrad", {{"is_legacy_optimizer", true}}, "optimizer.is_legacy_optimizer"},
+    {"nadam", {{"decay", 0.1}}, "optimizer.decay"},
+    {"adam", {{"decay", -0.1}}, "optimizer.decay"},
+    {"adam", {{"adaptive_epsilon", true}}, "optimizer.adaptive_epsilon"},
+    {"adam", {{"lr", 0.1}, {"learning_rate", 0.1}}, "optimizer.lr"},
+    {"adam",
+     {{"decay", 0.1},
+      {"learning_rate",
+       {{"name", "cosine_decay"}, {"initial_learning_rate", 1}, {"decay_steps", 5}}}},
+     "optimizer.decay"},
+    {"ftrl", {{"learning_rate_power", 0.5}}, "optimizer.learning_rate_power"},
+    {"ftrl", {{"learning_rate", 0}}, "optimizer.learning_rate"},
+    {"ftrl", {{"l1_regularization_strength", -1}}, "optimizer.l1_regularization_strength"},
+    {"lion", {{"beta_1", 0}}, "optimizer.beta_1"},
+    {"adadelta", {{"rho", 1}}, "optimizer.rho"},
+    {"adam", {{"learning_rate", {{"name", "magic"}}}}, "optimizer.learning_rate.name"},
+    {"adam",
+     {{"learning_rate", {{"name", "exponential_decay"}, {"decay_steps", 5}, {"decay_rate", 1}}}},
+     "optimizer.learning_rate.initial_learning_rate"},
+    {"adam",
+     {{"learning_rate",
+       {{"name", "cosine_decay"}, {"initial_learning_rate", 1}, {"decay_steps", 0}}}},
+     "optimizer.learning_rate.decay_steps"},
+    {"adam",
+     {{"learning_rate",
+       {{"name", "piecewise_constant_decay"}, {"boundaries", {1, 2}}, {"values", {1, 2}}}}},
+     "optimizer.learning_rate.values"},
+    {"adam",
+     {{"learning_rate",
+       {{"name", "piecewise_constant_decay"}, {"boundaries", {2, 1}}, {"values", {1, 2, 3}}}}},
+     "optimizer.learning_rate.boundaries"},
+};
+
 TEST_CASE("options that are unknown, wrong or unsupported are refused by key") {
-  struct Bad {
-    const char* name;
-    json options;
-    const char* key;
-  };
-  const std::vector<Bad> bad = {
-      {"lyon", json::object(), "optimizer.name"},
-      {"sgd", {{"beta_1", 0.9}}, "optimizer.beta_1"},
-      {"sgd", {{"momentum", 1.5}}, "optimizer.momentum"},
-      {"sgd", {{"momentum", "much"}}, "optimizer.momentum"},
-      {"sgd", {{"nesterov", 1}}, "optimizer.nesterov"},
-      {"sgd", {{"learning_rate", -1}}, "optimizer.learning_rate"},
-      {"sgd", {{"learning_rate", "fast"}}, "optimizer.learning_rate"},
-      {"sgd", {{"loss_scale_factor", 2}}, "optimizer.loss_scale_factor"},
-      {"sgd", {{"clipvalue", 0}}, "optimizer.clipvalue"},
-      {"sgd", {{"clipvalue", 1}, {"clipnorm", 1}}, "optimizer.clipvalue"},
-      {"adam", {{"beta_1", 1}}, "optimizer.beta_1"},
-      {"adam", {{"beta_2", -0.1}}, "optimizer.beta_2"},
-      {"adam", {{"epsilon", -1}}, "optimizer.epsilon"},
-      {"adamw", {{"weight_decay", -1}}, "optimizer.weight_decay"},
-      {"adafactor", json::object(), "whole variables"},
-      {"lamb", json::object(), "whole variable"},
-      {"muon", json::object(), "whole matrices"},
-      {"lossscaleoptimizer", json::object(), "the inner one"},
-      {"sgd", {{"gradient_accumulation_steps", 4}}, "\"accumulate\""},
-      {"sgd", {{"use_ema", true}, {"ema_momentum", 1.5}}, "optimizer.ema_momentum"},
-      {"sgd", {{"use_ema", true}, {"ema_overwrite_frequency", 0}}, "ema_overwrite_frequency"},
-      {"sgd", {{"use_ema", true}, {"ema_overwrite_frequency", 1.5}}, "ema_overwrite_frequency"},
-      {"sgd", {{"ema_overwrite_frequency", 5}}, "optimizer.ema_overwrite_frequency: needs use_ema"},
-      {"sgd", {{"use_ema", true}, {"jit_compile", false}}, "optimizer.use_ema"},
-      {"sgd", {{"exclude_from_weight_decay", {"bias"}}}, "needs weight_decay"},
-      {"adamw", {{"exclude_from_weight_decay", "bias"}}, "must be a list"},
-      {"adamw", {{"exclude_from_weight_decay", {1}}}, "must be a list"},
-      {"adamw", {{"exclude_from_weight_decay", {""}}}, "must be a list"},
-      {"adamw", {{"exclude_from_weight_decay", {"bias", "("}}}, "no regular expression"},
-      {"rmsprop", {{"decay", 0.0}}, "optimizer.decay"},
-      {"adagrad", {{"is_legacy_optimizer", true}}, "optimizer.is_legacy_optimizer"},
-      {"nadam", {{"decay", 0.1}}, "optimizer.decay"},
-      {"adam", {{"decay", -0.1}}, "optimizer.decay"},
-      {"adam", {{"adaptive_epsilon", true}}, "optimizer.adaptive_epsilon"},
-      {"adam", {{"lr", 0.1}, {"learning_rate", 0.1}}, "optimizer.lr"},
-      {"adam",
-       {{"decay", 0.1},
-        {"learning_rate",
-         {{"name", "cosine_decay"}, {"initial_learning_rate", 1}, {"decay_steps", 5}}}},
-       "optimizer.decay"},
-      {"ftrl", {{"learning_rate_power", 0.5}}, "optimizer.learning_rate_power"},
-      {"ftrl", {{"learning_rate", 0}}, "optimizer.learning_rate"},
-      {"ftrl", {{"l1_regularization_strength", -1}}, "optimizer.l1_regularization_strength"},
-      {"lion", {{"beta_1", 0}}, "optimizer.beta_1"},
-      {"adadelta", {{"rho", 1}}, "optimizer.rho"},
-      {"adam", {{"learning_rate", {{"name", "magic"}}}}, "optimizer.learning_rate.name"},
-      {"adam",
-       {{"learning_rate", {{"name", "exponential_decay"}, {"decay_steps", 5}, {"decay_rate", 1}}}},
-       "optimizer.learning_rate.initial_learning_rate"},
-      {"adam",
-       {{"learning_rate",
-         {{"name", "cosine_decay"}, {"initial_learning_rate", 1}, {"decay_steps", 0}}}},
-       "optimizer.learning_rate.decay_steps"},
-      {"adam",
-       {{"learning_rate",
-         {{"name", "piecewise_constant_decay"}, {"boundaries", {1, 2}}, {"values", {1, 2}}}}},
-       "optimizer.learning_rate.values"},
-      {"adam",
-       {{"learning_rate",
-         {{"name", "piecewise_constant_decay"}, {"boundaries", {2, 1}}, {"values", {1, 2, 3}}}}},
-       "optimizer.learning_rate.boundaries"},
-  };
-  for (const Bad& b : bad) {
+  for (const Bad& b : kBadOptions) {
     CAPTURE(b.name, b.options);
     const absl::Status status = ParseOptimizer({b.name, b.options}).status();
     CHECK(absl::IsInvalidArgument(status));

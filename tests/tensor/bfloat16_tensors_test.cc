@@ -245,22 +245,25 @@ TEST_CASE("pooling takes bfloat16") {
 }
 
 // Small whole numbers, so that products and their sums are exact in any implementation.
+Floats WholeNumbers(size_t n, uint32_t seed) {
+  Floats x = Numbers(n, seed);
+  for (float& v : x) v = std::trunc(v);
+  return x;
+}
+
+struct ConvCase {
+  int64_t in_channels, out_channels, groups, side, size, stride;
+};
+
 TEST_CASE("convolutions take bfloat16") {
   const auto ops = MakeCpuOps(GENERATE(range(1, kThreadsMost + 1)));
-  const auto whole = [](size_t n, uint32_t seed) {
-    Floats x = Numbers(n, seed);
-    for (float& v : x) v = std::trunc(v);
-    return x;
-  };
-  struct Case {
-    int64_t in_channels, out_channels, groups, side, size, stride;
-  };
-  for (const Case& c : {Case{32, 64, 1, 8, 3, 1},
-                        {3, 5, 1, 7, 3, 2},
-                        {64, 32, 1, 6, 1, 2},
-                        {8, 8, 8, 5, 3, 1},
-                        {32, 32, 1, 1, 3, 1},  // a tap without a pixel: not computed in bfloat16
-                        {16, 48, 1, 16, 3, 1}}) {
+  for (const ConvCase& c :
+       {ConvCase{32, 64, 1, 8, 3, 1},
+        {3, 5, 1, 7, 3, 2},
+        {64, 32, 1, 6, 1, 2},
+        {8, 8, 8, 5, 3, 1},
+        {32, 32, 1, 1, 3, 1},  // a tap without a pixel: not computed in bfloat16
+        {16, 48, 1, 16, 3, 1}}) {
     const int64_t outs = (c.side - 1) / c.stride + 1, pad = c.size / 2;
     const WindowAxis axis{.in = c.side,
                           .out = outs,
@@ -280,8 +283,9 @@ TEST_CASE("convolutions take bfloat16") {
     const auto all = static_cast<size_t>(3 * outs * outs * c.out_channels);
     const auto taps =
         static_cast<size_t>(c.size * c.size * c.in_channels / c.groups * c.out_channels);
-    const Floats x = whole(ins, 1), kernel = whole(taps, 2), dy = whole(all, 3);
-    const Floats bias = whole(static_cast<size_t>(c.out_channels), 4);
+    const Floats x = WholeNumbers(ins, 1), kernel = WholeNumbers(taps, 2),
+                 dy = WholeNumbers(all, 3);
+    const Floats bias = WholeNumbers(static_cast<size_t>(c.out_channels), 4);
     Floats y(all), dx(ins), dkernel(taps), dbias(bias.size());
     ops->AllowOperands(Operands::kFloat32);
     const auto exact = ops->MakeConv2D(s).value();

@@ -52,6 +52,56 @@ struct Results {
   Guarded y, dx, dw, db;
 };
 
+// The greatest error as a share of the largest sum of products of numbers up to 1.
+double Worst(const std::vector<double>& want, Guarded& got) {
+  double error = 0, largest = 1;
+  for (size_t i = 0; i < want.size(); ++i) {
+    error = std::max(error, std::abs(want[i] - static_cast<double>(got[i])));
+    largest = std::max(largest, std::abs(want[i]));
+  }
+  return error / largest;
+}
+
+// A convolution and its gradients as plain sums in double.
+struct PlainSums {
+  PlainSums(const ConvShape& shape, Guarded& x, Guarded& w, Guarded& b, Guarded& dy)
+      : y(dy.size()), dx(x.size()), dw(w.size()), db(b.size()) {
+    const WindowAxis &high = shape.height, &wide = shape.width;
+    const int64_t in = shape.in_channels, out = shape.out_channels;
+    std::vector<double> xs(x.data(), x.data() + x.size()), ws(w.data(), w.data() + w.size());
+    for (int64_t n = 0; n < shape.batch; ++n) {
+      for (int64_t i = 0; i < high.out; ++i) {
+        for (int64_t j = 0; j < wide.out; ++j) {
+          const auto to = static_cast<size_t>(((n * high.out + i) * wide.out + j) * out);
+          for (size_t o = 0; o < b.size(); ++o) {
+            y[to + o] = shape.bias ? static_cast<double>(b[o]) : 0;
+            db[o] += static_cast<double>(dy[to + o]);
+          }
+          for (int64_t k = 0; k < high.size * wide.size; ++k) {
+            const int64_t row = i * high.stride - high.pad_before + k / wide.size;
+            const int64_t column = j * wide.stride - wide.pad_before + k % wide.size;
+            if (row < 0 || row >= high.in || column < 0 || column >= wide.in) continue;
+            const auto from = static_cast<size_t>(((n * high.in + row) * wide.in + column) * in);
+            for (size_t c = 0; c < static_cast<size_t>(in); ++c) {
+              const size_t at = (static_cast<size_t>(k * in) + c) * b.size();
+              for (size_t o = 0; o < b.size(); ++o) {
+                const auto d = static_cast<double>(dy[to + o]);
+                y[to + o] += xs[from + c] * ws[at + o];
+                dx[from + c] += d * ws[at + o];
+                dw[at + o] += d * xs[from + c];
+              }
+            }
+          }
+        }
+      }
+    }
+    if (shape.relu) {
+      for (double& each : y) each = std::max(each, 0.0);
+    }
+  }
+  std::vector<double> y, dx, dw, db;
+};
+
 // Convolves two images, compares with plain sums in double, and checks that nothing beyond the
 // tensors is touched.
 Results CheckConv(const ConvShape& shape, int threads = 1) {
@@ -83,50 +133,11 @@ Results CheckConv(const ConvShape& shape, int threads = 1) {
                      .kernel = w.data()});
   REQUIRE(ops->Finish().ok());
 
-  std::vector<double> y(dy.size()), dx(x.size()), dw(w.size()), db(b.size());
-  std::vector<double> xs(x.data(), x.data() + x.size()), ws(w.data(), w.data() + w.size());
-  for (int64_t n = 0; n < shape.batch; ++n) {
-    for (int64_t i = 0; i < high.out; ++i) {
-      for (int64_t j = 0; j < wide.out; ++j) {
-        const auto to = static_cast<size_t>(((n * high.out + i) * wide.out + j) * out);
-        for (size_t o = 0; o < b.size(); ++o) {
-          y[to + o] = shape.bias ? static_cast<double>(b[o]) : 0;
-          db[o] += static_cast<double>(dy[to + o]);
-        }
-        for (int64_t k = 0; k < high.size * wide.size; ++k) {
-          const int64_t row = i * high.stride - high.pad_before + k / wide.size;
-          const int64_t column = j * wide.stride - wide.pad_before + k % wide.size;
-          if (row < 0 || row >= high.in || column < 0 || column >= wide.in) continue;
-          const auto from = static_cast<size_t>(((n * high.in + row) * wide.in + column) * in);
-          for (size_t c = 0; c < static_cast<size_t>(in); ++c) {
-            const size_t at = (static_cast<size_t>(k * in) + c) * b.size();
-            for (size_t o = 0; o < b.size(); ++o) {
-              const auto d = static_cast<double>(dy[to + o]);
-              y[to + o] += xs[from + c] * ws[at + o];
-              dx[from + c] += d * ws[at + o];
-              dw[at + o] += d * xs[from + c];
-            }
-          }
-        }
-      }
-    }
-  }
-  if (shape.relu) {
-    for (double& each : y) each = std::max(each, 0.0);
-  }
-  // The error as a share of the largest sum of products of numbers up to 1.
-  const auto worst = [](const std::vector<double>& want, Guarded& got) {
-    double error = 0, largest = 1;
-    for (size_t i = 0; i < want.size(); ++i) {
-      error = std::max(error, std::abs(want[i] - static_cast<double>(got[i])));
-      largest = std::max(largest, std::abs(want[i]));
-    }
-    return error / largest;
-  };
-  CHECK(worst(y, results.y) < 2e-6);
-  CHECK(worst(dx, results.dx) < 2e-6);
-  CHECK(worst(dw, results.dw) < 2e-6);
-  if (shape.bias) CHECK(worst(db, results.db) < 2e-6);
+  const PlainSums plain(shape, x, w, b, dy);
+  CHECK(Worst(plain.y, results.y) < 2e-6);
+  CHECK(Worst(plain.dx, results.dx) < 2e-6);
+  CHECK(Worst(plain.dw, results.dw) < 2e-6);
+  if (shape.bias) CHECK(Worst(plain.db, results.db) < 2e-6);
   for (Guarded* tensor : {&x, &dy, &w, &b, &results.y, &results.dx, &results.dw, &results.db}) {
     CHECK(tensor->Untouched());
   }

@@ -66,64 +66,68 @@ void CheckRefused(const json& model, const Batch& batch, const std::string& expe
   CHECK(status.message().find(expected) != std::string::npos);
 }
 
+struct Bad {
+  const char* layer;
+  json config;
+  const char* expected;
+};
+
+const json kWords = {"a", "b"};
+
+const Bad kBadOfStrings[] = {
+    {"StringLookup", json::object(), "key \"vocabulary\": is not in the model file"},
+    {"StringLookup", {{"vocabulary", "words.txt"}}, "\"vocabulary\": must be a list"},
+    {"StringLookup", {{"vocabulary", json::array()}}, "\"vocabulary\": must be a list"},
+    {"StringLookup", {{"vocabulary", {"a", "a"}}}, "holds \"a\" twice"},
+    {"StringLookup", {{"vocabulary", {"a", 1}}}, "1 must be a string"},
+    {"StringLookup", {{"vocabulary", {"a", "m"}}, {"mask_token", "m"}}, "the mask_token"},
+    {"StringLookup", {{"vocabulary", kWords}, {"mask_token", 0}}, "\"mask_token\""},
+    {"StringLookup", {{"vocabulary", kWords}, {"invert", true}}, "\"invert\""},
+    {"StringLookup", {{"vocabulary", kWords}, {"salt", "s"}}, "\"salt\""},
+    {"StringLookup", {{"vocabulary", kWords}, {"encoding", "latin-1"}}, "\"encoding\""},
+    {"StringLookup", {{"vocabulary", kWords}, {"num_oov_indices", -1}}, "\"num_oov_indices\""},
+    {"StringLookup", {{"vocabulary", kWords}, {"output_mode", "hot"}}, "\"output_mode\""},
+    {"StringLookup", {{"vocabulary", kWords}, {"max_tokens", 2}}, "\"max_tokens\""},
+    {"StringLookup", {{"vocabulary", kWords}, {"pad_to_max_tokens", true}}, "needs max_tokens"},
+    {"StringLookup", {{"vocabulary", kWords}, {"output_mode", "tf_idf"}}, "\"idf_weights\""},
+    {"StringLookup",
+     {{"vocabulary", kWords}, {"output_mode", "tf_idf"}, {"idf_weights", {1.0}}},
+     "\"idf_weights\""},
+    {"StringLookup", {{"vocabulary", kWords}, {"magic", 1}}, "\"magic\""},
+    {"StringLookup", {{"vocabulary", kWords}, {"dtype", "float16"}}, "\"dtype\""},
+    {"IntegerLookup", {{"vocabulary", {1, 2}}}, "takes numbers, but its input gives strings"},
+    {"CategoryEncoding", {{"num_tokens", 3}}, "takes numbers, but its input gives strings"},
+    {"Discretization", {{"bin_boundaries", {1, 2}}}, "takes numbers"},
+    {"Hashing", json::object(), "\"num_bins\""},
+    {"Hashing", {{"num_bins", 0}}, "\"num_bins\""},
+    {"Hashing", {{"num_bins", 5}, {"salt", {1, 2, 3}}}, "\"salt\""},
+    {"Hashing", {{"num_bins", 5}, {"mask_value", 7}}, "\"mask_value\": is a number"},
+    {"Hashing", {{"num_bins", 5}, {"mask_value", 0.5}}, "\"mask_value\""},
+    {"Hashing", {{"num_bins", 20000000}}, "has 20000000 indices"},
+    {"HashedCrossing", {{"num_bins", 5}}, "takes two inputs or more"},
+};
+
+const Bad kBadOfNumbers[] = {
+    {"StringLookup", {{"vocabulary", kWords}}, "takes strings, but its input gives numbers"},
+    {"IntegerLookup", {{"vocabulary", {1, 1}}}, "holds 1 twice"},
+    {"IntegerLookup", {{"vocabulary", {1}}, {"salt", 1}}, "\"salt\": needs oov_method"},
+    {"IntegerLookup", {{"vocabulary", {1.5}}}, "1.5 must be a whole number"},
+    {"CategoryEncoding", json::object(), "\"num_tokens\""},
+    {"CategoryEncoding", {{"num_tokens", 3}, {"output_mode", "int"}}, "\"output_mode\""},
+    {"Discretization", {{"num_bins", 4}}, "\"bin_boundaries\": is not in the model file"},
+    {"Discretization", {{"bin_boundaries", {2, 1}}}, "must ascend"},
+    {"Discretization", {{"bin_boundaries", {"a"}}}, "must be a list of numbers"},
+    {"Hashing", {{"num_bins", 5}, {"mask_value", ""}}, "\"mask_value\": is a string"},
+};
+
 TEST_CASE("configs of preprocessing layers that cannot be are errors that name layer and key") {
-  struct Bad {
-    const char* layer;
-    json config;
-    const char* expected;
-  };
-  const json words = {"a", "b"};
-  const Bad strings[] = {
-      {"StringLookup", json::object(), "key \"vocabulary\": is not in the model file"},
-      {"StringLookup", {{"vocabulary", "words.txt"}}, "\"vocabulary\": must be a list"},
-      {"StringLookup", {{"vocabulary", json::array()}}, "\"vocabulary\": must be a list"},
-      {"StringLookup", {{"vocabulary", {"a", "a"}}}, "holds \"a\" twice"},
-      {"StringLookup", {{"vocabulary", {"a", 1}}}, "1 must be a string"},
-      {"StringLookup", {{"vocabulary", {"a", "m"}}, {"mask_token", "m"}}, "the mask_token"},
-      {"StringLookup", {{"vocabulary", words}, {"mask_token", 0}}, "\"mask_token\""},
-      {"StringLookup", {{"vocabulary", words}, {"invert", true}}, "\"invert\""},
-      {"StringLookup", {{"vocabulary", words}, {"salt", "s"}}, "\"salt\""},
-      {"StringLookup", {{"vocabulary", words}, {"encoding", "latin-1"}}, "\"encoding\""},
-      {"StringLookup", {{"vocabulary", words}, {"num_oov_indices", -1}}, "\"num_oov_indices\""},
-      {"StringLookup", {{"vocabulary", words}, {"output_mode", "hot"}}, "\"output_mode\""},
-      {"StringLookup", {{"vocabulary", words}, {"max_tokens", 2}}, "\"max_tokens\""},
-      {"StringLookup", {{"vocabulary", words}, {"pad_to_max_tokens", true}}, "needs max_tokens"},
-      {"StringLookup", {{"vocabulary", words}, {"output_mode", "tf_idf"}}, "\"idf_weights\""},
-      {"StringLookup",
-       {{"vocabulary", words}, {"output_mode", "tf_idf"}, {"idf_weights", {1.0}}},
-       "\"idf_weights\""},
-      {"StringLookup", {{"vocabulary", words}, {"magic", 1}}, "\"magic\""},
-      {"StringLookup", {{"vocabulary", words}, {"dtype", "float16"}}, "\"dtype\""},
-      {"IntegerLookup", {{"vocabulary", {1, 2}}}, "takes numbers, but its input gives strings"},
-      {"CategoryEncoding", {{"num_tokens", 3}}, "takes numbers, but its input gives strings"},
-      {"Discretization", {{"bin_boundaries", {1, 2}}}, "takes numbers"},
-      {"Hashing", json::object(), "\"num_bins\""},
-      {"Hashing", {{"num_bins", 0}}, "\"num_bins\""},
-      {"Hashing", {{"num_bins", 5}, {"salt", {1, 2, 3}}}, "\"salt\""},
-      {"Hashing", {{"num_bins", 5}, {"mask_value", 7}}, "\"mask_value\": is a number"},
-      {"Hashing", {{"num_bins", 5}, {"mask_value", 0.5}}, "\"mask_value\""},
-      {"Hashing", {{"num_bins", 20000000}}, "has 20000000 indices"},
-      {"HashedCrossing", {{"num_bins", 5}}, "takes two inputs or more"},
-  };
-  for (const Bad& bad : strings) {
+  for (const Bad& bad : kBadOfStrings) {
     INFO(bad.layer << bad.config);
     const json model = ModelOf(bad.layer, bad.config, "string", {nullptr, 1});
     CheckRefused(model, TextBatch({"a"}), bad.expected);
     CheckRefused(model, TextBatch({"a"}), absl::StrCat("\"p\" (", bad.layer, ")"));
   }
-  const Bad numbers[] = {
-      {"StringLookup", {{"vocabulary", words}}, "takes strings, but its input gives numbers"},
-      {"IntegerLookup", {{"vocabulary", {1, 1}}}, "holds 1 twice"},
-      {"IntegerLookup", {{"vocabulary", {1}}, {"salt", 1}}, "\"salt\": needs oov_method"},
-      {"IntegerLookup", {{"vocabulary", {1.5}}}, "1.5 must be a whole number"},
-      {"CategoryEncoding", json::object(), "\"num_tokens\""},
-      {"CategoryEncoding", {{"num_tokens", 3}, {"output_mode", "int"}}, "\"output_mode\""},
-      {"Discretization", {{"num_bins", 4}}, "\"bin_boundaries\": is not in the model file"},
-      {"Discretization", {{"bin_boundaries", {2, 1}}}, "must ascend"},
-      {"Discretization", {{"bin_boundaries", {"a"}}}, "must be a list of numbers"},
-      {"Hashing", {{"num_bins", 5}, {"mask_value", ""}}, "\"mask_value\": is a string"},
-  };
-  for (const Bad& bad : numbers) {
+  for (const Bad& bad : kBadOfNumbers) {
     INFO(bad.layer << bad.config);
     CheckRefused(ModelOf(bad.layer, bad.config, "float32", {nullptr, 1}), NumberBatch({1}),
                  bad.expected);
