@@ -133,7 +133,7 @@ absl::Status Decode(const absl::Cord& bytes, Header& header, std::vector<PieceVi
 
 // Encodes all of a piece before its data. `padding` bytes only fill up: a varint may be longer than
 // needed.
-std::string PieceHead(const PieceView& piece, uint64_t data_bytes, size_t padding) {
+std::string EncodePieceHead(const PieceView& piece, uint64_t data_bytes, size_t padding) {
   std::string fields;
   if (piece.partition != 0) {
     AppendVarint(kPiecePartitionTag, fields);
@@ -158,7 +158,7 @@ std::string PieceHead(const PieceView& piece, uint64_t data_bytes, size_t paddin
 std::string AlignedPieceHead(const PieceView& piece, uint64_t data_bytes, uint64_t behind) {
   constexpr uint64_t kAlignment = sizeof(float);
   for (size_t padding = 0;; ++padding) {
-    std::string head = PieceHead(piece, data_bytes, padding);
+    std::string head = EncodePieceHead(piece, data_bytes, padding);
     // Padding may also make a length longer.
     if ((behind + head.size()) % kAlignment == 0 || padding == kAlignment) return head;
   }

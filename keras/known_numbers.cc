@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kValuesMax = size_t{1} << 24;
+constexpr size_t kNumbersMax = size_t{1} << 24;
 constexpr const char* kElementwise[] = {"Add",        "Subtract",    "Multiply", "Divide",
                                         "TrueDivide", "FloorDivide", "Mod",      "Maximum",
                                         "Minimum",    "Power"};
@@ -177,7 +177,7 @@ absl::StatusOr<KnownNumbers> Range(const json& args, const json& kwargs, const K
     ASSIGN_OR_RETURN(delta, PlainNumber(bounds[2], input, 1));
   }
   const double count = std::ceil((limit - start) / delta);
-  if (!(count >= 1 && count <= static_cast<double>(kValuesMax))) return Bad("has no numbers");
+  if (!(count >= 1 && count <= static_cast<double>(kNumbersMax))) return Bad("has no numbers");
   KnownNumbers range;
   range.shape = {static_cast<int64_t>(count)};
   for (int64_t i = 0; i < range.shape[0]; ++i) {
@@ -207,7 +207,7 @@ absl::StatusOr<KnownNumbers> Filled(const std::string& name, const json& args, c
     count *= batch ? 1 : sizes.values[i];
     if (!(filled.shape.back() >= 1)) return Bad("has an axis without elements");
   }
-  if (count > static_cast<double>(kValuesMax)) return Bad("has too many elements");
+  if (count > static_cast<double>(kNumbersMax)) return Bad("has too many elements");
   filled.values.assign(static_cast<size_t>(count), value);
   filled.of_batch.assign(static_cast<size_t>(count), false);
   return filled;

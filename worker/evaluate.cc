@@ -21,7 +21,7 @@ absl::Status ReadExamples(const Workload& workload, ScoredPiece& piece) {
   return workload.test->Read(records, piece.examples);
 }
 
-absl::Status Score(Workload& workload, ConstTensors values, ScoredPiece& piece) {
+absl::Status ScorePiece(Workload& workload, ConstTensors values, ScoredPiece& piece) {
   RETURN_IF_ERROR(workload.program->Evaluate(piece.examples, values, piece.states));
   piece.next += piece.examples.examples;
   piece.report.set_examples(piece.report.examples() + piece.examples.examples);
@@ -43,7 +43,7 @@ absl::Status ReadForScore(Workload& workload, ScoredPiece& piece) {
 
 absl::Status ScoreWithRows(Workload& workload, ConstTensors values, ScoredPiece& piece) {
   workload.program->UseRows(piece.rows);
-  RETURN_IF_ERROR(Score(workload, values, piece));
+  RETURN_IF_ERROR(ScorePiece(workload, values, piece));
   if (piece.next == piece.end) AddMetrics(piece, piece.report);
   return absl::OkStatus();
 }
@@ -59,7 +59,7 @@ absl::Status Evaluate(Workload& workload, ConstTensors values, uint64_t first, u
   workload.program->UseRows(nullptr);
   while (piece.next < end) {
     RETURN_IF_ERROR(ReadExamples(workload, piece));
-    RETURN_IF_ERROR(Score(workload, values, piece));
+    RETURN_IF_ERROR(ScorePiece(workload, values, piece));
   }
   report.set_examples(end - first);
   AddMetrics(piece, report);

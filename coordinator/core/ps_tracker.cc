@@ -16,8 +16,8 @@ namespace {
 
 constexpr int64_t kDescribeMs = 1000;  // deadline of one look at a ps that is away
 constexpr int64_t kHoldMs = int64_t{24} * 3600 * 1000;
-constexpr int64_t kLookMs = 5000;  // between looks for a newer coordinator while a ps is away
-constexpr int64_t kRetryMs = 100;  // between looks at a ps that does not answer after the end
+constexpr int64_t kLookMs = 5000;      // between looks for a newer coordinator while a ps is away
+constexpr int64_t kLookAgainMs = 100;  // between looks at a ps that does not answer after the end
 
 }  // namespace
 
@@ -276,7 +276,7 @@ void PsTracker::OnTold(const PsAnswerEvent& event, int64_t now_ms) {
   if (event.reply.ok()) ps.heard_ms = now_ms;
   if (event.tag != ps.call_tag) return;
   ps.call_tag = 0;
-  ps.retry_at_ms = now_ms + kRetryMs;
+  ps.retry_at_ms = now_ms + kLookAgainMs;
   if (!event.reply.ok()) {
     ps.stage = PsStage::kAway;
     ps.finished = false;

@@ -164,7 +164,7 @@ TEST_CASE("search for the mutants", "[.slow]") {
     if (only != nullptr && std::string(only) != mutant.name) continue;
     uint64_t first = 0;
     ChosenMutant() = mutant.name;
-    const uint64_t seeds = Setting("PARACORD_SIM_SEEDS", 10000);
+    const uint64_t seeds = Setting("PARACORD_SIM_SEEDS", std::max<uint64_t>(10000, mutant.seed));
     for (uint64_t seed = 1; seed <= seeds && first == 0; ++seed) {
       if (!RunSeed(seed).empty()) first = seed;
     }

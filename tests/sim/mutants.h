@@ -21,7 +21,7 @@ inline constexpr KnownMutant kMutants[] = {
     {"loading_is_not_watched", 862},  {"commit_is_not_repeated", 0},
     {"lost_grant_is_kept", 287},      {"claim_after_look", 0},
     {"claim_not_checked", 2190},      {"rejected_by_one_ps", 6},
-    {"rejected_where_missing", 0},
+    {"rejected_where_missing", 11045},
 };
 
 }  // namespace paracord
