@@ -1,6 +1,8 @@
 // Feeds a batch's columns to the graph: whole numbers are checked, and ids of large tables are
 // converted to the form that the graph takes (row_ids.h).
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +14,17 @@
 #include "tensor/row_ids.h"
 
 namespace paracord {
+namespace {
+
+// Returns the number if it is whole and not beyond 2^24, up to which float32 tells all whole
+// numbers apart.
+std::optional<int64_t> WholeOf(float number) {
+  constexpr float kMost = 1 << 24;
+  if (!(number >= -kMost && number <= kMost) || std::trunc(number) != number) return std::nullopt;
+  return static_cast<int64_t>(number);
+}
+
+}  // namespace
 
 // Checks ids that go straight into an embedding, and whole numbers that float32 cannot represent.
 absl::Status KerasProgram::CheckIds(const Batch& batch) const {
@@ -31,7 +44,10 @@ absl::Status KerasProgram::CheckIds(const Batch& batch) const {
         return refuse(column.exact[0].element, column.exact[0].value, what);
       }
       for (size_t k = 0; k < ids.size(); ++k) {
-        if (!(ids[k] >= 0 && ids[k] < static_cast<float>(*below))) return refuse(k, ids[k], what);
+        if (ids[k] >= 0 && ids[k] < static_cast<float>(*below)) continue;
+        // All digits of a whole number, and six of another.
+        if (const std::optional<int64_t> whole = WholeOf(ids[k])) return refuse(k, *whole, what);
+        return refuse(k, ids[k], what);
       }
     } else if (whole_inputs_[i]) {
       const auto rounded = std::ranges::find_if(column.exact, [&](const ExactInteger& each) {

@@ -134,6 +134,9 @@ TEST_CASE("an id that a small table lacks is refused by its own digits") {
   const json model = SequentialJson(
       {InputJson("id", "int64", {nullptr, 1}), TableJson(kPlainRowsMax), FlattenJson()});
   CheckRefused(model, IdBatch({kPlainRowsMax + 1}), "id 16777217 is not in the model's embedding");
+  const json smaller =
+      SequentialJson({InputJson("id", "int64", {nullptr, 1}), TableJson(2000000), FlattenJson()});
+  CheckRefused(smaller, IdBatch({2000007}), "id 2000007 is not in the model's embedding");
 }
 
 TEST_CASE("whole numbers that the model computes with are refused where float32 lacks them") {
