@@ -200,7 +200,7 @@ class Store {
       for (const ChunkRef& chunk : chunks) out = std::ranges::copy(chunk.values(), out).out;
     }
   }
-  // Of use_ema, the optimizer's last slot.
+  // Returns the averages of use_ema, which are the optimizer's last slot.
   std::vector<std::vector<float>> Averages() const {
     std::vector<std::vector<float>> averages(partitions_.size());
     for (size_t i = 0; i < partitions_.size(); ++i) {

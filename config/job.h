@@ -87,7 +87,8 @@ struct CompressionSpec {
   double ratio = 0.01;  // top_k: share of the elements that is sent
 };
 
-// Which embeddings are tables, of which a step moves the rows that it reads alone (JOB.md).
+// Chooses the embeddings that are tables: a step moves only those of their rows that it reads
+// (JOB.md).
 struct TablesSpec {
   struct Table {
     bool dense = false;  // it moves whole

@@ -24,7 +24,7 @@ bool IsNorm(const VariableSpec& variable) {
          norm.rate() >= 0 && norm.rate() <= 1;
 }
 
-// What a variable's table cannot be; empty: it is one that can be had, or none.
+// Says why the variable cannot be a table as it claims; "" if it can, or does not claim it.
 std::string WrongTable(const VariableSpec& variable) {
   const TableSpec& table = variable.table();
   if (!variable.has_table()) return "";

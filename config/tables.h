@@ -1,4 +1,4 @@
-// Which variables may be updated by the rows of a batch alone. Pure functions, any thread.
+// Tells whether a variable may be updated by the rows of a batch alone. Pure functions, any thread.
 #pragma once
 
 #include "config/job.h"

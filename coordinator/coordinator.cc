@@ -244,7 +244,7 @@ void Coordinator::CarryOut(ClaimGeneration& effect) {
 }
 
 void Coordinator::CarryOut(WriteJobState& effect) {
-  // Of thousands of variables or evaluations its text takes a while: not on the loop.
+  // The text of thousands of variables or evaluations takes too long to be made on the loop.
   OnFiles([&files = environment_.files, dir = options_.dir, effect = std::move(effect)]() -> Event {
     Event event = JobStateWrittenEvent{WriteState(files, dir, effect.generation, effect.state)};
     FAILPOINT("coordinator.job_state.written");

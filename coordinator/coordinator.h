@@ -89,7 +89,7 @@ class Coordinator : public Service {
   const std::function<void(int, std::string)> exit_;
   const std::string boot_id_;
   const Logger log_;
-  // What is posted outlives this object; it looks here first.
+  // Posted functions outlive this object, so each of them looks here first.
   const std::shared_ptr<bool> alive_;
   std::unique_ptr<CoordinatorCore> core_;
   std::vector<std::unique_ptr<Link>> links_;

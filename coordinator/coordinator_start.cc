@@ -14,7 +14,8 @@ namespace {
 constexpr int64_t kRetryStorageMs = 1000;
 constexpr int64_t kAgreeMs = 2000;
 
-// Of storage at the start: room may be made, and a mount may answer again.
+// Whether storage may recover from an error at the start: room may be made, and a mount may answer
+// again.
 bool MayRecover(const absl::Status& status) {
   return absl::IsResourceExhausted(status) || absl::IsUnavailable(status) ||
          absl::IsUnknown(status);

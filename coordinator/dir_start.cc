@@ -17,14 +17,15 @@
 namespace paracord {
 namespace {
 
-// That a job is to train in all, if nothing stops it before.
+// Returns the batches that a job trains in all if nothing stops it before.
 absl::StatusOr<uint64_t> BatchesOf(const Job& job, const DataPlan& plan) {
   if (job.steps.has_value()) return *job.steps;
   RETURN_IF_ERROR(CheckEpochs(plan, job.epochs));
   return job.epochs * BatchesPerEpoch(plan);
 }
 
-// Of all partitions: the one that has come farthest goes no way back. A rejected batch is done.
+// Returns the batches of the partition that has come farthest, since none goes back. A rejected
+// batch is done.
 uint64_t MostEntered(const Manifest& manifest) {
   uint64_t most = 0;
   for (const ManifestPartition& partition : manifest.partitions) {
@@ -45,7 +46,7 @@ absl::StatusOr<FoundInDir> DirStart::LookInDir() {
     const std::string path = Path(absl::StrCat(kStatePrefix, states.back()));
     ASSIGN_OR_RETURN(const std::string text, files_.ReadWhole(path));
     absl::StatusOr<JobState> state = ParseJobState(text, path);
-    // What is of another version is sound, and going on without it would lose it.
+    // A state of another version is sound, and going on without it would lose it.
     if (absl::IsUnimplemented(state.status())) return state.status();
     if (state.ok()) {
       found.job_state = *std::move(state);
@@ -128,8 +129,8 @@ absl::StatusOr<DirStart::Verdict> DirStart::LookAndClaim(FoundInDir& found) {
   ASSIGN_OR_RETURN(found, LookInDir());
   ASSIGN_OR_RETURN(Verdict verdict, CheckFound(found));
   if (verdict != Verdict::kGoOn) return verdict;
-  // What an earlier coordinator wrote after the look above is seen by the one below, and what it
-  // writes later it does not act on, because it finds our claim then.
+  // The look below sees everything that an earlier coordinator wrote after the look above. It does
+  // not act on anything that it writes later, because it finds our claim then.
   ASSIGN_OR_RETURN(const uint64_t generation, ClaimFirst());
   if (!MUTANT("claim_after_look")) {
     ASSIGN_OR_RETURN(found, LookInDir());
@@ -148,8 +149,8 @@ absl::Status DirStart::Verify(const std::string& checkpoint) {
   return absl::OkStatus();
 }
 
-// What an earlier run said of its end is no longer true, but a result that was finished is kept:
-// this run may come to nothing.
+// Sets the summary of an earlier run aside: it is no longer true, but the result of a finished job
+// is kept, since this run may fail.
 absl::Status DirStart::SetSummaryAside() {
   const absl::StatusOr<std::string> text = files_.ReadWhole(Path(kSummaryName));
   const nlohmann::json summary = text.ok() ? JsonOf(*text) : nlohmann::json();

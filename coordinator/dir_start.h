@@ -30,8 +30,8 @@ class DirStart {
  private:
   enum class Verdict { kGoOn, kDone, kDoneIfSound };
   absl::StatusOr<FoundInDir> LookInDir();
-  // What becomes of the job with what was found. Takes back an end that another `stop_when`
-  // decided.
+  // Decides whether the job can go on from what was found. Takes back an end that another
+  // `stop_when` decided.
   absl::StatusOr<Verdict> CheckFound(FoundInDir& found) const;
   absl::StatusOr<uint64_t> ClaimFirst();
   absl::StatusOr<Verdict> LookAndClaim(FoundInDir& found);

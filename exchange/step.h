@@ -26,7 +26,7 @@ struct Step {
 // Rows of a partition, in the order in which their values or gradients travel; absent: all.
 using Rows = std::optional<RowIds>;
 
-// What a step brings for a partition.
+// The gradient that a step brings for a partition.
 struct Update {
   uint32_t partition = 0;
   Rows rows;  // that the gradient has
@@ -42,7 +42,7 @@ struct Want {
   std::optional<uint64_t> have_updates;  // of all rows: not wanted if they are of that count
 };
 
-// What became of an update.
+// The result of an update.
 struct Outcome {
   PushOutcome outcome = PUSH_NONE;
   uint32_t next = 0;     // the first batch of the split that is not entered

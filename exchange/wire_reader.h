@@ -52,7 +52,7 @@ class WireReader {
   uint64_t left_;
 };
 
-// What stands in a piece (proto: Piece) before its data.
+// The fields of a piece (proto: Piece) that stand before its data.
 struct PieceHead {
   uint32_t partition = 0;
   uint64_t offset = 0;

@@ -11,8 +11,8 @@
 namespace paracord {
 namespace {
 
-// What numbers a reader takes: the ids themselves, those of an embedding of very many rows, or from
-// kTables on those of a group of tables that read the same inputs.
+// The numbers that a reader takes: the ids themselves, ids of an embedding of very many rows, or,
+// from kTables on, ids of a group of tables that read the same inputs.
 constexpr size_t kIds = 0, kLarge = 1, kTables = 2;
 
 bool IsLargeLayer(const LayerSpec& layer) {

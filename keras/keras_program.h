@@ -130,7 +130,7 @@ class KerasProgram : public GradientProgram {
   absl::Status PlanMemory(const Batch& schema);
   absl::Status Rehearse(const Batch& schema);
   absl::Status PrepareAnother();
-  // Of a variable, in the largest batch of training.
+  // Returns the floats of a variable in the largest batch of training.
   int64_t FloatsMost(size_t variable) const;
   std::vector<MemoryRow> MemoryRows() const;
   // A batch is computed in `all` slices, of which this program computes [begin, end).

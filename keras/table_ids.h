@@ -36,7 +36,7 @@ class TableIds {
   int64_t rows_max(size_t variable) const { return rows_max_[variable]; }
 
   absl::StatusOr<std::shared_ptr<const NumberedRows>> RowsOf(const Batch& batch) const;
-  // As many rows as a batch can read, for who plans memory.
+  // Returns as many rows as a batch can read, for planning memory.
   std::shared_ptr<const NumberedRows> Widest(const Batch& batch) const;
 
  private:

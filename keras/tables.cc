@@ -68,7 +68,7 @@ std::string Lazily(const std::string& name) {
   return absl::StrCat(R"("tables": {")", name, R"(": {"update": "lazy"}})");
 }
 
-// What is wrong with a table that the job names; empty: nothing.
+// Says why a table that the job names cannot be had; "" if it can.
 std::string WhyNot(const Job& job, const ModelSpec& model, size_t index,
                    const TablesSpec::Table& wanted) {
   const LayerSpec& layer = model.layers[index];

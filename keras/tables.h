@@ -1,5 +1,5 @@
-// Which Embeddings of a model are tables: variables of which the rows alone travel that a batch
-// reads. Pure.
+// Chooses the Embeddings of a model that are tables: variables of which only those rows travel that
+// a batch reads. Pure.
 #pragma once
 
 #include <map>

@@ -240,7 +240,8 @@ absl::Status ObjectFiles::RemoveTree(const std::string& path) {
   return AbandonUnfinished(path);
 }
 
-// Of whoever was killed in the middle of one: they are paid for until they are aborted.
+// Aborts the uploads of processes that were killed in the middle of one: their parts are paid for
+// until then.
 absl::Status ObjectFiles::AbandonUnfinished(const std::string& directory) {
   const auto uploads = Ask([&] { return store_.Uploads(directory + "/"); });
   const bool unasked =

@@ -32,8 +32,8 @@ struct TableRows {
   std::vector<std::vector<uint64_t>> ids;
 };
 
-// Of the layers that look values up in a vocabulary, by layer: how many values there were, and how
-// many of them are not in it.
+// Counts, for each layer that looks values up in a vocabulary, the values and those of them that
+// the vocabulary lacks.
 struct LookupCount {
   uint64_t values = 0, unknown = 0;
   std::string example;  // an unknown value, for people

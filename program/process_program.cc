@@ -31,7 +31,7 @@ bool IsIndex(const json& value, size_t end) {
   return value.is_number_unsigned() && value.get<uint64_t>() < end;
 }
 
-// What a job may ask of a model that a program does itself, or not at all.
+// Refuses the job's settings that a program has to apply itself.
 void CheckJob(const Job& job, Problems& problems) {
   const auto own = [&](const char* key) {
     problems.Add(key, "is the program's own affair: leave it out of the job");
@@ -220,8 +220,8 @@ absl::StatusOr<json> ProcessProgram::Ask(const json& request) {
   return absl::InvalidArgumentError(why);
 }
 
-// Of a gradient that is there. One that was there before the child was lost stays as it was: it may
-// already be on its way.
+// Takes a gradient that is complete. One that was complete before the child was lost stays as it
+// was, because it may already be on its way.
 absl::Status ProcessProgram::TakeGradient(const json& packet, MutableTensors gradients,
                                           std::vector<bool>& reported) {
   const json& value = packet["gradient"];

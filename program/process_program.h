@@ -25,7 +25,8 @@ struct ProgramUse {
   std::string device;    // PARACORD_DEVICE of the child
   std::string task;      // its PARACORD_TASK
   int threads = 1;       // its OMP_NUM_THREADS, unless that is set
-  // What it prints, and why it was started again. Called on any thread.
+  // Called with each line that the program prints, and with the reason of each restart. Called on
+  // any thread.
   std::function<void(const std::string& line)> log;
 };
 
@@ -37,7 +38,7 @@ class ProcessProgram : public GradientProgram {
                                                                ProgramUse use);
 
   const std::vector<VariableSpec>& variables() const override { return hello_.variables; }
-  // Those that it evaluates itself; it may be none.
+  // The metrics that the program evaluates itself; there may be none.
   const std::vector<std::string>& metric_names() const override { return hello_.metrics; }
   const std::vector<ProgramOutput>& outputs() const { return hello_.outputs; }
   std::vector<uint32_t> BatchSizes() const override { return hello_.batches; }

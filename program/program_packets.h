@@ -1,5 +1,5 @@
-// What a program in a process says of itself, and where in the memory that it shares with the
-// worker everything lies: the packets of proto/PROGRAM.md. Pure.
+// The packets of proto/PROGRAM.md: a program in a process declares itself, and the worker tells it
+// where everything lies in the memory that they share. Pure.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct ProgramHello {
 // Adds one packet of a hello, of which there may be several. True if another one follows.
 // INVALID_ARGUMENT says what is wrong with it.
 absl::StatusOr<bool> AddHello(const nlohmann::json& packet, ProgramHello& hello);
-// What can only be seen of all its packets together.
+// Checks what only all packets of a hello show together.
 absl::Status CheckHello(const ProgramHello& hello);
 // INVALID_ARGUMENT unless a program that was started again says what it said before.
 absl::Status CheckSameHello(const ProgramHello& before, const ProgramHello& now);

@@ -45,7 +45,7 @@ absl::Status CheckSameDir(Files& files, const std::string& dir, const LoadReques
                                           " of the coordinator: it is not the same directory"));
 }
 
-// What a file said, in a code that the caller does not take for the fate of its call: a mount that
+// Gives a file's error a code that the caller does not take for the fate of its call, where a mount
 // timed out, is stale or cannot be reached.
 absl::Status OfFiles(const absl::Status& status) {
   const bool like_a_call =

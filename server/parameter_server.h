@@ -25,7 +25,7 @@ struct PsOptions {
   std::string host = "";       // on which this runs, for messages
   int64_t orphan_ms = 600000;  // until the job's own timeouts are known
   uint64_t partition_bytes_max = kPartitionBytesMax;
-  // Of values that were replaced, or are copies in 16 bits, and that readers still have; above it
+  // Bytes of replaced values and of 16-bit copies that readers still hold; above this limit
   // exchanges wait for the readers.
   uint64_t pinned_bytes_max = uint64_t{2} << 30;
   uint64_t staged_bytes_max = uint64_t{1} << 30;  // of gradients that come before their push

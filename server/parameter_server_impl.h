@@ -102,7 +102,7 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
 
   // Is this for us, now? `held`: the run too, as soon as something is held.
   absl::Status CheckFence(const Fence& fence, bool held) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Of the coordinator that is obeyed, which is heard of by it.
+  // Checks an order of the coordinator that is obeyed, and notes that it was heard from.
   absl::Status CheckOrder(const Fence& fence, const std::string& coordinator, bool held)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<std::shared_ptr<const Content>> CheckContent(const Fence& fence) const
@@ -170,7 +170,7 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   std::vector<CallPtr> holds_ ABSL_GUARDED_BY(mu_);
   std::deque<Parked> parked_ ABSL_GUARDED_BY(mu_);  // the oldest first
   uint64_t last_parked_ ABSL_GUARDED_BY(mu_) = 0;
-  // Of the last job loaded or kept.
+  // These two belong to the job that was last loaded or kept.
   TimeoutsSpec timeouts_ ABSL_GUARDED_BY(mu_);
   std::string settings_ ABSL_GUARDED_BY(mu_);
 };

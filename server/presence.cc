@@ -1,5 +1,5 @@
-// What a ps does by itself: it leaves when the job is done, when its coordinator stays away, and
-// when it is told to drain. Timers and exits run on the loop.
+// A ps leaves by itself: when the job is done, when its coordinator stays away, and when it is told
+// to drain. Timers and exits run on the loop.
 #include <malloc.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kCompleteMs = 3000;
 constexpr int64_t kCompleteAgainMs = 10000;
 
-// In which the end of a coordinator that left just before us is noticed.
+// Within this time the end of a coordinator that left just before us is noticed.
 constexpr int64_t kLookAgainMs = 100;
 
 }  // namespace

@@ -163,7 +163,7 @@ absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(Files& files,
 // The slot with the averages, in a job that averages its values (Keras' use_ema): fit() leaves them
 // in the model.
 inline constexpr char kAverageSlot[] = "average";
-// Of a lazy table: how many times each row was updated, one number a row.
+// A lazy table has this slot: how many times each row was updated, one number a row.
 inline constexpr char kStepsSlot[] = "steps";
 
 // Reads and verifies all variables, whole, in the order of manifest.variables, and their averages

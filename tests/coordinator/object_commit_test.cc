@@ -182,7 +182,7 @@ TEST_CASE("of two coordinators one gets the generation, whatever answers are los
 TEST_CASE("a round of our own that failed goes, and what its commit left makes no checkpoint") {
   const CommitRound round = RoundOf(2, false);
   Shared shared(round);
-  // Of a ps that was killed between two parts, which no name shows.
+  // A ps was killed between two parts of this upload, which no name shows.
   const std::string parts = kCheckpoints + "/" + round.directory;
   REQUIRE(shared.store.StartUpload(parts + "/ps-of-the-dead").ok());
   RemoveCheckpoint(shared.files, kCheckpoints, round.directory);

@@ -1,4 +1,4 @@
-// What a request says in the words of a step.
+// A request is read as a step.
 #include "exchange/step.h"
 
 #include <catch2/catch.hpp>

@@ -363,7 +363,7 @@ TEST_CASE("no process of a program outlives it") {
   CHECK(getpgid(pids[0]) == pids[1]);
   child->reset();
   const auto gone = [&] {
-    // Of a grandchild that nobody waits for a zombie may stay.
+    // Nobody waits for a grandchild, so that a zombie may stay.
     const auto stat = PosixFiles().ReadWhole(absl::StrCat("/proc/", pids[0], "/stat"));
     return !stat.ok() || absl::StrContains(*stat, ") Z ");
   };

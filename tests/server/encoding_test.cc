@@ -169,7 +169,7 @@ void Put(std::string& bytes, size_t at, T value) {
   std::memcpy(bytes.data() + at, &value, sizeof(value));
 }
 
-// Of 9 elements: int8 is a scale and 9 bytes; top_k 3 indices (0, 1, 2 or others) and 3 values.
+// A gradient of 9 elements is a scale and 9 bytes as int8, and 3 indices and 3 values as top_k.
 std::vector<Hostile> HostileGradients() {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   const auto claim = [](uint64_t size) {

@@ -7,7 +7,7 @@
 namespace paracord {
 namespace {
 
-// The same 4 MiB again and again: what a worker sends, without its memory.
+// Repeats the same 4 MiB, so that a large push takes little memory.
 absl::Cord Repeated(float value, uint64_t elements) {
   const absl::Cord part = CordOf(Floats(1 << 20, value));
   absl::Cord whole;

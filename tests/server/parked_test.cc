@@ -188,14 +188,14 @@ TEST_CASE("a reader that never lets go holds the others up once") {
   test.ps.loop.RunPosted();
   CHECK(SlowReader::Applied(third));
 
-  // And when it lets go after all, the limit is what it was.
+  // When the reader lets go after all, the limit is what it was.
   SlowReader::LetGo(test.slow);
   test.Hold(other);
   CHECK(SlowReader::Applied(test.Push()));
   CHECK(test.Push()->answered == 0);
 }
 
-// What is logged while it lives.
+// Collects the lines that are logged while it lives.
 class Log {
  public:
   Log() {
@@ -284,7 +284,7 @@ TEST_CASE("an exchange outlives the Load that drops what slow readers hold") {
   CHECK(test.ps.Describe().pinned_bytes() == kBytes);
   SlowReader::LetGo(test.slow);
   CHECK(test.ps.Describe().pinned_bytes() == 0);
-  // What a Load drops is replaced too.
+  // A Load replaces the values that it drops, too.
   test.Hold(test.slow);
   CHECK(test.ps.Adopt(3).ok());
   CHECK(test.ps.Load().ok());

@@ -114,7 +114,7 @@ TEST_CASE("only chunks that changed count, also if the pull begins when they hav
   CHECK(store.pinned->bytes() == kFirst);
   pulled.clear();
   CHECK(store.pinned->bytes() == kFirst);
-  // What is dropped whole is replaced, and replies outlive it.
+  // The values of a partition that is dropped count as replaced, and replies outlive them.
   store.partition = nullptr;
   CHECK(store.pinned->bytes() == kFirst + kSecond);
   again.clear();

@@ -152,7 +152,7 @@ struct Cluster {
 
 TEST_CASE("a restore into any number of ps is equal to the bit, and so is what follows") {
   TestDirectory root;
-  // What is held after seven batches, and after three more: the same for any number of ps.
+  // The contents after seven batches, and after three more, are the same for any number of ps.
   Everything at_seven, at_ten;
   for (uint32_t from = 1; from <= 8; ++from) {
     const std::string dir = root / std::to_string(from);

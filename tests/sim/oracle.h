@@ -77,7 +77,7 @@ class Oracle {
   void CheckOrdered(const StoredTensors& partition, uint64_t elements);
   void CheckPartition(const std::string& where, uint32_t id, const Seen& seen);
   std::string CheckpointsDir() const { return CheckpointsDirectory(SimDir(world_)); }
-  // What is in the directory of a checkpoint's files; null: nothing.
+  // Returns the directory of a checkpoint's files, or null if there is none.
   std::shared_ptr<SimInode> PartsOf(const std::string& checkpoint) const;
   // It has a manifest, and is not removed.
   bool IsThere(const std::string& checkpoint) const;

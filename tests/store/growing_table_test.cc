@@ -278,7 +278,7 @@ TEST_CASE("an image is of one moment while rows change, and a table is restored 
   for (const auto& [id, values] : then) {
     if (RowOf(*restored, id) != values) FAIL("id " << id);
   }
-  // And goes on as the first did.
+  // The restored table goes on as the first did.
   const auto again = Make(options);
   for (uint64_t b = 0; b < batch + 5; ++b) step(*again, b);
   for (uint64_t b = batch; b < batch + 5; ++b) step(*restored, b);

@@ -42,7 +42,7 @@ TEST_CASE("variables are found by their names, Keras' paths, and with the number
   CHECK(Found({"variables/kernel"}, {"kernel"}) == "variables/kernel ");
   CHECK(Found({"d/kernel", "d/kernel:0"}, {"d/kernel"}) == "d/kernel ");
   CHECK(Found({"d/kernel:0", "d/kernel"}, {"d/kernel"}) == "d/kernel ");
-  // What has a variable's own name is no other's.
+  // A tensor that has a variable's own name is no other variable's.
   CHECK(Found({"inner/d/kernel", "d/kernel"}, {"d/kernel", "inner/d/kernel"}) ==
         "d/kernel inner/d/kernel ");
   CHECK(Found({"d/kernel"}, {"d/kernel", "inner/d/kernel"}) ==

@@ -26,7 +26,7 @@ struct Case {
   Floats keras;
 };
 
-// Of the values (0, ..., 11) / 4 - 1.25 of shape (3, 2, 2).
+// The cases constrain the values (0, ..., 11) / 4 - 1.25 of shape (3, 2, 2).
 std::vector<Case> Cases() {
   return {
       // MaxNorm(1, axis=0)

@@ -392,7 +392,7 @@ TEST_CASE("defaults are Keras'") {
   CHECK(ParseOptimizer({"adam"})->slots.size() == 2);
   CHECK(ParseOptimizer({"adam"})->slots[1].name == "velocity");
   CHECK(ParseOptimizer({"adagrad"})->slots[0].initial == 0.1f);
-  // As Keras writes an optimizer into a model.
+  // Keras writes an optimizer into a model like this.
   CHECK(ParseOptimizer({"sgd",
                         {{"name", "sgd"},
                          {"weight_decay", nullptr},

@@ -1,4 +1,4 @@
-// What the job says of an optimizer, of which a worker knows no more, is what a ps does by it.
+// A worker knows of an optimizer only what the job says; a ps does just that.
 #include "config/tables.h"
 
 #include <catch2/catch.hpp>

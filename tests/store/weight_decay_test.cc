@@ -1,4 +1,4 @@
-// Which variables weight decay spares.
+// Weight decay spares the variables that the job excludes.
 #include <catch2/catch.hpp>
 #include <string>
 

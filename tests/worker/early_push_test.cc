@@ -86,7 +86,7 @@ struct Fixture {
     loop.RunPosted();
     return early;
   }
-  // What the exchange with that ps carries.
+  // Returns the request of the exchange with that ps.
   DecodedRequest Exchange(const EarlyPush& early, uint32_t ps) const {
     ExchangeOrder order;
     order.batch.emplace();

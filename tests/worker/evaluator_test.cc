@@ -155,7 +155,7 @@ TEST_CASE("a damaged or vanishing checkpoint is passed over for the one before")
   const std::string second = PsFileName(1, 2);
   rig.example.Commit(2, 1, {});
   rig.example.Damage(rig.example.Commit(4, 2, {}), second);
-  // As retention leaves it half way.
+  // Retention leaves a checkpoint like this half way.
   const std::string vanishing = rig.example.Commit(6, 3, {});
   REQUIRE(rig.example.files.RemoveTree(rig.example.Checkpoint(vanishing) + "/" + second).ok());
   rig.loop.Advance(5000);

@@ -287,7 +287,7 @@ TEST_CASE(
   CHECK(Sent(copy, 1, {}).header.pull(0).have_updates() == 7);
 }
 
-// What a push of the matrix's partition on ps 1 amounts to.
+// Decodes the gradient that a push brings for the matrix's partition on ps 1.
 std::vector<double> Meaning(const Request& request, Encoding encoding) {
   std::vector<double> out(100, 0.0);
   const std::string& bytes = request.bytes.at(1);

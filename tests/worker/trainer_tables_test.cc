@@ -1,4 +1,4 @@
-// Which rows of tables a trainer asks for, and when.
+// A trainer asks for the rows of tables that its batches read, in time.
 #include <catch2/catch.hpp>
 #include <map>
 #include <optional>

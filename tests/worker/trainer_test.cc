@@ -149,7 +149,7 @@ struct Fixture {
     loop.Advance(ms);
   }
 
-  // The same with the weight's new value, after so many updates.
+  // Answers the exchange with the weight's new value, after so many updates.
   void AnswerWeight(float weight, uint64_t updates) {
     ExchangeReply reply;
     std::vector<PieceView> pieces;
@@ -176,7 +176,7 @@ struct Fixture {
     REQUIRE(executor.RunOne());
     loop.RunPosted();
   }
-  // Of the push that waits for its answer.
+  // Returns the number of the batch whose push waits for its answer.
   uint32_t BatchUnderWay() const {
     REQUIRE(link.calls.size() == 1);
     REQUIRE(link.last_request.has_batch());
@@ -344,7 +344,7 @@ TEST_CASE("a batch of which something left early is given up all the same if it 
   CHECK(test.reports[0].problem() == PROBLEM_NONFINITE);
   CHECK(test.reports[0].message() ==
         "the gradient of weight is not finite; example 0 of the batch: input \"x\" is nan");
-  // What left is never named, and what is computed next has other memory.
+  // An exchange never names the gradients that left early, and the next batch has other memory.
   const char* const before = test.link.staged[0].pieces[0].data.Flatten().data();
   test.program->gradient = 1;
   Lease lease;

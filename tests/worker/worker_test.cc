@@ -1,4 +1,4 @@
-// What a worker makes of a coordinator that it cannot talk to.
+// A worker and a coordinator that it cannot talk to, or that refuses it.
 #include "worker/worker.h"
 
 #include <catch2/catch.hpp>

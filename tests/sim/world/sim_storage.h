@@ -40,8 +40,8 @@ struct SimInode {
   std::vector<Change> changes;
 };
 
-// Of an object store, besides the objects: directories that are there by themselves ("dir/"), and
-// uploads by their names.
+// The parts of an object store besides the objects: directories that are there by themselves
+// ("dir/"), and uploads by their names.
 struct SimObjects {
   struct Upload {
     std::string path;
@@ -60,7 +60,7 @@ class SimStorage {
   SimObjects& objects() { return objects_; }
   const SimObjects& objects() const { return objects_; }
 
-  // What the disk does wrong, besides the shares in Swarm.
+  // The faults of the disk, besides the shares in Swarm.
   struct Faults {
     bool read_only = false;
     std::optional<uint64_t> free_bytes;  // absent: no end
