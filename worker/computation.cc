@@ -85,9 +85,10 @@ void LookAtNext(Computation& computation, Workload& workload) {
 }
 
 void RunComputation(Computation& computation, Workload& workload, uint64_t key) {
-  const BatchId& id = computation.batch;
   FAILPOINT("worker.computing");
-  FAILPOINT(absl::StrCat("worker.batch.", id.epoch(), ".", id.split(), ".", id.batch()).c_str());
+  FAILPOINT(absl::StrCat("worker.batch.", computation.batch.epoch(), ".", computation.batch.split(),
+                         ".", computation.batch.batch())
+                .c_str());
   const int64_t asked = TraceBegin();
   const absl::StatusOr<const Batch*> batch = Read(computation, workload);
   TraceEnd("wait for data", asked);
