@@ -297,7 +297,7 @@ bool Replay::Passes(Stream stream, bool may) {
   }
   may_ = may_ && may && calls_.size() < kCallsMax;
   if (may_ || waits_) return false;
-  if (first) calls_.emplace_back();  // a placeholder: the step has begun
+  if (first) calls_.emplace_back();  // an entry without a call: the step has begun
   busy_.insert(stream);
   return true;
 }
