@@ -15,7 +15,6 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kTellMs = 2000;        // after the end, to tell everybody
 constexpr int64_t kSayMissingMs = 2000;  // after the start, and then now and again
 constexpr int64_t kSayMissingAgainMs = 30000;
 
@@ -24,9 +23,8 @@ constexpr int64_t kSayMissingAgainMs = 30000;
 CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t now_ms)
     : options_(std::move(options)),
       job_(options_.job),
-      started_ms_(now_ms),
       now_ms_(now_ms),
-      phase_since_ms_(now_ms),
+      phases_(now_ms),
       forms_since_ms_(now_ms),
       say_missing_at_ms_(now_ms + kSayMissingMs),
       generation_(found.generation),
@@ -83,40 +81,29 @@ std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
   now_ms_ = now_ms;
   NoticeStop();
   if (std::holds_alternative<TickEvent>(event)) ticked_ms_ = now_ms_;
-  if (phase_ != Phase::kEnded || !std::holds_alternative<TickEvent>(event)) {
+  if (!phases_.ended() || !std::holds_alternative<TickEvent>(event)) {
     std::visit([this](const auto& e) { Handle(e); }, event);
   }
-  if (phase_ != Phase::kEnded) {
-    const std::optional<std::string> lost = ps_.Drive(now_ms_, formed_ms_.has_value());
+  if (!phases_.ended()) {
+    const std::optional<std::string> lost = ps_.Drive(now_ms_, phases_.formed());
     if (lost.has_value()) EndJob(ExitCode::kPeerLost, "failed", *lost);
     DriveFormation();
     DriveRounds();
     ServeParked(std::holds_alternative<TickEvent>(event));
-  } else if (!exited_) {
-    const bool tell = !leaves_alone_;
-    if (tell) ps_.Tell(*exit_, now_ms_);
-    const bool written = !summary_pending_ && !save_pending_;
-    if ((ps_.AllTold(tell) && (!tell || AllAsked()) && written) || now_ms_ - ended_ms_ > kTellMs) {
-      exited_ = true;
-      Emit(*exit_);
-    }
+  } else if (!end_.exited()) {
+    if (end_.told()) ps_.Tell(end_.exit(), now_ms_);
+    const Departure::Others others{.ps_told = ps_.AllTold(end_.told()),
+                                   .workers_told = sessions_.AllTold(),
+                                   .workers_named = !options_.workers.empty(),
+                                   .written = !last_word_.pending() && !writer_.pending()};
+    if (end_.ExitsNow(others, phases_.formed_ms(), now_ms_)) Emit(end_.exit());
   }
   return effects_.Take();
 }
 
-// After the end. Workers that are only starting, between two attempts to join or just joined hear
-// of it when they ask. If the job is done, DIR tells those that come later.
-bool CoordinatorCore::AllAsked() const {
-  constexpr int64_t kAskMs = 500;
-  const bool done = exit_->code == static_cast<int>(ExitCode::kDone);
-  const bool soon = !formed_ms_.has_value() || ended_ms_ - *formed_ms_ < kTellMs;
-  if (soon && options_.workers.empty()) return false;  // nobody knows who else comes
-  return sessions_.AllTold() || (done && !soon && now_ms_ - ended_ms_ > kAskMs);
-}
-
 // Logs who is missing, until all ps were ready and a worker has joined for the first time.
 void CoordinatorCore::SayWhoIsMissing() {
-  if (phase_ == Phase::kEnded || (formed_ms_.has_value() && sessions_.AnyCame())) return;
+  if (phases_.ended() || (phases_.formed() && sessions_.AnyCame())) return;
   say_missing_at_ms_ = now_ms_ + kSayMissingAgainMs;
   Info("waits: " + MissingTasks());
 }
@@ -125,9 +112,8 @@ void CoordinatorCore::SayWhoIsMissing() {
 // the deadline also applies where the other ps hold their partitions already.
 void CoordinatorCore::CheckStartDeadline() {
   const std::string other_dirs = ps_.OtherDirs();
-  const bool waits = !Living() || (!formed_ms_.has_value() && !other_dirs.empty());
-  if (!waits || phase_ == Phase::kEnded ||
-      now_ms_ - forms_since_ms_ <= job_.timeouts.start_s * 1000) {
+  const bool waits = !Living() || (!phases_.formed() && !other_dirs.empty());
+  if (!waits || phases_.ended() || now_ms_ - forms_since_ms_ <= job_.timeouts.start_s * 1000) {
     return;
   }
   EndJob(other_dirs.empty() ? ExitCode::kPeerLost : ExitCode::kConfiguration, "failed",
@@ -142,22 +128,18 @@ void CoordinatorCore::Handle(const TickEvent&) {
   throughput_.Tick(now_ms_);
   if (now_ms_ >= say_missing_at_ms_) SayWhoIsMissing();
   CheckStartDeadline();
-  if (ending_.has_value() && now_ms_ > ending_deadline_ms_ && phase_ != Phase::kEnded) {
-    EndJob(ending_->code, ending_->status,
-           absl::StrCat(ending_->reason, "; no checkpoint within timeouts.drain_ms"));
+  if (end_.Overdue(now_ms_) && !phases_.ended()) {
+    const Ending& ending = end_.ending();
+    EndJob(ending.code, ending.status,
+           absl::StrCat(ending.reason, "; no checkpoint within timeouts.drain_ms"));
   }
-  if (save_again_ && !save_pending_ && now_ms_ >= save_at_ms_) SaveJobState();
-  if (phase_ != Phase::kEnded && summary_at_ms_ != 0 && now_ms_ >= summary_at_ms_) {
-    summary_at_ms_ = 0;
-    Emit(WriteSummary{done_summary_, generation_.claimed()});
-  }
+  if (writer_.Due(now_ms_)) SaveJobState();
+  if (!phases_.ended()) last_word_.Tick(generation_, now_ms_);
 }
 
 void CoordinatorCore::Handle(const GenerationClaimedEvent& event) {
   const Generation::Claim claim = generation_.EndClaim(event.generation, event.status, now_ms_);
-  if (held_summary_.has_value()) {
-    Emit(WriteSummary{*std::exchange(held_summary_, std::nullopt), generation_.claimed()});
-  }
+  last_word_.ClaimEnded(generation_);
   if (claim == Generation::Claim::kLost) {
     PROBE("coordinator.claim.lost");
     return Leave(ExitCode::kFenced,
@@ -170,7 +152,7 @@ void CoordinatorCore::Handle(const GenerationClaimedEvent& event) {
     return;  // DriveFormation tries again
   }
   if (claim == Generation::Claim::kLeapt && !state_.run_id.empty()) SaveJobState();
-  abandoned_.clear();
+  training_.Fenced();
   ps_.BeginGeneration();
   Info(absl::StrCat("generation ", generation_.claimed()));
 }
@@ -182,15 +164,15 @@ void CoordinatorCore::Handle(const NewestGenerationEvent& event) {
     return Leave(ExitCode::kFenced,
                  absl::StrCat("another coordinator has claimed generation ", *event.generation));
   }
-  if (phase_ == Phase::kEnded) return;
-  if (event.obeyed >= generation_.newest() && !generation_.claiming() && !formed_ms_.has_value()) {
+  if (phases_.ended()) return;
+  if (event.obeyed >= generation_.newest() && !generation_.claiming() && !phases_.formed()) {
     Warn(absl::StrCat(options_.dir, " holds no claim of generation ", event.obeyed,
                       ", which a ps obeys: claiming the next one"));
     generation_.Skip(event.obeyed);
     return ClaimNextGeneration("a ps obeys a generation that nobody has claimed here");
   }
   // Nothing is lost while all ps hold their partitions: a checkpoint can be taken of them.
-  if (phase_ == Phase::kLoading && ps_.AnyNeedsLoad() &&
+  if (phases_.now() == Phase::kLoading && ps_.AnyNeedsLoad() &&
       checkpoints_.Lost(state_.counters.checkpoints)) {
     evaluations_.Clear();
     EndJob(ExitCode::kNoCheckpoint, "failed",
@@ -199,61 +181,32 @@ void CoordinatorCore::Handle(const NewestGenerationEvent& event) {
 }
 
 void CoordinatorCore::SetPhase(Phase phase) {
-  if (phase == phase_) return;
-  if (phase_ == Phase::kTraining) {
-    training_ms_ += now_ms_ - phase_since_ms_;
-    throughput_.Stop(now_ms_);
-  }
+  if (phase == phases_.now()) return;
+  if (phases_.training()) throughput_.Stop(now_ms_);
   if (phase == Phase::kTraining) throughput_.Start(now_ms_);
-  phase_ = phase;
-  phase_since_ms_ = now_ms_;
-  const bool serving =
-      phase == Phase::kTraining || phase == Phase::kEvaluating || phase == Phase::kFinishing;
-  if (!serving || formed_ms_.has_value()) return;
-  formed_ms_ = now_ms_;
-  if (ending_.has_value()) return;
-  rounds_.BeginLater(now_ms_);
-}
-
-// Returns the epoch behind the last if all are done.
-CoordinatorCore::OpenEpoch CoordinatorCore::FirstOpenEpoch(
-    const std::vector<const Ledger*>& ledgers) const {
-  const uint64_t splits_per_epoch = SplitsPerEpoch(state_.plan);
-  const uint32_t split_batches = state_.plan.split_batches();
-  // Whole epochs that every ledger has without a hole need no closer look.
-  OpenEpoch open{.epoch = ledgers.empty() ? 0 : TotalEpochs(), .next = {}};
-  for (const Ledger* ledger : ledgers) {
-    const bool from_start = ledger->finished_size() > 0 && ledger->finished(0).first() == 0;
-    const uint64_t whole = from_start ? (ledger->finished(0).last() + 1) / splits_per_epoch : 0;
-    open.epoch = std::min(open.epoch, whole);
-  }
-  for (; open.epoch < TotalEpochs(); ++open.epoch) {
-    const uint64_t batches = BatchesOfEpoch(open.epoch);
-    open.next = LeastNext(ledgers, open.epoch, batches, split_batches, splits_per_epoch);
-    const bool reported = MUTANT("progress_believed") && table_.has_value() &&
-                          table_->epoch() == open.epoch && table_->AllDone();
-    if (!CoversAll(open.next, batches, split_batches) && !reported) break;
-  }
-  return open;
+  const bool formed = phases_.Begin(phase, now_ms_);
+  if (formed && !end_.planned()) rounds_.BeginLater(now_ms_);
 }
 
 // All ledgers have been read in this generation: decides what comes next from them alone.
 void CoordinatorCore::AdvanceEpoch() {
-  if (complete_committed_ || evaluations_.unsaved()) return;
+  if (last_word_.done() || evaluations_.unsaved()) return;
   const std::vector<const Ledger*> ledgers = ps_.Ledgers();
   if (!samples_found_.has_value()) {
     samples_found_ = Counts().samples;
     // It would be done with partitions that stand anywhere. A longer job can go on with them.
     const uint64_t reached = BatchesReached(ledgers, state_.plan);
-    if (reached > TotalBatches()) {
+    if (reached > Extent().batches()) {
       return Leave(ExitCode::kConfiguration,
-                   TooFewBatches(job_, TotalBatches(), reached, "on a ps"), /*alone=*/true);
+                   TooFewBatches(job_, Extent().batches(), reached, "on a ps"), /*alone=*/true);
     }
   }
   // Behind a new generation nothing that could change what the ledgers say is on its way.
   const uint64_t splits_per_epoch = SplitsPerEpoch(state_.plan);
   if (!generation_.wanted() && failures_.Decide(ledgers, splits_per_epoch)) SaveJobState();
-  const auto [epoch, next] = FirstOpenEpoch(ledgers);
+  const JobExtent extent = Extent();
+  const OpenEpoch open = training_.FirstOpen(ledgers, state_.plan, extent);
+  const uint64_t epoch = open.epoch;
   // A score is of all partitions at the end of an epoch. What some of them are past is not scored,
   // or not again: those that a restore took back would be scored among others that went on.
   const uint64_t begun = EpochsBegun(ledgers, splits_per_epoch);
@@ -261,29 +214,35 @@ void CoordinatorCore::AdvanceEpoch() {
   if (!MUTANT("evaluations_not_voided") && evaluations_.Void(voided_from)) {
     return SaveJobState();  // the ledgers are read again when that is durable
   }
-  if (epoch < TotalEpochs() && table_.has_value() && table_->epoch() == epoch) {
-    table_->Load(next);  // leases go on
+  if (epoch < extent.epochs() && training_.IsOpen(epoch)) {
+    training_.table()->Load(open.next);  // leases go on
     SetPhase(Phase::kTraining);
-    failures_.PlaceDeaths(epoch, next, now_ms_);
+    failures_.PlaceDeaths(epoch, open.next, now_ms_);
     return CheckRejected();
   }
-  if (epoch != epochs_closed_) {
-    epochs_closed_ = epoch;
+  if (training_.CloseBefore(epoch)) {
     // A restore may take the job back to the oldest checkpoint, and then the batches after it
     // have to be rejected again.
-    const uint64_t replayed = checkpoints_.LeastEntered(TotalBatches());
+    const uint64_t replayed = checkpoints_.LeastEntered(extent.batches());
     failures_.ForgetBefore(std::min(epoch, replayed / BatchesPerEpoch(state_.plan)));
   }
-  table_.reset();
+  training_.Close();
   failures_.ForgetDeaths();
-  const bool to_score = begun <= epoch || epoch >= TotalEpochs();
+  BeginEpoch(open, begun);
+}
+
+// Scores the epoch that was closed, finishes the job, or opens the next epoch.
+void CoordinatorCore::BeginEpoch(const OpenEpoch& open, uint64_t begun) {
+  const uint64_t epoch = open.epoch;
+  const JobExtent extent = Extent();
+  const bool to_score = begun <= epoch || epoch >= extent.epochs();
   const uint64_t test_records = state_.plan.test_records();
-  if (epoch > 0 && to_score && test_records > 0 && evaluations_.Due(epoch - 1, TotalEpochs()) &&
+  if (epoch > 0 && to_score && test_records > 0 && evaluations_.Due(epoch - 1, extent.epochs()) &&
       !evaluations_.Has(epoch - 1)) {
     evaluations_.Start(generation_.claimed(), epoch - 1, test_records, state_.metric_names);
     return SetPhase(Phase::kEvaluating);
   }
-  if (epoch >= TotalEpochs()) return FailNotFinite() ? void() : StartFinishing();
+  if (epoch >= extent.epochs()) return FailNotFinite() ? void() : StartFinishing();
   rounds_.WantBest(begun <= epoch && LacksBestCheckpoint(epoch));
   if (rounds_.best_wanted()) {
     PROBE("coordinator.best.kept");
@@ -291,9 +250,7 @@ void CoordinatorCore::AdvanceEpoch() {
     rounds_.MayBegin(now_ms_);
     return;
   }
-  abandoned_.clear();
-  table_.emplace(epoch, BatchesOfEpoch(epoch), state_.plan.split_batches());
-  table_->Load(next);
+  training_.Open(open, extent.BatchesOfEpoch(epoch), state_.plan.split_batches());
   SetPhase(Phase::kTraining);
   CheckRejected();
 }
@@ -304,58 +261,46 @@ void CoordinatorCore::StartFinishing() {
 }
 
 void CoordinatorCore::Handle(const SummaryWrittenEvent& event) {
-  summary_pending_ = false;
+  last_word_.Written();
   if (absl::IsAborted(event.status)) {
     PROBE("coordinator.summary.fenced");
-    if (phase_ != Phase::kEnded) {
+    if (!phases_.ended()) {
       return Leave(ExitCode::kFenced, std::string(event.status.message()));
     }
-    if (leaves_alone_) exit_->code = static_cast<int>(ExitCode::kFenced);
+    end_.Fenced();
   }
-  if (phase_ == Phase::kEnded) return;
+  if (phases_.ended()) return;
   if (event.status.ok()) return Leave(ExitCode::kDone, "the job is done");
-  PROBE("coordinator.summary.failed");
   const std::string why =
       absl::StrCat("summary.json is not written: ", std::string(event.status.message()));
   Error(why);
-  constexpr uint32_t kSummaryTries = 30;
-  if (++summary_tries_ >= kSummaryTries) return Leave(ExitCode::kPeerLost, why);
-  summary_at_ms_ = now_ms_ + kRepeatMs;
+  if (last_word_.Failed(now_ms_)) Leave(ExitCode::kPeerLost, why);
 }
 
 void CoordinatorCore::EndJob(ExitCode code, const std::string& status, const std::string& reason) {
-  if (phase_ == Phase::kEnded) return;
+  if (phases_.ended()) return;
   if (code == ExitCode::kDrained) {
     Info(reason);
   } else {
     Error(reason);
   }
-  summary_pending_ = true;
-  const std::string summary = SummaryText(status, reason);
-  // Behind a claim of ours the generation it is of would look as if somebody else led.
-  if (generation_.claiming()) {
-    held_summary_ = summary;
-  } else {
-    Emit(WriteSummary{summary, generation_.claimed()});
-  }
+  last_word_.Say(SummaryText(status, reason), generation_);
   Leave(code, reason);
 }
 
 // Tells everybody and goes. The ps stay when only this coordinator leaves.
 void CoordinatorCore::Leave(ExitCode code, const std::string& reason, bool alone) {
-  if (phase_ == Phase::kEnded) return;
+  if (phases_.ended()) return;
   SetPhase(Phase::kEnded);
-  ended_ms_ = now_ms_;
-  exit_ = Exit{static_cast<int>(code), Sendable(reason)};
-  leaves_alone_ = alone || code == ExitCode::kDrained || code == ExitCode::kFenced;
-  if (leaves_alone_) return sessions_.TellNobody();
-  sessions_.TellAll(*exit_);
+  end_.Decide(code, reason, alone, now_ms_);
+  if (end_.alone()) return sessions_.TellNobody();
+  sessions_.TellAll(end_.exit());
   for (uint32_t i = 0; i < ps_.size(); ++i)
-    ps_.Finish(i, code, exit_->reason);  // the others are told in the steps after this one
+    ps_.Finish(i, code, end_.exit().reason);  // the others are told in the steps after this one
 }
 
 void CoordinatorCore::Handle(const DrainEvent& event) {
-  if (ending_.has_value() || phase_ == Phase::kEnded) return;
+  if (end_.planned() || phases_.ended()) return;
   if (!Living()) return EndJob(ExitCode::kDrained, "stopped", event.signal + " before training");
   Info(event.signal + ": taking a checkpoint, then leaving");
   EndAfterCheckpoint({ExitCode::kDrained, "stopped", event.signal});
@@ -364,15 +309,14 @@ void CoordinatorCore::Handle(const DrainEvent& event) {
 // The state that was trained is kept where the ps are well: with another `failures` the job goes on
 // from there.
 void CoordinatorCore::FailJob(ExitCode code, const std::string& reason) {
-  if (ending_.has_value() || phase_ == Phase::kEnded) return;
+  if (end_.planned() || phases_.ended()) return;
   if (!ps_.AllAre(PsStage::kReady)) return EndJob(code, "failed", reason);
   Error(absl::StrCat(reason, ": taking a checkpoint, then leaving"));
   EndAfterCheckpoint({code, "failed", reason});
 }
 
 void CoordinatorCore::EndAfterCheckpoint(Ending ending) {
-  ending_ = std::move(ending);
-  ending_deadline_ms_ = now_ms_ + job_.timeouts.drain_ms;
+  end_.Plan(std::move(ending), now_ms_ + job_.timeouts.drain_ms);
   rounds_.MayBegin(now_ms_);
 }
 

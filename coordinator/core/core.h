@@ -1,8 +1,12 @@
 // The coordinator's decisions as a pure state machine: (now, event) -> effects. It starts no
 // thread, takes no lock, reads no clock and does no I/O; the shell (coordinator.h) and the
-// simulator feed it. Its parts: core.cc (the loop and the end of the job), core_job.cc (what the
-// job is), core_ps.cc (the cluster forms), core_joins.cc and core_workers.cc (workers),
-// core_failures.cc (batches that fail), core_rounds.cc (checkpoints), status.cc.
+// simulator feed it, each event as it comes, on one thread.
+//
+// What there is to know lives in the types below, each with its own invariants. The core says the
+// phases of the job, hands events on and acts on what comes back: core.cc (the loop, the phases and
+// the end), core_job.cc (what the job is), core_ps.cc (the cluster forms), core_joins.cc and
+// core_workers.cc (workers), core_failures.cc (batches that fail), core_rounds.cc (checkpoints),
+// status.cc (what people are told).
 //
 // Its view of progress is advice. Whether a split or an epoch is done is read from the
 // ledgers of all partitions, in this generation, before the epoch closes.
@@ -21,19 +25,24 @@
 #include "coordinator/core/agreement.h"
 #include "coordinator/core/checkpoints.h"
 #include "coordinator/core/core_options.h"
+#include "coordinator/core/departure.h"
 #include "coordinator/core/effects.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/events.h"
 #include "coordinator/core/failures.h"
 #include "coordinator/core/generation.h"
+#include "coordinator/core/job_extent.h"
 #include "coordinator/core/job_state.h"
+#include "coordinator/core/last_word.h"
 #include "coordinator/core/limits.h"
+#include "coordinator/core/phases.h"
 #include "coordinator/core/ps_tracker.h"
 #include "coordinator/core/refusals.h"
 #include "coordinator/core/rounds.h"
 #include "coordinator/core/sessions.h"
-#include "coordinator/core/split_table.h"
+#include "coordinator/core/state_writer.h"
 #include "coordinator/core/throughput.h"
+#include "coordinator/core/training.h"
 #include "storage/checkpoint.h"
 
 namespace paracord {
@@ -46,6 +55,7 @@ class CoordinatorCore {
  public:
   CoordinatorCore(CoreOptions options, FoundInDir found, int64_t now_ms);
 
+  // Takes one event and returns what the shell is to do for it, in order. Time never goes back.
   std::vector<Effect> Step(int64_t now_ms, const Event& event);
 
   // For `paracord status`; keys in status.cc.
@@ -56,18 +66,11 @@ class CoordinatorCore {
   // How many results of evaluations people may be told.
   size_t evaluations() const { return evaluations_.told().size(); }
 
-  enum class Phase { kForming, kLoading, kTraining, kEvaluating, kFinishing, kEnded };
-  Phase phase() const { return phase_; }
+  using Phase = ::paracord::Phase;
+  Phase phase() const { return phases_.now(); }
   uint64_t generation() const { return generation_.claimed(); }
 
  private:
-  // How a job ends before it is done.
-  struct Ending {
-    ExitCode code = ExitCode::kDrained;
-    std::string status;  // as in summary.json
-    std::string reason;
-  };
-
   // Over the partitions, as far as the newest descriptions tell.
   struct LedgerCounts {
     uint64_t batches = 0;  // to be entered in all
@@ -78,12 +81,6 @@ class CoordinatorCore {
     bool healthy = true;
   };
 
-  // An epoch that some partition lacks a batch of, and for each of its splits the first such batch.
-  struct OpenEpoch {
-    uint64_t epoch = 0;
-    std::vector<uint32_t> next;
-  };
-
   // core.cc
   void Handle(const TickEvent&);
   void CheckStartDeadline();
@@ -91,8 +88,8 @@ class CoordinatorCore {
   void Handle(const SummaryWrittenEvent& event);
   void Handle(const NewestGenerationEvent& event);
   void Handle(const DrainEvent& event);
-  OpenEpoch FirstOpenEpoch(const std::vector<const Ledger*>& ledgers) const;
   void AdvanceEpoch();
+  void BeginEpoch(const OpenEpoch& open, uint64_t begun);
   void StartFinishing();
   void EndJob(ExitCode code, const std::string& status, const std::string& reason);
   void FailJob(ExitCode code, const std::string& reason);
@@ -106,10 +103,7 @@ class CoordinatorCore {
   absl::Status PlaceLayout();
   void SaveJobState();
   std::optional<std::string> FactsDiffer(const JobFacts& facts) const;
-  uint64_t TotalBatches() const;
-  uint64_t TotalEpochs() const;  // until the stop decision, where there is one
-  uint64_t BatchesOfEpoch(uint64_t epoch) const;
-  uint64_t BatchesUpTo(uint64_t epochs) const;
+  JobExtent Extent() const { return {job_, state_.plan, evaluations_.stop()}; }
 
   // core_ps.cc
   void Handle(const PsAnswerEvent& event);
@@ -118,8 +112,9 @@ class CoordinatorCore {
   void PsReady();
   void LoadOrAttach(uint32_t index);
   void ReadLedgers();
-  bool Living() const;
-  bool AllAsked() const;
+  // All ps were ready once, or one holds what a coordinator before this one has trained: it is
+  // worth waiting for the others, and the start-up deadline does not apply.
+  bool Living() const { return phases_.formed() || ps_.AnyHoldsRun(); }
   std::string MissingTasks() const;
   void SayWhoIsMissing();
 
@@ -158,7 +153,6 @@ class CoordinatorCore {
   void NoteDeath(const WorkerSession& session, std::vector<LeaseState> leases,
                  const std::string& why);
   void JudgeDeaths();
-  bool MayBePushed(uint64_t split) const;
   void CheckRejected();
   bool FailNotFinite();
 
@@ -193,58 +187,33 @@ class CoordinatorCore {
 
   const CoreOptions options_;
   const Job& job_;
-  const int64_t started_ms_;
-  int64_t now_ms_ = 0;
+  int64_t now_ms_;
   Effects effects_;  // of the step under way
-
-  Phase phase_ = Phase::kForming;
-  int64_t phase_since_ms_ = 0;
+  Phases phases_;
   int64_t forms_since_ms_;  // the start, or when a checkpoint was last found unusable
   int64_t say_missing_at_ms_;
-  int64_t training_ms_ = 0;  // in phase kTraining, this life, without the phase under way
   std::optional<uint64_t> samples_found_;  // in the ledgers, when this life first read them
-  std::optional<int64_t> formed_ms_;       // when all ps were first ready in this life
-  // Set once the job is to end as soon as a checkpoint is taken, by SIGTERM or because it failed.
-  std::optional<Ending> ending_;
-  int64_t ending_deadline_ms_ = 0;
+  Departure end_;
+  LastWord last_word_{effects_};
 
-  // Fixed once the first worker has told what is in the files; survives in job.state.
-  bool job_fixed_ = false;
-  JobState state_;
-  uint64_t job_fingerprint_ = 0;             // of state_.job_json
-  bool summary_pending_ = false;             // the last word of a job that failed or was drained
-  std::optional<std::string> held_summary_;  // that word, until a claim under way has ended
-  bool save_pending_ = false;                // a WriteJobState is under way
-  bool save_again_ = false;
-  int64_t save_at_ms_ = 0;    // after a write that failed
-  std::string save_problem_;  // of the newest write; empty: none
+  bool job_fixed_ = false;  // the first workers have told what is in the files, and it is saved
+  JobState state_;          // without what the types below save
+  uint64_t job_fingerprint_ = 0;  // of state_.job_json
+  StateWriter writer_;
 
   Generation generation_;
   PsTracker ps_;
-
   int64_t ticked_ms_;  // when this coordinator last ran for sure
   Sessions sessions_;
   Throughput throughput_;
   std::string stalls_said_;  // without numbers
   Agreement agreement_;
   Refusals refusals_;
-
-  std::optional<SplitTable> table_;
-  uint64_t epochs_closed_ = 0;
+  Training training_;
   Evaluations evaluations_;
   Failures failures_;
-  std::set<uint64_t> abandoned_;  // splits of which a push may be on its way, in this generation
-
   Checkpoints checkpoints_;
   Rounds rounds_;
-  bool complete_committed_ = false;
-  std::string done_summary_;
-  uint32_t summary_tries_ = 0;
-  int64_t summary_at_ms_ = 0;  // after a write that failed; 0: none did
-  int64_t ended_ms_ = 0;
-  bool leaves_alone_ = false;  // such as drained: workers and ps stay for the next coordinator
-  std::optional<Exit> exit_;   // of a job that has ended
-  bool exited_ = false;        // it has been told
 };
 
 }  // namespace paracord

@@ -13,7 +13,7 @@ namespace paracord {
 void CoordinatorCore::CountFailure(const std::string& task, const LeaseState& lease,
                                    FailureKind kind, const std::string& message) {
   BatchId batch;
-  batch.set_epoch(table_->epoch());
+  batch.set_epoch(training_.table()->epoch());
   batch.set_split(lease.split);
   batch.set_batch(lease.next);
   ActOn(failures_.Add(batch, kind, task, sessions_.AnyOther(task), message), lease.split,
@@ -27,7 +27,7 @@ void CoordinatorCore::ActOn(Failures::Verdict verdict, uint64_t split, ExitCode 
     case Failures::Verdict::kReject:
       // Some push of the batch may be on its way, of a worker that nobody hears of any more or that
       // is at the same split: a new generation keeps it out. Else the ledgers are enough.
-      if (MayBePushed(split)) {
+      if (training_.MayBePushed(split)) {
         PROBE("coordinator.reject.fenced");
         generation_.Want();
       }
@@ -44,7 +44,7 @@ void CoordinatorCore::NoteDeath(const WorkerSession& session, std::vector<LeaseS
   const LeaseState& first = death.leases.front();
   for (const auto& [id, other] : sessions_.all()) {
     if (other.joined_ms > first.granted_ms) continue;
-    (table_->HasOtherThan(id, first.split) ? death.busy : death.idle).push_back(id);
+    (training_.table()->HasOtherThan(id, first.split) ? death.busy : death.idle).push_back(id);
   }
   failures_.NoteDeath(std::move(death));
   ps_.WantLedgers();
@@ -52,26 +52,19 @@ void CoordinatorCore::NoteDeath(const WorkerSession& session, std::vector<LeaseS
 
 // A death is counted as soon as somebody who was there before is heard a while after it.
 void CoordinatorCore::JudgeDeaths() {
-  if (phase_ != Phase::kTraining || !table_.has_value()) return failures_.ForgetUnjudged();
+  if (!phases_.training() || training_.table() == nullptr) return failures_.ForgetUnjudged();
   const auto heard_ms = [this](uint64_t id) { return sessions_.HeardMs(id); };
   for (const Failures::Judged& judged : failures_.JudgeDeaths(heard_ms)) {
-    if (phase_ != Phase::kTraining) return;
+    if (!phases_.training()) return;
     ActOn(judged.verdict, judged.split, ExitCode::kFailed);
   }
-}
-
-bool CoordinatorCore::MayBePushed(uint64_t split) const {
-  if (abandoned_.contains(split)) return true;
-  const auto& leases = table_->leases();
-  return std::any_of(leases.begin(), leases.end(),
-                     [&](const auto& item) { return item.second.split == split; });
 }
 
 // A job whose batches are all applied, and whose variables nobody can use, is not done.
 bool CoordinatorCore::FailNotFinite() {
   const std::optional<uint32_t> partition = ps_.NotFinite();
   if (!partition.has_value()) return false;
-  if (ending_.has_value()) return true;
+  if (end_.planned()) return true;
   const uint32_t variable = ps_.layout()[*partition].variable();
   SetPhase(Phase::kTraining);
   EndAfterCheckpoint(
@@ -84,16 +77,17 @@ bool CoordinatorCore::FailNotFinite() {
 
 // Too many rejected batches in an epoch fail the job.
 void CoordinatorCore::CheckRejected() {
-  if (!table_.has_value() || phase_ == Phase::kEnded || ending_.has_value()) return;
-  const uint64_t rejected = failures_.counts().RejectedIn(table_->epoch());
-  const double allowed = job_.failures.rejected_max * static_cast<double>(table_->batches());
+  if (training_.table() == nullptr || phases_.ended() || end_.planned()) return;
+  const uint64_t rejected = failures_.counts().RejectedIn(training_.table()->epoch());
+  const double allowed =
+      job_.failures.rejected_max * static_cast<double>(training_.table()->batches());
   if (static_cast<double>(rejected) <= allowed) return;
-  FailJob(
-      failures_.counts().RejectedNonFinite() ? ExitCode::kDiverged : ExitCode::kFailed,
-      absl::StrFormat("%d of %d batches of epoch %d are rejected, more than "
-                      "failures.rejected_max = %g%s; with a larger one the job goes on",
-                      rejected, table_->batches(), table_->epoch() + 1, job_.failures.rejected_max,
-                      failures_.last().empty() ? "" : "; the last: " + failures_.last()));
+  FailJob(failures_.counts().RejectedNonFinite() ? ExitCode::kDiverged : ExitCode::kFailed,
+          absl::StrFormat("%d of %d batches of epoch %d are rejected, more than "
+                          "failures.rejected_max = %g%s; with a larger one the job goes on",
+                          rejected, training_.table()->batches(), training_.table()->epoch() + 1,
+                          job_.failures.rejected_max,
+                          failures_.last().empty() ? "" : "; the last: " + failures_.last()));
 }
 
 }  // namespace paracord

@@ -97,13 +97,7 @@ absl::Status CoordinatorCore::PlaceLayout() {
 }
 
 void CoordinatorCore::SaveJobState() {
-  // Behind a claim of ours it would be of an older generation, as if somebody else had claimed it.
-  if (save_pending_ || generation_.claiming()) {
-    save_again_ = true;
-    return;
-  }
-  save_pending_ = true;
-  save_again_ = false;
+  if (!writer_.Begin(generation_.claiming())) return;
   JobState saved = state_;
   saved.counters = CountersNow(Counts());
   saved.evaluations = evaluations_.results();
@@ -113,54 +107,23 @@ void CoordinatorCore::SaveJobState() {
 }
 
 void CoordinatorCore::Handle(const JobStateWrittenEvent& event) {
-  save_pending_ = false;
+  writer_.End(event.status, now_ms_);
   if (absl::IsAborted(event.status)) {
     return Leave(ExitCode::kFenced, std::string(event.status.message()));
   }
-  save_problem_ = std::string(event.status.message());
   if (!event.status.ok()) {
-    save_at_ms_ = now_ms_ + kRepeatMs;
-    Error(absl::StrCat("job.state is not written: ", save_problem_));
-    save_again_ = true;
+    Error(absl::StrCat("job.state is not written: ", writer_.problem()));
     // An evaluation that is lost is only repeated; a decision to stop has to be durable first.
     if (!evaluations_.unsaved() || evaluations_.stop().has_value()) return;
   } else if (!job_fixed_ && !state_.run_id.empty()) {
     job_fixed_ = true;
-  } else if (save_again_) {
+  } else if (writer_.again()) {
     SaveJobState();
     return;
   }
-  if (event.status.ok() && !save_again_) failures_.Saved();
-  if (evaluations_.TakeUntold()) Info(InWords(evaluations_.results().back(), TotalEpochs()));
+  if (event.status.ok() && !writer_.again()) failures_.Saved();
+  if (evaluations_.TakeUntold()) Info(InWords(evaluations_.results().back(), Extent().epochs()));
   if (evaluations_.TakeUnsaved()) ReadLedgers();
-}
-
-uint64_t CoordinatorCore::TotalEpochs() const {
-  uint64_t epochs = job_.epochs;
-  if (job_.steps.has_value()) {
-    epochs = DivideUp(*job_.steps, BatchesPerEpoch(state_.plan));
-  }
-  const std::optional<StopDecision>& stop = evaluations_.stop();
-  if (stop.has_value()) epochs = std::min(epochs, stop->epochs);
-  return epochs;
-}
-
-uint64_t CoordinatorCore::TotalBatches() const {
-  const uint64_t per_epoch = BatchesPerEpoch(state_.plan);
-  const uint64_t all = TotalEpochs() * per_epoch;
-  return job_.steps.has_value() ? std::min(all, *job_.steps) : all;
-}
-
-uint64_t CoordinatorCore::BatchesUpTo(uint64_t epochs) const {
-  const uint64_t end = epochs * BatchesPerEpoch(state_.plan);
-  return job_.steps.has_value() ? std::min(end, *job_.steps) : end;
-}
-
-uint64_t CoordinatorCore::BatchesOfEpoch(uint64_t epoch) const {
-  const uint64_t per_epoch = BatchesPerEpoch(state_.plan);
-  const uint64_t before = epoch * per_epoch;
-  const uint64_t total = TotalBatches();
-  return before >= total ? 0 : std::min(per_epoch, total - before);
 }
 
 std::optional<std::string> CoordinatorCore::FactsDiffer(const JobFacts& facts) const {

@@ -55,12 +55,13 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
     reply.set_other_run(state_.run_id);
     return Emit(AnswerJoin{event.call, std::move(reply)});
   }
-  if (phase_ == Phase::kEnded) {
+  if (phases_.ended()) {
     sessions_.Told(request.task());
-    if (leaves_alone_) {
+    if (end_.alone()) {
       return Emit(AnswerJoin{event.call, WaitReply("the coordinator is leaving")});
     }
-    return Emit(AnswerJoin{event.call, LeaveReply<JoinReply>({exit_->code, "the job has ended"})});
+    return Emit(
+        AnswerJoin{event.call, LeaveReply<JoinReply>({end_.exit().code, "the job has ended"})});
   }
   if (request.protocol() != kProtocol) {
     return Emit(AnswerJoin{
@@ -94,8 +95,9 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
       return Emit(AnswerJoin{event.call, WaitReply(*why)});
     }
   }
-  if (phase_ == Phase::kEnded) {
-    return Emit(AnswerJoin{event.call, LeaveReply<JoinReply>({exit_->code, "the job has ended"})});
+  if (phases_.ended()) {
+    return Emit(
+        AnswerJoin{event.call, LeaveReply<JoinReply>({end_.exit().code, "the job has ended"})});
   }
   Emit(AnswerJoin{event.call, WaitReply("the job is being created")});
 }

@@ -10,25 +10,21 @@
 
 namespace paracord {
 
-// All ps were ready once, or one holds what a coordinator before this one has trained: it is worth
-// waiting for the others, and the start-up deadline does not apply.
-bool CoordinatorCore::Living() const { return formed_ms_.has_value() || ps_.AnyHoldsRun(); }
-
 void CoordinatorCore::ClaimNextGeneration(const std::string& why) {
   if (generation_.claiming()) return;
   const uint64_t claimed = generation_.BeginClaim();
   EndAllSessions(why);
   evaluations_.Cancel();
-  table_.reset();
+  training_.Close();
   ps_.StopReading();
   if (rounds_.Collecting() && !MUTANT("old_round_is_kept")) FailRound("a new generation began");
-  if (phase_ != Phase::kForming) SetPhase(Phase::kLoading);
+  if (phases_.now() != Phase::kForming) SetPhase(Phase::kLoading);
   Emit(ClaimGeneration{claimed});
 }
 
 // Brings all ps from "seen" to "ready" in one generation.
 void CoordinatorCore::DriveFormation() {
-  if (phase_ == Phase::kEnded || generation_.claiming() || ps_.AnyIs(PsStage::kAway)) return;
+  if (phases_.ended() || generation_.claiming() || ps_.AnyIs(PsStage::kAway)) return;
   if (generation_.wanted()) {
     if (generation_.MayClaim(now_ms_)) ClaimNextGeneration("a batch is rejected");
     return;
@@ -69,8 +65,8 @@ void CoordinatorCore::LoadOrAttach(uint32_t index) {
 }
 
 void CoordinatorCore::Handle(const PsAnswerEvent& event) {
-  if (phase_ == Phase::kEnded) return ps_.OnTold(event, now_ms_);
-  const PsNews news = ps_.OnAnswer(event, now_ms_, formed_ms_.has_value());
+  if (phases_.ended()) return ps_.OnTold(event, now_ms_);
+  const PsNews news = ps_.OnAnswer(event, now_ms_, phases_.formed());
   switch (news.kind) {
     case PsNews::Kind::kNone:
       return;

@@ -16,14 +16,12 @@ void CoordinatorCore::DriveRounds() {
   if (rounds_.CommitDue(now_ms_) && !generation_.claiming()) {
     rounds_.CommitAgain(NewestCheckpoint(), generation_.claimed());
   }
-  if (!job_fixed_ || !ps_.AllAre(PsStage::kReady) || complete_committed_) return;
-  const bool serving =
-      phase_ == Phase::kTraining || phase_ == Phase::kEvaluating || phase_ == Phase::kFinishing;
-  if (!serving) return;
-  const bool at_once = phase_ == Phase::kFinishing || ending_.has_value() || ps_.AnyDrains();
+  if (!job_fixed_ || !ps_.AllAre(PsStage::kReady) || last_word_.done()) return;
+  if (!phases_.serving()) return;
+  const bool at_once = phases_.now() == Phase::kFinishing || end_.planned() || ps_.AnyDrains();
   if (!rounds_.Due(now_ms_, at_once, state_.counters.computed)) return;
-  rounds_.Begin(generation_.claimed(), phase_ == Phase::kFinishing && !ps_.reading(), ps_.size(),
-                state_.counters.computed, now_ms_);
+  rounds_.Begin(generation_.claimed(), phases_.now() == Phase::kFinishing && !ps_.reading(),
+                ps_.size(), state_.counters.computed, now_ms_);
 }
 
 CheckpointName CoordinatorCore::NewestCheckpoint() const {
@@ -59,7 +57,7 @@ Manifest CoordinatorCore::RoundManifest() const {
   manifest.job_json = state_.job_json;
   manifest.run_id = state_.run_id;
   manifest.complete = round.complete;
-  manifest.created_unix_ms = options_.started_unix_ms + (now_ms_ - started_ms_);
+  manifest.created_unix_ms = options_.started_unix_ms + (now_ms_ - phases_.started_ms());
   manifest.plan = state_.plan;
   manifest.variables = state_.variables;
   const std::vector<PartitionSpec>& layout = ps_.layout();
@@ -83,7 +81,7 @@ Manifest CoordinatorCore::RoundManifest() const {
   manifest.summary["metric_names"] = state_.metric_names;
   const EvaluationResult* const best = evaluations_.Best();
   if (best != nullptr && job_.stop_when->restore_best &&
-      HoldsBatches(manifest, BatchesUpTo(best->epoch + 1))) {
+      HoldsBatches(manifest, Extent().BatchesUpTo(best->epoch + 1))) {
     manifest.summary["best"]["checkpoint"] = manifest.name.ToString();
   }
   uint64_t bytes = 0;
@@ -107,13 +105,13 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
   CheckpointRound round = rounds_.Finish(now_ms_);
   if (round.manifest->name.generation != generation_.claimed()) PROBE("coordinator.commit.late");
   // The last word of a job that ends is of what can be gone on from. The ps were asked a while ago.
-  for (uint32_t i = 0; ending_.has_value() && i < ps_.size(); ++i) {
+  for (uint32_t i = 0; end_.planned() && i < ps_.size(); ++i) {
     ps_.SetPartitions(i, *round.replies[i]);
   }
   ++state_.counters.checkpoints;
   checkpoints_.Add(*std::move(round.manifest));
   Remove(checkpoints_.Thin(job_.checkpoint.keep, KeptForBest()));
-  if (phase_ == Phase::kFinishing) {
+  if (phases_.now() == Phase::kFinishing) {
     rounds_.MayBegin(now_ms_);  // the final one
   } else {
     rounds_.BeginLater(now_ms_);
@@ -125,14 +123,13 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
     if (leaves) ps_.Finish(i, ExitCode::kDrained, "drained");
   }
   if (round.complete) {
-    complete_committed_ = true;
     nlohmann::json summary = checkpoints_.newest()->summary;
     summary.erase("metric_names");
-    done_summary_ = TextOf(summary, 2) + "\n";
-    Emit(WriteSummary{done_summary_, generation_.claimed()});
-  } else if (ending_.has_value()) {
+    last_word_.SayDone(TextOf(summary, 2) + "\n", generation_);
+  } else if (end_.planned()) {
     SaveJobState();
-    EndJob(ending_->code, ending_->status, absl::StrCat(ending_->reason, ", after a checkpoint"));
+    const Ending& ending = end_.ending();
+    EndJob(ending.code, ending.status, absl::StrCat(ending.reason, ", after a checkpoint"));
   } else {
     SaveJobState();
     if (rounds_.TakeBestWanted()) ReadLedgers();
@@ -148,7 +145,7 @@ void CoordinatorCore::FailRound(const std::string& why) {
 // Null if no checkpoint holds what the best evaluation scored.
 const Manifest* CoordinatorCore::BestCheckpoint() const {
   const EvaluationResult* const best = evaluations_.Best();
-  return best == nullptr ? nullptr : checkpoints_.Holding(BatchesUpTo(best->epoch + 1));
+  return best == nullptr ? nullptr : checkpoints_.Holding(Extent().BatchesUpTo(best->epoch + 1));
 }
 
 // The name of the checkpoint that restore_best asks for; empty if there is none.

@@ -28,9 +28,9 @@ constexpr size_t kStallsMax = 8;              // said one by one
 void CoordinatorCore::Handle(const WorkerHoldEvent& event) {
   WorkerSession* const session = sessions_.TakeHold(event, now_ms_);
   if (session == nullptr) return;
-  if (phase_ == Phase::kEnded && !leaves_alone_) {
+  if (end_.told()) {
     sessions_.Told(session->task);
-    return Emit(AnswerHold{event.call, LeaveReply<WorkerHoldReply>(*exit_)});
+    return Emit(AnswerHold{event.call, LeaveReply<WorkerHoldReply>(end_.exit())});
   }
   session->hold = event.call;
 }
@@ -43,12 +43,12 @@ void CoordinatorCore::Handle(const WorkerHoldLostEvent& event) {
 void CoordinatorCore::Handle(const WorkEvent& event) {
   const WorkRequest& request = event.request;
   // If only this coordinator leaves, the workers stay for the next one.
-  const bool ended = phase_ == Phase::kEnded && !leaves_alone_;
+  const bool ended = end_.told();
   WorkerSession* const session = sessions_.Find(request.session());
   if (session == nullptr) {
     WorkReply reply;
     if (ended) {
-      reply = LeaveReply<WorkReply>({exit_->code, "the job has ended"});
+      reply = LeaveReply<WorkReply>({end_.exit().code, "the job has ended"});
     } else {
       reply.set_rejoin("no such session");
     }
@@ -77,16 +77,16 @@ void CoordinatorCore::TakeReports(WorkerSession& session, const WorkRequest& req
 
 void CoordinatorCore::AnswerWorker(WorkerSession& session, const WorkEvent& event) {
   const WorkRequest& request = event.request;
-  if (phase_ == Phase::kEnded && !leaves_alone_) {
+  if (end_.told()) {
     sessions_.Told(session.task);
-    return Emit(AnswerWork{event.call, LeaveReply<WorkReply>(*exit_)});
+    return Emit(AnswerWork{event.call, LeaveReply<WorkReply>(end_.exit())});
   }
   if (request.leaving()) {
     const uint64_t id = session.id;
     Emit(AnswerWork{event.call, WorkReply()});
     return EndSession(id, "it leaves", false);
   }
-  if (phase_ == Phase::kEnded) {  // it hears of nothing until its connection breaks
+  if (phases_.ended()) {  // it hears of nothing until its connection breaks
     session.parked = event.call;
     return;
   }
@@ -102,7 +102,7 @@ void CoordinatorCore::TakeScore(WorkerSession& session, const EvaluationReport& 
     Warn(absl::StrCat(session.task, ": ", why));
     session.benched_until_ms = now_ms_ + kUnscoredMs;
   }
-  if (taken.hopeless && !ending_.has_value()) {
+  if (taken.hopeless && !end_.planned()) {
     EndAfterCheckpoint({ExitCode::kFailed, "failed", why});
   }
 }
@@ -115,7 +115,7 @@ void CoordinatorCore::CountReport(WorkerSession& session, const WorkRequest& req
   state_.counters.computed += request.computed();
   state_.counters.duplicates += request.duplicates();
   if (request.samples() > 0 && state_.counters.first_step_ms < 0) {
-    state_.counters.first_step_ms = now_ms_ - started_ms_;
+    state_.counters.first_step_ms = now_ms_ - phases_.started_ms();
   }
 }
 
@@ -124,18 +124,13 @@ void CoordinatorCore::CountReport(WorkerSession& session, const WorkRequest& req
 void CoordinatorCore::FreeLostGrants(const WorkRequest& request) {
   const std::set<uint64_t> held(request.holds().begin(), request.holds().end());
   bool any = evaluations_.EndSession(request.session(), held);
-  if (table_.has_value()) {
-    for (const LeaseState& lease : table_->EndSession(request.session(), held)) {
-      abandoned_.insert(lease.split);
-      any = true;
-    }
-  }
+  if (!training_.EndSession(request.session(), held).empty()) any = true;
   if (any) PROBE("coordinator.grant.lost");
 }
 
 void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseReport& report) {
-  if (!table_.has_value()) return;
-  const LeaseState* found = table_->Find(report.lease());
+  if (training_.table() == nullptr) return;
+  const LeaseState* found = training_.table()->Find(report.lease());
   if (found == nullptr || found->session != session.id) return;
   const bool failed = report.problem() == PROBLEM_DATA || report.problem() == PROBLEM_NONFINITE ||
                       report.problem() == PROBLEM_SHAPE;
@@ -146,19 +141,19 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
       Warn(absl::StrCat(session.task, " reports batch ", next, " of a split of ", found->end,
                         " batches; such reports are ignored"));
     }
-    abandoned_.insert(found->split);
+    training_.Abandon(found->split);
     session.benched_until_ms = now_ms_ + kMisreportMs;
-    if (report.ended()) table_->End(report.lease());
+    if (report.ended()) training_.table()->End(report.lease());
     return;
   }
   if (report.next() > found->next) session.failures_in_a_row = 0;
-  table_->Progress(report.lease(), report.next());
-  const LeaseState lease = *table_->Find(report.lease());
-  if (report.ended()) table_->End(report.lease());
+  training_.table()->Progress(report.lease(), report.next());
+  const LeaseState lease = *training_.table()->Find(report.lease());
+  if (report.ended()) training_.table()->End(report.lease());
   // In all other cases a push, or a copy of one, may still be on its way.
   const bool nothing_sent = report.problem() == PROBLEM_NONE || report.problem() == PROBLEM_DATA ||
                             report.problem() == PROBLEM_NONFINITE;
-  if (!nothing_sent) abandoned_.insert(lease.split);
+  if (!nothing_sent) training_.Abandon(lease.split);
   const std::string said = OneLine(report.message(), kSendableBytesMax);
   switch (report.problem()) {
     case PROBLEM_GAP:
@@ -185,18 +180,20 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
 // Answers `call` if there is something to do for this worker.
 bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
   if (!ps_.AllAre(PsStage::kReady) || session.benched_until_ms > now_ms_) return false;
-  if (ending_.has_value() && phase_ != Phase::kFinishing) return false;
+  if (end_.planned() && phases_.now() != Phase::kFinishing) return false;
   WorkReply reply;
-  if (phase_ == Phase::kEvaluating) {
+  if (phases_.now() == Phase::kEvaluating) {
     std::optional<EvaluationLease> lease = evaluations_.Grant(sessions_.next_id(), session.id);
     if (!lease.has_value()) return false;
     *reply.mutable_evaluation() = *std::move(lease);
-  } else if (phase_ == Phase::kTraining && table_.has_value()) {
-    const std::set<uint64_t> withheld =
-        failures_.Withheld(table_->epoch(), session.task, sessions_.all().size() > 1, now_ms_);
-    std::optional<Lease> lease = table_->Grant(sessions_.next_id(), session.id, now_ms_, withheld);
+  } else if (phases_.training() && training_.table() != nullptr) {
+    const std::set<uint64_t> withheld = failures_.Withheld(training_.table()->epoch(), session.task,
+                                                           sessions_.all().size() > 1, now_ms_);
+    std::optional<Lease> lease =
+        training_.table()->Grant(sessions_.next_id(), session.id, now_ms_, withheld);
     if (!lease.has_value()) {
-      lease = table_->GrantAgain(sessions_.next_id(), session.id, now_ms_, kStragglerMs, withheld);
+      lease = training_.table()->GrantAgain(sessions_.next_id(), session.id, now_ms_, kStragglerMs,
+                                            withheld);
       if (lease.has_value()) PROBE("coordinator.lease.straggler");
     }
     if (!lease.has_value()) return false;
@@ -213,16 +210,16 @@ bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
 }
 
 bool CoordinatorCore::WorkIsFree() const {
-  if (phase_ == Phase::kEvaluating) return evaluations_.HasFree();
-  return phase_ == Phase::kTraining && table_.has_value() && table_->HasFree();
+  if (phases_.now() == Phase::kEvaluating) return evaluations_.HasFree();
+  return phases_.training() && training_.table() != nullptr && training_.table()->HasFree();
 }
 
 // After every event: something may have become free, or complete. What time alone brings (an old
 // lease given again, the end of a rest) is looked for at ticks, because there may be thousands of
 // workers and events.
 void CoordinatorCore::ServeParked(bool tick) {
-  if (phase_ == Phase::kTraining && table_.has_value() && ps_.AllAre(PsStage::kReady) &&
-      (table_->AllDone() || ps_.LedgersDue(now_ms_))) {
+  if (phases_.training() && training_.table() != nullptr && ps_.AllAre(PsStage::kReady) &&
+      (training_.table()->AllDone() || ps_.LedgersDue(now_ms_))) {
     ReadLedgers();
   }
   sessions_.ServeParked(
@@ -251,14 +248,12 @@ void CoordinatorCore::DriveSessions() {
 }
 
 void CoordinatorCore::EndSession(uint64_t id, const std::string& why, bool died) {
-  const std::optional<WorkerSession> session = sessions_.Close(id, why, phase_ != Phase::kEnded);
+  const std::optional<WorkerSession> session = sessions_.Close(id, why, !phases_.ended());
   if (!session.has_value()) return;
   if (died) ++state_.counters.worker_recoveries;
   evaluations_.EndSession(id);
-  if (!table_.has_value()) return;
-  std::vector<LeaseState> leases = table_->EndSession(id);
-  for (const LeaseState& lease : leases) abandoned_.insert(lease.split);
-  if (!died || leases.empty() || phase_ != Phase::kTraining) return;
+  std::vector<LeaseState> leases = training_.EndSession(id);
+  if (!died || leases.empty() || !phases_.training()) return;
   if (ps_.AllAre(PsStage::kReady)) NoteDeath(*session, std::move(leases), why);
 }
 
@@ -268,8 +263,8 @@ void CoordinatorCore::EndAllSessions(const std::string& why) {
 
 // Who waits for whom and why, in one line.
 std::string CoordinatorCore::WaitReason() const {
-  if (!save_problem_.empty() && (evaluations_.unsaved() || !job_fixed_)) {
-    return "job.state cannot be written: " + save_problem_;
+  if (!writer_.problem().empty() && (evaluations_.unsaved() || !job_fixed_)) {
+    return "job.state cannot be written: " + writer_.problem();
   }
   if (!ps_.AllAre(PsStage::kReady)) {
     const std::string other_dirs = ps_.OtherDirs();
@@ -277,15 +272,15 @@ std::string CoordinatorCore::WaitReason() const {
     if (!ps_.AnyIs(PsStage::kAway)) return "the parameter servers load their partitions";
     return "training is parked: " + MissingTasks();
   }
-  switch (phase_) {
+  switch (phases_.now()) {
     case Phase::kEvaluating:
       return "the rest of the evaluation is with other workers";
     case Phase::kFinishing:
       return rounds_.problem().empty() ? "the final checkpoint is being written"
                                        : "the final checkpoint fails: " + rounds_.problem();
     case Phase::kTraining:
-      return ending_.has_value() ? "the coordinator is ending the job"
-                                 : "the rest of the epoch's splits are with other workers";
+      return end_.planned() ? "the coordinator is ending the job"
+                            : "the rest of the epoch's splits are with other workers";
     default:
       return "the ledgers are being read";
   }
@@ -319,7 +314,7 @@ std::string CoordinatorCore::Stalls(int64_t now_ms) const {
 
 // Once each time, for the log.
 void CoordinatorCore::SayStalls() {
-  std::string stalls = phase_ == Phase::kTraining ? Stalls(now_ms_) : "";
+  std::string stalls = phases_.training() ? Stalls(now_ms_) : "";
   std::string said = stalls;
   std::erase_if(said, [](unsigned char c) { return std::isdigit(c) != 0 || c == '.'; });
   if (said == stalls_said_) return;

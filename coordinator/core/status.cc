@@ -67,10 +67,10 @@ json PsJson(const PsTracker& tracker, int64_t now_ms) {
   return ps_list;
 }
 
-json WorkersJson(const Sessions& sessions, const std::optional<SplitTable>& table, int64_t now_ms) {
+json WorkersJson(const Sessions& sessions, const SplitTable* table, int64_t now_ms) {
   json workers = json::array();
   for (const auto& [id, session] : sessions.all()) {
-    const uint64_t leases = table.has_value() ? table->LeasesOf(id) : 0;
+    const uint64_t leases = table != nullptr ? table->LeasesOf(id) : 0;
     const double samples_per_second =
         Ratio(static_cast<double>(session.samples), Seconds(now_ms - session.joined_ms));
     workers.push_back({{"task", session.task},
@@ -92,12 +92,11 @@ json WorkersJson(const Sessions& sessions, const std::optional<SplitTable>& tabl
 JobCounters CoordinatorCore::CountersNow(const LedgerCounts& counts) const {
   JobCounters counters = state_.counters;
   counters.ps_recoveries += ps_.recoveries();
-  counters.wall_ms += now_ms_ - started_ms_;
+  counters.wall_ms += now_ms_ - phases_.started_ms();
   // Batches that workers had not told of when they or a coordinator died were computed all the
   // same.
   counters.computed = std::max(counters.computed, counts.applied_max + counters.duplicates);
-  counters.training_ms +=
-      training_ms_ + (phase_ == Phase::kTraining ? now_ms_ - phase_since_ms_ : 0);
+  counters.training_ms += phases_.TrainingMs(now_ms_);
   // Both are of the lives that are remembered, so that the rate is one of the same time.
   const uint64_t before = samples_found_.value_or(counts.samples);
   counters.training_samples += counts.samples - std::min(counts.samples, before);
@@ -107,7 +106,7 @@ JobCounters CoordinatorCore::CountersNow(const LedgerCounts& counts) const {
 CoordinatorCore::LedgerCounts CoordinatorCore::Counts() const {
   LedgerCounts counts;
   if (!job_fixed_) return counts;
-  counts.batches = TotalBatches();
+  counts.batches = Extent().batches();
   uint64_t least = std::numeric_limits<uint64_t>::max();
   for (const Ps& ps : ps_.all()) {
     for (const PartitionDescription& partition : ps.description.partitions()) {
@@ -130,8 +129,8 @@ CoordinatorCore::LedgerCounts CoordinatorCore::Counts() const {
 
 // Counts by what workers report, which is newer than what is known of the ledgers.
 uint64_t CoordinatorCore::BatchesDone(const LedgerCounts& counts) const {
-  if (!table_.has_value()) return counts.applied_min + counts.rejected;
-  return epochs_closed_ * BatchesPerEpoch(state_.plan) + table_->batches_done();
+  if (training_.table() == nullptr) return counts.applied_min + counts.rejected;
+  return training_.closed() * BatchesPerEpoch(state_.plan) + training_.table()->batches_done();
 }
 
 std::string CoordinatorCore::DoneReason() const {
@@ -156,7 +155,7 @@ std::string CoordinatorCore::SummaryText(const std::string& status,
   json summary = {
       {"status", status},
       {"reason", reason},
-      {"epochs", epochs_closed_},
+      {"epochs", training_.closed()},
       {"wall_seconds", Seconds(counters.wall_ms)},
       {"first_step_seconds", nullptr},
       {"samples", counts.samples},
@@ -222,13 +221,13 @@ std::vector<Chart> CoordinatorCore::EvaluationCharts(size_t index) const {
 
 // Why nothing moves, in a line; empty if it does.
 std::string CoordinatorCore::Waiting(int64_t now_ms) const {
-  if (phase_ == Phase::kEnded) return "";
-  if (phase_ == Phase::kTraining && ps_.AllAre(PsStage::kReady) && !sessions_.empty()) {
+  if (phases_.ended()) return "";
+  if (phases_.training() && ps_.AllAre(PsStage::kReady) && !sessions_.empty()) {
     return Stalls(now_ms);
   }
   if (!generation_.problem().empty()) return generation_.problem();
   const bool missing =
-      (!job_fixed_ && save_problem_.empty()) ||
+      (!job_fixed_ && writer_.problem().empty()) ||
       (sessions_.empty() && (ps_.AnyIs(PsStage::kAway) || ps_.AllAre(PsStage::kReady)));
   return missing ? MissingTasks() : WaitReason();
 }
@@ -241,12 +240,12 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
   json status = {
       {"job", job_.name},
       {"run_id", state_.run_id},
-      {"phase", PhaseName(phase_)},
+      {"phase", PhaseName(phases_.now())},
       {"generation", generation_.claimed()},
       {"coordinator", options_.boot_id},
       {"dir", options_.ShownDir()},
-      {"epoch", epochs_closed_ + (table_.has_value() ? 1 : 0)},
-      {"epochs", job_fixed_ ? TotalEpochs() : job_.epochs},
+      {"epoch", training_.closed() + (training_.table() != nullptr ? 1 : 0)},
+      {"epochs", job_fixed_ ? Extent().epochs() : job_.epochs},
       {"batches", counts.batches},
       {"batches_done", BatchesDone(counts)},
       {"applied_min", counts.applied_min},
@@ -258,9 +257,9 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
        Ratio(static_cast<double>(recently.samples), Seconds(recently.length_ms))},
       {"last_batch_seconds", counted_ms.has_value() ? json(Seconds(now_ms - *counted_ms)) : json()},
       {"wall_seconds", Seconds(counters.wall_ms)},
-      {"up_seconds", Seconds(now_ms - started_ms_)},
+      {"up_seconds", Seconds(now_ms - phases_.started_ms())},
       {"ps", PsJson(ps_, now_ms)},
-      {"workers", WorkersJson(sessions_, table_, now_ms)},
+      {"workers", WorkersJson(sessions_, training_.table(), now_ms)},
       {"recoveries",
        {{"worker", counters.worker_recoveries},
         {"ps", counters.ps_recoveries},
@@ -269,7 +268,7 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
   status["checkpoint"] = {
       {"last", usable == nullptr ? json() : json(usable->name.ToString())},
       {"running", rounds_.running()},
-      {"problem", rounds_.problem().empty() ? save_problem_ : rounds_.problem()},
+      {"problem", rounds_.problem().empty() ? writer_.problem() : rounds_.problem()},
       {"refused", checkpoints_.refused()}};
   status["evaluations"] = EvaluationsJson(evaluations_.told());
   const std::string waiting = Waiting(now_ms);

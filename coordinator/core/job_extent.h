@@ -1,0 +1,42 @@
+// How many epochs and batches a job has in all: what the job asks for, over the plan of its data,
+// and no further than a decision to stop early. A value that is made where it is needed.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "config/data_plan.h"
+#include "config/job.h"
+#include "coordinator/core/job_state.h"
+
+namespace paracord {
+
+class JobExtent {
+ public:
+  JobExtent(const Job& job, const DataPlan& plan, const std::optional<StopDecision>& stop)
+      : per_epoch_(BatchesPerEpoch(plan)), steps_(job.steps), epochs_(job.epochs) {
+    if (steps_.has_value()) epochs_ = DivideUp(*steps_, per_epoch_);
+    if (stop.has_value()) epochs_ = std::min(epochs_, stop->epochs);
+  }
+
+  uint64_t epochs() const { return epochs_; }
+  uint64_t batches() const { return BatchesUpTo(epochs_); }
+  // The batches of this many epochs, of which the last may be cut short.
+  uint64_t BatchesUpTo(uint64_t epochs) const {
+    const uint64_t end = epochs * per_epoch_;
+    return steps_.has_value() ? std::min(end, *steps_) : end;
+  }
+  // 0 for an epoch behind the last.
+  uint64_t BatchesOfEpoch(uint64_t epoch) const {
+    const uint64_t before = epoch * per_epoch_;
+    return before >= batches() ? 0 : std::min(per_epoch_, batches() - before);
+  }
+
+ private:
+  uint64_t per_epoch_;
+  std::optional<uint64_t> steps_;
+  uint64_t epochs_;
+};
+
+}  // namespace paracord

@@ -1,0 +1,47 @@
+#include "coordinator/core/last_word.h"
+
+#include <utility>
+
+#include "common/probe.h"
+#include "coordinator/core/limits.h"
+
+namespace paracord {
+namespace {
+
+constexpr uint32_t kTriesMax = 30;
+
+}  // namespace
+
+void LastWord::Say(std::string text, const Generation& generation) {
+  pending_ = true;
+  if (generation.claiming()) {
+    held_ = std::move(text);
+  } else {
+    effects_.Emit(WriteSummary{std::move(text), generation.claimed()});
+  }
+}
+
+void LastWord::ClaimEnded(const Generation& generation) {
+  if (!held_.has_value()) return;
+  effects_.Emit(WriteSummary{*std::exchange(held_, std::nullopt), generation.claimed()});
+}
+
+void LastWord::SayDone(std::string text, const Generation& generation) {
+  done_ = std::move(text);
+  effects_.Emit(WriteSummary{*done_, generation.claimed()});
+}
+
+void LastWord::Tick(const Generation& generation, int64_t now_ms) {
+  if (again_at_ms_ == 0 || now_ms < again_at_ms_) return;
+  again_at_ms_ = 0;
+  effects_.Emit(WriteSummary{*done_, generation.claimed()});
+}
+
+bool LastWord::Failed(int64_t now_ms) {
+  PROBE("coordinator.summary.failed");
+  if (++tries_ >= kTriesMax) return true;
+  again_at_ms_ = now_ms + kRepeatMs;
+  return false;
+}
+
+}  // namespace paracord

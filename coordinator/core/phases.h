@@ -1,0 +1,53 @@
+// The phase that a job is in, and how long this coordinator has been in it. Owned by the core,
+// which decides when the next one begins.
+//
+// Invariants: no phase follows kEnded. formed_ms() is set when the job is served for the first
+// time, when all ps were ready, and stays.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace paracord {
+
+enum class Phase { kForming, kLoading, kTraining, kEvaluating, kFinishing, kEnded };
+
+class Phases {
+ public:
+  explicit Phases(int64_t now_ms) : started_ms_(now_ms), since_ms_(now_ms) {}
+
+  Phase now() const { return phase_; }
+  bool ended() const { return phase_ == Phase::kEnded; }
+  bool training() const { return phase_ == Phase::kTraining; }
+  // Whether the ps serve batches, scores or the final checkpoint.
+  bool serving() const {
+    return phase_ == Phase::kTraining || phase_ == Phase::kEvaluating ||
+           phase_ == Phase::kFinishing;
+  }
+  // True if the cluster has formed by it, for the first time in this life.
+  bool Begin(Phase phase, int64_t now_ms) {
+    if (training()) training_ms_ += now_ms - since_ms_;
+    phase_ = phase;
+    since_ms_ = now_ms;
+    if (!serving() || formed()) return false;
+    formed_ms_ = now_ms;
+    return true;
+  }
+
+  bool formed() const { return formed_ms_.has_value(); }
+  std::optional<int64_t> formed_ms() const { return formed_ms_; }
+  int64_t started_ms() const { return started_ms_; }
+  // How long this life was in kTraining.
+  int64_t TrainingMs(int64_t now_ms) const {
+    return training_ms_ + (training() ? now_ms - since_ms_ : 0);
+  }
+
+ private:
+  const int64_t started_ms_;
+  Phase phase_ = Phase::kForming;
+  int64_t since_ms_;
+  int64_t training_ms_ = 0;  // without the phase under way
+  std::optional<int64_t> formed_ms_;
+};
+
+}  // namespace paracord

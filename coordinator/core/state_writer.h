@@ -1,0 +1,49 @@
+// When job.state is written. Owned by the core, which makes what is written and emits the effect.
+//
+// Invariants: one write is under way at a time, and none behind a claim of our own, after which it
+// would be of an older generation, as if somebody else had claimed that. Whatever was to be written
+// meanwhile is written after it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "coordinator/core/limits.h"
+
+namespace paracord {
+
+class StateWriter {
+ public:
+  // The state has changed. True if it is to be written now.
+  bool Begin(bool claiming) {
+    again_ = pending_ || claiming;
+    if (again_) return false;
+    pending_ = true;
+    return true;
+  }
+  // The write under way has ended. After a failure it is due again.
+  void End(const absl::Status& status, int64_t now_ms) {
+    pending_ = false;
+    if (absl::IsAborted(status)) return;  // another coordinator leads
+    problem_ = std::string(status.message());
+    if (status.ok()) return;
+    at_ms_ = now_ms + kRepeatMs;
+    again_ = true;
+  }
+  bool Due(int64_t now_ms) const { return again_ && !pending_ && now_ms >= at_ms_; }
+
+  bool pending() const { return pending_; }
+  // Whether the state has changed since the last write began, or that has failed.
+  bool again() const { return again_; }
+  // Why the newest write failed; empty if it did not.
+  const std::string& problem() const { return problem_; }
+
+ private:
+  bool pending_ = false;
+  bool again_ = false;
+  int64_t at_ms_ = 0;  // after a write that failed
+  std::string problem_;
+};
+
+}  // namespace paracord
