@@ -8,6 +8,7 @@
 #include "common/status_macros.h"
 #include "common/trace.h"
 #include "coordinator/commit.h"
+#include "coordinator/core/report.h"
 #include "coordinator/generations.h"
 #include "coordinator/leftovers.h"
 #include "net/rpc_proto.h"
@@ -71,14 +72,15 @@ void Coordinator::Tick() {
 void Coordinator::WriteCharts() {
   if (events_ == nullptr || exiting_) return;
   const int64_t now_ms = environment_.loop.NowMs();
+  const JobView job = core_->View();
   std::vector<Chart> charts;
-  if (core_->phase() == CoordinatorCore::Phase::kTraining && now_ms - charted_ms_ >= kChartMs) {
-    charts.push_back(core_->TrainingChart(now_ms));
+  if (job.phases.training() && now_ms - charted_ms_ >= kChartMs) {
+    charts.push_back(Report(job, now_ms).TrainingChart());
     charted_ms_ = now_ms;
   }
   // A restore may have taken some back; they are scored again.
-  evaluations_charted_ = std::min(evaluations_charted_, core_->evaluations());
-  for (Chart& chart : core_->EvaluationCharts(evaluations_charted_)) {
+  evaluations_charted_ = std::min(evaluations_charted_, job.evaluations.told().size());
+  for (Chart& chart : EvaluationCharts(job, evaluations_charted_)) {
     charts.push_back(std::move(chart));
     ++evaluations_charted_;
   }
@@ -153,7 +155,7 @@ void Coordinator::Handle(std::string_view method, absl::Cord request,
       TakeHold(bytes, std::move(call));
     } else if (name == method::kStatus) {
       StatusReply reply;
-      reply.set_json(core_->StatusJson(environment_.loop.NowMs()));
+      reply.set_json(Report(core_->View(), environment_.loop.NowMs()).StatusJson());
       call->Reply(ToParts(reply));
     } else {
       call->Reply(absl::UnimplementedError("a coordinator has no method " + name));

@@ -99,7 +99,7 @@ void Coordinator::Lead(DirStart::Begun begun) {
   }
   core_ = std::make_unique<CoordinatorCore>(std::move(core), std::move(found),
                                             environment_.loop.NowMs());
-  evaluations_charted_ = core_->evaluations();
+  evaluations_charted_ = core_->View().evaluations.told().size();
   Tick();
 }
 

@@ -10,6 +10,7 @@
 #include "common/status_macros.h"
 #include "config/data_plan.h"
 #include "coordinator/commit.h"
+#include "coordinator/core/job_record.h"
 #include "coordinator/generations.h"
 #include "proto/protocol.h"
 #include "storage/checkpoint.h"

@@ -28,6 +28,10 @@ Checkpoints::Checkpoints(std::vector<Manifest> committed,
                          std::map<std::string, std::string> refused)
     : committed_(std::move(committed)), refused_(std::move(refused)) {}
 
+CheckpointName Checkpoints::newest_name() const {
+  return newest() == nullptr ? CheckpointName() : newest()->name;
+}
+
 bool Checkpoints::Refused(const Manifest& manifest) const {
   return refused_.contains(manifest.name.ToString());
 }

@@ -24,6 +24,8 @@ class Checkpoints {
 
   // The newest one, refused or not; null if there is none.
   const Manifest* newest() const { return committed_.empty() ? nullptr : &committed_.front(); }
+  // Its name; that of no checkpoint if there is none.
+  CheckpointName newest_name() const;
   const std::map<std::string, std::string>& refused() const { return refused_; }
   // The newest one that can be restored; null if there is none.
   const Manifest* Usable() const;

@@ -4,19 +4,16 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "common/fingerprint64.h"
 #include "common/mutant.h"
 #include "common/probe.h"
-#include "common/status_text.h"
 #include "config/data_plan.h"
-#include "coordinator/core/early_stop.h"
+#include "coordinator/core/report.h"
 
 namespace paracord {
 namespace {
 
-constexpr int64_t kSayMissingMs = 2000;  // after the start, and then now and again
-constexpr int64_t kSayMissingAgainMs = 30000;
+constexpr int64_t kStoppedMs = 10 * kTickMs;  // without a tick
 
 }  // namespace
 
@@ -24,13 +21,14 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
     : options_(std::move(options)),
       job_(options_.job),
       now_ms_(now_ms),
-      phases_(now_ms),
+      ticked_ms_(now_ms),
       forms_since_ms_(now_ms),
-      say_missing_at_ms_(now_ms + kSayMissingMs),
+      phases_(now_ms),
+      record_(job_),
       generation_(found.generation),
       ps_(options_, generation_, effects_, now_ms),
-      ticked_ms_(now_ms),
       sessions_(Fingerprint64(options_.boot_id), options_.workers, effects_),
+      waits_(now_ms, effects_),
       agreement_(options_.workers, options_.agree_ms),
       refusals_(effects_),
       evaluations_(options_.job),
@@ -39,42 +37,31 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
           found.job_state.has_value() ? found.job_state->rejected : std::vector<RejectedBatch>(),
           effects_),
       checkpoints_(std::move(found.manifests), std::move(found.unreadable)),
-      rounds_(NewestCheckpoint().round, options_.job.checkpoint.every_seconds, effects_) {
-  if (!found.damaged_state.empty()) Warn(found.damaged_state);
+      rounds_(checkpoints_.newest_name().round, options_.job.checkpoint.every_seconds, effects_) {
+  if (!found.damaged_state.empty()) effects_.Warn(found.damaged_state);
   for (const auto& [name, why] : checkpoints_.refused()) {
-    Warn(absl::StrCat("checkpoint ", name, " is refused: ", why));
+    effects_.Warn(absl::StrCat("checkpoint ", name, " is refused: ", why));
   }
   if (found.job_state.has_value()) {
-    state_ = *std::move(found.job_state);
-    evaluations_.Restore(std::exchange(state_.evaluations, {}), std::exchange(state_.stop, {}));
-    job_fixed_ = true;
-  } else if (checkpoints_.newest() != nullptr) {
-    const Manifest& newest = *checkpoints_.newest();
-    Warn("job.state is missing: going on from the manifest of " + newest.name.ToString());
-    state_.run_id = newest.run_id;
-    state_.plan = newest.plan;
-    state_.variables = newest.variables;
-    for (const ManifestPartition& partition : newest.partitions) {
-      state_.partitions.push_back(partition.spec);
-    }
-    if (newest.summary.contains("metric_names")) {
-      for (const nlohmann::json& name : newest.summary["metric_names"]) {
-        if (name.is_string()) state_.metric_names.push_back(name);
-      }
-    }
-    job_fixed_ = true;
+    evaluations_.Restore(std::exchange(found.job_state->evaluations, {}),
+                         std::exchange(found.job_state->stop, {}));
+    record_.Restore(*std::move(found.job_state));
+  } else if (const Manifest* const newest = checkpoints_.newest()) {
+    effects_.Warn("job.state is missing: going on from the manifest of " + newest->name.ToString());
+    record_.Restore(*newest);
+  } else {
+    return;
   }
-  ps_.SetRun(state_.run_id);
-  state_.job_json = JobToJson(job_);
-  job_fingerprint_ = Fingerprint64(state_.job_json);
-  if (MUTANT("state_not_rewritten") ? job_fixed_ : std::exchange(job_fixed_, false)) {
-    // Written in our generation before we act on it: an older coordinator may still write its own.
-    ++state_.counters.coordinator_recoveries;
-    SaveJobState();
-    if (const absl::Status placed = PlaceLayout(); !placed.ok()) {
-      EndJob(ExitCode::kConfiguration, "failed", std::string(placed.message()));
-    }
-  }
+  ps_.SetRun(record_.run_id());
+  ++record_.counters().coordinator_recoveries;
+  SaveJobState();
+  PlaceLayout();
+}
+
+JobView CoordinatorCore::View() const {
+  return {options_,  phases_,      record_,     generation_, ps_,
+          sessions_, refusals_,    throughput_, training_,   evaluations_,
+          failures_, checkpoints_, rounds_,     end_,        samples_found_};
 }
 
 std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
@@ -95,17 +82,22 @@ std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
     const Departure::Others others{.ps_told = ps_.AllTold(end_.told()),
                                    .workers_told = sessions_.AllTold(),
                                    .workers_named = !options_.workers.empty(),
-                                   .written = !last_word_.pending() && !writer_.pending()};
-    if (end_.ExitsNow(others, phases_.formed_ms(), now_ms_)) Emit(end_.exit());
+                                   .written = !last_word_.pending() && !record_.writer().pending()};
+    if (end_.ExitsNow(others, phases_.formed_ms(), now_ms_)) effects_.Emit(end_.exit());
   }
   return effects_.Take();
 }
 
-// Logs who is missing, until all ps were ready and a worker has joined for the first time.
-void CoordinatorCore::SayWhoIsMissing() {
-  if (phases_.ended() || (phases_.formed() && sessions_.AnyCame())) return;
-  say_missing_at_ms_ = now_ms_ + kSayMissingAgainMs;
-  Info("waits: " + MissingTasks());
+// This coordinator did not run: its process was stopped, or its machine, or the loop was busy. It
+// could hear nobody meanwhile, so nobody was silent, and connections broke from its own silence.
+void CoordinatorCore::NoticeStop() {
+  const int64_t stopped_ms = now_ms_ - ticked_ms_;
+  if (stopped_ms < kStoppedMs) return;
+  PROBE("coordinator.stopped");
+  ticked_ms_ = now_ms_;
+  sessions_.Forgive(stopped_ms, now_ms_);
+  ps_.Forgive(stopped_ms, now_ms_);
+  forms_since_ms_ += stopped_ms;
 }
 
 // Ends a job whose cluster has not formed in time. A ps that sees another DIR never gets ready, so
@@ -118,22 +110,24 @@ void CoordinatorCore::CheckStartDeadline() {
   }
   EndJob(other_dirs.empty() ? ExitCode::kPeerLost : ExitCode::kConfiguration, "failed",
          absl::StrCat("the cluster did not form within timeouts.start_s = ", job_.timeouts.start_s,
-                      " s: ", other_dirs.empty() ? MissingTasks() : other_dirs));
+                      " s: ", other_dirs.empty() ? MissingTasks(View()) : other_dirs));
 }
 
 void CoordinatorCore::Handle(const TickEvent&) {
-  DriveSessions();
+  const int64_t silent_ms = job_.timeouts.worker_ms;
+  for (const uint64_t id : sessions_.Silent(now_ms_, silent_ms)) {
+    EndSession(id, absl::StrCat("it was silent for ", silent_ms, " ms"), true);
+  }
   JudgeDeaths();
-  SayStalls();
+  waits_.Say(View(), now_ms_);
   throughput_.Tick(now_ms_);
-  if (now_ms_ >= say_missing_at_ms_) SayWhoIsMissing();
   CheckStartDeadline();
   if (end_.Overdue(now_ms_) && !phases_.ended()) {
     const Ending& ending = end_.ending();
     EndJob(ending.code, ending.status,
            absl::StrCat(ending.reason, "; no checkpoint within timeouts.drain_ms"));
   }
-  if (writer_.Due(now_ms_)) SaveJobState();
+  if (record_.writer().Due(now_ms_)) SaveJobState();
   if (!phases_.ended()) last_word_.Tick(generation_, now_ms_);
 }
 
@@ -147,14 +141,14 @@ void CoordinatorCore::Handle(const GenerationClaimedEvent& event) {
   }
   if (claim == Generation::Claim::kFailed) {
     const std::string why(event.status.message());
-    Warn("cannot claim a generation: " + why);
+    effects_.Warn("cannot claim a generation: " + why);
     if (!Living()) EndJob(ExitCode::kPeerLost, "failed", "--dir is not usable: " + why);
     return;  // DriveFormation tries again
   }
-  if (claim == Generation::Claim::kLeapt && !state_.run_id.empty()) SaveJobState();
+  if (claim == Generation::Claim::kLeapt && record_.begun()) SaveJobState();
   training_.Fenced();
   ps_.BeginGeneration();
-  Info(absl::StrCat("generation ", generation_.claimed()));
+  effects_.Info(absl::StrCat("generation ", generation_.claimed()));
 }
 
 void CoordinatorCore::Handle(const NewestGenerationEvent& event) {
@@ -166,17 +160,17 @@ void CoordinatorCore::Handle(const NewestGenerationEvent& event) {
   }
   if (phases_.ended()) return;
   if (event.obeyed >= generation_.newest() && !generation_.claiming() && !phases_.formed()) {
-    Warn(absl::StrCat(options_.dir, " holds no claim of generation ", event.obeyed,
-                      ", which a ps obeys: claiming the next one"));
+    effects_.Warn(absl::StrCat(options_.dir, " holds no claim of generation ", event.obeyed,
+                               ", which a ps obeys: claiming the next one"));
     generation_.Skip(event.obeyed);
     return ClaimNextGeneration("a ps obeys a generation that nobody has claimed here");
   }
   // Nothing is lost while all ps hold their partitions: a checkpoint can be taken of them.
   if (phases_.now() == Phase::kLoading && ps_.AnyNeedsLoad() &&
-      checkpoints_.Lost(state_.counters.checkpoints)) {
+      checkpoints_.Lost(record_.counters().checkpoints)) {
     evaluations_.Clear();
     EndJob(ExitCode::kNoCheckpoint, "failed",
-           checkpoints_.LostReason(options_.dir, state_.counters.checkpoints));
+           checkpoints_.LostReason(options_.dir, record_.counters().checkpoints));
   }
 }
 
@@ -193,19 +187,19 @@ void CoordinatorCore::AdvanceEpoch() {
   if (last_word_.done() || evaluations_.unsaved()) return;
   const std::vector<const Ledger*> ledgers = ps_.Ledgers();
   if (!samples_found_.has_value()) {
-    samples_found_ = Counts().samples;
+    samples_found_ = Report(View(), now_ms_).samples();
     // It would be done with partitions that stand anywhere. A longer job can go on with them.
-    const uint64_t reached = BatchesReached(ledgers, state_.plan);
+    const uint64_t reached = BatchesReached(ledgers, record_.plan());
     if (reached > Extent().batches()) {
       return Leave(ExitCode::kConfiguration,
                    TooFewBatches(job_, Extent().batches(), reached, "on a ps"), /*alone=*/true);
     }
   }
   // Behind a new generation nothing that could change what the ledgers say is on its way.
-  const uint64_t splits_per_epoch = SplitsPerEpoch(state_.plan);
+  const uint64_t splits_per_epoch = SplitsPerEpoch(record_.plan());
   if (!generation_.wanted() && failures_.Decide(ledgers, splits_per_epoch)) SaveJobState();
   const JobExtent extent = Extent();
-  const OpenEpoch open = training_.FirstOpen(ledgers, state_.plan, extent);
+  const OpenEpoch open = training_.FirstOpen(ledgers, record_.plan(), extent);
   const uint64_t epoch = open.epoch;
   // A score is of all partitions at the end of an epoch. What some of them are past is not scored,
   // or not again: those that a restore took back would be scored among others that went on.
@@ -224,7 +218,7 @@ void CoordinatorCore::AdvanceEpoch() {
     // A restore may take the job back to the oldest checkpoint, and then the batches after it
     // have to be rejected again.
     const uint64_t replayed = checkpoints_.LeastEntered(extent.batches());
-    failures_.ForgetBefore(std::min(epoch, replayed / BatchesPerEpoch(state_.plan)));
+    failures_.ForgetBefore(std::min(epoch, replayed / BatchesPerEpoch(record_.plan())));
   }
   training_.Close();
   failures_.ForgetDeaths();
@@ -236,28 +230,29 @@ void CoordinatorCore::BeginEpoch(const OpenEpoch& open, uint64_t begun) {
   const uint64_t epoch = open.epoch;
   const JobExtent extent = Extent();
   const bool to_score = begun <= epoch || epoch >= extent.epochs();
-  const uint64_t test_records = state_.plan.test_records();
+  const uint64_t test_records = record_.plan().test_records();
   if (epoch > 0 && to_score && test_records > 0 && evaluations_.Due(epoch - 1, extent.epochs()) &&
       !evaluations_.Has(epoch - 1)) {
-    evaluations_.Start(generation_.claimed(), epoch - 1, test_records, state_.metric_names);
+    evaluations_.Start(generation_.claimed(), epoch - 1, test_records, record_.metric_names());
     return SetPhase(Phase::kEvaluating);
   }
-  if (epoch >= extent.epochs()) return FailNotFinite() ? void() : StartFinishing();
-  rounds_.WantBest(begun <= epoch && LacksBestCheckpoint(epoch));
+  if (epoch >= extent.epochs()) {
+    if (FailNotFinite()) return;
+    SetPhase(Phase::kFinishing);
+    return rounds_.MayBegin(now_ms_);  // the final checkpoint, which is repeated if it fails
+  }
+  const EvaluationResult* const best = evaluations_.KeptBest();
+  rounds_.WantBest(begun <= epoch && best != nullptr && best->epoch + 1 == epoch &&
+                   !rounds_.BestGivenUp() && View().BestCheckpoint() == nullptr);
   if (rounds_.best_wanted()) {
     PROBE("coordinator.best.kept");
     SetPhase(Phase::kEvaluating);  // what was scored stays as it is until a checkpoint holds it
     rounds_.MayBegin(now_ms_);
     return;
   }
-  training_.Open(open, extent.BatchesOfEpoch(epoch), state_.plan.split_batches());
+  training_.Open(open, extent.BatchesOfEpoch(epoch), record_.plan().split_batches());
   SetPhase(Phase::kTraining);
   CheckRejected();
-}
-
-void CoordinatorCore::StartFinishing() {
-  SetPhase(Phase::kFinishing);
-  rounds_.MayBegin(now_ms_);  // DriveRounds takes the final checkpoint, and repeats it if it fails
 }
 
 void CoordinatorCore::Handle(const SummaryWrittenEvent& event) {
@@ -273,18 +268,18 @@ void CoordinatorCore::Handle(const SummaryWrittenEvent& event) {
   if (event.status.ok()) return Leave(ExitCode::kDone, "the job is done");
   const std::string why =
       absl::StrCat("summary.json is not written: ", std::string(event.status.message()));
-  Error(why);
+  effects_.Error(why);
   if (last_word_.Failed(now_ms_)) Leave(ExitCode::kPeerLost, why);
 }
 
 void CoordinatorCore::EndJob(ExitCode code, const std::string& status, const std::string& reason) {
   if (phases_.ended()) return;
   if (code == ExitCode::kDrained) {
-    Info(reason);
+    effects_.Info(reason);
   } else {
-    Error(reason);
+    effects_.Error(reason);
   }
-  last_word_.Say(SummaryText(status, reason), generation_);
+  last_word_.Say(Report(View(), now_ms_).SummaryText(status, reason), generation_);
   Leave(code, reason);
 }
 
@@ -302,7 +297,7 @@ void CoordinatorCore::Leave(ExitCode code, const std::string& reason, bool alone
 void CoordinatorCore::Handle(const DrainEvent& event) {
   if (end_.planned() || phases_.ended()) return;
   if (!Living()) return EndJob(ExitCode::kDrained, "stopped", event.signal + " before training");
-  Info(event.signal + ": taking a checkpoint, then leaving");
+  effects_.Info(event.signal + ": taking a checkpoint, then leaving");
   EndAfterCheckpoint({ExitCode::kDrained, "stopped", event.signal});
 }
 
@@ -311,7 +306,7 @@ void CoordinatorCore::Handle(const DrainEvent& event) {
 void CoordinatorCore::FailJob(ExitCode code, const std::string& reason) {
   if (end_.planned() || phases_.ended()) return;
   if (!ps_.AllAre(PsStage::kReady)) return EndJob(code, "failed", reason);
-  Error(absl::StrCat(reason, ": taking a checkpoint, then leaving"));
+  effects_.Error(absl::StrCat(reason, ": taking a checkpoint, then leaving"));
   EndAfterCheckpoint({code, "failed", reason});
 }
 

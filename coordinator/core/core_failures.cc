@@ -69,7 +69,7 @@ bool CoordinatorCore::FailNotFinite() {
   SetPhase(Phase::kTraining);
   EndAfterCheckpoint(
       {ExitCode::kDiverged, "failed",
-       absl::StrCat("an update gave a value of ", state_.variables[variable].name(),
+       absl::StrCat("an update gave a value of ", record_.variables()[variable].name(),
                     " that is not finite: a lower learning_rate or a clipnorm may keep it; "
                     "paracord checkpoint lists what was finite before")});
   return true;

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/mutant.h"
 #include "common/probe.h"
 #include "coordinator/core/core.h"
@@ -13,13 +12,13 @@ namespace paracord {
 void CoordinatorCore::ClaimNextGeneration(const std::string& why) {
   if (generation_.claiming()) return;
   const uint64_t claimed = generation_.BeginClaim();
-  EndAllSessions(why);
+  while (!sessions_.empty()) EndSession(sessions_.all().begin()->first, why, false);
   evaluations_.Cancel();
   training_.Close();
   ps_.StopReading();
   if (rounds_.Collecting() && !MUTANT("old_round_is_kept")) FailRound("a new generation began");
   if (phases_.now() != Phase::kForming) SetPhase(Phase::kLoading);
-  Emit(ClaimGeneration{claimed});
+  effects_.Emit(ClaimGeneration{claimed});
 }
 
 // Brings all ps from "seen" to "ready" in one generation.
@@ -35,7 +34,7 @@ void CoordinatorCore::DriveFormation() {
     return;
   }
   for (const uint32_t index : ps_.Idle(PsStage::kSeen, now_ms_)) ps_.Adopt(index);
-  if (ps_.AnyIs(PsStage::kSeen) || ps_.AllAre(PsStage::kReady) || !job_fixed_) return;
+  if (ps_.AnyIs(PsStage::kSeen) || ps_.AllAre(PsStage::kReady) || !record_.fixed()) return;
   SetPhase(Phase::kLoading);
   for (const uint32_t index : ps_.Idle(PsStage::kAdopted, now_ms_)) LoadOrAttach(index);
 }
@@ -52,14 +51,14 @@ void CoordinatorCore::LoadOrAttach(uint32_t index) {
     PROBE("coordinator.ps.settings");
   } else if (usable != nullptr) {
     load.set_checkpoint(usable->name.ToString());
-  } else if (checkpoints_.Lost(state_.counters.checkpoints)) {
+  } else if (checkpoints_.Lost(record_.counters().checkpoints)) {
     // Unless a newer coordinator has removed them: that is for the answer to say.
     ps_.RetryLater(index, now_ms_);
-    return Emit(FindNewestGeneration());
+    return effects_.Emit(FindNewestGeneration());
   }
-  load.set_job_json(state_.job_json);
-  *load.mutable_plan() = state_.plan;
-  for (const VariableSpec& variable : state_.variables) *load.add_variables() = variable;
+  load.set_job_json(record_.job_json());
+  *load.mutable_plan() = record_.plan();
+  for (const VariableSpec& variable : record_.variables()) *load.add_variables() = variable;
   generation_.Use();
   ps_.Load(index, std::move(load));
 }
@@ -102,17 +101,6 @@ void CoordinatorCore::PsReady() {
 
 void CoordinatorCore::ReadLedgers() {
   if (ps_.ReadLedgers(now_ms_)) failures_.LedgersAsked();
-}
-
-std::string CoordinatorCore::MissingTasks() const {
-  std::vector<std::string> missing = ps_.Missing();
-  if (!job_fixed_ || sessions_.empty()) {
-    missing.push_back(absl::StrCat(
-        "a worker (", sessions_.AnyCame() ? "none is left" : "none has joined",
-        refusals_.last().empty() ? "" : absl::StrCat("; the last to come: ", refusals_.last()),
-        ")"));
-  }
-  return absl::StrCat("missing ", absl::StrJoin(missing, ", "));
 }
 
 }  // namespace paracord

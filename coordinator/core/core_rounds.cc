@@ -8,24 +8,73 @@
 #include "common/probe.h"
 #include "coordinator/core/core.h"
 #include "coordinator/core/early_stop.h"
+#include "coordinator/core/report.h"
 
 namespace paracord {
+namespace {
+
+// Makes the manifest of the round under way, whose snapshots are all written.
+Manifest ManifestOf(const JobView& job, int64_t now_ms) {
+  const CheckpointRound& round = job.rounds.round();
+  Manifest manifest;
+  manifest.job_name = job.options.job.name;
+  manifest.job_json = job.record.job_json();
+  manifest.run_id = job.record.run_id();
+  manifest.complete = round.complete;
+  manifest.created_unix_ms = job.options.started_unix_ms + (now_ms - job.phases.started_ms());
+  manifest.plan = job.record.plan();
+  manifest.variables = job.record.variables();
+  const std::vector<PartitionSpec>& layout = job.ps.layout();
+  manifest.partitions.resize(layout.size());
+  for (uint32_t i = 0; i < job.ps.size(); ++i) {
+    const SnapshotReply& reply = *round.replies[i];
+    manifest.files.push_back(
+        {reply.file(), reply.bytes(), reply.crc32c(), job.ps.all()[i].description.boot_id()});
+    for (const PartitionDescription& partition : reply.partitions()) {
+      if (partition.id() >= manifest.partitions.size()) continue;  // ParseManifest would refuse it
+      ManifestPartition& entry = manifest.partitions[partition.id()];
+      entry.updates = partition.updates();
+      entry.applied = partition.ledger().applied();
+      entry.rejected = partition.ledger().rejected();
+      entry.healthy = partition.healthy();
+    }
+  }
+  for (size_t p = 0; p < layout.size(); ++p) manifest.partitions[p].spec = layout[p];
+  const Report report(job, now_ms);
+  manifest.name = {LeastApplied(manifest), job.generation.claimed(), round.id};
+  manifest.summary = JsonOf(report.SummaryText("done", report.DoneReason()));
+  manifest.summary["metric_names"] = job.record.metric_names();
+  const EvaluationResult* const best = job.evaluations.KeptBest();
+  if (best != nullptr && HoldsBatches(manifest, job.Extent().BatchesUpTo(best->epoch + 1))) {
+    manifest.summary["best"]["checkpoint"] = manifest.name.ToString();
+  }
+  uint64_t bytes = 0;
+  for (const ManifestFile& file : manifest.files) bytes += file.bytes;
+  manifest.summary["checkpoints"] = {{"count", job.record.counters().checkpoints + 1},
+                                     {"last_step", manifest.name.step},
+                                     {"bytes", bytes}};
+  return manifest;
+}
+
+// Returns the name of the checkpoint that is kept for what the best evaluation scored, or "".
+std::string KeptForBest(const JobView& job) {
+  const Manifest* const best = job.BestCheckpoint();
+  return best == nullptr ? "" : best->name.ToString();
+}
+
+}  // namespace
 
 void CoordinatorCore::DriveRounds() {
   // Behind a claim of ours, what we did before it would look as if somebody else had claimed it.
   if (rounds_.CommitDue(now_ms_) && !generation_.claiming()) {
-    rounds_.CommitAgain(NewestCheckpoint(), generation_.claimed());
+    rounds_.CommitAgain(checkpoints_.newest_name(), generation_.claimed());
   }
-  if (!job_fixed_ || !ps_.AllAre(PsStage::kReady) || last_word_.done()) return;
+  if (!record_.fixed() || !ps_.AllAre(PsStage::kReady) || last_word_.done()) return;
   if (!phases_.serving()) return;
   const bool at_once = phases_.now() == Phase::kFinishing || end_.planned() || ps_.AnyDrains();
-  if (!rounds_.Due(now_ms_, at_once, state_.counters.computed)) return;
+  if (!rounds_.Due(now_ms_, at_once, record_.counters().computed)) return;
   rounds_.Begin(generation_.claimed(), phases_.now() == Phase::kFinishing && !ps_.reading(),
-                ps_.size(), state_.counters.computed, now_ms_);
-}
-
-CheckpointName CoordinatorCore::NewestCheckpoint() const {
-  return checkpoints_.newest() == nullptr ? CheckpointName() : checkpoints_.newest()->name;
+                ps_.size(), record_.counters().computed, now_ms_);
 }
 
 void CoordinatorCore::Handle(const RoundDirectoryMadeEvent& event) {
@@ -46,50 +95,9 @@ void CoordinatorCore::OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& 
     case Rounds::Taken::kFailed:
       return FailRound(absl::StrCat("ps:", index, ": ", std::string(reply.status().message())));
     case Rounds::Taken::kAll:
-      return rounds_.Commit(RoundManifest(), NewestCheckpoint(), generation_.claimed());
+      return rounds_.Commit(ManifestOf(View(), now_ms_), checkpoints_.newest_name(),
+                            generation_.claimed());
   }
-}
-
-Manifest CoordinatorCore::RoundManifest() const {
-  const CheckpointRound& round = rounds_.round();
-  Manifest manifest;
-  manifest.job_name = job_.name;
-  manifest.job_json = state_.job_json;
-  manifest.run_id = state_.run_id;
-  manifest.complete = round.complete;
-  manifest.created_unix_ms = options_.started_unix_ms + (now_ms_ - phases_.started_ms());
-  manifest.plan = state_.plan;
-  manifest.variables = state_.variables;
-  const std::vector<PartitionSpec>& layout = ps_.layout();
-  manifest.partitions.resize(layout.size());
-  for (uint32_t i = 0; i < ps_.size(); ++i) {
-    const SnapshotReply& reply = *round.replies[i];
-    manifest.files.push_back(
-        {reply.file(), reply.bytes(), reply.crc32c(), ps_.all()[i].description.boot_id()});
-    for (const PartitionDescription& partition : reply.partitions()) {
-      if (partition.id() >= manifest.partitions.size()) continue;  // ParseManifest would refuse it
-      ManifestPartition& entry = manifest.partitions[partition.id()];
-      entry.updates = partition.updates();
-      entry.applied = partition.ledger().applied();
-      entry.rejected = partition.ledger().rejected();
-      entry.healthy = partition.healthy();
-    }
-  }
-  for (size_t p = 0; p < layout.size(); ++p) manifest.partitions[p].spec = layout[p];
-  manifest.name = {LeastApplied(manifest), generation_.claimed(), round.id};
-  manifest.summary = JsonOf(SummaryText("done", DoneReason()));
-  manifest.summary["metric_names"] = state_.metric_names;
-  const EvaluationResult* const best = evaluations_.Best();
-  if (best != nullptr && job_.stop_when->restore_best &&
-      HoldsBatches(manifest, Extent().BatchesUpTo(best->epoch + 1))) {
-    manifest.summary["best"]["checkpoint"] = manifest.name.ToString();
-  }
-  uint64_t bytes = 0;
-  for (const ManifestFile& file : manifest.files) bytes += file.bytes;
-  manifest.summary["checkpoints"] = {{"count", state_.counters.checkpoints + 1},
-                                     {"last_step", manifest.name.step},
-                                     {"bytes", bytes}};
-  return manifest;
 }
 
 void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
@@ -108,9 +116,10 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
   for (uint32_t i = 0; end_.planned() && i < ps_.size(); ++i) {
     ps_.SetPartitions(i, *round.replies[i]);
   }
-  ++state_.counters.checkpoints;
+  ++record_.counters().checkpoints;
   checkpoints_.Add(*std::move(round.manifest));
-  Remove(checkpoints_.Thin(job_.checkpoint.keep, KeptForBest()));
+  std::vector<std::string> removed = checkpoints_.Thin(job_.checkpoint.keep, KeptForBest(View()));
+  if (!removed.empty()) effects_.Emit(RemoveCheckpoints{std::move(removed)});
   if (phases_.now() == Phase::kFinishing) {
     rounds_.MayBegin(now_ms_);  // the final one
   } else {
@@ -142,36 +151,11 @@ void CoordinatorCore::FailRound(const std::string& why) {
   if (rounds_.Fail(why, now_ms_)) ReadLedgers();
 }
 
-// Null if no checkpoint holds what the best evaluation scored.
-const Manifest* CoordinatorCore::BestCheckpoint() const {
-  const EvaluationResult* const best = evaluations_.Best();
-  return best == nullptr ? nullptr : checkpoints_.Holding(Extent().BatchesUpTo(best->epoch + 1));
-}
-
-// The name of the checkpoint that restore_best asks for; empty if there is none.
-std::string CoordinatorCore::KeptForBest() const {
-  const bool asked = job_.stop_when.has_value() && job_.stop_when->restore_best;
-  const Manifest* const best = asked ? BestCheckpoint() : nullptr;
-  return best == nullptr ? "" : best->name.ToString();
-}
-
-// Whether the epoch that is to begin has to wait for a checkpoint of what the best one scored.
-bool CoordinatorCore::LacksBestCheckpoint(uint64_t epoch) const {
-  if (!job_.stop_when.has_value() || !job_.stop_when->restore_best) return false;
-  const EvaluationResult* const best = evaluations_.Best();
-  return best != nullptr && best->epoch + 1 == epoch && !rounds_.BestGivenUp() &&
-         BestCheckpoint() == nullptr;
-}
-
 void CoordinatorCore::MakeRoom(const std::string& why) {
-  std::vector<std::string> removed = checkpoints_.MakeRoom(why, KeptForBest());
+  std::vector<std::string> removed = checkpoints_.MakeRoom(why, KeptForBest(View()));
   if (removed.empty()) return;
-  Remove(std::move(removed));
-  Warn("the disk is full: the oldest checkpoint makes room for the next");
-}
-
-void CoordinatorCore::Remove(std::vector<std::string> checkpoints) {
-  if (!checkpoints.empty()) Emit(RemoveCheckpoints{std::move(checkpoints)});
+  effects_.Emit(RemoveCheckpoints{std::move(removed)});
+  effects_.Warn("the disk is full: the oldest checkpoint makes room for the next");
 }
 
 }  // namespace paracord

@@ -30,6 +30,10 @@ const EvaluationResult* Evaluations::Best() const {
   return best.has_value() ? &results_[*best] : nullptr;
 }
 
+const EvaluationResult* Evaluations::KeptBest() const {
+  return job_.stop_when.has_value() && job_.stop_when->restore_best ? Best() : nullptr;
+}
+
 bool Evaluations::Due(uint64_t epoch, uint64_t epochs) const {
   const uint64_t every = job_.evaluate_every_epochs;
   return epoch + 1 >= epochs || (every != 0 && (epoch + 1) % every == 0);

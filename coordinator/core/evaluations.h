@@ -37,6 +37,8 @@ class Evaluations {
   bool Has(uint64_t epoch) const;
   // The best result of a job whose stop_when asks for one; null if there is none.
   const EvaluationResult* Best() const;
+  // The best result if a checkpoint of what it scored is to be kept; else null.
+  const EvaluationResult* KeptBest() const;
   // Whether `epoch`, of `epochs` in all, is to be scored at its end.
   bool Due(uint64_t epoch, uint64_t epochs) const;
 

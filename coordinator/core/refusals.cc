@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_text.h"
+#include "coordinator/core/sessions.h"
 
 namespace paracord {
 namespace {
@@ -12,8 +14,11 @@ constexpr size_t kShownMax = 100;
 
 }  // namespace
 
-void Refusals::Log(std::string line, int64_t now_ms) {
-  last_ = line;
+void Refusals::Refuse(CallId call, ExitCode code, const std::string& reason, std::string logged,
+                      int64_t now_ms) {
+  effects_.Emit(
+      AnswerJoin{call, LeaveReply<JoinReply>({static_cast<int>(code), Sendable(reason)})});
+  last_ = logged;
   if (now_ms - since_ms_ >= 1000) {
     if (count_ > kLoggedMax) {
       effects_.Warn(absl::StrCat(count_ - kLoggedMax, " more joins were refused"));
@@ -21,7 +26,7 @@ void Refusals::Log(std::string line, int64_t now_ms) {
     since_ms_ = now_ms;
     count_ = 0;
   }
-  if (++count_ <= kLoggedMax) effects_.Warn(std::move(line));
+  if (++count_ <= kLoggedMax) effects_.Warn(std::move(logged));
 }
 
 void Refusals::Remember(const std::string& task, const std::string& why) {

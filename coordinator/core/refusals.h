@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "common/exit_code.h"
 #include "coordinator/core/effects.h"
 
 namespace paracord {
@@ -15,8 +16,9 @@ class Refusals {
  public:
   explicit Refusals(Effects& effects) : effects_(effects) {}
 
-  // Logs a refusal, unless there are too many.
-  void Log(std::string line, int64_t now_ms);
+  // Sends a worker away that asks to join, and logs that unless there are too many.
+  void Refuse(CallId call, ExitCode code, const std::string& reason, std::string logged,
+              int64_t now_ms);
   // Remembers why a task may not take part, until it joins.
   void Remember(const std::string& task, const std::string& why);
   void Joined(const std::string& task);

@@ -31,7 +31,7 @@ Ran AskWhoSays(const std::string& status) {
 }
 
 std::string StatusOf(CoreHarness& harness) {
-  const Ran ran = AskWhoSays(harness.core->StatusJson(harness.now));
+  const Ran ran = AskWhoSays(harness.Told().StatusJson());
   INFO(ran.err);
   CHECK(ran.code == 0);
   return ran.out;
@@ -83,7 +83,7 @@ TEST_CASE(
 TEST_CASE("status of a directory shows no other job that has its coordinator's address by now") {
   CoreHarness harness;
   harness.Join("worker:0");
-  Answering coordinator(harness.core->StatusJson(harness.now));
+  Answering coordinator(harness.Told().StatusJson());
   const TestDirectory directory;
   GrpcNetwork network;
   const std::string address = "unix:" + directory / "coordinator";

@@ -64,7 +64,7 @@ TEST_CASE("a score is told when job.state has it, so that none is told that is n
   CoreHarness harness([](Job& job) { job.test = job.train; });
   const uint64_t session = harness.Join("worker:0", 40, 10);
   const auto told = [&] {
-    return nlohmann::json::parse(harness.core->StatusJson(harness.now)).at("evaluations").size();
+    return nlohmann::json::parse(harness.Told().StatusJson()).at("evaluations").size();
   };
   for (int split = 0; split < 2; ++split) {
     const Lease lease = harness.Work(session).lease();
@@ -76,13 +76,13 @@ TEST_CASE("a score is told when job.state has it, so that none is told that is n
   harness.hold_state = true;
   harness.Feed(WorkEvent{++harness.call, Scored(session, reply.evaluation(), 0.5)});
   CHECK(told() == 0);
-  CHECK(harness.core->evaluations() == 0);
-  CHECK(harness.core->EvaluationCharts(0).empty());
+  CHECK(harness.core->View().evaluations.told().empty());
+  CHECK(EvaluationCharts(harness.core->View(), 0).empty());
   CHECK(harness.log.find("epoch 1/2: test") == std::string::npos);
   REQUIRE(ParseJobState(harness.job_state, "job.state")->evaluations.size() == 1);
   harness.Feed(JobStateWrittenEvent{absl::OkStatus()});
   CHECK(told() == 1);
-  CHECK(harness.core->EvaluationCharts(0).size() == 1);
+  CHECK(EvaluationCharts(harness.core->View(), 0).size() == 1);
   CHECK(harness.log.find("epoch 1/2: test loss=0.5000") != std::string::npos);
 }
 
@@ -115,7 +115,7 @@ TEST_CASE("a decision to stop goes with the score that it was made by") {
   });
   harness.round_status = absl::ResourceExhaustedError("no space left");  // the last round waits
   CHECK(WorkOff(harness, harness.Join("worker:0", 40, 10), 2, 0.4) == std::vector<uint64_t>{0});
-  REQUIRE(harness.core->phase() == CoordinatorCore::Phase::kFinishing);
+  REQUIRE(harness.core->phase() == Phase::kFinishing);
   harness.ps[1] = PsDescription();
   harness.ps[1].set_protocol(kProtocol);
   harness.ps[1].set_boot_id("second");

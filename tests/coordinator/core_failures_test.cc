@@ -71,8 +71,7 @@ TEST_CASE("a worker that fails rests while others may do better, and only then")
       harness.Work(session, {through ? CoreHarness::Done(reply.lease()) : report}, false);
     }
     harness.Run(kTickMs);
-    rested = rested ||
-             harness.core->StatusJson(harness.now).find("\"resting\":true") != std::string::npos;
+    rested = rested || harness.Told().StatusJson().find("\"resting\":true") != std::string::npos;
     if (!all_fail && harness.now - begin > 5000) break;
   }
   if (!all_fail) CHECK(rested);

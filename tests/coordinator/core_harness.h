@@ -15,6 +15,7 @@
 
 #include "common/fingerprint64.h"
 #include "coordinator/core/core.h"
+#include "coordinator/core/report.h"
 #include "nlohmann/json.hpp"
 #include "proto/protocol.h"
 
@@ -70,6 +71,9 @@ class CoreHarness {
   void Run(int64_t ms) {
     for (const int64_t until = now + ms; now < until; now += kTickMs) Feed(TickEvent());
   }
+
+  // What people are told now.
+  Report Told() const { return {core->View(), now}; }
 
   void Take(AnswerJoin& e) { joins[e.call] = e.reply; }
   void Take(AnswerWork& e) { works[e.call] = e.reply; }

@@ -66,7 +66,7 @@ TEST_CASE("who is missing is said with why the last to come was refused") {
   REQUIRE(harness.Join("worker:0") != 0);
   CoreHarness later({}, After(harness), &harness);
   CHECK(later.Join("worker:0", 41) == 0);
-  const auto waiting = [&] { return later.core->StatusJson(later.now); };
+  const auto waiting = [&] { return later.Told().StatusJson(); };
   CHECK(waiting().find("none has joined; the last to come: worker:0 is refused: it finds 41 tra") !=
         std::string::npos);
   REQUIRE(later.Join("worker:0", 40, 0, "another life") != 0);
@@ -110,8 +110,8 @@ TEST_CASE("what a worker says of itself is shown on one line, and not at any len
   CHECK(harness.log.find("record 7; 2026 mmm") != std::string::npos);
   CHECK(harness.log.find("no such file; 2026 eee") != std::string::npos);
   CHECK(harness.log.find("\n2026") == std::string::npos);
-  CHECK(harness.core->StatusJson(harness.now).size() < 10000);
-  CHECK(harness.core->StatusJson(harness.now).find("cpu; 2026") != std::string::npos);
+  CHECK(harness.Told().StatusJson().size() < 10000);
+  CHECK(harness.Told().StatusJson().find("cpu; 2026") != std::string::npos);
 }
 
 TEST_CASE("joins that are refused over and over are few lines a second, and counted") {
@@ -174,10 +174,10 @@ TEST_CASE("one worker that cannot take part is refused and named, and the job go
   CHECK(JoinWith(harness, "worker:1", 0, "/x.npy: no such file").leave().exit_code() == 2);
   CHECK_FALSE(harness.exit.has_value());
   CHECK(harness.Join("worker:0") != 0);
-  const auto status = JsonOf(harness.core->StatusJson(harness.now));
+  const auto status = JsonOf(harness.Told().StatusJson());
   CHECK(status.at("refused").at("worker:1") == "it cannot take part: /x.npy: no such file");
   CHECK(harness.Join("worker:1") != 0);  // its file is there by now
-  CHECK_FALSE(JsonOf(harness.core->StatusJson(harness.now)).contains("refused"));
+  CHECK_FALSE(JsonOf(harness.Told().StatusJson()).contains("refused"));
 }
 
 TEST_CASE("a job that no worker of the cluster can take part in ends") {
@@ -200,7 +200,7 @@ TEST_CASE("the job goes by what two workers find in the files, whoever comes fir
   const JoinReply refused = JoinWith(harness, "worker:2", 41);
   CHECK(refused.leave().exit_code() == 2);
   CHECK(JoinWith(harness, "worker:0", 40).has_session());
-  CHECK(JsonOf(harness.core->StatusJson(harness.now)).at("refused").contains("worker:2"));
+  CHECK(JsonOf(harness.Told().StatusJson()).at("refused").contains("worker:2"));
 }
 
 TEST_CASE("a worker alone waits for another one that finds the same only for a while") {

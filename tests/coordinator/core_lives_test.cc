@@ -43,7 +43,7 @@ TEST_CASE("a coordinator that only leaves itself tells no worker to leave") {
   harness.hold_summary = true;
   harness.Feed(DrainEvent());
   harness.Run(200);
-  REQUIRE(harness.core->phase() == CoordinatorCore::Phase::kEnded);
+  REQUIRE(harness.core->phase() == Phase::kEnded);
   REQUIRE_FALSE(harness.exit.has_value());
   CHECK_FALSE(harness.Work(session).has_leave());
   CHECK_FALSE(harness.Work(session + 100).has_leave());
@@ -235,10 +235,10 @@ TEST_CASE("checkpoints that are gone end no job whose ps all hold their partitio
   second.hold_ledgers = true;
   second.dead.clear();
   second.Run(1000);
-  REQUIRE(second.core->phase() == CoordinatorCore::Phase::kLoading);
+  REQUIRE(second.core->phase() == Phase::kLoading);
   // A question that was asked while the ps were away is answered when they are attached.
   second.Feed(NewestGenerationEvent{second.core->generation(), 0});
-  CHECK(second.core->phase() == CoordinatorCore::Phase::kLoading);
+  CHECK(second.core->phase() == Phase::kLoading);
   second.ReleaseLedgers();
   CHECK(second.Work(second.Join("worker:0")).has_lease());
   CHECK(second.loads.empty());
@@ -258,7 +258,7 @@ TEST_CASE("the final round follows at once on a periodic one that commits when a
   harness.Run(1500);
   REQUIRE(harness.committed.size() == 1);
   TrainAll(harness, session);
-  REQUIRE(harness.core->phase() == CoordinatorCore::Phase::kFinishing);
+  REQUIRE(harness.core->phase() == Phase::kFinishing);
   harness.Feed(RoundCommittedEvent{harness.committed[0].name.round, absl::OkStatus()});
   REQUIRE(harness.committed.size() == 2);
   CHECK(harness.committed[1].complete);
@@ -412,9 +412,9 @@ TEST_CASE("a ps that has another DIR is named, and waited for until the start is
       "ps:1 at unix:/ps-1 has another directory: its --dir, /job on host b, holds no generation-1, "
       "which was written into the coordinator's --dir, /job: ";
   CHECK(harness.log.find("ps:1 has another directory: ") != std::string::npos);
-  CHECK(nlohmann::json::parse(harness.core->StatusJson(harness.now))["waiting"]
-            .get<std::string>()
-            .starts_with(named));
+  CHECK(
+      nlohmann::json::parse(harness.Told().StatusJson())["waiting"].get<std::string>().starts_with(
+          named));
   const bool mended = GENERATE(true, false);
   if (mended) harness.other_dir.clear();
   harness.Run(mended ? 6000 : 20000);

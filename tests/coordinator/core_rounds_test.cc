@@ -14,7 +14,7 @@ TEST_CASE("a round that fails leaves training alone and is said in the status") 
   harness.round_status = absl::ResourceExhaustedError("no space left");
   harness.Run(1500);
   CHECK(harness.committed.empty());
-  CHECK(harness.core->StatusJson(harness.now).find("no space left") != std::string::npos);
+  CHECK(harness.Told().StatusJson().find("no space left") != std::string::npos);
   CHECK(harness.Work(session).has_lease());
   harness.round_status = absl::OkStatus();
   harness.Run(6000);
@@ -90,7 +90,7 @@ TEST_CASE("on a full disk older checkpoints make room one by one, and the newest
 
 TEST_CASE("a job.state that cannot be written is said, and no longer once it is") {
   CoreHarness harness;
-  const auto status = [&] { return JsonOf(harness.core->StatusJson(harness.now)); };
+  const auto status = [&] { return JsonOf(harness.Told().StatusJson()); };
   harness.state_status = absl::ResourceExhaustedError("no space left");
   CHECK(harness.Join("worker:0") == 0);
   CHECK(status().at("checkpoint").at("problem") == "no space left");

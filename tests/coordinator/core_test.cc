@@ -186,7 +186,7 @@ TEST_CASE("while a ps is away nobody is given work, and the reason is told") {
   const WorkReply& reply = harness.works[harness.call];
   REQUIRE(reply.has_wait());
   CHECK(reply.wait().find("ps:1") != std::string::npos);
-  CHECK(harness.core->StatusJson(harness.now).find("parked") != std::string::npos);
+  CHECK(harness.Told().StatusJson().find("parked") != std::string::npos);
 }
 
 TEST_CASE("status tells what slow readers pin, and who waits for them") {
@@ -197,7 +197,7 @@ TEST_CASE("status tells what slow readers pin, and who waits for them") {
       harness.Work(session);
       harness.Run(1000);
     }
-    return nlohmann::json::parse(harness.core->StatusJson(harness.now));
+    return nlohmann::json::parse(harness.Told().StatusJson());
   };
   CHECK_FALSE(status().contains("waiting"));
   harness.ps[1].set_pinned_bytes(uint64_t{300} << 20);
@@ -228,10 +228,10 @@ TEST_CASE("loss and rate are those of the newest seconds, and the rate of a halt
   };
   const auto values = [&] {
     std::map<std::string, double> chart;
-    for (const auto& [name, value] : harness.core->TrainingChart(harness.now).values) {
+    for (const auto& [name, value] : harness.Told().TrainingChart().values) {
       chart[name] = value;
     }
-    const auto status = JsonOf(harness.core->StatusJson(harness.now));
+    const auto status = JsonOf(harness.Told().StatusJson());
     CHECK(status.at("loss") == chart.at("train/loss"));
     CHECK(status.at("samples_per_second") == chart.at("cluster/samples_per_second"));
     return chart;
@@ -314,7 +314,7 @@ TEST_CASE("committed checkpoints that are gone end the job instead of beginning 
 TEST_CASE("the rate at an epoch's end is not that of its last moment") {
   CoreHarness harness([](Job& job) { job.test = job.train; });
   const uint64_t session = harness.Join("worker:0", 40, 10);
-  const auto status = [&] { return JsonOf(harness.core->StatusJson(harness.now)); };
+  const auto status = [&] { return JsonOf(harness.Told().StatusJson()); };
   const auto work = [&](uint64_t batches, const Lease* done) {
     WorkRequest request;
     request.set_session(session);

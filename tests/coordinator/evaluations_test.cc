@@ -32,6 +32,18 @@ void Score(Evaluations& evaluations, uint64_t epoch, double loss) {
   CHECK_FALSE(evaluations.running());
 }
 
+TEST_CASE("the best result is kept only where the job asks for it") {
+  Job job = JobThatStops();
+  Evaluations evaluations(job);
+  Score(evaluations, 0, 0.5);
+  CHECK(evaluations.Best() != nullptr);
+  CHECK(evaluations.KeptBest() == nullptr);
+  job.stop_when->restore_best = true;
+  CHECK(evaluations.KeptBest() == evaluations.Best());
+  job.stop_when.reset();
+  CHECK(evaluations.KeptBest() == nullptr);
+}
+
 TEST_CASE("a result is neither told nor acted on before it is saved") {
   const Job job = JobThatStops();
   Evaluations evaluations(job);

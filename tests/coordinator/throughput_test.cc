@@ -48,12 +48,16 @@ TEST_CASE("a window in which nothing was computed goes on, and a pause counts fo
 TEST_CASE("only some refusals of a second are logged, and a worker that joins clears its own") {
   Effects effects;
   Refusals refusals(effects);
-  for (int i = 0; i < 15; ++i) refusals.Log("no", 5000);
-  CHECK(effects.Take().size() == 10);
-  refusals.Log("no more", 6000);
+  const auto refuse = [&](const std::string& logged, int64_t now_ms) {
+    refusals.Refuse(7, ExitCode::kInUse, "another has its place", logged, now_ms);
+  };
+  for (int i = 0; i < 15; ++i) refuse("no", 5000);
+  CHECK(effects.Take().size() == 15 + 10);  // all are answered
+  refuse("no more", 6000);
   const std::vector<Effect> said = effects.Take();
-  REQUIRE(said.size() == 2);
-  CHECK(std::get<Log>(said[0]).text == "5 more joins were refused");
+  REQUIRE(said.size() == 3);
+  CHECK(std::get<AnswerJoin>(said[0]).reply.leave().reason() == "another has its place");
+  CHECK(std::get<Log>(said[1]).text == "5 more joins were refused");
   CHECK(refusals.last() == "no more");
   refusals.Remember("worker:0", "it finds 39 records");
   CHECK(refusals.by_task().size() == 1);

@@ -1,4 +1,5 @@
-// People are told of a job by its status and its summary.
+#include "coordinator/core/report.h"
+
 #include <catch2/catch.hpp>
 
 #include "common/json_text.h"
@@ -52,7 +53,7 @@ TEST_CASE("status says at once who waits for whom") {
   CoreHarness harness;
   const uint64_t session = harness.Join("worker:0");
   REQUIRE(harness.Work(session).has_lease());
-  const auto status = [&] { return JsonOf(harness.core->StatusJson(harness.now)); };
+  const auto status = [&] { return JsonOf(harness.Told().StatusJson()); };
   harness.Run(3000);
   CHECK_FALSE(status().contains("waiting"));
   CHECK(status().at("ps")[1].at("silent_seconds") < 1.5);
@@ -67,7 +68,7 @@ TEST_CASE("status says which ps a worker cannot reach, though it answers the coo
   CoreHarness harness;
   const uint64_t session = harness.Join("worker:0");
   REQUIRE(harness.Work(session).has_lease());
-  const auto status = [&] { return JsonOf(harness.core->StatusJson(harness.now)); };
+  const auto status = [&] { return JsonOf(harness.Told().StatusJson()); };
   WorkRequest beat;
   beat.set_session(session);
   beat.set_waits_for("ps:0 for 4 s (connection refused)");

@@ -1,0 +1,159 @@
+#include "coordinator/core/job_record.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/fingerprint64.h"
+#include "common/mutant.h"
+#include "common/one_line.h"
+#include "common/status_macros.h"
+#include "config/data_plan.h"
+#include "config/partitions.h"
+#include "coordinator/core/partitioner.h"
+#include "coordinator/core/placement.h"
+
+namespace paracord {
+namespace {
+
+constexpr int kMetricsMax = 1000;
+constexpr size_t kShownBytesMax = 200;  // of what a worker says, in a line of the log
+
+constexpr char kOtherData[] =
+    ": what data.train and data.test name is not what the job was begun with; put that back, or "
+    "begin anew in another --dir";
+
+// Checks the texts of a worker's facts that are kept as it says them.
+absl::Status CheckNames(const JobFacts& facts) {
+  if (!facts.fingerprint().empty() && !IsName(facts.fingerprint())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("facts: their fingerprint is ", OneLine(facts.fingerprint(), kShownBytesMax)));
+  }
+  if (facts.metric_names_size() > kMetricsMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("facts: ", facts.metric_names_size(), " metrics, more than ", kMetricsMax));
+  }
+  for (const std::string& name : facts.metric_names()) {
+    if (IsName(name)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("facts: no metric can be named ", OneLine(name, kShownBytesMax)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string TooFewBatches(const Job& job, uint64_t batches, uint64_t reached,
+                          const std::string& where) {
+  return absl::StrCat(job.steps.has_value() ? "steps" : "epochs", ": that is ", batches,
+                      " batches, but the job has come to batch ", reached, " ", where,
+                      "; give at least as many, or begin anew in another --dir");
+}
+
+JobRecord::JobRecord(const Job& job) : job_(job) {
+  state_.job_json = JobToJson(job_);
+  fingerprint_ = Fingerprint64(state_.job_json);
+}
+
+void JobRecord::Restore(JobState saved) {
+  saved.job_json = std::move(state_.job_json);  // what the job is now may be more epochs
+  state_ = std::move(saved);
+  fixed_ = MUTANT("state_not_rewritten");
+}
+
+void JobRecord::Restore(const Manifest& newest) {
+  JobState state;
+  state.run_id = newest.run_id;
+  state.plan = newest.plan;
+  state.variables = newest.variables;
+  for (const ManifestPartition& partition : newest.partitions) {
+    state.partitions.push_back(partition.spec);
+  }
+  if (newest.summary.contains("metric_names")) {
+    for (const nlohmann::json& name : newest.summary["metric_names"]) {
+      if (name.is_string()) state.metric_names.push_back(name);
+    }
+  }
+  Restore(std::move(state));
+}
+
+absl::Status JobRecord::Begin(const std::string& run_id, const JobFacts& facts) {
+  state_.run_id = run_id;
+  DataPlan& plan = state_.plan;
+  plan.set_records(facts.records());
+  plan.set_test_records(facts.test_records());
+  plan.set_batch(job_.batch);
+  plan.set_split_batches(job_.split_batches.value_or(DefaultSplitBatches(BatchesPerEpoch(plan))));
+  plan.set_shuffle(job_.shuffle);
+  plan.set_seed(job_.seed);
+  plan.set_fingerprint(facts.fingerprint());
+  RETURN_IF_ERROR(CheckNames(facts));
+  RETURN_IF_ERROR(CheckDataPlan(plan));
+  if (!job_.steps.has_value()) RETURN_IF_ERROR(CheckEpochs(plan, job_.epochs));
+  state_.variables.assign(facts.variables().begin(), facts.variables().end());
+  RETURN_IF_ERROR(CheckVariables(state_.variables));
+  NameMetrics(facts);
+  ASSIGN_OR_RETURN(state_.partitions, PartitionVariables(state_.variables, job_.partitioner));
+  return absl::OkStatus();
+}
+
+std::optional<std::string> JobRecord::Differs(const JobFacts& facts) const {
+  if (const absl::Status names = CheckNames(facts); !names.ok())
+    return std::string(names.message());
+  const DataPlan& plan = state_.plan;
+  if (facts.records() != plan.records()) {
+    return absl::StrCat("it finds ", facts.records(), " training records, the job has ",
+                        plan.records(), kOtherData);
+  }
+  if (facts.test_records() != plan.test_records()) {
+    return absl::StrCat("it finds ", facts.test_records(), " test records, the job has ",
+                        plan.test_records(), kOtherData);
+  }
+  if (facts.fingerprint() != plan.fingerprint()) {
+    return absl::StrCat("its data files (with vocabularies) have the fingerprint ",
+                        facts.fingerprint(), ", the job's ", plan.fingerprint(), kOtherData);
+  }
+  for (size_t i = 0; i < static_cast<size_t>(facts.variables_size()); ++i) {
+    const VariableSpec& theirs = facts.variables(static_cast<int>(i));
+    const bool same = i < state_.variables.size() && state_.variables[i].name() == theirs.name() &&
+                      std::ranges::equal(theirs.shape(), state_.variables[i].shape());
+    if (!same) {
+      return absl::StrCat("its model has another variable ",
+                          OneLine(theirs.name(), kShownBytesMax));
+    }
+  }
+  if (static_cast<size_t>(facts.variables_size()) != state_.variables.size()) {
+    return "its model lacks variables of the job";
+  }
+  return std::nullopt;
+}
+
+void JobRecord::NameMetrics(const JobFacts& facts) {
+  if (!state_.metric_names.empty()) return;
+  state_.metric_names.assign(facts.metric_names().begin(), facts.metric_names().end());
+}
+
+JobExtent JobRecord::Extent(const std::optional<StopDecision>& stop) const {
+  return {job_, state_.plan, stop};
+}
+
+absl::StatusOr<std::vector<PartitionSpec>> JobRecord::Layout(uint32_t ps_count) const {
+  std::vector<PartitionSpec> layout = state_.partitions;
+  RETURN_IF_ERROR(
+      PlacePartitions(job_.placement, ps_count, PartitionBytes(state_.variables, layout), layout));
+  return layout;
+}
+
+std::optional<JobState> JobRecord::BeginWrite(bool claiming) {
+  if (!writer_.Begin(claiming)) return std::nullopt;
+  return state_;
+}
+
+bool JobRecord::EndWrite(const absl::Status& status, int64_t now_ms) {
+  writer_.End(status, now_ms);
+  if (!status.ok() || fixed_ || !begun()) return false;
+  fixed_ = true;
+  return true;
+}
+
+}  // namespace paracord

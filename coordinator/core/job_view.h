@@ -1,0 +1,52 @@
+// A view is all that the coordinator's core knows of its job, to be read by the report that people
+// get of it, and by whoever says what is waited for. The core makes one where it is needed; it is
+// good for the step under way.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "coordinator/core/checkpoints.h"
+#include "coordinator/core/core_options.h"
+#include "coordinator/core/departure.h"
+#include "coordinator/core/evaluations.h"
+#include "coordinator/core/failures.h"
+#include "coordinator/core/generation.h"
+#include "coordinator/core/job_record.h"
+#include "coordinator/core/phases.h"
+#include "coordinator/core/ps_tracker.h"
+#include "coordinator/core/refusals.h"
+#include "coordinator/core/rounds.h"
+#include "coordinator/core/sessions.h"
+#include "coordinator/core/throughput.h"
+#include "coordinator/core/training.h"
+
+namespace paracord {
+
+struct JobView {
+  const CoreOptions& options;
+  const Phases& phases;
+  const JobRecord& record;
+  const Generation& generation;
+  const PsTracker& ps;
+  const Sessions& sessions;
+  const Refusals& refusals;
+  const Throughput& throughput;
+  const Training& training;
+  const Evaluations& evaluations;
+  const Failures& failures;
+  const Checkpoints& checkpoints;
+  const Rounds& rounds;
+  const Departure& end;
+  std::optional<uint64_t> samples_found;  // in the ledgers, when this life first read them
+
+  JobExtent Extent() const { return record.Extent(evaluations.stop()); }
+  // The newest checkpoint of what the best evaluation scored, where the job is to keep one; null if
+  // there is none.
+  const Manifest* BestCheckpoint() const {
+    const EvaluationResult* const best = evaluations.KeptBest();
+    return best == nullptr ? nullptr : checkpoints.Holding(Extent().BatchesUpTo(best->epoch + 1));
+  }
+};
+
+}  // namespace paracord

@@ -1,0 +1,266 @@
+#include "coordinator/core/report.h"
+
+#include <algorithm>
+#include <limits>
+#include <span>
+
+#include "absl/strings/str_cat.h"
+#include "common/json_text.h"
+#include "config/data_plan.h"
+#include "coordinator/core/waits.h"
+#include "nlohmann/json.hpp"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+const char* PhaseName(Phase phase) {
+  switch (phase) {
+    case Phase::kForming:
+      return "forming";
+    case Phase::kLoading:
+      return "loading";
+    case Phase::kTraining:
+      return "training";
+    case Phase::kEvaluating:
+      return "evaluating";
+    case Phase::kFinishing:
+      return "finishing";
+    case Phase::kEnded:
+      return "ended";
+  }
+  return "";
+}
+
+double Seconds(int64_t ms) { return static_cast<double>(ms) / 1000; }
+
+double Ratio(double a, double b) { return b > 0 ? a / b : 0; }
+
+json EvaluationsJson(std::span<const EvaluationResult> results) {
+  json evaluations = json::array();
+  for (const EvaluationResult& result : results) {
+    evaluations.push_back({{"epoch", result.epoch + 1}, {"metrics", result.metrics}});
+  }
+  return evaluations;
+}
+
+json PsJson(const PsTracker& tracker, int64_t now_ms) {
+  json ps_list = json::array();
+  for (size_t i = 0; i < tracker.size(); ++i) {
+    const Ps& ps = tracker.all()[i];
+    json entry = {{"task", absl::StrCat("ps:", i)},
+                  {"address", ps.address},
+                  {"state", ps.stage == PsStage::kReady  ? (ps.draining ? "draining" : "ready")
+                            : ps.stage == PsStage::kAway ? "away"
+                                                         : "loading"},
+                  {"bytes", ps.description.bytes()},
+                  {"pinned_bytes", ps.description.pinned_bytes()},
+                  {"waiting_exchanges", ps.description.waiting_exchanges()},
+                  {"partitions", ps.description.partitions_size()},
+                  {"duplicates", ps.description.duplicates()},
+                  {"refused", ps.description.refused()}};
+    if (ps.heard_ms > 0) entry["silent_seconds"] = Seconds(now_ms - ps.heard_ms);
+    if (!ps.problem.empty()) entry["problem"] = ps.problem;
+    if (ps.stage == PsStage::kAway) entry["away_seconds"] = Seconds(now_ms - ps.away_since_ms);
+    ps_list.push_back(std::move(entry));
+  }
+  return ps_list;
+}
+
+json WorkersJson(const Sessions& sessions, const SplitTable* table, int64_t now_ms) {
+  json workers = json::array();
+  for (const auto& [id, session] : sessions.all()) {
+    const uint64_t leases = table != nullptr ? table->LeasesOf(id) : 0;
+    const double samples_per_second =
+        Ratio(static_cast<double>(session.samples), Seconds(now_ms - session.joined_ms));
+    workers.push_back({{"task", session.task},
+                       {"device", session.device},
+                       {"leases", leases},
+                       {"computed", session.computed},
+                       {"samples_per_second", samples_per_second},
+                       {"staleness", Ratio(static_cast<double>(session.staleness_sum),
+                                           static_cast<double>(session.computed))},
+                       {"silent_seconds", Seconds(now_ms - session.last_seen_ms)},
+                       {"resting", session.benched_until_ms > now_ms}});
+    if (!session.waits_for.empty()) workers.back()["waits_for"] = session.waits_for;
+  }
+  return workers;
+}
+
+}  // namespace
+
+Report::Report(const JobView& job, int64_t now_ms)
+    : job_(job),
+      now_ms_(now_ms),
+      ledger_(CountsOf(job)),
+      recently_(job.throughput.Recently(now_ms)),
+      counters_(job.record.counters()) {
+  counters_.ps_recoveries += job.ps.recoveries();
+  counters_.wall_ms += now_ms - job.phases.started_ms();
+  // Batches that workers had not told of when they or a coordinator died were computed all the
+  // same.
+  counters_.computed = std::max(counters_.computed, ledger_.applied_max + counters_.duplicates);
+  counters_.training_ms += job.phases.TrainingMs(now_ms);
+  // Both are of the lives that are remembered, so that the rate is one of the same time.
+  const uint64_t before = job.samples_found.value_or(ledger_.samples);
+  counters_.training_samples += ledger_.samples - std::min(ledger_.samples, before);
+}
+
+Report::LedgerCounts Report::CountsOf(const JobView& job) {
+  LedgerCounts counts;
+  if (!job.record.fixed()) return counts;
+  counts.batches = job.Extent().batches();
+  uint64_t least = std::numeric_limits<uint64_t>::max();
+  for (const Ps& ps : job.ps.all()) {
+    for (const PartitionDescription& partition : ps.description.partitions()) {
+      if (!partition.has_ledger()) continue;
+      least = std::min(least, partition.ledger().applied());
+      counts.applied_max = std::max(counts.applied_max, partition.ledger().applied());
+      counts.rejected = std::max(counts.rejected, partition.ledger().rejected());
+      counts.healthy = counts.healthy && partition.healthy();
+    }
+  }
+  counts.applied_min = least == std::numeric_limits<uint64_t>::max() ? 0 : least;
+  // Each applied batch counts once: those of whole epochs, and those of the epoch under way.
+  const DataPlan& plan = job.record.plan();
+  const uint64_t per_epoch = BatchesPerEpoch(plan);
+  const uint64_t entered = std::min(counts.applied_min + counts.rejected, counts.batches);
+  const uint64_t examples =
+      entered / per_epoch * plan.records() + entered % per_epoch * plan.batch();
+  counts.samples = examples - std::min(examples, counts.rejected * plan.batch());
+  return counts;
+}
+
+// Counts by what workers report, which is newer than what is known of the ledgers.
+uint64_t Report::BatchesDone() const {
+  const SplitTable* const table = job_.training.table();
+  if (table == nullptr) return ledger_.applied_min + ledger_.rejected;
+  return job_.training.closed() * BatchesPerEpoch(job_.record.plan()) + table->batches_done();
+}
+
+double Report::SamplesPerSecond() const {
+  return Ratio(static_cast<double>(recently_.samples), Seconds(recently_.length_ms));
+}
+
+std::string Report::DoneReason() const {
+  if (job_.evaluations.stop().has_value()) return job_.evaluations.stop()->reason;
+  if (ledger_.rejected == 0) return "all batches are applied";
+  const std::string& last = job_.failures.last();
+  return absl::StrCat("all batches are done, ", ledger_.rejected, " of ", ledger_.batches,
+                      " were rejected", last.empty() ? "" : "; the last failure: " + last);
+}
+
+std::string Report::SummaryText(const std::string& status, const std::string& reason) const {
+  const std::vector<EvaluationResult>& results = job_.evaluations.results();
+  json metrics = json::object();
+  if (!results.empty()) metrics["test"] = results.back().metrics;
+  if (recently_.computed > 0) metrics["train"] = {{"loss", recently_.loss()}};
+  json summary = {
+      {"status", status},
+      {"reason", reason},
+      {"epochs", job_.training.closed()},
+      {"wall_seconds", Seconds(counters_.wall_ms)},
+      {"first_step_seconds", nullptr},
+      {"samples", ledger_.samples},
+      {"computed", counters_.computed},
+      {"duplicates", counters_.duplicates},
+      {"samples_per_second",
+       Ratio(static_cast<double>(counters_.training_samples), Seconds(counters_.training_ms))},
+      {"metrics", metrics},
+      {"evaluations", EvaluationsJson(results)},
+      {"ledger",
+       {{"batches", ledger_.batches},
+        {"applied_min", ledger_.applied_min},
+        {"applied_max", ledger_.applied_max},
+        {"rejected", ledger_.rejected}}},
+      {"recoveries",
+       {{"worker", counters_.worker_recoveries},
+        {"ps", counters_.ps_recoveries},
+        {"coordinator", counters_.coordinator_recoveries}}},
+      {"checkpoints", {{"count", counters_.checkpoints}, {"last_step", 0}, {"bytes", 0}}}};
+  if (const EvaluationResult* const best = job_.evaluations.Best()) {
+    const std::string& metric = job_.options.job.stop_when->metric;
+    summary["best"] = {
+        {"epoch", best->epoch + 1}, {"metric", metric}, {"value", best->metrics.at(metric)}};
+    const Manifest* const checkpoint = job_.BestCheckpoint();
+    if (checkpoint != nullptr) summary["best"]["checkpoint"] = checkpoint->name.ToString();
+  }
+  if (counters_.first_step_ms >= 0)
+    summary["first_step_seconds"] = Seconds(counters_.first_step_ms);
+  if (const Manifest* const newest = job_.checkpoints.newest()) {
+    uint64_t bytes = 0;
+    for (const ManifestFile& file : newest->files) bytes += file.bytes;
+    summary["checkpoints"]["last_step"] = newest->name.step;
+    summary["checkpoints"]["bytes"] = bytes;
+  }
+  return TextOf(summary, 2) + "\n";
+}
+
+Chart Report::TrainingChart() const {
+  Chart chart{static_cast<int64_t>(BatchesDone()), {}};
+  if (recently_.computed > 0) {
+    chart.values = {{"train/loss", recently_.loss()}, {"cluster/staleness", recently_.staleness()}};
+  }
+  chart.values.emplace_back("cluster/samples_per_second", SamplesPerSecond());
+  chart.values.emplace_back("cluster/workers", static_cast<double>(job_.sessions.all().size()));
+  return chart;
+}
+
+std::string Report::StatusJson() const {
+  const std::optional<int64_t> counted_ms = job_.throughput.counted_ms();
+  json status = {{"job", job_.options.job.name},
+                 {"run_id", job_.record.run_id()},
+                 {"phase", PhaseName(job_.phases.now())},
+                 {"generation", job_.generation.claimed()},
+                 {"coordinator", job_.options.boot_id},
+                 {"dir", job_.options.ShownDir()},
+                 {"epoch", job_.training.closed() + (job_.training.table() != nullptr ? 1 : 0)},
+                 {"epochs", job_.record.fixed() ? job_.Extent().epochs() : job_.options.job.epochs},
+                 {"batches", ledger_.batches},
+                 {"batches_done", BatchesDone()},
+                 {"applied_min", ledger_.applied_min},
+                 {"applied_max", ledger_.applied_max},
+                 {"rejected", ledger_.rejected},
+                 {"healthy", ledger_.healthy},
+                 {"loss", recently_.computed > 0 ? json(recently_.loss()) : json()},
+                 {"samples_per_second", SamplesPerSecond()},
+                 {"last_batch_seconds",
+                  counted_ms.has_value() ? json(Seconds(now_ms_ - *counted_ms)) : json()},
+                 {"wall_seconds", Seconds(counters_.wall_ms)},
+                 {"up_seconds", Seconds(now_ms_ - job_.phases.started_ms())},
+                 {"ps", PsJson(job_.ps, now_ms_)},
+                 {"workers", WorkersJson(job_.sessions, job_.training.table(), now_ms_)},
+                 {"recoveries",
+                  {{"worker", counters_.worker_recoveries},
+                   {"ps", counters_.ps_recoveries},
+                   {"coordinator", counters_.coordinator_recoveries}}}};
+  const Manifest* const usable = job_.checkpoints.Usable();
+  status["checkpoint"] = {{"last", usable == nullptr ? json() : json(usable->name.ToString())},
+                          {"running", job_.rounds.running()},
+                          {"problem", job_.rounds.problem().empty() ? job_.record.writer().problem()
+                                                                    : job_.rounds.problem()},
+                          {"refused", job_.checkpoints.refused()}};
+  status["evaluations"] = EvaluationsJson(job_.evaluations.told());
+  const std::string waiting = Waiting(job_, now_ms_);
+  if (!waiting.empty()) status["waiting"] = waiting;
+  if (!job_.refusals.by_task().empty()) status["refused"] = job_.refusals.by_task();
+  if (!job_.failures.last().empty()) status["last_failure"] = job_.failures.last();
+  return TextOf(status);
+}
+
+std::vector<Chart> EvaluationCharts(const JobView& job, size_t index) {
+  const std::span<const EvaluationResult> told = job.evaluations.told();
+  std::vector<Chart> charts;
+  for (; index < told.size(); ++index) {
+    const EvaluationResult& result = told[index];
+    Chart chart{static_cast<int64_t>((result.epoch + 1) * BatchesPerEpoch(job.record.plan())), {}};
+    for (const auto& [name, value] : result.metrics) {
+      chart.values.emplace_back("test/" + name, value);
+    }
+    charts.push_back(std::move(chart));
+  }
+  return charts;
+}
+
+}  // namespace paracord

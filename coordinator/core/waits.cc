@@ -1,0 +1,112 @@
+#include "coordinator/core/waits.h"
+
+#include <cctype>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace paracord {
+namespace {
+
+constexpr int64_t kSayMissingMs = 2000;  // after the start, and then now and again
+constexpr int64_t kSayMissingAgainMs = 30000;
+constexpr int64_t kSilentMs = 2000;  // of a ps, until it is said
+constexpr size_t kStallsMax = 8;     // said one by one
+
+}  // namespace
+
+std::string MissingTasks(const JobView& job) {
+  std::vector<std::string> missing = job.ps.Missing();
+  if (!job.record.fixed() || job.sessions.empty()) {
+    const std::string& last = job.refusals.last();
+    missing.push_back(
+        absl::StrCat("a worker (", job.sessions.AnyCame() ? "none is left" : "none has joined",
+                     last.empty() ? "" : absl::StrCat("; the last to come: ", last), ")"));
+  }
+  return absl::StrCat("missing ", absl::StrJoin(missing, ", "));
+}
+
+std::string WaitReason(const JobView& job) {
+  const std::string& unwritten = job.record.writer().problem();
+  if (!unwritten.empty() && (job.evaluations.unsaved() || !job.record.fixed())) {
+    return "job.state cannot be written: " + unwritten;
+  }
+  if (!job.ps.AllAre(PsStage::kReady)) {
+    const std::string other_dirs = job.ps.OtherDirs();
+    if (!other_dirs.empty()) return other_dirs;
+    if (!job.ps.AnyIs(PsStage::kAway)) return "the parameter servers load their partitions";
+    return "training is parked: " + MissingTasks(job);
+  }
+  switch (job.phases.now()) {
+    case Phase::kEvaluating:
+      return "the rest of the evaluation is with other workers";
+    case Phase::kFinishing:
+      return job.rounds.problem().empty() ? "the final checkpoint is being written"
+                                          : "the final checkpoint fails: " + job.rounds.problem();
+    case Phase::kTraining:
+      return job.end.planned() ? "the coordinator is ending the job"
+                               : "the rest of the epoch's splits are with other workers";
+    default:
+      return "the ledgers are being read";
+  }
+}
+
+std::string Stalls(const JobView& job, int64_t now_ms) {
+  std::vector<std::string> stalls;
+  for (size_t i = 0; i < job.ps.size(); ++i) {
+    const Ps& ps = job.ps.all()[i];
+    const int64_t silent_ms = now_ms - ps.heard_ms;
+    if (ps.stage == PsStage::kAway || silent_ms < kSilentMs) continue;
+    stalls.push_back(absl::StrFormat(
+        "ps:%d at %s has not answered for %.1f s: it hangs, or cannot be reached; it counts as "
+        "away after timeouts.ps_ms = %d ms",
+        i, ps.address, static_cast<double>(silent_ms) / 1000, job.options.job.timeouts.ps_ms));
+  }
+  size_t more = 0;
+  for (const auto& [id, session] : job.sessions.all()) {
+    if (session.waits_for.empty()) continue;
+    if (stalls.size() >= kStallsMax) {
+      ++more;
+    } else {
+      stalls.push_back(absl::StrCat(session.task, " waits for ", session.waits_for));
+    }
+  }
+  if (more > 0) stalls.push_back(absl::StrCat(more, " more workers wait for a ps"));
+  if (std::string slow = job.ps.SlowReaders(); !slow.empty()) stalls.push_back(std::move(slow));
+  return absl::StrJoin(stalls, "; ");
+}
+
+std::string Waiting(const JobView& job, int64_t now_ms) {
+  if (job.phases.ended()) return "";
+  const bool all_ready = job.ps.AllAre(PsStage::kReady);
+  if (job.phases.training() && all_ready && !job.sessions.empty()) return Stalls(job, now_ms);
+  if (!job.generation.problem().empty()) return job.generation.problem();
+  const bool missing = (!job.record.fixed() && job.record.writer().problem().empty()) ||
+                       (job.sessions.empty() && (job.ps.AnyIs(PsStage::kAway) || all_ready));
+  return missing ? MissingTasks(job) : WaitReason(job);
+}
+
+Waits::Waits(int64_t now_ms, Effects& effects)
+    : effects_(effects), say_missing_at_ms_(now_ms + kSayMissingMs) {}
+
+void Waits::Say(const JobView& job, int64_t now_ms) {
+  SayStalls(job, now_ms);
+  if (now_ms < say_missing_at_ms_) return;
+  if (job.phases.ended() || (job.phases.formed() && job.sessions.AnyCame())) return;
+  say_missing_at_ms_ = now_ms + kSayMissingAgainMs;
+  effects_.Info("waits: " + MissingTasks(job));
+}
+
+void Waits::SayStalls(const JobView& job, int64_t now_ms) {
+  std::string stalls = job.phases.training() ? Stalls(job, now_ms) : "";
+  std::string said = stalls;
+  std::erase_if(said, [](unsigned char c) { return std::isdigit(c) != 0 || c == '.'; });
+  if (said == stalls_said_) return;
+  if (!stalls.empty() && stalls_said_.empty()) effects_.Warn("training waits: " + stalls);
+  stalls_said_ = std::move(said);
+}
+
+}  // namespace paracord
