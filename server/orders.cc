@@ -88,6 +88,7 @@ void ParameterServer::Impl::Keep(const LoadRequest& request, const CallPtr& call
     if (!current || content_ != content)
       return absl::AbortedError("a newer order came while this one was carried out");
     timeouts_ = job.timeouts;
+    parked_->SetDeadline(timeouts_.ps_ms);
     settings_ = PsSettings(job);
     content->batches_end = BatchesOfJob(content->plan, job.epochs, job.steps);
     environment_.loop.Post([weak = weak_from_this(), orphan_ms = job.timeouts.orphan_ms] {
@@ -105,7 +106,7 @@ void ParameterServer::Impl::Load(LoadRequest request, const CallPtr& call) {
   if (request.keep()) return Keep(request, call);
   Answers answers;
   std::shared_ptr<const Content> dropped;  // freed without the lock
-  std::shared_ptr<Loading> started;
+  std::shared_ptr<PendingOrders::Loading> started;
   bool answer_now = false;
   const auto begin = [&]() -> absl::Status {
     MutexLock lock(mu_);
@@ -115,17 +116,9 @@ void ParameterServer::Impl::Load(LoadRequest request, const CallPtr& call) {
                  !MUTANT("load_is_repeated");
     if (answer_now) PROBE("ps.load.repeated");
     if (answer_now || closed_) return absl::OkStatus();
-    if (loading_ != nullptr) {  // of this generation, or Adopt would have voided it
-      if (loading_->waiting.size() >= kWaitingMax) return TooMany();
-      loading_->waiting.push_back(call);
-      return absl::OkStatus();
-    }
-    VoidWriting(absl::AbortedError("a Load replaces what was being written"), answers);
-    written_.reset();
-    dropped = std::move(content_);
-    content_.reset();
-    started = loading_ = std::make_shared<Loading>();
-    loading_->waiting.push_back(call);
+    // One that runs is of this generation, or Adopt would have voided it.
+    ASSIGN_OR_RETURN(started, orders_.Load(call, answers));
+    if (started != nullptr) dropped = std::exchange(content_, nullptr);
     return absl::OkStatus();
   };
   const absl::Status begun = begin();
@@ -135,7 +128,8 @@ void ParameterServer::Impl::Load(LoadRequest request, const CallPtr& call) {
   if (started != nullptr) RunLoad(std::move(request), started);
 }
 
-void ParameterServer::Impl::RunLoad(LoadRequest request, const std::shared_ptr<Loading>& loading) {
+void ParameterServer::Impl::RunLoad(LoadRequest request,
+                                    const std::shared_ptr<PendingOrders::Loading>& loading) {
   using Result = absl::StatusOr<std::shared_ptr<const Content>>;
   const auto result = std::make_shared<Result>(absl::CancelledError("not loaded"));
   environment_.executor.Run(
@@ -155,32 +149,31 @@ void ParameterServer::Impl::RunLoad(LoadRequest request, const std::shared_ptr<L
       });
 }
 
-void ParameterServer::Impl::Loaded(const std::shared_ptr<Loading>& loading,
+void ParameterServer::Impl::Loaded(const std::shared_ptr<PendingOrders::Loading>& loading,
                                    absl::StatusOr<std::shared_ptr<const Content>> content) {
   FAILPOINT("ps.load.loaded");
-  std::vector<CallPtr> waiting;
+  std::optional<std::vector<CallPtr>> waiting;
   {
     MutexLock lock(mu_);
-    if (loading_ != loading) PROBE("ps.load.overtaken");
-    if (loading_ != loading) return;  // voided, and its callers answered
-    loading_.reset();
-    waiting = std::move(loading->waiting);
+    waiting = orders_.EndLoad(loading);
+    if (!waiting.has_value()) return;
     if (content.ok()) {
       content_ = *content;
       timeouts_ = content_->timeouts;
+      parked_->SetDeadline(timeouts_.ps_ms);
       settings_ = content_->settings;
     }
   }
   HeardFromCoordinator();
-  loaded_once_ = loaded_once_ || content.ok();
   if (content.ok()) {
+    watch_.Loaded();
     ArmOrphanTimer((*content)->timeouts.orphan_ms);  // the job may say less than the options
     log_.Info("loaded {} partitions of run {}", (*content)->partitions.size(), (*content)->run_id);
     if (!(*content)->drawn.empty()) log_.Info("{}", (*content)->drawn);
   } else if (!loading->other_dir || !other_dir_said_.exchange(true)) {  // which comes each second
     log_.Error("cannot load: {}", content.status().ToString());
   }
-  for (const CallPtr& call : waiting) {
+  for (const CallPtr& call : *waiting) {
     if (content.ok() || loading->other_dir) {
       PsDescription description = Description(/*intervals=*/true);
       if (loading->other_dir) {
@@ -196,33 +189,14 @@ void ParameterServer::Impl::Loaded(const std::shared_ptr<Loading>& loading,
 
 void ParameterServer::Impl::Snapshot(const SnapshotRequest& request, const CallPtr& call) {
   Answers answers;
-  std::shared_ptr<Writing> started;
+  std::shared_ptr<PendingOrders::Writing> started;
   std::shared_ptr<const Content> content;
   const auto begin = [&]() -> absl::Status {
     MutexLock lock(mu_);
     RETURN_IF_ERROR(CheckOrder(request.fence(), request.coordinator_boot_id(), /*held=*/true));
     ASSIGN_OR_RETURN(content, CheckContent(request.fence()));
     RETURN_IF_ERROR(CheckSnapshotOrder(request, options_.index));
-    if (written_.has_value() && written_->round == request.round()) {
-      answers.emplace_back(call, ToParts(written_->reply));
-      return absl::OkStatus();
-    }
-    const uint64_t newest = writing_ != nullptr    ? writing_->round
-                            : written_.has_value() ? written_->round
-                                                   : 0;
-    if (request.round() < newest) {
-      return absl::AbortedError(
-          absl::StrCat("round ", newest, " has been ordered after round ", request.round()));
-    }
-    if (writing_ != nullptr && writing_->round == request.round()) {
-      if (writing_->waiting.size() >= kWaitingMax) return TooMany();
-      writing_->waiting.push_back(call);
-      return absl::OkStatus();
-    }
-    VoidWriting(absl::AbortedError("a newer round has been ordered"), answers);
-    started = writing_ = std::make_shared<Writing>();
-    writing_->round = request.round();
-    writing_->waiting.push_back(call);
+    ASSIGN_OR_RETURN(started, orders_.Snapshot(request.round(), call, answers));
     return absl::OkStatus();
   };
   const absl::Status begun = begin();
@@ -233,7 +207,7 @@ void ParameterServer::Impl::Snapshot(const SnapshotRequest& request, const CallP
 
 void ParameterServer::Impl::RunSnapshot(const SnapshotRequest& request,
                                         std::shared_ptr<const Content> content,
-                                        const std::shared_ptr<Writing>& writing) {
+                                        const std::shared_ptr<PendingOrders::Writing>& writing) {
   using Result = absl::StatusOr<SnapshotReply>;
   const auto result = std::make_shared<Result>(absl::CancelledError("not written"));
   const std::string directory =
@@ -252,20 +226,17 @@ void ParameterServer::Impl::RunSnapshot(const SnapshotRequest& request,
       });
 }
 
-void ParameterServer::Impl::Wrote(const std::shared_ptr<Writing>& writing,
+void ParameterServer::Impl::Wrote(const std::shared_ptr<PendingOrders::Writing>& writing,
                                   absl::StatusOr<SnapshotReply> reply) {
-  std::vector<CallPtr> waiting;
+  std::optional<std::vector<CallPtr>> waiting;
   {
     MutexLock lock(mu_);
-    if (writing_ != writing) PROBE("ps.snapshot.overtaken");
-    if (writing_ != writing) return;  // voided, and its callers answered
-    writing_.reset();
-    waiting = std::move(writing->waiting);
-    if (reply.ok()) written_ = Written{writing->round, *reply};
+    waiting = orders_.EndSnapshot(writing, reply);
   }
+  if (!waiting.has_value()) return;
   HeardFromCoordinator();
   if (!reply.ok()) log_.Warn("cannot write the snapshot: {}", reply.status().ToString());
-  for (const CallPtr& call : waiting) {
+  for (const CallPtr& call : *waiting) {
     if (reply.ok()) {
       call->Reply(ToParts(*reply));
     } else {

@@ -79,10 +79,11 @@ void ParameterServer::Impl::Close() {
   pinned_->Watch(nullptr);  // replies may outlive the loop
   staged_.Clear();
   Answers answers;
-  std::deque<Parked> parked;  // let go of without the lock
+  std::deque<ParkedExchange> parked;  // let go of without the lock
   {
     MutexLock lock(mu_);
     closed_ = true;
+    parked_->Close(Leaving());
     parked = VoidAll(Leaving(), answers);
   }
   Give(answers);
@@ -106,11 +107,6 @@ void ParameterServer::Impl::Handle(std::string_view method, absl::Cord request, 
   } else {
     call->Reply(absl::UnimplementedError(absl::StrCat("no method ", std::string(method))));
   }
-}
-
-absl::Status ParameterServer::Impl::TooMany() {
-  return absl::ResourceExhaustedError(
-      absl::StrCat("more than ", kWaitingMax, " calls wait for the same thing"));
 }
 
 absl::Status ParameterServer::Impl::Leaving() {
@@ -151,39 +147,24 @@ absl::StatusOr<std::shared_ptr<const Content>> ParameterServer::Impl::CheckConte
     const Fence& fence) const {
   RETURN_IF_ERROR(CheckFence(fence, /*held=*/true));
   if (content_ != nullptr) return content_;
-  if (loading_ != nullptr) return absl::UnavailableError("the ps is loading its partitions");
+  if (orders_.loading()) return absl::UnavailableError("the ps is loading its partitions");
   return absl::FailedPreconditionError("the ps holds nothing");
 }
 
-void ParameterServer::Impl::VoidLoading(const absl::Status& why, Answers& answers) {
-  if (loading_ == nullptr) return;
-  for (CallPtr& call : loading_->waiting) answers.emplace_back(std::move(call), why);
-  loading_->waiting.clear();
-  loading_.reset();
-}
-
-void ParameterServer::Impl::VoidWriting(const absl::Status& why, Answers& answers) {
-  if (writing_ == nullptr) return;
-  for (CallPtr& call : writing_->waiting) answers.emplace_back(std::move(call), why);
-  writing_->waiting.clear();
-  writing_->voided = true;
-  writing_.reset();
-}
-
-std::deque<ParameterServer::Impl::Parked> ParameterServer::Impl::VoidAll(const absl::Status& why,
-                                                                         Answers& answers) {
-  VoidLoading(why, answers);
-  VoidWriting(why, answers);
+std::deque<ParkedExchange> ParameterServer::Impl::VoidAll(const absl::Status& why,
+                                                          Answers& answers) {
+  orders_.VoidAll(why, answers);
   for (CallPtr& hold : holds_) answers.emplace_back(std::move(hold), why);
   holds_.clear();
-  for (const Parked& exchange : parked_) answers.emplace_back(exchange.call, why);
-  return std::exchange(parked_, {});
+  std::deque<ParkedExchange> parked = parked_->TakeAll();
+  for (const ParkedExchange& exchange : parked) answers.emplace_back(exchange.call, why);
+  return parked;
 }
 
 // ---- calls
 
 void ParameterServer::Impl::Exchange(const absl::Cord& request, const CallPtr& call) {
-  if (pinned_->Above()) return Park(request, call);
+  if (pinned_->Above()) return parked_->Park(request, call);
   Answer(request, call);
 }
 
@@ -251,7 +232,7 @@ PsDescription ParameterServer::Impl::Description(bool intervals) {
     description.set_generation(generation_);
     description.set_coordinator_boot_id(coordinator_);
     description.set_draining(draining_);
-    description.set_waiting_exchanges(parked_.size());
+    description.set_waiting_exchanges(parked_->size());
     if (content != nullptr) description.set_settings(settings_);
   }
   description.set_pinned_bytes(pinned_->bytes());
@@ -308,7 +289,7 @@ void ParameterServer::Impl::AdoptIfClaimed(const AdoptRequest& request, const Ca
 
 void ParameterServer::Impl::AdoptNow(const AdoptRequest& request, const CallPtr& call) {
   Answers answers;
-  std::deque<Parked> parked;  // let go of without the lock
+  std::deque<ParkedExchange> parked;  // let go of without the lock
   const auto adopt = [&]() -> absl::Status {
     MutexLock lock(mu_);
     RETURN_IF_ERROR(CheckProtocol(request.protocol()));
@@ -333,7 +314,7 @@ void ParameterServer::Impl::AdoptNow(const AdoptRequest& request, const CallPtr&
     HeardFromCoordinator();
     generation_ = request.generation();
     coordinator_ = request.coordinator_boot_id();
-    written_.reset();
+    orders_.ForgetWritten();
     ended_.reset();
     staged_.Clear();
     const absl::Status why = absl::AbortedError(absl::StrCat(
@@ -354,7 +335,7 @@ void ParameterServer::Impl::Hold(const PsHoldRequest& request, const CallPtr& ca
   {
     MutexLock lock(mu_);
     refused = CheckOrder(request.fence(), request.coordinator_boot_id(), /*held=*/true);
-    if (refused.ok() && (closed_ || holds_.size() >= kWaitingMax)) refused = TooMany();
+    if (refused.ok() && (closed_ || holds_.size() >= kWaitingMax)) refused = TooManyWait();
     draining = checkpoint_asked_;
     if (refused.ok() && !draining) holds_.push_back(call);
   }

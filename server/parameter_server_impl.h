@@ -1,11 +1,9 @@
-// The inside of the door (server/parameter_server.h), in four files: calls
-// (parameter_server.cc), exchanges that wait (parked.cc), orders that take long (orders.cc) and
-// what happens by itself (presence.cc). Small state under one lock, never held while a call is
-// answered, a file is touched or a gradient is applied.
+// The inside of the door (server/parameter_server.h), in three files: calls (parameter_server.cc),
+// orders that take long (orders.cc) and what happens by itself (presence.cc). Small state under one
+// lock, never held while a call is answered, a file is touched or a gradient is applied.
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,15 +12,16 @@
 
 #include "common/log.h"
 #include "common/mutex.h"
+#include "server/coordinator_watch.h"
 #include "server/parameter_server.h"
+#include "server/parked.h"
+#include "server/pending_orders.h"
 #include "storage/checkpoint.h"
 #include "store/partition_set.h"
 #include "store/staged_pushes.h"
 #include "store/store.h"
 
 namespace paracord {
-
-using CallPtr = std::shared_ptr<ServerCall>;
 
 class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
  public:
@@ -41,34 +40,6 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   const std::string& boot_id() const { return boot_id_; }
 
  private:
-  // A Load or a Snapshot that the executor has, and who waits for it; of the present generation,
-  // because Adopt voids them.
-  struct Loading {
-    bool other_dir = false;  // than the coordinator's: nothing was loaded
-    std::vector<CallPtr> waiting;
-  };
-  struct Writing {
-    uint64_t round = 0;
-    std::atomic<bool> voided{false};
-    std::vector<CallPtr> waiting;
-  };
-  struct Written {
-    uint64_t round = 0;
-    SnapshotReply reply;
-  };
-  // An exchange that waits for slow readers, as it came.
-  struct Parked {
-    uint64_t id = 0;
-    absl::Cord request;
-    CallPtr call;
-  };
-  // Answers are collected under the lock and given after it.
-  using Answers = std::vector<std::pair<CallPtr, absl::StatusOr<Parts>>>;
-
-  // Calls that may wait for the same thing; above, somebody repeats without waiting.
-  static constexpr size_t kWaitingMax = 64;
-  static absl::Status TooMany();
-  static constexpr size_t kParkedMax = 1024;
   static absl::Status Leaving();
 
   // ---- calls, parameter_server.cc
@@ -83,22 +54,17 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   void Hold(const PsHoldRequest& request, const CallPtr& call);
   void Finish(const FinishRequest& request, const CallPtr& call);
 
-  // ---- exchanges that wait, parked.cc
-  void Park(const absl::Cord& request, const CallPtr& call);
-  void PostResume();  // any thread
-  void Resume();
-  void LosePatience(int64_t waited_ms);
-
   // ---- orders that the executor carries out, orders.cc
   void Load(LoadRequest request, const CallPtr& call);
   void Keep(const LoadRequest& request, const CallPtr& call);
-  void RunLoad(LoadRequest request, const std::shared_ptr<Loading>& loading);
-  void Loaded(const std::shared_ptr<Loading>& loading,
+  void RunLoad(LoadRequest request, const std::shared_ptr<PendingOrders::Loading>& loading);
+  void Loaded(const std::shared_ptr<PendingOrders::Loading>& loading,
               absl::StatusOr<std::shared_ptr<const Content>> content);
   void Snapshot(const SnapshotRequest& request, const CallPtr& call);
   void RunSnapshot(const SnapshotRequest& request, std::shared_ptr<const Content> content,
-                   const std::shared_ptr<Writing>& writing);
-  void Wrote(const std::shared_ptr<Writing>& writing, absl::StatusOr<SnapshotReply> reply);
+                   const std::shared_ptr<PendingOrders::Writing>& writing);
+  void Wrote(const std::shared_ptr<PendingOrders::Writing>& writing,
+             absl::StatusOr<SnapshotReply> reply);
 
   // Is this for us, now? `held`: the run too, as soon as something is held.
   absl::Status CheckFence(const Fence& fence, bool held) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -107,10 +73,8 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<std::shared_ptr<const Content>> CheckContent(const Fence& fence) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void VoidLoading(const absl::Status& why, Answers& answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void VoidWriting(const absl::Status& why, Answers& answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // These and whoever waits. What is returned is let go of without the lock.
-  std::deque<Parked> VoidAll(const absl::Status& why, Answers& answers)
+  // Voids orders, holds and exchanges. What is returned is let go of without the lock.
+  std::deque<ParkedExchange> VoidAll(const absl::Status& why, Answers& answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   PsDescription Description(bool intervals);
   static void Give(Answers& answers);
@@ -141,20 +105,13 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   std::atomic<bool> forgets_{false};           // ForgetStaged will run
   std::atomic<bool> other_dir_said_{false};
 
-  StepCounters counters_;  // thread-safe itself
+  StepCounters counters_;                    // thread-safe itself
+  std::shared_ptr<ParkedExchanges> parked_;  // the same; made by Start
 
   // On the loop alone.
   bool exited_ = false;
-  int64_t heard_ms_ = 0;
-  int64_t started_ms_ = 0;
-  bool looked_ = false;      // for the job's end in DIR, once at least
-  std::string found_ended_;  // the final checkpoint that the first look found; empty: none
-  bool loaded_once_ = false;
+  CoordinatorWatch watch_;
   EventLoop::TimerId orphan_timer_ = 0;
-  EventLoop::TimerId patience_timer_ = 0;  // 0: nobody waits for slow readers
-  int64_t waiting_since_ms_ = 0;           // while the timer runs
-  std::optional<int64_t> warned_ms_;       // of slow readers that were waited for no longer
-  std::optional<int64_t> warned_of_wait_ms_;
 
   mutable Mutex mu_;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
@@ -163,13 +120,9 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   std::atomic<uint64_t> generation_ = 0;                // 0: never adopted. Written under mu_
   std::string coordinator_ ABSL_GUARDED_BY(mu_);        // whom it obeys
   std::shared_ptr<const Content> content_ ABSL_GUARDED_BY(mu_);
-  std::shared_ptr<Loading> loading_ ABSL_GUARDED_BY(mu_);
-  std::shared_ptr<Writing> writing_ ABSL_GUARDED_BY(mu_);
-  std::optional<Written> written_ ABSL_GUARDED_BY(mu_);  // the last round
+  PendingOrders orders_ ABSL_GUARDED_BY(mu_);
   std::optional<int> ended_ ABSL_GUARDED_BY(mu_);  // the job, with this code; and it has stayed
   std::vector<CallPtr> holds_ ABSL_GUARDED_BY(mu_);
-  std::deque<Parked> parked_ ABSL_GUARDED_BY(mu_);  // the oldest first
-  uint64_t last_parked_ ABSL_GUARDED_BY(mu_) = 0;
   // These two belong to the job that was last loaded or kept.
   TimeoutsSpec timeouts_ ABSL_GUARDED_BY(mu_);
   std::string settings_ ABSL_GUARDED_BY(mu_);

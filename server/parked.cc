@@ -1,10 +1,9 @@
-// Exchanges that wait because slow readers pin too much: nothing of them is looked at before they
-// go on, in the order in which they came, on the loop.
+#include "server/parked.h"
+
 #include <algorithm>
-#include <optional>
 #include <utility>
 
-#include "server/parameter_server_impl.h"
+#include "config/job.h"
 
 namespace paracord {
 namespace {
@@ -14,6 +13,7 @@ namespace {
 // after three.
 constexpr int64_t kPatienceDeadlines = 2;
 
+constexpr size_t kParkedMax = 1024;
 constexpr int64_t kWarnFromMs = 1000;
 constexpr int64_t kWarnAgainMs = 60000;
 
@@ -26,17 +26,48 @@ bool MayWarn(int64_t now_ms, std::optional<int64_t>& warned_ms) {
 
 }  // namespace
 
-void ParameterServer::Impl::Park(const absl::Cord& request, const CallPtr& call) {
+ParkedExchanges::ParkedExchanges(EventLoop& loop, Logger log, std::shared_ptr<PinnedBytes> pinned,
+                                 uint64_t pinned_bytes_max,
+                                 std::function<void(const ParkedExchange&)> answer)
+    : loop_(loop),
+      log_(std::move(log)),
+      pinned_(std::move(pinned)),
+      pinned_bytes_max_(pinned_bytes_max),
+      answer_(std::move(answer)),
+      deadline_ms_(TimeoutsSpec().ps_ms) {}
+
+void ParkedExchanges::Watch() {
+  pinned_->Watch([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->PostResume();
+  });
+}
+
+size_t ParkedExchanges::size() const {
+  MutexLock lock(mu_);
+  return parked_.size();
+}
+
+std::deque<ParkedExchange> ParkedExchanges::TakeAll() {
+  MutexLock lock(mu_);
+  return std::exchange(parked_, {});
+}
+
+void ParkedExchanges::Close(absl::Status why) {
+  MutexLock lock(mu_);
+  closed_ = std::move(why);
+}
+
+void ParkedExchanges::Park(const absl::Cord& request, const std::shared_ptr<ServerCall>& call) {
   uint64_t id = 0;
   absl::Status refused;
   {
     MutexLock lock(mu_);
-    if (closed_) {
-      refused = Leaving();
+    if (!closed_.ok()) {
+      refused = closed_;
     } else if (parked_.size() >= kParkedMax) {
       refused = absl::ResourceExhaustedError("too many exchanges wait for slow readers");
     } else {
-      id = ++last_parked_;
+      id = ++last_id_;
       parked_.push_back({id, request, call});
     }
   }
@@ -45,10 +76,10 @@ void ParameterServer::Impl::Park(const absl::Cord& request, const CallPtr& call)
   call->OnCancel([weak = weak_from_this(), id] {
     const auto self = weak.lock();
     if (self == nullptr) return;
-    Parked dropped;  // let go of without the lock
+    ParkedExchange dropped;  // let go of without the lock
     MutexLock lock(self->mu_);
     const auto it = std::find_if(self->parked_.begin(), self->parked_.end(),
-                                 [id](const Parked& parked) { return parked.id == id; });
+                                 [id](const ParkedExchange& parked) { return parked.id == id; });
     if (it == self->parked_.end()) return;
     dropped = std::move(*it);
     self->parked_.erase(it);
@@ -56,41 +87,39 @@ void ParameterServer::Impl::Park(const absl::Cord& request, const CallPtr& call)
   PostResume();  // for what was let go of meanwhile, and for the timer
 }
 
-void ParameterServer::Impl::PostResume() {
-  environment_.loop.Post([weak = weak_from_this()] {
+void ParkedExchanges::PostResume() {
+  loop_.Post([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->Resume();
   });
 }
 
 // One, and the next after whatever else the loop has to do. Calls that arrive meanwhile do not
 // queue up behind: if they did, many workers would never get off this one thread again.
-void ParameterServer::Impl::Resume() {
-  Parked next;
+void ParkedExchanges::Resume() {
+  ParkedExchange next;
   bool more = false;
-  int64_t patience_ms = 0;
   {
     MutexLock lock(mu_);
     more = !parked_.empty();
-    patience_ms = kPatienceDeadlines * timeouts_.ps_ms;
   }
   if (more && pinned_->Wait()) {
     if (patience_timer_ != 0) return;
-    waiting_since_ms_ = environment_.loop.NowMs();
-    patience_timer_ =
-        environment_.loop.PostAfter(patience_ms, [weak = weak_from_this(), patience_ms] {
-          if (const auto self = weak.lock()) self->LosePatience(patience_ms);
-        });
+    const int64_t patience_ms = kPatienceDeadlines * deadline_ms_;
+    waiting_since_ms_ = loop_.NowMs();
+    patience_timer_ = loop_.PostAfter(patience_ms, [weak = weak_from_this(), patience_ms] {
+      if (const auto self = weak.lock()) self->LosePatience(patience_ms);
+    });
     return;
   }
   if (patience_timer_ != 0) {
-    environment_.loop.Cancel(patience_timer_);
+    loop_.Cancel(patience_timer_);
     patience_timer_ = 0;
-    const int64_t now_ms = environment_.loop.NowMs();
+    const int64_t now_ms = loop_.NowMs();
     if (now_ms - waiting_since_ms_ >= kWarnFromMs && MayWarn(now_ms, warned_of_wait_ms_)) {
       log_.Warn(
           "exchanges waited {} ms for readers that held more than --pinned-mb {} of replaced or "
           "converted values",
-          now_ms - waiting_since_ms_, options_.pinned_bytes_max >> 20);
+          now_ms - waiting_since_ms_, pinned_bytes_max_ >> 20);
     }
   }
   {
@@ -100,19 +129,19 @@ void ParameterServer::Impl::Resume() {
     parked_.pop_front();
     more = !parked_.empty();
   }
-  Answer(next.request, next.call);
+  answer_(next);
   if (more) PostResume();
 }
 
 // Counted from the first that waited, because its caller may have gone away and come again.
-void ParameterServer::Impl::LosePatience(int64_t waited_ms) {
+void ParkedExchanges::LosePatience(int64_t waited_ms) {
   patience_timer_ = 0;
   if (pinned_->Above()) {
-    if (MayWarn(environment_.loop.NowMs(), warned_ms_)) {
+    if (MayWarn(loop_.NowMs(), warned_ms_)) {
       log_.Warn(
           "readers hold {} MiB of replaced or converted values for {} ms, and --pinned-mb is {}: "
           "exchanges wait for them no longer",
-          pinned_->bytes() >> 20, waited_ms, options_.pinned_bytes_max >> 20);
+          pinned_->bytes() >> 20, waited_ms, pinned_bytes_max_ >> 20);
     }
     pinned_->Forgive();
   }

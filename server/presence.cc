@@ -25,13 +25,16 @@ constexpr int64_t kLookAgainMs = 100;
 }  // namespace
 
 void ParameterServer::Impl::Start() {
-  pinned_->Watch([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->PostResume();
-  });
+  const auto answer = [weak = weak_from_this()](const ParkedExchange& exchange) {
+    if (const auto self = weak.lock()) self->Answer(exchange.request, exchange.call);
+  };
+  parked_ = std::make_shared<ParkedExchanges>(environment_.loop, log_, pinned_,
+                                              options_.pinned_bytes_max, answer);
+  parked_->Watch();
   environment_.loop.Post([weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self == nullptr) return;
-    self->started_ms_ = self->environment_.loop.NowMs();
+    self->watch_.Start(self->environment_.loop.NowMs());
     self->ArmOrphanTimer(self->options_.orphan_ms);
     self->AwaitCoordinator();
   });
@@ -39,15 +42,15 @@ void ParameterServer::Impl::Start() {
 
 // There is none, or none any more: one that died when it had ended the job told nobody.
 void ParameterServer::Impl::AwaitCoordinator() {
-  heard_ms_ = environment_.loop.NowMs();
+  watch_.Heard(environment_.loop.NowMs());
   LeaveWhenComplete(kCompleteMs);
 }
 
 // Until somebody is heard. A ps that no coordinator knows is never told that the job is done.
 void ParameterServer::Impl::LeaveWhenComplete(int64_t delay_ms) {
-  environment_.loop.PostAfter(delay_ms, [weak = weak_from_this(), since_ms = heard_ms_] {
+  environment_.loop.PostAfter(delay_ms, [weak = weak_from_this(), since_ms = watch_.heard_ms()] {
     const auto self = weak.lock();
-    if (self == nullptr || self->heard_ms_ != since_ms) return;
+    if (self == nullptr || self->watch_.heard_ms() != since_ms) return;
     {
       MutexLock lock(self->mu_);
       if (!self->holds_.empty()) return;
@@ -55,10 +58,8 @@ void ParameterServer::Impl::LeaveWhenComplete(int64_t delay_ms) {
     self->LeaveIfComplete(/*at_last=*/false, [weak, since_ms] {
       const auto still = weak.lock();
       if (still == nullptr) return;
-      still->looked_ = true;
-      if (still->heard_ms_ == since_ms) {
-        still->LeaveWhenComplete(kCompleteAgainMs);
-      }
+      still->watch_.FoundNoEnd();
+      if (still->watch_.heard_ms() == since_ms) still->LeaveWhenComplete(kCompleteAgainMs);
     });
   });
 }
@@ -67,33 +68,30 @@ void ParameterServer::Impl::LeaveIfComplete(bool at_last, std::function<void()> 
   const auto end = std::make_shared<std::optional<JobEnd>>();
   environment_.executor.Run(
       [end, &files = environment_.files, dir = options_.dir] { *end = FindJobEnd(files, dir); },
-      [end, at_last, heard_ms = heard_ms_, weak = weak_from_this(),
+      [end, at_last, heard_ms = watch_.heard_ms(), weak = weak_from_this(),
        otherwise = std::move(otherwise)] {
         const auto self = weak.lock();
         if (self == nullptr) return;
         // A coordinator may have come while the files were read.
-        if (!end->has_value() || self->heard_ms_ != heard_ms) return otherwise();
+        if (!end->has_value() || self->watch_.heard_ms() != heard_ms) return otherwise();
         if (!at_last && self->WaitsForMore(**end)) return;
         self->End(static_cast<int>(ExitCode::kDone), "the newest checkpoint is complete");
       });
 }
 
-// The order of starts is anybody's: one that starts where the job is done waits for a coordinator
-// that may give it more to do. One that was there when the job ended does not.
 bool ParameterServer::Impl::WaitsForMore(const JobEnd& end) {
-  if (loaded_once_ || options_.stay) return false;  // one that stays hears the coordinator anyway
-  if (!std::exchange(looked_, true)) found_ended_ = end.checkpoint;
-  const int64_t left_ms = started_ms_ + end.start_ms - environment_.loop.NowMs();
-  if (found_ended_ != end.checkpoint || left_ms <= 0) return false;
+  if (options_.stay) return false;  // it hears the coordinator anyway
+  const std::optional<int64_t> left_ms = watch_.FoundEnd(end, environment_.loop.NowMs());
+  if (!left_ms.has_value()) return false;
   log_.Info("the job is done: waits {} s for a coordinator that gives it more to do",
-            left_ms / 1000);
-  LeaveWhenComplete(left_ms);
+            *left_ms / 1000);
+  LeaveWhenComplete(*left_ms);
   return true;
 }
 
 void ParameterServer::Impl::HeardFromCoordinator() {
   environment_.loop.Post([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->heard_ms_ = self->environment_.loop.NowMs();
+    if (const auto self = weak.lock()) self->watch_.Heard(self->environment_.loop.NowMs());
   });
 }
 
@@ -110,16 +108,15 @@ void ParameterServer::Impl::OrphanTimer() {
   {
     MutexLock lock(mu_);
     if (content_ != nullptr) orphan_ms = timeouts_.orphan_ms;
-    if (ended_.has_value() || !holds_.empty() || loading_ != nullptr || writing_ != nullptr)
-      heard_ms_ = now_ms;
+    if (ended_.has_value() || !holds_.empty() || orders_.any()) watch_.Heard(now_ms);
   }
-  const int64_t left_ms = heard_ms_ + orphan_ms - now_ms;
+  const int64_t left_ms = watch_.OrphanLeftMs(orphan_ms, now_ms);
   if (left_ms > 0) return ArmOrphanTimer(left_ms);
-  log_.Warn("no coordinator for {} ms", now_ms - heard_ms_);
-  LeaveIfComplete(/*at_last=*/true, [weak = weak_from_this(), heard_ms = heard_ms_] {
+  log_.Warn("no coordinator for {} ms", now_ms - watch_.heard_ms());
+  LeaveIfComplete(/*at_last=*/true, [weak = weak_from_this(), heard_ms = watch_.heard_ms()] {
     const auto self = weak.lock();
     if (self == nullptr) return;
-    if (self->heard_ms_ != heard_ms) return self->ArmOrphanTimer(0);
+    if (self->watch_.heard_ms() != heard_ms) return self->ArmOrphanTimer(0);
     self->Exit(static_cast<int>(ExitCode::kPeerLost), "no coordinator");
   });
 }
@@ -172,7 +169,7 @@ void ParameterServer::Impl::End(int code, const std::string& reason) {
 
 void ParameterServer::Impl::LetGo(int code, const std::string& reason) {
   Answers answers;
-  std::deque<Parked> parked;  // both are let go of without the lock
+  std::deque<ParkedExchange> parked;  // both are let go of without the lock
   std::shared_ptr<const Content> content;
   bool draining = false;
   {
@@ -181,7 +178,7 @@ void ParameterServer::Impl::LetGo(int code, const std::string& reason) {
     draining = draining_;
     parked = VoidAll(Leaving(), answers);
     content = std::exchange(content_, nullptr);
-    written_.reset();
+    orders_.ForgetWritten();
   }
   staged_.Clear();
   Give(answers);
@@ -199,7 +196,7 @@ HealthState ParameterServer::Impl::Health() const {
   if (ended_.has_value())
     return {true, absl::StrCat("has no job: the last one ended with ", *ended_)};
   if (draining_) return {false, "is draining"};
-  if (loading_ != nullptr) return {false, "is loading its partitions"};
+  if (orders_.loading()) return {false, "is loading its partitions"};
   if (content_ == nullptr) return {false, "holds nothing yet"};
   return {true, absl::StrCat("holds ", content_->partitions.size(), " partitions")};
 }

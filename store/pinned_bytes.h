@@ -2,7 +2,7 @@
 // counts while it is stale (its block has a newer chunk in its place) and a pull references it; a
 // copy in another encoding counts while its pull references it. Chunks that snapshots reference do
 // not count, because training never waits for a snapshot. This class only counts and notifies; the
-// door makes exchanges wait (server/parked.cc). Shared by the door, partitions and replies, because
+// door makes exchanges wait (server/parked.h). Shared by the door, partitions and replies, because
 // replies may outlive the others. Thread-safe; the usual path takes no lock.
 #pragma once
 

@@ -1,0 +1,74 @@
+// The Load and the Snapshot that a ps carries out, and who waits for them: orders take long, and
+// are repeated by a coordinator that has heard nothing. Owned by the door, whose lock guards it.
+//
+// Invariants: one Load and one Snapshot are under way at most. A repeated order joins the one that
+// runs. What a newer order or generation has overtaken is void: its callers are answered at once,
+// and nobody acts on it when it comes back.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/rpc.h"
+#include "proto/paracord.pb.h"
+
+namespace paracord {
+
+using CallPtr = std::shared_ptr<ServerCall>;
+// Answers are collected under a lock and given after it.
+using Answers = std::vector<std::pair<CallPtr, absl::StatusOr<Parts>>>;
+
+// Calls that may wait for the same thing; above, somebody repeats without waiting.
+inline constexpr size_t kWaitingMax = 64;
+absl::Status TooManyWait();
+
+class PendingOrders {
+ public:
+  struct Loading {
+    bool other_dir = false;  // than the coordinator's: nothing was loaded
+    std::vector<CallPtr> waiting;
+  };
+  struct Writing {
+    uint64_t round = 0;
+    std::atomic<bool> voided{false};
+    std::vector<CallPtr> waiting;
+  };
+
+  bool loading() const { return loading_ != nullptr; }
+  bool any() const { return loading_ != nullptr || writing_ != nullptr; }
+
+  // Begins a Load, which voids a Snapshot. Null: the call has joined the one that runs.
+  absl::StatusOr<std::shared_ptr<Loading>> Load(const CallPtr& call, Answers& answers);
+  // Begins the Snapshot of a round, unless a newer one was ordered. Null: the call has joined the
+  // one that runs, or is answered with what was written.
+  absl::StatusOr<std::shared_ptr<Writing>> Snapshot(uint64_t round, const CallPtr& call,
+                                                    Answers& answers);
+  // An order was carried out: whom to answer; nullopt if it is void.
+  std::optional<std::vector<CallPtr>> EndLoad(const std::shared_ptr<Loading>& loading);
+  std::optional<std::vector<CallPtr>> EndSnapshot(const std::shared_ptr<Writing>& writing,
+                                                  const absl::StatusOr<SnapshotReply>& reply);
+
+  // Voids what is under way. Its callers are to be answered with `why`.
+  void VoidAll(const absl::Status& why, Answers& answers);
+  // The snapshot that was written last is of no use any more.
+  void ForgetWritten() { written_.reset(); }
+
+ private:
+  struct Written {
+    uint64_t round = 0;
+    SnapshotReply reply;
+  };
+  void VoidWriting(const absl::Status& why, Answers& answers);
+
+  std::shared_ptr<Loading> loading_;
+  std::shared_ptr<Writing> writing_;
+  std::optional<Written> written_;  // the last round
+};
+
+}  // namespace paracord
