@@ -21,15 +21,14 @@ namespace paracord {
 
 absl::Status KerasProgram::Init(const ModelSpec& model, const Batch& schema,
                                 std::vector<size_t> input_columns, Problems& problems) {
-  inputs_schema_ = schema.inputs;
-  input_columns_ = std::move(input_columns);
-  for (const size_t column : input_columns_) {
-    if (!inputs_schema_[column].text) continue;
-    problems.Add(absl::StrCat("data: input \"", inputs_schema_[column].name, "\""),
+  for (const size_t column : input_columns) {
+    if (!schema.inputs[column].text) continue;
+    problems.Add(absl::StrCat("data: input \"", schema.inputs[column].name, "\""),
                  "is strings, which only preprocessing layers take");
   }
+  std::vector<bool> whole;
   for (const Endpoint& input : model.inputs) {
-    whole_inputs_.push_back(IsWhole(model.layers[model.nodes[input.node].layer]));
+    whole.push_back(IsWhole(model.layers[model.nodes[input.node].layer]));
   }
   heads_ = MakeHeads(job_, model, *graph_, schema, problems);
   RETURN_IF_ERROR(problems.ToStatus());
@@ -47,9 +46,10 @@ absl::Status KerasProgram::Init(const ModelSpec& model, const Batch& schema,
     return problems.ToStatus();
   }
   for (const Endpoint& output : model.outputs) output_names_.push_back(output.name());
-  table_ids_ = std::make_unique<TableIds>(*graph_, input_columns_, int64_t{job_.batch});
+  data_.emplace(*graph_, schema.inputs, std::move(input_columns), std::move(whole),
+                int64_t{job_.batch});
   std::vector<int64_t> rows;
-  for (size_t v = 0; v < variables().size(); ++v) rows.push_back(table_ids_->rows_max(v));
+  for (size_t v = 0; v < variables().size(); ++v) rows.push_back(data_->tables().rows_max(v));
   graph_->UseRows(rows);
   graph_->PlanTraining(loss_values, accumulate_ > 1);
   graph_->UseRows({});

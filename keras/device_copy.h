@@ -46,6 +46,20 @@ class DeviceCopy {
   std::vector<Slot> slots_;
 };
 
+// The copies of a program, by what they are of.
+struct ProgramCopies {
+  explicit ProgramCopies(Ops& ops)
+      : parameters(ops), gradients(ops), inputs(ops), targets(ops), weights(ops) {}
+
+  // The bytes of the batch on the device.
+  int64_t batch_bytes() const { return inputs.bytes() + targets.bytes() + weights.bytes(); }
+  void Release() {
+    for (DeviceCopy* copy : {&parameters, &gradients, &inputs, &targets, &weights}) copy->Release();
+  }
+
+  DeviceCopy parameters, gradients, inputs, targets, weights;
+};
+
 // Returns device memory as the host sees it: in place, or copied to `copy`. Waits for the device.
 absl::StatusOr<std::span<const float>> ReadBack(Ops& ops, int64_t n, const float* device,
                                                 std::vector<float>& copy);

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/finite.h"
 #include "common/flush_denormals.h"
 #include "common/log.h"
 #include "common/metric.h"
@@ -96,28 +94,9 @@ KerasProgram::Slices KerasProgram::OwnSlices(const Batch& batch) const {
   return {all, all * index / count, all * (index + 1) / count};
 }
 
-absl::Status KerasProgram::CheckShapes(const Batch& batch) const {
-  if (batch.examples == 0) return absl::InvalidArgumentError("the batch has no examples");
-  if (batch.inputs.size() != inputs_schema_.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("the batch has ", batch.inputs.size(),
-                                                   " inputs, the model was built for ",
-                                                   inputs_schema_.size()));
-  }
-  for (size_t i = 0; i < batch.inputs.size(); ++i) {
-    const Column& column = batch.inputs[i];
-    const auto each = static_cast<uint64_t>(Elements(ShapeOf(inputs_schema_[i])));
-    if (column.shape != inputs_schema_[i].shape || column.values.size() != batch.examples * each) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "input ", i, " of the batch has examples of shape ", ShapeName(ShapeOf(column)),
-          ", the model was built for ", ShapeName(ShapeOf(inputs_schema_[i]))));
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::Status KerasProgram::CheckBatch(const Batch& batch, bool with_targets) const {
-  RETURN_IF_ERROR(CheckShapes(batch));
-  RETURN_IF_ERROR(CheckIds(batch));
+  RETURN_IF_ERROR(data_->CheckShapes(batch));
+  RETURN_IF_ERROR(data_->CheckIds(batch));
   if (!with_targets) return absl::OkStatus();
   if (const std::string doubt = doubted_ ? "" : Doubt(batch); !doubt.empty()) {
     doubted_ = true;
@@ -140,7 +119,7 @@ absl::Status KerasProgram::BindParameters(ConstTensors values) {
   parameters_.clear();
   for (size_t i = 0; i < values.size() && i < all.size(); ++i) {
     if (values[i].size() != static_cast<size_t>(graph_->FloatsOf(i))) break;
-    ASSIGN_OR_RETURN(const float* const parameter, parameter_copy_.Expect(i, values[i]));
+    ASSIGN_OR_RETURN(const float* const parameter, copies_.parameters.Expect(i, values[i]));
     parameters_.push_back(parameter);
   }
   if (parameters_.size() == all.size() && values.size() == all.size()) return absl::OkStatus();
@@ -156,7 +135,7 @@ absl::Status KerasProgram::BindGradients(MutableTensors gradients) {
     if (gradients[i].size() != size) break;
     gradients_.push_back(nullptr);
     if (size == 0) continue;
-    ASSIGN_OR_RETURN(gradients_.back(), gradient_copy_.Reserve(i, gradients[i]));
+    ASSIGN_OR_RETURN(gradients_.back(), copies_.gradients.Reserve(i, gradients[i]));
   }
   if (gradients_.size() == all.size() && gradients.size() == all.size()) {
     if (!gradient_sum_) return absl::OkStatus();
@@ -173,10 +152,10 @@ absl::Status KerasProgram::BindGradients(MutableTensors gradients) {
 
 absl::Status KerasProgram::BindBatch(const Batch& batch, bool with_targets) {
   batch_inputs_.clear();
-  for (size_t i = 0; i < input_columns_.size(); ++i) {
-    ASSIGN_OR_RETURN(const std::span<const float> given, InputValues(batch, i));
-    ASSIGN_OR_RETURN(const float* const values, input_copy_.Expect(i, given));
-    input_copy_.Send(i);
+  for (size_t i = 0; i < data_->columns().size(); ++i) {
+    ASSIGN_OR_RETURN(const std::span<const float> given, data_->Values(batch, i));
+    ASSIGN_OR_RETURN(const float* const values, copies_.inputs.Expect(i, given));
+    copies_.inputs.Send(i);
     batch_inputs_.push_back(values);
   }
   batch_targets_.clear();
@@ -184,16 +163,16 @@ absl::Status KerasProgram::BindBatch(const Batch& batch, bool with_targets) {
     batch_targets_.push_back(nullptr);
     if (!heads_[h].has_loss) continue;
     ASSIGN_OR_RETURN(batch_targets_.back(),
-                     target_copy_.Expect(h, batch.targets[heads_[h].target].values));
-    target_copy_.Send(h);
+                     copies_.targets.Expect(h, batch.targets[heads_[h].target].values));
+    copies_.targets.Send(h);
   }
   return absl::OkStatus();
 }
 
 GraphCall KerasProgram::Slice(const Batch& batch, int64_t first, int64_t count, uint64_t key) {
   inputs_.clear();
-  for (size_t i = 0; i < input_columns_.size(); ++i) {
-    const size_t values = batch.inputs[input_columns_[i]].values.size();
+  for (size_t i = 0; i < data_->columns().size(); ++i) {
+    const size_t values = batch.inputs[data_->columns()[i]].values.size();
     inputs_.push_back(batch_inputs_[i] + first * static_cast<int64_t>(values / batch.examples));
   }
   return {.batch = count,
@@ -223,7 +202,7 @@ absl::Status KerasProgram::HeadLoss(size_t index, const Batch& batch, const Grap
   const float* weights = nullptr;
   if (RowWeights(head, job_, batch, call.first_example, call.batch, mask, /*by_class=*/gradient,
                  weights_)) {
-    ASSIGN_OR_RETURN(weights, weight_copy_.Upload(index, weights_));
+    ASSIGN_OR_RETURN(weights, copies_.weights.Upload(index, weights_));
   }
   const auto scale = static_cast<float>(each * static_cast<double>(head.loss_weight));
   ops_->Loss(head.LossOver(call.batch), graph_->value(head.loss_value),
@@ -275,30 +254,6 @@ absl::StatusOr<std::vector<double>> KerasProgram::Divisors(const Batch& batch, u
   return divisors;
 }
 
-// The loss of an input that is not finite is NaN, as in Keras. oneDNN's fused ReLU turns a NaN into
-// 0, so that the inputs have to be checked.
-double KerasProgram::NanUnlessFinite(const Batch& batch) const {
-  const bool finite = std::all_of(input_columns_.begin(), input_columns_.end(), [&](size_t column) {
-    return AllFinite(batch.inputs[column].values);
-  });
-  return finite ? 0 : std::numeric_limits<double>::quiet_NaN();
-}
-
-// Sets predictions of examples whose input is not finite to NaN, because such inputs may get lost
-// inside.
-void KerasProgram::HideRows(const Batch& batch, std::vector<float>& values) const {
-  const size_t each = values.size() / batch.examples;
-  for (const size_t column : input_columns_) {
-    const std::span<const float> input(batch.inputs[column].values);
-    const size_t size = input.size() / batch.examples;
-    for (size_t e = 0; e < batch.examples; ++e) {
-      if (AllFinite(input.subspan(e * size, size))) continue;
-      std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(e * each), each,
-                  std::numeric_limits<float>::quiet_NaN());
-    }
-  }
-}
-
 absl::Status KerasProgram::ComputeSlice(const Batch& batch, uint64_t key, const Slices& slices,
                                         int64_t slice, std::vector<double>& divisors,
                                         PendingSum& loss) {
@@ -336,7 +291,7 @@ absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64
   PendingSum loss;
   const Run run(*ops_);
   PartRun part(*this);
-  if (table_ids_->any() && rows_ == nullptr) RETURN_IF_ERROR(graph_->ReserveAllRows());
+  if (data_->tables().any() && !data_->has_rows()) RETURN_IF_ERROR(graph_->ReserveAllRows());
   RETURN_IF_ERROR(CheckBatch(batch, /*with_targets=*/true));
   RETURN_IF_ERROR(BindParameters(values));
   RETURN_IF_ERROR(BindGradients(gradients));
@@ -349,7 +304,7 @@ absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64
   for (int64_t slice = slices.begin; slice < slices.end; ++slice) {
     RETURN_IF_ERROR(ComputeSlice(batch, batch_key, slices, slice, divisors, loss));
   }
-  const double unless_nan = NanUnlessFinite(batch);  // computed while the device works
+  const double unless_nan = data_->NanUnlessFinite(batch);  // computed while the device works
   part.End();
   while (const std::optional<size_t> variable = ops_->AwaitDownload()) there_(*variable);
   RETURN_IF_ERROR(ops_->Finish());
@@ -427,7 +382,7 @@ absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
     // Counted by one part only.
     added[i].add_values(part_.index == 0 ? static_cast<double>(examples) : 0);
   };
-  const double unless_nan = NanUnlessFinite(batch);  // metrics of predictions still count
+  const double unless_nan = data_->NanUnlessFinite(batch);  // metrics of predictions still count
   double loss = unless_nan + penalties.Total();
   size_t at = 1;
   for (size_t h = 0; h < heads_.size(); ++h) {
@@ -460,9 +415,28 @@ absl::StatusOr<std::vector<Column>> KerasProgram::Predict(const Batch& batch, Co
         ReadBack(*ops_, batch.examples * Elements(shape), graph_->value(value), output_));
     outputs.push_back(
         {output_names_[i], {shape.begin(), shape.end()}, {output.begin(), output.end()}});
-    HideRows(batch, outputs.back().values);
+    data_->HideRows(batch, outputs.back().values);
   }
   return outputs;
+}
+
+absl::StatusOr<std::shared_ptr<const TableRows>> KerasProgram::RowsOf(const Batch& batch) {
+  if (!data_->tables().any()) return nullptr;
+  RETURN_IF_ERROR(data_->CheckShapes(batch));
+  ASSIGN_OR_RETURN(std::shared_ptr<const NumberedRows> rows, data_->tables().RowsOf(batch));
+  return rows;
+}
+
+void KerasProgram::UseRows(std::shared_ptr<const TableRows> rows) {
+  graph_->UseRows(data_->UseRows(std::dynamic_pointer_cast<const NumberedRows>(rows)));
+}
+
+absl::Status KerasProgram::LookAt(const Batch& batch, LookupCounts& /*counts*/) {
+  RETURN_IF_ERROR(CheckBatch(batch, /*with_targets=*/true));
+  for (size_t i = 0; i < data_->columns().size(); ++i) {
+    RETURN_IF_ERROR(data_->Values(batch, i).status());
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace paracord

@@ -18,7 +18,7 @@
 #include "keras/model_head.h"
 #include "keras/model_summary.h"
 #include "keras/part_sum.h"
-#include "keras/table_ids.h"
+#include "keras/program_inputs.h"
 #include "program/gradient_program.h"
 #include "tensor/ops.h"
 
@@ -52,23 +52,19 @@ class KerasProgram : public GradientProgram {
         ops_(std::move(ops)),
         graph_(std::move(graph)),
         before_(std::move(before)),
-        parameter_copy_(*ops_),
-        gradient_copy_(*ops_),
-        input_copy_(*ops_),
-        target_copy_(*ops_),
-        weight_copy_(*ops_) {
+        copies_(*ops_) {
     // Each parameter is uploaded when a layer first needs it, each gradient downloaded when it is
     // final.
-    callbacks_.needed = [this](size_t variable) { parameter_copy_.Send(variable); };
+    callbacks_.needed = [this](size_t variable) { copies_.parameters.Send(variable); };
     callbacks_.final = [this](size_t variable) {
-      gradient_copy_.Download(variable, /*awaited=*/there_ != nullptr);
+      copies_.gradients.Download(variable, /*awaited=*/there_ != nullptr);
       if (there_ && ops_->host_memory()) there_(variable);
     };
     if (part.group == nullptr) return;
     gradient_sum_.emplace(
         *ops_, *part.group, [this] { part_.sums->Sum(part_.index, {}).status().IgnoreError(); },
         [this](size_t variable) {
-          if (part_.index == 0) gradient_copy_.Download(variable, /*awaited=*/there_ != nullptr);
+          if (part_.index == 0) copies_.gradients.Download(variable, /*awaited=*/there_ != nullptr);
         });
     callbacks_.final = [this](size_t variable) { gradient_sum_->Final(variable); };
   }
@@ -147,15 +143,10 @@ class KerasProgram : public GradientProgram {
   }
   absl::Status ComputeSlice(const Batch& batch, uint64_t key, const Slices& slices, int64_t slice,
                             std::vector<double>& divisors, PendingSum& loss);
-  absl::Status CheckShapes(const Batch& batch) const;
   absl::Status CheckBatch(const Batch& batch, bool with_targets) const;
-  absl::Status CheckIds(const Batch& batch) const;
-  absl::StatusOr<std::span<const float>> InputValues(const Batch& batch, size_t input);
   absl::Status BindParameters(ConstTensors values);
   absl::Status BindGradients(MutableTensors gradients);
   absl::Status BindBatch(const Batch& batch, bool with_targets);
-  double NanUnlessFinite(const Batch& batch) const;
-  void HideRows(const Batch& batch, std::vector<float>& values) const;
   // The arguments for a run over examples [first, first + count) of the batch.
   GraphCall Slice(const Batch& batch, int64_t first, int64_t count, uint64_t key);
   // The head's mask for the call's examples, on the host; null if there is none.
@@ -174,9 +165,7 @@ class KerasProgram : public GradientProgram {
   const std::unique_ptr<Ops> ops_;
   const std::unique_ptr<Graph> graph_;  // is destroyed before ops_
   const std::vector<LayerRow> before_;
-  std::vector<Column> inputs_schema_;
-  std::vector<size_t> input_columns_;  // of each input of the graph
-  std::vector<bool> whole_inputs_;     // whose InputLayer says that they are whole numbers
+  std::optional<ProgramInputs> data_;  // set by Init
   std::vector<ModelHead> heads_;
   std::vector<std::string> output_names_;
   std::vector<std::string> metric_names_{"loss"};
@@ -186,7 +175,7 @@ class KerasProgram : public GradientProgram {
   mutable bool doubted_ = false;  // a doubt is said once
   MemoryPlan plan_;
   // State of one run; pointers are to the device's memory.
-  DeviceCopy parameter_copy_, gradient_copy_, input_copy_, target_copy_, weight_copy_;
+  ProgramCopies copies_;
   std::optional<GradientSum> gradient_sum_;  // only in a program that computes a part
   VariableCallbacks callbacks_;
   std::function<void(size_t)> there_;
@@ -194,10 +183,6 @@ class KerasProgram : public GradientProgram {
   std::vector<const float*> inputs_, parameters_;
   std::vector<float*> gradients_;
   std::vector<float> weights_, mask_, output_;
-  std::unique_ptr<const TableIds> table_ids_;
-  std::shared_ptr<const NumberedRows> rows_;  // of tables, that the batch reads; null: all
-  std::vector<std::vector<float>> row_ids_;   // by input of the graph, of large tables
-  std::vector<int64_t> whole_;
 };
 
 }  // namespace paracord

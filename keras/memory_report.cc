@@ -52,7 +52,7 @@ int64_t KerasProgram::FloatsMost(size_t variable) const {
   const VariableSpec& spec = variables()[variable];
   const int64_t all = VariableElements(spec);
   if (!spec.has_table()) return all;
-  return all / static_cast<int64_t>(spec.shape(0)) * table_ids_->rows_max(variable);
+  return all / static_cast<int64_t>(spec.shape(0)) * data_->tables().rows_max(variable);
 }
 
 // Rehearses the steps for a batch of zeros; the numbers do not matter.
@@ -73,7 +73,7 @@ absl::Status KerasProgram::Rehearse(const Batch& schema) {
     values.push_back(std::span(any).first(n));
     gradients.push_back(std::span(any).first(variables()[v].trainable() ? n : 0));
   }
-  if (table_ids_->any()) UseRows(table_ids_->Widest(batch));
+  if (data_->tables().any()) UseRows(data_->tables().Widest(batch));
   const absl::Cleanup whole = [this] { UseRows(nullptr); };
   RETURN_IF_ERROR(ComputeGradients(batch, 0, values, gradients).status());
   RETURN_IF_ERROR(PrepareAnother());
@@ -103,10 +103,7 @@ absl::Status KerasProgram::PlanMemory(const Batch& schema) {
   rehearsing_ = false;
   memory_ = MemoryRows();
   graph_->Release();
-  for (DeviceCopy* copy :
-       {&parameter_copy_, &gradient_copy_, &input_copy_, &target_copy_, &weight_copy_}) {
-    copy->Release();
-  }
+  copies_.Release();
   absl::Status planned = ops_->EndPlan(plan_);
   RETURN_IF_ERROR(rehearsed);
   if (plan_.needed > 0) {
@@ -129,10 +126,10 @@ absl::Status KerasProgram::PlanMemory(const Batch& schema) {
 
 std::vector<MemoryRow> KerasProgram::MemoryRows() const {
   std::vector<MemoryRow> rows = graph_->Memory();
-  int64_t batch = input_copy_.bytes() + target_copy_.bytes() + weight_copy_.bytes();
+  int64_t batch = copies_.batch_bytes();
   if (ops_->host_memory()) {  // without a copy the data still occupies memory
     int64_t each = 0;
-    for (const Column& column : inputs_schema_) each += Elements(ShapeOf(column));
+    for (const Column& column : data_->schema()) each += Elements(ShapeOf(column));
     for (const ModelHead& head : heads_) each += head.targets_each;
     batch = job_.batch * each * int64_t{sizeof(float)};
   }
