@@ -65,14 +65,13 @@ bool Graph::PrecisionInVain() const {
 // Allocates bfloat16 copies of the variables whose products are faster with them.
 absl::Status Graph::ReserveRounded() {
   if (!rounded_.empty() || !ops_.has_bfloat16()) return absl::OkStatus();
-  rounded_.resize(variables_.size());
+  rounded_.Resize(variables_.size());
   for (const Node& node : nodes_) {
     if (node.layer == nullptr || OperandsOf(node) != Operands::kBfloat16) continue;
     for (size_t v = 0; v < node.layer->variables().size(); ++v) {
-      DeviceArray& rounded = rounded_[node.first_variable + v];
-      if (!node.layer->is_operand(v) || rounded != nullptr) continue;
-      const int64_t floats = Bfloat16Floats(variables_[node.first_variable + v]);
-      ASSIGN_OR_RETURN(rounded, ops_.Allocate(floats));
+      if (!node.layer->is_operand(v)) continue;
+      const size_t variable = node.first_variable + v;
+      RETURN_IF_ERROR(rounded_.Reserve(ops_, variable, Bfloat16Floats(variables_[variable])));
     }
   }
   return absl::OkStatus();
@@ -163,8 +162,8 @@ std::vector<MemoryRow> Graph::Memory() const {
     rows.push_back({MemoryRow::Kind::kGradients, "gradients that are added up",
                     (RoundUp(capacity_ * scratch_.inputs) + scratch_.parameters) * kFloat});
   }
-  for (size_t v = 0; v < rounded_.size(); ++v) {
-    if (rounded_[v] == nullptr) continue;
+  for (size_t v = 0; v < variables_.size(); ++v) {
+    if (!rounded_.Has(v)) continue;
     rows.push_back({MemoryRow::Kind::kParameters, variables_[v].name() + ", as bfloat16",
                     Bfloat16Floats(variables_[v]) * kFloat});
   }
@@ -185,7 +184,7 @@ void Graph::Release() {
   for (Storage& storage : storages_) storage.data.reset();
   for (Slot& slot : slots_) slot.data.reset();
   scratch_.data.reset();
-  rounded_.clear();
+  rounded_.Release();
   kernels_.of_batch.clear();
   kernels_.current = nullptr;
   capacity_ = 0;
@@ -206,7 +205,7 @@ Tensor Graph::Gradient(Value value) const {
 void Graph::Forward(const GraphCall& call, bool training) {
   inputs_ = call.inputs;
   parameters_.assign(call.parameters.begin(), call.parameters.end());
-  operands_.assign(rounded_.size(), nullptr);
+  rounded_.BeginRun();
   variable_needed_.assign(variables_.size(), false);
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
@@ -220,7 +219,7 @@ void Graph::Forward(const GraphCall& call, bool training) {
     kernel->Forward(
         {.inputs = call_inputs_,
          .parameters = Of(parameters_, node),
-         .rounded = Of(operands_, node),
+         .rounded = Of(rounded_.filled(), node),
          .output = storages_[node.storage].In(storages_[node.storage].data.get()),
          .training = node.mode == CallMode::kOfRun ? training : node.mode == CallMode::kTraining,
          .key = Mix64(call.key, node.salt),
@@ -233,10 +232,7 @@ void Graph::Need(size_t variable, const GraphCall& call) {
   if (variable_needed_[variable]) return;
   variable_needed_[variable] = true;
   if (call.callbacks != nullptr && call.callbacks->needed) call.callbacks->needed(variable);
-  if (rounded_.empty() || rounded_[variable] == nullptr) return;
-  auto* const rounded = reinterpret_cast<uint16_t*>(rounded_[variable].get());
-  ops_.Convert(FloatsOf(variable), call.parameters[variable], Tensor(rounded));
-  operands_[variable] = rounded;
+  rounded_.Fill(ops_, variable, FloatsOf(variable), call.parameters[variable]);
 }
 
 void Graph::Backward(const GraphCall& call, std::span<float* const> d_parameters, bool add,
@@ -345,7 +341,7 @@ void Graph::BackwardNode(size_t index, const GraphCall& call,
   }
   kernels_.current->nodes[index]->Backward({.inputs = call_inputs_,
                                             .parameters = Of(parameters_, node),
-                                            .rounded = Of(operands_, node),
+                                            .rounded = Of(rounded_.filled(), node),
                                             .output = Data(index),
                                             .d_output = Gradient(index),
                                             .d_inputs = call_d_inputs_,

@@ -19,6 +19,7 @@
 #include "keras/json.h"
 #include "keras/layers/layer.h"
 #include "keras/pending_sum.h"
+#include "keras/rounded_variables.h"
 #include "tensor/ops.h"
 
 namespace paracord {
@@ -274,15 +275,11 @@ class Graph {
   std::vector<size_t> last_writer_;
   int64_t capacity_ = 0;  // number of examples that the buffers hold
   KernelCache kernels_;
-  // The bfloat16 copies of variables that are operands of products, by variable; null for others,
-  // empty if there are none.
-  std::vector<DeviceArray> rounded_;
+  RoundedVariables rounded_;
   // State of one run.
   std::span<const float* const> inputs_;
   std::vector<const float*> parameters_;
   std::vector<ConstTensor> call_inputs_;
-  // Like rounded_, but null until Forward has filled the copy.
-  std::vector<const uint16_t*> operands_;
   std::vector<Tensor> call_d_inputs_;
   std::vector<float*> call_d_parameters_;
   std::vector<bool> storage_written_, variable_written_, variable_needed_;

@@ -1,0 +1,50 @@
+// The bfloat16 copies of those variables that are operands of products. Owned by the graph.
+//
+// Invariant: a run is given a copy only after the same run has filled it.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tensor/ops.h"
+
+namespace paracord {
+
+class RoundedVariables {
+ public:
+  // Whether no copies have been asked for since Release.
+  bool empty() const { return copies_.empty(); }
+  // Makes room for copies of so many variables; Reserve then allocates that of one.
+  void Resize(size_t variables) { copies_.resize(variables); }
+  absl::Status Reserve(Ops& ops, size_t variable, int64_t floats) {
+    if (Has(variable)) return absl::OkStatus();
+    absl::StatusOr<DeviceArray> copy = ops.Allocate(floats);
+    if (copy.ok()) copies_[variable] = *std::move(copy);
+    return copy.status();
+  }
+  bool Has(size_t variable) const {
+    return variable < copies_.size() && copies_[variable] != nullptr;
+  }
+  void Release() { copies_.clear(); }
+
+  // A run begins: no copy is filled.
+  void BeginRun() { filled_.assign(copies_.size(), nullptr); }
+  // Fills the variable's copy, if it has one, from these floats.
+  void Fill(Ops& ops, size_t variable, int64_t floats, const float* from) {
+    if (!Has(variable)) return;
+    auto* const rounded = reinterpret_cast<uint16_t*>(copies_[variable].get());
+    ops.Convert(floats, from, Tensor(rounded));
+    filled_[variable] = rounded;
+  }
+  // By variable: the copy that this run has filled, or null; empty if there are no copies.
+  const std::vector<const uint16_t*>& filled() const { return filled_; }
+
+ private:
+  std::vector<DeviceArray> copies_;  // by variable; null: it has none
+  std::vector<const uint16_t*> filled_;
+};
+
+}  // namespace paracord
