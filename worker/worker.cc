@@ -39,7 +39,7 @@ Worker::Worker(WorkerOptions options, OpenWorkloadFn open, Environment environme
 Worker::~Worker() { *alive_ = false; }
 
 void Worker::Start() {
-  coordinator_seen_ms_ = environment_.loop.NowMs();
+  seen_.Start(environment_.loop.NowMs());
   Join();
 }
 
@@ -91,7 +91,7 @@ void Worker::Join() {
   if (exiting_ || opening_) return;
   if (draining_) return Exit(ended_ ? ExitCode::kDone : ExitCode::kDrained, signal_);
   const int64_t orphan_ms = job_.has_value() ? job_->timeouts.orphan_ms : options_.orphan_ms;
-  if (!ended_ && environment_.loop.NowMs() - coordinator_seen_ms_ > orphan_ms) {
+  if (!ended_ && environment_.loop.NowMs() - seen_.seen_ms() > orphan_ms) {
     return Exit(ExitCode::kPeerLost, absl::StrCat("no coordinator at ", options_.coordinator,
                                                   " for ", orphan_ms, " ms"));
   }
@@ -120,23 +120,22 @@ void Worker::Join() {
 // A job that is done has no coordinator any more. Where the order of starts is anybody's, one may
 // come that gives it more to do: a worker that has seen none waits for it.
 void Worker::LookInDir() {
-  if (looked_in_dir_ || exiting_ || ended_ || options_.dir.empty()) return;
-  if (environment_.loop.NowMs() - coordinator_seen_ms_ < kLookMs) return;
-  looked_in_dir_ = true;
+  if (exiting_ || ended_ || options_.dir.empty()) return;
+  if (!seen_.LookNow(kLookMs, environment_.loop.NowMs())) return;
   const auto end = std::make_shared<std::optional<JobEnd>>();
   environment_.executor.Run(
       [end, &files = environment_.files, dir = options_.dir] { *end = FindJobEnd(files, dir); },
-      Guarded([this, end, since_ms = coordinator_seen_ms_] {
-        if (!end->has_value() || !looked_in_dir_) return;
+      Guarded([this, end, since_ms = seen_.seen_ms()] {
+        if (!end->has_value() || !seen_.looked()) return;
         int64_t left_ms = since_ms + (*end)->start_ms - environment_.loop.NowMs();
         // One that stays takes part again whenever a coordinator comes.
-        if (coordinator_known_ || options_.stay) left_ms = 0;
+        if (seen_.known() || options_.stay) left_ms = 0;
         if (left_ms > 0) {
           log_.Info("the job is done: waits {} s for a coordinator that gives it more to do",
                     left_ms / 1000);
         }
         environment_.loop.PostAfter(std::max<int64_t>(0, left_ms), Guarded([this, since_ms] {
-                                      if (since_ms == coordinator_seen_ms_) {
+                                      if (since_ms == seen_.seen_ms()) {
                                         End(ExitCode::kDone, "the newest checkpoint is complete");
                                       }
                                     }));
@@ -179,10 +178,9 @@ void Worker::JoinAnswered(const absl::StatusOr<JoinReply>& reply) {
         absl::StrCat(" for the coordinator at ", options_.coordinator, ": ", Text(reply.status())));
   }
   if (reply->what_case() == JoinReply::kOtherRun) return OtherRun(reply->other_run());
-  coordinator_seen_ms_ = environment_.loop.NowMs();
-  coordinator_known_ = true;
+  seen_.Seen(environment_.loop.NowMs());
+  seen_.LookAgain();
   unreadable_ = 0;
-  looked_in_dir_ = false;
   switch (reply->what_case()) {
     case JoinReply::kJobJson:
       return Open(reply->job_json());
@@ -258,19 +256,16 @@ void Worker::StartSession(const Session& session) {
   run_id_ = session.run_id();
   session_began_ms_ = environment_.loop.NowMs();
   coordinator_lost_ = false;
-  reports_.clear();
-  evaluation_.reset();
-  reporting_ = asking_ = false;
-  telling_.clear();
+  reports_.BeginSession();
   std::vector<Link*> links = LinksTo(session);
   TrainerCallbacks callbacks;
   callbacks.report = [this](const LeaseReport& report) {
     if (report.problem() == PROBLEM_UNREACHABLE) SayOnce("gives a lease back: " + report.message());
-    reports_[report.lease()] = report;
+    reports_.Add(report);
     SendWork();
   };
   callbacks.evaluated = [this](const EvaluationReport& report) {
-    evaluation_ = report;
+    reports_.Add(report);
     SendWork();
   };
   // Posted, since they end the trainer that calls them.
@@ -309,7 +304,7 @@ void Worker::StartSession(const Session& session) {
 void Worker::EndSession(const std::string& why) {
   if (trainer_ == nullptr) return;
   SayOnce("joins again: " + why);
-  unreported_[++last_report_] = trainer_->TakeCounters();
+  reports_.Add(trainer_->TakeCounters());
   trainer_.reset();
   session_ = 0;
   // A peer that ends every session at once is not asked for the next without end.
@@ -335,7 +330,7 @@ void Worker::HoldAnswered(uint64_t session, const absl::StatusOr<WorkerHoldReply
     if (absl::IsDeadlineExceeded(reply.status())) return Hold();
     return CoordinatorLost(Text(reply.status()));
   }
-  coordinator_seen_ms_ = environment_.loop.NowMs();
+  seen_.Seen(environment_.loop.NowMs());
   if (reply->has_leave()) {
     return Told(reply->leave());
   }

@@ -17,8 +17,10 @@
 #include "net/health.h"
 #include "program/workload.h"
 #include "proto/paracord.pb.h"
+#include "worker/coordinator_seen.h"
 #include "worker/ps_session.h"
 #include "worker/trainer.h"
+#include "worker/work_reports.h"
 
 namespace paracord {
 
@@ -68,9 +70,6 @@ class Worker {
   void SendWork();
   void Call(WorkRequest request);
   void WorkAnswered(const WorkRequest& sent, const absl::StatusOr<WorkReply>& reply);
-  void PutBack(const WorkRequest& sent);
-  void PutBackCounters(const WorkRequest& sent);
-  void AddCounters(WorkRequest& request);
   std::string WaitsFor();
   bool Unreadable(const absl::Status& status);
   void SayOnce(const std::string& what);
@@ -96,12 +95,10 @@ class Worker {
   std::shared_ptr<Workload> workload_;
   std::string open_error_;
   bool opening_ = false;
-  int64_t coordinator_seen_ms_ = 0;
-  bool coordinator_known_ = false;  // it has been seen, by this process
+  CoordinatorSeen seen_;
   // Told to wait it asks again soon, since a job begins in less, and then less and less often.
   static constexpr int64_t kJoinSoonMs = 10;
   int64_t join_again_ms_ = kJoinSoonMs;
-  bool looked_in_dir_ = false;  // since the coordinator was last seen
   bool other_dir_said_ = false;
   std::string last_said_;
   uint32_t unreadable_ = 0;  // messages in a row, of a coordinator or for it
@@ -115,18 +112,9 @@ class Worker {
   uint64_t session_ = 0;
   std::string run_id_;  // of the last session
   int64_t session_began_ms_ = 0;
-  bool coordinator_lost_ = false;            // finishes its leases, then joins again
-  std::map<uint64_t, LeaseReport> reports_;  // by lease, the newest
-  std::optional<EvaluationReport> evaluation_;
-  // Counters whose report was not answered, or of sessions that have ended, by number of the
-  // report.
-  std::map<uint64_t, StepCounters> unreported_;
-  uint64_t last_report_ = 0;
+  bool coordinator_lost_ = false;  // finishes its leases, then joins again
+  WorkReports reports_;
   bool waits_ = false;  // for a ps, as it has said
-  int64_t reported_ms_ = 0;
-  bool reporting_ = false;         // a Work call with reports is under way
-  std::vector<uint64_t> telling_;  // that it says have ended
-  bool asking_ = false;            // a Work call that wants a task is under way
   bool draining_ = false;
   std::string signal_;  // why it drains
   bool drained_ = false;

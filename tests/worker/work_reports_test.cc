@@ -1,0 +1,101 @@
+#include "worker/work_reports.h"
+
+#include <catch2/catch.hpp>
+
+#include "worker/coordinator_seen.h"
+
+namespace paracord {
+namespace {
+
+LeaseReport Report(uint64_t lease, uint32_t next, bool ended) {
+  LeaseReport report;
+  report.set_lease(lease);
+  report.set_next(next);
+  report.set_ended(ended);
+  return report;
+}
+
+TEST_CASE("a lease that has ended is reported at once, and progress now and then") {
+  WorkReports reports;
+  CHECK_FALSE(reports.Due(1000, false));
+  CHECK(reports.Due(1000, true));
+  reports.Add(Report(1, 2, false));
+  CHECK(reports.Begin(/*ask=*/true, {}, 1000).leases_size() == 1);
+  reports.Add(Report(1, 3, false));
+  CHECK_FALSE(reports.Due(1049, false));
+  CHECK(reports.Due(1050, false));
+  reports.Add(Report(1, 4, true));
+  CHECK(reports.Due(1001, false));
+  CHECK(reports.Begin(false, {}, 1001).leases(0).next() == 4);
+  reports.Add(Report(2, 1, true));
+  CHECK_FALSE(reports.Due(9000, true));  // one such call is under way
+  CHECK_FALSE(reports.BeginBeat());
+}
+
+TEST_CASE("a lease that is being reported as ended is held until that is answered") {
+  WorkReports reports;
+  reports.Add(Report(1, 4, true));
+  const WorkRequest told = reports.Begin(/*ask=*/false, {7}, 1000);
+  CHECK(told.holds_size() == 0);
+  const WorkRequest asked = reports.Begin(true, {7}, 1001);
+  REQUIRE(asked.holds_size() == 2);
+  CHECK(asked.holds(1) == 1);
+  CHECK_FALSE(reports.MayAsk());
+  reports.End(asked);
+  reports.End(told);
+  CHECK(reports.MayAsk());
+  CHECK(reports.Begin(true, {7}, 1002).holds_size() == 1);
+}
+
+TEST_CASE("counters that were perhaps not heard are said again under their number") {
+  WorkReports reports;
+  CHECK_FALSE(reports.has_counters());
+  reports.Add(StepCounters{.computed = 3});
+  const WorkRequest sent = reports.Begin(false, {}, 1000);
+  CHECK(sent.report() == 1);
+  CHECK(sent.computed() == 3);
+  CHECK_FALSE(reports.has_counters());
+  reports.PutBackCounters(sent);
+  reports.Add(StepCounters{.computed = 5});
+  reports.BeginSession();
+  CHECK(reports.Begin(false, {}, 1001).computed() == 3);
+  CHECK(reports.Begin(false, {}, 1002).report() == 2);
+  reports.PutBackCounters(WorkRequest());  // a beat has none
+  CHECK_FALSE(reports.has_counters());
+}
+
+TEST_CASE("a report that was perhaps not heard is said again unless there is a newer one") {
+  WorkReports reports;
+  reports.Add(Report(1, 2, false));
+  reports.Add(Report(2, 2, false));
+  EvaluationReport score;
+  score.set_lease(5);
+  reports.Add(score);
+  const WorkRequest sent = reports.Begin(false, {}, 1000);
+  reports.End(sent);
+  reports.Add(Report(1, 3, false));
+  reports.PutBack(sent);
+  const WorkRequest again = reports.Begin(false, {}, 2000);
+  REQUIRE(again.leases_size() == 2);
+  CHECK(again.leases(0).next() == 3);
+  CHECK(again.leases(1).next() == 2);
+  CHECK(again.evaluation().lease() == 5);
+}
+
+TEST_CASE("DIR is looked at once while the coordinator stays away") {
+  CoordinatorSeen seen;
+  seen.Start(1000);
+  CHECK_FALSE(seen.known());
+  CHECK_FALSE(seen.LookNow(3000, 3999));
+  CHECK(seen.LookNow(3000, 4000));
+  CHECK(seen.looked());
+  CHECK_FALSE(seen.LookNow(3000, 9000));
+  seen.Seen(9000);
+  seen.LookAgain();
+  CHECK(seen.known());
+  CHECK_FALSE(seen.LookNow(3000, 10000));
+  CHECK(seen.LookNow(3000, 12000));
+}
+
+}  // namespace
+}  // namespace paracord
