@@ -68,7 +68,7 @@ absl::StatusOr<Job> MakeJob(Files& files, const ComputeFlags& flags) {
   }
   job.model = *std::move(model);
   job.losses = compiled.losses;
-  job.loss_weights = compiled.loss_weights;
+  job.loss_weights.by_output = compiled.loss_weights;
   if (job.losses.size() == 1) {
     job.loss = job.losses[0];
     job.losses.clear();

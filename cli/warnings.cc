@@ -47,7 +47,7 @@ void CheckBatchShapes(const ModelSpec& model, const Job& job, Problems& warnings
 // Warns of a Normalization layer without statistics: Keras keeps what adapt() learnt in the
 // weights, not in the model's file.
 void CheckStatistics(const ModelSpec& model, const Job& job, Problems& warnings) {
-  if (job.initial_weights.has_value()) return;
+  if (job.initial_weights.file.has_value()) return;
   for (const LayerSpec& layer : model.layers) {
     if (layer.class_name != "Normalization") continue;
     const auto mean = layer.config.find("mean");

@@ -149,9 +149,9 @@ void JobReader::ReadLosses(const CompileConfig& compiled) {
   }
   const json* weights = fields_.FindValue("loss_weights");
   if (weights != nullptr) {
-    job_.loss_weights = ReadNumbersByOutput(*weights, "loss_weights", problems_);
+    job_.loss_weights.by_output = ReadNumbersByOutput(*weights, "loss_weights", problems_);
   } else if (value == nullptr) {
-    job_.loss_weights = compiled.loss_weights;
+    job_.loss_weights.by_output = compiled.loss_weights;
   }
   const json* classes = fields_.FindValue("class_weight");
   if (classes == nullptr) return;
@@ -163,7 +163,7 @@ void JobReader::ReadLosses(const CompileConfig& compiled) {
                     "is no number of a class, as in {\"0\": 1, \"1\": 20}");
       continue;
     }
-    job_.class_weight[id] = number;
+    job_.loss_weights.by_class[id] = number;
   }
 }
 
@@ -195,13 +195,13 @@ void JobReader::ReadInitialWeights(const json& value) {
     const json* file = fields.Find("file");
     if (file == nullptr) return fields.Problem("file", "is missing");
     path = *file;
-    fields.Bool("partial", job_.initial_weights_partial);
+    fields.Bool("partial", job_.initial_weights.partial);
     fields.ReportUnknown();
     key += ".file";
   }
   if (path.is_structured()) path = nullptr;
   MakeAbsolute(path, base_, key, problems_);
-  if (path.is_string()) job_.initial_weights = path.get<std::string>();
+  if (path.is_string()) job_.initial_weights.file = path.get<std::string>();
 }
 
 void JobReader::ReadMetrics(const CompileConfig& compiled) {
@@ -238,8 +238,8 @@ void JobReader::ReadModes() {
   static constexpr std::string_view kConsistency[] = {"async"};
   static constexpr std::string_view kRecovery[] = {"replay"};
   static constexpr std::string_view kPlacement[] = {"greedy", "round_robin"};
-  fields_.OneOf("consistency", kConsistency, job_.consistency);
-  fields_.OneOf("recovery", kRecovery, job_.recovery);
+  fields_.OneOf("consistency", kConsistency, job_.guarantees.consistency);
+  fields_.OneOf("recovery", kRecovery, job_.guarantees.recovery);
   static constexpr JsonFields::OtherName kOtherPrecisions[] = {
       {"mixed_bfloat16", "bf16"}, {"bfloat16", "bf16"}, {"mixed_float16", "fp16"},
       {"float16", "fp16"},        {"f16", "fp16"},      {"fp32", "float32"}};

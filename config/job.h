@@ -99,6 +99,24 @@ struct TablesSpec {
   std::map<std::string, Table> by_layer;  // by the name of the Embedding
 };
 
+// Examples count more or less in the loss.
+struct LossWeightsSpec {
+  std::map<std::string, double> by_output;  // as NamedSpec::output; others have 1
+  std::map<int64_t, double> by_class;       // others have 1
+};
+
+// The guarantees hold for every update, whatever fails.
+struct GuaranteesSpec {
+  std::string consistency = "async";
+  std::string recovery = "replay";
+};
+
+// The variables begin with what a file has.
+struct InitialWeightsSpec {
+  std::optional<std::string> file;  // absolute path of a safetensors file
+  bool partial = false;             // what the file lacks is drawn
+};
+
 struct CheckpointSpec {
   double every_seconds = 30;  // 0: only at the end and when drained
   uint32_t keep = 3;
@@ -117,19 +135,16 @@ struct Job {
   bool shuffle = true;
   uint64_t seed = 1;
   uint64_t epochs = 1;
-  std::optional<uint64_t> steps;               // batches in all, instead of epochs
-  std::optional<std::string> initial_weights;  // absolute path of a safetensors file
-  bool initial_weights_partial = false;        // what the file lacks is drawn
-  NamedSpec loss;                              // of every output, if `losses` is empty
-  std::vector<NamedSpec> losses;               // of the outputs that have one, with its `output`
-  std::map<std::string, double> loss_weights;  // by output, as NamedSpec::output; others have 1
-  std::map<int64_t, double> class_weight;      // of examples, by class; others have 1
+  std::optional<uint64_t> steps;  // batches in all, instead of epochs
+  InitialWeightsSpec initial_weights;
+  NamedSpec loss;                 // of every output, if `losses` is empty
+  std::vector<NamedSpec> losses;  // of the outputs that have one, with its `output`
+  LossWeightsSpec loss_weights;
   std::vector<NamedSpec> metrics;
   NamedSpec optimizer;
   uint64_t evaluate_every_epochs = 1;  // 0: only at the end
   std::optional<StopWhen> stop_when;
-  std::string consistency = "async";
-  std::string recovery = "replay";
+  GuaranteesSpec guarantees;
   std::string precision = "float32";  // of kPrecisions
   std::string wire = "float32";       // or "bf16", "f16"
   CompressionSpec compression;

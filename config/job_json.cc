@@ -56,8 +56,8 @@ json CompressionToJson(const CompressionSpec& spec) {
 }
 
 json InitialWeightsToJson(const Job& job) {
-  if (!job.initial_weights_partial) return OrNull(job.initial_weights);
-  return {{"file", OrNull(job.initial_weights)}, {"partial", true}};
+  if (!job.initial_weights.partial) return OrNull(job.initial_weights.file);
+  return {{"file", OrNull(job.initial_weights.file)}, {"partial", true}};
 }
 
 json StopWhenToJson(const Job& job) {
@@ -80,7 +80,8 @@ json ToJson(const Job& job) {
   json losses = json::array();
   for (const NamedSpec& loss : job.losses) losses.push_back(NamedSpecToJson(loss));
   json class_weight = json::object();
-  for (const auto& [id, weight] : job.class_weight) class_weight[std::to_string(id)] = weight;
+  for (const auto& [id, weight] : job.loss_weights.by_class)
+    class_weight[std::to_string(id)] = weight;
   if (job.losses.empty()) losses = job.loss.name.empty() ? json() : NamedSpecToJson(job.loss);
   const TimeoutsSpec& timeouts = job.timeouts;
   return {
@@ -97,14 +98,14 @@ json ToJson(const Job& job) {
       {"steps", OrNull(job.steps)},
       {"initial_weights", InitialWeightsToJson(job)},
       {"loss", losses},  // a program may have its own
-      {"loss_weights", job.loss_weights},
+      {"loss_weights", job.loss_weights.by_output},
       {"class_weight", class_weight},
       {"metrics", metrics},
       {"optimizer", NamedSpecToJson(job.optimizer)},
       {"evaluate", {{"every_epochs", job.evaluate_every_epochs}}},
       {"stop_when", StopWhenToJson(job)},
-      {"consistency", job.consistency},
-      {"recovery", job.recovery},
+      {"consistency", job.guarantees.consistency},
+      {"recovery", job.guarantees.recovery},
       {"precision", job.precision},
       {"wire", job.wire},
       {"compression", CompressionToJson(job.compression)},

@@ -36,7 +36,7 @@ std::optional<size_t> FindColumn(const std::vector<Column>& columns, const Endpo
 void CheckNames(const Job& job, const ModelSpec& model, Problems& problems) {
   for (const NamedSpec& loss : job.losses) CheckName("loss", loss.output, model, problems);
   if (!job.loss.output.empty()) CheckName("loss", job.loss.output, model, problems);
-  for (const auto& [name, weight] : job.loss_weights) {
+  for (const auto& [name, weight] : job.loss_weights.by_output) {
     CheckName("loss_weights", name, model, problems);
   }
   size_t unnamed = 0;
@@ -131,7 +131,7 @@ std::vector<std::string> ResolveHead(const Job& job, const ModelSpec& model, Gra
     head.metrics.push_back(*std::move(metric));
   }
   if (sparse) head.classes = head.loss.columns;
-  for (const auto& [name, weight] : job.loss_weights) {
+  for (const auto& [name, weight] : job.loss_weights.by_output) {
     if (Means(name, model.outputs[index], index)) head.loss_weight = static_cast<float>(weight);
   }
   if (head.mask != Graph::kNone && Elements(graph.shape(head.mask)) != head.loss.rows) {
@@ -213,7 +213,7 @@ std::vector<ModelHead> MakeHeads(const Job& job, const ModelSpec& model, Graph& 
     heads.push_back(std::move(head));
   }
   if (!any_loss) problems.Add("", "no output of the model has a loss");
-  if (!job.class_weight.empty() && (!one || (!heads.empty() && heads[0].loss.rows != 1))) {
+  if (!job.loss_weights.by_class.empty() && (!one || (!heads.empty() && heads[0].loss.rows != 1))) {
     problems.Add("class_weight", "needs a model of one output, with one target an example");
   }
   return heads;
@@ -263,7 +263,7 @@ std::string LabelDoubt(const ModelHead& head, const Batch& batch) {
 bool RowWeights(const ModelHead& head, const Job& job, const Batch& batch, int64_t first,
                 int64_t count, const float* mask, bool by_class, std::vector<float>& weights) {
   const bool ignores = head.loss.ignore_class.has_value();
-  const bool classes = by_class && !job.class_weight.empty();
+  const bool classes = by_class && !job.loss_weights.by_class.empty();
   if (!head.weight.has_value() && mask == nullptr && !ignores && !classes) return false;
   const int64_t rows = head.loss.rows;
   weights.assign(static_cast<size_t>(count * rows), 1.f);
@@ -284,8 +284,8 @@ bool RowWeights(const ModelHead& head, const Job& job, const Batch& batch, int64
       const int64_t label = head.targets_each == 1
                                 ? static_cast<int64_t>(row[0])
                                 : std::max_element(row, row + head.targets_each) - row;
-      const auto found = job.class_weight.find(label);
-      if (found != job.class_weight.end()) weight *= static_cast<float>(found->second);
+      const auto found = job.loss_weights.by_class.find(label);
+      if (found != job.loss_weights.by_class.end()) weight *= static_cast<float>(found->second);
     }
   }
   return true;

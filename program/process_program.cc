@@ -38,8 +38,8 @@ void CheckJob(const Job& job, Problems& problems) {
   };
   if (job.accumulate > 1) own("accumulate");
   if (job.precision != "float32") own("precision");
-  if (!job.loss_weights.empty()) own("loss_weights");
-  if (!job.class_weight.empty()) own("class_weight");
+  if (!job.loss_weights.by_output.empty()) own("loss_weights");
+  if (!job.loss_weights.by_class.empty()) own("class_weight");
 }
 
 absl::Status SameColumns(const char* what, const std::vector<Column>& schema,

@@ -125,16 +125,16 @@ absl::StatusOr<std::vector<size_t>> FindVariables(std::span<const std::string_vi
 
 absl::StatusOr<std::unique_ptr<InitialWeights>> InitialWeights::Open(
     Files& files, const Job& job, std::span<const VariableSpec> variables) {
-  if (!job.initial_weights.has_value()) return nullptr;
+  if (!job.initial_weights.file.has_value()) return nullptr;
   absl::StatusOr<std::unique_ptr<SafetensorsFile>> file =
-      SafetensorsFile::Open(files, *job.initial_weights);
+      SafetensorsFile::Open(files, *job.initial_weights.file);
   RETURN_IF_ERROR(InWeights(file.status()));
   auto weights = std::unique_ptr<InitialWeights>(new InitialWeights(*std::move(file)));
-  const std::string where = absl::StrCat(*job.initial_weights, ": ");
+  const std::string where = absl::StrCat(*job.initial_weights.file, ": ");
   const std::vector<TensorInfo>& tensors = weights->file_->header().tensors;
   std::vector<std::string_view> names;
   for (const TensorInfo& tensor : tensors) names.push_back(tensor.name);
-  const bool partial = job.initial_weights_partial;
+  const bool partial = job.initial_weights.partial;
   absl::StatusOr<std::vector<size_t>> found = FindVariables(names, variables, partial);
   if (!found.ok() && !partial && absl::StartsWith(found.status().message(), "holds no tensor")) {
     found = absl::InvalidArgumentError(

@@ -54,7 +54,7 @@ TEST_CASE("a job with only the required keys has the documented defaults") {
   CHECK(job.epochs == 1);
   CHECK(!job.steps);
   CHECK(job.shuffle);
-  CHECK(job.consistency == "async");
+  CHECK(job.guarantees.consistency == "async");
   CHECK(job.loss.name == "mean_squared_error");
   CHECK(job.optimizer.name == "sgd");
   CHECK(job.partitioner.kind == PartitionerSpec::Kind::kMinSize);
@@ -94,7 +94,7 @@ TEST_CASE("a job file is read with its model and relative paths") {
   CHECK(job->train.options["labels"] == json({directory / "jobs/y0", "/abs/y1"}));
   CHECK(job->train.options["scale"] == 0.5);
   CHECK(!job->test);
-  CHECK(job->initial_weights == directory / "jobs/w.safetensors");
+  CHECK(job->initial_weights.file == directory / "jobs/w.safetensors");
   CHECK(job->loss.options["delta"] == 2.0);
   CHECK(job->metrics[0].name == "accuracy");
   CHECK(job->metrics[1].name == "mean_absolute_error");
@@ -141,7 +141,7 @@ TEST_CASE("the canonical form has every key, is stable, and reads back as the sa
 
   job.steps = 7;
   job.test.reset();
-  job.initial_weights = "/w";
+  job.initial_weights.file = "/w";
   job.optimizer.options = {{"learning_rate", {{"name", "exponential_decay"}, {"decay", 0.5}}}};
   job.partitioner = {PartitionerSpec::Kind::kMaxSize, 1, 1, 1 << 20, std::nullopt};
   job.failures.skip = false;
@@ -160,9 +160,9 @@ TEST_CASE("the canonical form has every key, is stable, and reads back as the sa
   CHECK(again->compression.ratio == 0.25);
   job.compression = {CompressionSpec::Kind::kInt8};
   CHECK(ParseJob(JobToJson(job))->compression.kind == CompressionSpec::Kind::kInt8);
-  job.initial_weights_partial = true;
-  CHECK(ParseJob(JobToJson(job))->initial_weights == "/w");
-  CHECK(ParseJob(JobToJson(job))->initial_weights_partial);
+  job.initial_weights.partial = true;
+  CHECK(ParseJob(JobToJson(job))->initial_weights.file == "/w");
+  CHECK(ParseJob(JobToJson(job))->initial_weights.partial);
 }
 
 TEST_CASE("min_size cuts into 8 parts at most unless told, max_size has no such limit") {

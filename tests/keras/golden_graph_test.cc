@@ -62,11 +62,11 @@ Job CompiledJob(const json& golden) {
     job.loss = job.losses[0];
     job.losses.clear();
   }
-  job.loss_weights = std::move(compiled.loss_weights);
+  job.loss_weights.by_output = std::move(compiled.loss_weights);
   job.metrics = compiled.metrics.value_or(std::vector<NamedSpec>());
   const json class_weight = golden.value("class_weight", json::object());
   for (const auto& [id, weight] : class_weight.items()) {
-    job.class_weight[std::stoll(id)] = weight;
+    job.loss_weights.by_class[std::stoll(id)] = weight;
   }
   return job;
 }

@@ -303,7 +303,7 @@ TEST_CASE("a program runs only where programs are allowed") {
 TEST_CASE("what a job says and a program does itself, and a missing command, are errors") {
   Rig rig("fine");
   rig.job.accumulate = 2;
-  rig.job.class_weight = {{0, 2.0}};
+  rig.job.loss_weights.by_class = {{0, 2.0}};
   const absl::Status status = rig.Start();
   CHECK(absl::StrContains(status.message(), "accumulate: is the program's own affair"));
   CHECK(absl::StrContains(status.message(), "class_weight: is the program's own affair"));

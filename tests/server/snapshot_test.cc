@@ -383,7 +383,7 @@ TEST_CASE("initial weights are cut into partitions, and must fit") {
          {.name = "frozen", .shape = {4}}},
         all);
   TestModel model;
-  model.job.initial_weights = directory / "w";
+  model.job.initial_weights.file = directory / "w";
   {
     TestPs ps(model);
     ps.Ready();
@@ -409,7 +409,7 @@ TEST_CASE("initial weights are cut into partitions, and must fit") {
     TestPs drawn(fresh);
     drawn.Ready();
     TestModel part = model;
-    part.job.initial_weights_partial = true;
+    part.job.initial_weights.partial = true;
     TestPs ps(part);
     ps.Ready();
     const Pulled pulled = ps.PullAll();

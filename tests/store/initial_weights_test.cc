@@ -72,7 +72,7 @@ TEST_CASE("a file that does not fit is refused before anything is read") {
   const auto error = [&](const std::string& header, const std::string& bytes) {
     std::string length(8, '\0');
     length[0] = static_cast<char>(header.size());
-    job.initial_weights = directory / "w";
+    job.initial_weights.file = directory / "w";
     REQUIRE(files.WriteAtomic(directory / "w", length + header + bytes).ok());
     const auto weights = InitialWeights::Open(files, job, variables);
     return weights.ok() ? "" : std::string(weights.status().message());
@@ -89,7 +89,7 @@ TEST_CASE("a file that does not fit is refused before anything is read") {
         where +
             "holds no tensor v; there is: w; to draw what the file lacks, write {\"file\": "
             "..., \"partial\": true}");
-  job.initial_weights_partial = true;
+  job.initial_weights.partial = true;
   CHECK(error(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "abcd") ==
         where + "holds no variable of the model: it holds no tensor v; there is: w");
   CHECK(error(R"({"v":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "abcd") ==
@@ -107,7 +107,7 @@ TEST_CASE("a file that does not fit is refused before anything is read") {
   CHECK(part->CheckFinite().ok());
   variables.pop_back();
   CHECK(InitialWeights::Open(files, job, variables).value()->Drawn(variables).empty());
-  job.initial_weights_partial = false;
+  job.initial_weights.partial = false;
   CHECK(error("\x89HDF", "") == where + "the header does not begin with {");
   const auto finite = [&](float second) {
     const float values[] = {1, second};
