@@ -14,7 +14,7 @@ void Nemesis::Start() {
   const Swarm& swarm = world_.swarm();
   Every(swarm.kill_every_ms, "nemesis.kill", &Nemesis::Kill);
   Every(swarm.pause_every_ms, "nemesis.pause", &Nemesis::Pause);
-  Every(swarm.cut_every_ms, "nemesis.cut", &Nemesis::Cut);
+  Every(swarm.cuts.every_ms, "nemesis.cut", &Nemesis::Cut);
   Every(swarm.disk_full_every_ms, "nemesis.disk_full", &Nemesis::FillDisk);
   Every(swarm.read_only_every_ms, "nemesis.read_only", &Nemesis::MakeReadOnly);
   Every(swarm.clock_jump_every_ms, "nemesis.clock_jump", &Nemesis::JumpClock);
@@ -84,11 +84,11 @@ void Nemesis::Cut() {
   const auto a = static_cast<uint32_t>(chance_.Between(0, last));
   const auto b = static_cast<uint32_t>(chance_.Between(0, last));
   if (a == b) return;
-  const bool one_way = chance_.Chance(world_.swarm().cut_one_way);
+  const bool one_way = chance_.Chance(world_.swarm().cuts.one_way);
   if (one_way) PROBE("sim.cut_one_way");
   world_.network().Cut(a, b);
   if (!one_way) world_.network().Cut(b, a);
-  AfterMs(chance_.Between(10, world_.swarm().cut_ms_max), "nemesis.heal_cut", [this, a, b] {
+  AfterMs(chance_.Between(10, world_.swarm().cuts.ms_max), "nemesis.heal_cut", [this, a, b] {
     world_.network().Heal(a, b);
     world_.network().Heal(b, a);
   });

@@ -32,9 +32,9 @@ Swarm Swarm::Draw(SimRandom& random) {
   swarm.break_link = Share(random, 0.002, 0.03);
   swarm.fragment = Share(random, 0.05, 0.5);
   swarm.quiet = Share(random, 0.05, 1);
-  swarm.cut_every_ms = Every(random, 500, 10000);
-  swarm.cut_ms_max = random.Between(100, 20000);
-  swarm.cut_one_way = Share(random, 0.1, 1);
+  swarm.cuts.every_ms = Every(random, 500, 10000);
+  swarm.cuts.ms_max = random.Between(100, 20000);
+  swarm.cuts.one_way = Share(random, 0.1, 1);
   swarm.kill_every_ms = Every(random, 200, 10000);
   swarm.machine_crash = Share(random, 0.05, 1);
   swarm.kill_in_operation = Share(random, 0.1, 1);
@@ -79,9 +79,9 @@ std::string Swarm::ToString() const {
   add("break_link", break_link);
   add("fragment", fragment);
   add("quiet", quiet);
-  add("cut_every_ms", cut_every_ms);
-  if (cut_every_ms > 0) add("cut_ms_max", cut_ms_max);
-  if (cut_every_ms > 0) add("cut_one_way", cut_one_way);
+  add("cut_every_ms", cuts.every_ms);
+  if (cuts.every_ms > 0) add("cut_ms_max", cuts.ms_max);
+  if (cuts.every_ms > 0) add("cut_one_way", cuts.one_way);
   add("kill_every_ms", kill_every_ms);
   if (kill_every_ms > 0) {
     add("machine_crash", machine_crash);

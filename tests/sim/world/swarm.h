@@ -26,9 +26,12 @@ struct Swarm {
 
   // Cuts between two hosts: the mean time between them (0: there are none), and the longest time
   // until one heals.
-  int64_t cut_every_ms = 0;
-  int64_t cut_ms_max = 5000;
-  double cut_one_way = 0;
+  struct Cuts {
+    int64_t every_ms = 0;
+    int64_t ms_max = 5000;
+    double one_way = 0;
+  };
+  Cuts cuts;
 
   // Processes.
   int64_t kill_every_ms = 0;

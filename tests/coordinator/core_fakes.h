@@ -1,0 +1,180 @@
+// The peers and the files of a coordinator's core in tests: they answer everything at once, and
+// work, unless a test says otherwise. Bases of CoreHarness, which hands them the core's effects.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/job.h"
+#include "coordinator/core/events.h"
+#include "coordinator/core/job_state.h"
+
+namespace paracord {
+
+// Two ps with all that they hold.
+class FakePs {
+ public:
+  // Returns the answer to a call; nothing if none comes.
+  std::optional<Event> CarryOut(const CallPs& e, int64_t now) {
+    if (e.anew) ++dialed_anew[e.ps];
+    if (dead.contains(e.ps)) {
+      if (std::holds_alternative<PsHoldRequest>(e.request)) return std::nullopt;
+      return Answer(e, absl::UnavailableError("no connection"));
+    }
+    if (hung.contains(e.ps)) return std::nullopt;
+    PsDescription& mine = ps[e.ps];
+    if (const auto* look = std::get_if<DescribeRequest>(&e.request)) {
+      if (look->has_run_id()) looked_ms[e.ps] = now;
+    }
+    if (const auto* adopt = std::get_if<AdoptRequest>(&e.request)) {
+      mine.set_generation(adopt->generation());
+      mine.set_coordinator_boot_id(adopt->coordinator_boot_id());
+    } else if (const auto* load = std::get_if<LoadRequest>(&e.request)) {
+      loads.push_back(*load);
+      if (silent_load) return std::nullopt;
+      if (load->checkpoint() == damaged) {
+        return Answer(e, absl::Status(damage, "/job/checkpoints/" + damaged + "/ps-0"));
+      }
+      if (!load_status.ok()) return Answer(e, load_status);
+      mine.set_other_dir(e.ps == 1 ? other_dir : "");
+      if (!mine.other_dir().empty()) return Answer(e, PsReply(mine));
+      mine.set_run_id(load->fence().run_id());
+      mine.set_settings(PsSettings(ParseJob(load->job_json()).value()));
+      if (load->keep()) return Answer(e, PsReply(mine));
+      mine.clear_partitions();
+      for (const PartitionSpec& partition : load->partitions()) {
+        PartitionDescription& entry = *mine.add_partitions();
+        entry.set_id(partition.id());
+        entry.set_healthy(true);
+        entry.mutable_ledger();
+      }
+    } else if (std::holds_alternative<PsHoldRequest>(e.request)) {
+      hold_tags[e.ps] = e.tag;
+      return std::nullopt;
+    } else if (std::holds_alternative<FinishRequest>(e.request)) {
+      finished.insert(e.ps);
+      return Answer(e, PsReply(FinishReply()));
+    } else if (const auto* snapshot = std::get_if<SnapshotRequest>(&e.request)) {
+      if (e.deadline_ms < snapshot_takes_ms) {
+        return Answer(e, absl::DeadlineExceededError("no answer"));
+      }
+      SnapshotReply reply;
+      reply.set_file("ps-" + std::to_string(snapshot->ps()));
+      *reply.mutable_partitions() = mine.partitions();
+      return Answer(e, PsReply(reply));
+    }
+    const auto* describe = std::get_if<DescribeRequest>(&e.request);
+    if (hold_ledgers && describe != nullptr && describe->ledgers()) {
+      held_ledgers.push_back(PsAnswerEvent{e.ps, e.tag, PsReply(mine)});
+      return std::nullopt;
+    }
+    return Answer(e, PsReply(mine));
+  }
+  // All partitions enter everything of the split, as the worker's pushes would make them.
+  void Enter(const Lease& lease) {
+    for (PsDescription& p : ps) {
+      for (PartitionDescription& partition : *p.mutable_partitions()) {
+        Ledger& ledger = *partition.mutable_ledger();
+        const uint64_t split = lease.epoch() * 2 + lease.split();
+        entered.insert(split);
+        ledger.clear_finished();
+        for (const uint64_t s : entered) {
+          SplitInterval& interval = *ledger.add_finished();
+          interval.set_first(s);
+          interval.set_last(s);
+        }
+        ledger.set_applied(entered.size() * 2);
+      }
+    }
+  }
+
+  PsDescription ps[2];
+  std::set<uint32_t> dead;
+  std::set<uint32_t> hung;              // ps that answer nothing
+  std::map<uint32_t, int> dialed_anew;  // by ps
+  std::set<uint32_t> finished;
+  std::map<uint32_t, int64_t> looked_ms;  // when a ps last saw that it is not alone
+  std::map<uint32_t, uint64_t> hold_tags;
+  bool silent_load = false;
+  bool hold_ledgers = false;  // answers with ledgers are kept until ReleaseLedgers
+  std::vector<PsAnswerEvent> held_ledgers;
+  absl::Status load_status;   // what a ps says to a Load
+  std::string other_dir;      // that ps:1 has instead of the coordinator's
+  std::string damaged = "-";  // a checkpoint that no ps can load
+  absl::StatusCode damage = absl::StatusCode::kDataLoss;
+  int64_t snapshot_takes_ms = 0;
+  std::set<uint64_t> entered;
+  std::vector<LoadRequest> loads;
+
+ private:
+  static PsAnswerEvent Answer(const CallPs& e, absl::StatusOr<PsReply> reply) {
+    return {e.ps, e.tag, std::move(reply)};
+  }
+};
+
+// DIR as the core's effects touch it.
+class FakeDir {
+ public:
+  // Returns how the effect ends; nothing if it does not, or if nobody is told.
+  std::optional<Event> CarryOut(ClaimGeneration& e) {
+    claimed = e.generation;
+    if (hold_claim) return std::nullopt;
+    return GenerationClaimedEvent{
+        e.generation, lose_claim ? absl::AlreadyExistsError("exists") : absl::OkStatus()};
+  }
+  // The status of a write by the one who leads `generation`: files are touched in the order of
+  // effects.
+  absl::Status Led(uint64_t generation) const {
+    return generation < claimed ? absl::AbortedError("a newer one is claimed") : absl::OkStatus();
+  }
+  std::optional<Event> CarryOut(WriteJobState& e) {
+    job_state = JobStateToText(e.state);
+    if (hold_state) return std::nullopt;
+    const absl::Status led = Led(e.generation);
+    return JobStateWrittenEvent{led.ok() ? state_status : led};
+  }
+  std::optional<Event> CarryOut(MakeRoundDirectory& e) {
+    return RoundDirectoryMadeEvent{e.round, round_status};
+  }
+  std::optional<Event> CarryOut(CommitRound& e) {
+    committed.push_back(e.manifest);
+    if (hold_commit) return std::nullopt;
+    const absl::Status led = Led(e.generation);
+    return RoundCommittedEvent{e.round, led.ok() ? commit_status : led};
+  }
+  std::optional<Event> CarryOut(RemoveCheckpoints& e) {
+    removed.insert(removed.end(), e.directories.begin(), e.directories.end());
+    return std::nullopt;
+  }
+  std::optional<Event> CarryOut(RemoveUncommittedRound& e) {
+    uncommitted.push_back(e.directory);
+    return std::nullopt;
+  }
+  std::optional<Event> CarryOut(WriteSummary& e) {
+    summary = e.contents;
+    if (hold_summary) return std::nullopt;
+    return SummaryWrittenEvent{Led(e.generation)};
+  }
+
+  bool lose_claim = false;
+  bool hold_claim = false;  // a claim does not end
+  uint64_t claimed = 0;     // the newest claim, ended or not
+  uint64_t claimed_by_other = 0;
+  bool hold_commit = false;  // a commit does not end
+  bool hold_state = false;   // a write of job.state does not end
+  absl::Status state_status;
+  absl::Status round_status;
+  absl::Status commit_status;
+  std::vector<Manifest> committed;
+  std::vector<std::string> removed;
+  std::vector<std::string> uncommitted;
+  std::string summary;
+  bool hold_summary = false;  // WriteSummary is not answered
+  std::string job_state;
+};
+
+}  // namespace paracord
