@@ -92,7 +92,7 @@ class Stores : public Service {
   }
 
   std::map<std::string, std::unique_ptr<Content>> contents_;
-  StepCounters counters_;
+  StoreCounters counters_;
 };
 
 void ReadFully(int fd, char* to, uint64_t bytes) {

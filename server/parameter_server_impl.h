@@ -105,7 +105,7 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   std::atomic<bool> forgets_{false};           // ForgetStaged will run
   std::atomic<bool> other_dir_said_{false};
 
-  StepCounters counters_;                    // thread-safe itself
+  StoreCounters counters_;                   // thread-safe itself
   std::shared_ptr<ParkedExchanges> parked_;  // the same; made by Start
 
   // On the loop alone.

@@ -18,7 +18,7 @@
 
 namespace paracord {
 
-struct StepCounters {
+struct StoreCounters {
   std::atomic<uint64_t> duplicates{0};  // updates of a partition dropped by its ledger
   std::atomic<uint64_t> refused{0};     // steps refused whole
 };
@@ -28,7 +28,7 @@ class Store {
   using Reply = std::function<void(absl::StatusOr<DecodedReply>)>;
 
   // Both must live longer than the store, the content until all steps are answered.
-  Store(const Content& content, StepCounters& counters) : content_(content), counters_(counters) {}
+  Store(const Content& content, StoreCounters& counters) : content_(content), counters_(counters) {}
 
   // Applies a step and reads what is wanted after it. `reply` is called once, perhaps later and on
   // another thread. INVALID_ARGUMENT names the partition and the reason, and nothing has changed.
@@ -43,7 +43,7 @@ class Store {
   absl::StatusOr<DecodedReply> Run(StepRequest request, const PushFence& fence) const;
 
   const Content& content_;
-  StepCounters& counters_;
+  StoreCounters& counters_;
 };
 
 }  // namespace paracord

@@ -42,7 +42,7 @@ TEST_CASE("a variable of more than 4 GiB is pushed and pulled as any other", "[.
         std::make_unique<Partition>(facts, content.optimizer, std::move(values)));
     content.trained = 1;
 
-    StepCounters counters;
+    StoreCounters counters;
     // The last element alone has another gradient.
     absl::Cord gradient = Repeated(3.0f, elements - 1);
     gradient.Append(CordOf({5.0f}));
