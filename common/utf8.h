@@ -8,6 +8,8 @@
 
 namespace paracord {
 
+inline constexpr size_t kUtf8BytesMax = 4;  // of a character
+
 struct Utf8Char {
   uint32_t code = 0;
   uint32_t bytes = 0;  // 0: the text does not begin with a character

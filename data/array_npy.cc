@@ -14,7 +14,7 @@ namespace paracord {
 namespace {
 
 constexpr size_t kHeaderBytesMax = 1 << 16;
-constexpr size_t kAxesMax = 32;  // numpy's own limit
+constexpr size_t kNpyAxesMax = 32;  // numpy's own limit
 constexpr size_t kTextWidthMax = 1 << 20;
 
 struct NpyType {
@@ -71,7 +71,7 @@ class DictReader {
     if (!Take('(')) return false;
     while (!Take(')')) {
       uint64_t value = 0;
-      if (out.size() == kAxesMax || !Number(value)) return false;
+      if (out.size() == kNpyAxesMax || !Number(value)) return false;
       out.push_back(value);
       if (Take(',')) continue;
       return Take(')');

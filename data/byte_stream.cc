@@ -13,7 +13,7 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kChunkBytes = 256 << 10;
+constexpr size_t kStreamChunkBytes = 256 << 10;
 // zlib's values of windowBits: gzip with its checksum, zlib's own format, and bare deflate.
 constexpr int kGzipOnly = 16 + MAX_WBITS, kZlibOnly = MAX_WBITS, kBareDeflate = -MAX_WBITS;
 
@@ -80,7 +80,7 @@ absl::Status ByteStream::Damaged(const std::string& what) const {
 absl::Status ByteStream::Refill() {
   if (chunk_used_ < chunk_.size()) return absl::OkStatus();
   const uint64_t left = member_.end - std::min(member_.end, file_offset_);
-  chunk_.resize(static_cast<size_t>(std::min<uint64_t>(left, kChunkBytes)));
+  chunk_.resize(static_cast<size_t>(std::min<uint64_t>(left, kStreamChunkBytes)));
   chunk_used_ = 0;
   if (chunk_.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(file_->ReadAt(file_offset_, std::span(chunk_)));

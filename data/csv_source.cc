@@ -61,7 +61,7 @@ void ReadDialect(JsonFields& fields, CsvDialect& dialect) {
   fields.Bool("trim", dialect.trim);
 }
 
-absl::StatusOr<CsvOptions> ReadOptions(const DataSpec& spec) {
+absl::StatusOr<CsvOptions> ReadCsvOptions(const DataSpec& spec) {
   Problems problems;
   JsonFields fields(spec.options, "data (csv)", problems);
   CsvOptions options;
@@ -332,7 +332,7 @@ class CsvSource : public RowSource {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DataSource>> OpenCsv(Files& files, const DataSpec& spec) {
-  ASSIGN_OR_RETURN(CsvOptions options, ReadOptions(spec));
+  ASSIGN_OR_RETURN(CsvOptions options, ReadCsvOptions(spec));
   auto source = std::make_unique<CsvSource>(std::move(options));
   RETURN_IF_ERROR(source->Open(files, spec));
   return source;

@@ -63,10 +63,10 @@ void ReadVocabulary(const json& list, const std::string& path, Problems& problem
   }
 }
 
-class SpecReader {
+class CsvSpecReader {
  public:
-  SpecReader(const json& value, const std::string& path, const std::string& group_key,
-             uint32_t oov_default, Problems& problems)
+  CsvSpecReader(const json& value, const std::string& path, const std::string& group_key,
+                uint32_t oov_default, Problems& problems)
       : fields_(value, path, problems), problems_(problems), group_key_(group_key) {
     spec_.path = path;
     spec_.oov = oov_default;
@@ -229,7 +229,7 @@ std::vector<CsvSpec> ReadCsvSpecs(JsonFields& fields, const std::string& key,
   if (value == nullptr) return specs;
   const auto read = [&](const json& entry, const std::string& path) {
     if (entry.is_object()) {
-      specs.push_back(SpecReader(entry, path, group_key, oov_default, problems).Read());
+      specs.push_back(CsvSpecReader(entry, path, group_key, oov_default, problems).Read());
       return;
     }
     CsvSpec spec;

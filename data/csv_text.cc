@@ -8,8 +8,8 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kPeekBytes = 512;
-constexpr size_t kRecordBytesMax = 16 << 20;
+constexpr size_t kCsvPeekBytes = 512;
+constexpr size_t kCsvRecordBytesMax = 16 << 20;
 
 constexpr std::string_view kNull = "\\N";  // as databases write what is missing; no escaped N
 
@@ -158,10 +158,10 @@ size_t LinesWithinFields(const CsvFields& fields, char delimiter) {
 }
 
 absl::StatusOr<bool> CsvCutter::Next(FileCursor& cursor, CsvFields& fields) const {
-  for (size_t want = kPeekBytes;;) {
-    if (want > kRecordBytesMax) {
-      return absl::InvalidArgumentError(absl::StrCat("the record is longer than ", kRecordBytesMax,
-                                                     " bytes; is a quote not closed?"));
+  for (size_t want = kCsvPeekBytes;;) {
+    if (want > kCsvRecordBytesMax) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the record is longer than ", kCsvRecordBytesMax, " bytes; is a quote not closed?"));
     }
     ASSIGN_OR_RETURN(const std::string_view text, cursor.Peek(want));
     const bool at_end = text.size() < want;

@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 // Records are read so many at a time, or fewer if they are large.
-constexpr uint64_t kRecordsMax = 256, kValuesMax = uint64_t{1} << 20;
+constexpr uint64_t kRecordsAtOnce = 256, kValuesMax = uint64_t{1} << 20;
 
 // A job of this format has a `key` for each kind of column, whose specs say by `group` which input
 // or output they are for.
@@ -35,7 +35,7 @@ std::string NameOf(const Kind& kind, const Column& column) {
   return kind.columns == &Batch::weights ? absl::StrCat(kind.key, "/", column.name) : column.name;
 }
 
-uint64_t SizeOf(const Column& column) {
+uint64_t ValuesOf(const Column& column) {
   uint64_t size = 1;
   for (const uint64_t dim : column.shape) size *= dim;
   return size;
@@ -78,7 +78,7 @@ void AddExample(const Batch& batch, size_t example,
                 const std::map<std::string, std::vector<int64_t>>& whole, ExampleBuilder& builder) {
   for (const Kind& kind : kKinds) {
     for (const Column& column : batch.*kind.columns) {
-      const auto n = static_cast<size_t>(SizeOf(column));
+      const auto n = static_cast<size_t>(ValuesOf(column));
       const std::string name = NameOf(kind, column);
       const auto numbers = kind.columns == &Batch::inputs ? whole.find(column.name) : whole.end();
       if (column.text) {
@@ -117,9 +117,9 @@ absl::StatusOr<bool> WriteExamples(const DataSource& source, WholeInputs& whole,
                                    TfRecordWriter& writer) {
   uint64_t values = 1;
   for (const Kind& kind : kKinds) {
-    for (const Column& column : source.schema().*kind.columns) values += SizeOf(column);
+    for (const Column& column : source.schema().*kind.columns) values += ValuesOf(column);
   }
-  const uint64_t at_once = std::clamp<uint64_t>(kValuesMax / values, 1, kRecordsMax);
+  const uint64_t at_once = std::clamp<uint64_t>(kValuesMax / values, 1, kRecordsAtOnce);
   Batch batch;
   ExampleBuilder builder;
   std::map<std::string, std::vector<int64_t>> numbers;

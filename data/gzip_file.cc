@@ -10,14 +10,14 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kChunkBytes = 256 << 10;
+constexpr size_t kInflateBytes = 256 << 10;
 // zlib's windowBits of the gzip format, and its usual level and memory.
 constexpr int kGzipBits = 16 + MAX_WBITS, kLevel = 6, kMemory = 8;
 
 }  // namespace
 
 struct GzipFile::Deflater {
-  Deflater() : chunk(kChunkBytes, '\0') {
+  Deflater() : chunk(kInflateBytes, '\0') {
     ok = deflateInit2(&z, kLevel, Z_DEFLATED, kGzipBits, kMemory, Z_DEFAULT_STRATEGY) == Z_OK;
   }
   ~Deflater() {
@@ -58,9 +58,9 @@ absl::Status GzipFile::Deflate(std::string_view bytes, bool end) {
   z.avail_in = static_cast<uInt>(bytes.size());
   do {
     z.next_out = reinterpret_cast<Bytef*>(deflater_->chunk.data());
-    z.avail_out = static_cast<uInt>(kChunkBytes);
+    z.avail_out = static_cast<uInt>(kInflateBytes);
     deflate(&z, end ? Z_FINISH : Z_NO_FLUSH);
-    const size_t made = kChunkBytes - z.avail_out;
+    const size_t made = kInflateBytes - z.avail_out;
     if (made > 0) RETURN_IF_ERROR(file_->Append({deflater_->chunk.data(), made}));
   } while (z.avail_out == 0);
   return absl::OkStatus();

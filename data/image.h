@@ -13,6 +13,7 @@
 namespace paracord {
 
 constexpr uint64_t kPixelsMax = uint64_t{1} << 26;
+constexpr uint64_t kImageSideMax = 1 << 14;  // that a job may ask for
 
 struct Image {
   uint32_t height = 0, width = 0, channels = 0;

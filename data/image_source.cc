@@ -23,7 +23,6 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t kFileBytesMax = uint64_t{256} << 20;
-constexpr uint32_t kSideMax = 1 << 14;
 constexpr uint64_t kChecked = 4;
 
 struct ImageOptions {
@@ -33,7 +32,7 @@ struct ImageOptions {
   double scale = 1;
 };
 
-absl::StatusOr<ImageOptions> ReadOptions(const DataSpec& spec) {
+absl::StatusOr<ImageOptions> ReadImageOptions(const DataSpec& spec) {
   Problems problems;
   JsonFields fields(spec.options, "data (images)", problems);
   ImageOptions options;
@@ -46,7 +45,7 @@ absl::StatusOr<ImageOptions> ReadOptions(const DataSpec& spec) {
   const json* size = fields.FindValue("size");
   const auto is_side = [](const json& side) {
     return side.is_number_unsigned() && side.get<uint64_t>() > 0 &&
-           side.get<uint64_t>() <= kSideMax;
+           side.get<uint64_t>() <= kImageSideMax;
   };
   if (size == nullptr) {
     fields.Problem("size", "is missing");
@@ -54,8 +53,8 @@ absl::StatusOr<ImageOptions> ReadOptions(const DataSpec& spec) {
     options.height = (*size)[0].get<uint32_t>();
     options.width = (*size)[1].get<uint32_t>();
   } else {
-    fields.Problem("size", absl::StrCat("must be [height, width], each 1 to ", kSideMax, ", is ",
-                                        JsonExcerpt(*size)));
+    fields.Problem("size", absl::StrCat("must be [height, width], each 1 to ", kImageSideMax,
+                                        ", is ", JsonExcerpt(*size)));
   }
   fields.Integer("channels", 1, 3, options.channels);
   if (options.channels == 2) fields.Problem("channels", "must be 1 or 3");
@@ -217,7 +216,7 @@ class ImageSource : public RowSource {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DataSource>> OpenImages(Files& files, const DataSpec& spec) {
-  ASSIGN_OR_RETURN(ImageOptions options, ReadOptions(spec));
+  ASSIGN_OR_RETURN(ImageOptions options, ReadImageOptions(spec));
   auto source = std::make_unique<ImageSource>(files, std::move(options));
   RETURN_IF_ERROR(source->Open());
   return source;

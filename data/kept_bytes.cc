@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::string_view kMagic = "PCRDKEPT";
 constexpr uint32_t kVersion = 1;
-constexpr size_t kHeadBytes = 8 + 4 + 8, kTailBytes = 4;
-constexpr uint64_t kFileBytesMax = uint64_t{256} << 20;
+constexpr size_t kKeptHeadBytes = 8 + 4 + 8, kKeptTailBytes = 4;
+constexpr uint64_t kKeptBytesMax = uint64_t{256} << 20;
 constexpr size_t kFilesMax = 256;
 constexpr std::string_view kSuffix = ".kept";
 
@@ -57,15 +57,16 @@ std::string KeptBytes::path() const {
 
 std::optional<std::string> KeptBytes::Load() const {
   const auto file = files_->Open(path());
-  if (!file.ok() || (*file)->size() > kFileBytesMax) return std::nullopt;
+  if (!file.ok() || (*file)->size() > kKeptBytesMax) return std::nullopt;
   std::string bytes(static_cast<size_t>((*file)->size()), '\0');
-  const size_t before = kHeadBytes + subject_.size();
-  if (bytes.size() < before + kTailBytes || !(*file)->ReadAt(0, bytes).ok()) return std::nullopt;
+  const size_t before = kKeptHeadBytes + subject_.size();
+  if (bytes.size() < before + kKeptTailBytes || !(*file)->ReadAt(0, bytes).ok())
+    return std::nullopt;
   const std::string_view all = bytes;
-  const size_t end = bytes.size() - kTailBytes;
+  const size_t end = bytes.size() - kKeptTailBytes;
   if (!all.starts_with(kMagic) || LoadRaw<uint32_t>(all.substr(8)) != kVersion ||
       LoadRaw<uint64_t>(all.substr(12)) != subject_.size() ||
-      all.substr(kHeadBytes, subject_.size()) != subject_ ||
+      all.substr(kKeptHeadBytes, subject_.size()) != subject_ ||
       LoadRaw<uint32_t>(all.substr(end)) != Crc32c(all.substr(0, end))) {
     return std::nullopt;
   }
@@ -80,7 +81,7 @@ bool KeptBytes::StillHolds() const {
 }
 
 void KeptBytes::Save(std::string_view body) const {
-  if (body.size() > kFileBytesMax - kHeadBytes - kTailBytes - subject_.size()) return;
+  if (body.size() > kKeptBytesMax - kKeptHeadBytes - kKeptTailBytes - subject_.size()) return;
   if (!StillHolds()) return;
   const absl::Status written = Write(body);
   if (written.ok()) return;

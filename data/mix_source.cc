@@ -27,7 +27,7 @@ bool Alike(const std::vector<Column>& a, const std::vector<Column>& b) {
   });
 }
 
-size_t SizeOf(const Column& column) {
+size_t ElementsOf(const Column& column) {
   return std::accumulate(column.shape.begin(), column.shape.end(), size_t{1}, std::multiplies<>());
 }
 
@@ -135,7 +135,7 @@ class MixSource : public DataSource {
                       size_t examples, std::vector<Column>& to) {
     to.resize(from.size());
     for (size_t i = 0; i < from.size(); ++i) {
-      const size_t size = SizeOf(from[i]);
+      const size_t size = ElementsOf(from[i]);
       to[i].name = from[i].name;
       to[i].shape = from[i].shape;
       to[i].text = from[i].text;

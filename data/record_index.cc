@@ -13,7 +13,7 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kScanBytes = 256 << 10;
+constexpr size_t kIndexScanBytes = 256 << 10;
 constexpr size_t kSeekBytesMin = 256, kSeekBytesMax = 64 << 10;
 
 void KeepEverySecond(std::vector<uint64_t>& offsets) {
@@ -112,7 +112,7 @@ void RecordIndex::Note(RecordPlaces& places, uint64_t row, uint64_t offset) {
 absl::Status RecordIndex::Walk(const ReadFile& file, const std::string& path,
                                const RecordCutter& cutter, RecordPlaces& places) {
   walked_ = true;
-  FileCursor cursor(file, places.begin, file.size(), kScanBytes);
+  FileCursor cursor(file, places.begin, file.size(), kIndexScanBytes);
   while (true) {
     const uint64_t offset = cursor.position();
     const absl::StatusOr<bool> more = cutter.Skip(cursor);

@@ -25,7 +25,6 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t kWindowMax = 1 << 20;
-constexpr size_t kUtf8BytesMax = 4;
 constexpr size_t kWordBytesGuess = 8;
 constexpr size_t kRecordBytesMax = 64 << 20;
 constexpr size_t kLineBytes = 4096;
@@ -66,7 +65,7 @@ void ReadVocabularyOptions(JsonFields& fields, TextOptions& options) {
   }
 }
 
-absl::StatusOr<TextOptions> ReadOptions(const DataSpec& spec) {
+absl::StatusOr<TextOptions> ReadTextOptions(const DataSpec& spec) {
   static constexpr std::array<std::string_view, 2> kUnits = {"character", "word"};
   Problems problems;
   JsonFields fields(spec.options, "data (text)", problems);
@@ -346,7 +345,7 @@ class TextSource : public RowSource {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DataSource>> OpenText(Files& files, const DataSpec& spec) {
-  ASSIGN_OR_RETURN(TextOptions options, ReadOptions(spec));
+  ASSIGN_OR_RETURN(TextOptions options, ReadTextOptions(spec));
   auto source = std::make_unique<TextSource>(std::move(options));
   RETURN_IF_ERROR(source->Open(files, spec));
   return source;

@@ -17,7 +17,6 @@ namespace {
 
 constexpr size_t kPeekBytes = 64 << 10;
 constexpr size_t kTokenBytesMax = 1 << 20;
-constexpr size_t kUtf8BytesMax = 4;
 
 bool IsSpace(char c) { return absl::ascii_isspace(static_cast<unsigned char>(c)); }
 

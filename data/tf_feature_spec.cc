@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "data/image.h"
 #include "data/tf_feature.h"
 
 namespace paracord {
@@ -11,36 +12,35 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kElementsMax = uint64_t{1} << 28;
-constexpr uint32_t kSideMax = 1 << 14;
-constexpr double kNumberMax = 1e30;
+constexpr uint64_t kFeatureElementsMax = uint64_t{1} << 28;
+constexpr double kFeatureNumberMax = 1e30;
 
 struct DType {
   std::string_view name;
   FeatureSpec::Kind kind;
   ElementType element = ElementType::kF32;  // of raw bytes
 };
-using Kind = FeatureSpec::Kind;
-constexpr std::array<DType, 15> kDTypes{{{"float", Kind::kFloat, ElementType::kF32},
-                                         {"float32", Kind::kFloat, ElementType::kF32},
-                                         {"int64", Kind::kInt64, ElementType::kI64},
-                                         {"uint8", Kind::kRaw, ElementType::kU8},
-                                         {"bool", Kind::kRaw, ElementType::kU8},
-                                         {"int8", Kind::kRaw, ElementType::kI8},
-                                         {"uint16", Kind::kRaw, ElementType::kU16},
-                                         {"int16", Kind::kRaw, ElementType::kI16},
-                                         {"uint32", Kind::kRaw, ElementType::kU32},
-                                         {"int32", Kind::kRaw, ElementType::kI32},
-                                         {"uint64", Kind::kRaw, ElementType::kU64},
-                                         {"float16", Kind::kRaw, ElementType::kF16},
-                                         {"float64", Kind::kRaw, ElementType::kF64},
-                                         {"image", Kind::kImage},
-                                         {"string", Kind::kString}}};
+using FeatureKind = FeatureSpec::Kind;
+constexpr std::array<DType, 15> kDTypes{{{"float", FeatureKind::kFloat, ElementType::kF32},
+                                         {"float32", FeatureKind::kFloat, ElementType::kF32},
+                                         {"int64", FeatureKind::kInt64, ElementType::kI64},
+                                         {"uint8", FeatureKind::kRaw, ElementType::kU8},
+                                         {"bool", FeatureKind::kRaw, ElementType::kU8},
+                                         {"int8", FeatureKind::kRaw, ElementType::kI8},
+                                         {"uint16", FeatureKind::kRaw, ElementType::kU16},
+                                         {"int16", FeatureKind::kRaw, ElementType::kI16},
+                                         {"uint32", FeatureKind::kRaw, ElementType::kU32},
+                                         {"int32", FeatureKind::kRaw, ElementType::kI32},
+                                         {"uint64", FeatureKind::kRaw, ElementType::kU64},
+                                         {"float16", FeatureKind::kRaw, ElementType::kF16},
+                                         {"float64", FeatureKind::kRaw, ElementType::kF64},
+                                         {"image", FeatureKind::kImage},
+                                         {"string", FeatureKind::kString}}};
 
-class SpecReader {
+class FeatureSpecReader {
  public:
-  SpecReader(const json& value, const std::string& path, const std::string& group_key,
-             Problems& problems)
+  FeatureSpecReader(const json& value, const std::string& path, const std::string& group_key,
+                    Problems& problems)
       : value_(value), fields_(value, path, problems), group_key_(group_key) {
     spec_.path = path;
   }
@@ -52,7 +52,7 @@ class SpecReader {
     fields_.String("name", spec_.name);
     fields_.String(group_key_, spec_.group);
     ReadDType();
-    if (spec_.kind == Kind::kImage) {
+    if (spec_.kind == FeatureKind::kImage) {
       ReadImage();
     } else {
       ReadShape();
@@ -61,8 +61,8 @@ class SpecReader {
     if (spec_.text()) {
       ReadText("default", spec_.default_text);
     } else {
-      fields_.Number("scale", -kNumberMax, kNumberMax, spec_.scale);
-      if (spec_.kind != Kind::kImage) ReadNumber("default", spec_.default_value);
+      fields_.Number("scale", -kFeatureNumberMax, kFeatureNumberMax, spec_.scale);
+      if (spec_.kind != FeatureKind::kImage) ReadNumber("default", spec_.default_value);
     }
     fields_.ReportUnknown();
     return std::move(spec_);
@@ -81,8 +81,8 @@ class SpecReader {
     if (spec_.text() && group_key_ != "input") {
       fields_.Problem("dtype", "strings are for inputs alone");
     }
-    const bool raw =
-        spec_.kind == Kind::kRaw || spec_.kind == Kind::kFloat || spec_.kind == Kind::kInt64;
+    const bool raw = spec_.kind == FeatureKind::kRaw || spec_.kind == FeatureKind::kFloat ||
+                     spec_.kind == FeatureKind::kInt64;
     if (raw) fields_.Bool("big_endian", spec_.big_endian);
   }
 
@@ -98,20 +98,21 @@ class SpecReader {
                                "fill up shorter lists");
       }
       good = dim.is_number_unsigned() && dim.get<uint64_t>() > 0 &&
-             dim.get<uint64_t>() <= kElementsMax / spec_.size;
+             dim.get<uint64_t>() <= kFeatureElementsMax / spec_.size;
       if (!good) break;
       spec_.shape.push_back(dim.get<uint64_t>());
       spec_.size *= static_cast<size_t>(spec_.shape.back());
     }
     if (good) return;
-    fields_.Problem("shape", absl::StrCat("must be a list of sizes, of at most ", kElementsMax,
-                                          " values in all, is ", JsonExcerpt(*value)));
+    fields_.Problem("shape",
+                    absl::StrCat("must be a list of sizes, of at most ", kFeatureElementsMax,
+                                 " values in all, is ", JsonExcerpt(*value)));
   }
 
   void ReadImage() {
     const auto is_side = [](const json& side) {
       return side.is_number_unsigned() && side.get<uint64_t>() > 0 &&
-             side.get<uint64_t>() <= kSideMax;
+             side.get<uint64_t>() <= kImageSideMax;
     };
     uint64_t channels = 3;
     fields_.Integer("channels", 1, 3, channels);
@@ -119,12 +120,12 @@ class SpecReader {
     const json* size = fields_.FindValue("size");
     if (size == nullptr) return fields_.Problem("size", "is missing: [height, width] of an image");
     if (!size->is_array() || size->size() != 2 || !is_side((*size)[0]) || !is_side((*size)[1])) {
-      return fields_.Problem("size", absl::StrCat("must be [height, width], each 1 to ", kSideMax,
-                                                  ", is ", JsonExcerpt(*size)));
+      return fields_.Problem("size", absl::StrCat("must be [height, width], each 1 to ",
+                                                  kImageSideMax, ", is ", JsonExcerpt(*size)));
     }
     spec_.shape = {(*size)[0].get<uint64_t>(), (*size)[1].get<uint64_t>(), channels};
     spec_.size = static_cast<size_t>(spec_.shape[0] * spec_.shape[1] * channels);
-    if (spec_.size > kElementsMax) fields_.Problem("size", "is too large");
+    if (spec_.size > kFeatureElementsMax) fields_.Problem("size", "is too large");
   }
 
   void ReadPadding() {
@@ -145,7 +146,7 @@ class SpecReader {
 
   void ReadNumber(const std::string& key, std::optional<double>& out) {
     if (fields_.FindValue(key) == nullptr) return;
-    fields_.Number(key, -kNumberMax, kNumberMax, out.emplace());
+    fields_.Number(key, -kFeatureNumberMax, kFeatureNumberMax, out.emplace());
   }
   void ReadText(const std::string& key, std::optional<std::string>& out) {
     const json* text = fields_.FindValue(key);
@@ -169,7 +170,7 @@ std::vector<FeatureSpec> ReadFeatureSpecs(JsonFields& fields, const std::string&
   if (value == nullptr) return specs;
   const auto read = [&](const json& entry, const std::string& path) {
     if (!entry.is_string()) {
-      specs.push_back(SpecReader(entry, path, group_key, problems).Read());
+      specs.push_back(FeatureSpecReader(entry, path, group_key, problems).Read());
       return;
     }
     specs.emplace_back().name = entry.get<std::string>();

@@ -8,13 +8,12 @@
 #include "common/counter_random.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
+#include "data/image.h"
 
 namespace paracord {
 namespace {
 
 using nlohmann::json;
-
-constexpr uint64_t kSideMax = 1 << 14;
 
 // The rows, columns and channels of an input; an input without a channel axis has one channel.
 struct Extent {
@@ -178,7 +177,7 @@ TransformStep ReadStep(const json& value, const std::string& path, Problems& pro
     step.kind = TransformStep::Kind::kCrop;
     const auto is_side = [](const json& side) {
       return side.is_number_unsigned() && side.get<uint64_t>() > 0 &&
-             side.get<uint64_t>() <= kSideMax;
+             side.get<uint64_t>() <= kImageSideMax;
     };
     if (crop->is_array() && crop->size() == 2 && is_side((*crop)[0]) && is_side((*crop)[1])) {
       step.height = (*crop)[0].get<uint64_t>();
@@ -186,7 +185,7 @@ TransformStep ReadStep(const json& value, const std::string& path, Problems& pro
     } else {
       fields.Problem("crop", absl::StrCat("must be [height, width], is ", JsonExcerpt(*crop)));
     }
-    fields.Integer("pad", 0, kSideMax, step.pad);
+    fields.Integer("pad", 0, kImageSideMax, step.pad);
   } else if (flip != nullptr) {
     step.kind = TransformStep::Kind::kFlip;
     static constexpr std::string_view kWays[] = {"horizontal", "vertical"};

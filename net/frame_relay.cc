@@ -17,7 +17,7 @@ namespace paracord {
 namespace {
 
 constexpr size_t kScratchBytes = 256 << 10;
-constexpr int kTickMs = 100;
+constexpr int kRelayTickMs = 100;
 constexpr int64_t kNotReadMs = 100;  // by a client, until nothing more is taken of it
 constexpr int64_t kLastMs = 300;     // for what is on its way at the end
 constexpr int kEventsAtOnce = 64;
@@ -99,7 +99,7 @@ void FrameRelay::Run() {
   while (true) {
     if (stop_ && end_ms == 0) end_ms = SteadyMs() + kLastMs;
     if (end_ms != 0 && (connections_.empty() || SteadyMs() >= end_ms)) return;
-    const int ready = epoll_wait(epoll_fd_, events.data(), kEventsAtOnce, kTickMs);
+    const int ready = epoll_wait(epoll_fd_, events.data(), kEventsAtOnce, kRelayTickMs);
     bool wake = false;
     for (int i = 0; i < ready; ++i) {
       auto* const key = static_cast<Connection*>(events[static_cast<size_t>(i)].data.ptr);
@@ -110,7 +110,7 @@ void FrameRelay::Run() {
       connections_.erase(found);
     }
     if (wake) TakeNew();
-    if (SteadyMs() - looked_ms < kTickMs) continue;
+    if (SteadyMs() - looked_ms < kRelayTickMs) continue;
     looked_ms = SteadyMs();
     for (auto& [key, connection] : connections_) SetInterest(*connection);
   }

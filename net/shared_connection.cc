@@ -25,7 +25,7 @@ constexpr uint64_t kPlacesMax = 1 << 20;        // of a message
 constexpr uint64_t kPlaceBytes = 128;           // about what a place costs us
 constexpr int kPiecesMax = 256;
 constexpr size_t kUnreleasedMax = 16;     // messages; a peer that keeps more never releases them
-constexpr int kTickMs = 100;              // the precision of deadlines
+constexpr int kSharedTickMs = 100;        // the precision of deadlines
 constexpr int64_t kServingTickMs = 1000;  // how often the serving side checks its replies
 constexpr int kSocketPackets = 1000;      // more than a socket holds
 constexpr int kStuckMs = 1000;            // a peer that reads nothing for so long is given up
@@ -141,7 +141,7 @@ bool SharedConnection::Wait() {
   const bool paused = paused_;
   pollfd ready{fd_, paused ? short{0} : short{POLLIN}, 0};
   const bool often = service_ == nullptr || arriving_ != nullptr;
-  const int polled = poll(&ready, 1, often ? kTickMs : serving_tick_ms_);
+  const int polled = poll(&ready, 1, often ? kSharedTickMs : serving_tick_ms_);
   const bool nothing = polled == 0 || (polled < 0 && errno == EINTR);
   service_ == nullptr ? ExpireCalls() : ExpireReplies(/*idle=*/polled == 0 && !paused);
   if (paused) intake_->Look();

@@ -20,7 +20,7 @@ namespace {
 
 // of one message, of which only places are transmitted
 constexpr uint64_t kBytesMax = uint64_t{64} << 30;
-constexpr int kReapMs = 1000;  // how long the memory of a dead peer may stay
+constexpr int kSharedReapMs = 1000;  // how long the memory of a dead peer may stay
 
 struct Name {
   sockaddr_un address{};
@@ -95,7 +95,7 @@ class SharedListener : public Listener {
   void Accept() {
     while (true) {
       pollfd wanted{.fd = fd_, .events = POLLIN, .revents = 0};
-      poll(&wanted, 1, kReapMs);
+      poll(&wanted, 1, kSharedReapMs);
       served_.Reap();
       if (wanted.revents == 0) continue;
       const int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);

@@ -15,8 +15,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 // Reads a number that has no default.
 double Required(OptionsReader& options, const std::string& key) {
   if (options.Find(key) == nullptr) options.Problem(key, "is missing");
@@ -62,14 +60,14 @@ LearningRate ReadCosine(OptionsReader& options) {
   schedule.warmup = target.has_value();
   schedule.warmup_target = target.value_or(0);
   schedule.warmup_steps = options.Number("warmup_steps", 0);
-  options.Range("warmup_steps", schedule.warmup_steps, 0, kInfinity);
+  options.Range("warmup_steps", schedule.warmup_steps, 0, kUnbounded);
   return schedule;
 }
 
 // Reads a decay rate, which must be positive, because steps make fractional powers of it.
 double DecayRate(OptionsReader& options) {
   const double rate = Required(options, "decay_rate");
-  options.Range("decay_rate", rate, 0, kInfinity);
+  options.Range("decay_rate", rate, 0, kUnbounded);
   return rate;
 }
 
@@ -97,16 +95,16 @@ LearningRate ReadCosineRestarts(OptionsReader& options) {
                                Positive(options, "first_decay_steps"), options.Number("t_mul", 2),
                                options.Number("m_mul", 1), options.Number("alpha", 0)};
   // Periods that get shorter would come to an end, and Keras to the logarithm of a negative number.
-  options.Range("t_mul", schedule.t_mul, 1, kInfinity);
-  options.Range("m_mul", schedule.m_mul, 0, kInfinity);
+  options.Range("t_mul", schedule.t_mul, 1, kUnbounded);
+  options.Range("m_mul", schedule.m_mul, 0, kUnbounded);
   return schedule;
 }
 
-struct Entry {
+struct ScheduleEntry {
   std::string_view name;
   LearningRate (*read)(OptionsReader& options);
 };
-constexpr Entry kSchedules[] = {
+constexpr ScheduleEntry kSchedules[] = {
     {"exponential_decay", ReadExponential},
     {"inverse_time_decay", ReadInverseTime},
     {"piecewise_constant_decay", ReadPiecewise},
@@ -117,7 +115,7 @@ constexpr Entry kSchedules[] = {
 
 LearningRate ReadSchedule(const std::string& name, OptionsReader& options) {
   std::vector<std::string_view> names;
-  for (const Entry& entry : kSchedules) {
+  for (const ScheduleEntry& entry : kSchedules) {
     if (entry.name == name) return entry.read(options);
     names.push_back(entry.name);
   }

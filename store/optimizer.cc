@@ -9,8 +9,6 @@
 namespace paracord {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 // Keras multiplies Nadam's momenta u_i = beta_1 (1 - 0.96^i / 2) from step to step. Their product
 // depends on the step alone, so partitions need not store it: it is beta_1^t times this product,
 // whose factors are 1 in double from 0.96^900 on.
@@ -63,7 +61,8 @@ UpdateScalars LazyScalarsAt(const Optimizer& optimizer, uint64_t step, uint64_t 
   UpdateScalars scalars;
   scalars.rate = static_cast<float>(rate);
   scalars.decay = static_cast<float>(rate * optimizer.weight_decay.value_or(0));
-  scalars.clip = static_cast<float>(optimizer.clipvalue.value_or(kInfinity));
+  scalars.clip =
+      static_cast<float>(optimizer.clipvalue.value_or(std::numeric_limits<double>::infinity()));
   switch (optimizer.rule) {
     case Optimizer::Rule::kAdam:
       scalars.rate = static_cast<float>(rate * std::sqrt(1 - std::pow(optimizer.beta_2, t)) /

@@ -18,7 +18,6 @@ namespace {
 
 using Rule = Optimizer::Rule;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 const double kAboveOne = std::nextafter(1.0, 2.0);
 
 void ReadBeta(OptionsReader& options, const char* key, double otherwise, double& beta) {
@@ -28,7 +27,7 @@ void ReadBeta(OptionsReader& options, const char* key, double otherwise, double&
 
 void ReadEpsilon(OptionsReader& options, Optimizer& optimizer) {
   optimizer.epsilon = options.Number("epsilon", 1e-7);
-  options.Range("epsilon", optimizer.epsilon, 0, kInfinity);
+  options.Range("epsilon", optimizer.epsilon, 0, kUnbounded);
 }
 
 void ReadMomentum(OptionsReader& options, Optimizer& optimizer) {
@@ -38,7 +37,7 @@ void ReadMomentum(OptionsReader& options, Optimizer& optimizer) {
 
 double NotNegative(OptionsReader& options, const char* key, double otherwise) {
   const double value = options.Number(key, otherwise);
-  options.Range(key, value, 0, kInfinity);
+  options.Range(key, value, 0, kUnbounded);
   return value;
 }
 
@@ -211,7 +210,7 @@ void ReadRate(OptionsReader& options, double otherwise, Optimizer& optimizer) {
 void ReadDecay(OptionsReader& options, Optimizer& optimizer) {
   const std::optional<double> decay = options.Number("weight_decay");
   if (decay.has_value()) optimizer.weight_decay = decay;
-  options.Range("weight_decay", optimizer.weight_decay.value_or(0), 0, kInfinity);
+  options.Range("weight_decay", optimizer.weight_decay.value_or(0), 0, kUnbounded);
   const char* const key = "exclude_from_weight_decay";
   const nlohmann::json* names = options.Find(key);
   if (names == nullptr) return;

@@ -2,6 +2,7 @@
 // one error. Lives on the stack of the function that reads.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <set>
 #include <string>
@@ -11,6 +12,8 @@
 #include "nlohmann/json.hpp"
 
 namespace paracord {
+
+inline constexpr double kUnbounded = std::numeric_limits<double>::infinity();  // for Range
 
 class OptionsReader {
  public:

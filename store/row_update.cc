@@ -17,8 +17,8 @@ namespace {
 constexpr uint64_t kPartElementsMin = 4 * kFloatsAtOnce;
 // So many rows ahead memory is asked for, and at most so much of a row.
 constexpr size_t kAhead = 16;
-constexpr size_t kLineFloats = 64 / sizeof(float);
-constexpr size_t kAheadFloatsMax = 8 * kLineFloats;
+constexpr size_t kCacheLineFloats = 64 / sizeof(float);
+constexpr size_t kPrefetchFloatsMax = 8 * kCacheLineFloats;
 
 // The rows that a thread takes at a time. A gradient is read from multiples of kFloatsAtOnce on.
 uint64_t RowsOfPart(uint64_t row_elements) {
@@ -110,10 +110,10 @@ class RowUpdater {
   void Prefetch(uint64_t id) const {
     const uint64_t first = (id - layout_.begin) * layout_.elements;
     const uint64_t in_chunk = kChunkElements - first % kChunkElements;
-    const uint64_t count = std::min({layout_.elements, in_chunk, uint64_t{kAheadFloatsMax}});
+    const uint64_t count = std::min({layout_.elements, in_chunk, uint64_t{kPrefetchFloatsMax}});
     for (const Block* block : blocks_) {
       const float* const at = At(*block, first);
-      for (uint64_t i = 0; i < count; i += kLineFloats) __builtin_prefetch(at + i, 1);
+      for (uint64_t i = 0; i < count; i += kCacheLineFloats) __builtin_prefetch(at + i, 1);
     }
   }
 

@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-struct RawTensor {
+struct FileTensor {
   std::string name;
   std::string dtype;
   std::vector<uint64_t> shape;
@@ -28,17 +28,17 @@ struct RawTensor {
 };
 
 template <class T>
-RawTensor Raw(const std::string& name, const std::string& dtype, std::vector<uint64_t> shape,
-              const std::vector<T>& values) {
+FileTensor Raw(const std::string& name, const std::string& dtype, std::vector<uint64_t> shape,
+               const std::vector<T>& values) {
   std::string bytes(values.size() * sizeof(T), '\0');
   if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
   return {name, dtype, std::move(shape), bytes};
 }
 
-std::string FileOf(const std::vector<RawTensor>& tensors) {
+std::string FileOf(const std::vector<FileTensor>& tensors) {
   json header = json::object();
   std::string data;
-  for (const RawTensor& tensor : tensors) {
+  for (const FileTensor& tensor : tensors) {
     const size_t begin = data.size();
     data += tensor.bytes;
     header[tensor.name] = {
@@ -87,10 +87,10 @@ struct Linear {
   }
 
   ExampleJob example;
-  std::vector<RawTensor> weights = {Raw<float>("d/kernel", "F32", {2, 1}, {1, 2}),
-                                    Raw<float>("d/bias", "F32", {1}, {0.5})};
-  std::vector<RawTensor> batch = {Raw<float>("inputs/in", "F32", {2, 2}, {1, 0, 0, 1}),
-                                  Raw<float>("targets", "F32", {2, 1}, {0, 0})};
+  std::vector<FileTensor> weights = {Raw<float>("d/kernel", "F32", {2, 1}, {1, 2}),
+                                     Raw<float>("d/bias", "F32", {1}, {0.5})};
+  std::vector<FileTensor> batch = {Raw<float>("inputs/in", "F32", {2, 2}, {1, 0, 0, 1}),
+                                   Raw<float>("targets", "F32", {2, 1}, {0, 0})};
   std::string out, err;
 };
 
@@ -122,12 +122,12 @@ TEST_CASE("three steps are the default, and none are allowed") {
 
 TEST_CASE("integers are taken as inputs and targets") {
   Linear linear;
-  const std::vector<std::vector<RawTensor>> batches = {
+  const std::vector<std::vector<FileTensor>> batches = {
       {Raw<int32_t>("inputs/in", "I32", {2, 2}, {1, 0, 0, 1}),
        Raw<int64_t>("targets", "I64", {2, 1}, {0, 0})},
       {Raw<uint8_t>("inputs/in", "U8", {2, 2}, {1, 0, 0, 1}),
        Raw<float>("targets/d", "F32", {2, 1}, {0, 0})}};
-  for (const std::vector<RawTensor>& batch : batches) {
+  for (const std::vector<FileTensor>& batch : batches) {
     linear.example.Write("b", FileOf(batch));
     REQUIRE(linear.Run({"--steps=0"}) == 0);
     CHECK(linear.Result("output", {2, 1}) == std::vector<float>{1.5, 2.5});
@@ -155,9 +155,9 @@ TEST_CASE("gradients are shown as they are and clipped by norm for the steps") {
 }
 
 TEST_CASE("compute refuses a batch or weights that do not fit, naming the tensor") {
-  const RawTensor x = Raw<float>("inputs/in", "F32", {2, 2}, {1, 0, 0, 1});
-  const RawTensor y = Raw<float>("targets", "F32", {2, 1}, {0, 0});
-  const std::pair<std::vector<RawTensor>, const char*> batches[] = {
+  const FileTensor x = Raw<float>("inputs/in", "F32", {2, 2}, {1, 0, 0, 1});
+  const FileTensor y = Raw<float>("targets", "F32", {2, 1}, {0, 0});
+  const std::pair<std::vector<FileTensor>, const char*> batches[] = {
       {{x}, "no tensor targets"},
       {{y}, "no tensor inputs/<name>"},
       {{x, y, Raw<float>("extra", "F32", {2}, {0, 0})},
@@ -180,8 +180,8 @@ TEST_CASE("compute refuses a batch or weights that do not fit, naming the tensor
     INFO(linear.err);
     CHECK(linear.err.find(expected) != std::string::npos);
   }
-  const RawTensor kernel = Raw<float>("d/kernel", "F32", {2, 1}, {1, 2});
-  const std::pair<std::vector<RawTensor>, const char*> weights[] = {
+  const FileTensor kernel = Raw<float>("d/kernel", "F32", {2, 1}, {1, 2});
+  const std::pair<std::vector<FileTensor>, const char*> weights[] = {
       {{kernel}, "holds no tensor d/bias"},
       {{kernel, Raw<float>("d/bais", "F32", {1}, {0})}, "did you mean `d/bais`?"},
       {{kernel, Raw<float>("d/bias", "F32", {2}, {0, 0})}, "d/bias has shape (2), the model's"},

@@ -15,12 +15,12 @@
 namespace paracord {
 namespace {
 
-struct Ran {
+struct HealthRan {
   int code = -1;
   std::string out, err;
 };
 
-Ran Health(const std::vector<std::string>& args) {
+HealthRan Health(const std::vector<std::string>& args) {
   std::ostringstream out, err;
   const int code = RunHealth(args, out, err);
   return {code, out.str(), err.str()};
@@ -46,10 +46,10 @@ TEST_CASE("health is 0 of a daemon that answers; --ready asks more of it") {
   const std::string address = "unix:" + directory / "ps";
   const auto listener = network.Listen(address, health);
   REQUIRE(listener.ok());
-  const Ran alive = Health({address});
+  const HealthRan alive = Health({address});
   CHECK(alive.code == 0);
   CHECK(alive.out == "ps:1 at " + address + " holds 3 partitions\n");
-  const Ran wanted = Health({"--ready", address});
+  const HealthRan wanted = Health({"--ready", address});
   CHECK(wanted.code == (ready ? 0 : 1));
   CHECK(wanted.err ==
         (ready ? ""
@@ -60,7 +60,7 @@ TEST_CASE("health is 1 if the event loop stands still, nobody listens, or a stra
   const TestDirectory directory;
   const std::string address = "unix:" + directory / "daemon";
   GrpcNetwork network;
-  const Ran nobody = Health({address, "--timeout-ms", "200"});
+  const HealthRan nobody = Health({address, "--timeout-ms", "200"});
   CHECK(nobody.code == 1);
   CHECK(nobody.err.find("paracord health: " + address + " does not answer: ") == 0);
   {
@@ -74,7 +74,7 @@ TEST_CASE("health is 1 if the event loop stands still, nobody listens, or a stra
   Answering stranger("{}");
   const auto listener = network.Listen(address, stranger);
   REQUIRE(listener.ok());
-  const Ran other = Health({address});
+  const HealthRan other = Health({address});
   CHECK(other.code == 1);
   CHECK(other.err ==
         "paracord health: " + address + " answers, but not like a daemon of this version\n");
@@ -85,7 +85,7 @@ TEST_CASE(
     "asks") {
   CHECK(Health({}).code == 2);
   CHECK(Health({"nonsense"}).code == 2);
-  const Ran help = Health({"--help"});
+  const HealthRan help = Health({"--help"});
   CHECK(help.code == 0);
   CHECK(help.out.find("--ready") != std::string::npos);
 }

@@ -28,9 +28,9 @@ struct Rendered {
   bool has(const std::string& text) const { return absl::StrContains(out, text); }
 };
 
-class Example {
+class RenderExample {
  public:
-  Example() { directory_.Write("model.json", kModel); }
+  RenderExample() { directory_.Write("model.json", kModel); }
 
   Rendered Render(std::vector<std::string> args, const std::string& name = "Counting Job") {
     const nlohmann::json job = {
@@ -65,7 +65,7 @@ nlohmann::json BlockOf(const std::string& yaml, const std::string& key) {
 TEST_CASE(
     "rendered manifests have the numbers of replicas, the image, and the place of the "
     "checkpoints") {
-  Example example;
+  RenderExample example;
   const Rendered plain = example.Render({"--ps", "3", "--workers", "16", "--image", "r.io/p:2"});
   INFO(plain.err);
   REQUIRE(plain.code == 0);
@@ -97,7 +97,7 @@ TEST_CASE(
 }
 
 TEST_CASE("rendered manifests have the job's own cluster, settings and model") {
-  Example example;
+  RenderExample example;
   const Rendered rendered = example.Render({"--ps", "3", "--set", "epochs=7"});
   REQUIRE(rendered.code == 0);
   const auto cluster = ParseTfConfig(BlockOf(rendered.out, "cluster.json").dump());
@@ -114,7 +114,7 @@ TEST_CASE("rendered manifests have the job's own cluster, settings and model") {
 }
 
 TEST_CASE("render refuses another cluster manager and wrong flags, naming them") {
-  Example example;
+  RenderExample example;
   std::ostringstream out, err;
   CHECK(RunRender(std::vector<std::string>{"slurm", "job.json"}, out, err) == 2);
   CHECK(err.str() == "paracord render: renders kubernetes, not slurm\n");

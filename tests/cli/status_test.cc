@@ -11,13 +11,13 @@
 namespace paracord {
 namespace {
 
-struct Ran {
+struct StatusRan {
   int code;
   std::string out, err, address;
 };
 
 // Runs `paracord status` on a coordinator that gives this answer.
-Ran AskWhoSays(const std::string& status) {
+StatusRan AskWhoSays(const std::string& status) {
   Answering coordinator(status);
   const TestDirectory directory;
   GrpcNetwork network;
@@ -31,7 +31,7 @@ Ran AskWhoSays(const std::string& status) {
 }
 
 std::string StatusOf(CoreHarness& harness) {
-  const Ran ran = AskWhoSays(harness.Told().StatusJson());
+  const StatusRan ran = AskWhoSays(harness.Told().StatusJson());
   INFO(ran.err);
   CHECK(ran.code == 0);
   return ran.out;
@@ -74,7 +74,7 @@ TEST_CASE(
                std::pair<std::string, int>(R"({"phase": 7, "run_id": "r", "generation": 1})", 202),
                std::pair<std::string, int>(R"({"phase": "p", "run_id": "r", "generation": 1})", 4));
   CAPTURE(text);
-  const Ran ran = AskWhoSays(text);
+  const StatusRan ran = AskWhoSays(text);
   INFO(ran.err);
   CHECK(ran.code == code);
   CHECK(ran.err.find(ran.address + " answers") != std::string::npos);

@@ -13,7 +13,7 @@
 namespace paracord {
 namespace {
 
-struct Directory {
+struct EndedDirectory {
   std::string Log(const std::string& text) {
     std::string path = directory / "ps-0.log";
     REQUIRE(files.WriteAtomic(path, text).ok());
@@ -39,15 +39,15 @@ TEST_CASE("the last words of a daemon are all lines of its last message") {
            Case{"no\nmessage", "no\nmessage"},
        }) {
     CAPTURE(c.log);
-    Directory d;
+    EndedDirectory d;
     CHECK(LastWords(d.files, d.Log(c.log)) == c.words);
   }
-  Directory d;
+  EndedDirectory d;
   CHECK(LastWords(d.files, d.directory / "none") == "");
 }
 
 TEST_CASE("a daemon's last words are cut off after a number of lines") {
-  Directory d;
+  EndedDirectory d;
   std::string log, words;
   for (size_t i = 0; i < 100; ++i) {
     absl::StrAppend(&log, "line ", i, "\n");
@@ -57,7 +57,7 @@ TEST_CASE("a daemon's last words are cut off after a number of lines") {
 }
 
 TEST_CASE("a daemon that is given up is named with its last words, or how often it died") {
-  Directory d;
+  EndedDirectory d;
   const std::string log = d.Log("/bin/paracord-ps: x.npy is gone\nlook for it\n");
   CHECK(GivenUpText(d.files, {"worker:0", "exit code 2", 2, "", log}) ==
         absl::StrCat("worker:0 ended (exit code 2), and nobody is left in its place: "
@@ -72,7 +72,7 @@ TEST_CASE("a daemon that is given up is named with its last words, or how often 
 }
 
 TEST_CASE("a stop without a summary says what is lost and where to look") {
-  Directory d;
+  EndedDirectory d;
   const std::string before = R"({"status": "stopped", "reason": "earlier"})";
   const TrainEnd end{d.directory.path(), before, "paracord train job.json", false};
   for (const bool earlier : {false, true}) {
@@ -98,7 +98,7 @@ TEST_CASE("the end of a job is shown even if its summary is no summary of ours")
                R"({"evaluations": [{"epoch": "one", "metrics": {}}]})",
                R"({"evaluations": [{"epoch": 1, "metrics": {"a": "b"}}]})");
   CAPTURE(text);
-  Directory d;
+  EndedDirectory d;
   REQUIRE(d.files.WriteAtomic(d.directory / "summary.json", text).ok());
   std::ostringstream out;
   Progress progress(Progress::Style::kLines, out);

@@ -17,9 +17,9 @@ namespace paracord {
 namespace {
 
 // Three images of 2 x 2 bytes and their labels as idx files, a model for them, and a job.
-class Example {
+class ValidateExample {
  public:
-  Example() {
+  ValidateExample() {
     unsetenv("TF_CONFIG");
     Write("x", std::string("\0\0\x08\x03\0\0\0\x03\0\0\0\x02\0\0\0\x02", 16) + "abcdefghijkl");
     Write("y", std::string("\0\0\x08\x01\0\0\0\x03\0\x01\x02", 11));
@@ -59,7 +59,7 @@ class Example {
 };
 
 TEST_CASE("validate prints cluster, variables, partitions and bytes of a good job") {
-  Example example;
+  ValidateExample example;
   const std::string cluster =
       example.Write("cluster.json",
                     R"({"cluster": {"chief": ["c:1"], "ps": ["p:1", "p:2"], "worker": ["w:1"]}})");
@@ -107,7 +107,7 @@ TEST_CASE("of very many partitions only the first are printed") {
 }
 
 TEST_CASE("very many small partitions are warned of, and the code stays 0") {
-  Example example;
+  ValidateExample example;
   example.Write("model.json", R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
         {"class_name": "InputLayer", "config": {"batch_shape": [null, 2, 2], "name": "in"}},
         {"class_name": "Flatten", "config": {"name": "flatten"}},
@@ -126,7 +126,7 @@ TEST_CASE("very many small partitions are warned of, and the code stays 0") {
 }
 
 TEST_CASE("problems are printed after the plan, which may be long") {
-  Example example;
+  ValidateExample example;
   example.Write("job.json",
                 absl::StrReplaceAll(example.job, {{"\"adam\"", "\"adam\", \"sed\": 1"},
                                                   {"\"y\"}}",
@@ -146,7 +146,7 @@ TEST_CASE("problems are printed after the plan, which may be long") {
 }
 
 TEST_CASE("without a cluster the number of ps comes from the flag or TF_CONFIG") {
-  Example example;
+  ValidateExample example;
   CHECK(example.Run({"--ps=3"}) == 0);
   CHECK(absl::StrContains(example.out, "4 on 3 ps"));
   setenv("TF_CONFIG", R"({"cluster": {"ps": ["p:1"]}})", 1);
@@ -156,7 +156,7 @@ TEST_CASE("without a cluster the number of ps comes from the flag or TF_CONFIG")
 }
 
 TEST_CASE("every problem of job and cluster is printed, with where it is, and the code is 2") {
-  Example example;
+  ValidateExample example;
   example.Write("job.json", absl::StrReplaceAll(example.job, {{"\"adam\",",
                                                                "\"adam\", \"sed\": 1, "
                                                                "\"batch\": 0,"}}));
@@ -171,7 +171,7 @@ TEST_CASE("every problem of job and cluster is printed, with where it is, and th
 }
 
 TEST_CASE("problems of optimizer, data and model are found too") {
-  Example example;
+  ValidateExample example;
   const std::pair<std::pair<const char*, const char*>, const char*> cases[] = {
       {{"\"adam\"", "\"adamm\""}, "adamm"},
       {{"\"y\"", "\"none\""}, "none"},
@@ -191,7 +191,7 @@ TEST_CASE("problems of optimizer, data and model are found too") {
 }
 
 TEST_CASE("problems of job file, model, losses and data hide none of each other") {
-  Example example;
+  ValidateExample example;
   const char* const kLayers = R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
       {"class_name": "InputLayer", "config": {"batch_shape": [null, 3, 3], "name": "in"}},
       {"class_name": "Flaten", "config": {"name": "one"}},
@@ -225,7 +225,7 @@ TEST_CASE("problems of job file, model, losses and data hide none of each other"
 }
 
 TEST_CASE("entries of a mix that are no sources are problems") {
-  Example example;
+  ValidateExample example;
   for (const char* entry : {"1", "null", "\"x\"", "{\"format\": 3}", "{\"mix\": [1]}"}) {
     example.Write("job.json",
                   absl::StrReplaceAll(example.job, {{R"({"format": "idx", "features": "x", )"
@@ -238,7 +238,7 @@ TEST_CASE("entries of a mix that are no sources are problems") {
 }
 
 TEST_CASE("losses and metrics that could fit unknown shapes are no problem") {
-  Example example;
+  ValidateExample example;
   example.Write("model.json", R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
       {"class_name": "InputLayer", "config": {"batch_shape": [null, 2, 2], "name": "in"}},
       {"class_name": "Flatten", "config": {"name": "flatten"}},
@@ -257,7 +257,7 @@ TEST_CASE("losses and metrics that could fit unknown shapes are no problem") {
 }
 
 TEST_CASE("test data of another shape are found before the first evaluation") {
-  Example example;
+  ValidateExample example;
   example.Write(
       "wide", std::string("\0\0\x08\x03\0\0\0\x03\0\0\0\x02\0\0\0\x03", 16) + "abcdefghijklmnopqr");
   example.Write("job.json",
@@ -272,7 +272,7 @@ TEST_CASE("test data of another shape are found before the first evaluation") {
 }
 
 TEST_CASE("settings that are probably mistakes are warned of, and the code stays 0") {
-  Example example;
+  ValidateExample example;
   CHECK(example.Run() == 0);
   CHECK(example.err.empty());
   example.Write("model.json",
@@ -304,7 +304,7 @@ TEST_CASE("settings that are probably mistakes are warned of, and the code stays
 }
 
 TEST_CASE("a label outside of 0 to 1 is warned of where a crossentropy takes probabilities") {
-  Example example;
+  ValidateExample example;
   example.Write("model.json",
                 R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
         {"class_name": "InputLayer", "config": {"batch_shape": [null, 2, 2], "name": "in"}},
@@ -325,7 +325,7 @@ TEST_CASE("a label outside of 0 to 1 is warned of where a crossentropy takes pro
 }
 
 TEST_CASE("a number that is not finite is found in arrays of floats, with file and row") {
-  Example example;
+  ValidateExample example;
   // There are three records of four floats, the last of which is infinite.
   std::string bytes("\x93NUMPY\x01\0\x40\0", 10);
   bytes += "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2, 2), }  \n";
@@ -349,7 +349,7 @@ TEST_CASE("a number that is not finite is found in arrays of floats, with file a
 }
 
 TEST_CASE("initial weights that are damaged or of another model are found") {
-  Example example;
+  ValidateExample example;
   const std::string weights = example.Write("w.safetensors", "no safetensors");
   example.Write(
       "job.json",
@@ -362,7 +362,7 @@ TEST_CASE("initial weights that are damaged or of another model are found") {
 
 TEST_CASE(
     "initial weights of some layers are enough if the job says so, and the others are named") {
-  Example example;
+  ValidateExample example;
   const std::string header = R"({"dense/bias":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}})";
   std::string bytes(8, '\0');
   bytes[0] = static_cast<char>(header.size());
@@ -384,7 +384,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a name that no variable can have in a checkpoint is found") {
-  Example example;
+  ValidateExample example;
   example.Write("model.json", R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
       {"class_name": "InputLayer", "config": {"batch_shape": [null, 2, 2], "name": "in"}},
       {"class_name": "Flatten", "config": {"name": "flatten"}},
@@ -395,7 +395,7 @@ TEST_CASE("a name that no variable can have in a checkpoint is found") {
 }
 
 TEST_CASE("a shape of very many axes is named by the first of them") {
-  Example example;
+  ValidateExample example;
   std::string axes;
   for (int i = 0; i < 5000; ++i) absl::StrAppend(&axes, ", 2");
   example.Write("model.json", absl::StrCat(
@@ -410,7 +410,7 @@ TEST_CASE("a shape of very many axes is named by the first of them") {
 }
 
 TEST_CASE("missing files and wrong flags are problems, help is not") {
-  Example example;
+  ValidateExample example;
   CHECK(example.Run({"--cluster", "/none/such"}) == 2);
   CHECK(absl::StrContains(example.err, "/none/such"));
   CHECK(example.Run({"--cluster", example.Write("empty", "{}")}) == 2);

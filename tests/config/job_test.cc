@@ -19,7 +19,7 @@ using nlohmann::json;
 
 const char kModel[] = R"({"class_name": "Sequential", "config": {"layers": []}})";
 
-json Minimal() {
+json MinimalJson() {
   return JsonOf(R"({
     "name": "j", "model": {"class_name": "Sequential", "config": {"layers": []}},
     "data": {"train": {"format": "idx", "features": "/d/x", "labels": "/d/y"},
@@ -28,7 +28,7 @@ json Minimal() {
 }
 
 Job MinimalJob() {
-  absl::StatusOr<Job> job = ParseJob(TextOf(Minimal()));
+  absl::StatusOr<Job> job = ParseJob(TextOf(MinimalJson()));
   INFO(job.status().ToString());
   REQUIRE(job.ok());
   return *std::move(job);
@@ -37,7 +37,7 @@ Job MinimalJob() {
 // Returns the problem of the minimal job with one key (a JSON pointer) set to a value, or, with
 // "erase", removed.
 std::string Problem(const std::string& pointer, const std::string& value) {
-  json document = Minimal();
+  json document = MinimalJson();
   const json::json_pointer place(pointer);
   if (value == "erase") {
     document.at(place.parent_pointer()).erase(place.back());
@@ -166,7 +166,7 @@ TEST_CASE("the canonical form has every key, is stable, and reads back as the sa
 }
 
 TEST_CASE("min_size cuts into 8 parts at most unless told, max_size has no such limit") {
-  json document = Minimal();
+  json document = MinimalJson();
   document["partitioner"] = {{"kind", "max_size"}, {"max_shard_bytes", 1000}};
   CHECK(ParseJob(TextOf(document))->partitioner.max_shards == std::nullopt);
   document["partitioner"] = {{"kind", "min_size"}};
@@ -316,21 +316,21 @@ TEST_CASE("every wrong value is named by its full key") {
 }
 
 TEST_CASE("steps and epochs together are refused") {
-  json document = Minimal();
+  json document = MinimalJson();
   document["steps"] = 5;
   document["epochs"] = 2;
   CHECK(absl::StrContains(ParseJob(TextOf(document)).status().message(), "steps: give either"));
 }
 
 TEST_CASE("stopping on a metric needs test data") {
-  json document = Minimal();
+  json document = MinimalJson();
   document["data"].erase("test");
   document["stop_when"] = {{"metric", "loss"}, {"at_most", 0.1}};
   CHECK(absl::StrContains(ParseJob(TextOf(document)).status().message(), "stop_when: needs `data"));
 }
 
 TEST_CASE("all problems of a job are reported at once, one line each") {
-  json document = Minimal();
+  json document = MinimalJson();
   document["batch"] = 0;
   document["seeds"] = 1;
   document["timeouts"]["ps_ms"] = "soon";
@@ -354,7 +354,7 @@ TEST_CASE("hostile documents give an error, not a crash") {
 }
 
 TEST_CASE("a job cut off or with any byte changed gives a job or an error, not a crash") {
-  json document = Minimal();
+  json document = MinimalJson();
   document["optimizer"] = {{"class_name", "Adam"}, {"config", {{"learning_rate", 0.1}}}};
   document["partitioner"] = {{"kind", "max_size"}, {"max_shard_bytes", 5}};
   document["stop_when"] = {{"metric", "loss"}, {"at_most", 0.5}};
@@ -371,7 +371,7 @@ TEST_CASE("a job cut off or with any byte changed gives a job or an error, not a
 }
 
 TEST_CASE("a model's compile_config fills in what the job leaves out, and nothing else") {
-  json document = Minimal();
+  json document = MinimalJson();
   document["model"]["compile_config"] = {
       {"optimizer", "Adam"}, {"loss", "mae"}, {"metrics", {"acc", "mse"}}};
   CHECK(ParseJob(TextOf(document))->loss.name == "mean_squared_error");

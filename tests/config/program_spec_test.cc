@@ -19,15 +19,15 @@ json JobOf(const json& model) {
           {"optimizer", "sgd"}};
 }
 
-const json kModel = {{"program", "process"},
-                     {"command", {"python3", "train.py"}},
-                     {"files", {"train.py", "lib/model.py"}}};
+const json kProgramModel = {{"program", "process"},
+                            {"command", {"python3", "train.py"}},
+                            {"files", {"train.py", "lib/model.py"}}};
 
 TEST_CASE("the files of a program travel in the job") {
   const TestDirectory directory;
   directory.Write("train.py", "print('\xc3\xbc')\n");
   directory.Write("lib/model.py", "");
-  const std::string path = directory.Write("job.json", TextOf(JobOf(kModel)));
+  const std::string path = directory.Write("job.json", TextOf(JobOf(kProgramModel)));
   PosixFiles files;
   const absl::StatusOr<Job> job = ReadJobFile(files, path);
   INFO(job.status());
@@ -49,7 +49,7 @@ TEST_CASE("the files of a program travel in the job") {
   const absl::Status resumed = CheckResumable(*job, ReadJobFile(files, path).value(), 1);
   CHECK(absl::StrContains(resumed.message(), "train.py"));
   // The model may be in a file of its own, with its files beside that.
-  directory.Write("models/program.json", TextOf(kModel));
+  directory.Write("models/program.json", TextOf(kProgramModel));
   directory.Write("models/train.py", "print(2)\n");
   directory.Write("models/lib/model.py", "");
   directory.Write("job.json", TextOf(JobOf("models/program.json")));
@@ -69,7 +69,7 @@ TEST_CASE("what is wrong with a program is said with its key") {
       {{{"step_s", 0}}, "model.step_s: "},
       {{{"comand", {"a"}}}, "model.comand: "},
   }));
-  json model = kModel;
+  json model = kProgramModel;
   model["files"] = json::array();
   model.update(patch);
   CAPTURE(TextOf(model));

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-json Minimal() {
+json StoppingJob() {
   return JsonOf(R"({
     "name": "j", "model": {"class_name": "Sequential", "config": {"layers": []}},
     "data": {"train": {"format": "idx", "features": "/d/x", "labels": "/d/y"},
@@ -22,7 +22,7 @@ json Minimal() {
 TEST_CASE(
     "whether larger is better is known for Keras' metrics, and is part of the canonical job") {
   const auto stop = [](const std::string& metric, const std::string& mode = "") {
-    json document = Minimal();
+    json document = StoppingJob();
     document["metrics"] = {"accuracy", "auc", "mae", {{"name", "recall"}, {"label", "found"}}};
     document["stop_when"] = {{"metric", metric}, {"patience", 3}, {"min_delta", 0.125}};
     if (!mode.empty()) document["stop_when"]["mode"] = mode;
@@ -41,7 +41,7 @@ TEST_CASE(
   CHECK(stop("found") == std::string("max"));
   CHECK(stop("found", "min") == std::string("min"));
   CHECK(stop("loss", "max") == std::string("max"));
-  json document = Minimal();
+  json document = StoppingJob();
   document["stop_when"] = {{"metric", "loss"}, {"restore_best", true}};
   CHECK(ParseJob(TextOf(document))->stop_when->restore_best);
   document["stop_when"]["patience"] = 2;

@@ -241,7 +241,7 @@ TEST_CASE("wrong parts, mixes and transformations are refused by key, all at onc
   MemoryFiles files = Images();
   files.contents["/d"] = Counting(10);
   const auto step = [&](json one) { return Idx(json::array({std::move(one)})); };
-  const Refusals table = {
+  const RefusedOptions table = {
       {Csv("/d", {{"part", {{"from", 0.5}, {"to", 0.5}, {"sed", 1}}}, {"label", "z"}}),
        {"part.from: must be less", "part.sed: unknown key", "there is no column \"z\""}},
       {Csv("/d", {{"part", {{"to", 0.01}}}}), {"part: holds none of the 10 records"}},

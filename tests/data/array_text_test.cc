@@ -12,8 +12,8 @@ namespace {
 using nlohmann::json;
 using Texts = std::vector<std::string>;
 
-std::string Npy(const std::string& descr, const std::string& shape, const std::string& elements,
-                const std::string& fortran = "False") {
+std::string TextNpy(const std::string& descr, const std::string& shape, const std::string& elements,
+                    const std::string& fortran = "False") {
   const std::string dict =
       "{'descr': '" + descr + "', 'fortran_order': " + fortran + ", 'shape': " + shape + ", }\n";
   std::string file = "\x93NUMPY\x01";
@@ -33,26 +33,27 @@ std::string CodePoints(const std::u16string& text, bool big_endian) {
   return bytes;
 }
 
-OpenedSource Open(Files& files, const json& options) {
+OpenedSource OpenArray(Files& files, const json& options) {
   return OpenDataSource(files, {"npy", JsonOf(TextOf(options))});
 }
 
-const std::string kLabels = Npy("|u1", "(2,)", std::string("\0\1", 2));
+const std::string kLabels = TextNpy("|u1", "(2,)", std::string("\0\1", 2));
 const json kOptions = {{"features", "/x"}, {"labels", "/y"}};
 
 TEST_CASE("arrays of strings are read, of bytes and of code points, in any order") {
   const std::u16string points = {u'a', 0, u'\xe9', u'\x20ac', 0, 0, u'b', u'c'};
   const std::pair<std::string, Texts> files[] = {
-      {Npy("|S2", "(2, 2)", std::string("a\0\xc3\xa9\0\0bc", 8)), {"a", "\xc3\xa9", "", "bc"}},
-      {Npy("<U2", "(2, 2)", CodePoints(points, false)), {"a", "\xc3\xa9\xe2\x82\xac", "", "bc"}},
-      {Npy(">U2", "(2, 2)", CodePoints(points, true)), {"a", "\xc3\xa9\xe2\x82\xac", "", "bc"}},
-      {Npy("<U2", "(2, 2)", CodePoints(points, false), "True"),
+      {TextNpy("|S2", "(2, 2)", std::string("a\0\xc3\xa9\0\0bc", 8)), {"a", "\xc3\xa9", "", "bc"}},
+      {TextNpy("<U2", "(2, 2)", CodePoints(points, false)),
+       {"a", "\xc3\xa9\xe2\x82\xac", "", "bc"}},
+      {TextNpy(">U2", "(2, 2)", CodePoints(points, true)), {"a", "\xc3\xa9\xe2\x82\xac", "", "bc"}},
+      {TextNpy("<U2", "(2, 2)", CodePoints(points, false), "True"),
        {"a", "", "\xc3\xa9\xe2\x82\xac", "bc"}}};
   for (const auto& [file, texts] : files) {
     MemoryFiles memory;
     memory.contents["/x"] = file;
     memory.contents["/y"] = kLabels;
-    const auto source = Open(memory, kOptions);
+    const auto source = OpenArray(memory, kOptions);
     const Batch batch = ReadAllRecords(source);
     CHECK(batch.inputs[0].text);
     CHECK(batch.inputs[0].values.empty());
@@ -63,7 +64,7 @@ TEST_CASE("arrays of strings are read, of bytes and of code points, in any order
 
 TEST_CASE("strings beyond what is held are read from the file") {
   MemoryFiles files;
-  files.contents["/x"] = Npy("|S2", "(2,)", "abcd");
+  files.contents["/x"] = TextNpy("|S2", "(2,)", "abcd");
   const auto stream = ByteStream::Open(files, "/x");
   Array array(/*held_max=*/2);
   REQUIRE(array.Append(*ReadNpyHeader(**stream), **stream).ok());
@@ -73,25 +74,25 @@ TEST_CASE("strings beyond what is held are read from the file") {
 }
 
 TEST_CASE("strings in a place for numbers, and arrays of Python objects, are refused by file") {
-  const std::string words = Npy("|S2", "(2,)", "abcd");
+  const std::string words = TextNpy("|S2", "(2,)", "abcd");
   const std::tuple<std::string, std::string, const char*> cases[] = {
-      {Npy("|O", "(2,)", "????"), kLabels, "/x: holds objects of Python"},
-      {Npy("|S0", "(2,)", ""), kLabels, "/x: has strings of 0 characters"},
-      {Npy("<M8[ns]", "(2,)", ""), kLabels, "/x: elements of type <M8[ns] are not supported"},
+      {TextNpy("|O", "(2,)", "????"), kLabels, "/x: holds objects of Python"},
+      {TextNpy("|S0", "(2,)", ""), kLabels, "/x: has strings of 0 characters"},
+      {TextNpy("<M8[ns]", "(2,)", ""), kLabels, "/x: elements of type <M8[ns] are not supported"},
       {kLabels, words, "/y row 0: `labels` are strings; give numbers"},
   };
   for (const auto& [x, y, message] : cases) {
     MemoryFiles files;
     files.contents["/x"] = x;
     files.contents["/y"] = y;
-    const auto source = Open(files, kOptions);
+    const auto source = OpenArray(files, kOptions);
     INFO(message << "\n got " << source.status());
     CHECK(source.status().message().find(message) != std::string::npos);
   }
   MemoryFiles files;
-  files.contents["/x"] = Npy("|S1", "(2,)", "a\xff");
+  files.contents["/x"] = TextNpy("|S1", "(2,)", "a\xff");
   files.contents["/y"] = kLabels;
-  const auto source = Open(files, kOptions);
+  const auto source = OpenArray(files, kOptions);
   REQUIRE(source.ok());
   Batch batch;
   CHECK((*source)->Read(std::vector<uint64_t>{1}, batch).message() ==

@@ -14,7 +14,7 @@ using nlohmann::json;
 using Values = std::vector<float>;
 using Texts = std::vector<std::string>;
 
-OpenedSource Open(Files& files, const json& options) {
+OpenedSource OpenDialect(Files& files, const json& options) {
   return OpenDataSource(files, {"csv", JsonOf(TextOf(options))});
 }
 
@@ -29,7 +29,7 @@ json Options(const json& more) {
 Texts Read(const std::string& text, const json& options) {
   MemoryFiles files;
   files.contents["/d"] = text;
-  return ReadAllRecords(Open(files, options)).inputs[0].strings;
+  return ReadAllRecords(OpenDialect(files, options)).inputs[0].strings;
 }
 
 TEST_CASE("a dialect without quotes takes them as text") {
@@ -55,18 +55,19 @@ TEST_CASE("an escape makes the next character text, within quotes and outside") 
 TEST_CASE("wrong quotes and escapes are refused by key") {
   MemoryFiles files;
   files.contents["/d"] = "t,y\na,1\n";
-  const Refusals table = {{Options({{"quote", "ab"}}), {"quote: must be one character, or null"}},
-                          {Options({{"quote", false}}), {"quote: must be one character"}},
-                          {Options({{"escape", "\n"}}), {"escape: must be one character"}},
-                          {Options({{"escape", ","}}), {"escape: is the delimiter, too"}},
-                          {Options({{"delimiter", "'"}, {"quote", "'"}}), {"delimiter: must be"}}};
-  CheckRefused(table, [&](const json& options) { return Open(files, options); });
+  const RefusedOptions table = {
+      {Options({{"quote", "ab"}}), {"quote: must be one character, or null"}},
+      {Options({{"quote", false}}), {"quote: must be one character"}},
+      {Options({{"escape", "\n"}}), {"escape: must be one character"}},
+      {Options({{"escape", ","}}), {"escape: is the delimiter, too"}},
+      {Options({{"delimiter", "'"}, {"quote", "'"}}), {"delimiter: must be"}}};
+  CheckRefused(table, [&](const json& options) { return OpenDialect(files, options); });
 }
 
 TEST_CASE("lines that a missing quote has swallowed are a warning") {
   MemoryFiles files;
   files.contents["/d"] = "t\ty\n\"Oh\t1\nno\t2\nsay \"\t3\nx\t4\n";
-  const auto swallowed = Open(files, Options({{"delimiter", "\t"}}));
+  const auto swallowed = OpenDialect(files, Options({{"delimiter", "\t"}}));
   REQUIRE(swallowed.ok());
   CHECK((*swallowed)->records() == 2);
   REQUIRE((*swallowed)->Warnings().size() == 1);
@@ -75,7 +76,7 @@ TEST_CASE("lines that a missing quote has swallowed are a warning") {
         "looks like records between them; where a quote is text, say \"quote\": null");
   files.contents["/d"] =
       "x,t,y\n0,\"1 Main Street, Top\nSpringfield\",1\n0,\"a poem\nof two, or\nthree\",1\n";
-  CHECK((*Open(files, Options({})))->Warnings().empty());
+  CHECK((*OpenDialect(files, Options({})))->Warnings().empty());
 }
 
 TEST_CASE("an empty file among others is skipped with a warning") {
@@ -84,11 +85,12 @@ TEST_CASE("an empty file among others is skipped with a warning") {
   files.contents["/b"] = "";
   files.contents["/c"] = Gzip("");
   files.contents["/d"] = "t,y\nz,2\n";
-  const auto source = Open(files, Options({{"files", {"/b", "/a", "/c", "/d"}}}));
+  const auto source = OpenDialect(files, Options({{"files", {"/b", "/a", "/c", "/d"}}}));
   CHECK(ReadAllRecords(source).inputs[0].strings == Texts{"x", "z"});
   CHECK((*source)->Warnings() == Texts{"2 files have no records and add nothing: /b, ..."});
-  CHECK(Open(files, Options({{"files", {"/b", "/c"}}})).status().message() == "/b: has no header");
-  const auto skipped = Open(files, Options({{"files", {"/b", "/a"}}, {"skip_lines", 0}}));
+  CHECK(OpenDialect(files, Options({{"files", {"/b", "/c"}}})).status().message() ==
+        "/b: has no header");
+  const auto skipped = OpenDialect(files, Options({{"files", {"/b", "/a"}}, {"skip_lines", 0}}));
   CHECK((*skipped)->records() == 1);
 }
 
@@ -100,35 +102,38 @@ TEST_CASE("\"*\" stands for all columns except label, weight and those of other 
       {"features", {"*", {{"column", "t"}, {"kind", "categorical"}, {"vocabulary", {"u", "v"}}}}},
       {"label", "y"},
       {"weight", "w"}};
-  const Batch batch = ReadAllRecords(Open(files, options));
+  const Batch batch = ReadAllRecords(OpenDialect(files, options));
   CHECK(batch.inputs[0].values == Values{1, 2, 1, 3, 4, 2});
   CHECK(batch.targets[0].values == Values{0, 1});
   CHECK(batch.weights[0].values == Values{5, 6});
 
   files.contents["/d"] = "1,0,2\n3,1,4\n";
   options = {{"files", "/d"}, {"header", false}, {"features", "*"}, {"label", 1}};
-  CHECK(ReadAllRecords(Open(files, options)).inputs[0].values == Values{1, 2, 3, 4});
+  CHECK(ReadAllRecords(OpenDialect(files, options)).inputs[0].values == Values{1, 2, 3, 4});
 
   files.contents["/d"] = "y\n1\n";
   options = {{"files", "/d"}, {"features", {"y*"}}, {"label", "y"}, {"weight", "y"}};
-  CHECK(ReadAllRecords(Open(files, options)).inputs[0].values == Values{1});  // an autoencoder
+  CHECK(ReadAllRecords(OpenDialect(files, options)).inputs[0].values ==
+        Values{1});  // an autoencoder
   files.contents["/d"] = "y,z\n1,2\n";
   options = {{"files", "/d"}, {"features", {"y*"}}, {"label", {"y", "z"}}};
-  CHECK(Open(files, options).status().message().find("matches no column but label and weight") !=
-        std::string::npos);
+  CHECK(OpenDialect(files, options)
+            .status()
+            .message()
+            .find("matches no column but label and weight") != std::string::npos);
 }
 
 TEST_CASE("a vocabulary that has none of the values is a warning") {
   MemoryFiles files;
   files.contents["/d"] = "t,y\n1.0,1\n2.0,2\n";
   json feature = {{"column", "t"}, {"kind", "categorical"}, {"vocabulary", {"1", "2"}}};
-  const auto unknown = Open(files, Options({{"features", json::array({feature})}}));
+  const auto unknown = OpenDialect(files, Options({{"features", json::array({feature})}}));
   REQUIRE(unknown.ok());
   CHECK((*unknown)->Warnings() ==
         Texts{"data (csv).features[0]: the vocabulary knows none of the first 2 values, as "
               "\"1.0\"; all are one unknown word to the model"});
   files.contents["/d"] = "t,y\n1.0,1\n2,2\n";
-  CHECK((*Open(files, Options({{"features", json::array({feature})}})))->Warnings().empty());
+  CHECK((*OpenDialect(files, Options({{"features", json::array({feature})}})))->Warnings().empty());
 }
 
 TEST_CASE("zeros behind a gzip file are no data, and anything else is damage") {
@@ -138,7 +143,8 @@ TEST_CASE("zeros behind a gzip file are no data, and anything else is damage") {
         Texts{"x", "z"});
   MemoryFiles files;
   files.contents["/d"] = one + std::string(1000, '\0') + "rest";
-  CHECK(Open(files, Options({})).status().message().find("/d: the gzip data is damaged") == 0);
+  CHECK(OpenDialect(files, Options({})).status().message().find("/d: the gzip data is damaged") ==
+        0);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ json Options(json features, json label) {
   return {{"files", "/d.csv"}, {"features", std::move(features)}, {"label", std::move(label)}};
 }
 
-OpenedSource Open(Files& files, const json& options) {
+OpenedSource OpenCsv(Files& files, const json& options) {
   // The options are printed and parsed: the job's parser reads unsigned numbers, C++ has signed
   // ones.
   return OpenDataSource(files, {"csv", JsonOf(TextOf(options))});
@@ -28,7 +28,7 @@ OpenedSource Open(Files& files, const json& options) {
 Batch ReadAll(const std::string& text, const json& options) {
   MemoryFiles files;
   files.contents["/d.csv"] = text;
-  return ReadAllRecords(Open(files, options));
+  return ReadAllRecords(OpenCsv(files, options));
 }
 
 TEST_CASE("csv records are those of RFC 4180, whatever ends their lines") {
@@ -175,7 +175,7 @@ TEST_CASE("a line to skip may be of any length") {
 TEST_CASE("a number too small for its type is rounded to zero") {
   MemoryFiles files;
   files.contents["/d.csv"] = "a,y\n1e-50,0\n-1e-400,1\n";
-  const auto source = Open(files, Options({"a"}, "y"));
+  const auto source = OpenCsv(files, Options({"a"}, "y"));
   REQUIRE(source.ok());
   Batch batch;
   REQUIRE((*source)->Read(std::vector<uint64_t>{0, 1}, batch).ok());
@@ -186,12 +186,12 @@ TEST_CASE("several files are one sequence, and numbers count from each file's st
   MemoryFiles files;
   files.contents["/d/1.csv"] = "a,y\n1,0\n2,0\n";
   files.contents["/d/2.csv.gz"] = Gzip("a,y\n3,0\nx,0\n");
-  const auto source = Open(files, {{"files", "/d/*"}, {"features", {"a"}}, {"label", "y"}});
+  const auto source = OpenCsv(files, {{"files", "/d/*"}, {"features", {"a"}}, {"label", "y"}});
   REQUIRE_FALSE(source.ok());
   CHECK(source.status().message() ==
         "/d/2.csv.gz row 1: column \"a\": \"x\" is not a finite number");
   files.contents["/d/2.csv.gz"] = Gzip("a,y\n3,0\n4,0\n");
-  const auto good = Open(files, {{"files", {"/d/*"}}, {"features", {"a"}}, {"label", "y"}});
+  const auto good = OpenCsv(files, {{"files", {"/d/*"}}, {"features", {"a"}}, {"label", "y"}});
   REQUIRE(good.ok());
   CHECK((*good)->Where(3) == "/d/2.csv.gz row 1");
   Batch batch;
@@ -207,7 +207,7 @@ TEST_CASE("fingerprints of csv tell the words of vocabulary files apart") {
     files.contents["/words"] = words;
     const json spec = {{"column", "t"}, {"kind", "categorical"}, {"vocabulary_file", "/words"}};
     const bool label = key == "label";
-    const auto source = Open(files, Options(label ? json("y") : spec, label ? spec : json("y")));
+    const auto source = OpenCsv(files, Options(label ? json("y") : spec, label ? spec : json("y")));
     INFO(source.status());
     REQUIRE(source.ok());
     return (*source)->fingerprint();
@@ -228,7 +228,7 @@ TEST_CASE("a file whose name looks like a glob is that file") {
   files.contents["/e[1]/*.csv"] = "a,y\n1,0\n2,0\n3,0\n";
   files.contents["/e[1]/x.csv"] = "a,y\n1,0\n";
   const auto records = [&](const std::string& path) {
-    const auto source = Open(files, {{"files", path}, {"features", {"a"}}, {"label", "y"}});
+    const auto source = OpenCsv(files, {{"files", path}, {"features", {"a"}}, {"label", "y"}});
     INFO(path << ": " << source.status());
     REQUIRE(source.ok());
     return (*source)->records();
@@ -283,7 +283,7 @@ TEST_CASE("damaged csv files are refused by file, row and column") {
   for (const auto& [text, message] : table) {
     MemoryFiles files;
     files.contents["/d.csv"] = text;
-    const auto source = Open(files, options);
+    const auto source = OpenCsv(files, options);
     INFO(message << "\n got " << source.status());
     REQUIRE_FALSE(source.ok());
     CHECK(std::string(source.status().message()).find(message) != std::string::npos);
@@ -295,7 +295,7 @@ TEST_CASE("a bad value far into a csv file is an error of its batch alone") {
   for (int i = 0; i < 3000; ++i) text += i == 2345 ? "oops,1\n" : "1,0\n";
   MemoryFiles files;
   files.contents["/d.csv"] = text;
-  const auto source = Open(files, Options({"a"}, "y"));
+  const auto source = OpenCsv(files, Options({"a"}, "y"));
   REQUIRE(source.ok());
   Batch batch;
   CHECK((*source)->Read(std::vector<uint64_t>{2344, 2346}, batch).ok());
@@ -308,11 +308,11 @@ TEST_CASE(
   MemoryFiles files;
   files.contents["/d.csv"] = "a,b\n1,2\n3,4\n";
   const json label = {"b", {{"column", "a"}, {"mean", 1}, {"std", 2}}};
-  const Batch batch = ReadAllRecords(Open(files, Options({"a", "b"}, label)));
+  const Batch batch = ReadAllRecords(OpenCsv(files, Options({"a", "b"}, label)));
   CHECK(batch.inputs[0].values == std::vector<float>{1, 2, 3, 4});
   CHECK(batch.targets[0].shape == std::vector<uint64_t>{2});
   CHECK(batch.targets[0].values == std::vector<float>{2, 0, 4, 1});
-  const auto patterns = Open(files, Options({"*"}, {"*"}));
+  const auto patterns = OpenCsv(files, Options({"*"}, {"*"}));
   CHECK(ReadAllRecords(patterns).targets[0].values == std::vector<float>{1, 2, 3, 4});
 }
 
@@ -323,7 +323,7 @@ TEST_CASE("wrong options of csv data are refused by key, all at once") {
   files.contents["/utf16"] = "\xff\xfex\n";
   files.contents["/latin1"] = "x\ncaf\xe9\n";
   files.contents["/twice.csv"] = "a,a,y\n1,9,0\n";
-  const Refusals table = {
+  const RefusedOptions table = {
       {json::object(), {"files: is missing", "features: is missing", "label: is missing"}},
       {{{"fiels", "/d.csv"}, {"features", {{{"colum", "a"}}}}, {"label", 1.5}},
        {"fiels: unknown key; did you mean `files`?", "features[0].column: is missing",
@@ -358,7 +358,7 @@ TEST_CASE("wrong options of csv data are refused by key, all at once") {
       {Options({{{"column", "a"}, {"std", 0}, {"default", "0"}}}, "y"),
        {"features[0].default: must be a number", "features[0].std: must be a number"}},
   };
-  CheckRefused(table, [&](const json& options) { return Open(files, options); });
+  CheckRefused(table, [&](const json& options) { return OpenCsv(files, options); });
 }
 
 TEST_CASE("a file that loses a field later is an error also where the last file is empty") {
@@ -367,7 +367,7 @@ TEST_CASE("a file that loses a field later is an error also where the last file 
   json options = Options({0}, 1);
   options["header"] = false;
   options["files"] = {directory.Write("a", "1,2\n3,4\n"), directory.Write("b", "")};
-  const OpenedSource source = Open(files, options);
+  const OpenedSource source = OpenCsv(files, options);
   INFO(source.status());
   REQUIRE(source.ok());
   directory.Write("a", "1 2\n3 4\n");

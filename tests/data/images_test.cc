@@ -47,7 +47,7 @@ const std::string& File(const std::string& name) {
   throw std::runtime_error(name);
 }
 
-OpenedSource Open(MemoryFiles& files, const json& options) {
+OpenedSource OpenImages(MemoryFiles& files, const json& options) {
   return OpenDataSource(files, {"images", JsonOf(TextOf(options))});
 }
 
@@ -114,7 +114,7 @@ TEST_CASE("a folder is a class, by name, and other files are left alone") {
                     {"/d/aa/x.gif", "no image"},      {"/d/README", "hello"},
                     {"/d/.cache/z.png", "junk"},      {"/d/a/.hidden.png", "junk"}};
   const json options = {{"folder", "/d"}, {"size", {4, 6}}, {"channels", 1}, {"scale", 0.5}};
-  const auto source = Open(files, options);
+  const auto source = OpenImages(files, options);
   INFO(source.status());
   REQUIRE(source.ok());
   CHECK((*source)->records() == 3);
@@ -131,7 +131,7 @@ TEST_CASE("a folder is a class, by name, and other files are left alone") {
   CHECK((*source)->Where(1) == "/d/b/1.jpeg");
   json other = options;
   other["classes"] = {"b", "a"};
-  const auto swapped = Open(files, other);
+  const auto swapped = OpenImages(files, other);
   REQUIRE(swapped.ok());
   REQUIRE((*swapped)->Read(std::vector<uint64_t>{0, 1, 2}, batch).ok());
   CHECK(batch.targets[0].values == Values{0, 0, 1});
@@ -150,7 +150,7 @@ TEST_CASE("a folder that cannot be looked into is an error, not one class less")
   for (const char* path : {"/d/a/1.png", "/d/b/2.png", "/d/c/3.png"}) {
     files.contents[path] = File("grey.png");
   }
-  const auto source = Open(files, {{"folder", "/d"}, {"size", {4, 6}}});
+  const auto source = OpenImages(files, {{"folder", "/d"}, {"size", {4, 6}}});
   CHECK(source.status().message() == "cannot list /d/b");
 }
 
@@ -159,7 +159,7 @@ TEST_CASE("a list names files and their classes") {
   files.contents = {{"/d/i/2.png", File("rgb.png")},
                     {"/e/1,5.jpg", File("rgb.jpg")},
                     {"/d/list", "i/2.png,dog\r\n\n/e/1,5.jpg\tcat\n"}};
-  const auto source = Open(files, {{"list", "/d/list"}, {"size", {2, 2}}});
+  const auto source = OpenImages(files, {{"list", "/d/list"}, {"size", {2, 2}}});
   INFO(source.status());
   REQUIRE(source.ok());
   Batch batch;
@@ -192,7 +192,7 @@ TEST_CASE("damaged images are refused by file") {
   for (const auto& [bytes, message] : table) {
     MemoryFiles files;
     files.contents["/d/a/x.png"] = bytes;
-    const auto source = Open(files, {{"folder", "/d"}, {"size", {4, 4}}});
+    const auto source = OpenImages(files, {{"folder", "/d"}, {"size", {4, 4}}});
     INFO(message << "\n got " << source.status());
     REQUIRE_FALSE(source.ok());
     CHECK(std::string(source.status().message()).find(message) != std::string::npos);
@@ -217,7 +217,7 @@ TEST_CASE("wrong options of images are refused by key, all at once") {
   files.contents["/d/a/x.png"] = File("rgb.png");
   files.contents["/list"] = "x.png\n";
   files.contents["/list2"] = "/d/a/x.png,cat\n";
-  const Refusals table = {
+  const RefusedOptions table = {
       {json::object(), {"folder: give either `folder` or `list`", "size: is missing"}},
       {{{"folder", "/d"}, {"size", {0, 4}}, {"channels", 2}, {"chanels", 1}},
        {"size: must be [height, width]", "channels: must be 1 or 3", "chanels: unknown key"}},
@@ -228,7 +228,7 @@ TEST_CASE("wrong options of images are refused by key, all at once") {
       {{{"list", "/list2"}, {"size", {4, 4}}, {"classes", {"dog"}}},
        {"the class \"cat\" of /d/a/x.png is not in `classes`"}},
   };
-  CheckRefused(table, [&](const json& options) { return Open(files, options); });
+  CheckRefused(table, [&](const json& options) { return OpenImages(files, options); });
 }
 
 }  // namespace

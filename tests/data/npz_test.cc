@@ -110,7 +110,7 @@ TEST_CASE("no single wrong byte of an archive is more than an error") {
 TEST_CASE("wrong options of npz data are refused by key") {
   MemoryFiles files;
   files.contents["/d"] = ReadGolden("arrays.npz");
-  const Refusals table = {
+  const RefusedOptions table = {
       {json::object(), {"file: is missing", "features: is missing", "labels: is missing"}},
       {{{"file", "/d"}, {"features", {{"a", 3}}}, {"labels", json::object()}, {"lables", 1}},
        {"features.a: must be", "labels: is empty", "lables: unknown key"}},

@@ -30,9 +30,9 @@ inline Batch ReadAllRecords(const OpenedSource& source) {
 }
 
 // Pairs of options, and of texts that the error which refuses them must contain.
-using Refusals = std::vector<std::pair<nlohmann::json, std::vector<std::string>>>;
+using RefusedOptions = std::vector<std::pair<nlohmann::json, std::vector<std::string>>>;
 
-inline void CheckRefused(const Refusals& table, auto open) {
+inline void CheckRefused(const RefusedOptions& table, auto open) {
   for (const auto& [options, messages] : table) {
     const OpenedSource source = open(options);
     INFO(options << "\n got " << source.status());

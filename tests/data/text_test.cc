@@ -14,12 +14,12 @@ namespace {
 using nlohmann::json;
 using Values = std::vector<float>;
 
-OpenedSource Open(MemoryFiles& files, const json& options) {
+OpenedSource OpenText(MemoryFiles& files, const json& options) {
   return OpenDataSource(files, {"text", JsonOf(TextOf(options))});
 }
 
 Batch ReadAll(MemoryFiles& files, const json& options) {
-  return ReadAllRecords(Open(files, options));
+  return ReadAllRecords(OpenText(files, options));
 }
 
 TEST_CASE("UTF-8 is RFC 3629's and nothing else") {
@@ -139,7 +139,7 @@ TEST_CASE("labelled lines are cut off or filled to the window") {
   options["unit"] = "character";
   options.erase("vocabulary");
   options["vocabulary"] = 2;  // of the texts: the space, then the first of those that occur thrice
-  CHECK(Open(files, options).ok());
+  CHECK(OpenText(files, options).ok());
 }
 
 TEST_CASE("a byte-order mark is no part of the text") {
@@ -168,7 +168,7 @@ TEST_CASE("a byte-order mark is no part of the text") {
       "\xff\xfe"
       "a\0b\0",
       6);
-  CHECK(Open(files, {{"files", "/t"}, {"window", 1}}).status().message() ==
+  CHECK(OpenText(files, {{"files", "/t"}, {"window", 1}}).status().message() ==
         "/t: is UTF-16; save it as UTF-8");
 }
 
@@ -178,7 +178,7 @@ TEST_CASE("an unknown character is an error where the text is, a word only witho
       "abab\xe2\x82\xac"
       "ab";
   files.contents["/v"] = "ab";
-  const auto source = Open(files, {{"files", "/t"}, {"window", 2}, {"vocabulary_from", "/v"}});
+  const auto source = OpenText(files, {{"files", "/t"}, {"window", 2}, {"vocabulary_from", "/v"}});
   REQUIRE_FALSE(source.ok());
   CHECK(source.status().message() ==
         "/t row 1: the character \"\\xe2\\x82\\xac\" is not in the vocabulary");
@@ -188,7 +188,8 @@ TEST_CASE("fingerprints of text tell vocabularies and contents apart") {
   const auto fingerprint = [](const std::string& text, const json& vocabulary) {
     MemoryFiles files;
     files.contents["/t"] = text;
-    const auto source = Open(files, {{"files", "/t"}, {"window", 2}, {"vocabulary", vocabulary}});
+    const auto source =
+        OpenText(files, {{"files", "/t"}, {"window", 2}, {"vocabulary", vocabulary}});
     REQUIRE(source.ok());
     return (*source)->fingerprint();
   };
@@ -224,7 +225,7 @@ TEST_CASE("damaged text is refused by file, row and byte") {
     files.contents["/t"] = text;
     json options = {{"files", "/t"}, {"window", 3}};
     options.update(more.is_null() ? json::object() : more);
-    const auto source = Open(files, options);
+    const auto source = OpenText(files, options);
     INFO(message << "\n got " << source.status());
     REQUIRE_FALSE(source.ok());
     CHECK(std::string(source.status().message()).find(message) != std::string::npos);
@@ -234,7 +235,7 @@ TEST_CASE("damaged text is refused by file, row and byte") {
 TEST_CASE("wrong options of text are refused by key, all at once") {
   MemoryFiles files;
   files.contents["/t"] = "abcdefghijk";
-  const Refusals table = {
+  const RefusedOptions table = {
       {json::object(), {"files: is missing", "window: is missing"}},
       {{{"files", "/t"}, {"window", 4}, {"stride", 5}, {"unit", "char"}},
        {"stride: must be an integer from 1 to 4", "unit: is \"char\""}},
@@ -246,7 +247,7 @@ TEST_CASE("wrong options of text are refused by key, all at once") {
       {{{"files", "/t"}, {"window", 4}, {"labels", {"a", "b", "b"}}},
        {"data (text).labels: holds \"b\" twice"}},
   };
-  CheckRefused(table, [&](const json& options) { return Open(files, options); });
+  CheckRefused(table, [&](const json& options) { return OpenText(files, options); });
 }
 
 }  // namespace

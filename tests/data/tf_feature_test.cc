@@ -19,11 +19,11 @@ using nlohmann::json;
 using Values = std::vector<float>;
 using Texts = std::vector<std::string>;
 
-OpenedSource Open(Files& files, const json& options) {
+OpenedSource OpenFeatures(Files& files, const json& options) {
   return OpenDataSource(files, {"tfrecord", JsonOf(TextOf(options))});
 }
 
-json Options(const json& feature) {
+json FeatureOptions(const json& feature) {
   return {{"files", "/t"}, {"features", json::array({feature})}, {"label", "y"}};
 }
 
@@ -38,7 +38,7 @@ class Records {
   }
   OpenedSource Read(const json& feature) {
     files_.contents["/t"] = Container(records_);
-    return Open(files_, Options(feature));
+    return OpenFeatures(files_, FeatureOptions(feature));
   }
   std::string Refused(const json& feature) { return std::string(Read(feature).status().message()); }
 
@@ -206,15 +206,16 @@ TEST_CASE("a SequenceExample's context and lists are features") {
   const std::string lists = Message({{1, Message({{1, "x"}, {2, list}})}});
   MemoryFiles files;
   files.contents["/t"] = Container({Message({{1, context}, {2, lists}})});
-  const Batch batch =
-      ReadAllRecords(Open(files, Options({{"name", "x"}, {"shape", {3, 2}}, {"pad", 0}})));
+  const Batch batch = ReadAllRecords(
+      OpenFeatures(files, FeatureOptions({{"name", "x"}, {"shape", {3, 2}}, {"pad", 0}})));
   CHECK(batch.inputs[0].values == Values{1, 2, 3, 4, 0, 0});
   CHECK(batch.targets[0].values == Values{3});
 
   const std::string mixed = Message({{1, step("\x01")}, {1, floats({3})}});
   const std::string bad = Message({{1, Message({{1, "x"}, {2, mixed}})}});
   files.contents["/t"] = Container({Message({{1, context}, {2, bad}})});
-  const auto source = Open(files, Options({{"name", "x"}, {"shape", {3, 2}}, {"pad", 0}}));
+  const auto source =
+      OpenFeatures(files, FeatureOptions({{"name", "x"}, {"shape", {3, 2}}, {"pad", 0}}));
   CHECK(source.status().message().find("the steps of a feature list are of several types") !=
         std::string::npos);
 }

@@ -18,7 +18,7 @@ using Values = std::vector<float>;
 
 const std::string kGolden = GoldenPath("examples.tfrecord");
 
-OpenedSource Open(Files& files, const json& options) {
+OpenedSource OpenRecords(Files& files, const json& options) {
   return OpenDataSource(files, {"tfrecord", JsonOf(TextOf(options))});
 }
 
@@ -46,7 +46,7 @@ TEST_CASE("string features and exact integers go to models that take strings") {
       {{"name", "city"}, {"dtype", "string"}, {"default", ""}, {"input", "two"}},
       {{"name", "id"}, {"dtype", "string"}, {"shape", {2}}, {"input", "two"}}};
   const json options = {{"files", "/t"}, {"features", features}, {"label", "x"}};
-  const Batch batch = ReadAllRecords(Open(files, options));
+  const Batch batch = ReadAllRecords(OpenRecords(files, options));
   using Texts = std::vector<std::string>;
   CHECK(batch.inputs[0].text);
   CHECK(batch.inputs[0].values.empty());
@@ -57,8 +57,9 @@ TEST_CASE("string features and exact integers go to models that take strings") {
   CHECK(batch.inputs[2].strings == Texts{"Oslo", "1152921504606846976", "-1152921504606846976", "",
                                          "7", "-7", "\xff", "0", "0"});
   const auto refused = [&](json feature) {
-    return std::string(
-        Open(files, {{"files", "/t"}, {"features", feature}, {"label", "x"}}).status().message());
+    return std::string(OpenRecords(files, {{"files", "/t"}, {"features", feature}, {"label", "x"}})
+                           .status()
+                           .message());
   };
   CHECK(refused({{"name", "city"}, {"dtype", "string"}}) ==
         "/t row 1: feature \"city\": is missing, and there is no `default`");
@@ -70,9 +71,9 @@ TEST_CASE("string features and exact integers go to models that take strings") {
         std::string::npos);
   CHECK(refused({{{"name", "city"}, {"dtype", "string"}}, {{"name", "x"}}})
             .find("\"x\" and \"city\" are numbers and strings for one input") != std::string::npos);
-  CHECK(std::string(Open(files, {{"files", "/t"},
-                                 {"features", "x"},
-                                 {"label", {{"name", "city"}, {"dtype", "string"}}}})
+  CHECK(std::string(OpenRecords(files, {{"files", "/t"},
+                                        {"features", "x"},
+                                        {"label", {{"name", "city"}, {"dtype", "string"}}}})
                         .status()
                         .message())
             .find("label.dtype: strings are for inputs alone") != std::string::npos);
@@ -82,8 +83,8 @@ TEST_CASE("a number that is not finite is found with file and record, and read a
   MemoryFiles files;
   files.contents["/t"] =
       Container({Example({1, 2}, 0), Example({3, 4}, 1), Example({5, -INFINITY}, 0)});
-  const auto source =
-      Open(files, {{"files", "/t"}, {"features", {{"name", "x"}, {"shape", {2}}}}, {"label", "y"}});
+  const auto source = OpenRecords(
+      files, {{"files", "/t"}, {"features", {{"name", "x"}, {"shape", {2}}}}, {"label", "y"}});
   CHECK(ReadAllRecords(source).examples == 3);
   CHECK(CheckFirstValues(**source).message() == "/t row 2: input is -inf");
 }
@@ -91,18 +92,18 @@ TEST_CASE("a number that is not finite is found with file and record, and read a
 TEST_CASE("files written by TensorFlow are read, plain, gzip and zlib") {
   PosixFiles files;
   for (const std::string& path : {kGolden, kGolden + ".gz", kGolden + ".zlib"}) {
-    const auto source =
-        Open(files, {{"files", path},
-                     {"features",
-                      {{{"name", "x"}, {"shape", {3}}, {"input", "a"}},
-                       {{"name", "image"},
-                        {"shape", {2, 3}},
-                        {"dtype", "uint8"},
-                        {"scale", 0.5},
-                        {"input", "b"}},
-                       {{"name", "id"}, {"shape", {3}}, {"dtype", "int64"}, {"input", "a"}},
-                       {{"name", "extra"}, {"default", -14}, {"scale", 0.5}, {"input", "c"}}}},
-                     {"label", "label"}});
+    const auto source = OpenRecords(
+        files, {{"files", path},
+                {"features",
+                 {{{"name", "x"}, {"shape", {3}}, {"input", "a"}},
+                  {{"name", "image"},
+                   {"shape", {2, 3}},
+                   {"dtype", "uint8"},
+                   {"scale", 0.5},
+                   {"input", "b"}},
+                  {{"name", "id"}, {"shape", {3}}, {"dtype", "int64"}, {"input", "a"}},
+                  {{"name", "extra"}, {"default", -14}, {"scale", 0.5}, {"input", "c"}}}},
+                {"label", "label"}});
     INFO(source.status());
     REQUIRE(source.ok());
     CHECK((*source)->records() == 5);
@@ -128,8 +129,8 @@ TEST_CASE("a file without a record is one, packed or not") {
                     {"/2", Gzip("")},
                     {"/3", Deflate("", MAX_WBITS)},
                     {"/4", Container({Example({1, 2}, 1)})}};
-  const auto source =
-      Open(files, {{"files", "/*"}, {"features", {{"name", "x"}, {"shape", {2}}}}, {"label", "y"}});
+  const auto source = OpenRecords(
+      files, {{"files", "/*"}, {"features", {{"name", "x"}, {"shape", {2}}}}, {"label", "y"}});
   INFO(source.status());
   REQUIRE(source.ok());
   CHECK((*source)->records() == 1);
@@ -152,8 +153,8 @@ TEST_CASE("a record whose length looks like zlib's start is none") {
   MemoryFiles files;
   files.contents["/t"] = Container({example, example});
   REQUIRE(files.contents["/t"].starts_with("\x78\x9c"));
-  const auto source =
-      Open(files, {{"files", "/t"}, {"features", {{"name", "x"}, {"shape", {2}}}}, {"label", "y"}});
+  const auto source = OpenRecords(
+      files, {{"files", "/t"}, {"features", {{"name", "x"}, {"shape", {2}}}}, {"label", "y"}});
   INFO(source.status());
   REQUIRE(source.ok());
   CHECK((*source)->records() == 2);
@@ -242,7 +243,7 @@ TEST_CASE("damaged tfrecord files are refused by file and record") {
   for (const auto& [bytes, message] : table) {
     MemoryFiles files;
     files.contents["/d"] = bytes;
-    const auto source = Open(
+    const auto source = OpenRecords(
         files, {{"files", "/d"}, {"features", {{{"name", "x"}, {"shape", {2}}}}}, {"label", "y"}});
     INFO(message << "\n got " << source.status());
     REQUIRE_FALSE(source.ok());
@@ -253,7 +254,7 @@ TEST_CASE("damaged tfrecord files are refused by file and record") {
 TEST_CASE("wrong options of tfrecord data are refused by key, all at once") {
   MemoryFiles files;
   files.contents["/d"] = Container({Example({1, 2}, 1)});
-  const Refusals table = {
+  const RefusedOptions table = {
       {json::object(), {"files: is missing", "features: is missing", "label: is missing"}},
       {{{"files", "/d"}, {"features", {{{"nam", "x"}}}}, {"label", 3}},
        {"features[0].name: is missing", "features[0].nam: unknown key; did you mean `name`?",
@@ -267,7 +268,7 @@ TEST_CASE("wrong options of tfrecord data are refused by key, all at once") {
         {"label", "y"}},
        {"/d row 0: feature \"x\": is not of dtype int64"}},
   };
-  CheckRefused(table, [&](const json& options) { return Open(files, options); });
+  CheckRefused(table, [&](const json& options) { return OpenRecords(files, options); });
 }
 
 // Damage at any place leads to a status or a read, never to a crash or a huge allocation.
@@ -278,10 +279,10 @@ TEST_CASE("no damage to a tfrecord gets past the checksums") {
       MemoryFiles files;
       files.contents["/d"] = good;
       files.contents["/d"][at] = static_cast<char>(good[at] ^ (1 << bit));
-      CHECK_FALSE(
-          Open(files,
-               {{"files", "/d"}, {"features", {{{"name", "x"}, {"shape", {2}}}}}, {"label", "y"}})
-              .ok());
+      CHECK_FALSE(OpenRecords(files, {{"files", "/d"},
+                                      {"features", {{{"name", "x"}, {"shape", {2}}}}},
+                                      {"label", "y"}})
+                      .ok());
     }
   }
 }

@@ -19,11 +19,11 @@
 namespace paracord::e2e {
 namespace {
 
-constexpr uint64_t kSteps = 400;
+constexpr uint64_t kLaunchSteps = 400;
 
 class Launch {
  public:
-  explicit Launch(uint64_t steps = kSteps) {
+  explicit Launch(uint64_t steps = kLaunchSteps) {
     WriteCountingJob(root(), {{"steps", steps}, {"checkpoint", {{"every_seconds", 0.3}}}});
     // This ssh notes the host and, like the real one, gives all its words to one shell.
     WriteText(root() + "/ssh",
@@ -133,7 +133,7 @@ TEST_CASE("Ctrl-C on launch takes a checkpoint, and the same command goes on fro
                                  "/job.json --hosts 127.0.0.2,127.0.0.3 --ssh ")));
   CHECK(launch.Start()->Wait(60000) == 0);
   CHECK(launch.Said("going on from checkpoint"));
-  CheckCounted(launch.dir(), kSteps);
+  CheckCounted(launch.dir(), kLaunchSteps);
 }
 
 TEST_CASE("a launch that is killed leaves no daemon behind") {

@@ -14,7 +14,7 @@
 namespace paracord::e2e {
 namespace {
 
-constexpr uint64_t kSteps = 1000;
+constexpr uint64_t kLeavingSteps = 1000;
 constexpr Exit kDrained = 143;
 
 std::string Name(int signal) { return absl::StrCat("SIG", sigabbrev_np(signal)); }
@@ -25,7 +25,7 @@ bool HasWorkers(Cluster& cluster, size_t count) {
 }
 
 TEST_CASE("workers may join and leave while the job trains, under any index") {
-  Cluster cluster({.ps = 2, .workers = 1, .batch_ms = 4, .job = {{"steps", kSteps}}});
+  Cluster cluster({.ps = 2, .workers = 1, .batch_ms = 4, .job = {{"steps", kLeavingSteps}}});
   cluster.StartAll();
   REQUIRE(cluster.WaitForBatches(50));
   cluster.Start("worker:7");
@@ -40,17 +40,17 @@ TEST_CASE("workers may join and leave while the job trains, under any index") {
   for (const char* task : {"worker:1", "worker:3"}) cluster.at(task).Kill();
   REQUIRE(WaitUntil(10000, [&] { return HasWorkers(cluster, 0); }));
   const uint64_t parked = cluster.BatchesDone();
-  CHECK(parked < kSteps);
+  CHECK(parked < kLeavingSteps);
   CHECK(cluster.Status().at("waiting").get<std::string>().find("a worker") != std::string::npos);
   for (const char* task : {"worker:0", "worker:1", "worker:3", "worker:7"}) cluster.Start(task);
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kLeavingSteps);
 }
 
 TEST_CASE("SIGTERM or SIGINT lets a worker finish its batch and leave with 143") {
   const int threads = GENERATE(1, 3);
   const int signal = threads == 1 ? SIGINT : SIGTERM;
-  Cluster cluster({.batch_ms = 4, .threads = threads, .job = {{"steps", kSteps}}});
+  Cluster cluster({.batch_ms = 4, .threads = threads, .job = {{"steps", kLeavingSteps}}});
   cluster.StartAll();
   REQUIRE(cluster.WaitForBatches(100));
   cluster.at("worker:0").Signal(signal);
@@ -58,7 +58,7 @@ TEST_CASE("SIGTERM or SIGINT lets a worker finish its batch and leave with 143")
   CHECK(cluster.Logged("worker:0", Name(signal) + ": finishing the batch"));
   CHECK(cluster.Logged("coordinator", "worker:0 left: it leaves"));
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kLeavingSteps);
   CHECK(cluster.Summary().at("recoveries").at("worker") == 0);
 }
 
@@ -75,7 +75,7 @@ bool HasOpen(const Process& process, const std::string& path) {
 
 TEST_CASE("SIGTERM or SIGINT lets a worker leave that has begun to open its data") {
   const int signal = GENERATE(SIGTERM, SIGINT);
-  Cluster cluster({.job = {{"steps", kSteps}}});
+  Cluster cluster({.job = {{"steps", kLeavingSteps}}});
   for (const char* task : {"coordinator", "ps:0", "ps:1"}) cluster.Start(task);
   cluster.Start("worker:0", {{"PARACORD_FAILPOINTS", "files.read=stall:60000"}});
   REQUIRE(WaitUntil(
@@ -84,13 +84,13 @@ TEST_CASE("SIGTERM or SIGINT lets a worker leave that has begun to open its data
   CHECK(cluster.at("worker:0").Wait(5000) == kDrained);
   cluster.Start("worker:1");
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kLeavingSteps);
 }
 
 TEST_CASE("SIGTERM, SIGINT or SIGHUP has a coordinator take a checkpoint and leave with 143") {
   const int signal = GENERATE(SIGTERM, SIGINT, SIGHUP);
   Cluster cluster(
-      {.batch_ms = 4, .job = {{"steps", kSteps}, {"checkpoint", {{"every_seconds", 0}}}}});
+      {.batch_ms = 4, .job = {{"steps", kLeavingSteps}, {"checkpoint", {{"every_seconds", 0}}}}});
   cluster.StartAll();
   REQUIRE(cluster.WaitForBatches(100));
   cluster.at("coordinator").Signal(signal);
@@ -104,11 +104,11 @@ TEST_CASE("SIGTERM, SIGINT or SIGHUP has a coordinator take a checkpoint and lea
   CHECK(
       WaitUntil(10000, [&] { return cluster.Logged("coordinator", "going on from checkpoint"); }));
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kLeavingSteps);
 }
 
 TEST_CASE("workers wait for the next coordinator when one is told to leave") {
-  Cluster cluster({.batch_ms = 4, .job = {{"steps", kSteps}}});
+  Cluster cluster({.batch_ms = 4, .job = {{"steps", kLeavingSteps}}});
   cluster.StartAll();
   for (uint64_t batches = 100; batches <= 500; batches += 100) {
     REQUIRE(cluster.WaitForBatches(batches));
@@ -118,11 +118,12 @@ TEST_CASE("workers wait for the next coordinator when one is told to leave") {
   }
   for (const char* task : {"worker:0", "worker:1"}) CHECK(cluster.at(task).running());
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kLeavingSteps);
 }
 
 TEST_CASE("a worker that was stopped while another took its place leaves when it goes on") {
-  Cluster cluster({.batch_ms = 4, .job = {{"steps", kSteps}, {"timeouts", {{"worker_ms", 500}}}}});
+  Cluster cluster(
+      {.batch_ms = 4, .job = {{"steps", kLeavingSteps}, {"timeouts", {{"worker_ms", 500}}}}});
   cluster.StartAll();
   REQUIRE(cluster.WaitForBatches(100));
   const std::unique_ptr<Process> old = cluster.TakeOut("worker:0");
@@ -133,13 +134,13 @@ TEST_CASE("a worker that was stopped while another took its place leaves when it
   old->Signal(SIGCONT);
   CHECK(old->Wait(5000) == 3);
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kLeavingSteps);
   CHECK(cluster.Summary().at("ledger").at("rejected") == 0);
 }
 
 TEST_CASE("SIGTERM on a ps has a checkpoint taken for it, and nothing is computed again") {
   Cluster cluster(
-      {.batch_ms = 4, .job = {{"steps", kSteps}, {"checkpoint", {{"every_seconds", 0}}}}});
+      {.batch_ms = 4, .job = {{"steps", kLeavingSteps}, {"checkpoint", {{"every_seconds", 0}}}}});
   cluster.StartAll();
   REQUIRE(cluster.WaitForBatches(100));
   cluster.at("ps:0").Signal(SIGTERM);
@@ -147,11 +148,12 @@ TEST_CASE("SIGTERM on a ps has a checkpoint taken for it, and nothing is compute
   CHECK_FALSE(NewestCheckpoint(cluster.dir()).empty());
   cluster.Start("ps:0");
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kLeavingSteps);
 }
 
 TEST_CASE("two coordinators of one job that are both restarted come to rest") {
-  Cluster cluster({.batch_ms = 4, .job = {{"steps", kSteps}, {"timeouts", {{"drain_ms", 1000}}}}});
+  Cluster cluster(
+      {.batch_ms = 4, .job = {{"steps", kLeavingSteps}, {"timeouts", {{"drain_ms", 1000}}}}});
   cluster.StartAll();
   REQUIRE(cluster.WaitForBatches(100));
   constexpr Exit kFenced = 201;
@@ -175,11 +177,11 @@ TEST_CASE("two coordinators of one job that are both restarted come to rest") {
   cluster.at("coordinator:1").Kill();
   cluster.Start("coordinator");
   CHECK(cluster.at("coordinator").Wait(60000) == 0);
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kLeavingSteps);
 }
 
 TEST_CASE("when everything is killed the job goes on from its newest checkpoint") {
-  Cluster cluster({.batch_ms = 4, .job = {{"steps", kSteps}}});
+  Cluster cluster({.batch_ms = 4, .job = {{"steps", kLeavingSteps}}});
   for (const uint64_t batches : {200u, 400u, 600u}) {
     cluster.StartAll();
     REQUIRE(cluster.WaitForBatches(batches));
@@ -188,14 +190,14 @@ TEST_CASE("when everything is killed the job goes on from its newest checkpoint"
   }
   cluster.StartAll();
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kLeavingSteps);
 }
 
 // The timeout is longer than the time between two checks of a daemon's own listener, which must not
 // count as a coordinator.
 TEST_CASE("a ps whose coordinator never comes back leaves with 202") {
   Cluster cluster(
-      {.batch_ms = 4, .job = {{"steps", kSteps}, {"timeouts", {{"orphan_ms", 12000}}}}});
+      {.batch_ms = 4, .job = {{"steps", kLeavingSteps}, {"timeouts", {{"orphan_ms", 12000}}}}});
   cluster.StartAll();
   REQUIRE(cluster.WaitForBatches(50));
   for (const char* task : {"coordinator", "worker:0"}) cluster.at(task).Kill();

@@ -12,10 +12,10 @@
 namespace paracord::e2e {
 namespace {
 
-constexpr uint64_t kSteps = 700;
+constexpr uint64_t kNetworkSteps = 700;
 
 nlohmann::json QuickTimeouts() {
-  return {{"steps", kSteps}, {"timeouts", {{"worker_ms", 500}, {"ps_ms", 500}}}};
+  return {{"steps", kNetworkSteps}, {"timeouts", {{"worker_ms", 500}, {"ps_ms", 500}}}};
 }
 
 bool Passed(int64_t ms) {
@@ -36,7 +36,7 @@ TEST_CASE("a process that is stopped beyond its timeout and goes on does no harm
     REQUIRE(Passed(300));
   }
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kNetworkSteps);
   if (task == "worker:0") CHECK(cluster.Logged("coordinator", "worker:0 left: it was silent"));
   if (task == "ps:1") CHECK(cluster.Logged("coordinator", "ps:1 is away"));
 }
@@ -56,7 +56,7 @@ void CutAndHeal(Proxy::Mode mode, bool only_one_worker) {
     REQUIRE(Passed(200));
   }
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kNetworkSteps);
   CHECK(cluster.Summary().at("recoveries").at("ps") == 0);
   const bool noticed = cluster.Logged("coordinator", "ps:1 is away");
   CHECK(noticed == !only_one_worker);

@@ -14,7 +14,7 @@
 namespace paracord::e2e {
 namespace {
 
-constexpr uint64_t kSteps = 3000;
+constexpr uint64_t kRecoverySteps = 3000;
 
 int64_t Took(int64_t wait_ms, const std::string& what, const std::function<bool()>& done) {
   const int64_t from = NowMs();
@@ -31,7 +31,7 @@ bool Ready(Cluster& cluster, const std::string& ps) {
 }
 
 TEST_CASE("deaths are noticed and repaired within seconds") {
-  Cluster cluster({.batch_ms = 3, .job = {{"steps", kSteps}}});
+  Cluster cluster({.batch_ms = 3, .job = {{"steps", kRecoverySteps}}});
   cluster.StartAll();
   REQUIRE(cluster.WaitForBatches(200));
 
@@ -56,12 +56,12 @@ TEST_CASE("deaths are noticed and repaired within seconds") {
   CHECK(cluster.Describe("ps:1").at("boot_id") == survivor.at("boot_id"));
   CHECK(cluster.Describe("ps:1").at("loaded_generation") == survivor.at("loaded_generation"));
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kRecoverySteps);
 }
 
 TEST_CASE("a coordinator that comes back finds every ps as it was") {
   Cluster cluster(
-      {.batch_ms = 3, .job = {{"steps", kSteps}, {"checkpoint", {{"every_seconds", 60}}}}});
+      {.batch_ms = 3, .job = {{"steps", kRecoverySteps}, {"checkpoint", {{"every_seconds", 60}}}}});
   cluster.StartAll();
   REQUIRE(cluster.WaitForBatches(300));
   cluster.at("coordinator").Kill();
@@ -82,13 +82,13 @@ TEST_CASE("a coordinator that comes back finds every ps as it was") {
   }
   CHECK(NewestCheckpoint(cluster.dir()).empty());
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kRecoverySteps);
   CHECK(cluster.Summary().at("recoveries").at("ps") == 0);
   CHECK(cluster.Summary().at("recoveries").at("coordinator") == 1);
 }
 
 TEST_CASE("a coordinator that comes back with another learning rate tells every ps of it") {
-  const nlohmann::json steps = {{"steps", kSteps}};
+  const nlohmann::json steps = {{"steps", kRecoverySteps}};
   Cluster cluster({.batch_ms = 3, .job = steps});
   cluster.StartAll();
   REQUIRE(cluster.WaitForBatches(300));
@@ -101,12 +101,12 @@ TEST_CASE("a coordinator that comes back with another learning rate tells every 
     CHECK(WaitUntil(10000, [&] { return cluster.Logged(ps, "takes over the settings"); }));
   }
   CHECK(cluster.Finish() == 0);
-  CHECK(cluster.Summary().at("ledger").at("applied_min") == kSteps);
+  CHECK(cluster.Summary().at("ledger").at("applied_min") == kRecoverySteps);
   CHECK(cluster.Summary().at("recoveries").at("ps") == 0);
 }
 
 TEST_CASE("a coordinator that comes back with another job has the workers that lived on take it") {
-  const nlohmann::json steps = {{"steps", kSteps}};
+  const nlohmann::json steps = {{"steps", kRecoverySteps}};
   Cluster cluster({.batch_ms = 3, .job = steps});
   cluster.StartAll();
   REQUIRE(cluster.WaitForBatches(300));
@@ -122,7 +122,7 @@ TEST_CASE("a coordinator that comes back with another job has the workers that l
     CHECK(WaitUntil(10000, [&] { return cluster.Logged(worker, "the job has changed"); }));
   }
   CHECK(cluster.Finish() == 0);
-  CHECK(cluster.Summary().at("ledger").at("applied_min") == kSteps);
+  CHECK(cluster.Summary().at("ledger").at("applied_min") == kRecoverySteps);
   CHECK(cluster.Summary().at("recoveries").at("worker") == 0);
 }
 

@@ -13,37 +13,37 @@
 namespace paracord::e2e {
 namespace {
 
-constexpr uint64_t kSteps = 400;
+constexpr uint64_t kRefusalSteps = 400;
 
 TEST_CASE("a job that resumes with another batch size is refused, naming the key") {
-  Cluster cluster({.batch_ms = 4, .job = {{"steps", kSteps}}});
+  Cluster cluster({.batch_ms = 4, .job = {{"steps", kRefusalSteps}}});
   cluster.StartAll();
   REQUIRE(WaitUntil(20000, [&] { return !NewestCheckpoint(cluster.dir()).empty(); }));
   cluster.KillAll();
-  cluster.WriteJob({{"steps", kSteps}, {"batch", 32}});
+  cluster.WriteJob({{"steps", kRefusalSteps}, {"batch", 32}});
   cluster.Start("coordinator");
   CHECK(cluster.at("coordinator").Wait(10000) == 2);
   CHECK(cluster.Logged("coordinator",
                        "batch: was 16 and is now 32, but cannot change on resume; "
                        "give it as it was, or begin anew: "));
-  cluster.WriteJob({{"steps", kSteps + 100}});
+  cluster.WriteJob({{"steps", kRefusalSteps + 100}});
   cluster.StartAll();
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), kSteps + 100);
+  CheckCounted(cluster.dir(), kRefusalSteps + 100);
 }
 
 TEST_CASE("a job that is done takes more steps") {
-  Cluster cluster({.job = {{"steps", kSteps}}});
+  Cluster cluster({.job = {{"steps", kRefusalSteps}}});
   cluster.StartAll();
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kRefusalSteps);
   REQUIRE(cluster.WaitAllGone(10000));
   cluster.Start("coordinator");  // nothing to do
   CHECK(cluster.at("coordinator").Wait(5000) == 0);
-  cluster.WriteJob({{"steps", 2 * kSteps}});
+  cluster.WriteJob({{"steps", 2 * kRefusalSteps}});
   cluster.StartAll();
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), 2 * kSteps);
+  CheckCounted(cluster.dir(), 2 * kRefusalSteps);
 }
 
 TEST_CASE("every process that starts after the job is done leaves with 0") {
@@ -63,7 +63,7 @@ TEST_CASE("every process that starts after the job is done leaves with 0") {
 TEST_CASE("a data file that cannot be read ends the job with 2 and names file and place") {
   const int kind = GENERATE(0, 1, 2);
   CAPTURE(kind);
-  Cluster cluster({.job = {{"steps", kSteps}}});
+  Cluster cluster({.job = {{"steps", kRefusalSteps}}});
   const std::string path = cluster.root() + "/train-y.npy";
   if (kind == 0) WriteText(path, "these are no numbers");
   if (kind == 1) {
@@ -134,7 +134,7 @@ TEST_CASE("too many rejected batches end the job with 6") {
 }
 
 TEST_CASE("a ps that is missing at the start is named when the deadline is over") {
-  Cluster cluster({.job = {{"steps", kSteps}, {"timeouts", {{"start_s", 2}}}}});
+  Cluster cluster({.job = {{"steps", kRefusalSteps}, {"timeouts", {{"start_s", 2}}}}});
   cluster.Start("ps:0");
   cluster.Start("coordinator");
   cluster.Start("worker:0");
@@ -148,12 +148,12 @@ TEST_CASE("a ps that is missing at the start is named when the deadline is over"
 }
 
 TEST_CASE("an address that is in use ends a ps and a coordinator with 3") {
-  Cluster cluster({.tcp = GENERATE(false, true), .job = {{"steps", kSteps}}});
+  Cluster cluster({.tcp = GENERATE(false, true), .job = {{"steps", kRefusalSteps}}});
   for (const char* task : {"ps:0", "ps:1", "coordinator"}) cluster.Start(task);
   REQUIRE(WaitUntil(10000, [&] {
     return cluster.Logged("ps:0", "listens at") && cluster.Logged("coordinator", "listens at");
   }));
-  Cluster other({.job = {{"steps", kSteps}}});
+  Cluster other({.job = {{"steps", kRefusalSteps}}});
   other.Start("ps:0", {}, {"--listen=" + cluster.address("ps:0")});
   other.Start("coordinator", {}, {"--listen=" + cluster.address("coordinator")});
   constexpr Exit kInUse = 3;
@@ -162,11 +162,11 @@ TEST_CASE("an address that is in use ends a ps and a coordinator with 3") {
   CHECK(other.Logged("ps:0", cluster.address("ps:0")));
   for (const char* worker : {"worker:0", "worker:1"}) cluster.Start(worker);
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kRefusalSteps);
 }
 
 TEST_CASE("a coordinator that listens elsewhere than the cluster says warns of it") {
-  Cluster cluster({.tcp = true, .job = {{"steps", kSteps}}});
+  Cluster cluster({.tcp = true, .job = {{"steps", kRefusalSteps}}});
   const std::string told = cluster.address("coordinator"), other = FreeTcpAddress();
   const std::string port = told.substr(told.rfind(':'));
   for (const std::string& listen : {"0.0.0.0" + port, other}) {  // at all of them is no other place
@@ -184,7 +184,7 @@ TEST_CASE("a coordinator that listens elsewhere than the cluster says warns of i
 }
 
 TEST_CASE("a ps that listens elsewhere than the cluster says warns of it") {
-  Cluster cluster({.tcp = true, .job = {{"steps", kSteps}}});
+  Cluster cluster({.tcp = true, .job = {{"steps", kRefusalSteps}}});
   const std::string listen = FreeTcpAddress();
   cluster.Start("ps:0", {}, {"--listen", listen});
   CHECK(WaitUntil(5000, [&] { return cluster.Logged("ps:0", "a cluster that says " + listen); }));
@@ -194,7 +194,7 @@ TEST_CASE("a ps that listens elsewhere than the cluster says warns of it") {
 
 TEST_CASE(
     "a ps or coordinator whose own name does not resolve yet waits for it, and can be stopped") {
-  Cluster cluster({.tcp = true, .job = {{"steps", kSteps}}});
+  Cluster cluster({.tcp = true, .job = {{"steps", kRefusalSteps}}});
   for (const char* task : {"ps:0", "coordinator"}) {
     CAPTURE(task);
     cluster.Start(task, {}, {"--listen", "host.invalid:7401"});
@@ -210,7 +210,7 @@ TEST_CASE(
 TEST_CASE("an address or a DIR that cannot be used ends a ps and a coordinator at once with 2") {
   const int kind = GENERATE(0, 1, 2);
   CAPTURE(kind);
-  Cluster cluster({.job = {{"steps", kSteps}}});
+  Cluster cluster({.job = {{"steps", kRefusalSteps}}});
   std::vector<std::string> arguments;
   if (kind == 0) arguments = {"--listen", "unix:" + cluster.root() + "/none/socket"};
   if (kind == 1) arguments = {"--listen", "192.0.2.1:2222"};

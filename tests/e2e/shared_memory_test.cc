@@ -14,11 +14,12 @@
 namespace paracord::e2e {
 namespace {
 
-constexpr uint64_t kSteps = 1500;
+constexpr uint64_t kSharedMemorySteps = 1500;
 
 // The partitions are too large to be copied through the socket.
 nlohmann::json LargePartitions() {
-  return {{"steps", kSteps}, {"partitioner", {{"kind", "fixed_shards"}, {"shards", 2}}}};
+  return {{"steps", kSharedMemorySteps},
+          {"partitioner", {{"kind", "fixed_shards"}, {"shards", 2}}}};
 }
 
 // Returns how many memory files a process has mapped with these rights ("r--s", "rw-s").
@@ -47,7 +48,7 @@ TEST_CASE("workers read a ps's memory and it reads theirs, neither can write, no
   CHECK(WaitUntil(5000, [&] { return Mapped(ps, "r--s") == 1; }));
   cluster.Supervise();
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kSharedMemorySteps);
 }
 
 TEST_CASE(
@@ -63,7 +64,7 @@ TEST_CASE(
   CHECK(WaitUntil(25000, [&] { return told("ps:0") || told("ps:1"); }));
   cluster.at("worker:0").Signal(SIGCONT);
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kSharedMemorySteps);
 }
 
 TEST_CASE("a ps that was stopped finds no fault with its workers, and takes no memory from them",
@@ -75,7 +76,7 @@ TEST_CASE("a ps that was stopped finds no fault with its workers, and takes no m
   std::this_thread::sleep_for(std::chrono::seconds(17));
   cluster.at("ps:0").Signal(SIGCONT);
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kSharedMemorySteps);
   CHECK_FALSE(cluster.Logged("ps:0", "kept a reply"));
 }
 
@@ -90,7 +91,7 @@ TEST_CASE("batches stay exact while a worker and a ps that share memory are kill
     if (cluster.at(task).running()) cluster.at(task).Signal(SIGKILL);
   }
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kSharedMemorySteps);
 }
 
 }  // namespace

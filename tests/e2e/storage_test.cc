@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kSteps = 1000;
+constexpr uint64_t kStorageSteps = 1000;
 
 std::string Problem(Cluster& cluster) {
   const nlohmann::json status = cluster.Status();
@@ -26,7 +26,7 @@ std::string Problem(Cluster& cluster) {
 
 TEST_CASE("a ps that cannot write fails the round, not the training") {
   Cluster cluster(
-      {.batch_ms = 2, .job = {{"steps", kSteps}, {"checkpoint", {{"every_seconds", 0.2}}}}});
+      {.batch_ms = 2, .job = {{"steps", kStorageSteps}, {"checkpoint", {{"every_seconds", 0.2}}}}});
   cluster.Start("ps:0");
   // Only the second snapshot fails.
   cluster.Start("ps:1", {{"PARACORD_FAILPOINTS", "ps.snapshot.half=error@2"}});
@@ -39,7 +39,7 @@ TEST_CASE("a ps that cannot write fails the round, not the training") {
   CHECK(VerifyCheckpoint(files, kept).ok());
   CHECK(cluster.WaitForBatches(cluster.BatchesDone() + 50));
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kStorageSteps);
 }
 
 // Mounts a file system of its own for DIR, and unmounts it at the end.
@@ -152,7 +152,7 @@ void TrainAndKill(Cluster& cluster) {
 TEST_CASE("a damaged checkpoint is refused by name and the one before it is used") {
   const std::string file = GENERATE("ps-00000-of-00002.safetensors", "MANIFEST.json");
   CAPTURE(file);
-  Cluster cluster({.batch_ms = 4, .job = {{"steps", kSteps}}});
+  Cluster cluster({.batch_ms = 4, .job = {{"steps", kStorageSteps}}});
   TrainAndKill(cluster);
   const std::vector<std::string> names = Checkpoints(cluster);
   FlipByte(absl::StrCat(cluster.dir(), "/checkpoints/", names[0], "/", file), 100);
@@ -160,11 +160,11 @@ TEST_CASE("a damaged checkpoint is refused by name and the one before it is used
   CHECK(cluster.Finish() == 0);
   CHECK(cluster.Logged("coordinator", "checkpoint " + names[0] + " is refused"));
   CHECK(cluster.Logged("coordinator", "from " + names[1]));
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kStorageSteps);
 }
 
 TEST_CASE("the last checkpoint of a job that is done is made again where it is damaged") {
-  Cluster cluster({.batch_ms = 4, .job = {{"steps", kSteps}}});
+  Cluster cluster({.batch_ms = 4, .job = {{"steps", kStorageSteps}}});
   cluster.StartAll();
   REQUIRE(cluster.Finish() == 0);
   REQUIRE(cluster.WaitAllGone(5000));
@@ -176,7 +176,7 @@ TEST_CASE("the last checkpoint of a job that is done is made again where it is d
   CHECK(cluster.Finish() == 0);
   CHECK(cluster.Logged("coordinator", "checkpoint " + names[0] + " is refused"));
   CHECK(cluster.Logged("coordinator", "from checkpoint " + names[1]));
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kStorageSteps);
   PosixFiles files;
   const std::vector<std::string> now = Checkpoints(cluster);
   CHECK(now[0] != names[0]);
@@ -187,7 +187,7 @@ TEST_CASE("the last checkpoint of a job that is done is made again where it is d
 TEST_CASE("without a sound checkpoint the job ends with 5 and names the damaged ones") {
   const std::string file = GENERATE("ps-00000-of-00002.safetensors", "MANIFEST.json");
   CAPTURE(file);
-  Cluster cluster({.batch_ms = 4, .job = {{"steps", kSteps}}});
+  Cluster cluster({.batch_ms = 4, .job = {{"steps", kStorageSteps}}});
   TrainAndKill(cluster);
   const std::vector<std::string> names = Checkpoints(cluster);
   for (const std::string& name : names) {
@@ -202,7 +202,7 @@ TEST_CASE("without a sound checkpoint the job ends with 5 and names the damaged 
 }
 
 TEST_CASE("a job whose checkpoints are gone ends with 5 until they are back") {
-  Cluster cluster({.batch_ms = 4, .job = {{"steps", kSteps}}});
+  Cluster cluster({.batch_ms = 4, .job = {{"steps", kStorageSteps}}});
   TrainAndKill(cluster);
   const std::string folder = cluster.dir() + "/checkpoints";
   fs::rename(folder, folder + "-elsewhere");
@@ -217,7 +217,7 @@ TEST_CASE("a job whose checkpoints are gone ends with 5 until they are back") {
   fs::rename(folder + "-elsewhere", folder);
   cluster.StartAll();
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kStorageSteps);
 }
 
 TEST_CASE("where each host has a DIR of its own the job ends with a line that names them") {

@@ -16,7 +16,7 @@
 namespace paracord::e2e {
 namespace {
 
-constexpr uint64_t kSteps = 100;
+constexpr uint64_t kSupervisedSteps = 100;
 
 Exit Health(const std::string& address, const std::string& log) {
   Process health({PARACORD_BIN_DIR "/paracord", "health", "--ready", address}, {}, log);
@@ -24,7 +24,7 @@ Exit Health(const std::string& address, const std::string& log) {
 }
 
 TEST_CASE("daemons that stay outlive the job, are healthy, and leave with 0 when they are told") {
-  Cluster cluster({.ps = 1, .workers = 1, .job = {{"steps", kSteps}}});
+  Cluster cluster({.ps = 1, .workers = 1, .job = {{"steps", kSupervisedSteps}}});
   const std::string worker = absl::StrCat("unix:", cluster.root(), "/worker");
   const std::string log = cluster.root() + "/health.log";
   cluster.Start("ps:0", {}, {"--listen", cluster.address("ps:0"), "--stay"});
@@ -33,7 +33,7 @@ TEST_CASE("daemons that stay outlive the job, are healthy, and leave with 0 when
   CHECK(Health(cluster.address("ps:0"), log) == 1);  // it holds nothing yet
   cluster.Start("coordinator");
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kSupervisedSteps);
   for (const std::string task : {"ps:0", "worker:0"}) {
     REQUIRE(WaitUntil(10000, [&] { return cluster.Logged(task, "holds nothing any more"); }));
     CHECK(Health(task == "ps:0" ? cluster.address("ps:0") : worker, log) == 0);
@@ -43,10 +43,10 @@ TEST_CASE("daemons that stay outlive the job, are healthy, and leave with 0 when
   cluster.Start("ps:0", {}, {"--listen", cluster.address("ps:0"), "--stay"});
   CHECK(WaitUntil(10000, [&] { return Health(cluster.address("ps:0"), log) == 0; }));
   // The job gets more steps, and both take part again.
-  cluster.WriteJob({{"steps", 2 * kSteps}});
+  cluster.WriteJob({{"steps", 2 * kSupervisedSteps}});
   cluster.Start("coordinator");
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), 2 * kSteps);
+  CheckCounted(cluster.dir(), 2 * kSupervisedSteps);
   for (const std::string task : {"ps:0", "worker:0"}) {
     cluster.at(task).Signal(SIGTERM);
     CHECK(cluster.at(task).Wait(5000) == 0);
@@ -54,7 +54,7 @@ TEST_CASE("daemons that stay outlive the job, are healthy, and leave with 0 when
 }
 
 TEST_CASE("a worker that nobody has numbered draws an index, and trains") {
-  Cluster cluster({.ps = 1, .workers = 0, .job = {{"steps", kSteps}}});
+  Cluster cluster({.ps = 1, .workers = 0, .job = {{"steps", kSupervisedSteps}}});
   cluster.StartAll();
   const nlohmann::json chief = {{"chief", {cluster.address("coordinator")}}};
   Process worker({PARACORD_BIN_DIR "/paracord-worker", "--task", "worker", "--dir", cluster.dir()},
@@ -62,7 +62,7 @@ TEST_CASE("a worker that nobody has numbered draws an index, and trains") {
                  cluster.root() + "/any.log");
   CHECK(cluster.Finish() == 0);
   CHECK(worker.Wait(5000) == 0);
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), kSupervisedSteps);
 }
 
 // Returns an address at whose port nobody listens now.
@@ -70,7 +70,7 @@ std::string FreeAddress() { return (*Door::Listen("127.0.0.1:0"))->address(); }
 
 TEST_CASE("`paracord run` trains in a cluster without a chief, with the same command everywhere") {
   const TestDirectory directory;
-  const std::string job = WriteCountingJob(directory.path(), {{"steps", kSteps}});
+  const std::string job = WriteCountingJob(directory.path(), {{"steps", kSupervisedSteps}});
   const std::string ps = FreeAddress();
   const std::vector<std::string> workers = {FreeAddress(), FreeAddress()};
   std::vector<std::unique_ptr<Process>> processes;
@@ -88,7 +88,7 @@ TEST_CASE("`paracord run` trains in a cluster without a chief, with the same com
   start("worker", 1);
   start("worker", 0);
   for (const auto& process : processes) CHECK(process->Wait(60000) == 0);
-  CheckCounted(directory / "dir", kSteps);
+  CheckCounted(directory / "dir", kSupervisedSteps);
 }
 
 }  // namespace

@@ -35,31 +35,31 @@ std::vector<float> DrawIds(uint64_t examples, std::vector<float>& counts) {
   return ids;
 }
 
-json Layer(const std::string& class_name, const json& config) {
+json LayerOf(const std::string& class_name, const json& config) {
   return {{"class_name", class_name}, {"config", config}};
 }
 
 json IdModel(bool mask, const std::vector<json>& rest) {
   std::vector<json> layers = {
-      Layer("InputLayer", {{"name", "id"}, {"dtype", "int64"}, {"batch_shape", {nullptr, kIds}}}),
-      Layer("Embedding", {{"name", "rows"},
-                          {"input_dim", kRows},
-                          {"output_dim", kWidth},
-                          {"mask_zero", mask},
-                          {"embeddings_initializer", mask ? "random_uniform" : "zeros"}})};
+      LayerOf("InputLayer", {{"name", "id"}, {"dtype", "int64"}, {"batch_shape", {nullptr, kIds}}}),
+      LayerOf("Embedding", {{"name", "rows"},
+                            {"input_dim", kRows},
+                            {"output_dim", kWidth},
+                            {"mask_zero", mask},
+                            {"embeddings_initializer", mask ? "random_uniform" : "zeros"}})};
   layers.insert(layers.end(), rest.begin(), rest.end());
   return {{"class_name", "Sequential"}, {"config", {{"name", "ids"}, {"layers", layers}}}};
 }
 
-json Files(const std::string& name) {
+json FilesOf(const std::string& name) {
   return {{"format", "npy"}, {"features", name + "-ids.npy"}, {"labels", name + "-want.npy"}};
 }
 
 // Each occurrence of an id adds 1 to each element of its row, as in the counting job.
 json RowCountingJob(uint64_t epochs) {
   return {{"epochs", epochs},
-          {"model", IdModel(false, {Layer("Flatten", {{"name", "all"}})})},
-          {"data", {{"train", Files("train")}, {"test", Files("test")}}},
+          {"model", IdModel(false, {LayerOf("Flatten", {{"name", "all"}})})},
+          {"data", {{"train", FilesOf("train")}, {"test", FilesOf("test")}}},
           {"metrics", {"mean_absolute_error"}},
           {"optimizer", {{"name", "sgd"}, {"learning_rate", kBatch * kIds * kWidth}}}};
 }
@@ -143,9 +143,9 @@ TEST_CASE("each row of a table has the occurrences of its id, whatever is killed
 // The values after training with one worker and two ps.
 std::vector<float> Trained(const json& optimizer, const json& tables, const json& more) {
   json job = {{"epochs", 1},
-              {"model", IdModel(true, {Layer("GlobalAveragePooling1D", {{"name", "mean"}}),
-                                       Layer("Dense", {{"name", "out"}, {"units", 1}})})},
-              {"data", {{"train", Files("train")}}},
+              {"model", IdModel(true, {LayerOf("GlobalAveragePooling1D", {{"name", "mean"}}),
+                                       LayerOf("Dense", {{"name", "out"}, {"units", 1}})})},
+              {"data", {{"train", FilesOf("train")}}},
               {"loss", "mean_squared_error"},
               {"optimizer", optimizer},
               {"tables", tables}};

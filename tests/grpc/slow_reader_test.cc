@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr uint64_t kRows = 64;  // of 1 MiB: more than fits between two ends of a connection
-constexpr uint64_t kBytes = kRows << 20;
+constexpr uint64_t kReplyBytes = kRows << 20;
 
 TestModel OneMatrix() {
   TestModel model;
@@ -62,7 +62,7 @@ class StoppedClient {
 };
 
 TEST_CASE("others wait for a client that does not read, until it is gone, and lose nothing") {
-  TestPs test(OneMatrix(), "", 0, kBytes / 4);
+  TestPs test(OneMatrix(), "", 0, kReplyBytes / 4);
   test.Ready();
   GrpcNetwork network;
   const auto listener = network.Listen("127.0.0.1:0", *test.ps);
@@ -95,7 +95,7 @@ TEST_CASE("others wait for a client that does not read, until it is gone, and lo
   REQUIRE(stopped->all_went_well());
   auto first = push(0);
   CHECK(applied(first));
-  CHECK(test.Describe().pinned_bytes() > kBytes / 4);
+  CHECK(test.Describe().pinned_bytes() > kReplyBytes / 4);
   auto second = push(1);
   while (test.Describe().waiting_exchanges() == 0 &&
          second.wait_for(1ms) != std::future_status::ready) {

@@ -23,7 +23,7 @@ struct Counted : Service {
   std::atomic<int> stopped = 0;
 };
 
-std::future<absl::Status> Call(Link& link, const std::string& method, Parts parts) {
+std::future<absl::Status> CallSlowly(Link& link, const std::string& method, Parts parts) {
   auto answered = std::make_shared<std::promise<absl::Status>>();
   link.Call(method, std::move(parts), 20000, [answered](const absl::StatusOr<absl::Cord>& reply) {
     answered->set_value(reply.status());
@@ -53,9 +53,9 @@ TEST_CASE("a gRPC request that stops while others wait is given up, and no part 
 
   const auto large_link = network.Dial(address), small_link = network.Dial(address);
   std::future<absl::Status> large =
-      Call(*large_link, "/t/large", Parts(6, absl::Cord(std::string(500000, 'x'))));
+      CallSlowly(*large_link, "/t/large", Parts(6, absl::Cord(std::string(500000, 'x'))));
   for (int i = 0; i < 100 && large.wait_for(100ms) != std::future_status::ready; ++i) {
-    CHECK(Call(*small_link, "/t/small", {absl::Cord("s")}).get().ok());
+    CHECK(CallSlowly(*small_link, "/t/small", {absl::Cord("s")}).get().ok());
   }
   CHECK(large.get().ok());
   grpc::Status status;

@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 // A list of layers between an input (3, 4) and a head; {"relu", name} stands for the ReLU.
-struct Case {
+struct FoldCase {
   std::string what;
   struct Entry {
     std::string class_name, name;
@@ -27,88 +27,97 @@ struct Case {
   int folded = 1;
 };
 
-const json kL2 = {{"class_name", "L2"}, {"config", {{"l2", 0.1}}}};
+const json kFoldL2 = {{"class_name", "L2"}, {"config", {{"l2", 0.1}}}};
 
-const json kDense = {{"units", 4}}, kNone = json::object();
-const std::string kNorm = "BatchNormalization", kRelu = "relu";
+const json kDenseOf4 = {{"units", 4}}, kNone = json::object();
+const std::string kNormLayer = "BatchNormalization", kReluName = "relu";
 
-const std::vector<Case> kCases = {
-    {"of the input", {{kNorm, "n", kNone, {"in"}}, {kRelu, "r", kNone, {"n"}}}},
+const std::vector<FoldCase> kFoldCases = {
+    {"of the input", {{kNormLayer, "n", kNone, {"in"}}, {kReluName, "r", kNone, {"n"}}}},
     {"of a layer",
-     {{"Dense", "d", kDense, {"in"}}, {kNorm, "n", kNone, {"d"}}, {kRelu, "r", kNone, {"n"}}}},
+     {{"Dense", "d", kDenseOf4, {"in"}},
+      {kNormLayer, "n", kNone, {"d"}},
+      {kReluName, "r", kNone, {"n"}}}},
     {"without scale and offset",
-     {{"Dense", "d", kDense, {"in"}},
-      {kNorm, "n", {{"scale", false}, {"center", false}}, {"d"}},
-      {kRelu, "r", kNone, {"n"}}}},
+     {{"Dense", "d", kDenseOf4, {"in"}},
+      {kNormLayer, "n", {{"scale", false}, {"center", false}}, {"d"}},
+      {kReluName, "r", kNone, {"n"}}}},
     {"along the last axis, by its number",
-     {{"Dense", "d", kDense, {"in"}},
-      {kNorm, "n", {{"axis", 2}}, {"d"}},
-      {kRelu, "r", kNone, {"n"}}}},
+     {{"Dense", "d", kDenseOf4, {"in"}},
+      {kNormLayer, "n", {{"axis", 2}}, {"d"}},
+      {kReluName, "r", kNone, {"n"}}}},
     {"along another axis",
-     {{"Dense", "d", kDense, {"in"}},
-      {kNorm, "n", {{"axis", 1}}, {"d"}},
-      {kRelu, "r", kNone, {"n"}}},
+     {{"Dense", "d", kDenseOf4, {"in"}},
+      {kNormLayer, "n", {{"axis", 1}}, {"d"}},
+      {kReluName, "r", kNone, {"n"}}},
      0},
     {"frozen",
-     {{"Dense", "d", kDense, {"in"}},
-      {kNorm, "n", {{"trainable", false}}, {"d"}},
-      {kRelu, "r", kNone, {"n"}}}},
+     {{"Dense", "d", kDenseOf4, {"in"}},
+      {kNormLayer, "n", {{"trainable", false}}, {"d"}},
+      {kReluName, "r", kNone, {"n"}}}},
     {"masked",
      {{"Masking", "m", {{"mask_value", 0.5}}, {"in"}},
-      {"Dense", "d", kDense, {"m"}},
-      {kNorm, "n", kNone, {"d"}},
-      {kRelu, "r", kNone, {"n"}}}},
+      {"Dense", "d", kDenseOf4, {"m"}},
+      {kNormLayer, "n", kNone, {"d"}},
+      {kReluName, "r", kNone, {"n"}}}},
     {"of a sum",
-     {{"Dense", "d", kDense, {"in"}},
-      {"Dense", "e", kDense, {"in"}},
+     {{"Dense", "d", kDenseOf4, {"in"}},
+      {"Dense", "e", kDenseOf4, {"in"}},
       {"Add", "n", kNone, {"d", "e", "in"}},
-      {kRelu, "r", kNone, {"n"}}}},
+      {kReluName, "r", kNone, {"n"}}}},
     {"of a sum with a broadcast",
-     {{"Dense", "d", kDense, {"in"}},
+     {{"Dense", "d", kDenseOf4, {"in"}},
       {"Dense", "e", {{"units", 1}}, {"in"}},
       {"Add", "n", kNone, {"d", "e"}},
-      {kRelu, "r", kNone, {"n"}}}},
+      {kReluName, "r", kNone, {"n"}}}},
     {"of a tensor and itself",
-     {{"Dense", "d", kDense, {"in"}}, {"Add", "n", kNone, {"d", "d"}}, {kRelu, "r", kNone, {"n"}}}},
+     {{"Dense", "d", kDenseOf4, {"in"}},
+      {"Add", "n", kNone, {"d", "d"}},
+      {kReluName, "r", kNone, {"n"}}}},
     {"with a limit",
-     {{"Dense", "d", kDense, {"in"}},
-      {kNorm, "n", kNone, {"d"}},
-      {kRelu, "r", {{"max_value", 0.25}}, {"n"}}}},
+     {{"Dense", "d", kDenseOf4, {"in"}},
+      {kNormLayer, "n", kNone, {"d"}},
+      {kReluName, "r", {{"max_value", 0.25}}, {"n"}}}},
     {"with a limit, masked",
      {{"Masking", "m", {{"mask_value", 0.5}}, {"in"}},
-      {kNorm, "n", kNone, {"m"}},
-      {kRelu, "r", {{"max_value", 0.25}}, {"n"}}}},
+      {kNormLayer, "n", kNone, {"m"}},
+      {kReluName, "r", {{"max_value", 0.25}}, {"n"}}}},
     {"from a threshold",
-     {{kNorm, "n", kNone, {"in"}}, {kRelu, "r", {{"threshold", 0.25}}, {"n"}}},
+     {{kNormLayer, "n", kNone, {"in"}}, {kReluName, "r", {{"threshold", 0.25}}, {"n"}}},
      0},
     {"with a penalty on it",
-     {{"Dense", "d", kDense, {"in"}},
-      {kNorm, "n", kNone, {"d"}},
-      {kRelu, "r", {{"activity_regularizer", kL2}}, {"n"}}}},
+     {{"Dense", "d", kDenseOf4, {"in"}},
+      {kNormLayer, "n", kNone, {"d"}},
+      {kReluName, "r", {{"activity_regularizer", kFoldL2}}, {"n"}}}},
     {"twice",
-     {{kNorm, "n", kNone, {"in"}}, {kRelu, "r", kNone, {"n"}}, {kRelu, "r2", kNone, {"r"}}}},
+     {{kNormLayer, "n", kNone, {"in"}},
+      {kReluName, "r", kNone, {"n"}},
+      {kReluName, "r2", kNone, {"r"}}}},
     {"seen by two",
-     {{"Dense", "d", kDense, {"in"}},
-      {kNorm, "n", kNone, {"d"}},
-      {kRelu, "r0", kNone, {"n"}},
+     {{"Dense", "d", kDenseOf4, {"in"}},
+      {kNormLayer, "n", kNone, {"d"}},
+      {kReluName, "r0", kNone, {"n"}},
       {"Multiply", "r", kNone, {"n", "r0"}}},
      0},
     {"of a penalised layer",
-     {{kNorm, "n", {{"activity_regularizer", kL2}}, {"in"}}, {kRelu, "r", kNone, {"n"}}},
+     {{kNormLayer, "n", {{"activity_regularizer", kFoldL2}}, {"in"}},
+      {kReluName, "r", kNone, {"n"}}},
      0},
     {"of a view",
-     {{kNorm, "n", kNone, {"in"}},
+     {{kNormLayer, "n", kNone, {"in"}},
       {"Reshape", "v", {{"target_shape", {3, 4}}}, {"n"}},
-      {kRelu, "r", kNone, {"v"}}},
+      {kReluName, "r", kNone, {"v"}}},
      0},
-    {"of another average", {{"Average", "n", kNone, {"in", "in"}}, {kRelu, "r", kNone, {"n"}}}, 0},
+    {"of another average",
+     {{"Average", "n", kNone, {"in", "in"}}, {kReluName, "r", kNone, {"n"}}},
+     0},
 };
 
 // With `apart` the ReLU has a tiny slope below zero, so that it cannot be fused.
-json ModelOf(const Case& of, bool apart) {
+json ModelOf(const FoldCase& of, bool apart) {
   json layers = json::array();
   layers.push_back(Named("InputLayer", "in", {{"batch_shape", {nullptr, 3, 4}}}, json::array()));
-  for (const Case::Entry& entry : of.layers) {
+  for (const FoldCase::Entry& entry : of.layers) {
     json config = entry.config;
     if (entry.class_name == "relu" && apart) config["negative_slope"] = 1e-30;
     const std::string class_name = entry.class_name == "relu" ? "ReLU" : entry.class_name;
@@ -137,7 +146,7 @@ struct Numbers {
   std::vector<std::vector<float>> gradients, outputs;
 };
 
-Numbers Compute(const json& model) {
+Numbers ComputeModel(const json& model) {
   Batch schema = SchemaOf({3, 4}, {3, 2});
   const auto program = BuildKerasProgram(JobFor(model, "mse"), schema, TestOps());
   INFO(program.status());
@@ -163,11 +172,12 @@ Numbers Compute(const json& model) {
 }
 
 TEST_CASE("a ReLU that the layer before it computes has the numbers of one by itself") {
-  for (const Case& one : kCases) {
+  for (const FoldCase& one : kFoldCases) {
     CAPTURE(one.what);
     CHECK(Folded(ModelOf(one, false)) == one.folded);
     CHECK(Folded(ModelOf(one, true)) == 0);
-    const Numbers folded = Compute(ModelOf(one, false)), apart = Compute(ModelOf(one, true));
+    const Numbers folded = ComputeModel(ModelOf(one, false)),
+                  apart = ComputeModel(ModelOf(one, true));
     CHECK(folded.loss == Approx(apart.loss).epsilon(1e-6));
     REQUIRE(folded.gradients.size() == apart.gradients.size());
     for (size_t v = 0; v < apart.gradients.size(); ++v) {

@@ -141,7 +141,7 @@ void CheckScores(const json& golden, GradientProgram& program, const Batch& batc
   }
 }
 
-void CheckCase(const json& golden, uint32_t accumulate) {
+void CheckGraph(const json& golden, uint32_t accumulate) {
   const double tolerance = golden.value("tolerance", 0.0);
   Job job = CompiledJob(golden);
   job.accumulate = accumulate;
@@ -196,10 +196,10 @@ void CheckCase(const json& golden, uint32_t accumulate) {
 }
 
 // Tries a case; its failure does not keep the next one from being tried.
-void TryCase(const json& golden, uint32_t accumulate) {
+void TryGraph(const json& golden, uint32_t accumulate) {
   INFO(golden["name"] << ", accumulate " << accumulate);
   try {
-    CheckCase(golden, accumulate);
+    CheckGraph(golden, accumulate);
   } catch (const absl::BadStatusOrAccess& error) {
     FAIL_CHECK(error.status());
   }
@@ -215,8 +215,8 @@ void CheckFile(const std::string& name, size_t least) {
   const json cases = GoldenJson(name);
   REQUIRE(cases.size() >= least);
   for (const json& golden : cases) {
-    TryCase(golden, 1);
-    if (!OfWholeBatch(golden)) TryCase(golden, 2);
+    TryGraph(golden, 1);
+    if (!OfWholeBatch(golden)) TryGraph(golden, 2);
   }
 }
 

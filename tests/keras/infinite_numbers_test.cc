@@ -14,7 +14,7 @@ using nlohmann::json;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-json Tensor(const std::string& of) { return Call(of)["args"][0]; }
+json TensorOf(const std::string& of) { return Call(of)["args"][0]; }
 
 json Operation(const std::string& class_name, const std::string& name, json config, json args) {
   json layer = Named(class_name, name, std::move(config), json::array());
@@ -49,20 +49,20 @@ void CheckNear(const std::vector<float>& got, const std::vector<float>& want) {
 
 TEST_CASE("elements that where() makes minus infinity have no share of a softmax") {
   const float high = 1 / (1 + std::exp(-.5f));
-  CheckNear(Outputs({Operation("Greater", "above", json::object(), {Tensor("in"), 0}),
+  CheckNear(Outputs({Operation("Greater", "above", json::object(), {TensorOf("in"), 0}),
                      Operation("Where", "where", json::object(),
-                               {Tensor("above"), Tensor("in"), -kInfinity}),
+                               {TensorOf("above"), TensorOf("in"), -kInfinity}),
                      Named("Softmax", "last", {{"axis", -1}}, json::array({Call("where")}))}),
             {high, 1 - high, 0});
 }
 
 TEST_CASE("bounds may be infinite, sizes and rates may not") {
   CheckNear(Outputs({Operation("Clip", "last", {{"x_min", -kInfinity}, {"x_max", .75}},
-                               json::array({Tensor("in")}))}),
+                               json::array({TensorOf("in")}))}),
             {.75f, .5f, -1});
   CheckNear(Outputs({Named("ReLU", "last", {{"max_value", kInfinity}}, json::array({Call("in")}))}),
             {1, .5f, 0});
-  CheckNear(Outputs({Operation("Maximum", "last", json::object(), {Tensor("in"), -kInfinity})}),
+  CheckNear(Outputs({Operation("Maximum", "last", json::object(), {TensorOf("in"), -kInfinity})}),
             {1, .5f, -1});
   const json dropout = LayerJson("Dropout", {{"name", "d"}, {"rate", kInfinity}});
   CHECK(CheckKerasModel(JobFor(SequentialJson({dropout}), "mse"), TestOps()).message() ==

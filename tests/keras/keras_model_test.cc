@@ -18,7 +18,7 @@ absl::Status BuildStatus(const json& model, const Batch& schema) {
 
 json Dense(json config) { return LayerJson("Dense", std::move(config)); }
 
-const json kDense = Dense({{"name", "d"}, {"units", 2}});
+const json kDenseLayer = Dense({{"name", "d"}, {"units", 2}});
 
 // A model of one Dense layer named "d".
 json WithDense(json config) {
@@ -44,7 +44,7 @@ const std::vector<std::pair<json, std::string>> kWrongModels = {
     {SequentialJson({3}), "layers[0] must be an object"},
     {SequentialJson({json::object()}), "layers[0] has no class_name"},
     {SequentialJson({{{"class_name", "Dense"}}}), "layers[0] (Dense) has no config"},
-    {SequentialJson({kDense, kDense}), "two layers have the name \"d\""},
+    {SequentialJson({kDenseLayer, kDenseLayer}), "two layers have the name \"d\""},
     {SequentialJson({LayerJson("Dens", {{"name", "a"}})}),
      "layer \"a\" (Dens) is not supported (did you mean \"Dense\"?)"},
     {SequentialJson({LayerJson("ConvLSTM2D", {{"name", "a"}})}),
@@ -69,7 +69,7 @@ const std::vector<std::pair<json, std::string>> kWrongModels = {
      "what it has is not supported"},
     {WithRnn({{"class_name", "StackedRNNCells"}, {"config", {{"cells", json::array()}}}}, true),
      "key \"return_state\": is not supported with several cells"},
-    {SequentialJson({kDense, LayerJson("InputLayer", {{"name", "i"}})}), "must be the first"},
+    {SequentialJson({kDenseLayer, LayerJson("InputLayer", {{"name", "i"}})}), "must be the first"},
     {SequentialJson({Dense({{"name", "d"}})}), "layer \"d\" (Dense): key \"units\": is missing"},
     {WithDense({{"units", 0}}), "key \"units\": must be a whole number"},
     {WithDense({{"units", -3}}), "key \"units\""},
@@ -110,7 +110,7 @@ const std::vector<std::pair<json, std::string>> kWrongModels = {
     {SequentialJson({LayerJson("Reshape", {{"name", "r"}, {"target_shape", {-1, -1}}})}),
      "cannot reshape"},
     {SequentialJson(
-         {LayerJson("InputLayer", {{"name", "i"}, {"batch_shape", {nullptr, 7}}}), kDense}),
+         {LayerJson("InputLayer", {{"name", "i"}, {"batch_shape", {nullptr, 7}}}), kDenseLayer}),
      "layer \"i\" (InputLayer): expects examples of shape (7,), but the data has (6,)"},
     {WithDense({{"units", 1 << 30}}), "the model's output has shape"},
 };
@@ -124,29 +124,30 @@ TEST_CASE("a mistake in a model file is named by layer and key") {
   }
 }
 
-json Layer(const char* class_name, const char* name, json config = json::object()) {
+json LayerOf(const char* class_name, const char* name, json config = json::object()) {
   config["name"] = name;
   return LayerJson(class_name, config);
 }
 
 TEST_CASE("each unsupported layer has a line of its own, and its consequences have none") {
-  const json input = Layer("InputLayer", "in", {{"batch_shape", {nullptr, 6}}});
-  const json good = Layer("Dense", "good", {{"units", 2}});
+  const json input = LayerOf("InputLayer", "in", {{"batch_shape", {nullptr, 6}}});
+  const json good = LayerOf("Dense", "good", {{"units", 2}});
   const std::vector<std::pair<json, std::string>> table = {
       // One layer is unknown, one no object, one without units; the layer between them is correct.
-      {SequentialJson({input, Layer("Dens", "a"), good, 7, Layer("Dense", "b")}),
+      {SequentialJson({input, LayerOf("Dens", "a"), good, 7, LayerOf("Dense", "b")}),
        "model: layers[3] must be an object\n"
        "layer \"a\" (Dens) is not supported (did you mean \"Dense\"?)...\n"
        "layer \"b\" (Dense): key \"units\": is missing"},
       // A shape that does not fit hides no bad key behind it.
-      {SequentialJson({input, Layer("Reshape", "r", {{"target_shape", {4}}}),
-                       Layer("Dropout", "d", {{"rate", 2}}), Layer("Dense", "b", {{"units", 0}})}),
+      {SequentialJson({input, LayerOf("Reshape", "r", {{"target_shape", {4}}}),
+                       LayerOf("Dropout", "d", {{"rate", 2}}),
+                       LayerOf("Dense", "b", {{"units", 0}})}),
        "layer \"r\" (Reshape): cannot reshape (6,) into (4,)\n"
        "layer \"d\" (Dropout): key \"rate\"...\n"
        "layer \"b\" (Dense): key \"units\": must be a whole number of at least 1"},
       // The data do not fit, so the build goes on with the shape that the model declares.
-      {SequentialJson({Layer("InputLayer", "in", {{"batch_shape", {nullptr, 3}}}),
-                       Layer("Reshape", "r", {{"target_shape", {4}}})}),
+      {SequentialJson({LayerOf("InputLayer", "in", {{"batch_shape", {nullptr, 3}}}),
+                       LayerOf("Reshape", "r", {{"target_shape", {4}}})}),
        "layer \"in\" (InputLayer): expects examples of shape (3,), but the data has (6,)\n"
        "layer \"r\" (Reshape): cannot reshape (3,) into (4,)"},
       {SequentialJson({good, good}), "model: two layers have the name \"good\""},
@@ -177,22 +178,22 @@ TEST_CASE("each unsupported layer has a line of its own, and its consequences ha
 }
 
 TEST_CASE("without data a model's problems are found that need none") {
-  const json input = Layer("InputLayer", "in", {{"batch_shape", {nullptr, 6}}});
-  const json open = Layer("InputLayer", "in", {{"batch_shape", {nullptr, nullptr}}});
-  const json reshape = Layer("Reshape", "r", {{"target_shape", {4}}});
-  const json dense = Layer("Dense", "d", {{"units", 2}});
+  const json input = LayerOf("InputLayer", "in", {{"batch_shape", {nullptr, 6}}});
+  const json open = LayerOf("InputLayer", "in", {{"batch_shape", {nullptr, nullptr}}});
+  const json reshape = LayerOf("Reshape", "r", {{"target_shape", {4}}});
+  const json dense = LayerOf("Dense", "d", {{"units", 2}});
   const auto check = [](const json& model) {
     return std::string(CheckKerasModel(JobFor(model, "mse"), TestOps()).message());
   };
   CHECK(check(SequentialJson({input, dense})).empty());
   CHECK(check(SequentialJson({open, reshape, dense})).empty());
-  const json huge = Layer("InputLayer", "in", {{"batch_shape", {nullptr, 1 << 30, 1 << 30, 4}}});
-  const json none = Layer("InputLayer", "in", {{"batch_shape", {nullptr, 0}}});
+  const json huge = LayerOf("InputLayer", "in", {{"batch_shape", {nullptr, 1 << 30, 1 << 30, 4}}});
+  const json none = LayerOf("InputLayer", "in", {{"batch_shape", {nullptr, 0}}});
   CHECK(check(SequentialJson({huge, dense})).find("\"in\" (InputLayer): shape") == 6);
   CHECK(check(SequentialJson({none, dense})).empty());
   CHECK(check(SequentialJson({input, reshape})) ==
         "layer \"r\" (Reshape): cannot reshape (6,) into (4,)");
-  CHECK(check(SequentialJson({open, reshape, Layer("Dense", "d")})) ==
+  CHECK(check(SequentialJson({open, reshape, LayerOf("Dense", "d")})) ==
         "layer \"d\" (Dense): key \"units\": is missing");
 }
 

@@ -36,7 +36,7 @@ Batch IdBatch(const std::vector<int64_t>& ids) {
   return batch;
 }
 
-Batch SchemaOf(Batch batch) {
+Batch SchemaOfBatch(Batch batch) {
   for (Column& column : batch.inputs) {
     column.values.clear();
     column.strings.clear();
@@ -47,7 +47,7 @@ Batch SchemaOf(Batch batch) {
 }
 
 absl::StatusOr<std::unique_ptr<GradientProgram>> Build(const json& model, const Batch& batch) {
-  return BuildKerasProgram(JobFor(model, "mean_squared_error"), SchemaOf(batch), TestOps());
+  return BuildKerasProgram(JobFor(model, "mean_squared_error"), SchemaOfBatch(batch), TestOps());
 }
 
 // Returns the rows of the table whose gradient is not zero.

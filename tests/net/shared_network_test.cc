@@ -44,8 +44,9 @@ class Beneath : public Network {
   }
 };
 
-struct Pair {
-  explicit Pair(std::string boot_id, int64_t reply_patience_ms = SharedConnection::kReplyPatienceMs)
+struct SharedPair {
+  explicit SharedPair(std::string boot_id,
+                      int64_t reply_patience_ms = SharedConnection::kReplyPatienceMs)
       : boot(std::move(boot_id)) {
     REQUIRE(EnableSharedMemory());
     absl::StatusOr<std::unique_ptr<Listener>> offered =
@@ -76,7 +77,7 @@ TEST_CASE("shared memory that was given back last is used first") {
 }
 
 TEST_CASE("a message arrives as it was sent, whatever its parts are made of") {
-  Pair pair("test-shapes");
+  SharedPair pair("test-shapes");
   Parts parts;
   absl::Cord whole;
   // The payloads are like headers, many small chunks, large ordinary memory, and shared memory.
@@ -100,7 +101,7 @@ TEST_CASE("a message arrives as it was sent, whatever its parts are made of") {
 }
 
 TEST_CASE("sent memory is kept until its receiver has released it, and no longer") {
-  Pair pair("test-release");
+  SharedPair pair("test-release");
   auto floats = std::make_shared<SharedFloats>(100000, 2.0f);
   const std::weak_ptr<SharedFloats> watched = floats;
   REQUIRE(Ask(*pair.link, "/Keep", Parts{CordOf(std::move(floats))}).ok());
@@ -118,7 +119,7 @@ TEST_CASE("sent memory is kept until its receiver has released it, and no longer
 // The service sends its own memory, which it can neither reuse nor free until the reply is
 // released.
 TEST_CASE("a caller that keeps a reply too long loses it, and intact() says so") {
-  Pair pair("test-patience", /*reply_patience_ms=*/500);
+  SharedPair pair("test-patience", /*reply_patience_ms=*/500);
   auto floats = std::make_shared<SharedFloats>(100000, 2.0f);
   const std::weak_ptr<SharedFloats> watched = floats;
   pair.echo.Offer(CordOf(std::move(floats)));
@@ -156,7 +157,7 @@ TEST_CASE("a caller that keeps a reply too long loses it, and intact() says so")
 }
 
 TEST_CASE("errors, deadlines and cancellation travel") {
-  Pair pair("test-errors");
+  SharedPair pair("test-errors");
   const absl::Status refused = Ask(*pair.link, "/Refuse", {}).status();
   CHECK(refused.code() == absl::StatusCode::kAborted);
   CHECK(refused.message() == "beneath:1: not this one");
@@ -173,7 +174,7 @@ TEST_CASE("errors, deadlines and cancellation travel") {
 }
 
 TEST_CASE("a peer that leaves ends the calls, and the network beneath takes over") {
-  Pair pair("test-leaves");
+  SharedPair pair("test-leaves");
   std::promise<absl::Status> broken;
   pair.link->Call("/Park", {}, 5000, [&](const absl::StatusOr<absl::Cord>& reply) {
     broken.set_value(reply.status());
@@ -187,7 +188,7 @@ TEST_CASE("a peer that leaves ends the calls, and the network beneath takes over
 }
 
 TEST_CASE("calls from many threads at once are answered each with its own") {
-  Pair pair("test-threads");
+  SharedPair pair("test-threads");
   std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
   for (int t = 0; t < 4; ++t) {

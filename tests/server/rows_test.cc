@@ -31,7 +31,7 @@ TestModel TableModel(NamedSpec optimizer = {"sgd", {{"learning_rate", 0.5}}}) {
   return model;
 }
 
-absl::Cord Encoded(Encoding encoding, const Floats& values) {
+absl::Cord EncodedCord(Encoding encoding, const Floats& values) {
   std::string bytes(values.size() * ElementBytes(encoding), '\0');
   EncodeDense(encoding, values, bytes.data());
   return absl::Cord(bytes);
@@ -49,7 +49,7 @@ void SetGradient(DecodedRequest& request, uint32_t id, Encoding encoding, const 
   PartitionPush& push = *request.header.mutable_push(static_cast<int>(id));
   push.set_encoding(encoding);
   push.set_bytes(values.size() * ElementBytes(encoding));
-  if (!values.empty()) request.pieces.push_back({id, 0, Encoded(encoding, values)});
+  if (!values.empty()) request.pieces.push_back({id, 0, EncodedCord(encoding, values)});
 }
 
 void SetRows(DecodedRequest& request, uint32_t id, const RowIds& rows, const Floats& values,
@@ -83,7 +83,7 @@ std::string Bytes(const ChunkRefs& chunks) {
 }
 
 // Values and slots of all partitions.
-std::vector<std::string> Everything(TestPs& ps) {
+std::vector<std::string> AllOf(TestPs& ps) {
   std::vector<std::string> all;
   for (const auto& partition : ps.ps->content()->partitions) {
     const Partition::Image image = partition->TakeImage();
@@ -139,7 +139,7 @@ TEST_CASE("a push of rows does to the bit what a push with zeros elsewhere does"
     REQUIRE(dense.Exchange(all).ok());
     REQUIRE(sparse.Exchange(some).ok());
   }
-  CHECK((Everything(dense) == Everything(sparse)));
+  CHECK((AllOf(dense) == AllOf(sparse)));
 }
 
 TEST_CASE("a push of no rows is an update, and a rejected one is none") {
@@ -235,7 +235,7 @@ TEST_CASE("the values of rows travel back in their order, whatever the worker ha
     const auto first = all.begin() + static_cast<int64_t>((row - 2000) * kDim);
     wanted.insert(wanted.end(), first, first + kDim);
   }
-  CHECK(data == Encoded(encoding, wanted));
+  CHECK(data == EncodedCord(encoding, wanted));
 }
 
 TEST_CASE("a push of rows copies only the chunks that a reader holds and that have the rows") {
@@ -269,7 +269,7 @@ RowSet RowsOf(std::initializer_list<uint8_t> bytes, uint64_t count) {
 struct HostilePush {
   HostilePush() {
     ps.Ready();
-    before = Everything(ps);
+    before = AllOf(ps);
     request = EmptyPush(ps, 0);
     SetRows(request, 0, {7}, Floats(kDim, 1.0f));
     SetRows(request, 1, {2000, 2003, 2009}, Floats(3 * kDim, 1.0f));
@@ -279,7 +279,7 @@ struct HostilePush {
     const auto reply = ps.Exchange(request);
     CHECK(absl::IsInvalidArgument(reply.status()));
     CHECK(reply.status().message() == why);
-    CHECK((Everything(ps) == before));
+    CHECK((AllOf(ps) == before));
     CHECK(ps.Describe().refused() == 1);
   }
 

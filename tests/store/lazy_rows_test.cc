@@ -9,7 +9,7 @@ namespace paracord {
 namespace {
 
 constexpr uint64_t kRows = 2000;
-constexpr uint64_t kDim = 150;  // so that rows lie across the ends of chunks
+constexpr uint64_t kRowDim = 150;  // so that rows lie across the ends of chunks
 constexpr uint32_t kBatches = 40;
 
 using Floats = std::vector<float>;
@@ -22,17 +22,17 @@ absl::Cord CordOf(const Floats& values) {
 std::unique_ptr<Partition> Make(const Optimizer& optimizer, uint64_t rows, float value) {
   Partition::Facts facts{.id = 0,
                          .name = "v",
-                         .shape = {rows, kDim},
+                         .shape = {rows, kRowDim},
                          .trained = true,
-                         .bytes = rows * kDim * sizeof(float)};
-  PartitionContents contents{.value = Block(rows * kDim), .slots = {}, .ledger = {}};
+                         .bytes = rows * kRowDim * sizeof(float)};
+  PartitionContents contents{.value = Block(rows * kRowDim), .slots = {}, .ledger = {}};
   contents.value.Fill(value);
   FillSlots(optimizer, contents, rows);
   return std::make_unique<Partition>(std::move(facts), optimizer, std::move(contents));
 }
 
 Floats ValuesOf(const Partition& partition, uint64_t row) {
-  Floats values(kDim);
+  Floats values(kRowDim);
   partition.PullRows(std::vector<uint64_t>{row}, values);
   return values;
 }
@@ -46,8 +46,8 @@ const RowIds kPushed = {0, 3, 4, 1747, 1999};
 bool Has(uint32_t batch, uint64_t row) { return (batch + row) % (row % 5 + 1) == 0; }
 
 Floats RowGradient(uint32_t batch, uint64_t row) {
-  Floats gradient(kDim);
-  for (uint64_t i = 0; i < kDim; ++i) gradient[i] = GradientOf(batch, row, i);
+  Floats gradient(kRowDim);
+  for (uint64_t i = 0; i < kRowDim; ++i) gradient[i] = GradientOf(batch, row, i);
   return gradient;
 }
 
@@ -110,7 +110,7 @@ TEST_CASE("a row of a lazy table is what it were as a variable of its own") {
     CHECK((ValuesOf(*table, row) == ValuesOf(*alone, 0)));
     CHECK(table->TakeImage().slots.back()[0].values()[row] == static_cast<float>(steps));
   }
-  CHECK((ValuesOf(*table, 1) == Floats(kDim, 0.5f)));
+  CHECK((ValuesOf(*table, 1) == Floats(kRowDim, 0.5f)));
   CHECK(table->GetCounts().healthy);
 }
 
@@ -128,7 +128,7 @@ TEST_CASE("lazy Adam counts a row's own steps, and a schedule counts batches") {
   PushAll(*table);
   for (const uint64_t row : kPushed) {
     const Floats values = ValuesOf(*table, row);
-    for (uint64_t i = 0; i < kDim; i += 29) {
+    for (uint64_t i = 0; i < kRowDim; i += 29) {
       double value = 0.5, m = 0, v = 0;
       int t = 0;
       for (uint32_t batch = 0; batch < kBatches; ++batch) {
@@ -150,13 +150,13 @@ TEST_CASE("lazy Adam counts a row's own steps, and a schedule counts batches") {
 TEST_CASE("a dense gradient of a lazy table is one of all its rows") {
   const Optimizer lazy = Lazy({"adam"});
   const auto table = Make(lazy, 3, 0.5f);
-  const Floats whole(3 * kDim, 0.25f);
+  const Floats whole(3 * kRowDim, 0.25f);
   table->Push({0, 0, 1000}, false, Gradient(CordOf(whole)));
   const auto other = Make(lazy, 3, 0.5f);
   other->Push({0, 0, 1000}, false, PartitionUpdate{Gradient(CordOf(whole)), RowIds{0, 1, 2}});
   for (uint64_t row = 0; row < 3; ++row) {
     CHECK((ValuesOf(*table, row) == ValuesOf(*other, row)));
-    CHECK((ValuesOf(*table, row) != Floats(kDim, 0.5f)));
+    CHECK((ValuesOf(*table, row) != Floats(kRowDim, 0.5f)));
   }
 }
 

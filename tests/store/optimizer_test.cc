@@ -20,7 +20,7 @@ struct Reference {
   using Rule = std::function<void(Reference&, double g, double t)>;
 };
 
-struct Case {
+struct RuleCase {
   const char* name;
   json options;
   Reference::Rule rule;
@@ -107,7 +107,7 @@ auto SgdAverageRule(double keep, int every) {
   };
 }
 
-const std::vector<Case> kCases = {
+const std::vector<RuleCase> kCases = {
     {"sgd", {}, [](Reference& r, double g, double) { r.w -= kRate * g; }},
     {"sgd",
      {{"weight_decay", 0.1}},
@@ -212,7 +212,7 @@ void Run(const Optimizer& optimizer, bool in_place, std::vector<float>& value,
 }
 
 TEST_CASE("every optimizer follows Keras' formula, computed in double") {
-  for (const Case& c : kCases) {
+  for (const RuleCase& c : kCases) {
     CAPTURE(c.name, c.options);
     NamedSpec spec{c.name, c.options.is_null() ? json::object() : c.options};
     spec.options["learning_rate"] = kRate;
@@ -282,7 +282,7 @@ TEST_CASE("a constraint comes after the update, and the average does not see it"
 }
 
 TEST_CASE("in place and into other memory give the same bits") {
-  for (const Case& c : kCases) {
+  for (const RuleCase& c : kCases) {
     CAPTURE(c.name, c.options);
     NamedSpec spec{c.name, c.options.is_null() ? json::object() : c.options};
     const absl::StatusOr<Optimizer> optimizer = ParseOptimizer(spec);
@@ -300,7 +300,7 @@ TEST_CASE("in place and into other memory give the same bits") {
 TEST_CASE("every width of vectors gives the same bits, also with averages") {
   const std::vector<UpdateFunction> widths = UpdatesOfAllWidths();
   REQUIRE(!widths.empty());
-  for (const Case& c : kCases) {
+  for (const RuleCase& c : kCases) {
     for (const bool average : {false, true}) {
       CAPTURE(c.name, c.options, average);
       NamedSpec spec{c.name, c.options.is_null() ? json::object() : c.options};

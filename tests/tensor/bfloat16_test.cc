@@ -44,8 +44,8 @@ TEST_CASE("numbers are rounded to the nearest bfloat16, ties to even") {
   CHECK(std::isnan(rounded(std::bit_cast<float>(0x7f800001u))));
 }
 
-Floats Product(Ops& ops, const MatmulShape& s, const ConstTensor& a, const ConstTensor& b,
-               const Floats& bias) {
+Floats ProductOf(Ops& ops, const MatmulShape& s, const ConstTensor& a, const ConstTensor& b,
+                 const Floats& bias) {
   Floats c(static_cast<size_t>(s.batch * s.m * s.n), std::nanf(""));
   ops.MakeMatmul(s).value()->Run(a, b, bias.data(), c.data());
   REQUIRE(ops.Finish().ok());
@@ -72,12 +72,12 @@ TEST_CASE("products of bfloat16 are those of float32, from either operand's form
       const Floats a = Numbers(batch * m * k, 1), b = Numbers(batch * k * n, 2);
       const Floats bias = Numbers(n, 3);
       ops->AllowOperands(Operands::kFloat32);
-      const Floats wanted = Product(*ops, s, a.data(), b.data(), bias);
+      const Floats wanted = ProductOf(*ops, s, a.data(), b.data(), bias);
       ops->AllowOperands(Operands::kBfloat16);
-      CHECK(Product(*ops, s, a.data(), b.data(), bias) == wanted);
+      CHECK(ProductOf(*ops, s, a.data(), b.data(), bias) == wanted);
       std::vector<uint16_t> short_b(b.size());
       ops->Convert(batch * k * n, b.data(), Tensor(short_b.data()));
-      CHECK(Product(*ops, s, a.data(), {b.data(), short_b.data()}, bias) == wanted);
+      CHECK(ProductOf(*ops, s, a.data(), {b.data(), short_b.data()}, bias) == wanted);
     }
   }
 }
@@ -89,7 +89,7 @@ TEST_CASE("where the processor has products of bfloat16 they are taken, and only
   for (const Operands operands : {Operands::kFloat32, Operands::kBfloat16, Operands::kTf32}) {
     ops->AllowOperands(operands);
     const bool taken = operands == Operands::kBfloat16 && ops->has_bfloat16();
-    CHECK(Product(*ops, s, a.data(), b.data(), {})[0] == (taken ? 64.f : 64.0625f));
+    CHECK(ProductOf(*ops, s, a.data(), b.data(), {})[0] == (taken ? 64.f : 64.0625f));
   }
 }
 

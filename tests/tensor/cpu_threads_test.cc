@@ -25,9 +25,9 @@ Values Noise(int64_t n, uint64_t seed) {
 constexpr int64_t kRows = 67, kColumns = 1531, kAll = kRows * kColumns;
 
 #ifdef __SANITIZE_THREAD__
-constexpr int kThreads[] = {1};  // TSan does not understand how libgomp's threads synchronise
+constexpr int kThreadCounts[] = {1};  // TSan does not understand how libgomp's threads synchronise
 #else
-constexpr int kThreads[] = {1, 2, 3, 16};
+constexpr int kThreadCounts[] = {1, 2, 3, 16};
 #endif
 
 // Computes one operation into `y`, which it may also read.
@@ -36,7 +36,7 @@ using Operation = std::function<void(Ops& ops, float* y)>;
 void SameForAnyThreads(const char* name, const Operation& operation) {
   INFO(name);
   Values expected;
-  for (const int threads : kThreads) {
+  for (const int threads : kThreadCounts) {
     const auto ops = MakeCpuOps(threads);
     ops->Enter();
     Values y = Noise(kAll, 9);
@@ -102,7 +102,7 @@ TEST_CASE("pooling gives the same bits with any number of threads") {
     constexpr int64_t kIn = 3 * 40 * 41 * 17, kOut = 3 * 20 * 41 * 17;
     const Values x = Noise(kIn, 1), dy = Noise(kOut, 2);
     std::vector<Values> expected;
-    for (const int threads : kThreads) {
+    for (const int threads : kThreadCounts) {
       const auto ops = MakeCpuOps(threads);
       ops->Enter();
       auto pool = ops->MakePool2D(shape);
@@ -128,7 +128,7 @@ TEST_CASE("norms give the same bits with any number of threads") {
     const NormShape shape{by_column, kRows, kColumns, 1e-3f, true, by_column ? 1.f : 0.f};
     const auto groups = static_cast<size_t>(by_column ? kColumns : kRows);
     std::vector<Values> expected;
-    for (const int threads : kThreads) {
+    for (const int threads : kThreadCounts) {
       const auto ops = MakeCpuOps(threads);
       ops->Enter();
       const Values scale = Noise(kColumns, 3), offset = Noise(kColumns, 4);
@@ -154,7 +154,7 @@ TEST_CASE("a recurrent step gives the same bits with any number of threads") {
   Values mask(kBatch, 1);
   mask[40] = 0;
   std::vector<Values> expected;
-  for (const int threads : kThreads) {
+  for (const int threads : kThreadCounts) {
     const auto ops = MakeCpuOps(threads);
     ops->Enter();
     const Values h0 = Noise(kState, 1), c0 = Noise(kState, 2), r = Noise(4 * kState, 3);

@@ -10,7 +10,7 @@
 namespace paracord {
 namespace {
 
-std::vector<float> Numbers(int64_t n, int64_t seed) {
+std::vector<float> Operand(int64_t n, int64_t seed) {
   std::vector<float> x(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) {
     x[static_cast<size_t>(i)] = static_cast<float>((i * 7919 + seed) % 101 - 50) / 50;
@@ -21,8 +21,8 @@ std::vector<float> Numbers(int64_t n, int64_t seed) {
 struct Product {
   explicit Product(Ops& ops, const MatmulShape& made)
       : shape(made),
-        a(Numbers(made.m * made.k, 1)),
-        b(Numbers(made.k * made.n, 2)),
+        a(Operand(made.m * made.k, 1)),
+        b(Operand(made.k * made.n, 2)),
         c(static_cast<size_t>(made.m * made.n)),
         matmul(ops.MakeMatmul(made).value()) {}
   void Run() { matmul->Run(a.data(), b.data(), nullptr, c.data()); }

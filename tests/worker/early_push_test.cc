@@ -40,8 +40,8 @@ class KeepingLink : public Link {
 };
 
 // Four variables of a row each, "v0" to "v3", over two ps: v1 has a half on each.
-struct Fixture {
-  explicit Fixture(const TransferOptions& transfer = {}) {
+struct EarlyPushFixture {
+  explicit EarlyPushFixture(const TransferOptions& transfer = {}) {
     session.set_run_id("run");
     for (const char* boot : {"a", "b"}) session.add_ps()->set_boot_id(boot);
     for (uint32_t v = 0; v < 4; ++v) {
@@ -63,7 +63,7 @@ struct Fixture {
       std::ranges::fill(copy->gradients(0)[v], static_cast<float>(v + 1));
     }
   }
-  ~Fixture() { *alive = false; }
+  ~EarlyPushFixture() { *alive = false; }
   void Partition(uint32_t variable, uint64_t begin, uint64_t end, uint32_t ps) {
     PartitionSpec& partition = *session.add_partitions();
     partition.set_id(static_cast<uint32_t>(session.partitions_size()) + 9);
@@ -115,7 +115,7 @@ std::map<uint32_t, uint64_t> BytesOf(const DecodedRequest& request) {
 }
 
 TEST_CASE("gradients leave when there are enough of them, and the exchange carries the others") {
-  Fixture test;
+  EarlyPushFixture test;
   const auto early = test.Begin();
   CHECK(early->Add(3));
   test.loop.RunPosted();
@@ -148,7 +148,7 @@ TEST_CASE("gradients leave when there are enough of them, and the exchange carri
 }
 
 TEST_CASE("a ps that has no room gets everything with the exchange, the other one does not") {
-  Fixture test;
+  EarlyPushFixture test;
   const auto early = test.BeginAndSend();
   CHECK_FALSE(early->any_refused());
   test.links[0].calls.at(0).done(absl::ResourceExhaustedError("no room"));
@@ -161,7 +161,7 @@ TEST_CASE("a ps that has no room gets everything with the exchange, the other on
 }
 
 TEST_CASE("after a refusal nothing leaves early for that ps, for a while") {
-  Fixture test;
+  EarlyPushFixture test;
   test.Begin()->Refused(0);
   const auto calls_of_a_batch = [&] {
     for (KeepingLink& link : test.links) link.calls.clear();
@@ -179,7 +179,7 @@ TEST_CASE("after a refusal nothing leaves early for that ps, for a while") {
 }
 
 TEST_CASE("nothing leaves early for a ps that reads gradients where they lie") {
-  Fixture test;
+  EarlyPushFixture test;
   test.links[1].maps_memory = true;
   const auto early = test.BeginAndSend();
   CHECK(test.links[0].calls.size() == 1);
@@ -190,7 +190,7 @@ TEST_CASE("nothing leaves early for a ps that reads gradients where they lie") {
 
 TEST_CASE("a gradient that is not finite does not leave, nor what overflows in the wire's type") {
   for (const bool overflows : {false, true}) {
-    Fixture test({.wire = overflows ? ENCODING_F16 : ENCODING_FLOAT32, .compression = {}});
+    EarlyPushFixture test({.wire = overflows ? ENCODING_F16 : ENCODING_FLOAT32, .compression = {}});
     test.copy->gradients(0)[1][7] = overflows ? 1e6f : std::numeric_limits<float>::quiet_NaN();
     const auto early = test.Begin();
     CHECK(early->Add(3));
@@ -201,7 +201,7 @@ TEST_CASE("a gradient that is not finite does not leave, nor what overflows in t
 }
 
 TEST_CASE("gradients leave as the wire has them") {
-  Fixture test({.wire = ENCODING_BF16, .compression = {}});
+  EarlyPushFixture test({.wire = ENCODING_BF16, .compression = {}});
   const auto early = test.BeginAndSend();
   CHECK(BytesOf(test.links[1].calls.at(0).request) ==
         std::map<uint32_t, uint64_t>{{12, kRow}, {14, 2 * kRow}});
@@ -209,7 +209,7 @@ TEST_CASE("gradients leave as the wire has them") {
 }
 
 TEST_CASE("once the session is over nothing leaves") {
-  Fixture test;
+  EarlyPushFixture test;
   const auto early = test.Begin();
   CHECK(early->Add(3));
   CHECK(early->Add(1));

@@ -12,8 +12,8 @@ namespace paracord {
 namespace {
 
 // A table of ten rows of two on two ps, and a bias on the first.
-struct Fixture {
-  Fixture() {
+struct TableCopy {
+  TableCopy() {
     for (const char* boot : {"a", "b"}) session.add_ps()->set_boot_id(boot);
     VariableSpec& table = variables.emplace_back();
     table.add_shape(10);
@@ -45,15 +45,15 @@ SharedRows Rows(std::vector<uint64_t> ids) {
   return rows;
 }
 
-struct Sent {
+struct SentRows {
   ExchangeRequest header;
   std::map<uint32_t, std::string> bytes;  // by partition
 };
 
-Sent RequestOf(const ParameterCopy& copy, uint32_t ps, const ExchangeOrder& order) {
+SentRows RequestOf(const ParameterCopy& copy, uint32_t ps, const ExchangeOrder& order) {
   const absl::Cord whole = Joined(copy.Request(ps, "worker:0", order));
   const DecodedRequest decoded = DecodeExchangeRequest(whole).value();
-  Sent sent{.header = decoded.header, .bytes = {}};
+  SentRows sent{.header = decoded.header, .bytes = {}};
   for (const PieceView& piece : decoded.pieces) {
     sent.bytes[piece.partition] += std::string(piece.data);
   }
@@ -80,7 +80,7 @@ absl::Cord Reply(const std::vector<std::pair<uint32_t, std::vector<float>>>& par
 TEST_CASE(
     "the gradient's rows are pushed and the next batch's are pulled, by "
     "partition") {
-  Fixture fixture;
+  TableCopy fixture;
   ParameterCopy copy(fixture.session, fixture.variables);
   CHECK(copy.values()[0].empty());  // nothing of the table is here before it is asked for
   copy.PrepareGradients(0, Rows({1, 7, 9}));
@@ -91,7 +91,7 @@ TEST_CASE(
   order.rows = {Rows({0, 5, 6})};
   order.incoming = copy.Expect(order.rows);
 
-  const Sent first = RequestOf(copy, 0, order);
+  const SentRows first = RequestOf(copy, 0, order);
   REQUIRE(first.header.push_size() == 2);
   CHECK(DecodeRows(first.header.push(0).rows()).value() == RowIds{1});
   CHECK(first.header.push(0).bytes() == 8);
@@ -99,7 +99,7 @@ TEST_CASE(
   CHECK_FALSE(first.header.push(1).has_rows());
   CHECK(first.bytes.at(2) == BytesOf({8}));
   CHECK(DecodeRows(first.header.pull(0).rows()).value() == RowIds{0, 5});
-  const Sent second = RequestOf(copy, 1, order);
+  const SentRows second = RequestOf(copy, 1, order);
   CHECK(DecodeRows(second.header.push(0).rows()).value() == RowIds{7, 9});
   CHECK(second.bytes.at(1) == BytesOf({2, 3, 4, 5}));
   CHECK(DecodeRows(second.header.pull(0).rows()).value() == RowIds{6});
@@ -118,7 +118,7 @@ TEST_CASE(
 }
 
 TEST_CASE("partitions without a row of the batch are pushed all the same") {
-  Fixture fixture;
+  TableCopy fixture;
   ParameterCopy copy(fixture.session, fixture.variables,
                      {.wire = ENCODING_BF16, .compression = {}});
   copy.PrepareGradients(0, Rows({2}));
@@ -126,12 +126,12 @@ TEST_CASE("partitions without a row of the batch are pushed all the same") {
   REQUIRE((copy.Encode(0, 0) && copy.Encode(0, 1)));
   ExchangeOrder order{.batch = BatchId()};
   order.incoming = copy.Expect({});
-  const Sent first = RequestOf(copy, 0, order);
+  const SentRows first = RequestOf(copy, 0, order);
   CHECK(first.header.push(0).encoding() == ENCODING_BF16);
   CHECK(first.bytes.at(0) == std::string("\x80\x3f\x80\x3f", 4));
   CHECK(first.header.pull(0).has_rows());
   CHECK(first.header.pull(0).rows().count() == 0);
-  const Sent second = RequestOf(copy, 1, order);
+  const SentRows second = RequestOf(copy, 1, order);
   REQUIRE(second.header.push_size() == 1);
   CHECK(second.header.push(0).has_rows());
   CHECK(second.header.push(0).bytes() == 0);
@@ -141,7 +141,7 @@ TEST_CASE("partitions without a row of the batch are pushed all the same") {
 }
 
 TEST_CASE("a reply has all rows that were asked for, and no others") {
-  Fixture fixture;
+  TableCopy fixture;
   ParameterCopy copy(fixture.session, fixture.variables);
   ExchangeOrder order;
   order.rows = {Rows({6, 8})};

@@ -17,11 +17,11 @@ namespace paracord {
 namespace {
 
 // A matrix in two partitions on two ps, and a moving average on the first.
-struct Fixture {
+struct DenseCopy {
   Session session;
   std::vector<VariableSpec> variables;
 
-  Fixture() {
+  DenseCopy() {
     session.set_run_id("run");
     for (const char* boot : {"a", "b"}) session.add_ps()->set_boot_id(boot);
     VariableSpec matrix;
@@ -49,7 +49,7 @@ struct Fixture {
   }
 };
 
-BatchId Batch(uint32_t number) {
+BatchId BatchNumber(uint32_t number) {
   BatchId batch;
   batch.set_batch(number);
   return batch;
@@ -110,12 +110,12 @@ bool EncodeAll(ParameterCopy& copy, uint32_t buffer) {
 }
 
 TEST_CASE("parameters and gradients travel in the wire's type, moving averages in float32") {
-  Fixture fixture;
+  DenseCopy fixture;
   ParameterCopy copy(fixture.session, fixture.variables,
                      {.wire = ENCODING_BF16, .compression = {}});
   Fill(copy, 0, 1.0f + 0x1p-12f);
   REQUIRE(EncodeAll(copy, 0));
-  ExchangeOrder order{.batch = Batch(0)};
+  ExchangeOrder order{.batch = BatchNumber(0)};
   const Request request = Sent(copy, 0, order);
   REQUIRE(request.header.push_size() == 2);
   CHECK(request.header.push(0).encoding() == ENCODING_BF16);
@@ -132,7 +132,7 @@ TEST_CASE("parameters and gradients travel in the wire's type, moving averages i
 }
 
 TEST_CASE("an f16 gradient that overflows is found before anything is sent") {
-  Fixture fixture;
+  DenseCopy fixture;
   ParameterCopy copy(fixture.session, fixture.variables, {.wire = ENCODING_F16, .compression = {}});
   Fill(copy, 0, 60000.0f);
   CHECK(copy.GradientFinite(0, 0));
@@ -140,7 +140,7 @@ TEST_CASE("an f16 gradient that overflows is found before anything is sent") {
 }
 
 TEST_CASE("values of another encoding are not the copy that a pull speaks of") {
-  Fixture fixture;
+  DenseCopy fixture;
   ParameterCopy copy(fixture.session, fixture.variables,
                      {.wire = ENCODING_BF16, .compression = {}});
   ExchangeReply header;
@@ -169,7 +169,7 @@ TEST_CASE("values of another encoding are not the copy that a pull speaks of") {
 }
 
 TEST_CASE("only float32 values of partitions of that ps have a place to be received in") {
-  Fixture fixture;
+  DenseCopy fixture;
   ParameterCopy copy(fixture.session, fixture.variables, {});
   const auto* const matrix = reinterpret_cast<const char*>(copy.values()[0].data());
   CHECK(copy.PlaceOf(0, {}, 0, 0, 1200) == matrix);
@@ -190,7 +190,7 @@ TEST_CASE("only float32 values of partitions of that ps have a place to be recei
 }
 
 TEST_CASE("what the copy does not have is not taken for current") {
-  Fixture fixture;
+  DenseCopy fixture;
   ParameterCopy copy(fixture.session, fixture.variables, {});
   ExchangeReply reply;
   CHECK_FALSE(copy.TakeReply(1, {}, false, absl::Cord(reply.SerializeAsString())).ok());
@@ -212,7 +212,7 @@ TEST_CASE("what the copy does not have is not taken for current") {
 }
 
 TEST_CASE("a partition beyond its variable is none, and a reply is as large as its values") {
-  Fixture fixture;
+  DenseCopy fixture;
   fixture.Add(3, 0, 3, 5, 1);  // of four rows
   fixture.Add(4, 0, 3, 2, 1);
   ParameterCopy copy(fixture.session, fixture.variables, {});
@@ -223,7 +223,7 @@ TEST_CASE("a partition beyond its variable is none, and a reply is as large as i
 }
 
 TEST_CASE("of a reply that is not intact nothing counts, whatever it says") {
-  Fixture fixture;
+  DenseCopy fixture;
   const TransferOptions transfer{.wire = ENCODING_FLOAT32,
                                  .compression = {.kind = CompressionSpec::Kind::kInt8, .ratio = 0}};
   ParameterCopy copy(fixture.session, fixture.variables, transfer);
@@ -240,7 +240,7 @@ TEST_CASE("of a reply that is not intact nothing counts, whatever it says") {
 }
 
 TEST_CASE("after a reply was lost all its values are asked for again") {
-  Fixture fixture;
+  DenseCopy fixture;
   ParameterCopy copy(fixture.session, fixture.variables, {});
   ExchangeReply header;
   PartitionState& state = *header.add_partitions();
@@ -259,7 +259,7 @@ TEST_CASE("after a reply was lost all its values are asked for again") {
 
 TEST_CASE(
     "values that are not whole or out of place are not taken for the version that they name") {
-  Fixture fixture;
+  DenseCopy fixture;
   ParameterCopy copy(fixture.session, fixture.variables, {});
   ExchangeReply header;
   PartitionState& state = *header.add_partitions();
@@ -319,14 +319,14 @@ double Sum(const std::vector<double>& values) {
 double Filled(double value) { return value * (100 + 4950.0 / 128); }
 
 TEST_CASE("what was not sent goes with the next gradient, and only if this one was applied") {
-  Fixture fixture;
+  DenseCopy fixture;
   for (const auto kind : {CompressionSpec::Kind::kTopK, CompressionSpec::Kind::kInt8}) {
     const Encoding encoding = kind == CompressionSpec::Kind::kTopK ? ENCODING_TOP_K : ENCODING_INT8;
     const auto next_sum = [&](auto settle) {
       ParameterCopy copy(fixture.session, fixture.variables,
                          {.wire = ENCODING_FLOAT32, .compression = {kind, 0.1}});
       Give(copy);
-      const ExchangeOrder order{.batch = Batch(0)};
+      const ExchangeOrder order{.batch = BatchNumber(0)};
       Fill(copy, 0, 1.0f);
       REQUIRE(EncodeAll(copy, 0));
       const Request first = Sent(copy, 1, order);
@@ -337,7 +337,7 @@ TEST_CASE("what was not sent goes with the next gradient, and only if this one w
       // The second gradient is zero: what goes with it is what was left.
       Fill(copy, 0, 0.0f);
       REQUIRE(EncodeAll(copy, 0));
-      ExchangeOrder second{.batch = Batch(1)};
+      ExchangeOrder second{.batch = BatchNumber(1)};
       double rest = 0;
       for (int step = 0; step < 40; ++step) {
         rest += Sum(Meaning(Sent(copy, 1, second), encoding));
@@ -366,26 +366,26 @@ TEST_CASE("what was not sent goes with the next gradient, and only if this one w
 }
 
 TEST_CASE("a residual outlives a batch that was dropped, but not one of which nobody knows") {
-  Fixture fixture;
+  DenseCopy fixture;
   const auto rest_after = [&](PushOutcome outcome, bool repeated) {
     ParameterCopy copy(
         fixture.session, fixture.variables,
         {.wire = ENCODING_FLOAT32, .compression = {CompressionSpec::Kind::kTopK, 0.1}});
     Give(copy);
-    ExchangeOrder order{.batch = Batch(0)};
+    ExchangeOrder order{.batch = BatchNumber(0)};
     Fill(copy, 0, 1.0f);
     REQUIRE(EncodeAll(copy, 0));
     const double sent = Sum(Meaning(Sent(copy, 1, order), ENCODING_TOP_K));
     REQUIRE(copy.TakeReply(1, order, false, Answer({1}, PUSH_APPLIED)).ok());
     Fill(copy, 1, 100.0f);
     REQUIRE(EncodeAll(copy, 1));
-    order = {.batch = Batch(1), .buffer = 1};
+    order = {.batch = BatchNumber(1), .buffer = 1};
     REQUIRE(copy.TakeReply(1, order, repeated, Answer({1}, outcome)).ok());
     double rest = 0;
     for (int step = 0; step < 20; ++step) {
       Fill(copy, 0, 0.0f);
       REQUIRE(EncodeAll(copy, 0));
-      order = {.batch = Batch(2)};
+      order = {.batch = BatchNumber(2)};
       rest += Sum(Meaning(Sent(copy, 1, order), ENCODING_TOP_K));
       REQUIRE(copy.TakeReply(1, order, false, Answer({1}, PUSH_APPLIED)).ok());
     }
@@ -400,7 +400,7 @@ TEST_CASE("a residual outlives a batch that was dropped, but not one of which no
 
 TEST_CASE("values that a device copies are where it can copy them by itself, others are not") {
   REQUIRE(EnableSharedMemory());
-  Fixture f;
+  DenseCopy f;
   f.variables[0].set_shape(1, 100000);
   const ParameterCopy ordinary(f.session, f.variables);
   const ParameterCopy shared(f.session, f.variables, {}, ValuesIn::kShared);
@@ -411,7 +411,7 @@ TEST_CASE("values that a device copies are where it can copy them by itself, oth
 }
 
 TEST_CASE("gradients that were given up stay what they are until new ones are to be computed") {
-  const Fixture fixture;
+  const DenseCopy fixture;
   ParameterCopy copy(fixture.session, fixture.variables);
   copy.BeginBatch(0);
   CHECK(copy.gradients(0).empty());  // on the loop nothing is made
@@ -420,7 +420,7 @@ TEST_CASE("gradients that were given up stay what they are until new ones are to
   copy.PrepareGradients(0);
   CHECK(copy.gradients(0)[0].data() == first);
   copy.gradients(0)[0][0] = 5;
-  const Parts sends = copy.Request(0, "worker:0", {.batch = Batch(0)});
+  const Parts sends = copy.Request(0, "worker:0", {.batch = BatchNumber(0)});
   copy.GiveUpGradients(0);
   copy.BeginBatch(0);
   CHECK(copy.gradients(0)[0].data() == first);

@@ -98,10 +98,10 @@ class OneExample : public BatchFeed {
 };
 
 // A trainer with one lease, which begins with a pull.
-struct Fixture {
+struct TrainerFixture {
   static constexpr int64_t kExchangeMs = 1000;
 
-  explicit Fixture(uint32_t batches = 1, bool overlap = false, size_t others = 0) {
+  explicit TrainerFixture(uint32_t batches = 1, bool overlap = false, size_t others = 0) {
     session.set_run_id("run");
     session.add_ps()->set_boot_id("a");
     for (uint32_t i = 0; i <= others; ++i) {
@@ -198,7 +198,7 @@ struct Fixture {
 };
 
 TEST_CASE("a lease of which nothing is left ends at once") {
-  Fixture fixture(/*batches=*/0);
+  TrainerFixture fixture(/*batches=*/0);
   CHECK(fixture.link.calls.empty());
   REQUIRE(fixture.reports.size() == 1);
   CHECK(fixture.reports[0].ended());
@@ -207,10 +207,10 @@ TEST_CASE("a lease of which nothing is left ends at once") {
 }
 
 TEST_CASE("a ps without room costs no try: it is asked again, ever less often") {
-  Fixture test;
+  TrainerFixture test;
   const int64_t begin_ms = test.loop.NowMs();
   int calls = 0;
-  for (; test.loop.NowMs() - begin_ms < 3 * Fixture::kExchangeMs; ++calls) {
+  for (; test.loop.NowMs() - begin_ms < 3 * TrainerFixture::kExchangeMs; ++calls) {
     test.Answer(absl::ResourceExhaustedError("too many exchanges wait"), 0);
     CHECK(test.reports.empty());
     while (test.link.calls.empty()) test.loop.Advance(50);
@@ -225,7 +225,7 @@ TEST_CASE("a ps without room costs no try: it is asked again, ever less often") 
 }
 
 TEST_CASE("three calls that find nobody give the lease back, whatever had no room between them") {
-  Fixture test;
+  TrainerFixture test;
   for (int i = 0; i < 2; ++i) {
     test.Answer(absl::UnavailableError("no connection"), 200);
     test.Answer(absl::ResourceExhaustedError("too many exchanges wait"), 200);
@@ -239,7 +239,7 @@ TEST_CASE("three calls that find nobody give the lease back, whatever had no roo
 
 TEST_CASE("with overlap, where values may be read while they come, they have no place") {
   for (const bool overlap : {true, false}) {
-    const Fixture test(1, overlap);
+    const TrainerFixture test(1, overlap);
     const std::string head("\x7a\x08\x10\x00\x1a\x04", 6);  // of a piece of four bytes
     const Landing::Place place = test.link.landing->Look(head);
     CHECK((place.at == nullptr) == overlap);
@@ -249,7 +249,7 @@ TEST_CASE("with overlap, where values may be read while they come, they have no 
 
 TEST_CASE(
     "a reply whose memory the ps took back is none; what comes over the network then is one") {
-  Fixture test(/*batches=*/2);
+  TrainerFixture test(/*batches=*/2);
   test.link.sound = false;  // nobody asks about a reply that was not mapped
   test.AnswerWeight(1, 0);
   test.link.mapping = true;
@@ -271,7 +271,7 @@ TEST_CASE(
 }
 
 TEST_CASE("no batch is computed with what is left of a lost reply") {
-  Fixture test(/*batches=*/2);
+  TrainerFixture test(/*batches=*/2);
   test.AnswerWeight(1, 0);
   test.RunExecutor();
   CHECK(test.link.last_request.pull(0).has_have_updates());
@@ -301,7 +301,7 @@ TEST_CASE("no batch is computed with what is left of a lost reply") {
 }
 
 TEST_CASE("gradients leave while others are computed, and again only if the push is repeated") {
-  Fixture test(/*batches=*/2, /*overlap=*/false, /*others=*/1);
+  TrainerFixture test(/*batches=*/2, /*overlap=*/false, /*others=*/1);
   test.AnswerWeight(1, 0);
   for (uint32_t batch = 0; batch < 2; ++batch) {
     test.RunExecutor();
@@ -333,7 +333,7 @@ TEST_CASE("gradients leave while others are computed, and again only if the push
 }
 
 TEST_CASE("a batch of which something left early is given up all the same if it is not finite") {
-  Fixture test(/*batches=*/2, /*overlap=*/false, /*others=*/1);
+  TrainerFixture test(/*batches=*/2, /*overlap=*/false, /*others=*/1);
   test.program->gradient = std::numeric_limits<float>::infinity();
   test.batch->inputs.push_back({"x", {}, {std::numeric_limits<float>::quiet_NaN()}});
   test.AnswerWeight(1, 0);
@@ -358,7 +358,7 @@ TEST_CASE("a batch of which something left early is given up all the same if it 
 }
 
 TEST_CASE("with overlap gradients leave with their exchange") {
-  Fixture test(/*batches=*/1, /*overlap=*/true, /*others=*/1);
+  TrainerFixture test(/*batches=*/1, /*overlap=*/true, /*others=*/1);
   test.AnswerWeight(1, 0);
   test.RunExecutor();
   CHECK(test.link.staged.empty());
@@ -366,7 +366,7 @@ TEST_CASE("with overlap gradients leave with their exchange") {
 }
 
 TEST_CASE("without overlap each batch is computed with what the push before brought back") {
-  Fixture test(/*batches=*/3);
+  TrainerFixture test(/*batches=*/3);
   test.AnswerWeight(1, 0);
   for (uint32_t batch = 0; batch < 3; ++batch) {
     test.RunExecutor();
@@ -380,7 +380,7 @@ TEST_CASE("without overlap each batch is computed with what the push before brou
 }
 
 TEST_CASE("with overlap a batch is computed while the one before travels, and not sent before it") {
-  Fixture test(/*batches=*/3, /*overlap=*/true);
+  TrainerFixture test(/*batches=*/3, /*overlap=*/true);
   test.AnswerWeight(1, 0);
   test.RunExecutor();
   CHECK(test.BatchUnderWay() == 0);
@@ -399,7 +399,7 @@ TEST_CASE("with overlap a batch is computed while the one before travels, and no
 }
 
 TEST_CASE("what comes back while a batch is computed does not change the weights under it") {
-  Fixture test(/*batches=*/3, /*overlap=*/true);
+  TrainerFixture test(/*batches=*/3, /*overlap=*/true);
   test.AnswerWeight(1, 0);
   test.RunExecutor();
   test.AnswerWeight(2, 1);  // before batch 1 is computed

@@ -21,6 +21,13 @@ inline double LossOf(GradientProgram& program, const Batch& batch, Variables& va
   return *loss;
 }
 
+// Puts a layer between `first`, whose variables give its input a gradient, and a Dense.
+inline nlohmann::json Around(nlohmann::json first, nlohmann::json layer) {
+  return SequentialJson({std::move(first), std::move(layer),
+                         LayerJson("Flatten", nlohmann::json::object()),
+                         LayerJson("Dense", {{"units", 2}, {"name", "last"}})});
+}
+
 // Differences are taken along random directions, so that few evaluations involve every variable.
 // `change` may modify the random batch.
 inline void CheckGradients(const nlohmann::json& model, const std::string& loss,

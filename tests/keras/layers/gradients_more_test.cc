@@ -12,12 +12,6 @@ namespace {
 using nlohmann::json;
 using Layers = std::vector<std::pair<const char*, json>>;
 
-// Puts the layer between a layer with variables, so that its input has a gradient, and a Dense.
-json Around(json first, json layer) {
-  return SequentialJson({std::move(first), std::move(layer), LayerJson("Flatten", json::object()),
-                         LayerJson("Dense", {{"units", 2}, {"name", "last"}})});
-}
-
 json Dense(int units) { return LayerJson("Dense", {{"units", units}, {"activation", "tanh"}}); }
 
 void Check(const Layers& layers, std::vector<uint64_t> shape) {

@@ -112,12 +112,6 @@ TEST_CASE("gradients of every loss agree with differences, fused and not") {
   }
 }
 
-// Puts the layer between a Dense or Conv, so that its input has a gradient, and a Dense.
-json Around(json first, json layer) {
-  return SequentialJson({std::move(first), std::move(layer), LayerJson("Flatten", json::object()),
-                         LayerJson("Dense", {{"units", 2}, {"name", "last"}})});
-}
-
 TEST_CASE("gradients of layers over steps agree with differences") {
   const std::vector<std::pair<const char*, json>> layers = {
       {"Conv1D", {{"filters", 3}, {"kernel_size", 2}, {"padding", "causal"}}},

@@ -8,7 +8,6 @@
 namespace paracord {
 namespace {
 
-using Catch::Matchers::Approx;
 using nlohmann::json;
 
 // Two embeddings of ids, of which 0 is hidden, and a merge of them.
@@ -52,8 +51,10 @@ TEST_CASE("masked inputs of a Multiply, Maximum or Minimum have no effect, even 
           (*built)->ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans());
       REQUIRE(loss.ok());
       // 2 x / 4 over what the mask shows.
-      CHECK_THAT(variables.gradients[0], Approx(std::vector<float>{0, 0, 1.5f, -2, 0, 0}));
-      CHECK_THAT(variables.gradients[1], Approx(std::vector<float>{0, 0, 0, 0, 2.5f, -3}));
+      CHECK_THAT(variables.gradients[0],
+                 Catch::Matchers::Approx(std::vector<float>{0, 0, 1.5f, -2, 0, 0}));
+      CHECK_THAT(variables.gradients[1],
+                 Catch::Matchers::Approx(std::vector<float>{0, 0, 0, 0, 2.5f, -3}));
     }
   }
 }

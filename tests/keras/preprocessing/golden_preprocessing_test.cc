@@ -67,18 +67,18 @@ void CheckCase(const json& golden) {
   CHECK(program.Evaluate(batch, variables.value_spans(), states).ok());
 }
 
-void CheckFile(const std::string& name) {
+void CheckPreprocessing(const std::string& name) {
   const json cases = GoldenJson(name);
   REQUIRE(cases.size() >= 14);
   for (const json& golden : cases) CheckCase(golden);
 }
 
 TEST_CASE("preprocessing layers of Keras 3 give what Keras gives") {
-  CheckFile("preprocessing.keras3.json");
+  CheckPreprocessing("preprocessing.keras3.json");
 }
 
 TEST_CASE("preprocessing layers of Keras 2 give what Keras 2 gives") {
-  CheckFile("preprocessing.keras2.json");
+  CheckPreprocessing("preprocessing.keras2.json");
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ Batch NumberBatch(std::vector<float> values, std::vector<uint64_t> shape = {1}) 
   return batch;
 }
 
-Batch SchemaOf(const Batch& batch, std::vector<uint64_t> target = {1}) {
+Batch SchemaOfInputs(const Batch& batch, std::vector<uint64_t> target = {1}) {
   Batch schema;
   schema.inputs = batch.inputs;
   schema.inputs[0].values.clear();
@@ -49,16 +49,16 @@ Batch SchemaOf(const Batch& batch, std::vector<uint64_t> target = {1}) {
 
 absl::StatusOr<std::vector<float>> Output(const json& model, const Batch& batch,
                                           uint64_t width = 1) {
-  absl::StatusOr<std::unique_ptr<GradientProgram>> program =
-      BuildKerasProgram(JobFor(model, "mean_squared_error"), SchemaOf(batch, {width}), TestOps());
+  absl::StatusOr<std::unique_ptr<GradientProgram>> program = BuildKerasProgram(
+      JobFor(model, "mean_squared_error"), SchemaOfInputs(batch, {width}), TestOps());
   if (!program.ok()) return program.status();
   auto outputs = (*program)->Predict(batch, {});
   if (!outputs.ok()) return outputs.status();
   return (*outputs)[0].values;
 }
 
-void CheckRefused(const json& model, const Batch& batch, const std::string& expected,
-                  uint64_t width = 1) {
+void CheckRefusedInputs(const json& model, const Batch& batch, const std::string& expected,
+                        uint64_t width = 1) {
   INFO(expected);
   const absl::Status status = Output(model, batch, width).status();
   INFO(status);
@@ -124,37 +124,41 @@ TEST_CASE("configs of preprocessing layers that cannot be are errors that name l
   for (const Bad& bad : kBadOfStrings) {
     INFO(bad.layer << bad.config);
     const json model = ModelOf(bad.layer, bad.config, "string", {nullptr, 1});
-    CheckRefused(model, TextBatch({"a"}), bad.expected);
-    CheckRefused(model, TextBatch({"a"}), absl::StrCat("\"p\" (", bad.layer, ")"));
+    CheckRefusedInputs(model, TextBatch({"a"}), bad.expected);
+    CheckRefusedInputs(model, TextBatch({"a"}), absl::StrCat("\"p\" (", bad.layer, ")"));
   }
   for (const Bad& bad : kBadOfNumbers) {
     INFO(bad.layer << bad.config);
-    CheckRefused(ModelOf(bad.layer, bad.config, "float32", {nullptr, 1}), NumberBatch({1}),
-                 bad.expected);
+    CheckRefusedInputs(ModelOf(bad.layer, bad.config, "float32", {nullptr, 1}), NumberBatch({1}),
+                       bad.expected);
   }
-  CheckRefused(ModelOf("CategoryEncoding", {{"num_tokens", 3}}, "float32", {nullptr, 2, 2}),
-               NumberBatch({1, 1, 1, 1}, {2, 2}), "for examples of one axis, not of shape (2, 2)");
+  CheckRefusedInputs(ModelOf("CategoryEncoding", {{"num_tokens", 3}}, "float32", {nullptr, 2, 2}),
+                     NumberBatch({1, 1, 1, 1}, {2, 2}),
+                     "for examples of one axis, not of shape (2, 2)");
 }
 
 TEST_CASE("values that no layer can take are errors that name the example") {
   const json lookup = {{"vocabulary", {"a", "b"}}, {"num_oov_indices", 0}};
-  CheckRefused(ModelOf("StringLookup", lookup, "string", {nullptr, 1}), TextBatch({"a", "c"}),
-               "example 1 of the batch: \"c\" is not in the vocabulary of layer \"p\"");
+  CheckRefusedInputs(ModelOf("StringLookup", lookup, "string", {nullptr, 1}), TextBatch({"a", "c"}),
+                     "example 1 of the batch: \"c\" is not in the vocabulary of layer \"p\"");
   const json one_hot = {{"num_tokens", 3}, {"output_mode", "count"}};
-  CheckRefused(ModelOf("CategoryEncoding", one_hot, "float32", {nullptr, 2}),
-               NumberBatch({0, 1, 2, -1}, {2}), "example 1 of the batch: index -1 is negative", 3);
-  CheckRefused(ModelOf("CategoryEncoding", one_hot, "float32", {nullptr, 1}), NumberBatch({NAN}),
-               "example 0 of the batch", 3);
+  CheckRefusedInputs(ModelOf("CategoryEncoding", one_hot, "float32", {nullptr, 2}),
+                     NumberBatch({0, 1, 2, -1}, {2}),
+                     "example 1 of the batch: index -1 is negative", 3);
+  CheckRefusedInputs(ModelOf("CategoryEncoding", one_hot, "float32", {nullptr, 1}),
+                     NumberBatch({NAN}), "example 0 of the batch", 3);
   const json wide = {{"num_tokens", 1 << 20}, {"output_mode", "count"}};
-  CheckRefused(ModelOf("CategoryEncoding", wide, "float32", {nullptr, 1}),
-               NumberBatch(std::vector<float>((1 << 20) + 1, 0)),
-               "layer \"p\" (CategoryEncoding): shape (1048577, 1048576) is beyond", 1 << 20);
+  CheckRefusedInputs(ModelOf("CategoryEncoding", wide, "float32", {nullptr, 1}),
+                     NumberBatch(std::vector<float>((1 << 20) + 1, 0)),
+                     "layer \"p\" (CategoryEncoding): shape (1048577, 1048576) is beyond", 1 << 20);
   const json ids = ModelOf("IntegerLookup", {{"vocabulary", {1, 2}}}, "int64", {nullptr, 1});
-  CheckRefused(ids, NumberBatch({1, 16777216}), "example 1 of the batch: 1.67772e+07 is beyond");
-  CheckRefused(ids, NumberBatch({1, 1.5}), "example 1 of the batch: 1.5 is no whole number");
-  CheckRefused(ids, NumberBatch({INFINITY}), "example 0 of the batch");
-  CheckRefused(ids, TextBatch({"1", "2", "x"}), "example 2 of the batch: \"x\" is no whole number");
-  CheckRefused(ids, TextBatch({"9223372036854775808"}), "is no whole number");
+  CheckRefusedInputs(ids, NumberBatch({1, 16777216}),
+                     "example 1 of the batch: 1.67772e+07 is beyond");
+  CheckRefusedInputs(ids, NumberBatch({1, 1.5}), "example 1 of the batch: 1.5 is no whole number");
+  CheckRefusedInputs(ids, NumberBatch({INFINITY}), "example 0 of the batch");
+  CheckRefusedInputs(ids, TextBatch({"1", "2", "x"}),
+                     "example 2 of the batch: \"x\" is no whole number");
+  CheckRefusedInputs(ids, TextBatch({"9223372036854775808"}), "is no whole number");
 }
 
 TEST_CASE("whole numbers given as text are exact") {
@@ -167,14 +171,17 @@ TEST_CASE("whole numbers given as text are exact") {
 
 TEST_CASE("a column must be of the kind that the model's input has") {
   const json words = ModelOf("StringLookup", {{"vocabulary", {"a"}}}, "string", {nullptr, 1});
-  CheckRefused(words, NumberBatch({1}), "\"x\" (InputLayer): takes strings, but the data gives");
+  CheckRefusedInputs(words, NumberBatch({1}),
+                     "\"x\" (InputLayer): takes strings, but the data gives");
   const json numbers = ModelOf("CategoryEncoding", {{"num_tokens", 3}}, "float32", {nullptr, 1});
-  CheckRefused(numbers, TextBatch({"1"}), "\"x\" (InputLayer): takes numbers, but the data gives");
+  CheckRefusedInputs(numbers, TextBatch({"1"}),
+                     "\"x\" (InputLayer): takes numbers, but the data gives");
   const json dense = SequentialJson({LayerJson("Dense", {{"units", 1}, {"name", "d"}})});
-  CheckRefused(dense, TextBatch({"1"}), "is strings, which only preprocessing layers take");
+  CheckRefusedInputs(dense, TextBatch({"1"}), "is strings, which only preprocessing layers take");
 
   Batch other = TextBatch({"a", "a"});
-  auto program = BuildKerasProgram(JobFor(words, "mean_squared_error"), SchemaOf(other), TestOps());
+  auto program =
+      BuildKerasProgram(JobFor(words, "mean_squared_error"), SchemaOfInputs(other), TestOps());
   REQUIRE(program.ok());
   other.inputs[0].strings.pop_back();
   CHECK(absl::IsInvalidArgument((*program)->Predict(other, {}).status()));
@@ -189,8 +196,8 @@ TEST_CASE("without an InputLayer the data says what a layer is given") {
       {LayerJson("StringLookup", {{"vocabulary", {"a", "b"}}, {"name", "p"}}),
        LayerJson("Embedding", {{"input_dim", 3}, {"output_dim", 2}, {"name", "e"}})});
   const Batch batch = TextBatch({"b", "z"});
-  auto program =
-      BuildKerasProgram(JobFor(model, "mean_squared_error"), SchemaOf(batch, {1, 2}), TestOps());
+  auto program = BuildKerasProgram(JobFor(model, "mean_squared_error"),
+                                   SchemaOfInputs(batch, {1, 2}), TestOps());
   INFO(program.status());
   REQUIRE(program.ok());
   CHECK((*program)->Summary().find("p (StringLookup)") != std::string::npos);
@@ -216,7 +223,8 @@ TEST_CASE("bad preprocessing layers and bad layers behind them are a line each, 
   };
   const Batch text = TextBatch({"a"});
   const auto built = [&](const json& bad) {
-    return BuildKerasProgram(JobFor(bad, "mean_squared_error"), SchemaOf(text), TestOps()).status();
+    return BuildKerasProgram(JobFor(bad, "mean_squared_error"), SchemaOfInputs(text), TestOps())
+        .status();
   };
   const auto alone = [&](const json& bad) {
     return CheckKerasModel(JobFor(bad, "mean_squared_error"), TestOps());
@@ -238,16 +246,16 @@ TEST_CASE("behind other layers a preprocessing layer is refused, and says why") 
   const json model =
       SequentialJson({LayerJson("Dense", {{"units", 1}, {"name", "d"}}),
                       LayerJson("Discretization", {{"bin_boundaries", {0.0}}, {"name", "p"}})});
-  CheckRefused(model, NumberBatch({1}), "not what other layers compute");
+  CheckRefusedInputs(model, NumberBatch({1}), "not what other layers compute");
   const json unknown = SequentialJson({LayerJson("TFDConcat", {{"name", "t"}})});
-  CheckRefused(unknown, TextBatch({"a"}), "StringLookup");
+  CheckRefusedInputs(unknown, TextBatch({"a"}), "StringLookup");
 }
 
 TEST_CASE("a TextVectorization that has no fixed length, words or texts is refused") {
   const auto refused = [](json config, const char* expected, const Batch& batch) {
     config["name"] = "t";
     if (!config.contains("vocabulary")) config["vocabulary"] = {"a", "b"};
-    CheckRefused(SequentialJson({LayerJson("TextVectorization", config)}), batch, expected);
+    CheckRefusedInputs(SequentialJson({LayerJson("TextVectorization", config)}), batch, expected);
   };
   const Batch texts = TextBatch({"a b", "c"});
   refused({}, "key \"output_sequence_length\": must be given", texts);
@@ -282,8 +290,8 @@ TEST_CASE("an argument of a preprocessing layer's call that is no data is refuse
                          {{"layers", {input, encoding}},
                           {"input_layers", {{"x", 0, 0}}},
                           {"output_layers", {{"c", 0, 0}}}}}};
-    CheckRefused(model, NumberBatch({1, 2}, {2}),
-                 "layer \"c\" (CategoryEncoding): key \"count_weights\"", 3);
+    CheckRefusedInputs(model, NumberBatch({1, 2}, {2}),
+                       "layer \"c\" (CategoryEncoding): key \"count_weights\"", 3);
   }
 }
 
@@ -298,7 +306,7 @@ TEST_CASE("a frozen model is frozen behind preprocessing layers, too") {
                         {"input_layers", {{"x", 0, 0}}},
                         {"output_layers", {{"d", 0, 0}}}}}};
   const auto program =
-      BuildKerasProgram(JobFor(model, "mse"), SchemaOf(NumberBatch({1, 2}, {2})), TestOps());
+      BuildKerasProgram(JobFor(model, "mse"), SchemaOfInputs(NumberBatch({1, 2}, {2})), TestOps());
   INFO(program.status());
   REQUIRE(program.ok());
   for (const VariableSpec& variable : (*program)->variables()) CHECK_FALSE(variable.trainable());

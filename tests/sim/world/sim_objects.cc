@@ -13,7 +13,7 @@ namespace {
 
 using Inode = std::shared_ptr<SimInode>;
 
-absl::Status Dead() { return absl::CancelledError("the process is dead"); }
+absl::Status DeadNode() { return absl::CancelledError("the process is dead"); }
 absl::Status Away(const std::string& path) {
   return absl::UnavailableError(path + ": the store gives no answer");
 }
@@ -96,7 +96,7 @@ SimStorage& SimObjectStore::storage() { return node_.world().storage(); }
 
 template <class Work>
 auto SimObjectStore::Ask(const std::string& path, Work work) -> decltype(work()) {
-  if (!node_.live()) return Dead();
+  if (!node_.live()) return DeadNode();
   if (storage().chance().Chance(node_.world().swarm().read_error)) {
     PROBE("sim.object.refused");
     return Away(path);
@@ -108,13 +108,13 @@ template <class Work>
 auto SimObjectStore::Change(const char* what, const std::string& path, Work work)
     -> decltype(work()) {
   const SimNode::Go go = node_.Operation();
-  if (go == SimNode::Go::kDead) return Dead();
+  if (go == SimNode::Go::kDead) return DeadNode();
   SimWorld& world = node_.world();
   SimRandom& chance = storage().chance();
   world.trace().Record(world.now_us(), EventKind::kFile, node_.id(), what, HashBytes(path));
   if (go == SimNode::Go::kDyingHere) {
     if (chance.Chance(0.5)) (void)work();
-    return Dead();
+    return DeadNode();
   }
   if (storage().faults().read_only || chance.Chance(world.swarm().write_error)) {
     PROBE("sim.object.refused");
@@ -160,7 +160,7 @@ absl::Status SimObjectStore::Put(const std::string& path, std::string_view bytes
 
 // Still on its way when whoever sent it has given up or is dead. What was put there since is newer.
 absl::Status SimObjectStore::PutLater(const std::string& path, std::string bytes, bool if_absent) {
-  if (node_.Operation() != SimNode::Go::kGo) return Dead();
+  if (node_.Operation() != SimNode::Go::kGo) return DeadNode();
   SimWorld& world = node_.world();
   world.After(
       storage().chance().Between(0, 5'000'000), nullptr, EventKind::kWorld, "sim.late_put",
