@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
-#include "common/mutant.h"
 #include "common/status_macros.h"
 #include "config/data_plan.h"
 #include "coordinator/commit.h"
@@ -133,9 +132,7 @@ absl::StatusOr<DirStart::Verdict> DirStart::LookAndClaim(FoundInDir& found) {
   // The look below sees everything that an earlier coordinator wrote after the look above. It does
   // not act on anything that it writes later, because it finds our claim then.
   ASSIGN_OR_RETURN(const uint64_t generation, ClaimFirst());
-  if (!MUTANT("claim_after_look")) {
-    ASSIGN_OR_RETURN(found, LookInDir());
-  }
+  ASSIGN_OR_RETURN(found, LookInDir());
   ASSIGN_OR_RETURN(verdict, CheckFound(found));
   found.generation = generation;
   return verdict;

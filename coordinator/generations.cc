@@ -5,7 +5,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
-#include "common/mutant.h"
 #include "common/probe.h"
 #include "common/status_macros.h"
 #include "coordinator/core/job_state.h"
@@ -66,7 +65,7 @@ absl::Status Claim(Files& files, const std::string& dir, uint64_t generation,
 
 absl::Status CheckNewestGeneration(Files& files, const std::string& dir, uint64_t generation) {
   ASSIGN_OR_RETURN(const uint64_t newest, NewestGeneration(files, dir));
-  if (newest <= generation || MUTANT("claim_not_checked")) return absl::OkStatus();
+  if (newest <= generation) return absl::OkStatus();
   PROBE("coordinator.superseded.after_write");
   return absl::AbortedError(absl::StrCat("another coordinator has claimed generation ", newest));
 }

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
-#include "common/mutant.h"
 #include "common/probe.h"
 #include "common/status_macros.h"
 #include "config/data_plan.h"
@@ -112,8 +111,7 @@ void ParameterServer::Impl::Load(LoadRequest request, const CallPtr& call) {
     MutexLock lock(mu_);
     RETURN_IF_ERROR(CheckOrder(request.fence(), request.coordinator_boot_id(), /*held=*/false));
     if (request.fence().run_id().empty()) return absl::InvalidArgumentError("Load without a run");
-    answer_now = content_ != nullptr && content_->loaded_generation == generation_ &&
-                 !MUTANT("load_is_repeated");
+    answer_now = content_ != nullptr && content_->loaded_generation == generation_;
     if (answer_now) PROBE("ps.load.repeated");
     if (answer_now || closed_) return absl::OkStatus();
     // One that runs is of this generation, or Adopt would have voided it.

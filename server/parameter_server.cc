@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
-#include "common/mutant.h"
 #include "common/probe.h"
 #include "common/status_macros.h"
 #include "net/rpc_proto.h"
@@ -121,10 +120,8 @@ void ParameterServer::Impl::Give(Answers& answers) {
 
 absl::Status ParameterServer::Impl::CheckFence(const Fence& fence, bool held) const {
   RETURN_IF_ERROR(CheckProtocol(fence.protocol()));
-  if (fence.boot_id() != boot_id_ && !MUTANT("boot_id_not_checked"))
-    return Aborted("boot id", fence.boot_id(), boot_id_);
-  const bool same = fence.generation() == generation_ || MUTANT("generation_not_checked");
-  if (!same || generation_ == 0) {
+  if (fence.boot_id() != boot_id_) return Aborted("boot id", fence.boot_id(), boot_id_);
+  if (fence.generation() != generation_ || generation_ == 0) {
     PROBE("ps.generation.stale");
     return Aborted("generation", absl::StrCat(fence.generation()),
                    absl::StrCat(generation_.load()));
@@ -187,9 +184,9 @@ void ParameterServer::Impl::Answer(const absl::Cord& request, const CallPtr& cal
   }
   const PushFence fence(generation_, decoded->header.fence().generation());
   const Store store(**content, counters_);
-  store.Exchange(
-      *std::move(decoded), MUTANT("generation_not_checked") ? PushFence() : fence,
-      [call, held = *content](absl::StatusOr<Parts> reply) { call->Reply(std::move(reply)); });
+  store.Exchange(*std::move(decoded), fence, [call, held = *content](absl::StatusOr<Parts> reply) {
+    call->Reply(std::move(reply));
+  });
   FAILPOINT("ps.push.replied");
 }
 

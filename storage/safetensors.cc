@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/file_kind.h"
-#include "common/mutant.h"
 #include "common/parallel.h"
 #include "common/status_macros.h"
 #include "config/partitions.h"
@@ -266,7 +265,6 @@ absl::Status SafetensorsWriter::Finish() {
     return absl::InternalError(
         absl::StrCat(path_, ": ", bytes_, " bytes written, its header says ", bytes_total_));
   }
-  if (MUTANT("manifest_before_sync")) return absl::OkStatus();
   return file_->Sync();
 }
 

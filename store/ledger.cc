@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "common/mutant.h"
 #include "common/probe.h"
 #include "common/status_macros.h"
 #include "config/data_plan.h"
@@ -80,10 +79,7 @@ PartitionLedger::Entry PartitionLedger::Enter(const PlanBatch& batch, bool rejec
   if (batch.batch < next) PROBE("ps.push.already_applied");
   if (batch.batch > next) PROBE("ps.push.gap");
   if (batch.batch < next) return {PUSH_ALREADY_APPLIED, next};
-  if (batch.batch > next && MUTANT("gap_is_already_applied")) {
-    return {PUSH_ALREADY_APPLIED, batch.batch + 1};
-  }
-  if (batch.batch > next && !MUTANT("gap_is_applied")) return {PUSH_GAP, next};
+  if (batch.batch > next) return {PUSH_GAP, next};
   ++(rejected ? rejected_ : applied_);
   if (batch.batch + 1 == batch.split_batches) {
     open_.erase(batch.split);

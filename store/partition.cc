@@ -6,7 +6,6 @@
 #include <numeric>
 #include <utility>
 
-#include "common/mutant.h"
 #include "common/parallel.h"
 #include "store/norm_constraint.h"
 
@@ -83,11 +82,8 @@ Outcome Partition::Push(const PlanBatch& batch, bool rejected, const PartitionUp
   MutexLock lock(mu_);
   if (fence.over()) return {};
   const uint64_t step = contents_.ledger.applied();
-  const PartitionLedger before =
-      MUTANT("ledger_after_reply") ? contents_.ledger : PartitionLedger();
   const PartitionLedger::Entry entry = contents_.ledger.Enter(batch, rejected);
   if (entry.outcome == PUSH_APPLIED && !rejected && !update.none()) Apply(step, update);
-  if (MUTANT("ledger_after_reply")) contents_.ledger = before;
   return {entry.outcome, entry.next, contents_.updates};
 }
 

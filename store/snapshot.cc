@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
-#include "common/mutant.h"
 #include "common/status_macros.h"
 #include "common/trace.h"
 #include "storage/safetensors.h"
@@ -115,9 +114,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Begin(Files& files,
       tensors.push_back({.name = SlotTensorName(facts.name, slot.name),
                          .shape = item.partition->SlotShape(slot)});
     }
-    const PartitionLedger& ledger =
-        MUTANT("ledger_outside_snapshot") ? PartitionLedger() : item.image.ledger;
-    item.ledger = LedgerToText(ledger.ToProto(/*intervals=*/true));
+    item.ledger = LedgerToText(item.image.ledger.ToProto(/*intervals=*/true));
     metadata[facts.name] = {.updates = item.image.updates, .healthy = item.image.healthy};
   }
   for (const Taken& item : taken) {

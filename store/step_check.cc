@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/mutant.h"
 #include "common/status_macros.h"
 #include "config/data_plan.h"
 #include "exchange/encoding.h"
@@ -79,11 +78,7 @@ absl::StatusOr<CheckedUpdate> CheckUpdate(const Content& content, Update update,
     return refuse(rows.has_value() ? absl::StrCat(why, " for ", rows->size(), " rows") : why);
   }
   checked.update.gradient = *std::move(gradient);
-  if (!checked.update.gradient.Finite()) {
-    // A mutant: the worker does not check, either.
-    checked.rejected = MUTANT("rejected_by_one_ps");
-    if (!checked.rejected) return refuse(WhereNotFinite(*partition, checked.update));
-  }
+  if (!checked.update.gradient.Finite()) return refuse(WhereNotFinite(*partition, checked.update));
   return checked;
 }
 

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
-#include "common/mutant.h"
 #include "common/trace.h"
 
 namespace paracord {
@@ -103,9 +102,7 @@ void RunComputation(Computation& computation, Workload& workload, uint64_t key) 
   computation.model = loss.status();
   if (!loss.ok()) return;
   computation.loss = *loss;
-  if (!MUTANT("rejected_by_one_ps")) {
-    Check(computation, workload, [&](size_t v) { return step.GradientFinite(v); });
-  }
+  Check(computation, workload, [&](size_t v) { return step.GradientFinite(v); });
   // A ReLU may have lost a NaN on its way to the loss.
   if (!std::isfinite(*loss) || computation.nonfinite != nullptr) {
     computation.bad_input = FirstNotFinite(**batch);

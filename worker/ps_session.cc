@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
-#include "common/mutant.h"
 #include "common/probe.h"
 #include "common/status_text.h"
 #include "exchange/reply_landing.h"
@@ -82,7 +81,7 @@ PsSession::PsSession(PsSessionOptions options, Session session, std::shared_ptr<
       // A norm needs all gradients, a residual the exchange before; with overlap a push keeps
       // nobody waiting.
       pushes_early_(!options_.overlap && !options_.transfer.keeps_residuals() &&
-                    !workload_->clip.on() && !MUTANT("rejected_by_one_ps")),
+                    !workload_->clip.on()),
       early_pauses_(std::make_shared<EarlyPushPauses>(links_.size())) {}
 
 PsSession::~PsSession() { *alive_ = false; }

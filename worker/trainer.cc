@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "common/failpoint.h"
-#include "common/mutant.h"
 #include "common/probe.h"
 #include "common/status_text.h"
 #include "data/batch_plan.h"
@@ -223,11 +222,6 @@ void Trainer::Encode(const std::shared_ptr<Computation>& computation) {
 
 void Trainer::Ready(const Computation& computation) {
   counters_.loss_sum += computation.loss;
-  if (MUTANT("progress_believed")) {
-    ++next_batch_;
-    Report(false, PROBLEM_NONE, "");
-    --next_batch_;
-  }
   examples_ = computation.examples;
   Push(computation.batch, computation.step);
 }

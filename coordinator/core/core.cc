@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/fingerprint64.h"
-#include "common/mutant.h"
 #include "common/probe.h"
 #include "config/data_plan.h"
 #include "coordinator/core/report.h"
@@ -205,7 +204,7 @@ void CoordinatorCore::AdvanceEpoch() {
   // or not again: those that a restore took back would be scored among others that went on.
   const uint64_t begun = EpochsBegun(ledgers, splits_per_epoch);
   const uint64_t voided_from = std::max(epoch, begun > 0 ? begun - 1 : 0);
-  if (!MUTANT("evaluations_not_voided") && evaluations_.Void(voided_from)) {
+  if (evaluations_.Void(voided_from)) {
     return SaveJobState();  // the ledgers are read again when that is durable
   }
   if (epoch < extent.epochs() && training_.IsOpen(epoch)) {

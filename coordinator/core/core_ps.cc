@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/mutant.h"
 #include "common/probe.h"
 #include "coordinator/core/core.h"
 
@@ -16,7 +15,7 @@ void CoordinatorCore::ClaimNextGeneration(const std::string& why) {
   evaluations_.Cancel();
   training_.Close();
   ps_.StopReading();
-  if (rounds_.Collecting() && !MUTANT("old_round_is_kept")) FailRound("a new generation began");
+  if (rounds_.Collecting()) FailRound("a new generation began");
   if (phases_.now() != Phase::kForming) SetPhase(Phase::kLoading);
   effects_.Emit(ClaimGeneration{claimed});
 }
@@ -28,8 +27,7 @@ void CoordinatorCore::DriveFormation() {
     if (generation_.MayClaim(now_ms_)) ClaimNextGeneration("a batch is rejected");
     return;
   }
-  // The mutant takes both guards: with a generation for each life, no boot id decides anything.
-  if (ps_.AnyIs(PsStage::kSeen) && generation_.used() && !MUTANT("boot_id_not_checked")) {
+  if (ps_.AnyIs(PsStage::kSeen) && generation_.used()) {
     if (generation_.MayClaim(now_ms_)) ClaimNextGeneration("a ps came back");
     return;
   }

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/mutant.h"
 #include "common/one_line.h"
 #include "common/probe.h"
 #include "common/status_text.h"
@@ -85,7 +84,7 @@ void CoordinatorCore::AnswerWorker(WorkerSession& session, const WorkEvent& even
     return;
   }
   if (!request.want_task()) return effects_.Emit(AnswerWork{event.call, WorkReply()});
-  if (!MUTANT("lost_grant_is_kept")) FreeLostGrants(request);
+  FreeLostGrants(request);
   if (!TryGiveTask(session, event.call)) sessions_.Park(session, event.call, now_ms_);
 }
 

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/mutant.h"
 #include "common/probe.h"
 
 namespace paracord {
@@ -126,7 +125,7 @@ bool Failures::Decide(const std::vector<const Ledger*>& ledgers, uint64_t splits
     const uint64_t split = batch.epoch() * splits_per_epoch + batch.split();
     const bool entered = std::ranges::any_of(
         ledgers, [&](const Ledger* ledger) { return Entered(*ledger, split, batch.batch()); });
-    if (counts_.Decide(batch, entered && !MUTANT("rejected_where_missing"))) {
+    if (counts_.Decide(batch, entered)) {
       PROBE("coordinator.batch.rejected");
       decided = true;
       effects_.Warn(absl::StrCat("rejected: ", Name(batch),

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/fingerprint64.h"
-#include "common/mutant.h"
 #include "common/one_line.h"
 #include "common/status_macros.h"
 #include "config/data_plan.h"
@@ -58,7 +57,6 @@ JobRecord::JobRecord(const Job& job) : job_(job) {
 void JobRecord::Restore(JobState saved) {
   saved.job_json = std::move(state_.job_json);  // what the job is now may be more epochs
   state_ = std::move(saved);
-  fixed_ = MUTANT("state_not_rewritten");
 }
 
 void JobRecord::Restore(const Manifest& newest) {

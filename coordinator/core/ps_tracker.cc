@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/mutant.h"
 #include "common/probe.h"
 #include "common/status_text.h"
 #include "coordinator/core/limits.h"
@@ -108,7 +107,6 @@ std::optional<std::string> PsTracker::Drive(int64_t now_ms, bool formed) {
     if (ps.stage == PsStage::kAway && ps.call_tag == 0 && now_ms >= ps.retry_at_ms) {
       Send(i, ps.call_tag, kDescribeMs, Look());
     }
-    if (MUTANT("loading_is_not_watched") && ps.stage != PsStage::kReady) continue;
     if (ps.stage == PsStage::kAway) continue;
     if (ps.hold_tag == 0 && ps.stage == PsStage::kReady) {
       PsHoldRequest hold;

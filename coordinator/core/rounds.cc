@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/mutant.h"
 #include "common/probe.h"
 #include "coordinator/core/limits.h"
 
@@ -88,8 +87,7 @@ void Rounds::EmitCommit(const CheckpointName& known, uint64_t generation) {
 bool Rounds::CommitFailed(const absl::Status& status, int64_t now_ms) {
   PROBE("coordinator.commit.failed");
   const bool gone = absl::IsNotFound(status);
-  if (gone || MUTANT("commit_is_not_repeated") ||
-      (!round_->complete && round_->commit_tries >= kCommitTries)) {
+  if (gone || (!round_->complete && round_->commit_tries >= kCommitTries)) {
     return true;
   }
   problem_ = std::string(status.message());

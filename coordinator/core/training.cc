@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/mutant.h"
 #include "config/data_plan.h"
 
 namespace paracord {
@@ -22,8 +21,7 @@ OpenEpoch Training::FirstOpen(const std::vector<const Ledger*>& ledgers, const D
   for (; open.epoch < extent.epochs(); ++open.epoch) {
     const uint64_t batches = extent.BatchesOfEpoch(open.epoch);
     open.next = LeastNext(ledgers, open.epoch, batches, split_batches, splits_per_epoch);
-    const bool reported = MUTANT("progress_believed") && IsOpen(open.epoch) && table_->AllDone();
-    if (!CoversAll(open.next, batches, split_batches) && !reported) break;
+    if (!CoversAll(open.next, batches, split_batches)) break;
   }
   return open;
 }

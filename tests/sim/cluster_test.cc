@@ -1,7 +1,6 @@
 // Many simulated clusters, each from one seed. Settings: PARACORD_SIM_SEEDS (how many in all),
 // PARACORD_SIM_SEED (the one to replay, with logs, or the first to hash; with
-// PARACORD_SIM_OBJECTS=1 on an object store, with PARACORD_SIM_TABLES=1 with tables),
-// PARACORD_MUTANT (the one to replay it with, or to search for).
+// PARACORD_SIM_OBJECTS=1 on an object store, with PARACORD_SIM_TABLES=1 with tables).
 #include "sim/cluster.h"
 
 #include <algorithm>
@@ -14,8 +13,6 @@
 
 #include "absl/strings/numbers.h"
 #include "common/log.h"
-#include "common/mutant.h"
-#include "sim/mutants.h"
 #include "sim/world/coverage.h"
 #include "sim/world/trace.h"
 #include "spdlog/sinks/base_sink.h"
@@ -65,8 +62,7 @@ void RunQuarter(uint64_t n) {
       // A coordinator would have to claim in the middle of the other's commit; commit_test.cc
       // reaches it.
       if (probe == "coordinator.completed_by_other") continue;
-      // These two are rare. The seed of the mutant rejected_where_missing reaches the first,
-      // core_lives_test.cc the second.
+      // These two are rare. Seed 11,045 reaches the first, core_lives_test.cc the second.
       if (probe == "coordinator.reject.entered") continue;
       if (probe == "coordinator.checkpoint.unusable") continue;
       // This one is rare, so not every quarter reaches it; parameter_server_test.cc does.
@@ -143,44 +139,8 @@ TEST_CASE("seeds that once found a bug find nothing any more") {
   }
 }
 
-#ifdef PARACORD_FAILPOINTS
-TEST_CASE("the simulator finds every mutant with its seed") {
-  spdlog::set_level(spdlog::level::off);
-  for (const KnownMutant& mutant : kMutants) {
-    if (mutant.seed == 0) continue;
-    ChosenMutant() = mutant.name;
-    const bool found = !RunSeed(mutant.seed).empty();
-    ChosenMutant().clear();
-    INFO(mutant.name << " with seed " << mutant.seed);
-    CHECK(found);
-  }
-}
-
-// Prints the first seed that finds each mutant, for tests/sim/mutants.h.
-TEST_CASE("search for the mutants", "[.slow]") {
-  spdlog::set_level(spdlog::level::off);
-  const char* const only = std::getenv("PARACORD_MUTANT");
-  for (const KnownMutant& mutant : kMutants) {
-    if (only != nullptr && std::string(only) != mutant.name) continue;
-    uint64_t first = 0;
-    ChosenMutant() = mutant.name;
-    const uint64_t seeds = Setting("PARACORD_SIM_SEEDS", std::max<uint64_t>(10000, mutant.seed));
-    for (uint64_t seed = 1; seed <= seeds && first == 0; ++seed) {
-      if (!RunSeed(seed).empty()) first = seed;
-    }
-    ChosenMutant().clear();
-    std::cout << "{\"" << mutant.name << "\", " << first << "}," << std::endl;
-    INFO(mutant.name);
-    if (mutant.seed != 0) CHECK(first != 0);
-  }
-}
-#endif
-
 TEST_CASE("one seed of the cluster", "[.replay]") {
   SetUpLogging("debug");
-#ifdef PARACORD_FAILPOINTS
-  if (const char* mutant = std::getenv("PARACORD_MUTANT")) ChosenMutant() = mutant;
-#endif
   const std::string found = RunSeed(Setting("PARACORD_SIM_SEED", 1), nullptr, nullptr,
                                     {.tables = Setting("PARACORD_SIM_TABLES", 0) != 0,
                                      .objects = Setting("PARACORD_SIM_OBJECTS", 0) != 0});
