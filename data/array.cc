@@ -98,6 +98,14 @@ absl::Status Array::Read(uint64_t record, float scale, float* out, size_t to,
     for (size_t i = 0; i < size; ++i) out[i] = scale * static_cast<float>(from[i]);
     return absl::OkStatus();
   }
+  if (!one.integers.empty()) {
+    for (size_t i = 0; i < size; ++i) {
+      const int64_t value = one.integers.at(static_cast<size_t>(first) + i);
+      out[i] = scale * IntegerToFloat(one.header.type, value);
+      if (scale == 1) KeepInteger(one.header.type, to + i, value, exact);
+    }
+    return absl::OkStatus();
+  }
   if (one.file == nullptr) {
     const float* from = one.floats.data() + first;
     for (size_t i = 0; i < size; ++i) out[i] = scale * from[i];
@@ -205,6 +213,8 @@ absl::StatusOr<uint32_t> Array::TakeElements(OneFile& one, uint64_t elements,
       AppendTexts(header, chunk, one.texts);
     } else if (header.is_bytes()) {
       one.bytes.insert(one.bytes.end(), chunk.begin(), chunk.end());
+    } else if (header.is_integers()) {
+      one.integers.Append(header.type, chunk, header.big_endian);
     } else {
       AppendElements(header.type, chunk, header.big_endian, one.floats, one.exact);
     }
@@ -224,7 +234,7 @@ absl::Status Array::Append(const ArrayHeader& header, ByteStream& stream) {
   const uint64_t elements = header.shape[0] * record_size_;
   const bool strings = header.text != ArrayHeader::Text::kNone;
   const size_t size = header.element_bytes() + (strings ? sizeof(std::string) : 0);
-  OneFile one{stream.path(), records_, header, {}, {}, {}, {}, nullptr, 0};
+  OneFile one{stream.path(), records_, header, {}, {}, {}, {}, {}, nullptr, 0};
   // An offset of 0 says "in memory", which is unambiguous since no header is empty.
   if (!stream.packed() && elements > held_max_ / size) one.file_offset = stream.file_position();
   if (one.file_offset != 0 && header.fortran_order) {
@@ -238,6 +248,8 @@ absl::Status Array::Append(const ArrayHeader& header, ByteStream& stream) {
     const auto count = static_cast<size_t>(elements);
     if (strings) {
       one.texts.reserve(count);
+    } else if (header.is_integers()) {
+      one.integers.Reserve(count);
     } else {
       header.is_bytes() ? one.bytes.reserve(count) : one.floats.reserve(count);
     }
@@ -246,6 +258,7 @@ absl::Status Array::Append(const ArrayHeader& header, ByteStream& stream) {
   RETURN_IF_ERROR(stream.ExpectEnd());
   if (header.fortran_order) {
     ToRowMajor(header.shape, one.bytes);
+    one.integers.Permute([&](auto& held) { ToRowMajor(header.shape, held); });
     ToRowMajor(header.shape, one.floats);
     ToRowMajor(header.shape, one.exact);
     ToRowMajor(header.shape, one.texts);

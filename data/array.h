@@ -1,7 +1,7 @@
 // An array of a file format that holds whole arrays (idx, npy, npz): records of one shape from one
-// or several files. Bytes stay bytes in memory, other numbers become float32; files beyond a
-// limit that are not packed stay on disk and are read record by record. Filled by one thread,
-// constant afterwards.
+// or several files. Bytes stay bytes in memory, integers of 4 and 8 bytes keep all their digits,
+// and other numbers become float32; files beyond a limit that are not packed stay on disk and are
+// read record by record. Filled by one thread, constant afterwards.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include "data/byte_stream.h"
 #include "data/data_source.h"
 #include "data/element.h"
+#include "data/held_integers.h"
 
 namespace paracord {
 
@@ -34,6 +35,7 @@ struct ArrayHeader {
     return text == Text::kBytes ? text_width : 4 * text_width;
   }
   bool is_bytes() const { return text == Text::kNone && type == ElementType::kU8; }
+  bool is_integers() const { return text == Text::kNone && IsWideInteger(type); }
 };
 
 constexpr uint64_t kHeldBytesMax = uint64_t{1} << 30;
@@ -73,9 +75,10 @@ class Array {
     std::string path;
     uint64_t first_record;
     ArrayHeader header;
-    // One of the four holders is in use. `exact` belongs to `floats`: it lists the whole numbers
-    // that float32 cannot represent.
+    // One of the five holders is in use. `exact` belongs to `floats`: it lists the whole numbers of
+    // a file of float64 that float32 cannot represent.
     std::vector<uint8_t> bytes;
+    HeldIntegers integers;
     std::vector<float> floats;
     std::vector<ExactInteger> exact;
     std::vector<std::string> texts;  // as the file has them

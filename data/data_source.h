@@ -24,7 +24,7 @@ constexpr int64_t kExactBelow = int64_t{1} << 24;
 // A whole number in a column whose absolute value is kExactBelow or more.
 struct ExactInteger {
   size_t element = 0;  // of the column's values
-  int64_t value = 0;
+  int64_t value = 0;   // an unsigned number beyond int64 has the same 64 bits, and is negative here
   bool operator==(const ExactInteger&) const = default;
 };
 

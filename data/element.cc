@@ -28,7 +28,8 @@ T Load(const char* from, bool big_endian) {
 template <class T>
 void KeepLarge(size_t element, T value, std::vector<ExactInteger>& exact) {
   if constexpr (std::is_integral_v<T> && sizeof(T) >= 4) {
-    if (std::in_range<int64_t>(value)) KeepExact(element, static_cast<int64_t>(value), exact);
+    constexpr auto kType = std::is_same_v<T, uint64_t> ? ElementType::kU64 : ElementType::kI64;
+    KeepInteger(kType, element, static_cast<int64_t>(value), exact);
   } else if constexpr (std::is_same_v<T, double>) {
     if (IsExactInteger(value)) KeepExact(element, static_cast<int64_t>(value), exact);
   }
@@ -68,6 +69,24 @@ size_t ElementSize(ElementType type) {
       return 8;
   }
   return 0;
+}
+
+bool IsWideInteger(ElementType type) {
+  return type == ElementType::kU32 || type == ElementType::kI32 || type == ElementType::kU64 ||
+         type == ElementType::kI64;
+}
+
+int64_t LoadInteger(ElementType type, const char* from, bool big_endian) {
+  switch (type) {
+    case ElementType::kU32:
+      return Load<uint32_t>(from, big_endian);
+    case ElementType::kI32:
+      return Load<int32_t>(from, big_endian);
+    case ElementType::kU64:
+      return static_cast<int64_t>(Load<uint64_t>(from, big_endian));
+    default:
+      return Load<int64_t>(from, big_endian);
+  }
 }
 
 void AppendElements(ElementType type, std::span<const char> bytes, bool big_endian,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -15,6 +16,26 @@ namespace paracord {
 enum class ElementType { kU8, kI8, kU16, kI16, kU32, kI32, kU64, kI64, kF16, kF32, kF64 };
 
 size_t ElementSize(ElementType type);
+
+// Whether LoadInteger reads the type: integers of 4 and 8 bytes.
+bool IsWideInteger(ElementType type);
+// Reads one integer of such a type. Of a uint64 beyond int64 it returns the same 64 bits.
+int64_t LoadInteger(ElementType type, const char* from, bool big_endian);
+// Returns the float32 of what LoadInteger read.
+inline float IntegerToFloat(ElementType type, int64_t value) {
+  return type == ElementType::kU64 ? static_cast<float>(static_cast<uint64_t>(value))
+                                   : static_cast<float>(value);
+}
+
+// Lists such an integer among a column's exact numbers if float32 may not represent it.
+inline void KeepInteger(ElementType type, size_t element, int64_t value,
+                        std::vector<ExactInteger>& exact) {
+  if (type == ElementType::kU64 && value < 0) {
+    exact.push_back({element, value});
+  } else {
+    KeepExact(element, value, exact);
+  }
+}
 
 // Appends elements as float32 to `out`. Large whole numbers go to `exact`, too, by their indices in
 // `out`.

@@ -364,6 +364,20 @@ absl::Status Preprocessor::Bind(const Batch& batch, Value& value) const {
   return absl::OkStatus();
 }
 
+// Refuses unsigned numbers beyond int64, of which the layers would see negative ones.
+absl::Status Preprocessor::CheckSigned(const Batch& batch, std::optional<size_t> input) {
+  if (!input.has_value()) return absl::OkStatus();
+  const Column& column = batch.inputs[*input];
+  for (const ExactInteger& each : column.exact) {
+    if (each.value >= 0 || column.values[each.element] < 0) continue;
+    const size_t example = each.element * batch.examples / column.values.size();
+    return absl::InvalidArgumentError(absl::StrCat(
+        Where(batch, example), ": ", static_cast<uint64_t>(each.value),
+        " is beyond int64, which is what preprocessing layers take; give it as a string"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Preprocessor::Run(const Batch& batch, Batch& ready) try {
   if (batch.examples == 0) return absl::InvalidArgumentError("the batch has no examples");
   if (batch.inputs.size() != columns_.size()) {
@@ -381,7 +395,10 @@ absl::Status Preprocessor::Run(const Batch& batch, Batch& ready) try {
       continue;
     }
     views.clear();
-    for (const size_t input : value.inputs) views.push_back(values_[input].view);
+    for (const size_t input : value.inputs) {
+      RETURN_IF_ERROR(CheckSigned(batch, values_[input].column));
+      views.push_back(values_[input].view);
+    }
     const absl::Status fits = CheckElements({int64_t{batch.examples}, Elements(value.type.shape)});
     if (!fits.ok()) {
       return absl::InvalidArgumentError(absl::StrCat(

@@ -57,6 +57,7 @@ class Preprocessor {
   absl::Status Rewrite(ModelSpec& model, Batch& schema);
   absl::Status CheckExported(const ModelSpec& model, size_t node) const;
   absl::Status Bind(const Batch& batch, Value& value) const;
+  static absl::Status CheckSigned(const Batch& batch, std::optional<size_t> input);
 
   std::map<size_t, size_t> values_of_;  // by node of the model
   std::vector<Value> values_;           // each after those that it needs

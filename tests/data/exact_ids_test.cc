@@ -7,6 +7,7 @@
 
 #include "common/json_text.h"
 #include "data/example_writer.h"
+#include "data/held_integers.h"
 #include "data/memory_files.h"
 #include "data/packing.h"
 #include "data/tf_example.h"
@@ -112,9 +113,35 @@ TEST_CASE("arrays have whole numbers exactly, of every type and order, in any ba
         .inputs[0]
         .exact;
   };
-  CHECK(exact("/u8") == Exact{{1, int64_t{1} << 31}});
+  CHECK(exact("/u8") == Exact{{0, -1}, {1, int64_t{1} << 31}});  // the same 64 bits
   CHECK(exact("/f8") == Exact{{0, kLarge}});
   CHECK(exact("/f4").empty());
+}
+
+TEST_CASE("numbers that are held keep all their digits in as few bytes as they need") {
+  HeldIntegers held;
+  const auto append = [&](const std::vector<int64_t>& values) {
+    held.Append(ElementType::kI64,
+                {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(int64_t)},
+                /*big_endian=*/false);
+  };
+  held.Reserve(4);
+  CHECK(held.empty());
+  append({0, 4294967295});
+  CHECK(held.bytes_an_element() == 4);
+  append({-7, kHuge});
+  CHECK(held.bytes_an_element() == 8);
+  append({5});
+  std::vector<int64_t> values;
+  for (size_t i = 0; i < 5; ++i) values.push_back(held.at(i));
+  CHECK(values == std::vector<int64_t>{0, 4294967295, -7, kHuge, 5});
+
+  HeldIntegers signed_numbers;
+  const std::vector<int32_t> both{-1, INT32_MIN, 7};
+  signed_numbers.Append(ElementType::kI32,
+                        {reinterpret_cast<const char*>(both.data()), both.size() * 4}, false);
+  CHECK(signed_numbers.bytes_an_element() == 4);
+  for (size_t i = 0; i < both.size(); ++i) CHECK(signed_numbers.at(i) == both[i]);
 }
 
 std::string Example(const std::vector<int64_t>& ids) {
