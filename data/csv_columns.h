@@ -1,7 +1,7 @@
 // The features, labels and weights that a job makes of the columns of a CSV file: a number, a
-// category's index, a hashed bin, a hashed cross of several columns, or the string itself for a
-// model that takes strings. Specs are read from the job and then bound to the columns of the file.
-// After that they are constant, and many threads convert.
+// category's index, a hashed bin, a hashed cross of several columns, an id of 64 bits, or the
+// string itself for a model that takes strings. Specs are read from the job and then bound to the
+// columns of the file. After that they are constant, and many threads convert.
 #pragma once
 
 #include <optional>
@@ -25,7 +25,7 @@ struct CsvColumnName {
 };
 
 struct CsvSpec {
-  enum class Kind { kNumeric, kCategorical, kHashed, kCrossed, kString };
+  enum class Kind { kNumeric, kCategorical, kHashed, kCrossed, kString, kId, kPresent };
   Kind kind = Kind::kNumeric;
   std::string path;   // of the key in the job, for errors
   std::string group;  // the model's input or output, "" for the only one
@@ -34,8 +34,10 @@ struct CsvSpec {
   size_t column = 0, offset = 0;  // of a batch, and in its row: set by CsvGroups
   bool by_pattern = false;        // it is one of the columns that a name with a `*` matched
   std::optional<std::string> default_text;
-  // A kNumeric column's value is (value - mean) / std.
+  // A kNumeric column's value is (value - mean) / std. With `log`, the value is first replaced by
+  // sign(value) log(1 + |value|), as counts of a wide range are used.
   double mean = 0, std = 1;
+  bool log = false;
   // A kCategorical column's value is the index of a known text, or one of the first `oov` indices,
   // which stand for all other texts.
   absl::flat_hash_map<std::string, uint32_t> vocabulary;
@@ -43,10 +45,25 @@ struct CsvSpec {
   bool one_hot = false;
   std::string vocabulary_file;
   uint64_t vocabulary_fingerprint = 0;  // of that file's words
+  // If true, a kId column takes the fingerprint of every text, those of numbers included.
+  bool hash = false;
   // The number of bins of kHashed and kCrossed.
   uint64_t bins = 0;
+  // Set for a field that is a list of values. A list that is shorter than `length` is filled up
+  // behind, and of a longer one some are left out, or it is an error. A kPresent spec gives 1 for
+  // each value of the list, and 0 for what was filled up.
+  struct List {
+    enum class Cut { kNone, kEnd, kStart };
+    char separator = 0;
+    size_t length = 1;
+    double pad = 0;
+    std::string pad_text;
+    Cut cut = Cut::kNone;
+    std::string present;  // the input of a kPresent spec for the same list; "": none
+  };
+  std::optional<List> list;
 
-  size_t width() const { return one_hot ? words + oov : 1; }
+  size_t width() const { return list ? list->length : one_hot ? words + oov : 1; }
 };
 
 // Reads the spec or list of specs under `key`; none if it is missing. `group_key` is the key by
@@ -79,6 +96,16 @@ using MissingTexts = std::vector<std::string>;
 absl::StatusOr<std::string_view> CsvText(const CsvSpec& spec, size_t place,
                                          std::span<const std::string_view> fields,
                                          const MissingTexts& missing);
+
+// Returns the values of a list that the batch has, at most its length. An empty field, or a missing
+// one, is a list without values.
+absl::StatusOr<std::vector<std::string_view>> CsvList(const CsvSpec& spec,
+                                                      std::span<const std::string_view> fields,
+                                                      const MissingTexts& missing);
+
+// Writes the spec.width() strings of a kString spec.
+absl::Status ConvertCsvTexts(const CsvSpec& spec, std::span<const std::string_view> fields,
+                             const MissingTexts& missing, std::string* out);
 
 // Writes spec.width() numbers. Unless `exact` is null, large whole numbers are listed there, too.
 // INVALID_ARGUMENT names the column, but neither file nor row.

@@ -193,14 +193,24 @@ class CsvSource : public RowSource {
     for (size_t i = 0; i < options_.features.size(); ++i) {
       const CsvSpec& spec = options_.features[i];
       if (spec.kind != CsvSpec::Kind::kCategorical) continue;
-      const auto text = CsvText(spec, 0, fields.values, options_.missing);
-      if (!text.ok()) continue;
-      Known& known = count.known[i];
-      ++known.values;
-      if (spec.vocabulary.contains(absl::string_view(text->data(), text->size()))) continue;
-      if (known.unknown++ == 0) known.example = std::string(*text);
+      for (const std::string_view text : TextsOf(spec, fields)) {
+        Known& known = count.known[i];
+        ++known.values;
+        if (spec.vocabulary.contains(absl::string_view(text.data(), text.size()))) continue;
+        if (known.unknown++ == 0) known.example = std::string(text);
+      }
     }
     return true;
+  }
+
+  // The words of a field; none if it cannot be read.
+  std::vector<std::string_view> TextsOf(const CsvSpec& spec, const CsvFields& fields) const {
+    if (spec.list.has_value()) {
+      auto list = CsvList(spec, fields.values, options_.missing);
+      return list.ok() ? *std::move(list) : std::vector<std::string_view>();
+    }
+    const auto text = CsvText(spec, 0, fields.values, options_.missing);
+    return text.ok() ? std::vector{*text} : std::vector<std::string_view>();
   }
 
   absl::Status AddFile(Files& files, const std::string& path) {
@@ -309,9 +319,8 @@ class CsvSource : public RowSource {
     for (const CsvSpec& spec : specs) {
       absl::Status converted;
       if (spec.kind == CsvSpec::Kind::kString) {
-        const auto text = CsvText(spec, 0, fields.values, options_.missing);
-        if (text.ok()) inputs->strings[spec.column][spec.offset] = std::string(*text);
-        converted = text.status();
+        converted = ConvertCsvTexts(spec, fields.values, options_.missing,
+                                    inputs->strings[spec.column] + spec.offset);
       } else {
         converted =
             ConvertCsv(spec, fields.values, options_.missing, out[spec.column] + spec.offset,

@@ -22,6 +22,8 @@ constexpr uint64_t kBinsMax = uint64_t{1} << 62;
 constexpr uint64_t kWordsMax = uint64_t{1} << 31;
 constexpr uint64_t kListedMax = uint64_t{1} << 24;  // words in the job itself
 constexpr size_t kCrossMax = 16;
+constexpr uint64_t kLengthMax = 1 << 16;  // of a list
+constexpr double kPadMax = 1 << 24;
 constexpr std::string_view kInputKey = "input";  // what features call their group
 
 // A column by name or number; false with a problem if it is neither.
@@ -73,8 +75,8 @@ class CsvSpecReader {
   }
 
   CsvSpec Read() {
-    static constexpr std::array<std::string_view, 5> kKinds = {"numeric", "categorical", "hashed",
-                                                               "crossed", "string"};
+    static constexpr std::array<std::string_view, 6> kKinds = {"numeric", "categorical", "hashed",
+                                                               "crossed", "string",      "id"};
     std::string kind = "numeric";
     fields_.OneOf("kind", kKinds, kind);
     const auto at = std::find(kKinds.begin(), kKinds.end(), kind) - kKinds.begin();
@@ -82,11 +84,16 @@ class CsvSpecReader {
     if (spec_.kind == CsvSpec::Kind::kString && group_key_ != kInputKey) {
       fields_.Problem("kind", "only features may be strings");
     }
+    if (spec_.kind == CsvSpec::Kind::kId && group_key_ != kInputKey) {
+      fields_.Problem("kind", "only features may be ids");
+    }
     fields_.String(group_key_, spec_.group);
     ReadColumns();
     ReadDefault();
+    if (spec_.kind != CsvSpec::Kind::kCrossed) ReadList();
     if (spec_.kind == CsvSpec::Kind::kNumeric) ReadNumeric();
     if (spec_.kind == CsvSpec::Kind::kCategorical) ReadCategorical();
+    if (spec_.kind == CsvSpec::Kind::kId) fields_.Bool("hash", spec_.hash);
     if (spec_.kind == CsvSpec::Kind::kHashed || spec_.kind == CsvSpec::Kind::kCrossed) {
       if (fields_.Find("bins") == nullptr) fields_.Problem("bins", "is missing");
       fields_.Integer("bins", 1, kBinsMax, spec_.bins);
@@ -116,14 +123,45 @@ class CsvSpecReader {
     const json* value = fields_.FindValue("default");
     if (value == nullptr) return;
     const bool numeric = spec_.kind == CsvSpec::Kind::kNumeric;
-    if (numeric ? !value->is_number() : !value->is_string()) {
+    const bool id = spec_.kind == CsvSpec::Kind::kId && value->is_number_integer();
+    if (numeric ? !value->is_number() : !value->is_string() && !id) {
       return fields_.Problem("default", absl::StrCat("must be a ", numeric ? "number" : "string",
                                                      ", is ", JsonExcerpt(*value)));
     }
-    spec_.default_text = numeric ? value->dump() : value->get<std::string>();
+    spec_.default_text = value->is_string() ? value->get<std::string>() : value->dump();
+  }
+
+  void ReadList() {
+    static constexpr std::array<std::string_view, 2> kEnds = {"pre", "post"};
+    std::string separator, cut;
+    fields_.String("separator", separator);
+    if (fields_.FindValue("separator") == nullptr) return;
+    CsvSpec::List& list = spec_.list.emplace();
+    if (separator.size() != 1) fields_.Problem("separator", "must be one character");
+    if (group_key_ != kInputKey) fields_.Problem("separator", "only features may be lists");
+    list.separator = separator.empty() ? ' ' : separator[0];
+    uint64_t length = 0;
+    if (fields_.Find("length") == nullptr) {
+      fields_.Problem("length", "is missing: the most values of a list");
+    }
+    fields_.Integer("length", 1, kLengthMax, length);
+    list.length = static_cast<size_t>(length);
+    if (spec_.kind == CsvSpec::Kind::kString) {
+      fields_.String("pad", list.pad_text);
+    } else {
+      fields_.Number("pad", -kPadMax, kPadMax, list.pad);
+    }
+    fields_.OneOf("truncate", kEnds, cut);
+    if (cut == "pre") list.cut = CsvSpec::List::Cut::kStart;
+    if (cut == "post") list.cut = CsvSpec::List::Cut::kEnd;
+    fields_.String("present", list.present);
+    if (!list.present.empty() && list.present == spec_.group) {
+      fields_.Problem("present", "must be another input than the list's own");
+    }
   }
 
   void ReadNumeric() {
+    fields_.Bool("log", spec_.log);
     fields_.Number("mean", -kNumberMax, kNumberMax, spec_.mean);
     fields_.Number("std", 1e-300, kNumberMax, spec_.std);
   }
@@ -131,6 +169,9 @@ class CsvSpecReader {
   void ReadCategorical() {
     fields_.Integer("oov", 0, 1 << 20, spec_.oov);
     fields_.Bool("one_hot", spec_.one_hot);
+    if (spec_.one_hot && spec_.list.has_value()) {
+      fields_.Problem("one_hot", "is for one word, and this is a list");
+    }
     const json* words = fields_.FindValue("vocabulary");
     if (words != nullptr) ReadVocabulary(*words, fields_.PathOf("vocabulary"), problems_, spec_);
     fields_.String("vocabulary_file", spec_.vocabulary_file);
@@ -230,6 +271,14 @@ std::vector<CsvSpec> ReadCsvSpecs(JsonFields& fields, const std::string& key,
   const auto read = [&](const json& entry, const std::string& path) {
     if (entry.is_object()) {
       specs.push_back(CsvSpecReader(entry, path, group_key, oov_default, problems).Read());
+      if (!specs.back().list.has_value() || specs.back().list->present.empty()) return;
+      CsvSpec present;
+      present.kind = CsvSpec::Kind::kPresent;
+      present.path = absl::StrCat(path, ".present");
+      present.group = specs.back().list->present;
+      present.columns = specs.back().columns;
+      present.list = specs.back().list;
+      specs.push_back(std::move(present));
       return;
     }
     CsvSpec spec;

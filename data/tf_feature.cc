@@ -126,10 +126,34 @@ absl::Status ReadPlain(const FeatureSpec& spec, const ExampleFeature& feature, s
   return absl::InvalidArgumentError(absl::StrCat("is not of dtype ", spec.dtype));
 }
 
+// Writes which of the values of a list are there. What is wrong with the list, its own spec says.
+absl::Status FillPresent(const FeatureSpec& spec, const ExampleFeature* feature,
+                         std::span<float> out) {
+  size_t count = 0;
+  if (feature == nullptr) {
+    count = spec.default_value || spec.default_text ? out.size() : 0;
+  } else if (spec.text_list) {
+    std::vector<std::string> texts;
+    RETURN_IF_ERROR(ReadTexts(*feature, texts));
+    count = texts.size();
+  } else if (feature->kind == ExampleFeature::Kind::kBytes) {
+    ASSIGN_OR_RETURN(const std::string_view bytes, ReadBytes(*feature));
+    count = bytes.size() / ElementSize(spec.element);
+  } else {
+    std::vector<ExactInteger> ignored;
+    ASSIGN_OR_RETURN(count, ReadNumbers(*feature, {}, 0, ignored));
+  }
+  const auto there = static_cast<std::ptrdiff_t>(std::min(count, out.size()));
+  std::fill(out.begin(), out.begin() + there, 1.f);
+  std::fill(out.begin() + there, out.end(), 0.f);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status FillNumbers(const FeatureSpec& spec, const ExampleFeature* feature,
                          std::span<float> out, std::vector<ExactInteger>& exact) {
+  if (spec.kind == FeatureSpec::Kind::kPresent) return FillPresent(spec, feature, out);
   const auto scale = static_cast<float>(spec.scale);
   if (feature == nullptr) {
     const std::optional<double>& value = spec.default_value ? spec.default_value : spec.pad_value;

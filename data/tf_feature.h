@@ -20,12 +20,13 @@ namespace paracord {
 
 struct FeatureSpec {
   enum class Kind {
-    kAny,     // float or int64, whichever is there
-    kFloat,   // a list of floats, or the raw bytes of such
-    kInt64,   // a list of int64, or the raw bytes of such
-    kRaw,     // the raw bytes of one string, of the type `element`
-    kImage,   // JPEG or PNG, resized to the shape
-    kString,  // for a model that takes strings; of int64 their decimal text
+    kAny,      // float or int64, whichever is there
+    kFloat,    // a list of floats, or the raw bytes of such
+    kInt64,    // a list of int64, or the raw bytes of such
+    kRaw,      // the raw bytes of one string, of the type `element`
+    kImage,    // JPEG or PNG, resized to the shape
+    kString,   // for a model that takes strings; of int64 their decimal text
+    kPresent,  // of a list that is padded: 1 for each value that is there, and 0 for the others
   };
   enum class Cut { kNone, kEnd, kStart };
 
@@ -45,7 +46,8 @@ struct FeatureSpec {
   // If set, a list may have fewer rows than shape[0] and is padded with this value.
   std::optional<double> pad_value;
   std::optional<std::string> pad_text;
-  Cut cut = Cut::kNone;  // which end of a longer list is left out
+  Cut cut = Cut::kNone;    // which end of a longer list is left out
+  bool text_list = false;  // of kPresent: the list has strings
 
   bool text() const { return kind == Kind::kString; }
   bool pads() const { return pad_value.has_value() || pad_text.has_value(); }

@@ -45,6 +45,19 @@ class FeatureSpecReader {
     spec_.path = path;
   }
 
+  // Appends the spec, and another one if the model is told which values are there.
+  void ReadTo(std::vector<FeatureSpec>& specs) {
+    specs.push_back(Read());
+    if (present_.empty()) return;
+    FeatureSpec present = specs.back();
+    present.text_list = present.text();
+    present.kind = Kind::kPresent;
+    present.path = absl::StrCat(present.path, ".present");
+    present.group = present_;
+    specs.push_back(std::move(present));
+  }
+
+ private:
   FeatureSpec Read() {
     if (value_.is_object() && fields_.Find("name") == nullptr) {
       fields_.Problem("name", "is missing");
@@ -68,7 +81,6 @@ class FeatureSpecReader {
     return std::move(spec_);
   }
 
- private:
   void ReadDType() {
     std::array<std::string_view, kDTypes.size()> names;
     std::ranges::transform(kDTypes, names.begin(), &DType::name);
@@ -139,6 +151,13 @@ class FeatureSpecReader {
     fields_.OneOf("truncate", kEnds, cut);
     if (cut == "pre") spec_.cut = FeatureSpec::Cut::kStart;
     if (cut == "post") spec_.cut = FeatureSpec::Cut::kEnd;
+    fields_.String("present", present_);
+    if (!present_.empty() && (!spec_.pads() || spec_.shape.size() != 1)) {
+      fields_.Problem("present", "is for lists of numbers or strings with a `pad`");
+    }
+    if (!present_.empty() && (group_key_ != "input" || present_ == spec_.group)) {
+      fields_.Problem("present", "must be another input than the list's own");
+    }
     if ((spec_.pads() || !cut.empty()) && spec_.shape.empty()) {
       fields_.Problem("shape", "must give the largest length of a list that is padded or cut");
     }
@@ -159,6 +178,7 @@ class FeatureSpecReader {
   JsonFields fields_;
   const std::string group_key_;
   FeatureSpec spec_;
+  std::string present_;
 };
 
 }  // namespace
@@ -170,7 +190,7 @@ std::vector<FeatureSpec> ReadFeatureSpecs(JsonFields& fields, const std::string&
   if (value == nullptr) return specs;
   const auto read = [&](const json& entry, const std::string& path) {
     if (!entry.is_string()) {
-      specs.push_back(FeatureSpecReader(entry, path, group_key, problems).Read());
+      FeatureSpecReader(entry, path, group_key, problems).ReadTo(specs);
       return;
     }
     specs.emplace_back().name = entry.get<std::string>();

@@ -2,9 +2,11 @@
 // format.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstring>
 #include <set>
 
+#include "common/fingerprint64.h"
 #include "common/json_text.h"
 #include "data/example_writer.h"
 #include "data/held_integers.h"
@@ -142,6 +144,69 @@ TEST_CASE("numbers that are held keep all their digits in as few bytes as they n
                         {reinterpret_cast<const char*>(both.data()), both.size() * 4}, false);
   CHECK(signed_numbers.bytes_an_element() == 4);
   for (size_t i = 0; i < both.size(); ++i) CHECK(signed_numbers.at(i) == both[i]);
+}
+
+TEST_CASE("csv has ids of 64 bits: decimal ones as they are, and fingerprints of other texts") {
+  MemoryFiles files;
+  files.contents["/d"] =
+      "a,y\n20000001,1\n-20000001,1\n18446744073709551615,1\n007,1\n68fd1e64,1\n,1\n7,1\n";
+  const auto ids = [&](const json& feature) {
+    const Batch batch = ReadAllRecords(
+        Open(files, "csv", {{"files", "/d"}, {"features", {feature}}, {"label", "y"}}));
+    std::vector<int64_t> whole;
+    REQUIRE_FALSE(WholeNumbers(batch.inputs[0], whole).has_value());
+    return whole;
+  };
+  const auto print = [](std::string_view text) {
+    return static_cast<int64_t>(Fingerprint64(text));
+  };
+  json feature = {{"column", "a"}, {"kind", "id"}, {"default", 0}};
+  // A number in another spelling than its own is text: 007 is not 7.
+  CHECK(ids(feature) ==
+        std::vector<int64_t>{20000001, -20000001, -1, print("007"), print("68fd1e64"), 0, 7});
+  feature["hash"] = true;
+  feature["default"] = "none";
+  CHECK(ids(feature) == std::vector<int64_t>{print("20000001"), print("-20000001"),
+                                             print("18446744073709551615"), print("007"),
+                                             print("68fd1e64"), print("none"), print("7")});
+}
+
+TEST_CASE("Criteo's format is read as a csv entry says") {
+  MemoryFiles files;
+  std::string first = "0\t1\t1\t5\t0\t1382\t4\t15\t2\t181\t1\t2\t\t2";
+  std::string second = "1\t\t-1\t\t\t102\t8\t2\t2\t4\t1\t1\t\t4";
+  for (int i = 0; i < 26; ++i) {
+    first += "\t68fd1e6" + std::to_string(i % 10);
+    second += i == 25 ? "\t" : "\t287e684" + std::to_string(i % 10);
+  }
+  files.contents["/day_0"] = first + "\n" + second + "\n";
+  json features = json::array();
+  for (int i = 1; i <= 13; ++i) {
+    features.push_back({{"column", i}, {"default", 0}, {"log", true}, {"input", "numbers"}});
+  }
+  for (int i = 14; i <= 39; ++i) {
+    features.push_back({{"column", i}, {"kind", "id"}, {"default", ""}, {"input", "words"}});
+  }
+  const Batch batch = ReadAllRecords(Open(files, "csv",
+                                          {{"files", "/day_0"},
+                                           {"header", false},
+                                           {"delimiter", "\t"},
+                                           {"features", features},
+                                           {"label", 0}}));
+  REQUIRE(batch.examples == 2);
+  CHECK(batch.targets[0].values == std::vector<float>{0, 1});
+  REQUIRE(batch.inputs.size() == 2);
+  CHECK(batch.inputs[0].shape == std::vector<uint64_t>{13});
+  CHECK(batch.inputs[0].values[4] == static_cast<float>(std::log1p(1382.0)));
+  CHECK(batch.inputs[0].values[11] == 0);
+  CHECK(batch.inputs[0].values[14] ==
+        -static_cast<float>(std::log1p(1.0)));  // -1, whose sign stays
+  CHECK(batch.inputs[1].shape == std::vector<uint64_t>{26});
+  std::vector<int64_t> words;
+  REQUIRE_FALSE(WholeNumbers(batch.inputs[1], words).has_value());
+  CHECK(words[0] == static_cast<int64_t>(Fingerprint64("68fd1e60")));
+  CHECK(words[26 + 24] == static_cast<int64_t>(Fingerprint64("287e6844")));
+  CHECK(words[26 + 25] == static_cast<int64_t>(Fingerprint64("")));
 }
 
 std::string Example(const std::vector<int64_t>& ids) {

@@ -1,6 +1,7 @@
 """Writes the small data files of tests/golden with TensorFlow and numpy: examples.tfrecord (five
 examples with every kind of feature), arrays.npz, plain and packed, and images.json (files of every
-kind, what TensorFlow decodes them to, and resized).
+kind, what TensorFlow decodes them to, and resized), and lists.json (lists of varying length, in
+examples and in csv, and what TensorFlow parses them to).
 Run: python tests/golden/make_data.py"""
 import base64
 import io
@@ -74,3 +75,46 @@ for name, file in files.items():
         "resized_5_23": [round(float(v), 3) for v in resized.flatten()],
     })
 (HERE / "images.json").write_text(json.dumps(cases, separators=(",", ":")) + "\n")
+
+LENGTH = 4
+films = [[7, 1 << 40, -3], [], [2**63 - 1], [1, 2, 3, 4], [16777217, 5, 6, 7, 8, 9]]
+words = [["a", "b|c"], ["", "d"], [], ["e"] * 4, ["f", "g", "h", "i", "j"]]
+shares = [[0.5, 0.25, 1], [], [2], [1, 1, 1, -1], [0.125] * 6]
+records = []
+for film, word, share in zip(films, words, shares):
+    feature = {"film": tf.train.Feature(int64_list=tf.train.Int64List(value=film)),
+               "share": tf.train.Feature(float_list=tf.train.FloatList(value=share)),
+               "y": tf.train.Feature(float_list=tf.train.FloatList(value=[1]))}
+    if word:  # a list without values may as well not be there
+        feature["word"] = tf.train.Feature(bytes_list=tf.train.BytesList(
+            value=[w.encode() for w in word]))
+    records.append(tf.train.Example(
+        features=tf.train.Features(feature=feature)).SerializeToString())
+parsed = tf.io.parse_example(records, {
+    "film": tf.io.RaggedFeature(tf.int64), "word": tf.io.RaggedFeature(tf.string),
+    "share": tf.io.RaggedFeature(tf.float32)})
+
+
+def lists(ragged, pad):
+    """The lists are cut behind or in front, and filled up behind."""
+    cut = {"post": ragged[:, :LENGTH], "pre": ragged[:, -LENGTH:]}
+    result = {}
+    for name, kept in cut.items():
+        values = kept.to_tensor(default_value=pad, shape=[None, LENGTH]).numpy().flatten()
+        there = tf.sequence_mask(kept.row_lengths(), LENGTH, dtype=tf.float32).numpy().flatten()
+        result[name] = {"values": [v.decode() if isinstance(v, bytes) else v.item()
+                                   for v in values], "present": there.tolist()}
+    return result
+
+
+fields = ["|".join(map(str, film)) for film in films]
+split = tf.ragged.map_flat_values(tf.strings.to_number, tf.ragged.boolean_mask(
+    split := tf.strings.split(fields, "|"), tf.ragged.map_flat_values(
+        lambda v: v != "", split)), tf.int64)
+(HERE / "lists.json").write_text(json.dumps({
+    "length": LENGTH,
+    "records": [base64.b64encode(record).decode() for record in records],
+    "film": lists(parsed["film"], 0), "word": lists(parsed["word"], "[P]"),
+    "share": lists(parsed["share"], 0),
+    "csv": "film,y\n" + "".join(f"{field},1\n" for field in fields),
+    "csv_film": lists(split, 0)}, separators=(",", ":")) + "\n")
