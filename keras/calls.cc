@@ -76,9 +76,9 @@ class CallReader {
   void Kwargs(const json& kwargs) {
     if (keras2_) Training(kwargs);
     // Data goes before everything else, in the order in which layers take it.
-    static constexpr std::array<const char*, 14> kData{
-        "inputs", "sequences", "query", "value", "key", "condition",     "x",
-        "xs",     "x1",        "y",     "x2",    "b",   "initial_state", "indices"};
+    static constexpr std::array<const char*, 16> kData{
+        "inputs", "sequences", "query", "value", "key", "condition",     "x0",      "x",
+        "xs",     "x1",        "y",     "x2",    "b",   "initial_state", "indices", "weights"};
     for (const char* name : kData) {
       const auto found = kwargs.find(name);
       if (found == kwargs.end() || found->is_null()) continue;

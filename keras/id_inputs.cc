@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kIds = 0, kLarge = 1, kTables = 2;
 
 bool IsLargeLayer(const LayerSpec& layer) {
-  if (layer.operation || layer.class_name != "Embedding") return false;
+  if (!LooksUpIds(layer)) return false;
   const auto rows = layer.config.find("input_dim");
   return rows != layer.config.end() && rows->is_number_integer() &&
          rows->get<int64_t>() > kPlainRowsMax;
@@ -29,7 +29,7 @@ Kinds KindsOf(const ModelSpec& model, const TableLayers& tables) {
   std::map<size_t, std::set<size_t>> inputs;  // by table
   for (const NodeSpec& node : model.nodes) {
     if (IsInput(node) || node.constant.has_value() || !tables.contains(node.layer)) continue;
-    inputs[node.layer].insert(node.inputs.begin(), node.inputs.end());
+    inputs[node.layer].insert(node.inputs[0]);
   }
   Kinds kinds;
   // With all rows there, ids of very many rows come as other numbers than those of few.
@@ -41,7 +41,9 @@ Kinds KindsOf(const ModelSpec& model, const TableLayers& tables) {
   return kinds;
 }
 
-size_t KindOf(const ModelSpec& model, const NodeSpec& node, const Kinds& kinds) {
+// The kind of numbers that the node takes as its tensor number `place`.
+size_t KindOf(const ModelSpec& model, const NodeSpec& node, size_t place, const Kinds& kinds) {
+  if (place > 0) return kIds;  // weights of the ids
   if (const auto table = kinds.find(node.layer); table != kinds.end()) return table->second;
   return IsLargeTable(model, node) ? kLarge : kIds;
 }
@@ -49,8 +51,9 @@ size_t KindOf(const ModelSpec& model, const NodeSpec& node, const Kinds& kinds) 
 std::set<size_t> KindsReading(const ModelSpec& model, size_t input, const Kinds& kinds) {
   std::set<size_t> found;
   for (const NodeSpec& node : model.nodes) {
-    const bool reads = std::ranges::find(node.inputs, input) != node.inputs.end();
-    if (reads) found.insert(KindOf(model, node, kinds));
+    for (size_t place = 0; place < node.inputs.size(); ++place) {
+      if (node.inputs[place] == input) found.insert(KindOf(model, node, place, kinds));
+    }
     const auto masks = [&](const auto& mask) { return mask.second == input; };
     if (std::ranges::any_of(node.masks, masks)) found.insert(kIds);
   }
@@ -64,9 +67,9 @@ void Split(ModelSpec& model, size_t input, size_t kind, const Kinds& kinds) {
   const size_t copy = input + 1;
   const auto move = [&](size_t& node) { node += node >= copy ? 1 : 0; };
   for (NodeSpec& node : model.nodes) {
-    const bool moves = KindOf(model, node, kinds) == kind;
-    for (size_t& from : node.inputs) {
-      if (from == input && moves) {
+    for (size_t place = 0; place < node.inputs.size(); ++place) {
+      size_t& from = node.inputs[place];
+      if (from == input && KindOf(model, node, place, kinds) == kind) {
         from = copy;
       } else {
         move(from);

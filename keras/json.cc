@@ -11,6 +11,7 @@
 #include "keras/calls.h"
 #include "keras/early_keras2.h"
 #include "keras/layer_list.h"
+#include "keras/ragged.h"
 #include "keras/results.h"
 
 namespace paracord {
@@ -429,7 +430,11 @@ absl::StatusOr<ModelSpec> ReadKerasModel(const json& model) {
       !keras2 && class_name != "Sequential" && config->value("trainable", json()) == false;
   Reader reader(keras2, frozen);
   const absl::Status added = reader.Add(class_name, *config, "", nullptr).status();
-  if (added.ok()) return reader.Take();
+  if (added.ok()) {
+    absl::StatusOr<ModelSpec> spec = reader.Take();
+    if (spec.ok()) TakeRaggedInputs(*spec);
+    return spec;
+  }
   reader.problems().emplace_back(added.message());
   return absl::InvalidArgumentError(absl::StrJoin(reader.problems(), "\n"));
 }

@@ -26,6 +26,11 @@ struct LayerSpec {
   bool unusable = false;   // one of the model's problems says why
 };
 
+// Whether the layer looks up rows by the ids that are the first tensor of its calls.
+inline bool LooksUpIds(const LayerSpec& layer) {
+  return !layer.operation && (layer.class_name == "Embedding" || layer.class_name == "EmbedReduce");
+}
+
 // One call of a layer on the outputs of earlier nodes.
 struct NodeSpec {
   size_t layer = 0;

@@ -16,9 +16,7 @@ namespace {
 
 constexpr uint64_t kAutoBytes = uint64_t{1} << 20;  // a smaller one may as well move whole
 
-bool IsEmbedding(const LayerSpec& layer) {
-  return layer.class_name == "Embedding" && !layer.operation && !layer.unusable;
-}
+bool IsEmbedding(const LayerSpec& layer) { return LooksUpIds(layer) && !layer.unusable; }
 
 bool Says(const LayerSpec& layer, const char* key) {
   const auto value = layer.config.find(key);
@@ -45,7 +43,7 @@ bool ReadsInputs(const ModelSpec& model, size_t layer) {
   bool called = false;
   for (const NodeSpec& node : model.nodes) {
     if (node.layer != layer || node.constant.has_value() || node.output > 0) continue;
-    if (node.hands_mask || node.inputs.size() != 1) return false;
+    if (node.hands_mask || node.inputs.empty()) return false;
     const NodeSpec& ids = model.nodes[node.inputs[0]];
     if (!IsInput(ids) && !ids.unknown) return false;
     called = true;

@@ -22,12 +22,15 @@ std::unique_ptr<Layer> MakeConvTranspose(LayerConfig& config);
 std::unique_ptr<Layer> MakeCumsum(LayerConfig& config);
 std::unique_ptr<Layer> MakeDense(LayerConfig& config);
 std::unique_ptr<Layer> MakeDot(LayerConfig& config);
+std::unique_ptr<Layer> MakeDotInteraction(LayerConfig& config);
 std::unique_ptr<Layer> MakeCustomScaleLayer(LayerConfig& config);
 // also SpatialDropout and the noise layers
 std::unique_ptr<Layer> MakeDropout(LayerConfig& config);
 std::unique_ptr<Layer> MakeEinsumDense(LayerConfig& config);
 std::unique_ptr<Layer> MakeEinsumOperation(LayerConfig& config);
+std::unique_ptr<Layer> MakeEmbedReduce(LayerConfig& config);
 std::unique_ptr<Layer> MakeEmbedding(LayerConfig& config);
+std::unique_ptr<Layer> MakeFeatureCross(LayerConfig& config);
 std::unique_ptr<Layer> MakeFlatten(LayerConfig& config);
 std::unique_ptr<Layer> MakeFrame(LayerConfig& config);  // ZeroPadding, Cropping
 std::unique_ptr<Layer> MakeGlobalPooling(LayerConfig& config);

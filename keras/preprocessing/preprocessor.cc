@@ -192,9 +192,10 @@ absl::Status Preprocessor::CheckExported(const ModelSpec& model, size_t node) co
   if (value.type.below <= kExactBelow) return absl::OkStatus();
   const auto reads_as_float = [&](const NodeSpec& reader) {
     const LayerSpec& layer = model.layers[reader.layer];
-    const bool embedding = !layer.operation && layer.class_name == "Embedding";
-    return !embedding && !IsStep(model, reader) &&
-           std::ranges::find(reader.inputs, node) != reader.inputs.end();
+    if (IsStep(model, reader)) return false;
+    const size_t ids = LooksUpIds(layer) && !reader.inputs.empty() ? 1 : 0;
+    return std::find(reader.inputs.begin() + static_cast<std::ptrdiff_t>(ids), reader.inputs.end(),
+                     node) != reader.inputs.end();
   };
   const auto is_output = [&](const Endpoint& output) { return output.node == node; };
   if (std::ranges::none_of(model.nodes, reads_as_float) &&

@@ -23,6 +23,7 @@ TEST_CASE(
   CHECK(name("__main__", "pkg>Dense") == "pkg>Dense");
   CHECK(name("keras.layers", "pkg>Dense") == "pkg>Dense");
   CHECK(name("kerasy.layers", "Dense") == "kerasy.layers>Dense");
+  CHECK(name("keras_rs.src.layers", "keras_rs>FeatureCross") == "FeatureCross");
   CHECK(KerasClass({{"class_name", "Dense"}}) == "Dense");
   const auto without_module = [](const json& registered) {
     return KerasClass(

@@ -21,6 +21,7 @@ from constant_cases import CASES as CONSTANT_CASES
 from graph_cases import CASES
 from image_cases import CASES as IMAGE_CASES
 from operation_cases import CASES as OPERATION_CASES
+from recommender_cases import CASES as RECOMMENDER_CASES
 from oracle import KERAS2, keras, tf
 from sequence_cases import CASES as SEQUENCE_CASES
 from size_cases import CASES as SIZE_CASES
@@ -52,6 +53,12 @@ def paths(model, prefix=""):
         if hasattr(inner, "layers"):  # TimeDistributed
             own = "" if KERAS2 else inner.name + "/"
             found.update(paths(inner, prefix + layer.name + "/" + own))
+            continue
+        if type(layer).__name__ == "FeatureCross":  # by the names of its attributes
+            for part in ("down_proj_dense", "dense"):
+                for v in getattr(layer, part).variables if hasattr(layer, part) else []:
+                    tail = v.path.split("/")[-1]
+                    found[id(v)] = f"{prefix}{layer.name}/{part}/{tail}"
             continue
         for v in layer.variables:
             path = v.name.split(":")[0] if KERAS2 else v.path
@@ -131,6 +138,8 @@ def run(name, build):
         result["compile"] = {"loss": spec.get("loss_name", spec["loss"]),
                              "loss_weights": spec.get("loss_weights"),
                              "metrics": spec.get("metrics_name", spec.get("metrics"))}
+    if "inputs" in spec:  # x in the form that we take it
+        x = spec["inputs"]
     ins = x if isinstance(x, dict) else {model.inputs[0].name.split(":")[0]: x}
     result["inputs"] = {k: column(v) for k, v in ins.items()}
     ys = y if isinstance(y, (dict, list)) else [y]
@@ -174,7 +183,7 @@ def write(cases, name):
 
 ALL = {"graph": CASES, "sequence": SEQUENCE_CASES, "batch": BATCH_CASES, "call": CALL_CASES,
        "constant": CONSTANT_CASES, "image": IMAGE_CASES, "operation": OPERATION_CASES,
-       "size": SIZE_CASES}
+       "recommender": RECOMMENDER_CASES, "size": SIZE_CASES}
 VERSION = "keras2" if KERAS2 else "keras3"
 good = [write(cases, f"{name}.{VERSION}.json") for name, cases in ALL.items()
         if not ONLY or any(wanted in cases for wanted in ONLY)]

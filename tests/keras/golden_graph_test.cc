@@ -228,6 +228,10 @@ TEST_CASE("compiled models of Keras 2 compute and learn what Keras 2 does") {
   CheckFile("graph.keras2.json", 55);
 }
 
+TEST_CASE("recommenders compute and learn what Keras-RS does") {
+  CheckFile("recommender.keras3.json", 23);
+}
+
 TEST_CASE("models over sequences compute and learn what Keras 3 does") {
   CheckFile("sequence.keras3.json", 80);
 }

@@ -210,6 +210,22 @@ TEST_CASE("ids that preprocessing layers make are known before values are needed
   CheckSame(TablesJob(model, Fixed({"words"})), batch, {"words/embeddings"});
 }
 
+TEST_CASE("rows that are reduced are those of a table, and weights stay numbers") {
+  const json reduce = {{"input_dim", 1000}, {"output_dim", 3}, {"combiner", "sqrtn"}};
+  const json model = ModelJson(
+      json::array({InputJson("a", 4), InputJson("b", 4),
+                   Named("EmbedReduce", "rows", reduce, {CallWith({"a", "b"})}),
+                   Named("EmbedReduce", "same", reduce, {CallWith({"b", "b"})}),
+                   Named("Concatenate", "all", json::object(), {CallWith({"rows", "same"})}),
+                   Named("Dense", "out", {{"units", 1}}, {Call("all")})}),
+      {"a", "b"}, "out");
+  Job job = TablesJob(model, Fixed({"rows", "same"}));
+  job.accumulate = GENERATE(1u, 2u);
+  CheckSame(job,
+            IdsBatch({7, 7, 0, 999, 1, 2, 7, 3, 0, 0, 5, 5}, {2, 0, 7, 1, 2, 2, 2, 2, 0, 5, 1, 0}),
+            {"rows/embeddings", "same/embeddings"});
+}
+
 TEST_CASE("an id that is not in its table is refused with its place") {
   auto program = BuildKerasProgram(TablesJob(ThreeTables(), Fixed({"shared", "own"})),
                                    WithoutValues(IdsBatch({0, 0, 0, 0}, {0, 0, 0, 0})), TestOps());

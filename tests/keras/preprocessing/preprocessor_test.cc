@@ -155,6 +155,9 @@ TEST_CASE("values that no layer can take are errors that name the example") {
   CheckRefusedInputs(ids, NumberBatch({1, 16777216}),
                      "example 1 of the batch: 1.67772e+07 is beyond");
   CheckRefusedInputs(ids, NumberBatch({1, 1.5}), "example 1 of the batch: 1.5 is no whole number");
+  Batch beyond = NumberBatch({1, 18446744073709551615.f});
+  beyond.inputs[0].exact = {{1, -1}};  // the same 64 bits
+  CheckRefusedInputs(ids, beyond, "example 1 of the batch: 18446744073709551615 is beyond int64");
   CheckRefusedInputs(ids, NumberBatch({INFINITY}), "example 0 of the batch");
   CheckRefusedInputs(ids, TextBatch({"1", "2", "x"}),
                      "example 2 of the batch: \"x\" is no whole number");
