@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/json_text.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
 #include "common/utf8.h"
@@ -17,7 +16,9 @@
 #include "data/data_options.h"
 #include "data/record_index.h"
 #include "data/row_source.h"
+#include "data/skipgram_source.h"
 #include "data/text_tokens.h"
+#include "data/text_vocabulary.h"
 
 namespace paracord {
 namespace {
@@ -36,34 +37,8 @@ struct TextOptions {
   Tokenizer tokenizer;
   uint64_t window = 0, stride = 0;
   std::vector<std::string> labels;  // empty: windows of running text
-  // The vocabulary is a list, the lines of a file, or the tokens of `vocabulary_from` (by default
-  // of `files`), of which only the most frequent `vocabulary_size` may be kept.
-  std::vector<std::string> vocabulary, vocabulary_from;
-  uint64_t vocabulary_size = 0;
-  std::string vocabulary_file;
+  VocabularyOptions vocabulary;
 };
-
-void ReadVocabularyOptions(JsonFields& fields, TextOptions& options) {
-  const json* words = fields.FindValue("vocabulary");
-  if (words != nullptr && words->is_array()) {
-    options.vocabulary = ReadStrings(fields, "vocabulary");
-  } else if (words != nullptr) {
-    fields.Integer("vocabulary", 1, kVocabularyMax, options.vocabulary_size);
-  }
-  fields.String("vocabulary_file", options.vocabulary_file);
-  if (fields.FindValue("vocabulary_from") != nullptr) {
-    options.vocabulary_from = ReadPaths(fields, "vocabulary_from");
-  }
-  const bool listed = !options.vocabulary.empty();
-  const bool in_file = !options.vocabulary_file.empty();
-  if (listed + in_file + !options.vocabulary_from.empty() > 1 ||
-      (in_file && options.vocabulary_size != 0)) {
-    fields.Problem("vocabulary", "comes from one of a list, `vocabulary_file`, `vocabulary_from`");
-  }
-  if (in_file && !options.tokenizer.words) {
-    fields.Problem("vocabulary_file", "is for words; give a list of characters as `vocabulary`");
-  }
-}
 
 absl::StatusOr<TextOptions> ReadTextOptions(const DataSpec& spec) {
   static constexpr std::array<std::string_view, 2> kUnits = {"character", "word"};
@@ -85,7 +60,7 @@ absl::StatusOr<TextOptions> ReadTextOptions(const DataSpec& spec) {
     options.stride = options.window;
     fields.Integer("stride", 1, std::max<uint64_t>(options.window, 1), options.stride);
   }
-  ReadVocabularyOptions(fields, options);
+  options.vocabulary = ReadVocabularyOptions(fields, options.tokenizer.words);
   fields.ReportUnknown();
   RETURN_IF_ERROR(problems.ToStatus());
   return options;
@@ -178,7 +153,13 @@ class TextSource : public RowSource {
 
   absl::Status Open(Files& files, const DataSpec& spec) {
     ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPaths(files, options_.files));
-    RETURN_IF_ERROR(MakeVocabulary(files, paths, spec));
+    VocabularyFrom from;
+    from.paths = paths;
+    from.count = [&](const std::string& path, Vocabulary::Counts& counts) {
+      return CountFile(files, path, counts);
+    };
+    from.all = options_.vocabulary.size == 0 && !lines() && !options_.tokenizer.words;
+    ASSIGN_OR_RETURN(vocabulary_, MakeVocabulary(files, options_.vocabulary, spec, from));
     index_.Recall(files, spec, paths);
     for (const std::string& path : paths) {
       ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenDataFile(files, path));
@@ -221,51 +202,6 @@ class TextSource : public RowSource {
   bool lines() const { return !options_.labels.empty(); }
   const RecordCutter& cutter() const {
     return lines() ? static_cast<const RecordCutter&>(line_cutter_) : windows_;
-  }
-
-  absl::Status MakeVocabulary(Files& files, const std::vector<std::string>& paths,
-                              const DataSpec& spec) {
-    std::vector<std::string> listed = options_.vocabulary;
-    if (!options_.vocabulary_file.empty()) {
-      ASSIGN_OR_RETURN(listed, ReadWords(files, options_.vocabulary_file));
-    }
-    if (!listed.empty()) {
-      absl::StatusOr<Vocabulary> vocabulary = Vocabulary::Listed(listed);
-      if (!vocabulary.ok()) {
-        return At(
-            options_.vocabulary_file.empty() ? "data (text).vocabulary" : options_.vocabulary_file,
-            vocabulary.status());
-      }
-      vocabulary_ = *std::move(vocabulary);
-      return absl::OkStatus();
-    }
-    std::vector<std::string> from = paths;
-    if (!options_.vocabulary_from.empty()) {
-      ASSIGN_OR_RETURN(from, ExpandPaths(files, options_.vocabulary_from));
-    }
-    const std::optional<KeptBytes> kept =
-        KeptBytes::Of(files, spec.keep, "vocabulary", TextOf(spec.options), from);
-    const std::optional<std::string> known = kept ? kept->Load() : std::nullopt;
-    std::optional<Vocabulary> recalled = known ? Vocabulary::Decode(*known) : std::nullopt;
-    if (recalled) {
-      vocabulary_ = *std::move(recalled);
-      return absl::OkStatus();
-    }
-    RETURN_IF_ERROR(CountVocabulary(files, from));
-    if (kept) kept->Save(vocabulary_.Encode());
-    return absl::OkStatus();
-  }
-
-  absl::Status CountVocabulary(Files& files, const std::vector<std::string>& from) {
-    Vocabulary::Counts counts;
-    for (const std::string& path : from) {
-      const absl::Status counted = CountFile(files, path, counts);
-      if (!counted.ok()) return At(path, counted);
-    }
-    const bool all = options_.vocabulary_size == 0 && !lines() && !options_.tokenizer.words;
-    const uint64_t size = options_.vocabulary_size == 0 ? kVocabularyMax : options_.vocabulary_size;
-    vocabulary_ = all ? Vocabulary::Sorted(counts) : Vocabulary::Frequent(counts, size);
-    return absl::OkStatus();
   }
 
   // Counts the tokens of a file; with labels, only those of the text behind each line's tab.
@@ -345,6 +281,7 @@ class TextSource : public RowSource {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DataSource>> OpenText(Files& files, const DataSpec& spec) {
+  if (spec.options.contains("skipgram")) return OpenSkipgram(files, spec);
   ASSIGN_OR_RETURN(TextOptions options, ReadTextOptions(spec));
   auto source = std::make_unique<TextSource>(std::move(options));
   RETURN_IF_ERROR(source->Open(files, spec));

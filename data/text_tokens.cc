@@ -156,22 +156,20 @@ absl::Status NotUtf8(uint64_t offset) {
   return absl::InvalidArgumentError(absl::StrCat("byte ", offset, " is not UTF-8"));
 }
 
-absl::Status CountTokens(FileCursor& cursor, const Tokenizer& tokenizer,
-                         Vocabulary::Counts& counts) {
-  const auto visit = [&](std::string_view token) {
-    ++counts[absl::string_view(token.data(), token.size())];
+absl::Status EachToken(FileCursor& cursor, const Tokenizer& tokenizer,
+                       const std::function<absl::Status(std::string_view token)>& visit) {
+  absl::Status visited;
+  const auto visit_one = [&](std::string_view token) {
+    if (visited.ok()) visited = visit(token);
   };
   constexpr uint64_t kAll = std::numeric_limits<uint64_t>::max();
   for (size_t want = kPeekBytes;;) {
     ASSIGN_OR_RETURN(const std::string_view text, cursor.Peek(want));
     const bool at_end = text.size() < want;
-    const Tokenizer::Taken taken = tokenizer.Take(text, at_end, kAll, visit);
+    const Tokenizer::Taken taken = tokenizer.Take(text, at_end, kAll, visit_one);
     if (taken.bad) return NotUtf8(cursor.position() + taken.bytes);
+    RETURN_IF_ERROR(visited);
     cursor.Skip(taken.bytes);
-    if (counts.size() > kVocabularyMax) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("there are more than ", kVocabularyMax, " different words"));
-    }
     if (at_end) return absl::OkStatus();
     want = taken.bytes > 0 ? kPeekBytes : want * 2;
     if (want > kTokenBytesMax) {
@@ -179,6 +177,16 @@ absl::Status CountTokens(FileCursor& cursor, const Tokenizer& tokenizer,
           "byte ", cursor.position(), " begins a word longer than ", kTokenBytesMax, " bytes"));
     }
   }
+}
+
+absl::Status CountTokens(FileCursor& cursor, const Tokenizer& tokenizer,
+                         Vocabulary::Counts& counts) {
+  return EachToken(cursor, tokenizer, [&](std::string_view token) -> absl::Status {
+    ++counts[absl::string_view(token.data(), token.size())];
+    if (counts.size() <= kVocabularyMax) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("there are more than ", kVocabularyMax, " different words"));
+  });
 }
 
 }  // namespace paracord

@@ -73,6 +73,10 @@ constexpr uint64_t kVocabularyMax = uint64_t{1} << 23;  // numbers are float32
 // Returns the error "byte 17 is not UTF-8", whose number is `offset` in the file.
 absl::Status NotUtf8(uint64_t offset);
 
+// Visits all tokens of a file until `visit` returns an error. Errors name neither path nor row.
+absl::Status EachToken(FileCursor& cursor, const Tokenizer& tokenizer,
+                       const std::function<absl::Status(std::string_view token)>& visit);
+
 // Adds all tokens of a file to `counts`. Errors name neither path nor row.
 absl::Status CountTokens(FileCursor& cursor, const Tokenizer& tokenizer,
                          Vocabulary::Counts& counts);
