@@ -83,10 +83,20 @@ Contents FashionMnist() {
           {"t10k-labels-idx1-ubyte.gz", labels}};
 }
 
+Contents Criteo() {
+  std::string rows;
+  for (const char label : {'0', '1'}) {
+    absl::StrAppend(&rows, std::string(1, label), Repeated("\t3", 12), "\t",
+                    Repeated("\t68fd1e64", 25), "\t\n");
+  }
+  return {{"train.tsv", rows}, {"test.tsv", rows}};
+}
+
 // Returns the rows of each example.
 std::map<std::string, Contents> StandIns() {
   return {
       {"adult", Adult()},
+      {"criteo", Criteo()},
       {"fashion-mnist", FashionMnist()},
       {"flights", Flights()},
       {"movielens", Movielens()},
