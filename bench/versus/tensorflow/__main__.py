@@ -14,6 +14,9 @@ by this program; a side that cannot do something says so.
 rows:
   mlp64, mlp256, cnn64, large, tiny   samples a second after warm-up (large: 20 M parameters, SGD,
                     batch 32; tiny: the smallest step, batch 1)
+  rows              the same, of a model whose table of 2,000,000 rows is partitioned over the ps:
+                    26 ids an example, rows of 16, Adagrad, batch 256. TensorFlow:
+                    tf.nn.embedding_lookup, and its sparse Adagrad on each ps' part
   wire              pull and push (SGD applied) of one variable, 1 ps and 1 worker. TensorFlow: many
                     in one step, one after the other, without what an empty step takes. Ours:
                     bench_wire, through shared memory as workers on the ps' host do, and by TCP as
@@ -76,7 +79,7 @@ def memory_results():
 ROWS = {
     **{name: ("rate", [more(name, name, "samples/s", goal)])
        for name, goal in (("mlp64", 4), ("mlp256", 2.5), ("cnn64", 1.6), ("large", 2),
-                          ("tiny", 10))},
+                          ("tiny", 10), ("rows", 4))},
     "wire": ("wire", list(wire_results())),
     "start": ("start", [less("start", "start to first step", "s", 20)]),
     "accuracy": ("accuracy", [less("accuracy", "start to 90 % accuracy", "s", 2),

@@ -33,13 +33,18 @@ def idx_gz(tf, file, header):
     return raw[header:]
 
 
+def count_of_ps(config):
+    return len(config["cluster"]["ps"])
+
+
 class Training:
     """Variables and optimizer slots on the ps, the step, and an iterator on each worker."""
 
     def __init__(self, tf, strategy, coordinator, config):
         self.tf, self.coordinator, self.config = tf, coordinator, config
         self.job = job = config["job"]
-        self.adam = job["optimizer"] == "adam"
+        self.adam, self.adagrad = (job["optimizer"] == name for name in ("adam", "adagrad"))
+        self.table = []  # its parts, one on each ps
         shapes = jobs.shapes(job)
         # Placed one ps after the other: kernels and biases apart, or one ps had all the kernels.
         order = sorted(range(len(shapes)), key=lambda i: i % 2)
@@ -60,7 +65,15 @@ class Training:
         with strategy.scope():
             self.variables = place(initial)
             self.slots = [place(tf.zeros) for _ in range(2 if self.adam else 0)]
-            count = len(config["cluster"]["ps"])
+            if self.adagrad:
+                self.slots = [place(lambda shape: tf.fill(shape, 0.1))]
+            if "rows" in job:
+                shape = (job["rows"], job["width"])
+                self.lookup = tf.Variable(lambda: tf.random.uniform(shape, -0.05, 0.05))
+                self.table = self.lookup.variables
+                assert len(self.table) == count_of_ps(config)
+                self.table_slots = tf.Variable(lambda: tf.fill(shape, 0.1)).variables
+            count = count_of_ps(config)
             # Of each ps its own, so that no step sends them: beta1's and beta2's powers.
             self.powers = [[tf.Variable(beta) for _ in range(count)]
                            for beta in ((0.9, 0.999) if self.adam else ())]
@@ -84,13 +97,18 @@ class Training:
         def npy(name, kind, shape):
             raw = tf.strings.substr(tf.io.read_file(f"{folder}/{name}.npy"), jobs.NPY_HEADER, -1)
             return tf.reshape(tf.io.decode_raw(raw, kind), shape)
-        x = npy("x", tf.float32, (-1, batch, self.job.get("inputs", 784)))
+        if "rows" in self.job:
+            x = npy("x", tf.int64, (-1, batch, self.job["ids"]))
+        else:
+            x = npy("x", tf.float32, (-1, batch, self.job.get("inputs", 784)))
         y = npy("y", tf.int64, (-1, batch))
         return tf.data.Dataset.from_tensor_slices((x, y)).repeat().map(
             lambda x, y: (x, y, worker)).prefetch(2)
 
     def forward(self, x):
         tf, v = self.tf, self.variables
+        if self.table:
+            x = tf.reshape(tf.nn.embedding_lookup(self.lookup, x), (-1, self.job["inputs"]))
         if self.job.get("cnn"):
             x = tf.reshape(x, (-1, 28, 28, 1))
             for k, b in ((0, 1), (2, 3)):
@@ -104,6 +122,10 @@ class Training:
     def _apply(self, i, gradient):
         tf, variable = self.tf, self.variables[i]
         with tf.device(variable.device):
+            if self.adagrad:
+                return tf.raw_ops.ResourceApplyAdagradV2(
+                    var=variable.handle, accum=self.slots[0][i].handle, lr=0.001, epsilon=1e-7,
+                    grad=gradient)
             if not self.adam:
                 return tf.raw_ops.ResourceApplyGradientDescent(
                     var=variable.handle, alpha=0.01, delta=gradient)
@@ -113,14 +135,23 @@ class Training:
                 beta1_power=power[0], beta2_power=power[1], lr=0.001, beta1=0.9, beta2=0.999,
                 epsilon=1e-7, grad=gradient)
 
+    def _apply_rows(self, part, gradient):
+        tf, variable = self.tf, self.table[part]
+        with tf.device(variable.device):
+            return tf.raw_ops.ResourceSparseApplyAdagradV2(
+                var=variable.handle, accum=self.table_slots[part].handle, lr=0.001, epsilon=1e-7,
+                grad=gradient.values, indices=gradient.indices)
+
     def _train(self, iterator):
         tf = self.tf
         x, y, worker = next(iterator)
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(
                 y, self.forward(x)))
-        applied = [self._apply(i, gradient)
-                   for i, gradient in enumerate(tape.gradient(loss, self.variables))]
+        gradients = tape.gradient(loss, [*self.variables, *self.table])
+        applied = [self._apply(i, gradients[i]) for i in range(len(self.variables))]
+        applied += [self._apply_rows(part, gradients[len(self.variables) + part])
+                    for part in range(len(self.table))]
         for power, factor in zip(self.powers, (0.9, 0.999)):
             for one in power:
                 with tf.device(one.device):
@@ -278,7 +309,11 @@ def lead(config):
     tf.config.threading.set_inter_op_parallelism_threads(2)
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec(config["cluster"]), rpc_layer="grpc")
-    strategy = tf.distribute.ParameterServerStrategy(resolver)
+    # A table alone is so large that it is parted.
+    parted = (config.get("job") or {}).get("rows")
+    strategy = tf.distribute.ParameterServerStrategy(
+        resolver, tf.distribute.experimental.partitioners.MinSizePartitioner(
+            min_shard_bytes=8 << 20, max_shards=count_of_ps(config)) if parted else None)
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     if config["what"] == "wire":
         # It takes several reads of a variable in one step for the same.

@@ -10,8 +10,11 @@ JOBS = {
     "cnn64": dict(cnn=True, batch=64, optimizer="adam", steps=700),
     "large": dict(layers=[4096, 4096], batch=32, optimizer="sgd", steps=250),
     "tiny": dict(layers=[], inputs=1, batch=1, optimizer="sgd", steps=4000),
+    # 26 ids an example, of one table.
+    "rows": dict(rows=2_000_000, ids=26, width=16, layers=[64], inputs=26 * 16, batch=256,
+                 optimizer="adagrad", steps=3000),
 }
-RECORDS = 8192
+RECORDS, ROWS_RECORDS = 8192, 65536  # the latter of rows
 NPY_HEADER = 128  # bytes, of files as small as these
 MNIST = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
 # Bytes of the variable that is moved, and how many times in one step of TensorFlow's.
@@ -34,9 +37,13 @@ def shapes(job):
 
 def write_data(job, folder):
     rng = np.random.default_rng(1)
-    np.save(f"{folder}/x.npy", rng.random((RECORDS, job.get("inputs", 784)), dtype=np.float32))
-    np.save(f"{folder}/y.npy", rng.integers(0, 10, RECORDS).astype(np.int64))
-    assert os.path.getsize(f"{folder}/y.npy") == NPY_HEADER + RECORDS * 8
+    records = ROWS_RECORDS if "rows" in job else RECORDS
+    if "rows" in job:
+        np.save(f"{folder}/x.npy", rng.integers(0, job["rows"], (records, job["ids"]), np.int64))
+    else:
+        np.save(f"{folder}/x.npy", rng.random((records, job.get("inputs", 784)), dtype=np.float32))
+    np.save(f"{folder}/y.npy", rng.integers(0, 10, records).astype(np.int64))
+    assert os.path.getsize(f"{folder}/y.npy") == NPY_HEADER + records * 8
 
 
 def mnist_files(folder):
@@ -53,6 +60,10 @@ def keras_model(job):
         return {"class_name": kind, "config": config}
     shape = [28, 28] if job.get("cnn") and "mnist" in job else [job.get("inputs", 784)]
     layers = [layer("InputLayer", batch_shape=[None] + shape)]
+    if "rows" in job:
+        layers = [layer("InputLayer", batch_shape=[None, job["ids"]], dtype="int64"),
+                  layer("Embedding", name="e", input_dim=job["rows"], output_dim=job["width"]),
+                  layer("Flatten", name="f")]
     if job.get("cnn"):
         layers.append(layer("Reshape", name="r", target_shape=[28, 28, 1]))
         for i, filters in enumerate((32, 64)):
