@@ -1,0 +1,49 @@
+// The one table of who may call what (proto/README.md, "Who may call what"): gRPC, streams and
+// shared memory ask it before they parse the body of a request. What is not in the table is
+// refused. Pure.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "security/peer_identity.h"
+
+namespace paracord {
+
+struct CallRight {
+  std::string_view method;            // "/paracord.Service/Name"
+  std::optional<PeerRole> served_by;  // nullopt: every daemon
+  std::vector<PeerRole> callers;
+};
+std::span<const CallRight> CallRights();
+
+// Whether a peer of this role may make the call.
+bool Allowed(std::string_view method, PeerRole role);
+
+// Returns the role of the daemons that serve the method; nullopt if all do, or nobody.
+std::optional<PeerRole> ServerOf(std::string_view method);
+
+// What the process at the other end of a connection may do.
+class Access {
+ public:
+  // Everything: the connection does not leave this machine, --insecure allows it, or the peer has
+  // shown the token, which is one secret for all.
+  Access() = default;
+  // What the table grants to the peer's role.
+  explicit Access(PeerIdentity peer) : peer_(std::move(peer)) {}
+
+  // Returns PERMISSION_DENIED, with the peer and the call, unless the peer may make the call.
+  absl::Status Check(std::string_view method) const;
+  // nullopt: the peer may speak for every task.
+  const std::optional<PeerIdentity>& peer() const { return peer_; }
+
+ private:
+  std::optional<PeerIdentity> peer_;
+};
+
+}  // namespace paracord

@@ -1,0 +1,190 @@
+#include "security/credentials.h"
+
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/log.h"
+#include "common/status_macros.h"
+#include "security/tls_context.h"
+
+namespace paracord {
+namespace {
+
+constexpr int64_t kLookMs = 1000;
+constexpr int64_t kLookForTokenMs = 100;           // after a token that is not known
+constexpr int64_t kFormerTokenMs = 5 * 60 * 1000;  // how long a replaced token counts
+constexpr size_t kTokenMin = 16;
+constexpr size_t kTokenMax = 1024;
+
+absl::StatusOr<std::string> ReadToken(Files& files, const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, files.ReadWhole(path));
+  const std::string token(absl::StripAsciiWhitespace(text));
+  const bool printable = std::all_of(token.begin(), token.end(), [](char c) {
+    return absl::ascii_isgraph(static_cast<unsigned char>(c));
+  });
+  if (token.size() >= kTokenMin && token.size() <= kTokenMax && printable) return token;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--token-file ", path, " must hold one word of ", kTokenMin, " to ", kTokenMax,
+                   " printable characters, such as `openssl rand -hex 32` makes"));
+}
+
+using Digest = std::array<unsigned char, SHA256_DIGEST_LENGTH>;
+
+Digest DigestOf(std::string_view text) {
+  Digest digest{};
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
+  return digest;
+}
+
+// Takes the same time whatever differs, the length included.
+bool SameSecret(std::string_view a, std::string_view b) {
+  const Digest of_a = DigestOf(a), of_b = DigestOf(b);
+  return CRYPTO_memcmp(of_a.data(), of_b.data(), of_a.size()) == 0;
+}
+
+bool Same(const Credentials::Keys& a, const Credentials::Keys& b) {
+  return a.chain_pem == b.chain_pem && a.key_pem == b.key_pem && a.ca_pem == b.ca_pem &&
+         a.token == b.token;
+}
+
+}  // namespace
+
+Credentials::Credentials(const SecurityOptions& options, Files& files,
+                         std::function<int64_t()> now_ms)
+    : options_(options), files_(files), now_ms_(std::move(now_ms)) {}
+
+absl::StatusOr<std::shared_ptr<Credentials>> Credentials::Load(const SecurityOptions& options,
+                                                               Files& files,
+                                                               std::function<int64_t()> now_ms) {
+  std::shared_ptr<Credentials> credentials(new Credentials(options, files, std::move(now_ms)));
+  ASSIGN_OR_RETURN(std::shared_ptr<Keys> keys, credentials->Read());
+  keys->version = 1;
+  MutexLock lock(credentials->mu_);
+  credentials->keys_ = std::move(keys);
+  credentials->looked_ms_ = credentials->now_ms_();
+  return credentials;
+}
+
+absl::StatusOr<std::shared_ptr<Credentials::Keys>> Credentials::Read() {
+  auto keys = std::make_shared<Keys>();
+  ContextSource source{.chain_pem = {},
+                       .key_pem = {},
+                       .ca_pem = {},
+                       .chain_name = "--tls-cert " + options_.cert,
+                       .key_name = "--tls-key " + options_.key,
+                       .ca_name = "--tls-ca " + options_.ca};
+  ASSIGN_OR_RETURN(source.ca_pem, files_.ReadWhole(options_.ca));
+  if (!options_.token_file.empty()) {
+    ASSIGN_OR_RETURN(keys->token, ReadToken(files_, options_.token_file));
+  }
+  if (!options_.cert.empty()) {
+    ASSIGN_OR_RETURN(source.chain_pem, files_.ReadWhole(options_.cert));
+    ASSIGN_OR_RETURN(source.key_pem, files_.ReadWhole(options_.key));
+    ASSIGN_OR_RETURN(const CertificateFacts facts,
+                     ReadCertificate(source.chain_pem, source.chain_name));
+    const absl::StatusOr<PeerIdentity> own = PeerNamed(facts.uris);
+    if (!own.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(source.chain_name, ": ", own.status().message()));
+    }
+    keys->own = *own;
+    keys->expires_unix_s = facts.expires_unix_s;
+    if (facts.expires_unix_s * 1000 <= UnixMs()) {
+      return absl::InvalidArgumentError(source.chain_name + " has expired: replace it");
+    }
+    ASSIGN_OR_RETURN(keys->server, MakeContext(Side::kServer, source, takes_token()));
+  }
+  ASSIGN_OR_RETURN(keys->client, MakeContext(Side::kClient, source, false));
+  keys->chain_pem = std::move(source.chain_pem);
+  keys->key_pem = std::move(source.key_pem);
+  keys->ca_pem = std::move(source.ca_pem);
+  return keys;
+}
+
+void Credentials::Look(int64_t every_ms) {
+  const int64_t now_ms = now_ms_();
+  if (now_ms - looked_ms_ < every_ms) return;
+  looked_ms_ = now_ms;
+  const Logger log("credentials");
+  absl::StatusOr<std::shared_ptr<Keys>> read = Read();
+  if (!read.ok()) {
+    std::string problem(read.status().message());
+    if (problem != last_problem_) log.Warn("the keys stay as they were: {}", problem);
+    last_problem_ = std::move(problem);
+    return;
+  }
+  last_problem_.clear();
+  if (Same(**read, *keys_)) return;
+  if ((*read)->token != keys_->token) {
+    former_token_ = keys_->token;
+    former_until_ms_ = now_ms + kFormerTokenMs;
+  }
+  (*read)->version = keys_->version + 1;
+  keys_ = *std::move(read);
+  log.Info("the files of keys have changed, and new connections use the new ones");
+}
+
+std::shared_ptr<const Credentials::Keys> Credentials::Current() {
+  MutexLock lock(mu_);
+  Look(kLookMs);
+  return keys_;
+}
+
+absl::StatusOr<PeerIdentity> Credentials::PeerNamed(const std::vector<std::string>& uris) {
+  std::vector<std::string> ours;
+  std::copy_if(uris.begin(), uris.end(), std::back_inserter(ours),
+               [](const std::string& uri) { return uri.starts_with("spiffe:"); });
+  if (ours.size() != 1) {
+    return absl::UnauthenticatedError(
+        absl::StrCat("the certificate has ", ours.size(),
+                     " URIs spiffe://<cluster>/<role>/<index> among its names, and needs one"));
+  }
+  absl::StatusOr<PeerIdentity> identity = ParsePeerIdentity(ours[0]);
+  if (!identity.ok()) return absl::UnauthenticatedError(identity.status().message());
+  std::string cluster = options_.cluster;
+  if (cluster.empty()) {
+    MutexLock lock(mu_);
+    if (keys_ != nullptr && keys_->own.has_value()) cluster = keys_->own->cluster;
+  }
+  if (!cluster.empty() && identity->cluster != cluster) {
+    return absl::UnauthenticatedError(absl::StrCat("the certificate is of the cluster ",
+                                                   identity->cluster, ", and this is ", cluster));
+  }
+  return identity;
+}
+
+absl::StatusOr<PeerIdentity> Credentials::PeerOf(SSL* ssl) {
+  const std::unique_ptr<X509, decltype(&X509_free)> certificate(SSL_get1_peer_certificate(ssl),
+                                                                X509_free);
+  if (certificate == nullptr) return absl::UnauthenticatedError("the peer shows no certificate");
+  const long verified = SSL_get_verify_result(ssl);
+  if (verified != X509_V_OK) {
+    return absl::UnauthenticatedError(absl::StrCat("the peer's certificate is refused: ",
+                                                   X509_verify_cert_error_string(verified)));
+  }
+  return PeerNamed(FactsOf(certificate.get()).uris);
+}
+
+bool Credentials::IsKnownToken(std::string_view text) {
+  const bool current = SameSecret(text, keys_->token);
+  const bool former = SameSecret(text, former_token_);
+  return current || (former && !former_token_.empty() && now_ms_() < former_until_ms_);
+}
+
+bool Credentials::IsToken(std::string_view text) {
+  if (!takes_token() || text.empty()) return false;
+  MutexLock lock(mu_);
+  Look(kLookMs);
+  if (IsKnownToken(text)) return true;
+  Look(kLookForTokenMs);
+  return IsKnownToken(text);
+}
+
+}  // namespace paracord

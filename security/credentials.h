@@ -1,0 +1,89 @@
+// The certificate, key, token and trusted signers of this process, read from the files that
+// SecurityOptions name. A file that has changed is read again, at most once a second, when somebody
+// asks for the keys: a connection that begins then uses the new ones, and connections that exist
+// keep theirs. Files that do not fit together, as while they are being replaced, are left alone
+// until they do. Shared by all listeners and links of a process; thread-safe. It never logs or
+// returns in an error what a key or a token says.
+#pragma once
+
+#include <openssl/ssl.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/files.h"
+#include "common/mutex.h"
+#include "common/steady_ms.h"
+#include "security/peer_identity.h"
+#include "security/security_options.h"
+
+namespace paracord {
+
+// The protocols that a client names in its handshake (ALPN), of which the server's context selects
+// one: gRPC, or the streams of net/stream_connection.h.
+inline constexpr std::string_view kHttp2Protocol = "h2";
+inline constexpr std::string_view kStreamProtocol = "paracord/1";
+
+class Credentials {
+ public:
+  // What the files said together at one time; it never changes.
+  struct Keys {
+    uint64_t version = 0;   // grows with every change of a file
+    std::string chain_pem;  // empty without a certificate, as key_pem
+    std::string key_pem;
+    std::string ca_pem;
+    std::string token;                // empty without a token file
+    std::optional<PeerIdentity> own;  // nullopt without a certificate
+    int64_t expires_unix_s = 0;       // of the own certificate
+    // Contexts for handshakes, TLS 1.3 and later. Both verify the peer's chain during the
+    // handshake; the server's lets a client without a certificate in only if there is a token,
+    // which the client then has to show. Sessions are not resumed, so that every connection is
+    // verified.
+    std::shared_ptr<SSL_CTX> server;  // null without a certificate
+    std::shared_ptr<SSL_CTX> client;
+  };
+
+  // Reads the files. INVALID_ARGUMENT, or the error of the file system, names the file. `files`
+  // must outlive the credentials. The options must have passed CheckSecurityOptions, with TLS.
+  static absl::StatusOr<std::shared_ptr<Credentials>> Load(
+      const SecurityOptions& options, Files& files,
+      std::function<int64_t()> now_ms = [] { return SteadyMs(); });
+
+  std::shared_ptr<const Keys> Current();
+
+  // Returns who the peer is after a handshake with one of the contexts; UNAUTHENTICATED if it has
+  // shown no certificate, or one of another cluster or without an identity.
+  absl::StatusOr<PeerIdentity> PeerOf(SSL* ssl);
+  // Returns who a peer is whose verified certificate has these URIs.
+  absl::StatusOr<PeerIdentity> PeerNamed(const std::vector<std::string>& uris);
+
+  // True if a client may show the token instead of a certificate.
+  bool takes_token() const { return !options_.token_file.empty(); }
+  // Compares in constant time. A token that was replaced counts for a while, because processes do
+  // not read the new one at once.
+  bool IsToken(std::string_view text);
+
+ private:
+  Credentials(const SecurityOptions& options, Files& files, std::function<int64_t()> now_ms);
+  absl::StatusOr<std::shared_ptr<Keys>> Read();
+  void Look(int64_t every_ms) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool IsKnownToken(std::string_view text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const SecurityOptions options_;
+  Files& files_;
+  const std::function<int64_t()> now_ms_;
+  Mutex mu_;
+  std::shared_ptr<const Keys> keys_ ABSL_GUARDED_BY(mu_);
+  int64_t looked_ms_ ABSL_GUARDED_BY(mu_) = 0;
+  std::string last_problem_ ABSL_GUARDED_BY(mu_);  // why the files were left alone
+  std::string former_token_ ABSL_GUARDED_BY(mu_);
+  int64_t former_until_ms_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace paracord

@@ -1,0 +1,27 @@
+// The settings that say how a process proves who it is and whom it believes: the flags --tls-cert,
+// --tls-key, --tls-ca, --token-file and --insecure (net/grpc/security_flags.h). Plain facts.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace paracord {
+
+struct SecurityOptions {
+  std::string cert;        // path of this process's certificate and its chain, PEM
+  std::string key;         // path of the certificate's private key, PEM
+  std::string ca;          // path of the certificates that sign those of peers, PEM
+  std::string token_file;  // path of the secret that stands for a certificate of a client
+  std::string cluster;     // the cluster of peers; empty: the one of the own certificate
+  bool insecure = false;   // plain text is allowed beyond this machine
+
+  // True if connections use TLS.
+  bool tls() const { return !ca.empty(); }
+};
+
+// Returns INVALID_ARGUMENT for flags that do not go together, with the flag to give or to leave
+// out. `listens` is true for a process that others dial, which needs a certificate.
+absl::Status CheckSecurityOptions(const SecurityOptions& options, bool listens);
+
+}  // namespace paracord

@@ -1,0 +1,157 @@
+#include "security/tls_context.h"
+
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+
+#include <ctime>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "security/credentials.h"
+
+namespace paracord {
+namespace {
+
+template <auto kFree>
+struct Freer {
+  template <class T>
+  void operator()(T* p) const {
+    kFree(p);
+  }
+};
+using Bio = std::unique_ptr<BIO, Freer<BIO_free_all>>;
+using Certificate = std::unique_ptr<X509, Freer<X509_free>>;
+using PrivateKey = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
+
+Bio Reading(const std::string& pem) {
+  return Bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+}
+
+// A daemon has nobody to ask for the passphrase of a key.
+int NoPassphrase(char*, int, int, void*) { return 0; }
+
+absl::Status Wrong(const std::string& name, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(name, " ", what, ": ", TakeOpenSslError()));
+}
+
+absl::StatusOr<std::vector<Certificate>> ReadCertificates(const std::string& pem,
+                                                          const std::string& name) {
+  ERR_clear_error();
+  const Bio bio = Reading(pem);
+  std::vector<Certificate> all;
+  while (X509* const each = PEM_read_bio_X509(bio.get(), nullptr, NoPassphrase, nullptr)) {
+    all.emplace_back(each);
+  }
+  const bool ended = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  if (all.empty() || !ended) return Wrong(name, "has no certificate in PEM that can be read");
+  ERR_clear_error();
+  return all;
+}
+
+absl::Status UseCertificate(SSL_CTX* context, const ContextSource& source) {
+  ASSIGN_OR_RETURN(const std::vector<Certificate> chain,
+                   ReadCertificates(source.chain_pem, source.chain_name));
+  if (SSL_CTX_use_certificate(context, chain[0].get()) != 1) {
+    return Wrong(source.chain_name, "has a certificate that cannot be used");
+  }
+  for (size_t i = 1; i < chain.size(); ++i) {
+    if (SSL_CTX_add1_chain_cert(context, chain[i].get()) != 1) {
+      return Wrong(source.chain_name, "has a chain that cannot be used");
+    }
+  }
+  const Bio bio = Reading(source.key_pem);
+  const PrivateKey key(PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassphrase, nullptr));
+  if (key == nullptr) {
+    return Wrong(source.key_name, "has no private key in PEM that can be read without passphrase");
+  }
+  if (SSL_CTX_use_PrivateKey(context, key.get()) != 1 || SSL_CTX_check_private_key(context) != 1) {
+    return Wrong(source.key_name, absl::StrCat("is not the key of ", source.chain_name));
+  }
+  return absl::OkStatus();
+}
+
+// Streams are preferred, because only our own clients name them. A client that names neither
+// protocol is taken for one that speaks HTTP/2.
+int SelectProtocol(SSL*, const unsigned char** out, unsigned char* out_size,
+                   const unsigned char* in, unsigned int in_size, void*) {
+  const std::string_view offered(reinterpret_cast<const char*>(in), in_size);
+  for (const std::string_view wanted : {kStreamProtocol, kHttp2Protocol}) {
+    for (size_t at = 0; at < offered.size();) {
+      const size_t size = static_cast<unsigned char>(offered[at]);
+      if (offered.substr(at + 1, size) == wanted) {
+        *out = in + at + 1;
+        *out_size = static_cast<unsigned char>(size);
+        return SSL_TLSEXT_ERR_OK;
+      }
+      at += 1 + size;
+    }
+  }
+  return SSL_TLSEXT_ERR_NOACK;
+}
+
+}  // namespace
+
+std::string TakeOpenSslError() {
+  std::string text;
+  while (const unsigned long error = ERR_get_error()) {
+    const char* const reason = ERR_reason_error_string(error);
+    if (reason != nullptr) absl::StrAppend(&text, text.empty() ? "" : ", ", reason);
+  }
+  return text.empty() ? "OpenSSL gives no reason" : text;
+}
+
+CertificateFacts FactsOf(const X509* certificate) {
+  CertificateFacts facts;
+  auto* const names = static_cast<GENERAL_NAMES*>(
+      X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
+  for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names); ++i) {
+    const GENERAL_NAME* const name = sk_GENERAL_NAME_value(names, i);
+    if (name->type != GEN_URI) continue;
+    const ASN1_STRING* const uri = name->d.uniformResourceIdentifier;
+    facts.uris.emplace_back(reinterpret_cast<const char*>(ASN1_STRING_get0_data(uri)),
+                            static_cast<size_t>(ASN1_STRING_length(uri)));
+  }
+  GENERAL_NAMES_free(names);
+  std::tm expires{};
+  if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &expires) == 1) {
+    facts.expires_unix_s = timegm(&expires);
+  }
+  return facts;
+}
+
+absl::StatusOr<CertificateFacts> ReadCertificate(const std::string& pem, const std::string& name) {
+  ASSIGN_OR_RETURN(const std::vector<Certificate> chain, ReadCertificates(pem, name));
+  return FactsOf(chain[0].get());
+}
+
+absl::StatusOr<std::shared_ptr<SSL_CTX>> MakeContext(Side side, const ContextSource& source,
+                                                     bool peer_may_be_nobody) {
+  ERR_clear_error();
+  std::shared_ptr<SSL_CTX> context(
+      SSL_CTX_new(side == Side::kServer ? TLS_server_method() : TLS_client_method()), SSL_CTX_free);
+  if (context == nullptr || SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION) != 1) {
+    return absl::ResourceExhaustedError("no TLS context: " + TakeOpenSslError());
+  }
+  if (!source.chain_pem.empty()) RETURN_IF_ERROR(UseCertificate(context.get(), source));
+  ASSIGN_OR_RETURN(const std::vector<Certificate> signers,
+                   ReadCertificates(source.ca_pem, source.ca_name));
+  X509_STORE* const store = SSL_CTX_get_cert_store(context.get());
+  for (const Certificate& signer : signers) {
+    if (X509_STORE_add_cert(store, signer.get()) != 1) {
+      return Wrong(source.ca_name, "has a certificate that cannot be used");
+    }
+  }
+  int verify = SSL_VERIFY_PEER;
+  if (!peer_may_be_nobody) verify |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
+  SSL_CTX_set_verify(context.get(), verify, nullptr);
+  SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(context.get(), 0);
+  SSL_CTX_set_mode(context.get(),
+                   SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  if (side == Side::kServer) SSL_CTX_set_alpn_select_cb(context.get(), SelectProtocol, nullptr);
+  return context;
+}
+
+}  // namespace paracord

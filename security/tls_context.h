@@ -1,0 +1,44 @@
+// Makes OpenSSL contexts from PEM text, and reads identities from certificates. Pure but for the
+// clock that tells whether a certificate has expired.
+#pragma once
+
+#include <openssl/ssl.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace paracord {
+
+struct CertificateFacts {
+  std::vector<std::string> uris;  // its subject alternative names that are URIs
+  int64_t expires_unix_s = 0;
+};
+
+// Returns what a PEM text's first certificate says. INVALID_ARGUMENT begins with `name`.
+absl::StatusOr<CertificateFacts> ReadCertificate(const std::string& pem, const std::string& name);
+CertificateFacts FactsOf(const X509* certificate);
+
+struct ContextSource {
+  std::string chain_pem;
+  std::string key_pem;
+  std::string ca_pem;
+  // The names of the files, for errors.
+  std::string chain_name;
+  std::string key_name;
+  std::string ca_name;
+};
+
+enum class Side { kServer, kClient };
+// A server's context asks for the client's certificate, and ends the handshake if there is none
+// unless `peer_may_be_nobody`. Errors name the file and never quote it.
+absl::StatusOr<std::shared_ptr<SSL_CTX>> MakeContext(Side side, const ContextSource& source,
+                                                     bool peer_may_be_nobody);
+
+// Takes the errors that OpenSSL has kept for this thread, as one text.
+std::string TakeOpenSslError();
+
+}  // namespace paracord
