@@ -49,6 +49,26 @@ bool SameSecret(std::string_view a, std::string_view b) {
   return CRYPTO_memcmp(of_a.data(), of_b.data(), of_a.size()) == 0;
 }
 
+// Returns the identity among a certificate's URIs; `cluster` may be empty for any.
+absl::StatusOr<PeerIdentity> IdentityIn(const std::vector<std::string>& uris,
+                                        const std::string& cluster) {
+  std::vector<std::string> ours;
+  std::copy_if(uris.begin(), uris.end(), std::back_inserter(ours),
+               [](const std::string& uri) { return uri.starts_with("spiffe:"); });
+  if (ours.size() != 1) {
+    return absl::UnauthenticatedError(
+        absl::StrCat("the certificate has ", ours.size(),
+                     " URIs spiffe://<cluster>/<role>/<index> among its names, and needs one"));
+  }
+  absl::StatusOr<PeerIdentity> identity = ParsePeerIdentity(ours[0]);
+  if (!identity.ok()) return absl::UnauthenticatedError(identity.status().message());
+  if (!cluster.empty() && identity->cluster != cluster) {
+    return absl::UnauthenticatedError(absl::StrCat("the certificate is of the cluster ",
+                                                   identity->cluster, ", and this is ", cluster));
+  }
+  return identity;
+}
+
 bool Same(const Credentials::Keys& a, const Credentials::Keys& b) {
   return a.chain_pem == b.chain_pem && a.key_pem == b.key_pem && a.ca_pem == b.ca_pem &&
          a.token == b.token;
@@ -64,15 +84,17 @@ absl::StatusOr<std::shared_ptr<Credentials>> Credentials::Load(const SecurityOpt
                                                                Files& files,
                                                                std::function<int64_t()> now_ms) {
   std::shared_ptr<Credentials> credentials(new Credentials(options, files, std::move(now_ms)));
-  ASSIGN_OR_RETURN(std::shared_ptr<Keys> keys, credentials->Read());
+  ASSIGN_OR_RETURN(std::shared_ptr<Keys> keys, credentials->Read(options.cluster));
   keys->version = 1;
   MutexLock lock(credentials->mu_);
+  credentials->cluster_ = keys->own.has_value() ? keys->own->cluster : options.cluster;
   credentials->keys_ = std::move(keys);
   credentials->looked_ms_ = credentials->now_ms_();
   return credentials;
 }
 
-absl::StatusOr<std::shared_ptr<Credentials::Keys>> Credentials::Read() {
+absl::StatusOr<std::shared_ptr<Credentials::Keys>> Credentials::Read(
+    const std::string& cluster) const {
   auto keys = std::make_shared<Keys>();
   ContextSource source{.chain_pem = {},
                        .key_pem = {},
@@ -89,7 +111,7 @@ absl::StatusOr<std::shared_ptr<Credentials::Keys>> Credentials::Read() {
     ASSIGN_OR_RETURN(source.key_pem, files_.ReadWhole(options_.key));
     ASSIGN_OR_RETURN(const CertificateFacts facts,
                      ReadCertificate(source.chain_pem, source.chain_name));
-    const absl::StatusOr<PeerIdentity> own = PeerNamed(facts.uris);
+    const absl::StatusOr<PeerIdentity> own = IdentityIn(facts.uris, cluster);
     if (!own.ok()) {
       return absl::InvalidArgumentError(
           absl::StrCat(source.chain_name, ": ", own.status().message()));
@@ -113,7 +135,7 @@ void Credentials::Look(int64_t every_ms) {
   if (now_ms - looked_ms_ < every_ms) return;
   looked_ms_ = now_ms;
   const Logger log("credentials");
-  absl::StatusOr<std::shared_ptr<Keys>> read = Read();
+  absl::StatusOr<std::shared_ptr<Keys>> read = Read(cluster_);
   if (!read.ok()) {
     std::string problem(read.status().message());
     if (problem != last_problem_) log.Warn("the keys stay as they were: {}", problem);
@@ -138,26 +160,12 @@ std::shared_ptr<const Credentials::Keys> Credentials::Current() {
 }
 
 absl::StatusOr<PeerIdentity> Credentials::PeerNamed(const std::vector<std::string>& uris) {
-  std::vector<std::string> ours;
-  std::copy_if(uris.begin(), uris.end(), std::back_inserter(ours),
-               [](const std::string& uri) { return uri.starts_with("spiffe:"); });
-  if (ours.size() != 1) {
-    return absl::UnauthenticatedError(
-        absl::StrCat("the certificate has ", ours.size(),
-                     " URIs spiffe://<cluster>/<role>/<index> among its names, and needs one"));
-  }
-  absl::StatusOr<PeerIdentity> identity = ParsePeerIdentity(ours[0]);
-  if (!identity.ok()) return absl::UnauthenticatedError(identity.status().message());
-  std::string cluster = options_.cluster;
-  if (cluster.empty()) {
+  std::string cluster;
+  {
     MutexLock lock(mu_);
-    if (keys_ != nullptr && keys_->own.has_value()) cluster = keys_->own->cluster;
+    cluster = cluster_;
   }
-  if (!cluster.empty() && identity->cluster != cluster) {
-    return absl::UnauthenticatedError(absl::StrCat("the certificate is of the cluster ",
-                                                   identity->cluster, ", and this is ", cluster));
-  }
-  return identity;
+  return IdentityIn(uris, cluster);
 }
 
 absl::StatusOr<PeerIdentity> Credentials::PeerOf(SSL* ssl) {

@@ -71,7 +71,7 @@ class Credentials {
 
  private:
   Credentials(const SecurityOptions& options, Files& files, std::function<int64_t()> now_ms);
-  absl::StatusOr<std::shared_ptr<Keys>> Read();
+  absl::StatusOr<std::shared_ptr<Keys>> Read(const std::string& cluster) const;
   void Look(int64_t every_ms) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool IsKnownToken(std::string_view text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -79,6 +79,7 @@ class Credentials {
   Files& files_;
   const std::function<int64_t()> now_ms_;
   Mutex mu_;
+  std::string cluster_ ABSL_GUARDED_BY(mu_);  // of peers; empty: any
   std::shared_ptr<const Keys> keys_ ABSL_GUARDED_BY(mu_);
   int64_t looked_ms_ ABSL_GUARDED_BY(mu_) = 0;
   std::string last_problem_ ABSL_GUARDED_BY(mu_);  // why the files were left alone
