@@ -81,6 +81,9 @@ class ServerCall {
   // `fn` runs once if the caller went away before the reply (its process died, it cancelled, or its
   // deadline passed); at once if it already has.
   virtual void OnCancel(std::function<void()> fn) = 0;
+  // The task that the caller's certificate names, such as "worker:3"; "worker" for any worker, and
+  // "" if the caller may speak for every task.
+  virtual std::string_view caller() const { return ""; }
 };
 
 class Service {

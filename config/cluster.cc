@@ -366,9 +366,13 @@ bool IsLoopback(const std::string& address) {
          absl::EndsWith(host, ".localhost");
 }
 
+bool StaysHere(const std::string& address) {
+  return absl::StartsWith(address, "unix:") || IsLoopback(address);
+}
+
 std::string TaskElsewhere(const Cluster& cluster) {
   const auto elsewhere = [](const std::string& address) {
-    return !address.empty() && !absl::StartsWith(address, "unix:") && !IsLoopback(address);
+    return !address.empty() && !StaysHere(address);
   };
   if (elsewhere(cluster.coordinator)) {
     return absl::StrCat("cluster.chief is ", cluster.coordinator);

@@ -45,6 +45,8 @@ absl::StatusOr<Task> ParseTask(const std::string& text);
 
 // Whether an address leads every host to itself, as localhost does.
 bool IsLoopback(const std::string& address);
+// True for loopback addresses and unix sockets.
+bool StaysHere(const std::string& address);
 // Names a task on another host, such as "cluster.ps[1] is 10.0.0.2:7401"; "" if all tasks are on
 // one host, or no address is known.
 std::string TaskElsewhere(const Cluster& cluster);

@@ -24,6 +24,7 @@ constexpr int kReapMs = 1000;
 constexpr int kReserved = 16;   // descriptors for files: checkpoints matter more than strangers
 constexpr int kNoRoomMs = 100;  // after which descriptors are asked for again
 constexpr int64_t kSayFullMs = 10000;  // between two lines of the log
+constexpr char kTlsHandshake = 22;     // the first byte of a TLS connection
 
 int DescriptorsMax() {
   rlimit files{};
@@ -58,9 +59,11 @@ Door::~Door() {
   RemoveSocket(sockets_);
 }
 
-void Door::Open(StreamConnection::Serving streams, std::function<void(int fd)> others) {
+void Door::Open(StreamConnection::Serving streams, std::function<void(int fd)> others,
+                std::shared_ptr<Credentials> credentials) {
   streams_ = std::move(streams);
   others_ = std::move(others);
+  credentials_ = std::move(credentials);
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -133,7 +136,11 @@ bool Door::Sort(const Silent& silent, bool readable) {
     close(silent.fd);
   } else if (got <= 0) {
     close(silent.fd);
-  } else if (first == kStreamGreeting[0]) {
+  } else if (credentials_ != nullptr && first != kTlsHandshake) {
+    static OncePerSecond say;
+    if (say.Now()) Logger("listener").Warn("refuses {}, which speaks no TLS", PeerOf(silent.fd));
+    close(silent.fd);
+  } else if (credentials_ == nullptr && first == kStreamGreeting[0]) {
     ServeStream(silent.fd);
   } else {
     others_(silent.fd);

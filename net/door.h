@@ -15,6 +15,7 @@
 #include "net/served_connections.h"
 #include "net/socket_address.h"
 #include "net/stream_connection.h"
+#include "security/credentials.h"
 
 namespace paracord {
 
@@ -26,10 +27,15 @@ class Door {
   Door(const Door&) = delete;
   Door& operator=(const Door&) = delete;
 
-  // Starts to take connections; `others` gets a connected socket that does not block.
-  void Open(StreamConnection::Serving streams, std::function<void(int fd)> others);
+  // Starts to take connections; `others` gets a connected socket that does not block, of which
+  // nothing has been read. With `credentials` the port asks for TLS: streams are refused, and so is
+  // whatever else does not begin a handshake.
+  void Open(StreamConnection::Serving streams, std::function<void(int fd)> others,
+            std::shared_ptr<Credentials> credentials = nullptr);
   const std::string& address() const { return sockets_.address; }
   const std::string& own_address() const { return sockets_.own_address; }
+  // True if other machines can reach one of its sockets.
+  bool reaches_out() const { return ReachesOut(sockets_); }
 
  private:
   // A connection that has not said anything yet.
@@ -50,6 +56,7 @@ class Door {
   const int descriptors_;  // that this process may have
   StreamConnection::Serving streams_;
   std::function<void(int)> others_;
+  std::shared_ptr<Credentials> credentials_;
   std::vector<Silent> silent_;           // of the thread
   std::optional<int64_t> said_full_ms_;  // of the thread
   ServedConnections served_;             // of the thread while it runs

@@ -3,15 +3,22 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
+#include <cstring>
 #include <span>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/log.h"
+#include "common/random.h"
 #include "common/steady_ms.h"
+#include "net/socket_address.h"
 
 namespace paracord {
 namespace {
@@ -20,15 +27,62 @@ constexpr size_t kScratchBytes = 256 << 10;
 constexpr int kRelayTickMs = 100;
 constexpr int64_t kNotReadMs = 100;  // by a client, until nothing more is taken of it
 constexpr int64_t kLastMs = 300;     // for what is on its way at the end
+constexpr int64_t kHandshakeMs = 5000;
+constexpr int kShakingMax = 1024;  // handshakes at once
 constexpr int kEventsAtOnce = 64;
 
 bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
+// Gives a socket an abstract name, which its peer sees.
+bool Bind(int fd, const std::string& name) {
+  sockaddr_un at{};
+  at.sun_family = AF_UNIX;
+  std::memcpy(at.sun_path + 1, name.data(), std::min(name.size(), sizeof(at.sun_path) - 1));
+  const size_t size = offsetof(sockaddr_un, sun_path) + 1 + name.size();
+  return bind(fd, reinterpret_cast<const sockaddr*>(&at), static_cast<socklen_t>(size)) == 0;
+}
+
+// Writes what `way` keeps, or else what `receive` brings, by `send`. Returns false when the
+// connection is over.
+template <class Way, class ReceiveFn, class SendFn>
+bool Move(Way& way, std::span<char> scratch, HeaderBlocks* blocks, ReceiveFn receive, SendFn send) {
+  std::span<const char> left(way.pending);
+  if (way.pending.empty()) {
+    if (way.ended) return true;
+    const ssize_t got = receive(scratch.data(), scratch.size());
+    if (got < 0) return WouldBlock();
+    way.ended = got == 0;
+    left = scratch.first(static_cast<size_t>(got));
+    if (blocks != nullptr && !blocks->Take(left)) {
+      static OncePerSecond say;
+      if (say.Now()) Logger("listener").Warn("cuts a connection whose header block does not end");
+      return false;
+    }
+  }
+  size_t sent = 0;
+  while (sent < left.size()) {
+    const ssize_t put = send(left.data() + sent, left.size() - sent);
+    if (put < 0 && !WouldBlock()) return false;
+    if (put < 0) break;
+    sent += static_cast<size_t>(put);
+  }
+  if (sent > 0 || way.pending.empty()) way.pending_since_ms = SteadyMs();
+  if (way.pending.empty()) {
+    way.pending.assign(left.data() + sent, left.size() - sent);
+  } else {
+    way.pending.erase(0, sent);
+    if (way.pending.empty()) way.pending.shrink_to_fit();
+  }
+  return true;
+}
+
 }  // namespace
 
-FrameRelay::FrameRelay()
+FrameRelay::FrameRelay(std::shared_ptr<Credentials> credentials)
     : epoll_fd_(epoll_create1(EPOLL_CLOEXEC)),
       wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      credentials_(std::move(credentials)),
+      name_("paracord-" + SystemRandom().NextId()),
       scratch_(kScratchBytes) {
   epoll_event wake{};
   wake.events = EPOLLIN;
@@ -51,23 +105,50 @@ FrameRelay::~FrameRelay() {
   if (wake_fd_ >= 0) close(wake_fd_);
 }
 
-int FrameRelay::Add(int client) {
-  std::array<int, 2> pair{};
-  if (epoll_fd_ < 0 || wake_fd_ < 0 ||
-      socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair.data()) != 0) {
-    close(client);
-    return -1;
-  }
+void FrameRelay::Add(int client, std::function<void(int fd)> deliver) {
   auto connection = std::make_unique<Connection>();
   connection->client = client;
-  connection->server = pair[0];
+  connection->since_ms = SteadyMs();
+  int delivered = -1;
+  if (credentials_ == nullptr) {
+    delivered = Pair(*connection, {});
+  } else if (shaking_ < kShakingMax) {
+    connection->ssl = BeginTls(client, *credentials_->Current());
+    connection->deliver = deliver;
+    ++shaking_;
+  }
+  if (delivered < 0 && connection->ssl == nullptr) return End(*connection);
   {
     MutexLock lock(mu_);
     new_.push_back(std::move(connection));
   }
   const uint64_t once = 1;
   (void)!write(wake_fd_, &once, sizeof(once));
+  if (delivered >= 0) deliver(delivered);
+}
+
+// Makes the socket to gRPC, and returns gRPC's end of it, or -1.
+int FrameRelay::Pair(Connection& connection, RelayedPeer peer) {
+  std::array<int, 2> pair{};
+  if (epoll_fd_ < 0 || wake_fd_ < 0 ||
+      socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair.data()) != 0) {
+    return -1;
+  }
+  connection.server = pair[0];
+  connection.name = absl::StrCat(name_, "-", ++last_);
+  if (!Bind(pair[0], connection.name)) {
+    close(pair[1]);
+    return -1;
+  }
+  peers_->Add(connection.name, std::move(peer));
   return pair[1];
+}
+
+bool FrameRelay::Watch(Connection& connection, int fd) const {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.ptr = &connection;
+  return epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 void FrameRelay::TakeNew() {
@@ -80,16 +161,41 @@ void FrameRelay::TakeNew() {
   }
   for (std::unique_ptr<Connection>& connection : taken) {
     Connection* const key = connection.get();
-    epoll_event event{};
-    event.data.ptr = key;
-    const bool added = epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, key->client, &event) == 0 &&
-                       epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, key->server, &event) == 0;
-    if (added && Pump(*key)) {
+    const bool watched = Watch(*key, key->client) && (key->server < 0 || Watch(*key, key->server));
+    if (watched && Serve(*key)) {
       connections_.emplace(key, std::move(connection));
     } else {
       End(*key);
     }
   }
+}
+
+// Returns false when the connection is over.
+bool FrameRelay::Serve(Connection& connection) {
+  return connection.server < 0 ? Shake(connection) : Pump(connection);
+}
+
+bool FrameRelay::Shake(Connection& connection) {
+  RelayedPeer peer;
+  std::string problem;
+  const TlsStep step = ContinueTls(connection.ssl.get(), *credentials_, peer, problem);
+  if (step == TlsStep::kFailed) {
+    static OncePerSecond say;
+    if (say.Now()) Logger("listener").Warn("refuses {}: {}", PeerOf(connection.client), problem);
+    return false;
+  }
+  if (step != TlsStep::kDone) {
+    epoll_event event{};
+    event.events = step == TlsStep::kWrites ? EPOLLOUT : EPOLLIN;
+    event.data.ptr = &connection;
+    (void)epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, connection.client, &event);
+    return true;
+  }
+  const int delivered = Pair(connection, std::move(peer));
+  if (delivered < 0) return false;
+  --shaking_;
+  std::exchange(connection.deliver, nullptr)(delivered);
+  return Watch(connection, connection.server) && Pump(connection);
 }
 
 void FrameRelay::Run() {
@@ -105,21 +211,30 @@ void FrameRelay::Run() {
       auto* const key = static_cast<Connection*>(events[static_cast<size_t>(i)].data.ptr);
       wake = wake || key == nullptr;
       const auto found = connections_.find(key);  // both its sockets may be ready
-      if (found == connections_.end() || Pump(*found->second)) continue;
+      if (found == connections_.end() || Serve(*found->second)) continue;
       End(*found->second);
       connections_.erase(found);
     }
     if (wake) TakeNew();
     if (SteadyMs() - looked_ms < kRelayTickMs) continue;
     looked_ms = SteadyMs();
-    for (auto& [key, connection] : connections_) SetInterest(*connection);
+    std::erase_if(connections_, [this](const auto& each) {
+      Connection& connection = *each.second;
+      if (connection.server >= 0) {
+        SetInterest(connection);
+        return false;
+      }
+      const bool late = SteadyMs() - connection.since_ms >= kHandshakeMs;
+      if (late) End(connection);
+      return late;
+    });
   }
 }
 
 // Returns false when the connection is over.
 bool FrameRelay::Pump(Connection& connection) {
   // Answers go first, because the client may have nothing more to say before it reads.
-  if (!Move(connection.server, connection.client, connection.down, nullptr)) return false;
+  if (!MoveDown(connection)) return false;
   if (connection.down.ended && connection.down.pending.empty()) return false;
   if (!PumpUp(connection)) return false;
   SetInterest(connection);
@@ -130,40 +245,31 @@ bool FrameRelay::PumpUp(Connection& connection) {
   const Way& down = connection.down;
   if (!down.pending.empty() && SteadyMs() - down.pending_since_ms >= kNotReadMs) return true;
   const bool ended = connection.up.ended;
-  if (!Move(connection.client, connection.server, connection.up, &connection.blocks)) return false;
+  if (!MoveUp(connection)) return false;
   if (!ended && connection.up.ended) shutdown(connection.server, SHUT_WR);
   return true;
 }
 
-bool FrameRelay::Move(int from, int to, Way& way, HeaderBlocks* blocks) {
-  std::span<const char> left(way.pending);
-  if (way.pending.empty()) {
-    if (way.ended) return true;
-    const ssize_t got = recv(from, scratch_.data(), scratch_.size(), 0);
-    if (got < 0) return WouldBlock();
-    way.ended = got == 0;
-    left = std::span<const char>(scratch_).first(static_cast<size_t>(got));
-    if (blocks != nullptr && !blocks->Take(left)) {
-      static OncePerSecond say;
-      if (say.Now()) Logger("listener").Warn("cuts a connection whose header block does not end");
-      return false;
-    }
-  }
-  size_t sent = 0;
-  while (sent < left.size()) {
-    const ssize_t put = send(to, left.data() + sent, left.size() - sent, MSG_NOSIGNAL);
-    if (put < 0 && !WouldBlock()) return false;
-    if (put < 0) break;
-    sent += static_cast<size_t>(put);
-  }
-  if (sent > 0 || way.pending.empty()) way.pending_since_ms = SteadyMs();
-  if (way.pending.empty()) {
-    way.pending.assign(left.data() + sent, left.size() - sent);
-  } else {
-    way.pending.erase(0, sent);
-    if (way.pending.empty()) way.pending.shrink_to_fit();
-  }
-  return true;
+bool FrameRelay::MoveUp(Connection& connection) {
+  return Move(
+      connection.up, scratch_, &connection.blocks,
+      [&](char* bytes, size_t count) {
+        return ReceiveFrom(connection.client, connection.ssl.get(), bytes, count);
+      },
+      [&](const char* bytes, size_t count) {
+        return SendTo(connection.server, nullptr, bytes, count);
+      });
+}
+
+bool FrameRelay::MoveDown(Connection& connection) {
+  return Move(
+      connection.down, scratch_, nullptr,
+      [&](char* bytes, size_t count) {
+        return ReceiveFrom(connection.server, nullptr, bytes, count);
+      },
+      [&](const char* bytes, size_t count) {
+        return SendTo(connection.client, connection.ssl.get(), bytes, count);
+      });
 }
 
 void FrameRelay::SetInterest(Connection& connection) const {
@@ -181,8 +287,11 @@ void FrameRelay::SetInterest(Connection& connection) const {
 }
 
 void FrameRelay::End(Connection& connection) {
+  if (!connection.name.empty()) peers_->Remove(connection.name);
+  if (connection.deliver) --shaking_;
+  connection.ssl.reset();
   close(connection.client);
-  close(connection.server);
+  if (connection.server >= 0) close(connection.server);
 }
 
 }  // namespace paracord

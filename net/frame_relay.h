@@ -1,11 +1,13 @@
 // Stands between gRPC's clients and gRPC: passes bytes on in both directions, and cuts a connection
 // whose header block does not end (net/header_blocks.h), which gRPC 1.51 would keep without a
 // bound. If a client does not read its answers, nothing more is taken from it, since gRPC would
-// keep the answers. One thread serves all connections.
+// keep the answers. TLS ends here: gRPC gets plain text, and the relay says who the peer is. One
+// thread serves all connections.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,21 +16,27 @@
 
 #include "common/mutex.h"
 #include "net/header_blocks.h"
+#include "net/relayed_peers.h"
+#include "net/relayed_tls.h"
 
 namespace paracord {
 
 class FrameRelay {
  public:
-  FrameRelay();
+  // With credentials, all clients have to speak TLS.
+  explicit FrameRelay(std::shared_ptr<Credentials> credentials = nullptr);
   // Passes on the bytes in flight for a moment, and then ends all connections.
   ~FrameRelay();
   FrameRelay(const FrameRelay&) = delete;
   FrameRelay& operator=(const FrameRelay&) = delete;
 
-  // Takes a connected socket that does not block, and returns the caller's socket, which is
-  // connected to it through the relay. Returns -1 if there are no descriptors; the connection has
-  // ended then.
-  int Add(int client);
+  // Takes a connected socket that does not block, and calls `deliver` with a socket that is
+  // connected to it through the relay: at once, or with credentials, once the peer has shown who it
+  // is, on the relay's thread. If the peer cannot, or there are no descriptors, the connection ends
+  // and `deliver` is not called.
+  void Add(int client, std::function<void(int fd)> deliver);
+  // Says who is behind a delivered socket, whose peer gRPC calls "unix-abstract:NAME".
+  const std::shared_ptr<RelayedPeers>& peers() const { return peers_; }
 
  private:
   // One direction of a connection.
@@ -39,7 +47,11 @@ class FrameRelay {
   };
   struct Connection {
     int client = -1;
-    int server = -1;
+    Ssl ssl;                           // on the client's socket
+    std::function<void(int)> deliver;  // until the connection is delivered
+    int64_t since_ms = 0;              // when its handshake began
+    int server = -1;                   // after delivery
+    std::string name;                  // of that socket
     HeaderBlocks blocks;
     Way up;    // from the client
     Way down;  // to it
@@ -47,14 +59,24 @@ class FrameRelay {
 
   void Run();
   void TakeNew();
+  bool Serve(Connection& connection);
+  bool Shake(Connection& connection);
+  int Pair(Connection& connection, RelayedPeer peer);
+  bool Watch(Connection& connection, int fd) const;
   bool Pump(Connection& connection);
   bool PumpUp(Connection& connection);
-  bool Move(int from, int to, Way& way, HeaderBlocks* blocks);
+  bool MoveUp(Connection& connection);
+  bool MoveDown(Connection& connection);
   void SetInterest(Connection& connection) const;
   void End(Connection& connection);
 
   const int epoll_fd_;
   const int wake_fd_;
+  const std::shared_ptr<Credentials> credentials_;
+  const std::string name_;  // of this relay; no other process of the host has it
+  const std::shared_ptr<RelayedPeers> peers_ = std::make_shared<RelayedPeers>();
+  std::atomic<uint64_t> last_{0};  // number of the last connection
+  std::atomic<int> shaking_{0};    // connections whose handshake is not done
   std::atomic<bool> stop_{false};
   Mutex mu_;
   std::vector<std::unique_ptr<Connection>> new_ ABSL_GUARDED_BY(mu_);

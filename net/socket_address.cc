@@ -190,6 +190,20 @@ absl::StatusOr<ListeningSockets> ListenAt(const std::string& address) {
   return IsUnix(address) ? ListenAtPath(address) : ListenAtHost(address);
 }
 
+bool ReachesOut(const ListeningSockets& sockets) {
+  return std::any_of(sockets.fds.begin(), sockets.fds.end(), [](int fd) {
+    sockaddr_storage at{};
+    socklen_t size = sizeof(at);
+    if (getsockname(fd, reinterpret_cast<sockaddr*>(&at), &size) != 0) return true;
+    if (at.ss_family == AF_UNIX) return false;
+    if (at.ss_family == AF_INET) {
+      const auto& v4 = reinterpret_cast<const sockaddr_in&>(at);
+      return ntohl(v4.sin_addr.s_addr) >> 24 != 127;
+    }
+    return !IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(at).sin6_addr);
+  });
+}
+
 void RemoveSocket(const ListeningSockets& sockets) {
   struct stat there {};
   const char* const path = sockets.socket_path.c_str();

@@ -24,6 +24,9 @@ struct ListeningSockets {
 // resolve, or resolves to another machine; INVALID_ARGUMENT names what else is wrong with it.
 absl::StatusOr<ListeningSockets> ListenAt(const std::string& address);
 
+// True if one of the sockets is not a unix socket or of a loopback address.
+bool ReachesOut(const ListeningSockets& sockets);
+
 // Removes the file of a unix socket, unless it belongs to another listener by now. Called at the
 // end.
 void RemoveSocket(const ListeningSockets& sockets);

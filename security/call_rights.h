@@ -41,6 +41,8 @@ class Access {
   absl::Status Check(std::string_view method) const;
   // nullopt: the peer may speak for every task.
   const std::optional<PeerIdentity>& peer() const { return peer_; }
+  // The peer's task, such as "worker:3" (ServerCall::caller).
+  std::string task() const { return peer_.has_value() ? peer_->Task() : ""; }
 
  private:
   std::optional<PeerIdentity> peer_;

@@ -86,6 +86,10 @@ void RefuseCompressed(SetInt set) {
   set(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
 }
 
+// The metadata that shows the token: "authorization: Bearer TOKEN".
+inline constexpr char kTokenKey[] = "authorization";
+inline constexpr char kTokenPrefix[] = "Bearer ";
+
 // Both libraries use the same numbers for codes, by design.
 inline grpc::Status ToGrpc(const absl::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), Sendable(status)};

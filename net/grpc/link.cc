@@ -19,10 +19,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/mutex.h"
+#include "config/cluster.h"
 #include "net/grpc/convert.h"
 #include "net/grpc/network.h"
+#include "net/grpc/peer_check.h"
 #include "net/name_lookup.h"
 #include "net/stream_link.h"
+#include "security/call_rights.h"
 
 namespace paracord {
 namespace {
@@ -30,17 +33,28 @@ namespace {
 // requests of a coordinator's size, or of a worker without a push
 constexpr uint64_t kSmallBytes = 64 << 10;
 
+absl::Status PlainTextOut(const std::string& address) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(address,
+                   " is on another machine, and there plain text is for everybody to read and "
+                   "forge: give --tls-cert, --tls-key and --tls-ca, or give --insecure"));
+}
+
+constexpr char kNowhere[] = "unix:/nonexistent";
+
 constexpr int64_t kDoubtMs = 1000;  // without a connection for so long, the name is looked up
 
 // The channel of a link. Calls in flight share it, since the link may replace it.
 struct Way {
-  Way(const std::string& address, const grpc::ChannelArguments& arguments)
-      : channel(grpc::CreateCustomChannel(
+  Way(const std::string& address, const grpc::ChannelArguments& arguments, PeerCheck expected)
+      : check(std::move(expected)),
+        channel(grpc::CreateCustomChannel(
             address.starts_with("unix:") ? address : absl::StrCat("dns:///", address),
-            grpc::InsecureChannelCredentials(), arguments)),
+            check.ForGrpc(), arguments)),
         stub(channel) {}
   bool connected() const { return channel->GetState(false) == GRPC_CHANNEL_READY; }
 
+  const PeerCheck check;
   const std::shared_ptr<grpc::Channel> channel;
   grpc::GenericStub stub;
   std::atomic<bool> nameless = false;  // the name did not resolve when it last mattered
@@ -76,18 +90,23 @@ class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   // `name` is nullptr if the address has no name.
   ClientCall(std::shared_ptr<Way> way, std::shared_ptr<NameLookup> name, Calls& calls,
              std::string_view method, Parts request, int64_t deadline_ms,
-             const std::string& address, ReplyFn done)
+             const std::string& address, const absl::Status& refused, ReplyFn done)
       : way_(std::move(way)),
         name_(std::move(name)),
         calls_(calls),
         request_(CutParts(std::move(request))),
         deadline_ms_(deadline_ms),
         address_(address),
+        refused_(refused),
         done_(std::move(done)) {
     // A call waits for the connection: fail-fast calls would come back on gRPC's 5 s grid only.
     context_.set_wait_for_ready(true);
     const auto now = std::chrono::system_clock::now();
     context_.set_deadline(now + std::chrono::milliseconds(deadline_ms));
+    if (const std::string token = way_->check.token(); !token.empty()) {
+      context_.AddMetadata(kTokenKey, kTokenPrefix + token);
+    }
+    if (!refused_.ok()) context_.TryCancel();
     calls_.Add(&context_);
     if (name_ != nullptr && !way_->connected()) {
       doubt_.emplace().Set(now + std::chrono::milliseconds(std::min(deadline_ms / 2, kDoubtMs)),
@@ -125,7 +144,9 @@ class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   }
 
   void OnDone(const grpc::Status& status) override {
-    if (status.ok()) {
+    if (!refused_.ok()) {
+      done_(refused_);
+    } else if (status.ok()) {
       done_(std::move(reply_));
     } else {
       const absl::Status error = FromGrpc(status);
@@ -145,6 +166,7 @@ class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
     if (way_->connected()) return absl::StrCat("no answer within ", deadline_ms_, " ms");
     std::string why = name_ == nullptr ? "" : name_->Problem();
     if (!why.empty()) way_->nameless = true;
+    if (why.empty()) why = way_->check.problem();
     if (why.empty()) why = "nobody listens there, or it cannot be reached";
     return absl::StrCat("no connection within ", deadline_ms_, " ms: ", why);
   }
@@ -155,6 +177,7 @@ class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   Parts request_;
   const int64_t deadline_ms_;
   const std::string address_;
+  const absl::Status refused_;  // why the call must not go out
   ReplyFn done_;
   grpc::ClientContext context_;
   std::optional<grpc::Alarm> doubt_;  // fires when it is in doubt whether the name resolves
@@ -169,25 +192,33 @@ class GrpcLink : public Link {
   GrpcLink(const std::string& address, const GrpcOptions& options)
       : address_(address),
         arguments_(Arguments(options)),
-        name_(HasName(address) ? std::make_shared<NameLookup>(address) : nullptr),
-        way_(std::make_shared<Way>(address, arguments_)) {}
+        credentials_(options.credentials),
+        refused_(options.credentials != nullptr || options.insecure || StaysHere(address)
+                     ? absl::OkStatus()
+                     : PlainTextOut(address)),
+        name_(HasName(address) ? std::make_shared<NameLookup>(address) : nullptr) {}
 
   ~GrpcLink() override { calls_.CancelAndWait(); }
 
   void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done) override {
-    new ClientCall(TheWay(), name_, calls_, method, std::move(request), deadline_ms, address_,
-                   std::move(done));
+    new ClientCall(TheWay(method), name_, calls_, method, std::move(request), deadline_ms, address_,
+                   refused_, std::move(done));
   }
 
   const std::string& address() const override { return address_; }
 
  private:
   // gRPC retries a name that does not resolve less and less often, at last every 2 minutes. A new
-  // channel finds it at once when it resolves again.
-  std::shared_ptr<Way> TheWay() {
+  // channel finds it at once when it resolves again. So does one after the own keys have changed,
+  // for calls that begin then; the others end where they began. And the peer has to be who serves
+  // the call.
+  std::shared_ptr<Way> TheWay(std::string_view method) {
+    PeerCheck check(credentials_, ServerOf(method));
     MutexLock lock(mu_);
-    if (way_->nameless && name_->Problem().empty() && !way_->connected()) {
-      way_ = std::make_shared<Way>(address_, arguments_);
+    if (way_ == nullptr || !way_->check.SameAs(check) ||
+        (way_->nameless && name_->Problem().empty() && !way_->connected())) {
+      way_ =
+          std::make_shared<Way>(refused_.ok() ? address_ : kNowhere, arguments_, std::move(check));
     }
     return way_;
   }
@@ -212,14 +243,18 @@ class GrpcLink : public Link {
     // Every link has a connection of its own, not one shared with other links of this process.
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    // The peer is known by its role, not by the name of its host.
+    if (options.credentials != nullptr) arguments.SetSslTargetNameOverride("paracord");
     return arguments;
   }
 
   const std::string address_;
   const grpc::ChannelArguments arguments_;
-  const std::shared_ptr<NameLookup> name_;  // nullptr if the address has no name
+  const std::shared_ptr<Credentials> credentials_;  // nullptr: plain text
+  const absl::Status refused_;                      // why no call may go out
+  const std::shared_ptr<NameLookup> name_;          // nullptr if the address has no name
   Mutex mu_;
-  std::shared_ptr<Way> way_ ABSL_GUARDED_BY(mu_);
+  std::shared_ptr<Way> way_ ABSL_GUARDED_BY(mu_);  // nullptr before the first call
   Calls calls_;
 };
 
@@ -238,7 +273,9 @@ GrpcNetwork::GrpcNetwork(GrpcOptions options)
 #if defined(__SANITIZE_ADDRESS__)
     const __lsan::ScopedDisabler not_a_leak;
 #endif
-    Link* const link = new GrpcLink("unix:/nonexistent", options);
+    GrpcOptions plain = options;
+    plain.credentials = nullptr;
+    Link* const link = new GrpcLink(kNowhere, plain);
     link->Call("/paracord.Keep/Queue", {}, 1, [](const absl::StatusOr<absl::Cord>&) {});
     return link;
   }();
@@ -250,6 +287,7 @@ std::unique_ptr<Link> GrpcNetwork::Dial(const std::string& address) {
 }
 
 std::unique_ptr<Link> GrpcNetwork::DialBoot(const std::string& address, const std::string&) {
+  if (options_.credentials != nullptr) return Dial(address);
   return MakeStreamLink(Dial(address));
 }
 

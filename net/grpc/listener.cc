@@ -25,14 +25,23 @@ namespace {
 // One call as it arrived. gRPC and our ServerCall each hold it; the last one out deletes it.
 class ServerReactor : public grpc::ServerGenericBidiReactor {
  public:
+  // Reads nothing of a call that the peer may not make.
   ServerReactor(grpc::GenericCallbackServerContext* context, Service& service,
-                const GrpcOptions& options, std::shared_ptr<Intake> intake)
+                const GrpcOptions& options, std::shared_ptr<Intake> intake,
+                const absl::StatusOr<Access>& access)
       : method_(context->method()),
         service_(service),
         request_bytes_max_(options.request_bytes_max),
         patience_ms_(options.request_patience_ms),
-        intake_(std::move(intake)) {
-    StartRead(&received_);
+        intake_(std::move(intake)),
+        task_(access.ok() ? access->task() : "") {
+    const absl::Status refused = access.ok() ? access->Check(method_) : access.status();
+    replied_ = !refused.ok();
+    if (refused.ok()) {
+      StartRead(&received_);
+    } else {
+      Finish(ToGrpc(refused));
+    }
   }
 
   void Reply(absl::StatusOr<Parts> reply) {
@@ -126,6 +135,7 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
   const uint64_t request_bytes_max_;
   const int64_t patience_ms_;
   const std::shared_ptr<Intake> intake_;
+  const std::string task_;  // of the caller
   std::atomic<int> holders_{1};
   // Used by one gRPC callback at a time.
   uint64_t number_ = 0;  // of the intake, once something has come
@@ -158,6 +168,7 @@ class GrpcServerCall : public ServerCall {
   }
   void Reply(absl::StatusOr<Parts> reply) override { reactor_.Reply(std::move(reply)); }
   void OnCancel(std::function<void()> fn) override { reactor_.OnCancelled(std::move(fn)); }
+  std::string_view caller() const override { return reactor_.task_; }
 
  private:
   ServerReactor& reactor_;
@@ -196,17 +207,41 @@ void ServerReactor::OnReadDone(bool ok) {
 
 class GenericService : public grpc::CallbackGenericService {
  public:
-  GenericService(Service& service, const GrpcOptions& options, std::shared_ptr<Intake> intake)
-      : service_(service), options_(options), intake_(std::move(intake)) {}
+  // `peers` is null where connections are plain text.
+  GenericService(Service& service, const GrpcOptions& options, std::shared_ptr<Intake> intake,
+                 std::shared_ptr<RelayedPeers> peers)
+      : service_(service),
+        options_(options),
+        intake_(std::move(intake)),
+        peers_(std::move(peers)) {}
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override {
-    return new ServerReactor(context, service_, options_, intake_);
+    return new ServerReactor(context, service_, options_, intake_, AccessOf(*context));
   }
 
  private:
+  absl::StatusOr<Access> AccessOf(const grpc::GenericCallbackServerContext& context) const {
+    if (peers_ == nullptr) return Access();
+    const std::string peer = context.peer();
+    const std::optional<RelayedPeer> found = peers_->Find(peer.substr(peer.find(':') + 1));
+    if (!found.has_value()) return absl::UnauthenticatedError("the connection has ended");
+    if (!found->needs_token) return found->access;
+    const auto shown = context.client_metadata().find(kTokenKey);
+    const std::string text = shown == context.client_metadata().end()
+                                 ? ""
+                                 : std::string(shown->second.data(), shown->second.size());
+    if (text.starts_with(kTokenPrefix) &&
+        options_.credentials->IsToken(text.substr(std::string_view(kTokenPrefix).size()))) {
+      return Access();
+    }
+    return absl::UnauthenticatedError(
+        "a caller needs a certificate of the cluster (--tls-cert), or its token (--token-file)");
+  }
+
   Service& service_;
   const GrpcOptions options_;
   const std::shared_ptr<Intake> intake_;  // shared with calls, which may outlive the server
+  const std::shared_ptr<RelayedPeers> peers_;
 };
 
 class GrpcListener : public Listener {
@@ -259,7 +294,16 @@ void SetArguments(grpc::ServerBuilder& builder, const GrpcOptions& options) {
 absl::StatusOr<std::unique_ptr<Listener>> GrpcNetwork::Listen(const std::string& address,
                                                               Service& service) {
   ASSIGN_OR_RETURN(std::unique_ptr<Door> door, Door::Listen(address));
-  auto generic = std::make_unique<GenericService>(service, options_, intake_);
+  const std::shared_ptr<Credentials>& credentials = options_.credentials;
+  if (credentials == nullptr && !options_.insecure && door->reaches_out()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("other machines reach ", address,
+                     ", and there plain text lets in everybody: give --tls-cert, --tls-key and "
+                     "--tls-ca, or listen at 127.0.0.1, or give --insecure"));
+  }
+  auto relay = std::make_unique<FrameRelay>(credentials);
+  auto generic = std::make_unique<GenericService>(
+      service, options_, intake_, credentials == nullptr ? nullptr : relay->peers());
   grpc::ServerBuilder builder;
   SetArguments(builder, options_);
   using Builder = grpc::ServerBuilder::experimental_type;
@@ -271,13 +315,14 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcNetwork::Listen(const std::string&
   if (server == nullptr) {
     return absl::UnavailableError(absl::StrCat("cannot listen at ", address, ": gRPC fails"));
   }
-  auto relay = std::make_unique<FrameRelay>();
-  door->Open({&service, intake_, options_.request_bytes_max}, [acceptor, &to = *relay](int fd) {
+  const auto deliver = [acceptor](int fd) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
-    connection.fd = to.Add(fd);
-    if (connection.fd < 0) return;
+    connection.fd = fd;
     acceptor->HandleNewConnection(&connection);
-  });
+  };
+  door->Open(
+      {&service, intake_, options_.request_bytes_max},
+      [deliver, &to = *relay](int fd) { to.Add(fd, deliver); }, credentials);
   return std::make_unique<GrpcListener>(std::move(generic), std::move(server), std::move(relay),
                                         std::move(door));
 }

@@ -1,8 +1,10 @@
 // The network over gRPC. One generic service serves every method as a stream of messages, so that a
 // call with one message each way is an ordinary unary call for any generated stub. The same port
 // serves our own streams, which peers of ours use for bulk data (DialBoot; net/door.h). Owned by
-// main; see common/rpc.h for threads. Debian's gRPC has traps that this class avoids (port sharing,
-// reconnection on a 5 s grid, unlimited memory); the files of this folder say where.
+// main; see common/rpc.h for threads. A link believes a peer only if its certificate is of the
+// cluster and of the role that serves the calls (security/call_rights.h). Debian's gRPC has traps
+// that this class avoids (port sharing, reconnection on a 5 s grid, unlimited memory); the files of
+// this folder say where.
 #pragma once
 
 #include <memory>
@@ -10,6 +12,7 @@
 
 #include "common/rpc.h"
 #include "net/intake.h"
+#include "security/credentials.h"
 
 namespace paracord {
 
@@ -22,6 +25,10 @@ struct GrpcOptions {
   // How long a gRPC request may bring nothing while others wait for it. Its bytes become visible a
   // message at a time, and a message has up to 16 MiB.
   int64_t request_patience_ms = 30000;
+  // With credentials, every connection uses TLS, and both sides show who they are. Without, plain
+  // text goes to and from this machine only, unless `insecure`.
+  std::shared_ptr<Credentials> credentials;
+  bool insecure = false;
 };
 
 class GrpcNetwork : public Network {

@@ -55,7 +55,7 @@ struct Ends {
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) == 0);
     client = pair[0];
     REQUIRE(fcntl(pair[1], F_SETFL, O_NONBLOCK) == 0);
-    server = relay.Add(pair[1]);
+    relay.Add(pair[1], [this](int fd) { server = fd; });
     REQUIRE(server >= 0);
     REQUIRE(fcntl(server, F_SETFL, 0) == 0);
   }

@@ -1,0 +1,94 @@
+#include "net/grpc/peer_check.h"
+
+#include <grpcpp/security/tls_credentials_options.h>
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/mutex.h"
+
+namespace paracord {
+
+namespace tls = grpc::experimental;
+
+struct PeerCheck::Findings {
+  Mutex mu;
+  std::string problem ABSL_GUARDED_BY(mu);
+};
+
+// Checks the peer's role and cluster, after gRPC has verified the chain of its certificate.
+class PeerCheck::Verifier : public tls::ExternalCertificateVerifier {
+ public:
+  Verifier(std::shared_ptr<Credentials> credentials, std::optional<PeerRole> expected,
+           std::shared_ptr<Findings> findings)
+      : credentials_(std::move(credentials)), expected_(expected), findings_(std::move(findings)) {}
+
+  bool Verify(tls::TlsCustomVerificationCheckRequest* request,
+              std::function<void(grpc::Status)> /*callback*/, grpc::Status* status) override {
+    std::vector<std::string> uris;
+    for (const grpc::string_ref& uri : request->uri_names()) {
+      uris.emplace_back(uri.data(), uri.size());
+    }
+    std::string problem = ProblemOf(uris);
+    if (!problem.empty()) *status = {grpc::StatusCode::UNAUTHENTICATED, problem};
+    MutexLock lock(findings_->mu);
+    findings_->problem = std::move(problem);
+    return true;  // it is done
+  }
+  void Cancel(tls::TlsCustomVerificationCheckRequest* /*request*/) override {}
+
+ private:
+  std::string ProblemOf(const std::vector<std::string>& uris) const {
+    const absl::StatusOr<PeerIdentity> peer = credentials_->PeerNamed(uris);
+    if (!peer.ok()) return std::string(peer.status().message());
+    if (!expected_.has_value() || peer->role == *expected_) return "";
+    return absl::StrCat("the peer there is ", peer->Uri(), ", and not a ",
+                        std::string(NameOf(*expected_)));
+  }
+
+  const std::shared_ptr<Credentials> credentials_;
+  const std::optional<PeerRole> expected_;
+  const std::shared_ptr<Findings> findings_;
+};
+
+PeerCheck::PeerCheck(std::shared_ptr<Credentials> credentials, std::optional<PeerRole> expected)
+    : credentials_(std::move(credentials)),
+      keys_(credentials_ == nullptr ? nullptr : credentials_->Current()),
+      expected_(expected),
+      findings_(std::make_shared<Findings>()) {}
+
+std::shared_ptr<grpc::ChannelCredentials> PeerCheck::ForGrpc() const {
+  if (keys_ == nullptr) return grpc::InsecureChannelCredentials();
+  std::vector<tls::IdentityKeyCertPair> own;
+  if (keys_->own.has_value()) own.push_back({keys_->key_pem, keys_->chain_pem});
+  tls::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(
+      std::make_shared<tls::StaticDataCertificateProvider>(keys_->ca_pem, own));
+  options.watch_root_certs();
+  if (!own.empty()) options.watch_identity_key_cert_pairs();
+  options.set_verify_server_certs(true);
+  options.set_check_call_host(false);
+  options.set_certificate_verifier(
+      tls::ExternalCertificateVerifier::Create<Verifier>(credentials_, expected_, findings_));
+  return tls::TlsCredentials(options);
+}
+
+std::string PeerCheck::token() const {
+  return keys_ == nullptr || keys_->own.has_value() ? "" : keys_->token;
+}
+
+bool PeerCheck::SameAs(const PeerCheck& other) const {
+  if (keys_ == nullptr || other.keys_ == nullptr) return keys_ == other.keys_;
+  return keys_->version == other.keys_->version && expected_ == other.expected_;
+}
+
+std::string PeerCheck::problem() const {
+  if (keys_ == nullptr) return "";
+  MutexLock lock(findings_->mu);
+  if (!findings_->problem.empty()) return findings_->problem;
+  return "nobody listens there with TLS and a certificate that --tls-ca signs, or it refuses the "
+         "own certificate (its log says why)";
+}
+
+}  // namespace paracord

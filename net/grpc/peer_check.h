@@ -1,0 +1,38 @@
+// What a link expects of its peer under TLS, and shows to it: gRPC's credentials for a channel.
+// The keys are those of the moment of construction. Private to this folder; thread-safe.
+#pragma once
+
+#include <grpcpp/security/credentials.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "security/credentials.h"
+
+namespace paracord {
+
+class PeerCheck {
+ public:
+  // `credentials` may be null: plain text. `expected` is the role of the peer, if it matters.
+  PeerCheck(std::shared_ptr<Credentials> credentials, std::optional<PeerRole> expected);
+
+  std::shared_ptr<grpc::ChannelCredentials> ForGrpc() const;
+  // Returns the token to show with each call; "" if a certificate is shown, or nothing.
+  std::string token() const;
+  // Whether a channel with this check may be used where the other is wanted.
+  bool SameAs(const PeerCheck& other) const;
+  // Returns why the last peer was refused; "" if none was.
+  std::string problem() const;
+
+ private:
+  class Verifier;
+  struct Findings;
+
+  std::shared_ptr<Credentials> credentials_;
+  std::shared_ptr<const Credentials::Keys> keys_;  // null: plain text
+  std::optional<PeerRole> expected_;
+  std::shared_ptr<Findings> findings_;  // shared with gRPC's verifier, which may outlive this
+};
+
+}  // namespace paracord

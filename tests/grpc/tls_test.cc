@@ -1,0 +1,238 @@
+// Tests gRPC under TLS: who gets in, who may call what, and keys that change.
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <future>
+#include <string>
+#include <thread>
+
+#include "net/grpc/network.h"
+#include "net/name_lookup.h"
+#include "net/socket_address.h"
+#include "net/stream_connection.h"
+#include "security/call_rights.h"
+#include "tests/certificates.h"
+
+namespace paracord {
+namespace {
+
+using Reply = absl::StatusOr<absl::Cord>;
+
+// Answers with the caller, and counts the calls that get through.
+class CallerService : public Service {
+ public:
+  void Handle(std::string_view, absl::Cord, std::shared_ptr<ServerCall> call) override {
+    ++calls;
+    call->Reply(Parts{absl::Cord(std::string(call->caller()))});
+  }
+  std::atomic<int> calls = 0;
+};
+
+// A process with its own keys.
+struct Process {
+  Process(const std::string& ca, const PemPair& pair) : keys(ca, pair) { Load(keys.options()); }
+  Process(const std::string& ca, const PemPair& pair, const std::string& token, bool certificate)
+      : keys(ca, pair) {
+    SecurityOptions options = keys.options();
+    keys.Write("token", token);
+    options.token_file = keys.Path("token");
+    if (!certificate) options.cert = options.key = "";
+    Load(options);
+  }
+  void Load(const SecurityOptions& options) {
+    auto loaded = Credentials::Load(options, files, [this] { return now_ms.load(); });
+    INFO(loaded.status());
+    REQUIRE(loaded.ok());
+    credentials = *loaded;
+    GrpcOptions grpc;
+    grpc.credentials = *loaded;
+    network = std::make_unique<GrpcNetwork>(grpc);
+  }
+  Reply Call(const std::string& address, std::string_view method, int64_t deadline_ms = 5000) {
+    return CallOn(*network->Dial(address), method, deadline_ms);
+  }
+  static Reply CallOn(Link& link, std::string_view method, int64_t deadline_ms = 5000) {
+    std::promise<Reply> answer;
+    link.Call(method, Parts{absl::Cord("body")}, deadline_ms,
+              [&](Reply reply) { answer.set_value(std::move(reply)); });
+    return answer.get_future().get();
+  }
+
+  std::atomic<int64_t> now_ms = 1'000'000;
+  PosixFiles files;
+  TestKeys keys;
+  std::shared_ptr<Credentials> credentials;
+  std::unique_ptr<GrpcNetwork> network;
+};
+
+std::unique_ptr<Listener> ListenWith(Process& process, Service& service) {
+  auto listener = process.network->Listen("127.0.0.1:0", service);
+  REQUIRE(listener.ok());
+  return *std::move(listener);
+}
+
+// Waits for a little only, since who is refused waits for a connection.
+constexpr int64_t kRefusedMs = 400;
+
+TEST_CASE("every call is open to the roles of its row alone, and closed to all strangers") {
+  const TestCa ca("lab"), other("lab");
+  std::map<PeerRole, std::unique_ptr<Process>> peers;
+  for (const PeerRole role : kPeerRoles) {
+    const std::string uri = PeerIdentity{"lab", role, 0}.Uri();
+    peers[role] = std::make_unique<Process>(ca.pem(), ca.Issue("URI:" + uri));
+  }
+  Process wrong_ca(ca.pem(), other.Issue("URI:spiffe://lab/worker/0"));
+  Process misled(other.pem(), ca.Issue("URI:spiffe://lab/worker/0"));
+  Process plant(ca.pem(), ca.Issue("URI:spiffe://plant/worker/0"));
+  Process expired(ca.pem(), ca.Issue("URI:spiffe://lab/worker/0", /*seconds=*/1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(2100));  // until it has
+  for (const PeerRole server : {PeerRole::kPs, PeerRole::kCoordinator}) {
+    CallerService service;
+    const auto listener = ListenWith(*peers[server], service);
+    const std::string address = listener->address();
+    for (const auto& [role, peer] : peers) {
+      const auto link = peer->network->Dial(address);
+      for (const CallRight& right : CallRights()) {
+        if (right.served_by.value_or(server) != server) continue;
+        CAPTURE(std::string(right.method), std::string(NameOf(role)));
+        const int before = service.calls;
+        const Reply reply = Process::CallOn(*link, right.method);
+        if (Allowed(right.method, role)) {
+          CHECK(*reply == std::string(NameOf(role)) + ":0");
+        } else {
+          CHECK(absl::IsPermissionDenied(reply.status()));
+          CHECK(service.calls == before);
+        }
+      }
+      CHECK(absl::IsPermissionDenied(Process::CallOn(*link, "/t/unknown").status()));
+    }
+    const int before = service.calls;
+    for (Process* const stranger : {&wrong_ca, &misled, &plant, &expired}) {
+      const auto link = stranger->network->Dial(address);
+      CHECK_FALSE(Process::CallOn(*link, CallRights().back().method, kRefusedMs).ok());
+    }
+    GrpcNetwork plain;
+    CHECK_FALSE(Process::CallOn(*plain.Dial(address), "/paracord.Health/Check", kRefusedMs).ok());
+    CHECK(service.calls == before);
+  }
+}
+
+TEST_CASE("a port that asks for TLS closes streams and bytes in plain text") {
+  const TestCa ca("lab");
+  Process ps(ca.pem(), ca.Issue("URI:spiffe://lab/ps/0"));
+  CallerService service;
+  const auto listener = ListenWith(ps, service);
+  for (const std::string& begin :
+       {std::string(kStreamGreeting), std::string("PRI * HTTP/2.0\r\n\r\n"),
+        std::string("\x16garbage that is no handshake at all")}) {
+    NameLookup name(listener->address());
+    const absl::StatusOr<int> fd = ConnectSocket(name, 1000);
+    REQUIRE(fd.ok());
+    REQUIRE(send(*fd, begin.data(), begin.size(), MSG_NOSIGNAL) > 0);
+    fcntl(*fd, F_SETFL, 0);
+    const timeval patience{.tv_sec = 5, .tv_usec = 0};
+    setsockopt(*fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    char bytes[64];
+    ssize_t got = 0;
+    while ((got = recv(*fd, bytes, sizeof(bytes), 0)) > 0 && bytes[0] == 21) {
+    }  // an alert of TLS may come before the end
+    CHECK((got == 0 || (got < 0 && errno == ECONNRESET)));
+    close(*fd);
+  }
+  CHECK(service.calls == 0);
+}
+
+TEST_CASE("a client does not speak to a peer of another role, and says who it is") {
+  const TestCa ca("lab");
+  Process false_ps(ca.pem(), ca.Issue("URI:spiffe://lab/worker/3"));
+  Process coordinator(ca.pem(), ca.Issue("URI:spiffe://lab/coordinator/0"));
+  CallerService service;
+  const auto listener = ListenWith(false_ps, service);
+  const Reply reply =
+      coordinator.Call(listener->address(), "/paracord.ParameterServer/Describe", kRefusedMs);
+  CHECK(std::string(reply.status().message())
+            .find("the peer there is spiffe://lab/worker/3, and not a ps") != std::string::npos);
+  CHECK(coordinator.Call(listener->address(), "/paracord.Health/Check").ok());
+}
+
+TEST_CASE("the token stands for a certificate, over TLS alone, and a wrong one for nothing") {
+  const TestCa ca("lab");
+  const std::string token = "a-secret-of-the-cluster";
+  Process ps(ca.pem(), ca.Issue("URI:spiffe://lab/ps/0"), token, /*certificate=*/true);
+  CallerService service;
+  const auto listener = ListenWith(ps, service);
+  Process friendly(ca.pem(), {}, token, /*certificate=*/false);
+  Process guessing(ca.pem(), {}, "a-secret-of-the-clustes", /*certificate=*/false);
+  for (const CallRight& right : CallRights()) {
+    if (right.served_by.value_or(PeerRole::kPs) != PeerRole::kPs) continue;
+    CHECK(*friendly.Call(listener->address(), right.method) == "");
+    const Reply refused = guessing.Call(listener->address(), right.method);
+    CHECK(absl::IsUnauthenticated(refused.status()));
+    CHECK(std::string(refused.status().message()).find("secret") == std::string::npos);
+  }
+  // A certificate counts for what it is, whatever token its owner has.
+  Process worker(ca.pem(), ca.Issue("URI:spiffe://lab/worker/0"), token, /*certificate=*/true);
+  CHECK(absl::IsPermissionDenied(
+      worker.Call(listener->address(), "/paracord.ParameterServer/Adopt").status()));
+}
+
+TEST_CASE("keys are replaced while calls run, and no call fails") {
+  const TestCa ca("lab"), next("lab 2");
+  Process ps(ca.pem(), ca.Issue("URI:spiffe://lab/ps/0"));
+  Process worker(ca.pem(), ca.Issue("URI:spiffe://lab/worker/0"));
+  CallerService service;
+  const auto listener = ListenWith(ps, service);
+  std::atomic<bool> over = false;
+  std::atomic<int> good = 0, bad = 0;
+  std::thread caller([&] {
+    const auto link = worker.network->Dial(listener->address());
+    while (!over) {
+      const Reply reply = Process::CallOn(*link, "/paracord.ParameterServer/Exchange");
+      ++(reply.ok() ? good : bad);
+    }
+  });
+  const auto step = [&](Process& process) {
+    process.now_ms += 1000;
+    const int before = good;
+    while (good < before + 3 && bad == 0) std::this_thread::yield();
+  };
+  const std::string both = next.pem() + ca.pem();
+  for (Process* const process : {&ps, &worker}) process->keys.Write("ca.crt", both);
+  for (Process* const process : {&ps, &worker}) step(*process);
+  worker.keys.Put(next.Issue("URI:spiffe://lab/worker/0"));
+  step(worker);
+  ps.keys.Put(next.Issue("URI:spiffe://lab/ps/0"));
+  step(ps);
+  for (Process* const process : {&ps, &worker}) process->keys.Write("ca.crt", next.pem());
+  for (Process* const process : {&ps, &worker}) step(*process);
+  over = true;
+  caller.join();
+  CHECK(bad == 0);
+  Process late(both, ca.Issue("URI:spiffe://lab/worker/0"));
+  CHECK_FALSE(
+      late.Call(listener->address(), "/paracord.ParameterServer/Exchange", kRefusedMs).ok());
+}
+
+TEST_CASE("plain text stays on this machine unless --insecure allows it out") {
+  CallerService service;
+  GrpcNetwork careful;
+  const absl::Status refused = careful.Listen("0.0.0.0:0", service).status();
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK(std::string(refused.message()).find("--insecure") != std::string::npos);
+  CHECK(careful.Listen("127.0.0.1:0", service).ok());
+  CHECK(absl::IsFailedPrecondition(
+      Process::CallOn(*careful.Dial("192.0.2.1:7400"), "/paracord.Health/Check").status()));
+  GrpcOptions options;
+  options.insecure = true;
+  GrpcNetwork open(options);
+  const auto listener = open.Listen("0.0.0.0:0", service);
+  REQUIRE(listener.ok());
+  const std::string address = "127.0.0.1" + (*listener)->address().substr(7);
+  CHECK(Process::CallOn(*open.Dial(address), "/paracord.Health/Check").ok());
+}
+
+}  // namespace
+}  // namespace paracord
