@@ -1,6 +1,7 @@
 #include "coordinator/coordinator.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -107,10 +108,26 @@ void Coordinator::Feed(const Event& event) {
   }
 }
 
+// Whether the caller's credentials are those of `task`. A certificate without an index is of every
+// task of its role.
+bool Coordinator::SpeaksFor(const std::string& task, ServerCall& call) const {
+  const std::string caller(call.caller());
+  const bool any = caller.find(':') == std::string::npos;
+  if (task.empty() || caller == task || (any && task.starts_with(caller))) return true;
+  call.Reply(absl::PermissionDeniedError(
+      absl::StrCat("the certificate is of ", caller, ", which may not speak for ", task)));
+  return false;
+}
+
 template <class Request, class EventType>
 void Coordinator::TakeCall(const absl::Cord& bytes, std::shared_ptr<ServerCall> call) {
   const std::unique_ptr<Request> request = ParseRequest<Request>(bytes, *call);
   if (request == nullptr) return;
+  if constexpr (std::is_same_v<Request, JoinRequest>) {
+    if (!SpeaksFor(request->task(), *call)) return;
+  } else {
+    if (!SpeaksFor(core_->TaskOf(request->session()), *call)) return;
+  }
   const CallId id = ++last_call_;
   calls_[id] = std::move(call);
   Feed(EventType{id, std::move(*request)});
@@ -118,7 +135,7 @@ void Coordinator::TakeCall(const absl::Cord& bytes, std::shared_ptr<ServerCall> 
 
 void Coordinator::TakeHold(const absl::Cord& bytes, std::shared_ptr<ServerCall> call) {
   const auto request = ParseRequest<WorkerHoldRequest>(bytes, *call);
-  if (request == nullptr) return;
+  if (request == nullptr || !SpeaksFor(core_->TaskOf(request->session()), *call)) return;
   const CallId id = ++last_call_;
   const uint64_t session = request->session();
   calls_[id] = call;

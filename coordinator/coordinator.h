@@ -28,6 +28,7 @@ struct CoordinatorOptions {
   std::string dir;                        // shared DIR of the job; absolute
   std::string host = "";                  // on which this runs, for messages
   bool charts = false;                    // to be written to DIR/tensorboard
+  bool insecure = false;                  // strangers may call too; the status says so
 };
 
 class Coordinator : public Service {
@@ -58,6 +59,7 @@ class Coordinator : public Service {
   void WriteCharts();
   template <class Request, class EventType>
   void TakeCall(const absl::Cord& bytes, std::shared_ptr<ServerCall> call);
+  bool SpeaksFor(const std::string& task, ServerCall& call) const;
   void TakeHold(const absl::Cord& bytes, std::shared_ptr<ServerCall> call);
   std::shared_ptr<ServerCall> ReleaseCall(CallId id);
   // Runs `work` on the executor and feeds what it returns.

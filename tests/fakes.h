@@ -135,12 +135,14 @@ class FakeCall : public ServerCall {
     reply = std::move(whole);
   }
   void OnCancel(std::function<void()> fn) override { on_cancel_ = std::move(fn); }
+  std::string_view caller() const override { return task; }
 
   // Lets the caller go away.
   void Cancel() {
     if (answered == 0 && on_cancel_) std::exchange(on_cancel_, nullptr)();
   }
 
+  std::string task;  // of the caller
   int answered = 0;
   absl::StatusOr<absl::Cord> reply = absl::UnknownError("not answered");
 

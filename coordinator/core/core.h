@@ -40,6 +40,11 @@ class CoordinatorCore {
   JobView View() const;
   Phase phase() const { return phases_.now(); }
   uint64_t generation() const { return generation_.claimed(); }
+  // The task of an open session; "" if there is none with this id.
+  std::string TaskOf(uint64_t session) const {
+    const auto found = sessions_.all().find(session);
+    return found == sessions_.all().end() ? "" : found->second.task;
+  }
 
  private:
   void Handle(const TickEvent&);

@@ -2,6 +2,7 @@
 #include "coordinator/coordinator.h"
 
 #include <catch2/catch.hpp>
+#include <map>
 #include <optional>
 
 #include "coordinator/core/job_state.h"
@@ -78,6 +79,38 @@ TEST_CASE("a summary of a job that was not done, or of nothing, is not kept") {
     directory.Write(kSummaryName, text);
     CHECK(RunInVain(directory).code == 202);
     CHECK_FALSE(PosixFiles().Open(directory / kDoneSummaryName).ok());
+  }
+}
+
+TEST_CASE("a worker joins as the task that its certificate names, or as any if it names none") {
+  spdlog::set_level(spdlog::level::off);
+  const TestDirectory directory;
+  ManualLoop loop;
+  ManualExecutor executor(loop);
+  SilentNetwork network;
+  PosixFiles files;
+  SeededRandom random(1);
+  Coordinator coordinator(
+      {.job = SmallJob(), .ps_addresses = {"unix:/nobody"}, .dir = directory.path()},
+      {loop, network, files, executor, random}, [](int, const std::string&) {});
+  coordinator.Start("");
+  loop.Advance(2000);
+  for (const auto& [caller, may] : std::map<std::string, bool>{{"worker:1", false},
+                                                               {"worker:10", false},
+                                                               {"worker:0", true},
+                                                               {"worker", true},
+                                                               {"", true}}) {
+    CAPTURE(caller);
+    JoinRequest request;
+    request.set_task("worker:0");
+    request.set_boot_id("b");
+    request.set_protocol(kProtocol);
+    const auto call = std::make_shared<FakeCall>();
+    call->task = caller;
+    coordinator.Handle(method::kJoin, absl::Cord(request.SerializeAsString()), call);
+    loop.RunPosted();
+    CHECK(call->answered == 1);
+    CHECK(absl::IsPermissionDenied(call->reply.status()) == !may);
   }
 }
 
