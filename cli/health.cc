@@ -13,14 +13,16 @@
 #include "config/cluster.h"
 #include "config/flags.h"
 #include "net/grpc/network.h"
+#include "net/grpc/security_flags.h"
 #include "net/rpc_proto.h"
 #include "proto/health.pb.h"
 
 namespace paracord {
 namespace {
 
-absl::StatusOr<HealthReply> Ask(const std::string& address, int64_t deadline_ms) {
-  GrpcNetwork network;
+absl::StatusOr<HealthReply> Ask(const GrpcOptions& options, const std::string& address,
+                                int64_t deadline_ms) {
+  GrpcNetwork network(options);
   const std::unique_ptr<Link> link = network.Dial(address);
   const auto answer = std::make_shared<std::promise<absl::StatusOr<HealthReply>>>();
   std::future<absl::StatusOr<HealthReply>> future = answer->get_future();
@@ -43,12 +45,18 @@ int RunHealth(Args args, std::ostream& out, std::ostream& err) {
   flags.Positional("ADDRESS", "where it listens: host:port or unix:/path", &address);
   flags.Switch("ready", "it also has to take part in a job, or to be done with one", &ready);
   flags.Integer("timeout-ms", "N", "for the answer", 1, 600000, &timeout_ms);
+  SecurityOptions security;
+  AddSecurityFlags(flags, security);
   const auto code = flags.ParseOrExit(args, "paracord health", out, err);
   if (code.has_value()) return *code;
   if (const absl::Status checked = CheckAddress(address, "ADDRESS"); !checked.ok()) {
     return Fail("health", checked.message(), ExitCode::kConfiguration, err);
   }
-  const absl::StatusOr<HealthReply> reply = Ask(address, timeout_ms);
+  GrpcOptions options;
+  absl::Status safe = SetUpSecurity(security, /*task=*/"", options);
+  if (safe.ok()) safe = CheckPlainText(security, address, "the daemon at");
+  if (!safe.ok()) return Fail("health", safe.message(), ExitCode::kConfiguration, err);
+  const absl::StatusOr<HealthReply> reply = Ask(options, address, timeout_ms);
   if (absl::IsUnimplemented(reply.status())) {
     return Fail("health", absl::StrCat(address, " answers, but not like a daemon of this version"),
                 ExitCode::kFailed, err);

@@ -13,6 +13,7 @@
 #include "cli/own_folder.h"
 #include "cli/ssh_hosts.h"
 #include "cli/train.h"
+#include "common/files.h"
 #include "common/status_macros.h"
 #include "config/flags.h"
 
@@ -72,6 +73,10 @@ int RunLaunch(Args args) {
                &own.bin);
   flags.Integer("port", "N", "the coordinator's port; the tasks have those after it", 1, 65000,
                 &own.port);
+  flags.String("certs", "DIR", "use TLS with TASK.crt, TASK.key and ca.crt in this folder",
+               &own.train.certs);
+  flags.Switch("insecure", "allow plain text, without any check, between the hosts",
+               &own.train.insecure);
   flags.Switch("json", "one JSON object a line instead of text; the logs go to standard error",
                &own.train.json);
   const auto refused = flags.ParseOrExit(args, "paracord launch", std::cout, std::cerr);
@@ -85,7 +90,10 @@ int RunLaunch(Args args) {
       absl::StrCat(" --hosts ", ShellWord(own.hosts), own.ssh == defaults.ssh ? "" : " --ssh ",
                    own.ssh == defaults.ssh ? "" : ShellWord(own.ssh),
                    own.bin.empty() ? "" : " --bin " + ShellWord(own.bin),
-                   own.port == defaults.port ? "" : absl::StrCat(" --port ", own.port));
+                   own.port == defaults.port ? "" : absl::StrCat(" --port ", own.port),
+                   own.train.certs.empty() ? "" : " --certs " + ShellWord(own.train.certs),
+                   own.train.insecure ? " --insecure" : "");
+  if (!own.train.certs.empty()) own.train.certs = AbsolutePath(own.train.certs);
   own.train.ssh = *std::move(options);
   return TrainAndReport(std::move(own.train));
 }

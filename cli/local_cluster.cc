@@ -20,6 +20,7 @@
 #include "common/json_text.h"
 #include "common/spawn.h"
 #include "common/status_macros.h"
+#include "net/grpc/security_flags.h"
 #include "nlohmann/json.hpp"
 
 namespace paracord {
@@ -56,6 +57,17 @@ LocalCluster::LocalCluster(LocalClusterOptions options)
                                       : std::nullopt) {}
 
 LocalCluster::~LocalCluster() { WaitAll(0); }
+
+SecurityOptions SecurityOf(const std::string& certs, const std::string& name, bool insecure) {
+  SecurityOptions options;
+  options.insecure = insecure;
+  if (certs.empty()) return options;
+  const std::string path = absl::StrCat(certs, "/", name);
+  options.cert = path + ".crt";
+  options.key = path + ".key";
+  options.ca = certs + "/ca.crt";
+  return options;
+}
 
 absl::Status LocalCluster::Start() {
   // Our parent may have ignored SIGCHLD, which we would inherit: the kernel would not keep the exit
@@ -98,6 +110,9 @@ std::vector<std::string> LocalCluster::Arguments(const Process& process) const {
     const std::string name = absl::StrCat(FileName(process.task), "-", process.starts);
     arguments.insert(arguments.end(), {"--trace", options_.trace_dir + "/" + name});
   }
+  const std::vector<std::string> security =
+      SecurityArguments(SecurityOf(options_.certs, FileName(process.task), options_.insecure));
+  arguments.insert(arguments.end(), security.begin(), security.end());
   if (process.task.role == Role::kCoordinator) {
     arguments.insert(arguments.end(), {"--job", options_.job_file});
   }
@@ -122,7 +137,7 @@ std::string LocalCluster::LogPath(const Task& task) const {
 int LocalCluster::OpenLog(const Task& task) const {
   std::error_code ignored;
   std::filesystem::create_directories(options_.dir + "/logs", ignored);
-  const int log = open(LogPath(task).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const int log = open(LogPath(task).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   return log >= 0 ? log : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
 }
 

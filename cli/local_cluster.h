@@ -18,6 +18,7 @@
 #include "cli/ssh_daemon.h"
 #include "cli/ssh_hosts.h"
 #include "config/cluster.h"
+#include "security/security_options.h"
 
 namespace paracord {
 
@@ -36,7 +37,12 @@ struct LocalClusterOptions {
   std::string trace_dir;                // each life of a daemon writes its spans there; "": none
   std::string vmstat = "/proc/vmstat";  // where the kernel counts whom it killed for memory
   std::optional<SshOptions> ssh;        // the daemons run on these hosts; they see `dir` there
+  std::string certs;                    // has TASK.crt, TASK.key and ca.crt; "": no TLS
+  bool insecure = false;                // the daemons speak plain text to other hosts
 };
+
+// Returns the options of whose certificate is NAME.crt in a folder as deploy/certs makes it.
+SecurityOptions SecurityOf(const std::string& certs, const std::string& name, bool insecure);
 
 class LocalCluster {
  public:

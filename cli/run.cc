@@ -19,6 +19,7 @@
 #include "common/status_text.h"
 #include "config/cluster.h"
 #include "config/flags.h"
+#include "net/grpc/security_flags.h"
 
 namespace paracord {
 
@@ -74,6 +75,8 @@ int RunRun(Args args, std::ostream& out, std::ostream& err) {
   flags.String("job", "FILE", "the job, for the coordinator", &job);
   flags.String("dir", "DIR", "the job's directory, shared by all", &dir);
   flags.String("device", "DEVICE", "of a worker: auto, cpu, cuda:N or cuda:all", &device);
+  SecurityOptions security;
+  AddSecurityFlags(flags, security);
   const auto code = flags.ParseOrExit(args, "paracord run", out, err);
   if (code.has_value()) return *code;
   const auto refuse = [&](const std::string& why) {
@@ -83,6 +86,11 @@ int RunRun(Args args, std::ostream& out, std::ostream& err) {
   const absl::StatusOr<Cluster> cluster = FromEnvironment();
   if (!cluster.ok()) return refuse("TF_CONFIG: " + Text(cluster.status()));
   OwnTask own = OwnTaskOf(*cluster, job, dir, device);
+  for (std::vector<std::string>* const daemon : {&own.becomes, &own.beside}) {
+    if (daemon->empty()) continue;
+    const std::vector<std::string> more = SecurityArguments(security);
+    daemon->insert(daemon->end(), more.begin(), more.end());
+  }
   std::error_code error;
   const std::string bin =
       std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();

@@ -14,6 +14,7 @@
 #include "coordinator/core/job_state.h"
 #include "coordinator/rival.h"
 #include "net/grpc/network.h"
+#include "net/grpc/security_flags.h"
 #include "nlohmann/json.hpp"
 #include "objects/all_files.h"
 #include "storage/checkpoint.h"
@@ -33,8 +34,8 @@ absl::Status CheckOfDir(Files& files, const std::string& dir, const std::string&
       absl::StrCat(address, " is the address of another job's by now"));
 }
 
-absl::StatusOr<json> Ask(const std::string& address) {
-  GrpcNetwork network;
+absl::StatusOr<json> Ask(const GrpcOptions& options, const std::string& address) {
+  GrpcNetwork network(options);
   constexpr int64_t kDeadlineMs = 3000;
   absl::StatusOr<json> status = AskStatus(network, address, kDeadlineMs);
   if (!absl::IsDeadlineExceeded(status.status())) return status;
@@ -74,6 +75,9 @@ void Print(const json& status, std::ostream& out) {
                          status.at("job").get<std::string>(), status.at("phase").get<std::string>(),
                          number("epoch"), number("epochs"), number("batches_done"),
                          number("batches"), number("generation"));
+  if (status.value("insecure", false)) {
+    out << "INSECURE: whoever reaches the coordinator may read, change and end this job\n";
+  }
   if (status.contains("waiting")) {
     out << "waiting: " << status.at("waiting").get<std::string>() << "\n";
   }
@@ -208,6 +212,8 @@ int RunStatus(Args args, std::ostream& out, std::ostream& err) {
   flags.String("address", "A", "of the coordinator", &address);
   flags.String("dir", "DIR", "the job's directory, instead of an address", &dir);
   flags.Switch("json", "the status as one JSON object", &as_json);
+  SecurityOptions security;
+  AddSecurityFlags(flags, security);
   const auto code = flags.ParseOrExit(args, "paracord status", out, err);
   if (code.has_value()) return *code;
   if (address.empty() == dir.empty()) {
@@ -218,6 +224,12 @@ int RunStatus(Args args, std::ostream& out, std::ostream& err) {
       !checked.ok()) {
     return Fail("status", checked.message(), ExitCode::kConfiguration, err);
   }
+  GrpcOptions options;
+  absl::Status safe = SetUpSecurity(security, /*task=*/"", options);
+  if (safe.ok() && !address.empty()) {
+    safe = CheckPlainText(security, address, "the coordinator at");
+  }
+  if (!safe.ok()) return Fail("status", safe.message(), ExitCode::kConfiguration, err);
   AllFiles files;
   if (!dir.empty()) {
     dir = AbsolutePath(dir);
@@ -227,7 +239,7 @@ int RunStatus(Args args, std::ostream& out, std::ostream& err) {
     if (!checked.ok()) return ShowDir(files, dir, checked, as_json, out, err);
   }
   absl::StatusOr<json> status = absl::NotFoundError(dir + "/coordinator.address is not there");
-  if (!address.empty()) status = Ask(address);
+  if (!address.empty()) status = Ask(options, address);
   if (status.ok() && !dir.empty()) {
     const absl::Status checked = CheckOfDir(files, dir, address, *status);
     if (!checked.ok()) status = checked;

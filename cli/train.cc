@@ -89,10 +89,19 @@ void ShowDrawn(Files& files, const Job& job, Progress& progress) {
   if (!drawn.empty()) progress.Event("weights", drawn);
 }
 
+// The options of a network that reaches the coordinator.
+absl::StatusOr<GrpcOptions> GrpcOf(const TrainFlags& flags) {
+  GrpcOptions options;
+  RETURN_IF_ERROR(
+      SetUpSecurity(SecurityOf(flags.certs, "operator", flags.insecure), /*task=*/"", options));
+  return options;
+}
+
 absl::Status PrepareDir(Files& files, const TrainFlags& flags, const Job& job,
                         const std::string& job_json, Progress& progress) {
   if (flags.fresh) {
-    GrpcNetwork network;
+    ASSIGN_OR_RETURN(const GrpcOptions options, GrpcOf(flags));
+    GrpcNetwork network(options);
     RETURN_IF_ERROR(BeginAnew(files, network, flags.dir));
   } else {
     // Damage that shows only on reading is found by the ps, which refuses the checkpoint.
@@ -280,6 +289,8 @@ absl::StatusOr<LocalClusterOptions> OptionsOf(const TrainFlags& flags) {
   options.device = flags.device;
   options.log_level = flags.log_level;
   options.ssh = flags.ssh;
+  options.certs = flags.certs;
+  options.insecure = flags.insecure;
   return options;
 }
 
@@ -323,13 +334,15 @@ absl::Status CheckTrace(Files& files, TrainFlags& flags) {
 
 int RunCluster(const TrainFlags& flags, const LocalClusterOptions& options,
                const std::string& start, Supervision supervision, Progress& progress) {
+  const absl::StatusOr<GrpcOptions> grpc = GrpcOf(flags);
+  if (!grpc.ok()) return Refuse(flags, grpc.status());
   LocalCluster cluster(options);
   // Start forks before gRPC has threads in this process, except with --fresh, which asks a
   // coordinator.
   const absl::Status started = cluster.Start();
   if (!started.ok()) return Refuse(flags, started);
   progress.Event("start", start);
-  GrpcNetwork network;
+  GrpcNetwork network(*grpc);
   const int code = Supervise(cluster, network, supervision, progress);
   if (flags.trace.empty()) return code;
   cluster.WaitAll(0);

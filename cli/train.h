@@ -26,6 +26,8 @@ struct TrainFlags {
   bool json = false;
   std::string trace;
   std::optional<SshOptions> ssh;  // the daemons run on these hosts
+  std::string certs;              // a folder as deploy/certs makes it, on all of them
+  bool insecure = false;          // the daemons speak plain text
   std::string on_hosts;           // the flags that say so, for who goes on with the job
 
   void AddTo(Flags& flags);  // those that both commands have

@@ -50,14 +50,20 @@ void WarnOfLoopbackPs(const Logger& log, const Cluster& cluster,
   }
 }
 
-// Checks that the task is a coordinator that has a job and a directory.
-absl::Status CheckTask(const CoordinatorFlags& own, const Cluster& cluster) {
+// Checks that the task is a coordinator that has a job, a directory and an address, and loads its
+// credentials.
+absl::Status CheckTask(const CoordinatorFlags& own, const Cluster& cluster, GrpcOptions& grpc) {
   if (cluster.task->role != Role::kCoordinator) {
     return absl::InvalidArgumentError(
         absl::StrCat("needs the task coordinator (or chief), not ", cluster.task->ToString()));
   }
-  if (!own.shared.dir.empty() && !own.job.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError("needs --job FILE and --dir DIR");
+  if (own.shared.dir.empty() || own.job.empty()) {
+    return absl::InvalidArgumentError("needs --job FILE and --dir DIR");
+  }
+  if (own.shared.listen.empty() && cluster.coordinator.empty()) {
+    return NoAddress(cluster, "the coordinator", "cluster.chief", "give --listen ADDRESS");
+  }
+  return SetUpSecurity(own.shared.security, cluster.task->ToString(), grpc);
 }
 
 // Reads the job, and takes the other tasks from the cluster. An error names the job's key or the
@@ -67,6 +73,10 @@ absl::StatusOr<CoordinatorOptions> ReadOptions(Files& files, const CoordinatorFl
   CoordinatorOptions options;
   ASSIGN_OR_RETURN(options.job, ReadJobFile(files, AbsolutePath(own.job), own.set));
   ASSIGN_OR_RETURN(options.ps_addresses, PsAddresses(cluster, own.ps));
+  for (const std::string& ps : options.ps_addresses) {
+    RETURN_IF_ERROR(CheckPlainText(own.shared.security, ps, "the ps at"));
+  }
+  options.insecure = own.shared.security.insecure;
   for (const auto& [index, address] : cluster.workers) {
     options.workers.push_back(Task{Role::kWorker, index}.ToString());
   }
@@ -75,7 +85,8 @@ absl::StatusOr<CoordinatorOptions> ReadOptions(Files& files, const CoordinatorFl
 
 std::string ListenAddress(const Logger& log, const DaemonFlags& shared, const Cluster& cluster) {
   if (!shared.listen.empty()) return shared.listen;
-  return AddressForOthers(log, "the coordinator", "cluster.chief", cluster.coordinator, cluster);
+  WarnOfOwnLoopback(log, "the coordinator", "cluster.chief", cluster.coordinator, cluster);
+  return cluster.coordinator;
 }
 
 int Main(int argc, char** argv) {
@@ -92,10 +103,11 @@ int Main(int argc, char** argv) {
   };
   const absl::StatusOr<Cluster> cluster = FindCluster(own.shared);
   if (!cluster.ok()) return configuration(cluster.status());
-  if (const absl::Status checked = CheckTask(own, *cluster); !checked.ok()) {
+  GrpcOptions grpc;
+  if (const absl::Status checked = CheckTask(own, *cluster, grpc); !checked.ok()) {
     return configuration(checked);
   }
-  Daemon daemon;
+  Daemon daemon(grpc);
   const size_t peers = cluster->ps.size() + cluster->workers.size();
   if (const auto code = SetUpOrExit(own.shared, *cluster->task, peers, argv[0])) return *code;
   absl::StatusOr<CoordinatorOptions> read = ReadOptions(daemon.environment().files, own, *cluster);
@@ -107,10 +119,6 @@ int Main(int argc, char** argv) {
   options.dir = own.shared.dir;
   options.charts = SchemeOf(options.dir).empty();  // their files grow
   options.host = HostName();
-  if (own.shared.listen.empty() && cluster->coordinator.empty()) {
-    return configuration(
-        NoAddress(*cluster, "the coordinator", "cluster.chief", "give --listen ADDRESS"));
-  }
   const Logger log("coordinator");
   WarnOfLoopbackPs(log, *cluster, options.ps_addresses);
   const std::string dir = options.dir;

@@ -91,6 +91,7 @@ void Coordinator::Lead(DirStart::Begun begun) {
                    .dir = options_.dir,
                    .agree_ms = kAgreeMs,
                    .host = options_.host,
+                   .insecure = options_.insecure,
                    .started_unix_ms = environment_.loop.UnixMs()};
   for (const auto& ps : core.ps_addresses) links_.push_back(environment_.network.Dial(ps));
   if (options_.charts) {

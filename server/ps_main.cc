@@ -90,6 +90,9 @@ int Main(int argc, char** argv) {
   const uint32_t index = cluster->task->index;
   const std::string task = cluster->task->ToString();
   const std::string expected = ExpectedAddress(*cluster);
+  if (const absl::Status safe = SetUpSecurity(shared.security, task, own.grpc); !safe.ok()) {
+    return Complain(argv[0], safe, ExitCode::kConfiguration);
+  }
   own.grpc.requests_bytes_max = static_cast<uint64_t>(own.in_flight_mb) << 20;
   Daemon daemon(own.grpc);
   SetParallelThreads(static_cast<int>(own.threads));
@@ -110,8 +113,8 @@ int Main(int argc, char** argv) {
   const Logger log(task);
   std::string listen = shared.listen;
   if (listen.empty()) {
-    const std::string key = absl::StrCat("cluster.ps[", index, "]");
-    listen = AddressForOthers(log, task, key, expected, *cluster);
+    WarnOfOwnLoopback(log, task, absl::StrCat("cluster.ps[", index, "]"), expected, *cluster);
+    listen = expected;
   }
   HealthService service(
       task, daemon.environment().loop, [&ps] { return ps.Health(); }, &ps);

@@ -71,9 +71,9 @@ OpenWorkloadFn Opener(Daemon& daemon, const Computer& computer, const std::strin
   };
 }
 
-int RunWorker(WorkerOptions options, const std::string& listen, const Computer& computer,
-              const char* program) {
-  Daemon daemon;
+int RunWorker(WorkerOptions options, const std::string& listen, const GrpcOptions& grpc,
+              const Computer& computer, const char* program) {
+  Daemon daemon(grpc);
   const std::string task = options.task;
   SetParallelThreads(computer.use.threads);  // that encode gradients
   const OpenWorkloadFn open = Opener(daemon, computer, options.dir);
@@ -91,8 +91,8 @@ int RunWorker(WorkerOptions options, const std::string& listen, const Computer& 
   LeaveProcess(daemon.Run([&](const std::string& signal) { worker.Drain(signal); }));
 }
 
-int RunEvaluator(EvaluatorOptions options, const Computer& computer) {
-  Daemon daemon;
+int RunEvaluator(EvaluatorOptions options, const GrpcOptions& grpc, const Computer& computer) {
+  Daemon daemon(grpc);
   const OpenWorkloadFn open = Opener(daemon, computer, options.dir);
   Evaluator evaluator(std::move(options), open, daemon.environment(),
                       [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
@@ -115,6 +115,16 @@ void AddFlags(Flags& flags, WorkerOptions& options, Computer& computer, std::str
                "when the job is done, give the memory back and wait for SIGTERM or another "
                "coordinator, for a supervisor that starts again whatever exits",
                &options.stay);
+}
+
+// Loads the credentials of the task, and checks that it may dial the coordinator, if it has one.
+absl::Status Secure(const DaemonFlags& shared, const Task& task, const std::string& coordinator,
+                    GrpcOptions& grpc) {
+  const bool listens = task.role == Role::kWorker && !shared.listen.empty();
+  RETURN_IF_ERROR(SetUpSecurity(shared.security, listens ? task.ToString() : "", grpc));
+  if (coordinator.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckAddress(coordinator, "--coordinator"));
+  return CheckPlainText(shared.security, coordinator, "the coordinator at");
 }
 
 int Main(int argc, char** argv) {
@@ -148,15 +158,16 @@ int Main(int argc, char** argv) {
     log->Info("program: {}", line);
   };
   const size_t peers = cluster->ps.size() + 1;
+  if (options.coordinator.empty()) options.coordinator = cluster->coordinator;
+  GrpcOptions grpc;
+  const absl::Status safe = Secure(shared, *cluster->task, options.coordinator, grpc);
+  if (!safe.ok()) return refuse(safe);
   if (cluster->task->role == Role::kEvaluator) {
     if (shared.dir.empty()) return refuse(absl::InvalidArgumentError(task + " needs --dir DIR"));
     if (const auto code = SetUpOrExit(shared, *cluster->task, peers, argv[0])) return *code;
     const std::string dir = AbsolutePath(shared.dir);
     return RunEvaluator(
-        {.task = task,
-         .dir = dir,
-         .host = HostName(),
-         .coordinator = options.coordinator.empty() ? cluster->coordinator : options.coordinator},
+        {.task = task, .dir = dir, .host = HostName(), .coordinator = options.coordinator}, grpc,
         computer);
   }
   if (cluster->task->role != Role::kWorker) {
@@ -167,15 +178,12 @@ int Main(int argc, char** argv) {
   options.task = task;
   options.dir = shared.dir.empty() ? "" : AbsolutePath(shared.dir);
   options.host = HostName();
-  if (options.coordinator.empty()) options.coordinator = cluster->coordinator;
   if (options.coordinator.empty()) {
     return refuse(
         NoAddress(*cluster, "the coordinator", "cluster.chief", "give --coordinator ADDRESS"));
   }
-  const absl::Status address = CheckAddress(options.coordinator, "--coordinator");
-  if (!address.ok()) return refuse(address);
   if (const auto code = SetUpOrExit(shared, *cluster->task, peers, argv[0])) return *code;
-  return RunWorker(std::move(options), shared.listen, computer, argv[0]);
+  return RunWorker(std::move(options), shared.listen, grpc, computer, argv[0]);
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ struct CoreOptions {
   // where the cluster names several.
   int64_t agree_ms = 0;
   std::string host = "";  // this coordinator's host, for messages alone
+  bool insecure = false;  // for the status alone
   int64_t started_unix_ms = 0;
 
   // The job's directory in messages.

@@ -223,6 +223,7 @@ std::string Report::StatusJson() const {
                  {"applied_max", ledger_.applied_max},
                  {"rejected", ledger_.rejected},
                  {"healthy", ledger_.healthy},
+                 {"insecure", job_.options.insecure},
                  {"loss", recently_.computed > 0 ? json(recently_.loss()) : json()},
                  {"samples_per_second", SamplesPerSecond()},
                  {"last_batch_seconds",

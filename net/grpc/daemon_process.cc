@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -93,6 +94,7 @@ void DaemonFlags::AddTo(Flags& flags) {
   flags.String("log-level", "LEVEL", "debug, info, warn, error or off", &log_level);
   flags.String("trace", "FILE", "write spans of time there, as `paracord train --trace` asks",
                &trace);
+  AddSecurityFlags(flags, security);
 }
 
 absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags) {
@@ -131,6 +133,12 @@ std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv) {
 std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, size_t peers,
                                const char* program) {
   SetUpLogging(flags.log_level);
+  if (flags.security.insecure) {
+    Logger(task.ToString())
+        .Warn(
+            "--insecure: whoever reaches this process over the network may read, change and end "
+            "the job; --tls-cert, --tls-key and --tls-ca shut strangers out");
+  }
   const absl::Status enough = WantDescriptors(kOwnDescriptors + peers);
   if (!enough.ok()) return Complain(program, enough, ExitCode::kConfiguration);
   if (flags.trace.empty()) return std::nullopt;
@@ -176,16 +184,14 @@ std::string HostName() {
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
-std::string AddressForOthers(const Logger& log, const std::string& task, const std::string& key,
-                             const std::string& own, const Cluster& cluster) {
+void WarnOfOwnLoopback(const Logger& log, const std::string& task, const std::string& key,
+                       const std::string& own, const Cluster& cluster) {
   const std::string elsewhere = TaskElsewhere(cluster);
-  if (own.empty() || !IsLoopback(own) || elsewhere.empty()) return own;
-  std::string all = absl::StrCat("0.0.0.0", own.substr(own.rfind(':')));
+  if (own.empty() || !IsLoopback(own) || elsewhere.empty()) return;
   log.Warn(
-      "{} is {} (key {}), a loopback address that nobody on another host can reach, and {}: it "
-      "listens at {} instead. Give it the address that the others have for it, or --listen {}",
-      task, own, key, elsewhere, all, own);
-  return all;
+      "{} is {} (key {}), a loopback address that nobody on another host can reach, and {}: give "
+      "it the address that the others have for it, or --listen 0.0.0.0{}",
+      task, own, key, elsewhere, own.substr(own.rfind(':')));
 }
 
 void WarnOfOtherAddress(const Logger& log, const std::string& task, const std::string& key,
@@ -220,6 +226,7 @@ std::optional<int> MakeDirOrExit(Files& files, const char* program, std::string&
 // signals.
 bool Daemon::Prepare() {
   BlockLeaveSignals();
+  umask(077);  // what a daemon writes is for its own user
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error; so are memory files
   // Keeps freed memory: touching a fresh page costs more than the socket's copy into it.

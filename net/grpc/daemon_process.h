@@ -17,6 +17,7 @@
 #include "config/cluster.h"
 #include "config/flags.h"
 #include "net/grpc/network.h"
+#include "net/grpc/security_flags.h"
 #include "net/self_probe.h"
 #include "net/shared_network.h"
 #include "objects/all_files.h"
@@ -31,6 +32,7 @@ struct DaemonFlags {
   std::string listen;
   std::string log_level = "info";
   std::string trace;
+  SecurityOptions security;
 
   void AddTo(Flags& flags);
 };
@@ -71,11 +73,10 @@ int Complain(const char* program, const absl::Status& status, ExitCode code);
 // Returns the name of this machine, for messages.
 std::string HostName();
 
-// Returns where to listen: at `own`, which `key` of the cluster says of `task`. If `own` is a
-// loopback address while other tasks are on other hosts, which could never reach it, it returns
-// that port of every interface and warns.
-std::string AddressForOthers(const Logger& log, const std::string& task, const std::string& key,
-                             const std::string& own, const Cluster& cluster);
+// Warns if `own`, which `key` of the cluster says of `task`, is a loopback address while other
+// tasks are on other hosts, which can never reach it.
+void WarnOfOwnLoopback(const Logger& log, const std::string& task, const std::string& key,
+                       const std::string& own, const Cluster& cluster);
 
 // Warns if `expected`, which `key` of the cluster says of `task`, has another port than `address`,
 // where the task listens. `expected` is "" if the cluster says nothing.

@@ -1,5 +1,10 @@
 #include "net/grpc/security_flags.h"
 
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "config/cluster.h"
+#include "objects/all_files.h"
+
 namespace paracord {
 
 void AddSecurityFlags(Flags& flags, SecurityOptions& options) {
@@ -12,6 +17,45 @@ void AddSecurityFlags(Flags& flags, SecurityOptions& options) {
                &options.token_file);
   flags.Switch("insecure", "allow plain text, without any check, to and from other machines",
                &options.insecure);
+}
+
+std::vector<std::string> SecurityArguments(const SecurityOptions& options) {
+  std::vector<std::string> arguments;
+  const auto add = [&](const std::string& flag, const std::string& value) {
+    if (!value.empty()) arguments.insert(arguments.end(), {flag, value});
+  };
+  add("--tls-cert", options.cert);
+  add("--tls-key", options.key);
+  add("--tls-ca", options.ca);
+  add("--token-file", options.token_file);
+  if (options.insecure) arguments.push_back("--insecure");
+  return arguments;
+}
+
+absl::Status SetUpSecurity(const SecurityOptions& options, const std::string& task,
+                           GrpcOptions& grpc) {
+  RETURN_IF_ERROR(CheckSecurityOptions(options, /*listens=*/!task.empty()));
+  grpc.insecure = options.insecure;
+  if (!options.tls()) return absl::OkStatus();
+  static AllFiles files;
+  ASSIGN_OR_RETURN(grpc.credentials, Credentials::Load(options, files));
+  const std::optional<PeerIdentity> own = grpc.credentials->Current()->own;
+  if (task.empty() || !own.has_value()) return absl::OkStatus();
+  const std::string role = task.substr(0, task.find(':'));
+  const bool same = own->Task() == task || own->Task() == role ||
+                    (own->role == PeerRole::kCoordinator && role == NameOf(own->role));
+  if (same) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--tls-cert ", options.cert, " is of ", own->Uri(), ", and this is ", task));
+}
+
+absl::Status CheckPlainText(const SecurityOptions& options, const std::string& address,
+                            const std::string& key) {
+  if (options.tls() || options.insecure || StaysHere(address)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      key, " ", address,
+      " is on another machine: give --tls-cert, --tls-key and --tls-ca, or give --insecure, which "
+      "lets everybody who reaches it read and change the job"));
 }
 
 }  // namespace paracord

@@ -171,7 +171,7 @@ TEST_CASE("a coordinator that listens elsewhere than the cluster says warns of i
   const std::string port = told.substr(told.rfind(':'));
   for (const std::string& listen : {"0.0.0.0" + port, other}) {  // at all of them is no other place
     CAPTURE(listen);
-    cluster.Start("coordinator", {}, {"--listen", listen});
+    cluster.Start("coordinator", {}, {"--listen", listen, "--insecure"});
     REQUIRE(WaitUntil(5000, [&] { return cluster.Logged("coordinator", "listens at " + listen); }));
     cluster.at("coordinator").Signal(SIGTERM);
     CHECK(cluster.at("coordinator").Wait(5000) == 143);

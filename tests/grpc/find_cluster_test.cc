@@ -5,6 +5,8 @@
 #include <string>
 
 #include "net/grpc/daemon_process.h"
+#include "spdlog/sinks/ringbuffer_sink.h"
+#include "spdlog/spdlog.h"
 #include "tests/fakes.h"
 
 namespace paracord {
@@ -36,19 +38,25 @@ TEST_CASE("what is wrong with a cluster begins with the file, or TF_CONFIG, that
   }
 }
 
-TEST_CASE("a task whose own address is loopback listens where other hosts reach it") {
-  const Logger log("ps:0");
+TEST_CASE("a task whose own address is loopback is warned that other hosts cannot reach it") {
+  const auto before = spdlog::default_logger();
+  const auto sink = std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(16);
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", sink));
   Cluster cluster;
   cluster.coordinator = "localhost:7400";
   cluster.ps = {"localhost:7401"};
-  const auto address = [&] {
-    return AddressForOthers(log, "ps:0", "cluster.ps[0]", cluster.ps[0], cluster);
+  const auto warned = [&] {
+    const size_t said = sink->last_formatted().size();
+    WarnOfOwnLoopback(Logger("ps:0"), "ps:0", "cluster.ps[0]", cluster.ps[0], cluster);
+    return sink->last_formatted().size() > said;
   };
-  CHECK(address() == "localhost:7401");
+  CHECK_FALSE(warned());
   cluster.coordinator = "192.0.2.10:7400";
-  CHECK(address() == "0.0.0.0:7401");
+  CHECK(warned());
+  CHECK(sink->last_formatted().back().find("--listen 0.0.0.0:7401") != std::string::npos);
   cluster.ps = {"192.0.2.11:7401"};
-  CHECK(address() == "192.0.2.11:7401");
+  CHECK_FALSE(warned());
+  spdlog::set_default_logger(before);
 }
 
 TEST_CASE("an address to listen at that is none is refused by name") {
