@@ -1,7 +1,9 @@
 #include "common/files.h"
 
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
 #include "common/log.h"
+#include "common/one_line.h"
 #include "common/status_macros.h"
 
 namespace paracord {
@@ -210,6 +213,50 @@ absl::StatusOr<std::string> Files::ReadWhole(const std::string& path) {
 }
 
 absl::Status Files::AbandonUnfinished(const std::string&) { return absl::OkStatus(); }
+
+namespace {
+
+absl::Status LeadsOut(const std::string& base, const std::string& name) {
+  return absl::PermissionDeniedError(absl::StrCat(base, "/", OneLine(name, 200), " leads out of ",
+                                                  base,
+                                                  ": no part of it may be .. or a symbolic link"));
+}
+
+bool HasStepsUp(const std::string& name) {
+  const std::filesystem::path path(name);
+  return path.is_absolute() ||
+         std::any_of(path.begin(), path.end(), [](const auto& part) { return part == ".."; });
+}
+
+}  // namespace
+
+absl::Status Files::CheckBeneath(const std::string& base, const std::string& name) {
+  return HasStepsUp(name) ? LeadsOut(base, name) : absl::OkStatus();
+}
+
+absl::Status PosixFiles::CheckBeneath(const std::string& base, const std::string& name) {
+  if (HasStepsUp(name)) return LeadsOut(base, name);
+  const int directory = ::open(base.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0) return absl::OkStatus();
+  open_how how{};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  const long found = ::syscall(SYS_openat2, directory, name.c_str(), &how, sizeof(how));
+  const int error = found < 0 ? errno : 0;
+  if (found >= 0) ::close(static_cast<int>(found));
+  ::close(directory);
+  if (error == ELOOP || error == EXDEV) return LeadsOut(base, name);
+  if (error != ENOSYS && error != EPERM) return absl::OkStatus();
+  // A kernel before 5.6, or a filter of system calls that does not know this one.
+  std::filesystem::path path(base);
+  for (const std::filesystem::path& part : std::filesystem::path(name)) {
+    path /= part;
+    struct stat there {};
+    if (::lstat(path.c_str(), &there) != 0) return absl::OkStatus();
+    if (S_ISLNK(there.st_mode)) return LeadsOut(base, name);
+  }
+  return absl::OkStatus();
+}
 
 absl::Status Files::WriteAtomic(const std::string& path, std::string_view contents) {
   const std::string temporary = absl::StrCat(path, ".tmp");

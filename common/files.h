@@ -61,6 +61,10 @@ class Files {
   // the storage has another.
   virtual absl::Status WriteAtomic(const std::string& path, std::string_view contents);
 
+  // PERMISSION_DENIED if `name`, which a peer has ordered, leads out of the directory `base`: by
+  // "..", from the root, or through a symbolic link. A path that does not exist leads nowhere.
+  virtual absl::Status CheckBeneath(const std::string& base, const std::string& name);
+
   // Reads a file of at most 1 GiB.
   absl::StatusOr<std::string> ReadWhole(const std::string& path);
 };
@@ -91,6 +95,7 @@ class PosixFiles : public Files {
   absl::Status MakeDirectories(const std::string& path) override;
   absl::StatusOr<std::vector<std::string>> List(const std::string& path) override;
   absl::Status RemoveTree(const std::string& path) override;
+  absl::Status CheckBeneath(const std::string& base, const std::string& name) override;
 };
 
 }  // namespace paracord

@@ -72,6 +72,10 @@ absl::Status AllFiles::RemoveTree(const std::string& path) { return Of(path).Rem
 absl::Status AllFiles::AbandonUnfinished(const std::string& directory) {
   return Of(directory).AbandonUnfinished(directory);
 }
+
+absl::Status AllFiles::CheckBeneath(const std::string& base, const std::string& name) {
+  return Of(base).CheckBeneath(base, name);
+}
 absl::Status AllFiles::WriteAtomic(const std::string& path, std::string_view contents) {
   return Of(path).WriteAtomic(path, contents);
 }

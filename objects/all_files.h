@@ -28,6 +28,7 @@ class AllFiles : public Files {
   absl::StatusOr<std::vector<std::string>> List(const std::string& path) override;
   absl::Status RemoveTree(const std::string& path) override;
   absl::Status AbandonUnfinished(const std::string& directory) override;
+  absl::Status CheckBeneath(const std::string& base, const std::string& name) override;
   absl::Status WriteAtomic(const std::string& path, std::string_view contents) override;
 
  private:

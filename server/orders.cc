@@ -218,7 +218,12 @@ void ParameterServer::Impl::RunSnapshot(const SnapshotRequest& request,
                                 .boot_id = boot_id_};
   environment_.executor.Run(
       [result, &files = environment_.files, content = std::move(content), identity, directory,
-       writing] { *result = WriteSnapshot(files, *content, identity, directory, writing->voided); },
+       base = CheckpointsDirectory(options_.dir), name = request.directory(), writing] {
+        const absl::Status beneath = files.CheckBeneath(base, name);
+        *result = beneath.ok()
+                      ? WriteSnapshot(files, *content, identity, directory, writing->voided)
+                      : Result(beneath);
+      },
       [result, writing, weak = weak_from_this()] {
         if (const auto self = weak.lock()) self->Wrote(writing, std::move(*result));
       });

@@ -319,7 +319,8 @@ absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(Files& fi
     return absl::DataLossError(absl::StrCat(
         path, ": is no safetensors file",
         hint.empty()
-            ? absl::StrCat(": a header of ", length, " bytes in a file of ", size, " bytes")
+            // A stranger may have named the file: what it holds is not for the answer.
+            ? absl::StrCat(": its first 8 bytes are no length of a header in ", size, " bytes")
             : hint));
   }
   head.resize(8 + length);

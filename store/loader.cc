@@ -201,6 +201,7 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
   } else {
     const std::string directory =
         absl::StrCat(CheckpointsDirectory(dir), "/", request.checkpoint());
+    RETURN_IF_ERROR(files.CheckBeneath(CheckpointsDirectory(dir), request.checkpoint()));
     RETURN_IF_ERROR(RestoreAll(files, directory, request, pinned, *content));
   }
   std::sort(content->partitions.begin(), content->partitions.end(),

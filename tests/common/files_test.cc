@@ -18,6 +18,28 @@ TEST_CASE("an atomic write that fails leaves what was there, and no temporary fi
   CHECK(*files.ReadWhole(directory / "there/inside") == "kept");
 }
 
+TEST_CASE("a name that leads out of its directory, by dots or a symbolic link, is refused") {
+  const TestDirectory directory;
+  PosixFiles files;
+  directory.Write("base/inside/file", "text");
+  directory.Write("outside/file", "text");
+  const std::string base = directory / "base";
+  std::filesystem::create_directory_symlink(directory / "outside", base + "/link");
+  std::filesystem::create_directory_symlink(directory / "base/inside", base + "/within");
+  for (const char* const name : {"inside", "inside/file", "nothing", "nothing/below", "a..b"}) {
+    CAPTURE(name);
+    CHECK(files.CheckBeneath(base, name).ok());
+  }
+  for (const char* const name :
+       {"..", "../outside", "inside/../../outside", "link", "link/file", "within", "/etc"}) {
+    CAPTURE(name);
+    const absl::Status refused = files.CheckBeneath(base, name);
+    CHECK(absl::IsPermissionDenied(refused));
+    CHECK(std::string(refused.message()).find(base) != std::string::npos);
+  }
+  CHECK(files.CheckBeneath(directory / "none", "inside").ok());  // it leads nowhere
+}
+
 TEST_CASE("a path with a scheme is refused by name, and never a folder of that name") {
   const TestDirectory directory;
   const auto before = std::filesystem::current_path();
