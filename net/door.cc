@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -14,17 +15,19 @@
 
 #include "common/log.h"
 #include "common/steady_ms.h"
+#include "net/client_hello.h"
 
 namespace paracord {
 namespace {
 
-constexpr int64_t kSpeakMs = 5000;  // after which a silent connection is not worth keeping
-constexpr size_t kSilentMax = 1024;
+// Time for a connection to say who it is and what it speaks, the TLS handshake included.
+constexpr int64_t kSpeakMs = 5000;
+constexpr size_t kStrangersMax = 1024;
+constexpr int kLookAgainMs = 20;  // at one that has said half of what it must
 constexpr int kReapMs = 1000;
 constexpr int kReserved = 16;   // descriptors for files: checkpoints matter more than strangers
 constexpr int kNoRoomMs = 100;  // after which descriptors are asked for again
 constexpr int64_t kSayFullMs = 10000;  // between two lines of the log
-constexpr char kTlsHandshake = 22;     // the first byte of a TLS connection
 
 int DescriptorsMax() {
   rlimit files{};
@@ -53,7 +56,7 @@ Door::~Door() {
     (void)!write(stop_fd_, &once, sizeof(once));
     thread_.join();
   }
-  for (const Silent& silent : silent_) close(silent.fd);
+  for (Stranger& stranger : strangers_) CloseStranger(stranger);
   for (const int fd : sockets_.fds) close(fd);
   if (stop_fd_ >= 0) close(stop_fd_);
   RemoveSocket(sockets_);
@@ -73,18 +76,28 @@ void Door::Run() {
     std::vector<pollfd> wanted = {{stop_fd_, POLLIN, 0}};
     for (const int fd : sockets_.fds) wanted.push_back({room ? fd : -1, POLLIN, 0});
     const size_t first = wanted.size();
-    for (const Silent& silent : silent_) wanted.push_back({silent.fd, POLLIN, 0});
-    poll(wanted.data(), wanted.size(), room ? kReapMs : kNoRoomMs);
+    int patience_ms = room ? kReapMs : kNoRoomMs;
+    for (const Stranger& stranger : strangers_) {
+      wanted.push_back({stranger.fd, stranger.events, 0});
+      if (stranger.events == 0) patience_ms = std::min(patience_ms, kLookAgainMs);
+    }
+    poll(wanted.data(), wanted.size(), patience_ms);
     if (wanted[0].revents != 0) return;
     served_.Reap();
-    std::vector<Silent> still;
-    for (size_t i = 0; i < silent_.size(); ++i) {
-      if (!Sort(silent_[i], wanted[first + i].revents != 0)) still.push_back(silent_[i]);
+    std::vector<Stranger> still;
+    for (size_t i = 0; i < strangers_.size(); ++i) {
+      const bool ready = strangers_[i].events == 0 || wanted[first + i].revents != 0;
+      if (!Sort(strangers_[i], ready)) still.push_back(std::move(strangers_[i]));
     }
-    silent_ = std::move(still);
+    strangers_ = std::move(still);
     room = true;
     for (const int fd : sockets_.fds) room = Accept(fd) && room;
   }
+}
+
+void Door::CloseStranger(Stranger& stranger) {
+  if (stranger.tls == nullptr) close(stranger.fd);
+  stranger.tls = nullptr;
 }
 
 void Door::SayFull(const std::string& why) {
@@ -110,13 +123,15 @@ bool Door::Accept(int listener) {
     }
     if (fd >= 0) {
       SetStreamOptions(fd);
-      const Silent silent{fd, SteadyMs()};
-      if (Sort(silent, true)) continue;
-      if (silent_.size() >= kSilentMax) {
-        close(silent_.front().fd);
-        silent_.erase(silent_.begin());
+      Stranger stranger;
+      stranger.fd = fd;
+      stranger.since_ms = SteadyMs();
+      if (Sort(stranger, true)) continue;
+      if (strangers_.size() >= kStrangersMax) {
+        CloseStranger(strangers_.front());
+        strangers_.erase(strangers_.begin());
       }
-      silent_.push_back(silent);
+      strangers_.push_back(std::move(stranger));
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       SayFull(std::strerror(errno));
       return false;
@@ -126,34 +141,109 @@ bool Door::Accept(int listener) {
   }
 }
 
-// Hands the connection to who serves it, by its first byte, or closes it. Returns false while it is
-// silent.
-bool Door::Sort(const Silent& silent, bool readable) {
+// Hands the connection to who serves it, or closes it. Returns false while that is not known.
+bool Door::Sort(Stranger& stranger, bool ready) {
+  if (ready && (stranger.tls == nullptr ? Look(stranger) : Shake(stranger))) return true;
+  if (SteadyMs() - stranger.since_ms < kSpeakMs) return false;
+  CloseStranger(stranger);
+  return true;
+}
+
+// Looks at the first bytes, and leaves them there for who serves the connection.
+bool Door::Look(Stranger& stranger) {
+  if (credentials_ != nullptr) return LookForTls(stranger);
   char first = 0;
-  const ssize_t got = readable ? recv(silent.fd, &first, 1, MSG_PEEK) : -1;
-  if (got < 0 && (!readable || errno == EAGAIN || errno == EINTR)) {
-    if (SteadyMs() - silent.since_ms < kSpeakMs) return false;
-    close(silent.fd);
-  } else if (got <= 0) {
-    close(silent.fd);
-  } else if (credentials_ != nullptr && first != kTlsHandshake) {
-    static OncePerSecond say;
-    if (say.Now()) Logger("listener").Warn("refuses {}, which speaks no TLS", PeerOf(silent.fd));
-    close(silent.fd);
-  } else if (credentials_ == nullptr && first == kStreamGreeting[0]) {
-    ServeStream(silent.fd);
+  const ssize_t got = recv(stranger.fd, &first, 1, MSG_PEEK);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (got <= 0) {
+    CloseStranger(stranger);
+  } else if (first == kStreamGreeting[0]) {
+    ServeStream(MakePlainChannel(stranger.fd), streams_.access);
   } else {
-    others_(silent.fd);
+    others_(stranger.fd);
   }
   return true;
 }
 
-void Door::ServeStream(int fd) {
-  EndIfNotRead(fd);  // it would keep what it is sent
-  const auto connection = std::make_shared<StreamConnection>(fd, streams_, "stream");
+bool Door::LookForTls(Stranger& stranger) {
+  std::array<char, kClientHelloMax> bytes;
+  const ssize_t got = recv(stranger.fd, bytes.data(), bytes.size(), MSG_PEEK);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  const std::string_view hello(bytes.data(), static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  switch (hello.empty() ? Offer::kBad : OffersProtocol(hello, kStreamProtocol)) {
+    case Offer::kMore:
+      stranger.events = 0;  // the bytes that are there would end every poll
+      return false;
+    case Offer::kNo:
+      others_(stranger.fd);
+      return true;
+    case Offer::kBad:
+      if (!hello.empty()) SayRefused(stranger.fd, absl::UnauthenticatedError("it speaks no TLS"));
+      CloseStranger(stranger);
+      return true;
+    case Offer::kYes:
+      break;
+  }
+  const std::shared_ptr<const Credentials::Keys> keys = credentials_->Current();
+  absl::StatusOr<std::unique_ptr<TlsChannel>> tls =
+      TlsChannel::Make(stranger.fd, keys->server.get(), TlsChannel::End::kServer);
+  if (!tls.ok()) {
+    SayRefused(-1, tls.status());
+    return true;
+  }
+  stranger.tls = *std::move(tls);
+  return Shake(stranger);
+}
+
+bool Door::Shake(Stranger& stranger) {
+  const absl::StatusOr<TlsChannel::Step> step = stranger.tls->Handshake();
+  if (!step.ok()) {
+    SayRefused(stranger.fd, step.status());
+    CloseStranger(stranger);
+    return true;
+  }
+  stranger.events = *step == TlsChannel::Step::kWrites ? POLLOUT : POLLIN;
+  if (*step != TlsChannel::Step::kDone) return false;
+  Access access;
+  const bool shows = stranger.tls->shows_certificate();
+  if (shows || !credentials_->takes_token()) {
+    absl::StatusOr<PeerIdentity> peer = credentials_->PeerOf(stranger.tls->ssl());
+    if (!peer.ok()) {
+      SayRefused(stranger.fd, peer.status());
+      CloseStranger(stranger);
+      return true;
+    }
+    access = Access(*std::move(peer));
+  }
+  ServeStream(std::move(stranger.tls), std::move(access));
+  return true;
+}
+
+// A stranger can be refused as often as it can connect.
+void Door::SayRefused(int fd, const absl::Status& why) const {
+  static OncePerSecond may_say;
+  if (!may_say.Now()) return;
+  Logger("listener")
+      .Warn("{}: refuses {}: {}", address(), fd < 0 ? "a connection" : PeerOf(fd),
+            std::string(why.message()));
+}
+
+void Door::ServeStream(std::unique_ptr<Channel> channel, Access access) {
+  EndIfNotRead(channel->fd());  // it would keep what it is sent
+  // A peer of TLS that has shown no certificate must show the token.
+  const bool wants_token = credentials_ != nullptr && !access.peer().has_value();
+  StreamConnection::Serving serving = streams_;
+  serving.access = std::move(access);
+  Channel& greeted = *channel;
+  const auto connection =
+      std::make_shared<StreamConnection>(std::move(channel), std::move(serving), "stream");
   served_.Add(
-      [connection, fd] {
-        if (GreetStream(fd, kSpeakMs)) connection->Run();
+      [connection, &greeted, wants_token, credentials = credentials_] {
+        const auto lets_in = [&](std::string_view token) {
+          return !wants_token || credentials->IsToken(token);
+        };
+        if (!AnswerGreeting(greeted, kSpeakMs, lets_in)) return connection->Close();
+        connection->Run();
       },
       [connection] { connection->Close(); });
 }

@@ -1,8 +1,13 @@
-// The port at which a daemon listens. Connections that begin with the greeting of streams are
-// served here (net/stream_connection.h); all others are handed on to gRPC, so that both share one
-// port. A burst of more connections than there are descriptors only waits, and the log says so. It
-// has a thread of its own.
+// The port at which a daemon listens. Streams are served here (net/stream_connection.h); all other
+// connections are handed on to gRPC, so that both share one port. A stream begins with its
+// greeting, or, where the port asks for TLS, with a ClientHello that offers the protocol of
+// streams; its handshake is done here, on the door's thread, before the stream gets a thread of its
+// own. A port that asks for TLS closes connections that begin with anything else. A burst of more
+// connections than there are descriptors only waits, and the log says so. It has a thread of its
+// own.
 #pragma once
+
+#include <poll.h>
 
 #include <functional>
 #include <memory>
@@ -15,6 +20,7 @@
 #include "net/served_connections.h"
 #include "net/socket_address.h"
 #include "net/stream_connection.h"
+#include "net/tls_channel.h"
 #include "security/credentials.h"
 
 namespace paracord {
@@ -28,8 +34,7 @@ class Door {
   Door& operator=(const Door&) = delete;
 
   // Starts to take connections; `others` gets a connected socket that does not block, of which
-  // nothing has been read. With `credentials` the port asks for TLS: streams are refused, and so is
-  // whatever else does not begin a handshake.
+  // nothing has been read. With `credentials` the port asks for TLS.
   void Open(StreamConnection::Serving streams, std::function<void(int fd)> others,
             std::shared_ptr<Credentials> credentials = nullptr);
   const std::string& address() const { return sockets_.address; }
@@ -38,28 +43,35 @@ class Door {
   bool reaches_out() const { return ReachesOut(sockets_); }
 
  private:
-  // A connection that has not said anything yet.
-  struct Silent {
+  // A connection of which it is not known yet who it is or what it speaks.
+  struct Stranger {
     int fd = -1;
+    std::unique_ptr<TlsChannel> tls;  // owns the socket while there is a handshake
     int64_t since_ms = 0;
+    short events = POLLIN;  // that it waits for; 0: it is looked at again soon
   };
 
   explicit Door(ListeningSockets sockets);
   void Run();
   bool Accept(int listener);
   void SayFull(const std::string& why);
-  bool Sort(const Silent& silent, bool readable);
-  void ServeStream(int fd);
+  static void CloseStranger(Stranger& stranger);
+  bool Sort(Stranger& stranger, bool ready);
+  bool Look(Stranger& stranger);
+  bool LookForTls(Stranger& stranger);
+  bool Shake(Stranger& stranger);
+  void SayRefused(int fd, const absl::Status& why) const;
+  void ServeStream(std::unique_ptr<Channel> channel, Access access);
 
   const ListeningSockets sockets_;
   const int stop_fd_;
   const int descriptors_;  // that this process may have
   StreamConnection::Serving streams_;
   std::function<void(int)> others_;
-  std::shared_ptr<Credentials> credentials_;
-  std::vector<Silent> silent_;           // of the thread
-  std::optional<int64_t> said_full_ms_;  // of the thread
-  ServedConnections served_;             // of the thread while it runs
+  std::shared_ptr<Credentials> credentials_;  // null: the port is plain
+  std::vector<Stranger> strangers_;           // of the thread
+  std::optional<int64_t> said_full_ms_;       // of the thread
+  ServedConnections served_;                  // of the thread while it runs
   std::thread thread_;
 };
 

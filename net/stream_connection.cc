@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <thread>
 
@@ -56,35 +55,13 @@ StreamFrame Frame(StreamFrame::Kind kind, uint64_t call) {
 
 }  // namespace
 
-bool GreetStream(int fd, int64_t patience_ms, bool* silent) {
-  constexpr size_t kBytes = sizeof(kStreamGreeting) - 1;
-  // A fresh socket's buffer always has room for so few bytes.
-  if (send(fd, kStreamGreeting, kBytes, MSG_NOSIGNAL) != ssize_t{kBytes}) return false;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(patience_ms);
-  std::array<char, kBytes> theirs{};
-  for (size_t have = 0; have < kBytes;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        end - std::chrono::steady_clock::now());
-    pollfd ready{fd, POLLIN, 0};
-    if (left.count() <= 0 || poll(&ready, 1, static_cast<int>(left.count())) == 0) {
-      if (silent != nullptr) *silent = have == 0;
-      return false;
-    }
-    const ssize_t got = recv(fd, theirs.data() + have, kBytes - have, 0);
-    if (got > 0) {
-      have += static_cast<size_t>(got);
-      if (std::memcmp(theirs.data(), kStreamGreeting, have) != 0) return false;
-    } else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
-      return false;
-    }
-  }
-  return true;
-}
-
 class StreamConnection::ServerSide : public ServerCall {
  public:
   ServerSide(std::shared_ptr<StreamConnection> connection, uint64_t call, uint64_t intake)
-      : connection_(std::move(connection)), call_(call), intake_(intake) {}
+      : connection_(std::move(connection)),
+        call_(call),
+        intake_(intake),
+        caller_(connection_->serving_.access.task()) {}
   ~ServerSide() override { Reply(absl::CancelledError("dropped without an answer")); }
   void Reply(absl::StatusOr<Parts> reply) override {
     if (!replied_.exchange(true)) connection_->Reply(call_, intake_, std::move(reply));
@@ -92,16 +69,19 @@ class StreamConnection::ServerSide : public ServerCall {
   void OnCancel(std::function<void()> fn) override {
     connection_->table_.OnCancel(call_, std::move(fn));
   }
+  std::string_view caller() const override { return caller_; }
 
  private:
   const std::shared_ptr<StreamConnection> connection_;
   const uint64_t call_;
   const uint64_t intake_;
+  const std::string caller_;
   std::atomic<bool> replied_ = false;
 };
 
-StreamConnection::StreamConnection(int fd, Serving serving, std::string peer)
-    : fd_(fd),
+StreamConnection::StreamConnection(std::unique_ptr<Channel> channel, Serving serving,
+                                   std::string peer)
+    : channel_(std::move(channel)),
       wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       serving_(std::move(serving)),
       table_(std::move(peer)),
@@ -109,7 +89,6 @@ StreamConnection::StreamConnection(int fd, Serving serving, std::string peer)
       broken_(wake_fd_ < 0) {}
 
 StreamConnection::~StreamConnection() {
-  close(fd_);
   if (wake_fd_ >= 0) close(wake_fd_);
 }
 
@@ -145,7 +124,7 @@ void StreamConnection::Wait() {
   const bool paused = Full();
   short events = paused ? short{0} : short{POLLIN};
   if (wants_room) events = static_cast<short>(events | POLLOUT);
-  pollfd ready[] = {{fd_, events, 0}, {wake_fd_, POLLIN, 0}};
+  pollfd ready[] = {{channel_->fd(), events, 0}, {wake_fd_, POLLIN, 0}};
   poll(ready, 2, serving_.service == nullptr ? kTickMs : any_ ? kOwedTickMs : -1);
   if (ready[1].revents != 0) {
     uint64_t times = 0;
@@ -204,10 +183,8 @@ bool StreamConnection::ReadAll() {
     const size_t behind = room.empty() ? in_.size() - in_end_ : arriving_.body.Behind();
     std::array<iovec, 2> pieces = {iovec{room.data(), room.size()},
                                    iovec{in_.data() + in_end_, behind}};
-    msghdr message{};
-    message.msg_iov = pieces.data() + (room.empty() ? 1 : 0);
-    message.msg_iovlen = room.empty() || behind == 0 ? 1 : 2;
-    const ssize_t got = recvmsg(fd_, &message, MSG_DONTWAIT);
+    const ssize_t got = channel_->Receive(
+        std::span(pieces).subspan(room.empty() ? 1 : 0, room.empty() || behind == 0 ? 1 : 2));
     if (got == 0) return false;
     if (got < 0) {
       if (errno == EAGAIN) return true;
@@ -251,6 +228,14 @@ bool StreamConnection::TakeIn() {
   return true;
 }
 
+// Says why a call is answered without its body.
+absl::Status StreamConnection::WhyRefused(const StreamFrame& frame) const {
+  if (absl::Status may = serving_.access.Check(frame.method()); !may.ok()) return may;
+  if (frame.body_bytes() <= serving_.request_bytes_max) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("request of more than ", serving_.request_bytes_max, " bytes"));
+}
+
 bool StreamConnection::Begin(StreamFrame frame) {
   const bool serves = serving_.service != nullptr;
   const uint64_t call = frame.call();
@@ -263,16 +248,14 @@ bool StreamConnection::Begin(StreamFrame frame) {
     case StreamFrame::CALL:
       if (!serves) return false;
       if (!table_.Begin(call)) return false;
-      arriving_.wanted = frame.body_bytes() <= serving_.request_bytes_max;
-      if (arriving_.wanted) {
-        arriving_.intake = serving_.intake->Begin([slow = weak_from_this()] {
-          if (const auto self = slow.lock()) self->BreakSlow();
-        });
-      } else {
-        Reply(call, 0,
-              absl::ResourceExhaustedError(
-                  absl::StrCat("request of more than ", serving_.request_bytes_max, " bytes")));
+      if (const absl::Status refused = WhyRefused(frame); !refused.ok()) {
+        Reply(call, 0, refused);
+        break;
       }
+      arriving_.wanted = true;
+      arriving_.intake = serving_.intake->Begin([slow = weak_from_this()] {
+        if (const auto self = slow.lock()) self->BreakSlow();
+      });
       break;
     case StreamFrame::REPLY:
       if (serves || (frame.code() != 0 && frame.body_bytes() != 0)) return false;
@@ -386,11 +369,8 @@ void StreamConnection::Write(uint64_t bytes_max) {
       bytes += chunk.size();
       if (count == kPiecesAtOnce || bytes >= kWriteAtOnce) break;
     }
-    msghdr message{};
-    message.msg_iov = pieces.data();
-    message.msg_iovlen = count;
     const bool enough = written >= bytes_max;
-    const ssize_t sent = enough ? -1 : sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t sent = enough ? -1 : channel_->Send(std::span(pieces).first(count));
     if (sent >= 0) {
       out_.RemovePrefix(static_cast<size_t>(sent));
       written += static_cast<uint64_t>(sent);
@@ -452,14 +432,14 @@ void StreamConnection::Wake() const {
 
 void StreamConnection::Break() {
   if (broken_.exchange(true)) return;
-  shutdown(fd_, SHUT_RDWR);
+  shutdown(channel_->fd(), SHUT_RDWR);
   Wake();
 }
 
 void StreamConnection::BreakSlow() {
   Logger("connection")
       .Warn("{}: a request hardly moves while others wait for it; the connection is closed",
-            PeerOf(fd_));
+            PeerOf(channel_->fd()));
   Break();
 }
 

@@ -1,10 +1,10 @@
-// Calls between two processes of ours over a connected stream socket (proto/stream.proto), without
-// the copies and wake-ups of HTTP/2. Payload is sent from where it lies, and received into pooled
-// buffers or a Landing. One thread (Run) reads the connection and writes what the socket did not
-// take at once; everything else may be used from any thread.
+// Calls between two processes of ours over a connected stream (proto/stream.proto), plain or under
+// TLS (net/channel.h), without the copies and wake-ups of HTTP/2. Payload is sent from where it
+// lies, and received into pooled buffers or a Landing. One thread (Run) reads the connection and
+// writes what the socket did not take at once; everything else may be used from any thread.
 //
-// A peer can do no harm: sizes are checked, memory is allocated as bytes arrive, and requests count
-// in the intake of their listener.
+// A peer can do no harm: sizes are checked, memory is allocated as bytes arrive, requests count in
+// the intake of their listener, and the body of a call that the peer may not make is not kept.
 #pragma once
 
 #include <atomic>
@@ -21,17 +21,13 @@
 #include "common/rpc.h"
 #include "net/arriving_body.h"
 #include "net/call_table.h"
+#include "net/channel.h"
 #include "net/intake.h"
+#include "net/stream_greeting.h"
 #include "proto/stream.pb.h"
+#include "security/call_rights.h"
 
 namespace paracord {
-
-// The greeting that begins such a connection; no gRPC connection begins with its first byte.
-inline constexpr char kStreamGreeting[] = "paracord/1\n";
-
-// Sends our greeting and waits for the peer's, on a non-blocking `fd`. Returns false if it does not
-// come; `silent` is set to true if the peer sent nothing at all.
-bool GreetStream(int fd, int64_t patience_ms, bool* silent = nullptr);
 
 class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
  public:
@@ -40,15 +36,19 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
     Service* service = nullptr;
     std::shared_ptr<Intake> intake;
     uint64_t request_bytes_max = 0;
+    Access access = {};  // that the peer has
   };
 
-  // Takes ownership of `fd`, connected, greeted and non-blocking. The owner then calls Run once.
-  StreamConnection(int fd, Serving serving, std::string peer);
+  // Takes a channel that is connected and greeted. The owner then calls Run once.
+  StreamConnection(std::unique_ptr<Channel> channel, Serving serving, std::string peer);
+  // Takes ownership of `fd`, whose channel is plain.
+  StreamConnection(int fd, Serving serving, std::string peer)
+      : StreamConnection(MakePlainChannel(fd), std::move(serving), std::move(peer)) {}
   ~StreamConnection();
   StreamConnection(const StreamConnection&) = delete;
   StreamConnection& operator=(const StreamConnection&) = delete;
 
-  // Reads the socket until the peer closes it, or Close. It runs the service's Handle and the
+  // Reads the channel until the peer closes it, or Close. It runs the service's Handle and the
   // `done` of calls on the calling thread.
   void Run();
 
@@ -74,6 +74,7 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   bool Full() const;
   bool ReadAll();
   bool TakeIn();
+  absl::Status WhyRefused(const StreamFrame& frame) const;
   bool Begin(StreamFrame frame);
   void Count();
   bool Finished();
@@ -88,7 +89,7 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   void Break();
   void BreakSlow();
 
-  const int fd_;
+  const std::unique_ptr<Channel> channel_;
   const int wake_fd_;
   const Serving serving_;
   CallTable table_;

@@ -10,10 +10,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/log.h"
 #include "common/mutex.h"
 #include "common/try_thread.h"
 #include "net/socket_address.h"
 #include "net/stream_connection.h"
+#include "net/stream_greeting.h"
+#include "net/tls_channel.h"
 
 namespace paracord {
 namespace {
@@ -37,8 +40,11 @@ int64_t MsSince(Clock::time_point then) {
 // The state that the connecting thread needs; it may outlive the link.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
-  Stream(std::unique_ptr<Link> beneath, NameLookup name)
-      : address_(beneath->address()), name_(std::move(name)), beneath_(std::move(beneath)) {}
+  Stream(std::unique_ptr<Link> beneath, NameLookup name, std::shared_ptr<Credentials> credentials)
+      : address_(beneath->address()),
+        credentials_(std::move(credentials)),
+        name_(std::move(name)),
+        beneath_(std::move(beneath)) {}
 
   void Call(std::string_view method, Parts request, int64_t deadline_ms,
             std::shared_ptr<Landing> landing, ReplyFn done);
@@ -55,9 +61,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
     Clock::time_point since;
   };
   void Connect(Clock::time_point until);
+  absl::Status CheckPeer(SSL* ssl);
+  std::unique_ptr<Channel> Open(int fd, Clock::time_point until, int64_t& again_ms);
   void Connected(const std::shared_ptr<StreamConnection>& connection, int64_t again_ms);
 
   const std::string address_;
+  const std::shared_ptr<Credentials> credentials_;  // null: without TLS
   NameLookup name_;
   Mutex mu_;
   std::unique_ptr<Link> beneath_ ABSL_GUARDED_BY(mu_);  // null once closed
@@ -107,15 +116,53 @@ void Stream::Connect(Clock::time_point until) {
   const absl::StatusOr<int> fd =
       ConnectSocket(name_, std::clamp<int64_t>(MsUntil(until), 1, kConnectMs));
   if (!fd.ok()) return Connected(nullptr, kAgainMs);
-  // From here on the connection owns `fd`.
+  int64_t again_ms = kNotSpokenMs;
+  std::unique_ptr<Channel> channel = Open(*fd, until, again_ms);
+  if (channel == nullptr) return Connected(nullptr, again_ms);
   const auto connection =
-      std::make_shared<StreamConnection>(*fd, StreamConnection::Serving(), address_);
-  bool silent = false;
-  if (!GreetStream(*fd, std::min(kGreetMs, MsUntil(until)), &silent)) {
-    return Connected(nullptr, silent ? kSilentAgainMs : kNotSpokenMs);
-  }
+      std::make_shared<StreamConnection>(std::move(channel), StreamConnection::Serving(), address_);
   Connected(connection, kAgainMs);
   connection->Run();
+}
+
+// Returns nullptr if the peer does not speak streams, or is not who it should be. If another
+// attempt may soon help, it sets `again_ms`.
+std::unique_ptr<Channel> Stream::Open(int fd, Clock::time_point until, int64_t& again_ms) {
+  bool silent = false;
+  std::unique_ptr<Channel> channel;
+  std::string token;
+  if (credentials_ == nullptr) {
+    channel = MakePlainChannel(fd);
+  } else {
+    const std::shared_ptr<const Credentials::Keys> keys = credentials_->Current();
+    absl::StatusOr<std::unique_ptr<TlsChannel>> tls =
+        TlsChannel::Make(fd, keys->client.get(), TlsChannel::End::kClient);
+    absl::Status status = tls.status();
+    if (tls.ok()) status = (*tls)->HandshakeWithin(MsUntil(until), &silent);
+    if (status.ok()) status = CheckPeer((*tls)->ssl());
+    if (!status.ok()) {
+      if (absl::IsUnauthenticated(status)) {
+        Logger("connection").Warn("{}: no stream: {}", address_, std::string(status.message()));
+      }
+      if (absl::IsUnavailable(status)) again_ms = kAgainMs;  // the peer may be overloaded
+      if (silent) again_ms = kSilentAgainMs;
+      return nullptr;
+    }
+    if (!keys->own.has_value()) token = keys->token;
+    channel = *std::move(tls);
+  }
+  if (GreetStream(*channel, std::min(kGreetMs, MsUntil(until)), &silent, token)) return channel;
+  if (silent) again_ms = kSilentAgainMs;
+  return nullptr;
+}
+
+// Streams are dialled to a ps only.
+absl::Status Stream::CheckPeer(SSL* ssl) {
+  const absl::StatusOr<PeerIdentity> peer = credentials_->PeerOf(ssl);
+  if (!peer.ok()) return peer.status();
+  if (peer->role == PeerRole::kPs) return absl::OkStatus();
+  return absl::UnauthenticatedError(
+      absl::StrCat("its certificate is that of ", peer->Uri(), ", which is no ps"));
 }
 
 // Hands the waiting calls to the connection, or to the link beneath if there is none.
@@ -170,8 +217,10 @@ void Stream::Close() {
 
 class StreamLink : public Link {
  public:
-  StreamLink(std::unique_ptr<Link> beneath, NameLookup name)
-      : stream_(std::make_shared<Stream>(std::move(beneath), std::move(name))) {}
+  StreamLink(std::unique_ptr<Link> beneath, NameLookup name,
+             std::shared_ptr<Credentials> credentials)
+      : stream_(std::make_shared<Stream>(std::move(beneath), std::move(name),
+                                         std::move(credentials))) {}
   ~StreamLink() override { stream_->Close(); }
 
   void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done) override {
@@ -189,13 +238,15 @@ class StreamLink : public Link {
 
 }  // namespace
 
-std::unique_ptr<Link> MakeStreamLink(std::unique_ptr<Link> beneath) {
+std::unique_ptr<Link> MakeStreamLink(std::unique_ptr<Link> beneath,
+                                     std::shared_ptr<Credentials> credentials) {
   NameLookup name(beneath->address());
-  return MakeStreamLink(std::move(beneath), std::move(name));
+  return MakeStreamLink(std::move(beneath), std::move(name), std::move(credentials));
 }
 
-std::unique_ptr<Link> MakeStreamLink(std::unique_ptr<Link> beneath, NameLookup name) {
-  return std::make_unique<StreamLink>(std::move(beneath), std::move(name));
+std::unique_ptr<Link> MakeStreamLink(std::unique_ptr<Link> beneath, NameLookup name,
+                                     std::shared_ptr<Credentials> credentials) {
+  return std::make_unique<StreamLink>(std::move(beneath), std::move(name), std::move(credentials));
 }
 
 }  // namespace paracord

@@ -1,17 +1,22 @@
 // A link to a peer that probably speaks streams (net/stream_connection.h). It connects on the first
 // call, and again after the connection broke. If it cannot connect (the peer does not speak
-// streams, or something in between refuses them), calls use the link beneath. See common/rpc.h.
+// streams, is not who it should be, or something in between refuses them), calls use the link
+// beneath. See common/rpc.h.
 #pragma once
 
 #include <memory>
 
 #include "common/rpc.h"
 #include "net/name_lookup.h"
+#include "security/credentials.h"
 
 namespace paracord {
 
-std::unique_ptr<Link> MakeStreamLink(std::unique_ptr<Link> beneath);
+// With `credentials` the stream is under TLS and its peer must be a ps of the cluster.
+std::unique_ptr<Link> MakeStreamLink(std::unique_ptr<Link> beneath,
+                                     std::shared_ptr<Credentials> credentials = nullptr);
 // `name` resolves the peer's address.
-std::unique_ptr<Link> MakeStreamLink(std::unique_ptr<Link> beneath, NameLookup name);
+std::unique_ptr<Link> MakeStreamLink(std::unique_ptr<Link> beneath, NameLookup name,
+                                     std::shared_ptr<Credentials> credentials = nullptr);
 
 }  // namespace paracord

@@ -287,8 +287,11 @@ std::unique_ptr<Link> GrpcNetwork::Dial(const std::string& address) {
 }
 
 std::unique_ptr<Link> GrpcNetwork::DialBoot(const std::string& address, const std::string&) {
-  if (options_.credentials != nullptr) return Dial(address);
-  return MakeStreamLink(Dial(address));
+  // The link beneath says why no plain text may go there.
+  if (options_.credentials == nullptr && !options_.insecure && !StaysHere(address)) {
+    return Dial(address);
+  }
+  return MakeStreamLink(Dial(address), options_.credentials);
 }
 
 }  // namespace paracord

@@ -1,41 +1,159 @@
-// Both ends of a stream in one process, for tests.
+// Both ends of a stream in one process, for tests: over TCP, a unix socket, and TLS.
 #pragma once
 
+#include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <list>
 #include <memory>
+#include <optional>
+#include <ostream>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "net/door.h"
 #include "net/echo.h"
 #include "net/socket_address.h"
 #include "net/stream_connection.h"
+#include "net/stream_greeting.h"
 #include "net/stream_link.h"
+#include "net/tls_channel.h"
+#include "tests/certificates.h"
 
 namespace paracord {
 
-// A door with an echo service behind it, and a link to it.
+// Greets over a socket that stays the caller's.
+inline bool GreetStream(int fd, int64_t patience_ms) {
+  return GreetStream(*MakePlainChannel(dup(fd)), patience_ms);
+}
+
+// The keys of one process, read from files.
+struct TestProcess {
+  TestProcess(const TestCa& ca, const PemPair& pair, bool token = false) : keys(ca.pem(), pair) {
+    keys.Write("token", "a-secret-of-the-cluster");
+    SecurityOptions options = keys.options();
+    if (token) options.token_file = keys.Path("token");
+    if (pair.cert.empty()) options.cert = options.key = "";
+    auto loaded = Credentials::Load(options, files, [this] { return now_ms.load(); });
+    INFO(loaded.status());
+    REQUIRE(loaded.ok());
+    credentials = *std::move(loaded);
+  }
+
+  std::atomic<int64_t> now_ms = 1'000'000;  // files that have changed are read when it moves
+  PosixFiles files;
+  TestKeys keys;
+  std::shared_ptr<Credentials> credentials;
+};
+
+// Carries bytes between a plain socket and a channel, so that a test can write frames to TLS.
+class Tunnel {
+ public:
+  explicit Tunnel(std::unique_ptr<Channel> channel) : channel_(std::move(channel)) {
+    int pair[2];
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
+    outer_ = pair[0];
+    inner_ = pair[1];
+    up_ = std::thread([this] { Up(); });
+    down_ = std::thread([this] { Down(); });
+  }
+  ~Tunnel() {
+    End();
+    up_.join();
+    down_.join();
+    close(inner_);
+  }
+  int socket() const { return outer_; }  // the test closes it
+
+ private:
+  static void Await(int fd, short events) {
+    pollfd ready{fd, events, 0};
+    poll(&ready, 1, -1);
+  }
+  void End() const {
+    shutdown(inner_, SHUT_RDWR);
+    shutdown(channel_->fd(), SHUT_RDWR);
+  }
+  void Up() const {
+    std::vector<char> bytes(1 << 16);
+    while (true) {
+      const ssize_t got = recv(inner_, bytes.data(), bytes.size(), 0);
+      if (got == 0 || (got < 0 && errno != EAGAIN)) return End();
+      if (got < 0) Await(inner_, POLLIN);
+      for (ssize_t done = 0; done < got;) {
+        iovec piece{bytes.data() + done, static_cast<size_t>(got - done)};
+        const ssize_t put = channel_->Send({&piece, 1});
+        if (put < 0 && errno != EAGAIN) return End();
+        if (put < 0) Await(channel_->fd(), POLLOUT);
+        if (put > 0) done += put;
+      }
+    }
+  }
+  void Down() const {
+    std::vector<char> bytes(1 << 16);
+    while (true) {
+      iovec room{bytes.data(), bytes.size()};
+      const ssize_t got = channel_->Receive({&room, 1});
+      if (got == 0 || (got < 0 && errno != EAGAIN)) return End();
+      if (got < 0) Await(channel_->fd(), POLLIN);
+      for (ssize_t done = 0; done < got;) {
+        const ssize_t put =
+            send(inner_, bytes.data() + done, static_cast<size_t>(got - done), MSG_NOSIGNAL);
+        if (put < 0 && errno != EAGAIN) return End();
+        if (put < 0) Await(inner_, POLLOUT);
+        if (put > 0) done += put;
+      }
+    }
+  }
+
+  const std::unique_ptr<Channel> channel_;
+  int outer_ = -1;
+  int inner_ = -1;
+  std::thread up_;
+  std::thread down_;
+};
+
+enum class Over { kTcp, kUnix, kTls };
+inline std::ostream& operator<<(std::ostream& to, Over over) {
+  return to << (over == Over::kTcp ? "TCP" : over == Over::kUnix ? "a unix socket" : "TLS");
+}
+
+// A door with an echo service behind it, and a link to it. Over TLS the client shows a token, with
+// which it may call whatever there is.
 struct Pair {
-  explicit Pair(uint64_t in_flight = uint64_t{1} << 30, uint64_t request_max = uint64_t{1} << 30)
+  explicit Pair(uint64_t in_flight = uint64_t{1} << 30, uint64_t request_max = uint64_t{1} << 30,
+                std::initializer_list<Over> ways = {Over::kTcp, Over::kUnix, Over::kTls})
       : intake(std::make_shared<Intake>(in_flight)) {
     static std::atomic<int> number = 0;
     path = absl::StrCat("/tmp/paracord-stream-", getpid(), "-", ++number);
-    const bool tcp = GENERATE(false, true);
-    CAPTURE(tcp);
-    Open(tcp ? "127.0.0.1:0" : "unix:" + path, request_max);
-    link = MakeStreamLink(std::make_unique<RefusingLink>(door->address()));
+    const Over over = GENERATE_COPY(from_range(std::vector<Over>(ways)));
+    CAPTURE(over);
+    if (over == Over::kTls) {
+      const TestCa ca("lab");
+      ps.emplace(ca, ca.Issue("URI:spiffe://lab/ps/0"), /*token=*/true);
+      worker.emplace(ca, PemPair(), /*token=*/true);
+    }
+    Open(over == Over::kUnix ? "unix:" + path : "127.0.0.1:0", request_max);
+    link = Dial();
   }
   void Open(const std::string& address, uint64_t request_max = uint64_t{1} << 30) {
     absl::StatusOr<std::unique_ptr<Door>> made = Door::Listen(address);
     REQUIRE(made.ok());
     door = *std::move(made);
-    door->Open({&echo, intake, request_max}, [this](int fd) {
+    const auto other = [this](int fd) {
       ++others;
       close(fd);
-    });
+    };
+    door->Open({&echo, intake, request_max}, other, ps ? ps->credentials : nullptr);
+  }
+  std::unique_ptr<Link> Dial() const {
+    return MakeStreamLink(std::make_unique<RefusingLink>(door->address()),
+                          worker ? worker->credentials : nullptr);
   }
   // Connects like a foreign or broken peer.
   int Connect() const {
@@ -44,18 +162,30 @@ struct Pair {
     REQUIRE(fd.ok());
     return *fd;
   }
-  int Greeted() const {
-    const int fd = Connect();
-    REQUIRE(GreetStream(fd, 1000));
-    return fd;
+  // Returns a socket to write frames to; the test closes it.
+  int Greeted() {
+    if (!worker) {
+      const int fd = Connect();
+      REQUIRE(GreetStream(fd, 1000));
+      return fd;
+    }
+    const auto keys = worker->credentials->Current();
+    auto tls = TlsChannel::Make(Connect(), keys->client.get(), TlsChannel::End::kClient);
+    REQUIRE(tls.ok());
+    REQUIRE((*tls)->HandshakeWithin(5000).ok());
+    REQUIRE(GreetStream(**tls, 5000, nullptr, keys->token));
+    return tunnels.emplace_back(*std::move(tls)).socket();
   }
 
   std::string path;
+  std::optional<TestProcess> ps;
+  std::optional<TestProcess> worker;
   Echo echo;
   std::shared_ptr<Intake> intake;
   std::atomic<int> others = 0;
   std::unique_ptr<Door> door;
   std::unique_ptr<Link> link;
+  std::list<Tunnel> tunnels;
 };
 
 inline std::string Pattern(size_t bytes) {

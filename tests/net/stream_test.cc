@@ -48,7 +48,7 @@ TEST_CASE("many large messages in both directions of a stream do not block each 
   std::vector<std::future<absl::StatusOr<absl::Cord>>> replies;
   std::vector<std::unique_ptr<Link>> links;
   for (int i = 0; i < 3; ++i) {
-    links.push_back(MakeStreamLink(std::make_unique<RefusingLink>(pair.door->address())));
+    links.push_back(pair.Dial());
     for (int call = 0; call < 4; ++call) {
       replies.push_back(AskLater(*links.back(), "/Echo", OnePart(text), 30000));
     }
@@ -143,7 +143,7 @@ TEST_CASE("while the name of a stream's peer is looked up, calls keep their dead
 }
 
 TEST_CASE("connections that speak something else are handed on, silent ones hold up nobody") {
-  Pair pair;
+  Pair pair(1 << 30, 1 << 30, {Over::kTcp, Over::kUnix});
   std::vector<int> fds;
   for (int i = 0; i < 20; ++i) fds.push_back(pair.Connect());
   const int other = pair.Connect();
@@ -198,7 +198,7 @@ TEST_CASE("a stream that breaks the rules is closed, and only that one") {
 }
 
 TEST_CASE("a wrong greeting ends a connection") {
-  Pair pair;
+  Pair pair(1 << 30, 1 << 30, {Over::kTcp, Over::kUnix});
   const int fd = pair.Connect();
   REQUIRE(write(fd, "paracord/9\n", 11) == 11);
   CHECK(ClosedByPeer(fd));
@@ -302,7 +302,7 @@ TEST_CASE(
     "a peer that falls silent inside a message counts as gone after a while, even behind a proxy") {
   // A peer that does not send the rest of its request holds up all others, as there is no room for
   // them.
-  Pair pair(/*in_flight=*/1 << 20);
+  Pair pair(/*in_flight=*/1 << 20, 1 << 30, {Over::kTcp, Over::kUnix});
   const int stalled = pair.Greeted();
   const std::string half = Framed(CallFrame(1, "/Echo", 10000000)) + Pattern(3000000);
   std::thread writer([&] {

@@ -1,0 +1,38 @@
+// The bytes of one connected stream socket, plain or encrypted (net/tls_channel.h). Whoever reads
+// and writes frames sees no difference. One thread receives; one thread at a time sends, and both
+// may happen at once.
+#pragma once
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <memory>
+#include <span>
+
+namespace paracord {
+
+class Channel {
+ public:
+  explicit Channel(int fd) : fd_(fd) {}
+  virtual ~Channel();  // closes the socket
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  // The socket, which may be polled and shut down. After Receive has failed with EAGAIN, the socket
+  // becomes readable when there is more to receive; likewise for Send.
+  int fd() const { return fd_; }
+  // Receives into `room` without waiting, and returns how many bytes have come. Returns 0 at the
+  // end, and -1 with errno if nothing can be received.
+  virtual ssize_t Receive(std::span<iovec> room) = 0;
+  // Sends some of `pieces` without waiting, and returns how many bytes were sent, or -1 with errno.
+  // After EAGAIN the next call must begin with the bytes that this one began with.
+  virtual ssize_t Send(std::span<iovec> pieces) = 0;
+
+ private:
+  const int fd_;
+};
+
+// Takes ownership of `fd`.
+std::unique_ptr<Channel> MakePlainChannel(int fd);
+
+}  // namespace paracord

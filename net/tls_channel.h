@@ -1,0 +1,73 @@
+// A connected stream socket under TLS 1.3 (OpenSSL). Several records travel in one system call in
+// each direction. There is no renegotiation, no resumption and no early data: every connection
+// proves anew who is at its ends. Threads as in net/channel.h.
+#pragma once
+
+#include <openssl/ssl.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/mutex.h"
+#include "net/channel.h"
+
+namespace paracord {
+
+class TlsChannel : public Channel {
+ public:
+  enum class End { kClient, kServer };
+
+  // Takes ownership of `fd`, connected and non-blocking. `context` says what this end proves and
+  // whom it believes; the channel keeps it alive.
+  static absl::StatusOr<std::unique_ptr<TlsChannel>> Make(int fd, SSL_CTX* context, End end);
+  ~TlsChannel() override;
+
+  enum class Step { kDone, kReads, kWrites };
+  // Goes on with the handshake, without waiting. Called again when the socket is readable (kReads)
+  // or writable (kWrites), until it returns kDone or an error, which says what is wrong with the
+  // peer. Nothing is sent or received before.
+  absl::StatusOr<Step> Handshake();
+  // Does the whole handshake. DEADLINE_EXCEEDED if it takes longer than `patience_ms`; `silent` is
+  // set to true if the peer has said nothing by then.
+  absl::Status HandshakeWithin(int64_t patience_ms, bool* silent = nullptr);
+
+  // The connection, for its peer's certificate; after the handshake.
+  SSL* ssl() const { return ssl_; }
+  // True if the peer has shown a certificate; after the handshake.
+  bool shows_certificate() const { return SSL_get0_peer_certificate(ssl_) != nullptr; }
+
+  ssize_t Receive(std::span<iovec> room) override;
+  ssize_t Send(std::span<iovec> pieces) override;
+
+ private:
+  TlsChannel(int fd, SSL* ssl);
+  BIO* MakeBio();
+  static int ReadFromChannel(BIO* bio, char* to, int size);
+  static int WriteToChannel(BIO* bio, const char* from, int size);
+  absl::StatusOr<Step> CheckProtocol() const;
+  ssize_t Refill(size_t bytes_max);
+  bool Flush();
+  size_t Seal(std::span<const iovec> pieces);
+  absl::Status WhatIsWrong(int error) const;
+
+  SSL* const ssl_;
+  bool heard_ = false;  // the peer has said something
+  // State of the thread that sends.
+  std::string sending_;  // records, of which the first sent_ bytes have been sent
+  size_t sent_ = 0;
+  size_t sealed_ = 0;    // bytes that are in sending_ and were not reported as sent
+  std::string staging_;  // small pieces that share a record
+
+  // OpenSSL lets one thread at a time use a connection, and has these while it does.
+  Mutex mu_;
+  std::vector<char> in_;  // records that have come: [in_begin_, in_end_)
+  size_t in_begin_ = 0;
+  size_t in_end_ = 0;
+  std::string out_;  // records that OpenSSL has made since sending_ was filled
+};
+
+}  // namespace paracord
