@@ -70,7 +70,10 @@ class SharedConnection::ServerSide : public ServerCall {
  public:
   ServerSide(std::shared_ptr<SharedConnection> connection, uint64_t call,
              std::unique_ptr<Counted> counted)
-      : connection_(std::move(connection)), call_(call), counted_(std::move(counted)) {}
+      : connection_(std::move(connection)),
+        call_(call),
+        counted_(std::move(counted)),
+        caller_(connection_->access_.task()) {}
   ~ServerSide() override {
     connection_->Reply(call_, absl::CancelledError("dropped without an answer"));
   }
@@ -78,16 +81,18 @@ class SharedConnection::ServerSide : public ServerCall {
   void OnCancel(std::function<void()> fn) override {
     connection_->table_.OnCancel(call_, std::move(fn));
   }
+  std::string_view caller() const override { return caller_; }
 
  private:
   const std::shared_ptr<SharedConnection> connection_;
   const uint64_t call_;
   const std::unique_ptr<Counted> counted_;
+  const std::string caller_;
 };
 
 SharedConnection::SharedConnection(int fd, Service* service, std::shared_ptr<Intake> intake,
                                    uint64_t request_bytes_max, std::string peer,
-                                   int64_t reply_patience_ms)
+                                   int64_t reply_patience_ms, Access access)
     : fd_(fd),
       service_(service),
       intake_(std::move(intake)),
@@ -95,6 +100,7 @@ SharedConnection::SharedConnection(int fd, Service* service, std::shared_ptr<Int
       reply_patience_(reply_patience_ms),
       serving_tick_ms_(static_cast<int>(std::min(kServingTickMs, reply_patience_ms))),
       peer_(peer),
+      access_(std::move(access)),
       table_(std::move(peer)),
       buffer_(kPacketBytes) {}
 
@@ -270,9 +276,13 @@ bool SharedConnection::Serve() {
   message.received = nullptr;  // the bytes keep it alive
   intake_->Arrived(message.counted->request);
   if (!table_.Begin(message.call)) return false;
-  service_->Handle(
-      message.method, std::move(message.bytes),
-      std::make_shared<ServerSide>(shared_from_this(), message.call, std::move(message.counted)));
+  auto call =
+      std::make_shared<ServerSide>(shared_from_this(), message.call, std::move(message.counted));
+  if (absl::Status may = access_.Check(message.method); !may.ok()) {
+    call->Reply(std::move(may));
+  } else {
+    service_->Handle(message.method, std::move(message.bytes), std::move(call));
+  }
   return true;
 }
 

@@ -40,6 +40,7 @@
 #include "net/call_table.h"
 #include "net/intake.h"
 #include "proto/shared_memory.pb.h"
+#include "security/call_rights.h"
 
 namespace paracord {
 
@@ -49,10 +50,10 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
 
   // Takes ownership of `fd`, a connected socket. `service` and `intake` are null on the side that
   // dials. The owner then calls Run once. `reply_patience_ms` is how long a caller may keep a
-  // reply.
+  // reply; `access` says which calls it may make.
   SharedConnection(int fd, Service* service, std::shared_ptr<Intake> intake,
                    uint64_t request_bytes_max, std::string peer,
-                   int64_t reply_patience_ms = kReplyPatienceMs);
+                   int64_t reply_patience_ms = kReplyPatienceMs, Access access = {});
   ~SharedConnection();
   SharedConnection(const SharedConnection&) = delete;
   SharedConnection& operator=(const SharedConnection&) = delete;
@@ -124,6 +125,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   const std::chrono::milliseconds reply_patience_;
   const int serving_tick_ms_;
   const std::string peer_;
+  const Access access_;
   CallTable table_;
 
   // State of the reading thread.

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/log.h"
 #include "common/try_thread.h"
 #include "net/served_connections.h"
 
@@ -39,10 +40,18 @@ Name NameOf(const std::string& boot_id) {
 
 int NewSocket() { return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0); }
 
-bool SameUser(int fd) {
+bool MayShareWith(int fd) {
   ucred peer{};
   socklen_t size = sizeof(peer);
-  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  if (SharedNetwork::MayShare(peer.uid, geteuid())) return true;
+  static OncePerSecond may_say;
+  if (may_say.Now()) {
+    Logger("connection")
+        .Warn("no shared memory for process {} of user {}: this one runs as user {}", peer.pid,
+              peer.uid, geteuid());
+  }
+  return false;
 }
 
 // Uses shared memory while the peer lives, and otherwise the network beneath.
@@ -77,12 +86,13 @@ class SharedLink : public Link {
 class SharedListener : public Listener {
  public:
   SharedListener(int fd, std::string address, Service& service, std::shared_ptr<Intake> intake,
-                 int64_t reply_patience_ms)
+                 int64_t reply_patience_ms, const Access& access)
       : fd_(fd),
         address_(std::move(address)),
         service_(service),
         intake_(std::move(intake)),
         reply_patience_ms_(reply_patience_ms),
+        access_(access),
         thread_([this] { Accept(); }) {}
   ~SharedListener() override {
     shutdown(fd_, SHUT_RDWR);
@@ -111,12 +121,12 @@ class SharedListener : public Listener {
   }
 
   void Serve(int fd) {
-    if (!SameUser(fd)) {
+    if (!MayShareWith(fd)) {
       close(fd);
       return;
     }
-    auto connection = std::make_shared<SharedConnection>(fd, &service_, intake_, kBytesMax,
-                                                         "shared memory", reply_patience_ms_);
+    auto connection = std::make_shared<SharedConnection>(
+        fd, &service_, intake_, kBytesMax, "shared memory", reply_patience_ms_, access_);
     served_.Add([connection] { connection->Run(); }, [connection] { connection->Abort(); });
   }
 
@@ -125,6 +135,7 @@ class SharedListener : public Listener {
   Service& service_;
   const std::shared_ptr<Intake> intake_;
   const int64_t reply_patience_ms_;
+  const Access access_;       // of all peers
   ServedConnections served_;  // used by the accepting thread while it runs
   std::thread thread_;
 };
@@ -141,7 +152,7 @@ std::unique_ptr<Link> SharedNetwork::DialBoot(const std::string& address,
   const timeval patience{.tv_sec = 0, .tv_usec = 100000};
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
   if (connect(fd, reinterpret_cast<const sockaddr*>(&name.address), name.size) != 0 ||
-      !SameUser(fd)) {
+      !MayShareWith(fd)) {
     close(fd);
     return link;
   }
@@ -156,7 +167,8 @@ std::unique_ptr<Link> SharedNetwork::DialBoot(const std::string& address,
 absl::StatusOr<std::unique_ptr<Listener>> SharedNetwork::Offer(const std::string& boot_id,
                                                                Service& service,
                                                                std::shared_ptr<Intake> intake,
-                                                               int64_t reply_patience_ms) {
+                                                               int64_t reply_patience_ms,
+                                                               const Access& access) {
   const Name name = NameOf(boot_id);
   const int fd = NewSocket();
   if (fd < 0 || bind(fd, reinterpret_cast<const sockaddr*>(&name.address), name.size) != 0 ||
@@ -166,7 +178,7 @@ absl::StatusOr<std::unique_ptr<Listener>> SharedNetwork::Offer(const std::string
     return absl::UnavailableError(absl::StrCat("no socket for shared memory: ", strerror(error)));
   }
   return std::make_unique<SharedListener>(fd, absl::StrCat("shared:", boot_id), service,
-                                          std::move(intake), reply_patience_ms);
+                                          std::move(intake), reply_patience_ms, access);
 }
 
 }  // namespace paracord

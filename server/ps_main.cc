@@ -73,6 +73,13 @@ absl::Status CheckTask(const DaemonFlags& shared, const Cluster& cluster) {
   return NoAddress(cluster, task, key, "give --listen ADDRESS");
 }
 
+// What processes of this host may call over shared memory, which only workers use.
+Access AccessOfWorkers(const GrpcOptions& grpc) {
+  if (grpc.credentials == nullptr) return {};
+  const auto keys = grpc.credentials->Current();
+  return Access({.cluster = keys->own->cluster, .role = PeerRole::kWorker, .index = {}});
+}
+
 int Main(int argc, char** argv) {
   Flags flags("paracord-ps",
               "Holds partitions of a job's variables and applies gradients to them. As task ps,\n"
@@ -125,7 +132,10 @@ int Main(int argc, char** argv) {
   log.Info("listens at {}", (*listener)->address());
   WarnOfOtherAddress(log, task, "cluster.ps", expected, (*listener)->address());
   absl::StatusOr<std::unique_ptr<Listener>> offer = nullptr;
-  if (own.shared_memory) offer = SharedNetwork::Offer(ps.boot_id(), ps, daemon.intake());
+  if (own.shared_memory) {
+    offer = SharedNetwork::Offer(ps.boot_id(), ps, daemon.intake(),
+                                 SharedConnection::kReplyPatienceMs, AccessOfWorkers(own.grpc));
+  }
   if (!offer.ok()) log.Warn("{}", std::string(offer.status().message()));
   const std::unique_ptr<SelfProbe> probe = daemon.Probe((*listener)->own_address());
   return daemon.Run([&](const std::string&) { ps.Drain(); });
