@@ -1,7 +1,8 @@
 // Measures how fast parameters travel between two processes: pulls, pushes that are applied, and
 // both in one exchange, over TCP, a unix socket, shared memory and gRPC, compared with a raw socket
-// and memcpy in the same run; then the same exchange with values as bf16.   bench_wire [--mb-max N]
-// [--rounds N]
+// and memcpy in the same run; then the same exchange with values as bf16. With --tls it measures
+// streams under TLS and raw sockets of OpenSSL instead.   bench_wire [--mb-max N] [--rounds N]
+// [--tls]
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -34,6 +35,7 @@
 #include "measure.h"
 #include "net/grpc/daemon_process.h"
 #include "store/store.h"
+#include "wire_tls.h"
 
 namespace paracord::bench {
 namespace {
@@ -383,6 +385,8 @@ int Main(int argc, char** argv) {
                 &rounds);
   flags.String("only", "NAMES",
                "the results of these names alone (--json has the names), to profile them", &only);
+  bool tls = false;
+  flags.Switch("tls", "streams under TLS, and what a connection costs", &tls);
   if (const std::optional<int> code = ParseBench(flags, argc, argv)) return *code;
   const std::set<std::string> wanted = absl::StrSplit(only, ',', absl::SkipEmpty());
   std::vector<uint64_t> sizes = {4000};
@@ -390,6 +394,10 @@ int Main(int argc, char** argv) {
     if (mb <= mb_max) sizes.push_back(static_cast<uint64_t>(mb) * 1000000);
   }
   PrintMachine();
+  if (tls) {
+    MeasureTls(sizes, static_cast<int>(rounds));
+    return 0;
+  }
 
   Addresses at;
   std::string dir = "/tmp/paracord-bench-XXXXXX";

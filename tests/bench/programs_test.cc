@@ -44,7 +44,10 @@ void CheckRuns(const std::string& command, const std::string& prints) {
 TEST_CASE("bench_rows runs") { CheckRuns("bench_rows --keys 20000 --rounds 1", "growing"); }
 TEST_CASE("bench_store runs") { CheckRuns("bench_store --mb 1 --rounds 1", "adamw"); }
 
-TEST_CASE("bench_wire runs") { CheckRuns("bench_wire --mb-max 1 --rounds 1", "shared memory"); }
+TEST_CASE("bench_wire runs") {
+  CheckRuns("bench_wire --mb-max 1 --rounds 1", "shared memory");
+  CheckRuns("bench_wire --tls --mb-max 1 --rounds 1", "stream, TLS");
+}
 
 TEST_CASE("bench_fan_in runs") {
   CheckRuns("bench_fan_in --kb 40 --ms 5 --workers 2 --rounds 1", "most workers beside the best");

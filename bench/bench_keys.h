@@ -1,0 +1,36 @@
+// A CA and what it signs, in files of a temporary directory, for benchmarks of TLS. One thread.
+#pragma once
+
+#include <openssl/evp.h>
+#include <openssl/x509.h>
+
+#include <memory>
+#include <string>
+
+#include "security/security_options.h"
+
+namespace paracord::bench {
+
+class BenchKeys {
+ public:
+  BenchKeys();
+  ~BenchKeys();  // removes the files
+  BenchKeys(const BenchKeys&) = delete;
+  BenchKeys& operator=(const BenchKeys&) = delete;
+
+  // Returns options for a process with the identity `uri`, such as "spiffe://benchmark/ps/0", or
+  // for one that has the token only, with an empty `uri`.
+  SecurityOptions Issue(const std::string& uri);
+
+ private:
+  using Key = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
+  using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
+  Certificate Sign(EVP_PKEY* key, const std::string& constraints, const std::string& names) const;
+  std::string Path(const std::string& name) const { return directory_ + "/" + name; }
+
+  std::string directory_;
+  const Key key_;
+  int issued_ = 0;
+};
+
+}  // namespace paracord::bench
