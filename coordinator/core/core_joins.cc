@@ -82,6 +82,7 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
   if (!request.has_facts() || request.facts().job() != record_.fingerprint()) {
     JoinReply reply;
     reply.set_job_json(record_.job_json());
+    reply.set_job(record_.fingerprint());
     return effects_.Emit(AnswerJoin{event.call, std::move(reply)});
   }
   if (record_.fixed()) return TakeWithFacts(event);

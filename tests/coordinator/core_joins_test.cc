@@ -1,6 +1,7 @@
 // Workers say something when they join, and something becomes of it.
 #include <catch2/catch.hpp>
 
+#include "common/fingerprint64.h"
 #include "common/json_text.h"
 #include "coordinator/core_harness.h"
 
@@ -25,7 +26,9 @@ TEST_CASE("a worker that has the job of an earlier coordinator gets the one of n
   request.set_protocol(kProtocol);
   *request.mutable_facts() = first.Facts();
   later.Feed(JoinEvent{++later.call, request});
-  CHECK(later.joins[later.call].job_json().find("bf16") != std::string::npos);
+  const JoinReply anew = later.joins[later.call];
+  CHECK(anew.job_json().find("bf16") != std::string::npos);
+  CHECK(anew.job() == Fingerprint64(anew.job_json()));
   CHECK(later.Join("worker:0") != 0);
 }
 

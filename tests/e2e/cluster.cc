@@ -96,6 +96,11 @@ bool Cluster::Logged(const std::string& task, const std::string& text) const {
 
 std::vector<std::string> Cluster::Command(const std::string& task) const {
   const std::string role = task.substr(0, task.find(':'));
+  if (role == "worker" && !options_.worker.empty()) {
+    std::vector<std::string> foreign = options_.worker;
+    foreign.insert(foreign.end(), {announced_.at("coordinator"), task});
+    return foreign;
+  }
   std::vector<std::string> command = {absl::StrCat(PARACORD_BIN_DIR "/paracord-", role), "--task",
                                       task == "coordinator" ? "coordinator:0" : task, "--dir",
                                       dirs_.contains(task) ? dirs_.at(task) : dir()};

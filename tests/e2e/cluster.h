@@ -26,6 +26,9 @@ struct ClusterOptions {
   int threads = 1;             // of each worker
   Variables environment = {};  // of each process
   nlohmann::json job;          // merged into the counting job's job.json
+  // What a worker is, if not paracord-worker: a command that is given the coordinator's address and
+  // the task.
+  std::vector<std::string> worker = {};
 };
 
 class Cluster {
