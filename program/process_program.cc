@@ -43,7 +43,8 @@ void CheckJob(const Job& job, Problems& problems) {
 }
 
 absl::Status SameColumns(const char* what, const std::vector<Column>& schema,
-                         const std::vector<Column>& columns, uint32_t examples) {
+                         const std::vector<Column>& columns,
+                         const std::vector<PlacedColumn>& places, uint32_t examples) {
   if (columns.size() != schema.size()) {
     return absl::InvalidArgumentError(absl::StrCat("the batch has ", columns.size(), " columns of ",
                                                    what, ", the job's data ", schema.size()));
@@ -56,10 +57,10 @@ absl::Status SameColumns(const char* what, const std::vector<Column>& schema,
     if (column.shape != schema[i].shape || column.values.size() != elements) {
       return absl::InvalidArgumentError(absl::StrCat(name, " has another shape than before"));
     }
-    if (!column.exact.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          name, " has the number ", column.exact[0].value,
-          ", and a program in a process is given float32, which lacks some beyond 2^24"));
+    if (!column.exact.empty() && !places[i].int64) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " has the number ", column.exact[0].value,
+                       ", and float32 lacks some beyond 2^24: let the program want int64 of it"));
     }
   }
   return absl::OkStatus();
@@ -152,7 +153,7 @@ absl::Status ProcessProgram::TellLayout() {
 }
 
 template <class Act>
-absl::Status ProcessProgram::WithChild(const Act& act) {
+absl::Status ProcessProgram::WithChild(const Batch& batch, ConstTensors values, const Act& act) {
   while (true) {
     absl::Status status;
     if (child_ == nullptr) {
@@ -160,6 +161,7 @@ absl::Status ProcessProgram::WithChild(const Act& act) {
       // One that says other things than before is as good as one that says nothing.
       if (!status.ok()) status = Lost(std::string(status.message()));
     }
+    if (status.ok()) status = Put(batch, values);
     if (status.ok()) status = act();
     if (!absl::IsUnavailable(status)) return status;
     RETURN_IF_ERROR(AfterLoss(status));
@@ -186,27 +188,47 @@ absl::Status ProcessProgram::Check(const Batch& batch) const {
     return absl::InvalidArgumentError(absl::StrCat("the batch has ", batch.examples,
                                                    " examples, the job's have at most ", batch_));
   }
-  RETURN_IF_ERROR(SameColumns("input", schema_.inputs, batch.inputs, batch.examples));
-  RETURN_IF_ERROR(SameColumns("targets", schema_.targets, batch.targets, batch.examples));
-  return SameColumns("weights", schema_.weights, batch.weights, batch.examples);
+  return SameAsBefore(batch);
+}
+
+absl::Status ProcessProgram::SameAsBefore(const Batch& batch) const {
+  const uint32_t n = batch.examples;
+  RETURN_IF_ERROR(SameColumns("input", schema_.inputs, batch.inputs, layout_.inputs, n));
+  RETURN_IF_ERROR(SameColumns("targets", schema_.targets, batch.targets, layout_.targets, n));
+  return SameColumns("weights", schema_.weights, batch.weights, layout_.weights, n);
 }
 
 absl::Status ProcessProgram::LookAt(const Batch& batch, LookupCounts&) {
-  RETURN_IF_ERROR(SameColumns("input", schema_.inputs, batch.inputs, batch.examples));
-  return SameColumns("targets", schema_.targets, batch.targets, batch.examples);
+  return SameAsBefore(batch);
 }
 
-void ProcessProgram::Put(const Batch& batch, ConstTensors values) {
-  const auto put = [&](uint64_t offset, std::span<const float> from) {
-    if (!from.empty()) std::memcpy(At(offset), from.data(), from.size_bytes());
+absl::Status ProcessProgram::PutColumn(const Column& column, const PlacedColumn& place) {
+  const auto put = [&](const auto& from) {
+    if (!from.empty()) std::memcpy(At(place.offset), from.data(), from.size() * sizeof(from[0]));
   };
-  for (size_t v = 0; v < values.size(); ++v) put(layout_.values[v], values[v]);
-  const auto columns = [&](const std::vector<Column>& from, const std::vector<uint64_t>& offsets) {
-    for (size_t i = 0; i < from.size(); ++i) put(offsets[i], from[i].values);
-  };
-  columns(batch.inputs, layout_.inputs);
-  columns(batch.targets, layout_.targets);
-  columns(batch.weights, layout_.weights);
+  if (!place.int64) return put(column.values), absl::OkStatus();
+  const std::optional<size_t> bad = WholeNumbers(column, whole_);
+  if (bad.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("column ", Quoted(column.name), " has ", column.values[*bad],
+                     ", of which no whole number is certain, and the program wants int64"));
+  }
+  return put(whole_), absl::OkStatus();
+}
+
+absl::Status ProcessProgram::Put(const Batch& batch, ConstTensors values) {
+  for (size_t v = 0; v < values.size(); ++v) {
+    if (values[v].empty()) continue;
+    std::memcpy(At(layout_.values[v]), values[v].data(), values[v].size_bytes());
+  }
+  for (const auto& [columns, places] :
+       {std::pair(&batch.inputs, &layout_.inputs), std::pair(&batch.targets, &layout_.targets),
+        std::pair(&batch.weights, &layout_.weights)}) {
+    for (size_t i = 0; i < columns->size(); ++i) {
+      RETURN_IF_ERROR(PutColumn((*columns)[i], (*places)[i]));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<json> ProcessProgram::Ask(const json& request) {
@@ -266,10 +288,8 @@ absl::StatusOr<double> ProcessProgram::ComputeGradients(const Batch& batch, uint
   const json request = {{"do", "gradients"}, {"key", batch_key}, {"examples", batch.examples}};
   std::vector<bool> reported(gradients.size());
   double loss = 0;
-  RETURN_IF_ERROR(WithChild([&] {
-    Put(batch, values);
-    return Step(request, gradients, reported, loss);
-  }));
+  RETURN_IF_ERROR(
+      WithChild(batch, values, [&] { return Step(request, gradients, reported, loss); }));
   return loss;
 }
 
@@ -277,8 +297,7 @@ absl::Status ProcessProgram::Evaluate(const Batch& batch, ConstTensors values,
                                       std::vector<MetricState>& states) {
   RETURN_IF_ERROR(Check(batch));
   std::vector<double> sums;
-  RETURN_IF_ERROR(WithChild([&]() -> absl::Status {
-    Put(batch, values);
+  RETURN_IF_ERROR(WithChild(batch, values, [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const json answer, Ask({{"do", "evaluate"}, {"examples", batch.examples}}));
     const json given = answer.value("sums", json());
     sums.clear();
@@ -317,8 +336,7 @@ absl::StatusOr<std::vector<Column>> ProcessProgram::Predict(const Batch& batch,
   for (const uint32_t size : hello_.batches) {
     if (size <= batch_ && size >= batch.examples) examples = std::max(examples, size);
   }
-  RETURN_IF_ERROR(WithChild([&]() -> absl::Status {
-    Put(batch, values);
+  RETURN_IF_ERROR(WithChild(batch, values, [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const json answer, Ask({{"do", "predict"}, {"examples", examples}}));
     if (!answer.contains("done")) {
       return Lost("it answered a prediction with " + OneLine(JsonExcerpt(answer), kMessageMax));
@@ -344,7 +362,9 @@ std::string ProcessProgram::Summary() const {
     const Shape shape(variable.shape().begin(), variable.shape().end());
     absl::StrAppend(&text, "  ", OneLine(variable.name(), 200), " ", ShapeName(shape), " ",
                     variable.initializer().name());
-    if (variable.moving_average() > 0) {
+    if (variable.moving_average() == kAssignedKeeps) {
+      absl::StrAppend(&text, ", assigned");
+    } else if (variable.moving_average() > 0) {
       absl::StrAppend(&text, ", moving average of ", variable.moving_average());
     } else if (!variable.trainable()) {
       absl::StrAppend(&text, ", not trained");

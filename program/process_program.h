@@ -59,12 +59,15 @@ class ProcessProgram : public GradientProgram {
   absl::Status Launch();  // starts a child, and takes its hello if it is the first
   absl::StatusOr<ProgramHello> TakeHello();
   absl::Status TellLayout();
-  // Calls `act` until it does not lose the child, which `act` says by UNAVAILABLE.
+  // Gives the child batch and values and calls `act`, until that does not lose the child, which
+  // `act` says by UNAVAILABLE.
   template <class Act>
-  absl::Status WithChild(const Act& act);
+  absl::Status WithChild(const Batch& batch, ConstTensors values, const Act& act);
   absl::Status AfterLoss(const absl::Status& why);
   absl::Status Check(const Batch& batch) const;
-  void Put(const Batch& batch, ConstTensors values);
+  absl::Status SameAsBefore(const Batch& batch) const;
+  absl::Status Put(const Batch& batch, ConstTensors values);
+  absl::Status PutColumn(const Column& column, const PlacedColumn& place);
   // Sends a request and waits for its answer: INVALID_ARGUMENT if that is an error of the batch.
   absl::StatusOr<nlohmann::json> Ask(const nlohmann::json& request);
   absl::Status Step(const nlohmann::json& request, MutableTensors gradients,
@@ -83,7 +86,8 @@ class ProcessProgram : public GradientProgram {
   std::span<char> memory_;               // of the child
   ProgramHello hello_;
   ProgramLayout layout_;
-  bool known_ = false;  // hello_ and layout_ are there
+  std::vector<int64_t> whole_;  // scratch, of a column
+  bool known_ = false;          // hello_ and layout_ are there
   std::function<void(size_t)> there_;
   std::deque<int64_t> losses_ms_;  // of the last minute
 };

@@ -66,10 +66,15 @@ VariableSpec ReadVariable(const json& value, const std::string& path, Problems& 
   ReadInitializer(fields, *variable.mutable_initializer());
   double moving_average = 0;
   fields.Number("moving_average", 0, 1, moving_average);
+  bool assigned = false;
+  fields.Bool("assigned", assigned);
+  if (assigned && moving_average > 0) fields.Problem("assigned", "excludes a moving_average");
+  if (assigned) moving_average = kAssignedKeeps;
   variable.set_moving_average(moving_average);
   bool trainable = moving_average == 0;
   fields.Bool("trainable", trainable);
-  variable.set_trainable(trainable);
+  // A program says by it what an optimizer updates, a VariableSpec what is updated at all.
+  variable.set_trainable(trainable || moving_average > 0);
   static constexpr std::string_view kConstraints[] = {"non_neg"};
   if (fields.FindValue("constraint") != nullptr) {
     fields.OneOf("constraint", kConstraints, constraint);
@@ -103,24 +108,44 @@ void ReadList(JsonFields& fields, const std::string& key, const Read& read) {
   }
 }
 
+// Which columns are wanted as int64: {"inputs": {"user": "int64"}}.
+void ReadDtypes(JsonFields& fields, ProgramHello& hello) {
+  const json* value = fields.FindValue("dtypes");
+  if (value == nullptr) return;
+  const auto wrong = [&] {
+    fields.Problem("dtypes", R"(must say float32 or int64 of columns, as in )"
+                             R"({"inputs": {"user": "int64"}})");
+  };
+  if (!value->is_object()) return wrong();
+  for (const auto& [kind, columns] : value->items()) {
+    const bool known = kind == "inputs" || kind == "targets" || kind == "weights";
+    if (!known || !columns.is_object()) return wrong();
+    for (const auto& [name, dtype] : columns.items()) {
+      if (dtype != "float32" && dtype != "int64") return wrong();
+      if (dtype == "int64") hello.int64_columns.emplace(kind, name);
+    }
+  }
+}
+
 // Where spans lie, one after the other.
 class Places {
  public:
-  uint64_t Add(uint64_t elements) {
+  uint64_t Add(uint64_t elements, uint64_t element_bytes = sizeof(float)) {
     const uint64_t offset = end_;
-    const uint64_t most = (kBytesMax - end_) / sizeof(float);
+    const uint64_t most = (kBytesMax - end_) / element_bytes;
     if (elements > most) return fits_ = false, offset;
-    end_ += (elements * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
+    end_ += (elements * element_bytes + kAlignment - 1) / kAlignment * kAlignment;
     if (end_ > kBytesMax) fits_ = false, end_ = kBytesMax;
     return offset;
   }
   // A column of the data, or an output, of `batch` examples.
-  uint64_t AddRows(uint64_t batch, const std::vector<uint64_t>& shape) {
+  uint64_t AddRows(uint64_t batch, const std::vector<uint64_t>& shape,
+                   uint64_t element_bytes = sizeof(float)) {
     for (const uint64_t axis : shape) {
       if (axis != 0 && batch > kBytesMax / axis) return fits_ = false, end_;
       batch *= axis;
     }
-    return Add(batch);
+    return Add(batch, element_bytes);
   }
   uint64_t end() const { return end_; }
   bool fits() const { return fits_; }
@@ -130,11 +155,31 @@ class Places {
   bool fits_ = true;
 };
 
-json ColumnsJson(const std::vector<Column>& columns, const std::vector<uint64_t>& offsets) {
+// Places the columns that are left of `wanted` for those of another type than float32, and takes
+// them out there.
+absl::Status PlaceColumns(const char* kind, const std::vector<Column>& columns, uint32_t batch,
+                          std::set<std::pair<std::string, std::string>>& wanted, Places& places,
+                          std::vector<PlacedColumn>& out) {
+  for (const Column& column : columns) {
+    if (column.text) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("data: column \"", column.name,
+                       "\" is strings, and a program in a process is given numbers alone"));
+    }
+    const bool int64 = wanted.erase({kind, column.name}) > 0;
+    const uint64_t bytes = int64 ? sizeof(int64_t) : sizeof(float);
+    out.push_back({places.AddRows(batch, column.shape, bytes), int64});
+  }
+  return absl::OkStatus();
+}
+
+json ColumnsJson(const std::vector<Column>& columns, const std::vector<PlacedColumn>& places) {
   json list = json::array();
   for (size_t i = 0; i < columns.size(); ++i) {
-    list.push_back(
-        {{"name", columns[i].name}, {"shape", columns[i].shape}, {"offset", offsets[i]}});
+    list.push_back({{"name", columns[i].name},
+                    {"shape", columns[i].shape},
+                    {"offset", places[i].offset},
+                    {"dtype", places[i].int64 ? "int64" : "float32"}});
   }
   return list;
 }
@@ -175,6 +220,7 @@ absl::StatusOr<bool> AddHello(const json& packet, ProgramHello& hello) {
     if (good) hello.metrics.push_back(value.get<std::string>());
     if (!good) problems.Add(path, "must be a name");
   });
+  ReadDtypes(fields, hello);
   fields.ReportUnknown();
   RETURN_IF_ERROR(problems.ToStatus());
   return more;
@@ -209,6 +255,7 @@ absl::Status CheckSameHello(const ProgramHello& before, const ProgramHello& now)
   }
   if (before.batches != now.batches) return refuse("other batch sizes");
   if (before.metrics != now.metrics) return refuse("other metrics");
+  if (before.int64_columns != now.int64_columns) return refuse("other types of columns");
   const auto same = [](const ProgramOutput& a, const ProgramOutput& b) {
     return a.name == b.name && a.shape == b.shape;
   };
@@ -232,17 +279,17 @@ absl::StatusOr<ProgramLayout> LayOut(const ProgramHello& hello, const Batch& sch
     if (!HasGradient(variable)) continue;
     layout.gradients.back() = places.AddRows(1, {variable.shape().begin(), variable.shape().end()});
   }
-  for (const auto& [columns, offsets] :
-       {std::pair(&schema.inputs, &layout.inputs), std::pair(&schema.targets, &layout.targets),
-        std::pair(&schema.weights, &layout.weights)}) {
-    for (const Column& column : *columns) {
-      if (column.text) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("data: column \"", column.name,
-                         "\" is strings, and a program in a process is given numbers alone"));
-      }
-      offsets->push_back(places.AddRows(batch, column.shape));
-    }
+  auto wanted = hello.int64_columns;
+  for (const auto& [kind, columns, placed] :
+       {std::tuple("inputs", &schema.inputs, &layout.inputs),
+        std::tuple("targets", &schema.targets, &layout.targets),
+        std::tuple("weights", &schema.weights, &layout.weights)}) {
+    RETURN_IF_ERROR(PlaceColumns(kind, *columns, batch, wanted, places, *placed));
+  }
+  if (!wanted.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the program wants int64 of a column \"", OneLine(wanted.begin()->second, 200),
+                     "\" that the data's ", wanted.begin()->first, " lack"));
   }
   for (const ProgramOutput& output : hello.outputs) {
     layout.outputs.push_back(places.AddRows(batch, {output.shape.begin(), output.shape.end()}));

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,6 +21,10 @@ namespace paracord {
 
 inline constexpr int kProgramProtocol = 1;
 
+// The factor of a variable that is assigned: a moving average that keeps nothing, as 1 less this
+// factor is 1, so that the last observation that is pushed is its value to the bit.
+inline constexpr double kAssignedKeeps = 1e-300;
+
 // An output of its predictions; the shape is of one example.
 struct ProgramOutput {
   std::string name;
@@ -30,6 +36,9 @@ struct ProgramHello {
   std::vector<uint32_t> batches;     // that it can compute; empty: any
   std::vector<std::string> metrics;  // that it evaluates itself, "loss" first
   std::vector<ProgramOutput> outputs;
+  // The columns that it wants as int64, not as float32: "inputs", "targets" or "weights", and the
+  // name.
+  std::set<std::pair<std::string, std::string>> int64_columns;
 };
 
 // Adds one packet of a hello, of which there may be several. True if another one follows.
@@ -41,9 +50,12 @@ absl::Status CheckHello(const ProgramHello& hello);
 absl::Status CheckSameHello(const ProgramHello& before, const ProgramHello& now);
 
 // Whether the worker pushes something for the variable: its gradient, or an observation.
-inline bool HasGradient(const VariableSpec& variable) {
-  return variable.trainable() || variable.moving_average() > 0;
-}
+inline bool HasGradient(const VariableSpec& variable) { return variable.trainable(); }
+
+struct PlacedColumn {
+  uint64_t offset = 0;
+  bool int64 = false;  // else float32
+};
 
 // Offsets into the memory file, each a multiple of 64.
 struct ProgramLayout {
@@ -51,10 +63,12 @@ struct ProgramLayout {
   uint64_t bytes = 0;
   std::vector<uint64_t> values;
   std::vector<std::optional<uint64_t>> gradients;  // of the variables that have one
-  std::vector<uint64_t> inputs, targets, weights, outputs;
+  std::vector<PlacedColumn> inputs, targets, weights;
+  std::vector<uint64_t> outputs;
 };
 
-// INVALID_ARGUMENT if the data have strings, or all is too much for one memory file.
+// INVALID_ARGUMENT if the data have strings, or lack a column of which the program says a type, or
+// all is too much for one memory file.
 absl::StatusOr<ProgramLayout> LayOut(const ProgramHello& hello, const Batch& schema,
                                      uint32_t batch);
 // The packets that tell the child.

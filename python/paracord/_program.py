@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy
 
 Initializer = Union[str, Mapping[str, Any]]
+# {"inputs": {"user": "int64"}}, with targets and weights; other columns are float32.
+Dtypes = Mapping[str, Mapping[str, str]]
 
 
 class ProgramError(Exception):
@@ -21,7 +24,8 @@ class Variable:
     `initializer` is a name of Keras ("zeros", "glorot_uniform") or a dict of the name and its
     numbers, {"name": "random_uniform", "minval": -0.1, "maxval": 0.1}. A variable with a
     `moving_average` f is none that an optimizer updates: its "gradient" is a new observation o, and
-    it becomes f * value + (1 - f) * o.
+    it becomes f * value + (1 - f) * o. One that is `assigned` becomes o: of several workers, what
+    the last one has pushed.
     """
 
     name: str
@@ -29,15 +33,18 @@ class Variable:
     initializer: Initializer = "zeros"
     trainable: bool = True
     moving_average: float = 0.0
+    assigned: bool = False
 
     def __post_init__(self) -> None:
         self.shape = tuple(int(size) for size in self.shape)
-        if self.moving_average:
+        if self.assigned and self.moving_average:
+            raise ProgramError(f"variable {self.name} is assigned, and a moving average")
+        if self.assigned or self.moving_average:
             self.trainable = False
 
     @property
     def has_gradient(self) -> bool:
-        return self.trainable or self.moving_average > 0
+        return self.trainable or self.assigned or self.moving_average > 0
 
     def to_json(self) -> Dict[str, Any]:
         initializer = self.initializer
@@ -49,6 +56,7 @@ class Variable:
             "initializer": initializer,
             "trainable": self.trainable,
             "moving_average": self.moving_average,
+            "assigned": self.assigned,
         }
 
 
@@ -65,7 +73,8 @@ class Output:
 
 @dataclasses.dataclass
 class Batch:
-    """The examples of a batch: columns of the job's data, float32, examples first.
+    """The examples of a batch: columns of the job's data, examples first, float32 unless the
+    program's `dtypes` say int64.
 
     They are views of memory that the next batch is written to: copy what is to be kept.
     """
@@ -85,12 +94,14 @@ class Batch:
 class Program:
     """The base of every program. A subclass sets `variables` and has `gradients`.
 
-    `batches`: the numbers of examples that it can compute; empty: any.
+    `batches`: the numbers of examples that it can compute; empty: any. `dtypes`: the columns that
+    it wants as int64, in which ids arrive exactly that float32 lacks (those beyond 2^24).
     """
 
     variables: List[Variable] = []
     outputs: List[Output] = []
     batches: List[int] = []
+    dtypes: Dtypes = {}
 
     def attach(self, values: Sequence[numpy.ndarray]) -> None:
         """Called once, with a view of each variable's values, which every batch renews."""
@@ -138,10 +149,21 @@ class Program:
         packets[-1].update({
             "more": False,
             "batches": list(self.batches),
+            "dtypes": {kind: dict(columns) for kind, columns in self.dtypes.items()},
             "outputs": [output.to_json() for output in self.outputs],
             "metrics": ["loss"] if self.evaluates() else [],
         })
         return packets
+
+
+def initial_of(name: str, initial: Mapping[str, Initializer]) -> Optional[Initializer]:
+    """What `initial` says of a variable by its name, or by the first pattern that has it."""
+    if name in initial:
+        return initial[name]
+    for pattern, initializer in initial.items():
+        if fnmatch.fnmatchcase(name, pattern):
+            return initializer
+    return None
 
 
 def store_gradient(variable: Variable, gradient: Any, to: numpy.ndarray) -> None:

@@ -99,9 +99,9 @@ class _Session:
                 break
         memory = mmap.mmap(MEMORY, packet["bytes"])
 
-        def view(offset: int, shape: Sequence[int]) -> numpy.ndarray:
+        def view(offset: int, shape: Sequence[int], dtype: Any = "float32") -> numpy.ndarray:
             count = math.prod(shape)
-            return numpy.frombuffer(memory, numpy.float32, count, offset).reshape(shape)
+            return numpy.frombuffer(memory, dtype, count, offset).reshape(shape)
 
         variables = self.program.variables
         self.values = [view(at, v.shape) for at, v in zip(values, variables)]
@@ -113,7 +113,8 @@ class _Session:
             for at, output in zip(packet["outputs"], self.program.outputs)]
         for kind in ("inputs", "targets", "weights"):
             self.columns[kind] = {
-                column["name"]: view(column["offset"], (batch, *column["shape"]))
+                column["name"]: view(column["offset"], (batch, *column["shape"]),
+                                     column["dtype"])
                 for column in packet[kind]}
         return True
 
@@ -165,13 +166,17 @@ def _try_alone(program: Program, data: Optional[Dict[str, Any]]) -> None:
     print(f"paracord: {len(program.variables)} variables, {numbers} numbers")
     for variable in program.variables:
         what = f"moving average of {variable.moving_average:g}" if variable.moving_average \
-            else "trained" if variable.trainable else "not trained"
+            else "assigned" if variable.assigned else "trained" if variable.trainable \
+            else "not trained"
         print(f"  {variable.name} {tuple(variable.shape)} {what}")
     if data is None:
         print("paracord: no batch was tried: give serve(program, data=...) one, or run "
               "`paracord validate JOB`")
         return
-    columns = {kind: {name: numpy.asarray(column, numpy.float32)
+    def dtype(kind: str, name: str) -> str:
+        return program.dtypes.get(kind, {}).get(name, "float32")
+
+    columns = {kind: {name: numpy.asarray(column, dtype(kind, name))
                       for name, column in data.get(kind, {}).items()}
                for kind in ("inputs", "targets", "weights")}
     examples = len(next(iter(columns["inputs"].values())))

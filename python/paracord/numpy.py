@@ -6,7 +6,8 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy
 
-from paracord._program import Batch, Output, Program, ProgramError, Variable, store_gradient
+from paracord._program import (
+    Batch, Dtypes, Output, Program, ProgramError, Variable, store_gradient)
 
 Values = Dict[str, numpy.ndarray]
 
@@ -19,6 +20,7 @@ class _Functions(Program):
         predict: Optional[Callable[..., Any]],
         outputs: Sequence[Output],
         batch: Optional[int],
+        dtypes: Dtypes,
     ) -> None:
         if bool(predict) != bool(outputs):
             raise ProgramError("give both `predict` and the `outputs` that it returns, or neither")
@@ -26,6 +28,7 @@ class _Functions(Program):
         self.variables = list(variables)
         self.outputs = list(outputs)
         self.batches = [] if batch is None else [batch]
+        self.dtypes = dtypes
         self._predict = predict
         self._index = {variable.name: i for i, variable in enumerate(self.variables)}
 
@@ -65,16 +68,18 @@ def program(
     predict: Optional[Callable[..., Any]] = None,
     outputs: Sequence[Output] = (),
     batch: Optional[int] = None,
+    dtypes: Optional[Dtypes] = None,
 ) -> Callable[[Callable[..., Tuple[float, Mapping[str, Any]]]], Program]:
     """Makes a program of a function (values, *columns) -> (mean loss, {name: gradient}).
 
-    `values` are arrays by name; the columns are inputs, targets and weights, float32, examples
-    first. `predict` is a function (values, *inputs) -> array, or a list of one for each output. The
-    test's loss and metrics are those that the job names, of what is predicted. `batch` is the only
-    size that it can compute, if there is one.
+    `values` are arrays by name; the columns are inputs, targets and weights, examples first,
+    float32 unless `dtypes` says int64, as in {"inputs": {"user": "int64"}}. `predict` is a function
+    (values, *inputs) -> array, or a list of one for each output. The test's loss and metrics are
+    those that the job names, of what is predicted. `batch` is the only size that it can compute, if
+    there is one.
     """
 
     def decorate(function: Callable[..., Tuple[float, Mapping[str, Any]]]) -> Program:
-        return _Functions(function, variables, predict, outputs, batch)
+        return _Functions(function, variables, predict, outputs, batch, dtypes or {})
 
     return decorate

@@ -9,7 +9,8 @@ import numpy
 import torch
 
 from paracord._program import (
-    Batch, Initializer, Output, Program, ProgramError, Variable, store_gradient)
+    Batch, Dtypes, Initializer, Output, Program, ProgramError, Variable, initial_of,
+    store_gradient)
 
 
 def _uniform(limit: float) -> Initializer:
@@ -42,8 +43,11 @@ class _Model(Program):
         batch: Optional[int],
         outputs: Sequence[Output],
         initial: Mapping[str, Initializer],
+        dtypes: Dtypes,
+        assigned: Sequence[str],
     ) -> None:
         self.model = model
+        self.dtypes = dtypes
         self.loss = loss
         self.outputs = list(outputs)
         self.batches = [] if batch is None else [batch]
@@ -54,15 +58,20 @@ class _Model(Program):
             for name, parameter in module.named_parameters(prefix, recurse=False):
                 self._add(name, module, parameter, initial, parameter.requires_grad, 0.0)
             for name, buffer in module.named_buffers(prefix, recurse=False):
-                self._add_buffer(name, module, buffer, initial)
+                self._add_buffer(name, module, buffer, initial, name in assigned)
+        names = [variable.name for variable in self.variables]
+        for name in assigned:
+            if name not in names:
+                raise ProgramError(f"there is no buffer {name} to be assigned")
 
     def _add(self, name: str, module: torch.nn.Module, tensor: torch.Tensor,
-             initial: Mapping[str, Initializer], trainable: bool, average: float) -> None:
+             initial: Mapping[str, Initializer], trainable: bool, average: float,
+             assigned: bool = False) -> None:
         if any(tensor is other for other in self._tensors):
             return  # shared by two modules
         if tensor.dtype != torch.float32:
             raise ProgramError(f"parameter {name} is {tensor.dtype}, and only float32 is trained")
-        initializer = initial.get(name) or _known_initial(module, name, tensor.detach())
+        initializer = initial_of(name, initial) or _known_initial(module, name, tensor.detach())
         if initializer is None:
             raise ProgramError(
                 f"nobody can tell what {name} of {type(module).__name__} is drawn from: say "
@@ -70,11 +79,13 @@ class _Model(Program):
                 ", or write its values with paracord.save and name the file in the job's "
                 "initial_weights")
         self.variables.append(
-            Variable(name, tensor.shape, initializer, trainable, average))
+            Variable(name, tensor.shape, initializer, trainable, average, assigned))
         self._tensors.append(tensor)
 
     def _add_buffer(self, name: str, module: torch.nn.Module, buffer: torch.Tensor,
-                    initial: Mapping[str, Initializer]) -> None:
+                    initial: Mapping[str, Initializer], assigned: bool) -> None:
+        if assigned:
+            return self._add(name, module, buffer, initial, False, 0.0, assigned=True)
         running = name.rsplit(".", 1)[-1] in ("running_mean", "running_var")
         if not running:
             return  # a constant, or a counter that nothing depends on
@@ -104,9 +115,12 @@ class _Model(Program):
         torch.manual_seed(batch.key % 2**63)
         self.model.train()
         self.model.zero_grad(set_to_none=True)
-        # From zero a module's update leaves momentum * observation in its statistics.
-        for v in self._averages:
-            self._tensors[v].data = torch.zeros_like(self._tensors[v])
+        for v, variable in enumerate(self.variables):
+            if v in self._averages:
+                # From zero a module's update leaves momentum * observation in its statistics.
+                self._tensors[v].data = torch.zeros_like(self._tensors[v])
+            elif variable.assigned:
+                self._tensors[v].data = self._tensors[v].clone()
         loss = self.loss(self.model, *self._columns(batch))
         if loss.dim() != 0:
             raise ProgramError(f"the loss has the shape {tuple(loss.shape)}: return its mean")
@@ -116,6 +130,8 @@ class _Model(Program):
                 continue
             if v in self._averages:
                 store_gradient(variable, tensor.numpy() / self._averages[v], to)
+            elif variable.assigned:
+                store_gradient(variable, tensor.numpy(), to)
             elif tensor.grad is None:
                 to[...] = 0  # the loss of this batch does not depend on it
             else:
@@ -145,17 +161,22 @@ def program(
     batch: Optional[int] = None,
     outputs: Sequence[Output] = (),
     initial: Optional[Mapping[str, Initializer]] = None,
+    dtypes: Optional[Dtypes] = None,
+    assigned: Sequence[str] = (),
 ) -> Callable[[Callable[..., torch.Tensor]], Program]:
     """Makes a program of a model and a function (model, *columns) -> mean loss.
 
-    The columns are tensors of the job's inputs, targets and weights, float32, examples first. The
-    model's parameters become views of the memory that the worker fills. They start from what
-    PyTorch's modules draw from, by the job's seed and not PyTorch's; `initial` says it of others.
+    The columns are tensors of the job's inputs, targets and weights, examples first, float32 unless
+    `dtypes` says int64, as in {"targets": {"": "int64"}}. The model's parameters become views of
+    the memory that the worker fills. They start from what PyTorch's modules draw from, by the job's
+    seed and not PyTorch's; `initial` says it of others, by name or pattern.
+    `assigned` names buffers whose new value each batch pushes, of which the last one stays (those
+    of spectral_norm); running statistics become moving averages, and other buffers stay here.
     `outputs` declares what model(*inputs) returns, for the job's `metrics`. `batch` is the only
     size that the model can compute, if there is one.
     """
 
     def decorate(loss: Callable[..., torch.Tensor]) -> Program:
-        return _Model(model, loss, batch, outputs, initial or {})
+        return _Model(model, loss, batch, outputs, initial or {}, dtypes or {}, assigned)
 
     return decorate

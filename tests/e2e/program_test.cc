@@ -113,5 +113,34 @@ TEST_CASE("a program in a child process counts exactly through kills of ps, work
   }
 }
 
+constexpr char kStates[] = R"(import numpy as np, paracord
+@paracord.numpy.program(
+    variables=[paracord.Variable("w", (1,)), paracord.Variable("mean", (2,), moving_average=0.5),
+               paracord.Variable("last", (3,), "ones", assigned=True)])
+def loss(values, x, y):
+    return 1.0, {"w": [-1], "mean": [1, 2], "last": 3 * values["last"]}
+paracord.serve(loss)
+)";
+
+TEST_CASE("the averages and the assigned variables of a program are what its batches push") {
+  const std::string python = PythonWithNumpy();
+  if (python.empty()) {
+    WARN("skipped: no Python here has NumPy (PARACORD_PYTHON names another)");
+    return;
+  }
+  nlohmann::json patch = ProgramPatch(python, 4);
+  patch["optimizer"] = {{"name", "adam"}};
+  Cluster cluster(
+      {.workers = 1, .environment = {{"PYTHONPATH", PARACORD_SOURCE_DIR "/python"}}, .job = patch});
+  WriteText(cluster.root() + "/count.py", kStates);
+  cluster.StartAll();
+  REQUIRE(cluster.Finish() == 0);
+  const std::vector<float> values = NewestValues(cluster.dir());
+  REQUIRE(values.size() == 6);
+  CHECK(values[0] > 0);
+  CHECK(std::vector(values.begin() + 1, values.end()) ==
+        std::vector<float>{0.9375f, 1.875f, 81, 81, 81});
+}
+
 }  // namespace
 }  // namespace paracord::e2e

@@ -48,10 +48,14 @@ if mode == "changes" and starts > 0:
     variables[1]["shape"] = [4]
 if mode == "shape":
     variables[0]["shape"] = [0]
+if mode == "assigned":
+    variables[3] = {"name": "mean", "shape": [2], "assigned": True}
+dtypes = {"int64": {"inputs": {"": "int64"}}, "lacks": {"targets": {"age": "int64"}},
+          "float16": {"inputs": {"": "float16"}}}.get(mode, {})
 say({"hello": 1, "variables": variables[:1], "more": True})
 say({"hello": 1, "variables": variables[1:], "batches": [4] if mode == "four" else [],
      "metrics": ["loss", "error"] if mode == "evaluates" else [],
-     "outputs": [{"name": "", "shape": [2]}]})
+     "outputs": [{"name": "", "shape": [2]}], "dtypes": dtypes})
 layout = hear()
 assert all(at % 64 == 0 for at in layout["values"])
 memory = mmap.mmap(4, layout["bytes"])
@@ -104,6 +108,12 @@ while True:
             time.sleep(1000)
         if bad and mode == "error":
             say({"error": "label 11 of example 3 is no class"})
+            continue
+        if mode == "int64":
+            assert layout["inputs"][0]["dtype"] == "int64"
+            assert layout["targets"][0]["dtype"] == "float32"
+            ids = struct.unpack_from("8q", memory, layout["inputs"][0]["offset"])
+            say({"loss": ids[0] % 1000 + ids[7] + floats(layout["targets"][0]["offset"], 2)[1]})
             continue
         gradient(1)
         say({"gradient": 1})
@@ -182,7 +192,7 @@ TEST_CASE("a child process gives gradients, predictions and sums, and says what 
   CHECK(rig.program->variables()[1].initializer().options().at("maxval") == 1);
   CHECK_FALSE(rig.program->variables()[2].trainable());
   CHECK(rig.program->variables()[3].moving_average() == 0.9);
-  CHECK_FALSE(rig.program->variables()[3].trainable());
+  CHECK(rig.program->variables()[3].trainable());  // it is updated, though by no optimizer
   CHECK(rig.program->metric_names() == std::vector<std::string>{"loss", "error"});
   CHECK(absl::StrContains(rig.program->Summary(), "mean (2,) zeros, moving average of 0.9"));
   CHECK(rig.Step().value() == 1.25);
@@ -278,6 +288,8 @@ TEST_CASE("what is wrong with a program is said before it computes anything") {
        "ModuleNotFoundError: No module named 'torch'"},
       {"refuses", "the data has no column \"age\""},
       {"shape", "variable \"a\" has a dimension of 0"},
+      {"lacks", "int64 of a column \"age\" that the data's targets lack"},
+      {"float16", "dtypes: must say float32 or int64 of columns"},
   }));
   Rig rig(mode);
   const absl::Status status = rig.Start();
@@ -320,6 +332,32 @@ TEST_CASE("batches of sizes that a program cannot compute are found before the f
   CHECK(absl::StrContains(status.message(), "make one of 1 examples"));
   rig.batch.inputs[0].exact = {{0, 16777217}};
   CHECK(absl::StrContains(rig.Step().status().message(), "the number 16777217"));
+}
+
+TEST_CASE("a program that wants int64 of a column is given all digits of its numbers") {
+  Rig rig("int64");
+  const absl::Status started = rig.Start();
+  INFO(started);
+  REQUIRE(started.ok());
+  rig.batch.inputs[0].values[0] = 9007199254740992;
+  rig.batch.inputs[0].values[7] = -3;
+  rig.batch.inputs[0].exact = {{0, 9007199254740993}};
+  CHECK(rig.Step().value() == 993 - 3 + 1);
+  rig.batch.inputs[0].exact.clear();  // it was a float in the file
+  const absl::Status status = rig.Step().status();
+  CHECK(absl::IsInvalidArgument(status));
+  CHECK(absl::StrContains(status.message(), "of which no whole number is certain"));
+}
+
+TEST_CASE("an assigned variable is a moving average that keeps nothing") {
+  Rig rig("assigned");
+  REQUIRE(rig.Start().ok());
+  const VariableSpec& variable = rig.program->variables()[3];
+  CHECK(variable.trainable());
+  CHECK(variable.moving_average() == kAssignedKeeps);
+  CHECK(absl::StrContains(rig.program->Summary(), "mean (2,) zeros, assigned"));
+  REQUIRE(rig.Step().ok());
+  CHECK(rig.gradients[3] == std::vector<float>{17, 18});
 }
 
 TEST_CASE("a folder of a program is its owner's, and goes with it or with the next one") {

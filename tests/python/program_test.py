@@ -56,8 +56,10 @@ class Worker:
         self.socket = ours
         self.hello = self.receive()
         os.ftruncate(memory, 4096)
-        column = {"shape": [2], "offset": 1024, "name": ""}
-        target = {"shape": [3], "offset": 2048, "name": ""}
+        column = {"shape": [2], "offset": 1024, "name": "", "dtype": "float32"}
+        target = {"shape": [3], "offset": 2048, "name": "", "dtype": "float32"}
+        for kind, each in (("inputs", column), ("targets", target)):
+            each["dtype"] = self.hello["dtypes"].get(kind, {}).get("", "float32")
         self.send({"layout": 1, "more": True, "values": [0], "gradients": [256]})
         self.send({"layout": 1, "more": False, "values": [64, 128], "gradients": [320, 384],
                    "bytes": 4096, "batch": 4, "inputs": [column], "targets": [target],
@@ -130,6 +132,25 @@ class NumpyProgram(unittest.TestCase):
         self.at(2048, 1)[:] = 9
         self.assertEqual(self.worker.ask(do="gradients", key=1, examples=2), {"loss": None})
         self.assertIn("lacks", self.worker.ask(do="dance", examples=2)["error"])
+
+
+@unittest.skipUnless(HAS_NUMPY, "no NumPy")
+class Integers(unittest.TestCase):
+    def test_arrive_in_all_their_digits(self):
+        import numpy
+
+        dtypes = 'dtypes={"inputs": {"": "int64"}}, '
+        worker = Worker(LINEAR.replace("variables=[", dtypes + "variables=[")
+                        .replace("moving_average=0.5", "assigned=True")
+                        .replace("x.mean(axis=0)", "(x % 1000).max(axis=0)"))
+        self.assertEqual(worker.hello["dtypes"], {"inputs": {"": "int64"}})
+        self.assertTrue(worker.hello["variables"][2]["assigned"])
+        self.assertFalse(worker.hello["variables"][2]["trainable"])
+        ids = numpy.frombuffer(worker.memory, numpy.int64, 4, 1024)
+        ids[:] = [2**24 + 1, 5, 2**53 + 1, 7]
+        worker.ask(do="gradients", key=1, examples=2)
+        self.assertEqual(worker.at(384, 2).tolist(), [993, 7])
+        self.assertEqual(worker.close(), 0)
 
 
 @unittest.skipUnless(HAS_NUMPY, "no NumPy")
@@ -213,6 +234,32 @@ class TorchProgram(unittest.TestCase):
         self.assertGreater(loss.gradients(values, batch, gradients, lambda v: None), 0)
         self.assertTrue(numpy.allclose(gradients[4], [3.25] * 3))  # the mean of what it saw
         self.assertTrue((values[4] == 0.5).all())
+
+    def test_assigned_buffers(self):
+        import numpy
+        import paracord
+        import torch
+
+        layer = torch.nn.utils.parametrizations.spectral_norm(torch.nn.Linear(2, 3))
+        names = ["parametrizations.weight.0._u", "parametrizations.weight.0._v"]
+        initial = {name: "random_normal" for name in [*names, "parametrizations.weight.original"]}
+
+        @paracord.torch.program(layer, initial=initial, assigned=names,
+                                dtypes={"targets": {"": "int64"}})
+        def loss(model, x, y):
+            return torch.nn.functional.cross_entropy(model(x), y)
+
+        assigned = [v for v, variable in enumerate(loss.variables) if variable.assigned]
+        self.assertEqual([loss.variables[v].name for v in assigned], names)
+        values = [numpy.full(v.shape, 0.5, numpy.float32) for v in loss.variables]
+        gradients = [numpy.full(v.shape, 9, numpy.float32) for v in loss.variables]
+        loss.attach(values)
+        batch = paracord.Batch(2, {"": numpy.ones((2, 2), numpy.float32)},
+                               {"": numpy.array([0, 2])}, {})
+        loss.gradients(values, batch, gradients, lambda v: None)
+        for v in assigned:
+            self.assertAlmostEqual(float(numpy.linalg.norm(gradients[v])), 1, places=5)
+            self.assertTrue((values[v] == 0.5).all())
 
 
 if __name__ == "__main__":

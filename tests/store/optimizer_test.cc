@@ -246,17 +246,17 @@ TEST_CASE("a moving average keeps its share and takes the rest from what is push
   adam.clipvalue = 0.5;
   VariableSpec variable;
   CHECK(OptimizerFor(variable, adam).rule == Optimizer::Rule::kAdam);
-  variable.set_moving_average(0.75);
-  const Optimizer average = OptimizerFor(variable, adam);
-  CHECK(average.slots.empty());
-  std::vector<float> value = {4, -1};
-  const std::vector<float> observed = {8, 3};
-  UpdateArrays arrays;
-  arrays.gradient = observed;
-  arrays.value_in = value.data();
-  arrays.value_out = value.data();
-  CHECK(UpdateElements(average, ScalarsAt(average, 7), arrays));
-  CHECK(value == std::vector<float>{5, 0});
+  const auto update = [&](double keep, std::vector<float> value, std::vector<float> observed) {
+    variable.set_moving_average(keep);
+    const Optimizer average = OptimizerFor(variable, adam);
+    CHECK(average.slots.empty());
+    const UpdateArrays arrays{observed, value.data(), value.data(), {}, {}};
+    CHECK(UpdateElements(average, ScalarsAt(average, 7), arrays));
+    return value;
+  };
+  CHECK(update(0.75, {4, -1}, {8, 3}) == std::vector<float>{5, 0});
+  // A program's assigned variable: the factor is so small that nothing is kept.
+  CHECK(update(1e-300, {3e38f, 1e-38f}, {0.1f, -7e37f}) == std::vector<float>{0.1f, -7e37f});
 }
 
 TEST_CASE("a constraint comes after the update, and the average does not see it") {
