@@ -2,7 +2,8 @@
 
 A program declares its variables and computes the gradients of a batch; `serve` gives it to the
 worker that started this process. `paracord.numpy.program` makes one of NumPy functions,
-`paracord.torch.program` one of a PyTorch model. The protocol is proto/PROGRAM.md.
+`paracord.torch.program` one of a PyTorch model, `paracord.jax.program` one of a JAX function,
+`paracord.keras.program` one of a Keras model. The protocol is proto/PROGRAM.md.
 """
 
 from paracord._files import load, save
@@ -13,8 +14,8 @@ __all__ = ["Batch", "Output", "Program", "ProgramError", "Variable", "load", "sa
 
 
 def __getattr__(name: str):
-    # paracord.numpy and paracord.torch are imported when they are used: torch takes seconds.
-    if name in ("numpy", "torch"):
+    # paracord.torch and the like are imported when they are used: torch takes seconds.
+    if name in ("numpy", "torch", "jax", "keras"):
         import importlib
 
         return importlib.import_module("paracord." + name)

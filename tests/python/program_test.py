@@ -14,6 +14,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "python"))
 HAS_NUMPY = importlib.util.find_spec("numpy") is not None
 HAS_TORCH = HAS_NUMPY and importlib.util.find_spec("torch") is not None
+HAS_JAX = HAS_NUMPY and importlib.util.find_spec("jax") is not None
+HAS_KERAS = HAS_JAX and importlib.util.find_spec("keras") is not None
 
 LINEAR = """
 import numpy as np, paracord
@@ -262,9 +264,140 @@ class TorchProgram(unittest.TestCase):
             self.assertTrue((values[v] == 0.5).all())
 
 
+@unittest.skipUnless(HAS_JAX, "no JAX")
+class JaxProgram(unittest.TestCase):
+    def setUp(self):
+        import numpy
+        import paracord
+
+        params = {"dense": {"kernel": numpy.random.rand(2, 3).astype("f4"),
+                            "bias": numpy.zeros(3, "f4")}, "scales": [numpy.float32(2)]}
+
+        @paracord.jax.program(
+            params, initial={"*/kernel": "glorot_uniform"}, dtypes={"targets": {"": "int64"}},
+            predict=lambda p, x: x @ p["dense"]["kernel"] + p["dense"]["bias"],
+            outputs=[paracord.Output((3,))])
+        def loss(p, x, y, key):
+            import jax
+
+            noise = 0 if key is None else jax.random.normal(key)
+            error = x @ p["dense"]["kernel"] + p["dense"]["bias"] - y
+            return (error**2).mean() * p["scales"][0] + noise
+
+        self.program = loss
+        self.values = [numpy.full(v.shape, 0.5, numpy.float32) for v in loss.variables]
+        self.gradients = [numpy.zeros(v.shape, numpy.float32) for v in loss.variables]
+        self.batch = paracord.Batch(2, {"": numpy.ones((2, 2), "f4")},
+                                    {"": numpy.zeros((2, 3), numpy.int64)}, {}, key=2**64 - 1)
+
+    def test_declares_the_tree(self):
+        self.assertEqual([(v.name, v.shape) for v in self.program.variables],
+                         [("dense/bias", (3,)), ("dense/kernel", (2, 3)), ("scales/0", ())])
+        self.assertEqual(self.program.variables[2].initializer, {"name": "constant", "value": 2.0})
+        self.assertEqual(self.program.variables[1].initializer, "glorot_uniform")
+
+    def test_gradients_are_of_the_batch_and_its_key(self):
+        def step():
+            return self.program.gradients(self.values, self.batch, self.gradients, None)
+
+        first = step()
+        self.assertEqual(self.gradients[0].tolist(), [0.5] * 3)
+        self.assertEqual(float(self.gradients[2]), 2.25)
+        self.assertEqual(step(), first)
+        self.batch.key = 1
+        self.assertNotEqual(step(), first)
+        self.assertEqual(self.program.evaluate(self.values, self.batch), 1.125)
+        self.assertEqual(self.program.predict(self.values, self.batch)[0].tolist(), [[1.5] * 3] * 2)
+
+    def test_what_jax_would_cut_off_and_what_nobody_can_draw_is_said(self):
+        import numpy
+        import paracord
+
+        self.batch.targets[""][1, 2] = 2**31
+        with self.assertRaisesRegex(paracord.ProgramError, "2147483648 does not fit"):
+            self.program.gradients(self.values, self.batch, self.gradients, None)
+        with self.assertRaisesRegex(paracord.ProgramError, "what w is drawn from"):
+            paracord.jax.program({"w": numpy.arange(3, dtype="f4")})(lambda p, x: 0.0)
+
+
+@unittest.skipUnless(HAS_KERAS, "no Keras on JAX")
+class KerasProgram(unittest.TestCase):
+    def setUp(self):
+        import numpy
+        import paracord.keras
+        import keras
+
+        layers = keras.layers
+        self.model = keras.Sequential([
+            keras.Input((4,)),
+            layers.Dense(8, kernel_initializer=keras.initializers.VarianceScaling(
+                2.0, "fan_out", "uniform"), kernel_regularizer=keras.regularizers.L2(0.5)),
+            layers.BatchNormalization(momentum=0.9), layers.Dropout(0.5),
+            layers.SpectralNormalization(layers.Dense(3, name="last"), name="norm")])
+        self.program = paracord.keras.program(
+            self.model, keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            initial={"*/vector_u": {"name": "truncated_normal", "stddev": 0.02}})
+        random = numpy.random.default_rng(1)
+        self.values = [random.uniform(0.1, 1, v.shape).astype("f4")
+                       for v in self.program.variables]
+        self.gradients = [numpy.full(v.shape, 9, "f4") for v in self.program.variables]
+        self.x = random.uniform(0, 1, (6, 4)).astype("f4")
+        self.batch = paracord.Batch(6, {"": self.x}, {"": numpy.array([0, 1, 2, 0, 1, 2], "f4")},
+                                    {}, key=2**64 - 1)
+
+    def step(self):
+        return self.program.gradients(self.values, self.batch, self.gradients, None)
+
+    def test_declares_variables_as_keras_draws_and_updates_them(self):
+        found = {v.name.split("/", 1)[-1]: v for v in self.program.variables}
+        self.assertEqual(found["kernel"].initializer, {
+            "name": "variance_scaling", "scale": 2.0, "mode": 1, "distribution": 2})
+        self.assertEqual(found["gamma"].initializer, {"name": "ones"})
+        self.assertAlmostEqual(found["moving_mean"].moving_average, 0.9)
+        self.assertTrue(found["vector_u"].assigned)
+        self.assertEqual(len(found), 9)  # without the state of dropout
+        self.assertEqual(self.program.outputs[0].shape, (3,))
+
+    def test_gradients_are_of_the_batch_and_its_key(self):
+        first, before = self.step(), [g.copy() for g in self.gradients]
+        self.assertEqual(self.step(), first)
+        for a, b in zip(before, self.gradients):
+            self.assertEqual(a.tolist(), b.tolist())
+        self.batch.key = 1
+        self.assertNotEqual(self.step(), first)
+
+    def test_statistics_are_what_the_batch_shows(self):
+        import numpy
+
+        self.step()
+        names = [v.name.rsplit("/", 1)[-1] for v in self.program.variables]
+        hidden = self.x @ self.values[0] + self.values[1]
+        at = names.index("moving_mean")
+        self.assertTrue(numpy.allclose(self.gradients[at], hidden.mean(axis=0), atol=1e-5))
+        self.assertTrue(numpy.allclose(self.gradients[at + 1], hidden.var(axis=0), atol=1e-5))
+        norm = numpy.linalg.norm(self.gradients[names.index("vector_u")])
+        self.assertAlmostEqual(float(norm), 1, places=4)
+
+    def test_inference_is_keras_own(self):
+        import numpy
+
+        states = iter(self.values[len(self.model.trainable_variables):])
+        for variable, value in zip(self.model.trainable_variables, self.values):
+            variable.assign(value)
+        for variable in self.model.non_trainable_variables:
+            if "seed" not in variable.path:
+                variable.assign(next(states))
+        expected = numpy.asarray(self.model(self.x, training=False))
+        self.assertTrue(numpy.allclose(self.program.predict(self.values, self.batch)[0], expected,
+                                       atol=1e-5))
+        loss = float(self.program._loss(self.batch.targets[""], expected))
+        loss += 0.5 * float((self.values[0]**2).sum())
+        self.assertAlmostEqual(self.program.evaluate(self.values, self.batch), loss, places=3)
+
+
 if __name__ == "__main__":
     program = unittest.main(exit=False, verbosity=1)
     skipped = len(program.result.skipped)
     if skipped and program.result.wasSuccessful():
-        print(f"skipped: {skipped} tests, for want of NumPy or PyTorch")
+        print(f"skipped: {skipped} tests, for want of NumPy, PyTorch, JAX or Keras")
     sys.exit(not program.result.wasSuccessful())

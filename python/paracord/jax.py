@@ -1,0 +1,135 @@
+"""Programs of JAX functions. JAX is imported here and nowhere else in this package."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Callable, List, Mapping, Optional, Sequence
+
+import jax
+import numpy
+
+from paracord._program import (
+    Batch, Dtypes, Initializer, Output, Program, ProgramError, Variable, initial_of,
+    store_gradient)
+
+
+def _name(path: Sequence[Any]) -> str:
+    """"dense/kernel" for params["dense"]["kernel"], a list's index as a number."""
+    parts = []
+    for key in path:
+        for attribute in ("key", "name", "idx"):
+            if hasattr(key, attribute):
+                parts.append(str(getattr(key, attribute)))
+                break
+    return "/".join(parts)
+
+
+class _Function(Program):
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        params: Any,
+        batch: Optional[int],
+        predict: Optional[Callable[..., Any]],
+        outputs: Sequence[Output],
+        initial: Mapping[str, Initializer],
+        dtypes: Dtypes,
+    ) -> None:
+        if bool(predict) != bool(outputs):
+            raise ProgramError("give both `predict` and the `outputs` that it returns, or neither")
+        leaves, self._tree = jax.tree_util.tree_flatten_with_path(params)
+        self.variables = [self._variable(_name(path), leaf, initial) for path, leaf in leaves]
+        self.outputs = list(outputs)
+        self.batches = [] if batch is None else [batch]
+        self.dtypes = dtypes
+        self._keyed = "key" in inspect.signature(function).parameters
+        self._step = jax.jit(jax.value_and_grad(function))
+        self._loss = jax.jit(function)
+        self._predict = None if predict is None else jax.jit(predict)
+
+    @staticmethod
+    def _variable(name: str, leaf: Any, initial: Mapping[str, Initializer]) -> Variable:
+        array = numpy.asarray(leaf)
+        if array.dtype != numpy.float32:
+            raise ProgramError(f"parameter {name} is {array.dtype}, and only float32 is trained")
+        known = initial_of(name, initial)
+        if known is None and array.size and (array == array.flat[0]).all():
+            known = {"name": "constant", "value": float(array.flat[0])}
+        if known is None:
+            raise ProgramError(
+                f"nobody can tell what {name} is drawn from: say program(params, "
+                f'initial={{"{name}": "glorot_uniform"}}), or write its values with paracord.save '
+                "and name the file in the job's initial_weights")
+        return Variable(name, array.shape, known)
+
+    def _params(self, values: Sequence[numpy.ndarray]) -> Any:
+        return jax.tree_util.tree_unflatten(self._tree, values)
+
+    def _columns(self, columns: Sequence[numpy.ndarray]) -> Sequence[numpy.ndarray]:
+        """JAX would cut the upper half of an int64 off without a word."""
+        for column in columns:
+            if (column.dtype == numpy.int64 and not jax.config.jax_enable_x64
+                    and column.size and numpy.abs(column).max() >= 2**31):
+                raise ProgramError(
+                    f"the number {numpy.abs(column).max()} does not fit JAX's int32: set "
+                    'jax.config.update("jax_enable_x64", True) before the program is made')
+        return columns
+
+    def _key(self, key: Optional[int]) -> Mapping[str, Any]:
+        if not self._keyed:
+            return {}
+        return {"key": None if key is None else jax.random.key(key % 2**63)}
+
+    def gradients(
+        self,
+        values: Sequence[numpy.ndarray],
+        batch: Batch,
+        gradients: Sequence[Optional[numpy.ndarray]],
+        done: Callable[[int], None],
+    ) -> float:
+        columns = self._columns(batch.columns)
+        loss, found = self._step(self._params(values), *columns, **self._key(batch.key))
+        for variable, gradient, to in zip(self.variables, jax.tree_util.tree_leaves(found),
+                                          gradients):
+            assert to is not None
+            store_gradient(variable, gradient, to)
+        return float(loss)
+
+    def evaluate(self, values: Sequence[numpy.ndarray], batch: Batch) -> float:
+        columns = self._columns(batch.columns)
+        return float(self._loss(self._params(values), *columns, **self._key(None)))
+
+    def evaluates(self) -> bool:
+        return not self.batches  # an evaluation has batches of any size
+
+    def predict(self, values: Sequence[numpy.ndarray], batch: Batch) -> List[Any]:
+        assert self._predict is not None
+        inputs = self._columns(list(batch.inputs.values()))
+        result = self._predict(self._params(values), *inputs)
+        return list(result) if isinstance(result, (list, tuple)) else [result]
+
+
+def program(
+    params: Any,
+    *,
+    batch: Optional[int] = None,
+    predict: Optional[Callable[..., Any]] = None,
+    outputs: Sequence[Output] = (),
+    initial: Optional[Mapping[str, Initializer]] = None,
+    dtypes: Optional[Dtypes] = None,
+) -> Callable[[Callable[..., Any]], Program]:
+    """Makes a program of a function (params, *columns) -> mean loss, which is compiled.
+
+    `params` is a tree of float32 arrays, by whose paths the variables are named ("dense/kernel").
+    Those that are all one number start as they are; `initial` says what others are drawn from, by
+    their name or a pattern ("*/kernel"). The columns are inputs, targets and weights, examples
+    first, float32 unless `dtypes` says int64. A function with a parameter `key` is given a random
+    key that the batch decides, and None in an evaluation. `predict` is (params, *inputs) -> array,
+    or a list of one for each output. Each size of batch is compiled once; `batch` is the only one
+    that it can compute, if there is one.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Program:
+        return _Function(function, params, batch, predict, outputs, initial or {}, dtypes or {})
+
+    return decorate

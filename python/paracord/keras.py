@@ -1,0 +1,208 @@
+"""Programs of Keras models, for layers that Paracord's own runtime does not have: Keras computes
+them on JAX. Keras is imported here and nowhere else in this package."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+
+os.environ.setdefault("KERAS_BACKEND", "jax")
+
+import jax  # noqa: E402
+import keras  # noqa: E402
+import numpy  # noqa: E402
+
+from paracord._program import (  # noqa: E402
+    Batch, Dtypes, Initializer, Output, Program, ProgramError, Variable, initial_of,
+    store_gradient)
+
+_MODES = {"fan_in": 0, "fan_out": 1, "fan_avg": 2}
+_DISTRIBUTIONS = {"truncated_normal": 0, "untruncated_normal": 1, "uniform": 2}
+_ATTRIBUTES = {"recurrent_kernel": "recurrent", "depthwise_kernel": "depthwise",
+               "pointwise_kernel": "pointwise"}
+
+
+def _initializer(layer: Any, variable: Any) -> Optional[Initializer]:
+    """What the layer draws its variable from, as a worker says it; None if that is not known."""
+    name = _ATTRIBUTES.get(variable.name, variable.name)
+    given = getattr(layer, name + "_initializer", None)
+    if given is None:
+        return None
+    spec = keras.initializers.serialize(given)
+    options: Dict[str, Any] = {}
+    for key, value in spec["config"].items():
+        value = _MODES.get(value, value) if key == "mode" else value
+        value = _DISTRIBUTIONS.get(value, value) if key == "distribution" else value
+        if isinstance(value, (int, float)) and key != "seed":
+            options[key] = value
+    snake = re.sub(r"(?<!^)(?=[A-Z])", "_", spec["class_name"]).lower()
+    return {"name": snake, **options}
+
+
+class _Model(Program):
+    def __init__(self, model: Any, loss: Any, batch: Optional[int], dtypes: Dtypes,
+                 initial: Mapping[str, Initializer]) -> None:
+        if keras.backend.backend() != "jax":
+            raise ProgramError(
+                f"Keras runs on {keras.backend.backend()}: set KERAS_BACKEND=jax, or import "
+                "paracord.keras before keras")
+        if not model.built:
+            raise ProgramError("the model is not built: give it an Input, or call model.build")
+        self.model = model
+        self.batches = [] if batch is None else [batch]
+        self.dtypes = dtypes
+        self._loss = keras.losses.get(loss)
+        outputs = model.outputs
+        self.outputs = [Output(o.shape[1:], o.name if len(outputs) > 1 else "") for o in outputs]
+        self._trained = list(model.trainable_variables)
+        self._states = list(model.non_trainable_variables)
+        self._kinds = self._find_kinds()
+        owners = {id(v): layer for layer in model._flatten_layers()
+                  for v in (*layer._trainable_variables, *layer._non_trainable_variables)}
+        self.variables = [self._variable(v, owners, initial) for v in self._trained]
+        for state, (kind, factor) in zip(self._states, self._kinds):
+            if kind != "seed":
+                self.variables.append(self._variable(
+                    state, owners, initial, trainable=False, assigned=kind == "assigned",
+                    moving_average=factor))
+        self._step = jax.jit(jax.value_and_grad(self._compute, has_aux=True))
+        self._infer = jax.jit(self._inference)
+
+    def _variable(self, v: Any, owners: Mapping[int, Any], initial: Mapping[str, Initializer],
+                  **kind: Any) -> Variable:
+        value = numpy.asarray(v)
+        prefix = self.model.name + "/"  # "dense/kernel", as in a job of the model's JSON
+        name = v.path[len(prefix):] if v.path.startswith(prefix) else v.path
+        if value.dtype != numpy.float32:
+            raise ProgramError(f"variable {name} is {value.dtype}, and only float32 is trained")
+        known = initial_of(name, initial) or _initializer(owners.get(id(v)), v)
+        if known is None and (value == value.flat[0]).all():
+            known = {"name": "constant", "value": float(value.flat[0])}
+        if known is None:
+            raise ProgramError(
+                f"nobody can tell what {name} is drawn from: say program(model, loss, "
+                f'initial={{"{name}": "glorot_uniform"}})')
+        return Variable(name, value.shape, known, **kind)
+
+    def _find_kinds(self) -> List[Tuple[str, float]]:
+        """What becomes of each state in training, as its new values show of 0, 1 and 3: a moving
+        average, something else that is assigned, nothing, or a seed."""
+        inputs = [numpy.ones((2, *(size or 1 for size in i.shape[1:])), i.dtype)
+                  for i in self.model.inputs]
+
+        def new(number: float) -> List[numpy.ndarray]:
+            states = [numpy.full(s.shape, number, s.dtype) for s in self._states]
+            trained = [numpy.asarray(v) for v in self._trained]
+            _, found = self.model.stateless_call(trained, states, self._fed(inputs), training=True)
+            return [numpy.asarray(each, numpy.float64) for each in found]
+
+        kinds = []
+        for state, at0, at1, at3 in zip(self._states, new(0), new(1), new(3)):
+            factor = float(numpy.round((at1 - at0).mean(), 5))
+            affine = numpy.allclose(at1 - at0, factor, atol=1e-5) and numpy.allclose(
+                at3 - at0, 3 * factor, atol=1e-4)
+            if not numpy.issubdtype(numpy.asarray(state).dtype, numpy.floating):
+                kinds.append(("seed", 0.0))
+            elif affine and factor == 1 and numpy.allclose(at0, 0):
+                kinds.append(("kept", 0.0))
+            elif affine and 0 < factor < 1:
+                kinds.append(("average", factor))
+            else:
+                kinds.append(("assigned", 0.0))
+        return kinds
+
+    def _fed(self, inputs: Sequence[Any]) -> Any:
+        return inputs[0] if len(self.model.inputs) == 1 else list(inputs)
+
+    def _inputs(self, batch: Batch) -> List[numpy.ndarray]:
+        names = [i.name for i in self.model.inputs]
+        if set(names) <= set(batch.inputs):
+            return [batch.inputs[name] for name in names]
+        if len(names) != len(batch.inputs):
+            raise ProgramError(f"the model has {len(names)} inputs, the data {len(batch.inputs)}")
+        return list(batch.inputs.values())
+
+    def _split(self, values: Sequence[Any], key: int,
+               averages: bool) -> Tuple[List[Any], List[Any]]:
+        """The values of trained variables and of states; `averages`: those start from 0."""
+        kept = iter(values[len(self._trained):])
+        states = []
+        for i, (state, (kind, _)) in enumerate(zip(self._states, self._kinds)):
+            if kind == "seed":
+                numbers = [(key + i) % 2**32, (key >> 32) % 2**32]
+                states.append(numpy.resize(numpy.array(numbers, numpy.uint64), state.shape)
+                              .astype(state.dtype))
+                continue
+            value = next(kept)
+            states.append(numpy.zeros_like(value) if averages and kind == "average" else value)
+        return list(values[:len(self._trained)]), states
+
+    def _weighed(self, outputs: Any, columns: Tuple[Any, Any]) -> Any:
+        targets, weights = columns
+        return self._loss(targets, outputs, sample_weight=weights)
+
+    def _compute(self, trained: Any, states: Any, inputs: Any, columns: Any) -> Any:
+        outputs, new, losses = self.model.stateless_call(
+            trained, states, self._fed(inputs), training=True, return_losses=True)
+        return self._weighed(outputs, columns) + sum(losses), new
+
+    def _inference(self, trained: Any, states: Any, inputs: Any) -> Any:
+        outputs, _, losses = self.model.stateless_call(
+            trained, states, self._fed(inputs), training=False, return_losses=True)
+        return outputs, sum(losses)
+
+    @staticmethod
+    def _columns(batch: Batch) -> Tuple[Any, Any]:
+        targets, weights = list(batch.targets.values()), list(batch.weights.values())
+        if len(targets) != 1 or len(weights) > 1:
+            raise ProgramError(f"the data has {len(targets)} targets, and a loss takes one")
+        return targets[0], weights[0] if weights else None
+
+    def gradients(
+        self,
+        values: Sequence[numpy.ndarray],
+        batch: Batch,
+        gradients: Sequence[Optional[numpy.ndarray]],
+        done: Callable[[int], None],
+    ) -> float:
+        trained, states = self._split(values, batch.key, averages=True)
+        (loss, new), found = self._step(trained, states, self._inputs(batch), self._columns(batch))
+        pushed = list(found)
+        for (kind, factor), state in zip(self._kinds, new):
+            if kind != "seed":
+                pushed.append(state / (1 - factor) if kind == "average" else state)
+        for variable, what, to in zip(self.variables, pushed, gradients):
+            if to is not None:
+                store_gradient(variable, what, to)
+        return float(loss)
+
+    def evaluate(self, values: Sequence[numpy.ndarray], batch: Batch) -> float:
+        outputs, more = self._infer(*self._split(values, 0, averages=False), self._inputs(batch))
+        return float(self._weighed(outputs, self._columns(batch)) + more)
+
+    def evaluates(self) -> bool:
+        return not self.batches  # an evaluation has batches of any size
+
+    def predict(self, values: Sequence[numpy.ndarray], batch: Batch) -> List[Any]:
+        outputs, _ = self._infer(*self._split(values, 0, averages=False), self._inputs(batch))
+        return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+
+
+def program(
+    model: Any,
+    loss: Any,
+    *,
+    batch: Optional[int] = None,
+    dtypes: Optional[Dtypes] = None,
+    initial: Optional[Mapping[str, Initializer]] = None,
+) -> Program:
+    """Makes a program of a built Keras model of one target and a loss, by name or object.
+
+    Variables start from their layers' initializers, by the job's seed; `initial` says it of others.
+    Moving statistics become moving averages of all workers, other states are assigned, and the
+    batch decides the seeds of dropout and the like. What the layers add by add_loss, and their
+    regularizers, are part of the loss. `batch` is the only size that the model computes, if there
+    is one; each size is compiled once.
+    """
+    return _Model(model, loss, batch, dtypes or {}, initial or {})
