@@ -82,8 +82,10 @@ std::map<std::string, std::string> ValuesOf(const ManifestOptions& options) {
                                                {"ps", absl::StrCat(options.ps)},
                                                {"workers", absl::StrCat(options.workers)},
                                                {"gpus", ""},
+                                               {"programs", ""},
                                                {"data-mount", ""},
                                                {"data-volume", ""}};
+  if (options.programs) values["programs"] = "- --allow-programs";
   if (options.gpus > 0) values["gpus"] = absl::StrCat("nvidia.com/gpu: ", options.gpus);
   if (!options.data.empty()) {
     values["data-mount"] = "- {name: data, mountPath: /data, readOnly: true}";

@@ -27,7 +27,8 @@ struct ManifestOptions {
   std::string name;  // of the objects
   uint64_t ps = 2;
   uint64_t workers = 2;
-  uint64_t gpus = 0;  // of each worker
+  uint64_t gpus = 0;      // of each worker
+  bool programs = false;  // workers run the job's command
   std::string image;
   std::string storage;  // a claim, or the URL of object storage; empty: a new claim
   std::string data;     // a claim, mounted at /data; empty: the image has the data

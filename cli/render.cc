@@ -50,6 +50,10 @@ int RunRender(Args args, std::ostream& out, std::ostream& err) {
   flags.Integer("workers", "N", "workers, at first: their Job's parallelism may be changed", 0,
                 100000, &workers);
   flags.Integer("gpus", "N", "GPUs of each worker (nvidia.com/gpu)", 0, 1024, &gpus);
+  flags.Switch("allow-programs",
+               "let workers run the command of a job whose model is a program; the image has to "
+               "have what it needs",
+               &options.programs);
   flags.String("image", "IMAGE", "of all programs", &options.image);
   flags.String("storage", "CLAIM|URL",
                "where checkpoints go: a PersistentVolumeClaim that is there and that all nodes can "

@@ -76,6 +76,7 @@ TEST_CASE(
   CHECK(plain.has("        persistentVolumeClaim: {claimName: counting-job}\n"));
   CHECK(plain.has("kind: PersistentVolumeClaim\n"));
   CHECK_FALSE(plain.has("nvidia.com/gpu"));
+  CHECK_FALSE(plain.has("--allow-programs"));
   CHECK_FALSE(plain.has("# render"));
   CHECK_FALSE(plain.has("fashion-mnist"));
 
@@ -88,6 +89,10 @@ TEST_CASE(
   CHECK(
       claim.has("      - name: data\n"
                 "        persistentVolumeClaim: {claimName: images, readOnly: true}\n"));
+
+  const Rendered programs = example.Render({"--allow-programs"});
+  REQUIRE(programs.code == 0);
+  CHECK(programs.has("        - --threads=$(CPUS)\n        - --allow-programs\n        env:\n"));
 
   const Rendered url = example.Render({"--storage", "s3://bucket/runs/1"});
   REQUIRE(url.code == 0);
