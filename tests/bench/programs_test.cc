@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -43,6 +44,14 @@ void CheckRuns(const std::string& command, const std::string& prints) {
 
 TEST_CASE("bench_rows runs") { CheckRuns("bench_rows --keys 20000 --rounds 1", "growing"); }
 TEST_CASE("bench_store runs") { CheckRuns("bench_store --mb 1 --rounds 1", "adamw"); }
+
+TEST_CASE("bench_program runs") {
+  if (std::system("python3 -c 'import numpy' 2>/dev/null") != 0) {
+    WARN("skipped: python3 has no NumPy");
+    return;
+  }
+  CheckRuns("bench_program --steps 5 --rounds 1", "goal: a child beside the process");
+}
 
 TEST_CASE("bench_wire runs") {
   CheckRuns("bench_wire --mb-max 1 --rounds 1", "shared memory");
