@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "common/one_line.h"
+#include "config/limits.h"
 
 namespace paracord {
 namespace {
@@ -24,19 +25,33 @@ bool IsNorm(const VariableSpec& variable) {
          norm.rate() >= 0 && norm.rate() <= 1;
 }
 
+// Says why the variable cannot be a growing table; "" if it can.
+std::string WrongGrowing(const VariableSpec& variable) {
+  const TableSpec& table = variable.table();
+  const double probability = table.admit_probability();
+  if (!variable.trainable()) return "is a growing table, and is not trained";
+  if (variable.shape(0) > kTableShardsMax) return "is a growing table of too many shards";
+  if (table.admit_after() > kAdmitAfterMax) return "admits an id after too many appearances";
+  if (table.candidates() > kCandidatesMax) return "counts appearances of too many ids";
+  if (!(probability >= 0 && probability <= 1)) return "admits ids with an odd probability";
+  if (table.expire_batches() > kExpireBatchesMax) return "has rows that expire too late";
+  return "";
+}
+
 // Says why the variable cannot be a table as it claims; "" if it can, or does not claim it.
 std::string WrongTable(const VariableSpec& variable) {
   const TableSpec& table = variable.table();
   if (!variable.has_table()) return "";
-  if (table.kind() == TableSpec::GROWING) return "is a growing table, which is not supported yet";
-  if (table.kind() != TableSpec::FIXED) return "is a table of a kind that is not known";
+  const bool growing = IsGrowing(variable);
+  if (!growing && table.kind() != TableSpec::FIXED) return "is a table of a kind that is not known";
   if (variable.shape_size() == 0) return "is a table, and has no rows";
-  if (!table.lazy()) return "";
-  if (variable.moving_average() > 0) return "is a lazy table, and a moving average";
+  if (!growing && !table.lazy()) return "";
+  const std::string kind = growing ? "is a growing table" : "is a lazy table";
+  if (variable.moving_average() > 0) return kind + ", and a moving average";
   if (variable.norm().axes_size() > 0 && variable.norm().axes(0) == 0) {
-    return "is a lazy table, and its constraint is of a norm over all rows";
+    return kind + ", and its constraint is of a norm over all rows";
   }
-  return "";
+  return growing ? WrongGrowing(variable) : "";
 }
 
 }  // namespace
@@ -115,6 +130,9 @@ absl::Status CheckPartition(std::span<const VariableSpec> variables,
   if (partition.row_begin() >= partition.row_end() || partition.row_end() > rows) {
     return refuse(absl::StrCat("has rows [", partition.row_begin(), ", ", partition.row_end(),
                                ") of ", rows));
+  }
+  if (IsGrowing(variable) && partition.row_end() - partition.row_begin() != 1) {
+    return refuse("is of several slots of a growing table");
   }
   return absl::OkStatus();
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/counter_random.h"
 #include "common/status_macros.h"
+#include "config/partitions.h"
 #include "store/orthogonal.h"
 
 namespace paracord {
@@ -216,7 +217,10 @@ absl::StatusOr<Checked> Check(const VariableSpec& variable) {
 
 }  // namespace
 
-absl::Status CheckInitializer(const VariableSpec& variable) { return Check(variable).status(); }
+absl::Status CheckInitializer(const VariableSpec& variable) {
+  if (IsGrowing(variable)) return MakeRowInitializer(variable, 0).status();
+  return Check(variable).status();
+}
 
 absl::Status Initialize(const VariableSpec& variable, uint64_t seed, uint64_t begin,
                         std::span<float> out) {

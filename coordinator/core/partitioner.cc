@@ -18,6 +18,9 @@ namespace {
 
 constexpr uint64_t kElementBytes = sizeof(float);  // the one dtype there is
 constexpr uint64_t kVariableBytesMax = uint64_t{1} << 62;
+// Nobody knows the bytes of a growing table's slot, so each slot counts as this many, which gives
+// every ps the same number of slots.
+constexpr uint64_t kSlotBytes = uint64_t{16} << 20;
 
 // A partition takes at most this much in the header of a ps's file: its values, its ledger and
 // kTensorsMax - 2 slots, each with its name and kTensorTextBytes of the rest, and its counts.
@@ -108,7 +111,7 @@ absl::StatusOr<std::vector<PartitionSpec>> PartitionVariables(
     if (!names.insert(name).second) {
       return absl::InvalidArgumentError(absl::StrCat("two variables have the name ", name));
     }
-    const uint64_t parts = PartCount(size, rule);
+    const uint64_t parts = IsGrowing(variables[v]) ? size.rows : PartCount(size, rule);
     if (parts > kPartitionsMax - partitions.size()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "variable ", name, ": partitioner asks for more than ", kPartitionsMax, " partitions"));
@@ -147,7 +150,9 @@ std::vector<uint64_t> PartitionBytes(std::span<const VariableSpec> variables,
   std::vector<uint64_t> bytes;
   bytes.reserve(partitions.size());
   for (const PartitionSpec& partition : partitions) {
-    bytes.push_back(PartitionElements(variables[partition.variable()], partition) * kElementBytes);
+    const VariableSpec& variable = variables[partition.variable()];
+    bytes.push_back(IsGrowing(variable) ? kSlotBytes
+                                        : PartitionElements(variable, partition) * kElementBytes);
   }
   return bytes;
 }

@@ -62,7 +62,40 @@ TEST_CASE("a table has rows, and is of a kind that can be had") {
   variable.mutable_norm()->add_axes(0);
   CHECK(check() == "variable \"v\" is a lazy table, and its constraint is of a norm over all rows");
   variable.mutable_table()->set_kind(TableSpec::GROWING);
-  CHECK(check() == "variable \"v\" is a growing table, which is not supported yet");
+  CHECK(check() ==
+        "variable \"v\" is a growing table, and its constraint is of a norm over all rows");
+}
+
+TEST_CASE("a growing table has settings that can be kept, and a slot for each partition") {
+  VariableSpec good;
+  good.set_name("v");
+  good.set_dtype(FLOAT32);
+  good.set_trainable(true);
+  good.mutable_table()->set_kind(TableSpec::GROWING);
+  good.add_shape(16);
+  good.add_shape(4);
+  const auto refused = [&](const std::function<void(VariableSpec&)>& edit) {
+    VariableSpec variable = good;
+    edit(variable);
+    return !CheckVariables(std::vector<VariableSpec>{variable}).ok();
+  };
+  CHECK_FALSE(refused([](VariableSpec&) {}));
+  CHECK(refused([](VariableSpec& v) { v.set_shape(0, 4097); }));
+  CHECK(refused([](VariableSpec& v) { v.set_trainable(false); }));
+  CHECK(refused([](VariableSpec& v) { v.mutable_table()->set_admit_after(256); }));
+  CHECK(refused([](VariableSpec& v) { v.mutable_table()->set_admit_probability(-0.5); }));
+  CHECK(refused([](VariableSpec& v) {
+    v.mutable_table()->set_admit_probability(std::numeric_limits<double>::quiet_NaN());
+  }));
+  CHECK(refused([](VariableSpec& v) { v.mutable_table()->set_expire_batches(uint64_t{1} << 31); }));
+  PartitionSpec slot;
+  slot.set_name("v/part_3");
+  slot.set_row_begin(3);
+  slot.set_row_end(4);
+  const std::vector<VariableSpec> variables = {good};
+  CHECK(CheckPartition(variables, slot).ok());
+  slot.set_row_end(5);
+  CHECK_FALSE(CheckPartition(variables, slot).ok());
 }
 
 }  // namespace

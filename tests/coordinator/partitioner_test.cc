@@ -57,6 +57,22 @@ TEST_CASE("the rules cut as TensorFlow's own tests say") {
   CHECK(RowsOf({6, 1}, MaxSize(1024)).size() == 1);
 }
 
+TEST_CASE("a growing table has a partition for each slot, and each ps as many of them") {
+  std::vector<VariableSpec> variables = {Variable("dense", {100, 100}), Variable("table", {6, 4})};
+  variables[1].mutable_table()->set_kind(TableSpec::GROWING);
+  auto parts = PartitionVariables(variables, Fixed(1));
+  REQUIRE(parts.ok());
+  REQUIRE(parts->size() == 7);
+  const std::vector<uint64_t> bytes = PartitionBytes(variables, *parts);
+  REQUIRE(PlacePartitions("greedy", 3, bytes, *parts).ok());
+  std::vector<int> slots(3);
+  for (size_t i = 1; i < parts->size(); ++i) {
+    CHECK((*parts)[i].row_end() == (*parts)[i].row_begin() + 1);
+    ++slots[(*parts)[i].ps()];
+  }
+  CHECK(slots == std::vector<int>{2, 2, 2});
+}
+
 TEST_CASE("a model without a trainable variable is refused before anything is created") {
   std::vector<VariableSpec> variables = {Variable("v", {4}), Variable("w", {4})};
   variables[0].set_trainable(false);
