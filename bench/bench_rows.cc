@@ -12,8 +12,8 @@
 #include "common/parallel.h"
 #include "config/flags.h"
 #include "measure.h"
+#include "store/dense_partition.h"
 #include "store/growing_table.h"
-#include "store/partition.h"
 
 namespace paracord::bench {
 namespace {
@@ -109,7 +109,7 @@ void Fixed(uint64_t rows, uint64_t dim, int rounds) {
   PartitionContents contents{.value = Block(rows * dim), .slots = {}, .ledger = {}};
   contents.value.Fill(0.5f);
   FillSlots(optimizer, contents);
-  Partition partition(std::move(facts), optimizer, std::move(contents));
+  DensePartition partition(std::move(facts), optimizer, std::move(contents));
   Batches batches(rows);
   for (auto& batch : batches.all) std::ranges::sort(batch);
   const std::vector<float> gradients(kBatch * dim, 0.01f);

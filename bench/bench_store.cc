@@ -13,14 +13,14 @@
 #include "common/parallel.h"
 #include "config/flags.h"
 #include "measure.h"
-#include "store/partition.h"
+#include "store/dense_partition.h"
 
 namespace paracord::bench {
 namespace {
 
 constexpr uint32_t kSplitBatches = 1u << 30;
 
-std::unique_ptr<Partition> MakePartition(const Optimizer& optimizer, uint64_t elements) {
+std::unique_ptr<DensePartition> MakePartition(const Optimizer& optimizer, uint64_t elements) {
   Partition::Facts facts{.id = 0,
                          .name = "v",
                          .shape = {elements},
@@ -32,7 +32,7 @@ std::unique_ptr<Partition> MakePartition(const Optimizer& optimizer, uint64_t el
     contents.slots.emplace_back(elements);
     contents.slots.back().Fill(slot.initial);
   }
-  return std::make_unique<Partition>(std::move(facts), optimizer, std::move(contents));
+  return std::make_unique<DensePartition>(std::move(facts), optimizer, std::move(contents));
 }
 
 // Adam written plainly, with one array for each slot; the compiler vectorises it for this machine.
@@ -81,7 +81,7 @@ int Main(int argc, char** argv) {
     ways.push_back({"memcpy", [&] { std::memcpy(b.data(), gradient.data(), bytes); }});
     ways.push_back({"bare Adam loop",
                     [&] { BareAdam(gradient.data(), a.data(), b.data(), c.data(), elements); }});
-    std::vector<std::unique_ptr<Partition>> partitions;
+    std::vector<std::unique_ptr<DensePartition>> partitions;
     for (size_t i = 0; i < optimizers.size(); ++i) {
       partitions.push_back(MakePartition(optimizers[i], elements));
       const std::string name =

@@ -34,6 +34,7 @@
 #include "exchange/reply_landing.h"
 #include "measure.h"
 #include "net/grpc/daemon_process.h"
+#include "store/dense_partition.h"
 #include "store/store.h"
 #include "wire_tls.h"
 
@@ -88,7 +89,7 @@ class Stores : public Service {
     Partition::Facts facts{
         .id = 0, .name = "v", .shape = {bytes / sizeof(float)}, .trained = true, .bytes = bytes};
     content->partitions.push_back(
-        std::make_unique<Partition>(std::move(facts), content->optimizer, std::move(values)));
+        std::make_unique<DensePartition>(std::move(facts), content->optimizer, std::move(values)));
     content->trained = 1;
     return content;
   }

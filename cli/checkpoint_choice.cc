@@ -34,7 +34,7 @@ absl::StatusOr<ChosenCheckpoint> ReadCheckpoint(Files& files, const std::string&
     return absl::FailedPreconditionError(
         "it is not healthy (an update gave a value that is not finite); --step asks for it");
   }
-  ASSIGN_OR_RETURN(chosen.values, ReadVariables(files, directory, chosen.manifest));
+  ASSIGN_OR_RETURN(chosen.values, ReadVariables(files, directory, chosen.manifest, &chosen.ids));
   return chosen;
 }
 

@@ -23,6 +23,7 @@ struct ChosenCheckpoint {
   std::string directory;
   Manifest manifest;
   std::vector<std::vector<float>> values;  // whole, in the order of manifest.variables
+  VariableIds ids;                         // of growing tables
 };
 
 // Returns the checkpoint of `step`. Without a step it is the one that the job's restore_best has

@@ -2,6 +2,7 @@
 // with Keras: the workers' model, and for the optimizer's steps the parameter servers' partitions.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -21,15 +22,18 @@
 #include "config/json_fields.h"
 #include "config/limits.h"
 #include "config/named_spec.h"
+#include "config/partitions.h"
 #include "data/batch_plan.h"
 #include "keras/device_program.h"
 #include "keras/preprocessing/preprocessor.h"
 #include "program/gradient_clip.h"
 #include "program/gradient_program.h"
+#include "store/dense_partition.h"
 #include "store/initial_weights.h"
 #include "store/optimizer.h"
-#include "store/partition.h"
+#include "store/table_partition.h"
 #include "tensor/device.h"
+#include "worker/whole_rows.h"
 
 namespace paracord {
 namespace {
@@ -130,81 +134,148 @@ absl::StatusOr<Batch> ReadBatch(Files& files, const nlohmann::json& model,
   return batch;
 }
 
-// Returns the weights in the order of `variables`.
-absl::StatusOr<std::vector<std::vector<float>>> ReadWeights(
-    Files& files, const std::string& path, const std::vector<VariableSpec>& variables) {
-  ASSIGN_OR_RETURN(std::vector<ReadTensor> tensors, ReadTensors(files, path));
+// The weights are in the order of the model's variables. A growing table has rows and their ids.
+struct Weights {
+  std::vector<std::vector<float>> values;
+  VariableIds ids;
+};
+
+// Takes the rows of a growing table out of the file, as export writes them; there may be none.
+absl::Status TakeRows(const VariableSpec& variable, std::vector<ReadTensor>& tensors,
+                      std::vector<float>& values, std::vector<uint64_t>& ids) {
+  const auto take = [&](const char* what) {
+    const std::string name = absl::StrCat(variable.name(), "/", what);
+    const auto found = std::ranges::find(tensors, name, &ReadTensor::name);
+    ReadTensor tensor;
+    if (found == tensors.end()) return tensor;
+    tensor = std::move(*found);
+    tensors.erase(found);
+    return tensor;
+  };
+  ReadTensor rows = take("rows"), named = take("ids");
+  std::vector<int64_t> whole;
+  const Column column{.name = "", .shape = {}, .values = named.values, .exact = named.exact};
+  const bool known = !WholeNumbers(column, whole).has_value();
+  const bool fits = rows.values.size() == whole.size() * RowElements(variable);
+  ids.assign(whole.begin(), whole.end());
+  if (!known || !fits || std::ranges::adjacent_find(ids, std::greater_equal()) != ids.end()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tensors ", variable.name(), "/ids and ", variable.name(), "/rows are not a row of ",
+        RowElements(variable), " numbers for each id, which ascend as unsigned numbers"));
+  }
+  values = std::move(rows.values);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Weights> ReadWeights(Files& files, const std::string& path,
+                                    const std::vector<VariableSpec>& variables) {
+  const auto in_file = [&](const absl::Status& status) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", std::string(status.message())));
+  };
+  ASSIGN_OR_RETURN(std::vector<ReadTensor> tensors,
+                   ReadTensors(files, path, [](const std::string& name) {
+                     return name.ends_with("/ids") ? TensorForm::kWhole : TensorForm::kNumbers;
+                   }));
+  Weights weights{std::vector<std::vector<float>>(variables.size()), VariableIds(variables.size())};
+  std::vector<VariableSpec> others;
+  for (size_t v = 0; v < variables.size(); ++v) {
+    if (!IsGrowing(variables[v])) {
+      others.push_back(variables[v]);
+      continue;
+    }
+    const absl::Status taken = TakeRows(variables[v], tensors, weights.values[v], weights.ids[v]);
+    if (!taken.ok()) return in_file(taken);
+  }
   std::vector<std::string_view> names;
   for (const ReadTensor& tensor : tensors) names.push_back(tensor.name);
-  const absl::StatusOr<std::vector<size_t>> found = FindVariables(names, variables);
-  if (!found.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", found.status().message()));
-  }
-  std::vector<std::vector<float>> values;
-  for (size_t v = 0; v < variables.size(); ++v) {
-    ReadTensor& tensor = tensors[(*found)[v]];
+  const absl::StatusOr<std::vector<size_t>> found = FindVariables(names, others);
+  if (!found.ok()) return in_file(found.status());
+  for (size_t v = 0, next = 0; v < variables.size(); ++v) {
+    if (IsGrowing(variables[v])) continue;
+    ReadTensor& tensor = tensors[(*found)[next++]];
     const std::vector<uint64_t> shape(variables[v].shape().begin(), variables[v].shape().end());
     if (tensor.shape != shape) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", tensor.name, " has shape ",
                                                      ShapeText(tensor.shape), ", the model's is ",
                                                      ShapeText(shape)));
     }
-    values.push_back(std::move(tensor.values));
+    weights.values[v] = std::move(tensor.values);
   }
-  return values;
+  return weights;
 }
 
 // Holds the variables as a parameter server does, each in one partition.
 class Store {
  public:
-  Store(Optimizer optimizer, const std::vector<VariableSpec>& variables,
-        const std::vector<std::vector<float>>& values)
-      : optimizer_(std::move(optimizer)) {
+  static absl::StatusOr<Store> Make(Optimizer optimizer, const std::vector<VariableSpec>& variables,
+                                    const Weights& weights, uint64_t seed) {
+    Store store(std::move(optimizer));
     for (size_t i = 0; i < variables.size(); ++i) {
       const VariableSpec& variable = variables[i];
-      PartitionContents contents{.value = Block(values[i].size()), .slots = {}, .ledger = {}};
-      contents.value.Assign(values[i]);
-      const Optimizer own = OptimizerFor(variable, optimizer_);
-      if (variable.trainable()) FillSlots(own, contents);
       Partition::Facts facts{.id = static_cast<uint32_t>(i),
                              .name = variable.name(),
                              .shape = {variable.shape().begin(), variable.shape().end()},
                              .trained = variable.trainable(),
-                             .bytes = contents.value.bytes()};
-      partitions_.push_back(
-          std::make_unique<Partition>(std::move(facts), own, std::move(contents)));
+                             .bytes = weights.values[i].size() * sizeof(float)};
+      if (IsGrowing(variable)) {
+        ASSIGN_OR_RETURN(TableContents table,
+                         Rows(variable, store.optimizer_, weights.ids[i], weights.values[i], seed));
+        store.partitions_.push_back(
+            std::make_unique<TablePartition>(std::move(facts), 1, std::move(table)));
+        continue;
+      }
+      PartitionContents contents{
+          .value = Block(weights.values[i].size()), .slots = {}, .ledger = {}};
+      contents.value.Assign(weights.values[i]);
+      const Optimizer own = OptimizerFor(variable, store.optimizer_);
+      if (variable.trainable()) {
+        FillSlots(own, contents, variable.shape_size() == 0 ? 1 : variable.shape(0));
+      }
+      store.partitions_.push_back(
+          std::make_unique<DensePartition>(std::move(facts), own, std::move(contents)));
     }
+    return store;
   }
 
-  // Applies the gradients of batch `step` of a split of `steps` batches. They must be finite.
-  absl::Status Push(uint32_t step, uint32_t steps,
-                    const std::vector<std::vector<float>>& gradients) {
+  // Applies the gradients of batch `step` of a split of `steps` batches. They must be finite. Those
+  // of tables are of `rows`, unless it is null.
+  absl::Status Push(uint32_t step, uint32_t steps, const std::vector<std::vector<float>>& gradients,
+                    const TableRows* rows) {
     for (size_t i = 0; i < partitions_.size(); ++i) {
       if (!partitions_[i]->facts().trained) continue;
       const PlanBatch batch{.split = 0, .batch = step, .split_batches = steps};
-      const Gradient gradient(
-          absl::Cord(absl::string_view(reinterpret_cast<const char*>(gradients[i].data()),
-                                       gradients[i].size() * sizeof(float))));
-      const auto pushed = partitions_[i]->Push(batch, /*rejected=*/false, gradient);
+      PartitionUpdate update;
+      update.gradient =
+          Gradient(absl::Cord(absl::string_view(reinterpret_cast<const char*>(gradients[i].data()),
+                                                gradients[i].size() * sizeof(float))));
+      if (rows != nullptr && !rows->ids[i].empty()) update.rows = rows->ids[i];
+      const auto pushed = partitions_[i]->Push(batch, /*rejected=*/false, update, {});
       if (pushed.outcome != PUSH_APPLIED) {
         return absl::InternalError(partitions_[i]->facts().name + ": a step was not applied");
       }
     }
     return absl::OkStatus();
   }
-  void Pull(std::vector<std::vector<float>>& values) const {
+  void Pull(std::vector<std::vector<float>>& values, const TableRows* rows) const {
     for (size_t i = 0; i < partitions_.size(); ++i) {
+      if (rows != nullptr && !rows->ids[i].empty()) {
+        partitions_[i]->PullRows(rows->ids[i], values[i]);
+        continue;
+      }
       ChunkRefs chunks;
       partitions_[i]->Pull(chunks);
       auto out = values[i].begin();
       for (const ChunkRef& chunk : chunks) out = std::ranges::copy(chunk.values(), out).out;
     }
   }
-  // Returns the averages of use_ema, which are the optimizer's last slot.
-  std::vector<std::vector<float>> Averages() const {
+  // Returns the averages of use_ema, which are the optimizer's last slot; of tables, if they are
+  // whole.
+  std::vector<std::vector<float>> Averages(const TableRows* rows) const {
     std::vector<std::vector<float>> averages(partitions_.size());
     for (size_t i = 0; i < partitions_.size(); ++i) {
-      const Partition::Image image = partitions_[i]->TakeImage();
+      const auto* const dense = dynamic_cast<const DensePartition*>(partitions_[i].get());
+      if (dense == nullptr || (rows != nullptr && !rows->ids[i].empty())) continue;
+      const DensePartition::Image image = dense->TakeImage();
       if (!optimizer_.use_ema || image.slots.empty()) continue;
       for (const ChunkRef& chunk : image.slots[optimizer_.slots.size() - 1]) {
         averages[i].insert(averages[i].end(), chunk.values().begin(), chunk.values().end());
@@ -214,7 +285,28 @@ class Store {
   }
 
  private:
-  const Optimizer optimizer_;
+  explicit Store(Optimizer optimizer) : optimizer_(std::move(optimizer)) {}
+
+  static absl::StatusOr<TableContents> Rows(const VariableSpec& variable,
+                                            const Optimizer& optimizer,
+                                            std::span<const uint64_t> ids,
+                                            std::span<const float> values, uint64_t seed) {
+    TableContents contents;
+    ASSIGN_OR_RETURN(contents.table, MakeTableOfSlot(variable, optimizer, seed));
+    const uint64_t width = RowElements(variable);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      GrowingTable::ImageRow row{.id = ids[i]};
+      const std::span<const float> given = values.subspan(i * width, width);
+      row.values.assign(given.begin(), given.end());
+      for (const SlotSpec& slot : contents.table->slots()) {
+        for (const float value : given) row.values.push_back(slot.of_value ? value : slot.initial);
+      }
+      contents.table->Restore(0, row);
+    }
+    return contents;
+  }
+
+  Optimizer optimizer_;
   std::vector<std::unique_ptr<Partition>> partitions_;
 };
 
@@ -223,6 +315,8 @@ struct Results {
   std::vector<float> losses;  // before each step and after the last
   std::vector<std::vector<float>> gradients, after;
   std::vector<std::vector<float>> averages;  // with use_ema; empty for variables that have none
+  std::shared_ptr<const TableRows>
+      rows;  // whose gradients and values those of tables are; null: all
 };
 
 absl::Status CheckFinite(const std::vector<VariableSpec>& variables, float loss,
@@ -238,14 +332,26 @@ absl::Status CheckFinite(const std::vector<VariableSpec>& variables, float loss,
 }
 
 absl::StatusOr<Results> Compute(GradientProgram& program, const Job& job, const Batch& batch,
-                                uint32_t steps, std::vector<std::vector<float>> values) {
+                                uint32_t steps, Weights weights) {
   const std::vector<VariableSpec>& variables = program.variables();
   Optimizer optimizer;
   if (steps > 0) {
     ASSIGN_OR_RETURN(optimizer, ParseOptimizer(job.optimizer));
   }
   const GradientClip clip = ReadGradientClip(job.optimizer, variables);
-  Store store(std::move(optimizer), variables, values);
+  ASSIGN_OR_RETURN(Store store, Store::Make(std::move(optimizer), variables, weights, job.seed));
+  Results results;
+  std::vector<std::vector<float>> values = std::move(weights.values);
+  if (std::ranges::any_of(variables, IsGrowing)) {
+    const WholeVariables whole{{values.begin(), values.end()},
+                               {weights.ids.begin(), weights.ids.end()}};
+    ASSIGN_OR_RETURN(RowsOfWhole all, RowsOfWhole::Make(variables, whole, job.seed));
+    ASSIGN_OR_RETURN(results.rows, program.RowsOf(batch));
+    program.UseRows(results.rows);
+    std::vector<std::vector<float>> read;
+    for (const auto& one : all.Of(*results.rows)) read.emplace_back(one.begin(), one.end());
+    values = std::move(read);
+  }
   std::vector<std::vector<float>> gradients(values.size());
   std::vector<std::span<const float>> value_spans(values.begin(), values.end());
   std::vector<std::span<float>> gradient_spans;
@@ -253,7 +359,6 @@ absl::StatusOr<Results> Compute(GradientProgram& program, const Job& job, const 
     if (variables[i].trainable()) gradients[i].resize(values[i].size());
     gradient_spans.emplace_back(gradients[i]);
   }
-  Results results;
   ASSIGN_OR_RETURN(results.outputs, program.Predict(batch, value_spans));
   DataPlan plan;
   plan.set_seed(job.seed);
@@ -267,11 +372,11 @@ absl::StatusOr<Results> Compute(GradientProgram& program, const Job& job, const 
     if (step == steps) break;
     RETURN_IF_ERROR(CheckFinite(variables, results.losses.back(), gradients, step));
     clip.Apply(gradient_spans);
-    RETURN_IF_ERROR(store.Push(step, steps, gradients));
-    store.Pull(values);
+    RETURN_IF_ERROR(store.Push(step, steps, gradients, results.rows.get()));
+    store.Pull(values, results.rows.get());
   }
   results.after = std::move(values);
-  results.averages = store.Averages();
+  results.averages = store.Averages(results.rows.get());
   return results;
 }
 
@@ -288,7 +393,14 @@ absl::Status WriteResults(Files& files, const std::string& path,
   tensors.push_back({"loss", {}, std::span(results.losses).first(1)});
   tensors.push_back({"losses", {results.losses.size()}, results.losses});
   for (size_t i = 0; i < variables.size(); ++i) {
-    const std::vector<uint64_t> shape(variables[i].shape().begin(), variables[i].shape().end());
+    std::vector<uint64_t> shape(variables[i].shape().begin(), variables[i].shape().end());
+    if (results.rows != nullptr && variables[i].has_table()) {
+      shape[0] = results.rows->ids[i].size();
+      tensors.push_back({.name = "ids/" + variables[i].name(),
+                         .shape = {shape[0]},
+                         .values = {},
+                         .ids = std::span<const uint64_t>(results.rows->ids[i])});
+    }
     if (variables[i].trainable() && variables[i].moving_average() == 0) {
       tensors.push_back({"gradients/" + variables[i].name(), shape, results.gradients[i]});
     }
@@ -325,11 +437,10 @@ absl::Status Run(const ComputeFlags& flags, std::ostream& out, std::ostream& err
                    BuildOnDevice(job, schema, {device, flags.device == "auto", /*threads=*/1}));
   if (!built.note.empty()) err << "paracord compute: " << built.note << "\n";
   const std::unique_ptr<GradientProgram>& program = built.program;
-  ASSIGN_OR_RETURN(std::vector<std::vector<float>> values,
-                   ReadWeights(files, flags.weights, program->variables()));
+  ASSIGN_OR_RETURN(Weights weights, ReadWeights(files, flags.weights, program->variables()));
   RETURN_IF_ERROR(CheckOutFile(files, flags.out));
   const absl::StatusOr<Results> results =
-      Compute(*program, job, batch, static_cast<uint32_t>(flags.steps), std::move(values));
+      Compute(*program, job, batch, static_cast<uint32_t>(flags.steps), std::move(weights));
   diverged = absl::IsOutOfRange(results.status());
   RETURN_IF_ERROR(results.status());
   RETURN_IF_ERROR(WriteResults(files, flags.out, program->variables(), batch, *results));
@@ -346,7 +457,8 @@ int RunCompute(Args args, std::ostream& out, std::ostream& err) {
   Flags flags("paracord compute",
               "Computes one batch with the code that trains, to compare with Keras, without a\n"
               "cluster. All files are safetensors. OUT gets output, loss, losses,\n"
-              "gradients/<variable> and after/<variable>; with use_ema also averages/<variable>.");
+              "gradients/<variable> and after/<variable>; with use_ema also averages/<variable>.\n"
+              "If a table grows, those of tables are of the rows in ids/<variable>.");
   flags.Positional("MODEL", "model.to_json() of Keras", &own.model);
   flags.String("weights", "FILE", "the variables, <layer>/<variable>", &own.weights);
   flags.String("batch", "FILE",

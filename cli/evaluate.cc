@@ -89,7 +89,8 @@ int Run(EvaluateFlags own, std::ostream& out, std::ostream& err) {
   WarnOfOtherData(*workload, chosen->manifest.plan.fingerprint(), err);
   const std::atomic<bool> stop = false;
   const absl::StatusOr<Score> score =
-      ScoreVariables(*workload, chosen->manifest.variables, chosen->values, job->batch, stop);
+      ScoreVariables(*workload, chosen->manifest.variables, chosen->values, chosen->ids,
+                     chosen->manifest.plan.seed(), job->batch, stop);
   if (!score.ok()) return fail(score.status(), ExitCode::kConfiguration);
   Print(chosen->manifest, *score, own.json, out);
   return static_cast<int>(ExitCode::kDone);

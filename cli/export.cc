@@ -1,6 +1,7 @@
 // paracord export: a checkpoint's variables in one safetensors file.
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "common/files.h"
 #include "common/human_bytes.h"
 #include "config/flags.h"
+#include "config/partitions.h"
 
 namespace paracord {
 
@@ -51,9 +53,19 @@ int RunExport(Args args, std::ostream& out, std::ostream& err) {
   uint64_t bytes = 0;
   for (size_t i = 0; i < manifest.variables.size(); ++i) {
     const VariableSpec& variable = manifest.variables[i];
-    tensors.push_back({.name = variable.name(),
-                       .shape = {variable.shape().begin(), variable.shape().end()},
-                       .values = chosen->values[i]});
+    std::vector<uint64_t> shape(variable.shape().begin(), variable.shape().end());
+    std::string name = variable.name();
+    if (IsGrowing(variable)) {
+      shape[0] = chosen->ids[i].size();
+      tensors.push_back({.name = name + "/ids",
+                         .shape = {shape[0]},
+                         .values = {},
+                         .ids = std::span<const uint64_t>(chosen->ids[i])});
+      bytes += shape[0] * sizeof(uint64_t);
+      name += "/rows";
+    }
+    tensors.push_back(
+        {.name = std::move(name), .shape = std::move(shape), .values = chosen->values[i]});
     bytes += chosen->values[i].size() * sizeof(float);
   }
   const absl::Status written = WriteTensors(files, path, tensors,
@@ -64,8 +76,8 @@ int RunExport(Args args, std::ostream& out, std::ostream& err) {
   if (!written.ok()) {
     return fail(written.message(), ExitCodeOfWrite(written));
   }
-  out << path << ": " << tensors.size() << " variables, " << HumanBytes(bytes) << ", of checkpoint "
-      << manifest.name.ToString() << "\n";
+  out << path << ": " << manifest.variables.size() << " variables, " << HumanBytes(bytes)
+      << ", of checkpoint " << manifest.name.ToString() << "\n";
   return static_cast<int>(ExitCode::kDone);
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "common/human_bytes.h"
 #include "common/status_macros.h"
+#include "config/partitions.h"
 #include "coordinator/core/partitioner.h"
 #include "coordinator/core/placement.h"
 
@@ -20,7 +21,9 @@ constexpr size_t kManyPartitions = 1000;
 constexpr uint64_t kSmallPartitionBytes = 4096;
 
 std::string Shape(const VariableSpec& variable) {
-  return absl::StrCat("(", absl::StrJoin(variable.shape(), ", "), ")");
+  if (!IsGrowing(variable)) return absl::StrCat("(", absl::StrJoin(variable.shape(), ", "), ")");
+  const std::vector<uint64_t> row(variable.shape().begin() + 1, variable.shape().end());
+  return absl::StrCat("(any id, ", absl::StrJoin(row, ", "), ")");
 }
 
 std::string PartitionerText(const PartitionerSpec& spec) {
@@ -89,8 +92,12 @@ absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables, 
                        uint64_t slots, std::ostream& out, Problems& warnings) {
   ASSIGN_OR_RETURN(std::vector<PartitionSpec> partitions,
                    PartitionVariables(variables, job.partitioner));
-  const std::vector<uint64_t> bytes = PartitionBytes(variables, partitions);
+  std::vector<uint64_t> bytes = PartitionBytes(variables, partitions);
   RETURN_IF_ERROR(PlacePartitions(job.placement, ps_count, bytes, partitions));
+  // A growing table begins without rows.
+  for (size_t i = 0; i < partitions.size(); ++i) {
+    if (IsGrowing(variables[partitions[i].variable()])) bytes[i] = 0;
+  }
   PrintVariables(variables, partitions, bytes, out);
 
   std::vector<uint64_t> resident(ps_count);

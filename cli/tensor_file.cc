@@ -18,11 +18,20 @@ absl::Status WriteAll(Files& files, const std::string& path, std::span<const Nam
                       const std::map<std::string, std::string>& metadata) {
   std::vector<TensorInfo> infos;
   for (const NamedTensor& tensor : tensors) {
-    infos.push_back({.name = tensor.name, .shape = tensor.shape});
+    infos.push_back({.name = tensor.name,
+                     .dtype = tensor.ids.has_value() ? "I64" : "F32",
+                     .shape = tensor.shape});
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsWriter> writer,
                    SafetensorsWriter::Create(files, path, std::move(infos), metadata));
-  for (const NamedTensor& tensor : tensors) RETURN_IF_ERROR(writer->Append(tensor.values));
+  for (const NamedTensor& tensor : tensors) {
+    if (!tensor.ids.has_value()) {
+      RETURN_IF_ERROR(writer->Append(tensor.values));
+      continue;
+    }
+    const char* const bytes = reinterpret_cast<const char*>(tensor.ids->data());
+    RETURN_IF_ERROR(writer->Append(std::string_view(bytes, tensor.ids->size_bytes())));
+  }
   return writer->Finish();
 }
 

@@ -1,11 +1,12 @@
 // Named tensors in a safetensors file, which commands read and write. They are float32 in memory
-// and in files that are written; a file that is read may have integers. Blocking, in main's thread.
-// Errors name the file and the tensor.
+// and in files that are written, but for ids; a file that is read may have integers. Blocking, in
+// main's thread. Errors name the file and the tensor.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +22,8 @@ struct NamedTensor {
   std::string name;
   std::vector<uint64_t> shape;  // empty: a scalar
   std::span<const float> values;
+  // In place of the values: ids, which are written as I64, two's complement.
+  std::optional<std::span<const uint64_t>> ids = {};
 };
 
 // Writes the file as ReplaceOutFile does: as a whole or not at all.

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "config/limits.h"
 #include "nlohmann/json.hpp"
 
 namespace paracord {
@@ -91,8 +92,16 @@ struct CompressionSpec {
 // (JOB.md).
 struct TablesSpec {
   struct Table {
-    bool dense = false;  // it moves whole
-    bool lazy = false;   // any optimizer acts on the rows of a batch alone
+    bool dense = false;    // it moves whole
+    bool lazy = false;     // any optimizer acts on the rows of a batch alone
+    bool growing = false;  // any 64-bit id has a row once it is updated
+    // These settings apply to growing tables.
+    uint32_t shards = 16;
+    uint32_t admit_after = 1;      // appearances
+    double admit_probability = 1;  // and then
+    uint64_t candidates = kCandidatesDefault;
+    uint64_t expire_batches = 0;  // 0: never
+    uint64_t rows_max = 0;        // 0: no limit
     bool operator==(const Table&) const = default;
   };
   bool automatic = true;                  // for layers that are not named

@@ -159,12 +159,14 @@ void EraseWhatMayDiffer(json& job) {
     job.erase(key);
   }
   job["optimizer"].erase("learning_rate");
-  // Neither is whether rows travel alone; lazy rows have numbers of their own.
-  json lazy = json::object();
+  // Neither is whether rows travel alone; lazy rows have numbers of their own, and a growing table
+  // is kept in another way.
+  json kept = json::object();
   for (const auto& [layer, table] : job["tables"].items()) {
-    if (table.is_object() && table["update"] == "lazy") lazy[layer] = table;
+    if (!table.is_object()) continue;
+    if (table["update"] == "lazy" || table["kind"] == "growing") kept[layer] = table;
   }
-  job["tables"] = lazy;
+  job["tables"] = kept;
   for (json& source : job["data"]) {
     if (source.is_object()) ErasePaths(source);
   }

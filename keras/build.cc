@@ -100,9 +100,11 @@ absl::StatusOr<Built> Build(const Job& job, const Batch* schema, std::unique_ptr
     RETURN_IF_ERROR(problems.ToStatus());
     return Built{};
   }
+  for (const auto& [layer, table] : tables) {
+    graph->SetTable(model->layers[layer].name, table.spec, table.slots);
+  }
   const absl::Status large = graph->CheckLargeTables();
   if (!large.ok()) problems.Add("", std::string(large.message()));
-  for (const auto& [layer, table] : tables) graph->SetTable(model->layers[layer].name, table);
   auto program = std::make_unique<KerasProgram>(
       job, std::move(ops), std::move(graph),
       preprocessor == nullptr ? std::vector<LayerRow>() : preprocessor->rows(), part);
@@ -156,7 +158,7 @@ std::vector<VariableSpec> DeclaredVariables(const Job& job, std::unique_ptr<Ops>
   const std::unique_ptr<Graph> graph = Graph::Build(*ops, *model, shapes, problems);
   if (graph == nullptr) return {};
   for (const auto& [layer, table] : ChooseTables(job, *model, problems)) {
-    graph->SetTable(model->layers[layer].name, table);
+    graph->SetTable(model->layers[layer].name, table.spec, table.slots);
   }
   return graph->variables();
 }

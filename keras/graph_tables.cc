@@ -8,10 +8,34 @@
 
 namespace paracord {
 
-void Graph::SetTable(const std::string& layer, const TableSpec& table) {
-  for (const auto& [made, first] : first_variable_) {
-    if (made->name() != layer || dynamic_cast<const TableLayer*>(made) == nullptr) continue;
-    if (variables_[first].trainable()) *variables_[first].mutable_table() = table;
+namespace {
+
+// The layer's input_dim stands in for the number of rows where an initializer asks for it.
+void Grow(VariableSpec& variable, uint64_t slots) {
+  const std::string& initializer = variable.initializer().name();
+  auto& options = *variable.mutable_initializer()->mutable_options();
+  const bool scaled = initializer == "variance_scaling" || initializer.starts_with("glorot_") ||
+                      initializer.starts_with("he_") || initializer.starts_with("lecun_");
+  if (scaled && !options.contains("fan_in")) {
+    options["fan_in"] = static_cast<double>(variable.shape(0));
+    options["fan_out"] = static_cast<double>(variable.shape(1));
+  }
+  variable.set_shape(0, slots);
+}
+
+}  // namespace
+
+void Graph::SetTable(const std::string& layer, const TableSpec& table, uint64_t slots) {
+  for (const auto& made : layers_) {
+    auto* const of_rows = dynamic_cast<TableLayer*>(made.get());
+    const auto first = first_variable_.find(made.get());
+    if (made->name() != layer || of_rows == nullptr || first == first_variable_.end()) continue;
+    VariableSpec& variable = variables_[first->second];
+    if (!variable.trainable()) continue;
+    *variable.mutable_table() = table;
+    if (table.kind() != TableSpec::GROWING) continue;
+    Grow(variable, slots);
+    of_rows->Grow();
   }
 }
 

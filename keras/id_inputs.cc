@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "tensor/row_ids.h"
@@ -32,10 +33,13 @@ Kinds KindsOf(const ModelSpec& model, const TableLayers& tables) {
     inputs[node.layer].insert(node.inputs[0]);
   }
   Kinds kinds;
-  // With all rows there, ids of very many rows come as other numbers than those of few.
-  std::map<std::pair<std::set<size_t>, bool>, size_t> groups;
+  // With all rows there, ids of very many rows come as other numbers than those of few. Those of
+  // growing tables are numbered slot by slot.
+  std::map<std::tuple<std::set<size_t>, bool, uint64_t>, size_t> groups;
   for (const auto& [layer, read] : inputs) {
-    const std::pair group(read, IsLargeLayer(model.layers[layer]));
+    const uint64_t slots = tables.at(layer).slots;
+    const bool large = slots == 0 && IsLargeLayer(model.layers[layer]);
+    const std::tuple group(read, large, slots);
     kinds[layer] = groups.emplace(group, kTables + groups.size()).first->second;
   }
   return kinds;

@@ -433,10 +433,12 @@ void KerasProgram::UseRows(std::shared_ptr<const TableRows> rows) {
 
 absl::Status KerasProgram::LookAt(const Batch& batch, LookupCounts& /*counts*/) {
   RETURN_IF_ERROR(CheckBatch(batch, /*with_targets=*/true));
+  bool growing = false;
   for (size_t i = 0; i < data_->columns().size(); ++i) {
     RETURN_IF_ERROR(data_->Values(batch, i).status());
+    growing = growing || data_->tables().growing(i);
   }
-  return absl::OkStatus();
+  return growing ? RowsOf(batch).status() : absl::OkStatus();
 }
 
 }  // namespace paracord

@@ -61,6 +61,7 @@ absl::Status ProgramInputs::CheckIds(const Batch& batch) const {
           absl::StrCat(Where(batch, element * batch.examples / ids.size()), ": id ", number, what));
     };
     if (rows_ != nullptr && !rows_->numbers[i].empty()) continue;  // RowsOf looked at them
+    if (tables_.growing(i)) continue;                              // as it will
     const std::optional<int64_t> below = graph_.ids_below(i);
     if (below.value_or(0) > kPlainRowsMax) continue;  // Values looks at them
     if (below.has_value()) {

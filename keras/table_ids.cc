@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "config/partitions.h"
 #include "tensor/row_ids.h"
 
 namespace paracord {
@@ -60,6 +61,26 @@ void NumberIds(std::span<const uint64_t> ids, std::vector<uint64_t>& unique,
   }
 }
 
+void NumberIdsBySlot(std::span<const uint64_t> ids, uint64_t count, std::vector<uint64_t>& unique,
+                     std::vector<uint32_t>& places, std::vector<uint32_t>& slots) {
+  std::vector<uint64_t> ascending;
+  NumberIds(ids, ascending, places);
+  std::vector<uint32_t> slot(ascending.size());
+  slots.assign(count + 1, 0);
+  for (size_t i = 0; i < ascending.size(); ++i) {
+    slot[i] = SlotOfRow(ascending[i], count);
+    ++slots[slot[i] + 1];
+  }
+  std::partial_sum(slots.begin(), slots.end(), slots.begin());
+  std::vector<uint32_t> next = slots, moved(ascending.size());
+  unique.resize(ascending.size());
+  for (size_t i = 0; i < ascending.size(); ++i) {
+    moved[i] = next[slot[i]]++;
+    unique[moved[i]] = ascending[i];
+  }
+  for (uint32_t& place : places) place = moved[place];
+}
+
 TableIds::TableIds(const Graph& graph, std::vector<size_t> columns, int64_t batch)
     : columns_(std::move(columns)),
       variables_(graph.variables()),
@@ -68,10 +89,12 @@ TableIds::TableIds(const Graph& graph, std::vector<size_t> columns, int64_t batc
     if (!variables_[v].has_table()) continue;
     const auto rows = static_cast<int64_t>(variables_[v].shape(0));
     const Graph::TableInputs inputs = graph.InputsOfTable(v);
-    rows_max_[v] = std::min(rows, batch * inputs.ids);
+    const bool growing = IsGrowing(variables_[v]);
+    rows_max_[v] = growing ? batch * inputs.ids : std::min(rows, batch * inputs.ids);
     const auto same = std::ranges::find(groups_, inputs.inputs, &Group::inputs);
     Group& group = same == groups_.end() ? groups_.emplace_back() : *same;
     group.inputs = inputs.inputs;
+    group.slots = growing ? variables_[v].shape(0) : 0;
     if (group.variables.empty() || rows < group.rows) {
       group.smallest = v;
       group.rows = rows;
@@ -96,7 +119,8 @@ absl::Status TableIds::ReadIds(const Batch& batch, const Group& group,
     }
     for (size_t k = 0; k < whole.size(); ++k) {
       // WholeNumbers cuts off, as an Embedding does.
-      if (whole[k] >= 0 && whole[k] < group.rows && column.values[k] >= 0) {
+      const bool there = whole[k] >= 0 && whole[k] < group.rows && column.values[k] >= 0;
+      if (group.slots != 0 || there) {
         ids.push_back(static_cast<uint64_t>(whole[k]));
         continue;
       }
@@ -112,13 +136,18 @@ absl::Status TableIds::ReadIds(const Batch& batch, const Group& group,
 absl::StatusOr<std::shared_ptr<const NumberedRows>> TableIds::RowsOf(const Batch& batch) const {
   auto rows = std::make_shared<NumberedRows>();
   rows->ids.resize(variables_.size());
+  rows->slots.resize(variables_.size());
   rows->numbers.resize(columns_.size());
   std::vector<uint64_t> ids, unique;
-  std::vector<uint32_t> places;
+  std::vector<uint32_t> places, slots;
   for (const Group& group : groups_) {
     ids.clear();
     RETURN_IF_ERROR(ReadIds(batch, group, ids));
-    NumberIds(ids, unique, places);
+    if (group.slots == 0) {
+      NumberIds(ids, unique, places);
+    } else {
+      NumberIdsBySlot(ids, group.slots, unique, places, slots);
+    }
     if (unique.size() > static_cast<size_t>(kPlainRowsMax)) {
       return absl::InvalidArgumentError(
           absl::StrCat("a batch reads ", unique.size(), " rows of the table of ",
@@ -134,9 +163,18 @@ absl::StatusOr<std::shared_ptr<const NumberedRows>> TableIds::RowsOf(const Batch
         number = place == 0 ? first : static_cast<float>(place);
       }
     }
-    for (const size_t variable : group.variables) rows->ids[variable] = unique;
+    for (const size_t variable : group.variables) {
+      rows->ids[variable] = unique;
+      if (group.slots != 0) rows->slots[variable] = slots;
+    }
   }
   return rows;
+}
+
+bool TableIds::growing(size_t input) const {
+  return std::ranges::any_of(groups_, [&](const Group& group) {
+    return group.slots != 0 && std::ranges::find(group.inputs, input) != group.inputs.end();
+  });
 }
 
 std::shared_ptr<const NumberedRows> TableIds::Widest(const Batch& batch) const {

@@ -25,6 +25,11 @@ struct NumberedRows : TableRows {
 void NumberIds(std::span<const uint64_t> ids, std::vector<uint64_t>& unique,
                std::vector<uint32_t>& places);
 
+// Does the same slot by slot, in ascending order in each; `slots` gets where each slot begins, and
+// the end of the last one.
+void NumberIdsBySlot(std::span<const uint64_t> ids, uint64_t count, std::vector<uint64_t>& unique,
+                     std::vector<uint32_t>& places, std::vector<uint32_t>& slots);
+
 class TableIds {
  public:
   // `columns`: of the data, for each input of the graph. `batch`: examples of the largest batch of
@@ -36,6 +41,8 @@ class TableIds {
   int64_t rows_max(size_t variable) const { return rows_max_[variable]; }
 
   absl::StatusOr<std::shared_ptr<const NumberedRows>> RowsOf(const Batch& batch) const;
+  // Whether the input has ids of growing tables.
+  bool growing(size_t input) const;
   // Returns as many rows as a batch can read, for planning memory.
   std::shared_ptr<const NumberedRows> Widest(const Batch& batch) const;
 
@@ -46,6 +53,7 @@ class TableIds {
     std::vector<size_t> variables;
     size_t smallest = 0;  // the variable with the fewest rows
     int64_t rows = 0;     // of that
+    uint64_t slots = 0;   // of growing tables; 0: of fixed ones
   };
   absl::Status ReadIds(const Batch& batch, const Group& group, std::vector<uint64_t>& ids) const;
 

@@ -83,11 +83,39 @@ std::string WhyNot(const Job& job, const ModelSpec& model, size_t index,
                       "\"dense\" moves all of it");
 }
 
-TableSpec Fixed(bool lazy) {
-  TableSpec table;
-  table.set_kind(TableSpec::FIXED);
-  table.set_lazy(lazy);
-  return table;
+ChosenTable SpecOf(const TablesSpec::Table& wanted) {
+  ChosenTable chosen;
+  TableSpec& table = chosen.spec;
+  table.set_kind(wanted.growing ? TableSpec::GROWING : TableSpec::FIXED);
+  table.set_lazy(wanted.lazy);
+  if (!wanted.growing) return chosen;
+  chosen.slots = wanted.shards;
+  table.set_admit_after(wanted.admit_after);
+  table.set_admit_probability(wanted.admit_probability);
+  table.set_candidates(wanted.candidates);
+  table.set_expire_batches(wanted.expire_batches);
+  table.set_rows_max(wanted.rows_max);
+  return chosen;
+}
+
+std::string Growing(const LayerSpec& layer, const TablesSpec::Table& table) {
+  std::string text = absl::StrCat(LayerTitle(layer.class_name, layer.name),
+                                  ": a growing table, of which the rows of the batch travel; an id "
+                                  "has a row from its ");
+  const auto add = [&](const auto&... parts) { absl::StrAppend(&text, parts...); };
+  if (table.admit_after > 1) {
+    add(table.admit_after,
+        table.admit_after == 2   ? "nd"
+        : table.admit_after == 3 ? "rd"
+                                 : "th",
+        " appearance on");
+  } else {
+    add("first gradient on");
+  }
+  if (table.admit_probability < 1) add(", with a probability of ", table.admit_probability);
+  if (table.expire_batches != 0) add(", until ", table.expire_batches, " batches do not touch it");
+  if (table.rows_max != 0) add("; at most ", table.rows_max, " rows");
+  return text;
 }
 
 void ReportUnknownNames(const Job& job, const ModelSpec& model, Problems& problems) {
@@ -117,14 +145,18 @@ TableLayers ChooseTables(const Job& job, const ModelSpec& model, Problems& probl
     if (named != job.tables.by_layer.end()) {
       const std::string why = WhyNot(job, model, i, named->second);
       if (!why.empty()) problems.Add(absl::StrCat("tables.", layer.name), why);
-      if (why.empty() && !named->second.dense) tables[i] = Fixed(named->second.lazy);
+      if (!why.empty() || named->second.dense) continue;
+      tables[i] = SpecOf(named->second);
+      if (named->second.growing && notes != nullptr) {
+        notes->push_back(Growing(layer, named->second));
+      }
       continue;
     }
     if (!job.tables.automatic || BytesOf(layer) < kAutoBytes || !Trains(model, layer)) continue;
     const bool reads_inputs = ReadsInputs(model, i);
     const std::string why =
         reads_inputs ? WhyNotExact(job, layer) : "its ids are computed by the model";
-    if (why.empty()) tables[i] = Fixed(/*lazy=*/false);
+    if (why.empty()) tables[i] = SpecOf({});
     if (why.empty() || notes == nullptr) continue;
     notes->push_back(absl::StrCat(
         LayerTitle(layer.class_name, layer.name), ": all of it, ", HumanBytes(BytesOf(layer)),

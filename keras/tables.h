@@ -13,12 +13,17 @@
 
 namespace paracord {
 
+struct ChosenTable {
+  TableSpec spec;
+  uint64_t slots = 0;  // of a growing table
+};
 // By the index of the layer in the model.
-using TableLayers = std::map<size_t, TableSpec>;
+using TableLayers = std::map<size_t, ChosenTable>;
 
 // Chooses as the job's `tables` say, in a model whose preprocessing layers have been taken out
 // (nodes that are marked as unknown count as inputs). Problems name the key. `notes` gets a line
-// for each Embedding that moves whole where `auto` would rather move its rows.
+// for each growing table, and each Embedding that moves whole where `auto` would rather move its
+// rows.
 TableLayers ChooseTables(const Job& job, const ModelSpec& model, Problems& problems,
                          std::vector<std::string>* notes = nullptr);
 

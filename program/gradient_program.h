@@ -28,8 +28,17 @@ using MutableTensors = std::span<const std::span<float>>;
 // computes with them.
 struct TableRows {
   virtual ~TableRows() = default;
-  // By variable: ascending and distinct; empty where the variable is no table.
+  // The ids by variable, distinct and ascending; those of a growing table lie slot after slot
+  // (config/partitions.h). They are empty where the variable is no table.
   std::vector<std::vector<uint64_t>> ids;
+  // The places, by variable, where the ids of each slot of a growing table begin, and the end of
+  // the last one's; empty, also as a whole, where there are none.
+  std::vector<std::vector<uint32_t>> slots;
+
+  // Whether the variable's ids lie slot after slot.
+  bool has_slots(size_t variable) const {
+    return variable < slots.size() && !slots[variable].empty();
+  }
 };
 
 // Counts, for each layer that looks values up in a vocabulary, the values and those of them that

@@ -62,19 +62,6 @@ absl::Status AsDamage(const absl::Status& opened) {
   return absl::IsInvalidArgument(opened) ? absl::DataLossError(opened.message()) : opened;
 }
 
-std::vector<absl::Status> FindWrongSizes(Files& files, const std::string& directory,
-                                         const Manifest& manifest) {
-  std::vector<absl::Status> wrong;
-  for (const ManifestFile& expected : manifest.files) {
-    const std::string path = Join(PartsDirectory(directory), expected.name);
-    const absl::StatusOr<std::unique_ptr<ReadFile>> file = files.Open(path);
-    absl::Status fits =
-        file.ok() ? CheckSize(path, (*file)->size(), expected) : AsDamage(file.status());
-    if (!fits.ok()) wrong.push_back(std::move(fits));
-  }
-  return wrong;
-}
-
 // The name of a tensor: "<partition>" or "<partition>/.slot/<slot>".
 struct TensorKey {
   explicit TensorKey(std::string_view full) : partition(full.substr(0, full.find(kSlotMark))) {
@@ -88,6 +75,29 @@ struct TensorKey {
 
 std::string Dimensions(std::span<const uint64_t> shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
+
+// Checks a tensor of a growing table's partition, whose rows only its metadata and its size tell.
+absl::Status CheckTableTensor(const SafetensorsHeader& header, const VariableSpec& variable,
+                              const TensorKey& key, const TensorInfo& tensor) {
+  const auto refuse = [&](const std::string& what) {
+    return absl::DataLossError(absl::StrCat("tensor ", tensor.name, " ", what));
+  };
+  if (key.slot != kRowsSlot && key.slot != kCandidatesSlot) return refuse("is none of a table");
+  if (tensor.dtype != "U8") return refuse(absl::StrCat("is ", tensor.dtype, ", not U8"));
+  uint64_t words = 1;
+  if (key.slot == kRowsSlot) {
+    ASSIGN_OR_RETURN(const std::optional<TableMetadata> table,
+                     ReadTableMetadata(header.metadata, std::string(key.partition)));
+    if (!table.has_value()) return refuse("has no metadata");
+    words = RowHeaderWords(table->steps) + RowElements(variable) * (1 + table->slots.size());
+  }
+  if (tensor.shape.size() == 2 && tensor.shape[1] == words * sizeof(float) &&
+      tensor.shape[0] < UINT32_MAX) {
+    return absl::OkStatus();
+  }
+  return refuse(absl::StrCat("has the shape ", Dimensions(tensor.shape), ", and a row has ",
+                             words * sizeof(float), " bytes"));
 }
 
 // Checks that each tensor of a partition is as the manifest says, that none is missing, and that
@@ -112,6 +122,11 @@ absl::Status CheckTensors(const SafetensorsHeader& header, const Manifest& manif
     };
     const PartitionSpec& spec = it->second.partition->spec;
     const VariableSpec& variable = manifest.variables[spec.variable()];
+    if (IsGrowing(variable)) {
+      RETURN_IF_ERROR(CheckTableTensor(header, variable, key, tensor));
+      it->second.value = it->second.value || key.slot == kRowsSlot;
+      continue;
+    }
     const bool steps = key.slot == kStepsSlot && variable.table().lazy();
     std::vector<uint64_t> shape = PartitionShape(variable, spec);
     if (steps) shape.resize(1);
@@ -134,7 +149,7 @@ absl::Status CheckTensors(const SafetensorsHeader& header, const Manifest& manif
   for (const auto& [name, here] : found) {
     if (!here.value) return absl::DataLossError(absl::StrCat("no tensor ", name));
     const VariableSpec& variable = manifest.variables[here.partition->spec.variable()];
-    if (!variable.trainable() || variable.moving_average() > 0) continue;
+    if (!variable.trainable() || variable.moving_average() > 0 || IsGrowing(variable)) continue;
     if (variable.table().lazy() && !here.steps) {
       return absl::DataLossError(absl::StrCat("no tensor ", SlotTensorName(name, kStepsSlot)));
     }
@@ -190,7 +205,10 @@ absl::Status ReadPsFile(Files& files, const std::string& directory, const Manife
     const TensorKey key(name);
     const auto it = plan.find(key.partition);
     if (it == plan.end()) return BytesPlace();
-    if (!is_ledger) return BytesOf(place(it->second.index, key.slot));
+    if (!is_ledger) {
+      const uint64_t elements = (tensor.end - tensor.begin) / sizeof(float);
+      return BytesOf(place(it->second.index, key.slot, elements));
+    }
     it->second.ledger.resize(tensor.end - tensor.begin);
     return BytesPlace{it->second.ledger};
   }));
@@ -204,6 +222,7 @@ absl::Status ReadPsFile(Files& files, const std::string& directory, const Manife
     wanted.partition->ledger = std::move(counts->ledger);
     wanted.partition->updates = counts->updates;
     wanted.partition->healthy = counts->healthy;
+    wanted.partition->table = std::move(counts->table);
   }
   return absl::OkStatus();
 }
@@ -342,11 +361,24 @@ std::vector<absl::Status> FindDamage(Files& files, const std::string& directory)
     for (const ManifestPartition& partition : manifest->partitions) {
       if (partition.spec.ps() == ps) plan.try_emplace(partition.spec.name(), Wanted{&counts, 0});
     }
-    const PlaceFn nowhere = [](size_t, std::string_view) { return TensorPlace(); };
+    const PlaceFn nowhere = [](size_t, std::string_view, uint64_t) { return TensorPlace(); };
     absl::Status read = ReadPsFile(files, directory, *manifest, ps, std::move(plan), nowhere);
     if (!read.ok()) damage.push_back(std::move(read));
   }
   return damage;
+}
+
+std::vector<absl::Status> FindWrongSizes(Files& files, const std::string& directory,
+                                         const Manifest& manifest) {
+  std::vector<absl::Status> wrong;
+  for (const ManifestFile& expected : manifest.files) {
+    const std::string path = Join(PartsDirectory(directory), expected.name);
+    const absl::StatusOr<std::unique_ptr<ReadFile>> file = files.Open(path);
+    absl::Status fits =
+        file.ok() ? CheckSize(path, (*file)->size(), expected) : AsDamage(file.status());
+    if (!fits.ok()) wrong.push_back(std::move(fits));
+  }
+  return wrong;
 }
 
 std::vector<absl::Status> FindObviousDamage(Files& files, const std::string& directory) {
@@ -384,39 +416,6 @@ absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(Files& files,
     RETURN_IF_ERROR(ReadPsFile(files, directory, manifest, ps, plan, place));
   }
   return partitions;
-}
-
-absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
-                                                              const std::string& directory,
-                                                              const Manifest& manifest) {
-  // Sizes are checked before memory is allocated for what a manifest claims.
-  const std::vector<absl::Status> wrong = FindWrongSizes(files, directory, manifest);
-  if (!wrong.empty()) return wrong.front();
-  std::vector<std::vector<float>> variables(manifest.variables.size());
-  std::vector<uint32_t> ids(manifest.partitions.size());
-  for (uint32_t i = 0; i < ids.size(); ++i) ids[i] = i;
-  const auto part = [&](uint32_t id) {
-    const PartitionSpec& spec = manifest.partitions[id].spec;
-    const VariableSpec& variable = manifest.variables[spec.variable()];
-    return std::span(variables[spec.variable()])
-        .subspan(spec.row_begin() * RowElements(variable), PartitionElements(variable, spec));
-  };
-  for (const ManifestPartition& partition : manifest.partitions) {
-    const VariableSpec& variable = manifest.variables[partition.spec.variable()];
-    std::vector<float>& whole = variables[partition.spec.variable()];
-    whole.resize(whole.size() + PartitionElements(variable, partition.spec));
-  }
-  std::map<uint32_t, std::vector<float>> averages;  // by partition
-  const auto place = [&](size_t id, std::string_view slot) {
-    const std::span<float> values = part(static_cast<uint32_t>(id));
-    if (slot.empty()) return TensorPlace{values};
-    if (slot != kAverageSlot) return TensorPlace();
-    return TensorPlace{
-        averages.try_emplace(static_cast<uint32_t>(id), values.size()).first->second};
-  };
-  RETURN_IF_ERROR(ReadPartitions(files, directory, manifest, ids, place).status());
-  for (const auto& [id, average] : averages) std::ranges::copy(average, part(id).begin());
-  return variables;
 }
 
 }  // namespace paracord

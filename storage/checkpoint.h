@@ -27,6 +27,7 @@
 namespace paracord {
 
 inline constexpr uint32_t kCheckpointFormat = 2;  // 1 is read too: ledgers in the header
+inline constexpr uint32_t kGrowingFormat = 3;     // of a checkpoint with growing tables
 inline constexpr char kManifestName[] = "MANIFEST.json";
 
 // Returns the directory of all checkpoints of the job in `dir`.
@@ -131,11 +132,22 @@ std::optional<JobEnd> FindJobEnd(Files& files, const std::string& dir);
 std::vector<absl::Status> FindDamage(Files& files, const std::string& directory);
 // Checks without reading the tensors: the manifest, and that each ps file exists and has its size.
 std::vector<absl::Status> FindObviousDamage(Files& files, const std::string& directory);
+// Returns the ps files that do not exist or have another size than the manifest says.
+std::vector<absl::Status> FindWrongSizes(Files& files, const std::string& directory,
+                                         const Manifest& manifest);
 // Whether an error says that the checkpoint is damaged: reading it again would find the same, so
 // another checkpoint is needed.
 bool SaysDamaged(const absl::Status& status);
 // Returns OK, or the first error of FindDamage.
 absl::Status VerifyCheckpoint(Files& files, const std::string& directory);
+
+// The state of a growing table's partition that lies beside its rows.
+struct TableMetadata {
+  uint32_t now = 0;                // the last batch that changed rows, modulo 2^31
+  bool steps = false;              // each row counts its own
+  std::vector<std::string> slots;  // of a row, behind its values
+  uint64_t admitted = 0, expired = 0, evicted = 0, dropped = 0;
+};
 
 // The state of a partition that a ps file holds beside its tensors.
 struct StoredPartition {
@@ -143,14 +155,16 @@ struct StoredPartition {
   Ledger ledger;
   uint64_t updates = 0;
   bool healthy = true;
+  std::optional<TableMetadata> table;
 };
 
 // Memory for the elements of a tensor, in order; empty for a tensor that is not wanted.
 using TensorPlace = std::vector<std::span<float>>;
 
-// Returns the memory for a tensor of the partition `ids[index]`, as float32, with as many elements
-// as the manifest says. `slot` is empty for the values. A tensor without memory is only verified.
-using PlaceFn = std::function<TensorPlace(size_t index, std::string_view slot)>;
+// Returns the memory for a tensor of the partition `ids[index]`, as float32 or other words of four
+// bytes, with so many elements. `slot` is empty for the values. A tensor without memory is only
+// verified.
+using PlaceFn = std::function<TensorPlace(size_t index, std::string_view slot, uint64_t elements)>;
 
 // Reads the partitions `ids` (in any order, which the result has, too). Each file that holds one of
 // them is read once. The memory may be used only if this returns OK.
@@ -165,12 +179,23 @@ absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(Files& files,
 inline constexpr char kAverageSlot[] = "average";
 // A lazy table has this slot: how many times each row was updated, one number a row.
 inline constexpr char kStepsSlot[] = "steps";
+// A growing table has these, as U8, and no values: its rows, whose layout is in CHECKPOINT.md, and
+// the counts of ids that are not admitted yet.
+inline constexpr char kRowsSlot[] = "rows";
+inline constexpr char kCandidatesSlot[] = "candidates";
+// The words of a row before its values: its id, when it was touched, and perhaps its steps.
+inline uint64_t RowHeaderWords(bool steps) { return steps ? 4 : 3; }
+
+// The ids by variable, ascending and distinct; they are empty but for growing tables.
+using VariableIds = std::vector<std::vector<uint64_t>>;
 
 // Reads and verifies all variables, whole, in the order of manifest.variables, and their averages
-// in place of the values if there are some. For export and evaluation.
+// in place of the values if there are some. A growing table has the rows that have not expired, by
+// ascending ids, which are put into `ids` unless it is null. For export and evaluation.
 absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
                                                               const std::string& directory,
-                                                              const Manifest& manifest);
+                                                              const Manifest& manifest,
+                                                              VariableIds* ids = nullptr);
 
 // ---- The contents of a ps file beside values and slots.
 
@@ -186,6 +211,7 @@ struct PsFileIdentity {
 struct PartitionMetadata {
   uint64_t updates = 0;
   bool healthy = true;
+  std::optional<TableMetadata> table;
 };
 
 std::map<std::string, std::string> PsFileMetadata(
@@ -196,6 +222,10 @@ std::map<std::string, std::string> PsFileMetadata(
 // limit many partitions with many open splits would reach.
 std::string LedgerToText(const Ledger& ledger);
 std::string LedgerTensorName(const std::string& partition);
+// Returns what the metadata say of a growing table's partition; nullopt if they say nothing. An
+// error names the partition.
+absl::StatusOr<std::optional<TableMetadata>> ReadTableMetadata(
+    const std::map<std::string, std::string>& metadata, const std::string& partition);
 // Returns the stored state of one partition without its id. An error names the partition.
 absl::StatusOr<StoredPartition> ReadCounts(const std::map<std::string, std::string>& metadata,
                                            const std::string& partition,

@@ -45,6 +45,35 @@ DataPlan PlanFromJson(const json& value) {
   return plan;
 }
 
+ordered_json TableToJson(const TableSpec& table) {
+  const bool growing = table.kind() == TableSpec::GROWING;
+  ordered_json object = {{"kind", growing                            ? "growing"
+                                  : table.kind() == TableSpec::FIXED ? "fixed"
+                                                                     : "unknown"},
+                         {"lazy", table.lazy()}};
+  if (!growing) return object;
+  object["admit_after"] = table.admit_after();
+  object["admit_probability"] = table.admit_probability();
+  object["candidates"] = table.candidates();
+  object["expire_batches"] = table.expire_batches();
+  object["rows_max"] = table.rows_max();
+  return object;
+}
+
+TableSpec TableFromJson(const json& value) {
+  TableSpec table;
+  table.set_lazy(value.at("lazy").get<bool>());
+  if (value.at("kind") == "fixed") table.set_kind(TableSpec::FIXED);
+  if (value.at("kind") != "growing") return table;
+  table.set_kind(TableSpec::GROWING);
+  table.set_admit_after(value.at("admit_after").get<uint32_t>());
+  table.set_admit_probability(value.at("admit_probability").get<double>());
+  table.set_candidates(value.at("candidates").get<uint64_t>());
+  table.set_expire_batches(value.at("expire_batches").get<uint64_t>());
+  table.set_rows_max(value.at("rows_max").get<uint64_t>());
+  return table;
+}
+
 ordered_json VariableToJson(const VariableSpec& variable) {
   ordered_json options = ordered_json::object();
   const auto& map = variable.initializer().options();
@@ -66,10 +95,7 @@ ordered_json VariableToJson(const VariableSpec& variable) {
                       {"rate", norm.rate()},
                       {"axes", std::vector<uint32_t>(norm.axes().begin(), norm.axes().end())}};
   }
-  if (variable.has_table()) {
-    object["table"] = {{"kind", variable.table().kind() == TableSpec::FIXED ? "fixed" : "unknown"},
-                       {"lazy", variable.table().lazy()}};
-  }
+  if (variable.has_table()) object["table"] = TableToJson(variable.table());
   return object;
 }
 
@@ -92,9 +118,7 @@ VariableSpec VariableFromJson(const json& value) {
     }
   }
   if (const auto table = value.find("table"); table != value.end()) {
-    variable.mutable_table()->set_kind(table->at("kind") == "fixed" ? TableSpec::FIXED
-                                                                    : TableSpec::KIND_UNSPECIFIED);
-    variable.mutable_table()->set_lazy(table->at("lazy").get<bool>());
+    *variable.mutable_table() = TableFromJson(*table);
   }
   const json& initializer = value.at("initializer");
   variable.mutable_initializer()->set_name(initializer.at("name").get<std::string>());
@@ -205,8 +229,10 @@ absl::Status CheckManifest(const Manifest& manifest) {
     };
     if (!names.insert(spec.name()).second) return refuse("stands twice");
     if (spec.ps() >= manifest.files.size()) return refuse("has no file");
+    const VariableSpec& variable = manifest.variables[spec.variable()];
+    // A growing table's rows are counted in its file alone.
     const uint64_t bytes =
-        PartitionElements(manifest.variables[spec.variable()], spec) * sizeof(float);
+        IsGrowing(variable) ? 0 : PartitionElements(variable, spec) * sizeof(float);
     if (bytes > bytes_left[spec.ps()]) {
       return refuse(absl::StrCat("has no room in ", manifest.files[spec.ps()].name));
     }
@@ -252,9 +278,12 @@ bool HasOddNumber(const json& value, int depth = 0) {
 }  // namespace
 
 std::string ManifestToText(const Manifest& manifest) {
+  const bool growing = std::ranges::any_of(manifest.variables, IsGrowing);
+  const uint32_t format = growing ? kGrowingFormat : kCheckpointFormat;
+  const uint32_t reader = growing ? kGrowingFormat : manifest.min_reader_version;
   ordered_json root = {{"format", kFormatName},
-                       {"format_version", kCheckpointFormat},
-                       {"min_reader_version", manifest.min_reader_version},
+                       {"format_version", format},
+                       {"min_reader_version", reader},
                        {"job_name", manifest.job_name},
                        {"run_id", manifest.run_id},
                        {"generation", manifest.name.generation},
@@ -293,10 +322,10 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text, const std::string&
     return absl::FailedPreconditionError(absl::StrCat(path, ": not a manifest of Paracord"));
   }
   const json version = root.value("min_reader_version", json());
-  if (version.is_number_unsigned() && version.get<uint64_t>() > kCheckpointFormat) {
+  if (version.is_number_unsigned() && version.get<uint64_t>() > kGrowingFormat) {
     return absl::UnimplementedError(absl::StrCat(path, ": needs a reader of format ",
                                                  version.get<uint64_t>(), ", this one reads ",
-                                                 kCheckpointFormat));
+                                                 kGrowingFormat));
   }
   Manifest manifest;
   try {  // the JSON library reports a missing key or a wrong type in no other way
@@ -324,7 +353,13 @@ std::map<std::string, std::string> PsFileMetadata(
       {"ps", absl::StrCat(identity.ps, "/", identity.ps_count)},
       {"boot_id", identity.boot_id}};
   for (const auto& [name, partition] : partitions) {
-    const ordered_json value = {{"updates", partition.updates}, {"healthy", partition.healthy}};
+    ordered_json value = {{"updates", partition.updates}, {"healthy", partition.healthy}};
+    if (const auto& table = partition.table) {
+      value["table"] = {{"now", table->now},         {"steps", table->steps},
+                        {"slots", table->slots},     {"admitted", table->admitted},
+                        {"expired", table->expired}, {"evicted", table->evicted},
+                        {"dropped", table->dropped}};
+    }
     metadata[absl::StrCat("partition:", name)] = TextOf(value);
   }
   return metadata;
@@ -340,6 +375,32 @@ std::string LedgerToText(const Ledger& ledger) {
   return absl::StrCat("{\"finished\":[", absl::StrJoin(ledger.finished(), ",", finished),
                       "],\"open\":[", absl::StrJoin(ledger.open(), ",", open),
                       "],\"applied\":", ledger.applied(), ",\"rejected\":", ledger.rejected(), "}");
+}
+
+absl::StatusOr<std::optional<TableMetadata>> ReadTableMetadata(
+    const std::map<std::string, std::string>& metadata, const std::string& partition) {
+  const auto it = metadata.find(absl::StrCat("partition:", partition));
+  if (it == metadata.end()) return std::nullopt;
+  const json root = JsonOf(it->second);
+  const auto found = root.is_object() ? root.find("table") : root.end();
+  if (found == root.end()) return std::nullopt;
+  const auto refuse = [&](const char* what) {
+    return absl::DataLossError(absl::StrCat("table of partition ", partition, ": ", what));
+  };
+  TableMetadata table;
+  try {
+    table.now = found->at("now").get<uint32_t>();
+    table.steps = found->at("steps").get<bool>();
+    table.slots = found->at("slots").get<std::vector<std::string>>();
+    table.admitted = found->at("admitted").get<uint64_t>();
+    table.expired = found->at("expired").get<uint64_t>();
+    table.evicted = found->at("evicted").get<uint64_t>();
+    table.dropped = found->at("dropped").get<uint64_t>();
+  } catch (const json::exception& error) {
+    return refuse(error.what());
+  }
+  if (HasOddNumber(*found)) return refuse("odd number");
+  return table;
 }
 
 absl::StatusOr<StoredPartition> ReadCounts(const std::map<std::string, std::string>& metadata,
@@ -362,6 +423,7 @@ absl::StatusOr<StoredPartition> ReadCounts(const std::map<std::string, std::stri
   if (HasOddNumber(root) || HasOddNumber(ledger)) {
     return absl::DataLossError(absl::StrCat("counts of partition ", partition, ": odd number"));
   }
+  ASSIGN_OR_RETURN(result.table, ReadTableMetadata(metadata, partition));
   return result;
 }
 

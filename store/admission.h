@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "config/limits.h"
+
 namespace paracord {
 
 class Admission {
  public:
-  static constexpr uint32_t kAfterMax = 255;
+  static constexpr uint32_t kAfterMax = kAdmitAfterMax;
 
   // An id is admitted at its `after`-th appearance (at most kAfterMax; 0 and 1: at the first), and
   // then with `probability`. `candidates` are counted, rounded up to a power of two.
@@ -22,8 +24,9 @@ class Admission {
   bool Admit(uint64_t id, uint64_t step);
 
   uint64_t bytes() const { return candidates_.size() * sizeof(uint32_t); }
-  // All that it remembers, for a snapshot.
+  // All that it remembers, for a snapshot and to be restored.
   const std::vector<uint32_t>& candidates() const { return candidates_; }
+  std::vector<uint32_t>& candidates() { return candidates_; }
 
  private:
   uint32_t Count(uint64_t id);

@@ -252,6 +252,33 @@ std::vector<GrowingTable::ImageRow> GrowingTable::ReadImage(uint64_t part) {
   return rows;
 }
 
+std::vector<float> GrowingTable::ReadImageWords(uint64_t part) {
+  std::vector<float> words = records_.memory().ReadImage(part);
+  records_.KeepLive(words);
+  return words;
+}
+
+absl::Status GrowingTable::FinishRestore(uint32_t now, const Counts& counts,
+                                         const std::function<bool(uint64_t id)>& own) {
+  now_ = now & kTouchedMask;
+  for (uint64_t i = 0; i < records_.rows(); ++i) {
+    const auto row = static_cast<uint32_t>(i);
+    const RowRecords::Record record = records_.At(row);
+    const uint64_t id = record.id();
+    const auto refuse = [&](const char* why) {
+      return absl::DataLossError(absl::StrCat("row ", i, ", of id ", id, ", ", why));
+    };
+    if (!record.live()) return refuse("is none");
+    if (!own(id)) return refuse("belongs elsewhere");
+    const IdIndex::Place place = index_.PlaceOf(id);
+    const auto same = [&](uint32_t other) { return records_.At(other).id() == id; };
+    if (index_.Find(place, same) != IdIndex::kNone) return refuse("stands twice");
+    index_.Insert(place, row);
+  }
+  counts_ = counts;
+  return absl::OkStatus();
+}
+
 void GrowingTable::Restore(uint64_t now, const ImageRow& row) {
   now_ = static_cast<uint32_t>(now) & kTouchedMask;
   const uint32_t place = records_.Add();

@@ -10,11 +10,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "config/limits.h"
 #include "proto/paracord.pb.h"
 #include "store/admission.h"
 #include "store/id_index.h"
@@ -39,7 +41,7 @@ struct GrowingTableOptions {
 
 class GrowingTable {
  public:
-  static constexpr uint64_t kExpireMax = uint64_t{1} << 30;
+  static constexpr uint64_t kExpireMax = kExpireBatchesMax;
 
   // INVALID_ARGUMENT names the variable, whose initializer may need a table's size, or the option.
   static absl::StatusOr<std::unique_ptr<GrowingTable>> Make(GrowingTableOptions options);
@@ -75,8 +77,29 @@ class GrowingTable {
   uint64_t BeginImage() { return records_.memory().BeginImage(); }
   std::vector<ImageRow> ReadImage(uint64_t part);
   void EndImage() { records_.memory().EndImage(); }
+  // The same as words that follow one another: of each row its id, the batch that touched it with
+  // bit 31 set, its steps if they are counted, values and slots.
+  std::vector<float> ReadImageWords(uint64_t part);
+  uint64_t record_words() const { return records_.record_words(); }
+  bool counts_steps() const { return !ZeroGradientChangesNothing(options_.optimizer); }
+  const std::vector<SlotSpec>& slots() const { return options_.optimizer.slots; }
+  // An image has these beside its rows.
+  uint32_t now() const { return now_; }
+  const std::vector<uint32_t>& candidates() const { return admission_.candidates(); }
+
   // Restores a row into a table that lacks it. `now`: the batches applied.
   void Restore(uint64_t now, const ImageRow& row);
+  // Restores an empty table from words, which are first put into the memory of so many rows and of
+  // the candidates, and then taken over. DATA_LOSS: they are no rows of a table, or not of one that
+  // has the ids for which `own` is true.
+  std::vector<std::span<float>> RestoreRoom(uint64_t rows) {
+    return records_.memory().AppendMany(rows);
+  }
+  std::span<uint32_t> RestoreCandidates() { return admission_.candidates(); }
+  absl::Status FinishRestore(uint32_t now, const Counts& counts,
+                             const std::function<bool(uint64_t id)>& own);
+
+  void SetLearningRate(const LearningRate& rate) { options_.optimizer.learning_rate = rate; }
 
  private:
   // Of an update that several threads apply.
@@ -96,7 +119,7 @@ class GrowingTable {
   void Remove(uint32_t row);
   void Sweep(size_t rows);
 
-  const GrowingTableOptions options_;
+  GrowingTableOptions options_;  // of which the learning rate alone changes
   const RowInitializer initializer_;
   const uint64_t row_elements_;
   RowRecords records_;

@@ -12,6 +12,7 @@
 #include "common/finite.h"
 #include "common/status_macros.h"
 #include "config/nearest.h"
+#include "config/partitions.h"
 #include "storage/tensor_numbers.h"
 
 namespace paracord {
@@ -135,14 +136,21 @@ absl::StatusOr<std::unique_ptr<InitialWeights>> InitialWeights::Open(
   std::vector<std::string_view> names;
   for (const TensorInfo& tensor : tensors) names.push_back(tensor.name);
   const bool partial = job.initial_weights.partial;
-  absl::StatusOr<std::vector<size_t>> found = FindVariables(names, variables, partial);
+  // Rows of a growing table come into being as they are drawn.
+  std::vector<VariableSpec> looked_for;
+  for (const VariableSpec& variable : variables) {
+    if (!IsGrowing(variable)) looked_for.push_back(variable);
+  }
+  absl::StatusOr<std::vector<size_t>> found = FindVariables(names, looked_for, partial);
   if (!found.ok() && !partial && absl::StartsWith(found.status().message(), "holds no tensor")) {
     found = absl::InvalidArgumentError(
         absl::StrCat(std::string(found.status().message()),
                      "; to draw what the file lacks, write {\"file\": ..., \"partial\": true}"));
   }
   RETURN_IF_ERROR(InWeights(found.status(), where));
-  weights->tensors_ = *std::move(found);
+  for (auto next = found->begin(); const VariableSpec& variable : variables) {
+    weights->tensors_.push_back(IsGrowing(variable) ? kNoTensor : *next++);
+  }
   for (size_t v = 0; v < variables.size(); ++v) {
     if (!weights->Has(v)) continue;
     RETURN_IF_ERROR(InWeights(Fits(tensors[weights->tensors_[v]], variables[v], partial), where));

@@ -9,8 +9,10 @@
 #include "config/data_plan.h"
 #include "config/partitions.h"
 #include "storage/checkpoint.h"
+#include "store/dense_partition.h"
 #include "store/initial_weights.h"
 #include "store/initializer.h"
+#include "store/table_partition.h"
 
 namespace paracord {
 namespace {
@@ -69,17 +71,28 @@ TensorPlace PlaceOf(const Block& block) {
   return place;
 }
 
+Partition::Facts FactsOf(const VariableSpec& variable, const PartitionSpec& spec, uint64_t bytes) {
+  return {.id = spec.id(),
+          .name = spec.name(),
+          .shape = PartitionShape(variable, spec),
+          .trained = variable.trainable(),
+          .bytes = bytes,
+          .row_begin = spec.row_begin()};
+}
+
 std::unique_ptr<Partition> MakePartition(const VariableSpec& variable, const PartitionSpec& spec,
                                          const Optimizer& optimizer, PartitionContents contents,
                                          const std::shared_ptr<PinnedBytes>& pinned) {
-  Partition::Facts facts{.id = spec.id(),
-                         .name = spec.name(),
-                         .shape = PartitionShape(variable, spec),
-                         .trained = variable.trainable(),
-                         .bytes = contents.value.bytes(),
-                         .row_begin = spec.row_begin()};
-  return std::make_unique<Partition>(std::move(facts), OptimizerFor(variable, optimizer),
-                                     std::move(contents), pinned);
+  return std::make_unique<DensePartition>(FactsOf(variable, spec, contents.value.bytes()),
+                                          OptimizerFor(variable, optimizer), std::move(contents),
+                                          pinned);
+}
+
+std::unique_ptr<Partition> MakePartition(const VariableSpec& variable, const PartitionSpec& spec,
+                                         TableContents contents,
+                                         const std::shared_ptr<PinnedBytes>& pinned) {
+  return std::make_unique<TablePartition>(FactsOf(variable, spec, 0), variable.shape(0),
+                                          std::move(contents), pinned);
 }
 
 absl::Status CreateAll(Files& files, const Job& job, const LoadRequest& request,
@@ -89,6 +102,12 @@ absl::Status CreateAll(Files& files, const Job& job, const LoadRequest& request,
   if (weights != nullptr) content.drawn = weights->Drawn(Variables(request));
   for (const PartitionSpec& spec : request.partitions()) {
     const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
+    if (IsGrowing(variable)) {
+      TableContents table;
+      ASSIGN_OR_RETURN(table.table, MakeTableOfSlot(variable, content.optimizer, job.seed));
+      content.partitions.push_back(MakePartition(variable, spec, std::move(table), pinned));
+      continue;
+    }
     ASSIGN_OR_RETURN(PartitionContents contents,
                      Create(variable, spec, content.optimizer, job.seed, weights.get()));
     content.partitions.push_back(
@@ -116,63 +135,139 @@ absl::Status SameCut(const Manifest& manifest, const LoadRequest& request,
                                                     " is not ", spec.name(), " as ordered"));
 }
 
+// A partition on its way from a checkpoint.
+class Restoring {
+ public:
+  static absl::StatusOr<Restoring> Make(const VariableSpec& variable, const PartitionSpec& spec,
+                                        const Optimizer& optimizer, uint64_t seed) {
+    Restoring made(variable, spec);
+    if (IsGrowing(variable)) {
+      ASSIGN_OR_RETURN(made.table_.table, MakeTableOfSlot(variable, optimizer, seed));
+    } else if (variable.trainable()) {
+      made.slots_ = StoredSlots(OptimizerFor(variable, optimizer));
+      made.contents_.slots.resize(made.slots_.size(), Block(0));
+    }
+    return made;
+  }
+
+  TensorPlace PlaceOfTensor(std::string_view slot, uint64_t elements) {
+    if (table_.table != nullptr) return PlaceInTable(slot, elements);
+    if (slot.empty()) return PlaceOf(contents_.value = Block(elements));
+    for (size_t s = 0; s < slots_.size(); ++s) {
+      if (slots_[s].name == slot) return PlaceOf(contents_.slots[s] = Block(elements));
+    }
+    return TensorPlace();
+  }
+
+  // Once all is read. The error lacks the partition's name.
+  absl::StatusOr<std::unique_ptr<Partition>> Finish(const StoredPartition& stored,
+                                                    const Content& content,
+                                                    const std::shared_ptr<PinnedBytes>& pinned) {
+    ASSIGN_OR_RETURN(PartitionLedger ledger,
+                     PartitionLedger::FromProto(stored.ledger, content.plan));
+    if (table_.table != nullptr) {
+      RETURN_IF_ERROR(FinishTable(stored));
+      table_.ledger = std::move(ledger);
+      table_.updates = stored.updates;
+      table_.healthy = stored.healthy;
+      return MakePartition(*variable_, *spec_, std::move(table_), pinned);
+    }
+    for (size_t s = 0; s < slots_.size(); ++s) {
+      if (contents_.slots[s].elements() == 0) return NoSlot(slots_[s].name);
+    }
+    contents_.ledger = std::move(ledger);
+    contents_.updates = stored.updates;
+    contents_.healthy = stored.healthy;
+    return MakePartition(*variable_, *spec_, content.optimizer, std::move(contents_), pinned);
+  }
+
+ private:
+  Restoring(const VariableSpec& variable, const PartitionSpec& spec)
+      : variable_(&variable), spec_(&spec) {}
+
+  static absl::Status NoSlot(const std::string& name) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("it has no slot ", name, ", which the optimizer needs"));
+  }
+
+  TensorPlace PlaceInTable(std::string_view slot, uint64_t elements) {
+    GrowingTable& table = *table_.table;
+    if (slot == kRowsSlot) {
+      words_ = elements;
+      if (elements % table.record_words() != 0) return TensorPlace();
+      return table.RestoreRoom(elements / table.record_words());
+    }
+    const std::span<uint32_t> candidates = table.RestoreCandidates();
+    candidates_ = slot == kCandidatesSlot && elements == candidates.size();
+    if (!candidates_) return TensorPlace();
+    return {{reinterpret_cast<float*>(candidates.data()), candidates.size()}};
+  }
+
+  absl::Status FinishTable(const StoredPartition& stored) {
+    GrowingTable& table = *table_.table;
+    if (!stored.table.has_value()) return absl::DataLossError("it has no state of a table");
+    const TableMetadata& was = *stored.table;
+    for (const SlotSpec& slot : table.slots()) {
+      if (std::ranges::find(was.slots, slot.name) == was.slots.end()) return NoSlot(slot.name);
+    }
+    const bool same = was.steps == table.counts_steps() && was.slots.size() == table.slots().size();
+    if (!same || words_ % table.record_words() != 0) {
+      return absl::FailedPreconditionError("its rows are those of another optimizer");
+    }
+    if (!candidates_) {
+      return absl::FailedPreconditionError("its admission of ids is another one");
+    }
+    return table.FinishRestore(
+        was.now,
+        {.rows = 0,
+         .created = was.admitted,
+         .expired = was.expired,
+         .evicted = was.evicted,
+         .dropped = was.dropped},
+        [&](uint64_t id) { return SlotOfRow(id, variable_->shape(0)) == spec_->row_begin(); });
+  }
+
+  const VariableSpec* variable_;
+  const PartitionSpec* spec_;
+  std::vector<SlotSpec> slots_;
+  PartitionContents contents_;
+  TableContents table_;
+  uint64_t words_ = 0;       // of the table's rows
+  bool candidates_ = false;  // as many were there
+};
+
 absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRequest& request,
-                        const std::shared_ptr<PinnedBytes>& pinned, Content& content) {
+                        uint64_t seed, const std::shared_ptr<PinnedBytes>& pinned,
+                        Content& content) {
   ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(files, directory));
   if (manifest.run_id != request.fence().run_id()) {
     return absl::FailedPreconditionError(absl::StrCat(directory, ": is of run ", manifest.run_id,
                                                       ", not ", request.fence().run_id()));
   }
-  struct Restored {
-    const VariableSpec& variable;
-    std::vector<SlotSpec> slots;
-    PartitionContents contents;
-  };
   std::vector<uint32_t> ids;
-  std::vector<Restored> restored;
+  std::vector<Restoring> restored;
   for (const PartitionSpec& spec : request.partitions()) {
     RETURN_IF_ERROR(SameCut(manifest, request, spec, directory));
     ids.push_back(spec.id());
     const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
-    Restored& partition = restored.emplace_back(Restored{variable, {}, {}});
-    if (variable.trainable()) {
-      partition.slots = StoredSlots(OptimizerFor(variable, content.optimizer));
-    }
-    partition.contents.slots.resize(partition.slots.size(), Block(0));
+    ASSIGN_OR_RETURN(Restoring one, Restoring::Make(variable, spec, content.optimizer, seed));
+    restored.push_back(std::move(one));
   }
-  const auto place = [&](size_t i, std::string_view slot) {
-    auto& [variable, slots, contents] = restored[i];
-    const PartitionSpec& spec = request.partitions(static_cast<int>(i));
-    const uint64_t elements = PartitionElements(variable, spec);
-    if (slot.empty()) return PlaceOf(contents.value = Block(elements));
-    for (size_t s = 0; s < slots.size(); ++s) {
-      if (slots[s].name != slot) continue;
-      const uint64_t own = slots[s].of_rows ? spec.row_end() - spec.row_begin() : elements;
-      return PlaceOf(contents.slots[s] = Block(own));
-    }
-    return TensorPlace();
+  const auto place = [&](size_t i, std::string_view slot, uint64_t elements) {
+    return restored[i].PlaceOfTensor(slot, elements);
   };
   ASSIGN_OR_RETURN(const std::vector<StoredPartition> stored,
                    ReadPartitions(files, directory, manifest, ids, place));
   for (size_t i = 0; i < stored.size(); ++i) {
-    const PartitionSpec& spec = request.partitions(static_cast<int>(i));
-    auto& [variable, slots, contents] = restored[i];
-    const auto refuse = [&](absl::StatusCode code, absl::string_view why) {
-      return absl::Status(code, absl::StrCat(directory, ": partition ", spec.name(), ": ", why));
-    };
-    for (size_t s = 0; s < slots.size(); ++s) {
-      if (contents.slots[s].elements() != 0) continue;
-      return refuse(absl::StatusCode::kFailedPrecondition,
-                    absl::StrCat("it has no slot ", slots[s].name, ", which the optimizer needs"));
+    absl::StatusOr<std::unique_ptr<Partition>> partition =
+        restored[i].Finish(stored[i], content, pinned);
+    if (!partition.ok()) {
+      const std::string& name = request.partitions(static_cast<int>(i)).name();
+      return absl::Status(partition.status().code(),
+                          absl::StrCat(directory, ": partition ", name, ": ",
+                                       std::string(partition.status().message())));
     }
-    absl::StatusOr<PartitionLedger> ledger =
-        PartitionLedger::FromProto(stored[i].ledger, content.plan);
-    if (!ledger.ok()) return refuse(ledger.status().code(), ledger.status().message());
-    contents.ledger = *std::move(ledger);
-    contents.updates = stored[i].updates;
-    contents.healthy = stored[i].healthy;
-    content.partitions.push_back(
-        MakePartition(variable, spec, content.optimizer, std::move(contents), pinned));
+    content.partitions.push_back(*std::move(partition));
   }
   return absl::OkStatus();
 }
@@ -202,7 +297,7 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
     const std::string directory =
         absl::StrCat(CheckpointsDirectory(dir), "/", request.checkpoint());
     RETURN_IF_ERROR(files.CheckBeneath(CheckpointsDirectory(dir), request.checkpoint()));
-    RETURN_IF_ERROR(RestoreAll(files, directory, request, pinned, *content));
+    RETURN_IF_ERROR(RestoreAll(files, directory, request, job.seed, pinned, *content));
   }
   std::sort(content->partitions.begin(), content->partitions.end(),
             [](const auto& a, const auto& b) { return a->facts().id < b->facts().id; });

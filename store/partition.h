@@ -1,43 +1,35 @@
-// A partition of a variable: its values, its optimizer's slots and its ledger, under one lock. A
-// push is applied whole or not at all, and whoever reads gets references to chunks that never
-// change, so a reader neither waits for long nor sees half an update. Thread-safe. Does not check
-// what it is given: the door has (store/step_check.h).
+// A partition of a variable, with its ledger, under one lock: a push is applied whole or not at
+// all. Two kinds keep their values in different ways (store/dense_partition.h,
+// store/table_partition.h); steps, snapshots and descriptions know this interface alone.
+// Thread-safe. Does not check what it is given: the door has (store/step_check.h).
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "common/mutex.h"
+#include "absl/status/status.h"
+#include "exchange/rows.h"
 #include "exchange/step.h"
 #include "proto/paracord.pb.h"
+#include "storage/checkpoint.h"
 #include "store/block.h"
 #include "store/gradient.h"
+#include "store/learning_rate.h"
 #include "store/ledger.h"
-#include "store/optimizer.h"
 #include "store/pinned_bytes.h"
-#include "store/row_update.h"
 
 namespace paracord {
 
 // References to a tensor's chunks, of one moment.
 using ChunkRefs = std::vector<ChunkRef>;
-
-// What a partition holds; also how it is made, restored and written.
-struct PartitionContents {
-  Block value{0};
-  std::vector<Block> slots;  // in the order of StoredSlots; none if not trained
-  PartitionLedger ledger;
-  uint64_t updates = 0;  // changes of the values
-  bool healthy = true;   // false: some update gave a result that is not finite
-};
-
-// The slots of a partition that has its first values; `rows` is for a lazy table.
-void FillSlots(const Optimizer& optimizer, PartitionContents& contents, uint64_t rows = 0);
 
 // The generation that a push belongs to. Once it is over, a newer one may have read the ledgers and
 // decided by them: what they did not show then must never be entered.
@@ -61,6 +53,8 @@ struct PartitionUpdate {
   bool none() const { return gradient.empty() && !rows.has_value(); }
 };
 
+class PartitionImage;
+
 class Partition {
  public:
   struct Facts {
@@ -68,82 +62,77 @@ class Partition {
     std::string name;
     std::vector<uint64_t> shape;
     bool trained = false;
-    uint64_t bytes = 0;      // of the values
+    uint64_t bytes = 0;      // of all values, where they can travel as a whole
     uint64_t row_begin = 0;  // the variable's row that is the first here
   };
   struct Counts {
     PartitionLedger ledger;
     uint64_t updates = 0;
     bool healthy = true;
-  };
-  struct Image : Counts {  // everything, of one moment
-    ChunkRefs value;
-    std::vector<ChunkRefs> slots;
+    std::optional<TableCounts> table = {};  // of a growing table
   };
 
   // `pinned` counts for all partitions of a ps; null: nobody asks.
-  Partition(Facts facts, const Optimizer& optimizer, PartitionContents contents,
-            std::shared_ptr<PinnedBytes> pinned = nullptr);
-  ~Partition();
+  Partition(Facts facts, std::shared_ptr<PinnedBytes> pinned)
+      : facts_(std::move(facts)),
+        pinned_(pinned != nullptr ? std::move(pinned) : std::make_shared<PinnedBytes>()) {}
+  virtual ~Partition() = default;
+  Partition(const Partition&) = delete;
+  Partition& operator=(const Partition&) = delete;
 
   const Facts& facts() const { return facts_; }
   const std::shared_ptr<PinnedBytes>& pinned() const { return pinned_; }
-  // Where the rows lie; it has none if the variable has no axis 0.
-  const RowLayout& rows() const { return rows_; }
+
+  // The elements of one row.
+  virtual uint64_t row_elements() const = 0;
+  // Says why it has not all of these rows; "" if it has. Ids are ascending and distinct.
+  virtual std::string WhyNotItsRows(const RowIds& ids) const = 0;
   // Whether an update leaves rows that a push does not name as they are.
-  bool LeavesOtherRowsAlone() const { return leaves_rows_alone_; }
-  // Whether every push with a gradient has to name its rows.
-  bool lazy() const { return lazy_; }
-  // What is kept beside the values, in the order of PartitionContents::slots.
-  const std::vector<SlotSpec>& slots() const { return slots_; }
-  // The shape of a slot.
-  std::vector<uint64_t> SlotShape(const SlotSpec& slot) const;
-  uint64_t resident_bytes() const;
+  virtual bool LeavesOtherRowsAlone() const = 0;
+  // Whether every push with a gradient has to name its rows, and every pull.
+  virtual bool lazy() const = 0;
+  virtual bool growing() const = 0;
+  virtual uint64_t resident_bytes() const = 0;
 
   // Enters the batch if it is next, and then applies the update unless there is none or the batch
-  // is rejected. Its gradient is finite and has as many elements as the partition or its rows;
-  // rows are those of rows(), and are given only if others are left alone. PUSH_NONE: its
-  // generation is over.
-  Outcome Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
-               const PushFence& fence = {});
-  Outcome Push(const PlanBatch& batch, bool rejected, const Gradient& gradient,
-               const PushFence& fence = {}) {
-    return Push(batch, rejected, PartitionUpdate{gradient, {}}, fence);
-  }
+  // is rejected. Its gradient is finite and has as many elements as the partition or its rows, and
+  // rows are given only if others are left alone. PUSH_NONE: its generation is over.
+  virtual Outcome Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
+                       const PushFence& fence) = 0;
   // Of the updates to come. False: the generation that wants it is over.
-  bool SetLearningRate(const LearningRate& rate, const PushFence& fence);
+  virtual bool SetLearningRate(const LearningRate& rate, const PushFence& fence) = 0;
 
-  // The count of updates, and into `values` the values it belongs to.
-  uint64_t Pull(ChunkRefs& values) const;
+  // The count of updates, and into `values` the values it belongs to; not for growing ones.
+  virtual uint64_t Pull(ChunkRefs& values) const = 0;
   // The same for some of its rows, which are copied to `values` in their order.
-  uint64_t PullRows(std::span<const uint64_t> ids, std::span<float> values) const;
-  Image TakeImage() const;
-  Counts GetCounts() const;
+  virtual uint64_t PullRows(std::span<const uint64_t> ids, std::span<float> values) const = 0;
+  virtual Counts GetCounts() const = 0;
+
+  // An image that has not been taken yet; `copied`: into memory of its own, so that pushes need not
+  // preserve what it has not written yet. It must not outlive the partition.
+  virtual std::unique_ptr<PartitionImage> NewImage(bool copied) const = 0;
 
  private:
-  void Apply(uint64_t step, const PartitionUpdate& update) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // False: some result is not finite.
-  bool ApplyDense(const UpdateScalars& scalars, const Gradient& gradient)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool ApplySparse(const UpdateScalars& scalars, const Gradient& gradient)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool ApplyRows(uint64_t step, std::span<const uint64_t> ids, const Gradient& gradient)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // As Keras' constraints of a norm do after an update.
-  void Constrain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool ApplyEntries(size_t index, const UpdateScalars& scalars, Gradient::Entries entries)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-
   const Facts facts_;
-  const RowLayout rows_;
-  const bool lazy_;
-  const bool leaves_rows_alone_;
-  const std::vector<SlotSpec> slots_;
-  Optimizer optimizer_;  // of which the learning rate alone changes, under mu_
   const std::shared_ptr<PinnedBytes> pinned_;  // shared with replies, which may outlive us
+};
 
-  mutable Mutex mu_;
-  PartitionContents contents_ ABSL_GUARDED_BY(mu_);
+// Everything that a partition has, of one moment, on its way into a file. Used by one thread.
+class PartitionImage {
+ public:
+  using AppendFn = std::function<absl::Status(std::string_view bytes)>;
+
+  virtual ~PartitionImage() = default;
+  // Makes it the image of now.
+  virtual void Take() = 0;
+
+  // Once it is taken:
+  virtual const Partition::Counts& counts() const = 0;
+  virtual std::vector<TensorInfo> tensors() const = 0;
+  virtual PartitionMetadata metadata() const = 0;
+  // Hands out the bytes of its tensors in their order, once, and then nothing keeps them. ABORTED:
+  // a newer image has taken its place.
+  virtual absl::Status Write(const AppendFn& append) = 0;
 };
 
 }  // namespace paracord

@@ -8,6 +8,7 @@ PartitionDescription DescribePartition(const Partition::Facts& facts,
   description.set_id(facts.id);
   description.set_updates(counts.updates);
   description.set_healthy(counts.healthy);
+  if (counts.table.has_value()) *description.mutable_table() = *counts.table;
   if (facts.trained) *description.mutable_ledger() = counts.ledger.ToProto(intervals);
   return description;
 }

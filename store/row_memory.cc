@@ -57,6 +57,19 @@ uint32_t RowMemory::Append() {
   return static_cast<uint32_t>(rows_++);
 }
 
+std::vector<std::span<float>> RowMemory::AppendMany(uint64_t rows) {
+  std::vector<std::span<float>> memory;
+  for (uint64_t i = 0; i < rows; ++i) {
+    float* const row = Row(Append());
+    if (!memory.empty() && memory.back().data() + memory.back().size() == row) {
+      memory.back() = {memory.back().data(), memory.back().size() + row_floats_};
+    } else {
+      memory.emplace_back(row, row_floats_);
+    }
+  }
+  return memory;
+}
+
 uint64_t RowMemory::BeginImage() {
   EndImage();
   image_rows_ = rows_;

@@ -33,6 +33,8 @@ class RowMemory {
   }
   // Adds a row, whose memory is uninitialised; a row has fewer than 2^32 - 1 before it.
   uint32_t Append();
+  // Adds so many, and returns their memory in order.
+  std::vector<std::span<float>> AppendMany(uint64_t rows);
   uint64_t bytes() const { return rows_ * row_floats_ * sizeof(float); }
 
   // Begins an image of the rows that there are now, in place of any before it; returns the number

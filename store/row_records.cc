@@ -44,6 +44,18 @@ std::vector<RowRecords::Record> RowRecords::RecordsOf(std::span<float> part) con
   return records;
 }
 
+void RowRecords::KeepLive(std::vector<float>& part) const {
+  const uint64_t words = record_words();
+  size_t kept = 0;
+  for (size_t at = 0; at < part.size(); at += words) {
+    if (!Record(&part[at], header_).live()) continue;
+    // An id is no float and is not copied as one.
+    if (kept != at) std::memcpy(&part[kept], &part[at], words * sizeof(float));
+    kept += words;
+  }
+  part.resize(kept);
+}
+
 uint32_t OldestRows::Take(const RowRecords& records, uint32_t now) {
   while (true) {
     if (rows_.empty()) Find(records, now);

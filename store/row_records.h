@@ -77,6 +77,9 @@ class RowRecords {
   // Images, as RowMemory has them.
   RowMemory& memory() { return memory_; }
   std::vector<Record> RecordsOf(std::span<float> part) const;
+  uint64_t record_words() const { return memory_.row_floats(); }
+  // Leaves the words of the live rows alone in a part.
+  void KeepLive(std::vector<float>& part) const;
 
  private:
   static constexpr uint64_t kMarkAt = 2;  // in words

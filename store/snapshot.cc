@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -24,7 +26,8 @@ constexpr int kGiveWayStepsAll = 5000;  // in one snapshot
 
 struct Taken {
   const Partition* partition;
-  Partition::Image image;
+  std::unique_ptr<PartitionImage> image;
+  bool copied = false;
   std::string ledger{};  // in the file's format
 };
 
@@ -46,59 +49,32 @@ class GiveWay {
   int left_ = kGiveWayStepsAll;
 };
 
-// Memory for a copy. Its pages are touched here and not under a partition's lock.
-ChunkRefs FreshChunks(uint64_t elements) {
-  constexpr size_t kPageFloats = 4096 / sizeof(float);
-  ChunkRefs chunks = Block(elements).chunks();
-  for (const ChunkRef& chunk : chunks) {
-    const std::span<float> values = chunk.mutable_values();
-    for (size_t i = 0; i < values.size(); i += kPageFloats) values[i] = 0;
-  }
-  return chunks;
-}
-
-// Memory for copies of the partitions, in order; empty for one that no longer fits in kCopiedMax.
-std::vector<Partition::Image> MakeRoom(const Content& content) {
-  std::vector<Partition::Image> room;
+// Images of all partitions, which have memory for copies in order, as long as it fits in
+// kCopiedMax. Those whose tensors are bytes come last, as a file has them.
+std::vector<Taken> MakeImages(const Content& content) {
+  std::vector<Taken> images;
   uint64_t left = kCopiedMax;
   for (const auto& partition : content.partitions) {
-    Partition::Image& copy = room.emplace_back();
-    if (partition->resident_bytes() > left) continue;
-    left -= partition->resident_bytes();
-    const uint64_t elements = partition->facts().bytes / sizeof(float);
-    copy.value = FreshChunks(elements);
-    for (const SlotSpec& slot : partition->slots()) {
-      copy.slots.push_back(FreshChunks(slot.of_rows ? partition->rows().rows : elements));
-    }
+    const uint64_t bytes = partition->growing() ? 0 : partition->resident_bytes();
+    const bool copied = !partition->growing() && bytes <= left;
+    if (copied) left -= bytes;
+    images.push_back({partition.get(), partition->NewImage(copied), copied});
   }
-  return room;
-}
-
-void MoveTo(ChunkRefs& room, ChunkRefs& chunks) {
-  for (size_t i = 0; i < chunks.size(); ++i) {
-    std::ranges::copy(chunks[i].values(), room[i].mutable_values().begin());
-    chunks[i] = std::move(room[i]);
-  }
+  std::ranges::stable_partition(images, [](const Taken& one) { return !one.partition->growing(); });
+  return images;
 }
 
 // A push that meets a chunk we reference must write it elsewhere. So partitions for which there is
 // room are copied at once, one after another, and a push meets at most one of them.
 absl::StatusOr<std::vector<Taken>> TakeAll(const Content& content, GiveWay& give_way,
                                            const std::atomic<bool>& voided) {
-  std::vector<Partition::Image> room = MakeRoom(content);
-  std::vector<Taken> taken;
-  for (size_t i = 0; i < content.partitions.size(); ++i) {
-    const Partition& partition = *content.partitions[i];
-    const bool copied = !room[i].value.empty();
+  std::vector<Taken> images = MakeImages(content);
+  for (Taken& one : images) {
     if (voided.load()) return Voided();
-    if (copied) give_way();
-    taken.push_back({&partition, partition.TakeImage()});
-    if (!copied) continue;
-    Partition::Image& image = taken.back().image;
-    MoveTo(room[i].value, image.value);
-    for (size_t s = 0; s < image.slots.size(); ++s) MoveTo(room[i].slots[s], image.slots[s]);
+    if (one.copied) give_way();
+    one.image->Take();
   }
-  return taken;
+  return images;
 }
 
 absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Begin(Files& files,
@@ -108,14 +84,10 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Begin(Files& files,
   std::vector<TensorInfo> tensors;
   std::map<std::string, PartitionMetadata> metadata;
   for (Taken& item : taken) {
-    const Partition::Facts& facts = item.partition->facts();
-    tensors.push_back({.name = facts.name, .shape = facts.shape});
-    for (const SlotSpec& slot : item.partition->slots()) {
-      tensors.push_back({.name = SlotTensorName(facts.name, slot.name),
-                         .shape = item.partition->SlotShape(slot)});
-    }
-    item.ledger = LedgerToText(item.image.ledger.ToProto(/*intervals=*/true));
-    metadata[facts.name] = {.updates = item.image.updates, .healthy = item.image.healthy};
+    const std::string& name = item.partition->facts().name;
+    std::ranges::move(item.image->tensors(), std::back_inserter(tensors));
+    item.ledger = LedgerToText(item.image->counts().ledger.ToProto(/*intervals=*/true));
+    metadata[name] = item.image->metadata();
   }
   for (const Taken& item : taken) {
     tensors.push_back({.name = LedgerTensorName(item.partition->facts().name),
@@ -126,26 +98,16 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Begin(Files& files,
                                    PsFileMetadata(identity, metadata));
 }
 
-// Releases each chunk once it is written, so that training need not copy it on write.
-absl::Status AppendChunks(GiveWay& give_way, SafetensorsWriter& writer, ChunkRefs& chunks,
-                          const std::atomic<bool>& voided) {
-  for (ChunkRef& chunk : chunks) {
-    if (voided.load()) return Voided();
-    give_way();
-    RETURN_IF_ERROR(writer.Append(chunk.values()));
-    chunk = ChunkRef();
-  }
-  return absl::OkStatus();
-}
-
 absl::Status WriteAll(GiveWay& give_way, SafetensorsWriter& writer, std::vector<Taken>& taken,
                       const std::atomic<bool>& voided) {
+  const auto append = [&](std::string_view bytes) -> absl::Status {
+    if (voided.load()) return Voided();
+    give_way();
+    return writer.Append(bytes);
+  };
   for (size_t i = 0; i < taken.size(); ++i) {
     if (i == taken.size() / 2) FAILPOINT_STATUS("ps.snapshot.half");
-    RETURN_IF_ERROR(AppendChunks(give_way, writer, taken[i].image.value, voided));
-    for (ChunkRefs& slot : taken[i].image.slots) {
-      RETURN_IF_ERROR(AppendChunks(give_way, writer, slot, voided));
-    }
+    RETURN_IF_ERROR(taken[i].image->Write(append));
   }
   for (const Taken& item : taken) RETURN_IF_ERROR(writer.Append(item.ledger));
   return writer.Finish();
@@ -178,9 +140,10 @@ absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content
   reply.set_file(name);
   reply.set_bytes((*begun)->bytes());
   reply.set_crc32c((*begun)->crc32c());
+  std::ranges::sort(taken, {}, [](const Taken& one) { return one.partition->facts().id; });
   for (const Taken& item : taken) {
     *reply.add_partitions() =
-        DescribePartition(item.partition->facts(), item.image, /*intervals=*/false);
+        DescribePartition(item.partition->facts(), item.image->counts(), /*intervals=*/false);
   }
   return reply;
 }

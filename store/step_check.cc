@@ -1,6 +1,5 @@
 #include "store/step_check.h"
 
-#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -14,28 +13,20 @@
 namespace paracord {
 namespace {
 
-// Ids are ascending and distinct.
 absl::Status CheckIds(const Partition& partition, const RowIds& ids) {
-  const uint32_t id = partition.facts().id;
-  const RowLayout& layout = partition.rows();
-  if (layout.rows == 0) return RefusePartition(id, "rows of a variable that has no axis 0");
-  const uint64_t end = layout.begin + layout.rows;
-  const auto refuse = [&](uint64_t row) {
-    return RefusePartition(
-        id, absl::StrCat("row ", row, " is not one of its rows [", layout.begin, ", ", end, ")"));
-  };
-  if (!ids.empty() && ids.front() < layout.begin) return refuse(ids.front());
-  if (!ids.empty() && ids.back() >= end) {
-    return refuse(*std::lower_bound(ids.begin(), ids.end(), end));
-  }
-  return absl::OkStatus();
+  const std::string why = partition.WhyNotItsRows(ids);
+  return why.empty() ? absl::OkStatus() : RefusePartition(partition.facts().id, why);
 }
 
 absl::Status CheckRows(const Partition& partition, const Update& update, bool rejected) {
   const uint32_t id = partition.facts().id;
   if (!update.rows.has_value()) {
     if (update.gradient.empty() || !partition.lazy()) return absl::OkStatus();
-    return RefusePartition(id, "its rows are updated lazily, and the push does not name them");
+    return RefusePartition(id, partition.growing()
+                                   ? "its rows are those of a growing table, and the push does not "
+                                     "name them"
+                                   : "its rows are updated lazily, and the push does not name "
+                                     "them");
   }
   RETURN_IF_ERROR(CheckIds(partition, *update.rows));
   if (rejected && !update.rows->empty()) return RefusePartition(id, "rows in a rejected batch");
@@ -53,7 +44,7 @@ absl::Status CheckRows(const Partition& partition, const Update& update, bool re
 std::string WhereNotFinite(const Partition& partition, const PartitionUpdate& update) {
   if (!update.rows.has_value()) return "a gradient that is not finite";
   const uint64_t element = update.gradient.FirstNotFinite();
-  return absl::StrCat("row ", (*update.rows)[element / partition.rows().elements],
+  return absl::StrCat("row ", (*update.rows)[element / partition.row_elements()],
                       " has a gradient that is not finite");
 }
 
@@ -122,13 +113,16 @@ absl::StatusOr<CheckedWant> CheckWant(const Content& content, Want want) {
         absl::StrCat("encoding ", static_cast<int>(want.encoding), " is not one of values"));
   }
   if (want.rows.has_value()) RETURN_IF_ERROR(CheckIds(*partition, *want.rows));
+  if (!want.rows.has_value() && partition->growing()) {
+    return RefusePartition(want.partition, "all of a growing table, which is to be named by rows");
+  }
   return CheckedWant{partition, std::move(want)};
 }
 
 }  // namespace
 
 uint64_t ElementsOf(const Partition& partition, const Rows& rows) {
-  return rows.has_value() ? rows->size() * partition.rows().elements
+  return rows.has_value() ? rows->size() * partition.row_elements()
                           : partition.facts().bytes / sizeof(float);
 }
 

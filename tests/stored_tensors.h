@@ -21,10 +21,9 @@ inline absl::StatusOr<std::vector<StoredTensors>> ReadTensors(Files& files,
                                                               const Manifest& manifest,
                                                               std::span<const uint32_t> ids) {
   std::vector<StoredTensors> tensors(ids.size());
-  const auto place = [&](size_t i, std::string_view slot) {
-    const PartitionSpec& spec = manifest.partitions[ids[i]].spec;
+  const auto place = [&](size_t i, std::string_view slot, uint64_t elements) {
     std::vector<float>& out = slot.empty() ? tensors[i].value : tensors[i].slots[std::string(slot)];
-    out.resize(PartitionElements(manifest.variables[spec.variable()], spec));
+    out.resize(elements);
     return TensorPlace{out};
   };
   const auto stored = ReadPartitions(files, directory, manifest, ids, place);

@@ -77,12 +77,13 @@ absl::Status CheckpointScorer::Prepare(const Manifest& manifest) {
 
 absl::Status CheckpointScorer::Score(const Manifest& manifest, int64_t unix_ms,
                                      const std::atomic<bool>& stop) {
+  VariableIds ids;
   const absl::StatusOr<std::vector<std::vector<float>>> values =
-      ReadVariables(files_, PathOf(manifest.name), manifest);
+      ReadVariables(files_, PathOf(manifest.name), manifest, &ids);
   if (!values.ok()) return OfCheckpoint(values.status());
   RETURN_IF_ERROR(Prepare(manifest));
-  absl::StatusOr<paracord::Score> score =
-      ScoreVariables(*workload_, manifest.variables, *values, batch_, stop);
+  absl::StatusOr<paracord::Score> score = ScoreVariables(*workload_, manifest.variables, *values,
+                                                         ids, manifest.plan.seed(), batch_, stop);
   if (absl::IsCancelled(score.status())) return score.status();
   RETURN_IF_ERROR(Unfit(score.status()));
   const std::string name = manifest.name.ToString();

@@ -48,14 +48,39 @@ absl::Status ScoreWithRows(Workload& workload, ConstTensors values, ScoredPiece&
   return absl::OkStatus();
 }
 
-absl::Status Evaluate(Workload& workload, ConstTensors values, uint64_t first, uint64_t end,
-                      uint64_t batch, EvaluationReport& report) {
+namespace {
+
+absl::StatusOr<ScoredPiece> MakePiece(const Workload& workload, uint64_t first, uint64_t end,
+                                      uint64_t batch) {
   ScoredPiece piece;
   piece.next = first;
   piece.end = end;
   piece.batch = batch;
   RETURN_IF_ERROR(CheckPiece(workload, piece));
   piece.states.resize(workload.program->metric_names().size());
+  return piece;
+}
+
+}  // namespace
+
+absl::Status Evaluate(Workload& workload, RowsOfWhole& rows, uint64_t first, uint64_t end,
+                      uint64_t batch, EvaluationReport& report) {
+  if (!rows.any()) return Evaluate(workload, rows.whole(), first, end, batch, report);
+  ASSIGN_OR_RETURN(ScoredPiece piece, MakePiece(workload, first, end, batch));
+  while (piece.next < end) {
+    RETURN_IF_ERROR(ReadForScore(workload, piece));
+    workload.program->UseRows(piece.rows);
+    RETURN_IF_ERROR(ScorePiece(workload, rows.Of(*piece.rows), piece));
+  }
+  workload.program->UseRows(nullptr);
+  report.set_examples(end - first);
+  AddMetrics(piece, report);
+  return absl::OkStatus();
+}
+
+absl::Status Evaluate(Workload& workload, ConstTensors values, uint64_t first, uint64_t end,
+                      uint64_t batch, EvaluationReport& report) {
+  ASSIGN_OR_RETURN(ScoredPiece piece, MakePiece(workload, first, end, batch));
   workload.program->UseRows(nullptr);
   while (piece.next < end) {
     RETURN_IF_ERROR(ReadExamples(workload, piece));

@@ -9,12 +9,17 @@
 #include "program/workload.h"
 #include "proto/paracord.pb.h"
 #include "worker/table_rows.h"
+#include "worker/whole_rows.h"
 
 namespace paracord {
 
 // Records [first, end) in batches of `batch`; fills in examples and metrics of `report`. An error
 // names file and record, or what the model has against them.
 absl::Status Evaluate(Workload& workload, ConstTensors values, uint64_t first, uint64_t end,
+                      uint64_t batch, EvaluationReport& report);
+
+// The same with the rows of tables that each batch reads, if some of these grow.
+absl::Status Evaluate(Workload& workload, RowsOfWhole& rows, uint64_t first, uint64_t end,
                       uint64_t batch, EvaluationReport& report);
 
 // The same a batch at a time, for who brings of tables the rows that each batch reads.

@@ -6,17 +6,47 @@
 #include "data/batch_plan.h"
 
 namespace paracord {
+namespace {
+
+using Ids = std::vector<uint64_t>;
+
+Ids Union(std::span<const uint64_t> a, std::span<const uint64_t> b) {
+  Ids both;
+  std::ranges::set_union(a, b, std::back_inserter(both));
+  return both;
+}
+
+// Adds the other's rows of a growing table, slot by slot.
+void AddSlots(TableRows& all, const TableRows& other, size_t variable) {
+  Ids ids;
+  std::vector<uint32_t> slots = {0};
+  const auto of = [&](const TableRows& rows, size_t slot) {
+    const std::vector<uint32_t>& begin = rows.slots[variable];
+    return std::span(rows.ids[variable]).subspan(begin[slot], begin[slot + 1] - begin[slot]);
+  };
+  for (size_t slot = 0; slot + 1 < all.slots[variable].size(); ++slot) {
+    std::ranges::set_union(of(all, slot), of(other, slot), std::back_inserter(ids));
+    slots.push_back(static_cast<uint32_t>(ids.size()));
+  }
+  all.ids[variable] = std::move(ids);
+  all.slots[variable] = std::move(slots);
+}
+
+}  // namespace
 
 SharedRows RowsOfAll(std::span<const SharedRows> batches) {
   if (batches.empty()) return nullptr;
   if (batches.size() == 1) return batches[0];
   const auto all = std::make_shared<TableRows>();
   all->ids = batches[0]->ids;
+  all->slots = batches[0]->slots;
   for (const SharedRows& batch : batches.subspan(1)) {
     for (size_t v = 0; v < all->ids.size(); ++v) {
-      std::vector<uint64_t> both;
-      std::ranges::set_union(all->ids[v], batch->ids[v], std::back_inserter(both));
-      all->ids[v] = std::move(both);
+      if (all->has_slots(v)) {
+        AddSlots(*all, *batch, v);
+      } else {
+        all->ids[v] = Union(all->ids[v], batch->ids[v]);
+      }
     }
   }
   return all;
@@ -29,7 +59,7 @@ void GatherRows(std::span<const uint64_t> pulled, std::span<const float> values,
   to.reserve(ids.size() * width);
   size_t at = 0;
   for (const uint64_t id : ids) {
-    while (pulled[at] < id) ++at;
+    while (pulled[at] != id) ++at;  // in the same order
     const auto row = values.subspan(at * width, width);
     to.insert(to.end(), row.begin(), row.end());
   }

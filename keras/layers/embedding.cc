@@ -28,9 +28,11 @@ class EmbeddingLayer : public Layer, public TableLayer {
   }
   MaskRule mask_rule() const override { return mask_zero_ ? MaskRule::kCompute : MaskRule::kStop; }
   std::unique_ptr<Layer> MakeMaskLayer(std::span<const Shape>) const override {
-    return std::make_unique<NotZeroLayer>(*this, rows_);
+    return std::make_unique<NotZeroLayer>(*this);
   }
-  std::optional<int64_t> ids_below() const override { return rows_; }
+  std::optional<int64_t> ids_below() const override {
+    return growing_ ? std::nullopt : std::optional(rows_);
+  }
 
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {
@@ -63,9 +65,9 @@ class EmbeddingLayer : public Layer, public TableLayer {
   // The mask of an Embedding: 1 where the id is not zero.
   class NotZeroLayer : public Layer {
    public:
-    NotZeroLayer(const Layer& of, int64_t rows) : Layer(of), rows_(rows) {}
+    explicit NotZeroLayer(const EmbeddingLayer& of) : Layer(of), of_(of) {}
     bool differentiable() const override { return false; }
-    std::optional<int64_t> ids_below() const override { return rows_; }
+    std::optional<int64_t> ids_below() const override { return of_.ids_below(); }
     absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override { return inputs[0]; }
     absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                        std::span<const Shape> inputs) override {
@@ -86,7 +88,7 @@ class EmbeddingLayer : public Layer, public TableLayer {
       const int64_t n_;
     };
 
-    const int64_t rows_;
+    const EmbeddingLayer& of_;
   };
 
   const int64_t rows_, width_;

@@ -11,9 +11,12 @@ class TableLayer {
   virtual ~TableLayer() = default;
   // 0, as at first: all rows are there.
   void UseRows(int64_t rows) { rows_there_ = rows; }
+  // Called once if the table grows: its ids may then be any.
+  void Grow() { growing_ = true; }
 
  protected:
   int64_t rows_there_ = 0;
+  bool growing_ = false;
 };
 
 }  // namespace paracord

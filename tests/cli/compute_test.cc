@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <sstream>
 #include <vector>
 
@@ -266,6 +267,61 @@ TEST_CASE("compute does not report results that cannot be written as divergence"
   signal(SIGXFSZ, handler);
   CHECK(code == 2);
   CHECK(linear.err.find("cannot write " + linear.example.path("o")) != std::string::npos);
+}
+
+TEST_CASE("compute reads the rows of a growing table, and draws those that the file lacks") {
+  ExampleJob example;
+  example.Write("model.json", R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
+      {"class_name": "InputLayer",
+       "config": {"batch_shape": [null, 1], "name": "in", "dtype": "int64"}},
+      {"class_name": "Embedding", "config": {"name": "user", "input_dim": 1, "output_dim": 2,
+          "embeddings_initializer": "ones"}},
+      {"class_name": "Flatten", "config": {"name": "all"}}]}})");
+  json job = JsonOf(example.files.ReadWhole(example.path("job.json")).value());
+  job["model"] = "model.json";
+  job["loss"] = "mean_squared_error";
+  job["metrics"] = json::array();
+  job["optimizer"] = {{"name", "sgd"}, {"learning_rate", 0.5}};
+  job["tables"] = {{"user", {{"kind", "growing"}}}};
+  example.Write("growing.json", TextOf(job));
+  example.Write("w", FileOf({Raw<int64_t>("user/embeddings/ids", "I64", {2}, {7, -3}),
+                             Raw<float>("user/embeddings/rows", "F32", {2, 2}, {1, 2, 3, 4})}));
+  example.Write("b", FileOf({Raw<int64_t>("inputs/in", "I64", {2, 1}, {-3, int64_t{1} << 40}),
+                             Raw<float>("targets", "F32", {2, 2}, {0, 0, 0, 0})}));
+  const std::vector<std::string> args = {example.path("model.json"),
+                                         "--job",
+                                         example.path("growing.json"),
+                                         "--weights",
+                                         example.path("w"),
+                                         "--batch",
+                                         example.path("b"),
+                                         "--out",
+                                         example.path("o"),
+                                         "--steps=1"};
+  std::ostringstream out, err;
+  const int code = RunCompute(args, out, err);
+  INFO(err.str());
+  REQUIRE(code == 0);
+  const auto tensors = ReadTensors(example.files, example.path("o"), [](const std::string& name) {
+    return name.starts_with("ids/") ? TensorForm::kWhole : TensorForm::kNumbers;
+  });
+  REQUIRE(tensors.ok());
+  std::map<std::string, std::vector<float>> found;
+  std::vector<int64_t> ids;
+  for (const ReadTensor& tensor : *tensors) {
+    found[tensor.name] = tensor.values;
+    if (tensor.name != "ids/user/embeddings") continue;
+    const Column column{.name = "", .shape = {}, .values = tensor.values, .exact = tensor.exact};
+    CHECK_FALSE(WholeNumbers(column, ids).has_value());
+  }
+  CHECK(found["output"] == std::vector<float>{3, 4, 1, 1});
+  // The gradient is half of the output, and so is the step a quarter of the row.
+  std::map<int64_t, std::vector<float>> after;
+  const std::vector<float>& values = found["after/user/embeddings"];
+  REQUIRE(values.size() == 2 * ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) after[ids[i]] = {values[2 * i], values[2 * i + 1]};
+  CHECK(after == std::map<int64_t, std::vector<float>>{{-3, {2.25f, 3.0f}},
+                                                       {int64_t{1} << 40, {0.75f, 0.75f}}});
 }
 
 }  // namespace

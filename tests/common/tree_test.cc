@@ -122,7 +122,7 @@ TEST_CASE("includes between rooms point one way") {
       {"data", {"storage"}},
       {"program", {"data"}},
       {"keras", {"program", "tensor"}},
-      {"worker", {"program", "exchange", "net"}},
+      {"worker", {"program", "store", "net"}},
       {"coordinator/core", {"storage"}},
       {"coordinator", {"coordinator/core", "net"}},
       {"main", {"net/grpc", "server", "worker", "keras", "coordinator"}},

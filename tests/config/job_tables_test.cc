@@ -14,9 +14,17 @@ std::string Problem(const json& value) {
 }
 
 TEST_CASE("tables are chosen for all or by layer, and come back from their canonical form") {
-  for (const json& value : {json("auto"), json("off"),
-                            json{{"user", {{"kind", "fixed"}, {"update", "lazy"}}},
-                                 {"country", {{"kind", "dense"}, {"update", "exact"}}}}}) {
+  for (const json& value :
+       {json("auto"), json("off"),
+        json{{"user", {{"kind", "fixed"}, {"update", "lazy"}}},
+             {"country", {{"kind", "dense"}, {"update", "exact"}}}},
+        json{{"user",
+              {{"kind", "growing"},
+               {"update", "lazy"},
+               {"shards", 4},
+               {"admit", {{"after", 3}, {"probability", 0.5}, {"candidates", 1000}}},
+               {"expire", {{"batches", 1000}}},
+               {"rows_max", 50000000}}}}}) {
     Problems problems;
     CHECK(TablesToJson(ReadTables(value, problems)) == value);
     CHECK(problems.empty());
@@ -29,14 +37,33 @@ TEST_CASE("tables are chosen for all or by layer, and come back from their canon
 
 TEST_CASE("what is wrong with tables names the key") {
   CHECK(Problem("of").starts_with("tables: must be \"auto\", \"off\" or an object"));
-  CHECK(Problem({{"user", {{"kind", "growing"}}}}) ==
-        "tables.user.kind: \"growing\" is not supported yet; supported: fixed, dense");
   CHECK(Problem({{"user", {{"kind", "fix"}}}}).starts_with("tables.user.kind: "));
   CHECK(Problem({{"user", {{"update", "late"}}}}).starts_with("tables.user.update: "));
   CHECK(Problem({{"user", {{"updates", "lazy"}}}}).starts_with("tables.user.updates: "));
   CHECK(Problem({{"user", {{"kind", "dense"}, {"update", "lazy"}}}}) ==
         "tables.user.update: \"lazy\" is for a table, and the kind is \"dense\"");
   CHECK(!Problem({{"user", 1}}).empty());
+}
+
+TEST_CASE("settings of a growing table have bounds, and a fixed one has none of them") {
+  const auto growing = [](const char* key, const json& value) {
+    return Problem({{"user", {{"kind", "growing"}, {key, value}}}});
+  };
+  CHECK(growing("shards", 4096).empty());
+  CHECK(growing("shards", 0).starts_with("tables.user.shards: "));
+  CHECK(growing("shards", 4097).starts_with("tables.user.shards: "));
+  CHECK(growing("admit", {{"after", 256}}).starts_with("tables.user.admit.after: "));
+  CHECK(growing("admit", {{"probability", 0}}) ==
+        "tables.user.admit.probability: is 0, with which no id ever has a row");
+  CHECK(growing("admit", {{"afer", 2}}).find("\"after\"") != std::string::npos);
+  CHECK(growing("admit", 3).starts_with("tables.user.admit: "));
+  CHECK(growing("expire", json::object()).starts_with("tables.user.expire.batches: "));
+  CHECK(growing("expire", {{"batches", 0}}).starts_with("tables.user.expire.batches: "));
+  CHECK(growing("rows_max", 15) ==
+        "tables.user.rows_max: is 15, fewer than one row for each of the 16 shards");
+  CHECK(growing("shard", 4).find("\"shards\"") != std::string::npos);
+  CHECK(Problem({{"user", {{"shards", 4}}}}) ==
+        "tables.user.shards: is for a table whose kind is \"growing\"");
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <catch2/catch.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "common/mix.h"
+#include "config/partitions.h"
 #include "keras/build.h"
 #include "keras/table_ids.h"
 #include "tensor/ops.h"
@@ -306,6 +308,130 @@ TEST_CASE("auto makes a table of what is large and does the same with its rows a
   CHECK(tables().empty());
   REQUIRE(TableNotes(job).size() == 1);
   CHECK(TableNotes(job)[0].find("because its regularizer acts on every row") != std::string::npos);
+}
+
+TablesSpec Growing(std::initializer_list<const char*> layers) {
+  TablesSpec tables;
+  for (const char* layer : layers) tables.by_layer[layer] = {.growing = true, .shards = 5};
+  return tables;
+}
+
+// Returns any 64 bits for an id, but 0 for 0, which masks hide.
+uint64_t FarId(uint64_t id) { return id == 0 ? 0 : Mix64(id); }
+
+Batch FarBatch(Batch batch) {
+  for (Column& column : batch.inputs) {
+    for (size_t i = 0; i < column.values.size(); ++i) {
+      const auto far = static_cast<int64_t>(FarId(static_cast<uint64_t>(column.values[i])));
+      column.values[i] = static_cast<float>(far);
+      KeepExact(i, far, column.exact);
+    }
+  }
+  return batch;
+}
+
+// Each id is in its slot, and those of a slot ascend.
+void CheckSlots(std::span<const uint64_t> ids, std::span<const uint32_t> slots) {
+  REQUIRE(slots.size() == 6);
+  CHECK(slots.back() == ids.size());
+  for (uint64_t slot = 0; slot < 5; ++slot) {
+    const auto own = ids.subspan(slots[slot], slots[slot + 1] - slots[slot]);
+    CHECK(std::ranges::all_of(own, [&](uint64_t id) { return SlotOfRow(id, 5) == slot; }));
+    CHECK(std::ranges::is_sorted(own));
+  }
+}
+
+TEST_CASE("a growing table computes with any ids what a fixed one does with its own") {
+  const bool mask = GENERATE(false, true);
+  const bool zero = GENERATE(false, true);  // some id is 0
+  INFO(mask << " " << zero);
+  const float least = zero ? 0 : 9;
+  const Batch near = IdsBatch({7, 7, least, 399, 1, 2, 7, 3, least, least, 5, 5, 17, 16, 15, 14},
+                              {399, least, 7, 1, 2, 2, 2, 2, least, 300, 1, least, 3, 3, 8, 8});
+  const Batch far = FarBatch(near);
+  json model = ThreeTables(mask);
+  // `small` reads the ids as they are, which it has not: it becomes a growing table as well.
+  model["config"]["layers"][3]["config"]["input_dim"] = 400;
+  Job job = TablesJob(model, Growing({"shared", "own", "small"}));
+  auto with = BuildKerasProgram(job, WithoutValues(far), TestOps());
+  job.tables = {.automatic = false, .by_layer = {}};
+  auto without = BuildKerasProgram(job, WithoutValues(near), TestOps());
+  INFO(with.status() << without.status());
+  REQUIRE((with.ok() && without.ok()));
+  Variables all(**without);
+  all.Randomise(3);
+  const double loss =
+      (*without)->ComputeGradients(near, 5, all.value_spans(), all.gradient_spans()).value();
+  LookupCounts lookups;
+  CHECK((*with)->LookAt(far, lookups).ok());
+
+  const auto rows = (*with)->RowsOf(far).value();
+  REQUIRE(rows != nullptr);
+  TableRows named = *rows;  // with the ids of the fixed tables
+  for (size_t v = 0; v < named.ids.size(); ++v) {
+    const VariableSpec& variable = (*with)->variables()[v];
+    if (!variable.has_table()) continue;
+    CHECK(variable.shape(0) == 5);
+    REQUIRE(rows->has_slots(v));
+    CheckSlots(rows->ids[v], rows->slots[v]);
+    for (uint64_t& id : named.ids[v]) {
+      uint64_t own = 0;
+      while (FarId(own) != id) ++own;
+      id = own;
+    }
+  }
+  std::vector<std::vector<float>> values, gradients;
+  std::vector<std::span<const float>> value_spans;
+  std::vector<std::span<float>> gradient_spans;
+  for (size_t v = 0; v < named.ids.size(); ++v) {
+    values.push_back(all.values[v]);
+    if ((*with)->variables()[v].has_table()) values[v].clear();
+    for (const uint64_t id : named.ids[v]) {
+      const auto row = all.values[v].begin() + static_cast<std::ptrdiff_t>(id * 3);
+      values[v].insert(values[v].end(), row, row + 3);
+    }
+    gradients.emplace_back(values[v].size(), 9.f);
+  }
+  for (auto& each : values) value_spans.emplace_back(each);
+  for (auto& each : gradients) gradient_spans.emplace_back(each);
+  (*with)->UseRows(rows);
+  CHECK((*with)->ComputeGradients(far, 5, value_spans, gradient_spans).value() == loss);
+  for (size_t v = 0; v < named.ids.size(); ++v) {
+    std::vector<float> back = gradients[v];
+    if ((*with)->variables()[v].has_table()) {
+      back.assign(all.gradients[v].size(), 0.f);
+      for (size_t k = 0; k < named.ids[v].size(); ++k) {
+        std::copy_n(gradients[v].begin() + static_cast<std::ptrdiff_t>(k * 3), 3,
+                    back.begin() + static_cast<std::ptrdiff_t>(named.ids[v][k] * 3));
+      }
+    }
+    CHECK(back == all.gradients[v]);
+  }
+}
+
+TEST_CASE("a growing table says what travels, and keeps the scale that its layer has") {
+  json model = ThreeTables();
+  model["config"]["layers"][3]["config"]["embeddings_initializer"] = "glorot_uniform";
+  Job job = TablesJob(model, Growing({"own"}));
+  TablesSpec::Table& own = job.tables.by_layer["own"];
+  own.admit_after = 3;
+  own.expire_batches = 1000;
+  CHECK(TableNotes(job) ==
+        std::vector<std::string>{
+            "layer \"own\" (Embedding): a growing table, of which the rows of the batch travel; an "
+            "id has a row from its 3rd appearance on, until 1000 batches do not touch it"});
+  for (const VariableSpec& variable : DeclaredVariables(job, TestOps())) {
+    if (variable.name() != "own/embeddings") continue;
+    CHECK(variable.table().kind() == TableSpec::GROWING);
+    CHECK(variable.table().admit_after() == 3);
+    CHECK(variable.shape(0) == 5);
+    CHECK(variable.initializer().options().at("fan_in") == 500);
+    CHECK(variable.initializer().options().at("fan_out") == 3);
+  }
+  job.optimizer.name = "adam";
+  CHECK(Refused(job).starts_with("tables.own: cannot be a table as it is: adam changes rows"));
+  own.lazy = true;
+  CHECK(Refused(job).empty());
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "common/finite.h"
 #include "exchange/compression.h"
+#include "store/dense_partition.h"
 #include "store/gradient.h"
 #include "store/store.h"
 #include "tests/parts.h"
@@ -64,8 +65,8 @@ TEST_CASE("a gradient in any encoding and any pieces is applied as what it stand
         PartitionContents contents{.value = Block(kElements), .slots = {}, .ledger = {}};
         contents.value.Assign(Noise(kElements, 5));
         FillSlots(optimizer, contents);
-        Partition partition({0, "v", {kElements}, true, kElements * 4}, optimizer,
-                            std::move(contents));
+        DensePartition partition({0, "v", {kElements}, true, kElements * 4}, optimizer,
+                                 std::move(contents));
         for (uint32_t step = 0; step < 2; ++step) {
           ChunkRefs reader;  // what somebody reads is not written to
           if (held) partition.Pull(reader);
@@ -75,7 +76,7 @@ TEST_CASE("a gradient in any encoding and any pieces is applied as what it stand
           if (held) CHECK(std::ranges::equal(seen, reader[0].values()));
         }
         Floats after;
-        const Partition::Image image = partition.TakeImage();
+        const DensePartition::Image image = partition.TakeImage();
         const auto add = [&](const ChunkRefs& chunks) {
           for (const ChunkRef& chunk : chunks) {
             after.insert(after.end(), chunk.values().begin(), chunk.values().end());
@@ -116,10 +117,10 @@ TEST_CASE("what a worker writes over a gradient that was looked through is never
       PartitionContents contents{.value = Block(gradient.size()), .slots = {}, .ledger = {}};
       contents.value.Fill(1);
       FillSlots(optimizer, contents);
-      Partition partition({0, "v", {gradient.size()}, true, gradient.size() * 4}, optimizer,
-                          std::move(contents));
+      DensePartition partition({0, "v", {gradient.size()}, true, gradient.size() * 4}, optimizer,
+                               std::move(contents));
       partition.Push({0, 0, 10}, false, *read);
-      const Partition::Image image = partition.TakeImage();
+      const DensePartition::Image image = partition.TakeImage();
       CHECK(image.healthy);
       CHECK(AllFinite(image.value[0].values()));
       for (const ChunkRefs& slot : image.slots) CHECK(AllFinite(slot[0].values()));

@@ -1,5 +1,6 @@
 // A partition that no 32-bit count of bytes can name, and one that no signed one can.
 #include "exchange/encoding.h"
+#include "store/dense_partition.h"
 #include "store/store.h"
 #include "tests/parts.h"
 #include "tests/server/ps_fixture.h"
@@ -39,7 +40,7 @@ TEST_CASE("a variable of more than 4 GiB is pushed and pulled as any other", "[.
     PartitionContents values{.value = Block(elements), .slots = {}, .ledger = {}};
     values.value.Fill(1.0f);
     content.partitions.push_back(
-        std::make_unique<Partition>(facts, content.optimizer, std::move(values)));
+        std::make_unique<DensePartition>(facts, content.optimizer, std::move(values)));
     content.trained = 1;
 
     StoreCounters counters;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <thread>
 
+#include "store/dense_partition.h"
 #include "store/partition_set.h"
 #include "tests/server/ps_fixture.h"
 
@@ -20,7 +21,7 @@ struct Store {
     const Optimizer optimizer = ParseOptimizer({"sgd", {{"learning_rate", 1.0}}}).value();
     PartitionContents contents{.value = Block(kElements), .slots = {}, .ledger = {}};
     contents.value.Fill(0.0f);
-    partition = std::make_unique<Partition>(
+    partition = std::make_unique<DensePartition>(
         Partition::Facts{0, "v", {kElements}, true, kElements * sizeof(float)}, optimizer,
         std::move(contents), pinned);
     plan.set_records(1000000);
@@ -49,7 +50,7 @@ struct Store {
   }
 
   const std::shared_ptr<PinnedBytes> pinned = std::make_shared<PinnedBytes>(kFirst);
-  std::unique_ptr<Partition> partition;
+  std::unique_ptr<DensePartition> partition;
   DataPlan plan;
   uint32_t next = 0;
 };
@@ -84,7 +85,7 @@ TEST_CASE("a chunk counts from its replacement to the end of its last pull") {
 
 TEST_CASE("a snapshot does not count, nor does it hide a pull of the same chunk") {
   Store store;
-  auto image = std::make_unique<Partition::Image>(store.partition->TakeImage());
+  auto image = std::make_unique<DensePartition::Image>(store.partition->TakeImage());
   store.Push();
   CHECK(store.pinned->bytes() == 0);
   *image = store.partition->TakeImage();

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "common/half_float.h"
 #include "exchange/encoding.h"
+#include "store/dense_partition.h"
 #include "store/partition_set.h"
 #include "tests/server/ps_fixture.h"
 
@@ -86,7 +87,7 @@ std::string Bytes(const ChunkRefs& chunks) {
 std::vector<std::string> AllOf(TestPs& ps) {
   std::vector<std::string> all;
   for (const auto& partition : ps.ps->content()->partitions) {
-    const Partition::Image image = partition->TakeImage();
+    const DensePartition::Image image = dynamic_cast<const DensePartition&>(*partition).TakeImage();
     all.push_back(Bytes(image.value));
     for (const ChunkRefs& slot : image.slots) all.push_back(Bytes(slot));
     all.push_back(absl::StrCat(image.updates, " ", image.healthy, " ",

@@ -442,11 +442,11 @@ TEST_CASE("a push while a snapshot is written changes values where they are") {
   PartitionContents contents{.value = Block(kElements), .slots = {}, .ledger = {}};
   contents.value.Fill(1.0f);
   FillSlots(content.optimizer, contents);
-  content.partitions.push_back(std::make_unique<Partition>(
+  content.partitions.push_back(std::make_unique<DensePartition>(
       Partition::Facts{0, "v", {kElements}, true, kElements * sizeof(float)}, content.optimizer,
       std::move(contents)));
   content.trained = 1;
-  Partition& partition = *content.partitions[0];
+  auto& partition = dynamic_cast<DensePartition&>(*content.partitions[0]);
   const auto places = [&] {
     ChunkRefs chunks;
     partition.Pull(chunks);

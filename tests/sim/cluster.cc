@@ -105,7 +105,7 @@ class SimCluster::Ps : public Role, public Service {
   }
 
   void Exchange(const absl::Cord& request, std::shared_ptr<ServerCall> call) {
-    const Oracle::PsSeen before = Oracle::Look(ps_);
+    const Oracle::PsSeen before = cluster_.oracle_.Look(ps_);
     const auto watched = std::make_shared<WatchedCall>(std::move(call));
     ps_.Handle(method::kExchange, request, watched);
     if (!watched->answered()) return cluster_.world_.Violation("an exchange is not answered");
@@ -401,12 +401,15 @@ std::string RunSeed(uint64_t seed, uint64_t* trace_hash, uint64_t* steps, SimKin
   ClusterPlan plan = ClusterPlan::Draw(world.Fork(8));
   plan.DrawWire(world.Fork(9));
   if (kind.tables) plan.MakeTables();
+  if (kind.growing) plan.MakeGrowing(world.Fork(10));
   SimCluster cluster(world, plan);
   const bool right = cluster.Run();
   if (trace_hash != nullptr) *trace_hash = world.trace().hash();
   if (steps != nullptr) *steps += world.steps();
   if (right) return "";
-  return absl::StrCat(kind.tables ? "PARACORD_SIM_TABLES=1 " : "",
+  return absl::StrCat(kind.growing  ? "PARACORD_SIM_TABLES=2 "
+                      : kind.tables ? "PARACORD_SIM_TABLES=1 "
+                                    : "",
                       kind.objects ? "PARACORD_SIM_OBJECTS=1 " : "", "PARACORD_SIM_SEED=", seed,
                       " bin/sim_test \"one seed of the cluster\"\n", plan.ToString(), "\n",
                       world.Report());

@@ -41,6 +41,7 @@ struct ClusterPlan {
   void DrawWire(SimRandom random);
   // Lets rows travel, where the optimizer allows it.
   void MakeTables();
+  void MakeGrowing(SimRandom random);
   std::string ToString() const;
 };
 
@@ -93,6 +94,7 @@ class SimCluster {
 struct SimKind {
   bool tables = false;   // the job has tables, where its optimizer allows them
   bool objects = false;  // DIR is in an object store, not on a file system
+  bool growing = false;  // these tables grow, in some seeds with admission and expiry
 };
 
 // Runs one seed from its draw to its end. Returns "", or the fault that was found and how to see it

@@ -117,18 +117,36 @@ void ClusterPlan::DrawWire(SimRandom random) {
 
 void ClusterPlan::MakeTables() { counting.tables = LeavesUntouchedAlone(job.optimizer, {}); }
 
+void ClusterPlan::MakeGrowing(SimRandom random) {
+  MakeTables();
+  counting.growing = counting.tables;
+  if (!counting.growing || job.stop_when.has_value() || random.Chance(0.3)) return;
+  // Scores would not have the batches that came before a row was admitted, or after it expired.
+  counting.test_records = 0;
+  job.test.reset();
+  if (random.Chance(0.6)) counting.admit_after = static_cast<uint32_t>(random.Between(2, 3));
+  if (random.Chance(0.4)) counting.expire_batches = static_cast<uint64_t>(random.Between(1, 4));
+  if (random.Chance(0.2)) {
+    counting.rows_max = counting.rows * static_cast<uint64_t>(random.Between(1, 2));
+  }
+}
+
 std::string ClusterPlan::ToString() const {
-  return absl::StrCat(ps, " ps, ", workers, "+", late_workers, " workers",
-                      second_coordinator ? ", a second coordinator" : "", damage ? ", damage" : "",
-                      reports_ahead ? ", reports ahead" : "", calm ? ", calm" : "",
-                      ", drain_every_ms=", drain_every_ms, ", fault_ms=", fault_ms,
-                      ", batches=", counting.batches, ", epochs=", job.epochs, ", wire=", job.wire,
-                      job.compression.kind == CompressionSpec::Kind::kTopK ? " top_k" : "",
-                      job.overlap ? " overlapped" : "", early_push ? ", early push" : "",
-                      counting.tables ? ", tables" : "", ", test_records=", counting.test_records,
-                      ", optimizer=", job.optimizer.name, TextOf(job.optimizer.options),
-                      ", done after ", epochs, " epochs",
-                      resume_ps > 0 ? absl::StrCat(", resumed with ", resume_ps, " ps") : "");
+  return absl::StrCat(
+      ps, " ps, ", workers, "+", late_workers, " workers",
+      second_coordinator ? ", a second coordinator" : "", damage ? ", damage" : "",
+      reports_ahead ? ", reports ahead" : "", calm ? ", calm" : "",
+      ", drain_every_ms=", drain_every_ms, ", fault_ms=", fault_ms, ", batches=", counting.batches,
+      ", epochs=", job.epochs, ", wire=", job.wire,
+      job.compression.kind == CompressionSpec::Kind::kTopK ? " top_k" : "",
+      job.overlap ? " overlapped" : "", early_push ? ", early push" : "",
+      counting.growing ? absl::StrCat(", growing tables: after ", counting.admit_after, ", expire ",
+                                      counting.expire_batches, ", rows_max ", counting.rows_max)
+      : counting.tables ? ", tables"
+                        : "",
+      ", test_records=", counting.test_records, ", optimizer=", job.optimizer.name,
+      TextOf(job.optimizer.options), ", done after ", epochs, " epochs",
+      resume_ps > 0 ? absl::StrCat(", resumed with ", resume_ps, " ps") : "");
 }
 
 }  // namespace paracord

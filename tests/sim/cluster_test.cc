@@ -1,6 +1,7 @@
 // Many simulated clusters, each from one seed. Settings: PARACORD_SIM_SEEDS (how many in all),
 // PARACORD_SIM_SEED (the one to replay, with logs, or the first to hash; with
-// PARACORD_SIM_OBJECTS=1 on an object store, with PARACORD_SIM_TABLES=1 with tables).
+// PARACORD_SIM_OBJECTS=1 on an object store, with PARACORD_SIM_TABLES=1 with tables, with 2 with
+// growing ones).
 #include "sim/cluster.h"
 
 #include <algorithm>
@@ -94,6 +95,16 @@ TEST_CASE("no row's update is lost or doubled") {
   }
 }
 
+TEST_CASE("no row of a growing table is lost or doubled") {
+  spdlog::set_level(spdlog::level::off);
+  const uint64_t seeds = std::min<uint64_t>(Setting("PARACORD_SIM_SEEDS", 1500), 10000);
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    const std::string found = RunSeed(seed, nullptr, nullptr, {.growing = true});
+    INFO(found);
+    REQUIRE(found.empty());
+  }
+}
+
 // A tenth of as many on an object store.
 TEST_CASE("no batch is lost or doubled and every job ends on an object store") {
   spdlog::set_level(spdlog::level::off);
@@ -142,8 +153,9 @@ TEST_CASE("seeds that once found a bug find nothing any more") {
 TEST_CASE("one seed of the cluster", "[.replay]") {
   SetUpLogging("debug");
   const std::string found = RunSeed(Setting("PARACORD_SIM_SEED", 1), nullptr, nullptr,
-                                    {.tables = Setting("PARACORD_SIM_TABLES", 0) != 0,
-                                     .objects = Setting("PARACORD_SIM_OBJECTS", 0) != 0});
+                                    {.tables = Setting("PARACORD_SIM_TABLES", 0) == 1,
+                                     .objects = Setting("PARACORD_SIM_OBJECTS", 0) != 0,
+                                     .growing = Setting("PARACORD_SIM_TABLES", 0) == 2});
   std::cout << (found.empty() ? "nothing found" : found) << "\n";
   CHECK(found.empty());
 }

@@ -9,10 +9,18 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/mix.h"
 #include "config/data_plan.h"
+#include "config/partitions.h"
 
 namespace paracord {
 namespace {
+
+constexpr uint64_t kIds = 7;
+constexpr char kTest[] = "test";  // the name of the input of test data
+
+// Whether the batch at this place of an epoch reads the k-th id.
+bool Reads(uint64_t place, uint64_t k) { return k == 0 || Mix64(place, k) % 2 == 0; }
 
 class CountingFeed : public BatchFeed {
  public:
@@ -59,7 +67,7 @@ class CountingTest : public DataSource {
   const Batch& schema() const override { return schema_; }
   absl::Status Read(std::span<const uint64_t> records, Batch& batch) const override {
     batch.examples = static_cast<uint32_t>(records.size());
-    batch.inputs = {{"", {}, {}}};
+    batch.inputs = {{kTest, {}, {}}};
     for (const uint64_t record : records) {
       batch.inputs[0].values.push_back(static_cast<float>(record + 1));
     }
@@ -84,7 +92,12 @@ class CountingProgram : public GradientProgram {
       variable.mutable_initializer()->set_name("zeros");
       variable.set_trainable(i < options.trained);
       if (options.tables && i < options.trained) {
-        variable.mutable_table()->set_kind(TableSpec::FIXED);
+        TableSpec& table = *variable.mutable_table();
+        table.set_kind(options.growing ? TableSpec::GROWING : TableSpec::FIXED);
+        table.set_admit_after(options.admit_after);
+        table.set_expire_batches(options.expire_batches);
+        table.set_rows_max(options.rows_max);
+        table.set_candidates(256);
       }
       variables_.push_back(std::move(variable));
     }
@@ -108,8 +121,9 @@ class CountingProgram : public GradientProgram {
     return static_cast<double>(amount);
   }
 
-  absl::StatusOr<std::shared_ptr<const TableRows>> RowsOf(const Batch&) override {
+  absl::StatusOr<std::shared_ptr<const TableRows>> RowsOf(const Batch& batch) override {
     if (!options_.tables) return nullptr;
+    if (options_.growing) return GrowingRowsOf(batch);
     auto rows = std::make_shared<TableRows>();
     for (const VariableSpec& variable : variables_) {
       std::vector<uint64_t>& ids = rows->ids.emplace_back();
@@ -135,7 +149,8 @@ class CountingProgram : public GradientProgram {
         }
       }
     }
-    const double batches = digits / static_cast<double>(options_.trained * options_.rows);
+    const uint64_t rows = values[0].size() / options_.batches;
+    const double batches = digits / static_cast<double>(options_.trained * rows);
     for (const float weight : batch.inputs[0].values) {
       loss.set_values(0, loss.values(0) + batches * static_cast<double>(weight));
     }
@@ -148,6 +163,28 @@ class CountingProgram : public GradientProgram {
   }
 
  private:
+  std::shared_ptr<const TableRows> GrowingRowsOf(const Batch& batch) const {
+    auto rows = std::make_shared<TableRows>();
+    std::vector<uint64_t> read;
+    std::vector<uint32_t> slots = {0};
+    for (uint64_t slot = 0; slot < options_.rows; ++slot) {
+      for (uint64_t k = 0; k < kIds; ++k) {
+        const uint64_t id = CountingIds()[k];
+        const bool test = batch.inputs[0].name == kTest;
+        const bool reads =
+            test ? k == 0 : Reads(static_cast<uint64_t>(batch.inputs[0].values[0]), k);
+        if (reads && SlotOfRow(id, options_.rows) == slot) read.push_back(id);
+      }
+      std::sort(read.begin() + slots.back(), read.end());
+      slots.push_back(static_cast<uint32_t>(read.size()));
+    }
+    for (const VariableSpec& variable : variables_) {
+      rows->ids.push_back(variable.has_table() ? read : std::vector<uint64_t>());
+      rows->slots.push_back(variable.has_table() ? slots : std::vector<uint32_t>());
+    }
+    return rows;
+  }
+
   const CountingOptions options_;
   std::vector<VariableSpec> variables_;
   const std::vector<std::string> metric_names_ = {"loss"};
@@ -174,6 +211,54 @@ std::vector<bool> Entered(const DataPlan& plan, const Ledger& ledger) {
 }
 
 }  // namespace
+
+std::vector<uint64_t> CountingIds() {
+  std::vector<uint64_t> ids = {0};
+  for (uint64_t k = 1; k < kIds; ++k) ids.push_back(Mix64(k));
+  return ids;
+}
+
+std::vector<uint64_t> CountingIdsOf(const CountingOptions& options, uint64_t slot) {
+  std::vector<uint64_t> ids = CountingIds();
+  std::erase_if(ids, [&](uint64_t id) { return SlotOfRow(id, options.rows) != slot; });
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+std::string CheckGrown(const CountingOptions& options, const DataPlan& plan, const Ledger& ledger,
+                       uint64_t slot, std::span<const float> values) {
+  const std::vector<bool> entered = Entered(plan, ledger);
+  const std::string wrong = CheckCounted(options, plan, ledger, {});
+  if (!wrong.empty() || values.empty()) return wrong;
+  const std::vector<uint64_t> all = CountingIds();
+  for (const uint64_t id : CountingIdsOf(options, slot)) {
+    const auto k = static_cast<uint64_t>(std::find(all.begin(), all.end(), id) - all.begin());
+    uint64_t applied = 0, read = 0;
+    for (uint64_t place = 0; place < options.batches; ++place) {
+      const auto value = static_cast<uint64_t>(values[place]);
+      if (values[place] < 0 || static_cast<float>(value) != values[place]) {
+        return absl::StrCat("element ", place, " of id ", id, " is ", values[place]);
+      }
+      for (uint64_t epoch = 0; epoch < kCountingEpochsMax; ++epoch) {
+        const uint64_t times = value >> (3 * epoch) & 7;
+        const bool reads = entered[epoch * options.batches + place] && Reads(place, k);
+        if (times > (reads ? 1u : 0u)) {
+          return absl::StrCat("batch ", place, " of epoch ", epoch, " is applied ", times,
+                              " times to id ", id, reads ? "" : ", which it does not read");
+        }
+        applied += times;
+        read += reads ? 1 : 0;
+      }
+    }
+    values = values.subspan(options.batches);
+    if (ledger.rejected() > 0 || options.expire_batches > 0 || options.rows_max > 0) continue;
+    const uint64_t before = options.admit_after > 1 ? options.admit_after - 1 : 0;
+    if (applied == read - std::min(read, before)) continue;
+    return absl::StrCat("id ", id, " has ", applied, " of the ", read, " batches that read it, ",
+                        before, " of them before it was admitted");
+  }
+  return "";
+}
 
 double CountingLossPerBatch(uint64_t test_records) {
   return static_cast<double>(test_records + 1) / 2;

@@ -27,6 +27,11 @@ struct CountingOptions {
   uint32_t trained = 1;  // variables "counter:<i>"
   bool frozen = false;   // and one that is never trained
   bool tables = false;   // the trained ones are tables, and each batch reads all of their rows
+  // These tables grow: `rows` is the number of their slots, and a batch reads id 0 and some others.
+  bool growing = false;
+  uint32_t admit_after = 0;
+  uint64_t expire_batches = 0;
+  uint64_t rows_max = 0;
   // Places in the epoch, counted in batches, at which every worker fails.
   std::set<uint64_t> unreadable;
   std::set<uint64_t> nonfinite;
@@ -42,6 +47,15 @@ double CountingLossPerBatch(uint64_t test_records);
 // epoch.
 std::vector<float> CountingGradient(const CountingOptions& options, uint64_t epoch, uint64_t place,
                                     uint64_t elements);
+
+// The ids of growing tables that any batch reads, and of them those that lie in a slot.
+std::vector<uint64_t> CountingIds();
+std::vector<uint64_t> CountingIdsOf(const CountingOptions& options, uint64_t slot);
+// The same as CheckCounted for a slot of a growing table: `values` has a row for each of
+// CountingIdsOf, which is zero where the table has none. Where rows neither expire nor make room,
+// each has exactly the batches that read it, but for those before it was admitted.
+std::string CheckGrown(const CountingOptions& options, const DataPlan& plan, const Ledger& ledger,
+                       uint64_t slot, std::span<const float> values);
 
 // Compares the values of a trained partition with its own ledger. Returns "" if each batch of the
 // ledger was applied once or rejected, and nothing else was. `values` is rows of `options.batches`;

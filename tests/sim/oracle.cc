@@ -45,7 +45,7 @@ Oracle::Oracle(SimWorld& world, const Job& job, const CountingOptions& counting,
 
 uint64_t Oracle::TotalBatches() const { return epochs_ * BatchesPerEpoch(plan_); }
 
-Oracle::PsSeen Oracle::Look(const ParameterServer& ps) {
+Oracle::PsSeen Oracle::Look(const ParameterServer& ps) const {
   PsSeen seen;
   const std::shared_ptr<const Content> content = ps.content();
   if (content == nullptr) return seen;
@@ -53,15 +53,52 @@ Oracle::PsSeen Oracle::Look(const ParameterServer& ps) {
     Seen& one = seen[partition->facts().id];
     ChunkRefs chunks;
     one.updates = partition->Pull(chunks);
-    one.values = Joined(chunks);
+    one.values = partition->growing() ? GrownValues(*partition) : Joined(chunks);
     one.ledger = partition->GetCounts().ledger.ToProto(/*intervals=*/true);
   }
   return seen;
 }
 
+bool Oracle::Grows(uint32_t partition) const {
+  return counting_.growing && partition < counting_.trained * counting_.rows;
+}
+
+// Returns the values that the ps has for the ids that batches read.
+std::vector<float> Oracle::GrownValues(const Partition& partition) const {
+  const std::vector<uint64_t> ids = CountingIdsOf(counting_, partition.facts().row_begin);
+  std::vector<float> values(ids.size() * counting_.batches);
+  partition.PullRows(ids, values);
+  return values;
+}
+
+// Returns the same of a checkpoint, by partition.
+absl::StatusOr<std::map<uint32_t, std::vector<float>>> Oracle::GrownIn(
+    Files& files, const std::string& path, const Manifest& manifest) const {
+  std::map<uint32_t, std::vector<float>> grown;
+  if (!counting_.growing) return grown;
+  VariableIds ids;
+  const auto variables = ReadVariables(files, path, manifest, &ids);
+  if (!variables.ok()) return variables.status();
+  for (uint32_t id = 0; id < counting_.trained * counting_.rows; ++id) {
+    const auto v = static_cast<size_t>(id / counting_.rows);
+    std::vector<float>& values = grown[id];
+    for (const uint64_t row : CountingIdsOf(counting_, id % counting_.rows)) {
+      const auto found = std::lower_bound(ids[v].begin(), ids[v].end(), row);
+      values.resize(values.size() + counting_.batches);
+      if (found == ids[v].end() || *found != row) continue;
+      const auto batches = static_cast<int64_t>(counting_.batches);
+      std::copy_n((*variables)[v].begin() + (found - ids[v].begin()) * batches, batches,
+                  values.end() - batches);
+    }
+  }
+  return grown;
+}
+
 void Oracle::CheckPartition(const std::string& where, uint32_t id, const Seen& seen) {
+  const std::vector<float> values = digits_ ? seen.values : std::vector<float>();
   const std::string wrong =
-      CheckCounted(counting_, plan_, seen.ledger, digits_ ? seen.values : std::vector<float>());
+      Grows(id) ? CheckGrown(counting_, plan_, seen.ledger, id % counting_.rows, values)
+                : CheckCounted(counting_, plan_, seen.ledger, values);
   if (!wrong.empty()) return Violation(absl::StrCat(where, ", partition ", id, ": ", wrong));
   // Only one epoch is open at a time, so a ledger never has more splits than one epoch.
   const int kept = seen.ledger.finished_size() + seen.ledger.open_size();
@@ -122,9 +159,9 @@ void Oracle::CheckStaleness(const ExchangeRequest& request, bool applied) {
 
 // Compares a partition with a stored one, bit by bit, whichever ps it was on. Returns "" or what
 // differs.
-std::string Oracle::Difference(const Partition& partition, const Optimizer& optimizer,
+std::string Oracle::Difference(const DensePartition& partition, const Optimizer& optimizer,
                                const StoredTensors& stored) {
-  const Partition::Image image = partition.TakeImage();
+  const DensePartition::Image image = partition.TakeImage();
   if (Joined(image.value) != stored.value) return "values";
   if (image.updates != stored.updates) return "updates";
   if (image.healthy != stored.healthy) return "health";
@@ -136,6 +173,20 @@ std::string Oracle::Difference(const Partition& partition, const Optimizer& opti
   for (size_t s = 0; s < image.slots.size(); ++s) {
     const auto slot = stored.slots.find(optimizer.slots[s].name);
     if (slot == stored.slots.end() || Joined(image.slots[s]) != slot->second) return "slots";
+  }
+  return "";
+}
+
+std::string Oracle::GrownDifference(const Partition& partition, const std::vector<float>& values,
+                                    const StoredTensors& stored) const {
+  if (GrownValues(partition) != values) return "values of rows";
+  const Partition::Counts counts = partition.GetCounts();
+  if (counts.updates != stored.updates) return "updates";
+  if (counts.table->admitted() != stored.table->admitted) return "rows that were admitted";
+  if (counts.table->dropped() != stored.table->dropped) return "gradients that were dropped";
+  if (counts.ledger.ToProto(/*intervals=*/true).SerializeAsString() !=
+      stored.ledger.SerializeAsString()) {
+    return "ledger";
   }
   return "";
 }
@@ -155,9 +206,15 @@ void Oracle::Loaded(const Content& content, const std::string& checkpoint) {
   for (const auto& partition : content.partitions) ids.push_back(partition->facts().id);
   const auto stored = ReadTensors(files, path, *manifest, ids);
   if (!stored.ok()) return;
+  const auto grown = GrownIn(files, path, *manifest);
+  if (!grown.ok()) return;
   PROBE("sim.restored");
   for (const StoredTensors& one : *stored) {
-    const std::string other = Difference(*content.Find(one.id), content.optimizer, one);
+    const Partition& partition = *content.Find(one.id);
+    const std::string other =
+        partition.growing()
+            ? GrownDifference(partition, grown->at(one.id), one)
+            : Difference(dynamic_cast<const DensePartition&>(partition), content.optimizer, one);
     if (!other.empty()) {
       Violation(absl::StrCat("partition ", one.id, " is not restored as it was saved: ", other));
     }
@@ -178,7 +235,7 @@ void Oracle::CheckOrdered(const StoredTensors& partition, uint64_t elements) {
   facts.id = partition.id;
   facts.trained = true;
   facts.bytes = elements * sizeof(float);
-  Partition expected(facts, *optimizer, std::move(contents));
+  DensePartition expected(facts, *optimizer, std::move(contents));
   const uint64_t per_epoch = BatchesPerEpoch(plan_);
   for (uint64_t b = 0; b < TotalBatches(); ++b) {
     BatchId batch;
@@ -304,15 +361,20 @@ void Oracle::CheckNew(const std::string& name) {
   for (uint32_t id = 0; id < manifest->partitions.size(); ++id) ids.push_back(id);
   const auto stored = ReadTensors(files, path, *manifest, ids);
   if (!stored.ok()) return Violation(stored.status().ToString());
+  const auto grown = GrownIn(files, path, *manifest);
+  if (!grown.ok()) return Violation(grown.status().ToString());
   const StoredTensors* first = nullptr;
   for (const StoredTensors& partition : *stored) {
-    CheckPartition(name, partition.id, {partition.updates, partition.ledger, partition.value});
+    const bool grows = grown->contains(partition.id);
+    CheckPartition(
+        name, partition.id,
+        {partition.updates, partition.ledger, grows ? grown->at(partition.id) : partition.value});
     const bool trained =
         manifest->variables[manifest->partitions[partition.id].spec.variable()].trainable();
     if (manifest->complete && trained && Entered(partition.ledger) != TotalBatches()) {
       Violation(absl::StrCat(name, " is complete without all batches"));
     }
-    if (!manifest->complete || !trained) continue;
+    if (!manifest->complete || !trained || grows) continue;
     if (ordered_) CheckOrdered(partition, partition.value.size());
     if (!digits_) continue;
     // A batch that one partition rejected must be rejected by all.

@@ -15,6 +15,7 @@
 #include "server/parameter_server.h"
 #include "sim/counting_workload.h"
 #include "sim/world/sim_world.h"
+#include "store/dense_partition.h"
 #include "store/partition_set.h"
 #include "stored_tensors.h"
 
@@ -46,7 +47,7 @@ class Oracle {
     }
   };
   using PsSeen = std::map<uint32_t, Seen>;
-  static PsSeen Look(const ParameterServer& ps);
+  PsSeen Look(const ParameterServer& ps) const;
   // Called after an exchange was answered; `before` is what the ps held when it arrived.
   void Exchanged(const ParameterServer& ps, const ExchangeRequest& request,
                  const absl::StatusOr<ExchangeReply>& answer, const PsSeen& before);
@@ -72,8 +73,15 @@ class Oracle {
   };
   void CheckOutcomes(const BatchId& batch, const ExchangeReply& reply, const PsSeen& after);
   void CheckStaleness(const ExchangeRequest& request, bool applied);
-  static std::string Difference(const Partition& partition, const Optimizer& optimizer,
+  static std::string Difference(const DensePartition& partition, const Optimizer& optimizer,
                                 const StoredTensors& stored);
+  bool Grows(uint32_t partition) const;
+  std::vector<float> GrownValues(const Partition& partition) const;
+  absl::StatusOr<std::map<uint32_t, std::vector<float>>> GrownIn(Files& files,
+                                                                 const std::string& path,
+                                                                 const Manifest& manifest) const;
+  std::string GrownDifference(const Partition& partition, const std::vector<float>& values,
+                              const StoredTensors& stored) const;
   void CheckOrdered(const StoredTensors& partition, uint64_t elements);
   void CheckPartition(const std::string& where, uint32_t id, const Seen& seen);
   std::string CheckpointsDir() const { return CheckpointsDirectory(SimDir(world_)); }

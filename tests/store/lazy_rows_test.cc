@@ -3,7 +3,7 @@
 #include <cmath>
 #include <functional>
 
-#include "store/partition.h"
+#include "store/dense_partition.h"
 
 namespace paracord {
 namespace {
@@ -19,7 +19,7 @@ absl::Cord CordOf(const Floats& values) {
                                       values.size() * sizeof(float)));
 }
 
-std::unique_ptr<Partition> Make(const Optimizer& optimizer, uint64_t rows, float value) {
+std::unique_ptr<DensePartition> Make(const Optimizer& optimizer, uint64_t rows, float value) {
   Partition::Facts facts{.id = 0,
                          .name = "v",
                          .shape = {rows, kRowDim},
@@ -28,10 +28,10 @@ std::unique_ptr<Partition> Make(const Optimizer& optimizer, uint64_t rows, float
   PartitionContents contents{.value = Block(rows * kRowDim), .slots = {}, .ledger = {}};
   contents.value.Fill(value);
   FillSlots(optimizer, contents, rows);
-  return std::make_unique<Partition>(std::move(facts), optimizer, std::move(contents));
+  return std::make_unique<DensePartition>(std::move(facts), optimizer, std::move(contents));
 }
 
-Floats ValuesOf(const Partition& partition, uint64_t row) {
+Floats ValuesOf(const DensePartition& partition, uint64_t row) {
   Floats values(kRowDim);
   partition.PullRows(std::vector<uint64_t>{row}, values);
   return values;
@@ -52,7 +52,7 @@ Floats RowGradient(uint32_t batch, uint64_t row) {
 }
 
 // Pushes the rows that each batch has.
-void PushAll(Partition& partition) {
+void PushAll(DensePartition& partition) {
   for (uint32_t batch = 0; batch < kBatches; ++batch) {
     PartitionUpdate update;
     update.rows.emplace();

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "store/partition.h"
+#include "store/dense_partition.h"
 
 namespace paracord {
 namespace {
@@ -84,8 +84,9 @@ TEST_CASE("a partition scales its values after each update, and a reader's copy 
     const Floats values = Values();
     PartitionContents contents{.value = Block(12), .slots = {}, .ledger = {}};
     contents.value.Assign(Floats(12));
-    Partition partition({.id = 0, .name = "v", .shape = {3, 2, 2}, .trained = true, .bytes = 48},
-                        optimizer, std::move(contents));
+    DensePartition partition(
+        {.id = 0, .name = "v", .shape = {3, 2, 2}, .trained = true, .bytes = 48}, optimizer,
+        std::move(contents));
     ChunkRefs before, after;
     partition.Pull(before);
     Floats gradient;

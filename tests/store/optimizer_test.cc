@@ -5,7 +5,7 @@
 #include <functional>
 #include <limits>
 
-#include "store/partition.h"
+#include "store/dense_partition.h"
 #include "tests/fakes.h"
 
 namespace paracord {

@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "store/dense_partition.h"
+
 namespace paracord {
 namespace {
 
@@ -26,7 +28,7 @@ std::unique_ptr<Content> MakeContent() {
   PartitionContents contents{.value = Block(10), .slots = {}, .ledger = {}};
   contents.value.Fill(1);
   content->partitions.push_back(
-      std::make_unique<Partition>(std::move(facts), content->optimizer, std::move(contents)));
+      std::make_unique<DensePartition>(std::move(facts), content->optimizer, std::move(contents)));
   content->trained = 1;
   return content;
 }

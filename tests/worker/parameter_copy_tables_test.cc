@@ -3,6 +3,7 @@
 #include <cstring>
 #include <map>
 
+#include "config/partitions.h"
 #include "exchange/codec.h"
 #include "exchange/rows.h"
 #include "tests/parts.h"
@@ -163,6 +164,51 @@ TEST_CASE("rows of two batches come as one, and each batch finds its own") {
   GatherRows(both->ids[0], std::vector<float>{0, 0.5f, 1, 1.5f, 4, 4.5f, 5, 5.5f, 9, 9.5f},
              b->ids[0], own);
   CHECK(own == std::vector<float>{0, 0.5f, 4, 4.5f, 5, 5.5f});
+}
+
+TEST_CASE("the rows of a growing table are pushed and pulled slot by slot") {
+  Fixture fixture;
+  fixture.variables[0].set_shape(0, 2);
+  fixture.variables[0].mutable_table()->set_kind(TableSpec::GROWING);
+  fixture.session.clear_partitions();
+  fixture.Add(0, 0, 1, 0);
+  fixture.Add(0, 1, 2, 1);
+  fixture.Add(1, 0, 1, 0);
+  // Some ids lie in each slot, whichever these are.
+  std::vector<RowIds> ids(2);
+  for (uint64_t id = 0; ids[0].size() < 3 || ids[1].size() < 3; ++id) {
+    ids[SlotOfRow(id, 2)].push_back(id);
+  }
+  const auto rows = [&](const RowIds& first, const RowIds& second) {
+    const auto some = std::make_shared<TableRows>();
+    some->ids = {first, {}};
+    some->ids[0].insert(some->ids[0].end(), second.begin(), second.end());
+    const auto middle = static_cast<uint32_t>(first.size());
+    some->slots = {{0, middle, middle + static_cast<uint32_t>(second.size())}, {}};
+    return SharedRows(some);
+  };
+  ParameterCopy copy(fixture.session, fixture.variables);
+  copy.PrepareGradients(0, rows({ids[0][1]}, {ids[1][0], ids[1][2]}));
+  REQUIRE(copy.gradients(0)[0].size() == 6);
+  for (size_t i = 0; i < 6; ++i) copy.gradients(0)[0][i] = static_cast<float>(i);
+  ExchangeOrder order{.batch = BatchId()};
+  // The rows of two batches are pulled together.
+  order.rows = {rows({ids[0][2]}, {ids[1][1]}), rows({ids[0][0], ids[0][2]}, {ids[1][0]})};
+  order.incoming = copy.Expect(order.rows);
+  const Sent first = RequestOf(copy, 0, order);
+  CHECK(DecodeRows(first.header.push(0).rows()).value() == RowIds{ids[0][1]});
+  CHECK(first.bytes.at(0) == BytesOf({0, 1}));
+  CHECK(DecodeRows(first.header.pull(0).rows()).value() == RowIds{ids[0][0], ids[0][2]});
+  const Sent second = RequestOf(copy, 1, order);
+  CHECK(DecodeRows(second.header.push(0).rows()).value() == RowIds{ids[1][0], ids[1][2]});
+  CHECK(second.bytes.at(1) == BytesOf({2, 3, 4, 5}));
+  CHECK(DecodeRows(second.header.pull(0).rows()).value() == RowIds{ids[1][0], ids[1][1]});
+  REQUIRE(copy.TakeReply(0, order, false, Reply({{0, {1, 2, 3, 4}}, {2, {9}}})).ok());
+  REQUIRE(copy.TakeReply(1, order, false, Reply({{1, {5, 6, 7, 8}}})).ok());
+  copy.TakeRows(order.incoming);
+  std::vector<float> gathered;
+  GatherRows(copy.pulled()->rows->ids[0], copy.values()[0], order.rows[1]->ids[0], gathered);
+  CHECK(gathered == std::vector<float>{1, 2, 3, 4, 5, 6});
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "store/partition.h"
+#include "store/dense_partition.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,9 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/parallel.h"
+#include "common/status_macros.h"
 #include "store/norm_constraint.h"
 
 namespace paracord {
@@ -42,43 +44,55 @@ RowLayout LayoutOf(const Partition::Facts& facts) {
 
 }  // namespace
 
-Partition::Partition(Facts facts, const Optimizer& optimizer, PartitionContents contents,
-                     std::shared_ptr<PinnedBytes> pinned)
-    : facts_(std::move(facts)),
-      rows_(LayoutOf(facts_)),
+DensePartition::DensePartition(Facts facts, const Optimizer& optimizer, PartitionContents contents,
+                               std::shared_ptr<PinnedBytes> pinned)
+    : Partition(std::move(facts), std::move(pinned)),
+      rows_(LayoutOf(this->facts())),
       lazy_(optimizer.lazy),
       leaves_rows_alone_(lazy_ || ZeroGradientChangesNothing(optimizer)),
-      slots_(facts_.trained ? StoredSlots(optimizer) : std::vector<SlotSpec>()),
+      slots_(this->facts().trained ? StoredSlots(optimizer) : std::vector<SlotSpec>()),
       optimizer_(optimizer),
-      pinned_(pinned != nullptr ? std::move(pinned) : std::make_shared<PinnedBytes>()),
       contents_(std::move(contents)) {}
 
 // What replaces a whole partition replaces its chunks.
-Partition::~Partition() {
-  for (const ChunkRef& chunk : contents_.value.chunks()) pinned_->Replaced(chunk);
+DensePartition::~DensePartition() {
+  for (const ChunkRef& chunk : contents_.value.chunks()) pinned()->Replaced(chunk);
 }
 
-std::vector<uint64_t> Partition::SlotShape(const SlotSpec& slot) const {
-  return slot.of_rows ? std::vector<uint64_t>{rows_.rows} : facts_.shape;
+std::string DensePartition::WhyNotItsRows(const RowIds& ids) const {
+  if (rows_.rows == 0) return "rows of a variable that has no axis 0";
+  const uint64_t end = rows_.begin + rows_.rows;
+  const auto outside = [&](uint64_t row) {
+    return absl::StrCat("row ", row, " is not one of its rows [", rows_.begin, ", ", end, ")");
+  };
+  if (!ids.empty() && ids.front() < rows_.begin) return outside(ids.front());
+  if (!ids.empty() && ids.back() >= end) {
+    return outside(*std::lower_bound(ids.begin(), ids.end(), end));
+  }
+  return "";
 }
 
-uint64_t Partition::resident_bytes() const {
-  uint64_t bytes = facts_.bytes;
+std::vector<uint64_t> DensePartition::SlotShape(const SlotSpec& slot) const {
+  return slot.of_rows ? std::vector<uint64_t>{rows_.rows} : facts().shape;
+}
+
+uint64_t DensePartition::resident_bytes() const {
+  uint64_t bytes = facts().bytes;
   for (const SlotSpec& slot : slots_) {
-    bytes += slot.of_rows ? rows_.rows * sizeof(float) : facts_.bytes;
+    bytes += slot.of_rows ? rows_.rows * sizeof(float) : facts().bytes;
   }
   return bytes;
 }
 
-bool Partition::SetLearningRate(const LearningRate& rate, const PushFence& fence) {
+bool DensePartition::SetLearningRate(const LearningRate& rate, const PushFence& fence) {
   MutexLock lock(mu_);
   if (fence.over()) return false;
   optimizer_.learning_rate = rate;
   return true;
 }
 
-Outcome Partition::Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
-                        const PushFence& fence) {
+Outcome DensePartition::Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
+                             const PushFence& fence) {
   MutexLock lock(mu_);
   if (fence.over()) return {};
   const uint64_t step = contents_.ledger.applied();
@@ -87,7 +101,7 @@ Outcome Partition::Push(const PlanBatch& batch, bool rejected, const PartitionUp
   return {entry.outcome, entry.next, contents_.updates};
 }
 
-void Partition::Apply(uint64_t step, const PartitionUpdate& update) {
+void DensePartition::Apply(uint64_t step, const PartitionUpdate& update) {
   const UpdateScalars scalars = ScalarsAt(optimizer_, step);
   const Gradient& gradient = update.gradient;
   bool finite = true;
@@ -107,7 +121,7 @@ void Partition::Apply(uint64_t step, const PartitionUpdate& update) {
   ++contents_.updates;
 }
 
-bool Partition::ApplyDense(const UpdateScalars& scalars, const Gradient& gradient) {
+bool DensePartition::ApplyDense(const UpdateScalars& scalars, const Gradient& gradient) {
   std::vector<Block*> blocks = {&contents_.value};
   for (Block& slot : contents_.slots) blocks.push_back(&slot);
   const size_t chunks = contents_.value.chunks().size();
@@ -140,13 +154,13 @@ bool Partition::ApplyDense(const UpdateScalars& scalars, const Gradient& gradien
     }
   });
   for (size_t b = 0; b < blocks.size(); ++b) {
-    for (size_t i = 0; i < chunks; ++i) Replace(*blocks[b], i, std::move(out[b][i]), *pinned_);
+    for (size_t i = 0; i < chunks; ++i) Replace(*blocks[b], i, std::move(out[b][i]), *pinned());
   }
   return finite;
 }
 
 // In place but for chunks that a reader holds.
-void Partition::Constrain() {
+void DensePartition::Constrain() {
   Block& value = contents_.value;
   std::vector<ChunkRef> out;
   std::vector<std::span<float>> spans;
@@ -156,11 +170,11 @@ void Partition::Constrain() {
     spans.push_back(out.back().mutable_values());
     if (spans.back().data() != in.data()) std::ranges::copy(in, spans.back().begin());
   }
-  ScaleToNorm(*optimizer_.norm, facts_.shape, spans);
-  for (size_t i = 0; i < out.size(); ++i) Replace(value, i, std::move(out[i]), *pinned_);
+  ScaleToNorm(*optimizer_.norm, facts().shape, spans);
+  for (size_t i = 0; i < out.size(); ++i) Replace(value, i, std::move(out[i]), *pinned());
 }
 
-bool Partition::ApplySparse(const UpdateScalars& scalars, const Gradient& gradient) {
+bool DensePartition::ApplySparse(const UpdateScalars& scalars, const Gradient& gradient) {
   std::atomic<bool> finite = true;
   ParallelFor(contents_.value.chunks().size(), [&](size_t i) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     if (!ApplyEntries(i, scalars, gradient.EntriesIn(i * kChunkElements, kChunkElements))) {
@@ -171,8 +185,8 @@ bool Partition::ApplySparse(const UpdateScalars& scalars, const Gradient& gradie
 }
 
 // The elements that a sparse gradient has, and no others: gathered, updated as all are, put back.
-bool Partition::ApplyEntries(size_t index, const UpdateScalars& scalars,
-                             Gradient::Entries entries) {
+bool DensePartition::ApplyEntries(size_t index, const UpdateScalars& scalars,
+                                  Gradient::Entries entries) {
   if (entries.indices.empty()) return true;
   constexpr size_t kAtOnce = 1024;
   std::array<std::array<float, kAtOnce>, 1 + kSlotsMax> gathered;
@@ -206,40 +220,119 @@ bool Partition::ApplyEntries(size_t index, const UpdateScalars& scalars,
     }
   }
   for (size_t b = 0; b < blocks.size(); ++b) {
-    Replace(*blocks[b], index, std::move(out[b]), *pinned_);
+    Replace(*blocks[b], index, std::move(out[b]), *pinned());
   }
   return finite;
 }
 
-bool Partition::ApplyRows(uint64_t step, std::span<const uint64_t> ids, const Gradient& gradient) {
+bool DensePartition::ApplyRows(uint64_t step, std::span<const uint64_t> ids,
+                               const Gradient& gradient) {
   std::vector<Block*> blocks = {&contents_.value};
   for (Block& slot : contents_.slots) blocks.push_back(&slot);
-  return UpdateRows(optimizer_, step, rows_, ids, gradient, blocks, *pinned_);
+  return UpdateRows(optimizer_, step, rows_, ids, gradient, blocks, *pinned());
 }
 
-uint64_t Partition::Pull(ChunkRefs& values) const {
+uint64_t DensePartition::Pull(ChunkRefs& values) const {
   MutexLock lock(mu_);
   values = contents_.value.chunks();
   return contents_.updates;
 }
 
-uint64_t Partition::PullRows(std::span<const uint64_t> ids, std::span<float> values) const {
+uint64_t DensePartition::PullRows(std::span<const uint64_t> ids, std::span<float> values) const {
   MutexLock lock(mu_);
   GatherRows(contents_.value, rows_, ids, values);
   return contents_.updates;
 }
 
-Partition::Image Partition::TakeImage() const {
+DensePartition::Image DensePartition::TakeImage() const {
   MutexLock lock(mu_);
   Image image{
-      {contents_.ledger, contents_.updates, contents_.healthy}, contents_.value.chunks(), {}};
+      {contents_.ledger, contents_.updates, contents_.healthy, {}}, contents_.value.chunks(), {}};
   for (const Block& slot : contents_.slots) image.slots.push_back(slot.chunks());
   return image;
 }
 
-Partition::Counts Partition::GetCounts() const {
+DensePartition::Counts DensePartition::GetCounts() const {
   MutexLock lock(mu_);
-  return {contents_.ledger, contents_.updates, contents_.healthy};
+  return {contents_.ledger, contents_.updates, contents_.healthy, {}};
+}
+
+namespace {
+
+// Memory for a copy. Its pages are touched here and not under a partition's lock.
+ChunkRefs FreshChunks(uint64_t elements) {
+  constexpr size_t kPageFloats = 4096 / sizeof(float);
+  ChunkRefs chunks = Block(elements).chunks();
+  for (const ChunkRef& chunk : chunks) {
+    const std::span<float> values = chunk.mutable_values();
+    for (size_t i = 0; i < values.size(); i += kPageFloats) values[i] = 0;
+  }
+  return chunks;
+}
+
+class DenseImage : public PartitionImage {
+ public:
+  DenseImage(const DensePartition& partition, bool copied) : partition_(partition) {
+    if (!copied) return;
+    const uint64_t elements = partition.facts().bytes / sizeof(float);
+    room_.push_back(FreshChunks(elements));
+    for (const SlotSpec& slot : partition.slots()) {
+      room_.push_back(FreshChunks(slot.of_rows ? partition.rows().rows : elements));
+    }
+  }
+
+  void Take() override {
+    image_ = partition_.TakeImage();
+    if (room_.empty()) return;
+    MoveTo(room_[0], image_.value);
+    for (size_t s = 0; s < image_.slots.size(); ++s) MoveTo(room_[s + 1], image_.slots[s]);
+  }
+  const Partition::Counts& counts() const override { return image_; }
+  std::vector<TensorInfo> tensors() const override {
+    const std::string& name = partition_.facts().name;
+    std::vector<TensorInfo> tensors;
+    tensors.push_back({.name = name, .shape = partition_.facts().shape});
+    for (const SlotSpec& slot : partition_.slots()) {
+      tensors.push_back(
+          {.name = SlotTensorName(name, slot.name), .shape = partition_.SlotShape(slot)});
+    }
+    return tensors;
+  }
+  PartitionMetadata metadata() const override {
+    return {.updates = image_.updates, .healthy = image_.healthy, .table = {}};
+  }
+  absl::Status Write(const AppendFn& append) override {
+    RETURN_IF_ERROR(Append(append, image_.value));
+    for (ChunkRefs& slot : image_.slots) RETURN_IF_ERROR(Append(append, slot));
+    return absl::OkStatus();
+  }
+
+ private:
+  static void MoveTo(ChunkRefs& room, ChunkRefs& chunks) {
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      std::ranges::copy(chunks[i].values(), room[i].mutable_values().begin());
+      chunks[i] = std::move(room[i]);
+    }
+  }
+  // Releases each chunk once it is written, so that training need not copy it on write.
+  static absl::Status Append(const AppendFn& append, ChunkRefs& chunks) {
+    for (ChunkRef& chunk : chunks) {
+      const std::span<const float> values = chunk.values();
+      RETURN_IF_ERROR(append({reinterpret_cast<const char*>(values.data()), values.size_bytes()}));
+      chunk = ChunkRef();
+    }
+    return absl::OkStatus();
+  }
+
+  const DensePartition& partition_;
+  std::vector<ChunkRefs> room_;  // of the values and each slot, or nothing
+  DensePartition::Image image_;
+};
+
+}  // namespace
+
+std::unique_ptr<PartitionImage> DensePartition::NewImage(bool copied) const {
+  return std::make_unique<DenseImage>(*this, copied);
 }
 
 }  // namespace paracord

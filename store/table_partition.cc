@@ -1,0 +1,197 @@
+#include "store/table_partition.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "config/partitions.h"
+
+namespace paracord {
+namespace {
+
+std::vector<float> Decoded(const Gradient& gradient) {
+  std::vector<float> values(gradient.elements());
+  Gradient::Reader reader(gradient, 0, values.size());
+  for (size_t at = 0; at < values.size();) {
+    const std::span<float> room = std::span(values).subspan(at);
+    const std::span<const float> next =
+        reader.Next(room.first(std::min(room.size(), kFloatsAtOnce)));
+    if (next.data() != room.data()) std::ranges::copy(next, room.begin());
+    at += next.size();
+  }
+  return values;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GrowingTable>> MakeTableOfSlot(const VariableSpec& variable,
+                                                              const Optimizer& optimizer,
+                                                              uint64_t seed) {
+  const TableSpec& table = variable.table();
+  const uint64_t slots = variable.shape(0);
+  const double probability = table.admit_probability();
+  GrowingTableOptions options{
+      .variable = variable,
+      .seed = seed,
+      .optimizer = OptimizerFor(variable, optimizer),
+      .admit_after = table.admit_after(),
+      .admit_probability = probability == 0 ? 1 : probability,
+      .candidates = (table.candidates() == 0 ? kCandidatesDefault : table.candidates()) / slots,
+      .expire_batches = table.expire_batches()};
+  if (table.rows_max() != 0) options.rows_max = std::max<uint64_t>(table.rows_max() / slots, 1);
+  return GrowingTable::Make(std::move(options));
+}
+
+TablePartition::TablePartition(Facts facts, uint64_t slots, TableContents contents,
+                               std::shared_ptr<PinnedBytes> pinned)
+    : Partition(std::move(facts), std::move(pinned)),
+      slots_(slots),
+      row_elements_(contents.table->row_elements()),
+      contents_(std::move(contents)) {}
+
+std::string TablePartition::WhyNotItsRows(const RowIds& ids) const {
+  for (const uint64_t id : ids) {
+    const uint32_t slot = SlotOfRow(id, slots_);
+    if (slot == facts().row_begin) continue;
+    return absl::StrCat("row ", id, " is one of slot ", slot, ", not of its slot ",
+                        facts().row_begin, " of ", slots_);
+  }
+  return "";
+}
+
+uint64_t TablePartition::resident_bytes() const {
+  MutexLock lock(mu_);
+  return contents_.table->bytes();
+}
+
+bool TablePartition::SetLearningRate(const LearningRate& rate, const PushFence& fence) {
+  MutexLock lock(mu_);
+  if (fence.over()) return false;
+  contents_.table->SetLearningRate(rate);
+  return true;
+}
+
+Outcome TablePartition::Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
+                             const PushFence& fence) {
+  const std::vector<float> gradient = Decoded(update.gradient);
+  MutexLock lock(mu_);
+  if (fence.over()) return {};
+  const uint64_t step = contents_.ledger.applied();
+  const PartitionLedger::Entry entry = contents_.ledger.Enter(batch, rejected);
+  // An update without rows counts as well, since time goes on for the rows that expire.
+  if (entry.outcome == PUSH_APPLIED && !rejected && update.rows.has_value()) {
+    if (!contents_.table->Update(step, *update.rows, gradient)) contents_.healthy = false;
+    pushed_ += update.rows->size();
+    ++contents_.updates;
+  }
+  return {entry.outcome, entry.next, contents_.updates};
+}
+
+uint64_t TablePartition::Pull(ChunkRefs& values) const {
+  values.clear();
+  MutexLock lock(mu_);
+  return contents_.updates;
+}
+
+uint64_t TablePartition::PullRows(std::span<const uint64_t> ids, std::span<float> values) const {
+  pulled_ += ids.size();
+  MutexLock lock(mu_);
+  contents_.table->Lookup(ids, values);
+  return contents_.updates;
+}
+
+Partition::Counts TablePartition::CountsNow() const {
+  Counts counts{contents_.ledger, contents_.updates, contents_.healthy, TableCounts()};
+  const GrowingTable::Counts table = contents_.table->counts();
+  counts.table->set_rows(table.rows);
+  counts.table->set_bytes(contents_.table->bytes());
+  counts.table->set_admitted(table.created);
+  counts.table->set_expired(table.expired);
+  counts.table->set_evicted(table.evicted);
+  counts.table->set_dropped(table.dropped);
+  counts.table->set_pulled(pulled_);
+  counts.table->set_pushed(pushed_);
+  return counts;
+}
+
+Partition::Counts TablePartition::GetCounts() const {
+  MutexLock lock(mu_);
+  return CountsNow();
+}
+
+class TableImage : public PartitionImage {
+ public:
+  explicit TableImage(const TablePartition& partition) : partition_(partition) {}
+  ~TableImage() override { End(); }
+
+  void Take() override {
+    MutexLock lock(partition_.mu_);
+    GrowingTable& table = *partition_.contents_.table;
+    image_ = ++partition_.image_;
+    parts_ = table.BeginImage();
+    counts_ = partition_.CountsNow();
+    candidates_ = table.candidates();
+    record_words_ = table.record_words();
+    table_ = {.now = table.now(),
+              .steps = table.counts_steps(),
+              .slots = {},
+              .admitted = counts_.table->admitted(),
+              .expired = counts_.table->expired(),
+              .evicted = counts_.table->evicted(),
+              .dropped = counts_.table->dropped()};
+    for (const SlotSpec& slot : table.slots()) table_.slots.push_back(slot.name);
+  }
+  const Partition::Counts& counts() const override { return counts_; }
+  std::vector<TensorInfo> tensors() const override {
+    const std::string& name = partition_.facts().name;
+    constexpr uint64_t kWord = sizeof(float);
+    return {{.name = SlotTensorName(name, kRowsSlot),
+             .dtype = "U8",
+             .shape = {counts_.table->rows(), record_words_ * kWord}},
+            {.name = SlotTensorName(name, kCandidatesSlot),
+             .dtype = "U8",
+             .shape = {candidates_.size(), kWord}}};
+  }
+  PartitionMetadata metadata() const override {
+    return {.updates = counts_.updates, .healthy = counts_.healthy, .table = table_};
+  }
+  absl::Status Write(const AppendFn& append) override {
+    for (uint64_t part = 0; part < parts_; ++part) {
+      std::vector<float> words;
+      {
+        MutexLock lock(partition_.mu_);
+        if (partition_.image_ != image_) {
+          return absl::AbortedError("a newer snapshot has taken the place of this one");
+        }
+        words = partition_.contents_.table->ReadImageWords(part);
+      }
+      RETURN_IF_ERROR(
+          append({reinterpret_cast<const char*>(words.data()), words.size() * sizeof(float)}));
+    }
+    End();
+    return append(
+        {reinterpret_cast<const char*>(candidates_.data()), candidates_.size() * sizeof(uint32_t)});
+  }
+
+ private:
+  void End() {
+    MutexLock lock(partition_.mu_);
+    if (partition_.image_ == image_) partition_.contents_.table->EndImage();
+  }
+
+  const TablePartition& partition_;
+  uint64_t image_ = 0;  // 0: not taken
+  uint64_t parts_ = 0;
+  uint64_t record_words_ = 0;
+  Partition::Counts counts_;
+  TableMetadata table_;
+  std::vector<uint32_t> candidates_;
+};
+
+std::unique_ptr<PartitionImage> TablePartition::NewImage(bool /*copied*/) const {
+  return std::make_unique<TableImage>(*this);
+}
+
+}  // namespace paracord

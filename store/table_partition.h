@@ -1,0 +1,66 @@
+// A partition of a growing table: the rows of those ids that a hash gives to its slot, with its
+// ledger, under one lock. Rows come and go as store/growing_table.h says. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/mutex.h"
+#include "store/growing_table.h"
+#include "store/partition.h"
+
+namespace paracord {
+
+// Makes the table for the rows of one slot. INVALID_ARGUMENT as GrowingTable::Make.
+absl::StatusOr<std::unique_ptr<GrowingTable>> MakeTableOfSlot(const VariableSpec& variable,
+                                                              const Optimizer& optimizer,
+                                                              uint64_t seed);
+
+// A partition of a growing table begins with these.
+struct TableContents {
+  std::unique_ptr<GrowingTable> table;
+  PartitionLedger ledger;
+  uint64_t updates = 0;
+  bool healthy = true;
+};
+
+class TablePartition : public Partition {
+ public:
+  // Its slot is facts.row_begin, of `slots`.
+  TablePartition(Facts facts, uint64_t slots, TableContents contents,
+                 std::shared_ptr<PinnedBytes> pinned = nullptr);
+
+  uint64_t row_elements() const override { return row_elements_; }
+  std::string WhyNotItsRows(const RowIds& ids) const override;
+  bool LeavesOtherRowsAlone() const override { return true; }
+  bool lazy() const override { return true; }
+  bool growing() const override { return true; }
+  uint64_t resident_bytes() const override;
+
+  Outcome Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
+               const PushFence& fence) override;
+  bool SetLearningRate(const LearningRate& rate, const PushFence& fence) override;
+  uint64_t Pull(ChunkRefs& values) const override;
+  uint64_t PullRows(std::span<const uint64_t> ids, std::span<float> values) const override;
+  Counts GetCounts() const override;
+  std::unique_ptr<PartitionImage> NewImage(bool copied) const override;
+
+ private:
+  friend class TableImage;
+  Counts CountsNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const uint64_t slots_;
+  const uint64_t row_elements_;
+  mutable std::atomic<uint64_t> pulled_ = 0;  // rows
+
+  mutable Mutex mu_;
+  TableContents contents_ ABSL_GUARDED_BY(mu_);
+  uint64_t pushed_ ABSL_GUARDED_BY(mu_) = 0;  // rows
+  // The number of images so far, the newest of which alone can be read.
+  mutable uint64_t image_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace paracord

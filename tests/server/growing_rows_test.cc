@@ -1,0 +1,386 @@
+// Growing tables in a ps: rows come into being exactly once, refused pushes change nothing, and a
+// checkpoint has all of it.
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "exchange/rows.h"
+#include "storage/safetensors.h"
+#include "store/partition_set.h"
+#include "tests/server/ps_fixture.h"
+
+namespace paracord {
+namespace {
+
+constexpr uint64_t kSlots = 4;
+constexpr uint64_t kDim = 3;
+
+// A growing table in four slots, and a vector.
+TestModel GrowingModel(NamedSpec optimizer = {"sgd", {{"learning_rate", 0.5}}}) {
+  TestModel model;
+  model.job.optimizer = std::move(optimizer);
+  model.variables = {TestVariable("user/embeddings", {kSlots, kDim}),
+                     TestVariable("dense/bias", {2})};
+  model.variables[0].mutable_initializer()->set_name("random_uniform");
+  model.variables[0].mutable_table()->set_kind(TableSpec::GROWING);
+  model.partitions.clear();
+  for (uint32_t slot = 0; slot < kSlots; ++slot) {
+    model.partitions.push_back(
+        TestPartition(slot, 0, absl::StrCat("user/embeddings/part_", slot), slot, slot + 1));
+  }
+  model.partitions.push_back(TestPartition(kSlots, 1, "dense/bias/part_0", 0, 2));
+  return model;
+}
+
+std::vector<RowIds> BySlot(const std::set<uint64_t>& ids) {
+  std::vector<RowIds> slots(kSlots);
+  for (const uint64_t id : ids) slots[SlotOfRow(id, kSlots)].push_back(id);
+  return slots;
+}
+
+using Gradients = std::map<uint64_t, float>;  // by id, of each element of its row
+
+DecodedRequest PushOf(TestPs& ps, uint32_t batch, const Gradients& gradients) {
+  DecodedRequest request;
+  *request.header.mutable_fence() = ps.MakeFence();
+  request.header.mutable_batch()->set_split(batch / 10);
+  request.header.mutable_batch()->set_batch(batch % 10);
+  std::set<uint64_t> ids;
+  for (const auto& [id, gradient] : gradients) ids.insert(id);
+  const std::vector<RowIds> slots = BySlot(ids);
+  for (uint32_t slot = 0; slot < kSlots; ++slot) {
+    Floats values;
+    for (const uint64_t id : slots[slot]) values.insert(values.end(), kDim, gradients.at(id));
+    PartitionPush& push = *request.header.add_push();
+    push.set_partition(slot);
+    push.set_bytes(values.size() * sizeof(float));
+    *push.mutable_rows() = EncodeRows(slots[slot]);
+    if (!values.empty()) request.pieces.push_back({slot, 0, CordOf(values)});
+  }
+  PartitionPush& bias = *request.header.add_push();
+  bias.set_partition(kSlots);
+  bias.set_bytes(2 * sizeof(float));
+  request.pieces.push_back({kSlots, 0, CordOf({1, 1})});
+  return request;
+}
+
+std::map<uint64_t, Floats> Read(TestPs& ps, const std::set<uint64_t>& ids) {
+  DecodedRequest request;
+  *request.header.mutable_fence() = ps.MakeFence();
+  const std::vector<RowIds> slots = BySlot(ids);
+  for (uint32_t slot = 0; slot < kSlots; ++slot) {
+    PartitionPull& pull = *request.header.add_pull();
+    pull.set_partition(slot);
+    *pull.mutable_rows() = EncodeRows(slots[slot]);
+  }
+  const absl::StatusOr<Pulled> pulled = ps.Exchange(request);
+  REQUIRE(pulled.ok());
+  std::map<uint64_t, Floats> rows;
+  for (uint32_t slot = 0; slot < kSlots; ++slot) {
+    for (size_t i = 0; i < slots[slot].size(); ++i) {
+      const auto first = pulled->values.at(slot).begin() + static_cast<int64_t>(i * kDim);
+      rows[slots[slot][i]] = {first, first + kDim};
+    }
+  }
+  return rows;
+}
+
+TableCounts CountsOf(TestPs& ps) {
+  TableCounts sum;
+  for (const PartitionDescription& partition : ps.Describe().partitions()) {
+    sum.set_rows(sum.rows() + partition.table().rows());
+    sum.set_admitted(sum.admitted() + partition.table().admitted());
+    sum.set_expired(sum.expired() + partition.table().expired());
+    sum.set_evicted(sum.evicted() + partition.table().evicted());
+    sum.set_dropped(sum.dropped() + partition.table().dropped());
+    sum.set_pushed(sum.pushed() + partition.table().pushed());
+    sum.set_pulled(sum.pulled() + partition.table().pulled());
+  }
+  return sum;
+}
+
+const std::set<uint64_t> kIds = {0,
+                                 1,
+                                 77,
+                                 uint64_t{1} << 40,
+                                 std::numeric_limits<uint64_t>::max() - 5,
+                                 std::numeric_limits<uint64_t>::max()};
+
+TEST_CASE("a row comes into being when its first gradient is applied, and once for each batch") {
+  TestPs ps(GrowingModel());
+  ps.Ready();
+  const auto initial = Read(ps, kIds);
+  CHECK(CountsOf(ps).rows() == 0);
+  CHECK(CountsOf(ps).pulled() == kIds.size());
+  CHECK(initial.at(0) != initial.at(1));
+  CHECK(Read(ps, kIds) == initial);
+  const DecodedRequest push = PushOf(ps, 0, {{1, 2.0f}, {uint64_t{1} << 40, 4.0f}});
+  for (const auto outcome : {PUSH_APPLIED, PUSH_ALREADY_APPLIED}) {
+    const auto pushed = ps.Exchange(push);
+    REQUIRE(pushed.ok());
+    for (uint32_t slot = 0; slot < kSlots; ++slot) CHECK(pushed->State(slot).outcome() == outcome);
+  }
+  CHECK(ps.Exchange(PushOf(ps, 2, {{1, 2.0f}}))->State(0).outcome() == PUSH_GAP);
+  const auto after = Read(ps, kIds);
+  for (const auto& [id, row] : after) {
+    const float change = id == 1 ? 1.0f : id == uint64_t{1} << 40 ? 2.0f : 0.0f;
+    for (size_t i = 0; i < kDim; ++i) CHECK(row[i] == initial.at(id)[i] - change);
+  }
+  CHECK(CountsOf(ps).rows() == 2);
+  CHECK(CountsOf(ps).admitted() == 2);
+  CHECK(CountsOf(ps).pushed() == 2);
+  DecodedRequest rejected = PushOf(ps, 1, {});
+  for (PartitionPush& one : *rejected.header.mutable_push()) {
+    one.clear_rows();
+    one.set_bytes(0);
+  }
+  rejected.pieces.clear();
+  rejected.header.set_rejected(true);
+  REQUIRE(ps.Exchange(rejected).ok());
+  CHECK(Read(ps, kIds) == after);
+  CHECK(ps.Describe().partitions(0).ledger().rejected() == 1);
+}
+
+TEST_CASE("a push of rows that are not its slot's is refused whole, nothing changes") {
+  TestPs ps(GrowingModel());
+  ps.Ready();
+  REQUIRE(ps.Exchange(PushOf(ps, 0, {{77, 1.0f}})).ok());
+  const auto before = Read(ps, kIds);
+  const uint32_t slot = SlotOfRow(77, kSlots);
+  DecodedRequest request = PushOf(ps, 1, {{77, 1.0f}, {1, 1.0f}});
+  PartitionPush& push = *request.header.mutable_push(static_cast<int>(slot));
+  const uint64_t rows = push.rows().count();
+  std::string why;
+  SECTION("of another slot") {
+    uint64_t other = 0;
+    while (SlotOfRow(other, kSlots) == slot) ++other;
+    *push.mutable_rows() = EncodeRows(RowIds{other});
+    why = absl::StrCat("row ", other, " is one of slot ", SlotOfRow(other, kSlots),
+                       ", not of its slot ", slot, " of 4");
+  }
+  SECTION("repeated") {  // the greatest id, and whatever comes behind it
+    RowSet set = EncodeRows(RowIds{std::numeric_limits<uint64_t>::max()});
+    set.set_count(2);
+    set.set_ids(set.ids() + std::string(1, '\0'));
+    *push.mutable_rows() = set;
+    why = "the id of row 1 of 2 is malformed";
+  }
+  SECTION("2^32 rows") {
+    push.mutable_rows()->set_count(uint64_t{1} << 32);
+    why = "4294967296 rows in ";
+  }
+  SECTION("too many values") {
+    *push.mutable_rows() = EncodeRows(RowIds{});
+    why =
+        absl::StrCat("a gradient of ", rows * kDim * sizeof(float), " bytes, it has 0 for 0 rows");
+  }
+  SECTION("rows that are not named") {
+    push.clear_rows();
+    why = "its rows are those of a growing table, and the push does not name them";
+  }
+  SECTION("not finite") {
+    for (PieceView& piece : request.pieces) {
+      if (piece.partition != slot) continue;
+      Floats values(rows * kDim, 1.0f);
+      values.back() = std::numeric_limits<float>::infinity();
+      piece.data = CordOf(values);
+    }
+    why = " has a gradient that is not finite";
+  }
+  SECTION("a pull of the whole table") {
+    request.header.add_pull()->set_partition(slot);
+    why = "all of a growing table, which is to be named by rows";
+  }
+  const auto reply = ps.Exchange(request);
+  CHECK(absl::IsInvalidArgument(reply.status()));
+  INFO(reply.status());
+  CHECK(absl::StrContains(reply.status().message(), why));
+  CHECK(Read(ps, kIds) == before);
+  CHECK(CountsOf(ps).rows() == 1);
+  for (const PartitionDescription& partition : ps.Describe().partitions()) {
+    CHECK(partition.ledger().applied() == 1);
+  }
+}
+
+TEST_CASE("rows are admitted, expire and make room as the table says") {
+  TestModel model = GrowingModel();
+  TableSpec& table = *model.variables[0].mutable_table();
+  SECTION("admitted at the third appearance") {
+    table.set_admit_after(3);
+    table.set_candidates(4096);
+    TestPs ps(model);
+    ps.Ready();
+    const auto initial = Read(ps, {77});
+    for (uint32_t batch = 0; batch < 4; ++batch) {
+      CHECK(Read(ps, {77}).at(77)[0] == initial.at(77)[0] - (batch < 3 ? 0.0f : 0.5f));
+      REQUIRE(ps.Exchange(PushOf(ps, batch, {{77, 1.0f}})).ok());
+    }
+    CHECK(CountsOf(ps).dropped() == 2);
+    CHECK(CountsOf(ps).rows() == 1);
+  }
+  SECTION("expire after two batches without a touch, in slots that are not touched, too") {
+    table.set_expire_batches(2);
+    TestPs ps(model);
+    ps.Ready();
+    const auto initial = Read(ps, {77});
+    REQUIRE(ps.Exchange(PushOf(ps, 0, {{77, 1.0f}})).ok());
+    for (uint32_t batch = 1; batch < 4; ++batch) {
+      CHECK(Read(ps, {77}) != initial);
+      REQUIRE(ps.Exchange(PushOf(ps, batch, {})).ok());
+    }
+    CHECK(Read(ps, {77}) == initial);
+    CHECK(CountsOf(ps).rows() == 0);
+    CHECK(CountsOf(ps).expired() == 1);
+  }
+  SECTION("no more rows than there may be") {
+    table.set_rows_max(8);
+    TestPs ps(model);
+    ps.Ready();
+    for (uint32_t batch = 0; batch < 10; ++batch) {
+      Gradients gradients;
+      for (uint64_t id = 0; id < 20; ++id) gradients[batch * 20 + id] = 1.0f;
+      REQUIRE(ps.Exchange(PushOf(ps, batch, gradients)).ok());
+    }
+    CHECK(CountsOf(ps).rows() == 8);
+    CHECK(CountsOf(ps).evicted() == 192);
+  }
+}
+
+// Batches with rows that come again and rows that do not.
+Gradients BatchOf(uint32_t batch) {
+  Gradients gradients;
+  SeededRandom random(batch);
+  for (int i = 0; i < 40; ++i) {
+    const auto id = static_cast<uint64_t>(random.Between(0, 300));
+    gradients[i % 4 == 0 ? id << 50 : id] = static_cast<float>(random.Between(-64, 64)) / 16;
+  }
+  return gradients;
+}
+
+std::string Checkpoint(TestPs& ps, uint64_t round) {
+  const SnapshotRequest order = ps.SnapshotOrder(round);
+  const auto reply = ps.Call<SnapshotReply>(method::kSnapshot, order);
+  REQUIRE(reply.ok());
+  Manifest manifest;
+  manifest.job_name = "test";
+  manifest.job_json = JobToJson(ps.model.job);
+  manifest.run_id = TestPs::kRun;
+  manifest.name = {reply->partitions(0).ledger().applied(), order.fence().generation(), round};
+  manifest.plan = ps.model.plan;
+  manifest.variables = ps.model.variables;
+  for (const PartitionSpec& spec : ps.model.partitions) {
+    const PartitionDescription& of = reply->partitions(static_cast<int>(spec.id()));
+    REQUIRE(of.id() == spec.id());
+    manifest.partitions.push_back({.spec = spec,
+                                   .updates = of.updates(),
+                                   .applied = of.ledger().applied(),
+                                   .rejected = of.ledger().rejected()});
+  }
+  manifest.files = {{reply->file(), reply->bytes(), reply->crc32c(), ps.boot_id()}};
+  const std::string checkpoints = ps.dir() + "/checkpoints/", name = manifest.name.ToString();
+  REQUIRE(ps.files.Rename(checkpoints + order.directory(), checkpoints + name).ok());
+  REQUIRE(ps.files.WriteAtomic(checkpoints + name + "/" + kManifestName, ManifestToText(manifest))
+              .ok());
+  return name;
+}
+
+TEST_CASE("a table that was restored goes on as the one that was saved") {
+  TestModel model = GrowingModel(GENERATE(NamedSpec{"adam"}, NamedSpec{"adagrad"}));
+  TableSpec& table = *model.variables[0].mutable_table();
+  table.set_lazy(true);
+  table.set_admit_after(2);
+  table.set_candidates(4096);
+  table.set_expire_batches(5);
+  std::set<uint64_t> ids;
+  for (uint64_t id = 0; id <= 300; ++id) ids.insert({id, id << 50});
+  TestDirectory root;
+  TestPs saved(model, root / "job");
+  saved.Ready();
+  for (uint32_t batch = 0; batch < 20; ++batch) {
+    REQUIRE(saved.Exchange(PushOf(saved, batch, BatchOf(batch))).ok());
+  }
+  const std::string name = Checkpoint(saved, 1);
+  const std::string directory = root / "job" + "/checkpoints/" + name;
+  const absl::Status sound = VerifyCheckpoint(saved.files, directory);
+  INFO(sound);
+  REQUIRE(sound.ok());
+  TestPs restored(model, root / "job");
+  REQUIRE(restored.Adopt(2).ok());
+  const absl::Status loaded = restored.Load(name);
+  INFO(loaded);
+  REQUIRE(loaded.ok());
+  CHECK(Read(restored, ids) == Read(saved, ids));
+  CHECK(CountsOf(restored).rows() == CountsOf(saved).rows());
+  CHECK(CountsOf(restored).dropped() == CountsOf(saved).dropped());
+
+  // Whoever reads the checkpoint finds the same rows.
+  const absl::StatusOr<Manifest> manifest = ReadManifest(saved.files, directory);
+  REQUIRE(manifest.ok());
+  VariableIds stored;
+  const auto values = ReadVariables(saved.files, directory, *manifest, &stored);
+  INFO(values.status());
+  REQUIRE(values.ok());
+  CHECK(std::ranges::is_sorted(stored[0]));
+  CHECK(stored[0].size() > 50);
+  CHECK(stored[0].size() <= CountsOf(saved).rows());
+  const auto rows = Read(saved, {stored[0].begin(), stored[0].end()});
+  for (size_t i = 0; i < stored[0].size(); ++i) {
+    const auto first = (*values)[0].begin() + static_cast<int64_t>(i * kDim);
+    CHECK(rows.at(stored[0][i]) == Floats(first, first + kDim));
+  }
+
+  for (uint32_t batch = 20; batch < 40; ++batch) {
+    for (TestPs* const ps : {&saved, &restored}) {
+      const DecodedRequest push = PushOf(*ps, batch, BatchOf(batch));
+      REQUIRE(ps->Exchange(push).ok());
+    }
+    CHECK(Read(restored, ids) == Read(saved, ids));
+  }
+}
+
+TEST_CASE("a snapshot of rows is of the moment it was taken, while they are written") {
+  TestPs ps(GrowingModel());
+  ps.Ready();
+  Gradients many;
+  for (uint64_t id = 0; id < 5000; ++id) many[id] = 1.0f;
+  REQUIRE(ps.Exchange(PushOf(ps, 0, many)).ok());
+  const auto before = Read(ps, {1, 4999});
+  const Partition& partition = *ps.ps->content()->partitions[SlotOfRow(4999, kSlots)];
+  const std::unique_ptr<PartitionImage> image = partition.NewImage(false);
+  image->Take();
+  REQUIRE(ps.Exchange(PushOf(ps, 1, many)).ok());
+  std::string bytes;
+  REQUIRE(image
+              ->Write([&](std::string_view more) {
+                bytes += more;
+                return absl::OkStatus();
+              })
+              .ok());
+  const uint64_t record = image->tensors()[0].shape[1];
+  REQUIRE(bytes.size() == image->counts().table->rows() * record);
+  bool seen = false;
+  for (size_t at = 0; at < bytes.size(); at += record) {
+    uint64_t id = 0;
+    Floats row(kDim);
+    std::memcpy(&id, &bytes[at], sizeof id);
+    std::memcpy(row.data(), &bytes[at + 12], kDim * sizeof(float));
+    if (id != 4999) continue;
+    seen = true;
+    CHECK(row == before.at(4999));
+  }
+  CHECK(seen);
+  // The newer one of two images alone can be written.
+  const std::unique_ptr<PartitionImage> older = partition.NewImage(false);
+  const std::unique_ptr<PartitionImage> newer = partition.NewImage(false);
+  older->Take();
+  newer->Take();
+  const auto nothing = [](std::string_view) { return absl::OkStatus(); };
+  CHECK(absl::IsAborted(older->Write(nothing)));
+  CHECK(newer->Write(nothing).ok());
+}
+
+}  // namespace
+}  // namespace paracord
