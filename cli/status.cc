@@ -91,6 +91,14 @@ void Print(const json& status, std::ostream& out) {
                          number("applied_min"), number("applied_max"), number("rejected"),
                          status.at("healthy").get<bool>() ? "" : ", UNHEALTHY: not finite");
   for (const json& ps : status.at("ps")) out << OneTask(ps) << "\n";
+  for (const auto& [name, table] : status.value("tables", json::object()).items()) {
+    out << absl::StrFormat(
+        "  table %s: %d rows, %.1f MB; %d admitted, %d expired, %d evicted, %d "
+        "gradients dropped\n",
+        name, table.at("rows").get<uint64_t>(), table.at("bytes").get<double>() / 1e6,
+        table.at("admitted").get<uint64_t>(), table.at("expired").get<uint64_t>(),
+        table.at("evicted").get<uint64_t>(), table.at("dropped").get<uint64_t>());
+  }
   for (const json& worker : status.at("workers")) {
     out << absl::StrFormat(
         "  %-10s %-8s %d leases, %d batches, %.0f samples/s, staleness %.2f%s%s%s\n",

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
 #include "config/data_plan.h"
+#include "coordinator/core/table_status.h"
 #include "coordinator/core/waits.h"
 #include "nlohmann/json.hpp"
 
@@ -179,6 +180,8 @@ std::string Report::SummaryText(const std::string& status, const std::string& re
         {"ps", counters_.ps_recoveries},
         {"coordinator", counters_.coordinator_recoveries}}},
       {"checkpoints", {{"count", counters_.checkpoints}, {"last_step", 0}, {"bytes", 0}}}};
+  const json tables = TablesJson(job_.record.variables(), job_.ps);
+  if (!tables.is_null()) summary["tables"] = tables;
   if (const EvaluationResult* const best = job_.evaluations.Best()) {
     const std::string& metric = job_.options.job.stop_when->metric;
     summary["best"] = {
@@ -243,6 +246,8 @@ std::string Report::StatusJson() const {
                                                                     : job_.rounds.problem()},
                           {"refused", job_.checkpoints.refused()}};
   status["evaluations"] = EvaluationsJson(job_.evaluations.told());
+  const json tables = TablesJson(job_.record.variables(), job_.ps);
+  if (!tables.is_null()) status["tables"] = tables;
   const std::string waiting = Waiting(job_, now_ms_);
   if (!waiting.empty()) status["waiting"] = waiting;
   if (!job_.refusals.by_task().empty()) status["refused"] = job_.refusals.by_task();

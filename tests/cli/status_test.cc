@@ -4,6 +4,7 @@
 
 #include "cli/answering.h"
 #include "cli/commands.h"
+#include "common/json_text.h"
 #include "net/grpc/network.h"
 #include "tests/coordinator/core_harness.h"
 #include "tests/fakes.h"
@@ -64,6 +65,19 @@ TEST_CASE(
   REQUIRE(ps0 < ps1);
   CHECK(out.substr(ps1).find(", 314.6 MB pinned by readers\n") != std::string::npos);
   CHECK(out.substr(ps0, ps1 - ps0).find("pinned") == std::string::npos);
+}
+
+TEST_CASE("status has a line for each growing table") {
+  CoreHarness harness;
+  nlohmann::json status = JsonOf(harness.core->StatusJson(harness.now));
+  CHECK_FALSE(status.contains("tables"));
+  status["tables"]["user/embeddings"] = {{"rows", 12},   {"bytes", 3400000}, {"admitted", 20},
+                                         {"expired", 5}, {"evicted", 3},     {"dropped", 7}};
+  const Ran ran = AskWhoSays(TextOf(status));
+  INFO(ran.err);
+  CHECK(ran.code == 0);
+  CHECK(ran.out.find("  table user/embeddings: 12 rows, 3.4 MB; 20 admitted, 5 expired, 3 evicted, "
+                     "7 gradients dropped\n") != std::string::npos);
 }
 
 TEST_CASE(
