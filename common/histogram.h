@@ -1,0 +1,59 @@
+// A histogram with fixed buckets, as Prometheus counts: how often a value was at most each bound.
+// Whoever measures owns it and calls Observe from any thread; a reader takes a Snapshot by Read at
+// any time, in which a value under way may be in the count and not yet in the sum.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace paracord {
+
+// Upper bounds in seconds, for times from below a millisecond to minutes.
+inline constexpr double kSecondsBounds[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+                                            0.25,   0.5,   1,      2.5,   5,    10,    30,   60};
+// Upper bounds for small counts, such as staleness.
+inline constexpr double kCountBounds[] = {0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128};
+
+class Histogram {
+ public:
+  struct Snapshot {
+    std::vector<double> bounds;    // upper, inclusive, ascending
+    std::vector<uint64_t> counts;  // of each bucket alone; the last is above all bounds
+    double sum = 0;
+  };
+
+  explicit Histogram(std::span<const double> bounds)
+      : bounds_(bounds.begin(), bounds.end()), counts_(bounds.size() + 1) {}
+
+  void Observe(double value) {
+    const auto bucket = std::lower_bound(bounds_.begin(), bounds_.end(), value) - bounds_.begin();
+    counts_[static_cast<size_t>(bucket)].fetch_add(1, std::memory_order_relaxed);
+    sum_.fetch_add(value, std::memory_order_relaxed);
+  }
+
+  Snapshot Read() const {
+    Snapshot snapshot{bounds_, {}, sum_.load(std::memory_order_relaxed)};
+    for (const auto& count : counts_) {
+      snapshot.counts.push_back(count.load(std::memory_order_relaxed));
+    }
+    return snapshot;
+  }
+
+ private:
+  const std::vector<double> bounds_;
+  std::vector<std::atomic<uint64_t>> counts_;
+  std::atomic<double> sum_{0};
+};
+
+// Seconds of a monotonic clock that is finer than a loop's, for figures alone: nothing may be
+// decided by it, because the simulator does not set it.
+inline double FigureSeconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace paracord

@@ -1,0 +1,77 @@
+// A daemon is live while its loop turns, ready while it says so, and measured when asked.
+#include "monitor/monitor.h"
+
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "common/thread_loop.h"
+#include "monitor/http_client.h"
+
+namespace paracord {
+namespace {
+
+// A loop on a thread of its own, as a daemon's main runs it.
+class RunningLoop {
+ public:
+  RunningLoop() : thread_([this] { loop_.Run(); }) {}
+  ~RunningLoop() {
+    loop_.Stop();
+    thread_.join();
+  }
+  EventLoop& loop() { return loop_; }
+
+ private:
+  ThreadLoop loop_;
+  std::thread thread_;
+};
+
+TEST_CASE("a daemon shows its health, its metrics and, where it has them, a status and a page") {
+  RunningLoop running;
+  std::atomic<bool> ready{false};
+  MonitorSource source{.role = "ps", .task = "ps:3", .version = "1"};
+  source.health = [&] { return HealthState{ready, "holds nothing yet"}; };
+  source.measure = [](MetricSet& metrics) { metrics.Gauge("paracord_own", "Own.", 7); };
+  const bool page = GENERATE(false, true);
+  if (page) source.page = "<html>";
+  if (page) source.status = [] { return std::string("{}"); };
+  const auto monitor = Monitor::Start("127.0.0.1:0", running.loop(), source);
+  REQUIRE(monitor.ok());
+  const std::string at = (*monitor)->address();
+  CHECK(CodeOf(Get(at, "/livez")) == 200);
+  const std::string no = Get(at, "/readyz");
+  CHECK(CodeOf(no) == 503);
+  CHECK(no.ends_with("ps:3 holds nothing yet\n"));
+  CHECK(Get(at, "/metrics").find("paracord_ready{role=\"ps\",task=\"ps:3\"} 0") !=
+        std::string::npos);
+  ready = true;
+  CHECK(CodeOf(Get(at, "/readyz")) == 200);
+  CHECK(Get(at, "/metrics").find("paracord_own{role=\"ps\",task=\"ps:3\"} 7") != std::string::npos);
+  CHECK(CodeOf(Get(at, "/status.json")) == (page ? 200 : 404));
+  CHECK((Get(at, "/").find("<html>") != std::string::npos) == page);
+  CHECK(CodeOf(Get(at, "/etc/passwd")) == 404);
+}
+
+TEST_CASE("a daemon whose loop hangs is not live, though it still listens") {
+  RunningLoop running;
+  MonitorSource source{.role = "ps", .task = "ps:3", .version = "1"};
+  source.health = [] { return HealthState{true, ""}; };
+  const auto monitor = Monitor::Start("127.0.0.1:0", running.loop(), source, {.answer_ms = 200});
+  REQUIRE(monitor.ok());
+  std::atomic<bool> hangs{true};
+  running.loop().Post([&] {
+    while (hangs) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  });
+  CHECK(CodeOf(Get((*monitor)->address(), "/livez")) == 503);
+  hangs = false;
+  CHECK(CodeOf(Get((*monitor)->address(), "/livez")) == 200);
+}
+
+TEST_CASE("without an address nothing is shown") {
+  RunningLoop running;
+  const auto monitor = Monitor::Start("", running.loop(), {});
+  REQUIRE(monitor.ok());
+  CHECK(*monitor == nullptr);
+}
+
+}  // namespace
+}  // namespace paracord
