@@ -95,7 +95,7 @@ class Stores : public Service {
   }
 
   std::map<std::string, std::unique_ptr<Content>> contents_;
-  StoreCounters counters_;
+  UpdateCounters counters_;
 };
 
 void ReadFully(int fd, char* to, uint64_t bytes) {

@@ -238,6 +238,7 @@ void ParameterServer::Impl::Wrote(const std::shared_ptr<PendingOrders::Writing>&
   }
   if (!waiting.has_value()) return;
   HeardFromCoordinator();
+  if (!reply.ok()) ++figures_.snapshots_failed;
   if (!reply.ok()) log_.Warn("cannot write the snapshot: {}", reply.status().ToString());
   for (const CallPtr& call : *waiting) {
     if (reply.ok()) {

@@ -58,6 +58,8 @@ void ParameterServer::Drain() { impl_->Drain(); }
 
 HealthState ParameterServer::Health() const { return impl_->Health(); }
 
+void ParameterServer::AddMetrics(MetricSet& metrics) const { impl_->AddMetrics(metrics); }
+
 std::shared_ptr<const Content> ParameterServer::content() const { return impl_->content(); }
 
 uint64_t ParameterServer::generation() const { return impl_->generation(); }
@@ -161,14 +163,17 @@ std::deque<ParkedExchange> ParameterServer::Impl::VoidAll(const absl::Status& wh
 // ---- calls
 
 void ParameterServer::Impl::Exchange(const absl::Cord& request, const CallPtr& call) {
+  figures_.received_bytes += request.size();
   if (pinned_->Above()) return parked_->Park(request, call);
   Answer(request, call);
 }
 
 void ParameterServer::Impl::Answer(const absl::Cord& request, const CallPtr& call) {
+  const double begun = FigureSeconds();
   absl::StatusOr<DecodedRequest> decoded = DecodeExchangeRequest(request);
   if (!decoded.ok()) {
     ++counters_.refused;
+    ++figures_.failed;
     return call->Reply(decoded.status());
   }
   absl::StatusOr<std::shared_ptr<const Content>> content;
@@ -176,7 +181,10 @@ void ParameterServer::Impl::Answer(const absl::Cord& request, const CallPtr& cal
     MutexLock lock(mu_);
     content = CheckContent(decoded->header.fence());
   }
-  if (!content.ok()) return call->Reply(content.status());
+  if (!content.ok()) {
+    ++figures_.failed;
+    return call->Reply(content.status());
+  }
   if (decoded->header.has_staged()) {
     absl::StatusOr<std::vector<PieceView>> staged = staged_.Take(decoded->header);
     if (!staged.ok()) return call->Reply(staged.status());
@@ -184,10 +192,20 @@ void ParameterServer::Impl::Answer(const absl::Cord& request, const CallPtr& cal
   }
   const PushFence fence(generation_, decoded->header.fence().generation());
   const Store store(**content, counters_);
-  store.Exchange(*std::move(decoded), fence, [call, held = *content](absl::StatusOr<Parts> reply) {
-    call->Reply(std::move(reply));
-  });
+  store.Exchange(
+      *std::move(decoded), fence,
+      [weak = weak_from_this(), begun, call, held = *content](absl::StatusOr<Parts> reply) {
+        if (const auto self = weak.lock()) self->Count(begun, reply);
+        call->Reply(std::move(reply));
+      });
   FAILPOINT("ps.push.replied");
+}
+
+void ParameterServer::Impl::Count(double begun, const absl::StatusOr<Parts>& reply) {
+  figures_.seconds.Observe(FigureSeconds() - begun);
+  if (!reply.ok()) ++figures_.failed;
+  if (!reply.ok()) return;
+  for (const absl::Cord& part : *reply) figures_.sent_bytes += part.size();
 }
 
 void ParameterServer::Impl::Stage(const absl::Cord& request, const CallPtr& call) {

@@ -13,6 +13,7 @@
 #include "common/environment.h"
 #include "common/rpc.h"
 #include "config/limits.h"
+#include "monitor/metric_set.h"
 #include "net/health.h"
 
 namespace paracord {
@@ -50,6 +51,8 @@ class ParameterServer : public Service {
 
   // For supervisors. On the loop.
   HealthState Health() const;
+  // For whoever watches. Any thread.
+  void AddMetrics(MetricSet& metrics) const;
 
   // For tests and the simulator. content: null while nothing is held.
   std::shared_ptr<const Content> content() const;

@@ -1,6 +1,7 @@
-// The inside of the door (server/parameter_server.h), in three files: calls (parameter_server.cc),
-// orders that take long (orders.cc) and what happens by itself (presence.cc). Small state under one
-// lock, never held while a call is answered, a file is touched or a gradient is applied.
+// The inside of the door (server/parameter_server.h), in four files: calls (parameter_server.cc),
+// orders that take long (orders.cc), what happens by itself (presence.cc) and its metrics
+// (ps_metrics.cc). Small state under one lock, never held while a call is answered, a file is
+// touched or a gradient is applied.
 #pragma once
 
 #include <atomic>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/histogram.h"
 #include "common/log.h"
 #include "common/mutex.h"
 #include "server/coordinator_watch.h"
@@ -23,6 +25,15 @@
 
 namespace paracord {
 
+// What whoever watches is told of the exchanges of this life.
+struct ExchangeFigures {
+  Histogram seconds{kSecondsBounds};  // from the request's last byte to its answer
+  std::atomic<uint64_t> received_bytes{0};
+  std::atomic<uint64_t> sent_bytes{0};
+  std::atomic<uint64_t> failed{0};  // answered with an error
+  std::atomic<uint64_t> snapshots_failed{0};
+};
+
 class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
  public:
   Impl(PsOptions options, Environment environment, std::function<void(int, std::string)> exit);
@@ -32,6 +43,7 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   void Handle(std::string_view method, absl::Cord request, CallPtr call);
   void Drain();
   HealthState Health() const;
+  void AddMetrics(MetricSet& metrics) const;  // ps_metrics.cc
   std::shared_ptr<const Content> content() const {
     MutexLock lock(mu_);
     return content_;
@@ -45,6 +57,7 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   // ---- calls, parameter_server.cc
   void Exchange(const absl::Cord& request, const CallPtr& call);
   void Answer(const absl::Cord& request, const CallPtr& call);
+  void Count(double begun, const absl::StatusOr<Parts>& reply);
   void Stage(const absl::Cord& request, const CallPtr& call);
   void ForgetStaged();
   void Describe(const DescribeRequest& request, const CallPtr& call);
@@ -105,7 +118,8 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   std::atomic<bool> forgets_{false};           // ForgetStaged will run
   std::atomic<bool> other_dir_said_{false};
 
-  StoreCounters counters_;                   // thread-safe itself
+  UpdateCounters counters_;                  // thread-safe itself
+  ExchangeFigures figures_;                  // the same
   std::shared_ptr<ParkedExchanges> parked_;  // the same; made by Start
 
   // On the loop alone.

@@ -41,6 +41,7 @@ class PendingOrders {
   };
 
   bool loading() const { return loading_ != nullptr; }
+  bool writing() const { return writing_ != nullptr; }
   bool any() const { return loading_ != nullptr || writing_ != nullptr; }
 
   // Begins a Load, which voids a Snapshot. Null: the call has joined the one that runs.

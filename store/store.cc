@@ -144,18 +144,23 @@ absl::StatusOr<DecodedReply> Store::Run(StepRequest request, const PushFence& fe
   };
   if (step->batch.has_value()) {
     const TraceSpan span("apply");
+    const double begun = FigureSeconds();
     for (const CheckedUpdate& entry : step->updates) {
       const Outcome outcome =
           entry.partition->Push(*step->batch, entry.rejected, entry.update, fence);
       if (outcome.outcome == PUSH_NONE) {
+        ++counters_.stale;
         return absl::AbortedError("a newer generation began while the push was under way");
       }
+      if (outcome.outcome == PUSH_APPLIED) ++counters_.applied;
       if (outcome.outcome == PUSH_ALREADY_APPLIED) ++counters_.duplicates;
+      if (outcome.outcome == PUSH_GAP) ++counters_.gaps;
       PartitionState* state = state_of(*entry.partition);
       state->set_outcome(outcome.outcome);
       state->set_next(outcome.next);
       state->set_updates(outcome.updates);
     }
+    counters_.apply_seconds.Observe(FigureSeconds() - begun);
     FAILPOINT("ps.push.applied");
   }
   pushing.End();

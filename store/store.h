@@ -12,15 +12,21 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "common/histogram.h"
 #include "exchange/codec.h"
 #include "exchange/step.h"
 #include "store/partition_set.h"
 
 namespace paracord {
 
-struct StoreCounters {
-  std::atomic<uint64_t> duplicates{0};  // updates of a partition dropped by its ledger
-  std::atomic<uint64_t> refused{0};     // steps refused whole
+// Updates are those of one partition each; a step has one for each partition that it names.
+struct UpdateCounters {
+  std::atomic<uint64_t> applied{0};         // updates, and batches entered without one
+  std::atomic<uint64_t> duplicates{0};      // updates dropped by the partition's ledger
+  std::atomic<uint64_t> gaps{0};            // updates whose split lacks an earlier batch
+  std::atomic<uint64_t> refused{0};         // steps refused whole
+  std::atomic<uint64_t> stale{0};           // steps whose generation ended before they were done
+  Histogram apply_seconds{kSecondsBounds};  // of all updates of a step
 };
 
 class Store {
@@ -28,7 +34,8 @@ class Store {
   using Reply = std::function<void(absl::StatusOr<DecodedReply>)>;
 
   // Both must live longer than the store, the content until all steps are answered.
-  Store(const Content& content, StoreCounters& counters) : content_(content), counters_(counters) {}
+  Store(const Content& content, UpdateCounters& counters)
+      : content_(content), counters_(counters) {}
 
   // Applies a step and reads what is wanted after it. `reply` is called once, perhaps later and on
   // another thread. INVALID_ARGUMENT names the partition and the reason, and nothing has changed.
@@ -43,7 +50,7 @@ class Store {
   absl::StatusOr<DecodedReply> Run(StepRequest request, const PushFence& fence) const;
 
   const Content& content_;
-  StoreCounters& counters_;
+  UpdateCounters& counters_;
 };
 
 }  // namespace paracord

@@ -182,13 +182,17 @@ void Trainer::Compute(const std::shared_ptr<Computation>& computation, std::func
   // What was not sent of the gradient before is only known when its exchange is over.
   computation->encodes = !(options_.overlap && options_.keeps_residuals);
   environment_.executor.Run(
-      [computation, workload = workload_, key = BatchKey(plan_, computation->batch)] {
+      [computation, workload = workload_, figures = options_.figures,
+       key = BatchKey(plan_, computation->batch)] {
+        const double begun = FigureSeconds();
         RunComputation(*computation, *workload, key);
+        figures->compute_seconds.Observe(FigureSeconds() - begun);
       },
       [this, alive = alive_, done = std::move(done)] {
         if (!*alive) return;
         FAILPOINT("worker.computed");
         ++counters_.computed;
+        ++options_.figures->computed;
         parameters_->End();
         if (*alive && done) done();
       });
@@ -244,11 +248,13 @@ void Trainer::Push(const BatchId& batch, const std::shared_ptr<StepArrays>& step
 void Trainer::Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>& step,
                        ParameterSession::DoneFn done) {
   evaluated_epoch_.reset();
-  parameters_->Exchange(std::move(order), step,
-                        [this, done = std::move(done)](const ExchangeResult& result) {
-                          if (!result.error.ok()) pulled_ = false;
-                          done(result);
-                        });
+  parameters_->Exchange(
+      std::move(order), step,
+      [this, begun = FigureSeconds(), done = std::move(done)](const ExchangeResult& result) {
+        options_.figures->exchange_seconds.Observe(FigureSeconds() - begun);
+        if (!result.error.ok()) pulled_ = false;
+        done(result);
+      });
 }
 
 // ---- the next batch, while this one is exchanged
@@ -317,10 +323,13 @@ void Trainer::Pushed(const BatchId& batch, bool rejected, const ExchangeResult& 
   pulled_ = true;
   if (!rejected) {
     counters_.staleness_sum += result.outcome.staleness;
+    options_.figures->staleness.Observe(static_cast<double>(result.outcome.staleness));
     if (result.outcome.applied) {
       counters_.samples += examples_;
+      options_.figures->samples += examples_;
     } else {
       ++counters_.duplicates;
+      ++options_.figures->duplicates;
     }
   }
   if (result.outcome.gap) {
@@ -347,6 +356,7 @@ void Trainer::Report(bool ended, Problem problem, const std::string& message) {
 void Trainer::EndLease(Problem problem, const std::string& message) {
   Report(true, problem, message);
   if (problem != PROBLEM_NONE) DropAhead();
+  if (problem != PROBLEM_NONE && problem != PROBLEM_DRAINED) ++options_.figures->failed;
   leases_.pop_front();
   if (!leases_.empty()) next_batch_ = leases_.front().first_batch();
   if (problem != PROBLEM_DRAINED) Next();

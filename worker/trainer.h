@@ -21,6 +21,7 @@
 #include "worker/evaluate.h"
 #include "worker/parameter_session.h"
 #include "worker/table_rows.h"
+#include "worker/worker_figures.h"
 
 namespace paracord {
 
@@ -43,6 +44,7 @@ struct TrainerOptions {
   bool overlap = false;
   bool keeps_residuals = false;  // encoding a gradient needs the outcome of the exchange before
   bool exact_values = true;      // what training pulls is what an evaluation needs
+  std::shared_ptr<WorkerFigures> figures = std::make_shared<WorkerFigures>();
 };
 
 class Trainer {

@@ -285,7 +285,9 @@ void Worker::StartSession(const Session& session) {
                            .early_push_bytes = options_.early_push_bytes};
   const TrainerOptions how{.overlap = job_->overlap,
                            .keeps_residuals = options.transfer.keeps_residuals(),
-                           .exact_values = options.transfer.wire == ENCODING_FLOAT32};
+                           .exact_values = options.transfer.wire == ENCODING_FLOAT32,
+                           .figures = figures_};
+  ++figures_->sessions;
   log_.Info("joined: session {}, generation {}, {} ps", session.id(), session.generation(),
             links.size());
   environment_.executor.Run(
@@ -350,6 +352,13 @@ HealthState Worker::Health() const {
   if (ended_) return {true, "has no job: the last one is done"};
   if (opening_) return {false, "is opening the data and the model"};
   return {false, last_said_.empty() ? "joins" : last_said_};
+}
+
+void Worker::AddMetrics(MetricSet& metrics) const {
+  figures_->AddTo(metrics);
+  metrics.Gauge("paracord_worker_in_session", "1 while it takes part in a job.",
+                trainer_ != nullptr ? 1 : 0);
+  metrics.Gauge("paracord_worker_draining", "1 while it leaves.", draining_ ? 1 : 0);
 }
 
 void Worker::Drain(const std::string& signal) {

@@ -21,6 +21,7 @@
 #include "worker/ps_session.h"
 #include "worker/trainer.h"
 #include "worker/work_reports.h"
+#include "worker/worker_figures.h"
 
 namespace paracord {
 
@@ -50,6 +51,8 @@ class Worker {
 
   // For supervisors: ready while it has a session, and when the job is done. On the loop.
   HealthState Health() const;
+  // For whoever watches. On the loop.
+  void AddMetrics(MetricSet& metrics) const;
 
  private:
   void Join();
@@ -89,6 +92,7 @@ class Worker {
   const Logger log_;
   const std::string boot_id_;
   const std::shared_ptr<bool> alive_;
+  const std::shared_ptr<WorkerFigures> figures_ = std::make_shared<WorkerFigures>();
   std::unique_ptr<Link> coordinator_;
 
   std::optional<Job> job_;

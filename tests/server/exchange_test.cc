@@ -50,7 +50,7 @@ TEST_CASE("a push whose generation ends while it is under way enters nothing any
   ps.Ready();
   const auto content = ps.ps->content();
   std::atomic<uint64_t> newest = 1;
-  StoreCounters counters;
+  UpdateCounters counters;
   const auto run = [&](uint32_t batch) {
     absl::Status status = absl::UnknownError("not answered");
     const Store store(*content, counters);

@@ -43,7 +43,7 @@ TEST_CASE("a variable of more than 4 GiB is pushed and pulled as any other", "[.
         std::make_unique<DensePartition>(facts, content.optimizer, std::move(values)));
     content.trained = 1;
 
-    StoreCounters counters;
+    UpdateCounters counters;
     // The last element alone has another gradient.
     absl::Cord gradient = Repeated(3.0f, elements - 1);
     gradient.Append(CordOf({5.0f}));

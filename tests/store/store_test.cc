@@ -35,7 +35,7 @@ std::unique_ptr<Content> MakeContent() {
 
 TEST_CASE("a step is applied without a ps, and what is wanted comes back") {
   const auto content = MakeContent();
-  StoreCounters counters;
+  UpdateCounters counters;
   const Store store(*content, counters);
   const auto apply = [&](StepRequest request) {
     absl::StatusOr<DecodedReply> reply = absl::UnknownError("not answered");
