@@ -64,6 +64,7 @@ Coordinator::~Coordinator() { *alive_ = false; }
 void Coordinator::Tick() {
   if (exiting_) return;
   Feed(TickEvent());
+  Remember();
   WriteCharts();
   environment_.loop.PostAfter(kTickMs, [this, alive = alive_] {
     if (*alive) Tick();
@@ -322,6 +323,10 @@ void Coordinator::CarryOut(WriteSummary& effect) {
 }
 
 void Coordinator::CarryOut(Log& effect) {
+  const char* const level = effect.level == Log::Level::kInfo      ? "info"
+                            : effect.level == Log::Level::kWarning ? "warn"
+                                                                   : "error";
+  history_.AddEvent(environment_.loop.UnixMs(), level, effect.text);
   switch (effect.level) {
     case Log::Level::kInfo:
       return log_.Info("{}", effect.text);

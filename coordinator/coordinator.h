@@ -17,6 +17,8 @@
 #include "coordinator/core/core.h"
 #include "coordinator/dir_start.h"
 #include "coordinator/event_file.h"
+#include "coordinator/history.h"
+#include "monitor/metric_set.h"
 #include "net/health.h"
 
 namespace paracord {
@@ -49,6 +51,10 @@ class Coordinator : public Service {
 
   // For supervisors: ready as soon as the job's directory has been read. On the loop.
   HealthState Health() const;
+  // For whoever watches, on the loop: what `paracord status` shows, with the curves until now, the
+  // newest events and the largest partitions; and the same as metrics.
+  std::string PageJson() const;
+  void AddMetrics(MetricSet& metrics) const;
 
   // For tests and the simulator.
   const CoordinatorCore* core() const { return core_.get(); }
@@ -57,6 +63,7 @@ class Coordinator : public Service {
   void Feed(const Event& event);
   void Tick();
   void WriteCharts();
+  void Remember();
   template <class Request, class EventType>
   void TakeCall(const absl::Cord& bytes, std::shared_ptr<ServerCall> call);
   bool SpeaksFor(const std::string& task, ServerCall& call) const;
@@ -102,6 +109,7 @@ class Coordinator : public Service {
   bool charts_failed_ = false;
   size_t evaluations_charted_ = 0;
   int64_t charted_ms_ = 0;
+  History history_;
   std::optional<int64_t> storage_awaited_since_ms_;
   std::string storage_problem_;      // for which it waits
   std::shared_ptr<DirStart> start_;  // used on the executor

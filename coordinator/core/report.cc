@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <limits>
 #include <span>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
 #include "config/data_plan.h"
+#include "coordinator/core/partitioner.h"
 #include "coordinator/core/table_status.h"
 #include "coordinator/core/waits.h"
 #include "nlohmann/json.hpp"
@@ -44,6 +46,17 @@ json EvaluationsJson(std::span<const EvaluationResult> results) {
     evaluations.push_back({{"epoch", result.epoch + 1}, {"metrics", result.metrics}});
   }
   return evaluations;
+}
+
+// What the newest checkpoint that can be used is; its age follows from the time that it was made.
+json CheckpointJson(const Manifest* usable) {
+  if (usable == nullptr) return {{"last", nullptr}};
+  uint64_t bytes = 0;
+  for (const ManifestFile& file : usable->files) bytes += file.bytes;
+  return {{"last", usable->name.ToString()},
+          {"step", usable->name.step},
+          {"bytes", bytes},
+          {"created_unix_ms", usable->created_unix_ms}};
 }
 
 json PsJson(const PsTracker& tracker, int64_t now_ms) {
@@ -210,6 +223,33 @@ Chart Report::TrainingChart() const {
   return chart;
 }
 
+std::optional<double> Report::SecondsLeft() const {
+  const uint64_t done = BatchesDone();
+  const double rate = SamplesPerSecond();
+  const bool training = job_.phases.now() == Phase::kTraining && job_.record.fixed();
+  if (!training || done >= ledger_.batches || rate <= 0) return std::nullopt;
+  return static_cast<double>(ledger_.batches - done) * job_.record.plan().batch() / rate;
+}
+
+std::vector<std::vector<PartitionSize>> LargestPartitions(const JobView& job, size_t most) {
+  const std::vector<PartitionSpec>& layout = job.ps.layout();
+  const std::vector<uint64_t> bytes = PartitionBytes(job.record.variables(), layout);
+  std::vector<std::vector<PartitionSize>> of_ps(job.ps.size());
+  for (size_t i = 0; i < layout.size(); ++i) {
+    if (layout[i].ps() >= of_ps.size()) continue;
+    of_ps[layout[i].ps()].push_back({layout[i].name(), bytes[i]});
+  }
+  for (std::vector<PartitionSize>& all : of_ps) {
+    const auto larger = [](const auto& a, const auto& b) {
+      return std::tie(b.bytes, a.name) < std::tie(a.bytes, b.name);
+    };
+    const size_t kept = std::min(most, all.size());
+    std::partial_sort(all.begin(), all.begin() + static_cast<ptrdiff_t>(kept), all.end(), larger);
+    all.resize(kept);
+  }
+  return of_ps;
+}
+
 std::string Report::StatusJson() const {
   const std::optional<int64_t> counted_ms = job_.throughput.counted_ms();
   json status = {{"job", job_.options.job.name},
@@ -239,12 +279,18 @@ std::string Report::StatusJson() const {
                   {{"worker", counters_.worker_recoveries},
                    {"ps", counters_.ps_recoveries},
                    {"coordinator", counters_.coordinator_recoveries}}}};
-  const Manifest* const usable = job_.checkpoints.Usable();
-  status["checkpoint"] = {{"last", usable == nullptr ? json() : json(usable->name.ToString())},
-                          {"running", job_.rounds.running()},
-                          {"problem", job_.rounds.problem().empty() ? job_.record.writer().problem()
-                                                                    : job_.rounds.problem()},
-                          {"refused", job_.checkpoints.refused()}};
+  json& checkpoint = status["checkpoint"] = CheckpointJson(job_.checkpoints.Usable());
+  checkpoint.update({{"count", counters_.checkpoints},
+                     {"every_seconds", job_.options.job.checkpoint.every_seconds},
+                     {"running", job_.rounds.running()},
+                     {"problem", job_.rounds.problem().empty() ? job_.record.writer().problem()
+                                                               : job_.rounds.problem()},
+                     {"refused", job_.checkpoints.refused()}});
+  if (const auto took_ms = job_.rounds.took_ms()) checkpoint["seconds"] = Seconds(*took_ms);
+  if (const auto left = SecondsLeft()) status["seconds_left"] = *left;
+  if (job_.end.decided()) {
+    status["exit"] = {{"code", job_.end.exit().code}, {"reason", job_.end.exit().reason}};
+  }
   status["evaluations"] = EvaluationsJson(job_.evaluations.told());
   const json tables = TablesJson(job_.record.variables(), job_.ps);
   if (!tables.is_null()) status["tables"] = tables;

@@ -44,6 +44,9 @@ class Report {
   static LedgerCounts CountsOf(const JobView& job);
   uint64_t BatchesDone() const;
   double SamplesPerSecond() const;
+  // Until the last batch, at the rate of the recent past; a job may stop before. nullopt: not
+  // known.
+  std::optional<double> SecondsLeft() const;
 
   const JobView job_;
   const int64_t now_ms_;
@@ -51,6 +54,13 @@ class Report {
   const Throughput::Window recently_;
   JobCounters counters_;
 };
+
+struct PartitionSize {
+  std::string name;
+  uint64_t bytes = 0;  // of the values
+};
+// The largest partitions of each ps, at most `most` each, the largest first.
+std::vector<std::vector<PartitionSize>> LargestPartitions(const JobView& job, size_t most);
 
 // For charts: the results of evaluation `index` and later that people may be told.
 std::vector<Chart> EvaluationCharts(const JobView& job, size_t index);

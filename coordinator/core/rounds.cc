@@ -98,6 +98,7 @@ bool Rounds::CommitFailed(const absl::Status& status, int64_t now_ms) {
 CheckpointRound Rounds::Finish(int64_t now_ms) {
   CheckpointRound done = *std::exchange(round_, std::nullopt);
   problem_.clear();
+  took_ms_ = now_ms - done.started_ms;
   effects_.Info(absl::StrCat("checkpoint ", done.manifest->name.ToString(), " in ",
                              now_ms - done.started_ms, " ms"));
   if (!done.manifest->healthy()) {

@@ -48,6 +48,8 @@ class Rounds {
   bool Collecting() const { return round_.has_value() && !round_->manifest.has_value(); }
   // The round under way.
   const CheckpointRound& round() const { return *round_; }
+  // How long the newest round that was committed took; nullopt: none was, in this life.
+  std::optional<int64_t> took_ms() const { return took_ms_; }
   // Why the newest checkpoint is not written, for people; empty if it is.
   const std::string& problem() const { return problem_; }
 
@@ -103,6 +105,7 @@ class Rounds {
   int64_t next_ms_ = 0;
   std::optional<uint64_t> computed_;  // when the newest round began; nothing after one that failed
   std::string problem_;
+  std::optional<int64_t> took_ms_;
   bool best_wanted_ = false;
   uint32_t best_failures_ = 0;
 };

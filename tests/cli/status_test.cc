@@ -69,7 +69,7 @@ TEST_CASE(
 
 TEST_CASE("status has a line for each growing table") {
   CoreHarness harness;
-  nlohmann::json status = JsonOf(harness.core->StatusJson(harness.now));
+  nlohmann::json status = JsonOf(harness.Told().StatusJson());
   CHECK_FALSE(status.contains("tables"));
   status["tables"]["user/embeddings"] = {{"rows", 12},   {"bytes", 3400000}, {"admitted", 20},
                                          {"expired", 5}, {"evicted", 3},     {"dropped", 7}};

@@ -77,5 +77,48 @@ TEST_CASE("status says which ps a worker cannot reach, though it answers the coo
   CHECK(status().at("workers")[0].at("waits_for") == "ps:0 for 4 s (connection refused)");
 }
 
+TEST_CASE("status says how a job has ended, and the largest partitions are told by ps") {
+  CoreHarness harness;
+  REQUIRE(harness.Join("worker:0") != 0);
+  CHECK_FALSE(JsonOf(harness.Told().StatusJson()).contains("exit"));
+  const auto largest = LargestPartitions(harness.core->View(), 1);
+  REQUIRE(largest.size() == 2);
+  for (const auto& of_ps : largest) CHECK(of_ps.size() <= 1);
+  const auto all = LargestPartitions(harness.core->View(), 1000);
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (const PartitionSize& partition : all[i]) {
+      CHECK(partition.bytes <= largest[i].front().bytes);
+      CHECK_FALSE(partition.name.empty());
+    }
+  }
+  harness.Feed(DrainEvent{"SIGTERM"});
+  harness.Run(1000);
+  const nlohmann::json status = JsonOf(harness.Told().StatusJson());
+  REQUIRE(status.contains("exit"));
+  CHECK(status.at("exit").at("code") == 143);
+  CHECK(status.at("exit").at("reason").get<std::string>().starts_with("SIGTERM"));
+  CHECK(status.at("checkpoint").contains("seconds"));
+  CHECK(status.at("checkpoint").at("bytes").get<uint64_t>() > 0);
+}
+
+TEST_CASE("the time that is left follows from the batches to come and the present rate") {
+  CoreHarness harness;
+  const uint64_t session = harness.Join("worker:0");
+  REQUIRE(harness.Work(session).has_lease());
+  const auto status = [&] { return JsonOf(harness.Told().StatusJson()); };
+  harness.Run(4000);
+  CHECK_FALSE(status().contains("seconds_left"));  // there is no rate
+  WorkRequest report;
+  report.set_session(session);
+  report.set_report(1);
+  report.set_computed(1);
+  report.set_samples(2);
+  harness.Feed(WorkEvent{++harness.call, report});
+  const double left = status().at("seconds_left");
+  const double rate = status().at("samples_per_second");
+  CHECK(left > 0);
+  CHECK(left * rate <= 1000);
+}
+
 }  // namespace
 }  // namespace paracord

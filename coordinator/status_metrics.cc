@@ -1,0 +1,142 @@
+#include "coordinator/status_metrics.h"
+
+#include <map>
+#include <string>
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+double Number(const json& of, const char* key) {
+  const auto it = of.find(key);
+  if (it == of.end()) return 0;
+  if (it->is_boolean()) return it->get<bool>() ? 1 : 0;
+  return it->is_number() ? it->get<double>() : 0;
+}
+
+// A gauge of what the status may lack, such as a loss before the first batch.
+void AddIfKnown(const json& of, const char* key, const char* name, const char* help,
+                MetricSet& metrics) {
+  const auto it = of.find(key);
+  if (it != of.end() && it->is_number()) metrics.Gauge(name, help, it->get<double>());
+}
+
+void AddPhase(const json& status, MetricSet& metrics) {
+  const std::string now = status.value("phase", "");
+  for (const char* phase : {"forming", "loading", "training", "evaluating", "finishing", "ended"}) {
+    metrics.Gauge("paracord_job_phase", "1 for the phase that the job is in.", now == phase ? 1 : 0,
+                  {{"phase", phase}});
+  }
+}
+
+void AddProgress(const json& status, MetricSet& metrics) {
+  const auto gauge = [&](const char* name, const char* key, const char* help) {
+    metrics.Gauge(name, help, Number(status, key));
+  };
+  gauge("paracord_job_generation", "generation", "The generation that the coordinator leads.");
+  gauge("paracord_job_epoch", "epoch", "The epoch under way, from 1.");
+  gauge("paracord_job_epochs", "epochs", "Epochs in all.");
+  gauge("paracord_job_batches", "batches", "Batches in all.");
+  gauge("paracord_job_batches_done", "batches_done", "Batches applied or rejected.");
+  gauge("paracord_job_rejected_batches", "rejected", "Batches left out because they fail.");
+  gauge("paracord_job_healthy", "healthy", "0 if some value is not finite.");
+  gauge("paracord_job_samples_per_second", "samples_per_second",
+        "Samples computed in a second, over the recent past.");
+  AddIfKnown(status, "loss", "paracord_job_loss", "The mean loss of the recent past.", metrics);
+  AddIfKnown(status, "seconds_left", "paracord_job_left_seconds",
+             "Until the last batch at the present rate.", metrics);
+  AddIfKnown(status, "last_batch_seconds", "paracord_job_last_batch_age_seconds",
+             "Since a worker last told of a batch.", metrics);
+  metrics.Gauge("paracord_job_waiting", "1 while nothing moves; status says why.",
+                status.contains("waiting") ? 1 : 0);
+  metrics.Gauge("paracord_job_refused_tasks", "Tasks that may not take part; status says why.",
+                static_cast<double>(status.value("refused", json::object()).size()));
+  const json recoveries = status.value("recoveries", json::object());
+  for (const char* role : {"worker", "ps", "coordinator"}) {
+    metrics.Counter("paracord_job_recoveries_total", "Tasks that were lost and replaced, by role.",
+                    Number(recoveries, role), {{"of", role}});
+  }
+}
+
+void AddCheckpoint(const json& checkpoint, int64_t unix_ms, MetricSet& metrics) {
+  metrics.Gauge("paracord_checkpoint_interval_seconds",
+                "Between checkpoints, as the job asks; 0: only at its end.",
+                Number(checkpoint, "every_seconds"));
+  metrics.Counter("paracord_checkpoints_total", "Checkpoints written, in all lives of the job.",
+                  Number(checkpoint, "count"));
+  metrics.Gauge("paracord_checkpoint_failing", "1 while the newest checkpoint cannot be written.",
+                checkpoint.value("problem", "").empty() ? 0 : 1);
+  metrics.Gauge("paracord_checkpoint_refused", "Checkpoints that cannot be restored.",
+                static_cast<double>(checkpoint.value("refused", json::object()).size()));
+  AddIfKnown(checkpoint, "bytes", "paracord_checkpoint_bytes", "Size of the newest checkpoint.",
+             metrics);
+  AddIfKnown(checkpoint, "seconds", "paracord_checkpoint_duration_seconds",
+             "How long the newest checkpoint took.", metrics);
+  const double created_ms = Number(checkpoint, "created_unix_ms");
+  if (created_ms == 0) return;
+  metrics.Gauge("paracord_checkpoint_timestamp_seconds",
+                "When the newest checkpoint was made, since 1970.", created_ms / 1000);
+  metrics.Gauge("paracord_checkpoint_age_seconds", "Since the newest checkpoint was made.",
+                (static_cast<double>(unix_ms) - created_ms) / 1000);
+}
+
+void AddPs(const json& all, MetricSet& metrics) {
+  std::map<std::string, double> states = {
+      {"ready", 0}, {"draining", 0}, {"away", 0}, {"loading", 0}};
+  for (const json& ps : all) {
+    const MetricSet::Labels peer = {{"peer", ps.value("task", "")}};
+    ++states[ps.value("state", "")];
+    metrics.Gauge("paracord_peer_up", "1 while the coordinator counts the task in.",
+                  ps.value("state", "") == "ready" ? 1 : 0, peer);
+    metrics.Gauge("paracord_peer_silent_seconds", "Since the coordinator last heard the task.",
+                  Number(ps, "silent_seconds"), peer);
+    metrics.Gauge("paracord_peer_bytes", "Bytes of parameters that a ps holds.",
+                  Number(ps, "bytes"), peer);
+  }
+  for (const auto& [state, count] : states) {
+    metrics.Gauge("paracord_job_ps", "Parameter servers, by state.", count, {{"state", state}});
+  }
+}
+
+void AddWorkers(const json& all, MetricSet& metrics) {
+  double leases = 0, resting = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const json& worker = all[i];
+    leases += Number(worker, "leases");
+    resting += Number(worker, "resting");
+    if (i >= kWorkersShown) continue;
+    const MetricSet::Labels peer = {{"peer", worker.value("task", "")}};
+    metrics.Gauge("paracord_peer_up", "1 while the coordinator counts the task in.", 1, peer);
+    metrics.Gauge("paracord_peer_silent_seconds", "Since the coordinator last heard the task.",
+                  Number(worker, "silent_seconds"), peer);
+    metrics.Gauge("paracord_peer_samples_per_second", "Samples of a worker since it joined.",
+                  Number(worker, "samples_per_second"), peer);
+    metrics.Gauge("paracord_peer_staleness_updates", "Mean staleness of a worker's gradients.",
+                  Number(worker, "staleness"), peer);
+  }
+  metrics.Gauge("paracord_job_workers", "Workers that take part.", static_cast<double>(all.size()));
+  metrics.Gauge("paracord_job_resting_workers", "Workers that rest after failures.", resting);
+  metrics.Gauge("paracord_job_leases", "Leases that workers hold.", leases);
+}
+
+}  // namespace
+
+void AddStatusMetrics(const json& status, int64_t unix_ms, MetricSet& metrics) {
+  if (!status.is_object()) return;
+  AddPhase(status, metrics);
+  AddProgress(status, metrics);
+  AddCheckpoint(status.value("checkpoint", json::object()), unix_ms, metrics);
+  AddPs(status.value("ps", json::array()), metrics);
+  AddWorkers(status.value("workers", json::array()), metrics);
+  const json evaluations = status.value("evaluations", json::array());
+  if (evaluations.empty()) return;
+  const json newest = evaluations.back().value("metrics", json::object());
+  for (const auto& [name, value] : newest.items()) {
+    if (!value.is_number()) continue;
+    metrics.Gauge("paracord_job_test_metric", "A metric of the newest evaluation.",
+                  value.get<double>(), {{"metric", name}});
+  }
+}
+
+}  // namespace paracord

@@ -1,0 +1,89 @@
+// Prometheus is told what `paracord status` says.
+#include "coordinator/status_metrics.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "common/json_text.h"
+#include "coordinator/core_harness.h"
+
+namespace paracord {
+namespace {
+
+std::string TextFor(const nlohmann::json& status) {
+  MetricSet metrics;
+  AddStatusMetrics(status, 1'700'000'100'000, metrics);
+  return metrics.Text();
+}
+
+bool Has(const std::string& text, const std::string& line) {
+  return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
+}
+
+TEST_CASE("the metrics of a job are those of its status") {
+  CoreHarness harness;
+  const uint64_t session = harness.Join("worker:0");
+  const WorkReply reply = harness.Work(session);
+  REQUIRE(reply.has_lease());
+  harness.Run(100);
+  const std::string text = TextFor(JsonOf(harness.Told().StatusJson()));
+  INFO(text);
+  CHECK(Has(text, "paracord_job_phase{phase=\"training\"} 1"));
+  CHECK(Has(text, "paracord_job_phase{phase=\"ended\"} 0"));
+  CHECK(Has(text, "paracord_job_workers 1"));
+  CHECK(Has(text, "paracord_job_leases 1"));
+  CHECK(Has(text, "paracord_job_ps{state=\"ready\"} 2"));
+  CHECK(Has(text, "paracord_job_ps{state=\"away\"} 0"));
+  CHECK(Has(text, "paracord_peer_up{peer=\"ps:1\"} 1"));
+  CHECK(Has(text, "paracord_peer_up{peer=\"worker:0\"} 1"));
+  CHECK(Has(text, "paracord_job_recoveries_total{of=\"ps\"} 0"));
+  CHECK(Has(text, "paracord_job_waiting 0"));
+  CHECK(Has(text, "paracord_job_healthy 1"));
+}
+
+TEST_CASE("a checkpoint has an age, a size and a duration, and what is not known is left out") {
+  nlohmann::json status = {{"phase", "training"}, {"checkpoint", {{"last", nullptr}}}};
+  std::string text = TextFor(status);
+  CHECK(text.find("paracord_checkpoint_age_seconds") == std::string::npos);
+  CHECK(text.find("paracord_job_loss") == std::string::npos);
+  status["loss"] = 0.25;
+  status["checkpoint"] = {{"last", "step-4-g1-r1"}, {"created_unix_ms", 1'700'000'040'000},
+                          {"bytes", 4096},          {"seconds", 1.5},
+                          {"every_seconds", 30},    {"problem", "full"}};
+  text = TextFor(status);
+  INFO(text);
+  CHECK(Has(text, "paracord_checkpoint_age_seconds 60"));
+  CHECK(Has(text, "paracord_checkpoint_bytes 4096"));
+  CHECK(Has(text, "paracord_checkpoint_duration_seconds 1.5"));
+  CHECK(Has(text, "paracord_checkpoint_failing 1"));
+  CHECK(Has(text, "paracord_job_loss 0.25"));
+}
+
+TEST_CASE("thousands of workers do not become thousands of metrics") {
+  nlohmann::json status = {{"workers", nlohmann::json::array()}};
+  for (int i = 0; i < 1000; ++i) {
+    status["workers"].push_back({{"task", "worker:" + std::to_string(i)}, {"leases", 1}});
+  }
+  const std::string text = TextFor(status);
+  CHECK(Has(text, "paracord_job_workers 1000"));
+  CHECK(Has(text, "paracord_job_leases 1000"));
+  CHECK(text.find("\"worker:255\"") != std::string::npos);
+  CHECK(text.find("\"worker:256\"") == std::string::npos);
+}
+
+TEST_CASE("the newest evaluation is told, whatever its metrics are called") {
+  const std::string text =
+      TextFor({{"evaluations",
+                {{{"epoch", 1}, {"metrics", {{"accuracy", 0.5}}}},
+                 {{"epoch", 2}, {"metrics", {{"accuracy", 0.75}, {"loss", nullptr}}}}}}});
+  CHECK(Has(text, "paracord_job_test_metric{metric=\"accuracy\"} 0.75"));
+  CHECK(text.find("metric=\"loss\"") == std::string::npos);
+}
+
+TEST_CASE("a status that is no object, or of another shape, ends nothing") {
+  CHECK(TextFor(nullptr).empty());
+  CHECK_FALSE(TextFor({{"phase", "training"}}).empty());
+}
+
+}  // namespace
+}  // namespace paracord
