@@ -1,10 +1,23 @@
 #include "common/log.h"
 
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "common/last_events.h"
+#include "common/log_format.h"
+#include "common/log_lines.h"
 #include "common/one_line.h"
 #include "common/status_text.h"
 #include "common/steady_ms.h"
 #include "google/protobuf/stubs/logging.h"
-#include "spdlog/sinks/stdout_sinks.h"
+#include "spdlog/sinks/base_sink.h"
 #include "spdlog/spdlog.h"
 
 namespace paracord {
@@ -19,7 +32,63 @@ void LogOfProtobuf(google::protobuf::LogLevel level, const char* /*file*/, int /
   Logger("protobuf").Warn("{}", OneLine(Sendable(message), kSendableBytesMax));
 }
 
+// Writes lines to stderr, and remembers them.
+class DaemonSink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  DaemonSink(bool json, bool limited) : json_(json), limited_(limited) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    const std::string_view payload(message.payload.data(), message.payload.size());
+    const size_t space = payload.find(' ');  // behind the task, which Logger puts first
+    const std::string_view task = payload.substr(0, space);
+    const std::string_view text =
+        space == std::string_view::npos ? std::string_view() : payload.substr(space + 1);
+    const int64_t unix_ms =
+        std::chrono::duration_cast<std::chrono::milliseconds>(message.time.time_since_epoch())
+            .count();
+    const std::string event = EventOf(text);
+    if (limited_ && !text.starts_with("program: ")) {
+      const EventLimit::Verdict verdict = limit_.Take(event, unix_ms);
+      if (verdict.left_out > 0) {
+        const std::string more = absl::StrCat(std::string(task), " ", verdict.left_out,
+                                              " more lines of ", event, " were left out");
+        Put(spdlog::details::log_msg(message.time, {}, message.logger_name, message.level, more),
+            unix_ms, task, std::string_view(more).substr(task.size() + 1));
+      }
+      if (!verdict.pass) return;
+    }
+    Put(message, unix_ms, task, text);
+  }
+
+  void Put(const spdlog::details::log_msg& message, int64_t unix_ms, std::string_view task,
+           std::string_view text) {
+    std::string line;
+    if (json_) {
+      const auto level = spdlog::level::to_string_view(message.level);
+      line = JsonLine(unix_ms, {level.data(), level.size()}, task, text) + "\n";
+    } else {
+      spdlog::memory_buf_t formatted;
+      formatter_->format(message, formatted);
+      line.assign(formatted.data(), formatted.size());
+    }
+    RememberEvent(line);
+    (void)std::fwrite(line.data(), 1, line.size(), stderr);
+  }
+
+  void flush_() override { std::fflush(stderr); }
+
+  const bool json_;
+  const bool limited_;
+  EventLimit limit_;
+};
+
 }  // namespace
+
+std::string CheckLogFormat(const std::string& format) {
+  if (format == "text" || format == "json" || format == "auto") return "";
+  return "--log-format: there is no format \"" + format + "\"; there are text, json, auto";
+}
 
 std::string CheckLogLevel(const std::string& level) {
   for (const char* known : {"debug", "info", "warn", "error", "off"}) {
@@ -29,12 +98,16 @@ std::string CheckLogLevel(const std::string& level) {
          "\"; there are debug, info, warn, error, off";
 }
 
-void SetUpLogging(const std::string& level) {
-  spdlog::set_default_logger(spdlog::stderr_logger_mt("paracord"));
+void SetUpLogging(const std::string& level, const std::string& format) {
+  const bool json = format == "json" || (format == "auto" && isatty(STDERR_FILENO) == 0);
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "paracord", std::make_shared<DaemonSink>(json, /*limited=*/level != "debug")));
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
   spdlog::set_level(spdlog::level::from_str(level));
   spdlog::flush_on(spdlog::level::info);
   google::protobuf::SetLogHandler(LogOfProtobuf);
 }
+
+void SetUpLogging(const std::string& level) { SetUpLogging(level, "text"); }
 
 }  // namespace paracord

@@ -1,0 +1,43 @@
+// What becomes of the lines of a log: the name of their event, which stays the same while numbers
+// and names in the text vary; their form, as text or as one JSON object a line; and a limit for
+// each event, so that what repeats thousands of times does not hide the rest.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace paracord {
+
+// The first words of a text up to one that varies (it has a digit, a quote, a slash or a colon
+// inside), at most five of them: "joined_session" of "joined: session 5, generation 2". Programs
+// may rely on it.
+std::string EventOf(std::string_view text);
+
+// {"ts": ..., "level": ..., "task": ..., "event": ..., "msg": ...}, without an end of line.
+std::string JsonLine(int64_t unix_ms, std::string_view level, std::string_view task,
+                     std::string_view text);
+
+// Lets kPerSecond lines of each event pass in a second. Used on one thread at a time.
+class EventLimit {
+ public:
+  static constexpr uint32_t kPerSecond = 50;
+
+  struct Verdict {
+    bool pass = true;
+    uint64_t left_out = 0;  // of this event before this line, in an earlier second
+  };
+  Verdict Take(const std::string& event, int64_t unix_ms);
+
+ private:
+  // Events share a place if their hashes meet: memory is bounded whatever the lines say.
+  struct Place {
+    int64_t second = 0;
+    uint32_t lines = 0;
+    uint64_t left_out = 0;
+  };
+  std::array<Place, 512> places_;
+};
+
+}  // namespace paracord
