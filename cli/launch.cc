@@ -75,8 +75,6 @@ int RunLaunch(Args args) {
                 &own.port);
   flags.String("certs", "DIR", "use TLS with TASK.crt, TASK.key and ca.crt in this folder",
                &own.train.certs);
-  flags.Switch("insecure", "allow plain text, without any check, between the hosts",
-               &own.train.insecure);
   flags.Switch("json", "one JSON object a line instead of text; the logs go to standard error",
                &own.train.json);
   const auto refused = flags.ParseOrExit(args, "paracord launch", std::cout, std::cerr);

@@ -115,6 +115,7 @@ std::vector<std::string> LocalCluster::Arguments(const Process& process) const {
   arguments.insert(arguments.end(), security.begin(), security.end());
   if (process.task.role == Role::kCoordinator) {
     arguments.insert(arguments.end(), {"--job", options_.job_file});
+    if (!options_.http.empty()) arguments.insert(arguments.end(), {"--http", options_.http});
   }
   // Who starts the cluster has chosen the job, and the program in it.
   if (computes) {

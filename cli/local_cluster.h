@@ -34,6 +34,7 @@ struct LocalClusterOptions {
   bool evaluator = false;  // one that scores checkpoints
   std::string device = "auto";
   std::string log_level = "info";
+  std::string http;                     // where the coordinator shows its status page; "": nowhere
   std::string trace_dir;                // each life of a daemon writes its spans there; "": none
   std::string vmstat = "/proc/vmstat";  // where the kernel counts whom it killed for memory
   std::optional<SshOptions> ssh;        // the daemons run on these hosts; they see `dir` there

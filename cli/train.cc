@@ -149,7 +149,9 @@ std::string ToGoOn(const TrainFlags& flags) {
   return absl::StrCat("paracord ", flags.command, " ", ShellWord(flags.job_file), flags.on_hosts,
                       settings, " --ps ", flags.ps, " --workers ", flags.workers,
                       flags.device == "auto" ? "" : " --device " + flags.device,
-                      flags.evaluator ? " --evaluator" : "", " --dir ", ShellWord(flags.dir));
+                      flags.evaluator ? " --evaluator" : "",
+                      flags.http.empty() ? "" : " --http " + flags.http,
+                      flags.insecure ? " --insecure" : "", " --dir ", ShellWord(flags.dir));
 }
 
 struct Supervision {
@@ -288,6 +290,7 @@ absl::StatusOr<LocalClusterOptions> OptionsOf(const TrainFlags& flags) {
   options.evaluator = flags.evaluator;
   options.device = flags.device;
   options.log_level = flags.log_level;
+  options.http = flags.http;
   options.ssh = flags.ssh;
   options.certs = flags.certs;
   options.insecure = flags.insecure;
@@ -342,6 +345,12 @@ int RunCluster(const TrainFlags& flags, const LocalClusterOptions& options,
   const absl::Status started = cluster.Start();
   if (!started.ok()) return Refuse(flags, started);
   progress.Event("start", start);
+  if (!flags.http.empty()) {
+    const bool any_port = flags.http.ends_with(":0");
+    progress.Event("http", any_port ? absl::StrCat("the page is where ", flags.dir,
+                                                   "/logs/coordinator.log says")
+                                    : absl::StrCat("the page is at http://", flags.http, "/"));
+  }
   GrpcNetwork network(*grpc);
   const int code = Supervise(cluster, network, supervision, progress);
   if (flags.trace.empty()) return code;
@@ -424,6 +433,11 @@ void TrainFlags::AddTo(Flags& flags) {
                &device);
   flags.String("dir", "DIR", "where the job lives; default: paracord-<job name>", &dir);
   flags.String("log-level", "LEVEL", "of the daemons: debug, info, warn, error or off", &log_level);
+  flags.String("http", "ADDRESS",
+               "show the job there by HTTP, in a page and as metrics, such as 127.0.0.1:8080",
+               &http);
+  flags.Switch("insecure", "allow plain text, without any check, between hosts and for --http",
+               &insecure);
   flags.Switch("evaluator", "one more process scores each checkpoint, in DIR/evaluations.jsonl",
                &evaluator);
   flags.Switch("fresh", "begin anew: remove what an earlier run left in DIR, and nothing else",
@@ -435,6 +449,8 @@ int TrainAndReport(TrainFlags flags) {
   if (const std::string wrong = CheckLogLevel(flags.log_level); !wrong.empty()) {
     return Refuse(flags, absl::InvalidArgumentError(wrong));
   }
+  const absl::Status http = CheckHttp(flags.http, flags.insecure);
+  if (!http.ok()) return Refuse(flags, http);
   const int code = Train(std::move(flags));
   if (std::cout.flush()) return code;
   std::cerr

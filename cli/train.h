@@ -25,6 +25,7 @@ struct TrainFlags {
   bool fresh = false;
   bool json = false;
   std::string trace;
+  std::string http;
   std::optional<SshOptions> ssh;  // the daemons run on these hosts
   std::string certs;              // a folder as deploy/certs makes it, on all of them
   bool insecure = false;          // the daemons speak plain text

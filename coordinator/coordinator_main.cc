@@ -10,6 +10,7 @@
 #include "config/job_settings.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/rival.h"
+#include "coordinator/status_page.h"
 #include "net/grpc/daemon_process.h"
 
 namespace paracord {
@@ -89,6 +90,16 @@ std::string ListenAddress(const Logger& log, const DaemonFlags& shared, const Cl
   return cluster.coordinator;
 }
 
+// What --http shows.
+MonitorSource Shown(const Coordinator& coordinator) {
+  MonitorSource source;
+  source.health = [&coordinator] { return coordinator.Health(); };
+  source.measure = [&coordinator](MetricSet& metrics) { coordinator.AddMetrics(metrics); };
+  source.status = [&coordinator] { return coordinator.PageJson(); };
+  source.page = kStatusPage;
+  return source;
+}
+
 int Main(int argc, char** argv) {
   Flags flags("paracord-coordinator", "Owns a job: variables, leases, checkpoints, evaluation.");
   CoordinatorFlags own;
@@ -131,6 +142,9 @@ int Main(int argc, char** argv) {
   if (!listener.ok()) {
     return Complain(argv[0], listener.status(), ListenExitCode(listener.status()));
   }
+  const auto monitor =
+      StartMonitor(own.shared, *cluster->task, daemon.environment().loop, Shown(coordinator));
+  if (!monitor.ok()) return Complain(argv[0], monitor.status(), ListenExitCode(monitor.status()));
   // A coordinator that is draining is gone by then.
   const int64_t patience_ms = drain_ms + 1000;
   RivalCheck rival(daemon.environment(), dir, (*listener)->address(), patience_ms);

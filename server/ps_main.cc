@@ -80,6 +80,18 @@ Access AccessOfWorkers(const GrpcOptions& grpc) {
   return Access({.cluster = keys->own->cluster, .role = PeerRole::kWorker, .index = {}});
 }
 
+// What --http shows.
+MonitorSource Shown(const ParameterServer& ps, const Intake& intake) {
+  MonitorSource source;
+  source.health = [&ps] { return ps.Health(); };
+  source.measure = [&ps, &intake](MetricSet& metrics) {
+    ps.AddMetrics(metrics);
+    metrics.Gauge("paracord_ps_memory_bytes", "Memory, by what holds it.",
+                  static_cast<double>(intake.bytes()), {{"holder", "requests"}});
+  };
+  return source;
+}
+
 int Main(int argc, char** argv) {
   Flags flags("paracord-ps",
               "Holds partitions of a job's variables and applies gradients to them. As task ps,\n"
@@ -131,6 +143,9 @@ int Main(int argc, char** argv) {
   }
   log.Info("listens at {}", (*listener)->address());
   WarnOfOtherAddress(log, task, "cluster.ps", expected, (*listener)->address());
+  const auto monitor =
+      StartMonitor(shared, *cluster->task, daemon.environment().loop, Shown(ps, *daemon.intake()));
+  if (!monitor.ok()) return Complain(argv[0], monitor.status(), ListenExitCode(monitor.status()));
   absl::StatusOr<std::unique_ptr<Listener>> offer = nullptr;
   if (own.shared_memory) {
     offer = SharedNetwork::Offer(ps.boot_id(), ps, daemon.intake(),

@@ -71,7 +71,15 @@ OpenWorkloadFn Opener(Daemon& daemon, const Computer& computer, const std::strin
   };
 }
 
-int RunWorker(WorkerOptions options, const std::string& listen, const GrpcOptions& grpc,
+// What --http shows.
+MonitorSource Shown(const Worker& worker) {
+  MonitorSource source;
+  source.health = [&worker] { return worker.Health(); };
+  source.measure = [&worker](MetricSet& metrics) { worker.AddMetrics(metrics); };
+  return source;
+}
+
+int RunWorker(WorkerOptions options, const DaemonFlags& shared, const GrpcOptions& grpc,
               const Computer& computer, const char* program) {
   Daemon daemon(grpc);
   const std::string task = options.task;
@@ -82,20 +90,29 @@ int RunWorker(WorkerOptions options, const std::string& listen, const GrpcOption
   HealthService health(
       task, daemon.environment().loop, [&worker] { return worker.Health(); }, nullptr);
   absl::StatusOr<std::unique_ptr<Listener>> listener = nullptr;
-  if (!listen.empty()) listener = daemon.Listen(listen, health, Logger(task));
+  if (!shared.listen.empty()) listener = daemon.Listen(shared.listen, health, Logger(task));
   if (!listener.ok()) {
     return Complain(program, listener.status(), ListenExitCode(listener.status()));
   }
+  const auto monitor =
+      StartMonitor(shared, *ParseTask(task), daemon.environment().loop, Shown(worker));
+  if (!monitor.ok()) return Complain(program, monitor.status(), ListenExitCode(monitor.status()));
   daemon.environment().loop.Post([&] { worker.Start(); });
   // At once: the end of the daemon would wait for data that are being opened.
   LeaveProcess(daemon.Run([&](const std::string& signal) { worker.Drain(signal); }));
 }
 
-int RunEvaluator(EvaluatorOptions options, const GrpcOptions& grpc, const Computer& computer) {
+int RunEvaluator(EvaluatorOptions options, const DaemonFlags& shared, const GrpcOptions& grpc,
+                 const Computer& computer, const char* program) {
   Daemon daemon(grpc);
+  const absl::StatusOr<Task> task = ParseTask(options.task);
   const OpenWorkloadFn open = Opener(daemon, computer, options.dir);
   Evaluator evaluator(std::move(options), open, daemon.environment(),
                       [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
+  MonitorSource source;
+  source.health = [] { return HealthState{true, "scores checkpoints"}; };
+  const auto monitor = StartMonitor(shared, *task, daemon.environment().loop, std::move(source));
+  if (!monitor.ok()) return Complain(program, monitor.status(), ListenExitCode(monitor.status()));
   daemon.environment().loop.Post([&] { evaluator.Start(); });
   return daemon.Run([&](const std::string&) { evaluator.Drain(); });
 }
@@ -167,8 +184,8 @@ int Main(int argc, char** argv) {
     if (const auto code = SetUpOrExit(shared, *cluster->task, peers, argv[0])) return *code;
     const std::string dir = AbsolutePath(shared.dir);
     return RunEvaluator(
-        {.task = task, .dir = dir, .host = HostName(), .coordinator = options.coordinator}, grpc,
-        computer);
+        {.task = task, .dir = dir, .host = HostName(), .coordinator = options.coordinator}, shared,
+        grpc, computer, argv[0]);
   }
   if (cluster->task->role != Role::kWorker) {
     return refuse(
@@ -183,7 +200,7 @@ int Main(int argc, char** argv) {
         NoAddress(*cluster, "the coordinator", "cluster.chief", "give --coordinator ADDRESS"));
   }
   if (const auto code = SetUpOrExit(shared, *cluster->task, peers, argv[0])) return *code;
-  return RunWorker(std::move(options), shared.listen, grpc, computer, argv[0]);
+  return RunWorker(std::move(options), shared, grpc, computer, argv[0]);
 }
 
 }  // namespace

@@ -22,7 +22,9 @@
 #include "absl/strings/str_replace.h"
 #include "common/descriptors.h"
 #include "common/files.h"
+#include "common/last_events.h"
 #include "common/log.h"
+#include "common/log_format.h"
 #include "common/shared_memory.h"
 #include "common/status_macros.h"
 #include "common/steady_ms.h"
@@ -91,7 +93,12 @@ void DaemonFlags::AddTo(Flags& flags) {
   flags.String("task", "ROLE:INDEX", "which task of the cluster this is", &task);
   flags.String("dir", "DIR", "the job's directory, shared by all daemons", &dir);
   flags.String("listen", "ADDRESS", "listen here instead of at the task's own address", &listen);
+  flags.String("http", "ADDRESS",
+               "show metrics and health there by HTTP: /metrics, /livez, /readyz", &http);
   flags.String("log-level", "LEVEL", "debug, info, warn, error or off", &log_level);
+  flags.String("log-format", "FORMAT",
+               "text, json (one object a line), or auto: text on a terminal and json elsewhere",
+               &log_format);
   flags.String("trace", "FILE", "write spans of time there, as `paracord train --trace` asks",
                &trace);
   AddSecurityFlags(flags, security);
@@ -101,7 +108,11 @@ absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags) {
   if (const std::string wrong = CheckLogLevel(flags.log_level); !wrong.empty()) {
     return absl::InvalidArgumentError(wrong);
   }
+  if (const std::string wrong = CheckLogFormat(flags.log_format); !wrong.empty()) {
+    return absl::InvalidArgumentError(wrong);
+  }
   if (!flags.listen.empty()) RETURN_IF_ERROR(CheckAddress(flags.listen, "--listen"));
+  RETURN_IF_ERROR(CheckHttp(flags.http, flags.security.insecure));
   std::string json;
   std::string from = "TF_CONFIG";
   if (!flags.cluster_file.empty()) {
@@ -132,7 +143,8 @@ std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv) {
 
 std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, size_t peers,
                                const char* program) {
-  SetUpLogging(flags.log_level);
+  SetUpLogging(flags.log_level, flags.log_format);
+  DumpLastEventsOnFatalSignals();
   if (flags.security.insecure) {
     Logger(task.ToString())
         .Warn(
@@ -146,6 +158,35 @@ std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, size_
   const absl::Status started = StartTrace(files, AbsolutePath(flags.trace), task.ToString());
   if (started.ok()) return std::nullopt;
   return Complain(program, started, ExitCode::kConfiguration);
+}
+
+absl::Status CheckHttp(const std::string& address, bool insecure) {
+  if (address.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckAddress(address, "--http"));
+  if (insecure || IsLoopback(address) || address.starts_with("unix:")) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--http ", address,
+      ": other machines could read it, and anybody between them and this one: give a "
+      "loopback address such as 127.0.0.1",
+      address.substr(address.rfind(':')), ", or --insecure where the network is trusted"));
+}
+
+absl::StatusOr<std::unique_ptr<Monitor>> StartMonitor(const DaemonFlags& flags, const Task& task,
+                                                      EventLoop& loop, MonitorSource source) {
+  const Logger log(task.ToString());
+  source.role = RoleName(task.role);
+  source.task = task.ToString();
+  source.version = PARACORD_VERSION;
+  const bool exposed =
+      !flags.http.empty() && !IsLoopback(flags.http) && !flags.http.starts_with("unix:");
+  source.insecure = exposed || flags.security.insecure;
+  if (exposed) {
+    log.Warn("INSECURE: --http {} is served to other machines without TLS", flags.http);
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<Monitor> monitor,
+                   Monitor::Start(flags.http, loop, std::move(source)));
+  if (monitor != nullptr) log.Info("HTTP at {}", monitor->address());
+  return monitor;
 }
 
 void LeaveProcess(int exit_code) {

@@ -16,6 +16,7 @@
 #include "common/thread_loop.h"
 #include "config/cluster.h"
 #include "config/flags.h"
+#include "monitor/monitor.h"
 #include "net/grpc/network.h"
 #include "net/grpc/security_flags.h"
 #include "net/self_probe.h"
@@ -31,8 +32,10 @@ struct DaemonFlags {
   std::string dir;
   std::string listen;
   std::string log_level = "info";
+  std::string log_format = "text";
   std::string trace;
   SecurityOptions security;
+  std::string http;
 
   void AddTo(Flags& flags);
 };
@@ -54,6 +57,14 @@ std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, size_
 // not take all that was printed. If memory runs out, that is printed before the process ends by
 // SIGABRT.
 [[noreturn]] void RunProgram(int argc, char** argv, int (*main)(int argc, char** argv));
+
+// The HTTP address of a daemon (--http): everybody on this machine may look, and nobody else unless
+// --insecure says that the network may, because nothing there is encrypted. INVALID_ARGUMENT says
+// so of an address.
+absl::Status CheckHttp(const std::string& address, bool insecure);
+// Starts what --http shows, and logs where. On failure returns an error for ListenExitCode.
+absl::StatusOr<std::unique_ptr<Monitor>> StartMonitor(const DaemonFlags& flags, const Task& task,
+                                                      EventLoop& loop, MonitorSource source);
 
 // Ends the process after flushing its output, without running destructors of static objects, which
 // gRPC's threads may still use.

@@ -73,6 +73,23 @@ TEST_CASE("an address to listen at that is none is refused by name") {
   }
 }
 
+TEST_CASE("what HTTP shows stays on this machine unless --insecure says that others may see it") {
+  for (const std::string own :
+       {"", "127.0.0.1:0", "localhost:80", "[::1]:80", "unix:/tmp/socket"}) {
+    INFO(own);
+    CHECK(CheckHttp(own, false).ok());
+  }
+  for (const std::string others : {"0.0.0.0:80", "10.0.0.1:80", "[::]:80", "host.example:80"}) {
+    INFO(others);
+    CHECK(CheckHttp(others, true).ok());
+    const std::string said(CheckHttp(others, false).message());
+    CHECK(said.starts_with("--http " + others + ": "));
+    CHECK(said.find("127.0.0.1:80") != std::string::npos);
+    CHECK(said.find("--insecure") != std::string::npos);
+  }
+  CHECK(std::string(CheckHttp("nothing", true).message()).find("--http") != std::string::npos);
+}
+
 TEST_CASE("each of several problems of a cluster begins with where it is") {
   const TestDirectory directory;
   PosixFiles files;
