@@ -43,6 +43,16 @@ std::string PaceText(const nlohmann::json& status) {
 
 }  // namespace
 
+std::string TimeText(double seconds) {
+  if (!(seconds >= 0) || seconds > 1e9) return "?";
+  const auto whole = static_cast<int64_t>(std::llround(seconds));
+  if (whole < 90) return absl::StrCat(whole, " s");
+  const int64_t minutes = (whole + 30) / 60;
+  if (minutes < 90) return absl::StrCat(minutes, " min");
+  if (minutes < 48 * 60) return absl::StrCat(minutes / 60, " h ", minutes % 60, " min");
+  return absl::StrCat(minutes / 1440, " d ", minutes % 1440 / 60, " h");
+}
+
 std::string EvaluationText(const nlohmann::json& evaluation, uint64_t epochs) {
   std::string text =
       absl::StrCat("epoch ", evaluation.at("epoch").get<uint64_t>(), "/", epochs, ":");
@@ -199,6 +209,9 @@ void Progress::ShowBar(const nlohmann::json& status, int64_t age_ms) {
   std::string line =
       absl::StrFormat("[%s] %s epoch %d/%d", Bar(share, 24), status.at("phase").get<std::string>(),
                       status.at("epoch").get<uint64_t>(), status.at("epochs").get<uint64_t>());
+  if (status.contains("seconds_left")) {
+    absl::StrAppend(&line, "  ", TimeText(Number(status.at("seconds_left"))), " left");
+  }
   absl::StrAppendFormat(&line, "  %.0f samples/s  loss %.4f  workers %d",
                         Number(status.at("samples_per_second")), Number(status.at("loss")),
                         status.at("workers").size());

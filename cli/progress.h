@@ -57,6 +57,9 @@ class Progress {
   bool bar_shown_ = false;
 };
 
+// How long something takes, in two units at most: "45 s", "12 min", "3 h 20 min", "2 d 5 h".
+std::string TimeText(double seconds);
+
 // "epoch 2/5: accuracy 0.9012, loss 0.2841" of an entry of status["evaluations"].
 std::string EvaluationText(const nlohmann::json& evaluation, uint64_t epochs);
 

@@ -219,5 +219,25 @@ TEST_CASE("numbers of a coordinator that does not answer are shown with their ag
   CHECK(bar.str().find("(4 s old: the coordinator does not answer)") != std::string::npos);
 }
 
+TEST_CASE("the bar says how much time is left, if that is known") {
+  std::ostringstream out;
+  Progress progress(Progress::Style::kBar, out);
+  json status = Status("");
+  progress.Show(status);
+  CHECK(out.str().find(" left") == std::string::npos);
+  status["seconds_left"] = 750.0;
+  progress.Show(status);
+  CHECK(out.str().find("  13 min left  ") != std::string::npos);
+}
+
+TEST_CASE("a time is told in two units at most") {
+  CHECK(TimeText(0) == "0 s");
+  CHECK(TimeText(89.4) == "89 s");
+  CHECK(TimeText(90) == "2 min");
+  CHECK(TimeText(5400) == "1 h 30 min");
+  CHECK(TimeText(200000) == "2 d 7 h");
+  CHECK(TimeText(1.0 / 0.0) == "?");
+}
+
 }  // namespace
 }  // namespace paracord
