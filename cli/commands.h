@@ -28,6 +28,8 @@ int RunCheckpoint(Args args, std::ostream& out, std::ostream& err);
 int RunConvert(Args args, std::ostream& out, std::ostream& err);
 // Asks a daemon whether its event loop turns, for a supervisor's health checks.
 int RunHealth(Args args, std::ostream& out, std::ostream& err);
+// Says what is wrong with this host, and what to do about it.
+int RunDoctor(Args args, std::ostream& out, std::ostream& err);
 // Replaces this process by a daemon; returns only if that fails.
 int RunRun(Args args, std::ostream& out, std::ostream& err);
 // Writes manifests for a cluster manager.

@@ -29,6 +29,8 @@ constexpr Command kCommands[] = {
      [](Args args) { return RunStatus(args, std::cout, std::cerr); }},
     {"health", "asks whether a daemon's event loop turns, for health checks",
      [](Args args) { return RunHealth(args, std::cout, std::cerr); }},
+    {"doctor", "says what is wrong with this host, and what to do about it",
+     [](Args args) { return RunDoctor(args, std::cout, std::cerr); }},
     {"run", "becomes the daemon whose task TF_CONFIG names",
      [](Args args) { return RunRun(args, std::cout, std::cerr); }},
     {"render", "writes manifests that run a job on Kubernetes",

@@ -1,0 +1,128 @@
+// paracord doctor: what is wrong with this host, and what to do about it.
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/commands.h"
+#include "cli/doctor_checks.h"
+#include "cli/own_folder.h"
+#include "common/files.h"
+#include "common/steady_ms.h"
+#include "config/cluster.h"
+#include "config/flags.h"
+#include "net/grpc/network.h"
+#include "objects/all_files.h"
+
+namespace paracord {
+namespace {
+
+struct DoctorFlags {
+  std::string cluster_file;
+  std::string task;
+  std::string dir;
+  std::vector<std::string> addresses;
+  std::string device = "auto";
+};
+
+// The cluster that --cluster or TF_CONFIG names, with the task that --task gives; an empty one if
+// there is none.
+absl::StatusOr<Cluster> ClusterOf(Files& files, const DoctorFlags& flags) {
+  std::string json;
+  if (!flags.cluster_file.empty()) {
+    absl::StatusOr<std::string> text = files.ReadWhole(flags.cluster_file);
+    if (!text.ok()) return text.status();
+    json = *std::move(text);
+  } else if (const char* config = std::getenv("TF_CONFIG"); config != nullptr) {
+    json = config;
+  }
+  absl::StatusOr<std::optional<Cluster>> parsed = ParseTfConfig(json);
+  if (!parsed.ok()) return parsed.status();
+  Cluster cluster = parsed->value_or(Cluster());
+  if (flags.task.empty()) return cluster;
+  absl::StatusOr<Task> task = ParseTask(flags.task);
+  if (!task.ok()) return task.status();
+  cluster.task = *task;
+  return cluster;
+}
+
+void CheckCluster(Network& network, const Cluster& cluster, std::vector<Finding>& found) {
+  const auto is_ours = [&](Role role, uint32_t index) {
+    return cluster.task.has_value() && cluster.task->role == role &&
+           (role == Role::kCoordinator || cluster.task->index == index);
+  };
+  if (!cluster.coordinator.empty()) {
+    found.push_back(
+        CheckPeer(network, "cluster.chief", cluster.coordinator, is_ours(Role::kCoordinator, 0)));
+  }
+  for (uint32_t i = 0; i < cluster.ps.size(); ++i) {
+    if (cluster.ps[i].empty()) continue;
+    found.push_back(CheckPeer(network, absl::StrCat("cluster.ps[", i, "]"), cluster.ps[i],
+                              is_ours(Role::kPs, i)));
+  }
+}
+
+// Returns how many findings are wrong.
+int PrintFindings(const std::vector<Finding>& found, std::ostream& out) {
+  int wrong = 0, doubtful = 0;
+  for (const Finding& finding : found) {
+    const bool is_wrong = finding.level == Finding::Level::kWrong;
+    const bool is_fine = finding.level == Finding::Level::kFine;
+    wrong += is_wrong ? 1 : 0;
+    doubtful += !is_wrong && !is_fine ? 1 : 0;
+    out << absl::StrFormat("%-5s %-14s %s\n",
+                           is_fine    ? "ok"
+                           : is_wrong ? "WRONG"
+                                      : "look",
+                           finding.topic, finding.text);
+    if (!finding.remedy.empty()) out << "                     " << finding.remedy << "\n";
+  }
+  out << (wrong == 0 && doubtful == 0 ? std::string("nothing is wrong\n")
+                                      : absl::StrCat(wrong, " wrong, ", doubtful, " to look at\n"));
+  return wrong;
+}
+
+}  // namespace
+
+int RunDoctor(Args args, std::ostream& out, std::ostream& err) {
+  DoctorFlags own;
+  Flags flags(
+      "paracord doctor",
+      "Looks at this host as a daemon would find it: limits, the job's directory, the\n"
+      "addresses of the cluster, the device, the programs; says what is wrong and what to do\n"
+      "about it. Exit code 0: nothing is wrong; 1: something is.");
+  flags.String("cluster", "FILE", "the cluster, as TF_CONFIG has it (instead of TF_CONFIG)",
+               &own.cluster_file);
+  flags.String("task", "ROLE:INDEX", "which task of the cluster is to run here", &own.task);
+  flags.String("dir", "DIR", "the job's directory", &own.dir);
+  flags.Strings("address", "A", "of a daemon that should answer", &own.addresses);
+  flags.String("device", "DEVICE", "what a worker here would compute on", &own.device);
+  const auto code = flags.ParseOrExit(args, "paracord doctor", out, err);
+  if (code.has_value()) return *code;
+  AllFiles files;
+  const absl::StatusOr<Cluster> cluster = ClusterOf(files, own);
+  if (!cluster.ok()) {
+    return Fail("doctor", cluster.status().message(), ExitCode::kConfiguration, err);
+  }
+  std::vector<Finding> found = CheckLimits();
+  const absl::StatusOr<std::string> folder = OwnFolder();
+  if (folder.ok()) std::ranges::move(CheckPrograms(*folder), std::back_inserter(found));
+  found.push_back(CheckDevice(own.device));
+  if (!own.dir.empty()) {
+    std::ranges::move(CheckJobDir(files, AbsolutePath(own.dir), UnixMs()),
+                      std::back_inserter(found));
+  }
+  GrpcNetwork network;
+  CheckCluster(network, *cluster, found);
+  for (const std::string& address : own.addresses) {
+    found.push_back(CheckPeer(network, "--address", address, /*ours=*/false));
+  }
+  return PrintFindings(found, out) == 0 ? 0 : static_cast<int>(ExitCode::kFailed);
+}
+
+}  // namespace paracord

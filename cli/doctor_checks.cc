@@ -1,0 +1,235 @@
+#include "cli/doctor_checks.h"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/descriptors.h"
+#include "common/human_bytes.h"
+#include "common/status_text.h"
+#include "net/health.h"
+#include "net/name_lookup.h"
+#include "net/rpc_proto.h"
+#include "net/socket_address.h"
+#include "proto/health.pb.h"
+#include "tensor/device.h"
+
+namespace paracord {
+namespace {
+
+using Level = Finding::Level;
+
+// The number after `key` in a file of the kernel; 0 if it is not there.
+uint64_t KernelNumber(const std::string& path, const std::string& key) {
+  std::ifstream file(path);
+  std::string word;
+  uint64_t value = 0;
+  while (file >> word) {
+    if (word == key && file >> value) return value;
+  }
+  return 0;
+}
+
+// What the cgroup leaves of memory; 0 if it does not say, or has no limit.
+uint64_t CgroupMemory() {
+  for (const char* path :
+       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    std::ifstream file(path);
+    uint64_t value = 0;
+    if (file >> value && value < uint64_t{1} << 60) return value;
+  }
+  return 0;
+}
+
+uint64_t FreeBytes(const std::string& path) {
+  struct statvfs room {};
+  if (::statvfs(path.c_str(), &room) != 0) return 0;
+  return static_cast<uint64_t>(room.f_bavail) * room.f_frsize;
+}
+
+Finding CheckMemory() {
+  const uint64_t available = KernelNumber("/proc/meminfo", "MemAvailable:") << 10;
+  const uint64_t cgroup = CgroupMemory();
+  const uint64_t bytes = cgroup == 0 ? available : std::min(available, cgroup);
+  Finding found{Level::kFine, "memory",
+                absl::StrCat(HumanBytes(bytes), " for processes here",
+                             cgroup == 0 ? "" : ", as the control group says"),
+                ""};
+  if (bytes >= uint64_t{1} << 30) return found;
+  found.level = Level::kDoubtful;
+  found.remedy =
+      "a ps needs its partitions with their slots and what is on its way beside: give "
+      "the container or the machine more, or lower --in-flight-mb and --pinned-mb";
+  return found;
+}
+
+Finding CheckMemoryFiles() {
+  Finding found{Level::kFine, "shared memory",
+                absl::StrCat(HumanBytes(FreeBytes("/dev/shm")), " free in /dev/shm"), ""};
+  if (FreeBytes("/dev/shm") >= uint64_t{64} << 20) return found;
+  found.level = Level::kDoubtful;
+  found.remedy =
+      "workers and ps of one host then use the network; a container gets more by "
+      "--shm-size, a pod by an emptyDir with medium: Memory at /dev/shm";
+  return found;
+}
+
+absl::Status TryDirectory(Files& files, const std::string& dir) {
+  const std::string path = absl::StrCat(dir, "/doctor.", ::getpid());
+  absl::Status tried = files.MakeDirectories(dir);
+  if (tried.ok()) tried = files.WriteAtomic(path, "written by paracord doctor\n");
+  absl::Status removed = files.RemoveTree(path);
+  return tried.ok() ? removed : tried;
+}
+
+// How far the clock of the storage is ahead of ours, in seconds.
+double ClockAhead(Files& files, const std::string& dir, int64_t unix_ms) {
+  const std::string path = absl::StrCat(dir, "/doctor.", ::getpid(), ".clock");
+  struct stat there {};
+  const bool written = files.WriteAtomic(path, "").ok() && ::stat(path.c_str(), &there) == 0;
+  (void)files.RemoveTree(path);
+  if (!written) return 0;
+  return static_cast<double>(there.st_mtim.tv_sec) - static_cast<double>(unix_ms) / 1000;
+}
+
+absl::StatusOr<HealthReply> AskHealth(Network& network, const std::string& address) {
+  constexpr int64_t kDeadlineMs = 3000;
+  const std::unique_ptr<Link> link = network.Dial(address);
+  const auto answer = std::make_shared<std::promise<absl::StatusOr<HealthReply>>>();
+  std::future<absl::StatusOr<HealthReply>> future = answer->get_future();
+  CallProto<HealthReply>(
+      *link, kHealthMethod, HealthRequest(), kDeadlineMs,
+      [answer](absl::StatusOr<HealthReply> reply) { answer->set_value(std::move(reply)); });
+  return future.get();
+}
+
+// Whether this host could listen at `address`, where nobody answers.
+Finding CheckOwn(const std::string& key, const std::string& address) {
+  absl::StatusOr<ListeningSockets> sockets = ListenAt(address);
+  if (!sockets.ok()) {
+    return {
+        Level::kWrong, key, std::string(sockets.status().message()),
+        "end the process that has it (ss -lptn), take another port, or give --listen an address "
+        "of this host"};
+  }
+  for (const int fd : sockets->fds) ::close(fd);
+  RemoveSocket(*sockets);
+  return {Level::kFine, key, address + " is free", ""};
+}
+
+}  // namespace
+
+std::vector<Finding> CheckLimits() {
+  std::vector<Finding> found;
+  rlimit files{}, locked{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  getrlimit(RLIMIT_MEMLOCK, &locked);
+  const bool enough = files.rlim_max >= 4096;
+  found.push_back({files.rlim_max < kOwnDescriptors + 8 ? Level::kWrong
+                   : enough                             ? Level::kFine
+                                                        : Level::kDoubtful,
+                   "descriptors", absl::StrCat(files.rlim_max, " at most (ulimit -Hn)"),
+                   enough ? ""
+                          : "raise it: LimitNOFILE= of systemd, --ulimit nofile= of a "
+                            "container; each peer takes a few"});
+  found.push_back(CheckMemory());
+  found.push_back(CheckMemoryFiles());
+  const bool unlimited = locked.rlim_cur == RLIM_INFINITY;
+  found.push_back({Level::kFine, "locked memory",
+                   unlimited ? "as much as wanted" : HumanBytes(locked.rlim_cur) + " at most", ""});
+  return found;
+}
+
+std::vector<Finding> CheckJobDir(Files& files, const std::string& dir, int64_t unix_ms) {
+  const std::string topic = "directory";
+  if (const absl::Status tried = TryDirectory(files, dir); !tried.ok()) {
+    return {{Level::kWrong, topic, absl::StrCat(dir, ": ", std::string(tried.message())),
+             absl::StrCat("user ", ::getuid(),
+                          " has to be able to make, rename, sync and remove files there")}};
+  }
+  std::vector<Finding> found = {
+      {Level::kFine, topic, dir + " can be written, renamed, synced and removed in", ""}};
+  if (dir.find("://") != std::string::npos) return found;
+  const uint64_t bytes = FreeBytes(dir);
+  const bool roomy = bytes >= uint64_t{1} << 30;
+  found.push_back({roomy ? Level::kFine : Level::kDoubtful, "room",
+                   absl::StrCat(HumanBytes(bytes), " free in ", dir),
+                   roomy ? ""
+                         : "some checkpoints at once have to fit (checkpoint.keep and one "
+                           "more): make room, or keep fewer"});
+  const double ahead = ClockAhead(files, dir, unix_ms);
+  const bool close = std::abs(ahead) < 5;
+  found.push_back({close ? Level::kFine : Level::kDoubtful, "clock",
+                   close ? "this host's clock and the storage's agree"
+                         : absl::StrFormat("the storage's clock is %.0f s %s this host's",
+                                           std::abs(ahead), ahead > 0 ? "ahead of" : "behind"),
+                   close ? ""
+                         : "synchronise both (chrony): training does not mind, but the times "
+                           "of logs and checkpoints mislead"});
+  return found;
+}
+
+Finding CheckPeer(Network& network, const std::string& key, const std::string& address, bool ours) {
+  if (const absl::Status form = CheckAddress(address, key); !form.ok()) {
+    return {Level::kWrong, key, std::string(form.message()), "write host:port or unix:/path"};
+  }
+  if (HasName(address)) {
+    NameLookup name(address);
+    if (const auto resolved = name.Find(5000); !resolved.ok()) {
+      return {Level::kWrong, key, std::string(resolved.status().message()),
+              "mend the name, the name server or /etc/hosts of this host"};
+    }
+  }
+  const absl::StatusOr<HealthReply> reply = AskHealth(network, address);
+  if (reply.ok()) {
+    return {Level::kFine, key,
+            absl::StrCat(address, " is ", reply->task(), ", which ", reply->state()), ""};
+  }
+  if (absl::IsUnimplemented(reply.status())) {
+    return {Level::kWrong, key, address + " answers, but not like a daemon of this version",
+            "run the same version everywhere, and let no other service have that port"};
+  }
+  if (ours) return CheckOwn(key, address);
+  return {Level::kDoubtful, key, absl::StrCat(address, " does not answer: ", Text(reply.status())),
+          "fine where that daemon does not run yet; else start it, or open the port in the "
+          "firewall between the hosts"};
+}
+
+Finding CheckDevice(const std::string& device) {
+  std::string note;
+  const absl::StatusOr<std::string> chosen = ChooseDevice(device, DeviceFor::kTraining, &note);
+  if (!chosen.ok()) {
+    return {Level::kWrong, "device", std::string(chosen.status().message()),
+            "--device auto computes on the CPU where there is no GPU"};
+  }
+  return {Level::kFine, "device", note.empty() ? *chosen : absl::StrCat(*chosen, ": ", note), ""};
+}
+
+std::vector<Finding> CheckPrograms(const std::string& folder) {
+  std::vector<Finding> found;
+  for (const char* name : {"paracord-ps", "paracord-worker", "paracord-coordinator"}) {
+    const std::string path = absl::StrCat(folder, "/", name);
+    if (::access(path.c_str(), X_OK) == 0) continue;
+    found.push_back({Level::kWrong, "programs", path + " is missing or may not be run",
+                     "install all four programs of one version into one folder"});
+  }
+  if (found.empty()) {
+    found.push_back({Level::kFine, "programs",
+                     absl::StrCat("version " PARACORD_VERSION ", all four in ", folder), ""});
+  }
+  return found;
+}
+
+}  // namespace paracord

@@ -1,0 +1,114 @@
+// The doctor names what is wrong with a host, and what to do.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/answering.h"
+#include "cli/commands.h"
+#include "cli/doctor_checks.h"
+#include "common/steady_ms.h"
+#include "net/grpc/network.h"
+#include "net/health.h"
+#include "tests/fakes.h"
+
+namespace paracord {
+namespace {
+
+using Level = Finding::Level;
+
+struct DoctorSaid {
+  int code = -1;
+  std::string out, err;
+};
+
+DoctorSaid Doctor(const std::vector<std::string>& args) {
+  std::ostringstream out, err;
+  const int code = RunDoctor(args, out, err);
+  return {code, out.str(), err.str()};
+}
+
+class LoopAtOnce : public ManualLoop {
+ public:
+  void Post(std::function<void()> fn) override { fn(); }
+};
+
+TEST_CASE("a directory that can be used leaves nothing behind, and one that cannot is named") {
+  const TestDirectory directory;
+  PosixFiles files;
+  for (const Finding& finding : CheckJobDir(files, directory.path(), UnixMs())) {
+    INFO(finding.topic << ": " << finding.text);
+    CHECK(finding.level != Level::kWrong);
+  }
+  CHECK(files.List(directory.path())->empty());
+  directory.Write("file", "");
+  const std::vector<Finding> found = CheckJobDir(files, directory / "file", UnixMs());
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].level == Level::kWrong);
+  CHECK(found[0].text.find(directory / "file") != std::string::npos);
+  CHECK_FALSE(found[0].remedy.empty());
+}
+
+TEST_CASE("a storage whose clock differs is told by how much") {
+  const TestDirectory directory;
+  PosixFiles files;
+  const std::vector<Finding> found = CheckJobDir(files, directory.path(), UnixMs() - 3600 * 1000);
+  CHECK(found.back().level == Level::kDoubtful);
+  CHECK(found.back().text.find("s ahead of this host's") != std::string::npos);
+}
+
+TEST_CASE("an address is one of a daemon, of nobody, of somebody else, or none") {
+  const TestDirectory directory;
+  const std::string address = "unix:" + (directory / "socket");
+  GrpcNetwork network;
+  CHECK(CheckPeer(network, "k", address, /*ours=*/false).level == Level::kDoubtful);
+  CHECK(CheckPeer(network, "k", address, /*ours=*/true).level == Level::kFine);
+  CHECK(CheckPeer(network, "k", "nothing", false).level == Level::kWrong);
+  CHECK(CheckPeer(network, "k", "no-such-host.invalid:80", false).level == Level::kWrong);
+  LoopAtOnce loop;
+  HealthService health(
+      "ps:1", loop,
+      [] {
+        return HealthState{true, "holds 3 partitions"};
+      },
+      nullptr);
+  const auto listener = network.Listen(address, health);
+  REQUIRE(listener.ok());
+  const Finding there = CheckPeer(network, "k", address, false);
+  CHECK(there.level == Level::kFine);
+  CHECK(there.text.find("is ps:1, which holds 3 partitions") != std::string::npos);
+}
+
+TEST_CASE("doctor ends with 1 where something is wrong, and each such line has a remedy") {
+  const TestDirectory directory;
+  const DoctorSaid fine = Doctor({"--dir", directory.path(), "--device", "cpu"});
+  INFO(fine.out << fine.err);
+  CHECK(fine.out.find("descriptors") != std::string::npos);
+  directory.Write("file", "");
+  const DoctorSaid wrong = Doctor({"--dir", directory / "file"});
+  CHECK(wrong.code == 1);
+  CHECK(wrong.out.find("WRONG directory") != std::string::npos);
+  CHECK(wrong.out.find("has to be able to make") != std::string::npos);
+  CHECK(Doctor({"--task", "nobody:1"}).code == 2);
+  CHECK(Doctor({"--help"}).code == 0);
+}
+
+TEST_CASE("a cluster's own address that somebody has is wrong, and the others are only looked at") {
+  const TestDirectory directory;
+  GrpcNetwork network;
+  const std::string own = "unix:" + (directory / "own"), other = "unix:" + (directory / "other");
+  directory.Write("cluster.json",
+                  R"({"cluster": {"chief": [")" + own + R"("], "ps": [")" + other + R"("]}})");
+  directory.Write("own", "no socket");
+  const DoctorSaid ran = Doctor({"--cluster", directory / "cluster.json", "--task", "chief"});
+  INFO(ran.out);
+  CHECK(ran.code == 1);
+  CHECK(ran.out.find("WRONG cluster.chief") != std::string::npos);
+  CHECK(ran.out.find("look  cluster.ps[0]") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace paracord
