@@ -18,7 +18,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 TRIED = ("kubectl", "paracord")
-NO_SCHEMA = {"TFJob", "JobSet"}  # resources that operators define
+NO_SCHEMA = {"TFJob", "JobSet", "ServiceMonitor", "PodMonitor"}  # resources that operators define
 
 
 def packages(folder):
@@ -92,6 +92,29 @@ def commands_are_tried():
     return len(shown)
 
 
+def monitored(documents):
+    """Each port that a monitor scrapes is one that what it selects has."""
+    def labels_match(selector, labels):
+        return selector["matchLabels"].items() <= labels.items()
+    for one in documents:
+        if one["kind"] == "ServiceMonitor":
+            names = [{port["name"] for port in service["spec"]["ports"]} for service in documents
+                     if service["kind"] == "Service"
+                     and labels_match(one["spec"]["selector"], service["metadata"]["labels"])]
+            wanted = one["spec"]["endpoints"]
+        elif one["kind"] == "PodMonitor":
+            templates = [pods["spec"]["template"] for pods in documents
+                         if "template" in pods.get("spec", {})]
+            names = [{port["name"] for port in template["spec"]["containers"][0]["ports"]}
+                     for template in templates
+                     if labels_match(one["spec"]["selector"], template["metadata"]["labels"])]
+            wanted = one["spec"]["podMetricsEndpoints"]
+        else:
+            continue
+        if not names or any(end["port"] not in found for end in wanted for found in names):
+            sys.exit(f"{one['metadata']['name']} scrapes a port that is not there: {names}")
+
+
 def main():
     paracord, folder = sys.argv[1:]
     validate, yaml = packages(folder)
@@ -115,6 +138,7 @@ def main():
                 except validate.ValidationError as error:
                     sys.exit(f"{name}: {one['kind']} {one['metadata']['name']}: {error}")
                 checked += 1
+        monitored(objects)
     if "base" in documents:
         same_objects(documents["render"], documents["base"])
     print(f"{commands_are_tried()} commands of the page are tried")
