@@ -40,6 +40,14 @@ def _initializer(layer: Any, variable: Any) -> Optional[Initializer]:
     return {"name": snake, **options}
 
 
+class _MeanLoss(keras.losses.Loss):
+    """The mean of a function of targets and outputs, which Keras has for a loss by its name."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.call = function
+
+
 class _Model(Program):
     def __init__(self, model: Any, loss: Any, batch: Optional[int], dtypes: Dtypes,
                  initial: Mapping[str, Initializer]) -> None:
@@ -52,7 +60,8 @@ class _Model(Program):
         self.model = model
         self.batches = [] if batch is None else [batch]
         self.dtypes = dtypes
-        self._loss = keras.losses.get(loss)
+        found = keras.losses.get(loss)
+        self._loss = found if isinstance(found, keras.losses.Loss) else _MeanLoss(found)
         outputs = model.outputs
         self.outputs = [Output(o.shape[1:], o.name if len(outputs) > 1 else "") for o in outputs]
         self._trained = list(model.trainable_variables)

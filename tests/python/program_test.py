@@ -378,6 +378,21 @@ class KerasProgram(unittest.TestCase):
         norm = numpy.linalg.norm(self.gradients[names.index("vector_u")])
         self.assertAlmostEqual(float(norm), 1, places=4)
 
+    def test_a_loss_by_its_name_counts_weights(self):
+        import numpy
+        import keras
+        import paracord.keras
+
+        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+        program = paracord.keras.program(model, "mean_squared_error")
+        values = [numpy.zeros(v.shape, "f4") for v in program.variables]
+        gradients = [numpy.zeros(v.shape, "f4") for v in program.variables]
+        batch = paracord.Batch(2, {"": self.x[:2]}, {"": numpy.array([[1], [2]], "f4")},
+                               {"": numpy.array([1, 0.5], "f4")})
+        self.assertEqual(program.gradients(values, batch, gradients, None), (1 + 0.5 * 4) / 2)
+        self.assertEqual(program.evaluate(values, batch), 1.5)
+        self.assertEqual(gradients[1].tolist(), [-2 * (1 + 0.5 * 2) / 2])
+
     def test_inference_is_keras_own(self):
         import numpy
 
