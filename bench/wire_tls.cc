@@ -31,7 +31,7 @@
 namespace paracord::bench {
 namespace {
 
-[[noreturn]] void Fail(const std::string& what) {
+[[noreturn]] void GiveUp(const std::string& what) {
   std::cerr << "bench_wire: " << what << "\n";
   std::_Exit(1);
 }
@@ -104,14 +104,14 @@ struct RawListener {
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof(at);
     if (bind(fd, reinterpret_cast<sockaddr*>(&at), size) != 0 || listen(fd, 64) != 0) {
-      Fail("cannot listen");
+      GiveUp("cannot listen");
     }
     getsockname(fd, reinterpret_cast<sockaddr*>(&at), &size);
   }
   int Connect() const {
     const int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (connect(client, reinterpret_cast<const sockaddr*>(&at), sizeof(at)) != 0) {
-      Fail("cannot connect");
+      GiveUp("cannot connect");
     }
     return client;
   }
@@ -119,7 +119,7 @@ struct RawListener {
   sockaddr_in at{};
 };
 
-void ServeRaw(int listener, SSL_CTX* context, uint64_t bytes_max) {
+void ServeRawTls(int listener, SSL_CTX* context, uint64_t bytes_max) {
   while (true) {
     const int fd = accept(listener, nullptr, nullptr);
     if (fd < 0) continue;
@@ -181,7 +181,7 @@ class NoLink : public Link {
 struct Process {
   explicit Process(const SecurityOptions& options) {
     auto loaded = Credentials::Load(options, files);
-    if (!loaded.ok()) Fail(std::string(loaded.status().message()));
+    if (!loaded.ok()) GiveUp(std::string(loaded.status().message()));
     credentials = *std::move(loaded);
   }
   PosixFiles files;
@@ -195,7 +195,7 @@ struct Ends {
   RawListener raw_tls;
 };
 
-[[noreturn]] void Serve(Ends& ends, const Process& ps, uint64_t bytes_max) {
+[[noreturn]] void ServeTls(Ends& ends, const Process& ps, uint64_t bytes_max) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   Blocks blocks(bytes_max);
   const auto intake = std::make_shared<Intake>(uint64_t{1} << 40);
@@ -203,8 +203,8 @@ struct Ends {
   ends.plain->Open({&blocks, intake, uint64_t{1} << 40}, others);
   ends.tls->Open({&blocks, intake, uint64_t{1} << 40}, others, ps.credentials);
   const auto keys = ps.credentials->Current();
-  std::thread([&] { ServeRaw(ends.raw_plain.fd, nullptr, bytes_max); }).detach();
-  ServeRaw(ends.raw_tls.fd, keys->server.get(), bytes_max);
+  std::thread([&] { ServeRawTls(ends.raw_plain.fd, nullptr, bytes_max); }).detach();
+  ServeRawTls(ends.raw_tls.fd, keys->server.get(), bytes_max);
   std::_Exit(0);
 }
 
@@ -224,8 +224,8 @@ class Streams {
                     pull > 0 ? std::make_shared<Whole>(block) : nullptr,
                     [&](absl::StatusOr<absl::Cord> reply) { done.set_value(std::move(reply)); });
     const absl::StatusOr<absl::Cord> reply = done.get_future().get();
-    if (!reply.ok()) Fail(std::string(reply.status().message()));
-    if (reply->size() != pull) Fail("a reply of another size");
+    if (!reply.ok()) GiveUp(std::string(reply.status().message()));
+    if (reply->size() != pull) GiveUp("a reply of another size");
   }
 
  private:
@@ -238,18 +238,18 @@ void RawTransfer(Raw& raw, std::vector<char>& block, uint64_t push, uint64_t pul
   raw.Write(reinterpret_cast<const char*>(&order), sizeof(order));
   raw.Write(block.data(), push);
   raw.Read(block.data(), pull);
-  if (!raw.Read(&arrived, 1)) Fail("the raw socket broke");
+  if (!raw.Read(&arrived, 1)) GiveUp("the raw socket broke");
 }
 
 // A connection that is ready for the first call.
 void ConnectStream(const std::string& address, Credentials& credentials) {
   NameLookup name(address);
   const absl::StatusOr<int> fd = ConnectSocket(name, 1000);
-  if (!fd.ok()) Fail("cannot connect");
+  if (!fd.ok()) GiveUp("cannot connect");
   const auto keys = credentials.Current();
   auto tls = TlsChannel::Make(*fd, keys->client.get(), TlsChannel::End::kClient);
   if (!tls.ok() || !(*tls)->HandshakeWithin(5000).ok() || !GreetStream(**tls, 5000)) {
-    Fail("no handshake");
+    GiveUp("no handshake");
   }
 }
 
@@ -267,7 +267,7 @@ void MeasureConnections(const Ends& ends, const Process& worker, int rounds) {
        [&] {
          NameLookup name(ends.plain->address());
          const auto channel = MakePlainChannel(ConnectSocket(name, 1000).value());
-         if (!GreetStream(*channel, 5000)) Fail("no greeting");
+         if (!GreetStream(*channel, 5000)) GiveUp("no greeting");
        },
        "", "connect_plain"},
       {"stream, mTLS", [&] { ConnectStream(ends.tls->address(), *worker.credentials); },
@@ -315,11 +315,11 @@ void MeasureTls(const std::vector<uint64_t>& sizes, int rounds) {
   Ends ends;
   for (std::unique_ptr<Door>* const door : {&ends.plain, &ends.tls}) {
     absl::StatusOr<std::unique_ptr<Door>> made = Door::Listen("127.0.0.1:0");
-    if (!made.ok()) Fail(std::string(made.status().message()));
+    if (!made.ok()) GiveUp(std::string(made.status().message()));
     *door = *std::move(made);
   }
   const pid_t server = fork();  // before any thread is started
-  if (server == 0) Serve(ends, ps, sizes.back());
+  if (server == 0) ServeTls(ends, ps, sizes.back());
   CountProcess(server);
   MeasureRates(ends, with_token, sizes, rounds);
   MeasureConnections(ends, worker, rounds * 20);

@@ -17,8 +17,8 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
-constexpr size_t kSealAtOnce = 8 * kRecordBytes;
+constexpr size_t kTlsRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
+constexpr size_t kSealAtOnce = 8 * kTlsRecordBytes;
 constexpr size_t kReadAtOnce = 64 << 10;  // from the socket
 constexpr size_t kHandshakeReadAtOnce = 4 << 10;
 constexpr long kChainBytesMax = 32 << 10;  // NOLINT(google-runtime-int): the type of OpenSSL's
@@ -237,14 +237,14 @@ size_t TlsChannel::Seal(std::span<const iovec> pieces) {
     sealed += left;
     while (left > 0) {
       // Whole records are made from where the bytes lie; smaller pieces share one.
-      const bool whole = staging_.empty() && left >= kRecordBytes;
-      const size_t some = std::min(left, kRecordBytes - staging_.size());
+      const bool whole = staging_.empty() && left >= kTlsRecordBytes;
+      const size_t some = std::min(left, kTlsRecordBytes - staging_.size());
       if (whole) {
         if (!write(from, some)) return 0;
       } else {
         staging_.append(from, some);
       }
-      if (staging_.size() == kRecordBytes) {
+      if (staging_.size() == kTlsRecordBytes) {
         if (!write(staging_.data(), staging_.size())) return 0;
         staging_.clear();
       }

@@ -17,8 +17,8 @@ namespace paracord {
 namespace {
 
 // A process with its own keys.
-struct Process {
-  Process(const TestCa& ca, const std::string& uri) : keys(ca.pem(), ca.Issue("URI:" + uri)) {
+struct BootProcess {
+  BootProcess(const TestCa& ca, const std::string& uri) : keys(ca.pem(), ca.Issue("URI:" + uri)) {
     auto loaded = Credentials::Load(keys.options(), files);
     REQUIRE(loaded.ok());
     GrpcOptions options;
@@ -30,7 +30,7 @@ struct Process {
   std::unique_ptr<GrpcNetwork> network;
 };
 
-class CallerService : public Service {
+class NamingService : public Service {
  public:
   void Handle(std::string_view, absl::Cord, std::shared_ptr<ServerCall> call) override {
     call->Reply(Parts{absl::Cord(std::string(call->caller()))});
@@ -49,10 +49,10 @@ class Whole : public Landing {
 
 TEST_CASE("a worker reaches a ps by a stream under TLS, at the port of gRPC") {
   const TestCa ca("lab");
-  Process ps(ca, "spiffe://lab/ps/0"), worker(ca, "spiffe://lab/worker/3");
+  BootProcess ps(ca, "spiffe://lab/ps/0"), worker(ca, "spiffe://lab/worker/3");
   const std::string address =
       GENERATE(std::string("127.0.0.1:0"), absl::StrCat("unix:/tmp/paracord-boot-", getpid()));
-  CallerService service;
+  NamingService service;
   const auto listener = ps.network->Listen(address, service);
   REQUIRE(listener.ok());
   const auto link = worker.network->DialBoot((*listener)->address(), "boot");

@@ -11,7 +11,7 @@ namespace paracord {
 namespace {
 
 // What OpenSSL says first. `protocols` is as ALPN has it: each with its size before it.
-std::string Hello(const std::string& protocols) {
+std::string ClientHelloWith(const std::string& protocols) {
   const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()),
                                                                   SSL_CTX_free);
   const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(context.get()), SSL_free);
@@ -29,17 +29,17 @@ std::string Hello(const std::string& protocols) {
 Offer Look(const std::string& bytes) { return OffersProtocol(bytes, "paracord/1"); }
 
 TEST_CASE("the protocols that a TLS client offers are found in its first bytes") {
-  CHECK(Look(Hello("\x0aparacord/1")) == Offer::kYes);
-  CHECK(Look(Hello("\x02h2\x0aparacord/1\x08http/1.1")) == Offer::kYes);
-  CHECK(Look(Hello("\x0aparacord/1") + "and what follows") == Offer::kYes);
-  CHECK(Look(Hello("\x02h2")) == Offer::kNo);
-  CHECK(Look(Hello("\x0bparacord/10")) == Offer::kNo);
-  CHECK(Look(Hello("\x09paracord/")) == Offer::kNo);
-  CHECK(Look(Hello("")) == Offer::kNo);
+  CHECK(Look(ClientHelloWith("\x0aparacord/1")) == Offer::kYes);
+  CHECK(Look(ClientHelloWith("\x02h2\x0aparacord/1\x08http/1.1")) == Offer::kYes);
+  CHECK(Look(ClientHelloWith("\x0aparacord/1") + "and what follows") == Offer::kYes);
+  CHECK(Look(ClientHelloWith("\x02h2")) == Offer::kNo);
+  CHECK(Look(ClientHelloWith("\x0bparacord/10")) == Offer::kNo);
+  CHECK(Look(ClientHelloWith("\x09paracord/")) == Offer::kNo);
+  CHECK(Look(ClientHelloWith("")) == Offer::kNo);
 }
 
 TEST_CASE("a ClientHello may come in pieces, and in several records") {
-  const std::string hello = Hello("\x0aparacord/1");
+  const std::string hello = ClientHelloWith("\x0aparacord/1");
   for (size_t size = 1; size < hello.size(); ++size) {
     CAPTURE(size);
     CHECK(Look(hello.substr(0, size)) == Offer::kMore);
@@ -74,7 +74,7 @@ TEST_CASE("what is no ClientHello, or too long a one, is told from one that is n
 }
 
 TEST_CASE("a damaged ClientHello does no harm") {
-  const std::string hello = Hello("\x02h2\x0aparacord/1");
+  const std::string hello = ClientHelloWith("\x02h2\x0aparacord/1");
   std::mt19937 random(7);
   int offers = 0;
   for (int i = 0; i < 50000; ++i) {

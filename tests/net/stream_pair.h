@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <list>
@@ -200,6 +201,15 @@ inline std::string Framed(const StreamFrame& frame) {
   framed[0] = static_cast<char>(bytes.size());
   framed[1] = static_cast<char>(bytes.size() >> 8);
   return framed + bytes;
+}
+
+// True if the peer closes the connection.
+inline bool ClosedByPeer(int fd) {
+  std::array<char, 4096> ignored{};
+  return Soon([&] {
+    const ssize_t got = recv(fd, ignored.data(), ignored.size(), MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno == ECONNRESET);
+  });
 }
 
 }  // namespace paracord

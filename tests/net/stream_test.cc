@@ -163,12 +163,6 @@ StreamFrame CallFrame(uint64_t call, const std::string& method, uint64_t bytes) 
   return frame;
 }
 
-// True if the peer closes the connection.
-bool ClosedByPeer(int fd) {
-  std::array<char, 4096> ignored{};
-  return Soon([&] { return recv(fd, ignored.data(), ignored.size(), MSG_DONTWAIT) == 0; });
-}
-
 TEST_CASE("a stream that breaks the rules is closed, and only that one") {
   Pair pair;
   StreamFrame reply = CallFrame(1, "", 0);

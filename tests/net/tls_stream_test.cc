@@ -53,14 +53,6 @@ struct Cluster {
   std::unique_ptr<Door> door;
 };
 
-bool ClosedByPeer(int fd) {
-  std::array<char, 4096> ignored{};
-  return Soon([&] {
-    const ssize_t got = recv(fd, ignored.data(), ignored.size(), MSG_DONTWAIT);
-    return got == 0 || (got < 0 && errno == ECONNRESET);
-  });
-}
-
 TEST_CASE("a stream under TLS brings 64 MB both ways as they were sent, several at once") {
   const Cluster cluster;
   const auto link = cluster.Dial(cluster.worker);
@@ -243,7 +235,7 @@ TEST_CASE("no call fails while certificates and their CA are replaced") {
 // ---- peers that break the rules
 
 // The bytes that a client of ours says first.
-std::string Hello(const Cluster& cluster) {
+std::string HelloOf(const Cluster& cluster) {
   int pair[2];
   REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
   const auto keys = cluster.worker.credentials->Current();
@@ -271,7 +263,7 @@ size_t Own(const std::string& what) {
 
 TEST_CASE("half handshakes cost no thread and little memory, hold up nobody, and end after 5 s") {
   Cluster cluster;
-  const std::string hello = Hello(cluster);
+  const std::string hello = HelloOf(cluster);
   REQUIRE(hello.size() > 100);
   REQUIRE(Ask(*cluster.Dial(cluster.worker), method::kExchange, OnePart("x")).ok());
   const size_t threads = Own("Threads:");
@@ -307,7 +299,7 @@ TEST_CASE("half handshakes cost no thread and little memory, hold up nobody, and
 
 TEST_CASE("at a port of TLS, plain text and garbage are closed, and gRPC over TLS is handed on") {
   Cluster cluster;
-  const std::string hello = Hello(cluster);
+  const std::string hello = HelloOf(cluster);
   std::string broken = hello;
   broken[43] = static_cast<char>(0xff);  // the size of the session's name
   std::string version = hello;
