@@ -56,7 +56,7 @@ class ObjectFiles::Reader : public ReadFile {
   absl::Status Get(uint64_t offset, std::span<char> out) const {
     return files_.Ask([&] { return files_.store_.Get(path_, facts_.version, offset, out); });
   }
-  absl::Status Fill(uint64_t offset, uint64_t wanted) const {
+  absl::Status Fill(uint64_t offset, uint64_t wanted) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     const uint64_t end = begin_ + ahead_.size();
     const bool goes_on = offset >= begin_ && offset <= end;
     const uint64_t bytes = std::max(wanted, goes_on ? kAheadBytes : kApartBytes);
