@@ -38,6 +38,12 @@ class Reader {
     return value;
   }
 
+  absl::StatusOr<uint64_t> Tag() {
+    uint64_t tag = 0;
+    RETURN_IF_ERROR(Check(wire_.Tag(tag)));
+    return tag;
+  }
+
   absl::StatusOr<absl::Cord> Bytes(uint64_t size) {
     if (size > wire_.left()) {
       return Malformed(
@@ -106,7 +112,7 @@ absl::Status Decode(const absl::Cord& bytes, Header& header, std::vector<PieceVi
   std::string header_bytes;
   Reader reader(bytes);
   while (!reader.done()) {
-    ASSIGN_OR_RETURN(const uint64_t tag, reader.Varint());
+    ASSIGN_OR_RETURN(const uint64_t tag, reader.Tag());
     if (tag == kPiecesTag) {
       ASSIGN_OR_RETURN(const uint64_t size, reader.Varint());
       ASSIGN_OR_RETURN(const absl::Cord piece_bytes, reader.Bytes(size));

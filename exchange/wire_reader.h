@@ -41,10 +41,15 @@ class WireReader {
     return WireRead::kWrong;
   }
 
-  // Reads the tag of a field, whose number is one that can be.
+  // Reads the tag of a field, whose number is one that can be. protobuf's own parser takes no tag
+  // of more than five bytes, however small it is.
   WireRead Tag(uint64_t& tag) {
+    constexpr uint64_t kTagBytesMax = 5;
+    const uint64_t before = left_;
     const WireRead read = Varint(tag);
-    return read == WireRead::kOk && (tag >> 3 == 0 || tag >> 32 != 0) ? WireRead::kWrong : read;
+    if (read != WireRead::kOk) return read;
+    const bool can_be = tag >> 3 != 0 && tag >> 32 == 0 && before - left_ <= kTagBytesMax;
+    return can_be ? WireRead::kOk : WireRead::kWrong;
   }
 
  private:

@@ -207,6 +207,21 @@ TEST_CASE("malformed bytes are refused") {
   }
 }
 
+TEST_CASE("a tag that protobuf does not read is refused") {
+  const std::string value(4, 'x');                            // of wire type 5
+  const std::string far("\xf5\xf7\xef\xff\x40", 5);           // above 32 bits
+  const std::string long_one("\xf5\x80\x80\x80\x80\x00", 6);  // of six bytes
+  const std::string none("\x05", 1);                          // of field 0
+  for (const std::string& tag : {far, long_one, none}) {
+    CAPTURE(tag.size());
+    CHECK_FALSE(DecodeExchangeRequest(absl::Cord(tag + value)).ok());
+    CHECK_FALSE(DecodeExchangeReply(absl::Cord(tag + value)).ok());
+  }
+  CHECK_FALSE(ExchangeRequest().ParseFromString(long_one + value));
+  const std::string sound("\xf5\x7f", 2);
+  CHECK(DecodeExchangeRequest(absl::Cord(sound + value)).ok());
+}
+
 TEST_CASE("no message takes many times its bytes in memory") {
   std::string empty;
   for (int i = 0; i < 10; ++i) empty += std::string("\x7a\0", 2);
