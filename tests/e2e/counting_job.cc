@@ -34,6 +34,25 @@ json Npy(const std::string& name) {
   return {{"format", "npy"}, {"features", name + "-x.npy"}, {"labels", name + "-y.npy"}};
 }
 
+template <class T>
+std::string_view BytesOf(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+void WriteNpyBytes(const std::string& path, const std::vector<uint64_t>& shape, const char* type,
+                   std::string_view values) {
+  std::string axes;
+  for (const uint64_t axis : shape) absl::StrAppend(&axes, axis, ", ");
+  std::string header =
+      absl::StrCat("{'descr': '", type, "', 'fortran_order': False, 'shape': (", axes, "), }");
+  header.resize((10 + header.size() + 64) / 64 * 64 - 11, ' ');
+  header += '\n';
+  std::string text("\x93NUMPY\x01\x00", 8);
+  text += static_cast<char>(header.size() & 0xff);
+  text += static_cast<char>(header.size() >> 8);
+  WriteText(path, absl::StrCat(text, header, values));
+}
+
 absl::StatusOr<Manifest> NewestManifest(const std::string& dir) {
   AllFiles files;
   return ReadManifest(files, NewestCheckpoint(dir));
@@ -43,18 +62,12 @@ absl::StatusOr<Manifest> NewestManifest(const std::string& dir) {
 
 void WriteNpy(const std::string& path, const std::vector<uint64_t>& shape,
               const std::vector<float>& values) {
-  std::string axes;
-  for (const uint64_t axis : shape) absl::StrAppend(&axes, axis, ", ");
-  std::string header =
-      absl::StrCat("{'descr': '<f4', 'fortran_order': False, 'shape': (", axes, "), }");
-  header.resize((10 + header.size() + 64) / 64 * 64 - 11, ' ');
-  header += '\n';
-  std::string text("\x93NUMPY\x01\x00", 8);
-  text += static_cast<char>(header.size() & 0xff);
-  text += static_cast<char>(header.size() >> 8);
-  text += header;
-  text.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
-  WriteText(path, text);
+  WriteNpyBytes(path, shape, "<f4", BytesOf(values));
+}
+
+void WriteNpy(const std::string& path, const std::vector<uint64_t>& shape,
+              const std::vector<uint64_t>& values) {
+  WriteNpyBytes(path, shape, "<i8", BytesOf(values));
 }
 
 std::string WriteCountingJob(const std::string& dir, const json& patch) {

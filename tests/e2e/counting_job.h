@@ -22,6 +22,8 @@ inline constexpr uint64_t kTestRecords = 1604;
 
 void WriteNpy(const std::string& path, const std::vector<uint64_t>& shape,
               const std::vector<float>& values);
+void WriteNpy(const std::string& path, const std::vector<uint64_t>& shape,
+              const std::vector<uint64_t>& values);  // as int64
 
 // Writes data and job below `dir`, with `patch` merged into job.json (RFC 7396). Returns the path
 // of the job.
