@@ -19,6 +19,7 @@ from paracord._program import Batch, Program, ProgramError, store_output
 
 SOCKET, MEMORY = 3, 4  # the descriptors that the worker leaves to its child
 PACKET_MAX = 256 << 10
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 def under_worker() -> bool:
@@ -61,13 +62,15 @@ class _Session:
         self.gradients: List[Optional[numpy.ndarray]] = []
         self.outputs: List[numpy.ndarray] = []
         self.columns: Dict[str, Dict[str, numpy.ndarray]] = {}
+        self.packet = bytearray(PACKET_MAX)
+        self.cut: Dict[int, Dict[str, Dict[str, numpy.ndarray]]] = {}  # columns, by examples
 
     def send(self, packet: Dict[str, Any]) -> None:
-        self.socket.send(json.dumps(packet, separators=(",", ":"), allow_nan=False).encode())
+        self.socket.send(_encode(packet).encode())
 
     def receive(self) -> Optional[Dict[str, Any]]:
-        text = self.socket.recv(PACKET_MAX)
-        return json.loads(text) if text else None  # the worker is gone
+        size = self.socket.recv_into(self.packet)
+        return json.loads(self.packet[:size]) if size else None  # the worker is gone
 
     def run(self) -> None:
         for packet in self.program.hello():
@@ -120,9 +123,12 @@ class _Session:
 
     def batch(self, request: Dict[str, Any]) -> Batch:
         examples = request["examples"]
-        cut = {kind: {name: column[:examples] for name, column in columns.items()}
-               for kind, columns in self.columns.items()}
-        return Batch(examples=examples, key=request.get("key", 0), **cut)
+        if examples not in self.cut:
+            self.cut[examples] = {
+                kind: {name: column[:examples] for name, column in columns.items()}
+                for kind, columns in self.columns.items()}
+        columns = {kind: dict(found) for kind, found in self.cut[examples].items()}
+        return Batch(examples=examples, key=request.get("key", 0), **columns)
 
     def answer(self, request: Dict[str, Any]) -> Dict[str, Any]:
         batch = self.batch(request)
