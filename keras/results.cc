@@ -7,7 +7,7 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kOutputsMax = 16;  // outputs of one call of a layer
+constexpr size_t kOutputsMax = 1024;  // outputs of one call of a layer
 constexpr size_t kNamesMax = 8;     // names of a cycle that a message shows
 
 // Visits all tensors that a call takes, also those given by name.
