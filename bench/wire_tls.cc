@@ -1,5 +1,6 @@
 #include "wire_tls.h"
 
+#include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/ssl.h>
@@ -9,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -128,7 +130,8 @@ void ServeRawTls(int listener, SSL_CTX* context, uint64_t bytes_max) {
       std::vector<char> buffer;
       Order order;
       while (raw.Read(reinterpret_cast<char*>(&order), sizeof(order))) {
-        if (buffer.empty()) buffer.resize(bytes_max + 1, 1);
+        const uint64_t wanted = std::min(std::max(order.push, order.pull), bytes_max) + 1;
+        if (buffer.size() < wanted) buffer.resize(wanted, 1);
         raw.Read(buffer.data(), order.push);
         raw.Write(buffer.data(), order.pull + 1);  // one byte says that the push has arrived
       }
@@ -308,6 +311,10 @@ void MeasureRates(const Ends& ends, const Process& client, const std::vector<uin
 
 void MeasureTls(const std::vector<uint64_t>& sizes, int rounds) {
   signal(SIGPIPE, SIG_IGN);
+  // As daemons do (net/grpc/daemon_process.cc).
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_TOP_PAD, 16 << 20);
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
   BenchKeys keys;
   const Process ps(keys.Issue("spiffe://benchmark/ps/0"));
   const Process worker(keys.Issue("spiffe://benchmark/worker/0"));

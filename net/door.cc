@@ -16,6 +16,7 @@
 #include "common/log.h"
 #include "common/steady_ms.h"
 #include "net/client_hello.h"
+#include "net/relayed_peers.h"
 
 namespace paracord {
 namespace {
@@ -204,18 +205,13 @@ bool Door::Shake(Stranger& stranger) {
   }
   stranger.events = *step == TlsChannel::Step::kWrites ? POLLOUT : POLLIN;
   if (*step != TlsChannel::Step::kDone) return false;
-  Access access;
-  const bool shows = stranger.tls->shows_certificate();
-  if (shows || !credentials_->takes_token()) {
-    absl::StatusOr<PeerIdentity> peer = credentials_->PeerOf(stranger.tls->ssl());
-    if (!peer.ok()) {
-      SayRefused(stranger.fd, peer.status());
-      CloseStranger(stranger);
-      return true;
-    }
-    access = Access(*std::move(peer));
+  absl::StatusOr<RelayedPeer> peer = PeerBehind(*stranger.tls, *credentials_);
+  if (!peer.ok()) {
+    SayRefused(stranger.fd, peer.status());
+    CloseStranger(stranger);
+    return true;
   }
-  ServeStream(std::move(stranger.tls), std::move(access));
+  ServeStream(std::move(stranger.tls), std::move(peer->access));
   return true;
 }
 

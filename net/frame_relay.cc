@@ -107,17 +107,21 @@ FrameRelay::~FrameRelay() {
 
 void FrameRelay::Add(int client, std::function<void(int fd)> deliver) {
   auto connection = std::make_unique<Connection>();
-  connection->client = client;
   connection->since_ms = SteadyMs();
   int delivered = -1;
   if (credentials_ == nullptr) {
+    connection->client = MakePlainChannel(client);
     delivered = Pair(*connection, {});
-  } else if (shaking_ < kShakingMax) {
-    connection->ssl = BeginTls(client, *credentials_->Current());
+    if (delivered < 0) return End(*connection);
+  } else {
+    const std::shared_ptr<const Credentials::Keys> keys = credentials_->Current();
+    auto tls = TlsChannel::Make(client, keys->server.get(), TlsChannel::End::kServer);
+    if (!tls.ok() || shaking_ >= kShakingMax) return;  // its channel ends the connection
+    connection->tls = tls->get();
+    connection->client = *std::move(tls);
     connection->deliver = deliver;
     ++shaking_;
   }
-  if (delivered < 0 && connection->ssl == nullptr) return End(*connection);
   {
     MutexLock lock(mu_);
     new_.push_back(std::move(connection));
@@ -161,7 +165,8 @@ void FrameRelay::TakeNew() {
   }
   for (std::unique_ptr<Connection>& connection : taken) {
     Connection* const key = connection.get();
-    const bool watched = Watch(*key, key->client) && (key->server < 0 || Watch(*key, key->server));
+    const bool watched =
+        Watch(*key, key->client->fd()) && (key->server < 0 || Watch(*key, key->server));
     if (watched && Serve(*key)) {
       connections_.emplace(key, std::move(connection));
     } else {
@@ -176,22 +181,25 @@ bool FrameRelay::Serve(Connection& connection) {
 }
 
 bool FrameRelay::Shake(Connection& connection) {
-  RelayedPeer peer;
-  std::string problem;
-  const TlsStep step = ContinueTls(connection.ssl.get(), *credentials_, peer, problem);
-  if (step == TlsStep::kFailed) {
-    static OncePerSecond say;
-    if (say.Now()) Logger("listener").Warn("refuses {}: {}", PeerOf(connection.client), problem);
-    return false;
-  }
-  if (step != TlsStep::kDone) {
+  const int fd = connection.client->fd();
+  const absl::StatusOr<TlsChannel::Step> step = connection.tls->Handshake();
+  if (step.ok() && *step != TlsChannel::Step::kDone) {
     epoll_event event{};
-    event.events = step == TlsStep::kWrites ? EPOLLOUT : EPOLLIN;
+    event.events = *step == TlsChannel::Step::kWrites ? EPOLLOUT : EPOLLIN;
     event.data.ptr = &connection;
-    (void)epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, connection.client, &event);
+    (void)epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event);
     return true;
   }
-  const int delivered = Pair(connection, std::move(peer));
+  absl::StatusOr<RelayedPeer> peer = step.ok() ? PeerBehind(*connection.tls, *credentials_)
+                                               : absl::StatusOr<RelayedPeer>(step.status());
+  if (!peer.ok()) {
+    static OncePerSecond say;
+    if (say.Now()) {
+      Logger("listener").Warn("refuses {}: {}", PeerOf(fd), std::string(peer.status().message()));
+    }
+    return false;
+  }
+  const int delivered = Pair(connection, *std::move(peer));
   if (delivered < 0) return false;
   --shaking_;
   std::exchange(connection.deliver, nullptr)(delivered);
@@ -254,21 +262,21 @@ bool FrameRelay::MoveUp(Connection& connection) {
   return Move(
       connection.up, scratch_, &connection.blocks,
       [&](char* bytes, size_t count) {
-        return ReceiveFrom(connection.client, connection.ssl.get(), bytes, count);
+        iovec room{bytes, count};
+        return connection.client->Receive({&room, 1});
       },
       [&](const char* bytes, size_t count) {
-        return SendTo(connection.server, nullptr, bytes, count);
+        return send(connection.server, bytes, count, MSG_NOSIGNAL);
       });
 }
 
 bool FrameRelay::MoveDown(Connection& connection) {
   return Move(
       connection.down, scratch_, nullptr,
-      [&](char* bytes, size_t count) {
-        return ReceiveFrom(connection.server, nullptr, bytes, count);
-      },
+      [&](char* bytes, size_t count) { return recv(connection.server, bytes, count, 0); },
       [&](const char* bytes, size_t count) {
-        return SendTo(connection.client, connection.ssl.get(), bytes, count);
+        iovec piece{const_cast<char*>(bytes), count};
+        return connection.client->Send({&piece, 1});
       });
 }
 
@@ -282,15 +290,14 @@ void FrameRelay::SetInterest(Connection& connection) const {
     (void)epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event);
   };
   const Way &up = connection.up, &down = connection.down;
-  set(connection.client, up.pending.empty() && !up.ended && !not_read, !down.pending.empty());
+  set(connection.client->fd(), up.pending.empty() && !up.ended && !not_read, !down.pending.empty());
   set(connection.server, down.pending.empty() && !down.ended, !up.pending.empty());
 }
 
 void FrameRelay::End(Connection& connection) {
   if (!connection.name.empty()) peers_->Remove(connection.name);
   if (connection.deliver) --shaking_;
-  connection.ssl.reset();
-  close(connection.client);
+  connection.client.reset();
   if (connection.server >= 0) close(connection.server);
 }
 

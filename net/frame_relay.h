@@ -17,7 +17,7 @@
 #include "common/mutex.h"
 #include "net/header_blocks.h"
 #include "net/relayed_peers.h"
-#include "net/relayed_tls.h"
+#include "net/tls_channel.h"
 
 namespace paracord {
 
@@ -46,8 +46,8 @@ class FrameRelay {
     bool ended = false;  // its source has
   };
   struct Connection {
-    int client = -1;
-    Ssl ssl;                           // on the client's socket
+    std::unique_ptr<Channel> client;
+    TlsChannel* tls = nullptr;         // the client's channel, if it is one of TLS
     std::function<void(int)> deliver;  // until the connection is delivered
     int64_t since_ms = 0;              // when its handshake began
     int server = -1;                   // after delivery

@@ -7,8 +7,11 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "common/mutex.h"
+#include "net/tls_channel.h"
 #include "security/call_rights.h"
+#include "security/credentials.h"
 
 namespace paracord {
 
@@ -16,6 +19,10 @@ struct RelayedPeer {
   Access access;
   bool needs_token = false;
 };
+
+// Returns who is at the other end of a connection after its handshake; UNAUTHENTICATED if the peer
+// is not of the cluster. A peer that has no certificate may have to show the token.
+absl::StatusOr<RelayedPeer> PeerBehind(const TlsChannel& tls, Credentials& credentials);
 
 class RelayedPeers {
  public:

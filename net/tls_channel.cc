@@ -18,7 +18,8 @@ namespace paracord {
 namespace {
 
 constexpr size_t kTlsRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
-constexpr size_t kSealAtOnce = 8 * kTlsRecordBytes;
+// The peer decrypts these while the next ones are encrypted: with more, it waits for them in vain.
+constexpr size_t kSealAtOnce = 2 * kTlsRecordBytes;
 constexpr size_t kReadAtOnce = 64 << 10;  // from the socket
 constexpr size_t kHandshakeReadAtOnce = 4 << 10;
 constexpr long kChainBytesMax = 32 << 10;  // NOLINT(google-runtime-int): the type of OpenSSL's
@@ -33,8 +34,7 @@ std::string Protocols() {
 // Everything that a TLS connection of ours does not do, though the context might.
 bool Configure(SSL* ssl, TlsChannel::End end) {
   SSL_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
-  SSL_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                        SSL_MODE_RELEASE_BUFFERS);
+  SSL_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_set_max_cert_list(ssl, kChainBytesMax);
   if (SSL_set_min_proto_version(ssl, TLS1_3_VERSION) != 1) return false;
   if (SSL_set_ciphersuites(ssl, kCiphers) != 1) return false;
@@ -155,6 +155,7 @@ absl::StatusOr<TlsChannel::Step> TlsChannel::Handshake() {
 }
 
 absl::StatusOr<TlsChannel::Step> TlsChannel::CheckProtocol() const {
+  if (SSL_is_server(ssl_) == 1) return Step::kDone;  // the context has chosen
   const unsigned char* protocol = nullptr;
   unsigned size = 0;
   SSL_get0_alpn_selected(ssl_, &protocol, &size);

@@ -21,8 +21,9 @@ class TlsChannel : public Channel {
  public:
   enum class End { kClient, kServer };
 
-  // Takes ownership of `fd`, connected and non-blocking. `context` says what this end proves and
-  // whom it believes; the channel keeps it alive.
+  // Takes ownership of `fd`, connected and non-blocking. `context` says what this end proves, whom
+  // it believes and, on a server, which of the client's protocols it speaks; the channel keeps it
+  // alive. A client asks for streams.
   static absl::StatusOr<std::unique_ptr<TlsChannel>> Make(int fd, SSL_CTX* context, End end);
   ~TlsChannel() override;
 

@@ -173,9 +173,9 @@ absl::Status CheckHttp(const std::string& address, bool insecure) {
 
 absl::StatusOr<std::unique_ptr<Monitor>> StartMonitor(const DaemonFlags& flags, const Task& task,
                                                       EventLoop& loop, MonitorSource source) {
-  const Logger log(task.ToString());
   source.role = RoleName(task.role);
-  source.task = task.ToString();
+  source.task = task.role == Role::kCoordinator ? "coordinator" : task.ToString();
+  const Logger log(source.task);
   source.version = PARACORD_VERSION;
   const bool exposed =
       !flags.http.empty() && !IsLoopback(flags.http) && !flags.http.starts_with("unix:");

@@ -27,7 +27,7 @@ struct GrpcOptions {
   int64_t request_patience_ms = 30000;
   // With credentials, every connection uses TLS, and both sides show who they are. Without, plain
   // text goes to and from this machine only, unless `insecure`.
-  std::shared_ptr<Credentials> credentials;
+  std::shared_ptr<Credentials> credentials = {};
   bool insecure = false;
 };
 

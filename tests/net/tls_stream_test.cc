@@ -122,14 +122,16 @@ TEST_CASE("a client whom the ps does not believe gets no stream") {
   CHECK(Ask(*cluster.Dial(cluster.worker), method::kExchange, OnePart("x")).ok());
 }
 
-TEST_CASE("a client with an expired certificate, or none, is told so by the handshake") {
+TEST_CASE("a client that is expired, nobody, or of another cluster is not greeted by a ps") {
   Cluster cluster;
-  const bool expired = GENERATE(true, false);
-  CAPTURE(expired);
+  const std::string who = GENERATE("expired", "nobody", "of another cluster");
+  CAPTURE(who);
   ContextSource source;
   source.ca_pem = cluster.ca.pem();
-  if (expired) {
-    const PemPair pair = cluster.ca.Issue("URI:spiffe://lab/worker/0", /*seconds=*/-60);
+  if (who != "nobody") {
+    const PemPair pair = who == "expired"
+                             ? cluster.ca.Issue("URI:spiffe://lab/worker/0", /*seconds=*/-60)
+                             : cluster.ca.Issue("URI:spiffe://plant/worker/0");
     source.chain_pem = pair.cert;
     source.key_pem = pair.key;
   }
