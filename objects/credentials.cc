@@ -45,8 +45,8 @@ std::string XmlText(std::string_view xml, std::string_view tag) {
   return texts.empty() ? "" : texts.front();
 }
 
-std::optional<Credentials> CredentialsOfProfile(std::string_view text, std::string_view profile) {
-  Credentials found;
+std::optional<S3Credentials> CredentialsOfProfile(std::string_view text, std::string_view profile) {
+  S3Credentials found;
   bool ours = false;
   for (const auto whole : absl::StrSplit(std::string(text), '\n')) {
     const std::string line(absl::StripAsciiWhitespace(whole));
@@ -68,12 +68,12 @@ std::optional<Credentials> CredentialsOfProfile(std::string_view text, std::stri
   return found;
 }
 
-absl::StatusOr<Credentials> CredentialSource::Get() {
+absl::StatusOr<S3Credentials> CredentialSource::Get() {
   MutexLock lock(mu_);
   if (kept_.has_value() && (kept_->until_s == 0 || NowS() < kept_->until_s - kBeforeEndS)) {
     return *kept_;
   }
-  ASSIGN_OR_RETURN(Credentials found, Find());
+  ASSIGN_OR_RETURN(S3Credentials found, Find());
   kept_ = found;
   return found;
 }
@@ -83,13 +83,13 @@ void CredentialSource::Forget() {
   kept_.reset();
 }
 
-absl::StatusOr<Credentials> CredentialSource::Find() {
-  Credentials own{variable_("AWS_ACCESS_KEY_ID"), variable_("AWS_SECRET_ACCESS_KEY"),
+absl::StatusOr<S3Credentials> CredentialSource::Find() {
+  S3Credentials own{variable_("AWS_ACCESS_KEY_ID"), variable_("AWS_SECRET_ACCESS_KEY"),
                   variable_("AWS_SESSION_TOKEN")};
   if (!own.key_id.empty() && !own.secret.empty()) return own;
   const std::string token_file = variable_("AWS_WEB_IDENTITY_TOKEN_FILE");
   if (!token_file.empty()) return OfWebIdentity(token_file);
-  ASSIGN_OR_RETURN(const std::optional<Credentials> of_file, OfFile());
+  ASSIGN_OR_RETURN(const std::optional<S3Credentials> of_file, OfFile());
   if (of_file.has_value()) return *of_file;
   return absl::InvalidArgumentError(
       "there are no credentials for s3://: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
@@ -97,7 +97,7 @@ absl::StatusOr<Credentials> CredentialSource::Find() {
       "(AWS_SHARED_CREDENTIALS_FILE, AWS_PROFILE)");
 }
 
-absl::StatusOr<std::optional<Credentials>> CredentialSource::OfFile() {
+absl::StatusOr<std::optional<S3Credentials>> CredentialSource::OfFile() {
   std::string path = variable_("AWS_SHARED_CREDENTIALS_FILE");
   if (path.empty()) path = variable_("HOME") + "/.aws/credentials";
   PosixFiles files;
@@ -108,7 +108,7 @@ absl::StatusOr<std::optional<Credentials>> CredentialSource::OfFile() {
   return CredentialsOfProfile(*text, profile.empty() ? "default" : profile);
 }
 
-absl::StatusOr<Credentials> CredentialSource::OfWebIdentity(const std::string& token_file) {
+absl::StatusOr<S3Credentials> CredentialSource::OfWebIdentity(const std::string& token_file) {
   PosixFiles files;
   ASSIGN_OR_RETURN(const std::string token, files.ReadWhole(token_file));
   std::string endpoint = variable_("AWS_ENDPOINT_URL_STS");
@@ -124,8 +124,8 @@ absl::StatusOr<Credentials> CredentialSource::OfWebIdentity(const std::string& t
                             .url = endpoint + "/",
                             .headers = {"content-type: application/x-www-form-urlencoded"},
                             .body = form};
-  ASSIGN_OR_RETURN(const HttpReply reply, http_.Send(request));
-  Credentials found{XmlText(reply.body, "AccessKeyId"), XmlText(reply.body, "SecretAccessKey"),
+  ASSIGN_OR_RETURN(const HttpResponse reply, http_.Send(request));
+  S3Credentials found{XmlText(reply.body, "AccessKeyId"), XmlText(reply.body, "SecretAccessKey"),
                     XmlText(reply.body, "SessionToken")};
   if (reply.code != 200 || found.key_id.empty() || found.secret.empty()) {
     const std::string why =

@@ -18,7 +18,7 @@
 
 namespace paracord {
 
-struct Credentials {
+struct S3Credentials {
   std::string key_id, secret;
   std::string token;    // "": none
   int64_t until_s = 0;  // Unix time; 0: for good
@@ -34,24 +34,24 @@ class CredentialSource {
 
   // Returns the credentials, which are kept until shortly before they expire. INVALID_ARGUMENT says
   // that there are none, and where they may be.
-  absl::StatusOr<Credentials> Get();
+  absl::StatusOr<S3Credentials> Get();
   void Forget();  // the store says that they have expired
 
  private:
-  absl::StatusOr<Credentials> Find();
-  absl::StatusOr<Credentials> OfWebIdentity(const std::string& token_file);
-  absl::StatusOr<std::optional<Credentials>> OfFile();
+  absl::StatusOr<S3Credentials> Find();
+  absl::StatusOr<S3Credentials> OfWebIdentity(const std::string& token_file);
+  absl::StatusOr<std::optional<S3Credentials>> OfFile();
 
   HttpClient& http_;
   const VariableFn variable_;
   const std::string region_;
   Mutex mu_;
-  std::optional<Credentials> kept_ ABSL_GUARDED_BY(mu_);
+  std::optional<S3Credentials> kept_ ABSL_GUARDED_BY(mu_);
 };
 
 // Reads a profile of a shared credentials file; nullopt if the file has no such profile, or the
 // profile no key.
-std::optional<Credentials> CredentialsOfProfile(std::string_view text, std::string_view profile);
+std::optional<S3Credentials> CredentialsOfProfile(std::string_view text, std::string_view profile);
 
 // Returns the texts of all elements <tag>...</tag> of `xml`, with entities replaced. This is enough
 // for the answers of S3 and STS, in which no element contains another of its name.

@@ -14,12 +14,12 @@ constexpr size_t kIdleMax = 16;
 constexpr int kSilentMax = 8;  // beyond it the time no longer grows
 
 size_t TakeBody(char* bytes, size_t size, size_t count, void* reply) {
-  static_cast<HttpReply*>(reply)->body.append(bytes, size * count);
+  static_cast<HttpResponse*>(reply)->body.append(bytes, size * count);
   return size * count;
 }
 
 size_t TakeHeader(char* bytes, size_t size, size_t count, void* reply) {
-  auto& headers = static_cast<HttpReply*>(reply)->headers;
+  auto& headers = static_cast<HttpResponse*>(reply)->headers;
   const std::string line(bytes, size * count);
   const size_t colon = line.find(':');
   if (line.starts_with("HTTP/")) {
@@ -99,12 +99,12 @@ void HttpClient::GiveBack(void* handle) {
   curl_easy_cleanup(handle);
 }
 
-absl::StatusOr<HttpReply> HttpClient::Send(const HttpRequest& request) {
+absl::StatusOr<HttpResponse> HttpClient::Send(const HttpRequest& request) {
   thread_local int silent = 0;  // requests in a row
   CURL* const curl = Take();
   if (curl == nullptr) return absl::UnavailableError("curl: no memory");
   curl_easy_reset(curl);
-  HttpReply reply;
+  HttpResponse reply;
   Body body{request.body, request.body};
   curl_easy_setopt(curl, CURLOPT_URL, request.url.c_str());
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");

@@ -21,7 +21,7 @@ struct HttpRequest {
   std::string_view body = {};             // of PUT and POST
 };
 
-struct HttpReply {
+struct HttpResponse {
   int code = 0;
   std::map<std::string, std::string> headers;  // names in small letters
   std::string body;
@@ -36,7 +36,7 @@ class HttpClient {
   ~HttpClient();
 
   // Sends a request and waits for the reply, whatever its code. UNAVAILABLE: no whole reply came.
-  absl::StatusOr<HttpReply> Send(const HttpRequest& request);
+  absl::StatusOr<HttpResponse> Send(const HttpRequest& request);
 
  private:
   void* Take();

@@ -93,7 +93,7 @@ absl::StatusOr<std::string> S3Store::Url(const Asked& asked) const {
   return url;
 }
 
-absl::Status S3Store::Problem(const Asked& asked, const HttpReply& reply) const {
+absl::Status S3Store::Problem(const Asked& asked, const HttpResponse& reply) const {
   const std::string code = XmlText(reply.body, "Code");
   const std::string what =
       absl::StrCat(asked.path, ": ", asked.method, " is answered by ", reply.code, " ", code,
@@ -125,8 +125,8 @@ absl::Status S3Store::Problem(const Asked& asked, const HttpReply& reply) const 
   return again ? absl::UnavailableError(what) : absl::UnknownError(what);
 }
 
-absl::StatusOr<HttpReply> S3Store::AskOnce(const Asked& asked) {
-  ASSIGN_OR_RETURN(const Credentials credentials, credentials_.Get());
+absl::StatusOr<HttpResponse> S3Store::AskOnce(const Asked& asked) {
+  ASSIGN_OR_RETURN(const S3Credentials credentials, credentials_.Get());
   HttpRequest request;
   request.method = asked.method;
   ASSIGN_OR_RETURN(request.url, Url(asked));
@@ -146,15 +146,15 @@ absl::StatusOr<HttpReply> S3Store::AskOnce(const Asked& asked) {
                   hash, std::move(headers), static_cast<int64_t>(std::time(nullptr)));
   for (const auto& [name, value] : headers) request.headers.push_back(name + ": " + value);
   request.body = asked.body;
-  absl::StatusOr<HttpReply> reply = http_.Send(request);
+  absl::StatusOr<HttpResponse> reply = http_.Send(request);
   if (reply.ok()) return reply;
   return absl::Status(reply.status().code(), absl::StrCat(asked.path, ": ", asked.method, " to ",
                                                           First(endpoint_, "s3.amazonaws.com"),
                                                           ": ", reply.status().message()));
 }
 
-absl::StatusOr<HttpReply> S3Store::Ask(const Asked& asked) {
-  ASSIGN_OR_RETURN(HttpReply reply, AskOnce(asked));
+absl::StatusOr<HttpResponse> S3Store::Ask(const Asked& asked) {
+  ASSIGN_OR_RETURN(HttpResponse reply, AskOnce(asked));
   const std::string code = reply.code / 100 == 2 ? "" : XmlText(reply.body, "Code");
   if (code == "ExpiredToken" || code == "InvalidToken") {
     credentials_.Forget();
@@ -165,7 +165,7 @@ absl::StatusOr<HttpReply> S3Store::Ask(const Asked& asked) {
 }
 
 absl::StatusOr<ObjectFacts> S3Store::Look(const std::string& path) {
-  ASSIGN_OR_RETURN(const HttpReply reply, Ask({"HEAD", path}));
+  ASSIGN_OR_RETURN(const HttpResponse reply, Ask({"HEAD", path}));
   ObjectFacts facts;
   const auto size = reply.headers.find("content-length");
   const auto version = reply.headers.find("etag");
@@ -180,7 +180,7 @@ absl::StatusOr<ObjectFacts> S3Store::Look(const std::string& path) {
 absl::Status S3Store::Get(const std::string& path, const std::string& version, uint64_t offset,
                           std::span<char> out) {
   if (out.empty()) return absl::OkStatus();
-  const absl::StatusOr<HttpReply> reply =
+  const absl::StatusOr<HttpResponse> reply =
       Ask({.method = "GET",
            .path = path,
            .headers = {{"range", absl::StrCat("bytes=", offset, "-", offset + out.size() - 1)},
@@ -217,7 +217,7 @@ absl::StatusOr<ObjectList> S3Store::List(const std::string& prefix, bool deep,
   asked.query.emplace_back("encoding-type", "url");
   asked.query.emplace_back("list-type", "2");
   asked.query.emplace_back("prefix", place.key);
-  ASSIGN_OR_RETURN(const HttpReply reply, Ask(asked));
+  ASSIGN_OR_RETURN(const HttpResponse reply, Ask(asked));
   ObjectList list;
   const auto add = [&](const std::string& encoded) {
     const std::string key = Decoded(encoded);
@@ -234,7 +234,7 @@ absl::StatusOr<ObjectList> S3Store::List(const std::string& prefix, bool deep,
 }
 
 absl::StatusOr<std::string> S3Store::StartUpload(const std::string& path) {
-  ASSIGN_OR_RETURN(const HttpReply reply,
+  ASSIGN_OR_RETURN(const HttpResponse reply,
                    Ask({.method = "POST",
                         .path = path,
                         .query = {{"uploads", ""}},
@@ -246,7 +246,7 @@ absl::StatusOr<std::string> S3Store::StartUpload(const std::string& path) {
 
 absl::StatusOr<std::string> S3Store::PutPart(const OpenUpload& upload, uint32_t part,
                                              std::string_view bytes) {
-  ASSIGN_OR_RETURN(const HttpReply reply,
+  ASSIGN_OR_RETURN(const HttpResponse reply,
                    Ask({.method = "PUT",
                         .path = upload.path,
                         .query = {{"partNumber", absl::StrCat(part)}, {"uploadId", upload.id}},
@@ -272,7 +272,7 @@ absl::Status S3Store::FinishUpload(const OpenUpload& upload, const std::vector<s
                     .query = {{"uploadId", upload.id}},
                     .headers = {},
                     .body = body};
-  ASSIGN_OR_RETURN(HttpReply reply, Ask(asked));
+  ASSIGN_OR_RETURN(HttpResponse reply, Ask(asked));
   // S3 may send a code of success to keep the connection, and then an error as the body.
   const bool failed =
       !XmlText(reply.body, "Code").empty() && reply.body.find("<Error>") != std::string::npos;
@@ -289,7 +289,7 @@ absl::Status S3Store::AbortUpload(const OpenUpload& upload) {
 
 absl::StatusOr<std::vector<OpenUpload>> S3Store::Uploads(const std::string& prefix) {
   ASSIGN_OR_RETURN(const Place place, PlaceOf(prefix));
-  ASSIGN_OR_RETURN(const HttpReply reply, Ask({.method = "GET",
+  ASSIGN_OR_RETURN(const HttpResponse reply, Ask({.method = "GET",
                                                .path = "s3://" + place.bucket,
                                                .query = {{"prefix", place.key}, {"uploads", ""}}}));
   std::vector<OpenUpload> uploads;

@@ -45,10 +45,10 @@ class S3Store : public ObjectStore {
     std::string_view body = {};
   };
   // Returns a reply with a code of success, or an error made from the reply's code and text.
-  absl::StatusOr<HttpReply> Ask(const Asked& asked);
-  absl::StatusOr<HttpReply> AskOnce(const Asked& asked);
+  absl::StatusOr<HttpResponse> Ask(const Asked& asked);
+  absl::StatusOr<HttpResponse> AskOnce(const Asked& asked);
   absl::StatusOr<std::string> Url(const Asked& asked) const;
-  absl::Status Problem(const Asked& asked, const HttpReply& reply) const;
+  absl::Status Problem(const Asked& asked, const HttpResponse& reply) const;
 
   const std::string region_;
   const std::string endpoint_;  // without "/" at its end; "": Amazon's own

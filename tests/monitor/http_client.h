@@ -13,10 +13,10 @@
 
 namespace paracord {
 
-class HttpClient {
+class RawHttpClient {
  public:
   // `address` is an IPv4 address with a port.
-  explicit HttpClient(const std::string& address) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit RawHttpClient(const std::string& address) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
     const size_t colon = address.rfind(':');
     sockaddr_in to{};
     to.sin_family = AF_INET;
@@ -24,9 +24,9 @@ class HttpClient {
     ::inet_pton(AF_INET, address.substr(0, colon).c_str(), &to.sin_addr);
     connected_ = ::connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0;
   }
-  ~HttpClient() { ::close(fd_); }
-  HttpClient(const HttpClient&) = delete;
-  HttpClient& operator=(const HttpClient&) = delete;
+  ~RawHttpClient() { ::close(fd_); }
+  RawHttpClient(const RawHttpClient&) = delete;
+  RawHttpClient& operator=(const RawHttpClient&) = delete;
 
   bool connected() const { return connected_; }
   bool Send(const std::string& bytes) const {
@@ -58,7 +58,7 @@ class HttpClient {
 };
 
 inline std::string Get(const std::string& address, const std::string& path) {
-  return HttpClient(address).Get(path);
+  return RawHttpClient(address).Get(path);
 }
 inline int CodeOf(const std::string& reply) {
   return reply.starts_with("HTTP/1.1 ") ? std::atoi(reply.c_str() + 9) : -1;

@@ -29,15 +29,15 @@ TEST_CASE("a request is answered, and the connection closed") {
   const std::string reply = Get(server->address(), "/hello");
   CHECK(CodeOf(reply) == 200);
   CHECK(reply.ends_with("\r\n\r\n/hello"));
-  CHECK(CodeOf(HttpClient(server->address()).Get("no-slash")) == 400);
+  CHECK(CodeOf(RawHttpClient(server->address()).Get("no-slash")) == 400);
 }
 
 TEST_CASE("a request may come in pieces, and one with a body is refused and still hears why") {
   const auto server = Echo();
-  const HttpClient pieces(server->address());
+  const RawHttpClient pieces(server->address());
   for (const char c : std::string("GET /p HTTP/1.1\r\nHost: x\r\n\r\n")) pieces.Send({&c, 1});
   CHECK(pieces.Read().ends_with("/p"));
-  const HttpClient post(server->address());
+  const RawHttpClient post(server->address());
   post.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 500000\r\n\r\n");
   post.Send(std::string(500000, 'b'));
   CHECK(CodeOf(post.Read()) == 405);
@@ -63,23 +63,23 @@ TEST_CASE("an answer may come from another thread, late, twice, or after the ser
 TEST_CASE("who is not answered in time hears that, and endless or slow heads are ended") {
   const auto server = Echo({.head_bytes_max = 2000, .head_ms = 300, .answer_ms = 200});
   CHECK(CodeOf(Get(server->address(), "/silent")) == 503);
-  const HttpClient endless(server->address());
+  const RawHttpClient endless(server->address());
   endless.Send("GET / HTTP/1.1\r\n");
   for (int i = 0; i < 100; ++i)
     endless.Send("X-Header-" + std::to_string(i) + ": aaaaaaaaaaaa\r\n");
   CHECK(CodeOf(endless.Read()) == 431);
-  const HttpClient slow(server->address());
+  const RawHttpClient slow(server->address());
   slow.Send("GET / HT");
   CHECK(CodeOf(slow.Read()) == 408);
-  const HttpClient mute(server->address());
+  const RawHttpClient mute(server->address());
   CHECK(mute.Read().empty());
 }
 
 TEST_CASE("connections beyond the limit end the oldest idle ones, and who asks is answered") {
   const auto server = Echo({.connections_max = 8, .head_ms = 60000});
-  std::vector<std::unique_ptr<HttpClient>> idle;
+  std::vector<std::unique_ptr<RawHttpClient>> idle;
   for (int i = 0; i < 100; ++i) {
-    idle.push_back(std::make_unique<HttpClient>(server->address()));
+    idle.push_back(std::make_unique<RawHttpClient>(server->address()));
     REQUIRE(idle.back()->connected());
     if (i % 2 == 0) idle.back()->Send("GET / HTTP/1.1\r\nSlow: ");
   }
@@ -94,7 +94,7 @@ TEST_CASE("a reader that does not read is left") {
                                   },
                                   {.send_ms = 200});
   REQUIRE(server.ok());
-  const HttpClient reader((*server)->address());
+  const RawHttpClient reader((*server)->address());
   reader.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
   std::this_thread::sleep_for(std::chrono::milliseconds(600));
   CHECK(reader.Read().size() < (64 << 20));

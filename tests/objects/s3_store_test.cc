@@ -177,7 +177,7 @@ TEST_CASE("credentials come from a file and a web identity where the environment
                               {"AWS_WEB_IDENTITY_TOKEN_FILE", directory.Write("token", "a.b.c\n")},
                               {"AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/job"}}),
                           "us-east-1");
-  const absl::StatusOr<Credentials> found = source.Get();
+  const absl::StatusOr<S3Credentials> found = source.Get();
   INFO(found.status());
   REQUIRE(found.ok());
   CHECK(found->key_id.starts_with("ASIA"));
