@@ -1,5 +1,6 @@
 // paracord export: a checkpoint's variables in one safetensors file.
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,31 @@
 #include "config/partitions.h"
 
 namespace paracord {
+
+namespace {
+
+// Returns the variables, and adds up their bytes. A growing table is its ids and their rows.
+std::vector<NamedTensor> TensorsOf(const ChosenCheckpoint& chosen, uint64_t& bytes) {
+  std::vector<NamedTensor> tensors;
+  for (size_t i = 0; i < chosen.manifest.variables.size(); ++i) {
+    const VariableSpec& variable = chosen.manifest.variables[i];
+    std::vector<uint64_t> shape(variable.shape().begin(), variable.shape().end());
+    std::string name = variable.name();
+    if (IsGrowing(variable)) {
+      const std::span<const uint64_t> ids = chosen.ids[i];
+      shape[0] = ids.size();
+      tensors.push_back({.name = name + "/ids", .shape = {ids.size()}, .values = {}, .ids = ids});
+      bytes += ids.size_bytes();
+      name += "/rows";
+    }
+    tensors.push_back(
+        {.name = std::move(name), .shape = std::move(shape), .values = chosen.values[i]});
+    bytes += chosen.values[i].size() * sizeof(float);
+  }
+  return tensors;
+}
+
+}  // namespace
 
 int RunExport(Args args, std::ostream& out, std::ostream& err) {
   std::string dir;
@@ -49,25 +75,8 @@ int RunExport(Args args, std::ostream& out, std::ostream& err) {
   writable = CheckOutFile(files, path);
   if (!writable.ok()) return fail(writable.message(), ExitCode::kConfiguration);
   const Manifest& manifest = chosen->manifest;
-  std::vector<NamedTensor> tensors;
   uint64_t bytes = 0;
-  for (size_t i = 0; i < manifest.variables.size(); ++i) {
-    const VariableSpec& variable = manifest.variables[i];
-    std::vector<uint64_t> shape(variable.shape().begin(), variable.shape().end());
-    std::string name = variable.name();
-    if (IsGrowing(variable)) {
-      shape[0] = chosen->ids[i].size();
-      tensors.push_back({.name = name + "/ids",
-                         .shape = {shape[0]},
-                         .values = {},
-                         .ids = std::span<const uint64_t>(chosen->ids[i])});
-      bytes += shape[0] * sizeof(uint64_t);
-      name += "/rows";
-    }
-    tensors.push_back(
-        {.name = std::move(name), .shape = std::move(shape), .values = chosen->values[i]});
-    bytes += chosen->values[i].size() * sizeof(float);
-  }
+  const std::vector<NamedTensor> tensors = TensorsOf(*chosen, bytes);
   const absl::Status written = WriteTensors(files, path, tensors,
                                             {{"job", manifest.job_name},
                                              {"checkpoint", manifest.name.ToString()},

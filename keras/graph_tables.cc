@@ -11,7 +11,7 @@ namespace paracord {
 namespace {
 
 // The layer's input_dim stands in for the number of rows where an initializer asks for it.
-void Grow(VariableSpec& variable, uint64_t slots) {
+void MakeGrowing(VariableSpec& variable, uint64_t slots) {
   const std::string& initializer = variable.initializer().name();
   auto& options = *variable.mutable_initializer()->mutable_options();
   const bool scaled = initializer == "variance_scaling" || initializer.starts_with("glorot_") ||
@@ -34,7 +34,7 @@ void Graph::SetTable(const std::string& layer, const TableSpec& table, uint64_t 
     if (!variable.trainable()) continue;
     *variable.mutable_table() = table;
     if (table.kind() != TableSpec::GROWING) continue;
-    Grow(variable, slots);
+    MakeGrowing(variable, slots);
     of_rows->Grow();
   }
 }

@@ -83,7 +83,7 @@ std::string WhyNot(const Job& job, const ModelSpec& model, size_t index,
                       "\"dense\" moves all of it");
 }
 
-ChosenTable SpecOf(const TablesSpec::Table& wanted) {
+ChosenTable ChosenOf(const TablesSpec::Table& wanted) {
   ChosenTable chosen;
   TableSpec& table = chosen.spec;
   table.set_kind(wanted.growing ? TableSpec::GROWING : TableSpec::FIXED);
@@ -98,7 +98,7 @@ ChosenTable SpecOf(const TablesSpec::Table& wanted) {
   return chosen;
 }
 
-std::string Growing(const LayerSpec& layer, const TablesSpec::Table& table) {
+std::string GrowingNote(const LayerSpec& layer, const TablesSpec::Table& table) {
   std::string text = absl::StrCat(LayerTitle(layer.class_name, layer.name),
                                   ": a growing table, of which the rows of the batch travel; an id "
                                   "has a row from its ");
@@ -146,9 +146,9 @@ TableLayers ChooseTables(const Job& job, const ModelSpec& model, Problems& probl
       const std::string why = WhyNot(job, model, i, named->second);
       if (!why.empty()) problems.Add(absl::StrCat("tables.", layer.name), why);
       if (!why.empty() || named->second.dense) continue;
-      tables[i] = SpecOf(named->second);
+      tables[i] = ChosenOf(named->second);
       if (named->second.growing && notes != nullptr) {
-        notes->push_back(Growing(layer, named->second));
+        notes->push_back(GrowingNote(layer, named->second));
       }
       continue;
     }
@@ -156,7 +156,7 @@ TableLayers ChooseTables(const Job& job, const ModelSpec& model, Problems& probl
     const bool reads_inputs = ReadsInputs(model, i);
     const std::string why =
         reads_inputs ? WhyNotExact(job, layer) : "its ids are computed by the model";
-    if (why.empty()) tables[i] = SpecOf({});
+    if (why.empty()) tables[i] = ChosenOf({});
     if (why.empty() || notes == nullptr) continue;
     notes->push_back(absl::StrCat(
         LayerTitle(layer.class_name, layer.name), ": all of it, ", HumanBytes(BytesOf(layer)),

@@ -155,7 +155,7 @@ struct StoredPartition {
   Ledger ledger;
   uint64_t updates = 0;
   bool healthy = true;
-  std::optional<TableMetadata> table;
+  std::optional<TableMetadata> table = {};
 };
 
 // Memory for the elements of a tensor, in order; empty for a tensor that is not wanted.
@@ -211,7 +211,7 @@ struct PsFileIdentity {
 struct PartitionMetadata {
   uint64_t updates = 0;
   bool healthy = true;
-  std::optional<TableMetadata> table;
+  std::optional<TableMetadata> table = {};
 };
 
 std::map<std::string, std::string> PsFileMetadata(

@@ -19,12 +19,12 @@ struct StoredRows {
 };
 
 // A row that has not expired.
-struct Row {
+struct StoredRow {
   uint64_t id = 0;
   const float* values = nullptr;  // or their averages
 };
 
-void AddRows(const StoredRows& stored, std::vector<Row>& rows) {
+void AddRows(const StoredRows& stored, std::vector<StoredRow>& rows) {
   const auto& [variable, table, words] = stored;
   constexpr uint32_t kTouched = (uint32_t{1} << 31) - 1;
   const uint64_t width = RowElements(*variable), header = RowHeaderWords(table.steps);
@@ -34,7 +34,7 @@ void AddRows(const StoredRows& stored, std::vector<Row>& rows) {
       average == table.slots.end() ? 0 : static_cast<uint64_t>(average - table.slots.begin()) + 1;
   const uint64_t expire = variable->table().expire_batches();
   for (uint64_t at = 0; at + record <= words.size(); at += record) {
-    Row row{.values = &words[at + header + place * width]};
+    StoredRow row{.values = &words[at + header + place * width]};
     uint32_t touched = 0;
     std::memcpy(&row.id, &words[at], sizeof row.id);
     std::memcpy(&touched, &words[at + 2], sizeof touched);
@@ -44,21 +44,21 @@ void AddRows(const StoredRows& stored, std::vector<Row>& rows) {
 }
 
 // Puts the rows of all partitions of a variable into the order of their ids.
-void SortRows(std::vector<Row> rows, uint64_t width, std::vector<float>& values,
+void SortRows(std::vector<StoredRow> rows, uint64_t width, std::vector<float>& values,
               std::vector<uint64_t>& ids) {
-  std::ranges::sort(rows, {}, &Row::id);
+  std::ranges::sort(rows, {}, &StoredRow::id);
   values.reserve(rows.size() * width);
   ids.reserve(rows.size());
-  for (const Row& row : rows) {
+  for (const StoredRow& row : rows) {
     ids.push_back(row.id);
     values.insert(values.end(), row.values, row.values + width);
   }
 }
 
 // Has the memory for the tensors of a checkpoint.
-class Variables {
+class ReadingVariables {
  public:
-  explicit Variables(const Manifest& manifest)
+  explicit ReadingVariables(const Manifest& manifest)
       : manifest_(manifest), values_(manifest.variables.size()) {
     for (const ManifestPartition& partition : manifest.partitions) {
       const VariableSpec& variable = manifest.variables[partition.spec.variable()];
@@ -86,7 +86,7 @@ class Variables {
                                        VariableIds* ids) {
     for (const auto& [id, average] : averages_) std::ranges::copy(average, Part(id).begin());
     if (ids != nullptr) ids->assign(values_.size(), {});
-    std::map<uint32_t, std::vector<Row>> rows;  // by variable
+    std::map<uint32_t, std::vector<StoredRow>> rows;  // by variable
     for (auto& [id, own] : rows_) {
       own.table = stored[id].table.value_or(TableMetadata());
       AddRows(own, rows[manifest_.partitions[id].spec.variable()]);
@@ -125,7 +125,7 @@ absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
   // Sizes are checked before memory is allocated for what a manifest claims.
   const std::vector<absl::Status> wrong = FindWrongSizes(files, directory, manifest);
   if (!wrong.empty()) return wrong.front();
-  Variables variables(manifest);
+  ReadingVariables variables(manifest);
   std::vector<uint32_t> all(manifest.partitions.size());
   for (uint32_t i = 0; i < all.size(); ++i) all[i] = i;
   const auto place = [&](size_t id, std::string_view slot, uint64_t elements) {

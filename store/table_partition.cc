@@ -11,7 +11,7 @@
 namespace paracord {
 namespace {
 
-std::vector<float> Decoded(const Gradient& gradient) {
+std::vector<float> DecodedGradient(const Gradient& gradient) {
   std::vector<float> values(gradient.elements());
   Gradient::Reader reader(gradient, 0, values.size());
   for (size_t at = 0; at < values.size();) {
@@ -75,7 +75,7 @@ bool TablePartition::SetLearningRate(const LearningRate& rate, const PushFence& 
 
 Outcome TablePartition::Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
                              const PushFence& fence) {
-  const std::vector<float> gradient = Decoded(update.gradient);
+  const std::vector<float> gradient = DecodedGradient(update.gradient);
   MutexLock lock(mu_);
   if (fence.over()) return {};
   const uint64_t step = contents_.ledger.applied();

@@ -50,8 +50,8 @@ absl::Status ScoreWithRows(Workload& workload, ConstTensors values, ScoredPiece&
 
 namespace {
 
-absl::StatusOr<ScoredPiece> MakePiece(const Workload& workload, uint64_t first, uint64_t end,
-                                      uint64_t batch) {
+absl::StatusOr<ScoredPiece> MakeScoredPiece(const Workload& workload, uint64_t first, uint64_t end,
+                                            uint64_t batch) {
   ScoredPiece piece;
   piece.next = first;
   piece.end = end;
@@ -66,7 +66,7 @@ absl::StatusOr<ScoredPiece> MakePiece(const Workload& workload, uint64_t first, 
 absl::Status Evaluate(Workload& workload, RowsOfWhole& rows, uint64_t first, uint64_t end,
                       uint64_t batch, EvaluationReport& report) {
   if (!rows.any()) return Evaluate(workload, rows.whole(), first, end, batch, report);
-  ASSIGN_OR_RETURN(ScoredPiece piece, MakePiece(workload, first, end, batch));
+  ASSIGN_OR_RETURN(ScoredPiece piece, MakeScoredPiece(workload, first, end, batch));
   while (piece.next < end) {
     RETURN_IF_ERROR(ReadForScore(workload, piece));
     workload.program->UseRows(piece.rows);
@@ -80,7 +80,7 @@ absl::Status Evaluate(Workload& workload, RowsOfWhole& rows, uint64_t first, uin
 
 absl::Status Evaluate(Workload& workload, ConstTensors values, uint64_t first, uint64_t end,
                       uint64_t batch, EvaluationReport& report) {
-  ASSIGN_OR_RETURN(ScoredPiece piece, MakePiece(workload, first, end, batch));
+  ASSIGN_OR_RETURN(ScoredPiece piece, MakeScoredPiece(workload, first, end, batch));
   workload.program->UseRows(nullptr);
   while (piece.next < end) {
     RETURN_IF_ERROR(ReadExamples(workload, piece));

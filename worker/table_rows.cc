@@ -8,17 +8,17 @@
 namespace paracord {
 namespace {
 
-using Ids = std::vector<uint64_t>;
+using RowIdList = std::vector<uint64_t>;
 
-Ids Union(std::span<const uint64_t> a, std::span<const uint64_t> b) {
-  Ids both;
+RowIdList UnionOf(std::span<const uint64_t> a, std::span<const uint64_t> b) {
+  RowIdList both;
   std::ranges::set_union(a, b, std::back_inserter(both));
   return both;
 }
 
 // Adds the other's rows of a growing table, slot by slot.
-void AddSlots(TableRows& all, const TableRows& other, size_t variable) {
-  Ids ids;
+void AddRowsOfSlots(TableRows& all, const TableRows& other, size_t variable) {
+  RowIdList ids;
   std::vector<uint32_t> slots = {0};
   const auto of = [&](const TableRows& rows, size_t slot) {
     const std::vector<uint32_t>& begin = rows.slots[variable];
@@ -43,9 +43,9 @@ SharedRows RowsOfAll(std::span<const SharedRows> batches) {
   for (const SharedRows& batch : batches.subspan(1)) {
     for (size_t v = 0; v < all->ids.size(); ++v) {
       if (all->has_slots(v)) {
-        AddSlots(*all, *batch, v);
+        AddRowsOfSlots(*all, *batch, v);
       } else {
-        all->ids[v] = Union(all->ids[v], batch->ids[v]);
+        all->ids[v] = UnionOf(all->ids[v], batch->ids[v]);
       }
     }
   }

@@ -8,7 +8,7 @@
 namespace paracord {
 namespace {
 
-void Add(const TableCounts& one, TableCounts& sum) {
+void AddCounts(const TableCounts& one, TableCounts& sum) {
   sum.set_rows(sum.rows() + one.rows());
   sum.set_bytes(sum.bytes() + one.bytes());
   sum.set_admitted(sum.admitted() + one.admitted());
@@ -27,7 +27,7 @@ nlohmann::json TablesJson(std::span<const VariableSpec> variables, const PsTrack
   for (const Ps& ps : tracker.all()) {
     for (const PartitionDescription& partition : ps.description.partitions()) {
       if (!partition.has_table() || partition.id() >= layout.size()) continue;
-      Add(partition.table(), sums[layout[partition.id()].variable()]);
+      AddCounts(partition.table(), sums[layout[partition.id()].variable()]);
     }
   }
   nlohmann::json tables;

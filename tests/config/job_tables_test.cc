@@ -2,14 +2,19 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/json_text.h"
+
 namespace paracord {
 namespace {
 
 using nlohmann::json;
 
+// Returns the value as a job file has it.
+json Parsed(const json& value) { return JsonOf(TextOf(value)); }
+
 std::string Problem(const json& value) {
   Problems problems;
-  ReadTables(value, problems);
+  ReadTables(Parsed(value), problems);
   return std::string(problems.ToStatus().message());
 }
 
@@ -26,7 +31,7 @@ TEST_CASE("tables are chosen for all or by layer, and come back from their canon
                {"expire", {{"batches", 1000}}},
                {"rows_max", 50000000}}}}}) {
     Problems problems;
-    CHECK(TablesToJson(ReadTables(value, problems)) == value);
+    CHECK(TablesToJson(ReadTables(Parsed(value), problems)) == value);
     CHECK(problems.empty());
   }
   Problems problems;
@@ -55,13 +60,13 @@ TEST_CASE("settings of a growing table have bounds, and a fixed one has none of 
   CHECK(growing("admit", {{"after", 256}}).starts_with("tables.user.admit.after: "));
   CHECK(growing("admit", {{"probability", 0}}) ==
         "tables.user.admit.probability: is 0, with which no id ever has a row");
-  CHECK(growing("admit", {{"afer", 2}}).find("\"after\"") != std::string::npos);
+  CHECK(growing("admit", {{"afer", 2}}).find("`after`") != std::string::npos);
   CHECK(growing("admit", 3).starts_with("tables.user.admit: "));
   CHECK(growing("expire", json::object()).starts_with("tables.user.expire.batches: "));
   CHECK(growing("expire", {{"batches", 0}}).starts_with("tables.user.expire.batches: "));
   CHECK(growing("rows_max", 15) ==
         "tables.user.rows_max: is 15, fewer than one row for each of the 16 shards");
-  CHECK(growing("shard", 4).find("\"shards\"") != std::string::npos);
+  CHECK(growing("shard", 4).find("`shards`") != std::string::npos);
   CHECK(Problem({{"user", {{"shards", 4}}}}) ==
         "tables.user.shards: is for a table whose kind is \"growing\"");
 }

@@ -22,25 +22,25 @@ namespace paracord::e2e {
 namespace {
 
 using nlohmann::json;
-using Counts = std::map<uint64_t, float>;  // occurrences by id
+using Occurrences = std::map<uint64_t, float>;  // occurrences by id
 
-constexpr uint64_t kWidth = 4;
-constexpr uint64_t kIds = 4;  // of an example
-constexpr uint64_t kExamples = 64 * kBatch;
-constexpr uint64_t kEpochs = 10;
+constexpr uint64_t kUserWidth = 4;
+constexpr uint64_t kUserIds = 4;  // of an example
+constexpr uint64_t kUserExamples = 64 * kBatch;
+constexpr uint64_t kUserEpochs = 10;
 
 // Writes int64, of which some come often and most never; they have any size and sign, or are 0.
-void WriteIds(const std::string& path, uint64_t examples, uint64_t seed, Counts& counts) {
+void WriteUserIds(const std::string& path, uint64_t examples, uint64_t seed, Occurrences& counts) {
   std::mt19937 random(static_cast<uint32_t>(seed));
   std::string header = absl::StrCat("{'descr': '<i8', 'fortran_order': False, 'shape': (", examples,
-                                    ", ", kIds, "), }");
+                                    ", ", kUserIds, "), }");
   header.resize((10 + header.size() + 64) / 64 * 64 - 11, ' ');
   header += '\n';
   std::string text("\x93NUMPY\x01\x00", 8);
   text += static_cast<char>(header.size() & 0xff);
   text += static_cast<char>(header.size() >> 8);
   text += header;
-  for (uint64_t i = 0; i < examples * kIds; ++i) {
+  for (uint64_t i = 0; i < examples * kUserIds; ++i) {
     const uint64_t drawn = random() % 2 == 0 ? random() % 10 : random() % 20000;
     const uint64_t id = drawn == 0 ? 0 : Mix64(drawn);
     ++counts[id];
@@ -50,7 +50,7 @@ void WriteIds(const std::string& path, uint64_t examples, uint64_t seed, Counts&
 }
 
 // Each occurrence of an id adds 1 to each element of its row, as in the counting job.
-json CountingJob(uint64_t epochs) {
+json UserJob(uint64_t epochs) {
   const auto layer = [](const std::string& class_name, const json& config) {
     return json{{"class_name", class_name}, {"config", config}};
   };
@@ -58,10 +58,11 @@ json CountingJob(uint64_t epochs) {
     return json{{"format", "npy"}, {"features", name + "-ids.npy"}, {"labels", name + "-want.npy"}};
   };
   const std::vector<json> layers = {
-      layer("InputLayer", {{"name", "id"}, {"dtype", "int64"}, {"batch_shape", {nullptr, kIds}}}),
+      layer("InputLayer",
+            {{"name", "id"}, {"dtype", "int64"}, {"batch_shape", {nullptr, kUserIds}}}),
       layer("Embedding", {{"name", "user"},
                           {"input_dim", 1},
-                          {"output_dim", kWidth},
+                          {"output_dim", kUserWidth},
                           {"embeddings_initializer", "zeros"}}),
       layer("Flatten", {{"name", "all"}})};
   return {
@@ -70,29 +71,29 @@ json CountingJob(uint64_t epochs) {
       {"data", {{"train", files("train")}, {"test", files("test")}}},
       {"metrics", {"mean_absolute_error"}},
       {"tables", {{"user", {{"kind", "growing"}, {"shards", 5}}}}},
-      {"optimizer", {{"name", "sgd"}, {"learning_rate", kBatch * kIds * kWidth}}}};
+      {"optimizer", {{"name", "sgd"}, {"learning_rate", kBatch * kUserIds * kUserWidth}}}};
 }
 
 // Returns the occurrences of ids in training and in the test.
-std::pair<Counts, Counts> WriteData(const std::string& root) {
-  Counts train, test;
-  WriteIds(root + "/train-ids.npy", kExamples, 7, train);
-  WriteIds(root + "/test-ids.npy", 5 * kBatch, 8, test);
+std::pair<Occurrences, Occurrences> WriteUserData(const std::string& root) {
+  Occurrences train, test;
+  WriteUserIds(root + "/train-ids.npy", kUserExamples, 7, train);
+  WriteUserIds(root + "/test-ids.npy", 5 * kBatch, 8, test);
   for (const auto& [name, examples] :
-       {std::pair("train", kExamples), std::pair("test", 5 * kBatch)}) {
-    WriteNpy(absl::StrCat(root, "/", name, "-want.npy"), {examples, kIds * kWidth},
-             std::vector<float>(examples * kIds * kWidth, kTarget));
+       {std::pair("train", kUserExamples), std::pair("test", 5 * kBatch)}) {
+    WriteNpy(absl::StrCat(root, "/", name, "-want.npy"), {examples, kUserIds * kUserWidth},
+             std::vector<float>(examples * kUserIds * kUserWidth, kTarget));
   }
   return {train, test};
 }
 
-void CheckRows(const std::vector<uint64_t>& ids, std::span<const float> values,
-               const Counts& counts, uint64_t epochs) {
+void CheckUserRows(const std::vector<uint64_t>& ids, std::span<const float> values,
+                   const Occurrences& counts, uint64_t epochs) {
   REQUIRE(ids.size() == counts.size());
-  REQUIRE(values.size() == ids.size() * kWidth);
+  REQUIRE(values.size() == ids.size() * kUserWidth);
   uint64_t wrong = 0;
   for (size_t i = 0; i < values.size(); ++i) {
-    const auto count = counts.find(ids[i / kWidth]);
+    const auto count = counts.find(ids[i / kUserWidth]);
     const bool right =
         count != counts.end() && values[i] == static_cast<float>(epochs) * count->second;
     wrong += right ? 0 : 1;
@@ -100,7 +101,7 @@ void CheckRows(const std::vector<uint64_t>& ids, std::span<const float> values,
   CHECK(wrong == 0);
 }
 
-void CheckNewest(const std::string& dir, const Counts& counts, uint64_t epochs) {
+void CheckNewestUsers(const std::string& dir, const Occurrences& counts, uint64_t epochs) {
   AllFiles files;
   const std::string newest = NewestCheckpoint(dir);
   const absl::StatusOr<Manifest> manifest = ReadManifest(files, newest);
@@ -111,10 +112,10 @@ void CheckNewest(const std::string& dir, const Counts& counts, uint64_t epochs) 
   const auto variables = ReadVariables(files, newest, *manifest, &ids);
   INFO(variables.status());
   REQUIRE(variables.ok());
-  CheckRows(ids[0], (*variables)[0], counts, epochs);
+  CheckUserRows(ids[0], (*variables)[0], counts, epochs);
 }
 
-std::string Run(const std::string& root, const std::string& command) {
+std::string RunCommand(const std::string& root, const std::string& command) {
   const std::string log = root + "/command.log";
   WriteText(log, "");
   Process process({"/bin/sh", "-c", "cd " + root + " && paracord " + command},
@@ -127,7 +128,7 @@ std::string Run(const std::string& root, const std::string& command) {
 }
 
 // Checks the ids and rows of an export.
-void CheckExport(const std::string& path, const Counts& counts, uint64_t epochs) {
+void CheckUserExport(const std::string& path, const Occurrences& counts, uint64_t epochs) {
   AllFiles files;
   const auto file = SafetensorsFile::Open(files, path);
   INFO(file.status());
@@ -137,24 +138,24 @@ void CheckExport(const std::string& path, const Counts& counts, uint64_t epochs)
   REQUIRE(stored != nullptr);
   REQUIRE(rows != nullptr);
   CHECK(stored->dtype == "I64");
-  CHECK(rows->shape == std::vector<uint64_t>{counts.size(), kWidth});
+  CHECK(rows->shape == std::vector<uint64_t>{counts.size(), kUserWidth});
   const std::string text = ReadText(path);
   std::vector<uint64_t> ids(stored->shape[0]);
   REQUIRE(stored->end - stored->begin == ids.size() * sizeof(uint64_t));
   std::memcpy(ids.data(), text.data() + (*file)->header().data_begin + stored->begin,
               ids.size() * sizeof(uint64_t));
-  std::vector<float> values(ids.size() * kWidth);
+  std::vector<float> values(ids.size() * kUserWidth);
   REQUIRE((*file)->ReadElements(*rows, 0, values).ok());
-  CheckRows(ids, values, counts, epochs);
+  CheckUserRows(ids, values, counts, epochs);
 }
 
 TEST_CASE("each row of a growing table has the occurrences of its id, whatever is killed") {
   const bool overlap = GENERATE(false, true);
   CAPTURE(overlap);
-  json job = CountingJob(kEpochs);
+  json job = UserJob(kUserEpochs);
   job["overlap"] = overlap;
   Cluster cluster({.ps = 2, .workers = 2, .tcp = overlap, .batch_ms = 5, .job = job});
-  const auto [counts, test] = WriteData(cluster.root());
+  const auto [counts, test] = WriteUserData(cluster.root());
   cluster.StartAll();
   REQUIRE(cluster.WaitForBatches(1));
   std::mt19937 random(11);
@@ -164,7 +165,7 @@ TEST_CASE("each row of a growing table has the occurrences of its id, whatever i
     if (cluster.at(task).running()) cluster.at(task).Signal(SIGKILL);
   }
   CHECK(cluster.Finish(120000) == 0);
-  CheckNewest(cluster.dir(), counts, kEpochs);
+  CheckNewestUsers(cluster.dir(), counts, kUserEpochs);
 
   const json summary = cluster.Summary();
   INFO(TextOf(summary, 2));
@@ -172,13 +173,13 @@ TEST_CASE("each row of a growing table has the occurrences of its id, whatever i
   CHECK(table.at("rows") == counts.size());
   CHECK(table.at("admitted") == counts.size());
   CHECK(table.at("expired") == 0);
-  CHECK(table.at("bytes") > counts.size() * kWidth * sizeof(float));
+  CHECK(table.at("bytes") > counts.size() * kUserWidth * sizeof(float));
   CHECK(table.at("pushed_rows") > 0);
   // Ids that training never had read as initial values.
   double sum = 0, ids = 0;
   for (const auto& [id, times] : test) {
     const auto trained = counts.find(id);
-    const float row = trained == counts.end() ? 0 : trained->second * float{kEpochs};
+    const float row = trained == counts.end() ? 0 : trained->second * float{kUserEpochs};
     sum += static_cast<double>(row * times);
     ids += static_cast<double>(times);
   }
@@ -187,12 +188,12 @@ TEST_CASE("each row of a growing table has the occurrences of its id, whatever i
         Approx(error).epsilon(1e-9));
 
   const std::string& root = cluster.root();
-  CHECK(Run(root, "validate job.json").find("user/embeddings") != std::string::npos);
-  Run(root, "checkpoint verify --dir dir");
-  Run(root, "checkpoint ls --dir dir");
-  Run(root, "export --dir dir --out values.safetensors");
-  CheckExport(root + "/values.safetensors", counts, kEpochs);
-  const std::string scored = Run(root, "evaluate job.json --dir dir --json");
+  CHECK(RunCommand(root, "validate job.json").find("user/embeddings") != std::string::npos);
+  RunCommand(root, "checkpoint verify --dir dir");
+  RunCommand(root, "checkpoint ls --dir dir");
+  RunCommand(root, "export --dir dir --out values.safetensors");
+  CheckUserExport(root + "/values.safetensors", counts, kUserEpochs);
+  const std::string scored = RunCommand(root, "evaluate job.json --dir dir --json");
   const json metrics = JsonOf(scored.substr(scored.find('{')));
   INFO(scored);
   CHECK(metrics.at("metrics").at("mean_absolute_error").get<double>() ==
@@ -200,14 +201,14 @@ TEST_CASE("each row of a growing table has the occurrences of its id, whatever i
 
   // The same rows on one, two and three ps, an epoch each.
   for (uint64_t ps = 1; ps <= 3; ++ps) {
-    Run(root, absl::StrCat("train job.json --dir dir --workers 1 --ps ", ps,
-                           " --set epochs=", kEpochs + ps));
-    CheckNewest(cluster.dir(), counts, kEpochs + ps);
+    RunCommand(root, absl::StrCat("train job.json --dir dir --workers 1 --ps ", ps,
+                                  " --set epochs=", kUserEpochs + ps));
+    CheckNewestUsers(cluster.dir(), counts, kUserEpochs + ps);
   }
 }
 
 TEST_CASE("rows that are rare get no row, and those that are not touched for long lose theirs") {
-  json job = CountingJob(2);
+  json job = UserJob(2);
   job["tables"]["user"] = {{"kind", "growing"},
                            {"update", "lazy"},
                            {"shards", 3},
@@ -215,7 +216,7 @@ TEST_CASE("rows that are rare get no row, and those that are not touched for lon
                            {"expire", {{"batches", 20}}}};
   job["optimizer"] = {{"name", "adam"}};
   Cluster cluster({.ps = 2, .workers = 1, .job = job});
-  const auto [counts, test] = WriteData(cluster.root());
+  const auto [counts, test] = WriteUserData(cluster.root());
   cluster.StartAll();
   CHECK(cluster.Finish(60000) == 0);
   const json summary = cluster.Summary();
@@ -225,7 +226,7 @@ TEST_CASE("rows that are rare get no row, and those that are not touched for lon
   CHECK(table.at("rows") < counts.size() / 4);
   CHECK(table.at("dropped") > counts.size());
   CHECK(table.at("expired") > 0);
-  CHECK(Run(cluster.root(), "validate job.json").find("from its 3rd appearance on") !=
+  CHECK(RunCommand(cluster.root(), "validate job.json").find("from its 3rd appearance on") !=
         std::string::npos);
 }
 

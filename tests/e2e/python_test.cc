@@ -4,9 +4,11 @@
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "config/job.h"
@@ -62,7 +64,7 @@ TEST_CASE("Python's protobuf and grpcio speak to a ps, and read what C++ encodes
   WriteText(dir.path() + "/load", Load().SerializeAsString());
 
   const std::string protos = dir.path() + "/descriptors";
-  Process protoc({"/usr/bin/protoc", absl::StrCat("-I", PARACORD_SOURCE_DIR),
+  Process protoc({"/usr/bin/protoc", absl::StrCat("-I", PARACORD_SOURCE_DIR), "--include_imports",
                   "--descriptor_set_out=" + protos, "proto/paracord.proto"},
                  {}, dir.path() + "/protoc.log");
   REQUIRE(protoc.Wait(20000) == 0);
@@ -121,9 +123,12 @@ TEST_CASE("a worker in Python counts exactly through kills of ps, coordinator an
     return;
   }
   const TestDirectory stubs;
-  Process protoc({"/usr/bin/protoc", absl::StrCat("-I", PARACORD_SOURCE_DIR),
-                  "--python_out=" + stubs.path(), "proto/paracord.proto"},
-                 {}, stubs.path() + "/protoc.log");
+  std::vector<std::string> command = {"/usr/bin/protoc", absl::StrCat("-I", PARACORD_SOURCE_DIR),
+                                      "--python_out=" + stubs.path()};
+  for (const auto& file : std::filesystem::directory_iterator(PARACORD_SOURCE_DIR "/proto")) {
+    if (file.path().extension() == ".proto") command.push_back(file.path().string());
+  }
+  Process protoc(command, {}, stubs.path() + "/protoc.log");
   REQUIRE(protoc.Wait(20000) == 0);
   constexpr uint64_t kSteps = 2500;
   Cluster cluster(

@@ -310,19 +310,19 @@ TEST_CASE("auto makes a table of what is large and does the same with its rows a
   CHECK(TableNotes(job)[0].find("because its regularizer acts on every row") != std::string::npos);
 }
 
-TablesSpec Growing(std::initializer_list<const char*> layers) {
+TablesSpec GrowingTables(std::initializer_list<const char*> layers) {
   TablesSpec tables;
   for (const char* layer : layers) tables.by_layer[layer] = {.growing = true, .shards = 5};
   return tables;
 }
 
 // Returns any 64 bits for an id, but 0 for 0, which masks hide.
-uint64_t FarId(uint64_t id) { return id == 0 ? 0 : Mix64(id); }
+uint64_t FarIdOf(uint64_t id) { return id == 0 ? 0 : Mix64(id); }
 
-Batch FarBatch(Batch batch) {
+Batch FarIdsBatch(Batch batch) {
   for (Column& column : batch.inputs) {
     for (size_t i = 0; i < column.values.size(); ++i) {
-      const auto far = static_cast<int64_t>(FarId(static_cast<uint64_t>(column.values[i])));
+      const auto far = static_cast<int64_t>(FarIdOf(static_cast<uint64_t>(column.values[i])));
       column.values[i] = static_cast<float>(far);
       KeepExact(i, far, column.exact);
     }
@@ -331,7 +331,7 @@ Batch FarBatch(Batch batch) {
 }
 
 // Each id is in its slot, and those of a slot ascend.
-void CheckSlots(std::span<const uint64_t> ids, std::span<const uint32_t> slots) {
+void CheckIdSlots(std::span<const uint64_t> ids, std::span<const uint32_t> slots) {
   REQUIRE(slots.size() == 6);
   CHECK(slots.back() == ids.size());
   for (uint64_t slot = 0; slot < 5; ++slot) {
@@ -341,6 +341,24 @@ void CheckSlots(std::span<const uint64_t> ids, std::span<const uint32_t> slots) 
   }
 }
 
+// The rows with the ids of the fixed tables.
+TableRows NearRows(const GradientProgram& program, const TableRows& rows) {
+  TableRows named = rows;
+  for (size_t v = 0; v < named.ids.size(); ++v) {
+    const VariableSpec& variable = program.variables()[v];
+    if (!variable.has_table()) continue;
+    CHECK(variable.shape(0) == 5);
+    REQUIRE(rows.has_slots(v));
+    CheckIdSlots(rows.ids[v], rows.slots[v]);
+    for (uint64_t& id : named.ids[v]) {
+      uint64_t own = 0;
+      while (FarIdOf(own) != id) ++own;
+      id = own;
+    }
+  }
+  return named;
+}
+
 TEST_CASE("a growing table computes with any ids what a fixed one does with its own") {
   const bool mask = GENERATE(false, true);
   const bool zero = GENERATE(false, true);  // some id is 0
@@ -348,11 +366,11 @@ TEST_CASE("a growing table computes with any ids what a fixed one does with its 
   const float least = zero ? 0 : 9;
   const Batch near = IdsBatch({7, 7, least, 399, 1, 2, 7, 3, least, least, 5, 5, 17, 16, 15, 14},
                               {399, least, 7, 1, 2, 2, 2, 2, least, 300, 1, least, 3, 3, 8, 8});
-  const Batch far = FarBatch(near);
+  const Batch far = FarIdsBatch(near);
   json model = ThreeTables(mask);
   // `small` reads the ids as they are, which it has not: it becomes a growing table as well.
   model["config"]["layers"][3]["config"]["input_dim"] = 400;
-  Job job = TablesJob(model, Growing({"shared", "own", "small"}));
+  Job job = TablesJob(model, GrowingTables({"shared", "own", "small"}));
   auto with = BuildKerasProgram(job, WithoutValues(far), TestOps());
   job.tables = {.automatic = false, .by_layer = {}};
   auto without = BuildKerasProgram(job, WithoutValues(near), TestOps());
@@ -367,19 +385,7 @@ TEST_CASE("a growing table computes with any ids what a fixed one does with its 
 
   const auto rows = (*with)->RowsOf(far).value();
   REQUIRE(rows != nullptr);
-  TableRows named = *rows;  // with the ids of the fixed tables
-  for (size_t v = 0; v < named.ids.size(); ++v) {
-    const VariableSpec& variable = (*with)->variables()[v];
-    if (!variable.has_table()) continue;
-    CHECK(variable.shape(0) == 5);
-    REQUIRE(rows->has_slots(v));
-    CheckSlots(rows->ids[v], rows->slots[v]);
-    for (uint64_t& id : named.ids[v]) {
-      uint64_t own = 0;
-      while (FarId(own) != id) ++own;
-      id = own;
-    }
-  }
+  const TableRows named = NearRows(**with, *rows);
   std::vector<std::vector<float>> values, gradients;
   std::vector<std::span<const float>> value_spans;
   std::vector<std::span<float>> gradient_spans;
@@ -412,7 +418,7 @@ TEST_CASE("a growing table computes with any ids what a fixed one does with its 
 TEST_CASE("a growing table says what travels, and keeps the scale that its layer has") {
   json model = ThreeTables();
   model["config"]["layers"][3]["config"]["embeddings_initializer"] = "glorot_uniform";
-  Job job = TablesJob(model, Growing({"own"}));
+  Job job = TablesJob(model, GrowingTables({"own"}));
   TablesSpec::Table& own = job.tables.by_layer["own"];
   own.admit_after = 3;
   own.expire_batches = 1000;

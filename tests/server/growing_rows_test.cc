@@ -15,45 +15,45 @@
 namespace paracord {
 namespace {
 
-constexpr uint64_t kSlots = 4;
-constexpr uint64_t kDim = 3;
+constexpr uint64_t kGrownSlots = 4;
+constexpr uint64_t kGrownDim = 3;
 
 // A growing table in four slots, and a vector.
 TestModel GrowingModel(NamedSpec optimizer = {"sgd", {{"learning_rate", 0.5}}}) {
   TestModel model;
   model.job.optimizer = std::move(optimizer);
-  model.variables = {TestVariable("user/embeddings", {kSlots, kDim}),
+  model.variables = {TestVariable("user/embeddings", {kGrownSlots, kGrownDim}),
                      TestVariable("dense/bias", {2})};
   model.variables[0].mutable_initializer()->set_name("random_uniform");
   model.variables[0].mutable_table()->set_kind(TableSpec::GROWING);
   model.partitions.clear();
-  for (uint32_t slot = 0; slot < kSlots; ++slot) {
+  for (uint32_t slot = 0; slot < kGrownSlots; ++slot) {
     model.partitions.push_back(
         TestPartition(slot, 0, absl::StrCat("user/embeddings/part_", slot), slot, slot + 1));
   }
-  model.partitions.push_back(TestPartition(kSlots, 1, "dense/bias/part_0", 0, 2));
+  model.partitions.push_back(TestPartition(kGrownSlots, 1, "dense/bias/part_0", 0, 2));
   return model;
 }
 
-std::vector<RowIds> BySlot(const std::set<uint64_t>& ids) {
-  std::vector<RowIds> slots(kSlots);
-  for (const uint64_t id : ids) slots[SlotOfRow(id, kSlots)].push_back(id);
+std::vector<RowIds> IdsBySlot(const std::set<uint64_t>& ids) {
+  std::vector<RowIds> slots(kGrownSlots);
+  for (const uint64_t id : ids) slots[SlotOfRow(id, kGrownSlots)].push_back(id);
   return slots;
 }
 
-using Gradients = std::map<uint64_t, float>;  // by id, of each element of its row
+using GrownGradients = std::map<uint64_t, float>;  // by id, of each element of its row
 
-DecodedRequest PushOf(TestPs& ps, uint32_t batch, const Gradients& gradients) {
+DecodedRequest GrownPush(TestPs& ps, uint32_t batch, const GrownGradients& gradients) {
   DecodedRequest request;
   *request.header.mutable_fence() = ps.MakeFence();
   request.header.mutable_batch()->set_split(batch / 10);
   request.header.mutable_batch()->set_batch(batch % 10);
   std::set<uint64_t> ids;
   for (const auto& [id, gradient] : gradients) ids.insert(id);
-  const std::vector<RowIds> slots = BySlot(ids);
-  for (uint32_t slot = 0; slot < kSlots; ++slot) {
+  const std::vector<RowIds> slots = IdsBySlot(ids);
+  for (uint32_t slot = 0; slot < kGrownSlots; ++slot) {
     Floats values;
-    for (const uint64_t id : slots[slot]) values.insert(values.end(), kDim, gradients.at(id));
+    for (const uint64_t id : slots[slot]) values.insert(values.end(), kGrownDim, gradients.at(id));
     PartitionPush& push = *request.header.add_push();
     push.set_partition(slot);
     push.set_bytes(values.size() * sizeof(float));
@@ -61,17 +61,17 @@ DecodedRequest PushOf(TestPs& ps, uint32_t batch, const Gradients& gradients) {
     if (!values.empty()) request.pieces.push_back({slot, 0, CordOf(values)});
   }
   PartitionPush& bias = *request.header.add_push();
-  bias.set_partition(kSlots);
+  bias.set_partition(kGrownSlots);
   bias.set_bytes(2 * sizeof(float));
-  request.pieces.push_back({kSlots, 0, CordOf({1, 1})});
+  request.pieces.push_back({kGrownSlots, 0, CordOf({1, 1})});
   return request;
 }
 
-std::map<uint64_t, Floats> Read(TestPs& ps, const std::set<uint64_t>& ids) {
+std::map<uint64_t, Floats> GrownRows(TestPs& ps, const std::set<uint64_t>& ids) {
   DecodedRequest request;
   *request.header.mutable_fence() = ps.MakeFence();
-  const std::vector<RowIds> slots = BySlot(ids);
-  for (uint32_t slot = 0; slot < kSlots; ++slot) {
+  const std::vector<RowIds> slots = IdsBySlot(ids);
+  for (uint32_t slot = 0; slot < kGrownSlots; ++slot) {
     PartitionPull& pull = *request.header.add_pull();
     pull.set_partition(slot);
     *pull.mutable_rows() = EncodeRows(slots[slot]);
@@ -79,18 +79,19 @@ std::map<uint64_t, Floats> Read(TestPs& ps, const std::set<uint64_t>& ids) {
   const absl::StatusOr<Pulled> pulled = ps.Exchange(request);
   REQUIRE(pulled.ok());
   std::map<uint64_t, Floats> rows;
-  for (uint32_t slot = 0; slot < kSlots; ++slot) {
+  for (uint32_t slot = 0; slot < kGrownSlots; ++slot) {
     for (size_t i = 0; i < slots[slot].size(); ++i) {
-      const auto first = pulled->values.at(slot).begin() + static_cast<int64_t>(i * kDim);
-      rows[slots[slot][i]] = {first, first + kDim};
+      const auto first = pulled->values.at(slot).begin() + static_cast<int64_t>(i * kGrownDim);
+      rows[slots[slot][i]] = {first, first + kGrownDim};
     }
   }
   return rows;
 }
 
-TableCounts CountsOf(TestPs& ps) {
+TableCounts GrownCounts(TestPs& ps) {
   TableCounts sum;
-  for (const PartitionDescription& partition : ps.Describe().partitions()) {
+  const PsDescription described = ps.Describe();
+  for (const PartitionDescription& partition : described.partitions()) {
     sum.set_rows(sum.rows() + partition.table().rows());
     sum.set_admitted(sum.admitted() + partition.table().admitted());
     sum.set_expired(sum.expired() + partition.table().expired());
@@ -102,37 +103,38 @@ TableCounts CountsOf(TestPs& ps) {
   return sum;
 }
 
-const std::set<uint64_t> kIds = {0,
-                                 1,
-                                 77,
-                                 uint64_t{1} << 40,
-                                 std::numeric_limits<uint64_t>::max() - 5,
-                                 std::numeric_limits<uint64_t>::max()};
+const std::set<uint64_t> kGrownIds = {0,
+                                      1,
+                                      77,
+                                      uint64_t{1} << 40,
+                                      std::numeric_limits<uint64_t>::max() - 5,
+                                      std::numeric_limits<uint64_t>::max()};
 
 TEST_CASE("a row comes into being when its first gradient is applied, and once for each batch") {
   TestPs ps(GrowingModel());
   ps.Ready();
-  const auto initial = Read(ps, kIds);
-  CHECK(CountsOf(ps).rows() == 0);
-  CHECK(CountsOf(ps).pulled() == kIds.size());
+  const auto initial = GrownRows(ps, kGrownIds);
+  CHECK(GrownCounts(ps).rows() == 0);
+  CHECK(GrownCounts(ps).pulled() == kGrownIds.size());
   CHECK(initial.at(0) != initial.at(1));
-  CHECK(Read(ps, kIds) == initial);
-  const DecodedRequest push = PushOf(ps, 0, {{1, 2.0f}, {uint64_t{1} << 40, 4.0f}});
+  CHECK(GrownRows(ps, kGrownIds) == initial);
+  const DecodedRequest push = GrownPush(ps, 0, {{1, 2.0f}, {uint64_t{1} << 40, 4.0f}});
   for (const auto outcome : {PUSH_APPLIED, PUSH_ALREADY_APPLIED}) {
     const auto pushed = ps.Exchange(push);
     REQUIRE(pushed.ok());
-    for (uint32_t slot = 0; slot < kSlots; ++slot) CHECK(pushed->State(slot).outcome() == outcome);
+    for (uint32_t slot = 0; slot < kGrownSlots; ++slot)
+      CHECK(pushed->State(slot).outcome() == outcome);
   }
-  CHECK(ps.Exchange(PushOf(ps, 2, {{1, 2.0f}}))->State(0).outcome() == PUSH_GAP);
-  const auto after = Read(ps, kIds);
+  CHECK(ps.Exchange(GrownPush(ps, 2, {{1, 2.0f}}))->State(0).outcome() == PUSH_GAP);
+  const auto after = GrownRows(ps, kGrownIds);
   for (const auto& [id, row] : after) {
     const float change = id == 1 ? 1.0f : id == uint64_t{1} << 40 ? 2.0f : 0.0f;
-    for (size_t i = 0; i < kDim; ++i) CHECK(row[i] == initial.at(id)[i] - change);
+    for (size_t i = 0; i < kGrownDim; ++i) CHECK(row[i] == initial.at(id)[i] - change);
   }
-  CHECK(CountsOf(ps).rows() == 2);
-  CHECK(CountsOf(ps).admitted() == 2);
-  CHECK(CountsOf(ps).pushed() == 2);
-  DecodedRequest rejected = PushOf(ps, 1, {});
+  CHECK(GrownCounts(ps).rows() == 2);
+  CHECK(GrownCounts(ps).admitted() == 2);
+  CHECK(GrownCounts(ps).pushed() == 2);
+  DecodedRequest rejected = GrownPush(ps, 1, {});
   for (PartitionPush& one : *rejected.header.mutable_push()) {
     one.clear_rows();
     one.set_bytes(0);
@@ -140,25 +142,25 @@ TEST_CASE("a row comes into being when its first gradient is applied, and once f
   rejected.pieces.clear();
   rejected.header.set_rejected(true);
   REQUIRE(ps.Exchange(rejected).ok());
-  CHECK(Read(ps, kIds) == after);
+  CHECK(GrownRows(ps, kGrownIds) == after);
   CHECK(ps.Describe().partitions(0).ledger().rejected() == 1);
 }
 
 TEST_CASE("a push of rows that are not its slot's is refused whole, nothing changes") {
   TestPs ps(GrowingModel());
   ps.Ready();
-  REQUIRE(ps.Exchange(PushOf(ps, 0, {{77, 1.0f}})).ok());
-  const auto before = Read(ps, kIds);
-  const uint32_t slot = SlotOfRow(77, kSlots);
-  DecodedRequest request = PushOf(ps, 1, {{77, 1.0f}, {1, 1.0f}});
+  REQUIRE(ps.Exchange(GrownPush(ps, 0, {{77, 1.0f}})).ok());
+  const auto before = GrownRows(ps, kGrownIds);
+  const uint32_t slot = SlotOfRow(77, kGrownSlots);
+  DecodedRequest request = GrownPush(ps, 1, {{77, 1.0f}, {1, 1.0f}});
   PartitionPush& push = *request.header.mutable_push(static_cast<int>(slot));
   const uint64_t rows = push.rows().count();
   std::string why;
   SECTION("of another slot") {
     uint64_t other = 0;
-    while (SlotOfRow(other, kSlots) == slot) ++other;
+    while (SlotOfRow(other, kGrownSlots) == slot) ++other;
     *push.mutable_rows() = EncodeRows(RowIds{other});
-    why = absl::StrCat("row ", other, " is one of slot ", SlotOfRow(other, kSlots),
+    why = absl::StrCat("row ", other, " is one of slot ", SlotOfRow(other, kGrownSlots),
                        ", not of its slot ", slot, " of 4");
   }
   SECTION("repeated") {  // the greatest id, and whatever comes behind it
@@ -174,8 +176,8 @@ TEST_CASE("a push of rows that are not its slot's is refused whole, nothing chan
   }
   SECTION("too many values") {
     *push.mutable_rows() = EncodeRows(RowIds{});
-    why =
-        absl::StrCat("a gradient of ", rows * kDim * sizeof(float), " bytes, it has 0 for 0 rows");
+    why = absl::StrCat("a gradient of ", rows * kGrownDim * sizeof(float),
+                       " bytes, it has 0 for 0 rows");
   }
   SECTION("rows that are not named") {
     push.clear_rows();
@@ -184,7 +186,7 @@ TEST_CASE("a push of rows that are not its slot's is refused whole, nothing chan
   SECTION("not finite") {
     for (PieceView& piece : request.pieces) {
       if (piece.partition != slot) continue;
-      Floats values(rows * kDim, 1.0f);
+      Floats values(rows * kGrownDim, 1.0f);
       values.back() = std::numeric_limits<float>::infinity();
       piece.data = CordOf(values);
     }
@@ -198,9 +200,10 @@ TEST_CASE("a push of rows that are not its slot's is refused whole, nothing chan
   CHECK(absl::IsInvalidArgument(reply.status()));
   INFO(reply.status());
   CHECK(absl::StrContains(reply.status().message(), why));
-  CHECK(Read(ps, kIds) == before);
-  CHECK(CountsOf(ps).rows() == 1);
-  for (const PartitionDescription& partition : ps.Describe().partitions()) {
+  CHECK(GrownRows(ps, kGrownIds) == before);
+  CHECK(GrownCounts(ps).rows() == 1);
+  const PsDescription described = ps.Describe();
+  for (const PartitionDescription& partition : described.partitions()) {
     CHECK(partition.ledger().applied() == 1);
   }
 }
@@ -213,45 +216,45 @@ TEST_CASE("rows are admitted, expire and make room as the table says") {
     table.set_candidates(4096);
     TestPs ps(model);
     ps.Ready();
-    const auto initial = Read(ps, {77});
+    const auto initial = GrownRows(ps, {77});
     for (uint32_t batch = 0; batch < 4; ++batch) {
-      CHECK(Read(ps, {77}).at(77)[0] == initial.at(77)[0] - (batch < 3 ? 0.0f : 0.5f));
-      REQUIRE(ps.Exchange(PushOf(ps, batch, {{77, 1.0f}})).ok());
+      CHECK(GrownRows(ps, {77}).at(77)[0] == initial.at(77)[0] - (batch < 3 ? 0.0f : 0.5f));
+      REQUIRE(ps.Exchange(GrownPush(ps, batch, {{77, 1.0f}})).ok());
     }
-    CHECK(CountsOf(ps).dropped() == 2);
-    CHECK(CountsOf(ps).rows() == 1);
+    CHECK(GrownCounts(ps).dropped() == 2);
+    CHECK(GrownCounts(ps).rows() == 1);
   }
   SECTION("expire after two batches without a touch, in slots that are not touched, too") {
     table.set_expire_batches(2);
     TestPs ps(model);
     ps.Ready();
-    const auto initial = Read(ps, {77});
-    REQUIRE(ps.Exchange(PushOf(ps, 0, {{77, 1.0f}})).ok());
+    const auto initial = GrownRows(ps, {77});
+    REQUIRE(ps.Exchange(GrownPush(ps, 0, {{77, 1.0f}})).ok());
     for (uint32_t batch = 1; batch < 4; ++batch) {
-      CHECK(Read(ps, {77}) != initial);
-      REQUIRE(ps.Exchange(PushOf(ps, batch, {})).ok());
+      CHECK(GrownRows(ps, {77}) != initial);
+      REQUIRE(ps.Exchange(GrownPush(ps, batch, {})).ok());
     }
-    CHECK(Read(ps, {77}) == initial);
-    CHECK(CountsOf(ps).rows() == 0);
-    CHECK(CountsOf(ps).expired() == 1);
+    CHECK(GrownRows(ps, {77}) == initial);
+    CHECK(GrownCounts(ps).rows() == 0);
+    CHECK(GrownCounts(ps).expired() == 1);
   }
   SECTION("no more rows than there may be") {
     table.set_rows_max(8);
     TestPs ps(model);
     ps.Ready();
     for (uint32_t batch = 0; batch < 10; ++batch) {
-      Gradients gradients;
+      GrownGradients gradients;
       for (uint64_t id = 0; id < 20; ++id) gradients[batch * 20 + id] = 1.0f;
-      REQUIRE(ps.Exchange(PushOf(ps, batch, gradients)).ok());
+      REQUIRE(ps.Exchange(GrownPush(ps, batch, gradients)).ok());
     }
-    CHECK(CountsOf(ps).rows() == 8);
-    CHECK(CountsOf(ps).evicted() == 192);
+    CHECK(GrownCounts(ps).rows() == 8);
+    CHECK(GrownCounts(ps).evicted() == 192);
   }
 }
 
 // Batches with rows that come again and rows that do not.
-Gradients BatchOf(uint32_t batch) {
-  Gradients gradients;
+GrownGradients GrownBatch(uint32_t batch) {
+  GrownGradients gradients;
   SeededRandom random(batch);
   for (int i = 0; i < 40; ++i) {
     const auto id = static_cast<uint64_t>(random.Between(0, 300));
@@ -260,7 +263,7 @@ Gradients BatchOf(uint32_t batch) {
   return gradients;
 }
 
-std::string Checkpoint(TestPs& ps, uint64_t round) {
+std::string CommitGrown(TestPs& ps, uint64_t round) {
   const SnapshotRequest order = ps.SnapshotOrder(round);
   const auto reply = ps.Call<SnapshotReply>(method::kSnapshot, order);
   REQUIRE(reply.ok());
@@ -300,9 +303,9 @@ TEST_CASE("a table that was restored goes on as the one that was saved") {
   TestPs saved(model, root / "job");
   saved.Ready();
   for (uint32_t batch = 0; batch < 20; ++batch) {
-    REQUIRE(saved.Exchange(PushOf(saved, batch, BatchOf(batch))).ok());
+    REQUIRE(saved.Exchange(GrownPush(saved, batch, GrownBatch(batch))).ok());
   }
-  const std::string name = Checkpoint(saved, 1);
+  const std::string name = CommitGrown(saved, 1);
   const std::string directory = root / "job" + "/checkpoints/" + name;
   const absl::Status sound = VerifyCheckpoint(saved.files, directory);
   INFO(sound);
@@ -312,9 +315,9 @@ TEST_CASE("a table that was restored goes on as the one that was saved") {
   const absl::Status loaded = restored.Load(name);
   INFO(loaded);
   REQUIRE(loaded.ok());
-  CHECK(Read(restored, ids) == Read(saved, ids));
-  CHECK(CountsOf(restored).rows() == CountsOf(saved).rows());
-  CHECK(CountsOf(restored).dropped() == CountsOf(saved).dropped());
+  CHECK(GrownRows(restored, ids) == GrownRows(saved, ids));
+  CHECK(GrownCounts(restored).rows() == GrownCounts(saved).rows());
+  CHECK(GrownCounts(restored).dropped() == GrownCounts(saved).dropped());
 
   // Whoever reads the checkpoint finds the same rows.
   const absl::StatusOr<Manifest> manifest = ReadManifest(saved.files, directory);
@@ -325,33 +328,33 @@ TEST_CASE("a table that was restored goes on as the one that was saved") {
   REQUIRE(values.ok());
   CHECK(std::ranges::is_sorted(stored[0]));
   CHECK(stored[0].size() > 50);
-  CHECK(stored[0].size() <= CountsOf(saved).rows());
-  const auto rows = Read(saved, {stored[0].begin(), stored[0].end()});
+  CHECK(stored[0].size() <= GrownCounts(saved).rows());
+  const auto rows = GrownRows(saved, {stored[0].begin(), stored[0].end()});
   for (size_t i = 0; i < stored[0].size(); ++i) {
-    const auto first = (*values)[0].begin() + static_cast<int64_t>(i * kDim);
-    CHECK(rows.at(stored[0][i]) == Floats(first, first + kDim));
+    const auto first = (*values)[0].begin() + static_cast<int64_t>(i * kGrownDim);
+    CHECK(rows.at(stored[0][i]) == Floats(first, first + kGrownDim));
   }
 
   for (uint32_t batch = 20; batch < 40; ++batch) {
     for (TestPs* const ps : {&saved, &restored}) {
-      const DecodedRequest push = PushOf(*ps, batch, BatchOf(batch));
+      const DecodedRequest push = GrownPush(*ps, batch, GrownBatch(batch));
       REQUIRE(ps->Exchange(push).ok());
     }
-    CHECK(Read(restored, ids) == Read(saved, ids));
+    CHECK(GrownRows(restored, ids) == GrownRows(saved, ids));
   }
 }
 
 TEST_CASE("a snapshot of rows is of the moment it was taken, while they are written") {
   TestPs ps(GrowingModel());
   ps.Ready();
-  Gradients many;
+  GrownGradients many;
   for (uint64_t id = 0; id < 5000; ++id) many[id] = 1.0f;
-  REQUIRE(ps.Exchange(PushOf(ps, 0, many)).ok());
-  const auto before = Read(ps, {1, 4999});
-  const Partition& partition = *ps.ps->content()->partitions[SlotOfRow(4999, kSlots)];
+  REQUIRE(ps.Exchange(GrownPush(ps, 0, many)).ok());
+  const auto before = GrownRows(ps, {1, 4999});
+  const Partition& partition = *ps.ps->content()->partitions[SlotOfRow(4999, kGrownSlots)];
   const std::unique_ptr<PartitionImage> image = partition.NewImage(false);
   image->Take();
-  REQUIRE(ps.Exchange(PushOf(ps, 1, many)).ok());
+  REQUIRE(ps.Exchange(GrownPush(ps, 1, many)).ok());
   std::string bytes;
   REQUIRE(image
               ->Write([&](std::string_view more) {
@@ -364,9 +367,9 @@ TEST_CASE("a snapshot of rows is of the moment it was taken, while they are writ
   bool seen = false;
   for (size_t at = 0; at < bytes.size(); at += record) {
     uint64_t id = 0;
-    Floats row(kDim);
+    Floats row(kGrownDim);
     std::memcpy(&id, &bytes[at], sizeof id);
-    std::memcpy(row.data(), &bytes[at + 12], kDim * sizeof(float));
+    std::memcpy(row.data(), &bytes[at + 12], kGrownDim * sizeof(float));
     if (id != 4999) continue;
     seen = true;
     CHECK(row == before.at(4999));

@@ -1,8 +1,11 @@
 #include "sim/counting_workload.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "common/metric.h"
@@ -73,6 +76,57 @@ TEST_CASE("two epochs of SGD with rate 1 count every batch, and a doubled or los
   CHECK(CheckCounted(options, plan, ledger, lost).empty());
   lost[0] += 1;
   CHECK_FALSE(CheckCounted(options, plan, ledger, lost).empty());
+}
+
+TEST_CASE("a lost, doubled or early update of a row of a growing table is seen") {
+  CountingOptions options;
+  options.tables = options.growing = true;
+  Workload workload = MakeCountingWorkload(options);
+  const DataPlan plan = Plan();
+  workload.feed->Start(plan);
+  std::map<uint64_t, std::vector<float>> rows;
+  for (uint64_t split = 0; split < SplitsPerEpoch(plan); ++split) {
+    for (uint32_t batch = 0; batch < BatchesInSplit(plan, split); ++batch) {
+      const auto data = workload.feed->Get(Id(split, batch), 3);
+      REQUIRE(data.ok());
+      const auto read = workload.program->RowsOf(**data).value();
+      std::vector<float> gradient(read->ids[0].size() * options.batches);
+      const std::vector<std::span<float>> gradients = {gradient};
+      REQUIRE(workload.program->ComputeGradients(**data, 0, {}, gradients).ok());
+      for (size_t i = 0; i < gradient.size(); ++i) {
+        std::vector<float>& row = rows[read->ids[0][i / options.batches]];
+        row.resize(options.batches);
+        row[i % options.batches] -= gradient[i];
+      }
+    }
+  }
+  Ledger ledger;
+  ledger.set_applied(options.batches);
+  ledger.add_finished()->set_last(SplitsPerEpoch(plan) - 1);
+  const auto check = [&](const std::map<uint64_t, std::vector<float>>& there) {
+    std::string wrong;
+    for (uint64_t slot = 0; slot < options.rows; ++slot) {
+      std::vector<float> values;
+      for (const uint64_t id : CountingIdsOf(options, slot)) {
+        const std::vector<float>& row = there.at(id);
+        values.insert(values.end(), row.begin(), row.end());
+      }
+      wrong += CheckGrown(options, plan, ledger, slot, values);
+    }
+    return wrong;
+  };
+  REQUIRE(rows.size() == CountingIds().size());
+  CHECK(check(rows).empty());
+  auto other = rows;
+  other.at(0)[3] += 1;
+  CHECK_FALSE(check(other).empty());
+  other = rows;
+  other.at(0)[3] -= 1;
+  CHECK_FALSE(check(other).empty());
+  options.admit_after = 2;
+  CHECK_FALSE(check(rows).empty());
+  for (auto& [id, row] : rows) *std::ranges::find(row, 1.0f) = 0;
+  CHECK(check(rows).empty());
 }
 
 TEST_CASE("the counting workload fails at the batches that it is told to") {

@@ -206,35 +206,6 @@ TEST_CASE("a manifest comes back from its text as it was") {
   CHECK(JsonOf(text).at("healthy") == false);  // plain JSON for anybody else
 }
 
-TEST_CASE("a manifest has all settings of a growing table") {
-  Manifest manifest = SmallManifest();
-  TableSpec& table = *manifest.variables[0].mutable_table();
-  table.set_kind(TableSpec::GROWING);
-  table.set_lazy(true);
-  table.set_admit_after(3);
-  table.set_admit_probability(0.25);
-  table.set_candidates(5000);
-  table.set_expire_batches(1000);
-  table.set_rows_max(uint64_t{1} << 40);
-  manifest.variables[0].set_shape(0, 2);
-  std::erase_if(manifest.partitions,
-                [](const ManifestPartition& partition) { return partition.spec.variable() == 0; });
-  for (uint32_t slot = 0; slot < 2; ++slot) {
-    ManifestPartition partition;
-    partition.spec.set_name(absl::StrCat(manifest.variables[0].name(), "/part_", slot));
-    partition.spec.set_row_begin(slot);
-    partition.spec.set_row_end(slot + 1);
-    manifest.partitions.insert(manifest.partitions.begin() + slot, partition);
-  }
-  for (uint32_t i = 0; i < manifest.partitions.size(); ++i) manifest.partitions[i].spec.set_id(i);
-  const std::string text = ManifestToText(manifest);
-  CHECK(JsonOf(text).at("min_reader_version") == 3);
-  const absl::StatusOr<Manifest> back = ParseManifest(text, "m");
-  INFO(back.status());
-  REQUIRE(back.ok());
-  CHECK(back->variables[0].SerializeAsString() == manifest.variables[0].SerializeAsString());
-}
-
 TEST_CASE("no truncation and no flipped bit of a manifest goes unnoticed") {
   const std::string text = ManifestToText(SmallManifest());
   for (size_t size = 0; size < text.size(); ++size) {

@@ -1,0 +1,53 @@
+// A manifest of a checkpoint with a growing table.
+#include <catch2/catch.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "common/json_text.h"
+#include "storage/checkpoint.h"
+
+namespace paracord {
+namespace {
+
+TEST_CASE("a manifest has all settings of a growing table") {
+  Manifest manifest;
+  manifest.job_name = "job";
+  manifest.job_json = R"({"name": "job"})";
+  manifest.run_id = "00112233445566778899aabbccddeeff";
+  manifest.name = {.step = 10, .generation = 3, .round = 4};
+  manifest.plan.set_records(1000);
+  manifest.plan.set_batch(10);
+  manifest.plan.set_split_batches(5);
+  VariableSpec& variable = manifest.variables.emplace_back();
+  variable.set_name("user/embeddings");
+  variable.add_shape(2);
+  variable.add_shape(3);
+  variable.set_dtype(FLOAT32);
+  variable.set_trainable(true);
+  variable.mutable_initializer()->set_name("zeros");
+  TableSpec& table = *variable.mutable_table();
+  table.set_kind(TableSpec::GROWING);
+  table.set_lazy(true);
+  table.set_admit_after(3);
+  table.set_admit_probability(0.25);
+  table.set_candidates(5000);
+  table.set_expire_batches(1000);
+  table.set_rows_max(uint64_t{1} << 40);
+  for (uint32_t slot = 0; slot < 2; ++slot) {
+    PartitionSpec& spec = manifest.partitions.emplace_back().spec;
+    spec.set_id(slot);
+    spec.set_name(absl::StrCat("user/embeddings/part_", slot));
+    spec.set_row_begin(slot);
+    spec.set_row_end(slot + 1);
+  }
+  manifest.files = {{PsFileName(0, 1), 24, 0, "boot0"}};
+  const std::string text = ManifestToText(manifest);
+  CHECK(JsonOf(text).at("min_reader_version") == 3);
+  const absl::StatusOr<Manifest> back = ParseManifest(text, "m");
+  INFO(back.status());
+  REQUIRE(back.ok());
+  CHECK(back->variables[0].SerializeAsString() == variable.SerializeAsString());
+  CHECK(ManifestToText(*back) == text);
+}
+
+}  // namespace
+}  // namespace paracord
