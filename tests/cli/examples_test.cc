@@ -102,6 +102,7 @@ std::map<std::string, Contents> StandIns() {
       {"movielens", Movielens()},
       {"sentiment", {{"reviews.tsv", Repeated("bad\ttoo long , by far .\ngood\tit 's fun\n", 10)}}},
       {"shakespeare", {{"tinyshakespeare.txt", Repeated(kCharacters, 20)}}},
+      {"transformer", {{"tinyshakespeare.txt", Repeated(kCharacters, 20)}}},
       {"word2vec", {{"text.txt", Repeated("the cat and the dog\n", 3000)}}},
   };
 }
