@@ -44,7 +44,7 @@ void Worker::Start() {
 }
 
 void Worker::End(ExitCode code, const std::string& reason) {
-  if (code != ExitCode::kDone || !options_.stay || draining_) return Exit(code, reason);
+  if (code != ExitCode::kDone || !options_.stay || draining()) return Exit(code, reason);
   if (!std::exchange(ended_, true)) {
     log_.Info("the job is done ({}): holds nothing any more, and stays until SIGTERM", reason);
   }
@@ -89,7 +89,7 @@ bool Worker::Unreadable(const absl::Status& status) {
 
 void Worker::Join() {
   if (exiting_ || opening_) return;
-  if (draining_) return Exit(ended_ ? ExitCode::kDone : ExitCode::kDrained, signal_);
+  if (draining()) return Exit(ended_ ? ExitCode::kDone : ExitCode::kDrained, signal_);
   const int64_t orphan_ms = job_.has_value() ? job_->timeouts.orphan_ms : options_.orphan_ms;
   if (!ended_ && environment_.loop.NowMs() - seen_.seen_ms() > orphan_ms) {
     return Exit(ExitCode::kPeerLost, absl::StrCat("no coordinator at ", options_.coordinator,
@@ -297,7 +297,7 @@ void Worker::StartSession(const Session& session) {
   trainer_ = std::make_unique<Trainer>(how, session.plan(), workload_, std::move(parameters),
                                        environment_, std::move(callbacks));
   CheckSameDir(session);
-  if (draining_) return Drain(signal_);
+  if (draining()) return Drain(signal_);
   Hold();
   Beat();
   SendWork();
@@ -358,11 +358,10 @@ void Worker::AddMetrics(MetricSet& metrics) const {
   figures_->AddTo(metrics);
   metrics.Gauge("paracord_worker_in_session", "1 while it takes part in a job.",
                 trainer_ != nullptr ? 1 : 0);
-  metrics.Gauge("paracord_worker_draining", "1 while it leaves.", draining_ ? 1 : 0);
+  metrics.Gauge("paracord_worker_draining", "1 while it leaves.", draining() ? 1 : 0);
 }
 
 void Worker::Drain(const std::string& signal) {
-  draining_ = true;
   signal_ = signal;
   if (trainer_ == nullptr) return Exit(ended_ ? ExitCode::kDone : ExitCode::kDrained, signal_);
   log_.Info("{}: finishing the batch, then leaving", signal_);

@@ -83,6 +83,7 @@ class Worker {
   // Guards a function against running after this object's end.
   template <class Fn>
   auto Guarded(Fn fn);
+  bool draining() const { return !signal_.empty(); }
   static constexpr int64_t kJoinAgainMs = 200;
 
   const WorkerOptions options_;
@@ -119,8 +120,7 @@ class Worker {
   bool coordinator_lost_ = false;  // finishes its leases, then joins again
   WorkReports reports_;
   bool waits_ = false;  // for a ps, as it has said
-  bool draining_ = false;
-  std::string signal_;  // why it drains
+  std::string signal_;  // why it drains; empty: it does not
   bool drained_ = false;
   bool ended_ = false;  // the job is done, and it stays
   bool exiting_ = false;

@@ -47,7 +47,7 @@ void Worker::SendWork() {
     }
     return;
   }
-  const bool ask = trainer_->WantsTask() && reports_.MayAsk() && !draining_;
+  const bool ask = trainer_->WantsTask() && reports_.MayAsk() && !draining();
   const int64_t now_ms = environment_.loop.NowMs();
   if (!ask && !reports_.Due(now_ms, /*at_once=*/drained_)) return;
   if (!reports_.has_counters()) reports_.Add(trainer_->TakeCounters());
