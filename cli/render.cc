@@ -26,6 +26,38 @@ bool IsPlain(const std::string& value) {
   return value.find_first_not_of(kAllowed) == std::string::npos;
 }
 
+// What the command line asks for.
+struct RenderFlags {
+  std::string job_file;
+  std::vector<std::string> set;
+  int64_t ps = 2, workers = 2, gpus = 0;
+  ManifestOptions options;
+
+  void AddTo(Flags& flags) {
+    flags.Positional("JOB", "the job file", &job_file);
+    flags.Strings("set", "KEY=VALUE", kSetHelp, &set);
+    flags.Integer("ps", "N", "parameter servers", 1, 4096, &ps);
+    flags.Integer("workers", "N", "workers, at first: their Job's parallelism may be changed", 0,
+                  100000, &workers);
+    flags.Integer("gpus", "N", "GPUs of each worker (nvidia.com/gpu)", 0, 1024, &gpus);
+    flags.Switch("allow-programs",
+                 "let workers run the command of a job whose model is a program; the image has to "
+                 "have what it needs",
+                 &options.programs);
+    flags.String("image", "IMAGE", "of all programs", &options.image);
+    flags.String(
+        "storage", "CLAIM|URL",
+        "where checkpoints go: a PersistentVolumeClaim that is there and that all nodes can "
+        "write to, or s3://BUCKET/PREFIX; without it a new claim",
+        &options.storage);
+    flags.String("data", "CLAIM",
+                 "a claim that holds the data, mounted at /data; without it the "
+                 "image has them",
+                 &options.data);
+    flags.String("name", "NAME", "name of the objects, instead of the job's", &options.name);
+  }
+};
+
 }  // namespace
 
 int RunRender(Args args, std::ostream& out, std::ostream& err) {
@@ -35,43 +67,22 @@ int RunRender(Args args, std::ostream& out, std::ostream& err) {
     return Fail("render", absl::StrCat("renders kubernetes, not ", given), ExitCode::kConfiguration,
                 err);
   }
-  ManifestOptions options;
+  RenderFlags own;
+  ManifestOptions& options = own.options;
   options.image = absl::StrCat("localhost/paracord:", PARACORD_VERSION);
-  std::string job_file;
-  std::vector<std::string> set;
-  int64_t ps = 2, workers = 2, gpus = 0;
   Flags flags("paracord render kubernetes",
               "Writes the manifests that run the job on Kubernetes: a Job (coordinator), a\n"
               "StatefulSet (ps), a Job (workers) and what they need. Data files whose paths are\n"
               "relative to the job file are below /data in the pods.");
-  flags.Positional("JOB", "the job file", &job_file);
-  flags.Strings("set", "KEY=VALUE", kSetHelp, &set);
-  flags.Integer("ps", "N", "parameter servers", 1, 4096, &ps);
-  flags.Integer("workers", "N", "workers, at first: their Job's parallelism may be changed", 0,
-                100000, &workers);
-  flags.Integer("gpus", "N", "GPUs of each worker (nvidia.com/gpu)", 0, 1024, &gpus);
-  flags.Switch("allow-programs",
-               "let workers run the command of a job whose model is a program; the image has to "
-               "have what it needs",
-               &options.programs);
-  flags.String("image", "IMAGE", "of all programs", &options.image);
-  flags.String("storage", "CLAIM|URL",
-               "where checkpoints go: a PersistentVolumeClaim that is there and that all nodes can "
-               "write to, or s3://BUCKET/PREFIX; without it a new claim",
-               &options.storage);
-  flags.String("data", "CLAIM",
-               "a claim that holds the data, mounted at /data; without it the "
-               "image has them",
-               &options.data);
-  flags.String("name", "NAME", "name of the objects, instead of the job's", &options.name);
+  own.AddTo(flags);
   const auto code = flags.ParseOrExit(help ? args : args.subspan(1), "paracord render", out, err);
   if (code.has_value()) return *code;
   const auto refuse = [&](const std::string& why) {
     return Fail(kCommand, why, ExitCode::kConfiguration, err);
   };
   PosixFiles files;
-  const std::string path = AbsolutePath(job_file);
-  const absl::StatusOr<Job> job = ReadJobFile(files, path, set);
+  const std::string path = AbsolutePath(own.job_file);
+  const absl::StatusOr<Job> job = ReadJobFile(files, path, own.set);
   if (!job.ok()) return refuse(Text(job.status()));
   if (options.name.empty()) {
     options.name = ObjectName(job->name);
@@ -85,9 +96,9 @@ int RunRender(Args args, std::ostream& out, std::ostream& err) {
         std::pair("--data", options.data)}) {
     if (!IsPlain(value)) return refuse(absl::StrCat(flag, ": ", value, " is no name"));
   }
-  options.ps = static_cast<uint64_t>(ps);
-  options.workers = static_cast<uint64_t>(workers);
-  options.gpus = static_cast<uint64_t>(gpus);
+  options.ps = static_cast<uint64_t>(own.ps);
+  options.workers = static_cast<uint64_t>(own.workers);
+  options.gpus = static_cast<uint64_t>(own.gpus);
   const std::string directory = std::filesystem::path(path).parent_path().string();
   const absl::StatusOr<std::string> manifests = KubernetesManifests(*job, directory, options);
   if (!manifests.ok()) return refuse(Text(manifests.status()));

@@ -91,7 +91,8 @@ void Print(const json& status, std::ostream& out) {
                          number("applied_min"), number("applied_max"), number("rejected"),
                          status.at("healthy").get<bool>() ? "" : ", UNHEALTHY: not finite");
   for (const json& ps : status.at("ps")) out << OneTask(ps) << "\n";
-  for (const auto& [name, table] : status.value("tables", json::object()).items()) {
+  const json tables = status.value("tables", json::object());
+  for (const auto& [name, table] : tables.items()) {
     out << absl::StrFormat(
         "  table %s: %d rows, %.1f MB; %d admitted, %d expired, %d evicted, %d "
         "gradients dropped\n",

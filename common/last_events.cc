@@ -29,7 +29,7 @@ void WriteAll(int fd, std::string_view text) {
 }
 
 // A second signal while the first is being told of ends the process at once.
-void OnFatalSignal(int signal) {
+[[maybe_unused]] void OnFatalSignal(int signal) {
   struct sigaction usual {};
   usual.sa_handler = SIG_DFL;
   ::sigaction(signal, &usual, nullptr);
@@ -67,7 +67,8 @@ void DumpLastEvents(int fd) {
 }
 
 void DumpLastEventsOnFatalSignals() {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)  // which have handlers of their own
   void* first[1];
   ::backtrace(first, 1);         // it loads a library, which a handler must not do
   static char stack[128 << 10];  // for a thread whose own has overflowed

@@ -26,7 +26,7 @@ namespace {
 constexpr uint64_t kWindowMax = 100, kNegativeMax = 1000;
 constexpr uint64_t kWordsMax = (uint64_t{1} << 32) - 1;  // of the text
 constexpr double kNegativePower = 0.75;
-constexpr int kDrawsMax = 8;  // of a word other than the near one
+constexpr int kDrawsMax = 64; // of a word other than the near one
 
 struct SkipgramOptions {
   std::vector<std::string> files;

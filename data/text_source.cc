@@ -25,7 +25,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kWindowMax = 1 << 20;
+constexpr uint64_t kTextWindowMax = 1 << 20;
 constexpr size_t kWordBytesGuess = 8;
 constexpr size_t kRecordBytesMax = 64 << 20;
 constexpr size_t kLineBytes = 4096;
@@ -54,7 +54,7 @@ absl::StatusOr<TextOptions> ReadTextOptions(const DataSpec& spec) {
     fields.Bool("strip_punctuation", options.tokenizer.strip_punctuation);
   }
   if (fields.FindValue("window") == nullptr) fields.Problem("window", "is missing");
-  fields.Integer("window", 1, kWindowMax, options.window);
+  fields.Integer("window", 1, kTextWindowMax, options.window);
   options.labels = ReadClasses(fields, "labels");
   if (fields.FindValue("labels") == nullptr) {
     options.stride = options.window;

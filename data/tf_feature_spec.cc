@@ -51,7 +51,7 @@ class FeatureSpecReader {
     if (present_.empty()) return;
     FeatureSpec present = specs.back();
     present.text_list = present.text();
-    present.kind = Kind::kPresent;
+    present.kind = FeatureKind::kPresent;
     present.path = absl::StrCat(present.path, ".present");
     present.group = present_;
     specs.push_back(std::move(present));

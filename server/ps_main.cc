@@ -115,9 +115,8 @@ int Main(int argc, char** argv) {
   own.grpc.requests_bytes_max = static_cast<uint64_t>(own.in_flight_mb) << 20;
   Daemon daemon(own.grpc);
   SetParallelThreads(static_cast<int>(own.threads));
-  if (const auto code = SetUpOrExit(shared, *cluster->task, cluster->workers.size() + 1, argv[0])) {
-    return *code;
-  }
+  const size_t peers = cluster->workers.size() + 1;
+  if (const auto code = SetUpOrExit(shared, *cluster->task, peers, argv[0])) return *code;
   if (const auto code = MakeDirOrExit(daemon.environment().files, argv[0], shared.dir)) {
     return *code;
   }

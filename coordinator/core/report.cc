@@ -226,7 +226,8 @@ Chart Report::TrainingChart() const {
 std::optional<double> Report::SecondsLeft() const {
   const uint64_t done = BatchesDone();
   const double rate = SamplesPerSecond();
-  const bool training = job_.phases.now() == Phase::kTraining && job_.record.fixed();
+  const bool training = job_.phases.now() == Phase::kTraining && job_.record.fixed() &&
+                        job_.ps.AllAre(PsStage::kReady);
   if (!training || done >= ledger_.batches || rate <= 0) return std::nullopt;
   return static_cast<double>(ledger_.batches - done) * job_.record.plan().batch() / rate;
 }

@@ -73,7 +73,7 @@ TEST_CASE("status has a line for each growing table") {
   CHECK_FALSE(status.contains("tables"));
   status["tables"]["user/embeddings"] = {{"rows", 12},   {"bytes", 3400000}, {"admitted", 20},
                                          {"expired", 5}, {"evicted", 3},     {"dropped", 7}};
-  const Ran ran = AskWhoSays(TextOf(status));
+  const StatusRan ran = AskWhoSays(TextOf(status));
   INFO(ran.err);
   CHECK(ran.code == 0);
   CHECK(ran.out.find("  table user/embeddings: 12 rows, 3.4 MB; 20 admitted, 5 expired, 3 evicted, "

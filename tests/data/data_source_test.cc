@@ -25,7 +25,7 @@ std::string Idx(char type, const std::vector<uint32_t>& shape, const std::string
 }
 
 // Returns `count` bytes that count up.
-std::string Counting(size_t count, int first = 0) {
+std::string CountingBytes(size_t count, int first = 0) {
   std::string bytes(count, '\0');
   for (size_t i = 0; i < count; ++i) bytes[i] = static_cast<char>(static_cast<size_t>(first) + i);
   return bytes;
@@ -107,8 +107,8 @@ TEST_CASE(
 
 TEST_CASE("idx files give their records, scaled, packed or not, from several files") {
   MemoryFiles files;
-  files.contents["/d/x-1.gz"] = Gzip(Idx(8, {2, 2, 3}, Counting(12)));
-  files.contents["/d/x-2.gz"] = Idx(8, {1, 2, 3}, Counting(6, 100));
+  files.contents["/d/x-1.gz"] = Gzip(Idx(8, {2, 2, 3}, CountingBytes(12)));
+  files.contents["/d/x-2.gz"] = Idx(8, {1, 2, 3}, CountingBytes(6, 100));
   files.contents["/d/y"] = Idx(8, {3}, "\x05\x06\x07");
   const auto source = OpenDataSource(
       files, Spec("idx", {{"features", "/d/x-*.gz"}, {"labels", {"/d/y"}}, {"scale", 0.5}}));
@@ -140,7 +140,7 @@ TEST_CASE(
   SomeUnreadable files;
   for (const char* path : {"/d/1/x", "/d/2/x"}) files.contents[path] = Idx(8, {2}, "\1\2");
   files.contents["/d/3/other"] = files.contents["/d/README"] = "hello";
-  files.contents["/y"] = Idx(8, {4}, Counting(4));
+  files.contents["/y"] = Idx(8, {4}, CountingBytes(4));
   const auto open = [&](const char* features) {
     return OpenDataSource(files, Spec("idx", {{"features", features}, {"labels", "/y"}}));
   };
@@ -159,9 +159,9 @@ TEST_CASE(
 
 TEST_CASE("a file of several gzip members is one file") {
   MemoryFiles files;
-  const std::string whole = Idx(8, {4, 2}, Counting(8));
+  const std::string whole = Idx(8, {4, 2}, CountingBytes(8));
   files.contents["/x"] = Gzip(whole.substr(0, 9)) + Gzip(whole.substr(9));
-  files.contents["/y"] = Idx(8, {4}, Counting(4));
+  files.contents["/y"] = Idx(8, {4}, CountingBytes(4));
   CHECK(OpenDataSource(files, IdxSpec()).ok());
 }
 
@@ -169,18 +169,18 @@ TEST_CASE("fingerprints tell other contents, orders and cuts apart") {
   const auto fingerprint = [](std::map<std::string, std::string> contents) {
     MemoryFiles files;
     files.contents = std::move(contents);
-    files.contents["/y"] = Idx(8, {4}, Counting(4));
+    files.contents["/y"] = Idx(8, {4}, CountingBytes(4));
     const auto source = OpenDataSource(files, Spec("idx", {{"features", "/x*"}, {"labels", "/y"}}));
     REQUIRE(source.ok());
     return (*source)->fingerprint();
   };
-  const std::string a = Idx(8, {2, 2}, Counting(4)), b = Idx(8, {2, 2}, Counting(4, 50));
+  const std::string a = Idx(8, {2, 2}, CountingBytes(4)), b = Idx(8, {2, 2}, CountingBytes(4, 50));
   const std::string base = fingerprint({{"/x1", a}, {"/x2", b}});
   CHECK(fingerprint({{"/x1", a}, {"/x2", b}}) == base);
   CHECK(fingerprint({{"/x3", a}, {"/x4", b}}) == base);  // names may differ between machines
   CHECK(fingerprint({{"/x1", b}, {"/x2", a}}) != base);
   CHECK(fingerprint({{"/x1", a}, {"/x2", a}}) != base);
-  CHECK(fingerprint({{"/x", Idx(8, {4, 2}, Counting(4) + Counting(4, 50))}}) != base);
+  CHECK(fingerprint({{"/x", Idx(8, {4, 2}, CountingBytes(4) + CountingBytes(4, 50))}}) != base);
 }
 
 TEST_CASE("npy files of every supported type and version give floats") {
@@ -208,7 +208,7 @@ TEST_CASE("npy files of every supported type and version give floats") {
 }
 
 TEST_CASE("damaged idx files are refused by name") {
-  const std::string good = Idx(8, {3, 2}, Counting(6));
+  const std::string good = Idx(8, {3, 2}, CountingBytes(6));
   std::string bad_crc = Gzip(good);
   bad_crc[bad_crc.size() - 6] ^= 1;
   std::string bad_data = Gzip(good);
@@ -217,13 +217,13 @@ TEST_CASE("damaged idx files are refused by name") {
       {"", "/x: ends after 0 bytes"},
       {"\x1f", "/x: ends after"},
       {"hello world", "/x: is not an IDX file"},
-      {Idx(7, {3, 2}, Counting(6)), "/x: is not an IDX file"},
+      {Idx(7, {3, 2}, CountingBytes(6)), "/x: is not an IDX file"},
       {Idx(8, {}, ""), "/x: is not an IDX file"},
       {good.substr(0, 6), "/x: ends after"},
       {good.substr(0, good.size() - 1),
        "/x: ends after 17 bytes; row 2 is the first one missing of the 3"},
       {good.substr(0, 12), "/x: ends after 12 bytes; row 0 is the first one missing"},
-      {Idx(8, {100000, 2}, Counting(2 * 70000)),
+      {Idx(8, {100000, 2}, CountingBytes(2 * 70000)),
        "row 70000 is the first one missing of the 100000"},
       {Idx(12, {3}, BigEndian(1) + BigEndian(2) + "x"), "row 2 is the first one missing of the 3"},
       {good + "z", "/x: goes on after"},
@@ -231,7 +231,7 @@ TEST_CASE("damaged idx files are refused by name") {
       {Idx(8, {0xffffffff, 28, 28}, "abc"), "/x: ends after"},
       {Idx(8, {3, 0}, ""), "/x: its records are empty"},
       {Idx(8, {0, 2}, ""), "/x has 0 records, but /y has 3"},
-      {Idx(8, {2, 2}, Counting(4)), "/x has 2 records, but /y has 3"},
+      {Idx(8, {2, 2}, CountingBytes(4)), "/x has 2 records, but /y has 3"},
       {Gzip(good).substr(0, 20), "/x: the gzip data ends too early"},
       {Gzip(good.substr(0, good.size() - 3)), "row 1 is the first one missing of the 3"},
       {Gzip(good + "z"), "/x: goes on after"},
@@ -242,7 +242,7 @@ TEST_CASE("damaged idx files are refused by name") {
   for (const auto& [bytes, message] : table) {
     MemoryFiles files;
     files.contents["/x"] = bytes;
-    files.contents["/y"] = Idx(8, {3}, Counting(3));
+    files.contents["/y"] = Idx(8, {3}, CountingBytes(3));
     const auto source = OpenDataSource(files, IdxSpec());
     INFO(message << "\n got " << source.status());
     REQUIRE_FALSE(source.ok());
@@ -307,7 +307,7 @@ TEST_CASE("damaged npy files are refused by name") {
   for (const auto& [bytes, message] : table) {
     MemoryFiles files;
     files.contents["/x"] = bytes;
-    files.contents["/y"] = Npy("|u1", "(3,)", Counting(3));
+    files.contents["/y"] = Npy("|u1", "(3,)", CountingBytes(3));
     const auto source = OpenDataSource(files, Spec("npy", {{"features", "/x"}, {"labels", "/y"}}));
     INFO(message << "\n got " << source.status());
     REQUIRE_FALSE(source.ok());
@@ -317,9 +317,9 @@ TEST_CASE("damaged npy files are refused by name") {
 
 TEST_CASE("wrong options of the data are refused by key") {
   MemoryFiles files;
-  files.contents["/x"] = Idx(8, {3, 2}, Counting(6));
-  files.contents["/x2"] = Idx(8, {3, 3}, Counting(9));
-  files.contents["/y"] = Idx(8, {3}, Counting(3));
+  files.contents["/x"] = Idx(8, {3, 2}, CountingBytes(6));
+  files.contents["/x2"] = Idx(8, {3, 3}, CountingBytes(9));
+  files.contents["/y"] = Idx(8, {3}, CountingBytes(3));
   const std::vector<std::tuple<std::string, json, std::string>> table = {
       {"idz", json::object(), "data format \"idz\" is not supported (did you mean \"idx\"?)"},
       {"idx", {{"features", "/x"}}, "labels"},

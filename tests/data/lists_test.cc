@@ -103,7 +103,8 @@ TEST_CASE("a list that does not fit is refused with what would make it fit") {
   json no_length = list;
   no_length.erase("length");
   CheckRefused(
-      {{with({}), {"/d row 1", "has 3 values, more than 2; give a larger `length`, or `truncate`"}},
+      {{with(json::object()),
+        {"/d row 1", "has 3 values, more than 2; give a larger `length`, or `truncate`"}},
        {with({{"truncate", "post"}, {"separator", "||"}}), {"separator: must be one character"}},
        {with({{"truncate", "middle"}}), {"truncate"}},
        {with({{"truncate", "post"}, {"input", "a"}, {"present", "a"}}),

@@ -17,7 +17,7 @@ json Options(json skipgram) {
   return {{"files", "/t"}, {"unit", "word"}, {"skipgram", std::move(skipgram)}};
 }
 
-OpenedSource Open(Files& files, const json& options) {
+OpenedSource OpenPairs(Files& files, const json& options) {
   return OpenDataSource(files, {"text", JsonOf(TextOf(options))});
 }
 
@@ -39,7 +39,7 @@ Batch EpochOf(const DataSource& source, uint64_t key) {
 TEST_CASE("every word is paired with words near it as often as windows have them") {
   MemoryFiles files;
   files.contents["/t"] = Counting(200);
-  const auto source = Open(files, Options({{"window", 3}, {"negative", 2}}));
+  const auto source = OpenPairs(files, Options({{"window", 3}, {"negative", 2}}));
   INFO(source.status());
   REQUIRE(source.ok());
   CHECK((*source)->records() == 200 * 4);
@@ -71,7 +71,7 @@ TEST_CASE("pairs are a function of the epoch and the record alone") {
   MemoryFiles files;
   files.contents["/t"] = Counting(50) + Counting(50) + "w100 w100 w100 w100 w100 w100";
   const json options = Options({{"window", 2}, {"negative", 3}, {"subsample", 0.01}});
-  const auto source = Open(files, options), again = Open(files, options);
+  const auto source = OpenPairs(files, options), again = OpenPairs(files, options);
   REQUIRE((source.ok() && again.ok()));
   CHECK((*source)->fingerprint() == (*again)->fingerprint());
   const Batch first = EpochOf(**source, 7), other = EpochOf(**source, 8);
@@ -91,7 +91,7 @@ TEST_CASE("words are drawn by the power 3/4 of their number, and never the near 
   MemoryFiles files;
   for (int i = 0; i < 1000; ++i)
     files.contents["/t"] += i % 10 == 0 ? "b " : i % 10 == 1 ? "c " : "a ";
-  const auto source = Open(files, Options({{"window", 1}, {"negative", 20}}));
+  const auto source = OpenPairs(files, Options({{"window", 1}, {"negative", 20}}));
   REQUIRE(source.ok());
   const Batch batch = EpochOf(**source, 1);
   std::map<float, double> drawn;  // beside the word a, whose number is 2
@@ -118,7 +118,7 @@ TEST_CASE("frequent words are left out more often, and unknown ones always") {
   const double allowed = 0.01 * 4000;
   const double keep = (std::sqrt(2000 / allowed) + 1) * allowed / 2000;
   json options = Options({{"window", 5}, {"negative", 1}, {"subsample", 0.01}});
-  const auto source = Open(files, options);
+  const auto source = OpenPairs(files, options);
   REQUIRE(source.ok());
   CHECK((*source)->records() == static_cast<uint64_t>(2000 * keep + 2000) * 6);
   const Batch batch = EpochOf(**source, 3);
@@ -126,7 +126,7 @@ TEST_CASE("frequent words are left out more often, and unknown ones always") {
   CHECK(centres / batch.examples == Approx(keep / (keep + 1)).margin(0.02));
 
   options["vocabulary"] = 2;  // the, and the first of the others
-  const auto small = Open(files, options);
+  const auto small = OpenPairs(files, options);
   REQUIRE(small.ok());
   const Batch known = EpochOf(**small, 3);
   CHECK(std::ranges::count(known.inputs[0].values, 1.f) == 0);
@@ -145,7 +145,7 @@ TEST_CASE("what pairs cannot be made of is refused") {
                 {Options({{"negatives", 2}}), {"skipgram.negatives"}},
                 {unit, {"unit: must be \"word\""}},
                 {window, {"data (text).window"}}},
-               [&](const json& options) { return Open(files, options); });
+               [&](const json& options) { return OpenPairs(files, options); });
 }
 
 }  // namespace

@@ -23,11 +23,11 @@ struct ClusterOptions {
   bool tcp = false;  // else unix sockets, and shared memory between workers and ps
   // Each worker waits this long in each batch, so that a job lasts long enough to be disturbed.
   int batch_ms = 0;
-  int threads = 1;             // of each worker
-  Variables environment = {};  // of each process
-  nlohmann::json job;          // merged into the counting job's job.json
-  // What a worker is, if not paracord-worker: a command that is given the coordinator's address and
-  // the task.
+  int threads = 1;                                // of each worker
+  Variables environment = {};                     // of each process
+  nlohmann::json job = nlohmann::json::object();  // merged into the counting job's job.json
+  // The command that is a worker if paracord-worker is not: it is given the coordinator's address
+  // and the task.
   std::vector<std::string> worker = {};
 };
 

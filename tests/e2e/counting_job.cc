@@ -50,7 +50,8 @@ void WriteNpyBytes(const std::string& path, const std::vector<uint64_t>& shape, 
   std::string text("\x93NUMPY\x01\x00", 8);
   text += static_cast<char>(header.size() & 0xff);
   text += static_cast<char>(header.size() >> 8);
-  WriteText(path, absl::StrCat(text, header, values));
+  text += header;
+  WriteText(path, text.append(values));
 }
 
 absl::StatusOr<Manifest> NewestManifest(const std::string& dir) {

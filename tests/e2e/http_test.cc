@@ -36,7 +36,7 @@ TEST_CASE("each daemon of a cluster shows its health and its metrics, and the jo
   CHECK(CodeOf(Get(ps, "/readyz")) == 503);  // there is no coordinator yet
   cluster.Start("coordinator", {},
                 {"--listen", cluster.address("coordinator"), "--http", coordinator});
-  cluster.Start("worker:0", {}, {"--allow-programs", "--http", worker});
+  cluster.Start("worker:0", {}, {"--http", worker});
   REQUIRE(cluster.WaitForBatches(20));
   for (const std::string& address : {coordinator, ps, worker}) {
     CHECK(CodeOf(Get(address, "/livez")) == 200);

@@ -9,7 +9,8 @@ namespace {
 
 constexpr const char* kOptions[] = {
     R"({"features": [{"name": "x", "shape": [2]}], "label": "y"})",
-    R"({"features": [{"name": "x", "shape": [2], "pad": 0}], "label": {"name": "y", "default": 1}})",
+    R"({"features": [{"name": "x", "shape": [2], "pad": 0}],
+        "label": {"name": "y", "default": 1}})",
     R"({"features": [{"name": "x", "dtype": "string"}], "label": {"name": "y", "dtype": "int64"}})",
     R"({"features": [{"name": "x", "dtype": "uint8", "shape": [4]}], "label": "y"})",
     R"({"features": [{"name": "x", "dtype": "image", "shape": [2, 2, 3]}], "label": "y"})",

@@ -15,6 +15,7 @@ TEST_CASE("a checkpoint or a round that is a symbolic link is neither read nor w
   const SnapshotRequest order = ps.SnapshotOrder(1);
   const std::string checkpoints = ps.dir() + "/checkpoints";
   std::filesystem::create_directories(checkpoints);
+  std::filesystem::remove_all(checkpoints + "/" + order.directory());
   std::filesystem::create_directory_symlink(outside.path(), checkpoints + "/" + order.directory());
   const absl::Status snapshot = ps.Call<SnapshotReply>(method::kSnapshot, order).status();
   CHECK(absl::IsPermissionDenied(snapshot));

@@ -13,17 +13,17 @@ namespace {
 
 constexpr uint64_t kFirst = kChunkElements * sizeof(float);  // bytes of the first chunk
 constexpr uint64_t kSecond = 40000;                          // and of the other
-constexpr uint64_t kElements = kChunkElements + kSecond / sizeof(float);
+constexpr uint64_t kPinnedElements = kChunkElements + kSecond / sizeof(float);
 
 // One partition in two chunks.
 struct Store {
   Store() {
     const Optimizer optimizer = ParseOptimizer({"sgd", {{"learning_rate", 1.0}}}).value();
-    PartitionContents contents{.value = Block(kElements), .slots = {}, .ledger = {}};
+    PartitionContents contents{.value = Block(kPinnedElements), .slots = {}, .ledger = {}};
     contents.value.Fill(0.0f);
     partition = std::make_unique<DensePartition>(
-        Partition::Facts{0, "v", {kElements}, true, kElements * sizeof(float)}, optimizer,
-        std::move(contents), pinned);
+        Partition::Facts{0, "v", {kPinnedElements}, true, kPinnedElements * sizeof(float)},
+        optimizer, std::move(contents), pinned);
     plan.set_records(1000000);
     plan.set_batch(1);
     plan.set_split_batches(1000000);
@@ -34,8 +34,8 @@ struct Store {
     REQUIRE(partition->Push(*FindBatch(plan, id), false, gradient).outcome == PUSH_APPLIED);
   }
   void Push() {
-    const Floats ones(kElements, 1.0f);
-    Push(*Gradient::Read(ENCODING_FLOAT32, kElements, CordOf(ones)));
+    const Floats ones(kPinnedElements, 1.0f);
+    Push(*Gradient::Read(ENCODING_FLOAT32, kPinnedElements, CordOf(ones)));
   }
   ChunkRefs Chunks() const {
     ChunkRefs chunks;
@@ -107,7 +107,7 @@ TEST_CASE("only chunks that changed count, also if the pull begins when they hav
   std::string entry(8, '\0');  // of top-k: index 0 and its value
   const float value = 1.0f;
   std::memcpy(entry.data() + 4, &value, sizeof(value));
-  store.Push(*Gradient::Read(ENCODING_TOP_K, kElements, absl::Cord(entry)));
+  store.Push(*Gradient::Read(ENCODING_TOP_K, kPinnedElements, absl::Cord(entry)));
   CHECK(store.pinned->bytes() == 0);
   auto pulled = store.Pull(chunks);
   CHECK(store.pinned->bytes() == kFirst);

@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kRow = 1024;                     // elements
 constexpr uint64_t kEnough = kRow * sizeof(float);  // for each ps
 
-struct Sent {
+struct SentCall {
   std::string method;
   DecodedRequest request;
   ReplyFn done;
@@ -32,7 +32,7 @@ class KeepingLink : public Link {
   const std::string& address() const override { return address_; }
   bool maps() const override { return maps_memory; }
 
-  std::vector<Sent> calls;
+  std::vector<SentCall> calls;
   bool maps_memory = false;
 
  private:
@@ -124,8 +124,8 @@ TEST_CASE("gradients leave when there are enough of them, and the exchange carri
   test.loop.RunPosted();
   REQUIRE(test.links[0].calls.size() == 1);
   REQUIRE(test.links[1].calls.size() == 1);
-  const Sent& first = test.links[0].calls[0];
-  const Sent& second = test.links[1].calls[0];
+  const SentCall& first = test.links[0].calls[0];
+  const SentCall& second = test.links[1].calls[0];
   CHECK(first.method == method::kStage);
   const uint64_t row = kRow * sizeof(float);
   CHECK(BytesOf(first.request) == std::map<uint32_t, uint64_t>{{11, row / 2}});

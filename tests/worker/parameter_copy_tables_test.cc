@@ -167,7 +167,7 @@ TEST_CASE("rows of two batches come as one, and each batch finds its own") {
 }
 
 TEST_CASE("the rows of a growing table are pushed and pulled slot by slot") {
-  Fixture fixture;
+  TableCopy fixture;
   fixture.variables[0].set_shape(0, 2);
   fixture.variables[0].mutable_table()->set_kind(TableSpec::GROWING);
   fixture.session.clear_partitions();
@@ -195,11 +195,11 @@ TEST_CASE("the rows of a growing table are pushed and pulled slot by slot") {
   // The rows of two batches are pulled together.
   order.rows = {rows({ids[0][2]}, {ids[1][1]}), rows({ids[0][0], ids[0][2]}, {ids[1][0]})};
   order.incoming = copy.Expect(order.rows);
-  const Sent first = RequestOf(copy, 0, order);
+  const SentRows first = RequestOf(copy, 0, order);
   CHECK(DecodeRows(first.header.push(0).rows()).value() == RowIds{ids[0][1]});
   CHECK(first.bytes.at(0) == BytesOf({0, 1}));
   CHECK(DecodeRows(first.header.pull(0).rows()).value() == RowIds{ids[0][0], ids[0][2]});
-  const Sent second = RequestOf(copy, 1, order);
+  const SentRows second = RequestOf(copy, 1, order);
   CHECK(DecodeRows(second.header.push(0).rows()).value() == RowIds{ids[1][0], ids[1][2]});
   CHECK(second.bytes.at(1) == BytesOf({2, 3, 4, 5}));
   CHECK(DecodeRows(second.header.pull(0).rows()).value() == RowIds{ids[1][0], ids[1][1]});
