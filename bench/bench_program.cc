@@ -1,5 +1,5 @@
-// What a step costs in a child process beside the same one in this process: the gradients of a
-// program that computes nothing, and of one that counts.   bench_program [--steps N] [--rounds N]
+// Measures what a step costs in a child process beside the same step in this process, with a
+// program that computes nothing and with one that counts.   bench_program [--steps N] [--rounds N]
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +27,7 @@ class Count(Nothing):
 paracord.serve(Count() if sys.argv[2] == "count" else Nothing())
 )";
 
-// The same program without a child.
+// Computes what the child computes, in this process.
 class InProcess : public GradientProgram {
  public:
   InProcess(std::vector<VariableSpec> variables, bool counts)

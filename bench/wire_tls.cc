@@ -46,7 +46,7 @@ class Raw {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     if (context == nullptr) return;
     ssl_ = SSL_new(context);
-    // As streams choose it.
+    // Streams use this cipher too.
     SSL_set_ciphersuites(ssl_, "TLS_AES_128_GCM_SHA256");
     SSL_set_fd(ssl_, fd);
     if ((serves ? SSL_accept(ssl_) : SSL_connect(ssl_)) != 1) good_ = false;
@@ -311,7 +311,7 @@ void MeasureRates(const Ends& ends, const Process& client, const std::vector<uin
 
 void MeasureTls(const std::vector<uint64_t>& sizes, int rounds) {
   signal(SIGPIPE, SIG_IGN);
-  // As daemons do (net/grpc/daemon_process.cc).
+  // The daemons set malloc in this way (net/grpc/daemon_process.cc).
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_TOP_PAD, 16 << 20);
   mallopt(M_MMAP_THRESHOLD, 1 << 30);

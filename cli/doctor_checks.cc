@@ -42,7 +42,7 @@ uint64_t KernelNumber(const std::string& path, const std::string& key) {
   return 0;
 }
 
-// What the cgroup leaves of memory; 0 if it does not say, or has no limit.
+// Returns the memory that the cgroup leaves; 0 if it does not say, or has no limit.
 uint64_t CgroupMemory() {
   for (const char* path :
        {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {

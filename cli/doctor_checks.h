@@ -1,5 +1,5 @@
-// What `paracord doctor` looks at on this host, each check by itself. The checks change nothing but
-// a small file that they write into the job's directory and remove again.
+// These are the checks of `paracord doctor`, each by itself. They change nothing but a small file
+// that they write into the job's directory and remove again.
 #pragma once
 
 #include <cstdint>

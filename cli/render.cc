@@ -26,7 +26,7 @@ bool IsPlain(const std::string& value) {
   return value.find_first_not_of(kAllowed) == std::string::npos;
 }
 
-// What the command line asks for.
+// The flags of the command line.
 struct RenderFlags {
   std::string job_file;
   std::vector<std::string> set;

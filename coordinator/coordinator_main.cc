@@ -90,7 +90,7 @@ std::string ListenAddress(const Logger& log, const DaemonFlags& shared, const Cl
   return cluster.coordinator;
 }
 
-// What --http shows.
+// Returns the source of what --http shows.
 MonitorSource Shown(const Coordinator& coordinator) {
   MonitorSource source;
   source.health = [&coordinator] { return coordinator.Health(); };

@@ -1,4 +1,4 @@
-// What a coordinator tells those who watch its job: the status page and Prometheus.
+// A coordinator tells here those who watch its job: the status page and Prometheus.
 #include "common/json_text.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/core/report.h"

@@ -29,7 +29,7 @@ HttpReply ReplyOf(const MonitorSource& source, const std::string& path) {
   return {200, source.status(), "application/json"};
 }
 
-// What needs no loop: the page, and the list of what there is.
+// Answers what needs no loop: the page, and the list of paths.
 HttpReply Front(const MonitorSource& source) {
   if (source.page != nullptr) return {200, source.page, "text/html; charset=utf-8"};
   return {200, absl::StrCat(source.task, " shows /metrics, /livez and /readyz\n")};

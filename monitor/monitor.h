@@ -1,4 +1,4 @@
-// What a daemon shows at its HTTP address: /metrics for Prometheus, /livez and /readyz for
+// Serves what a daemon shows at its HTTP address: /metrics for Prometheus, /livez and /readyz for
 // supervisors, and for who watches a job /status.json and a page. All of it is asked for on the
 // daemon's event loop, so that an answer shows that the loop turns; no peer is asked. Owned by
 // main, which destroys it before what the source refers to.

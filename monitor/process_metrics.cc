@@ -1,5 +1,5 @@
-// What the kernel knows of this process, from /proc/self and getrusage, by the names that
-// Prometheus' own client libraries have for it.
+// Reads what the kernel knows of this process, from /proc/self and getrusage, and names it as
+// Prometheus' own client libraries do.
 #include <dirent.h>
 #include <sys/resource.h>
 #include <unistd.h>

@@ -108,7 +108,7 @@ void ReadList(JsonFields& fields, const std::string& key, const Read& read) {
   }
 }
 
-// Which columns are wanted as int64: {"inputs": {"user": "int64"}}.
+// Reads which columns are wanted as int64: {"inputs": {"user": "int64"}}.
 void ReadDtypes(JsonFields& fields, ProgramHello& hello) {
   const json* value = fields.FindValue("dtypes");
   if (value == nullptr) return;

@@ -28,13 +28,13 @@ bool Allowed(std::string_view method, PeerRole role);
 // Returns the role of the daemons that serve the method; nullopt if all do, or nobody.
 std::optional<PeerRole> ServerOf(std::string_view method);
 
-// What the process at the other end of a connection may do.
+// An Access says what the process at the other end of a connection may do.
 class Access {
  public:
   // Everything: the connection does not leave this machine, --insecure allows it, or the peer has
   // shown the token, which is one secret for all.
   Access() = default;
-  // What the table grants to the peer's role.
+  // The peer may do what the table grants to its role.
   explicit Access(PeerIdentity peer) : peer_(std::move(peer)) {}
 
   // Returns PERMISSION_DENIED, with the peer and the call, unless the peer may make the call.

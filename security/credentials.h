@@ -32,7 +32,7 @@ inline constexpr std::string_view kStreamProtocol = "paracord/1";
 
 class Credentials {
  public:
-  // What the files said together at one time; it never changes.
+  // Keys are what the files said together at one time; they never change.
   struct Keys {
     uint64_t version = 0;   // grows with every change of a file
     std::string chain_pem;  // empty without a certificate, as key_pem

@@ -25,7 +25,7 @@
 
 namespace paracord {
 
-// What whoever watches is told of the exchanges of this life.
+// Figures of the exchanges of this life, for whoever watches.
 struct ExchangeFigures {
   Histogram seconds{kSecondsBounds};  // from the request's last byte to its answer
   std::atomic<uint64_t> received_bytes{0};

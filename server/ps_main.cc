@@ -73,14 +73,14 @@ absl::Status CheckTask(const DaemonFlags& shared, const Cluster& cluster) {
   return NoAddress(cluster, task, key, "give --listen ADDRESS");
 }
 
-// What processes of this host may call over shared memory, which only workers use.
+// Returns what processes of this host may call over shared memory, which only workers use.
 Access AccessOfWorkers(const GrpcOptions& grpc) {
   if (grpc.credentials == nullptr) return {};
   const auto keys = grpc.credentials->Current();
   return Access({.cluster = keys->own->cluster, .role = PeerRole::kWorker, .index = {}});
 }
 
-// What --http shows.
+// Returns the source of what --http shows.
 MonitorSource Shown(const ParameterServer& ps, const Intake& intake) {
   MonitorSource source;
   source.health = [&ps] { return ps.Health(); };

@@ -22,7 +22,7 @@
 
 namespace paracord {
 
-// What a partition holds; also how it is made, restored and written.
+// The contents that a dense partition is made of, restored from and written as.
 struct PartitionContents {
   Block value{0};
   std::vector<Block> slots;  // in the order of StoredSlots; none if not trained
@@ -47,7 +47,7 @@ class DensePartition : public Partition {
 
   // Where the rows lie; it has none if the variable has no axis 0.
   const RowLayout& rows() const { return rows_; }
-  // What is kept beside the values, in the order of PartitionContents::slots.
+  // The tensors that are kept beside the values, in the order of PartitionContents::slots.
   const std::vector<SlotSpec>& slots() const { return slots_; }
   // The shape of a slot.
   std::vector<uint64_t> SlotShape(const SlotSpec& slot) const;
@@ -81,7 +81,7 @@ class DensePartition : public Partition {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool ApplyRows(uint64_t step, std::span<const uint64_t> ids, const Gradient& gradient)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // As Keras' constraints of a norm do after an update.
+  // Applies Keras' constraints of a norm, which follow an update.
   void Constrain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool ApplyEntries(size_t index, const UpdateScalars& scalars, Gradient::Entries entries)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -184,7 +184,7 @@ void GrowingTable::Create(Work& work, LazyScalars& scalars, size_t i, uint32_t s
     return;
   }
   if (index_.size() >= options_.rows_max) {
-    // As many rows as there may be: all memory is of rows.
+    // There are as many rows as there may be, so all memory belongs to rows.
     Remove(oldest_.Take(records_, now_));
     ++counts_.evicted;
   }

@@ -77,8 +77,8 @@ class GrowingTable {
   uint64_t BeginImage() { return records_.memory().BeginImage(); }
   std::vector<ImageRow> ReadImage(uint64_t part);
   void EndImage() { records_.memory().EndImage(); }
-  // The same as words that follow one another: of each row its id, the batch that touched it with
-  // bit 31 set, its steps if they are counted, values and slots.
+  // Reads a part as words that follow one another: of each row its id, the batch that touched it
+  // with bit 31 set, its steps if they are counted, values and slots.
   std::vector<float> ReadImageWords(uint64_t part);
   uint64_t record_words() const { return records_.record_words(); }
   bool counts_steps() const { return !ZeroGradientChangesNothing(options_.optimizer); }
@@ -102,7 +102,7 @@ class GrowingTable {
   void SetLearningRate(const LearningRate& rate) { options_.optimizer.learning_rate = rate; }
 
  private:
-  // Of an update that several threads apply.
+  // The state of an update that several threads apply.
   struct Work;
 
   GrowingTable(GrowingTableOptions options, RowInitializer initializer);

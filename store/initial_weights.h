@@ -39,7 +39,7 @@ class InitialWeights {
 
   // Whether the file has the variable. One that it lacks is drawn.
   bool Has(size_t variable) const { return tensors_[variable] != kNoTensor; }
-  // Which variables are drawn, in one line for people; empty if none are.
+  // Names the variables that are drawn, in one line for people; empty if none are.
   std::string Drawn(std::span<const VariableSpec> variables) const;
   // The elements of a variable that it has, from `begin` on. INVALID_ARGUMENT: one is not finite.
   absl::Status Read(size_t variable, uint64_t begin, const Block& value) const;

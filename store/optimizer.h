@@ -73,7 +73,8 @@ absl::StatusOr<Optimizer> ParseOptimizer(const NamedSpec& spec);
 // of "dense/bias"), or its whole name if the expression has a "/".
 Optimizer OptimizerFor(const VariableSpec& variable, const Optimizer& optimizer);
 
-// What is kept beside the values: Optimizer::slots, and if it is lazy the rows' counts of steps.
+// Returns what is kept beside the values: Optimizer::slots, and for a lazy table the rows' counts
+// of steps.
 std::vector<SlotSpec> StoredSlots(const Optimizer& optimizer);
 
 // True if an element without a gradient keeps its value and slots, so that it need not be touched.

@@ -46,7 +46,7 @@ class PushFence {
   uint64_t generation_ = 0;
 };
 
-// What a push brings for a partition.
+// An update is what a push brings for a partition.
 struct PartitionUpdate {
   Gradient gradient;  // empty: there is none
   Rows rows;          // that the gradient has
@@ -99,12 +99,12 @@ class Partition {
   // rows are given only if others are left alone. PUSH_NONE: its generation is over.
   virtual Outcome Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
                        const PushFence& fence) = 0;
-  // Of the updates to come. False: the generation that wants it is over.
+  // Sets the rate of the updates to come. Returns false if the generation that wants it is over.
   virtual bool SetLearningRate(const LearningRate& rate, const PushFence& fence) = 0;
 
   // The count of updates, and into `values` the values it belongs to; not for growing ones.
   virtual uint64_t Pull(ChunkRefs& values) const = 0;
-  // The same for some of its rows, which are copied to `values` in their order.
+  // Copies some of its rows to `values`, in their order, and returns the count of updates.
   virtual uint64_t PullRows(std::span<const uint64_t> ids, std::span<float> values) const = 0;
   virtual Counts GetCounts() const = 0;
 

@@ -28,7 +28,7 @@ struct Content {
   std::vector<std::unique_ptr<Partition>> partitions;  // ascending by id
   size_t trained = 0;                                  // how many of them are
   mutable std::atomic<int> pushes = 0;                 // that are being applied
-  // Of the job: batches behind it are refused. A coordinator may come again with more.
+  // The end of the job: batches behind it are refused. A coordinator may come again with more.
   mutable std::atomic<uint64_t> batches_end = kBatchesMax;
 
   Partition* Find(uint32_t id) const {

@@ -15,7 +15,7 @@ namespace {
 
 // Elements that a thread takes at a time, at least.
 constexpr uint64_t kPartElementsMin = 4 * kFloatsAtOnce;
-// So many rows ahead memory is asked for, and at most so much of a row.
+// Memory is asked for this many rows ahead, and at most this much of a row.
 constexpr size_t kAhead = 16;
 constexpr size_t kCacheLineFloats = 64 / sizeof(float);
 constexpr size_t kPrefetchFloatsMax = 8 * kCacheLineFloats;

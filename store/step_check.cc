@@ -73,7 +73,8 @@ absl::StatusOr<CheckedUpdate> CheckUpdate(const Content& content, Update update,
   return checked;
 }
 
-// What is entered behind the job's end would be counted, and no coordinator could go on from it.
+// A batch that is entered behind the job's end would be counted, and no coordinator could go on
+// from it.
 absl::Status CheckBeforeEnd(const Content& content, const BatchId& batch) {
   uint64_t place = 0;
   const bool far = __builtin_mul_overflow(batch.epoch(), BatchesPerEpoch(content.plan), &place) ||

@@ -42,7 +42,7 @@ class Store {
   // ABORTED: the step's generation ended before all partitions were updated.
   void Apply(StepRequest request, const PushFence& fence, const Reply& reply) const;
 
-  // The same for a request as it travels.
+  // Does what Apply does for a request as it travels.
   using EncodedReply = std::function<void(absl::StatusOr<Parts>)>;
   void Exchange(DecodedRequest request, const PushFence& fence, const EncodedReply& reply) const;
 

@@ -15,12 +15,12 @@ using nlohmann::json;
 
 constexpr char kEvaluations[] = "/evaluations.jsonl";
 
-// What the model or the data have against the job: trying again does not help.
+// Marks an error that the model or the data have against the job: trying again does not help.
 absl::Status Unfit(const absl::Status& status) {
   return status.ok() ? status : absl::InvalidArgumentError(status.message());
 }
 
-// What is wrong with a checkpoint is never the job's fault, nor that of the file with the results.
+// Marks an error of a checkpoint, which is never the job's fault, nor that of the results' file.
 absl::Status OfCheckpoint(const absl::Status& status) {
   if (absl::IsInvalidArgument(status)) return absl::DataLossError(status.message());
   return absl::IsUnavailable(status) ? absl::UnknownError(status.message()) : status;

@@ -9,7 +9,7 @@
 namespace paracord {
 namespace {
 
-// Of the variables that have not been sent early, the first that is not `good` is nonfinite.
+// Notes as nonfinite the first variable that is not `good`, among those not sent early.
 template <class Good>
 void Check(Computation& computation, const Workload& workload, const Good& good) {
   const std::vector<VariableSpec>& variables = workload.program->variables();

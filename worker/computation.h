@@ -41,7 +41,7 @@ void LookAtRows(Computation& computation, Workload& workload);
 void LookAtNext(Computation& computation, Workload& workload);
 // On the executor. `key` is the batch's (data/batch_plan.h).
 void RunComputation(Computation& computation, Workload& workload, uint64_t key);
-// What was left for later of it.
+// Encodes the gradients of a computation that left it for later.
 void EncodeComputation(Computation& computation, const Workload& workload);
 
 }  // namespace paracord

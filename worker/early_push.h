@@ -16,7 +16,7 @@
 
 namespace paracord {
 
-// Of gradients that are worth a call, for each ps.
+// The gradients of one ps are worth a call when they have this many bytes.
 inline constexpr uint64_t kEarlyPushBytes = 1 << 20;
 
 struct EarlyPushOptions {
@@ -39,9 +39,10 @@ class EarlyPush : public std::enable_shared_from_this<EarlyPush> {
   bool Add(size_t variable);
   bool added(size_t variable) const { return added_[variable]; }
 
-  // What the exchange with that ps need not carry; nullptr: nothing, it carries all.
+  // Returns what the exchange with that ps need not carry; nullptr if it carries everything.
   const StagedGradients* For(uint32_t ps) const;
-  // That ps has not kept it: the exchange carries all, and for a while nothing leaves early.
+  // Called when that ps has not kept it: the exchange carries all, and for a while nothing leaves
+  // early.
   void Refused(uint32_t ps);
   // Calls may still be sending when no exchange has need of them.
   bool any_refused() const;
@@ -60,13 +61,13 @@ class EarlyPush : public std::enable_shared_from_this<EarlyPush> {
   std::vector<bool> sends_;  // by ps: there is something to be gained
   uint64_t enough_ = 0;      // bytes
 
-  // Of the executor.
+  // These belong to the executor.
   std::vector<bool> added_;
   std::vector<size_t> waiting_;
   uint64_t waiting_bytes_ = 0;
   uint64_t left_bytes_ = 0;  // that are still computed
 
-  // Of the loop.
+  // These belong to the loop.
   StagedGradients staged_;
   std::vector<bool> refused_;  // by ps
 };

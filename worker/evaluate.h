@@ -18,11 +18,11 @@ namespace paracord {
 absl::Status Evaluate(Workload& workload, ConstTensors values, uint64_t first, uint64_t end,
                       uint64_t batch, EvaluationReport& report);
 
-// The same with the rows of tables that each batch reads, if some of these grow.
+// Evaluates with the rows that each batch reads of its tables, if some of these grow.
 absl::Status Evaluate(Workload& workload, RowsOfWhole& rows, uint64_t first, uint64_t end,
                       uint64_t batch, EvaluationReport& report);
 
-// The same a batch at a time, for who brings of tables the rows that each batch reads.
+// A piece of an evaluation, for a caller that brings the rows which each batch reads of tables.
 struct ScoredPiece {
   uint64_t next = 0, end = 0;  // records
   uint64_t batch = 0;

@@ -44,7 +44,7 @@ struct TransferOptions {
 // device_copy.h); the processor may have the rest in large pages.
 enum class ValuesIn { kOrdinary, kShared };
 
-// What has been sent of a push before its exchange.
+// The gradients that were sent of a push before its exchange.
 struct StagedGradients {
   std::string id;
   std::vector<bool> variables;
@@ -125,7 +125,7 @@ class ParameterCopy {
     std::vector<float> residual;  // empty: zero
     std::vector<float> rest;      // the residual once this push is applied
   };
-  // What calls that are under way point to.
+  // The memory that calls under way point to.
   struct Sent {
     std::vector<Floats> gradients;  // by variable
     std::vector<Bytes> parts;       // encoded, by place; empty where the floats are sent

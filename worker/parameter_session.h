@@ -17,8 +17,8 @@
 
 namespace paracord {
 
-// What a batch is computed with, and where its gradients go. Used on the executor, while the
-// trainer has begun the step and not ended it.
+// The arrays that a batch is computed with, and that its gradients go to. Used on the executor,
+// while the trainer has begun the step and not ended it.
 class StepArrays {
  public:
   virtual ~StepArrays() = default;
@@ -36,7 +36,7 @@ class StepArrays {
   virtual bool added(size_t /*variable*/) const { return false; }
 };
 
-// What an exchange is for.
+// An order says what an exchange is for.
 struct ExchangeOrder {
   std::optional<BatchId> batch;  // of a push; none: a pull alone
   bool rejected = false;

@@ -133,7 +133,7 @@ void PsSession::End() {
 
 void PsSession::GiveUp(const StepArrays& step) {
   const Step& own = static_cast<const Step&>(step);
-  // Of what was sent early some may be under way.
+  // Some of the calls that were sent early may be under way.
   if (own.early() == nullptr || !own.early()->any_sent()) return;
   PROBE("worker.early_push.given_up");
   copy_->GiveUpGradients(own.buffer());

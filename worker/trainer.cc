@@ -120,7 +120,8 @@ void Trainer::StepLease() {
   tables_ && computation->rows == nullptr ? Look(computation) : PullAndCompute(computation);
 }
 
-// Which rows it reads: of the first batch, and after a gap, nobody has looked before.
+// Finds the rows that a batch reads: nobody has looked at the first batch before, nor at one after
+// a gap.
 void Trainer::Look(const std::shared_ptr<Computation>& computation) {
   computation->next = Following(computation->batch, batches_ahead());
   environment_.executor.Run(
@@ -157,7 +158,7 @@ void Trainer::Learn(const Computation& computation) {
   }
 }
 
-// What it needs is pulled, unless it is there.
+// Pulls what the batch needs, unless it is there, and computes it.
 void Trainer::PullAndCompute(const std::shared_ptr<Computation>& computation) {
   const auto compute = [this, computation] {
     Compute(computation, [this, computation] { Computed(computation); });
@@ -179,7 +180,7 @@ void Trainer::PullAndCompute(const std::shared_ptr<Computation>& computation) {
 
 void Trainer::Compute(const std::shared_ptr<Computation>& computation, std::function<void()> done) {
   computation->step = parameters_->Begin(computation->rows);
-  // What was not sent of the gradient before is only known when its exchange is over.
+  // The residual of the gradient before is only known when its exchange is over.
   computation->encodes = !(options_.overlap && options_.keeps_residuals);
   environment_.executor.Run(
       [computation, workload = workload_, figures = options_.figures,
@@ -211,7 +212,7 @@ void Trainer::GiveUp(const Computation& computation, Problem problem, const std:
   EndLease(problem, message);
 }
 
-// As a step of its own, because the exchange before had to be over.
+// Encodes as a step of its own, because the exchange before had to be over.
 void Trainer::Encode(const std::shared_ptr<Computation>& computation) {
   environment_.executor.Run(
       [computation, workload = workload_] { EncodeComputation(*computation, *workload); },

@@ -28,7 +28,7 @@ class RowsOfWhole {
 
   bool any() const { return any_; }
   ConstTensors whole() const { return whole_.values; }
-  // What a batch with these rows reads, until the next call.
+  // Returns what a batch with these rows reads, valid until the next call.
   ConstTensors Of(const TableRows& rows);
 
  private:

@@ -1,5 +1,5 @@
-// What a worker did in the life of its process, over all its sessions, for whoever watches. Shared
-// by the worker and the trainer of each session, which counts; thread-safe.
+// Counts what a worker did in the life of its process, over all its sessions, for whoever watches.
+// Shared by the worker and the trainer of each session, which counts; thread-safe.
 #pragma once
 
 #include <atomic>

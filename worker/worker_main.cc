@@ -28,7 +28,7 @@
 namespace paracord {
 namespace {
 
-// What computes, as --device and --threads say.
+// The computer is what --device and --threads say.
 struct Computer {
   DeviceUse use;
   std::string note;     // why it is not a GPU
@@ -71,7 +71,7 @@ OpenWorkloadFn Opener(Daemon& daemon, const Computer& computer, const std::strin
   };
 }
 
-// What --http shows.
+// Returns the source of what --http shows.
 MonitorSource Shown(const Worker& worker) {
   MonitorSource source;
   source.health = [&worker] { return worker.Health(); };

@@ -1,4 +1,5 @@
-// What a worker reports to its coordinator, and what the coordinator answers. Runs on the loop.
+// A worker reports to its coordinator here, and takes what the coordinator answers. Runs on the
+// loop.
 #include <algorithm>
 #include <utility>
 

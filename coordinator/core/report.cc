@@ -48,7 +48,7 @@ json EvaluationsJson(std::span<const EvaluationResult> results) {
   return evaluations;
 }
 
-// What the newest checkpoint that can be used is; its age follows from the time that it was made.
+// Describes the newest checkpoint that can be used; its age follows from when it was made.
 json CheckpointJson(const Manifest* usable) {
   if (usable == nullptr) return {{"last", nullptr}};
   uint64_t bytes = 0;

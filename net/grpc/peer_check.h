@@ -1,4 +1,4 @@
-// What a link expects of its peer under TLS, and shows to it: gRPC's credentials for a channel.
+// Makes gRPC's credentials for a channel: what a link shows to its peer under TLS, and expects.
 // The keys are those of the moment of construction. Private to this folder; thread-safe.
 #pragma once
 

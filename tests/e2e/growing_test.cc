@@ -199,7 +199,7 @@ TEST_CASE("each row of a growing table has the occurrences of its id, whatever i
   CHECK(metrics.at("metrics").at("mean_absolute_error").get<double>() ==
         Approx(error).epsilon(1e-6));
 
-  // The same rows on one, two and three ps, an epoch each.
+  // Each epoch goes on with the same rows on another number of ps.
   for (uint64_t ps = 1; ps <= 3; ++ps) {
     RunCommand(root, absl::StrCat("train job.json --dir dir --workers 1 --ps ", ps,
                                   " --set epochs=", kUserEpochs + ps));

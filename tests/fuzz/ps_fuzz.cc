@@ -88,7 +88,7 @@ class Pair {
     return target;
   }
 
-  // What becomes of a sound push.
+  // Checks what becomes of a sound push.
   void Expect(const Target& target, bool rejected, const absl::StatusOr<absl::Cord>& reply) {
     if (!loaded_ || ps_.ps->content() == nullptr) return Demand(!reply.ok(), "nothing is held");
     Demand(reply.ok(), "a sound push is answered");

@@ -10,7 +10,7 @@
 namespace paracord {
 namespace {
 
-// What OpenSSL says first. `protocols` is as ALPN has it: each with its size before it.
+// Returns what OpenSSL says first. `protocols` is as ALPN has it: each with its size before it.
 std::string ClientHelloWith(const std::string& protocols) {
   const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()),
                                                                   SSL_CTX_free);

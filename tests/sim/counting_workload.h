@@ -51,9 +51,9 @@ std::vector<float> CountingGradient(const CountingOptions& options, uint64_t epo
 // The ids of growing tables that any batch reads, and of them those that lie in a slot.
 std::vector<uint64_t> CountingIds();
 std::vector<uint64_t> CountingIdsOf(const CountingOptions& options, uint64_t slot);
-// The same as CheckCounted for a slot of a growing table: `values` has a row for each of
-// CountingIdsOf, which is zero where the table has none. Where rows neither expire nor make room,
-// each has exactly the batches that read it, but for those before it was admitted.
+// Checks a slot of a growing table as CheckCounted checks a partition: `values` has a row for each
+// of CountingIdsOf, which is zero where the table has none. Where rows neither expire nor make
+// room, each has exactly the batches that read it, but for those before it was admitted.
 std::string CheckGrown(const CountingOptions& options, const DataPlan& plan, const Ledger& ledger,
                        uint64_t slot, std::span<const float> values);
 
