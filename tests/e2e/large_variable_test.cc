@@ -95,10 +95,7 @@ TEST_CASE("a worker of 300 MB trains a table of 20,000,000 rows", "[.slow]") {
            {"model",
             {{"class_name", "Sequential"}, {"config", {{"name", "model"}, {"layers", layers}}}}},
            {"data",
-            {{"train", {{"format", "npy"}, {"features", "ids.npy"}, {"labels", "want.npy"}}},
-             {"test", nullptr}}},
-           {"metrics", nullptr},
-           {"evaluate", nullptr},
+            {{"train", {{"format", "npy"}, {"features", "ids.npy"}, {"labels", "want.npy"}}}}},
            {"optimizer", {{"name", "sgd"}, {"learning_rate", kBatch * kTableIds * kTableWidth}}},
            {"timeouts", {{"ps_ms", 60000}, {"start_s", 300}}},
            {"checkpoint", {{"every_seconds", 0}, {"keep", 1}}}}});
