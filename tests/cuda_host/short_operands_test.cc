@@ -252,7 +252,8 @@ TEST_CASE("convolutions round their operands, of any magnitude, where that is wo
         CAPTURE(r, largest, off);
         CHECK(off <= bits * largest);
         const bool rounds = operands == Operands::kFloat16 || cuda.ops().has_bfloat16();
-        if (rounds) CHECK(off > bits / 50 * largest);
+        // An H200's error is 1/62 of the bound above; TF32's, which is not meant here, is 1/8 of that.
+        if (rounds) CHECK(off > bits / 150 * largest);
       }
     }
   }
