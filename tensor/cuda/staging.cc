@@ -12,7 +12,7 @@
 namespace paracord::cuda {
 namespace {
 
-constexpr size_t kAlignment = 256;
+constexpr size_t kStagingAlignment = 256;
 constexpr size_t kChunkMin = 1 << 20;
 constexpr size_t kAllMax = size_t{1} << 30;  // pinned memory is lost to the rest of the machine
 
@@ -32,7 +32,7 @@ void Staging::FreeChunks() {
 }
 
 void* Staging::Take(size_t bytes) {
-  bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  bytes = (bytes + kStagingAlignment - 1) / kStagingAlignment * kStagingAlignment;
   if (chunks_.empty() || chunks_.back().bytes - chunks_.back().used < bytes) {
     const size_t size = std::max({bytes, kChunkMin, wanted_, all_});
     if (size > kAllMax - std::min(kAllMax, all_)) return nullptr;

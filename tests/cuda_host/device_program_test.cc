@@ -22,7 +22,7 @@ using Floats = std::vector<float>;
 constexpr char kAsked[] = "failed as asked";
 constexpr char kOnTheCpu[] = "computing on the CPU: ";
 
-nlohmann::json Model() {
+nlohmann::json DeviceModel() {
   return SequentialJson({LayerJson("Dense", {{"units", 30}, {"activation", "tanh"}}),
                          LayerJson("Dense", {{"units", 10}})});
 }
@@ -61,7 +61,7 @@ Floats Gradients(GradientProgram& program) {
 bool IsLine(const std::string& text) { return text.find('\n') == std::string::npos; }
 
 TEST_CASE("a device that less precision brings nothing to says so, and computes in float32") {
-  Job job = JobFor(Model(), "mse", 4);
+  Job job = JobFor(DeviceModel(), "mse", 4);
   const Floats exact = Gradients(*BuildKerasProgram(job, Schema(), MakeCpuOps(1)).value());
   for (const bool bfloat16 : {true, false}) {
     for (const char* precision : {"bf16", "fp16", "float32"}) {
@@ -134,7 +134,7 @@ TEST_CASE("in float16 a step of tiny numbers has its gradients, in the memory th
 }
 
 TEST_CASE("whatever of a GPU fails at the start, auto computes on the CPU and says why in a line") {
-  const Job job = JobFor(Model(), "mse", 4);
+  const Job job = JobFor(DeviceModel(), "mse", 4);
   const Floats wanted = Gradients(*BuildKerasProgram(job, Schema(), MakeCpuOps(1)).value());
   int64_t calls = 0;
   std::string wrong;
@@ -177,7 +177,7 @@ TEST_CASE("whatever of a GPU fails at the start, auto computes on the CPU and sa
 
 TEST_CASE(
     "a model that a GPU has no memory for is computed by auto alone, and both say the sizes") {
-  const Job job = JobFor(Model(), "mse", 4);
+  const Job job = JobFor(DeviceModel(), "mse", 4);
   cuda::HostOptions options;
   options.memory_bytes_max = 1000;
   const auto named = Build(job, options, false);
@@ -204,7 +204,7 @@ TEST_CASE("what is wrong with a model is an error on every device") {
 }
 
 TEST_CASE("operations that cannot be made name the device, and the CPU has no way back") {
-  const Job job = JobFor(Model(), "mse", 4);
+  const Job job = JobFor(DeviceModel(), "mse", 4);
   const MakeOpsFn none = [](const std::string& device, int) {
     return absl::FailedPreconditionError("no " + device + " today");
   };

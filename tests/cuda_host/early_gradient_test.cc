@@ -19,7 +19,7 @@ using Floats = std::vector<float>;
 const nlohmann::json kNone = nlohmann::json::object();
 
 // A model with every kind of gradient: of a kernel, a bias, an embedding, and moving averages.
-nlohmann::json Model() {
+nlohmann::json EarlyModel() {
   return SequentialJson(
       {LayerJson("Conv2D", {{"filters", 3}, {"kernel_size", {3, 3}}, {"activation", "relu"}}),
        LayerJson("Flatten", kNone), LayerJson("Dropout", {{"rate", 0.3}}),
@@ -31,7 +31,7 @@ nlohmann::json Model() {
 // Steps of a program, with and without a listener.
 struct Steps {
   Steps(std::unique_ptr<Ops> of, uint32_t accumulate) : ops(of.get()) {
-    Job job = JobFor(Model(), "sparse_categorical_crossentropy");
+    Job job = JobFor(EarlyModel(), "sparse_categorical_crossentropy");
     job.accumulate = accumulate;
     program = BuildKerasProgram(job, schema, std::move(of)).value();
     variables.emplace(*program);

@@ -19,9 +19,9 @@ namespace {
 
 using Floats = std::vector<float>;
 
-constexpr char kAsked[] = "failed as asked";
+constexpr char kFaultAsked[] = "failed as asked";
 
-nlohmann::json Model() {
+nlohmann::json FaultModel() {
   return SequentialJson(
       {LayerJson("Conv2D", {{"filters", 2}, {"kernel_size", {2, 2}}, {"activation", "relu"}}),
        LayerJson("Conv2D", {{"filters", 2}, {"kernel_size", {2, 2}}}),
@@ -45,8 +45,8 @@ class Life {
     started = ops.status();
     if (!started.ok()) return;
     Ops& device = **ops;
-    auto program = BuildKerasProgram(JobFor(Model(), "sparse_categorical_crossentropy", 4), schema_,
-                                     *std::move(ops));
+    auto program = BuildKerasProgram(JobFor(FaultModel(), "sparse_categorical_crossentropy", 4),
+                                     schema_, *std::move(ops));
     started = program.status();
     if (!started.ok()) return;
     Variables variables(**program);
@@ -166,13 +166,13 @@ TEST_CASE("whichever call fails once, it is said or does not matter, and what fo
     const Life life(call, false);
     CHECK(life.wrong == "");
     if (!life.started.ok()) {
-      CHECK(life.started.message().find(kAsked) != std::string::npos);
+      CHECK(life.started.message().find(kFaultAsked) != std::string::npos);
       ++refused;
       continue;
     }
     CHECK(life.failed.size() <= 1);
     for (const absl::Status& status : life.failed) {
-      CHECK(status.message().find(kAsked) != std::string::npos);
+      CHECK(status.message().find(kFaultAsked) != std::string::npos);
     }
     ++(life.failed.empty() ? unnoticed : said);
     REQUIRE(life.results.size() == whole.results.size());

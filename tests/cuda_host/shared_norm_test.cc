@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 // A model that calls "norm" twice, with a layer in between that needs scratch memory.
-json Model() {
+json NormModel() {
   return {{"class_name", "Functional"},
           {"config",
            {{"name", "m"},
@@ -32,7 +32,7 @@ json Model() {
 
 // The observation for the moving mean of "norm" in a step; empty if the device had no memory.
 std::vector<float> Observed(Ops& ops, int& refused) {
-  const ModelSpec spec = ReadKerasModel(Model()).value();
+  const ModelSpec spec = ReadKerasModel(NormModel()).value();
   const std::vector<std::optional<Shape>> shapes = {Shape{4}};
   Problems problems;
   const auto graph = Graph::Build(ops, spec, shapes, problems);
