@@ -143,6 +143,46 @@ TEST_CASE("includes between rooms point one way") {
   }
 }
 
+// Returns the name of the type that a line outside of functions and types begins to define, or "".
+std::string DefinedType(const std::string& line) {
+  static const std::regex type(
+      R"(^(?:template <.*> )?(?:class|struct|union|enum(?: class)?) ([\w:]+)[^;()]*(?:\{.*)?$)");
+  std::smatch match;
+  return std::regex_match(line, match, type) ? match[1].str() : "";
+}
+
+// Two types of one name that are linked into one program are one type to the linker, which keeps
+// the functions of one of them for both.
+TEST_CASE("no two files define a type of one name in a named namespace") {
+  CHECK(DefinedType("struct Log {") == "Log");
+  CHECK(DefinedType("template <class T> class Held final : public Base<T> {") == "Held");
+  CHECK(DefinedType("enum class Side { kServer, kClient };") == "Side");
+  CHECK(DefinedType("class ParameterServer::Impl : public Server {") == "ParameterServer::Impl");
+  CHECK(DefinedType("class Log;").empty());
+  CHECK(DefinedType("struct tm Now() {").empty());
+  CHECK(DefinedType("  struct Inner {").empty());
+  std::map<std::string, std::string> files;  // by "namespace::type"
+  for (const SourceFile& file : SourceFiles()) {
+    const std::string ending = fs::path(file.path).extension();
+    if (ending != ".h" && ending != ".cc" && ending != ".cu") continue;
+    std::vector<std::string> open;  // the namespaces; an unnamed one is a file's own
+    for (const std::string& line : file.lines) {
+      if (line.starts_with("namespace ") && line.ends_with("{")) open.push_back(line);
+      if (line.starts_with("}  // namespace") && !open.empty()) open.pop_back();
+      const std::string type = DefinedType(line);
+      if (type.empty() || std::find(open.begin(), open.end(), "namespace {") != open.end()) {
+        continue;
+      }
+      std::string name;
+      for (const std::string& space : open) name += space;
+      const std::string& first = files.try_emplace(name + type, file.path).first->second;
+      INFO(type << " is defined in " << first << " and in " << file.path);
+      CHECK(first == file.path);
+    }
+  }
+  CHECK(files.size() > 500);
+}
+
 // Returns a heading's anchor in a link: "where-keras-differs" for "## Where Keras differs".
 std::string AnchorOf(const std::string& heading) {
   std::string anchor;

@@ -19,10 +19,10 @@ namespace paracord {
 using Floats = std::vector<float>;
 
 // One engine as an operation sees it: tensors are uploaded, and results downloaded for comparison.
-class Side {
+class ComparedEngine {
  public:
-  explicit Side(std::unique_ptr<Ops> ops) : ops_(std::move(ops)) { ops_->Enter(); }
-  ~Side() { arrays_.clear(); }
+  explicit ComparedEngine(std::unique_ptr<Ops> ops) : ops_(std::move(ops)) { ops_->Enter(); }
+  ~ComparedEngine() { arrays_.clear(); }
   Ops& ops() { return *ops_; }
   // `before` is the offset in floats from the begin of an allocation.
   float* Put(const Floats& values, size_t before = 0) {
@@ -78,7 +78,7 @@ class Side {
   std::vector<Floats> results_;
 };
 
-using Operation = std::function<void(Side&)>;
+using Operation = std::function<void(ComparedEngine&)>;
 
 // The allowed difference of results: relative, and as a share of the largest result, because of
 // cancellation.
@@ -91,9 +91,9 @@ constexpr Tolerance kOneRounding = {1.0 / 128, 5e-6};
 // Runs `operation` on both engines. A failure does not keep later operations from being tried.
 inline void Compare(const Operation& operation, bool convolutions = true,
                     const Tolerance& off = {}) try {
-  Side cpu(MakeCpuOps(1));
+  ComparedEngine cpu(MakeCpuOps(1));
   operation(cpu);
-  Side cuda(CudaUnderTest(convolutions));
+  ComparedEngine cuda(CudaUnderTest(convolutions));
   operation(cuda);
   REQUIRE(cpu.results().size() == cuda.results().size());
   for (size_t r = 0; r < cpu.results().size(); ++r) {
@@ -119,9 +119,9 @@ inline void Compare(const Operation& operation, bool convolutions = true,
   FAIL_CHECK(error.status());
 }
 
-class Random {
+class RandomInputs {
  public:
-  explicit Random(uint32_t seed) : random_(seed) {}
+  explicit RandomInputs(uint32_t seed) : random_(seed) {}
   int64_t Size(int64_t most) {
     return 1 + static_cast<int64_t>(random_() % static_cast<uint64_t>(most));
   }

@@ -266,7 +266,7 @@ TEST_CASE("what cuDNN's descriptors cannot hold goes to our own bodies") {
 }
 
 TEST_CASE("a convolution that cuDNN has no engine for is a line of the log, once") {
-  const Log log;
+  const LogText log;
   for (const bool convolutions : {true, false}) {
     cuda::HostOptions options;
     options.convolutions = convolutions;
@@ -297,7 +297,7 @@ TEST_CASE("a convolution that cuDNN refuses because the device is lost says that
     ops->Enter();
     return std::make_pair(ops->MakeConv2D(s).status(), asked);
   };
-  const Log log;
+  const LogText log;
   const auto [made, asked] = make(-1);
   CHECK(made.ok());
   CHECK(log.lines() == 1);
@@ -322,7 +322,7 @@ void CheckTrains(cuda::HostOptions options) {
 
 TEST_CASE("a direction of a convolution that cuDNN has no engine for is computed without it") {
   for (int directions : {0, 1, 2, 3, 4, 5, 6, 8 + 1, 8 + 6}) {  // not all combinations
-    const Log log;
+    const LogText log;
     cuda::HostOptions options;
     options.directions = DirectionsOf(directions);
     std::set<std::string> called;
@@ -337,7 +337,7 @@ TEST_CASE("a direction of a convolution that cuDNN has no engine for is computed
 
 TEST_CASE("a direction that cuDNN refuses when it is to compute it is computed without it") {
   for (int computed = 0; computed < 7; ++computed) {  // not all combinations
-    const Log log;
+    const LogText log;
     cuda::HostOptions options;
     options.computes = DirectionsOf(computed);
     CheckTrains(std::move(options));

@@ -1,4 +1,4 @@
-// Collects what is logged while a Log lives, for tests.
+// Collects what is logged while a LogText lives, for tests.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +11,13 @@
 
 namespace paracord {
 
-class Log {
+class LogText {
  public:
-  Log() : usual_(spdlog::default_logger()) {
+  LogText() : usual_(spdlog::default_logger()) {
     spdlog::set_default_logger(std::make_shared<spdlog::logger>(
         "test", std::make_shared<spdlog::sinks::ostream_sink_st>(text_)));
   }
-  ~Log() { spdlog::set_default_logger(usual_); }
+  ~LogText() { spdlog::set_default_logger(usual_); }
   std::string text() const { return text_.str(); }
   int lines() const {
     const std::string text = text_.str();

@@ -14,14 +14,14 @@ TEST_CASE("activations and their gradients are those of the CPU") {
     if (kind == static_cast<int>(ActivationKind::kGlu)) continue;
     for (uint32_t seed = 0; seed < 3; ++seed) {
       INFO("kind " << kind << " seed " << seed);
-      Random random(seed);
+      RandomInputs random(seed);
       const int64_t rows = random.Size(40), columns = random.Size(seed == 2 ? 900 : 30);
       const Activation p{static_cast<ActivationKind>(kind), 0.3f, 1.5f, 0.1f};
       const bool positive = p.kind == ActivationKind::kPower || p.kind == ActivationKind::kLog ||
                             p.kind == ActivationKind::kLog1p;
       const Floats x = random.Numbers(rows * columns, positive ? 0.1f : -4, 4);
       const Floats dy = random.Numbers(rows * columns);
-      Compare([&](Side& side) {
+      Compare([&](ComparedEngine& side) {
         const int64_t n = rows * columns;
         float *dx = side.Put(x), *d = side.Put(dy), *y = side.New(x.size());
         side.ops().Activate(p, rows, columns, dx, y);
@@ -38,11 +38,11 @@ TEST_CASE("activations and their gradients are those of the CPU") {
 TEST_CASE("products are those of the CPU, transposed, in batches, with bias and ReLU") {
   for (uint32_t seed = 0; seed < 4 * kRounds; ++seed) {
     INFO("seed " << seed);
-    Random random(seed);
+    RandomInputs random(seed);
     const MatmulShape s = random.Product();
     const Floats a = random.Numbers(s.batch * s.m * s.k), b = random.Numbers(s.batch * s.k * s.n);
     const Floats bias = random.Numbers(s.n);
-    Compare([&](Side& side) {
+    Compare([&](ComparedEngine& side) {
       auto product = side.ops().MakeMatmul(s).value();
       float* c = side.New(static_cast<size_t>(s.batch * s.m * s.n));
       product->Run(side.Put(a), side.Put(b), s.bias ? side.Put(bias) : nullptr, c);
@@ -51,7 +51,7 @@ TEST_CASE("products are those of the CPU, transposed, in batches, with bias and 
   }
 }
 
-WindowAxis RandomAxis(Random& random, bool dilate) {
+WindowAxis RandomAxis(RandomInputs& random, bool dilate) {
   WindowAxis axis;
   axis.in = 3 + random.Size(9);
   axis.size = random.Size(3);
@@ -72,7 +72,7 @@ WindowAxis RandomAxis(Random& random, bool dilate) {
 TEST_CASE("convolutions are those of the CPU, by cuDNN and without it") {
   for (uint32_t seed = 0; seed < 6 * kRounds; ++seed) {
     INFO("seed " << seed);
-    Random random(seed);
+    RandomInputs random(seed);
     ConvShape s;
     s.groups = random.Coin() ? 1 : random.Size(3);
     s.batch = random.Size(3);
@@ -91,7 +91,7 @@ TEST_CASE("convolutions are those of the CPU, by cuDNN and without it") {
     for (size_t& floats : before) floats = seed % 3 == 0 ? static_cast<size_t>(random.Size(5)) : 0;
     for (const bool cudnn : {true, false}) {
       Compare(
-          [&](Side& side) {
+          [&](ComparedEngine& side) {
             // Padding that differs between both ends then takes another path.
             const bool tf32 = !OnGpu() && seed % 2 == 1;
             side.ops().AllowOperands(tf32 ? Operands::kTf32 : Operands::kFloat32);
@@ -116,7 +116,7 @@ TEST_CASE("convolutions are those of the CPU, by cuDNN and without it") {
 TEST_CASE("pooling is that of the CPU, among equal maxima too") {
   for (uint32_t seed = 0; seed < 6 * kRounds; ++seed) {
     INFO("seed " << seed);
-    Random random(seed);
+    RandomInputs random(seed);
     PoolShape s{random.Coin(), random.Size(3), random.Size(5), RandomAxis(random, false),
                 RandomAxis(random, false)};
     if (seed == 2) s.max = false;
@@ -128,7 +128,7 @@ TEST_CASE("pooling is that of the CPU, among equal maxima too") {
     const int64_t out = s.batch * s.height.out * s.width.out * s.channels;
     const Floats x = random.Coin() ? random.Numbers(in) : random.Ids(in, 3);
     const Floats dy = random.Numbers(out);
-    Compare([&](Side& side) {
+    Compare([&](ComparedEngine& side) {
       auto pool = side.ops().MakePool2D(s).value();
       float *y = side.New(dy.size()), *dx = side.New(x.size());
       pool->Forward(side.Put(x), y);
@@ -142,11 +142,11 @@ TEST_CASE("pooling is that of the CPU, among equal maxima too") {
 TEST_CASE("sums, scalings and random numbers are those of the CPU") {
   for (uint32_t seed = 0; seed < kRounds; ++seed) {
     INFO("seed " << seed);
-    Random random(seed);
+    RandomInputs random(seed);
     const int64_t rows = random.Size(seed == 0 ? 30000 : 50), columns = random.Size(70);
     const int64_t n = rows * columns;
     const Floats x = random.Numbers(n), y = random.Numbers(n);
-    Compare([&](Side& side) {
+    Compare([&](ComparedEngine& side) {
       Ops& ops = side.ops();
       float *px = side.Put(x), *py = side.Put(y), *sums = side.New(static_cast<size_t>(columns));
       ops.SumRows(rows, columns, px, sums);
@@ -171,12 +171,12 @@ TEST_CASE("sums, scalings and random numbers are those of the CPU") {
 
 TEST_CASE("matrices of any size are transposed, one after the other, and nothing beside them") {
   for (uint32_t seed = 0; seed < 4 * kRounds; ++seed) {
-    Random random(seed);
+    RandomInputs random(seed);
     const int64_t count = random.Size(3), rows = random.Size(40), columns = random.Size(40);
     CAPTURE(count, rows, columns);
     const int64_t each = rows * columns, all = count * each;
     const Floats x = random.Numbers(all), before = random.Numbers(all + 3);
-    Compare([&](Side& side) {
+    Compare([&](ComparedEngine& side) {
       float* const y = side.Put(before);
       side.ops().Copy({{count, columns, rows}, {each, 1, columns}, {}, {each, rows, 1}}, false,
                       side.Put(x), y);
@@ -188,7 +188,7 @@ TEST_CASE("matrices of any size are transposed, one after the other, and nothing
 TEST_CASE("walks are those of the CPU: transposes, broadcasts, sums, many axes") {
   for (uint32_t seed = 0; seed < 8 * kRounds; ++seed) {
     INFO("seed " << seed);
-    Random random(seed);
+    RandomInputs random(seed);
     const size_t axes = seed % 11 == 10 ? 10 : static_cast<size_t>(random.Size(5));
     Walk walk;
     int64_t all = 1;
@@ -207,7 +207,7 @@ TEST_CASE("walks are those of the CPU: transposes, broadcasts, sums, many axes")
     const Floats y = random.Numbers(all), around_zero = random.Numbers(all);
     Floats mask = b;
     for (size_t i = 0; i < mask.size(); i += 3) mask[i] = 0;
-    Compare([&](Side& side) {
+    Compare([&](ComparedEngine& side) {
       Ops& ops = side.ops();
       float *pa = side.Put(a), *pb = side.Put(b), *py = side.Put(y);
       for (int kind = 0; kind < static_cast<int>(BinaryKind::kKeep); ++kind) {
@@ -233,7 +233,7 @@ TEST_CASE("walks are those of the CPU: transposes, broadcasts, sums, many axes")
 TEST_CASE("normalisation and its gradients are those of the CPU") {
   for (uint32_t seed = 0; seed < 4 * kRounds; ++seed) {
     INFO("seed " << seed);
-    Random random(seed);
+    RandomInputs random(seed);
     NormShape s{random.Coin(), random.Size(seed == 0 ? 20000 : 60), random.Size(40), 1e-3f};
     s.centred = s.by_column || random.Coin();
     if (s.by_column && random.Coin()) s.relu = random.Coin() ? 1.f : 3e38f;
@@ -241,7 +241,7 @@ TEST_CASE("normalisation and its gradients are those of the CPU") {
     const int64_t n = s.rows * s.columns, groups = s.by_column ? s.columns : s.rows;
     const Floats x = random.Numbers(n, 3, 5), dy = random.Numbers(n);
     const Floats scale = random.Numbers(s.columns), offset = random.Numbers(s.columns);
-    Compare([&](Side& side) {
+    Compare([&](ComparedEngine& side) {
       Ops& ops = side.ops();
       const auto wide = static_cast<size_t>(s.columns), many = static_cast<size_t>(groups);
       float *px = side.Put(x), *pdy = side.Put(dy), *y = side.New(x.size());
@@ -265,13 +265,13 @@ TEST_CASE("normalisation and its gradients are those of the CPU") {
 TEST_CASE("gathers and scatters are those of the CPU, of ids outside of the table too") {
   for (uint32_t seed = 0; seed < 2 * kRounds; ++seed) {
     INFO("seed " << seed);
-    Random random(seed);
+    RandomInputs random(seed);
     const int64_t count = random.Size(seed == 1 ? 3000 : 40), width = random.Size(9);
     const int64_t rows = random.Size(12);
     Floats ids = random.Ids(count, rows + 2);
     if (random.Coin()) ids[0] = -1;
     const Floats table = random.Numbers(rows * width), dy = random.Numbers(count * width);
-    Compare([&](Side& side) {
+    Compare([&](ComparedEngine& side) {
       float *y = side.New(dy.size()), *d = side.New(table.size()), *pi = side.Put(ids);
       side.ops().Gather(count, width, rows, pi, side.Put(table), y);
       side.Take(y, count * width);
@@ -290,7 +290,7 @@ TEST_CASE("recurrent steps are those of the CPU, masked, with any activation") {
                                         ActivationKind::kSparsemax, ActivationKind::kLogSoftmax};
   for (uint32_t seed = 0; seed < 60; ++seed) {
     INFO("seed " << seed);
-    Random random(seed);
+    RandomInputs random(seed);
     const size_t kind = seed % 5;
     CellShape s{kinds[kind],
                 random.Size(6),
@@ -303,7 +303,7 @@ TEST_CASE("recurrent steps are those of the CPU, masked, with any activation") {
     const Floats dc = random.Numbers(state), keep = random.Numbers(state * 5, 0.1f, 0.9f);
     const Floats dz = random.Numbers(state * gates[kind]), mask = random.Ids(s.batch, 2);
     const bool masked = random.Coin(), lstm = s.kind == CellKind::kLstm;
-    Compare([&](Side& side) {
+    Compare([&](ComparedEngine& side) {
       CellStep step;
       if (masked) step.mask = side.Put(mask);
       step.h0 = side.Put(h0);
@@ -330,7 +330,7 @@ TEST_CASE("recurrent steps are those of the CPU, masked, with any activation") {
 TEST_CASE("softmax under masks is that of the CPU, of rows that see nothing too") {
   for (uint32_t seed = 0; seed < 4 * kRounds; ++seed) {
     INFO("seed " << seed);
-    Random random(seed);
+    RandomInputs random(seed);
     SoftmaxShape s{random.Size(3), random.Size(3), random.Size(6),
                    random.Size(seed == 2 ? 700 : 9)};
     s.scale = 0.4f;
@@ -341,7 +341,7 @@ TEST_CASE("softmax under masks is that of the CPU, of rows that see nothing too"
     const Floats x = random.Numbers(n), dy = random.Numbers(n);
     Floats mask = random.Ids(s.batch * s.queries * s.keys, 2);
     std::fill_n(mask.begin(), s.keys, 0.f);
-    Compare([&](Side& side) {
+    Compare([&](ComparedEngine& side) {
       float *y = side.Put(x), *d = side.Put(dy), *pm = masked ? side.Put(mask) : nullptr;
       side.ops().MaskedSoftmax(s, pm, y, y);
       side.Take(y, n);
@@ -351,7 +351,7 @@ TEST_CASE("softmax under masks is that of the CPU, of rows that see nothing too"
   }
 }
 
-ResampleShape RandomResample(Random& random) {
+ResampleShape RandomResample(RandomInputs& random) {
   ResampleShape s;
   s.batch = random.Size(3);
   s.channels = random.Size(4);
@@ -368,12 +368,12 @@ ResampleShape RandomResample(Random& random) {
 TEST_CASE("images are resized as on the CPU, of parts of them and with some around") {
   for (uint32_t seed = 0; seed < 8 * kRounds; ++seed) {
     INFO("seed " << seed);
-    Random random(seed);
+    RandomInputs random(seed);
     const ResampleShape s = RandomResample(random);
     const int64_t in = s.batch * s.height.in * s.width.in * s.channels;
     const int64_t out = s.batch * s.height.out * s.width.out * s.channels;
     const Floats x = random.Numbers(in), dy = random.Numbers(out);
-    Compare([&](Side& side) {
+    Compare([&](ComparedEngine& side) {
       float *y = side.New(dy.size()), *dx = side.New(x.size());
       side.ops().Resample(s, nullptr, side.Put(x), y);
       side.Take(y, out);
@@ -386,7 +386,7 @@ TEST_CASE("images are resized as on the CPU, of parts of them and with some arou
 TEST_CASE("images are moved by maps as on the CPU, to whatever places") {
   for (uint32_t seed = 0; seed < 8 * kRounds; ++seed) {
     INFO("seed " << seed);
-    Random random(seed);
+    RandomInputs random(seed);
     ResampleShape s = RandomResample(random);
     s.fill = static_cast<FillMode>(seed % 4);
     const int64_t in = s.batch * s.height.in * s.width.in * s.channels;
@@ -395,7 +395,7 @@ TEST_CASE("images are moved by maps as on the CPU, to whatever places") {
     Floats maps = random.Numbers(6 * s.batch, -3, 3);
     const Floats no_places{1e30f, -1e30f, 5e8f, HUGE_VALF, NAN, 0};
     if (seed % 5 == 0) std::copy(no_places.begin(), no_places.end(), maps.begin());
-    Compare([&](Side& side) {
+    Compare([&](ComparedEngine& side) {
       float* y = side.New(static_cast<size_t>(out));
       side.ops().Resample(s, side.Put(maps), side.Put(x), y);
       side.Take(y, out);
@@ -406,7 +406,7 @@ TEST_CASE("images are moved by maps as on the CPU, to whatever places") {
 TEST_CASE("uniform numbers and maps of examples are those of the CPU") {
   for (uint32_t seed = 0; seed < 2 * kRounds; ++seed) {
     INFO("seed " << seed);
-    Random random(seed);
+    RandomInputs random(seed);
     const int64_t n = random.Size(900), batch = random.Size(seed == 0 ? 3000 : 40);
     for (int kind = 0; kind <= static_cast<int>(MapKind::kShift); ++kind) {
       RandomMap map{static_cast<MapKind>(kind),
@@ -418,7 +418,7 @@ TEST_CASE("uniform numbers and maps of examples are those of the CPU") {
                     random.Coin(),
                     random.Coin()};
       if (map.kind == MapKind::kZoom) map.low[0] = map.low[1] = 0.5f;
-      Compare([&](Side& side) {
+      Compare([&](ComparedEngine& side) {
         float *y = side.New(static_cast<size_t>(n)),
               *maps = side.New(6 * static_cast<size_t>(batch));
         side.ops().Uniform(seed + 3, -0.5f, 2, 17, n, y);
@@ -434,7 +434,7 @@ TEST_CASE("losses and their gradients are those of the CPU") {
   for (int kind = 0; kind <= static_cast<int>(LossKind::kCategoricalFocalCrossentropy); ++kind) {
     for (uint32_t seed = 0; seed < 8; ++seed) {
       INFO("kind " << kind << " seed " << seed);
-      Random random(seed);
+      RandomInputs random(seed);
       LossShape s;
       s.kind = static_cast<LossKind>(kind);
       s.from_logits = random.Coin();
@@ -457,7 +457,7 @@ TEST_CASE("losses and their gradients are those of the CPU") {
       Floats t = sparse ? random.Ids(s.rows, s.columns)
                         : (zeros_and_ones ? random.Ids(n, 2) : random.Numbers(n, 0.f, 1));
       const Floats weights = random.Ids(s.rows, 3);
-      Compare([&](Side& side) {
+      Compare([&](ComparedEngine& side) {
         float *d = side.New(y.size()), *py = side.Put(y), *pt = side.Put(t);
         const float* w = weighted ? side.Put(weights) : nullptr;
         side.TakeNumber([&](double* sum) { side.ops().Loss(s, py, pt, w, 0.7f, d, sum); });

@@ -144,7 +144,7 @@ TEST_CASE("steps that repeat are graphs, and nothing is done in a slower way") {
        LayerJson("MaxPooling2D", {{"pool_size", {2, 2}}}),
        LayerJson("Flatten", nlohmann::json::object()), LayerJson("Dropout", {{"rate", 0.2}}),
        LayerJson("Dense", {{"units", 4}, {"activation", "softmax"}})});
-  const Log log;
+  const LogText log;
   const std::optional<int64_t> before = GraphLaunches();
   std::unique_ptr<Ops> ops = TestOps();
   Ops& device = *ops;

@@ -133,7 +133,7 @@ TEST_CASE("where nothing can be captured or pinned, steps are done as before") {
     cuda::HostOptions options;
     options.graphs = false;
     options.pinned = pinned;
-    const Log log;
+    const LogText log;
     Training graphs(std::move(options)), plain({}, /*graphs=*/false);
     int captures = 0;
     for (uint32_t step = 0; step < 8; ++step) {
@@ -156,7 +156,7 @@ TEST_CASE("a graph that is not made or does not start costs a line of the log, a
     REQUIRE(first != whole.names.end());
     cuda::HostOptions options;
     options.fail_call = first - whole.names.begin();
-    const Log log;
+    const LogText log;
     Training training(std::move(options));
     for (uint32_t step = 0; step < 7; ++step) {
       INFO(name << " step " << step);
@@ -225,7 +225,7 @@ TEST_CASE("an error of any call of steps in graphs is reported, and later steps 
   for (uint32_t step = 0; step < 5; ++step) wanted.push_back(whole.Step(step));
   whole.program.reset();
   REQUIRE(whole.wrong.empty());
-  const Log log;
+  const LogText log;
   int reported = 0;
   for (int64_t call = 0; call < whole.count; call += 3) {
     INFO("call " << call);
@@ -402,7 +402,7 @@ TEST_CASE("more kinds of steps than there are graphs take turns") {
 }
 
 TEST_CASE("where graphs go before they were worth it no more are made, and the log says so") {
-  const Log log;
+  const LogText log;
   Table table;
   int made = 0;
   for (int round = 0; round < 60; ++round) {

@@ -38,11 +38,11 @@ Outcome Convolve(cuda::HostOptions options, Operands operands = Operands::kFloat
   options.bfloat16 = false;
   options.called = [&](const char* name) { outcome.called.insert(name); };
   options.at_end = [&](int64_t, const std::string& wrong) { outcome.wrong = wrong; };
-  Random random(1);
+  RandomInputs random(1);
   const auto draw = [&](int64_t n) { return random.Numbers(n); };
   const Floats x = draw(20 * 20 * 64), kernel = draw(9 * 64 * 64), bias = draw(64), dy = x;
   {
-    Side side(cuda::MakeOps(cuda::MakeHostRuntime(std::move(options))).value());
+    ComparedEngine side(cuda::MakeOps(cuda::MakeHostRuntime(std::move(options))).value());
     side.ops().AllowOperands(operands);
     const auto conv = side.ops().MakeConv2D(s).value();
     const float *px = side.Put(x), *pk = side.Put(kernel), *pdy = side.Put(dy);
@@ -78,7 +78,7 @@ TEST_CASE("without an engine for all directions in 16 bits a convolution takes a
   for (const size_t r : {0u, 1u, 3u}) CHECK(Rounded(Off(whole.results[r], wanted.results[r])));
   CHECK(whole.results[2] == wanted.results[2]);  // the gradient of the bias
   for (const bool none : {false, true}) {
-    const Log log;
+    const LogText log;
     cuda::HostOptions options;
     options.directions.data = false;
     options.convolutions = !none;
@@ -92,7 +92,7 @@ TEST_CASE("without an engine for all directions in 16 bits a convolution takes a
 TEST_CASE("a convolution in 16 bits rounds what both of its gradients read once") {
   cuda::HostOptions options;
   options.bfloat16 = false;
-  Side side(cuda::MakeOps(cuda::MakeHostRuntime(std::move(options))).value());
+  ComparedEngine side(cuda::MakeOps(cuda::MakeHostRuntime(std::move(options))).value());
   side.ops().AllowOperands(Operands::kFloat16);
   const auto conv = side.ops().MakeConv2D(Small()).value();
   const Floats all(20 * 20 * 64, 1.f), kernel(9 * 64 * 64, 1.f);
@@ -119,13 +119,13 @@ ShortOutcome ConvolveShort(cuda::HostOptions options, bool short_x, bool short_y
   ConvShape s = Small();
   s.x_bfloat16 = short_x;
   s.y_bfloat16 = short_y;
-  Random random(1);
+  RandomInputs random(1);
   const Floats x = random.Numbers(20 * 20 * 64), kernel = random.Numbers(9 * 64 * 64, 0, 0.125f);
   const Floats bias = random.Numbers(64), dy = random.Numbers(20 * 20 * 64);
   ShortOutcome outcome;
   options.at_end = [&](int64_t, const std::string& wrong) { outcome.wrong = wrong; };
   {
-    Side side(cuda::MakeOps(cuda::MakeHostRuntime(std::move(options))).value());
+    ComparedEngine side(cuda::MakeOps(cuda::MakeHostRuntime(std::move(options))).value());
     side.ops().AllowOperands(operands);
     const auto conv = side.ops().MakeConv2D(s).value();
     const Tensor px = side.PutTensor(x, short_x, before), dx = side.NewTensor(x.size(), short_x);
@@ -190,7 +190,7 @@ TEST_CASE("a convolution of bfloat16 tensors that cuDNN has not all of is one of
     for (size_t r = 0; r < 4; ++r) CHECK(Off(outcome.results[r], wanted.results[r]) < 1.0 / 128);
   };
   for (const bool none : {false, true}) {
-    const Log log;
+    const LogText log;
     cuda::HostOptions options;
     options.directions.data = false;
     options.convolutions = !none;
@@ -215,13 +215,13 @@ TEST_CASE("what cuDNN refuses of bfloat16 tensors, or begins anywhere, is comput
   };
   for (bool cuda::Directions::*way :
        {&cuda::Directions::forward, &cuda::Directions::filter, &cuda::Directions::data}) {
-    const Log log;
+    const LogText log;
     cuda::HostOptions options;
     options.computes.*way = false;
     check(ConvolveShort(std::move(options), true, true));
     CHECK(log.lines() == 1);
   }
-  const Log log;
+  const LogText log;
   check(ConvolveShort({}, true, true, Operands::kBfloat16, /*before=*/1));
   CHECK(log.lines() == 1);
 }
@@ -229,7 +229,7 @@ TEST_CASE("what cuDNN refuses of bfloat16 tensors, or begins anywhere, is comput
 TEST_CASE("what cuDNN refuses to compute in 16 bits after all is computed without it") {
   const Outcome wanted = Convolve({}, Operands::kFloat32);
   const auto refused = [&](bool cuda::Directions::*way, size_t result) {
-    const Log log;
+    const LogText log;
     cuda::HostOptions options;
     options.computes.*way = false;
     const Outcome outcome = Convolve(std::move(options));

@@ -18,13 +18,13 @@ namespace {
 TEST_CASE("products of bfloat16 are those of the same numbers as float32") {
   for (uint32_t seed = 0; seed < 2 * kRounds; ++seed) {
     INFO("seed " << seed);
-    Random random(seed);
+    RandomInputs random(seed);
     MatmulShape s = random.Product();
     s.bias = s.relu = false;
     const int64_t n = s.batch * s.k * s.n;
     // Exact in bfloat16.
     const Floats a = random.Ids(s.batch * s.m * s.k, 9), b = random.Ids(n, 200);
-    Compare([&](Side& side) {
+    Compare([&](ComparedEngine& side) {
       side.ops().AllowOperands(Operands::kBfloat16);
       auto product = side.ops().MakeMatmul(s).value();
       float *c = side.New(static_cast<size_t>(s.batch * s.m * s.n)), *pb = side.Put(b);
@@ -53,7 +53,7 @@ TEST_CASE("rounding to bfloat16 gives the bits of the CPU") {
   const Floats x = Roundings();
   const auto n = static_cast<int64_t>(x.size());
   const auto round = [&](std::unique_ptr<Ops> ops) {
-    Side side(std::move(ops));
+    ComparedEngine side(std::move(ops));
     const auto floats = static_cast<size_t>((n + 1) / 2);
     float* const rounded = side.New(floats);
     side.ops().Fill((n + 1) / 2, 0, rounded);
@@ -112,7 +112,7 @@ void FillRows(Floats& x, bool columns, float first, float second) {
 
 // The corner of the product, computed in float16 if that pays.
 float Product(const Floats& a, const Floats& b, int64_t n = kLarge) {
-  Side side(CudaUnderTest(true));
+  ComparedEngine side(CudaUnderTest(true));
   side.ops().AllowOperands(Operands::kFloat16);
   auto product = side.ops().MakeMatmul({.m = n, .k = 2, .n = n}).value();
   float* const c = side.New(static_cast<size_t>(n * n));
@@ -153,11 +153,11 @@ TEST_CASE("products of float16 are those of the same numbers as float32, of ever
     for (const bool transpose_b : {false, true}) {
       for (const int64_t batch : {1, 2}) {
         CAPTURE(transpose_a, transpose_b, batch);
-        Random random(static_cast<uint32_t>(batch));
+        RandomInputs random(static_cast<uint32_t>(batch));
         MatmulShape s{2100, 3, 1800, transpose_a, transpose_b, /*bias=*/true, /*relu=*/true, batch};
         const Floats a = random.Ids(batch * s.m * s.k, 9), b = random.Ids(batch * s.k * s.n, 200);
         const Floats bias = random.Ids(s.n, 50);
-        Compare([&](Side& side) {
+        Compare([&](ComparedEngine& side) {
           side.ops().AllowOperands(Operands::kFloat16);
           auto product = side.ops().MakeMatmul(s).value();
           float* c = side.New(static_cast<size_t>(batch * s.m * s.n));
@@ -185,7 +185,7 @@ ConvShape LargeConv(bool strides) {
 struct ConvTensors {
   Floats x, kernel, bias, dy;
 };
-void Convolve(Side& side, Operands operands, const ConvShape& s, const ConvTensors& of) {
+void Convolve(ComparedEngine& side, Operands operands, const ConvShape& s, const ConvTensors& of) {
   side.ops().AllowOperands(operands);
   auto conv = side.ops().MakeConv2D(s).value();
   const float *x = side.Put(of.x), *kernel = side.Put(of.kernel), *dy = side.Put(of.dy);
@@ -213,7 +213,7 @@ TEST_CASE("convolutions in 16 bits are those of the same numbers as float32") {
   for (const Operands operands : kShort) {
     for (const bool strides : {false, true}) {
       CAPTURE(static_cast<int>(operands), strides);
-      Random random(3);
+      RandomInputs random(3);
       const ConvShape s = LargeConv(strides);
       // Few numbers are not 0, so that sums have 8 bits.
       const ConvTensors of = TensorsFor(s, [&](int64_t n) {
@@ -221,14 +221,14 @@ TEST_CASE("convolutions in 16 bits are those of the same numbers as float32") {
         for (float& v : all) v = v > 1 ? 0 : v * 2 - 1;
         return all;
       });
-      Compare([&](Side& side) { Convolve(side, operands, s, of); });
+      Compare([&](ComparedEngine& side) { Convolve(side, operands, s, of); });
     }
   }
 }
 
 TEST_CASE("convolutions round their operands, of any magnitude, where that is worth it") {
   const ConvShape s = LargeConv(true);
-  Random random(4);
+  RandomInputs random(4);
   const ConvTensors draw = TensorsFor(s, [&](int64_t n) { return random.Numbers(n); });
   for (const Operands operands : kShort) {
     for (const auto& [x, kernel, dy] : {std::tuple(1.f, 1.f, 1.f), std::tuple(1e-20f, 1e-6f, 1e10f),
@@ -238,7 +238,7 @@ TEST_CASE("convolutions round their operands, of any magnitude, where that is wo
       for (float& v : of.x) v *= x;
       for (float& v : of.kernel) v *= kernel;
       for (float& v : of.dy) v *= dy;
-      Side cpu(MakeCpuOps(1)), cuda(CudaUnderTest(true));
+      ComparedEngine cpu(MakeCpuOps(1)), cuda(CudaUnderTest(true));
       Convolve(cpu, Operands::kFloat32, s, of);
       Convolve(cuda, operands, s, of);
       const double bits = operands == Operands::kFloat16 ? 2e-3 : 1.6e-2;
@@ -252,7 +252,8 @@ TEST_CASE("convolutions round their operands, of any magnitude, where that is wo
         CAPTURE(r, largest, off);
         CHECK(off <= bits * largest);
         const bool rounds = operands == Operands::kFloat16 || cuda.ops().has_bfloat16();
-        // An H200's error is 1/62 of the bound above; TF32's, which is not meant here, is 1/8 of that.
+        // An H200's error is 1/62 of the bound above; TF32's, which is not meant here, is 1/8 of
+        // that.
         if (rounds) CHECK(off > bits / 150 * largest);
       }
     }
@@ -264,7 +265,7 @@ TEST_CASE("what is not finite stays so in a convolution of float16, and nothing 
   const auto all = [&](float x, float kernel) {
     ConvTensors of = TensorsFor(s, [&](int64_t n) { return Floats(static_cast<size_t>(n), x); });
     std::fill(of.kernel.begin(), of.kernel.end(), kernel);
-    Side side(CudaUnderTest(true));
+    ComparedEngine side(CudaUnderTest(true));
     Convolve(side, Operands::kFloat16, s, of);
     return side.results();
   };

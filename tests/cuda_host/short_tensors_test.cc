@@ -18,7 +18,7 @@ namespace {
 constexpr std::array<bool, 2> kEither = {false, true};
 
 // Puts infinities, NaN, and the extremes of finite numbers among the numbers.
-Floats WithOthers(Floats x, Random& random) {
+Floats WithOthers(Floats x, RandomInputs& random) {
   for (const float other : {NAN, INFINITY, -INFINITY, 0.f, -0.f, 3e38f, 1e-40f}) {
     x[static_cast<size_t>(random.Size(static_cast<int64_t>(x.size())) - 1)] = other;
   }
@@ -35,7 +35,7 @@ TEST_CASE("every number of bfloat16 is converted, and to itself") {
   for (uint32_t i = 0; i < x.size(); ++i) x[i] = std::bit_cast<float>(i << 16);
   const auto n = static_cast<int64_t>(x.size());
   Compare(
-      [&](Side& side) {
+      [&](ComparedEngine& side) {
         const Tensor half = side.PutTensor(x, true), other = side.NewTensor(x.size(), true);
         side.ops().Convert(n, half, other);
         side.TakeTensor(half, n);
@@ -54,7 +54,7 @@ TEST_CASE("activations of bfloat16 and their gradients are those of the CPU") {
     for (uint32_t types = 0; types < 4; ++types) {
       const bool short_x = (types & 1) != 0, short_y = (types & 2) != 0;
       INFO("kind " << kind << " x " << short_x << " y " << short_y);
-      Random random(types);
+      RandomInputs random(types);
       const int64_t rows = random.Size(40), columns = 30 + random.Size(30), n = rows * columns;
       const bool positive = p.kind == ActivationKind::kPower || p.kind == ActivationKind::kLog ||
                             p.kind == ActivationKind::kLog1p;
@@ -62,7 +62,7 @@ TEST_CASE("activations of bfloat16 and their gradients are those of the CPU") {
       Floats x = random.Numbers(n, positive ? 0.1f : -4, 4), dy = random.Numbers(n);
       if (relu) x = WithOthers(x, random);
       Compare(
-          [&](Side& side) {
+          [&](ComparedEngine& side) {
             const Tensor px = side.PutTensor(x, short_x), y = side.NewTensor(x.size(), short_y);
             const Tensor d = side.PutTensor(dy, short_y), dx = side.NewTensor(x.size(), short_x);
             side.ops().Activate(p, rows, columns, px, y);
@@ -84,14 +84,14 @@ TEST_CASE("activations of bfloat16 and their gradients are those of the CPU") {
 TEST_CASE("sums and other pairs of bfloat16 are those of the CPU") {
   for (uint32_t types = 0; types < 8; ++types) {
     const bool short_a = (types & 1) != 0, short_b = (types & 2) != 0, short_y = (types & 4) != 0;
-    Random random(types);
+    RandomInputs random(types);
     const int64_t n = 257 + 2 * random.Size(2000);
     INFO("a " << short_a << " b " << short_b << " y " << short_y);
     const Floats a = random.Numbers(n, 0.5f, 2), b = random.Numbers(n, 0.5f, 2);
     const Floats p = WithOthers(random.Numbers(n), random);
     const Floats q = WithOthers(random.Numbers(n), random);
     Compare(
-        [&](Side& side) {
+        [&](ComparedEngine& side) {
           Ops& ops = side.ops();
           const Walk walk{{n}, {1}, {1}, {1}};
           const Tensor y = side.NewTensor(a.size(), short_y);
@@ -119,7 +119,7 @@ TEST_CASE("normalisation of columns of bfloat16 and its gradients are those of t
   const int64_t sizes[][2] = {{20000, 3}, {1, 5}, {7, 1}, {300, 37}, {513, 64}, {33, 257}, {90, 8}};
   for (uint32_t seed = 0; seed < 56; ++seed) {
     const bool short_x = (seed & 1) != 0, short_y = (seed & 2) != 0;
-    Random random(seed);
+    RandomInputs random(seed);
     const auto& [rows, columns] = sizes[seed / 8];
     NormShape s{.by_column = true, .rows = rows, .columns = columns, .epsilon = 1e-3f};
     s.relu = std::array{0.f, 1.f, 3e38f}[seed % 3];
@@ -130,7 +130,7 @@ TEST_CASE("normalisation of columns of bfloat16 and its gradients are those of t
     const Floats scale = random.Numbers(columns), offset = random.Numbers(columns);
     const Floats means = random.Numbers(columns, 3, 5), around = random.Numbers(columns, 0.5f, 2);
     Compare(
-        [&](Side& side) {
+        [&](ComparedEngine& side) {
           Ops& ops = side.ops();
           const auto wide = static_cast<size_t>(columns);
           const Tensor px = side.PutTensor(x, short_x), pdy = side.PutTensor(dy, short_y);
@@ -160,7 +160,7 @@ TEST_CASE("normalisation of columns of bfloat16 and its gradients are those of t
 }
 
 // Sizes of axes; sometimes there are more axes than a kernel takes.
-std::vector<int64_t> Dims(uint32_t seed, Random& random) {
+std::vector<int64_t> Dims(uint32_t seed, RandomInputs& random) {
   std::vector<int64_t> dims(seed % 5 == 4 ? 10 : static_cast<size_t>(random.Size(5)));
   for (int64_t& dim : dims) dim = dims.size() == 10 ? 2 : random.Size(seed % 8 == 3 ? 12 : 7);
   return dims;
@@ -173,7 +173,7 @@ TEST_CASE("copies of bfloat16 are those of the CPU, in any order, and nothing be
   for (uint32_t seed = 0; seed < 96; ++seed) {
     const bool short_a = (seed & 1) != 0, short_y = (seed & 2) != 0;
     INFO("seed " << seed << " a " << short_a << " y " << short_y);
-    Random random(seed);
+    RandomInputs random(seed);
     Walk walk{.dims = Dims(seed / 4, random), .a = {}, .b = {}, .y = {}};
     const int64_t all = Product(walk.dims), from = random.Size(9), to = random.Size(9);
     if (seed < 8) {  // contiguous
@@ -184,14 +184,14 @@ TEST_CASE("copies of bfloat16 are those of the CPU, in any order, and nothing be
     }
     const Floats a = random.Numbers(all + from), y = random.Numbers(all + to + 5, 2, 4);
     Compare(
-        [&](Side& side) {
+        [&](ComparedEngine& side) {
           const Tensor pa = side.PutTensor(a, short_a), py = side.PutTensor(y, short_y);
           side.ops().Copy(walk, false, pa + from, py + to);
           side.TakeTensor(py, all + to + 5);
         },
         true, {0, 0});
     Compare(
-        [&](Side& side) {
+        [&](ComparedEngine& side) {
           const Tensor pa = side.PutTensor(a, short_a), py = side.PutTensor(y, short_y);
           side.ops().Copy(walk, true, pa + from, py + to);
           side.TakeTensor(py, all + to + 5);
@@ -203,7 +203,7 @@ TEST_CASE("copies of bfloat16 are those of the CPU, in any order, and nothing be
 TEST_CASE("transposes of bfloat16 are those of the CPU, whichever side is in order") {
   for (uint32_t seed = 0; seed < 32; ++seed) {
     const bool short_a = (seed & 1) != 0, short_y = (seed & 2) != 0, back = (seed & 4) != 0;
-    Random random(seed);
+    RandomInputs random(seed);
     const int64_t count = random.Size(3), rows = random.Size(40), columns = random.Size(40);
     CAPTURE(short_a, short_y, back, count, rows, columns);
     const int64_t each = rows * columns, all = count * each;
@@ -211,7 +211,7 @@ TEST_CASE("transposes of bfloat16 are those of the CPU, whichever side is in ord
     if (back) std::swap(walk.a, walk.y);
     const Floats a = random.Numbers(all), y = random.Numbers(all + 4);
     Compare(
-        [&](Side& side) {
+        [&](ComparedEngine& side) {
           const Tensor py = side.PutTensor(y, short_y);
           side.ops().Copy(walk, false, side.PutTensor(a, short_a), py + 1);
           side.TakeTensor(py, all + 4);
@@ -224,7 +224,7 @@ TEST_CASE("sums of bfloat16 along walks are those of the CPU, rounded once") {
   for (uint32_t seed = 0; seed < 96; ++seed) {
     const bool short_a = (seed & 1) != 0, short_y = (seed & 2) != 0;
     INFO("seed " << seed << " a " << short_a << " y " << short_y);
-    Random random(seed);
+    RandomInputs random(seed);
     Walk walk{.dims = Dims(seed / 4, random), .a = {}, .b = {}, .y = {}};
     walk.a = random.Steps(walk.dims, random.Coin());
     walk.y = random.Steps(walk.dims, true);
@@ -238,7 +238,7 @@ TEST_CASE("sums of bfloat16 along walks are those of the CPU, rounded once") {
     const int64_t all = Product(walk.dims);
     const Floats a = random.Numbers(all, 0.5f, 1), y = random.Numbers(all, 100, 200);
     Compare(
-        [&](Side& side) {
+        [&](ComparedEngine& side) {
           const Tensor py = side.PutTensor(y, short_y);
           side.ops().Copy(walk, true, side.PutTensor(a, short_a), py);
           side.TakeTensor(py, all);
@@ -254,7 +254,7 @@ TEST_CASE("a sum along a walk into bfloat16 keeps what single roundings would lo
   Walk many{std::vector<int64_t>(12, 2), {}, {}, std::vector<int64_t>(12)};
   for (int64_t axis = 0; axis < 12; ++axis) many.a.push_back(int64_t{1} << axis);
   for (const Walk& walk : {few, many}) {
-    Compare([&](Side& side) {
+    Compare([&](ComparedEngine& side) {
       const Tensor y = side.PutTensor({256}, true);
       side.ops().Copy(walk, true, side.PutTensor(Floats(4096, 1.f / 16), true), y);
       side.TakeTensor(y, 1);
@@ -267,7 +267,7 @@ TEST_CASE("pairs of bfloat16 along any walk are those of the CPU, either side br
   for (uint32_t seed = 0; seed < 120; ++seed) {
     const bool short_a = (seed & 1) != 0, short_b = (seed & 2) != 0, short_y = (seed & 4) != 0;
     INFO("seed " << seed << " a " << short_a << " b " << short_b << " y " << short_y);
-    Random random(seed);
+    RandomInputs random(seed);
     Walk walk{.dims = Dims(seed / 8, random), .a = {}, .b = {}, .y = {}};
     walk.a = random.Steps(walk.dims, random.Coin());
     walk.b = random.Steps(walk.dims, random.Coin());
@@ -279,7 +279,7 @@ TEST_CASE("pairs of bfloat16 along any walk are those of the CPU, either side br
     const Floats a = random.Numbers(all + 1, 0.5f, 2), b = random.Numbers(all + 3, 0.5f, 2);
     const Floats y = random.Numbers(all + 5);
     Compare(
-        [&](Side& side) {
+        [&](ComparedEngine& side) {
           const Tensor pa = side.PutTensor(a, short_a), pb = side.PutTensor(b, short_b);
           const Tensor py = side.PutTensor(y, short_y);
           for (const BinaryKind kind :
@@ -297,7 +297,7 @@ TEST_CASE("bfloat16 is filled to the element") {
   for (const int64_t n : {0, 1, 2, 5, 255, 1001}) {
     for (const int64_t from : {0, 1, 2}) {
       Compare(
-          [&](Side& side) {
+          [&](ComparedEngine& side) {
             const Tensor y = side.PutTensor(Floats(static_cast<size_t>(n) + 4, 7), true);
             side.ops().Fill(n, 1.f / 3, y + from);
             side.TakeTensor(y, n + 4);
@@ -312,12 +312,12 @@ TEST_CASE("bfloat16 is filled to the element") {
 TEST_CASE("dropout of bfloat16 drops what that of float32 does, in place too") {
   for (uint32_t types = 0; types < 4; ++types) {
     const bool short_x = (types & 1) != 0, short_y = (types & 2) != 0;
-    Random random(types);
+    RandomInputs random(types);
     const int64_t n = 1001 + random.Size(3000), first = random.Size(1000);
     INFO("x " << short_x << " y " << short_y);
     const Floats x = Rounded(random.Numbers(n, 1, 2));
     Compare(
-        [&](Side& side) {
+        [&](ComparedEngine& side) {
           Ops& ops = side.ops();
           const Tensor px = side.PutTensor(x, short_x), y = side.NewTensor(x.size(), short_y);
           float* const wide = side.New(x.size());
@@ -352,7 +352,7 @@ WindowAxis Axis(int64_t in, int64_t size, int64_t stride, int64_t before, int64_
 TEST_CASE("pooling of bfloat16 is that of the CPU, of what is not finite too") {
   for (uint32_t seed = 0; seed < 48; ++seed) {
     const bool short_x = (seed & 1) != 0, short_y = (seed & 2) != 0;
-    Random random(seed);
+    RandomInputs random(seed);
     const int64_t channels = std::array<int64_t, 6>{1, 3, 5, 31, 32, 36}[seed % 6];
     PoolShape s{(seed & 4) != 0, random.Size(2), channels, Axis(7, 3, 2, 1, 1),
                 Axis(9, 2, 2, 0, 1)};
@@ -363,7 +363,7 @@ TEST_CASE("pooling of bfloat16 is that of the CPU, of what is not finite too") {
     const Floats x = random.Coin() ? random.Ids(in, 3) : WithOthers(random.Numbers(in), random);
     const Floats dy = random.Numbers(out);
     Compare(
-        [&](Side& side) {
+        [&](ComparedEngine& side) {
           auto pool = side.ops().MakePool2D(s).value();
           const Tensor y = side.NewTensor(dy.size(), short_y);
           const Tensor dx = side.NewTensor(x.size(), short_x);
@@ -386,7 +386,7 @@ struct Elements {
 
 // The numbers are exact in bfloat16, so that no engine rounds them. `before` is the offset in
 // elements of the tensors from the begin of their allocations.
-void CheckConvolution(const ConvShape& s, Operands operands, bool cudnn, Random& random,
+void CheckConvolution(const ConvShape& s, Operands operands, bool cudnn, RandomInputs& random,
                       int64_t before = 0) {
   const Elements n(s);
   const Floats x = Rounded(random.Numbers(n.in)), kernel = Rounded(random.Numbers(n.kernel));
@@ -394,7 +394,7 @@ void CheckConvolution(const ConvShape& s, Operands operands, bool cudnn, Random&
   // Results are rounded once more before a bias is added, and where cuDNN computes the kernel's
   // gradient.
   Compare(
-      [&](Side& side) {
+      [&](ComparedEngine& side) {
         side.ops().AllowOperands(operands);
         auto conv = side.ops().MakeConv2D(s).value();
         const Tensor px = side.PutTensor(x, s.x_bfloat16, before);
@@ -421,7 +421,7 @@ void CheckConvolution(const ConvShape& s, Operands operands, bool cudnn, Random&
 
 TEST_CASE("convolutions of bfloat16 are those of the CPU, by cuDNN and without it") {
   for (uint32_t seed = 0; seed < 64; ++seed) {
-    Random random(seed);
+    RandomInputs random(seed);
     ConvShape s;
     s.x_bfloat16 = (seed & 1) != 0;
     s.y_bfloat16 = (seed & 2) != 0;
@@ -441,7 +441,7 @@ TEST_CASE("convolutions of bfloat16 are those of the CPU, by cuDNN and without i
 
 TEST_CASE("convolutions of bfloat16 tensors at any address, and of none, are those of the CPU") {
   for (const bool cudnn : kEither) {
-    Random random(7);
+    RandomInputs random(7);
     ConvShape s{.batch = 2, .in_channels = 4, .out_channels = 6, .bias = true, .relu = true};
     s.height = s.width = Axis(6, 3, 1, 1, 1);
     s.x_bfloat16 = s.y_bfloat16 = true;
@@ -453,11 +453,11 @@ TEST_CASE("convolutions of bfloat16 tensors at any address, and of none, are tho
 TEST_CASE("products of operands that are bfloat16 alone are those of the CPU") {
   for (uint32_t seed = 0; seed < 2 * kRounds; ++seed) {
     INFO("seed " << seed);
-    Random random(seed);
+    RandomInputs random(seed);
     const MatmulShape s = random.Product();
     const Floats a = random.Ids(s.batch * s.m * s.k, 9), b = random.Ids(s.batch * s.k * s.n, 200);
     const Floats bias = random.Numbers(s.n);
-    Compare([&](Side& side) {
+    Compare([&](ComparedEngine& side) {
       side.ops().AllowOperands(Operands::kBfloat16);
       auto product = side.ops().MakeMatmul(s).value();
       const bool takes = product->takes_bfloat16();

@@ -30,7 +30,7 @@ TEST_CASE("200 steps of the Fashion-MNIST network have the losses of the CPU") {
   constexpr uint32_t kAlone = 20;
   const Batch schema = SchemaOf({28, 28, 1}, {});
   const Job job = JobFor(FashionModel(), kSparse, 4);
-  const Log log;
+  const LogText log;
   const auto cpu = BuildKerasProgram(job, schema, MakeCpuOps(1)).value();
   const auto cuda = BuildKerasProgram(job, schema, TestOps()).value();
   Variables ours(*cpu), theirs(*cuda);
