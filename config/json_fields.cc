@@ -1,5 +1,6 @@
 #include "config/json_fields.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -102,6 +103,18 @@ std::string WithoutTag(const std::string& message) {
   return end == std::string::npos ? message : message.substr(end + 2);
 }
 
+// Says between which limits a number must be: " from 0 and below 1".
+std::string LimitsText(double low, double high) {
+  std::string text;
+  if (low == kAboveZero) {
+    text = " above 0";
+  } else if (low > -kAnyNumber) {
+    text = absl::StrCat(" from ", low);
+  }
+  if (high == kBelowOne) return text + " and below 1";
+  return high < kAnyNumber ? absl::StrCat(text, text.empty() ? " up to " : " to ", high) : text;
+}
+
 }  // namespace
 
 void Problems::Add(const std::string& key, const std::string& what) {
@@ -147,8 +160,17 @@ std::string JsonExcerpt(const json& value) {
   return text;
 }
 
-JsonFields::JsonFields(const json& json, std::string path, Problems& problems)
-    : json_(json), path_(std::move(path)), problems_(problems) {
+std::string IsNoneOf(const json& value, std::span<const std::string_view> allowed,
+                     std::string nearest) {
+  if (nearest.empty() && value.is_string()) {
+    nearest = NearestName(value.get_ref<const std::string&>(), allowed);
+  }
+  return absl::StrCat("is ", JsonExcerpt(value), ", but there is only: ", JoinNames(allowed),
+                      nearest.empty() ? "" : "; did you mean `" + nearest + "`?");
+}
+
+JsonFields::JsonFields(const json& json, std::string path, Problems& problems, Null null)
+    : json_(json), path_(std::move(path)), problems_(problems), null_(null) {
   if (!json_.is_object()) {
     problems_.Add(path_, absl::StrCat("must be an object, is ", JsonExcerpt(json_)));
   }
@@ -158,7 +180,8 @@ const json* JsonFields::Find(const std::string& key) {
   known_.insert(key);
   if (!json_.is_object()) return nullptr;
   const auto found = json_.find(key);
-  return found == json_.end() ? nullptr : &*found;
+  const bool none = found == json_.end() || (null_ == Null::kAbsent && found->is_null());
+  return none ? nullptr : &*found;
 }
 
 const json* JsonFields::FindValue(const std::string& key) {
@@ -197,13 +220,11 @@ void JsonFields::OneOf(const std::string& key, std::span<const std::string_view>
       }
     }
   }
-  std::string nearest =
-      value->is_string() ? NearestName(value->get_ref<const std::string&>(), allowed) : "";
+  std::string nearest;
   for (const auto& [written, meant] : other_names) {
     if (*value == written) nearest = std::string(meant);
   }
-  Problem(key, absl::StrCat("is ", JsonExcerpt(*value), ", but there is only: ", JoinNames(allowed),
-                            nearest.empty() ? "" : "; did you mean `" + nearest + "`?"));
+  Problem(key, IsNoneOf(*value, allowed, std::move(nearest)));
 }
 
 void JsonFields::Number(const std::string& key, double low, double high, double& out) {
@@ -211,10 +232,28 @@ void JsonFields::Number(const std::string& key, double low, double high, double&
   if (value == nullptr) return;
   const double number = value->is_number() ? value->get<double>() : std::nan("");
   if (!(number >= low && number <= high)) {  // NaN fails too
-    return Problem(key, absl::StrCat("must be a number from ", low, " to ", high, ", is ",
-                                     JsonExcerpt(*value)));
+    return Problem(
+        key, absl::StrCat("must be a number", LimitsText(low, high), ", is ", JsonExcerpt(*value)));
   }
   out = number;
+}
+
+void JsonFields::Number(const std::string& key, double low, double high, float& out) {
+  double number = static_cast<double>(out);
+  Number(key, low, high, number);
+  out = static_cast<float>(number);
+}
+
+void JsonFields::Numbers(const std::string& key, std::vector<double>& out) {
+  const json* value = Find(key);
+  if (value == nullptr) return;
+  const auto finite = [](const json& each) {
+    return each.is_number() && std::isfinite(each.get<double>());
+  };
+  if (!value->is_array() || !std::all_of(value->begin(), value->end(), finite)) {
+    return Problem(key, absl::StrCat("must be a list of numbers, is ", JsonExcerpt(*value)));
+  }
+  out = value->get<std::vector<double>>();
 }
 
 bool JsonFields::ReadInteger(const std::string& key, uint64_t low, uint64_t high, uint64_t& out) {
@@ -222,7 +261,7 @@ bool JsonFields::ReadInteger(const std::string& key, uint64_t low, uint64_t high
   if (value == nullptr) return false;
   // A value counts only if it was written as an integer and fits: nlohmann distinguishes 1 from 1.0
   // and 1e3.
-  if (value->is_number_unsigned()) {
+  if (value->is_number_unsigned() || (value->is_number_integer() && value->get<int64_t>() >= 0)) {
     out = value->get<uint64_t>();
     if (out >= low && out <= high) return true;
   }

@@ -36,14 +36,24 @@ absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, size_t bytes_max
 
 // Returns the value as text for a message, shortened.
 std::string JsonExcerpt(const nlohmann::json& value);
+// Says that a value is none of `allowed`, which they are, and the nearest, or `nearest` if given.
+std::string IsNoneOf(const nlohmann::json& value, std::span<const std::string_view> allowed,
+                     std::string nearest = "");
+
+// Limits for JsonFields::Number, beside plain numbers.
+inline constexpr double kAnyNumber = std::numeric_limits<double>::max();  // no limit but finite
+inline constexpr double kAboveZero = std::numeric_limits<double>::denorm_min();
+inline constexpr double kBelowOne = 1 - std::numeric_limits<double>::epsilon() / 2;
 
 // The fields of one object. A reading function leaves `out` unchanged if the key is absent or its
 // value is wrong.
 class JsonFields {
  public:
+  enum class Null { kValue, kAbsent };  // what JSON's null is, for all keys
   // `path` is the object's own key path, "" for the document. If `json` is no object, that is a
   // problem, and it has no fields.
-  JsonFields(const nlohmann::json& json, std::string path, Problems& problems);
+  JsonFields(const nlohmann::json& json, std::string path, Problems& problems,
+             Null null = Null::kValue);
 
   // Returns the value, or null if the key is absent. Afterwards the key is known.
   const nlohmann::json* Find(const std::string& key);
@@ -58,6 +68,9 @@ class JsonFields {
   void OneOf(const std::string& key, std::span<const std::string_view> allowed, std::string& out,
              std::span<const OtherName> other_names = {});
   void Number(const std::string& key, double low, double high, double& out);
+  void Number(const std::string& key, double low, double high, float& out);
+  // Reads a list of finite numbers.
+  void Numbers(const std::string& key, std::vector<double>& out);
 
   template <class T>
   void Integer(const std::string& key, uint64_t low, uint64_t high, T& out) {
@@ -77,6 +90,7 @@ class JsonFields {
   const nlohmann::json& json_;
   const std::string path_;
   Problems& problems_;
+  const Null null_;
   std::set<std::string> known_;
 };
 

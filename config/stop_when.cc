@@ -1,7 +1,6 @@
 #include "config/stop_when.h"
 
 #include <algorithm>
-#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -27,10 +26,10 @@ bool LargerIsBetter(std::string_view metric) {
 }
 
 void ReadLimits(uint64_t every_epochs, JsonFields& fields, StopWhen& stop, Problems& problems) {
-  constexpr double kAny = std::numeric_limits<double>::max();
   for (auto [key, limit] :
        {std::pair("at_least", &stop.at_least), std::pair("at_most", &stop.at_most)}) {
-    if (fields.FindValue(key) != nullptr) fields.Number(key, -kAny, kAny, limit->emplace());
+    if (fields.FindValue(key) != nullptr)
+      fields.Number(key, -kAnyNumber, kAnyNumber, limit->emplace());
   }
   if (fields.FindValue("patience") != nullptr) {
     fields.Integer("patience", 0, kEvaluationsMax, stop.patience.emplace());
@@ -38,7 +37,7 @@ void ReadLimits(uint64_t every_epochs, JsonFields& fields, StopWhen& stop, Probl
       fields.Problem("patience", "counts evaluations, of which `evaluate.every_epochs` 0 has none");
     }
   }
-  fields.Number("min_delta", 0, kAny, stop.min_delta);
+  fields.Number("min_delta", 0, kAnyNumber, stop.min_delta);
   fields.Bool("restore_best", stop.restore_best);
   const bool limited = stop.at_least.has_value() || stop.at_most.has_value();
   if (stop.at_least.has_value() && stop.at_most.has_value()) {

@@ -1,8 +1,5 @@
 #include "keras/losses.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
 #include "common/status_macros.h"
@@ -40,6 +37,8 @@ constexpr NamedLoss kLosses[] = {
     {"cosine_similarity", LossKind::kCosineSimilarity},
 };
 
+constexpr double kClassMax = 1e15;  // exact in a double
+
 Shape WithoutLast(Shape shape) {
   if (!shape.empty()) shape.pop_back();
   return shape;
@@ -61,20 +60,21 @@ bool IsDefault(const std::string& key, const nlohmann::json& value) {
   return value.is_null() || key == "label" || key == "fn";
 }
 
-absl::Status ReadReduction(const std::string& title, const NamedSpec& spec, SpecOptions& options,
-                           LossSpec& loss) {
+void ReadReduction(const NamedSpec& spec, JsonFields& options, LossSpec& loss) {
+  options.Find("reduction");
   const auto given = spec.options.find("reduction");
-  if (given == spec.options.end()) return absl::OkStatus();
-  options.Text("reduction", "");
+  if (given == spec.options.end()) return;
   loss.sum = *given == "sum";
   for (const char* known : {"sum_over_batch_size", "mean", "auto", "sum"}) {
-    if (*given == known) return absl::OkStatus();
+    if (*given == known) return;
   }
   const bool none = given->is_null() || *given == "none";
-  return absl::InvalidArgumentError(absl::StrCat(
-      title, ": reduction ", TextOf(*given), " is not supported",
-      none ? " (Keras would learn from the sum of the losses and show their mean)" : "",
-      "; supported: sum_over_batch_size, mean, sum"));
+  options.Problem(
+      "reduction",
+      absl::StrCat(
+          TextOf(*given), " is not supported",
+          none ? " (Keras would learn from the sum of the losses and show their mean)" : "",
+          "; supported: sum_over_batch_size, mean, sum"));
 }
 
 }  // namespace
@@ -84,75 +84,11 @@ bool IsCrossentropy(LossKind kind) {
          kind == LossKind::kCategoricalCrossentropy || kind == LossKind::kBinaryCrossentropy;
 }
 
-const nlohmann::json* SpecOptions::Find(const std::string& key) {
-  read_.push_back(key);
-  const auto found = spec_.options.find(key);
-  return found == spec_.options.end() || found->is_null() ? nullptr : &*found;
-}
-
-void SpecOptions::Fail(const std::string& key, const std::string& what) {
-  if (error_.ok()) {
-    error_ = absl::InvalidArgumentError(absl::StrCat(title_, ": ", key, " must be ", what));
+void ReportUnknownOptions(const NamedSpec& spec, JsonFields& options) {
+  for (const auto& [key, value] : spec.options.items()) {
+    if (IsDefault(key, value)) options.Find(key);
   }
-}
-
-double SpecOptions::Number(const std::string& key, double fallback) {
-  const nlohmann::json* value = Find(key);
-  if (value == nullptr) return fallback;
-  if (value->is_number() && std::isfinite(value->get<double>())) return value->get<double>();
-  Fail(key, "a number");
-  return fallback;
-}
-
-double SpecOptions::OneNumber(const std::string& key, double fallback) {
-  const nlohmann::json* value = Find(key);
-  if (value == nullptr) return fallback;
-  if (value->is_array() && value->size() == 1) value = &value->front();
-  if (value->is_number() && std::isfinite(value->get<double>())) return value->get<double>();
-  Fail(key, "one number: a metric has one value");
-  return fallback;
-}
-
-std::vector<double> SpecOptions::Numbers(const std::string& key) {
-  const nlohmann::json* value = Find(key);
-  std::vector<double> numbers;
-  if (value == nullptr) return numbers;
-  for (const nlohmann::json& each : value->is_array() ? *value : nlohmann::json::array()) {
-    if (each.is_number() && std::isfinite(each.get<double>())) numbers.push_back(each);
-  }
-  if (!value->is_array() || numbers.size() != value->size() || numbers.empty()) {
-    Fail(key, "a list of numbers");
-    numbers.clear();
-  }
-  return numbers;
-}
-
-bool SpecOptions::Flag(const std::string& key, bool fallback) {
-  const nlohmann::json* value = Find(key);
-  if (value == nullptr) return fallback;
-  if (value->is_boolean()) return value->get<bool>();
-  Fail(key, "true or false");
-  return fallback;
-}
-
-std::string SpecOptions::Text(const std::string& key, const std::string& fallback) {
-  const nlohmann::json* value = Find(key);
-  if (value == nullptr) return fallback;
-  if (value->is_string()) return value->get<std::string>();
-  Fail(key, "a word");
-  return fallback;
-}
-
-absl::Status SpecOptions::Finish() {
-  RETURN_IF_ERROR(error_);
-  for (const auto& [key, value] : spec_.options.items()) {
-    if (std::find(read_.begin(), read_.end(), key) != read_.end() || IsDefault(key, value))
-      continue;
-    const std::vector<std::string_view> known(read_.begin(), read_.end());
-    return absl::InvalidArgumentError(
-        absl::StrCat(title_, ": option \"", key, "\"", NotSupported(key, known)));
-  }
-  return absl::OkStatus();
+  options.ReportUnknown();
 }
 
 absl::Status CheckTargetShape(const std::string& title, bool sparse, const Shape& output,
@@ -166,16 +102,16 @@ absl::Status CheckTargetShape(const std::string& title, bool sparse, const Shape
       sparse ? "one class index for the classes of the last axis" : "targets like the output"));
 }
 
-void ReadCrossentropy(SpecOptions& options, LossSpec& loss) {
-  loss.from_logits = options.Flag("from_logits", false);
+void ReadCrossentropy(JsonFields& options, LossSpec& loss) {
+  options.Bool("from_logits", loss.from_logits);
   if (!IsSparse(loss)) {
-    loss.label_smoothing = static_cast<float>(options.Number("label_smoothing", 0));
+    options.Number("label_smoothing", -kAnyNumber, kAnyNumber, loss.label_smoothing);
   }
   if (!IsFocal(loss.kind)) return;
-  loss.alpha = static_cast<float>(options.Number("alpha", 0.25));
-  loss.gamma = static_cast<float>(options.Number("gamma", 2));
+  options.Number("alpha", -kAnyNumber, kAnyNumber, loss.alpha);
+  options.Number("gamma", -kAnyNumber, kAnyNumber, loss.gamma);
   if (loss.kind == LossKind::kBinaryFocalCrossentropy) {
-    loss.balanced = options.Flag("apply_class_balancing", false);
+    options.Bool("apply_class_balancing", loss.balanced);
   }
 }
 
@@ -204,15 +140,18 @@ absl::StatusOr<LossSpec> ResolveLoss(const NamedSpec& spec, const Shape& output,
   const std::string title = absl::StrCat("loss ", spec.name);
   LossSpec result;
   result.kind = *kind;
-  SpecOptions options(title, spec);
+  Problems problems;
+  JsonFields options(spec.options, title, problems, JsonFields::Null::kAbsent);
   if (IsCrossentropy(*kind)) ReadCrossentropy(options, result);
-  if (IsSparse(*kind) && spec.options.contains("ignore_class") &&
-      !spec.options["ignore_class"].is_null()) {
-    result.ignore_class = static_cast<int64_t>(options.Number("ignore_class", 0));
+  if (IsSparse(*kind) && options.Find("ignore_class") != nullptr) {
+    double ignored = 0;
+    options.Number("ignore_class", -kClassMax, kClassMax, ignored);
+    result.ignore_class = static_cast<int64_t>(ignored);
   }
-  if (*kind == LossKind::kHuber) result.delta = static_cast<float>(options.Number("delta", 1));
-  RETURN_IF_ERROR(ReadReduction(title, spec, options, result));
-  RETURN_IF_ERROR(options.Finish());
+  if (*kind == LossKind::kHuber) options.Number("delta", -kAnyNumber, kAnyNumber, result.delta);
+  ReadReduction(spec, options, result);
+  ReportUnknownOptions(spec, options);
+  RETURN_IF_ERROR(problems.ToStatus());
   RETURN_IF_ERROR(CheckTargetShape(title, IsSparse(result), output, targets));
   const RowsAndColumns size(output);
   result.rows = size.rows;

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "config/job.h"
+#include "config/json_fields.h"
 #include "keras/layers/layer.h"
 #include "tensor/ops.h"
 
@@ -53,9 +54,12 @@ inline bool IsFocal(LossKind kind) {
 // Whether ReadCrossentropy reads the loss's options.
 bool IsCrossentropy(LossKind kind);
 
-class SpecOptions;
 // Reads the options that all crossentropies share.
-void ReadCrossentropy(SpecOptions& options, LossSpec& loss);
+void ReadCrossentropy(JsonFields& options, LossSpec& loss);
+
+// Notes a problem for each option that no call has asked for, except for those that Keras writes
+// for every loss and metric, with the one value that we compute with.
+void ReportUnknownOptions(const NamedSpec& spec, JsonFields& options);
 
 // True if targets are class indices, which must be checked before use.
 inline bool IsSparse(LossKind kind) { return kind == LossKind::kSparseCategoricalCrossentropy; }
@@ -71,30 +75,6 @@ struct RowsAndColumns {
       : columns(output.empty() ? 1 : output.back()),
         rows(columns == 0 ? 0 : Elements(output) / columns) {}
   int64_t columns, rows;
-};
-
-// Reads the options of a loss or a metric by name. An option that is unknown, or of the wrong type,
-// is an error that Finish returns. Options that Keras always writes are skipped if they have the
-// one value that we compute with.
-class SpecOptions {
- public:
-  SpecOptions(std::string title, const NamedSpec& spec) : title_(std::move(title)), spec_(spec) {}
-  double Number(const std::string& key, double fallback);
-  // Reads a number that Keras may write as a list of one.
-  double OneNumber(const std::string& key, double fallback);
-  std::vector<double> Numbers(const std::string& key);  // a list; empty: none
-  bool Flag(const std::string& key, bool fallback);
-  std::string Text(const std::string& key, const std::string& fallback);
-  absl::Status Finish();
-
- private:
-  const nlohmann::json* Find(const std::string& key);
-  void Fail(const std::string& key, const std::string& what);
-
-  const std::string title_;
-  const NamedSpec& spec_;
-  std::vector<std::string> read_;
-  absl::Status error_;
 };
 
 }  // namespace paracord

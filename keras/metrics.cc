@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
@@ -11,6 +12,7 @@
 namespace paracord {
 namespace {
 
+using nlohmann::json;
 using Kind = MetricSpec::Kind;
 
 struct NamedMetric {
@@ -60,94 +62,110 @@ std::string ByShapes(const std::string& name, const Shape& output, const Shape& 
 }
 
 // Reads the options of AUC, be it over all labels or by label.
-absl::Status ReadCurve(const std::string& title, SpecOptions& options, MetricSpec& metric) {
-  const auto bad = [&](const std::string& what) {
-    return absl::InvalidArgumentError(absl::StrCat(title, ": ", what));
-  };
-  metric.points = static_cast<int64_t>(options.Number("num_thresholds", 200));
-  metric.logits = options.Flag("from_logits", false);
-  const std::string curve = options.Text("curve", "ROC");
-  if (options.Text("summation_method", "interpolation") != "interpolation" ||
-      (curve != "ROC" && curve != "PR") || metric.points < 2 || metric.points > 10'000) {
-    return bad(
-        "needs curve ROC or PR, summation_method interpolation, and 2 to 10000 "
-        "num_thresholds");
-  }
+void ReadCurve(JsonFields& options, MetricSpec& metric) {
+  static constexpr std::string_view kCurves[] = {"ROC", "PR"}, kSums[] = {"interpolation"};
+  std::string curve, sum;
+  options.Integer("num_thresholds", 2, 10'000, metric.points);
+  options.Bool("from_logits", metric.logits);
+  options.OneOf("curve", kCurves, curve);
+  options.OneOf("summation_method", kSums, sum);
   if (curve == "PR") metric.state = METRIC_AUC_PR;
-  metric.by_label = options.Flag("multi_label", false);
+  options.Bool("multi_label", metric.by_label);
   const auto labels = static_cast<double>(metric.columns);
   if (metric.by_label && metric.rows != 1) {
-    return bad("multi_label is for outputs of one axis");
+    options.Problem("multi_label", "is for outputs of one axis");
   }
-  const double given = options.Number("num_labels", labels);
+  double given = labels;
+  options.Number("num_labels", -kAnyNumber, kAnyNumber, given);
   if (given != labels) {
-    return bad(absl::StrCat("num_labels is ", given, ", but the output has ", labels));
+    options.Problem("num_labels", absl::StrCat("is ", given, ", but the output has ", labels));
   }
-  metric.label_weights = options.Numbers("label_weights");
-  if (!metric.label_weights.empty() && static_cast<double>(metric.label_weights.size()) != labels) {
-    return bad(absl::StrCat("label_weights has ", metric.label_weights.size(),
-                            " numbers, but the output has ", labels, " labels"));
+  const json* const weights = options.Find("label_weights");
+  options.Numbers("label_weights", metric.label_weights);
+  if (weights != nullptr && weights->is_array() &&
+      weights->size() != static_cast<size_t>(metric.columns)) {
+    options.Problem(
+        "label_weights",
+        absl::StrCat("has ", weights->size(), " numbers, but the output has ", labels, " labels"));
   }
-  if (metric.by_label && metric.label_weights.empty()) {
+  if (metric.by_label && weights == nullptr) {
     metric.label_weights.assign(static_cast<size_t>(metric.columns), 1);
   }
   if (metric.by_label && metric.points * metric.columns > 10'000'000) {
-    return bad("num_thresholds times the labels must be at most 10000000");
+    options.Problem("num_thresholds", "times the labels must be at most 10000000");
   }
-  return absl::OkStatus();
+}
+
+// Reads one threshold, which Keras may write as a list.
+void ReadThreshold(JsonFields& options, double& threshold) {
+  const json* const given = options.Find("thresholds");
+  if (given == nullptr || !given->is_array()) {
+    return options.Number("thresholds", -kAnyNumber, kAnyNumber, threshold);
+  }
+  std::vector<double> list;
+  options.Numbers("thresholds", list);
+  if (list.size() == 1) threshold = list[0];
+  if (given->size() != 1) {
+    options.Problem("thresholds", "must be one number: a metric has one value");
+  }
+}
+
+void ReadAverage(JsonFields& options, MetricSpec& metric) {
+  static constexpr std::string_view kAverages[] = {"micro", "macro", "weighted"};
+  std::string average;
+  options.OneOf("average", kAverages, average);
+  if (average == "micro") metric.state = METRIC_F1_MICRO;
+  if (average == "weighted") metric.state = METRIC_F1_WEIGHTED;
+  if (options.Find("average") == nullptr && metric.columns != 1) {
+    options.Problem("average", "must be micro, macro or weighted, for a single number");
+  }
 }
 
 absl::Status ReadOptions(const std::string& title, const NamedSpec& spec, MetricSpec& metric) {
-  SpecOptions options(title, spec);
+  static constexpr std::string_view kAggregations[] = {"uniform_average"};
+  Problems problems;
+  JsonFields options(spec.options, title, problems, JsonFields::Null::kAbsent);
+  std::string aggregation;
+  double regressors = 0;
   switch (metric.kind) {
     case Kind::kMeanLoss:
       if (IsCrossentropy(metric.loss.kind)) ReadCrossentropy(options, metric.loss);
       if (metric.loss.kind == LossKind::kHuber) {
-        metric.loss.delta = static_cast<float>(options.Number("delta", 1));
+        options.Number("delta", -kAnyNumber, kAnyNumber, metric.loss.delta);
       }
-      break;
-    case Kind::kBinaryMatch:
-      metric.threshold = options.Number("threshold", 0.5);
       break;
     case Kind::kSparseTopK:
     case Kind::kCategoricalTopK:
-      metric.k = static_cast<int64_t>(options.Number("k", 5));
+      options.Integer("k", 1, std::numeric_limits<int64_t>::max(), metric.k);
       break;
     case Kind::kConfusion:
-      metric.threshold = options.OneNumber("thresholds", 0.5);
+      ReadThreshold(options, metric.threshold);
       break;
     case Kind::kCurve:
-      RETURN_IF_ERROR(ReadCurve(title, options, metric));
+      ReadCurve(options, metric);
       break;
-    case Kind::kPerClass: {
-      const std::string average = options.Text("average", metric.columns == 1 ? "macro" : "");
-      metric.by_argmax = !spec.options.contains("threshold") || spec.options["threshold"].is_null();
-      metric.threshold = options.Number("threshold", 0.5);
-      if (average == "micro") metric.state = METRIC_F1_MICRO;
-      if (average == "weighted") metric.state = METRIC_F1_WEIGHTED;
-      if (average != "micro" && average != "macro" && average != "weighted") {
-        return absl::InvalidArgumentError(
-            title + ": average must be micro, macro or weighted, for a single number");
-      }
+    case Kind::kPerClass:
+      ReadAverage(options, metric);
+      metric.by_argmax = options.Find("threshold") == nullptr;
+      [[fallthrough]];
+    case Kind::kBinaryMatch:
+      options.Number("threshold", -kAnyNumber, kAnyNumber, metric.threshold);
       break;
-    }
     case Kind::kResiduals:
-      if (options.Number("num_regressors", 0) != 0) {
-        return absl::InvalidArgumentError(title + ": num_regressors must be 0");
-      }
+      options.Number("num_regressors", 0, 0, regressors);
+      options.OneOf("class_aggregation", kAggregations, aggregation);
       // With null, Keras returns a number for each column, which is not supported.
-      if (options.Text("class_aggregation", "uniform_average") != "uniform_average" ||
-          (spec.options.contains("class_aggregation") &&
-           spec.options["class_aggregation"].is_null())) {
-        return absl::InvalidArgumentError(
-            title + ": class_aggregation must be uniform_average, for a single number");
+      if (spec.options.contains("class_aggregation") &&
+          spec.options["class_aggregation"].is_null()) {
+        options.Problem("class_aggregation", IsNoneOf(nullptr, kAggregations));
       }
       break;
     case Kind::kSparseMatch:
     case Kind::kCategoricalMatch:
       break;
   }
-  return options.Finish();
+  ReportUnknownOptions(spec, options);
+  return problems.ToStatus();
 }
 
 int64_t ArgMax(const float* row, int64_t columns) {

@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numbers>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/status_macros.h"
-#include "config/nearest.h"
-#include "store/options_reader.h"
 
 namespace paracord {
 namespace {
@@ -16,33 +13,28 @@ namespace {
 using nlohmann::json;
 
 // Reads a number that has no default.
-double Required(OptionsReader& options, const std::string& key) {
+double Required(JsonFields& options, const std::string& key, double low = -kAnyNumber) {
+  double value = 0;
   if (options.Find(key) == nullptr) options.Problem(key, "is missing");
-  return options.Number(key, 0);
-}
-
-double Positive(OptionsReader& options, const std::string& key) {
-  const double value = Required(options, key);
-  if (!(value > 0 && std::isfinite(value))) options.Problem(key, "must be positive");
+  options.Number(key, low, kAnyNumber, value);
   return value;
 }
 
-std::vector<double> Numbers(OptionsReader& options, const std::string& key) {
-  std::vector<double> numbers;
-  const json* list = options.Find(key);
-  if (list == nullptr || !list->is_array()) {
-    options.Problem(key, "must be a list of numbers");
-    return numbers;
-  }
-  for (const json& item : *list) {
-    if (!item.is_number()) options.Problem(key, "must be a list of numbers");
-    numbers.push_back(item.is_number() ? item.get<double>() : 0);
-  }
-  return numbers;
+double Positive(JsonFields& options, const std::string& key) {
+  return Required(options, key, kAboveZero);
 }
 
-LearningRate ReadPiecewise(OptionsReader& options) {
-  PiecewiseConstantDecay schedule{Numbers(options, "boundaries"), Numbers(options, "values")};
+void Number(JsonFields& options, const std::string& key, double& out, double low = -kAnyNumber) {
+  options.Number(key, low, kAnyNumber, out);
+}
+
+LearningRate ReadPiecewise(JsonFields& options) {
+  PiecewiseConstantDecay schedule;
+  for (auto [key, numbers] :
+       {std::pair("boundaries", &schedule.boundaries), std::pair("values", &schedule.values)}) {
+    if (options.Find(key) == nullptr) options.Problem(key, "is missing");
+    options.Numbers(key, *numbers);
+  }
   if (schedule.values.size() != schedule.boundaries.size() + 1) {
     options.Problem("values", "must have one number more than boundaries");
   }
@@ -52,74 +44,65 @@ LearningRate ReadPiecewise(OptionsReader& options) {
   return schedule;
 }
 
-LearningRate ReadCosine(OptionsReader& options) {
+LearningRate ReadCosine(JsonFields& options) {
   CosineDecay schedule{.initial = Required(options, "initial_learning_rate"),
-                       .decay_steps = Positive(options, "decay_steps"),
-                       .alpha = options.Number("alpha", 0)};
-  const std::optional<double> target = options.Number("warmup_target");
-  schedule.warmup = target.has_value();
-  schedule.warmup_target = target.value_or(0);
-  schedule.warmup_steps = options.Number("warmup_steps", 0);
-  options.Range("warmup_steps", schedule.warmup_steps, 0, kUnbounded);
+                       .decay_steps = Positive(options, "decay_steps")};
+  Number(options, "alpha", schedule.alpha);
+  schedule.warmup = options.Find("warmup_target") != nullptr;
+  Number(options, "warmup_target", schedule.warmup_target);
+  Number(options, "warmup_steps", schedule.warmup_steps, 0);
   return schedule;
 }
 
-// Reads a decay rate, which must be positive, because steps make fractional powers of it.
-double DecayRate(OptionsReader& options) {
-  const double rate = Required(options, "decay_rate");
-  options.Range("decay_rate", rate, 0, kUnbounded);
-  return rate;
+// ExponentialDecay and InverseTimeDecay have the options of each other. The rate must not be
+// negative, because steps make fractional powers of it.
+template <class Schedule>
+LearningRate ReadRateDecay(JsonFields& options) {
+  Schedule schedule{Required(options, "initial_learning_rate"), Positive(options, "decay_steps"),
+                    Required(options, "decay_rate", 0)};
+  options.Bool("staircase", schedule.staircase);
+  return schedule;
 }
 
-LearningRate ReadExponential(OptionsReader& options) {
-  return ExponentialDecay{Required(options, "initial_learning_rate"),
-                          Positive(options, "decay_steps"), DecayRate(options),
-                          options.Bool("staircase", false)};
+LearningRate ReadPolynomial(JsonFields& options) {
+  PolynomialDecay schedule{Required(options, "initial_learning_rate"),
+                           Positive(options, "decay_steps")};
+  Number(options, "end_learning_rate", schedule.end);
+  Number(options, "power", schedule.power);
+  options.Bool("cycle", schedule.cycle);
+  return schedule;
 }
 
-LearningRate ReadInverseTime(OptionsReader& options) {
-  return InverseTimeDecay{Required(options, "initial_learning_rate"),
-                          Positive(options, "decay_steps"), DecayRate(options),
-                          options.Bool("staircase", false)};
-}
-
-LearningRate ReadPolynomial(OptionsReader& options) {
-  return PolynomialDecay{Required(options, "initial_learning_rate"),
-                         Positive(options, "decay_steps"),
-                         options.Number("end_learning_rate", 0.0001), options.Number("power", 1),
-                         options.Bool("cycle", false)};
-}
-
-LearningRate ReadCosineRestarts(OptionsReader& options) {
+LearningRate ReadCosineRestarts(JsonFields& options) {
   CosineDecayRestarts schedule{Required(options, "initial_learning_rate"),
-                               Positive(options, "first_decay_steps"), options.Number("t_mul", 2),
-                               options.Number("m_mul", 1), options.Number("alpha", 0)};
+                               Positive(options, "first_decay_steps")};
   // Periods that get shorter would come to an end, and Keras to the logarithm of a negative number.
-  options.Range("t_mul", schedule.t_mul, 1, kUnbounded);
-  options.Range("m_mul", schedule.m_mul, 0, kUnbounded);
+  Number(options, "t_mul", schedule.t_mul, 1);
+  Number(options, "m_mul", schedule.m_mul, 0);
+  Number(options, "alpha", schedule.alpha);
   return schedule;
 }
 
 struct ScheduleEntry {
   std::string_view name;
-  LearningRate (*read)(OptionsReader& options);
+  LearningRate (*read)(JsonFields& options);
 };
 constexpr ScheduleEntry kSchedules[] = {
-    {"exponential_decay", ReadExponential},
-    {"inverse_time_decay", ReadInverseTime},
+    {"exponential_decay", ReadRateDecay<ExponentialDecay>},
+    {"inverse_time_decay", ReadRateDecay<InverseTimeDecay>},
     {"piecewise_constant_decay", ReadPiecewise},
     {"polynomial_decay", ReadPolynomial},
     {"cosine_decay", ReadCosine},
     {"cosine_decay_restarts", ReadCosineRestarts},
 };
 
-LearningRate ReadSchedule(const std::string& name, OptionsReader& options) {
+LearningRate ReadSchedule(const std::string& name, JsonFields& options) {
   std::vector<std::string_view> names;
   for (const ScheduleEntry& entry : kSchedules) {
     if (entry.name == name) return entry.read(options);
     names.push_back(entry.name);
   }
-  options.Problem("name", absl::StrCat("no schedule \"", name, "\"; there are ", JoinNames(names)));
+  options.Problem("name", IsNoneOf(name, names));
   return ConstantRate{};
 }
 
@@ -192,22 +175,23 @@ double Evaluate(const CosineDecayRestarts& schedule, double step) {
 
 }  // namespace
 
-absl::StatusOr<LearningRate> ParseLearningRate(const json& value, const std::string& path) {
+LearningRate ReadLearningRate(const json& value, const std::string& path, Problems& problems) {
   if (value.is_number()) {
     const double rate = value.get<double>();
     if (!(rate >= 0 && std::isfinite(rate))) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": must not be negative, is ", rate));
+      problems.Add(path, absl::StrCat("must not be negative, is ", rate));
     }
     return ConstantRate{rate};
   }
   if (!value.is_object() || !value.contains("name") || !value["name"].is_string()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": must be a number or a schedule with \"name\""));
+    problems.Add(path, absl::StrCat("must be a number or a schedule with \"name\", is ",
+                                    JsonExcerpt(value)));
+    return ConstantRate{};
   }
-  OptionsReader options(value, path);
+  JsonFields options(value, path, problems, JsonFields::Null::kAbsent);
   options.Find("name");
   LearningRate schedule = ReadSchedule(value["name"].get<std::string>(), options);
-  RETURN_IF_ERROR(options.Finish());
+  options.ReportUnknown();
   return schedule;
 }
 

@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "config/json_fields.h"
 #include "nlohmann/json.hpp"
 
 namespace paracord {
@@ -44,10 +44,10 @@ using LearningRate =
     std::variant<ConstantRate, ExponentialDecay, InverseTimeDecay, PiecewiseConstantDecay,
                  PolynomialDecay, CosineDecay, CosineDecayRestarts>;
 
-// Parses a number, or an object with "name" in snake_case and the schedule's options. Errors name
-// keys below `path`.
-absl::StatusOr<LearningRate> ParseLearningRate(const nlohmann::json& value,
-                                               const std::string& path);
+// Reads a number, or an object with "name" in snake_case and the schedule's options. `path` is its
+// key path; if there are problems, the rate is any.
+LearningRate ReadLearningRate(const nlohmann::json& value, const std::string& path,
+                              Problems& problems);
 
 // The rate at `step`, the number of batches applied before.
 double RateAt(const LearningRate& schedule, uint64_t step);

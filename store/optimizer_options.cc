@@ -1,128 +1,120 @@
 // The table of optimizers: Keras' names, defaults, options and slots, and those that are not
 // supported, with the reason; and the choice of an optimizer for a variable.
-#include <cmath>
 #include <limits>
-#include <optional>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "config/json_fields.h"
-#include "config/nearest.h"
 #include "re2/re2.h"
 #include "store/optimizer.h"
-#include "store/options_reader.h"
 
 namespace paracord {
 namespace {
 
 using Rule = Optimizer::Rule;
 
-const double kAboveOne = std::nextafter(1.0, 2.0);
-
-void ReadBeta(OptionsReader& options, const char* key, double otherwise, double& beta) {
-  beta = options.Number(key, otherwise);
-  options.Range(key, beta, 0, 1);
+double NotNegative(JsonFields& options, const char* key, double otherwise,
+                   double high = kAnyNumber) {
+  options.Number(key, 0, high, otherwise);
+  return otherwise;
 }
 
-void ReadEpsilon(OptionsReader& options, Optimizer& optimizer) {
-  optimizer.epsilon = options.Number("epsilon", 1e-7);
-  options.Range("epsilon", optimizer.epsilon, 0, kUnbounded);
+void ReadBeta(JsonFields& options, const char* key, double otherwise, double& beta) {
+  beta = NotNegative(options, key, otherwise, kBelowOne);
 }
 
-void ReadMomentum(OptionsReader& options, Optimizer& optimizer) {
-  optimizer.momentum = options.Number("momentum", 0);
-  options.Range("momentum", optimizer.momentum, 0, kAboveOne);
+void ReadEpsilon(JsonFields& options, Optimizer& optimizer) {
+  optimizer.epsilon = NotNegative(options, "epsilon", 1e-7);
 }
 
-double NotNegative(OptionsReader& options, const char* key, double otherwise) {
-  const double value = options.Number(key, otherwise);
-  options.Range(key, value, 0, kUnbounded);
+void ReadMomentum(JsonFields& options, Optimizer& optimizer) {
+  optimizer.momentum = NotNegative(options, "momentum", 0, 1);
+}
+
+bool IsTrue(JsonFields& options, const char* key) {
+  bool value = false;
+  options.Bool(key, value);
   return value;
 }
 
-void ReadSgd(OptionsReader& options, Optimizer& optimizer) {
+void ReadSgd(JsonFields& options, Optimizer& optimizer) {
   optimizer.rule = Rule::kSgd;
   ReadMomentum(options, optimizer);
-  optimizer.nesterov = options.Bool("nesterov", false);
+  optimizer.nesterov = IsTrue(options, "nesterov");
   if (optimizer.momentum != 0) optimizer.slots = {{"momentum"}};
 }
 
-void ReadAdagrad(OptionsReader& options, Optimizer& optimizer) {
+void ReadAdagrad(JsonFields& options, Optimizer& optimizer) {
   optimizer.rule = Rule::kAdagrad;
   const double initial = NotNegative(options, "initial_accumulator_value", 0.1);
   ReadEpsilon(options, optimizer);
   optimizer.slots = {{"accumulator", static_cast<float>(initial)}};
 }
 
-void ReadAdadelta(OptionsReader& options, Optimizer& optimizer) {
+void ReadAdadelta(JsonFields& options, Optimizer& optimizer) {
   optimizer.rule = Rule::kAdadelta;
   ReadBeta(options, "rho", 0.95, optimizer.rho);
   ReadEpsilon(options, optimizer);
   optimizer.slots = {{"accumulated_grad"}, {"accumulated_delta_var"}};
 }
 
-void ReadRmsprop(OptionsReader& options, Optimizer& optimizer) {
+void ReadRmsprop(JsonFields& options, Optimizer& optimizer) {
   optimizer.rule = Rule::kRmsprop;
   ReadBeta(options, "rho", 0.9, optimizer.rho);
   ReadMomentum(options, optimizer);
   ReadEpsilon(options, optimizer);
-  optimizer.centered = options.Bool("centered", false);
+  optimizer.centered = IsTrue(options, "centered");
   optimizer.slots = {{"velocity"}};
   if (optimizer.momentum > 0) optimizer.slots.push_back({"momentum"});
   if (optimizer.centered) optimizer.slots.push_back({"average_gradient"});
 }
 
-void ReadBetas(OptionsReader& options, Optimizer& optimizer) {
+void ReadBetas(JsonFields& options, Optimizer& optimizer) {
   ReadBeta(options, "beta_1", 0.9, optimizer.beta_1);
   ReadBeta(options, "beta_2", 0.999, optimizer.beta_2);
   ReadEpsilon(options, optimizer);
 }
 
-void ReadAdam(OptionsReader& options, Optimizer& optimizer) {
+void ReadAdam(JsonFields& options, Optimizer& optimizer) {
   optimizer.rule = Rule::kAdam;
   ReadBetas(options, optimizer);
-  optimizer.amsgrad = options.Bool("amsgrad", false);
+  optimizer.amsgrad = IsTrue(options, "amsgrad");
   optimizer.slots = {{"momentum"}, {"velocity"}};
   if (optimizer.amsgrad) optimizer.slots.push_back({"velocity_hat"});
-  if (options.Bool("adaptive_epsilon", false)) {  // an option of Keras 2
+  if (IsTrue(options, "adaptive_epsilon")) {  // an option of Keras 2
     options.Problem("adaptive_epsilon", "is not supported");
   }
 }
 
-void ReadAdamW(OptionsReader& options, Optimizer& optimizer) {
+void ReadAdamW(JsonFields& options, Optimizer& optimizer) {
   ReadAdam(options, optimizer);
   optimizer.weight_decay = 0.004;
 }
 
-void ReadAdamax(OptionsReader& options, Optimizer& optimizer) {
+void ReadAdamax(JsonFields& options, Optimizer& optimizer) {
   optimizer.rule = Rule::kAdamax;
   ReadBetas(options, optimizer);
   optimizer.slots = {{"momentum"}, {"norm"}};
 }
 
-void ReadNadam(OptionsReader& options, Optimizer& optimizer) {
+void ReadNadam(JsonFields& options, Optimizer& optimizer) {
   optimizer.rule = Rule::kNadam;
   ReadBetas(options, optimizer);
   optimizer.slots = {{"momentum"}, {"velocity"}};
 }
 
-void ReadLion(OptionsReader& options, Optimizer& optimizer) {
+void ReadLion(JsonFields& options, Optimizer& optimizer) {
   optimizer.rule = Rule::kLion;
-  optimizer.beta_1 = options.Number("beta_1", 0.9);
-  if (!(optimizer.beta_1 > 0 && optimizer.beta_1 <= 1)) {
-    options.Problem("beta_1", "must be above 0 and at most 1");
-  }
+  optimizer.beta_1 = 0.9;
+  options.Number("beta_1", kAboveZero, 1, optimizer.beta_1);
   ReadBeta(options, "beta_2", 0.99, optimizer.beta_2);
   optimizer.slots = {{"momentum"}};
 }
 
-void ReadFtrl(OptionsReader& options, Optimizer& optimizer) {
+void ReadFtrl(JsonFields& options, Optimizer& optimizer) {
   optimizer.rule = Rule::kFtrl;
-  optimizer.learning_rate_power = options.Number("learning_rate_power", -0.5);
-  if (!(optimizer.learning_rate_power <= 0)) {
-    options.Problem("learning_rate_power", "must not be above 0");
-  }
+  optimizer.learning_rate_power = -0.5;
+  options.Number("learning_rate_power", -kAnyNumber, 0, optimizer.learning_rate_power);
   const double initial = NotNegative(options, "initial_accumulator_value", 0.1);
   optimizer.l1 = NotNegative(options, "l1_regularization_strength", 0);
   optimizer.l2 = NotNegative(options, "l2_regularization_strength", 0);
@@ -136,7 +128,7 @@ void ReadFtrl(OptionsReader& options, Optimizer& optimizer) {
 struct Entry {
   std::string_view name;
   double rate = 0.001;
-  void (*read)(OptionsReader& options, Optimizer& optimizer) = nullptr;
+  void (*read)(JsonFields& options, Optimizer& optimizer) = nullptr;
   const char* why_not = "";
   // How the formula of TensorFlow's legacy optimizer (Keras before 2.11) differs; "" if it does
   // not.
@@ -179,22 +171,19 @@ absl::Status NoSuchOptimizer(const std::string& name) {
   for (const Entry& entry : kOptimizers) {
     if (entry.read != nullptr) names.push_back(entry.name);
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("optimizer.name: no optimizer \"", name, "\"; there are ", JoinNames(names)));
+  return absl::InvalidArgumentError(absl::StrCat("optimizer.name: ", IsNoneOf(name, names)));
 }
 
 // `lr` is the name before Keras 2.3; until 2.10 `decay` divides by 1 + decay * steps.
-void ReadRate(OptionsReader& options, double otherwise, Optimizer& optimizer) {
+void ReadRate(JsonFields& options, double otherwise, Optimizer& optimizer, Problems& problems) {
   const nlohmann::json* value = options.Find("learning_rate");
   if (const nlohmann::json* old = options.Find("lr")) {
     if (value != nullptr) options.Problem("lr", "is the same as learning_rate: give one of them");
     value = old;
   }
   const nlohmann::json none = otherwise;
-  absl::StatusOr<LearningRate> parsed =
-      ParseLearningRate(value != nullptr ? *value : none, options.PathOf("learning_rate"));
-  options.Take(parsed.status());
-  if (parsed.ok()) optimizer.learning_rate = *std::move(parsed);
+  optimizer.learning_rate =
+      ReadLearningRate(value != nullptr ? *value : none, options.PathOf("learning_rate"), problems);
   const ConstantRate* constant = std::get_if<ConstantRate>(&optimizer.learning_rate);
   if (optimizer.rule == Rule::kFtrl && constant != nullptr && constant->rate == 0) {
     options.Problem("learning_rate", "must be above 0, by which ftrl divides");
@@ -207,10 +196,10 @@ void ReadRate(OptionsReader& options, double otherwise, Optimizer& optimizer) {
   }
 }
 
-void ReadDecay(OptionsReader& options, Optimizer& optimizer) {
-  const std::optional<double> decay = options.Number("weight_decay");
-  if (decay.has_value()) optimizer.weight_decay = decay;
-  options.Range("weight_decay", optimizer.weight_decay.value_or(0), 0, kUnbounded);
+void ReadDecay(JsonFields& options, Optimizer& optimizer) {
+  if (options.Find("weight_decay") != nullptr) {
+    optimizer.weight_decay = NotNegative(options, "weight_decay", 0);
+  }
   const char* const key = "exclude_from_weight_decay";
   const nlohmann::json* names = options.Find(key);
   if (names == nullptr) return;
@@ -229,12 +218,12 @@ void ReadDecay(OptionsReader& options, Optimizer& optimizer) {
   }
 }
 
-void ReadClip(OptionsReader& options, Optimizer& optimizer) {
+void ReadClip(JsonFields& options, Optimizer& optimizer) {
   int given = 0;
   for (const char* key : {"clipnorm", "global_clipnorm", "clipvalue"}) {
-    const std::optional<double> clip = options.Number(key);
-    if (!clip.has_value()) continue;
-    if (!(*clip > 0)) options.Problem(key, "must be above 0");
+    if (options.Find(key) == nullptr) continue;
+    double clip = 1;
+    options.Number(key, kAboveZero, std::numeric_limits<double>::infinity(), clip);
     if (++given > 1) {
       options.Problem(key, "only one of clipnorm, clipvalue, global_clipnorm can be set");
     }
@@ -245,22 +234,15 @@ void ReadClip(OptionsReader& options, Optimizer& optimizer) {
 constexpr double kEmaMomentum = 0.99;  // of Keras where nothing is said
 
 // `keras2`: the config is Keras 2's own.
-void ReadAverage(OptionsReader& options, bool keras2, Optimizer& optimizer) {
-  optimizer.use_ema = options.Bool("use_ema", false);
-  optimizer.ema_momentum = options.Number("ema_momentum", kEmaMomentum);
-  options.Range("ema_momentum", optimizer.ema_momentum, 0, kAboveOne);
+void ReadAverage(JsonFields& options, bool keras2, Optimizer& optimizer) {
+  optimizer.use_ema = IsTrue(options, "use_ema");
+  optimizer.ema_momentum = NotNegative(options, "ema_momentum", kEmaMomentum, 1);
   if (!optimizer.use_ema && optimizer.ema_momentum != kEmaMomentum) {
     options.Problem("ema_momentum", "needs use_ema");
   }
   const char* const key = "ema_overwrite_frequency";
-  if (const nlohmann::json* every = options.Find(key)) {
-    if (!every->is_number_integer() || *every <= 0) {
-      options.Problem(key, "must be a whole number of steps above 0");
-    } else {
-      optimizer.ema_overwrite_frequency = every->get<uint64_t>();
-    }
-    if (!optimizer.use_ema) options.Problem(key, "needs use_ema");
-  }
+  options.Integer(key, 1, std::numeric_limits<uint64_t>::max(), optimizer.ema_overwrite_frequency);
+  if (options.Find(key) != nullptr && !optimizer.use_ema) options.Problem(key, "needs use_ema");
   if (!optimizer.use_ema) return;
   if (keras2) {
     options.Problem("use_ema",
@@ -270,19 +252,19 @@ void ReadAverage(OptionsReader& options, bool keras2, Optimizer& optimizer) {
   optimizer.slots.push_back({.name = "average", .of_value = true});
 }
 
-void ReadCommon(OptionsReader& options, const Entry& entry, Optimizer& optimizer) {
-  ReadRate(options, entry.rate, optimizer);
+void ReadCommon(JsonFields& options, const Entry& entry, Optimizer& optimizer, Problems& problems) {
+  ReadRate(options, entry.rate, optimizer, problems);
   ReadDecay(options, optimizer);
   ReadClip(options, optimizer);
   const bool keras2 =
       options.Find("jit_compile") != nullptr || options.Find("is_legacy_optimizer") != nullptr;
   ReadAverage(options, keras2, optimizer);
-  const bool legacy =
-      options.Bool("is_legacy_optimizer", false) || options.Find("decay") != nullptr;
+  const bool said_legacy = IsTrue(options, "is_legacy_optimizer");
+  const bool legacy = said_legacy || options.Find("decay") != nullptr;
   const bool fused = optimizer.rule == Rule::kRmsprop && optimizer.momentum > 0;  // as Keras 3 does
   if (legacy && *entry.legacy != 0 && !fused) {
     options.Problem(
-        options.Bool("is_legacy_optimizer", false) ? "is_legacy_optimizer" : "decay",
+        said_legacy ? "is_legacy_optimizer" : "decay",
         absl::StrCat("is of Keras before 2.11, whose ", std::string(entry.name), " ", entry.legacy,
                      "; give the optimizer in the job's own form to have that of Keras 3"));
   }
@@ -318,11 +300,13 @@ absl::StatusOr<Optimizer> ParseOptimizer(const NamedSpec& spec) {
     return absl::InvalidArgumentError(
         absl::StrCat("optimizer.name: ", spec.name, " cannot be had: ", entry->why_not));
   }
-  OptionsReader options(spec.options, "optimizer");
+  Problems problems;
+  JsonFields options(spec.options, "optimizer", problems, JsonFields::Null::kAbsent);
   Optimizer optimizer;
   entry->read(options, optimizer);
-  ReadCommon(options, *entry, optimizer);
-  RETURN_IF_ERROR(options.Finish());
+  ReadCommon(options, *entry, optimizer, problems);
+  options.ReportUnknown();
+  RETURN_IF_ERROR(problems.ToStatus());
   return optimizer;
 }
 

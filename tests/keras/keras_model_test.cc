@@ -246,7 +246,7 @@ TEST_CASE("unknown losses, metrics and options are refused with the nearest name
   CHECK(message().find("did you mean \"mean_squared_error\"") != std::string::npos);
   job.loss.name = "binary_crossentropy";
   job.loss.options = {{"from_logit", true}};
-  CHECK(message().find("did you mean \"from_logits\"") != std::string::npos);
+  CHECK(message().find("did you mean `from_logits`") != std::string::npos);
   job.loss.options = {{"from_logits", true}, {"reduction", "sum_over_batch_size"}, {"axis", -1}};
   CHECK(message().empty());
   job.metrics = {{"huber", {{"reduction", "sum_over_batch_size"}}}};  // a loss as a metric
@@ -258,12 +258,12 @@ TEST_CASE("unknown losses, metrics and options are refused with the nearest name
   }
   for (const json& none : {json("none"), json()}) {
     job.loss.options["reduction"] = none;
-    CHECK(message() == "loss binary_crossentropy: reduction " + TextOf(none) +
+    CHECK(message() == "loss binary_crossentropy.reduction: " + TextOf(none) +
                            " is not supported (Keras would learn from the sum of the losses and "
                            "show their mean); supported: sum_over_batch_size, mean, sum");
   }
   job.loss.options["reduction"] = "mean_with_sample_weight";
-  CHECK(message().find("reduction \"mean_with_sample_weight\" is not supported") !=
+  CHECK(message().find("reduction: \"mean_with_sample_weight\" is not supported") !=
         std::string::npos);
   job.loss.options.erase("reduction");
   job.metrics.push_back({"acuracy"});

@@ -147,13 +147,13 @@ TEST_CASE("an option of AUC that does not work by label is refused by name") {
     return std::string(ResolveMetric({"auc", options}, shape, shape).status().message());
   };
   CHECK(refused({{"multi_label", true}, {"num_labels", 2}}, {3}) ==
-        "metric auc: num_labels is 2, but the output has 3");
+        "metric auc.num_labels: is 2, but the output has 3");
   CHECK(refused({{"label_weights", {1, 2}}}, {3}) ==
-        "metric auc: label_weights has 2 numbers, but the output has 3 labels");
+        "metric auc.label_weights: has 2 numbers, but the output has 3 labels");
   CHECK(refused({{"label_weights", {1, "a", 2}}}, {3}) ==
-        "metric auc: label_weights must be a list of numbers");
+        "metric auc.label_weights: must be a list of numbers, is [1,\"a\",2]");
   CHECK(refused({{"multi_label", true}}, {4, 3}) ==
-        "metric auc: multi_label is for outputs of one axis");
+        "metric auc.multi_label: is for outputs of one axis");
 }
 
 }  // namespace

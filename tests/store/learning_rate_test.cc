@@ -9,9 +9,10 @@ namespace {
 using nlohmann::json;
 
 double Rate(const json& schedule, uint64_t step) {
-  const absl::StatusOr<LearningRate> parsed = ParseLearningRate(schedule, "rate");
-  REQUIRE(parsed.ok());
-  return RateAt(*parsed, step);
+  Problems problems;
+  const LearningRate rate = ReadLearningRate(schedule, "rate", problems);
+  REQUIRE(problems.ToStatus() == absl::OkStatus());
+  return RateAt(rate, step);
 }
 
 TEST_CASE("schedules that decay by a formula of the step are Keras'") {
@@ -103,9 +104,9 @@ TEST_CASE("schedules that cannot be are refused by key") {
   };
   for (const auto& [schedule, key] : bad) {
     CAPTURE(schedule);
-    const absl::Status status = ParseLearningRate(schedule, "rate").status();
-    CHECK(absl::IsInvalidArgument(status));
-    CHECK(status.message().find(key) != std::string::npos);
+    Problems problems;
+    ReadLearningRate(schedule, "rate", problems);
+    CHECK(problems.ToStatus().message().find(key) != std::string::npos);
   }
 }
 
