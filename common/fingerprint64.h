@@ -10,12 +10,15 @@ namespace paracord {
 
 uint64_t Fingerprint64(std::string_view text);
 
-// tensorflow/core/platform/fingerprint.h; not symmetric.
-uint64_t FingerprintCat64(uint64_t first, uint64_t second);
+// The fingerprint of a cross of features (tf.sparse.cross_hashed), which are added in order: a
+// string by its Fingerprint64, an integer as it is. The bin is it modulo the number of bins.
+class CrossFingerprint {
+ public:
+  void Add(uint64_t feature);  // FingerprintCat64 of tensorflow/core/platform/fingerprint.h
+  uint64_t value() const { return value_; }
 
-// The fingerprint that a cross starts with (tf.sparse.cross_hashed). Each feature is then added in
-// order by FingerprintCat64: a string by its Fingerprint64, an integer as it is. The bin is the
-// result modulo the number of bins.
-constexpr uint64_t kCrossKey = 0xDECAFCAFFE;
+ private:
+  uint64_t value_ = 0xDECAFCAFFE;
+};
 
 }  // namespace paracord

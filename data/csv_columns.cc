@@ -251,12 +251,12 @@ absl::Status ConvertCsv(const CsvSpec& spec, std::span<const std::string_view> f
     ASSIGN_OR_RETURN(const std::string_view text, CsvText(spec, 0, fields, missing));
     return ConvertOne(spec, text, to);
   }
-  uint64_t cross = kCrossKey;
+  CrossFingerprint cross;
   for (size_t i = 0; i < spec.fields.size(); ++i) {
     ASSIGN_OR_RETURN(const std::string_view text, CsvText(spec, i, fields, missing));
-    cross = FingerprintCat64(cross, Fingerprint64(text));
+    cross.Add(Fingerprint64(text));
   }
-  PutIndex(cross % spec.bins, to);
+  PutIndex(cross.value() % spec.bins, to);
   return absl::OkStatus();
 }
 

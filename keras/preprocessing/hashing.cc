@@ -103,14 +103,12 @@ class HashedCrossingStep : public PreprocessingStep {
   absl::Status Indices(std::span<const RawView> inputs, const RawPlace&,
                        std::vector<int64_t>& out) const override {
     for (size_t i = 0; i < out.size(); ++i) {
-      uint64_t cross = kCrossKey;
+      CrossFingerprint cross;
       for (const RawView& input : inputs) {
-        const uint64_t feature = input.kind == RawKind::kString
-                                     ? Fingerprint64(input.strings[i])
-                                     : static_cast<uint64_t>(input.integers[i]);
-        cross = FingerprintCat64(cross, feature);
+        cross.Add(input.kind == RawKind::kString ? Fingerprint64(input.strings[i])
+                                                 : static_cast<uint64_t>(input.integers[i]));
       }
-      out[i] = static_cast<int64_t>(cross % static_cast<uint64_t>(encoding_.depth));
+      out[i] = static_cast<int64_t>(cross.value() % static_cast<uint64_t>(encoding_.depth));
     }
     return absl::OkStatus();
   }

@@ -44,9 +44,9 @@ TEST_CASE("bins and crosses are those of Keras' layers") {
   CHECK(Fingerprint64("Private") % 1000 == 771);
   CHECK(Fingerprint64("-5") % 1000 == 816);
   const auto cross = [](const std::vector<uint64_t>& features) {
-    uint64_t hash = kCrossKey;
-    for (const uint64_t feature : features) hash = FingerprintCat64(hash, feature);
-    return hash % 1000;
+    CrossFingerprint hash;
+    for (const uint64_t feature : features) hash.Add(feature);
+    return hash.value() % 1000;
   };
   CHECK(cross({Fingerprint64("HNL"), Fingerprint64("SFO")}) == 202);
   CHECK(cross({Fingerprint64("a"), Fingerprint64("b"), Fingerprint64("c")}) == 792);

@@ -88,8 +88,10 @@ TEST_CASE("columns become numbers, categories, bins and crosses, by input in ord
       {"weight", "w"}};
   const Batch batch = ReadAll("age,job,rich,w\n20,a,yes,1\n?,B,no,0.5\n60,zz,no,2\n", options);
   const auto cross = [](const char* a, const char* b) {
-    const uint64_t first = FingerprintCat64(kCrossKey, Fingerprint64(a));
-    return static_cast<float>(FingerprintCat64(first, Fingerprint64(b)) % 1000);
+    CrossFingerprint hash;
+    hash.Add(Fingerprint64(a));
+    hash.Add(Fingerprint64(b));
+    return static_cast<float>(hash.value() % 1000);
   };
   REQUIRE(batch.inputs.size() == 2);
   CHECK(batch.inputs[0].name == "wide");
