@@ -56,19 +56,14 @@ Coordinator::Coordinator(CoordinatorOptions options, Environment environment,
       environment_(environment),
       exit_(std::move(exit)),
       boot_id_(environment.random.NextId()),
-      log_("coordinator"),
-      alive_(std::make_shared<bool>(true)) {}
-
-Coordinator::~Coordinator() { *alive_ = false; }
+      log_("coordinator") {}
 
 void Coordinator::Tick() {
   if (exiting_) return;
   Feed(TickEvent());
   Remember();
   WriteCharts();
-  environment_.loop.PostAfter(kTickMs, [this, alive = alive_] {
-    if (*alive) Tick();
-  });
+  environment_.loop.PostAfter(kTickMs, gate_.Enter([this] { Tick(); }));
 }
 
 void Coordinator::WriteCharts() {
@@ -91,13 +86,12 @@ void Coordinator::WriteCharts() {
   environment_.executor.Run(
       [written, events = events_, unix_ms = environment_.loop.UnixMs(),
        charts = std::move(charts)] { *written = events->Append(unix_ms, charts); },
-      [this, alive = alive_, written] {
-        if (!*alive) return;
+      gate_.Enter([this, written] {
         if (!written->ok() && !charts_failed_) {
           log_.Warn("charts are left out: {}", std::string(written->message()));
         }
         charts_failed_ = !written->ok();
-      });
+      }));
 }
 
 void Coordinator::Feed(const Event& event) {
@@ -141,13 +135,9 @@ void Coordinator::TakeHold(const absl::Cord& bytes, std::shared_ptr<ServerCall> 
   const uint64_t session = request->session();
   calls_[id] = call;
   Feed(WorkerHoldEvent{id, session});
-  call->OnCancel([this, alive = alive_, id, session, &loop = environment_.loop] {
-    loop.Post([this, alive, id, session] {
-      if (!*alive || !calls_.contains(id)) return;
-      calls_.erase(id);
-      Feed(WorkerHoldLostEvent{id, session});
-    });
-  });
+  call->OnCancel(gate_.EnterOn(environment_.loop, [this, id, session] {
+    if (calls_.erase(id) > 0) Feed(WorkerHoldLostEvent{id, session});
+  }));
 }
 
 HealthState Coordinator::Health() const {
@@ -158,9 +148,8 @@ HealthState Coordinator::Health() const {
 
 void Coordinator::Handle(std::string_view method, absl::Cord request,
                          std::shared_ptr<ServerCall> call) {
-  environment_.loop.Post([this, alive = alive_, name = std::string(method),
-                          bytes = std::move(request), call = std::move(call)]() mutable {
-    if (!*alive) return;
+  environment_.loop.Post(gate_.Enter([this, name = std::string(method), bytes = std::move(request),
+                                      call = std::move(call)]() mutable {
     if (core_ == nullptr) {
       call->Reply(absl::UnavailableError(absl::StrCat(
           "the coordinator ",
@@ -178,7 +167,7 @@ void Coordinator::Handle(std::string_view method, absl::Cord request,
     } else {
       call->Reply(absl::UnimplementedError("a coordinator has no method " + name));
     }
-  });
+  }));
 }
 
 void Coordinator::Drain(const std::string& signal) {
@@ -190,9 +179,7 @@ void Coordinator::Drain(const std::string& signal) {
 void Coordinator::OnFiles(std::function<Event()> work) {
   const auto result = std::make_shared<std::optional<Event>>();
   environment_.executor.Run([work = std::move(work), result] { *result = work(); },
-                            [this, alive = alive_, result] {
-                              if (*alive) Feed(**result);
-                            });
+                            gate_.Enter([this, result] { Feed(**result); }));
 }
 
 std::shared_ptr<ServerCall> Coordinator::ReleaseCall(CallId id) {
@@ -227,19 +214,16 @@ void Coordinator::CarryOut(CallPs& effect) {
   Link& link = *links_[effect.ps];
   const auto send = [&]<class Reply>(std::string_view name, const auto& request) {
     CallProto<Reply>(link, name, request, effect.deadline_ms,
-                     [this, alive = alive_, &loop = environment_.loop, ps = effect.ps,
-                      tag = effect.tag](absl::StatusOr<Reply> reply) {
-                       loop.Post([this, alive, ps, tag, reply = std::move(reply)]() mutable {
-                         if (!*alive) return;
-                         PsAnswerEvent event{ps, tag, absl::UnknownError("")};
-                         if (reply.ok()) {
-                           event.reply = PsReply(*std::move(reply));
-                         } else {
-                           event.reply = reply.status();
-                         }
-                         Feed(event);
-                       });
-                     });
+                     gate_.EnterOn(environment_.loop, [this, ps = effect.ps, tag = effect.tag](
+                                                          absl::StatusOr<Reply> reply) {
+                       PsAnswerEvent event{ps, tag, absl::UnknownError("")};
+                       if (reply.ok()) {
+                         event.reply = PsReply(*std::move(reply));
+                       } else {
+                         event.reply = reply.status();
+                       }
+                       Feed(event);
+                     }));
   };
   if (const auto* describe = std::get_if<DescribeRequest>(&effect.request)) {
     send.operator()<PsDescription>(method::kDescribe, *describe);

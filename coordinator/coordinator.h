@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/environment.h"
+#include "common/gate.h"
 #include "common/log.h"
 #include "common/rpc.h"
 #include "coordinator/core/core.h"
@@ -38,7 +39,6 @@ class Coordinator : public Service {
   // `exit` is called once, on the loop: the process should end with this code.
   Coordinator(CoordinatorOptions options, Environment environment,
               std::function<void(int exit_code, std::string reason)> exit);
-  ~Coordinator() override;
 
   // Reads DIR and begins; exits where the job cannot begin or go on here. Storage that may recover
   // (full, input and output errors) is tried again for timeouts.start_s. `address` is written to
@@ -98,8 +98,6 @@ class Coordinator : public Service {
   const std::function<void(int, std::string)> exit_;
   const std::string boot_id_;
   const Logger log_;
-  // Posted functions outlive this object, so each of them looks here first.
-  const std::shared_ptr<bool> alive_;
   std::unique_ptr<CoordinatorCore> core_;
   std::vector<std::unique_ptr<Link>> links_;
   std::map<CallId, std::shared_ptr<ServerCall>> calls_;
@@ -113,6 +111,7 @@ class Coordinator : public Service {
   std::optional<int64_t> storage_awaited_since_ms_;
   std::string storage_problem_;      // for which it waits
   std::shared_ptr<DirStart> start_;  // used on the executor
+  const Gate gate_;
 };
 
 }  // namespace paracord

@@ -41,11 +41,11 @@ void Coordinator::TryToBegin() {
   if (exiting_) return;
   const auto begun = std::make_shared<absl::StatusOr<DirStart::Begun>>();
   environment_.executor.Run([start = start_, begun] { *begun = start->Begin(); },
-                            [this, alive = alive_, begun] {
-                              if (!*alive || exiting_) return;
+                            gate_.Enter([this, begun] {
+                              if (exiting_) return;
                               if (!begun->ok()) return BeginLater(begun->status());
                               Lead(**std::move(begun));
-                            });
+                            }));
 }
 
 void Coordinator::BeginLater(const absl::Status& why) {
@@ -64,9 +64,7 @@ void Coordinator::BeginLater(const absl::Status& why) {
     storage_awaited_since_ms_ = now_ms;
   }
   storage_problem_ = std::string(why.message());
-  environment_.loop.PostAfter(kRetryStorageMs, [this, alive = alive_] {
-    if (*alive) TryToBegin();
-  });
+  environment_.loop.PostAfter(kRetryStorageMs, gate_.Enter([this] { TryToBegin(); }));
 }
 
 void Coordinator::Lead(DirStart::Begun begun) {

@@ -63,8 +63,7 @@ RivalCheck::RivalCheck(Environment environment, std::string dir, std::string own
       dir_(std::move(dir)),
       own_address_(std::move(own_address)),
       patience_ms_(patience_ms),
-      log_("coordinator"),
-      alive_(std::make_shared<bool>(true)) {}
+      log_("coordinator") {}
 
 void RivalCheck::Start(std::function<void(const absl::Status&)> done) {
   done_ = std::move(done);
@@ -77,23 +76,20 @@ void RivalCheck::Start(std::function<void(const absl::Status&)> done) {
             found->starts_with("unix:") && ::access(found->substr(5).c_str(), F_OK) != 0;
         if (socket_gone) found->clear();
       },
-      [this, alive = alive_, found] {
-        if (!*alive) return;
+      gate_.Enter([this, found] {
         rival_ = std::move(*found);
         if (rival_.empty() || rival_ == own_address_) return done_(absl::OkStatus());
         link_ = environment_.network.Dial(rival_);
         Ask();
-      });
+      }));
 }
 
 void RivalCheck::Ask() {
   CallProto<StatusReply>(
       *link_, method::kStatus, StatusRequest(), kAskMs,
-      [this, alive = alive_, &loop = environment_.loop](const absl::StatusOr<StatusReply>& reply) {
-        loop.Post([this, alive, answer = reply.ok() ? reply->json() : std::string()] {
-          if (*alive) Judge(answer);
-        });
-      });
+      gate_.EnterOn(environment_.loop, [this](const absl::StatusOr<StatusReply>& reply) {
+        Judge(reply.ok() ? reply->json() : std::string());
+      }));
 }
 
 void RivalCheck::Judge(const std::string& answer) {
@@ -102,9 +98,7 @@ void RivalCheck::Judge(const std::string& answer) {
       [leads, &files = environment_.files, dir = dir_, answer] {
         *leads = LeadsJob(files, dir, JsonOf(answer)).value_or(false);
       },
-      [this, alive = alive_, leads] {
-        if (*alive) Judged(*leads);
-      });
+      gate_.Enter([this, leads] { Judged(*leads); }));
 }
 
 void RivalCheck::Judged(bool leads) {
@@ -118,9 +112,7 @@ void RivalCheck::Judged(bool leads) {
     log_.Warn("another coordinator answers at {}: waiting for it to leave, at most {} s", rival_,
               patience_ms_ / 1000);
   }
-  environment_.loop.PostAfter(kAgainMs, [this, alive = alive_] {
-    if (*alive) Ask();
-  });
+  environment_.loop.PostAfter(kAgainMs, gate_.Enter([this] { Ask(); }));
 }
 
 }  // namespace paracord

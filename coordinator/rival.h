@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/environment.h"
+#include "common/gate.h"
 #include "common/log.h"
 #include "nlohmann/json.hpp"
 
@@ -34,7 +35,6 @@ class RivalCheck {
   // `dir` of the job; `own_address`: where a coordinator that died may have listened before us.
   RivalCheck(Environment environment, std::string dir, std::string own_address,
              int64_t patience_ms);
-  ~RivalCheck() { *alive_ = false; }
 
   // `done` is called once: OK if nobody leads, ALREADY_EXISTS if somebody does after the patience.
   void Start(std::function<void(const absl::Status&)> done);
@@ -49,12 +49,12 @@ class RivalCheck {
   const std::string own_address_;
   const int64_t patience_ms_;
   const Logger log_;
-  const std::shared_ptr<bool> alive_;  // what is posted looks here first
   std::function<void(const absl::Status&)> done_;
   std::string rival_;
   std::unique_ptr<Link> link_;
   int64_t started_ms_ = 0;
   bool said_ = false;
+  const Gate gate_;
 };
 
 }  // namespace paracord

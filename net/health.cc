@@ -10,26 +10,19 @@ namespace paracord {
 
 HealthService::HealthService(std::string task, EventLoop& loop, std::function<HealthState()> state,
                              Service* inner)
-    : task_(std::move(task)),
-      loop_(loop),
-      state_(std::move(state)),
-      inner_(inner),
-      alive_(std::make_shared<bool>(true)) {}
-
-HealthService::~HealthService() { *alive_ = false; }
+    : task_(std::move(task)), loop_(loop), state_(std::move(state)), inner_(inner) {}
 
 void HealthService::Handle(std::string_view method, absl::Cord request,
                            std::shared_ptr<ServerCall> call) {
   if (method == kHealthMethod) {
-    loop_.Post([this, alive = alive_, call = std::move(call)] {
-      if (!*alive) return;
+    loop_.Post(gate_.Enter([this, call = std::move(call)] {
       HealthState state = state_();
       HealthReply reply;
       reply.set_task(task_);
       reply.set_ready(state.ready);
       reply.set_state(std::move(state.text));
       call->Reply(ToParts(reply));
-    });
+    }));
   } else if (inner_ != nullptr) {
     inner_->Handle(method, std::move(request), std::move(call));
   } else {

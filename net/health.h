@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "common/event_loop.h"
+#include "common/gate.h"
 #include "common/rpc.h"
 
 namespace paracord {
@@ -26,7 +27,6 @@ class HealthService : public Service {
   // `state` runs on the loop. `inner` may be null: there are no other calls.
   HealthService(std::string task, EventLoop& loop, std::function<HealthState()> state,
                 Service* inner);
-  ~HealthService() override;
 
   void Handle(std::string_view method, absl::Cord request,
               std::shared_ptr<ServerCall> call) override;
@@ -36,7 +36,7 @@ class HealthService : public Service {
   EventLoop& loop_;
   const std::function<HealthState()> state_;
   Service* const inner_;
-  const std::shared_ptr<bool> alive_;  // what is posted looks here first
+  const Gate gate_;
 };
 
 }  // namespace paracord

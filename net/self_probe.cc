@@ -16,23 +16,16 @@ SelfProbe::SelfProbe(Network& network, EventLoop& loop, std::string address,
       loop_(loop),
       address_(std::move(address)),
       deaf_(std::move(deaf)),
-      options_(options),
-      alive_(std::make_shared<bool>(true)) {
-  loop_.PostAfter(options_.period_ms, [this, alive = alive_] {
-    if (*alive) Probe();
-  });
+      options_(options) {
+  loop_.PostAfter(options_.period_ms, gate_.Enter([this] { Probe(); }));
 }
-
-SelfProbe::~SelfProbe() { *alive_ = false; }
 
 void SelfProbe::Probe() {
   link_ = network_.Dial(address_);
   link_->Call(kMethod, {}, options_.deadline_ms,
-              [this, alive = alive_, &loop = loop_](const absl::StatusOr<absl::Cord>& reply) {
-                loop.Post([this, alive, status = reply.status()] {
-                  if (*alive) Answered(status);
-                });
-              });
+              gate_.EnterOn(loop_, [this](const absl::StatusOr<absl::Cord>& reply) {
+                Answered(reply.status());
+              }));
 }
 
 void SelfProbe::Answered(const absl::Status& status) {
@@ -40,9 +33,7 @@ void SelfProbe::Answered(const absl::Status& status) {
   const bool silent = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
   failures_ = silent ? failures_ + 1 : 0;
   if (failures_ >= options_.failures) return deaf_();
-  loop_.PostAfter(options_.period_ms, [this, alive = alive_] {
-    if (*alive) Probe();
-  });
+  loop_.PostAfter(options_.period_ms, gate_.Enter([this] { Probe(); }));
 }
 
 }  // namespace paracord

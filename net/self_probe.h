@@ -10,6 +10,7 @@
 #include <string>
 
 #include "common/event_loop.h"
+#include "common/gate.h"
 #include "common/rpc.h"
 
 namespace paracord {
@@ -24,7 +25,6 @@ class SelfProbe {
  public:
   SelfProbe(Network& network, EventLoop& loop, std::string address, std::function<void()> deaf,
             SelfProbeOptions options = {});
-  ~SelfProbe();
 
  private:
   void Probe();
@@ -35,9 +35,9 @@ class SelfProbe {
   const std::string address_;
   const std::function<void()> deaf_;
   const SelfProbeOptions options_;
-  const std::shared_ptr<bool> alive_;
   std::unique_ptr<Link> link_;  // of the probe in flight
   int failures_ = 0;
+  const Gate gate_;
 };
 
 }  // namespace paracord

@@ -15,14 +15,14 @@ constexpr int64_t kPauseMs = 30000;  // after a refusal: what it sends in vain, 
 }  // namespace
 
 EarlyPush::EarlyPush(EarlyPushOptions options, std::shared_ptr<ParameterCopy> copy, uint32_t buffer,
-                     std::vector<Link*> links, Environment environment, std::shared_ptr<bool> alive,
+                     std::vector<Link*> links, Environment environment, Gate::Pass session,
                      std::shared_ptr<EarlyPushPauses> pauses)
     : options_(std::move(options)),
       copy_(std::move(copy)),
       buffer_(buffer),
       links_(std::move(links)),
       environment_(environment),
-      alive_(std::move(alive)),
+      session_(std::move(session)),
       pauses_(std::move(pauses)),
       refused_(links_.size()) {
   const auto gradients = copy_->gradients(buffer_);
@@ -53,7 +53,7 @@ bool EarlyPush::Add(size_t variable) {
 }
 
 void EarlyPush::Send(const std::vector<size_t>& variables) {
-  if (!*alive_) return;
+  if (!session_.open()) return;
   PROBE("worker.early_push");
   const TraceSpan span("early push");
   if (staged_.id.empty()) staged_.id = environment_.random.NextId();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/environment.h"
+#include "common/gate.h"
 #include "common/rpc.h"
 #include "worker/parameter_copy.h"
 
@@ -30,9 +31,9 @@ using EarlyPushPauses = std::vector<int64_t>;
 
 class EarlyPush : public std::enable_shared_from_this<EarlyPush> {
  public:
-  // `alive`: while it is true there are the links.
+  // `links`: they are there while the session's gate is open.
   EarlyPush(EarlyPushOptions options, std::shared_ptr<ParameterCopy> copy, uint32_t buffer,
-            std::vector<Link*> links, Environment environment, std::shared_ptr<bool> alive,
+            std::vector<Link*> links, Environment environment, Gate::Pass session,
             std::shared_ptr<EarlyPushPauses> pauses);
 
   // The variable's gradient is final. False: it is not finite, and nothing more is to be added.
@@ -56,7 +57,7 @@ class EarlyPush : public std::enable_shared_from_this<EarlyPush> {
   const uint32_t buffer_;
   const std::vector<Link*> links_;
   const Environment environment_;
-  const std::shared_ptr<bool> alive_;
+  const Gate::Pass session_;
   const std::shared_ptr<EarlyPushPauses> pauses_;
   std::vector<bool> sends_;  // by ps: there is something to be gained
   uint64_t enough_ = 0;      // bytes

@@ -24,15 +24,11 @@ Evaluator::Evaluator(EvaluatorOptions options, OpenWorkloadFn open, Environment 
       environment_(environment),
       exit_(std::move(exit)),
       log_(options_.task),
-      alive_(std::make_shared<bool>(true)),
       scorer_(
           std::make_shared<CheckpointScorer>(environment_.files, options_.dir, std::move(open))),
       stop_(std::make_shared<std::atomic<bool>>(false)) {}
 
-Evaluator::~Evaluator() {
-  *alive_ = false;
-  stop_->store(true);
-}
+Evaluator::~Evaluator() { stop_->store(true); }
 
 void Evaluator::Start() {
   Look();
@@ -44,11 +40,9 @@ void Evaluator::AskForDir() {
   coordinator_ = environment_.network.Dial(options_.coordinator);
   CallProto<StatusReply>(
       *coordinator_, method::kStatus, StatusRequest(), kAskMs,
-      [this, alive = alive_, &loop = environment_.loop](const absl::StatusOr<StatusReply>& reply) {
-        loop.Post([this, alive, answer = reply.ok() ? reply->json() : std::string()] {
-          if (*alive) Answered(answer);
-        });
-      });
+      gate_.EnterOn(environment_.loop, [this](const absl::StatusOr<StatusReply>& reply) {
+        Answered(reply.ok() ? reply->json() : std::string());
+      }));
 }
 
 void Evaluator::Answered(const std::string& answer) {
@@ -65,9 +59,7 @@ void Evaluator::Answered(const std::string& answer) {
     generation = status["generation"].get<uint64_t>();
   }
   const auto again = [this] {
-    environment_.loop.PostAfter(kAskAgainMs, [this, alive = alive_] {
-      if (*alive) AskForDir();
-    });
+    environment_.loop.PostAfter(kAskAgainMs, gate_.Enter([this] { AskForDir(); }));
   };
   if (generation == 0) return again();
   const auto same = std::make_shared<bool>(true);
@@ -76,11 +68,11 @@ void Evaluator::Answered(const std::string& answer) {
         const std::string claim = ClaimText(generation, boot_id);
         *same = SeesClaim(files, dir, generation, claim).value_or(false);
       },
-      [this, alive = alive_, same, theirs, again] {
-        if (!*alive || *same) return;
+      gate_.Enter([this, same, theirs, again] {
+        if (*same) return;
         OtherDir(theirs);
         again();
-      });
+      }));
 }
 
 void Evaluator::OtherDir(const std::string& theirs) {
@@ -106,9 +98,7 @@ void Evaluator::Look() {
       [look, scorer = scorer_, stop = stop_, now = environment_.loop.UnixMs()] {
         *look = scorer->LookOnce(now, *stop);
       },
-      [this, look, alive = alive_] {
-        if (*alive) Looked(*look);
-      });
+      gate_.Enter([this, look] { Looked(*look); }));
 }
 
 void Evaluator::Looked(const CheckpointScorer::Look& look) {
@@ -117,9 +107,7 @@ void Evaluator::Looked(const CheckpointScorer::Look& look) {
   for (const std::string& line : look.said) log_.Info("{}", line);
   if (stop_->load()) return Exit(ExitCode::kDrained, "drained");
   if (look.leave.has_value()) return Exit(look.leave->first, look.leave->second);
-  environment_.loop.PostAfter(look.scored ? 0 : options_.poll_ms, [this, alive = alive_] {
-    if (*alive) Look();
-  });
+  environment_.loop.PostAfter(look.scored ? 0 : options_.poll_ms, gate_.Enter([this] { Look(); }));
 }
 
 void Evaluator::Drain() {

@@ -13,6 +13,7 @@
 
 #include "common/environment.h"
 #include "common/exit_code.h"
+#include "common/gate.h"
 #include "common/log.h"
 #include "worker/checkpoint_scorer.h"
 
@@ -49,7 +50,6 @@ class Evaluator {
   const Environment environment_;
   const std::function<void(int, std::string)> exit_;
   const Logger log_;
-  const std::shared_ptr<bool> alive_;
   // Shared with work on the executor, which may outlive this.
   const std::shared_ptr<CheckpointScorer> scorer_;
   const std::shared_ptr<std::atomic<bool>> stop_;
@@ -59,6 +59,7 @@ class Evaluator {
   bool found_ = false;  // a checkpoint
   bool looking_ = false;
   bool exiting_ = false;
+  const Gate gate_;
 };
 
 }  // namespace paracord

@@ -77,14 +77,11 @@ PsSession::PsSession(PsSessionOptions options, Session session, std::shared_ptr<
       links_(std::move(links)),
       environment_(environment),
       stale_(std::move(stale)),
-      alive_(std::make_shared<bool>(true)),
       // A norm needs all gradients, a residual the exchange before; with overlap a push keeps
       // nobody waiting.
       pushes_early_(!options_.overlap && !options_.transfer.keeps_residuals() &&
                     !workload_->clip.on()),
       early_pauses_(std::make_shared<EarlyPushPauses>(links_.size())) {}
-
-PsSession::~PsSession() { *alive_ = false; }
 
 // Its pages come into being: where there are many that takes longer than the loop may be silent.
 void PsSession::Open(std::function<void()> done) {
@@ -96,11 +93,10 @@ void PsSession::Open(std::function<void()> done) {
         *made = std::make_shared<ParameterCopy>(session, program.variables(), transfer, memory);
         (*made)->PrepareGradients(0);  // the other one's come with the first batch
       },
-      [this, alive = alive_, made, done = std::move(done)] {
-        if (!*alive) return;
+      gate_.Enter([this, made, done = std::move(done)] {
         copy_ = std::move(*made);
         done();
-      });
+      }));
 }
 
 bool PsSession::Has(const SharedRows& rows) const {
@@ -116,7 +112,7 @@ std::shared_ptr<StepArrays> PsSession::Begin(const SharedRows& rows) {
   if (pushes_early_) {
     early = std::make_shared<EarlyPush>(
         EarlyPushOptions{options_.task, options_.exchange_ms, options_.early_push_bytes}, copy_,
-        buffer, links_, environment_, alive_, early_pauses_);
+        buffer, links_, environment_, gate_.Hold(), early_pauses_);
   }
   reading_ = true;
   return std::make_shared<Step>(copy_, buffer, rows, std::move(early));
@@ -194,14 +190,15 @@ void PsSession::Send(uint32_t ps) {
         answers();
         return overlap ? nullptr : copy->PlaceOf(ps, order, partition, offset, bytes);
       });
+  auto answered = gate_.EnterOn(environment_.loop,
+                                [this, ps, id = exchange_id_](absl::StatusOr<absl::Cord> reply) {
+                                  if (id == exchange_id_) Answered(ps, std::move(reply));
+                                });
   links_[ps]->CallInto(method::kExchange, copy_->Request(ps, options_.task, calls_.order, staged),
                        options_.exchange_ms, std::move(landing),
-                       [this, alive = alive_, &loop = environment_.loop, ps, id = exchange_id_,
-                        answers](absl::StatusOr<absl::Cord> reply) {
+                       [answers, answered = std::move(answered)](absl::StatusOr<absl::Cord> reply) {
                          answers();
-                         loop.Post([this, alive, ps, id, reply = std::move(reply)]() mutable {
-                           if (*alive && id == exchange_id_) Answered(ps, std::move(reply));
-                         });
+                         answered(std::move(reply));
                        });
 }
 
@@ -259,9 +256,9 @@ bool PsSession::SendAgain(uint32_t ps, const absl::Status& error) {
   calls_.tries[ps].problem = Text(error);
   const std::optional<int64_t> after_ms = RetryAfter(calls_.tries[ps], error);
   if (!after_ms.has_value()) return false;
-  environment_.loop.PostAfter(*after_ms, [this, alive = alive_, ps, id = exchange_id_] {
-    if (*alive && id == exchange_id_) Send(ps);
-  });
+  environment_.loop.PostAfter(*after_ms, gate_.Enter([this, ps, id = exchange_id_] {
+    if (id == exchange_id_) Send(ps);
+  }));
   return true;
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/environment.h"
+#include "common/gate.h"
 #include "common/rpc.h"
 #include "common/trace.h"
 #include "program/workload.h"
@@ -39,7 +40,6 @@ class PsSession : public ParameterSession {
   PsSession(PsSessionOptions options, Session session, std::shared_ptr<Workload> workload,
             std::vector<Link*> links, Environment environment,
             std::function<void(std::string why)> stale);
-  ~PsSession() override;
 
   void Open(std::function<void()> done) override;
   bool Has(const SharedRows& rows) const override;
@@ -91,7 +91,6 @@ class PsSession : public ParameterSession {
   const std::vector<Link*> links_;
   const Environment environment_;
   const std::function<void(std::string)> stale_;
-  const std::shared_ptr<bool> alive_;
   const bool pushes_early_;
   const std::shared_ptr<EarlyPushPauses> early_pauses_;
 
@@ -99,6 +98,7 @@ class PsSession : public ParameterSession {
   bool reading_ = false;                 // between Begin and End
   uint64_t exchange_id_ = 0;
   Calls calls_;
+  const Gate gate_;
 };
 
 }  // namespace paracord

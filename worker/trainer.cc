@@ -35,7 +35,6 @@ Trainer::Trainer(TrainerOptions options, DataPlan plan, std::shared_ptr<Workload
       parameters_(std::move(parameters)),
       environment_(environment),
       callbacks_(std::move(callbacks)),
-      alive_(std::make_shared<bool>(true)),
       tables_(std::ranges::any_of(workload_->program->variables(),
                                   [](const VariableSpec& v) { return v.has_table(); })) {
   busy_ = true;
@@ -44,8 +43,6 @@ Trainer::Trainer(TrainerOptions options, DataPlan plan, std::shared_ptr<Workload
     Next();
   });
 }
-
-Trainer::~Trainer() { *alive_ = false; }
 
 void Trainer::Take(const Lease& lease) {
   leases_.push_back(lease);
@@ -126,15 +123,14 @@ void Trainer::Look(const std::shared_ptr<Computation>& computation) {
   computation->next = Following(computation->batch, batches_ahead());
   environment_.executor.Run(
       [computation, workload = workload_] { LookAtRows(*computation, *workload); },
-      [this, alive = alive_, computation] {
-        if (!*alive) return;
+      gate_.Enter([this, computation] {
         std::string message;
         const Problem problem = computation->problem(message);
         if (problem != PROBLEM_NONE) return GiveUp(*computation, problem, message);
         rows_ahead_.Add(computation->batch, computation->rows);
         Learn(*computation);
         PullAndCompute(computation);
-      });
+      }));
 }
 
 // While the exchange is under way: which rows the batches after the next one read. It is known when
@@ -146,9 +142,7 @@ void Trainer::LookAhead(const BatchId& batch) {
   }
   if (look->next.empty()) return;
   environment_.executor.Run([look, workload = workload_] { LookAtNext(*look, *workload); },
-                            [this, alive = alive_, look] {
-                              if (*alive) Learn(*look);
-                            });
+                            gate_.Enter([this, look] { Learn(*look); }));
 }
 
 void Trainer::Learn(const Computation& computation) {
@@ -189,14 +183,13 @@ void Trainer::Compute(const std::shared_ptr<Computation>& computation, std::func
         RunComputation(*computation, *workload, key);
         figures->compute_seconds.Observe(FigureSeconds() - begun);
       },
-      [this, alive = alive_, done = std::move(done)] {
-        if (!*alive) return;
+      gate_.Enter([this, done = gate_.Enter(std::move(done))]() mutable {
         FAILPOINT("worker.computed");
         ++counters_.computed;
         ++options_.figures->computed;
         parameters_->End();
-        if (*alive && done) done();
-      });
+        done();
+      }));
 }
 
 void Trainer::Computed(const std::shared_ptr<Computation>& computation) {
@@ -216,13 +209,12 @@ void Trainer::GiveUp(const Computation& computation, Problem problem, const std:
 void Trainer::Encode(const std::shared_ptr<Computation>& computation) {
   environment_.executor.Run(
       [computation, workload = workload_] { EncodeComputation(*computation, *workload); },
-      [this, alive = alive_, computation] {
-        if (!*alive) return;
+      gate_.Enter([this, computation] {
         std::string message;
         const Problem problem = computation->problem(message);
         if (problem == PROBLEM_NONE) return Ready(*computation);
         GiveUp(*computation, problem, message + " when it is compressed");
-      });
+      }));
 }
 
 void Trainer::Ready(const Computation& computation) {
@@ -304,7 +296,7 @@ void Trainer::ComputeAhead(const BatchId& batch) {
   const bool same_lease = batch.split() == leases_.front().split();
   ahead_->end_batch = (same_lease ? leases_.front() : leases_[1]).end_batch();
   PROBE("worker.ahead");
-  Compute(ahead_, nullptr);
+  Compute(ahead_, [] {});
 }
 
 void Trainer::DropAhead() {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/environment.h"
+#include "common/gate.h"
 #include "program/workload.h"
 #include "proto/paracord.pb.h"
 #include "worker/computation.h"
@@ -52,7 +53,6 @@ class Trainer {
   Trainer(TrainerOptions options, DataPlan plan, std::shared_ptr<Workload> workload,
           std::unique_ptr<ParameterSession> parameters, Environment environment,
           TrainerCallbacks callbacks);
-  ~Trainer();
 
   void Take(const Lease& lease);
   void Take(const EvaluationLease& lease);
@@ -104,7 +104,6 @@ class Trainer {
   const std::unique_ptr<ParameterSession> parameters_;
   const Environment environment_;
   const TrainerCallbacks callbacks_;
-  const std::shared_ptr<bool> alive_;
   const bool tables_;  // the model has some
 
   std::deque<Lease> leases_;  // the first is worked on
@@ -118,6 +117,7 @@ class Trainer {
   std::function<void()> drained_;
   RowsAhead rows_ahead_;
   StepCounters counters_;
+  const Gate gate_;
 };
 
 }  // namespace paracord

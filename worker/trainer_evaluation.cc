@@ -52,13 +52,12 @@ void Trainer::ScoreRows(const std::shared_ptr<ScoredPiece>& piece) {
     const auto status = std::make_shared<absl::Status>();
     environment_.executor.Run(
         [status, piece, workload = workload_, work] { *status = work(*workload, *piece); },
-        [this, alive = alive_, status, piece, then = std::move(then)] {
-          if (!*alive) return;
+        gate_.Enter([this, status, piece, then = std::move(then)] {
           if (status->ok()) return then();
           piece->report.set_problem(PROBLEM_DATA);
           piece->report.set_message(Sendable(*status));
           Scored(piece->report);
-        });
+        }));
   };
   const auto score = [this, piece, run](const ExchangeResult& pulled) {
     if (!pulled.error.ok()) {
@@ -97,11 +96,10 @@ void Trainer::RunEvaluation() {
         report->set_problem(PROBLEM_DATA);
         report->set_message(Sendable(scored));
       },
-      [this, alive = alive_, report] {
-        if (!*alive) return;
+      gate_.Enter([this, report] {
         FAILPOINT("worker.evaluated");
         Scored(*report);
-      });
+      }));
 }
 
 }  // namespace paracord

@@ -33,10 +33,7 @@ Worker::Worker(WorkerOptions options, OpenWorkloadFn open, Environment environme
       exit_(std::move(exit)),
       log_(options_.task),
       boot_id_(environment_.random.NextId()),
-      alive_(std::make_shared<bool>(true)),
       coordinator_(environment_.network.Dial(options_.coordinator)) {}
-
-Worker::~Worker() { *alive_ = false; }
 
 void Worker::Start() {
   seen_.Start(environment_.loop.NowMs());
@@ -96,7 +93,7 @@ void Worker::Join() {
                                                   " for ", orphan_ms, " ms"));
   }
   LookInDir();
-  environment_.loop.PostAfter(kLookMs, Guarded([this] { LookInDir(); }));
+  environment_.loop.PostAfter(kLookMs, gate_.Enter([this] { LookInDir(); }));
   JoinRequest request;
   request.set_task(options_.task);
   request.set_boot_id(boot_id_);
@@ -110,11 +107,8 @@ void Worker::Join() {
   request.set_error(Sendable(open_error_));
   CallProto<JoinReply>(
       *coordinator_, method::kJoin, request, kJoinMs,
-      [this, alive = alive_, &loop = environment_.loop](absl::StatusOr<JoinReply> reply) {
-        loop.Post([this, alive, reply = std::move(reply)] {
-          if (*alive) JoinAnswered(reply);
-        });
-      });
+      gate_.EnterOn(environment_.loop,
+                    [this](const absl::StatusOr<JoinReply>& reply) { JoinAnswered(reply); }));
 }
 
 // A job that is done has no coordinator any more. Where the order of starts is anybody's, one may
@@ -125,7 +119,7 @@ void Worker::LookInDir() {
   const auto end = std::make_shared<std::optional<JobEnd>>();
   environment_.executor.Run(
       [end, &files = environment_.files, dir = options_.dir] { *end = FindJobEnd(files, dir); },
-      Guarded([this, end, since_ms = seen_.seen_ms()] {
+      gate_.Enter([this, end, since_ms = seen_.seen_ms()] {
         if (!end->has_value() || !seen_.looked()) return;
         int64_t left_ms = since_ms + (*end)->start_ms - environment_.loop.NowMs();
         // One that stays takes part again whenever a coordinator comes.
@@ -134,11 +128,11 @@ void Worker::LookInDir() {
           log_.Info("the job is done: waits {} s for a coordinator that gives it more to do",
                     left_ms / 1000);
         }
-        environment_.loop.PostAfter(std::max<int64_t>(0, left_ms), Guarded([this, since_ms] {
-                                      if (since_ms == seen_.seen_ms()) {
-                                        End(ExitCode::kDone, "the newest checkpoint is complete");
-                                      }
-                                    }));
+        environment_.loop.PostAfter(std::max<int64_t>(0, left_ms), gate_.Enter([this, since_ms] {
+          if (since_ms == seen_.seen_ms()) {
+            End(ExitCode::kDone, "the newest checkpoint is complete");
+          }
+        }));
       }));
 }
 
@@ -151,7 +145,7 @@ void Worker::CheckSameDir(const Session& session) {
        claim = session.claim()] {
         *same = SeesClaim(files, dir, generation, claim).value_or(true);
       },
-      Guarded([this, same, theirs = session.dir()] {
+      gate_.Enter([this, same, theirs = session.dir()] {
         if (*same || std::exchange(other_dir_said_, true)) return;
         log_.Warn(
             "--dir is not the same directory as the coordinator's: {}{}{} here, {} there. This "
@@ -162,7 +156,7 @@ void Worker::CheckSameDir(const Session& session) {
 }
 
 void Worker::JoinLater(int64_t delay_ms) {
-  environment_.loop.PostAfter(delay_ms, Guarded([this] { Join(); }));
+  environment_.loop.PostAfter(delay_ms, gate_.Enter([this] { Join(); }));
 }
 
 void Worker::JoinAnswered(const absl::StatusOr<JoinReply>& reply) {
@@ -220,7 +214,7 @@ void Worker::Open(const std::string& job_json) {
   const auto opened = std::make_shared<absl::StatusOr<Workload>>(absl::UnknownError(""));
   environment_.executor.Run(
       [opened, open = open_, opened_job = *job_] { *opened = open(opened_job); },
-      Guarded([this, opened, fingerprint = Fingerprint64(job_json)] {
+      gate_.Enter([this, opened, fingerprint = Fingerprint64(job_json)] {
         opening_ = false;
         if (opened->ok()) {
           workload_ = std::make_shared<Workload>(*std::move(*opened));
@@ -270,7 +264,7 @@ void Worker::StartSession(const Session& session) {
   };
   // Posted, since they end the trainer that calls them.
   const auto stale = [this, id = session_](std::string why) {
-    environment_.loop.Post(Guarded([this, id, why = std::move(why)] {
+    environment_.loop.Post(gate_.Enter([this, id, why = std::move(why)] {
       if (id != session_ || trainer_ == nullptr) return;
       EndSession(why);
       // It may be somebody else who answers there: a new connection finds who has that name by now.
@@ -317,13 +311,12 @@ void Worker::EndSession(const std::string& why) {
 void Worker::Hold() {
   WorkerHoldRequest request;
   request.set_session(session_);
-  CallProto<WorkerHoldReply>(*coordinator_, method::kWorkerHold, request, kHoldMs,
-                             [this, alive = alive_, &loop = environment_.loop,
-                              session = session_](absl::StatusOr<WorkerHoldReply> reply) {
-                               loop.Post([this, alive, session, reply = std::move(reply)] {
-                                 if (*alive) HoldAnswered(session, reply);
-                               });
-                             });
+  CallProto<WorkerHoldReply>(
+      *coordinator_, method::kWorkerHold, request, kHoldMs,
+      gate_.EnterOn(environment_.loop,
+                    [this, session = session_](const absl::StatusOr<WorkerHoldReply>& reply) {
+                      HoldAnswered(session, reply);
+                    }));
 }
 
 void Worker::HoldAnswered(uint64_t session, const absl::StatusOr<WorkerHoldReply>& reply) {
@@ -368,7 +361,8 @@ void Worker::Drain(const std::string& signal) {
   trainer_->Drain([this] {
     drained_ = true;
     SendWork();
-    environment_.loop.PostAfter(kLeaveMs, Guarded([this] { Exit(ExitCode::kDrained, signal_); }));
+    environment_.loop.PostAfter(kLeaveMs,
+                                gate_.Enter([this] { Exit(ExitCode::kDrained, signal_); }));
   });
 }
 

@@ -12,6 +12,7 @@
 
 #include "common/environment.h"
 #include "common/exit_code.h"
+#include "common/gate.h"
 #include "common/log.h"
 #include "config/job.h"
 #include "net/health.h"
@@ -43,7 +44,6 @@ class Worker {
   // `exit` is called once, on the loop: the process should end with this code.
   Worker(WorkerOptions options, OpenWorkloadFn open, Environment environment,
          std::function<void(int exit_code, std::string reason)> exit);
-  ~Worker();
 
   void Start();
   // SIGTERM or SIGINT came: finish the batch, give back the lease, leave. On the loop.
@@ -80,9 +80,6 @@ class Worker {
   void End(ExitCode code, const std::string& reason);
   void Told(const Leave& leave);  // by the coordinator
   void Exit(ExitCode code, const std::string& reason);
-  // Guards a function against running after this object's end.
-  template <class Fn>
-  auto Guarded(Fn fn);
   bool draining() const { return !signal_.empty(); }
   static constexpr int64_t kJoinAgainMs = 200;
 
@@ -92,7 +89,6 @@ class Worker {
   const std::function<void(int, std::string)> exit_;
   const Logger log_;
   const std::string boot_id_;
-  const std::shared_ptr<bool> alive_;
   const std::shared_ptr<WorkerFigures> figures_ = std::make_shared<WorkerFigures>();
   std::unique_ptr<Link> coordinator_;
 
@@ -124,13 +120,7 @@ class Worker {
   bool drained_ = false;
   bool ended_ = false;  // the job is done, and it stays
   bool exiting_ = false;
+  const Gate gate_;
 };
-
-template <class Fn>
-auto Worker::Guarded(Fn fn) {
-  return [alive = alive_, fn = std::move(fn)](auto&&... args) {
-    if (*alive) fn(std::forward<decltype(args)>(args)...);
-  };
-}
 
 }  // namespace paracord

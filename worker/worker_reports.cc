@@ -21,7 +21,7 @@ constexpr int64_t kWorkMs = 5000;  // deadline of a report; the coordinator park
 // Says that this worker lives even while a batch takes long.
 void Worker::Beat() {
   environment_.loop.PostAfter(std::clamp<int64_t>(job_->timeouts.worker_ms / 4, 10, kBeatMsMax),
-                              Guarded([this, session = session_] {
+                              gate_.Enter([this, session = session_] {
                                 if (session != session_ || trainer_ == nullptr) return;
                                 if (coordinator_lost_ && trainer_->Idle())
                                   return EndSession("the coordinator is gone");
@@ -40,7 +40,7 @@ void Worker::SendWork() {
   if (trainer_ == nullptr || exiting_) return;
   if (coordinator_lost_) {
     if (trainer_->Idle()) {
-      environment_.loop.Post(Guarded([this, session = session_] {
+      environment_.loop.Post(gate_.Enter([this, session = session_] {
         if (session == session_ && trainer_ != nullptr && trainer_->Idle()) {
           EndSession("the coordinator is gone");
         }
@@ -71,11 +71,9 @@ void Worker::Call(WorkRequest request) {
   const auto sent = std::make_shared<WorkRequest>(std::move(request));
   CallProto<WorkReply>(
       *coordinator_, method::kWork, *sent, kWorkMs,
-      [this, alive = alive_, &loop = environment_.loop, sent](absl::StatusOr<WorkReply> reply) {
-        loop.Post([this, alive, sent, reply = std::move(reply)] {
-          if (*alive) WorkAnswered(*sent, reply);
-        });
-      });
+      gate_.EnterOn(environment_.loop, [this, sent](const absl::StatusOr<WorkReply>& reply) {
+        WorkAnswered(*sent, reply);
+      }));
 }
 
 void Worker::WorkAnswered(const WorkRequest& sent, const absl::StatusOr<WorkReply>& reply) {
@@ -90,7 +88,7 @@ void Worker::WorkAnswered(const WorkRequest& sent, const absl::StatusOr<WorkRepl
     if (environment_.loop.NowMs() - seen_.seen_ms() > job_->timeouts.worker_ms) {
       return CoordinatorLost(Text(reply.status()));
     }
-    environment_.loop.PostAfter(kJoinAgainMs, Guarded([this] { SendWork(); }));
+    environment_.loop.PostAfter(kJoinAgainMs, gate_.Enter([this] { SendWork(); }));
     return;
   }
   seen_.Seen(environment_.loop.NowMs());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <limits>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "exchange/codec.h"
@@ -63,7 +64,6 @@ struct EarlyPushFixture {
       std::ranges::fill(copy->gradients(0)[v], static_cast<float>(v + 1));
     }
   }
-  ~EarlyPushFixture() { *alive = false; }
   void Partition(uint32_t variable, uint64_t begin, uint64_t end, uint32_t ps) {
     PartitionSpec& partition = *session.add_partitions();
     partition.set_id(static_cast<uint32_t>(session.partitions_size()) + 9);
@@ -75,8 +75,8 @@ struct EarlyPushFixture {
   std::shared_ptr<EarlyPush> Begin() {
     return std::make_shared<EarlyPush>(EarlyPushOptions{"worker:0", 1000, kEnough}, copy, 0,
                                        std::vector<Link*>{&links[0], &links[1]},
-                                       Environment{loop, network, files, executor, random}, alive,
-                                       pauses);
+                                       Environment{loop, network, files, executor, random},
+                                       gate->Hold(), pauses);
   }
   // v3 and v1 are final, which is enough for a call.
   std::shared_ptr<EarlyPush> BeginAndSend() {
@@ -103,8 +103,8 @@ struct EarlyPushFixture {
   Session session;
   std::vector<VariableSpec> variables;
   std::shared_ptr<ParameterCopy> copy;
-  std::shared_ptr<bool> alive = std::make_shared<bool>(true);
   std::shared_ptr<EarlyPushPauses> pauses = std::make_shared<EarlyPushPauses>(2);
+  std::optional<Gate> gate{std::in_place};  // of the session that has the links
 };
 
 // Partitions and bytes of the pieces.
@@ -213,7 +213,7 @@ TEST_CASE("once the session is over nothing leaves") {
   const auto early = test.Begin();
   CHECK(early->Add(3));
   CHECK(early->Add(1));
-  *test.alive = false;
+  test.gate.reset();
   test.loop.RunPosted();
   CHECK(test.links[0].calls.empty());
   CHECK(test.links[1].calls.empty());
