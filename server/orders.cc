@@ -90,9 +90,8 @@ void ParameterServer::Impl::Keep(const LoadRequest& request, const CallPtr& call
     parked_->SetDeadline(timeouts_.ps_ms);
     settings_ = PsSettings(job);
     content->batches_end = BatchesOfJob(content->plan, job.epochs, job.steps);
-    environment_.loop.Post([weak = weak_from_this(), orphan_ms = job.timeouts.orphan_ms] {
-      if (const auto self = weak.lock()) self->ArmOrphanTimer(orphan_ms);
-    });
+    environment_.loop.Post(
+        Enter([this, orphan_ms = job.timeouts.orphan_ms] { ArmOrphanTimer(orphan_ms); }));
     return absl::OkStatus();
   };
   const absl::Status kept = keep();
@@ -142,9 +141,7 @@ void ParameterServer::Impl::RunLoad(LoadRequest request,
           *result = same;
         }
       },
-      [result, loading, weak = weak_from_this()] {
-        if (const auto self = weak.lock()) self->Loaded(loading, std::move(*result));
-      });
+      Enter([this, result, loading] { Loaded(loading, std::move(*result)); }));
 }
 
 void ParameterServer::Impl::Loaded(const std::shared_ptr<PendingOrders::Loading>& loading,
@@ -224,9 +221,7 @@ void ParameterServer::Impl::RunSnapshot(const SnapshotRequest& request,
                       ? WriteSnapshot(files, *content, identity, directory, writing->voided)
                       : Result(beneath);
       },
-      [result, writing, weak = weak_from_this()] {
-        if (const auto self = weak.lock()) self->Wrote(writing, std::move(*result));
-      });
+      Enter([this, result, writing] { Wrote(writing, std::move(*result)); }));
 }
 
 void ParameterServer::Impl::Wrote(const std::shared_ptr<PendingOrders::Writing>& writing,

@@ -222,9 +222,7 @@ void ParameterServer::Impl::Stage(const absl::Cord& request, const CallPtr& call
   if (!fits.ok()) return call->Reply(fits);
   call->Reply(ToParts(StageReply()));
   if (!forgets_.exchange(true)) {
-    environment_.loop.Post([weak = weak_from_this()] {
-      if (const auto self = weak.lock()) self->ForgetStaged();
-    });
+    environment_.loop.Post(Enter([this] { ForgetStaged(); }));
   }
 }
 
@@ -232,9 +230,7 @@ void ParameterServer::Impl::Stage(const absl::Cord& request, const CallPtr& call
 void ParameterServer::Impl::ForgetStaged() {
   forgets_ = false;
   if (!staged_.Forget(environment_.loop.NowMs()) || forgets_.exchange(true)) return;
-  environment_.loop.PostAfter(StagedPushes::kForgottenMs / 2, [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->ForgetStaged();
-  });
+  environment_.loop.PostAfter(StagedPushes::kForgottenMs / 2, Enter([this] { ForgetStaged(); }));
 }
 
 PsDescription ParameterServer::Impl::Description(bool intervals) {
@@ -362,22 +358,18 @@ void ParameterServer::Impl::Hold(const PsHoldRequest& request, const CallPtr& ca
   }
   // Without the lock, because it may run at once. The coordinator is gone: the time in which it may
   // come back begins. By the address, since a reference here would keep the call for ever.
-  call->OnCancel([weak = weak_from_this(), gone = call.get()] {
-    const auto self = weak.lock();
-    if (self == nullptr) return;
+  call->OnCancel(Enter([this, gone = call.get()] {
     CallPtr dropped;
     {
-      MutexLock lock(self->mu_);
-      const auto it = std::find_if(self->holds_.begin(), self->holds_.end(),
+      MutexLock lock(mu_);
+      const auto it = std::find_if(holds_.begin(), holds_.end(),
                                    [&](const CallPtr& hold) { return hold.get() == gone; });
-      if (it == self->holds_.end()) return;
+      if (it == holds_.end()) return;
       dropped = std::move(*it);
-      self->holds_.erase(it);
+      holds_.erase(it);
     }
-    self->environment_.loop.Post([weak] {
-      if (const auto there = weak.lock()) there->AwaitCoordinator();
-    });
-  });
+    environment_.loop.Post(Enter([this] { AwaitCoordinator(); }));
+  }));
 }
 
 void ParameterServer::Impl::Finish(const FinishRequest& request, const CallPtr& call) {

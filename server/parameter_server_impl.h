@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/gate.h"
 #include "common/histogram.h"
 #include "common/log.h"
 #include "common/mutex.h"
@@ -34,7 +35,7 @@ struct ExchangeFigures {
   std::atomic<uint64_t> snapshots_failed{0};
 };
 
-class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
+class ParameterServer::Impl : public SharedGate<Impl> {
  public:
   Impl(PsOptions options, Environment environment, std::function<void(int, std::string)> exit);
 
@@ -99,7 +100,8 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   void ArmOrphanTimer(int64_t delay_ms);  // instead of the one that runs
   void OrphanTimer();
   void LeaveWhenComplete(int64_t delay_ms);  // on the loop
-  // Looks whether the job is done, and leaves with 0 if it is, else does `otherwise`.
+  // Looks whether the job is done, and leaves with 0 if it is, else does `otherwise`, which may
+  // use `this`.
   void LeaveIfComplete(bool at_last, std::function<void()> otherwise);
   bool WaitsForMore(const JobEnd& end);  // on the loop
   // The job has ended with this code: leaves, or stays with nothing.

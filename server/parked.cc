@@ -37,9 +37,7 @@ ParkedExchanges::ParkedExchanges(EventLoop& loop, Logger log, std::shared_ptr<Pi
       deadline_ms_(TimeoutsSpec().ps_ms) {}
 
 void ParkedExchanges::Watch() {
-  pinned_->Watch([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->PostResume();
-  });
+  pinned_->Watch(Enter([this] { PostResume(); }));
 }
 
 size_t ParkedExchanges::size() const {
@@ -73,24 +71,20 @@ void ParkedExchanges::Park(const absl::Cord& request, const std::shared_ptr<Serv
   }
   if (!refused.ok()) return call->Reply(refused);
   // Without the lock, because it may run at once.
-  call->OnCancel([weak = weak_from_this(), id] {
-    const auto self = weak.lock();
-    if (self == nullptr) return;
+  call->OnCancel(Enter([this, id] {
     ParkedExchange dropped;  // let go of without the lock
-    MutexLock lock(self->mu_);
-    const auto it = std::find_if(self->parked_.begin(), self->parked_.end(),
+    MutexLock lock(mu_);
+    const auto it = std::find_if(parked_.begin(), parked_.end(),
                                  [id](const ParkedExchange& parked) { return parked.id == id; });
-    if (it == self->parked_.end()) return;
+    if (it == parked_.end()) return;
     dropped = std::move(*it);
-    self->parked_.erase(it);
-  });
+    parked_.erase(it);
+  }));
   PostResume();  // for what was let go of meanwhile, and for the timer
 }
 
 void ParkedExchanges::PostResume() {
-  loop_.Post([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->Resume();
-  });
+  loop_.Post(Enter([this] { Resume(); }));
 }
 
 // One, and the next after whatever else the loop has to do. Calls that arrive meanwhile do not
@@ -106,9 +100,8 @@ void ParkedExchanges::Resume() {
     if (patience_timer_ != 0) return;
     const int64_t patience_ms = kPatienceDeadlines * deadline_ms_;
     waiting_since_ms_ = loop_.NowMs();
-    patience_timer_ = loop_.PostAfter(patience_ms, [weak = weak_from_this(), patience_ms] {
-      if (const auto self = weak.lock()) self->LosePatience(patience_ms);
-    });
+    patience_timer_ =
+        loop_.PostAfter(patience_ms, Enter([this, patience_ms] { LosePatience(patience_ms); }));
     return;
   }
   if (patience_timer_ != 0) {

@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/cord.h"
 #include "common/environment.h"
+#include "common/gate.h"
 #include "common/log.h"
 #include "common/mutex.h"
 #include "common/rpc.h"
@@ -30,7 +31,7 @@ struct ParkedExchange {
   std::shared_ptr<ServerCall> call;
 };
 
-class ParkedExchanges : public std::enable_shared_from_this<ParkedExchanges> {
+class ParkedExchanges : public SharedGate<ParkedExchanges> {
  public:
   // `answer` takes each exchange that goes on, on the loop. `pinned_bytes_max` is for messages.
   ParkedExchanges(EventLoop& loop, Logger log, std::shared_ptr<PinnedBytes> pinned,

@@ -25,19 +25,16 @@ constexpr int64_t kLookAgainMs = 100;
 }  // namespace
 
 void ParameterServer::Impl::Start() {
-  const auto answer = [weak = weak_from_this()](const ParkedExchange& exchange) {
-    if (const auto self = weak.lock()) self->Answer(exchange.request, exchange.call);
-  };
+  const auto answer =
+      Enter([this](const ParkedExchange& exchange) { Answer(exchange.request, exchange.call); });
   parked_ = std::make_shared<ParkedExchanges>(environment_.loop, log_, pinned_,
                                               options_.pinned_bytes_max, answer);
   parked_->Watch();
-  environment_.loop.Post([weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (self == nullptr) return;
-    self->watch_.Start(self->environment_.loop.NowMs());
-    self->ArmOrphanTimer(self->options_.orphan_ms);
-    self->AwaitCoordinator();
-  });
+  environment_.loop.Post(Enter([this] {
+    watch_.Start(environment_.loop.NowMs());
+    ArmOrphanTimer(options_.orphan_ms);
+    AwaitCoordinator();
+  }));
 }
 
 // There is none, or none any more: one that died when it had ended the job told nobody.
@@ -48,35 +45,30 @@ void ParameterServer::Impl::AwaitCoordinator() {
 
 // Until somebody is heard. A ps that no coordinator knows is never told that the job is done.
 void ParameterServer::Impl::LeaveWhenComplete(int64_t delay_ms) {
-  environment_.loop.PostAfter(delay_ms, [weak = weak_from_this(), since_ms = watch_.heard_ms()] {
-    const auto self = weak.lock();
-    if (self == nullptr || self->watch_.heard_ms() != since_ms) return;
-    {
-      MutexLock lock(self->mu_);
-      if (!self->holds_.empty()) return;
-    }
-    self->LeaveIfComplete(/*at_last=*/false, [weak, since_ms] {
-      const auto still = weak.lock();
-      if (still == nullptr) return;
-      still->watch_.FoundNoEnd();
-      if (still->watch_.heard_ms() == since_ms) still->LeaveWhenComplete(kCompleteAgainMs);
-    });
-  });
+  environment_.loop.PostAfter(delay_ms, Enter([this, since_ms = watch_.heard_ms()] {
+                                if (watch_.heard_ms() != since_ms) return;
+                                {
+                                  MutexLock lock(mu_);
+                                  if (!holds_.empty()) return;
+                                }
+                                LeaveIfComplete(/*at_last=*/false, [this, since_ms] {
+                                  watch_.FoundNoEnd();
+                                  if (watch_.heard_ms() == since_ms)
+                                    LeaveWhenComplete(kCompleteAgainMs);
+                                });
+                              }));
 }
 
 void ParameterServer::Impl::LeaveIfComplete(bool at_last, std::function<void()> otherwise) {
   const auto end = std::make_shared<std::optional<JobEnd>>();
   environment_.executor.Run(
       [end, &files = environment_.files, dir = options_.dir] { *end = FindJobEnd(files, dir); },
-      [end, at_last, heard_ms = watch_.heard_ms(), weak = weak_from_this(),
-       otherwise = std::move(otherwise)] {
-        const auto self = weak.lock();
-        if (self == nullptr) return;
+      Enter([this, end, at_last, heard_ms = watch_.heard_ms(), otherwise = std::move(otherwise)] {
         // A coordinator may have come while the files were read.
-        if (!end->has_value() || self->watch_.heard_ms() != heard_ms) return otherwise();
-        if (!at_last && self->WaitsForMore(**end)) return;
-        self->End(static_cast<int>(ExitCode::kDone), "the newest checkpoint is complete");
-      });
+        if (!end->has_value() || watch_.heard_ms() != heard_ms) return otherwise();
+        if (!at_last && WaitsForMore(**end)) return;
+        End(static_cast<int>(ExitCode::kDone), "the newest checkpoint is complete");
+      }));
 }
 
 bool ParameterServer::Impl::WaitsForMore(const JobEnd& end) {
@@ -90,16 +82,12 @@ bool ParameterServer::Impl::WaitsForMore(const JobEnd& end) {
 }
 
 void ParameterServer::Impl::HeardFromCoordinator() {
-  environment_.loop.Post([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->watch_.Heard(self->environment_.loop.NowMs());
-  });
+  environment_.loop.Post(Enter([this] { watch_.Heard(environment_.loop.NowMs()); }));
 }
 
 void ParameterServer::Impl::ArmOrphanTimer(int64_t delay_ms) {
   environment_.loop.Cancel(orphan_timer_);
-  orphan_timer_ = environment_.loop.PostAfter(delay_ms, [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->OrphanTimer();
-  });
+  orphan_timer_ = environment_.loop.PostAfter(delay_ms, Enter([this] { OrphanTimer(); }));
 }
 
 void ParameterServer::Impl::OrphanTimer() {
@@ -113,11 +101,9 @@ void ParameterServer::Impl::OrphanTimer() {
   const int64_t left_ms = watch_.OrphanLeftMs(orphan_ms, now_ms);
   if (left_ms > 0) return ArmOrphanTimer(left_ms);
   log_.Warn("no coordinator for {} ms", now_ms - watch_.heard_ms());
-  LeaveIfComplete(/*at_last=*/true, [weak = weak_from_this(), heard_ms = watch_.heard_ms()] {
-    const auto self = weak.lock();
-    if (self == nullptr) return;
-    if (self->watch_.heard_ms() != heard_ms) return self->ArmOrphanTimer(0);
-    self->Exit(static_cast<int>(ExitCode::kPeerLost), "no coordinator");
+  LeaveIfComplete(/*at_last=*/true, [this, heard_ms = watch_.heard_ms()] {
+    if (watch_.heard_ms() != heard_ms) return ArmOrphanTimer(0);
+    Exit(static_cast<int>(ExitCode::kPeerLost), "no coordinator");
   });
 }
 
@@ -133,9 +119,7 @@ void ParameterServer::Impl::Drain() {
     alone = holds_.empty() || content_ == nullptr;
   }
   if (ended.has_value()) return Exit(*ended, "told to leave after the job's end");
-  environment_.loop.PostAfter(alone ? 0 : kLookAgainMs, [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->AskForCheckpoint();
-  });
+  environment_.loop.PostAfter(alone ? 0 : kLookAgainMs, Enter([this] { AskForCheckpoint(); }));
 }
 
 void ParameterServer::Impl::AskForCheckpoint() {
@@ -154,17 +138,13 @@ void ParameterServer::Impl::AskForCheckpoint() {
   }
   Give(answers);
   log_.Info("draining, for at most {} ms", drain_ms);
-  environment_.loop.PostAfter(drain_ms, [weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (self != nullptr) self->Exit(static_cast<int>(ExitCode::kDrained), "drained");
-  });
+  environment_.loop.PostAfter(
+      drain_ms, Enter([this] { Exit(static_cast<int>(ExitCode::kDrained), "drained"); }));
 }
 
 void ParameterServer::Impl::End(int code, const std::string& reason) {
   if (!options_.stay) return Exit(code, reason);
-  environment_.loop.Post([weak = weak_from_this(), code, reason] {
-    if (const auto self = weak.lock()) self->LetGo(code, reason);
-  });
+  environment_.loop.Post(Enter([this, code, reason] { LetGo(code, reason); }));
 }
 
 void ParameterServer::Impl::LetGo(int code, const std::string& reason) {
@@ -202,13 +182,11 @@ HealthState ParameterServer::Impl::Health() const {
 }
 
 void ParameterServer::Impl::Exit(int code, std::string reason) {
-  environment_.loop.Post([weak = weak_from_this(), code, reason = std::move(reason)] {
-    const auto self = weak.lock();
-    if (self == nullptr || self->exited_) return;
-    self->exited_ = true;
-    self->log_.Info("leaving with {}: {}", code, reason);
-    self->exit_(code, reason);
-  });
+  environment_.loop.Post(Enter([this, code, reason = std::move(reason)] {
+    if (std::exchange(exited_, true)) return;
+    log_.Info("leaving with {}: {}", code, reason);
+    exit_(code, reason);
+  }));
 }
 
 }  // namespace paracord
