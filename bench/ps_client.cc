@@ -93,10 +93,7 @@ std::string FreeTcpAddress() {
 
 template <class Reply, class Request>
 Reply Ask(Link& link, std::string_view method, const Request& request) {
-  std::promise<absl::StatusOr<Reply>> promise;
-  CallProto<Reply>(link, method, request, kDeadlineMs,
-                   [&](absl::StatusOr<Reply> reply) { promise.set_value(std::move(reply)); });
-  absl::StatusOr<Reply> reply = promise.get_future().get();
+  absl::StatusOr<Reply> reply = AwaitProto<Reply>(link, method, request, kDeadlineMs);
   if (!reply.ok()) Fail(reply.status().ToString());
   return *std::move(reply);
 }

@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <future>
 #include <memory>
 #include <utility>
 
@@ -104,17 +103,6 @@ double ClockAhead(Files& files, const std::string& dir, int64_t unix_ms) {
   return static_cast<double>(there.st_mtim.tv_sec) - static_cast<double>(unix_ms) / 1000;
 }
 
-absl::StatusOr<HealthReply> AskHealth(Network& network, const std::string& address) {
-  constexpr int64_t kDeadlineMs = 3000;
-  const std::unique_ptr<Link> link = network.Dial(address);
-  const auto answer = std::make_shared<std::promise<absl::StatusOr<HealthReply>>>();
-  std::future<absl::StatusOr<HealthReply>> future = answer->get_future();
-  CallProto<HealthReply>(
-      *link, kHealthMethod, HealthRequest(), kDeadlineMs,
-      [answer](absl::StatusOr<HealthReply> reply) { answer->set_value(std::move(reply)); });
-  return future.get();
-}
-
 // Whether this host could listen at `address`, where nobody answers.
 Finding CheckOwn(const std::string& key, const std::string& address) {
   absl::StatusOr<ListeningSockets> sockets = ListenAt(address);
@@ -192,7 +180,9 @@ Finding CheckPeer(Network& network, const std::string& key, const std::string& a
               "mend the name, the name server or /etc/hosts of this host"};
     }
   }
-  const absl::StatusOr<HealthReply> reply = AskHealth(network, address);
+  constexpr int64_t kDeadlineMs = 3000;
+  const auto reply =
+      AwaitProto<HealthReply>(*network.Dial(address), kHealthMethod, HealthRequest(), kDeadlineMs);
   if (reply.ok()) {
     return {Level::kFine, key,
             absl::StrCat(address, " is ", reply->task(), ", which ", reply->state()), ""};

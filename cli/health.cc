@@ -2,8 +2,6 @@
 #include "net/health.h"
 
 #include <chrono>
-#include <future>
-#include <memory>
 #include <ostream>
 #include <string>
 
@@ -23,13 +21,8 @@ namespace {
 absl::StatusOr<HealthReply> Ask(const GrpcOptions& options, const std::string& address,
                                 int64_t deadline_ms) {
   GrpcNetwork network(options);
-  const std::unique_ptr<Link> link = network.Dial(address);
-  const auto answer = std::make_shared<std::promise<absl::StatusOr<HealthReply>>>();
-  std::future<absl::StatusOr<HealthReply>> future = answer->get_future();
-  CallProto<HealthReply>(
-      *link, kHealthMethod, HealthRequest(), deadline_ms,
-      [answer](absl::StatusOr<HealthReply> reply) { answer->set_value(std::move(reply)); });
-  return future.get();
+  return AwaitProto<HealthReply>(*network.Dial(address), kHealthMethod, HealthRequest(),
+                                 deadline_ms);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "cli/status_watch.h"
 
-#include <future>
 #include <utility>
 
 #include "common/json_text.h"
@@ -15,12 +14,9 @@ namespace paracord {
 
 absl::StatusOr<nlohmann::json> AskStatus(Network& network, const std::string& address,
                                          int64_t deadline_ms) {
-  const std::unique_ptr<Link> link = network.Dial(address);
-  std::promise<absl::StatusOr<StatusReply>> answer;
-  CallProto<StatusReply>(
-      *link, method::kStatus, StatusRequest(), deadline_ms,
-      [&](absl::StatusOr<StatusReply> reply) { answer.set_value(std::move(reply)); });
-  ASSIGN_OR_RETURN(const StatusReply reply, answer.get_future().get());
+  ASSIGN_OR_RETURN(const StatusReply reply,
+                   AwaitProto<StatusReply>(*network.Dial(address), method::kStatus, StatusRequest(),
+                                           deadline_ms));
   nlohmann::json status = JsonOf(reply.json());
   if (IsStatus(status)) return status;
   return absl::InternalError(address + " answers, but not as a coordinator does");

@@ -1,6 +1,7 @@
 // Calls whose messages are generated protobuf messages of modest size: all calls except Exchange.
 #pragma once
 
+#include <future>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -36,6 +37,18 @@ void CallProto(Link& link, std::string_view method, const Request& request, int6
               if (!reply.ok()) return done(absl::StatusOr<Reply>(reply.status()));
               done(ParseMessage<Reply>(*reply));
             });
+}
+
+// Makes a call and waits for its reply: for commands and tests, never on an event loop.
+template <class Reply, class Request>
+absl::StatusOr<Reply> AwaitProto(Link& link, std::string_view method, const Request& request,
+                                 int64_t deadline_ms) {
+  const auto promise = std::make_shared<std::promise<absl::StatusOr<Reply>>>();
+  std::future<absl::StatusOr<Reply>> future = promise->get_future();
+  CallProto<Reply>(link, method, request, deadline_ms, [promise](absl::StatusOr<Reply> reply) {
+    promise->set_value(std::move(reply));
+  });
+  return future.get();
 }
 
 // Parses the request. If that fails it replies INVALID_ARGUMENT and returns null.

@@ -8,7 +8,6 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
-#include <future>
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
@@ -32,13 +31,7 @@ std::string FileName(std::string task) {
 
 template <class Reply, class Request>
 absl::StatusOr<Reply> Ask(Link& link, std::string_view method, const Request& request) {
-  auto promise = std::make_shared<std::promise<absl::StatusOr<Reply>>>();
-  std::future<absl::StatusOr<Reply>> future = promise->get_future();
-  constexpr int64_t kDeadlineMs = 1000;
-  CallProto<Reply>(link, method, request, kDeadlineMs, [promise](absl::StatusOr<Reply> reply) {
-    promise->set_value(std::move(reply));
-  });
-  return future.get();
+  return AwaitProto<Reply>(link, method, request, 1000);
 }
 
 }  // namespace

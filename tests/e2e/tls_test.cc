@@ -4,7 +4,6 @@
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
-#include <future>
 #include <string>
 #include <vector>
 
@@ -102,10 +101,7 @@ class SecureCluster {
   }
   template <class Reply, class Request>
   static absl::StatusOr<Reply> Ask(Link& link, std::string_view method, const Request& request) {
-    std::promise<absl::StatusOr<Reply>> answer;
-    CallProto<Reply>(link, method, request, 5000,
-                     [&](absl::StatusOr<Reply> reply) { answer.set_value(std::move(reply)); });
-    return answer.get_future().get();
+    return AwaitProto<Reply>(link, method, request, 5000);
   }
 
   const std::string certs_;
