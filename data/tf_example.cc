@@ -143,25 +143,6 @@ absl::Status ParseFeature(std::string_view bytes, ExampleFeature& out) {
   return absl::OkStatus();
 }
 
-// message Features { map<string, Feature> feature = 1; }
-absl::Status ParseFeatures(std::string_view bytes, std::vector<ExampleFeature>& out) {
-  Fields fields(bytes);
-  while (!fields.done()) {
-    ASSIGN_OR_RETURN(const Fields::Field entry, fields.Next());
-    if (entry.number != 1 || entry.wire != kLength) continue;
-    ExampleFeature feature;
-    Fields pair(entry.bytes);
-    while (!pair.done()) {
-      ASSIGN_OR_RETURN(const Fields::Field field, pair.Next());
-      if (field.wire != kLength) continue;
-      if (field.number == 1) feature.name = field.bytes;
-      if (field.number == 2) RETURN_IF_ERROR(ParseFeature(field.bytes, feature));
-    }
-    out.push_back(std::move(feature));
-  }
-  return absl::OkStatus();
-}
-
 // message FeatureList { repeated Feature feature = 1; }, whose lists become one list.
 absl::Status ParseFeatureList(std::string_view bytes, ExampleFeature& out) {
   out.joined = std::make_unique<std::string>();
@@ -182,8 +163,12 @@ absl::Status ParseFeatureList(std::string_view bytes, ExampleFeature& out) {
   return absl::OkStatus();
 }
 
+// message Features { map<string, Feature> feature = 1; }
 // message FeatureLists { map<string, FeatureList> feature_list = 1; }
-absl::Status ParseFeatureLists(std::string_view bytes, std::vector<ExampleFeature>& out) {
+// `parse` is ParseFeature or ParseFeatureList.
+absl::Status ParseFeatures(std::string_view bytes,
+                           absl::Status (*parse)(std::string_view, ExampleFeature&),
+                           std::vector<ExampleFeature>& out) {
   Fields fields(bytes);
   while (!fields.done()) {
     ASSIGN_OR_RETURN(const Fields::Field entry, fields.Next());
@@ -194,7 +179,7 @@ absl::Status ParseFeatureLists(std::string_view bytes, std::vector<ExampleFeatur
       ASSIGN_OR_RETURN(const Fields::Field field, pair.Next());
       if (field.wire != kLength) continue;
       if (field.number == 1) feature.name = field.bytes;
-      if (field.number == 2) RETURN_IF_ERROR(ParseFeatureList(field.bytes, feature));
+      if (field.number == 2) RETURN_IF_ERROR(parse(field.bytes, feature));
     }
     out.push_back(std::move(feature));
   }
@@ -215,8 +200,8 @@ absl::Status ParseExample(std::string_view example, std::vector<ExampleFeature>&
   while (!fields.done()) {
     ASSIGN_OR_RETURN(const Fields::Field field, fields.Next());
     if (field.wire != kLength) continue;
-    if (field.number == 1) RETURN_IF_ERROR(ParseFeatures(field.bytes, features));
-    if (field.number == 2) RETURN_IF_ERROR(ParseFeatureLists(field.bytes, features));
+    if (field.number == 1) RETURN_IF_ERROR(ParseFeatures(field.bytes, ParseFeature, features));
+    if (field.number == 2) RETURN_IF_ERROR(ParseFeatures(field.bytes, ParseFeatureList, features));
   }
   return absl::OkStatus();
 }
