@@ -3,22 +3,16 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
+#include "tests/batches.h"
+
 namespace paracord {
 namespace {
-
-DataPlan Plan(uint64_t records, uint32_t batch, uint32_t split_batches) {
-  DataPlan plan;
-  plan.set_records(records);
-  plan.set_batch(batch);
-  plan.set_split_batches(split_batches);
-  return plan;
-}
 
 TEST_CASE("the batches of all splits hold every record once") {
   for (uint64_t records : {1u, 7u, 64u, 65u, 1000u, 4096u}) {
     for (uint32_t batch : {1u, 3u, 64u, 5000u}) {
       for (uint32_t split_batches : {1u, 2u, 32u}) {
-        const DataPlan plan = Plan(records, batch, split_batches);
+        const DataPlan plan = PlanOf(records, batch, split_batches);
         uint64_t examples = 0, batches = 0;
         for (uint64_t split = 0; split < SplitsPerEpoch(plan); ++split) {
           REQUIRE(BatchesInSplit(plan, split) > 0);
@@ -37,7 +31,7 @@ TEST_CASE("the batches of all splits hold every record once") {
 }
 
 TEST_CASE("only the last batch of an epoch is short") {
-  const DataPlan plan = Plan(60000, 64, 32);
+  const DataPlan plan = PlanOf(60000, 64, 32);
   CHECK(BatchesPerEpoch(plan) == 938);
   CHECK(SplitsPerEpoch(plan) == 30);
   CHECK(BatchesInSplit(plan, 0) == 32);
@@ -47,7 +41,7 @@ TEST_CASE("only the last batch of an epoch is short") {
 }
 
 TEST_CASE("splits and batches that the plan does not have are empty") {
-  const DataPlan plan = Plan(100, 10, 4);
+  const DataPlan plan = PlanOf(100, 10, 4);
   CHECK(BatchesInSplit(plan, 3) == 0);
   CHECK(BatchExamples(plan, 2, 2) == 0);
   CHECK(BatchesInSplit(plan, std::numeric_limits<uint64_t>::max()) == 0);
@@ -55,7 +49,7 @@ TEST_CASE("splits and batches that the plan does not have are empty") {
 }
 
 TEST_CASE("huge plans do not overflow") {
-  const DataPlan plan = Plan(std::numeric_limits<uint64_t>::max(), 2, 3);
+  const DataPlan plan = PlanOf(std::numeric_limits<uint64_t>::max(), 2, 3);
   CHECK(BatchesPerEpoch(plan) == uint64_t{1} << 63);
   CHECK(BatchExamples(plan, SplitsPerEpoch(plan) - 1,
                       BatchesInSplit(plan, SplitsPerEpoch(plan) - 1) - 1) == 1);
@@ -78,30 +72,30 @@ TEST_CASE("an epoch of very many batches has larger splits, and some million of 
 }
 
 TEST_CASE("a plan with a zero size is refused by field") {
-  CHECK(CheckDataPlan(Plan(1, 1, 1)).ok());
-  CHECK(CheckDataPlan(Plan(0, 1, 1)).message() == "data plan: records is 0");
-  CHECK(CheckDataPlan(Plan(1, 0, 1)).message() == "data plan: batch is 0");
-  CHECK(CheckDataPlan(Plan(1, 1, 0)).message() == "data plan: split_batches is 0");
-  CHECK(BatchesPerEpoch(Plan(1, 0, 1)) == 0);
-  CHECK(SplitsPerEpoch(Plan(1, 1, 0)) == 0);
+  CHECK(CheckDataPlan(PlanOf(1, 1, 1)).ok());
+  CHECK(CheckDataPlan(PlanOf(0, 1, 1)).message() == "data plan: records is 0");
+  CHECK(CheckDataPlan(PlanOf(1, 0, 1)).message() == "data plan: batch is 0");
+  CHECK(CheckDataPlan(PlanOf(1, 1, 0)).message() == "data plan: split_batches is 0");
+  CHECK(BatchesPerEpoch(PlanOf(1, 0, 1)) == 0);
+  CHECK(SplitsPerEpoch(PlanOf(1, 1, 0)) == 0);
 }
 
 TEST_CASE("a plan that is larger than any job is refused by field") {
-  CHECK(CheckDataPlan(Plan(10'000'000'000, 32, 32)).ok());
-  CHECK(CheckDataPlan(Plan(~uint64_t{0}, 1 << 20, 1 << 20)).message() ==
+  CHECK(CheckDataPlan(PlanOf(10'000'000'000, 32, 32)).ok());
+  CHECK(CheckDataPlan(PlanOf(~uint64_t{0}, 1 << 20, 1 << 20)).message() ==
         "data plan: records is 18446744073709551615, more than 72057594037927936");
-  DataPlan plan = Plan(1, 1, 1);
+  DataPlan plan = PlanOf(1, 1, 1);
   plan.set_test_records(kRecordsMax + 1);
   CHECK(CheckDataPlan(plan).message() ==
         "data plan: test_records is 72057594037927937, more than 72057594037927936");
-  CHECK(CheckDataPlan(Plan(kSplitsPerEpochMax * 64, 16, 4)).ok());
-  CHECK(CheckDataPlan(Plan(kSplitsPerEpochMax * 64 + 1, 16, 4)).message() ==
+  CHECK(CheckDataPlan(PlanOf(kSplitsPerEpochMax * 64, 16, 4)).ok());
+  CHECK(CheckDataPlan(PlanOf(kSplitsPerEpochMax * 64 + 1, 16, 4)).message() ==
         "data plan: 67108865 batches an epoch, 4 a split, are 16777217 splits, more than "
         "16777216: a larger batch or split_batches makes fewer");
 }
 
 TEST_CASE("epochs whose batches could overflow are refused") {
-  const DataPlan plan = Plan(uint64_t{1} << 44, 16, 1 << 20);
+  const DataPlan plan = PlanOf(uint64_t{1} << 44, 16, 1 << 20);
   CHECK(CheckEpochs(plan, 1 << 16).ok());
   CHECK(CheckEpochs(plan, (1 << 16) + 1).message() ==
         "epochs: 65537 epochs of 1099511627776 batches are more than 72057594037927936 batches");

@@ -2,22 +2,16 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/batches.h"
+
 namespace paracord {
 namespace {
 
 using Verdict = BatchFailures::Verdict;
 
-BatchId Batch(uint64_t epoch, uint64_t split, uint32_t batch) {
-  BatchId id;
-  id.set_epoch(epoch);
-  id.set_split(split);
-  id.set_batch(batch);
-  return id;
-}
-
 TEST_CASE("a batch is given up after per_batch failures on two workers where there are two") {
   BatchFailures failures(FailuresSpec{true, 3, 0.01});
-  const BatchId batch = Batch(0, 4, 2);
+  const BatchId batch = BatchOf(0, 4, 2);
   CHECK(failures.Add(batch, FailureKind::kData, "worker:0", true) == Verdict::kTryAgain);
   CHECK(failures.Add(batch, FailureKind::kData, "worker:0", true) == Verdict::kTryAgain);
   CHECK(failures.Add(batch, FailureKind::kData, "worker:0", true) == Verdict::kTryAgain);
@@ -38,25 +32,26 @@ TEST_CASE("a batch is given up after per_batch failures on two workers where the
 
 TEST_CASE("a lone worker's failures are enough when there is no other") {
   BatchFailures failures(FailuresSpec{true, 2, 0.01});
-  CHECK(failures.Add(Batch(0, 0, 0), FailureKind::kNonFinite, "worker:0", false) ==
+  CHECK(failures.Add(BatchOf(0, 0, 0), FailureKind::kNonFinite, "worker:0", false) ==
         Verdict::kTryAgain);
-  CHECK(failures.Add(Batch(0, 0, 0), FailureKind::kNonFinite, "worker:0", false) ==
+  CHECK(failures.Add(BatchOf(0, 0, 0), FailureKind::kNonFinite, "worker:0", false) ==
         Verdict::kReject);
-  CHECK(failures.Decide(Batch(0, 0, 0), false));
+  CHECK(failures.Decide(BatchOf(0, 0, 0), false));
   CHECK(failures.RejectedNonFinite());
 }
 
 TEST_CASE("policy fail ends the job instead of rejecting") {
   BatchFailures failures(FailuresSpec{false, 1, 0.01});
-  CHECK(failures.Add(Batch(0, 0, 0), FailureKind::kShape, "worker:0", false) == Verdict::kFailJob);
+  CHECK(failures.Add(BatchOf(0, 0, 0), FailureKind::kShape, "worker:0", false) ==
+        Verdict::kFailJob);
   CHECK(failures.RejectedIn(0) == 0);
 }
 
 TEST_CASE("batches are counted apart and epochs that closed are forgotten") {
   BatchFailures failures(FailuresSpec{true, 1, 0.01});
-  (void)failures.Add(Batch(0, 1, 3), FailureKind::kData, "w", false);
-  (void)failures.Add(Batch(0, 1, 1), FailureKind::kData, "w", false);
-  (void)failures.Add(Batch(1, 1, 0), FailureKind::kData, "w", false);
+  (void)failures.Add(BatchOf(0, 1, 3), FailureKind::kData, "w", false);
+  (void)failures.Add(BatchOf(0, 1, 1), FailureKind::kData, "w", false);
+  (void)failures.Add(BatchOf(1, 1, 0), FailureKind::kData, "w", false);
   for (const BatchId& batch : failures.Pending()) CHECK(failures.Decide(batch, false));
   failures.Saved();
   CHECK(failures.Rejected(0, 1) == std::vector<uint32_t>{1, 3});
@@ -67,7 +62,7 @@ TEST_CASE("batches are counted apart and epochs that closed are forgotten") {
 
 TEST_CASE("a batch that some partition has is tried again, and deaths no longer count") {
   BatchFailures failures(FailuresSpec{true, 2, 0.01, 2});
-  const BatchId batch = Batch(0, 0, 1);
+  const BatchId batch = BatchOf(0, 0, 1);
   const auto die = [&] { return failures.AddDeath(batch, Outlived::kByBusyWorkers); };
   const auto fail = [&] { return failures.Add(batch, FailureKind::kData, "w", false); };
   CHECK(die() == Verdict::kTryAgain);
@@ -83,7 +78,7 @@ TEST_CASE("a batch that some partition has is tried again, and deaths no longer 
 
 TEST_CASE("deaths of workers count apart from failures, and only where others lived") {
   BatchFailures failures(FailuresSpec{true, 3, 0.01, 4});
-  const BatchId batch = Batch(0, 0, 1);
+  const BatchId batch = BatchOf(0, 0, 1);
   for (int i = 0; i < 100; ++i) {
     CHECK(failures.AddDeath(batch, Outlived::kByNobody) == Verdict::kTryAgain);
   }
@@ -99,15 +94,15 @@ TEST_CASE("deaths of workers count apart from failures, and only where others li
 
 TEST_CASE("the pause after a death grows with every further one, up to a bound") {
   BatchFailures failures(FailuresSpec{});
-  CHECK(failures.PauseAfterDeath(Batch(0, 0, 1)) == 0);
+  CHECK(failures.PauseAfterDeath(BatchOf(0, 0, 1)) == 0);
   int64_t before = 0;
   for (int i = 0; i < 6; ++i) {
-    const int64_t pause_ms = failures.PauseAfterDeath(Batch(0, 0, 1));
+    const int64_t pause_ms = failures.PauseAfterDeath(BatchOf(0, 0, 1));
     CHECK(pause_ms > before);
     before = pause_ms;
   }
-  for (int i = 0; i < 100; ++i) CHECK(failures.PauseAfterDeath(Batch(0, 0, 1)) <= 10000);
-  CHECK(failures.PauseAfterDeath(Batch(0, 0, 2)) == 0);
+  for (int i = 0; i < 100; ++i) CHECK(failures.PauseAfterDeath(BatchOf(0, 0, 1)) <= 10000);
+  CHECK(failures.PauseAfterDeath(BatchOf(0, 0, 2)) == 0);
 }
 
 }  // namespace

@@ -7,33 +7,23 @@
 #include <set>
 
 #include "config/data_plan.h"
+#include "tests/batches.h"
 
 namespace paracord {
 namespace {
 
 DataPlan Plan(uint64_t records, uint32_t batch, uint32_t split_batches, bool shuffle) {
-  DataPlan plan;
-  plan.set_records(records);
-  plan.set_batch(batch);
-  plan.set_split_batches(split_batches);
+  DataPlan plan = PlanOf(records, batch, split_batches);
   plan.set_shuffle(shuffle);
   plan.set_seed(5);
   return plan;
-}
-
-BatchId Id(uint64_t epoch, uint64_t split, uint32_t batch) {
-  BatchId id;
-  id.set_epoch(epoch);
-  id.set_split(split);
-  id.set_batch(batch);
-  return id;
 }
 
 std::vector<uint64_t> Epoch(const DataPlan& plan, uint64_t epoch) {
   std::vector<uint64_t> all, records;
   for (uint64_t split = 0; split < SplitsPerEpoch(plan); ++split) {
     for (uint32_t batch = 0; batch < BatchesInSplit(plan, split); ++batch) {
-      BatchRecords(plan, Id(epoch, split, batch), records);
+      BatchRecords(plan, BatchOf(epoch, split, batch), records);
       REQUIRE(records.size() == BatchExamples(plan, split, batch));
       all.insert(all.end(), records.begin(), records.end());
     }
@@ -99,7 +89,7 @@ TEST_CASE("a permutation of almost 2^64 values stays inside and is one to one on
 TEST_CASE("a batch that the plan does not have is empty") {
   const DataPlan plan = Plan(100, 10, 4, true);
   std::vector<uint64_t> records{1};
-  for (const BatchId& id : {Id(0, 3, 0), Id(0, 2, 2), Id(0, 0, 4)}) {
+  for (const BatchId& id : {BatchOf(0, 3, 0), BatchOf(0, 2, 2), BatchOf(0, 0, 4)}) {
     BatchRecords(plan, id, records);
     CHECK(records.empty());
   }
@@ -111,11 +101,11 @@ TEST_CASE("batches have different keys, the same each time") {
   for (uint64_t epoch = 0; epoch < 3; ++epoch) {
     for (uint64_t split = 0; split < 3; ++split) {
       for (uint32_t batch = 0; batch < 4; ++batch)
-        keys.insert(BatchKey(plan, Id(epoch, split, batch)));
+        keys.insert(BatchKey(plan, BatchOf(epoch, split, batch)));
     }
   }
   CHECK(keys.size() == 36);
-  CHECK(BatchKey(plan, Id(1, 2, 3)) == BatchKey(plan, Id(1, 2, 3)));
+  CHECK(BatchKey(plan, BatchOf(1, 2, 3)) == BatchKey(plan, BatchOf(1, 2, 3)));
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 // Reads the bytes as CSV with one of some dialects and columns of every kind.
-#include "common/json_text.h"
 #include "tests/fuzz/sources.h"
 
 namespace paracord::fuzz {
@@ -20,12 +19,7 @@ constexpr const char* kOptions[] = {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  Input input(data, size);
-  nlohmann::json options = JsonOf(kOptions[input.Number(std::size(kOptions) - 1)]);
-  options["files"] = "/d.csv";
-  MemoryFiles files;
-  files.contents["/d.csv"] = input.Rest();
-  ReadSource(files, "csv", options);
+  ReadFileSource("csv", kOptions, data, size);
   return 0;
 }
 

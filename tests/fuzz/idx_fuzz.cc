@@ -4,9 +4,7 @@
 namespace paracord::fuzz {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  MemoryFiles files;
-  files.contents["/x"].assign(reinterpret_cast<const char*>(data), size);
-  ReadSource(files, "idx", {{"features", "/x"}, {"labels", "/x"}});
+  ReadArraySource("idx", data, size);
   return 0;
 }
 

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "common/json_text.h"
 #include "data/data_source.h"
 #include "tests/data/memory_files.h"
 #include "tests/fuzz/input.h"
@@ -40,6 +42,24 @@ inline void ReadSource(MemoryFiles& files, const std::string& format,
     }
   }
   (void)(*source)->Where(records - 1);
+}
+
+// Reads a file of the format whose first byte chooses its options and whose rest is its content.
+inline void ReadFileSource(const std::string& format, std::span<const char* const> options,
+                           const uint8_t* data, size_t size) {
+  Input input(data, size);
+  nlohmann::json chosen = JsonOf(options[input.Number(options.size() - 1)]);
+  chosen["files"] = "/d";
+  MemoryFiles files;
+  files.contents["/d"] = input.Rest();
+  ReadSource(files, format, chosen);
+}
+
+// Reads the bytes as the features and the labels of a source of arrays.
+inline void ReadArraySource(const std::string& format, const uint8_t* data, size_t size) {
+  MemoryFiles files;
+  files.contents["/x"].assign(reinterpret_cast<const char*>(data), size);
+  ReadSource(files, format, {{"features", "/x"}, {"labels", "/x"}});
 }
 
 }  // namespace paracord::fuzz

@@ -1,5 +1,4 @@
 // Reads the bytes as text, of characters and of words, with windows and with lines.
-#include "common/json_text.h"
 #include "tests/fuzz/sources.h"
 
 namespace paracord::fuzz {
@@ -15,12 +14,7 @@ constexpr const char* kOptions[] = {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  Input input(data, size);
-  nlohmann::json options = JsonOf(kOptions[input.Number(std::size(kOptions) - 1)]);
-  options["files"] = "/t";
-  MemoryFiles files;
-  files.contents["/t"] = input.Rest();
-  ReadSource(files, "text", options);
+  ReadFileSource("text", kOptions, data, size);
   return 0;
 }
 

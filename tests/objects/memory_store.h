@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "objects/object_store.h"
+#include "tests/objects/object_page.h"
 
 namespace paracord {
 
@@ -66,17 +67,7 @@ class MemoryStore : public ObjectStore {
       constexpr size_t kPage = 3;
       ObjectList list;
       for (const auto& [path, object] : objects) {
-        if (!path.starts_with(prefix)) continue;
-        std::string name = path.substr(prefix.size());
-        const size_t slash = name.find('/');
-        if (!deep && slash != std::string::npos) name.resize(slash + 1);
-        if (!from.empty() && name <= from) continue;
-        if (!list.names.empty() && list.names.back() == name) continue;
-        if (list.names.size() == kPage) {
-          list.next = list.names.back();
-          break;
-        }
-        list.names.push_back(name);
+        if (!AddToPage(path, prefix, deep, from, kPage, list)) break;
       }
       return list;
     });

@@ -5,26 +5,11 @@
 #include <set>
 
 #include "config/data_plan.h"
+#include "tests/batches.h"
 #include "tests/fakes.h"
 
 namespace paracord {
 namespace {
-
-DataPlan Plan(uint64_t records, uint32_t batch, uint32_t split_batches) {
-  DataPlan plan;
-  plan.set_records(records);
-  plan.set_batch(batch);
-  plan.set_split_batches(split_batches);
-  return plan;
-}
-
-BatchId Id(uint64_t epoch, uint64_t split, uint32_t batch) {
-  BatchId id;
-  id.set_epoch(epoch);
-  id.set_split(split);
-  id.set_batch(batch);
-  return id;
-}
 
 // Nothing but a set of the batches that were entered.
 struct Model {
@@ -50,9 +35,9 @@ TEST_CASE("the ledger agrees with a plain set of batches on any sequence") {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
     SeededRandom random(seed);
-    const DataPlan plan = Plan(static_cast<uint64_t>(random.Between(1, 90)),
-                               static_cast<uint32_t>(random.Between(1, 7)),
-                               static_cast<uint32_t>(random.Between(1, 5)));
+    const DataPlan plan = PlanOf(static_cast<uint64_t>(random.Between(1, 90)),
+                                 static_cast<uint32_t>(random.Between(1, 7)),
+                                 static_cast<uint32_t>(random.Between(1, 5)));
     const int64_t last_split = static_cast<int64_t>(SplitsPerEpoch(plan)) - 1;
     PartitionLedger ledger;
     Model model;
@@ -60,8 +45,8 @@ TEST_CASE("the ledger agrees with a plain set of batches on any sequence") {
       const uint64_t split = static_cast<uint64_t>(random.Between(0, last_split));
       const uint32_t count = BatchesInSplit(plan, split);
       const auto batch = FindBatch(
-          plan, Id(static_cast<uint64_t>(random.Between(0, 2)), split,
-                   static_cast<uint32_t>(random.Between(0, static_cast<int64_t>(count) - 1))));
+          plan, BatchOf(static_cast<uint64_t>(random.Between(0, 2)), split,
+                        static_cast<uint32_t>(random.Between(0, static_cast<int64_t>(count) - 1))));
       REQUIRE(batch.ok());
       const bool reject = random.Between(0, 9) == 0;
       const PartitionLedger::Entry entry = ledger.Enter(*batch, reject);
@@ -79,7 +64,7 @@ TEST_CASE("the ledger agrees with a plain set of batches on any sequence") {
 }
 
 TEST_CASE("a whole epoch, in any order of splits, becomes one interval") {
-  const DataPlan plan = Plan(1003, 10, 4);  // 101 batches, 26 splits, the last of one batch
+  const DataPlan plan = PlanOf(1003, 10, 4);  // 101 batches, 26 splits, the last of one batch
   REQUIRE(SplitsPerEpoch(plan) == 26);
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     SeededRandom random(seed);
@@ -92,7 +77,7 @@ TEST_CASE("a whole epoch, in any order of splits, becomes one interval") {
     PartitionLedger ledger;
     for (const uint64_t split : splits) {
       for (uint32_t batch = 0; batch < BatchesInSplit(plan, split % 26); ++batch) {
-        const auto found = FindBatch(plan, Id(split / 26, split % 26, batch));
+        const auto found = FindBatch(plan, BatchOf(split / 26, split % 26, batch));
         REQUIRE(ledger.Enter(*found, false).outcome == PUSH_APPLIED);
       }
     }
@@ -107,28 +92,29 @@ TEST_CASE("a whole epoch, in any order of splits, becomes one interval") {
 }
 
 TEST_CASE("a finished split answers with its own number of batches") {
-  const DataPlan plan = Plan(25, 10, 2);  // splits of 2 and 1 batches
+  const DataPlan plan = PlanOf(25, 10, 2);  // splits of 2 and 1 batches
   PartitionLedger ledger;
-  CHECK(ledger.Enter(*FindBatch(plan, Id(0, 1, 0)), false).next == 1);
-  CHECK(ledger.Enter(*FindBatch(plan, Id(0, 1, 0)), false).outcome == PUSH_ALREADY_APPLIED);
-  CHECK(ledger.Enter(*FindBatch(plan, Id(0, 1, 0)), false).next == 1);
-  CHECK(ledger.Enter(*FindBatch(plan, Id(0, 0, 1)), false).outcome == PUSH_GAP);
-  CHECK(ledger.Enter(*FindBatch(plan, Id(0, 0, 1)), false).next == 0);
+  CHECK(ledger.Enter(*FindBatch(plan, BatchOf(0, 1, 0)), false).next == 1);
+  CHECK(ledger.Enter(*FindBatch(plan, BatchOf(0, 1, 0)), false).outcome == PUSH_ALREADY_APPLIED);
+  CHECK(ledger.Enter(*FindBatch(plan, BatchOf(0, 1, 0)), false).next == 1);
+  CHECK(ledger.Enter(*FindBatch(plan, BatchOf(0, 0, 1)), false).outcome == PUSH_GAP);
+  CHECK(ledger.Enter(*FindBatch(plan, BatchOf(0, 0, 1)), false).next == 0);
 }
 
 TEST_CASE("batches that the plan does not have are refused") {
-  const DataPlan plan = Plan(25, 10, 2);
-  CHECK(FindBatch(plan, Id(0, 1, 0)).ok());
-  CHECK(FindBatch(plan, Id(1000000, 1, 0))->split == 2000001);
-  for (const BatchId& id : {Id(0, 1, 1), Id(0, 0, 2), Id(0, 2, 0), Id(0, ~uint64_t{0}, 0),
-                            Id(~uint64_t{0}, 0, 0), Id(uint64_t{1} << 63, 1, 0)}) {
+  const DataPlan plan = PlanOf(25, 10, 2);
+  CHECK(FindBatch(plan, BatchOf(0, 1, 0)).ok());
+  CHECK(FindBatch(plan, BatchOf(1000000, 1, 0))->split == 2000001);
+  for (const BatchId& id :
+       {BatchOf(0, 1, 1), BatchOf(0, 0, 2), BatchOf(0, 2, 0), BatchOf(0, ~uint64_t{0}, 0),
+        BatchOf(~uint64_t{0}, 0, 0), BatchOf(uint64_t{1} << 63, 1, 0)}) {
     CHECK(absl::IsInvalidArgument(FindBatch(plan, id).status()));
   }
-  CHECK(absl::IsInvalidArgument(FindBatch(DataPlan(), Id(0, 0, 0)).status()));
+  CHECK(absl::IsInvalidArgument(FindBatch(DataPlan(), BatchOf(0, 0, 0)).status()));
 }
 
 TEST_CASE("what is no ledger of the plan is refused") {
-  const DataPlan plan = Plan(25, 10, 2);  // an epoch is splits of 2 and 1 batches
+  const DataPlan plan = PlanOf(25, 10, 2);  // an epoch is splits of 2 and 1 batches
   const auto make = [](std::vector<std::pair<uint64_t, uint64_t>> finished,
                        std::vector<std::pair<uint64_t, uint32_t>> open, uint64_t applied,
                        uint64_t rejected) {

@@ -1,21 +1,19 @@
 // The rows of tables in a worker's copy, and how they travel.
 #include <catch2/catch.hpp>
 #include <cstring>
-#include <map>
 
 #include "config/partitions.h"
 #include "exchange/codec.h"
 #include "exchange/rows.h"
 #include "tests/parts.h"
-#include "worker/parameter_copy.h"
+#include "tests/worker/copied_session.h"
 
 namespace paracord {
 namespace {
 
 // A table of ten rows of two on two ps, and a bias on the first.
-struct TableCopy {
+struct TableCopy : CopiedSession {
   TableCopy() {
-    for (const char* boot : {"a", "b"}) session.add_ps()->set_boot_id(boot);
     VariableSpec& table = variables.emplace_back();
     table.add_shape(10);
     table.add_shape(2);
@@ -28,37 +26,12 @@ struct TableCopy {
     Add(0, 6, 10, 1);
     Add(1, 0, 1, 0);
   }
-  void Add(uint32_t variable, uint64_t begin, uint64_t end, uint32_t ps) {
-    PartitionSpec& partition = *session.add_partitions();
-    partition.set_id(static_cast<uint32_t>(session.partitions_size()) - 1);
-    partition.set_variable(variable);
-    partition.set_row_begin(begin);
-    partition.set_row_end(end);
-    partition.set_ps(ps);
-  }
-  Session session;
-  std::vector<VariableSpec> variables;
 };
 
 SharedRows Rows(std::vector<uint64_t> ids) {
   const auto rows = std::make_shared<TableRows>();
   rows->ids = {std::move(ids), {}};
   return rows;
-}
-
-struct SentRows {
-  ExchangeRequest header;
-  std::map<uint32_t, std::string> bytes;  // by partition
-};
-
-SentRows RequestOf(const ParameterCopy& copy, uint32_t ps, const ExchangeOrder& order) {
-  const absl::Cord whole = Joined(copy.Request(ps, "worker:0", order));
-  const DecodedRequest decoded = DecodeExchangeRequest(whole).value();
-  SentRows sent{.header = decoded.header, .bytes = {}};
-  for (const PieceView& piece : decoded.pieces) {
-    sent.bytes[piece.partition] += std::string(piece.data);
-  }
-  return sent;
 }
 
 std::string BytesOf(const std::vector<float>& values) {
@@ -92,7 +65,7 @@ TEST_CASE(
   order.rows = {Rows({0, 5, 6})};
   order.incoming = copy.Expect(order.rows);
 
-  const SentRows first = RequestOf(copy, 0, order);
+  const SentRequest first = Sent(copy, 0, order);
   REQUIRE(first.header.push_size() == 2);
   CHECK(DecodeRows(first.header.push(0).rows()).value() == RowIds{1});
   CHECK(first.header.push(0).bytes() == 8);
@@ -100,7 +73,7 @@ TEST_CASE(
   CHECK_FALSE(first.header.push(1).has_rows());
   CHECK(first.bytes.at(2) == BytesOf({8}));
   CHECK(DecodeRows(first.header.pull(0).rows()).value() == RowIds{0, 5});
-  const SentRows second = RequestOf(copy, 1, order);
+  const SentRequest second = Sent(copy, 1, order);
   CHECK(DecodeRows(second.header.push(0).rows()).value() == RowIds{7, 9});
   CHECK(second.bytes.at(1) == BytesOf({2, 3, 4, 5}));
   CHECK(DecodeRows(second.header.pull(0).rows()).value() == RowIds{6});
@@ -127,18 +100,18 @@ TEST_CASE("partitions without a row of the batch are pushed all the same") {
   REQUIRE((copy.Encode(0, 0) && copy.Encode(0, 1)));
   ExchangeOrder order{.batch = BatchId()};
   order.incoming = copy.Expect({});
-  const SentRows first = RequestOf(copy, 0, order);
+  const SentRequest first = Sent(copy, 0, order);
   CHECK(first.header.push(0).encoding() == ENCODING_BF16);
   CHECK(first.bytes.at(0) == std::string("\x80\x3f\x80\x3f", 4));
   CHECK(first.header.pull(0).has_rows());
   CHECK(first.header.pull(0).rows().count() == 0);
-  const SentRows second = RequestOf(copy, 1, order);
+  const SentRequest second = Sent(copy, 1, order);
   REQUIRE(second.header.push_size() == 1);
   CHECK(second.header.push(0).has_rows());
   CHECK(second.header.push(0).bytes() == 0);
   CHECK(second.bytes.empty());
   order.rejected = true;
-  CHECK_FALSE(RequestOf(copy, 0, order).header.push(0).has_rows());
+  CHECK_FALSE(Sent(copy, 0, order).header.push(0).has_rows());
 }
 
 TEST_CASE("a reply has all rows that were asked for, and no others") {
@@ -195,11 +168,11 @@ TEST_CASE("the rows of a growing table are pushed and pulled slot by slot") {
   // The rows of two batches are pulled together.
   order.rows = {rows({ids[0][2]}, {ids[1][1]}), rows({ids[0][0], ids[0][2]}, {ids[1][0]})};
   order.incoming = copy.Expect(order.rows);
-  const SentRows first = RequestOf(copy, 0, order);
+  const SentRequest first = Sent(copy, 0, order);
   CHECK(DecodeRows(first.header.push(0).rows()).value() == RowIds{ids[0][1]});
   CHECK(first.bytes.at(0) == BytesOf({0, 1}));
   CHECK(DecodeRows(first.header.pull(0).rows()).value() == RowIds{ids[0][0], ids[0][2]});
-  const SentRows second = RequestOf(copy, 1, order);
+  const SentRequest second = Sent(copy, 1, order);
   CHECK(DecodeRows(second.header.push(0).rows()).value() == RowIds{ids[1][0], ids[1][2]});
   CHECK(second.bytes.at(1) == BytesOf({2, 3, 4, 5}));
   CHECK(DecodeRows(second.header.pull(0).rows()).value() == RowIds{ids[1][0], ids[1][1]});

@@ -12,18 +12,14 @@
 #include "exchange/compression.h"
 #include "exchange/encoding.h"
 #include "tests/parts.h"
+#include "tests/worker/copied_session.h"
 
 namespace paracord {
 namespace {
 
 // A matrix in two partitions on two ps, and a moving average on the first.
-struct DenseCopy {
-  Session session;
-  std::vector<VariableSpec> variables;
-
+struct DenseCopy : CopiedSession {
   DenseCopy() {
-    session.set_run_id("run");
-    for (const char* boot : {"a", "b"}) session.add_ps()->set_boot_id(boot);
     VariableSpec matrix;
     matrix.set_name("kernel");
     matrix.add_shape(4);
@@ -35,17 +31,9 @@ struct DenseCopy {
     average.set_trainable(true);
     average.set_moving_average(0.9);
     variables = {matrix, average};
-    Add(0, 0, 0, 3, 0);
-    Add(1, 0, 3, 4, 1);
-    Add(2, 1, 0, 3, 0);
-  }
-  void Add(uint32_t id, uint32_t variable, uint64_t begin, uint64_t end, uint32_t ps) {
-    PartitionSpec& partition = *session.add_partitions();
-    partition.set_id(id);
-    partition.set_variable(variable);
-    partition.set_row_begin(begin);
-    partition.set_row_end(end);
-    partition.set_ps(ps);
+    Add(0, 0, 3, 0);
+    Add(0, 3, 4, 1);
+    Add(1, 0, 3, 0);
   }
 };
 
@@ -53,21 +41,6 @@ BatchId BatchNumber(uint32_t number) {
   BatchId batch;
   batch.set_batch(number);
   return batch;
-}
-
-struct Request {
-  ExchangeRequest header;
-  std::map<uint32_t, std::string> bytes;  // by partition
-};
-
-Request Sent(const ParameterCopy& copy, uint32_t ps, const ExchangeOrder& order) {
-  const absl::Cord whole = Joined(copy.Request(ps, "worker:0", order));
-  const DecodedRequest decoded = DecodeExchangeRequest(whole).value();
-  Request request{.header = decoded.header, .bytes = {}};
-  for (const PieceView& piece : decoded.pieces) {
-    request.bytes[piece.partition] += std::string(piece.data);
-  }
-  return request;
 }
 
 // The copy has partition 1, of no updates.
@@ -116,7 +89,7 @@ TEST_CASE("parameters and gradients travel in the wire's type, moving averages i
   Fill(copy, 0, 1.0f + 0x1p-12f);
   REQUIRE(EncodeAll(copy, 0));
   ExchangeOrder order{.batch = BatchNumber(0)};
-  const Request request = Sent(copy, 0, order);
+  const SentRequest request = Sent(copy, 0, order);
   REQUIRE(request.header.push_size() == 2);
   CHECK(request.header.push(0).encoding() == ENCODING_BF16);
   CHECK(request.header.push(0).bytes() == 600);
@@ -213,8 +186,8 @@ TEST_CASE("what the copy does not have is not taken for current") {
 
 TEST_CASE("a partition beyond its variable is none, and a reply is as large as its values") {
   DenseCopy fixture;
-  fixture.Add(3, 0, 3, 5, 1);  // of four rows
-  fixture.Add(4, 0, 3, 2, 1);
+  fixture.Add(0, 3, 5, 1);  // of four rows
+  fixture.Add(0, 3, 2, 1);
   ParameterCopy copy(fixture.session, fixture.variables, {});
   CHECK(copy.PlaceOf(1, {}, 3, 0, 4) == nullptr);
   CHECK(copy.PlaceOf(1, {}, 4, 0, 4) == nullptr);
@@ -288,7 +261,7 @@ TEST_CASE(
 }
 
 // Decodes the gradient that a push brings for the matrix's partition on ps 1.
-std::vector<double> Meaning(const Request& request, Encoding encoding) {
+std::vector<double> Meaning(const SentRequest& request, Encoding encoding) {
   std::vector<double> out(100, 0.0);
   const std::string& bytes = request.bytes.at(1);
   if (encoding == ENCODING_TOP_K) {
@@ -329,7 +302,7 @@ TEST_CASE("what was not sent goes with the next gradient, and only if this one w
       const ExchangeOrder order{.batch = BatchNumber(0)};
       Fill(copy, 0, 1.0f);
       REQUIRE(EncodeAll(copy, 0));
-      const Request first = Sent(copy, 1, order);
+      const SentRequest first = Sent(copy, 1, order);
       CHECK(first.header.push(0).encoding() == encoding);
       CHECK(Sent(copy, 1, order).bytes == first.bytes);  // repeated, the same
       const double sent = Sum(Meaning(first, encoding));

@@ -7,6 +7,7 @@
 #include "common/probe.h"
 #include "common/status_macros.h"
 #include "sim/world/sim_world.h"
+#include "tests/objects/object_page.h"
 
 namespace paracord {
 namespace {
@@ -193,17 +194,7 @@ absl::StatusOr<ObjectList> SimObjectStore::List(const std::string& prefix, bool 
     Collect(storage(), directory, **inode, keys);
     std::sort(keys.begin(), keys.end());
     for (const std::string& key : keys) {
-      if (!key.starts_with(prefix)) continue;
-      std::string name = key.substr(prefix.size());
-      const size_t slash = name.find('/');
-      if (!deep && slash != std::string::npos) name.resize(slash + 1);
-      if (!from.empty() && name <= from) continue;
-      if (!list.names.empty() && list.names.back() == name) continue;
-      if (list.names.size() == kPage) {
-        list.next = list.names.back();
-        break;
-      }
-      list.names.push_back(std::move(name));
+      if (!AddToPage(key, prefix, deep, from, kPage, list)) break;
     }
     return list;
   });
