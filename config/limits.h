@@ -9,7 +9,7 @@ namespace paracord {
 // The parameters of one partition, which are applied and sent under one lock.
 inline constexpr uint64_t kPartitionBytesMax = uint64_t{1} << 30;
 
-// A growing table: its slots, the appearances after which it may admit an id, the ids whose
+// A growing table: its shards, the appearances after which it may admit an id, the ids whose
 // appearances it counts, and the batches after which a row may expire.
 inline constexpr uint64_t kTableShardsMax = 4096;
 inline constexpr uint32_t kAdmitAfterMax = 255;

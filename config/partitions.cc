@@ -132,7 +132,7 @@ absl::Status CheckPartition(std::span<const VariableSpec> variables,
                                ") of ", rows));
   }
   if (IsGrowing(variable) && partition.row_end() - partition.row_begin() != 1) {
-    return refuse("is of several slots of a growing table");
+    return refuse("is of several shards of a growing table");
   }
   return absl::OkStatus();
 }

@@ -19,18 +19,18 @@ inline constexpr char kSlotMark[] = "/.slot/";
 std::optional<uint64_t> TensorBytes(const std::vector<uint64_t>& shape, uint64_t element_bytes);
 
 // Whether the variable is a table whose rows are those ids that were updated. Its axis 0 counts
-// slots, each of them a partition.
+// shards, each of them a partition.
 inline bool IsGrowing(const VariableSpec& variable) {
   return variable.table().kind() == TableSpec::GROWING;
 }
-// The slot of a growing table that has an id, of `slots` (2^32 at most). Id 0, which Keras masks,
-// is the first of the first slot.
-inline uint32_t SlotOfRow(uint64_t id, uint64_t slots) {
+// The shard of a growing table that has an id, of `shards` (2^32 at most). Id 0, which Keras masks,
+// is the first of the first shard.
+inline uint32_t ShardOfRow(uint64_t id, uint64_t shards) {
   // The finalizer of MurmurHash3, a bijection that leaves 0 alone.
   id = (id ^ (id >> 33)) * 0xff51afd7ed558ccd;
   id = (id ^ (id >> 33)) * 0xc4ceb9fe1a85ec53;
   id ^= id >> 33;
-  return static_cast<uint32_t>((id >> 32) * slots >> 32);
+  return static_cast<uint32_t>((id >> 32) * shards >> 32);
 }
 
 // Returns the elements of one row of a variable: the product of its shape without axis 0.

@@ -101,7 +101,7 @@ absl::StatusOr<Built> Build(const Job& job, const Batch* schema, std::unique_ptr
     return Built{};
   }
   for (const auto& [layer, table] : tables) {
-    graph->SetTable(model->layers[layer].name, table.spec, table.slots);
+    graph->SetTable(model->layers[layer].name, table.spec, table.shards);
   }
   const absl::Status large = graph->CheckLargeTables();
   if (!large.ok()) problems.Add("", std::string(large.message()));
@@ -158,7 +158,7 @@ std::vector<VariableSpec> DeclaredVariables(const Job& job, std::unique_ptr<Ops>
   const std::unique_ptr<Graph> graph = Graph::Build(*ops, *model, shapes, problems);
   if (graph == nullptr) return {};
   for (const auto& [layer, table] : ChooseTables(job, *model, problems)) {
-    graph->SetTable(model->layers[layer].name, table.spec, table.slots);
+    graph->SetTable(model->layers[layer].name, table.spec, table.shards);
   }
   return graph->variables();
 }

@@ -99,8 +99,8 @@ class Graph {
   // they are to be given as RowToFloat (row_ids.h) makes them.
   std::optional<int64_t> ids_below(size_t input) const;
   // Makes the Embedding's variable a table, if it is trained: runs may have some of its rows alone.
-  // A growing one has `slots` on axis 0, and its ids may be any.
-  void SetTable(const std::string& layer, const TableSpec& table, uint64_t slots = 0);
+  // A growing one has `shards` on axis 0, and its ids may be any.
+  void SetTable(const std::string& layer, const TableSpec& table, uint64_t shards = 0);
   // The inputs of the graph that have a table's ids, ascending, and how many ids these are of one
   // example.
   struct TableInputs {

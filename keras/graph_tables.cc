@@ -11,7 +11,7 @@ namespace paracord {
 namespace {
 
 // The layer's input_dim stands in for the number of rows where an initializer asks for it.
-void MakeGrowing(VariableSpec& variable, uint64_t slots) {
+void MakeGrowing(VariableSpec& variable, uint64_t shards) {
   const std::string& initializer = variable.initializer().name();
   auto& options = *variable.mutable_initializer()->mutable_options();
   const bool scaled = initializer == "variance_scaling" || initializer.starts_with("glorot_") ||
@@ -20,12 +20,12 @@ void MakeGrowing(VariableSpec& variable, uint64_t slots) {
     options["fan_in"] = static_cast<double>(variable.shape(0));
     options["fan_out"] = static_cast<double>(variable.shape(1));
   }
-  variable.set_shape(0, slots);
+  variable.set_shape(0, shards);
 }
 
 }  // namespace
 
-void Graph::SetTable(const std::string& layer, const TableSpec& table, uint64_t slots) {
+void Graph::SetTable(const std::string& layer, const TableSpec& table, uint64_t shards) {
   for (const auto& made : layers_) {
     auto* const of_rows = dynamic_cast<TableLayer*>(made.get());
     const auto first = first_variable_.find(made.get());
@@ -34,7 +34,7 @@ void Graph::SetTable(const std::string& layer, const TableSpec& table, uint64_t 
     if (!variable.trainable()) continue;
     *variable.mutable_table() = table;
     if (table.kind() != TableSpec::GROWING) continue;
-    MakeGrowing(variable, slots);
+    MakeGrowing(variable, shards);
     of_rows->Grow();
   }
 }

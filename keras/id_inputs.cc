@@ -34,12 +34,12 @@ Kinds KindsOf(const ModelSpec& model, const TableLayers& tables) {
   }
   Kinds kinds;
   // With all rows there, ids of very many rows come as other numbers than those of few. Those of
-  // growing tables are numbered slot by slot.
+  // growing tables are numbered shard by shard.
   std::map<std::tuple<std::set<size_t>, bool, uint64_t>, size_t> groups;
   for (const auto& [layer, read] : inputs) {
-    const uint64_t slots = tables.at(layer).slots;
-    const bool large = slots == 0 && IsLargeLayer(model.layers[layer]);
-    const std::tuple group(read, large, slots);
+    const uint64_t shards = tables.at(layer).shards;
+    const bool large = shards == 0 && IsLargeLayer(model.layers[layer]);
+    const std::tuple group(read, large, shards);
     kinds[layer] = groups.emplace(group, kTables + groups.size()).first->second;
   }
   return kinds;

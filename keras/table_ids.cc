@@ -61,21 +61,21 @@ void NumberIds(std::span<const uint64_t> ids, std::vector<uint64_t>& unique,
   }
 }
 
-void NumberIdsBySlot(std::span<const uint64_t> ids, uint64_t count, std::vector<uint64_t>& unique,
-                     std::vector<uint32_t>& places, std::vector<uint32_t>& slots) {
+void NumberIdsByShard(std::span<const uint64_t> ids, uint64_t count, std::vector<uint64_t>& unique,
+                      std::vector<uint32_t>& places, std::vector<uint32_t>& shards) {
   std::vector<uint64_t> ascending;
   NumberIds(ids, ascending, places);
-  std::vector<uint32_t> slot(ascending.size());
-  slots.assign(count + 1, 0);
+  std::vector<uint32_t> shard(ascending.size());
+  shards.assign(count + 1, 0);
   for (size_t i = 0; i < ascending.size(); ++i) {
-    slot[i] = SlotOfRow(ascending[i], count);
-    ++slots[slot[i] + 1];
+    shard[i] = ShardOfRow(ascending[i], count);
+    ++shards[shard[i] + 1];
   }
-  std::partial_sum(slots.begin(), slots.end(), slots.begin());
-  std::vector<uint32_t> next = slots, moved(ascending.size());
+  std::partial_sum(shards.begin(), shards.end(), shards.begin());
+  std::vector<uint32_t> next = shards, moved(ascending.size());
   unique.resize(ascending.size());
   for (size_t i = 0; i < ascending.size(); ++i) {
-    moved[i] = next[slot[i]]++;
+    moved[i] = next[shard[i]]++;
     unique[moved[i]] = ascending[i];
   }
   for (uint32_t& place : places) place = moved[place];
@@ -94,7 +94,7 @@ TableIds::TableIds(const Graph& graph, std::vector<size_t> columns, int64_t batc
     const auto same = std::ranges::find(groups_, inputs.inputs, &Group::inputs);
     Group& group = same == groups_.end() ? groups_.emplace_back() : *same;
     group.inputs = inputs.inputs;
-    group.slots = growing ? variables_[v].shape(0) : 0;
+    group.shards = growing ? variables_[v].shape(0) : 0;
     if (group.variables.empty() || rows < group.rows) {
       group.smallest = v;
       group.rows = rows;
@@ -120,7 +120,7 @@ absl::Status TableIds::ReadIds(const Batch& batch, const Group& group,
     for (size_t k = 0; k < whole.size(); ++k) {
       // WholeNumbers cuts off, as an Embedding does.
       const bool there = whole[k] >= 0 && whole[k] < group.rows && column.values[k] >= 0;
-      if (group.slots != 0 || there) {
+      if (group.shards != 0 || there) {
         ids.push_back(static_cast<uint64_t>(whole[k]));
         continue;
       }
@@ -136,17 +136,17 @@ absl::Status TableIds::ReadIds(const Batch& batch, const Group& group,
 absl::StatusOr<std::shared_ptr<const NumberedRows>> TableIds::RowsOf(const Batch& batch) const {
   auto rows = std::make_shared<NumberedRows>();
   rows->ids.resize(variables_.size());
-  rows->slots.resize(variables_.size());
+  rows->shards.resize(variables_.size());
   rows->numbers.resize(columns_.size());
   std::vector<uint64_t> ids, unique;
-  std::vector<uint32_t> places, slots;
+  std::vector<uint32_t> places, shards;
   for (const Group& group : groups_) {
     ids.clear();
     RETURN_IF_ERROR(ReadIds(batch, group, ids));
-    if (group.slots == 0) {
+    if (group.shards == 0) {
       NumberIds(ids, unique, places);
     } else {
-      NumberIdsBySlot(ids, group.slots, unique, places, slots);
+      NumberIdsByShard(ids, group.shards, unique, places, shards);
     }
     if (unique.size() > static_cast<size_t>(kPlainRowsMax)) {
       return absl::InvalidArgumentError(
@@ -165,7 +165,7 @@ absl::StatusOr<std::shared_ptr<const NumberedRows>> TableIds::RowsOf(const Batch
     }
     for (const size_t variable : group.variables) {
       rows->ids[variable] = unique;
-      if (group.slots != 0) rows->slots[variable] = slots;
+      if (group.shards != 0) rows->shards[variable] = shards;
     }
   }
   return rows;
@@ -173,7 +173,7 @@ absl::StatusOr<std::shared_ptr<const NumberedRows>> TableIds::RowsOf(const Batch
 
 bool TableIds::growing(size_t input) const {
   return std::ranges::any_of(groups_, [&](const Group& group) {
-    return group.slots != 0 && std::ranges::find(group.inputs, input) != group.inputs.end();
+    return group.shards != 0 && std::ranges::find(group.inputs, input) != group.inputs.end();
   });
 }
 

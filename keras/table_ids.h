@@ -25,10 +25,10 @@ struct NumberedRows : TableRows {
 void NumberIds(std::span<const uint64_t> ids, std::vector<uint64_t>& unique,
                std::vector<uint32_t>& places);
 
-// Does the same slot by slot, in ascending order in each; `slots` gets where each slot begins, and
-// the end of the last one.
-void NumberIdsBySlot(std::span<const uint64_t> ids, uint64_t count, std::vector<uint64_t>& unique,
-                     std::vector<uint32_t>& places, std::vector<uint32_t>& slots);
+// Does the same shard by shard, in ascending order in each; `shards` gets where each shard begins,
+// and the end of the last one.
+void NumberIdsByShard(std::span<const uint64_t> ids, uint64_t count, std::vector<uint64_t>& unique,
+                      std::vector<uint32_t>& places, std::vector<uint32_t>& shards);
 
 class TableIds {
  public:
@@ -53,7 +53,7 @@ class TableIds {
     std::vector<size_t> variables;
     size_t smallest = 0;  // the variable with the fewest rows
     int64_t rows = 0;     // of that
-    uint64_t slots = 0;   // of growing tables; 0: of fixed ones
+    uint64_t shards = 0;  // of growing tables; 0: of fixed ones
   };
   absl::Status ReadIds(const Batch& batch, const Group& group, std::vector<uint64_t>& ids) const;
 

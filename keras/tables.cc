@@ -89,7 +89,7 @@ ChosenTable ChosenOf(const TablesSpec::Table& wanted) {
   table.set_kind(wanted.growing ? TableSpec::GROWING : TableSpec::FIXED);
   table.set_lazy(wanted.lazy);
   if (!wanted.growing) return chosen;
-  chosen.slots = wanted.shards;
+  chosen.shards = wanted.shards;
   table.set_admit_after(wanted.admit_after);
   table.set_admit_probability(wanted.admit_probability);
   table.set_candidates(wanted.candidates);

@@ -15,7 +15,7 @@ namespace paracord {
 
 struct ChosenTable {
   TableSpec spec;
-  uint64_t slots = 0;  // of a growing table
+  uint64_t shards = 0;  // of a growing table
 };
 // By the index of the layer in the model.
 using TableLayers = std::map<size_t, ChosenTable>;

@@ -28,16 +28,16 @@ using MutableTensors = std::span<const std::span<float>>;
 // computes with them.
 struct TableRows {
   virtual ~TableRows() = default;
-  // The ids by variable, distinct and ascending; those of a growing table lie slot after slot
+  // The ids by variable, distinct and ascending; those of a growing table lie shard after shard
   // (config/partitions.h). They are empty where the variable is no table.
   std::vector<std::vector<uint64_t>> ids;
-  // The places, by variable, where the ids of each slot of a growing table begin, and the end of
+  // The places, by variable, where the ids of each shard of a growing table begin, and the end of
   // the last one's; empty, also as a whole, where there are none.
-  std::vector<std::vector<uint32_t>> slots;
+  std::vector<std::vector<uint32_t>> shards;
 
-  // Whether the variable's ids lie slot after slot.
-  bool has_slots(size_t variable) const {
-    return variable < slots.size() && !slots[variable].empty();
+  // Whether the variable's ids lie shard after shard.
+  bool has_shards(size_t variable) const {
+    return variable < shards.size() && !shards[variable].empty();
   }
 };
 

@@ -224,7 +224,7 @@ class Restoring {
          .expired = was.expired,
          .evicted = was.evicted,
          .dropped = was.dropped},
-        [&](uint64_t id) { return SlotOfRow(id, variable_->shape(0)) == spec_->row_begin(); });
+        [&](uint64_t id) { return ShardOfRow(id, variable_->shape(0)) == spec_->row_begin(); });
   }
 
   const VariableSpec* variable_;

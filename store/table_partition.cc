@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<GrowingTable>> MakeTableOfSlot(const VariableSpec
                                                               const Optimizer& optimizer,
                                                               uint64_t seed) {
   const TableSpec& table = variable.table();
-  const uint64_t slots = variable.shape(0);
+  const uint64_t shards = variable.shape(0);
   const double probability = table.admit_probability();
   GrowingTableOptions options{
       .variable = variable,
@@ -38,25 +38,25 @@ absl::StatusOr<std::unique_ptr<GrowingTable>> MakeTableOfSlot(const VariableSpec
       .optimizer = OptimizerFor(variable, optimizer),
       .admit_after = table.admit_after(),
       .admit_probability = probability == 0 ? 1 : probability,
-      .candidates = (table.candidates() == 0 ? kCandidatesDefault : table.candidates()) / slots,
+      .candidates = (table.candidates() == 0 ? kCandidatesDefault : table.candidates()) / shards,
       .expire_batches = table.expire_batches()};
-  if (table.rows_max() != 0) options.rows_max = std::max<uint64_t>(table.rows_max() / slots, 1);
+  if (table.rows_max() != 0) options.rows_max = std::max<uint64_t>(table.rows_max() / shards, 1);
   return GrowingTable::Make(std::move(options));
 }
 
-TablePartition::TablePartition(Facts facts, uint64_t slots, TableContents contents,
+TablePartition::TablePartition(Facts facts, uint64_t shards, TableContents contents,
                                std::shared_ptr<PinnedBytes> pinned)
     : Partition(std::move(facts), std::move(pinned)),
-      slots_(slots),
+      shards_(shards),
       row_elements_(contents.table->row_elements()),
       contents_(std::move(contents)) {}
 
 std::string TablePartition::WhyNotItsRows(const RowIds& ids) const {
   for (const uint64_t id : ids) {
-    const uint32_t slot = SlotOfRow(id, slots_);
-    if (slot == facts().row_begin) continue;
-    return absl::StrCat("row ", id, " is one of slot ", slot, ", not of its slot ",
-                        facts().row_begin, " of ", slots_);
+    const uint32_t shard = ShardOfRow(id, shards_);
+    if (shard == facts().row_begin) continue;
+    return absl::StrCat("row ", id, " is one of shard ", shard, ", not of its shard ",
+                        facts().row_begin, " of ", shards_);
   }
   return "";
 }

@@ -1,4 +1,4 @@
-// A partition of a growing table: the rows of those ids that a hash gives to its slot, with its
+// A partition of a growing table: the rows of those ids that a hash gives to its shard, with its
 // ledger, under one lock. Rows come and go as store/growing_table.h says. Thread-safe.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace paracord {
 
-// Makes the table for the rows of one slot. INVALID_ARGUMENT as GrowingTable::Make.
+// Makes the table for the rows of one shard. INVALID_ARGUMENT as GrowingTable::Make.
 absl::StatusOr<std::unique_ptr<GrowingTable>> MakeTableOfSlot(const VariableSpec& variable,
                                                               const Optimizer& optimizer,
                                                               uint64_t seed);
@@ -29,8 +29,8 @@ struct TableContents {
 
 class TablePartition : public Partition {
  public:
-  // Its slot is facts.row_begin, of `slots`.
-  TablePartition(Facts facts, uint64_t slots, TableContents contents,
+  // Its shard is facts.row_begin, of `shards`.
+  TablePartition(Facts facts, uint64_t shards, TableContents contents,
                  std::shared_ptr<PinnedBytes> pinned = nullptr);
 
   uint64_t row_elements() const override { return row_elements_; }
@@ -52,7 +52,7 @@ class TablePartition : public Partition {
   friend class TableImage;
   Counts CountsNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  const uint64_t slots_;
+  const uint64_t shards_;
   const uint64_t row_elements_;
   mutable std::atomic<uint64_t> pulled_ = 0;  // rows
 

@@ -91,10 +91,10 @@ uint64_t ParameterCopy::PushBytes(const Part& part, uint64_t elements) const {
 std::span<const uint64_t> ParameterCopy::IdsOf(const Part& part, const TableRows* rows) {
   if (!part.table || rows == nullptr) return {};
   const std::vector<uint64_t>& ids = rows->ids[part.variable];
-  if (rows->has_slots(part.variable)) {
-    const std::vector<uint32_t>& slots = rows->slots[part.variable];
-    const uint32_t first = slots[part.row_begin];
-    return std::span(ids).subspan(first, slots[part.row_end] - first);
+  if (rows->has_shards(part.variable)) {
+    const std::vector<uint32_t>& shards = rows->shards[part.variable];
+    const uint32_t first = shards[part.row_begin];
+    return std::span(ids).subspan(first, shards[part.row_end] - first);
   }
   const auto begin = std::ranges::lower_bound(ids, part.row_begin);
   return {begin, std::lower_bound(begin, ids.end(), part.row_end)};

@@ -16,20 +16,20 @@ RowIdList UnionOf(std::span<const uint64_t> a, std::span<const uint64_t> b) {
   return both;
 }
 
-// Adds the other's rows of a growing table, slot by slot.
+// Adds the other's rows of a growing table, shard by shard.
 void AddRowsOfSlots(TableRows& all, const TableRows& other, size_t variable) {
   RowIdList ids;
-  std::vector<uint32_t> slots = {0};
-  const auto of = [&](const TableRows& rows, size_t slot) {
-    const std::vector<uint32_t>& begin = rows.slots[variable];
-    return std::span(rows.ids[variable]).subspan(begin[slot], begin[slot + 1] - begin[slot]);
+  std::vector<uint32_t> shards = {0};
+  const auto of = [&](const TableRows& rows, size_t shard) {
+    const std::vector<uint32_t>& begin = rows.shards[variable];
+    return std::span(rows.ids[variable]).subspan(begin[shard], begin[shard + 1] - begin[shard]);
   };
-  for (size_t slot = 0; slot + 1 < all.slots[variable].size(); ++slot) {
-    std::ranges::set_union(of(all, slot), of(other, slot), std::back_inserter(ids));
-    slots.push_back(static_cast<uint32_t>(ids.size()));
+  for (size_t shard = 0; shard + 1 < all.shards[variable].size(); ++shard) {
+    std::ranges::set_union(of(all, shard), of(other, shard), std::back_inserter(ids));
+    shards.push_back(static_cast<uint32_t>(ids.size()));
   }
   all.ids[variable] = std::move(ids);
-  all.slots[variable] = std::move(slots);
+  all.shards[variable] = std::move(shards);
 }
 
 }  // namespace
@@ -39,10 +39,10 @@ SharedRows RowsOfAll(std::span<const SharedRows> batches) {
   if (batches.size() == 1) return batches[0];
   const auto all = std::make_shared<TableRows>();
   all->ids = batches[0]->ids;
-  all->slots = batches[0]->slots;
+  all->shards = batches[0]->shards;
   for (const SharedRows& batch : batches.subspan(1)) {
     for (size_t v = 0; v < all->ids.size(); ++v) {
-      if (all->has_slots(v)) {
+      if (all->has_shards(v)) {
         AddRowsOfSlots(*all, *batch, v);
       } else {
         all->ids[v] = UnionOf(all->ids[v], batch->ids[v]);

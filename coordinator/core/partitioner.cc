@@ -18,12 +18,12 @@ namespace {
 
 constexpr uint64_t kElementBytes = sizeof(float);  // the one dtype there is
 constexpr uint64_t kVariableBytesMax = uint64_t{1} << 62;
-// Nobody knows the bytes of a growing table's slot, so each slot counts as this many, which gives
-// every ps the same number of slots.
+// Nobody knows the bytes of a growing table's shard, so each shard counts as this many, which gives
+// every ps the same number of shards.
 constexpr uint64_t kSlotBytes = uint64_t{16} << 20;
 
 // A partition takes at most this much in the header of a ps's file: its values, its ledger and
-// kTensorsMax - 2 slots, each with its name and kTensorTextBytes of the rest, and its counts.
+// kTensorsMax - 2 shards, each with its name and kTensorTextBytes of the rest, and its counts.
 constexpr uint64_t kTensorsMax = 6;
 constexpr uint64_t kTensorTextBytes = 120;
 constexpr uint64_t kCountsTextBytes = 120;

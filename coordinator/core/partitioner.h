@@ -34,7 +34,7 @@ uint64_t PartCount(const VariableSize& size, const PartitionerSpec& rule);
 absl::StatusOr<std::vector<PartitionSpec>> PartitionVariables(
     std::span<const VariableSpec> variables, const PartitionerSpec& rule);
 
-// Bytes of each partition's parameters, without optimizer slots; for a slot of a growing table,
+// Bytes of each partition's parameters, without optimizer slots; for a shard of a growing table,
 // which is a partition whatever the rule says, a number that places all of them evenly.
 std::vector<uint64_t> PartitionBytes(std::span<const VariableSpec> variables,
                                      std::span<const PartitionSpec> partitions);

@@ -50,7 +50,7 @@ class PreprocessedProgram : public GradientProgram {
     RETURN_IF_ERROR(preprocessor_->Run(batch, rows->ready));
     ASSIGN_OR_RETURN(rows->of_rest, rest_->RowsOf(rows->ready));
     rows->ids = rows->of_rest->ids;
-    rows->slots = rows->of_rest->slots;
+    rows->shards = rows->of_rest->shards;
     return rows;
   }
   void UseRows(std::shared_ptr<const TableRows> rows) override {

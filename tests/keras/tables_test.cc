@@ -330,13 +330,13 @@ Batch FarIdsBatch(Batch batch) {
   return batch;
 }
 
-// Each id is in its slot, and those of a slot ascend.
-void CheckIdSlots(std::span<const uint64_t> ids, std::span<const uint32_t> slots) {
-  REQUIRE(slots.size() == 6);
-  CHECK(slots.back() == ids.size());
-  for (uint64_t slot = 0; slot < 5; ++slot) {
-    const auto own = ids.subspan(slots[slot], slots[slot + 1] - slots[slot]);
-    CHECK(std::ranges::all_of(own, [&](uint64_t id) { return SlotOfRow(id, 5) == slot; }));
+// Each id is in its shard, and those of a shard ascend.
+void CheckIdShards(std::span<const uint64_t> ids, std::span<const uint32_t> shards) {
+  REQUIRE(shards.size() == 6);
+  CHECK(shards.back() == ids.size());
+  for (uint64_t shard = 0; shard < 5; ++shard) {
+    const auto own = ids.subspan(shards[shard], shards[shard + 1] - shards[shard]);
+    CHECK(std::ranges::all_of(own, [&](uint64_t id) { return ShardOfRow(id, 5) == shard; }));
     CHECK(std::ranges::is_sorted(own));
   }
 }
@@ -348,8 +348,8 @@ TableRows NearRows(const GradientProgram& program, const TableRows& rows) {
     const VariableSpec& variable = program.variables()[v];
     if (!variable.has_table()) continue;
     CHECK(variable.shape(0) == 5);
-    REQUIRE(rows.has_slots(v));
-    CheckIdSlots(rows.ids[v], rows.slots[v]);
+    REQUIRE(rows.has_shards(v));
+    CheckIdShards(rows.ids[v], rows.shards[v]);
     for (uint64_t& id : named.ids[v]) {
       uint64_t own = 0;
       while (FarIdOf(own) != id) ++own;

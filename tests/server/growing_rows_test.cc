@@ -15,30 +15,30 @@
 namespace paracord {
 namespace {
 
-constexpr uint64_t kGrownSlots = 4;
+constexpr uint64_t kGrownShards = 4;
 constexpr uint64_t kGrownDim = 3;
 
-// A growing table in four slots, and a vector.
+// A growing table in four shards, and a vector.
 TestModel GrowingModel(NamedSpec optimizer = {"sgd", {{"learning_rate", 0.5}}}) {
   TestModel model;
   model.job.optimizer = std::move(optimizer);
-  model.variables = {TestVariable("user/embeddings", {kGrownSlots, kGrownDim}),
+  model.variables = {TestVariable("user/embeddings", {kGrownShards, kGrownDim}),
                      TestVariable("dense/bias", {2})};
   model.variables[0].mutable_initializer()->set_name("random_uniform");
   model.variables[0].mutable_table()->set_kind(TableSpec::GROWING);
   model.partitions.clear();
-  for (uint32_t slot = 0; slot < kGrownSlots; ++slot) {
+  for (uint32_t shard = 0; shard < kGrownShards; ++shard) {
     model.partitions.push_back(
-        TestPartition(slot, 0, absl::StrCat("user/embeddings/part_", slot), slot, slot + 1));
+        TestPartition(shard, 0, absl::StrCat("user/embeddings/part_", shard), shard, shard + 1));
   }
-  model.partitions.push_back(TestPartition(kGrownSlots, 1, "dense/bias/part_0", 0, 2));
+  model.partitions.push_back(TestPartition(kGrownShards, 1, "dense/bias/part_0", 0, 2));
   return model;
 }
 
-std::vector<RowIds> IdsBySlot(const std::set<uint64_t>& ids) {
-  std::vector<RowIds> slots(kGrownSlots);
-  for (const uint64_t id : ids) slots[SlotOfRow(id, kGrownSlots)].push_back(id);
-  return slots;
+std::vector<RowIds> IdsByShard(const std::set<uint64_t>& ids) {
+  std::vector<RowIds> shards(kGrownShards);
+  for (const uint64_t id : ids) shards[ShardOfRow(id, kGrownShards)].push_back(id);
+  return shards;
 }
 
 using GrownGradients = std::map<uint64_t, float>;  // by id, of each element of its row
@@ -50,39 +50,40 @@ DecodedRequest GrownPush(TestPs& ps, uint32_t batch, const GrownGradients& gradi
   request.header.mutable_batch()->set_batch(batch % 10);
   std::set<uint64_t> ids;
   for (const auto& [id, gradient] : gradients) ids.insert(id);
-  const std::vector<RowIds> slots = IdsBySlot(ids);
-  for (uint32_t slot = 0; slot < kGrownSlots; ++slot) {
+  const std::vector<RowIds> shards = IdsByShard(ids);
+  for (uint32_t shard = 0; shard < kGrownShards; ++shard) {
     Floats values;
-    for (const uint64_t id : slots[slot]) values.insert(values.end(), kGrownDim, gradients.at(id));
+    for (const uint64_t id : shards[shard])
+      values.insert(values.end(), kGrownDim, gradients.at(id));
     PartitionPush& push = *request.header.add_push();
-    push.set_partition(slot);
+    push.set_partition(shard);
     push.set_bytes(values.size() * sizeof(float));
-    *push.mutable_rows() = EncodeRows(slots[slot]);
-    if (!values.empty()) request.pieces.push_back({slot, 0, CordOf(values)});
+    *push.mutable_rows() = EncodeRows(shards[shard]);
+    if (!values.empty()) request.pieces.push_back({shard, 0, CordOf(values)});
   }
   PartitionPush& bias = *request.header.add_push();
-  bias.set_partition(kGrownSlots);
+  bias.set_partition(kGrownShards);
   bias.set_bytes(2 * sizeof(float));
-  request.pieces.push_back({kGrownSlots, 0, CordOf({1, 1})});
+  request.pieces.push_back({kGrownShards, 0, CordOf({1, 1})});
   return request;
 }
 
 std::map<uint64_t, Floats> GrownRows(TestPs& ps, const std::set<uint64_t>& ids) {
   DecodedRequest request;
   *request.header.mutable_fence() = ps.MakeFence();
-  const std::vector<RowIds> slots = IdsBySlot(ids);
-  for (uint32_t slot = 0; slot < kGrownSlots; ++slot) {
+  const std::vector<RowIds> shards = IdsByShard(ids);
+  for (uint32_t shard = 0; shard < kGrownShards; ++shard) {
     PartitionPull& pull = *request.header.add_pull();
-    pull.set_partition(slot);
-    *pull.mutable_rows() = EncodeRows(slots[slot]);
+    pull.set_partition(shard);
+    *pull.mutable_rows() = EncodeRows(shards[shard]);
   }
   const absl::StatusOr<Pulled> pulled = ps.Exchange(request);
   REQUIRE(pulled.ok());
   std::map<uint64_t, Floats> rows;
-  for (uint32_t slot = 0; slot < kGrownSlots; ++slot) {
-    for (size_t i = 0; i < slots[slot].size(); ++i) {
-      const auto first = pulled->values.at(slot).begin() + static_cast<int64_t>(i * kGrownDim);
-      rows[slots[slot][i]] = {first, first + kGrownDim};
+  for (uint32_t shard = 0; shard < kGrownShards; ++shard) {
+    for (size_t i = 0; i < shards[shard].size(); ++i) {
+      const auto first = pulled->values.at(shard).begin() + static_cast<int64_t>(i * kGrownDim);
+      rows[shards[shard][i]] = {first, first + kGrownDim};
     }
   }
   return rows;
@@ -122,8 +123,8 @@ TEST_CASE("a row comes into being when its first gradient is applied, and once f
   for (const auto outcome : {PUSH_APPLIED, PUSH_ALREADY_APPLIED}) {
     const auto pushed = ps.Exchange(push);
     REQUIRE(pushed.ok());
-    for (uint32_t slot = 0; slot < kGrownSlots; ++slot)
-      CHECK(pushed->State(slot).outcome() == outcome);
+    for (uint32_t shard = 0; shard < kGrownShards; ++shard)
+      CHECK(pushed->State(shard).outcome() == outcome);
   }
   CHECK(ps.Exchange(GrownPush(ps, 2, {{1, 2.0f}}))->State(0).outcome() == PUSH_GAP);
   const auto after = GrownRows(ps, kGrownIds);
@@ -146,22 +147,22 @@ TEST_CASE("a row comes into being when its first gradient is applied, and once f
   CHECK(ps.Describe().partitions(0).ledger().rejected() == 1);
 }
 
-TEST_CASE("a push of rows that are not its slot's is refused whole, nothing changes") {
+TEST_CASE("a push of rows that are not its shard's is refused whole, nothing changes") {
   TestPs ps(GrowingModel());
   ps.Ready();
   REQUIRE(ps.Exchange(GrownPush(ps, 0, {{77, 1.0f}})).ok());
   const auto before = GrownRows(ps, kGrownIds);
-  const uint32_t slot = SlotOfRow(77, kGrownSlots);
+  const uint32_t shard = ShardOfRow(77, kGrownShards);
   DecodedRequest request = GrownPush(ps, 1, {{77, 1.0f}, {1, 1.0f}});
-  PartitionPush& push = *request.header.mutable_push(static_cast<int>(slot));
+  PartitionPush& push = *request.header.mutable_push(static_cast<int>(shard));
   const uint64_t rows = push.rows().count();
   std::string why;
-  SECTION("of another slot") {
+  SECTION("of another shard") {
     uint64_t other = 0;
-    while (SlotOfRow(other, kGrownSlots) == slot) ++other;
+    while (ShardOfRow(other, kGrownShards) == shard) ++other;
     *push.mutable_rows() = EncodeRows(RowIds{other});
-    why = absl::StrCat("row ", other, " is one of slot ", SlotOfRow(other, kGrownSlots),
-                       ", not of its slot ", slot, " of 4");
+    why = absl::StrCat("row ", other, " is one of shard ", ShardOfRow(other, kGrownShards),
+                       ", not of its shard ", shard, " of 4");
   }
   SECTION("repeated") {  // the greatest id, and whatever comes behind it
     RowSet set = EncodeRows(RowIds{std::numeric_limits<uint64_t>::max()});
@@ -185,7 +186,7 @@ TEST_CASE("a push of rows that are not its slot's is refused whole, nothing chan
   }
   SECTION("not finite") {
     for (PieceView& piece : request.pieces) {
-      if (piece.partition != slot) continue;
+      if (piece.partition != shard) continue;
       Floats values(rows * kGrownDim, 1.0f);
       values.back() = std::numeric_limits<float>::infinity();
       piece.data = CordOf(values);
@@ -193,7 +194,7 @@ TEST_CASE("a push of rows that are not its slot's is refused whole, nothing chan
     why = " has a gradient that is not finite";
   }
   SECTION("a pull of the whole table") {
-    request.header.add_pull()->set_partition(slot);
+    request.header.add_pull()->set_partition(shard);
     why = "all of a growing table, which is to be named by rows";
   }
   const auto reply = ps.Exchange(request);
@@ -224,7 +225,7 @@ TEST_CASE("rows are admitted, expire and make room as the table says") {
     CHECK(GrownCounts(ps).dropped() == 2);
     CHECK(GrownCounts(ps).rows() == 1);
   }
-  SECTION("expire after two batches without a touch, in slots that are not touched, too") {
+  SECTION("expire after two batches without a touch, in shards that are not touched, too") {
     table.set_expire_batches(2);
     TestPs ps(model);
     ps.Ready();
@@ -351,7 +352,7 @@ TEST_CASE("a snapshot of rows is of the moment it was taken, while they are writ
   for (uint64_t id = 0; id < 5000; ++id) many[id] = 1.0f;
   REQUIRE(ps.Exchange(GrownPush(ps, 0, many)).ok());
   const auto before = GrownRows(ps, {1, 4999});
-  const Partition& partition = *ps.ps->content()->partitions[SlotOfRow(4999, kGrownSlots)];
+  const Partition& partition = *ps.ps->content()->partitions[ShardOfRow(4999, kGrownShards)];
   const std::unique_ptr<PartitionImage> image = partition.NewImage(false);
   image->Take();
   REQUIRE(ps.Exchange(GrownPush(ps, 1, many)).ok());

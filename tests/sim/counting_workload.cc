@@ -166,21 +166,21 @@ class CountingProgram : public GradientProgram {
   std::shared_ptr<const TableRows> GrowingRowsOf(const Batch& batch) const {
     auto rows = std::make_shared<TableRows>();
     std::vector<uint64_t> read;
-    std::vector<uint32_t> slots = {0};
-    for (uint64_t slot = 0; slot < options_.rows; ++slot) {
+    std::vector<uint32_t> shards = {0};
+    for (uint64_t shard = 0; shard < options_.rows; ++shard) {
       for (uint64_t k = 0; k < kIds; ++k) {
         const uint64_t id = CountingIds()[k];
         const bool test = batch.inputs[0].name == kTest;
         const bool reads =
             test ? k == 0 : Reads(static_cast<uint64_t>(batch.inputs[0].values[0]), k);
-        if (reads && SlotOfRow(id, options_.rows) == slot) read.push_back(id);
+        if (reads && ShardOfRow(id, options_.rows) == shard) read.push_back(id);
       }
-      std::sort(read.begin() + slots.back(), read.end());
-      slots.push_back(static_cast<uint32_t>(read.size()));
+      std::sort(read.begin() + shards.back(), read.end());
+      shards.push_back(static_cast<uint32_t>(read.size()));
     }
     for (const VariableSpec& variable : variables_) {
       rows->ids.push_back(variable.has_table() ? read : std::vector<uint64_t>());
-      rows->slots.push_back(variable.has_table() ? slots : std::vector<uint32_t>());
+      rows->shards.push_back(variable.has_table() ? shards : std::vector<uint32_t>());
     }
     return rows;
   }
@@ -218,20 +218,20 @@ std::vector<uint64_t> CountingIds() {
   return ids;
 }
 
-std::vector<uint64_t> CountingIdsOf(const CountingOptions& options, uint64_t slot) {
+std::vector<uint64_t> CountingIdsOf(const CountingOptions& options, uint64_t shard) {
   std::vector<uint64_t> ids = CountingIds();
-  std::erase_if(ids, [&](uint64_t id) { return SlotOfRow(id, options.rows) != slot; });
+  std::erase_if(ids, [&](uint64_t id) { return ShardOfRow(id, options.rows) != shard; });
   std::sort(ids.begin(), ids.end());
   return ids;
 }
 
 std::string CheckGrown(const CountingOptions& options, const DataPlan& plan, const Ledger& ledger,
-                       uint64_t slot, std::span<const float> values) {
+                       uint64_t shard, std::span<const float> values) {
   const std::vector<bool> entered = Entered(plan, ledger);
   const std::string wrong = CheckCounted(options, plan, ledger, {});
   if (!wrong.empty() || values.empty()) return wrong;
   const std::vector<uint64_t> all = CountingIds();
-  for (const uint64_t id : CountingIdsOf(options, slot)) {
+  for (const uint64_t id : CountingIdsOf(options, shard)) {
     const auto k = static_cast<uint64_t>(std::find(all.begin(), all.end(), id) - all.begin());
     uint64_t applied = 0, read = 0;
     for (uint64_t place = 0; place < options.batches; ++place) {

@@ -139,7 +139,7 @@ TEST_CASE("rows of two batches come as one, and each batch finds its own") {
   CHECK(own == std::vector<float>{0, 0.5f, 4, 4.5f, 5, 5.5f});
 }
 
-TEST_CASE("the rows of a growing table are pushed and pulled slot by slot") {
+TEST_CASE("the rows of a growing table are pushed and pulled shard by shard") {
   TableCopy fixture;
   fixture.variables[0].set_shape(0, 2);
   fixture.variables[0].mutable_table()->set_kind(TableSpec::GROWING);
@@ -147,17 +147,17 @@ TEST_CASE("the rows of a growing table are pushed and pulled slot by slot") {
   fixture.Add(0, 0, 1, 0);
   fixture.Add(0, 1, 2, 1);
   fixture.Add(1, 0, 1, 0);
-  // Some ids lie in each slot, whichever these are.
+  // Some ids lie in each shard, whichever these are.
   std::vector<RowIds> ids(2);
   for (uint64_t id = 0; ids[0].size() < 3 || ids[1].size() < 3; ++id) {
-    ids[SlotOfRow(id, 2)].push_back(id);
+    ids[ShardOfRow(id, 2)].push_back(id);
   }
   const auto rows = [&](const RowIds& first, const RowIds& second) {
     const auto some = std::make_shared<TableRows>();
     some->ids = {first, {}};
     some->ids[0].insert(some->ids[0].end(), second.begin(), second.end());
     const auto middle = static_cast<uint32_t>(first.size());
-    some->slots = {{0, middle, middle + static_cast<uint32_t>(second.size())}, {}};
+    some->shards = {{0, middle, middle + static_cast<uint32_t>(second.size())}, {}};
     return SharedRows(some);
   };
   ParameterCopy copy(fixture.session, fixture.variables);
