@@ -159,7 +159,7 @@ int Main(int argc, char** argv) {
   log.Info("listens at {}", (*listener)->address());
   WarnOfOtherAddress(log, "the coordinator", "cluster.chief", cluster->coordinator,
                      (*listener)->address());
-  const std::unique_ptr<SelfProbe> probe = daemon.Probe((*listener)->own_address());
+  const std::unique_ptr<ListenerCheck> check = daemon.CheckListener((*listener)->own_address());
   return daemon.Run([&](const std::string& signal) { coordinator.Drain(signal); });
 }
 

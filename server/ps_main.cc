@@ -151,7 +151,7 @@ int Main(int argc, char** argv) {
                                  SharedConnection::kReplyPatienceMs, AccessOfWorkers(own.grpc));
   }
   if (!offer.ok()) log.Warn("{}", std::string(offer.status().message()));
-  const std::unique_ptr<SelfProbe> probe = daemon.Probe((*listener)->own_address());
+  const std::unique_ptr<ListenerCheck> check = daemon.CheckListener((*listener)->own_address());
   return daemon.Run([&](const std::string&) { ps.Drain(); });
 }
 

@@ -317,8 +317,8 @@ void Daemon::Exit(int exit_code, const std::string& reason) {
   loop_.Stop();
 }
 
-std::unique_ptr<SelfProbe> Daemon::Probe(const std::string& address) {
-  return std::make_unique<SelfProbe>(network_, loop_, address, [this, address] {
+std::unique_ptr<ListenerCheck> Daemon::CheckListener(const std::string& address) {
+  return std::make_unique<ListenerCheck>(network_, loop_, address, [this, address] {
     Exit(static_cast<int>(ExitCode::kListenerDeaf), "nobody answers at our own address " + address);
   });
 }

@@ -19,7 +19,7 @@
 #include "monitor/monitor.h"
 #include "net/grpc/network.h"
 #include "net/grpc/security_flags.h"
-#include "net/self_probe.h"
+#include "net/listener_check.h"
 #include "net/shared_network.h"
 #include "objects/all_files.h"
 
@@ -120,9 +120,9 @@ class Daemon {
 
   // Ends Run. The role is given this function.
   void Exit(int exit_code, const std::string& reason);
-  // Makes a probe that ends Run with kListenerDeaf if nobody accepts at `address` any more. The
-  // probe must be destroyed before this daemon.
-  std::unique_ptr<SelfProbe> Probe(const std::string& address);
+  // Makes a check that ends Run with kListenerDeaf if nobody accepts at `address` any more. The
+  // check must be destroyed before this daemon.
+  std::unique_ptr<ListenerCheck> CheckListener(const std::string& address);
   // Runs the loop until Exit. The first of LeaveSignals() calls `drain` on the loop with its name;
   // a second one ends the process at once, except SIGHUP, which both a shell and the kernel send.
   int Run(std::function<void(const std::string& signal)> drain);

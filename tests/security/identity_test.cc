@@ -47,7 +47,7 @@ TEST_CASE("what is not in the table of rights is refused to every role") {
   for (const PeerRole role : kPeerRoles) {
     for (const std::string method :
          {"", "/", "/paracord.ParameterServer/Exchang", "/paracord.ParameterServer/Exchange/",
-          "/paracord.Coordinator/Exchange", "/paracord.SelfProbe/Probe"}) {
+          "/paracord.Coordinator/Exchange", "/paracord.ListenerCheck/Check"}) {
       CHECK_FALSE(Allowed(method, role));
       const Access access(PeerIdentity{"lab", role, 0});
       CHECK(absl::IsPermissionDenied(access.Check(method)));

@@ -15,27 +15,27 @@
 
 namespace paracord {
 
-struct SelfProbeOptions {
+struct ListenerCheckOptions {
   int64_t period_ms = 10000;
   int64_t deadline_ms = 5000;
   int failures = 3;
 };
 
-class SelfProbe {
+class ListenerCheck {
  public:
-  SelfProbe(Network& network, EventLoop& loop, std::string address, std::function<void()> deaf,
-            SelfProbeOptions options = {});
+  ListenerCheck(Network& network, EventLoop& loop, std::string address, std::function<void()> deaf,
+                ListenerCheckOptions options = {});
 
  private:
-  void Probe();
+  void Check();
   void Answered(const absl::Status& status);
 
   Network& network_;
   EventLoop& loop_;
   const std::string address_;
   const std::function<void()> deaf_;
-  const SelfProbeOptions options_;
-  std::unique_ptr<Link> link_;  // of the probe in flight
+  const ListenerCheckOptions options_;
+  std::unique_ptr<Link> link_;  // of the call in flight
   int failures_ = 0;
   const Gate gate_;
 };

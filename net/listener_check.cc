@@ -1,4 +1,4 @@
-#include "net/self_probe.h"
+#include "net/listener_check.h"
 
 #include <utility>
 
@@ -6,21 +6,21 @@ namespace paracord {
 namespace {
 
 // No service has this method: the answer UNIMPLEMENTED shows that listener and service work.
-constexpr std::string_view kMethod = "/paracord.SelfProbe/Probe";
+constexpr std::string_view kMethod = "/paracord.ListenerCheck/Check";
 
 }  // namespace
 
-SelfProbe::SelfProbe(Network& network, EventLoop& loop, std::string address,
-                     std::function<void()> deaf, SelfProbeOptions options)
+ListenerCheck::ListenerCheck(Network& network, EventLoop& loop, std::string address,
+                             std::function<void()> deaf, ListenerCheckOptions options)
     : network_(network),
       loop_(loop),
       address_(std::move(address)),
       deaf_(std::move(deaf)),
       options_(options) {
-  loop_.PostAfter(options_.period_ms, gate_.Enter([this] { Probe(); }));
+  loop_.PostAfter(options_.period_ms, gate_.Enter([this] { Check(); }));
 }
 
-void SelfProbe::Probe() {
+void ListenerCheck::Check() {
   link_ = network_.Dial(address_);
   link_->Call(kMethod, {}, options_.deadline_ms,
               gate_.EnterOn(loop_, [this](const absl::StatusOr<absl::Cord>& reply) {
@@ -28,12 +28,12 @@ void SelfProbe::Probe() {
               }));
 }
 
-void SelfProbe::Answered(const absl::Status& status) {
+void ListenerCheck::Answered(const absl::Status& status) {
   link_.reset();
   const bool silent = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
   failures_ = silent ? failures_ + 1 : 0;
   if (failures_ >= options_.failures) return deaf_();
-  loop_.PostAfter(options_.period_ms, gate_.Enter([this] { Probe(); }));
+  loop_.PostAfter(options_.period_ms, gate_.Enter([this] { Check(); }));
 }
 
 }  // namespace paracord

@@ -1,4 +1,4 @@
-#include "net/self_probe.h"
+#include "net/listener_check.h"
 
 #include <catch2/catch.hpp>
 
@@ -10,40 +10,40 @@ namespace {
 
 class NoMethods : public Service {
  public:
-  explicit NoMethods(std::function<void()> probed) : probed_(std::move(probed)) {}
+  explicit NoMethods(std::function<void()> called) : called_(std::move(called)) {}
   void Handle(std::string_view, absl::Cord, std::shared_ptr<ServerCall> call) override {
     call->Reply(absl::UnimplementedError("no such method"));
-    probed_();
+    called_();
   }
 
  private:
-  const std::function<void()> probed_;
+  const std::function<void()> called_;
 };
 
 TEST_CASE("a listener that answers is left alone, one that does not is called deaf") {
   ThreadLoop loop;
   GrpcNetwork network;
-  int probes = 0;
+  int calls = 0;
   std::unique_ptr<Listener> listener;
   // After five answers the listener goes: from then on nobody answers at its address.
   NoMethods service([&] {
     loop.Post([&] {
-      if (++probes == 5) listener.reset();
+      if (++calls == 5) listener.reset();
     });
   });
   auto listening = network.Listen("127.0.0.1:0", service);
   REQUIRE(listening.ok());
   listener = *std::move(listening);
   bool deaf = false;
-  const SelfProbe probe(network, loop, listener->address(),
-                        [&] {
-                          deaf = true;
-                          loop.Stop();
-                        },
-                        {.period_ms = 1, .deadline_ms = 200, .failures = 2});
+  const ListenerCheck check(network, loop, listener->address(),
+                            [&] {
+                              deaf = true;
+                              loop.Stop();
+                            },
+                            {.period_ms = 1, .deadline_ms = 200, .failures = 2});
   loop.Run();
   CHECK(deaf);
-  CHECK(probes == 5);
+  CHECK(calls == 5);
 }
 
 }  // namespace
