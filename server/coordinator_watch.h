@@ -1,5 +1,5 @@
 // When a ps has heard from a coordinator, and for how long it waits for one that may come. Owned by
-// the door, which asks on its loop, runs the timers and looks for the job's end in DIR.
+// the ParameterServer, which asks on its loop, runs the timers and looks for the job's end in DIR.
 //
 // Invariants: a ps that has loaded something waits for no coordinator that gives a job that is done
 // more to do. One that has not waits once, for the end that its first look in DIR has found: the

@@ -1,4 +1,4 @@
-// The door of a ps: decodes the calls of service ParameterServer, checks fences, and hands the work
+// Serves the calls of the service ParameterServer: decodes them, checks fences, and hands the work
 // to the store and the snapshot writer. Owned by main. Handle may be called from many threads at
 // once; an Exchange is answered on the thread that brought it, or on the loop if it had to wait for
 // slow readers (store/pinned_bytes.h).

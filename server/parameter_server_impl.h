@@ -1,7 +1,7 @@
-// The inside of the door (server/parameter_server.h), in four files: calls (parameter_server.cc),
-// orders that take long (orders.cc), what happens by itself (presence.cc) and its metrics
-// (ps_metrics.cc). Small state under one lock, never held while a call is answered, a file is
-// touched or a gradient is applied.
+// The inside of ParameterServer (server/parameter_server.h), in four files: calls
+// (parameter_server.cc), orders that take long (orders.cc), what happens by itself (presence.cc)
+// and its metrics (ps_metrics.cc). Small state under one lock, never held while a call is answered,
+// a file is touched or a gradient is applied.
 #pragma once
 
 #include <atomic>

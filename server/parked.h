@@ -1,6 +1,6 @@
 // Exchanges that wait because slow readers pin too much. Nothing of them is looked at before they
-// go on, in the order in which they came, on the loop. Owned by the door, which parks an exchange
-// while the pinned bytes are above their limit; thread-safe.
+// go on, in the order in which they came, on the loop. Owned by the ParameterServer, which parks
+// one while the pinned bytes are above their limit; thread-safe.
 //
 // Invariants: each exchange is handed on once, given up once, or dropped when its caller goes away.
 // Nobody waits without end: when readers keep what they pin for too long, it is forgiven.

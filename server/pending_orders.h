@@ -1,5 +1,6 @@
 // The Load and the Snapshot that a ps carries out, and who waits for them: orders take long, and
-// are repeated by a coordinator that has heard nothing. Owned by the door, whose lock guards it.
+// are repeated by a coordinator that has heard nothing. Owned by the ParameterServer, whose lock
+// guards it.
 //
 // Invariants: one Load and one Snapshot are under way at most. A repeated order joins the one that
 // runs. What a newer order or generation has overtaken is void: its callers are answered at once,

@@ -1,7 +1,7 @@
 // A partition of a variable, with its ledger, under one lock: a push is applied whole or not at
 // all. Two kinds keep their values in different ways (store/dense_partition.h,
 // store/table_partition.h); steps, snapshots and descriptions know this interface alone.
-// Thread-safe. Does not check what it is given: the door has (store/step_check.h).
+// Thread-safe. Does not check what it is given: its caller has (store/step_check.h).
 #pragma once
 
 #include <atomic>

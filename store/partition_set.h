@@ -1,6 +1,7 @@
 // The contents of a ps from one Load to the next: the partitions of one run, by id. The loader
-// makes it; after that only the partitions change, so it is read without a lock. The door shares it
-// with exchanges and snapshots in progress, which may outlive the door's reference.
+// makes it; after that only the partitions change, so it is read without a lock. The
+// ParameterServer shares it with exchanges and snapshots in progress, which may outlive its own
+// reference.
 #pragma once
 
 #include <algorithm>

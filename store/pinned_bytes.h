@@ -2,8 +2,8 @@
 // counts while it is stale (its block has a newer chunk in its place) and a pull references it; a
 // copy in another encoding counts while its pull references it. Chunks that snapshots reference do
 // not count, because training never waits for a snapshot. This class only counts and notifies; the
-// door makes exchanges wait (server/parked.h). Shared by the door, partitions and replies, because
-// replies may outlive the others. Thread-safe; the usual path takes no lock.
+// ParameterServer makes exchanges wait (server/parked.h), and shares it with partitions and
+// replies, because replies may outlive the others. Thread-safe; the usual path takes no lock.
 #pragma once
 
 #include <atomic>
@@ -27,9 +27,9 @@ class PinnedBytes {
   uint64_t bytes() const;
   bool Above() const { return bytes_ > limit_; }
 
-  // Called by the door before it parks an exchange. If it returns true, the bytes are above the
-  // limit, and the function set by Watch runs once when they no longer are. If it returns false, it
-  // may run as well.
+  // Called by the ParameterServer before it parks an exchange. If it returns true, the bytes are
+  // above the limit, and the function set by Watch runs once when they no longer are. If it returns
+  // false, it may run as well.
   bool Wait();
 
   // Sets the function that Wait announces. It runs on whatever thread released bytes (perhaps one

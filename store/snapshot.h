@@ -1,7 +1,7 @@
 // Writes the contents of a ps into its file of a checkpoint (storage/CHECKPOINT.md). Training goes
 // on: it takes references partition by partition, each under the partition's lock for microseconds,
 // and writes from these. Blocking; runs on the executor's thread. It knows nothing of generations;
-// the door decides whether the result still counts.
+// its caller decides whether the result still counts.
 #pragma once
 
 #include <atomic>

@@ -27,7 +27,8 @@ struct CountingOptions {
   uint32_t trained = 1;  // variables "counter:<i>"
   bool frozen = false;   // and one that is never trained
   bool tables = false;   // the trained ones are tables, and each batch reads all of their rows
-  // These tables grow: `rows` is the number of their slots, and a batch reads id 0 and some others.
+  // These tables grow: `rows` is the number of their shards, and a batch reads id 0 and some
+  // others.
   bool growing = false;
   uint32_t admit_after = 0;
   uint64_t expire_batches = 0;
