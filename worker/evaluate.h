@@ -22,8 +22,8 @@ absl::Status Evaluate(Workload& workload, ConstTensors values, uint64_t first, u
 absl::Status Evaluate(Workload& workload, RowsOfWhole& rows, uint64_t first, uint64_t end,
                       uint64_t batch, EvaluationReport& report);
 
-// A piece of an evaluation, for a caller that brings the rows which each batch reads of tables.
-struct ScoredPiece {
+// A range of an evaluation, for a caller that brings the rows which each batch reads of tables.
+struct ScoredRange {
   uint64_t next = 0, end = 0;  // records
   uint64_t batch = 0;
   Batch examples;   // of the batch at hand
@@ -32,8 +32,8 @@ struct ScoredPiece {
   EvaluationReport report;  // complete once `next` is `end`
 };
 // Reads the batch at `next`, and which rows it reads.
-absl::Status ReadForScore(Workload& workload, ScoredPiece& piece);
+absl::Status ReadForScore(Workload& workload, ScoredRange& range);
 // Scores it with the values of these rows.
-absl::Status ScoreWithRows(Workload& workload, ConstTensors values, ScoredPiece& piece);
+absl::Status ScoreWithRows(Workload& workload, ConstTensors values, ScoredRange& range);
 
 }  // namespace paracord

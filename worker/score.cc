@@ -68,12 +68,12 @@ absl::StatusOr<Score> ScoreVariables(Workload& workload, std::span<const Variabl
   const std::vector<std::string>& names = workload.program->metric_names();
   std::vector<MetricState> sums(names.size());
   const uint64_t records = workload.test->records();
-  const uint64_t piece = batch * kBatchesBetweenStops;
-  for (uint64_t first = 0; first < records; first += piece) {
+  const uint64_t range = batch * kBatchesBetweenStops;
+  for (uint64_t first = 0; first < records; first += range) {
     if (stop.load()) return absl::CancelledError("asked to stop");
     EvaluationReport report;
     RETURN_IF_ERROR(
-        Evaluate(workload, rows, first, std::min(records, first + piece), batch, report));
+        Evaluate(workload, rows, first, std::min(records, first + range), batch, report));
     for (size_t i = 0; i < sums.size(); ++i) {
       MergeMetric(report.metrics(static_cast<int>(i)), sums[i]);
     }

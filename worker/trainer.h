@@ -1,5 +1,5 @@
 // One session of a worker: works off leases batch by batch (data and gradients on the executor,
-// then one exchange) and scores pieces of the test data. With `overlap` the next batch is computed,
+// then one exchange) and scores ranges of the test data. With `overlap` the next batch is computed,
 // on the values of the exchange before, while the exchange of this one is under way. There is never
 // more than one exchange and one computation. Owned by the Worker, used on the loop. Of who keeps
 // the parameters it knows the ParameterSession; what it has to say to the coordinator goes through
@@ -64,7 +64,7 @@ class Trainer {
   StepCounters TakeCounters();
   // Whom the exchange under way waits for, if that takes long; else "".
   std::string WaitsFor() const { return parameters_->WaitsFor(); }
-  // Ids of the leases and pieces of an evaluation at hand.
+  // Ids of the leases and ranges of an evaluation at hand.
   std::vector<uint64_t> Holds() const;
 
  private:
@@ -93,7 +93,7 @@ class Trainer {
   void Report(bool ended, Problem problem, const std::string& message);
   void StartEvaluation();
   void RunEvaluation();
-  void ScoreRows(const std::shared_ptr<ScoredPiece>& piece);
+  void ScoreRows(const std::shared_ptr<ScoredRange>& range);
   void Scored(const EvaluationReport& report);
   void Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>& step,
                 ParameterSession::DoneFn done);

@@ -1,5 +1,5 @@
-// Scoring a piece of the test data: the values are pulled exactly, once an epoch, and the program
-// runs over the piece on the executor. Of a model with tables the rows of each batch are pulled.
+// Scoring a range of the test data: the values are pulled exactly, once an epoch, and the program
+// runs over the range on the executor. Of a model with tables the rows of each batch are pulled.
 #include <memory>
 #include <utility>
 
@@ -13,13 +13,13 @@ namespace paracord {
 void Trainer::StartEvaluation() {
   const EvaluationLease& lease = evaluations_.front();
   if (tables_) {
-    const auto piece = std::make_shared<ScoredPiece>();
-    piece->next = lease.first_record();
-    piece->end = lease.end_record();
-    piece->batch = plan_.batch();
-    piece->states.resize(workload_->program->metric_names().size());
-    piece->report.set_lease(lease.id());
-    return ScoreRows(piece);
+    const auto range = std::make_shared<ScoredRange>();
+    range->next = lease.first_record();
+    range->end = lease.end_record();
+    range->batch = plan_.batch();
+    range->states.resize(workload_->program->metric_names().size());
+    range->report.set_lease(lease.id());
+    return ScoreRows(range);
   }
   if (evaluated_epoch_ == lease.epoch()) return RunEvaluation();
   ExchangeOrder order;
@@ -47,39 +47,39 @@ void Trainer::Scored(const EvaluationReport& report) {
 }
 
 // A batch after the other: its data, its rows, its score.
-void Trainer::ScoreRows(const std::shared_ptr<ScoredPiece>& piece) {
-  const auto run = [this, piece](auto work, std::function<void()> then) {
+void Trainer::ScoreRows(const std::shared_ptr<ScoredRange>& range) {
+  const auto run = [this, range](auto work, std::function<void()> then) {
     const auto status = std::make_shared<absl::Status>();
     environment_.executor.Run(
-        [status, piece, workload = workload_, work] { *status = work(*workload, *piece); },
-        gate_.Enter([this, status, piece, then = std::move(then)] {
+        [status, range, workload = workload_, work] { *status = work(*workload, *range); },
+        gate_.Enter([this, status, range, then = std::move(then)] {
           if (status->ok()) return then();
-          piece->report.set_problem(PROBLEM_DATA);
-          piece->report.set_message(Sendable(*status));
-          Scored(piece->report);
+          range->report.set_problem(PROBLEM_DATA);
+          range->report.set_message(Sendable(*status));
+          Scored(range->report);
         }));
   };
-  const auto score = [this, piece, run](const ExchangeResult& pulled) {
+  const auto score = [this, range, run](const ExchangeResult& pulled) {
     if (!pulled.error.ok()) {
-      piece->report.set_problem(PROBLEM_UNREACHABLE);
-      piece->report.set_message(Sendable(pulled.error));
-      return Scored(piece->report);
+      range->report.set_problem(PROBLEM_UNREACHABLE);
+      range->report.set_message(Sendable(pulled.error));
+      return Scored(range->report);
     }
     pulled_ = false;  // training goes on with rows of its own
     run(
-        [values = parameters_->values()](Workload& workload, ScoredPiece& of) {
+        [values = parameters_->values()](Workload& workload, ScoredRange& of) {
           return ScoreWithRows(workload, values.tensors, of);
         },
-        [this, piece] {
-          if (piece->next < piece->end) return ScoreRows(piece);
+        [this, range] {
+          if (range->next < range->end) return ScoreRows(range);
           FAILPOINT("worker.evaluated");
-          Scored(piece->report);
+          Scored(range->report);
         });
   };
-  run(ReadForScore, [this, piece, score] {
+  run(ReadForScore, [this, range, score] {
     ExchangeOrder order;
     order.exact = true;
-    order.rows = {piece->rows};
+    order.rows = {range->rows};
     Exchange(std::move(order), nullptr, score);
   });
 }

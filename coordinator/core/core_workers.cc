@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint32_t kBenchAfter = 3;
 constexpr int64_t kStragglerMs = 5000;  // a lease this old may be given to a second worker
-constexpr int64_t kUnscoredMs = 1000;   // no piece after one that could not be scored
+constexpr int64_t kUnscoredMs = 1000;   // no range after one that could not be scored
 constexpr int64_t kMisreportMs = 1000;  // no lease after a report that cannot be
 
 }  // namespace

@@ -1,4 +1,4 @@
-// One exact evaluation: the test records in pieces, each scored by some worker and counted once, in
+// One exact evaluation: the test records in ranges, each scored by some worker and counted once, in
 // whatever order and however often they are reported. Pure; owned by the core.
 #pragma once
 
@@ -14,32 +14,32 @@
 
 namespace paracord {
 
-// How many of the test records are a piece: whole batches, some pieces for each worker, so that a
+// How many of the test records are a range: whole batches, some ranges for each worker, so that a
 // dead one costs little, and no more than some thousands, since the results of all are kept.
-uint64_t PieceRecords(uint64_t records, uint32_t batch);
+uint64_t RangeRecords(uint64_t records, uint32_t batch);
 
 class Evaluation {
  public:
-  // `piece_records` a lease; metric_names as in JobFacts.
-  Evaluation(uint64_t generation, uint64_t epoch, uint64_t records, uint64_t piece_records,
+  // `range_records` a lease; metric_names as in JobFacts.
+  Evaluation(uint64_t generation, uint64_t epoch, uint64_t records, uint64_t range_records,
              std::vector<std::string> metric_names);
 
   uint64_t epoch() const { return epoch_; }
 
-  bool HasFree() const;  // whether there is a piece to grant
+  bool HasFree() const;  // whether there is a range to grant
   std::optional<EvaluationLease> Grant(uint64_t lease_id, uint64_t session);
-  // Takes the result of a leased piece. One that is not leased (any more) changes nothing. An error
-  // says that the report does not fit; the piece is then free again.
+  // Takes the result of a leased range. One that is not leased (any more) changes nothing. An error
+  // says that the report does not fit; the range is then free again.
   absl::Status Report(const EvaluationReport& report);
-  // Frees the pieces of a session, all but those in `held`; true if there were any.
+  // Frees the ranges of a session, all but those in `held`; true if there were any.
   bool EndSession(uint64_t session, const std::set<uint64_t>& held = {});
 
-  bool Done() const { return done_pieces_ == pieces_.size(); }
+  bool Done() const { return done_ranges_ == ranges_.size(); }
   // Sums in the order of the records, so the result does not depend on who scored what.
   std::map<std::string, double> Metrics() const;
 
  private:
-  struct Piece {
+  struct Range {
     uint64_t lease = 0;  // 0: free
     uint64_t session = 0;
     bool done = false;
@@ -49,10 +49,10 @@ class Evaluation {
   const uint64_t generation_;
   const uint64_t epoch_;
   const uint64_t records_;
-  const uint64_t piece_records_;
+  const uint64_t range_records_;
   const std::vector<std::string> metric_names_;
-  std::vector<Piece> pieces_;
-  uint64_t done_pieces_ = 0;
+  std::vector<Range> ranges_;
+  uint64_t done_ranges_ = 0;
 };
 
 }  // namespace paracord

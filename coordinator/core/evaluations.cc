@@ -41,7 +41,7 @@ bool Evaluations::Due(uint64_t epoch, uint64_t epochs) const {
 
 void Evaluations::Start(uint64_t generation, uint64_t epoch, uint64_t records,
                         std::vector<std::string> metric_names) {
-  running_.emplace(generation, epoch, records, PieceRecords(records, job_.batch),
+  running_.emplace(generation, epoch, records, RangeRecords(records, job_.batch),
                    std::move(metric_names));
 }
 

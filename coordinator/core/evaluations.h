@@ -49,18 +49,18 @@ class Evaluations {
   // Gives up the evaluation under way: a new generation has begun.
   void Cancel() { running_.reset(); }
   bool HasFree() const { return running_.has_value() && running_->HasFree(); }
-  // A piece of the test records for this session; nullopt if none is free.
+  // A range of the test records for this session; nullopt if none is free.
   std::optional<EvaluationLease> Grant(uint64_t lease_id, uint64_t session);
-  // Frees the pieces of a session, all but those in `held`; true if there were any.
+  // Frees the ranges of a session, all but those in `held`; true if there were any.
   bool EndSession(uint64_t session, const std::set<uint64_t>& held = {});
 
   struct Taken {
-    absl::Status status;    // why the report is not counted; its piece is free again
+    absl::Status status;    // why the report is not counted; its range is free again
     bool hopeless = false;  // the test records cannot be read, time and again
   };
-  // Takes what a worker reports of a piece. Only while an evaluation is running().
+  // Takes what a worker reports of a range. Only while an evaluation is running().
   Taken Report(const EvaluationReport& report);
-  // Takes the result if all pieces of the evaluation under way are scored, and decides whether it
+  // Takes the result if all ranges of the evaluation under way are scored, and decides whether it
   // ends the job. True if it did: job.state is to be written.
   bool FinishIfDone();
 

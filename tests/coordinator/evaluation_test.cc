@@ -19,7 +19,7 @@ EvaluationReport ReportOf(const EvaluationLease& lease, double loss, double righ
 }
 
 TEST_CASE("each record is leased once and counts once, whoever scores it") {
-  Evaluation evaluation(7, 0, /*records=*/25, /*piece_records=*/10, {"loss", "accuracy"});
+  Evaluation evaluation(7, 0, /*records=*/25, /*range_records=*/10, {"loss", "accuracy"});
   const auto a = evaluation.Grant(1, 100);
   const auto b = evaluation.Grant(2, 101);
   const auto c = evaluation.Grant(3, 100);
@@ -37,15 +37,15 @@ TEST_CASE("each record is leased once and counts once, whoever scores it") {
   CHECK(evaluation.Metrics().at("loss") == Approx(55.0 / 25));
 }
 
-TEST_CASE("a piece is eight batches, and more where there would be too many pieces") {
-  CHECK(PieceRecords(10000, 64) == 512);
-  CHECK(PieceRecords(7, 64) == 512);
-  CHECK(PieceRecords(1'000'000'000, 32) == 32 * 1908);
+TEST_CASE("a range is eight batches, and more where there would be too many ranges") {
+  CHECK(RangeRecords(10000, 64) == 512);
+  CHECK(RangeRecords(7, 64) == 512);
+  CHECK(RangeRecords(1'000'000'000, 32) == 32 * 1908);
   const uint64_t many = uint64_t{1} << 56;
-  CHECK(many / PieceRecords(many, 1) < 1 << 14);
+  CHECK(many / RangeRecords(many, 1) < 1 << 14);
 }
 
-TEST_CASE("a dead worker's pieces are scored by another, and its late report is dropped") {
+TEST_CASE("a dead worker's ranges are scored by another, and its late report is dropped") {
   Evaluation evaluation(7, 0, 10, 10, {"loss", "accuracy"});
   const auto lost = evaluation.Grant(1, 100);
   evaluation.EndSession(100);
@@ -57,7 +57,7 @@ TEST_CASE("a dead worker's pieces are scored by another, and its late report is 
   CHECK(evaluation.Metrics().at("accuracy") == Approx(0.9));
 }
 
-TEST_CASE("a report that does not fit frees the piece and says why") {
+TEST_CASE("a report that does not fit frees the range and says why") {
   Evaluation evaluation(7, 0, 10, 10, {"loss", "accuracy"});
   auto lease = evaluation.Grant(1, 100);
   EvaluationReport report = ReportOf(*lease, 1.0, 5);
