@@ -20,7 +20,7 @@
 #include "objects/all_files.h"
 #include "program/workload.h"
 #include "tensor/device.h"
-#include "worker/score.h"
+#include "worker/score_variables.h"
 
 namespace paracord {
 namespace {

@@ -6,7 +6,7 @@
 #include "common/status_macros.h"
 #include "common/status_text.h"
 #include "nlohmann/json.hpp"
-#include "worker/score.h"
+#include "worker/score_variables.h"
 
 namespace paracord {
 namespace {

@@ -19,8 +19,8 @@
 #include "program/workload.h"
 #include "proto/paracord.pb.h"
 #include "worker/computation.h"
-#include "worker/evaluate.h"
 #include "worker/parameter_session.h"
+#include "worker/score_records.h"
 #include "worker/table_rows.h"
 #include "worker/worker_figures.h"
 

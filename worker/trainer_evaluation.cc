@@ -5,7 +5,7 @@
 
 #include "common/failpoint.h"
 #include "common/status_text.h"
-#include "worker/evaluate.h"
+#include "worker/score_records.h"
 #include "worker/trainer.h"
 
 namespace paracord {

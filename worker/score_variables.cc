@@ -1,4 +1,4 @@
-#include "worker/score.h"
+#include "worker/score_variables.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 #include "common/metric.h"
 #include "common/status_macros.h"
 #include "config/partitions.h"
-#include "worker/evaluate.h"
+#include "worker/score_records.h"
 #include "worker/whole_rows.h"
 
 namespace paracord {

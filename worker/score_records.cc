@@ -1,4 +1,4 @@
-#include "worker/evaluate.h"
+#include "worker/score_records.h"
 
 #include <algorithm>
 #include <numeric>
