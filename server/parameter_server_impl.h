@@ -1,7 +1,7 @@
 // The inside of ParameterServer (server/parameter_server.h), in four files: calls
-// (parameter_server.cc), orders that take long (orders.cc), what happens by itself (presence.cc)
-// and its metrics (ps_metrics.cc). Small state under one lock, never held while a call is answered,
-// a file is touched or a gradient is applied.
+// (parameter_server.cc), orders that take long (load_and_snapshot.cc), what happens by itself
+// (presence.cc) and its metrics (ps_metrics.cc). Small state under one lock, never held while a
+// call is answered, a file is touched or a gradient is applied.
 #pragma once
 
 #include <atomic>
@@ -68,7 +68,7 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   void Hold(const PsHoldRequest& request, const CallPtr& call);
   void Finish(const FinishRequest& request, const CallPtr& call);
 
-  // ---- orders that the executor carries out, orders.cc
+  // ---- orders that the executor carries out, load_and_snapshot.cc
   void Load(LoadRequest request, const CallPtr& call);
   void Keep(const LoadRequest& request, const CallPtr& call);
   void RunLoad(LoadRequest request, const std::shared_ptr<PendingOrders::Loading>& loading);
