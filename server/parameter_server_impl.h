@@ -1,6 +1,6 @@
 // The inside of ParameterServer (server/parameter_server.h), in four files: calls
 // (parameter_server.cc), orders that take long (load_and_snapshot.cc), what happens by itself
-// (presence.cc) and its metrics (ps_metrics.cc). Small state under one lock, never held while a
+// (leaving.cc) and its metrics (ps_metrics.cc). Small state under one lock, never held while a
 // call is answered, a file is touched or a gradient is applied.
 #pragma once
 
@@ -93,7 +93,7 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   PsDescription Description(bool intervals);
   static void Give(Answers& answers);
 
-  // ---- by itself, presence.cc
+  // ---- by itself, leaving.cc
   void AwaitCoordinator();      // on the loop
   void HeardFromCoordinator();  // any thread
   void AskForCheckpoint();

@@ -1,4 +1,4 @@
-// When a ps leaves by itself, and what keeps it (server/presence.cc).
+// When a ps leaves by itself, and what keeps it (server/leaving.cc).
 #include "absl/strings/str_cat.h"
 #include "common/exit_code.h"
 #include "tests/example_job.h"
