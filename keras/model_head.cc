@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace paracord {
 namespace {
@@ -98,6 +99,12 @@ std::string UniqueName(const std::vector<MetricSpec>& metrics, const std::string
   return name;
 }
 
+void AddLines(const absl::Status& status, std::vector<std::string>& problems) {
+  for (const absl::string_view line : absl::StrSplit(status.message(), '\n')) {
+    problems.emplace_back(line);
+  }
+}
+
 // Returns all problems of the loss and the metrics of an output, one line each.
 std::vector<std::string> ResolveHead(const Job& job, const ModelSpec& model, Graph& graph,
                                      size_t index, const NamedSpec* loss, ModelHead& head) {
@@ -114,14 +121,14 @@ std::vector<std::string> ResolveHead(const Job& job, const ModelSpec& model, Gra
       head.loss.keras2 = model.keras2;
       TakeLogits(graph, head);
     } else {
-      problems.emplace_back(resolved.status().message());
+      AddLines(resolved.status(), problems);
     }
   }
   bool sparse = head.has_loss && IsSparse(head.loss);
   for (const NamedSpec& spec : MetricsOf(job, model, index)) {
     absl::StatusOr<MetricSpec> metric = ResolveMetric(spec, output, head.target_shape);
     if (!metric.ok()) {
-      problems.emplace_back(metric.status().message());
+      AddLines(metric.status(), problems);
       continue;
     }
     metric->loss.keras2 = model.keras2;
