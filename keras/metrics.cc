@@ -76,7 +76,7 @@ void ReadCurve(JsonFields& options, MetricSpec& metric) {
     options.Problem("multi_label", "is for outputs of one axis");
   }
   double given = labels;
-  options.Number("num_labels", -kAnyNumber, kAnyNumber, given);
+  options.Number("num_labels", 1, kAnyNumber, given);
   if (given != labels) {
     options.Problem("num_labels", absl::StrCat("is ", given, ", but the output has ", labels));
   }
@@ -88,11 +88,10 @@ void ReadCurve(JsonFields& options, MetricSpec& metric) {
         "label_weights",
         absl::StrCat("has ", weights->size(), " numbers, but the output has ", labels, " labels"));
   }
-  if (metric.by_label && weights == nullptr) {
-    metric.label_weights.assign(static_cast<size_t>(metric.columns), 1);
-  }
-  if (metric.by_label && metric.points * metric.columns > 10'000'000) {
+  if (metric.by_label && metric.columns > 10'000'000 / metric.points) {
     options.Problem("num_thresholds", "times the labels must be at most 10000000");
+  } else if (metric.by_label && weights == nullptr) {
+    metric.label_weights.assign(static_cast<size_t>(std::max<int64_t>(metric.columns, 0)), 1);
   }
 }
 

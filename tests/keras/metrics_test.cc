@@ -154,6 +154,10 @@ TEST_CASE("an option of AUC that does not work by label is refused by name") {
         "metric auc.label_weights: must be a list of numbers, is [1,\"a\",2]");
   CHECK(refused({{"multi_label", true}}, {4, 3}) ==
         "metric auc.multi_label: is for outputs of one axis");
+  CHECK(refused({{"multi_label", true}}, {int64_t{1} << 60}) ==
+        "metric auc.num_thresholds: times the labels must be at most 10000000");
+  CHECK(refused({{"multi_label", true}, {"num_labels", -5}}, {-5}) ==
+        "metric auc.num_labels: must be a number from 1, is -5");
 }
 
 }  // namespace
