@@ -55,6 +55,35 @@ double MillionsASecond(const Timing& timing) {
   return static_cast<double>(kBatch * kCallsOfRun) / timing.median / 1e6;
 }
 
+// The bytes of an image of the rows that changed, as a share of those of all rows, in percent.
+void Delta(GrowingTable& table, uint64_t keys, uint64_t& step, std::span<const float> gradients) {
+  const CheckpointName base{.step = step, .generation = 1, .round = 1};
+  const auto now = static_cast<uint32_t>(step - 1);
+  table.changes().Mark(base, {}, now, 0, table.counts().rows);
+  uint64_t counter = uint64_t{1} << 40;
+  for (uint64_t touched = 0; touched < keys / 100; ++step) {
+    std::vector<uint64_t> ids = Draw(keys, counter);
+    ids.resize(std::min<uint64_t>(ids.size(), keys / 100 - touched));
+    touched += ids.size();
+    for (uint64_t& id : ids) id = IdOf(id);
+    table.Update(step, ids, gradients);
+  }
+  const double begin = Seconds();
+  const uint64_t parts = table.BeginImage();
+  uint64_t words = 0;
+  for (uint64_t part = 0; part < parts; ++part) {
+    words += table.ReadImageWords(part, table.now(), ChangedBound(now, table.now())).size();
+  }
+  const double seconds = Seconds() - begin;
+  table.EndImage();
+  if (words != table.changes().SinceImage(base)->changed * table.record_words()) std::abort();
+  const uint64_t all = table.counts().rows * table.record_words();
+  PrintGoal("bytes of a checkpoint with 1 % of the rows touched",
+            100 * static_cast<double>(words) / static_cast<double>(all), Bound::kAtMost, 5,
+            "% of a full one");
+  std::printf("looking through all rows for them: %.2f s\n", seconds);
+}
+
 void Growing(uint64_t keys, uint64_t dim, int rounds) {
   GrowingTableOptions options;
   options.variable.set_name("table");
@@ -95,6 +124,7 @@ void Growing(uint64_t keys, uint64_t dim, int rounds) {
   PrintGoal("lookups of a growing table", MillionsASecond(timings[0]), Bound::kAtLeast, 15, "M/s");
   PrintGoal("Adagrad updates of a growing table", MillionsASecond(timings[1]), Bound::kAtLeast, 12,
             "M/s");
+  Delta(*table, keys, step, gradients);
   PrintResult({.name = "growing_lookup", .value = MillionsASecond(timings[0]), .unit = "M rows/s"});
   PrintResult({.name = "growing_update", .value = MillionsASecond(timings[1]), .unit = "M rows/s"});
 }

@@ -59,6 +59,7 @@ nlohmann::json ToJson(const Seen& seen) {
                {"created_unix_ms", manifest.created_unix_ms},
                {"healthy", manifest.healthy()},
                {"complete", manifest.complete}});
+  if (!manifest.base.empty()) json["continues"] = manifest.base;
   return json;
 }
 
@@ -71,6 +72,7 @@ void PrintLine(const Seen& seen, std::ostream& out) {
     if (seen.damage.empty()) {
       out << (manifest.healthy() ? "finite" : "NOT FINITE")
           << (manifest.complete ? ", complete" : "");
+      if (!manifest.base.empty()) out << ", continues " << manifest.base;
     }
   } else {
     out << absl::StrFormat("%-28s %10s  %9s      ", "manifest unreadable", "", "");

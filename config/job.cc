@@ -341,6 +341,7 @@ void JobReader::ReadCheckpoint() {
   JsonFields fields(*value, "checkpoint", problems_);
   fields.Number("every_seconds", 0, 1e9, job_.checkpoint.every_seconds);
   fields.Integer("keep", 1, 1 << 20, job_.checkpoint.keep);
+  fields.Integer("full_every", 1, 1000, job_.checkpoint.full_every);
   fields.ReportUnknown();
 }
 

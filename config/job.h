@@ -129,6 +129,7 @@ struct InitialWeightsSpec {
 struct CheckpointSpec {
   double every_seconds = 30;  // 0: only at the end and when drained
   uint32_t keep = 3;
+  uint32_t full_every = 1;  // checkpoints, of which the others have changed rows of tables alone
 };
 
 inline constexpr std::string_view kPrecisions[] = {"float32", "tf32", "bf16", "fp16"};

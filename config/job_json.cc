@@ -126,7 +126,9 @@ json ToJson(const Job& job) {
       {"partitioner", PartitionerToJson(job.partitioner)},
       {"placement", job.placement},
       {"checkpoint",
-       {{"every_seconds", job.checkpoint.every_seconds}, {"keep", job.checkpoint.keep}}},
+       {{"every_seconds", job.checkpoint.every_seconds},
+        {"keep", job.checkpoint.keep},
+        {"full_every", job.checkpoint.full_every}}},
   };
 }
 

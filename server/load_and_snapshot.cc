@@ -26,6 +26,10 @@ absl::Status CheckSnapshotOrder(const SnapshotRequest& request, uint32_t index) 
         absl::StrCat("\"", request.directory(), "\" is no directory of round ", request.round(),
                      " in generation ", request.fence().generation()));
   }
+  if (!request.base().empty() && !ParseCheckpointName(request.base()).has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", request.base(), "\" is no name of a checkpoint"));
+  }
   if (request.ps() != index || request.ps() >= request.ps_count()) {
     return absl::InvalidArgumentError(absl::StrCat("this is ps ", index, ", the order is for ",
                                                    request.ps(), " of ", request.ps_count()));
@@ -213,12 +217,16 @@ void ParameterServer::Impl::RunSnapshot(const SnapshotRequest& request,
                                 .ps = request.ps(),
                                 .ps_count = request.ps_count(),
                                 .boot_id = boot_id_};
+  ImageOrder order{.base = ParseCheckpointName(request.base()), .own = {}};
+  if (request.continued()) {
+    order.own = {.generation = identity.generation, .round = identity.round};
+  }
   environment_.executor.Run(
       [result, &files = environment_.files, content = std::move(content), identity, directory,
-       base = CheckpointsDirectory(options_.dir), name = request.directory(), writing] {
+       order, base = CheckpointsDirectory(options_.dir), name = request.directory(), writing] {
         const absl::Status beneath = files.CheckBeneath(base, name);
         *result = beneath.ok()
-                      ? WriteSnapshot(files, *content, identity, directory, writing->voided)
+                      ? WriteSnapshot(files, *content, identity, directory, order, writing->voided)
                       : Result(beneath);
       },
       Enter([this, result, writing] { Wrote(writing, std::move(*result)); }));

@@ -79,18 +79,25 @@ std::string Dimensions(std::span<const uint64_t> shape) {
 
 // Checks a tensor of a growing table's partition, whose rows only its metadata and its size tell.
 absl::Status CheckTableTensor(const SafetensorsHeader& header, const VariableSpec& variable,
-                              const TensorKey& key, const TensorInfo& tensor) {
+                              const TensorKey& key, const TensorInfo& tensor, bool delta) {
   const auto refuse = [&](const std::string& what) {
     return absl::DataLossError(absl::StrCat("tensor ", tensor.name, " ", what));
   };
-  if (key.slot != kRowsSlot && key.slot != kCandidatesSlot) return refuse("is none of a table");
+  const bool removed = key.slot == kRemovedSlot;
+  if (key.slot != kRowsSlot && key.slot != kCandidatesSlot && !removed) {
+    return refuse("is none of a table");
+  }
   if (tensor.dtype != "U8") return refuse(absl::StrCat("is ", tensor.dtype, ", not U8"));
-  uint64_t words = 1;
+  uint64_t words = removed ? sizeof(uint64_t) / sizeof(float) : 1;
   if (key.slot == kRowsSlot) {
     ASSIGN_OR_RETURN(const std::optional<TableMetadata> table,
                      ReadTableMetadata(header.metadata, std::string(key.partition)));
     if (!table.has_value()) return refuse("has no metadata");
-    words = RowHeaderWords(table->steps) + RowElements(variable) * (1 + table->slots.size());
+    if (table->since.has_value() != delta) {
+      return refuse(
+          "has all rows where the manifest says that some changed, or the other way round");
+    }
+    words = RecordWords(*table, RowElements(variable));
   }
   if (tensor.shape.size() == 2 && tensor.shape[1] == words * sizeof(float) &&
       tensor.shape[0] < UINT32_MAX) {
@@ -123,13 +130,16 @@ absl::Status CheckTensors(const SafetensorsHeader& header, const Manifest& manif
     const PartitionSpec& spec = it->second.partition->spec;
     const VariableSpec& variable = manifest.variables[spec.variable()];
     if (IsGrowing(variable)) {
-      RETURN_IF_ERROR(CheckTableTensor(header, variable, key, tensor));
+      const bool delta = it->second.partition->delta;
+      RETURN_IF_ERROR(CheckTableTensor(header, variable, key, tensor, delta));
       it->second.value = it->second.value || key.slot == kRowsSlot;
       continue;
     }
     const bool steps = key.slot == kStepsSlot && variable.table().lazy();
     std::vector<uint64_t> shape = PartitionShape(variable, spec);
-    if (steps) shape.resize(1);
+    // The loader knows which slots of an optimizer have one number a row.
+    const bool own = !variable.table().optimizer().empty();
+    if (steps || (own && !key.is_value && tensor.shape.size() == 1)) shape.resize(1);
     if (tensor.dtype != "F32") return refuse(absl::StrCat("is ", tensor.dtype, ", not F32"));
     if (tensor.shape != shape) {
       return refuse(absl::StrCat("has the shape ", Dimensions(tensor.shape), ", the manifest says ",
@@ -145,7 +155,7 @@ absl::Status CheckTensors(const SafetensorsHeader& header, const Manifest& manif
       it->second.slots.insert(key.slot);
     }
   }
-  const Found* updated = nullptr;
+  std::map<std::string, const Found*> updated;  // by the variable that has its own optimizer, or ""
   for (const auto& [name, here] : found) {
     if (!here.value) return absl::DataLossError(absl::StrCat("no tensor ", name));
     const VariableSpec& variable = manifest.variables[here.partition->spec.variable()];
@@ -153,10 +163,12 @@ absl::Status CheckTensors(const SafetensorsHeader& header, const Manifest& manif
     if (variable.table().lazy() && !here.steps) {
       return absl::DataLossError(absl::StrCat("no tensor ", SlotTensorName(name, kStepsSlot)));
     }
-    if (updated == nullptr) updated = &here;
-    if (here.slots != updated->slots) {
+    const bool own = !variable.table().optimizer().empty();
+    const Found*& first = updated[own ? variable.name() : ""];
+    if (first == nullptr) first = &here;
+    if (here.slots != first->slots) {
       return absl::DataLossError(absl::StrCat("partition ", name, " has other slots than ",
-                                              updated->partition->spec.name()));
+                                              first->partition->spec.name()));
     }
   }
   return absl::OkStatus();
@@ -273,6 +285,20 @@ std::string SlotTensorName(const std::string& partition, const std::string& slot
   return absl::StrCat(partition, kSlotMark, slot);
 }
 
+uint64_t SlotWord(const TableMetadata& table, size_t slot, uint64_t row_elements) {
+  uint64_t word = RowHeaderWords(table.steps) + row_elements;
+  for (size_t s = 0; s < slot; ++s) {
+    const bool of_rows =
+        std::ranges::find(table.row_slots, table.slots[s]) != table.row_slots.end();
+    word += of_rows ? 1 : row_elements;
+  }
+  return word;
+}
+
+uint64_t RecordWords(const TableMetadata& table, uint64_t row_elements) {
+  return SlotWord(table, table.slots.size(), row_elements);
+}
+
 std::string LedgerTensorName(const std::string& partition) { return partition + kLedgerMark; }
 
 bool Manifest::healthy() const {
@@ -350,19 +376,18 @@ std::optional<JobEnd> FindJobEnd(Files& files, const std::string& dir) {
   return JobEnd{name, (job.ok() ? job->timeouts : TimeoutsSpec()).start_s * 1000};
 }
 
-std::vector<absl::Status> FindDamage(Files& files, const std::string& directory) {
-  const absl::StatusOr<Manifest> manifest = ReadManifest(files, directory);
-  if (!manifest.ok()) return {manifest.status()};
+std::vector<absl::Status> FindOwnDamage(Files& files, const std::string& directory,
+                                        const Manifest& manifest) {
   std::vector<absl::Status> damage;
-  for (uint32_t ps = 0; ps < manifest->files.size(); ++ps) {
+  for (uint32_t ps = 0; ps < manifest.files.size(); ++ps) {
     // A ps without partitions has a file, too, which is verified.
     StoredPartition counts;  // looked at, not kept
     FilePlan plan;
-    for (const ManifestPartition& partition : manifest->partitions) {
+    for (const ManifestPartition& partition : manifest.partitions) {
       if (partition.spec.ps() == ps) plan.try_emplace(partition.spec.name(), Wanted{&counts, 0});
     }
     const PlaceFn nowhere = [](size_t, std::string_view, uint64_t) { return TensorPlace(); };
-    absl::Status read = ReadPsFile(files, directory, *manifest, ps, std::move(plan), nowhere);
+    absl::Status read = ReadPsFile(files, directory, manifest, ps, std::move(plan), nowhere);
     if (!read.ok()) damage.push_back(std::move(read));
   }
   return damage;
@@ -379,12 +404,6 @@ std::vector<absl::Status> FindWrongSizes(Files& files, const std::string& direct
     if (!fits.ok()) wrong.push_back(std::move(fits));
   }
   return wrong;
-}
-
-std::vector<absl::Status> FindObviousDamage(Files& files, const std::string& directory) {
-  const absl::StatusOr<Manifest> manifest = ReadManifest(files, directory);
-  return manifest.ok() ? FindWrongSizes(files, directory, *manifest)
-                       : std::vector{manifest.status()};
 }
 
 bool SaysDamaged(const absl::Status& status) {

@@ -28,6 +28,8 @@ namespace paracord {
 
 inline constexpr uint32_t kCheckpointFormat = 2;  // 1 is read too: ledgers in the header
 inline constexpr uint32_t kGrowingFormat = 3;     // of a checkpoint with growing tables
+// The format of one that continues another, or has tables with an optimizer of their own.
+inline constexpr uint32_t kChainFormat = 4;
 inline constexpr char kManifestName[] = "MANIFEST.json";
 
 // Returns the directory of all checkpoints of the job in `dir`.
@@ -75,6 +77,7 @@ struct ManifestPartition {
   uint64_t applied = 0;  // 0 for partitions that are not trained
   uint64_t rejected = 0;
   bool healthy = true;
+  bool delta = false;  // of a growing table: it has the rows that changed since Manifest::base
 };
 
 struct Manifest {
@@ -90,6 +93,7 @@ struct Manifest {
   std::vector<ManifestPartition> partitions;  // by id
   std::vector<ManifestFile> files;            // by ps
   nlohmann::json summary;                     // the coordinator's counters; null: none
+  std::string base;                           // the checkpoint that it continues (chain.h), or ""
 
   bool healthy() const;
 };
@@ -127,9 +131,12 @@ struct JobEnd {
 std::optional<JobEnd> FindJobEnd(Files& files, const std::string& dir);
 
 // Reads everything, and checks the manifest, sizes, checksums, and that each ps file holds the
-// tensors that it should. Returns what is wrong with the manifest, or else with each file; nothing
-// if the checkpoint is sound.
+// tensors that it should; those of the checkpoints that it continues, too. Returns what is wrong
+// with the manifest, or else with each file; nothing if the checkpoint is sound.
 std::vector<absl::Status> FindDamage(Files& files, const std::string& directory);
+// Does the same for the checkpoint's own files alone.
+std::vector<absl::Status> FindOwnDamage(Files& files, const std::string& directory,
+                                        const Manifest& manifest);
 // Checks without reading the tensors: the manifest, and that each ps file exists and has its size.
 std::vector<absl::Status> FindObviousDamage(Files& files, const std::string& directory);
 // Returns the ps files that do not exist or have another size than the manifest says.
@@ -143,11 +150,22 @@ absl::Status VerifyCheckpoint(Files& files, const std::string& directory);
 
 // The state of a growing table's partition that lies beside its rows.
 struct TableMetadata {
-  uint32_t now = 0;                // the last batch that changed rows, modulo 2^31
-  bool steps = false;              // each row counts its own
-  std::vector<std::string> slots;  // of a row, behind its values
+  uint32_t now = 0;                         // the last batch that changed rows, modulo 2^31
+  bool steps = false;                       // each row counts its own
+  std::vector<std::string> slots;           // of a row, behind its values
+  std::vector<std::string> row_slots = {};  // those of them that have one number a row
   uint64_t admitted = 0, expired = 0, evicted = 0, dropped = 0;
+  // A delta has the rows that changed since the partition was so.
+  struct Since {
+    uint32_t now = 0;
+    uint64_t updates = 0;
+  };
+  std::optional<Since> since = {};
+  uint64_t rows = 0;  // of a delta: how many the partition has in all
 };
+// Returns the words of a row, and the word that a slot begins at; `slot` counts from 0.
+uint64_t RecordWords(const TableMetadata& table, uint64_t row_elements);
+uint64_t SlotWord(const TableMetadata& table, size_t slot, uint64_t row_elements);
 
 // The state of a partition that a ps file holds beside its tensors.
 struct StoredPartition {
@@ -183,6 +201,8 @@ inline constexpr char kStepsSlot[] = "steps";
 // the counts of ids that are not admitted yet.
 inline constexpr char kRowsSlot[] = "rows";
 inline constexpr char kCandidatesSlot[] = "candidates";
+// The ids whose rows were removed, in a delta.
+inline constexpr char kRemovedSlot[] = "removed";
 // The words of a row before its values: its id, when it was touched, and perhaps its steps.
 inline uint64_t RowHeaderWords(bool steps) { return steps ? 4 : 3; }
 

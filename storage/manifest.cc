@@ -51,6 +51,7 @@ ordered_json TableToJson(const TableSpec& table) {
                                   : table.kind() == TableSpec::FIXED ? "fixed"
                                                                      : "unknown"},
                          {"lazy", table.lazy()}};
+  if (!table.optimizer().empty()) object["optimizer"] = table.optimizer();
   if (!growing) return object;
   object["admit_after"] = table.admit_after();
   object["admit_probability"] = table.admit_probability();
@@ -63,6 +64,7 @@ ordered_json TableToJson(const TableSpec& table) {
 TableSpec TableFromJson(const json& value) {
   TableSpec table;
   table.set_lazy(value.at("lazy").get<bool>());
+  table.set_optimizer(value.value("optimizer", ""));
   if (value.at("kind") == "fixed") table.set_kind(TableSpec::FIXED);
   if (value.at("kind") != "growing") return table;
   table.set_kind(TableSpec::GROWING);
@@ -130,15 +132,17 @@ VariableSpec VariableFromJson(const json& value) {
 
 ordered_json PartitionToJson(const ManifestPartition& partition) {
   const PartitionSpec& spec = partition.spec;
-  return {{"name", spec.name()},
-          {"variable", spec.variable()},
-          {"row_begin", spec.row_begin()},
-          {"row_end", spec.row_end()},
-          {"ps", spec.ps()},
-          {"updates", partition.updates},
-          {"applied", partition.applied},
-          {"rejected", partition.rejected},
-          {"healthy", partition.healthy}};
+  ordered_json object = {{"name", spec.name()},
+                         {"variable", spec.variable()},
+                         {"row_begin", spec.row_begin()},
+                         {"row_end", spec.row_end()},
+                         {"ps", spec.ps()},
+                         {"updates", partition.updates},
+                         {"applied", partition.applied},
+                         {"rejected", partition.rejected},
+                         {"healthy", partition.healthy}};
+  if (partition.delta) object["delta"] = true;
+  return object;
 }
 
 ManifestPartition PartitionFromJson(const json& value, uint32_t id) {
@@ -153,6 +157,7 @@ ManifestPartition PartitionFromJson(const json& value, uint32_t id) {
   partition.applied = value.at("applied").get<uint64_t>();
   partition.rejected = value.at("rejected").get<uint64_t>();
   partition.healthy = value.at("healthy").get<bool>();
+  partition.delta = value.value("delta", false);
   return partition;
 }
 
@@ -188,6 +193,7 @@ Manifest FromJson(const json& root) {
   }
   for (const json& item : root.at("files")) manifest.files.push_back(FileFromJson(item));
   manifest.summary = root.value("summary", json());
+  manifest.base = root.value("base", "");
   manifest.job_json = root.at("job").get<std::string>();
   return manifest;
 }
@@ -211,6 +217,26 @@ absl::Status CheckCut(const Manifest& manifest) {
   }
   if (next != manifest.partitions.size()) {
     return absl::InvalidArgumentError("the partitions do not follow their variables");
+  }
+  return absl::OkStatus();
+}
+
+// Checks that it continues an older checkpoint, if partitions say so.
+absl::Status CheckBase(const Manifest& manifest) {
+  const auto order = [](const CheckpointName& name) {
+    return std::pair(name.generation, name.round);
+  };
+  const std::optional<CheckpointName> base = ParseCheckpointName(manifest.base);
+  const bool older = base.has_value() && order(*base) < order(manifest.name);
+  if (!manifest.base.empty() && !older) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("it continues ", manifest.base, ", which is no older checkpoint"));
+  }
+  for (const ManifestPartition& partition : manifest.partitions) {
+    if (!partition.delta) continue;
+    if (older && IsGrowing(manifest.variables[partition.spec.variable()])) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("partition ", partition.spec.name(), " continues nothing"));
   }
   return absl::OkStatus();
 }
@@ -245,6 +271,7 @@ absl::Status CheckManifest(const Manifest& manifest) {
           absl::StrCat("file ", i, " is called ", manifest.files[i].name));
     }
   }
+  RETURN_IF_ERROR(CheckBase(manifest));
   return CheckCut(manifest);
 }
 
@@ -279,8 +306,13 @@ bool HasOddNumber(const json& value, int depth = 0) {
 
 std::string ManifestToText(const Manifest& manifest) {
   const bool growing = std::ranges::any_of(manifest.variables, IsGrowing);
-  const uint32_t format = growing ? kGrowingFormat : kCheckpointFormat;
-  const uint32_t reader = growing ? kGrowingFormat : manifest.min_reader_version;
+  const bool own = std::ranges::any_of(manifest.variables, [](const VariableSpec& variable) {
+    return !variable.table().optimizer().empty();
+  });
+  const bool chain = own || !manifest.base.empty();
+  const uint32_t least = growing ? kGrowingFormat : kCheckpointFormat;
+  const uint32_t format = chain ? kChainFormat : least;
+  const uint32_t reader = chain || growing ? format : manifest.min_reader_version;
   ordered_json root = {{"format", kFormatName},
                        {"format_version", format},
                        {"min_reader_version", reader},
@@ -308,6 +340,7 @@ std::string ManifestToText(const Manifest& manifest) {
                              {"crc32c", absl::StrFormat("%08x", file.crc32c)},
                              {"boot_id", file.boot_id}});
   }
+  if (!manifest.base.empty()) root["base"] = manifest.base;
   if (!manifest.summary.is_null()) root["summary"] = manifest.summary;
   root["job"] = manifest.job_json;
   return SealJson(root, kChecksumKey);
@@ -322,10 +355,10 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text, const std::string&
     return absl::FailedPreconditionError(absl::StrCat(path, ": not a manifest of Paracord"));
   }
   const json version = root.value("min_reader_version", json());
-  if (version.is_number_unsigned() && version.get<uint64_t>() > kGrowingFormat) {
+  if (version.is_number_unsigned() && version.get<uint64_t>() > kChainFormat) {
     return absl::UnimplementedError(absl::StrCat(path, ": needs a reader of format ",
                                                  version.get<uint64_t>(), ", this one reads ",
-                                                 kGrowingFormat));
+                                                 kChainFormat));
   }
   Manifest manifest;
   try {  // the JSON library reports a missing key or a wrong type in no other way
@@ -359,6 +392,11 @@ std::map<std::string, std::string> PsFileMetadata(
                         {"slots", table->slots},     {"admitted", table->admitted},
                         {"expired", table->expired}, {"evicted", table->evicted},
                         {"dropped", table->dropped}};
+      if (!table->row_slots.empty()) value["table"]["row_slots"] = table->row_slots;
+      if (table->since.has_value()) {
+        value["table"]["since"] = {{"now", table->since->now}, {"updates", table->since->updates}};
+        value["table"]["rows"] = table->rows;
+      }
     }
     metadata[absl::StrCat("partition:", name)] = TextOf(value);
   }
@@ -396,6 +434,11 @@ absl::StatusOr<std::optional<TableMetadata>> ReadTableMetadata(
     table.expired = found->at("expired").get<uint64_t>();
     table.evicted = found->at("evicted").get<uint64_t>();
     table.dropped = found->at("dropped").get<uint64_t>();
+    table.row_slots = found->value("row_slots", std::vector<std::string>());
+    if (const auto since = found->find("since"); since != found->end()) {
+      table.since = {since->at("now").get<uint32_t>(), since->at("updates").get<uint64_t>()};
+      table.rows = found->at("rows").get<uint64_t>();
+    }
   } catch (const json::exception& error) {
     return refuse(error.what());
   }

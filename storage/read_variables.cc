@@ -4,19 +4,32 @@
 #include <map>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "common/status_macros.h"
 #include "config/partitions.h"
+#include "storage/chain.h"
 #include "storage/checkpoint.h"
 
 namespace paracord {
 namespace {
 
-// The rows of one partition of a growing table, as its file has them.
+// The rows of one partition of a growing table, as the files of a chain have them.
 struct StoredRows {
+  struct Link {
+    std::vector<float> words;
+    std::vector<float> removed;  // ids, two words each
+  };
   const VariableSpec* variable = nullptr;
   TableMetadata table;
-  std::vector<float> words;
+  std::vector<Link> links;  // the oldest first
+  bool in_link = false;     // whether the newest of them is still being read
 };
+
+uint64_t IdAt(const std::vector<float>& words, uint64_t at) {
+  uint64_t id = 0;
+  std::memcpy(&id, &words[at], sizeof id);
+  return id;
+}
 
 // A row that has not expired.
 struct StoredRow {
@@ -25,21 +38,27 @@ struct StoredRow {
 };
 
 void AddRows(const StoredRows& stored, std::vector<StoredRow>& rows) {
-  const auto& [variable, table, words] = stored;
+  const auto& [variable, table, links, in_link] = stored;
   constexpr uint32_t kTouched = (uint32_t{1} << 31) - 1;
-  const uint64_t width = RowElements(*variable), header = RowHeaderWords(table.steps);
-  const uint64_t record = header + width * (1 + table.slots.size());
+  const uint64_t width = RowElements(*variable);
+  const uint64_t record = RecordWords(table, width);
   const auto average = std::ranges::find(table.slots, kAverageSlot);
-  const auto place =
-      average == table.slots.end() ? 0 : static_cast<uint64_t>(average - table.slots.begin()) + 1;
+  const auto slot = static_cast<size_t>(average - table.slots.begin());
+  const uint64_t place =
+      average == table.slots.end() ? RowHeaderWords(table.steps) : SlotWord(table, slot, width);
   const uint64_t expire = variable->table().expire_batches();
-  for (uint64_t at = 0; at + record <= words.size(); at += record) {
-    StoredRow row{.values = &words[at + header + place * width]};
-    uint32_t touched = 0;
-    std::memcpy(&row.id, &words[at], sizeof row.id);
-    std::memcpy(&touched, &words[at + 2], sizeof touched);
-    const bool expired = expire != 0 && ((table.now - touched) & kTouched) > expire;
-    if (!expired) rows.push_back(row);
+  absl::flat_hash_set<uint64_t> newer;  // ids of which newer links have spoken
+  for (size_t l = links.size(); l-- > 0;) {
+    const auto& [words, removed] = links[l];
+    for (uint64_t at = 0; at + record <= words.size(); at += record) {
+      const StoredRow row{.id = IdAt(words, at), .values = &words[at + place]};
+      uint32_t touched = 0;
+      std::memcpy(&touched, &words[at + 2], sizeof touched);
+      const bool expired = expire != 0 && ((table.now - touched) & kTouched) > expire;
+      if (links.size() > 1 && !newer.insert(row.id).second) continue;
+      if (!expired) rows.push_back(row);
+    }
+    for (uint64_t at = 0; at + 2 <= removed.size(); at += 2) newer.insert(IdAt(removed, at));
   }
 }
 
@@ -71,15 +90,24 @@ class ReadingVariables {
   TensorPlace PlaceOf(uint32_t id, std::string_view slot, uint64_t elements) {
     const VariableSpec& variable = VariableOf(id);
     if (IsGrowing(variable)) {
-      if (slot != kRowsSlot) return TensorPlace();
+      if (slot != kRowsSlot && slot != kRemovedSlot) return TensorPlace();
       StoredRows& rows = rows_[id];
       rows.variable = &variable;
-      rows.words.resize(elements);
-      return TensorPlace{rows.words};
+      if (!rows.in_link) rows.links.emplace_back();
+      rows.in_link = true;
+      std::vector<float>& words =
+          slot == kRowsSlot ? rows.links.back().words : rows.links.back().removed;
+      words.resize(elements);
+      return TensorPlace{words};
     }
     if (slot.empty()) return TensorPlace{Part(id)};
     if (slot != kAverageSlot) return TensorPlace();
     return TensorPlace{averages_.try_emplace(id, Part(id).size()).first->second};
+  }
+
+  // A link of a partition's chain has been read; the next one is read into memory of its own.
+  void EndLink(uint32_t id) {
+    if (const auto rows = rows_.find(id); rows != rows_.end()) rows->second.in_link = false;
   }
 
   std::vector<std::vector<float>> Take(const std::vector<StoredPartition>& stored,
@@ -128,11 +156,15 @@ absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
   ReadingVariables variables(manifest);
   std::vector<uint32_t> all(manifest.partitions.size());
   for (uint32_t i = 0; i < all.size(); ++i) all[i] = i;
-  const auto place = [&](size_t id, std::string_view slot, uint64_t elements) {
+  const auto place = [&](size_t id, bool /*delta*/, std::string_view slot, uint64_t elements) {
     return variables.PlaceOf(static_cast<uint32_t>(id), slot, elements);
   };
+  const auto done = [&](size_t id, const StoredPartition& /*stored*/) {
+    variables.EndLink(static_cast<uint32_t>(id));
+    return absl::OkStatus();
+  };
   ASSIGN_OR_RETURN(const std::vector<StoredPartition> stored,
-                   ReadPartitions(files, directory, manifest, all, place));
+                   ReadChained(files, directory, manifest, all, place, done));
   return variables.Take(stored, ids);
 }
 

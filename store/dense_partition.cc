@@ -331,7 +331,8 @@ class DenseImage : public PartitionImage {
 
 }  // namespace
 
-std::unique_ptr<PartitionImage> DensePartition::NewImage(bool copied) const {
+std::unique_ptr<PartitionImage> DensePartition::NewImage(bool copied,
+                                                         const ImageOrder& /*order*/) const {
   return std::make_unique<DenseImage>(*this, copied);
 }
 

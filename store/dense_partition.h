@@ -69,7 +69,7 @@ class DensePartition : public Partition {
   uint64_t Pull(ChunkRefs& values) const override;
   uint64_t PullRows(std::span<const uint64_t> ids, std::span<float> values) const override;
   Counts GetCounts() const override;
-  std::unique_ptr<PartitionImage> NewImage(bool copied) const override;
+  std::unique_ptr<PartitionImage> NewImage(bool copied, const ImageOrder& order) const override;
   Image TakeImage() const;
 
  private:

@@ -34,6 +34,7 @@ struct GrowingTable::Work {
     uint32_t stale = 0;  // its row, which has expired; kNone: it has none
   };
   std::vector<std::vector<Missing>> missing{};  // by part
+  std::vector<RowChanges::Seen> seen{};         // the same
   std::atomic<bool> finite = true;
 };
 
@@ -113,6 +114,7 @@ void GrowingTable::Lookup(std::span<const uint64_t> ids, std::span<float> out) c
 bool GrowingTable::Update(uint64_t step, std::span<const uint64_t> ids,
                           std::span<const float> gradients) {
   now_ = static_cast<uint32_t>(step) & kTouchedMask;
+  changes_.Begin(now_);
   Work work{.ids = ids, .gradients = gradients, .step = step};
   work.scalars = LazyScalarsAt(options_.optimizer, step, 0);
   const size_t parts = (ids.size() + kPartIds - 1) / kPartIds;
@@ -124,7 +126,9 @@ bool GrowingTable::Update(uint64_t step, std::span<const uint64_t> ids,
     records_.memory().BeforeWrite(rows);
   }
   work.missing.resize(parts);
+  work.seen.resize(parts);
   ParallelFor(parts, [&](size_t part) { UpdatePart(work, part); });
+  for (const RowChanges::Seen& seen : work.seen) changes_.Add(seen);
   LazyScalars scalars(options_.optimizer, step);
   for (const auto& missing : work.missing) {
     for (const Work::Missing& one : missing) Create(work, scalars, one.i, one.stale);
@@ -138,13 +142,16 @@ void GrowingTable::UpdatePart(Work& work, size_t part) const {
   const auto ids = work.ids.subspan(first, std::min(kPartIds, work.ids.size() - first));
   LazyScalars scalars(options_.optimizer, work.step);
   bool finite = true;
+  RowChanges::Seen seen;
   Locate(ids, records_.elements(), [&](size_t i, uint32_t row) {
     if (row == IdIndex::kNone || Stale(records_.At(row))) {
       work.missing[part].push_back({first + i, row});
     } else {
+      changes_.Look(records_.At(row).touched(), seen);
       finite = UpdateRow(work, scalars, first + i, row) && finite;
     }
   });
+  work.seen[part] = seen;
   if (!finite) work.finite = false;
 }
 
@@ -192,6 +199,7 @@ void GrowingTable::Create(Work& work, LazyScalars& scalars, size_t i, uint32_t s
   FirstValues(row, id);
   index_.Insert(index_.PlaceOf(id), row);
   ++counts_.created;
+  changes_.Created();
   if (!UpdateRow(work, scalars, i, row)) work.finite = false;
 }
 
@@ -211,7 +219,9 @@ void GrowingTable::FirstValues(uint32_t row, uint64_t id) {
 }
 
 void GrowingTable::Remove(uint32_t row) {
-  index_.Erase(index_.PlaceOf(records_.At(row).id()), row);
+  const RowRecords::Record record = records_.At(row);
+  changes_.Removed(record.id(), record.touched(), index_.size());
+  index_.Erase(index_.PlaceOf(record.id()), row);
   records_.Remove(row);
 }
 
@@ -237,7 +247,7 @@ uint64_t GrowingTable::value_bytes() const {
 }
 
 uint64_t GrowingTable::bytes() const {
-  return records_.bytes() + index_.bytes() + admission_.bytes();
+  return records_.bytes() + index_.bytes() + admission_.bytes() + changes_.bytes();
 }
 
 std::vector<GrowingTable::ImageRow> GrowingTable::ReadImage(uint64_t part) {
@@ -252,14 +262,7 @@ std::vector<GrowingTable::ImageRow> GrowingTable::ReadImage(uint64_t part) {
   return rows;
 }
 
-std::vector<float> GrowingTable::ReadImageWords(uint64_t part) {
-  std::vector<float> words = records_.memory().ReadImage(part);
-  records_.KeepLive(words);
-  return words;
-}
-
-absl::Status GrowingTable::FinishRestore(uint32_t now, const Counts& counts,
-                                         const std::function<bool(uint64_t id)>& own) {
+absl::Status GrowingTable::FinishRestore(uint32_t now, const Counts& counts, const OwnFn& own) {
   now_ = now & kTouchedMask;
   for (uint64_t i = 0; i < records_.rows(); ++i) {
     const auto row = static_cast<uint32_t>(i);
@@ -275,6 +278,36 @@ absl::Status GrowingTable::FinishRestore(uint32_t now, const Counts& counts,
     if (index_.Find(place, same) != IdIndex::kNone) return refuse("stands twice");
     index_.Insert(place, row);
   }
+  counts_ = counts;
+  return absl::OkStatus();
+}
+
+absl::Status GrowingTable::RestoreChanges(uint32_t now, const Counts& counts,
+                                          std::span<const uint64_t> removed, std::span<float> words,
+                                          const OwnFn& own) {
+  const auto row_of = [&](uint64_t id) {
+    return index_.Find(index_.PlaceOf(id),
+                       [&](uint32_t row) { return records_.At(row).id() == id; });
+  };
+  for (const uint64_t id : removed) {
+    if (const uint32_t row = row_of(id); row != IdIndex::kNone) Remove(row);
+  }
+  for (size_t at = 0; at < words.size(); at += record_words()) {
+    const std::span<float> from = words.subspan(at, record_words());
+    const RowRecords::Record record = records_.InWords(from);
+    const uint64_t id = record.id();
+    if (!record.live() || !own(id)) {
+      return absl::DataLossError(absl::StrCat("the changed row of id ", id, " is none of its own"));
+    }
+    uint32_t row = row_of(id);
+    if (row == IdIndex::kNone) {
+      if (index_.size() >= IdIndex::kNone - 1) return absl::DataLossError("it has too many rows");
+      row = records_.Add();
+      index_.Insert(index_.PlaceOf(id), row);
+    }
+    records_.Assign(row, from);
+  }
+  now_ = now & kTouchedMask;
   counts_ = counts;
   return absl::OkStatus();
 }

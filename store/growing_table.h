@@ -22,6 +22,7 @@
 #include "store/id_index.h"
 #include "store/initializer.h"
 #include "store/optimizer.h"
+#include "store/row_changes.h"
 #include "store/row_records.h"
 
 namespace paracord {
@@ -78,14 +79,22 @@ class GrowingTable {
   std::vector<ImageRow> ReadImage(uint64_t part);
   void EndImage() { records_.memory().EndImage(); }
   // Reads a part as words that follow one another: of each row its id, the batch that touched it
-  // with bit 31 set, its steps if they are counted, values and slots.
-  std::vector<float> ReadImageWords(uint64_t part);
+  // with bit 31 set, its steps if they are counted, values and slots. Rows that were touched `ages`
+  // batches before `now` or more are left out.
+  std::vector<float> ReadImageWords(uint64_t part, uint32_t now = 0, uint64_t ages = UINT64_MAX) {
+    std::vector<float> words = records_.memory().ReadImage(part);
+    records_.KeepLive(words, now, ages);
+    return words;
+  }
   uint64_t record_words() const { return records_.record_words(); }
   bool counts_steps() const { return !ZeroGradientChangesNothing(options_.optimizer); }
   const std::vector<SlotSpec>& slots() const { return options_.optimizer.slots; }
   // An image has these beside its rows.
   uint32_t now() const { return now_; }
   const std::vector<uint32_t>& candidates() const { return admission_.candidates(); }
+
+  // What changed since images; whoever takes them marks them there.
+  RowChanges& changes() { return changes_; }
 
   // Restores a row into a table that lacks it. `now`: the batches applied.
   void Restore(uint64_t now, const ImageRow& row);
@@ -96,8 +105,12 @@ class GrowingTable {
     return records_.memory().AppendMany(rows);
   }
   std::span<uint32_t> RestoreCandidates() { return admission_.candidates(); }
-  absl::Status FinishRestore(uint32_t now, const Counts& counts,
-                             const std::function<bool(uint64_t id)>& own);
+  using OwnFn = std::function<bool(uint64_t id)>;
+  absl::Status FinishRestore(uint32_t now, const Counts& counts, const OwnFn& own);
+  // Takes over what has changed since the image that the table was restored from: removes rows,
+  // then puts others, as words, in place of what there was. Errors as of FinishRestore.
+  absl::Status RestoreChanges(uint32_t now, const Counts& counts, std::span<const uint64_t> removed,
+                              std::span<float> words, const OwnFn& own);
 
   void SetLearningRate(const LearningRate& rate) { options_.optimizer.learning_rate = rate; }
 
@@ -126,6 +139,7 @@ class GrowingTable {
   IdIndex index_;
   Admission admission_;
   OldestRows oldest_;
+  RowChanges changes_;
   uint32_t now_ = 0;   // the last update, modulo 2^31
   uint64_t hand_ = 0;  // the next row that a sweep looks at
   Counts counts_;

@@ -8,6 +8,7 @@
 #include "common/status_macros.h"
 #include "config/data_plan.h"
 #include "config/partitions.h"
+#include "storage/chain.h"
 #include "storage/checkpoint.h"
 #include "store/dense_partition.h"
 #include "store/initial_weights.h"
@@ -150,8 +151,8 @@ class Restoring {
     return made;
   }
 
-  TensorPlace PlaceOfTensor(std::string_view slot, uint64_t elements) {
-    if (table_.table != nullptr) return PlaceInTable(slot, elements);
+  TensorPlace PlaceOfTensor(bool delta, std::string_view slot, uint64_t elements) {
+    if (table_.table != nullptr) return PlaceInTable(delta, slot, elements);
     if (slot.empty()) return PlaceOf(contents_.value = Block(elements));
     for (size_t s = 0; s < slots_.size(); ++s) {
       if (slots_[s].name == slot) return PlaceOf(contents_.slots[s] = Block(elements));
@@ -159,14 +160,21 @@ class Restoring {
     return TensorPlace();
   }
 
-  // Once all is read. The error lacks the partition's name.
+  // Takes over what one checkpoint of the chain has. The error lacks the partition's name.
+  absl::Status EndLink(const StoredPartition& stored) {
+    return table_.table == nullptr ? absl::OkStatus() : FinishTable(stored);
+  }
+
+  // Once all is read. `restored` is the checkpoint, if a later one may continue it.
   absl::StatusOr<std::unique_ptr<Partition>> Finish(const StoredPartition& stored,
                                                     const Content& content,
+                                                    const std::optional<CheckpointName>& restored,
                                                     const std::shared_ptr<PinnedBytes>& pinned) {
     ASSIGN_OR_RETURN(PartitionLedger ledger,
                      PartitionLedger::FromProto(stored.ledger, content.plan));
     if (table_.table != nullptr) {
-      RETURN_IF_ERROR(FinishTable(stored));
+      table_.table->changes().Mark(restored, {}, table_.table->now(), stored.updates,
+                                   table_.table->counts().rows);
       table_.ledger = std::move(ledger);
       table_.updates = stored.updates;
       table_.healthy = stored.healthy;
@@ -190,12 +198,18 @@ class Restoring {
         absl::StrCat("it has no slot ", name, ", which the optimizer needs"));
   }
 
-  TensorPlace PlaceInTable(std::string_view slot, uint64_t elements) {
+  TensorPlace PlaceInTable(bool delta, std::string_view slot, uint64_t elements) {
     GrowingTable& table = *table_.table;
     if (slot == kRowsSlot) {
       words_ = elements;
       if (elements % table.record_words() != 0) return TensorPlace();
-      return table.RestoreRoom(elements / table.record_words());
+      if (!delta) return table.RestoreRoom(elements / table.record_words());
+      changed_.resize(elements);
+      return {changed_};
+    }
+    if (slot == kRemovedSlot) {
+      removed_.resize(elements / 2);
+      return {{reinterpret_cast<float*>(removed_.data()), removed_.size() * 2}};
     }
     const std::span<uint32_t> candidates = table.RestoreCandidates();
     candidates_ = slot == kCandidatesSlot && elements == candidates.size();
@@ -210,21 +224,33 @@ class Restoring {
     for (const SlotSpec& slot : table.slots()) {
       if (std::ranges::find(was.slots, slot.name) == was.slots.end()) return NoSlot(slot.name);
     }
-    const bool same = was.steps == table.counts_steps() && was.slots.size() == table.slots().size();
+    std::vector<std::string> row_slots;
+    for (const SlotSpec& slot : table.slots()) {
+      if (slot.of_rows) row_slots.push_back(slot.name);
+    }
+    const bool same = was.steps == table.counts_steps() &&
+                      was.slots.size() == table.slots().size() && was.row_slots == row_slots;
     if (!same || words_ % table.record_words() != 0) {
       return absl::FailedPreconditionError("its rows are those of another optimizer");
     }
     if (!candidates_) {
       return absl::FailedPreconditionError("its admission of ids is another one");
     }
-    return table.FinishRestore(
-        was.now,
-        {.rows = 0,
-         .created = was.admitted,
-         .expired = was.expired,
-         .evicted = was.evicted,
-         .dropped = was.dropped},
-        [&](uint64_t id) { return ShardOfRow(id, variable_->shape(0)) == spec_->row_begin(); });
+    const GrowingTable::Counts counts{.rows = 0,
+                                      .created = was.admitted,
+                                      .expired = was.expired,
+                                      .evicted = was.evicted,
+                                      .dropped = was.dropped};
+    const auto own = [&](uint64_t id) {
+      return ShardOfRow(id, variable_->shape(0)) == spec_->row_begin();
+    };
+    if (!was.since.has_value()) return table.FinishRestore(was.now, counts, own);
+    RETURN_IF_ERROR(table.RestoreChanges(was.now, counts, removed_, changed_, own));
+    changed_ = {};
+    removed_ = {};
+    if (table.counts().rows == was.rows) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat(
+        "it has ", table.counts().rows, " rows after the changes, and should have ", was.rows));
   }
 
   const VariableSpec* variable_;
@@ -232,12 +258,14 @@ class Restoring {
   std::vector<SlotSpec> slots_;
   PartitionContents contents_;
   TableContents table_;
-  uint64_t words_ = 0;       // of the table's rows
-  bool candidates_ = false;  // as many were there
+  uint64_t words_ = 0;             // of the table's rows
+  bool candidates_ = false;        // as many were there
+  std::vector<float> changed_;     // the rows of a delta, as words
+  std::vector<uint64_t> removed_;  // and the ids that it removes
 };
 
 absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRequest& request,
-                        uint64_t seed, const std::shared_ptr<PinnedBytes>& pinned,
+                        const Job& job, const std::shared_ptr<PinnedBytes>& pinned,
                         Content& content) {
   ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(files, directory));
   if (manifest.run_id != request.fence().run_id()) {
@@ -250,23 +278,29 @@ absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRe
     RETURN_IF_ERROR(SameCut(manifest, request, spec, directory));
     ids.push_back(spec.id());
     const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
-    ASSIGN_OR_RETURN(Restoring one, Restoring::Make(variable, spec, content.optimizer, seed));
+    ASSIGN_OR_RETURN(Restoring one, Restoring::Make(variable, spec, content.optimizer, job.seed));
     restored.push_back(std::move(one));
   }
-  const auto place = [&](size_t i, std::string_view slot, uint64_t elements) {
-    return restored[i].PlaceOfTensor(slot, elements);
+  const auto place = [&](size_t i, bool delta, std::string_view slot, uint64_t elements) {
+    return restored[i].PlaceOfTensor(delta, slot, elements);
+  };
+  const auto named = [&](size_t i, const absl::Status& status) {
+    if (status.ok()) return status;
+    const std::string& name = request.partitions(static_cast<int>(i)).name();
+    return absl::Status(status.code(), absl::StrCat(directory, ": partition ", name, ": ",
+                                                    std::string(status.message())));
+  };
+  const auto done = [&](size_t i, const StoredPartition& link) {
+    return named(i, restored[i].EndLink(link));
   };
   ASSIGN_OR_RETURN(const std::vector<StoredPartition> stored,
-                   ReadPartitions(files, directory, manifest, ids, place));
+                   ReadChained(files, directory, manifest, ids, place, done));
+  std::optional<CheckpointName> own;
+  if (job.checkpoint.full_every > 1) own = manifest.name;
   for (size_t i = 0; i < stored.size(); ++i) {
     absl::StatusOr<std::unique_ptr<Partition>> partition =
-        restored[i].Finish(stored[i], content, pinned);
-    if (!partition.ok()) {
-      const std::string& name = request.partitions(static_cast<int>(i)).name();
-      return absl::Status(partition.status().code(),
-                          absl::StrCat(directory, ": partition ", name, ": ",
-                                       std::string(partition.status().message())));
-    }
+        restored[i].Finish(stored[i], content, own, pinned);
+    RETURN_IF_ERROR(named(i, partition.status()));
     content.partitions.push_back(*std::move(partition));
   }
   return absl::OkStatus();
@@ -297,7 +331,7 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
     const std::string directory =
         absl::StrCat(CheckpointsDirectory(dir), "/", request.checkpoint());
     RETURN_IF_ERROR(files.CheckBeneath(CheckpointsDirectory(dir), request.checkpoint()));
-    RETURN_IF_ERROR(RestoreAll(files, directory, request, job.seed, pinned, *content));
+    RETURN_IF_ERROR(RestoreAll(files, directory, request, job, pinned, *content));
   }
   std::sort(content->partitions.begin(), content->partitions.end(),
             [](const auto& a, const auto& b) { return a->facts().id < b->facts().id; });

@@ -53,6 +53,14 @@ struct PartitionUpdate {
   bool none() const { return gradient.empty() && !rows.has_value(); }
 };
 
+// An image may be of the rows alone that changed since an earlier one. The store knows that one by
+// the checkpoint that has it, which is `base`; `own` is the checkpoint that the image is for, if a
+// later one may continue it.
+struct ImageOrder {
+  std::optional<CheckpointName> base = {};
+  std::optional<CheckpointName> own = {};
+};
+
 class PartitionImage;
 
 class Partition {
@@ -109,8 +117,10 @@ class Partition {
   virtual Counts GetCounts() const = 0;
 
   // An image that has not been taken yet; `copied`: into memory of its own, so that pushes need not
-  // preserve what it has not written yet. It must not outlive the partition.
-  virtual std::unique_ptr<PartitionImage> NewImage(bool copied) const = 0;
+  // preserve what it has not written yet. It must not outlive the partition. It is whole unless the
+  // partition is a growing table that knows what changed since `order.base`.
+  virtual std::unique_ptr<PartitionImage> NewImage(bool copied,
+                                                   const ImageOrder& order = {}) const = 0;
 
  private:
   const Facts facts_;

@@ -44,11 +44,12 @@ std::vector<RowRecords::Record> RowRecords::RecordsOf(std::span<float> part) con
   return records;
 }
 
-void RowRecords::KeepLive(std::vector<float>& part) const {
+void RowRecords::KeepLive(std::vector<float>& part, uint32_t now, uint64_t ages) const {
   const uint64_t words = record_words();
   size_t kept = 0;
   for (size_t at = 0; at < part.size(); at += words) {
-    if (!Record(&part[at], header_).live()) continue;
+    const Record record(&part[at], header_);
+    if (!record.live() || ((now - record.touched()) & kTouchedMask) >= ages) continue;
     // An id is no float and is not copied as one.
     if (kept != at) std::memcpy(&part[kept], &part[at], words * sizeof(float));
     kept += words;

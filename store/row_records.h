@@ -78,8 +78,14 @@ class RowRecords {
   RowMemory& memory() { return memory_; }
   std::vector<Record> RecordsOf(std::span<float> part) const;
   uint64_t record_words() const { return memory_.row_floats(); }
-  // Leaves the words of the live rows alone in a part.
-  void KeepLive(std::vector<float>& part) const;
+  // Leaves the words of the live rows alone in a part, of those that were touched fewer than `ages`
+  // batches before `now`.
+  void KeepLive(std::vector<float>& part, uint32_t now, uint64_t ages) const;
+  // Sets a row to words as an image has them.
+  void Assign(uint32_t row, std::span<const float> words) const {
+    std::memcpy(memory_.Row(row), words.data(), words.size_bytes());
+  }
+  Record InWords(std::span<float> words) const { return {words.data(), header_}; }
 
  private:
   static constexpr uint64_t kMarkAt = 2;  // in words

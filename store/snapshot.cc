@@ -51,14 +51,14 @@ class GiveWay {
 
 // Images of all partitions, which have memory for copies in order, as long as it fits in
 // kCopiedMax. Those whose tensors are bytes come last, as a file has them.
-std::vector<Taken> MakeImages(const Content& content) {
+std::vector<Taken> MakeImages(const Content& content, const ImageOrder& order) {
   std::vector<Taken> images;
   uint64_t left = kCopiedMax;
   for (const auto& partition : content.partitions) {
     const uint64_t bytes = partition->growing() ? 0 : partition->resident_bytes();
     const bool copied = !partition->growing() && bytes <= left;
     if (copied) left -= bytes;
-    images.push_back({partition.get(), partition->NewImage(copied), copied});
+    images.push_back({partition.get(), partition->NewImage(copied, order), copied});
   }
   std::ranges::stable_partition(images, [](const Taken& one) { return !one.partition->growing(); });
   return images;
@@ -66,9 +66,9 @@ std::vector<Taken> MakeImages(const Content& content) {
 
 // A push that meets a chunk we reference must write it elsewhere. So partitions for which there is
 // room are copied at once, one after another, and a push meets at most one of them.
-absl::StatusOr<std::vector<Taken>> TakeAll(const Content& content, GiveWay& give_way,
-                                           const std::atomic<bool>& voided) {
-  std::vector<Taken> images = MakeImages(content);
+absl::StatusOr<std::vector<Taken>> TakeAll(const Content& content, const ImageOrder& order,
+                                           GiveWay& give_way, const std::atomic<bool>& voided) {
+  std::vector<Taken> images = MakeImages(content, order);
   for (Taken& one : images) {
     if (voided.load()) return Voided();
     if (one.copied) give_way();
@@ -117,7 +117,7 @@ absl::Status WriteAll(GiveWay& give_way, SafetensorsWriter& writer, std::vector<
 
 absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content,
                                             const PsFileIdentity& identity,
-                                            const std::string& directory,
+                                            const std::string& directory, const ImageOrder& order,
                                             const std::atomic<bool>& voided) {
   FAILPOINT_STATUS("ps.snapshot.begin");
   if (voided.load()) return Voided();
@@ -125,7 +125,7 @@ absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content
   const std::string path = absl::StrCat(directory, "/", name);
   const TraceSpan span("snapshot");
   GiveWay give_way(content);
-  ASSIGN_OR_RETURN(std::vector<Taken> taken, TakeAll(content, give_way, voided));
+  ASSIGN_OR_RETURN(std::vector<Taken> taken, TakeAll(content, order, give_way, voided));
   absl::StatusOr<std::unique_ptr<SafetensorsWriter>> begun = Begin(files, identity, path, taken);
   absl::Status written = begun.status();
   if (written.ok()) written = WriteAll(give_way, **begun, taken, voided);
@@ -142,8 +142,11 @@ absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content
   reply.set_crc32c((*begun)->crc32c());
   std::ranges::sort(taken, {}, [](const Taken& one) { return one.partition->facts().id; });
   for (const Taken& item : taken) {
-    *reply.add_partitions() =
+    PartitionDescription& described = *reply.add_partitions();
+    described =
         DescribePartition(item.partition->facts(), item.image->counts(), /*intervals=*/false);
+    const std::optional<TableMetadata> table = item.image->metadata().table;
+    described.set_delta(table.has_value() && table->since.has_value());
   }
   return reply;
 }

@@ -15,10 +15,11 @@
 namespace paracord {
 
 // `directory` is absolute and exists. When this returns OK, file and directory are synced. A file
-// that could not be written whole is removed. ABORTED once `voided` is set.
+// that could not be written whole is removed. `order` says which rows may be left out. ABORTED once
+// `voided` is set.
 absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content,
                                             const PsFileIdentity& identity,
-                                            const std::string& directory,
+                                            const std::string& directory, const ImageOrder& order,
                                             const std::atomic<bool>& voided);
 
 }  // namespace paracord

@@ -123,7 +123,8 @@ Partition::Counts TablePartition::GetCounts() const {
 
 class TableImage : public PartitionImage {
  public:
-  explicit TableImage(const TablePartition& partition) : partition_(partition) {}
+  TableImage(const TablePartition& partition, ImageOrder order)
+      : partition_(partition), order_(std::move(order)) {}
   ~TableImage() override { End(); }
 
   void Take() override {
@@ -137,27 +138,48 @@ class TableImage : public PartitionImage {
     table_ = {.now = table.now(),
               .steps = table.counts_steps(),
               .slots = {},
+              .row_slots = {},
               .admitted = counts_.table->admitted(),
               .expired = counts_.table->expired(),
               .evicted = counts_.table->evicted(),
               .dropped = counts_.table->dropped()};
-    for (const SlotSpec& slot : table.slots()) table_.slots.push_back(slot.name);
+    for (const SlotSpec& slot : table.slots()) {
+      table_.slots.push_back(slot.name);
+      if (slot.of_rows) table_.row_slots.push_back(slot.name);
+    }
+    rows_ = counts_.table->rows();
+    if (const auto since = table.changes().SinceImage(order_.base)) {
+      table_.since = {since->now, since->updates};
+      table_.rows = rows_;
+      rows_ = since->changed;
+      removed_.assign(since->removed.begin(), since->removed.end());
+    }
+    table.changes().Mark(order_.own, order_.base, table_.now, counts_.updates,
+                         counts_.table->rows());
   }
   const Partition::Counts& counts() const override { return counts_; }
   std::vector<TensorInfo> tensors() const override {
     const std::string& name = partition_.facts().name;
     constexpr uint64_t kWord = sizeof(float);
-    return {{.name = SlotTensorName(name, kRowsSlot),
-             .dtype = "U8",
-             .shape = {counts_.table->rows(), record_words_ * kWord}},
-            {.name = SlotTensorName(name, kCandidatesSlot),
-             .dtype = "U8",
-             .shape = {candidates_.size(), kWord}}};
+    std::vector<TensorInfo> tensors = {{.name = SlotTensorName(name, kRowsSlot),
+                                        .dtype = "U8",
+                                        .shape = {rows_, record_words_ * kWord}},
+                                       {.name = SlotTensorName(name, kCandidatesSlot),
+                                        .dtype = "U8",
+                                        .shape = {candidates_.size(), kWord}}};
+    if (!table_.since.has_value()) return tensors;
+    tensors.push_back({.name = SlotTensorName(name, kRemovedSlot),
+                       .dtype = "U8",
+                       .shape = {removed_.size(), sizeof(uint64_t)}});
+    return tensors;
   }
   PartitionMetadata metadata() const override {
     return {.updates = counts_.updates, .healthy = counts_.healthy, .table = table_};
   }
   absl::Status Write(const AppendFn& append) override {
+    const uint64_t ages =
+        table_.since.has_value() ? ChangedBound(table_.since->now, table_.now) : UINT64_MAX;
+    uint64_t written = 0;
     for (uint64_t part = 0; part < parts_; ++part) {
       std::vector<float> words;
       {
@@ -165,14 +187,18 @@ class TableImage : public PartitionImage {
         if (partition_.image_ != image_) {
           return absl::AbortedError("a newer snapshot has taken the place of this one");
         }
-        words = partition_.contents_.table->ReadImageWords(part);
+        words = partition_.contents_.table->ReadImageWords(part, table_.now, ages);
+        written += words.size() / record_words_;
+        if (written > rows_ || (part + 1 == parts_ && written != rows_)) return Forget(written);
       }
       RETURN_IF_ERROR(
           append({reinterpret_cast<const char*>(words.data()), words.size() * sizeof(float)}));
     }
     End();
+    RETURN_IF_ERROR(append({reinterpret_cast<const char*>(candidates_.data()),
+                            candidates_.size() * sizeof(uint32_t)}));
     return append(
-        {reinterpret_cast<const char*>(candidates_.data()), candidates_.size() * sizeof(uint32_t)});
+        {reinterpret_cast<const char*>(removed_.data()), removed_.size() * sizeof(uint64_t)});
   }
 
  private:
@@ -181,7 +207,18 @@ class TableImage : public PartitionImage {
     if (partition_.image_ == image_) partition_.contents_.table->EndImage();
   }
 
+  // After 2^31 batches a row that was never touched again looks as if it had been. The next
+  // checkpoint has all rows then.
+  absl::Status Forget(uint64_t written) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition_.mu_) {
+    partition_.contents_.table->changes().Forget();
+    return absl::AbortedError(absl::StrCat(partition_.facts().name, ": ", written,
+                                           " rows have changed, and ", rows_, " were counted"));
+  }
+
   const TablePartition& partition_;
+  const ImageOrder order_;
+  uint64_t rows_ = 0;  // that are written
+  std::vector<uint64_t> removed_;
   uint64_t image_ = 0;  // 0: not taken
   uint64_t parts_ = 0;
   uint64_t record_words_ = 0;
@@ -190,8 +227,9 @@ class TableImage : public PartitionImage {
   std::vector<uint32_t> candidates_;
 };
 
-std::unique_ptr<PartitionImage> TablePartition::NewImage(bool /*copied*/) const {
-  return std::make_unique<TableImage>(*this);
+std::unique_ptr<PartitionImage> TablePartition::NewImage(bool /*copied*/,
+                                                         const ImageOrder& order) const {
+  return std::make_unique<TableImage>(*this, order);
 }
 
 }  // namespace paracord

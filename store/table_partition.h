@@ -46,7 +46,7 @@ class TablePartition : public Partition {
   uint64_t Pull(ChunkRefs& values) const override;
   uint64_t PullRows(std::span<const uint64_t> ids, std::span<float> values) const override;
   Counts GetCounts() const override;
-  std::unique_ptr<PartitionImage> NewImage(bool copied) const override;
+  std::unique_ptr<PartitionImage> NewImage(bool copied, const ImageOrder& order) const override;
 
  private:
   friend class TableImage;

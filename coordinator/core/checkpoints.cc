@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -50,6 +49,41 @@ const Manifest* Checkpoints::Holding(uint64_t batches) const {
   return nullptr;
 }
 
+const Manifest* Checkpoints::Find(const std::string& name) const {
+  const auto found = std::ranges::find_if(
+      committed_, [&](const Manifest& manifest) { return manifest.name.ToString() == name; });
+  return found == committed_.end() ? nullptr : &*found;
+}
+
+std::string Checkpoints::Continued(size_t full_every) const {
+  size_t links = 0;
+  const Manifest* const newest = Usable();
+  for (const Manifest* link = newest; ++links < full_every; link = Find(link->base)) {
+    if (link == nullptr || Refused(*link)) return "";
+    if (link->base.empty()) return newest->name.ToString();
+  }
+  return "";
+}
+
+std::set<std::string> Checkpoints::WithChains(const std::set<std::string>& names) const {
+  std::set<std::string> all;
+  for (std::string name : names) {
+    while (!name.empty() && all.insert(name).second) {
+      const Manifest* const manifest = Find(name);
+      name = manifest == nullptr ? "" : manifest->base;
+    }
+  }
+  return all;
+}
+
+const Manifest* Checkpoints::OtherFull(const std::set<std::string>& kept) const {
+  for (const Manifest& manifest : committed_) {
+    if (!manifest.base.empty() || Refused(manifest)) continue;
+    if (!kept.contains(manifest.name.ToString())) return &manifest;
+  }
+  return nullptr;
+}
+
 bool Checkpoints::Lost(uint64_t committed_ever) const {
   return Usable() == nullptr && (!refused_.empty() || committed_ever > 0);
 }
@@ -78,29 +112,39 @@ uint64_t Checkpoints::LeastEntered(uint64_t batches) const {
 }
 
 std::vector<std::string> Checkpoints::Thin(size_t keep, const std::string& best) {
-  std::vector<std::string> removed;
-  std::vector<Manifest> kept;
+  std::set<std::string> kept;
   size_t usable = 0;
   bool healthy_kept = false;
-  std::optional<size_t> newer;  // the place in `kept` of the next newer usable one
-  for (Manifest& manifest : committed_) {
+  const Manifest* newer = nullptr;  // the next newer usable one that is kept
+  for (const Manifest& manifest : committed_) {
+    const std::string name = manifest.name.ToString();
     if (Refused(manifest)) {
-      kept.push_back(std::move(manifest));
+      kept.insert(name);
       continue;
     }
-    const bool replaced = newer.has_value() && SameProgress(kept[*newer], manifest);
+    const bool replaced = newer != nullptr && SameProgress(*newer, manifest);
     const bool among_newest = usable < keep && !replaced;
     const bool only_healthy = !healthy_kept && manifest.healthy();
-    if (among_newest || only_healthy || manifest.name.ToString() == best) {
-      ++usable;
-      healthy_kept = healthy_kept || manifest.healthy();
-      newer = kept.size();
-      kept.push_back(std::move(manifest));
-    } else {
-      removed.push_back(manifest.name.ToString());
-    }
+    if (!among_newest && !only_healthy && name != best) continue;
+    ++usable;
+    healthy_kept = healthy_kept || manifest.healthy();
+    newer = &manifest;
+    kept.insert(name);
   }
-  committed_ = std::move(kept);
+  kept = WithChains(kept);
+  const auto full = std::ranges::count_if(committed_, [&](const Manifest& manifest) {
+    return manifest.base.empty() && kept.contains(manifest.name.ToString()) && !Refused(manifest);
+  });
+  const bool in_chain = !committed_.empty() && !committed_.front().base.empty();
+  const Manifest* const other = keep > 1 && in_chain && full < 2 ? OtherFull(kept) : nullptr;
+  if (other != nullptr) kept.insert(other->name.ToString());
+  // The newest first, so that none is ever there without what it continues.
+  std::vector<std::string> removed;
+  for (const Manifest& manifest : committed_) {
+    if (!kept.contains(manifest.name.ToString())) removed.push_back(manifest.name.ToString());
+  }
+  std::erase_if(committed_,
+                [&](const Manifest& manifest) { return !kept.contains(manifest.name.ToString()); });
   return removed;
 }
 
@@ -110,8 +154,13 @@ std::vector<std::string> Checkpoints::MakeRoom(const std::string& why, const std
   if (!full) return {};
   const auto usable = std::ranges::count_if(
       committed_, [&](const Manifest& manifest) { return !Refused(manifest); });
-  if (usable < 2) return {};
-  return Thin(static_cast<size_t>(usable) - 1, best);
+  // What a chain needs stays, so that keeping one less may remove none.
+  for (size_t keep = static_cast<size_t>(std::max<std::ptrdiff_t>(usable, 1)) - 1; keep > 0;
+       --keep) {
+    std::vector<std::string> removed = Thin(keep, best);
+    if (!removed.empty()) return removed;
+  }
+  return {};
 }
 
 }  // namespace paracord

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,9 @@ class Checkpoints {
   const Manifest* Usable() const;
   // The newest one that can be restored and holds exactly so many batches; null if there is none.
   const Manifest* Holding(uint64_t batches) const;
+  // The name of the newest one that can be restored, if the next one may continue it: it and what
+  // it continues itself are fewer than `full_every`, and all there. "": the next one is to be full.
+  std::string Continued(size_t full_every) const;
   // True if there were checkpoints, `committed_ever` of them by what job.state says, and none can
   // be restored: to create the partitions anew would lose all training without a word.
   bool Lost(uint64_t committed_ever) const;
@@ -44,14 +48,22 @@ class Checkpoints {
   void Add(Manifest manifest) { committed_.insert(committed_.begin(), std::move(manifest)); }
 
   // Forgets what need not be kept, and returns the names. The newest `keep` stay, and always the
-  // newest healthy one and the one named `best`. One that holds what the next newer one holds is
-  // replaced by it, so that a start that changes nothing costs no older ones.
+  // newest healthy one and the one named `best`, and those that these continue. If `keep` is above
+  // 1 and all of these rest on one full checkpoint, which may be damaged, another full one stays.
+  // One that holds what the next newer one holds is replaced by it, so that a start that changes
+  // nothing costs no older ones.
   std::vector<std::string> Thin(size_t keep, const std::string& best);
-  // Thins by one where a write failed with `why` because the disk is full: a newer checkpoint is
-  // worth more than how many there are. The newest one always stays.
+  // Forgets one, or one full checkpoint and what continues it, where a write failed with `why`
+  // because the disk is full: a newer checkpoint is worth more than how many there are. The newest
+  // one always stays.
   std::vector<std::string> MakeRoom(const std::string& why, const std::string& best);
 
  private:
+  const Manifest* Find(const std::string& name) const;  // null if there is none
+  // Those that the named ones continue, and they themselves.
+  std::set<std::string> WithChains(const std::set<std::string>& names) const;
+  // The newest full one that can be restored, but those that are kept; null if there is none.
+  const Manifest* OtherFull(const std::set<std::string>& kept) const;
   bool Refused(const Manifest& manifest) const;
 
   std::vector<Manifest> committed_;

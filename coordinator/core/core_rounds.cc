@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
 #include "common/probe.h"
+#include "config/partitions.h"
 #include "coordinator/core/core.h"
 #include "coordinator/core/early_stop.h"
 #include "coordinator/core/report.h"
@@ -37,6 +38,8 @@ Manifest ManifestOf(const JobView& job, int64_t now_ms) {
       entry.applied = partition.ledger().applied();
       entry.rejected = partition.ledger().rejected();
       entry.healthy = partition.healthy();
+      entry.delta = partition.delta();
+      if (entry.delta) manifest.base = round.base;
     }
   }
   for (size_t p = 0; p < layout.size(); ++p) manifest.partitions[p].spec = layout[p];
@@ -75,6 +78,9 @@ void CoordinatorCore::DriveRounds() {
   if (!rounds_.Due(now_ms_, at_once, record_.counters().computed)) return;
   rounds_.Begin(generation_.claimed(), phases_.now() == Phase::kFinishing && !ps_.reading(),
                 ps_.size(), record_.counters().computed, now_ms_);
+  const bool grows = std::ranges::any_of(record_.variables(), IsGrowing);
+  if (!grows || job_.checkpoint.full_every <= 1 || rounds_.round().complete) return;
+  rounds_.Continue(checkpoints_.Continued(job_.checkpoint.full_every));
 }
 
 void CoordinatorCore::Handle(const RoundDirectoryMadeEvent& event) {

@@ -43,6 +43,11 @@ void Rounds::Begin(uint64_t generation, bool complete, size_t ps_count, uint64_t
   effects_.Emit(MakeRoundDirectory{round_->id, round_->directory});
 }
 
+void Rounds::Continue(std::string base) {
+  round_->base = std::move(base);
+  round_->continued = true;
+}
+
 SnapshotRequest Rounds::Ask(uint32_t ps) {
   ++round_->tries[ps];
   SnapshotRequest request;
@@ -50,6 +55,8 @@ SnapshotRequest Rounds::Ask(uint32_t ps) {
   request.set_directory(round_->directory);
   request.set_ps(ps);
   request.set_ps_count(static_cast<uint32_t>(round_->tries.size()));
+  request.set_base(round_->base);
+  request.set_continued(round_->continued);
   return request;
 }
 

@@ -27,6 +27,8 @@ struct CheckpointRound {
   uint64_t id = 0;
   std::string directory;
   bool complete = false;             // the final one of a job that is done
+  std::string base;                  // the checkpoint that it may continue; "": it is full
+  bool continued = false;            // a later one may continue it
   bool asked = false;                // snapshots have been ordered
   std::optional<Manifest> manifest;  // set from the first commit on
   uint32_t commit_tries = 0;
@@ -61,6 +63,9 @@ class Rounds {
   bool Due(int64_t now_ms, bool at_once, uint64_t computed) const;
   void Begin(uint64_t generation, bool complete, size_t ps_count, uint64_t computed,
              int64_t now_ms);
+  // The round that has just begun may continue the checkpoint `base`, unless that is empty, and a
+  // later one may continue it.
+  void Continue(std::string base);
   // The directory of the round under way stands: snapshots are to be asked for.
   void DirectoryMade() { round_->asked = true; }
   // The order for a snapshot of this ps, without its fence. A repeated order gets the same answer.

@@ -60,6 +60,7 @@ TEST_CASE("settings count as if they stood in the file") {
                                              "data.train.features=x",
                                              "wire=bf16",
                                              "checkpoint.keep=9",
+                                             "checkpoint.full_every=10",
                                              "metrics=[\"mse\"]",
                                              "name=\"5\"",
                                              "seed=1",
@@ -77,6 +78,7 @@ TEST_CASE("settings count as if they stood in the file") {
   CHECK(job->train.options["features"] == directory / "x");
   CHECK(job->wire == "bf16");
   CHECK(job->checkpoint.keep == 9);
+  CHECK(job->checkpoint.full_every == 10);
   CHECK(job->metrics.at(0).name == "mean_squared_error");
   CHECK_FALSE(job->test.has_value());
   CHECK(job->name == "a=b");

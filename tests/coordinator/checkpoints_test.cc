@@ -47,6 +47,41 @@ TEST_CASE("a checkpoint that holds what the newer one holds is replaced by it") 
   CHECK(checkpoints.Holding(10) != nullptr);
 }
 
+// A checkpoint that continues the one of `base` batches.
+Manifest Delta(uint64_t batches, uint64_t base) {
+  Manifest manifest = At(batches);
+  manifest.base = NameAt(base);
+  return manifest;
+}
+
+TEST_CASE("a checkpoint stays as long as another continues it") {
+  Checkpoints checkpoints({Delta(50, 40), Delta(40, 30), At(30), Delta(20, 10), At(10)}, {});
+  SECTION("and beside the chain of the newest no other, if one is kept") {
+    CHECK(checkpoints.Thin(1, "") == std::vector<std::string>{NameAt(20), NameAt(10)});
+    CHECK(checkpoints.Thin(1, "").empty());
+    CHECK(checkpoints.Holding(30) != nullptr);
+  }
+  SECTION("and another full one, should that of the newest be damaged") {
+    CHECK(checkpoints.Thin(2, "") == std::vector<std::string>{NameAt(20)});
+    checkpoints.Add(At(60));
+    CHECK(checkpoints.Thin(2, "") == std::vector<std::string>{NameAt(10)});
+  }
+  SECTION("and the best with its chain") { CHECK(checkpoints.Thin(1, NameAt(20)).empty()); }
+}
+
+TEST_CASE("a checkpoint may be continued until its chain is long enough") {
+  Checkpoints checkpoints({Delta(50, 40), Delta(40, 30), At(30)}, {});
+  CHECK(checkpoints.Continued(1).empty());
+  CHECK(checkpoints.Continued(3).empty());
+  CHECK(checkpoints.Continued(4) == NameAt(50));
+  checkpoints.Refuse(NameAt(30), "a checksum is wrong");
+  CHECK(checkpoints.Continued(4).empty());
+  CHECK(Checkpoints({At(30)}, {}).Continued(2) == NameAt(30));
+  CHECK(Checkpoints({At(30)}, {}).Continued(1).empty());
+  CHECK(Checkpoints({Delta(50, 40)}, {}).Continued(9).empty());
+  CHECK(Checkpoints({}, {}).Continued(9).empty());
+}
+
 TEST_CASE("a full disk costs the oldest checkpoint, and never the only one") {
   const std::string full = std::string("write: ") + std::strerror(ENOSPC);
   Checkpoints checkpoints({At(20), At(10)}, {});
@@ -54,6 +89,15 @@ TEST_CASE("a full disk costs the oldest checkpoint, and never the only one") {
   CHECK(checkpoints.MakeRoom(full, "") == std::vector<std::string>{NameAt(10)});
   CHECK(checkpoints.MakeRoom(full, "").empty());
   CHECK(checkpoints.newest()->name.step == 20);
+}
+
+TEST_CASE("a full disk costs what the newest checkpoint does not continue, if there are chains") {
+  const std::string full = std::string("write: ") + std::strerror(ENOSPC);
+  Checkpoints on_old({Delta(50, 40), Delta(40, 30), At(30), At(10)}, {});
+  CHECK(on_old.MakeRoom(full, "") == std::vector<std::string>{NameAt(10)});
+  CHECK(on_old.MakeRoom(full, "").empty());
+  Checkpoints on_new({At(50), Delta(40, 30), Delta(30, 20), At(20)}, {});
+  CHECK(on_new.MakeRoom(full, "") == std::vector<std::string>{NameAt(40), NameAt(30), NameAt(20)});
 }
 
 TEST_CASE("checkpoints are lost if there were some and none can be restored") {

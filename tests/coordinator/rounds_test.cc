@@ -36,6 +36,17 @@ TEST_CASE("a round asks every ps, commits once all have answered, and is over wh
   CHECK_FALSE(rounds.running());
 }
 
+TEST_CASE("a round orders what it may continue, and is full otherwise") {
+  Effects effects;
+  Rounds rounds(0, 0, effects);
+  rounds.Begin(1, false, kPs, 0, 0);
+  CHECK(rounds.Ask(0).base().empty());
+  CHECK_FALSE(rounds.Ask(0).continued());
+  rounds.Continue("step-8-g1-r7");
+  CHECK(rounds.Ask(1).base() == "step-8-g1-r7");
+  CHECK(rounds.Ask(1).continued());
+}
+
 TEST_CASE("an order that was lost is repeated while the ps is there, and then fails the round") {
   Effects effects;
   Rounds rounds(0, 0, effects);

@@ -154,6 +154,7 @@ TEST_CASE("each row of a growing table has the occurrences of its id, whatever i
   CAPTURE(overlap);
   json job = UserJob(kUserEpochs);
   job["overlap"] = overlap;
+  job["checkpoint"] = {{"every_seconds", 0.2}, {"keep", 2}, {"full_every", 4}};
   Cluster cluster({.ps = 2, .workers = 2, .tcp = overlap, .batch_ms = 5, .job = job});
   const auto [counts, test] = WriteUserData(cluster.root());
   cluster.StartAll();
@@ -205,6 +206,37 @@ TEST_CASE("each row of a growing table has the occurrences of its id, whatever i
                                   " --set epochs=", kUserEpochs + ps));
     CheckNewestUsers(cluster.dir(), counts, kUserEpochs + ps);
   }
+}
+
+TEST_CASE("a checkpoint that continues others restores to another number of ps") {
+  json job = UserJob(kUserEpochs);
+  job["checkpoint"] = {{"every_seconds", 0.1}, {"keep", 1}, {"full_every", 1000}};
+  Cluster cluster({.ps = 2, .workers = 1, .batch_ms = 5, .job = job});
+  const auto [counts, test] = WriteUserData(cluster.root());
+  cluster.StartAll();
+  AllFiles files;
+  const auto links = [&] {
+    uint64_t count = 0;
+    const std::string checkpoints = CheckpointsDirectory(cluster.dir());
+    const auto names = ListCheckpoints(files, checkpoints);
+    std::string name = names.ok() && !names->empty() ? names->front().ToString() : "";
+    while (!name.empty()) {
+      const auto manifest = ReadManifest(files, checkpoints + "/" + name);
+      if (!manifest.ok()) return uint64_t{0};
+      ++count;
+      name = manifest->base;
+    }
+    return count;
+  };
+  WaitUntil(30000, [&] { return links() >= 4; });
+  cluster.KillAll();
+  REQUIRE(links() >= 4);
+  const std::string& root = cluster.root();
+  RunCommand(root, "checkpoint verify --dir dir");
+  CHECK(RunCommand(root, "checkpoint ls --dir dir").find("continues step-") != std::string::npos);
+  RunCommand(root, "export --dir dir --out values.safetensors");
+  RunCommand(root, "train job.json --dir dir --workers 1 --ps 3");
+  CheckNewestUsers(cluster.dir(), counts, kUserEpochs);
 }
 
 TEST_CASE("rows that are rare get no row, and those that are not touched for long lose theirs") {

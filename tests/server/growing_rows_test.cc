@@ -10,99 +10,10 @@
 #include "exchange/rows.h"
 #include "storage/safetensors.h"
 #include "store/partition_set.h"
-#include "tests/server/ps_fixture.h"
+#include "tests/server/grown_rows.h"
 
 namespace paracord {
 namespace {
-
-constexpr uint64_t kGrownShards = 4;
-constexpr uint64_t kGrownDim = 3;
-
-// A growing table in four shards, and a vector.
-TestModel GrowingModel(NamedSpec optimizer = {"sgd", {{"learning_rate", 0.5}}}) {
-  TestModel model;
-  model.job.optimizer = std::move(optimizer);
-  model.variables = {TestVariable("user/embeddings", {kGrownShards, kGrownDim}),
-                     TestVariable("dense/bias", {2})};
-  model.variables[0].mutable_initializer()->set_name("random_uniform");
-  model.variables[0].mutable_table()->set_kind(TableSpec::GROWING);
-  model.partitions.clear();
-  for (uint32_t shard = 0; shard < kGrownShards; ++shard) {
-    model.partitions.push_back(
-        TestPartition(shard, 0, absl::StrCat("user/embeddings/part_", shard), shard, shard + 1));
-  }
-  model.partitions.push_back(TestPartition(kGrownShards, 1, "dense/bias/part_0", 0, 2));
-  return model;
-}
-
-std::vector<RowIds> IdsByShard(const std::set<uint64_t>& ids) {
-  std::vector<RowIds> shards(kGrownShards);
-  for (const uint64_t id : ids) shards[ShardOfRow(id, kGrownShards)].push_back(id);
-  return shards;
-}
-
-using GrownGradients = std::map<uint64_t, float>;  // by id, of each element of its row
-
-DecodedRequest GrownPush(TestPs& ps, uint32_t batch, const GrownGradients& gradients) {
-  DecodedRequest request;
-  *request.header.mutable_fence() = ps.MakeFence();
-  request.header.mutable_batch()->set_split(batch / 10);
-  request.header.mutable_batch()->set_batch(batch % 10);
-  std::set<uint64_t> ids;
-  for (const auto& [id, gradient] : gradients) ids.insert(id);
-  const std::vector<RowIds> shards = IdsByShard(ids);
-  for (uint32_t shard = 0; shard < kGrownShards; ++shard) {
-    Floats values;
-    for (const uint64_t id : shards[shard])
-      values.insert(values.end(), kGrownDim, gradients.at(id));
-    PartitionPush& push = *request.header.add_push();
-    push.set_partition(shard);
-    push.set_bytes(values.size() * sizeof(float));
-    *push.mutable_rows() = EncodeRows(shards[shard]);
-    if (!values.empty()) request.pieces.push_back({shard, 0, CordOf(values)});
-  }
-  PartitionPush& bias = *request.header.add_push();
-  bias.set_partition(kGrownShards);
-  bias.set_bytes(2 * sizeof(float));
-  request.pieces.push_back({kGrownShards, 0, CordOf({1, 1})});
-  return request;
-}
-
-std::map<uint64_t, Floats> GrownRows(TestPs& ps, const std::set<uint64_t>& ids) {
-  DecodedRequest request;
-  *request.header.mutable_fence() = ps.MakeFence();
-  const std::vector<RowIds> shards = IdsByShard(ids);
-  for (uint32_t shard = 0; shard < kGrownShards; ++shard) {
-    PartitionPull& pull = *request.header.add_pull();
-    pull.set_partition(shard);
-    *pull.mutable_rows() = EncodeRows(shards[shard]);
-  }
-  const absl::StatusOr<Pulled> pulled = ps.Exchange(request);
-  REQUIRE(pulled.ok());
-  std::map<uint64_t, Floats> rows;
-  for (uint32_t shard = 0; shard < kGrownShards; ++shard) {
-    for (size_t i = 0; i < shards[shard].size(); ++i) {
-      const auto first = pulled->values.at(shard).begin() + static_cast<int64_t>(i * kGrownDim);
-      rows[shards[shard][i]] = {first, first + kGrownDim};
-    }
-  }
-  return rows;
-}
-
-TableCounts GrownCounts(TestPs& ps) {
-  TableCounts sum;
-  const PsDescription described = ps.Describe();
-  for (const PartitionDescription& partition : described.partitions()) {
-    sum.set_rows(sum.rows() + partition.table().rows());
-    sum.set_admitted(sum.admitted() + partition.table().admitted());
-    sum.set_expired(sum.expired() + partition.table().expired());
-    sum.set_evicted(sum.evicted() + partition.table().evicted());
-    sum.set_dropped(sum.dropped() + partition.table().dropped());
-    sum.set_pushed(sum.pushed() + partition.table().pushed());
-    sum.set_pulled(sum.pulled() + partition.table().pulled());
-  }
-  return sum;
-}
 
 const std::set<uint64_t> kGrownIds = {0,
                                       1,
@@ -251,44 +162,6 @@ TEST_CASE("rows are admitted, expire and make room as the table says") {
     CHECK(GrownCounts(ps).rows() == 8);
     CHECK(GrownCounts(ps).evicted() == 192);
   }
-}
-
-// Batches with rows that come again and rows that do not.
-GrownGradients GrownBatch(uint32_t batch) {
-  GrownGradients gradients;
-  SeededRandom random(batch);
-  for (int i = 0; i < 40; ++i) {
-    const auto id = static_cast<uint64_t>(random.Between(0, 300));
-    gradients[i % 4 == 0 ? id << 50 : id] = static_cast<float>(random.Between(-64, 64)) / 16;
-  }
-  return gradients;
-}
-
-std::string CommitGrown(TestPs& ps, uint64_t round) {
-  const SnapshotRequest order = ps.SnapshotOrder(round);
-  const auto reply = ps.Call<SnapshotReply>(method::kSnapshot, order);
-  REQUIRE(reply.ok());
-  Manifest manifest;
-  manifest.job_name = "test";
-  manifest.job_json = JobToJson(ps.model.job);
-  manifest.run_id = TestPs::kRun;
-  manifest.name = {reply->partitions(0).ledger().applied(), order.fence().generation(), round};
-  manifest.plan = ps.model.plan;
-  manifest.variables = ps.model.variables;
-  for (const PartitionSpec& spec : ps.model.partitions) {
-    const PartitionDescription& of = reply->partitions(static_cast<int>(spec.id()));
-    REQUIRE(of.id() == spec.id());
-    manifest.partitions.push_back({.spec = spec,
-                                   .updates = of.updates(),
-                                   .applied = of.ledger().applied(),
-                                   .rejected = of.ledger().rejected()});
-  }
-  manifest.files = {{reply->file(), reply->bytes(), reply->crc32c(), ps.boot_id()}};
-  const std::string checkpoints = ps.dir() + "/checkpoints/", name = manifest.name.ToString();
-  REQUIRE(ps.files.Rename(checkpoints + order.directory(), checkpoints + name).ok());
-  REQUIRE(ps.files.WriteAtomic(checkpoints + name + "/" + kManifestName, ManifestToText(manifest))
-              .ok());
-  return name;
 }
 
 TEST_CASE("a table that was restored goes on as the one that was saved") {

@@ -465,7 +465,7 @@ TEST_CASE("a push while a snapshot is written changes values where they are") {
   const TestDirectory directory;
   const PsFileIdentity identity{
       .run_id = "run", .generation = 1, .round = 1, .ps = 0, .ps_count = 1, .boot_id = "boot"};
-  const auto written = WriteSnapshot(files, content, identity, directory / "", false);
+  const auto written = WriteSnapshot(files, content, identity, directory / "", {}, false);
   REQUIRE(written.ok());
   CHECK(places() == before);
   ChunkRefs chunks;
@@ -484,7 +484,7 @@ TEST_CASE("a push while a snapshot is written changes values where they are") {
 
   content.pushes = 1;  // for ever: it gives way, and then no longer
   PosixFiles undisturbed;
-  CHECK(WriteSnapshot(undisturbed, content, identity, directory / "", false).ok());
+  CHECK(WriteSnapshot(undisturbed, content, identity, directory / "", {}, false).ok());
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ struct ClusterPlan {
   // Lets rows travel, where the optimizer allows it.
   void MakeTables();
   void MakeGrowing(SimRandom random);
+  void DrawDeltas(SimRandom random);  // how many checkpoints go on from others
   std::string ToString() const;
 };
 

@@ -117,6 +117,11 @@ void ClusterPlan::DrawWire(SimRandom random) {
 
 void ClusterPlan::MakeTables() { counting.tables = LeavesUntouchedAlone(job.optimizer, {}); }
 
+// From a stream of its own, so that seeds with full checkpoints run as they always did.
+void ClusterPlan::DrawDeltas(SimRandom random) {
+  if (random.Chance(0.7)) job.checkpoint.full_every = static_cast<uint32_t>(random.Between(2, 5));
+}
+
 void ClusterPlan::MakeGrowing(SimRandom random) {
   MakeTables();
   counting.growing = counting.tables;
@@ -141,7 +146,8 @@ std::string ClusterPlan::ToString() const {
       job.compression.kind == CompressionSpec::Kind::kTopK ? " top_k" : "",
       job.overlap ? " overlapped" : "", early_push ? ", early push" : "",
       counting.growing ? absl::StrCat(", growing tables: after ", counting.admit_after, ", expire ",
-                                      counting.expire_batches, ", rows_max ", counting.rows_max)
+                                      counting.expire_batches, ", rows_max ", counting.rows_max,
+                                      ", full every ", job.checkpoint.full_every)
       : counting.tables ? ", tables"
                         : "",
       ", test_records=", counting.test_records, ", optimizer=", job.optimizer.name,

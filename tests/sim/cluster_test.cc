@@ -98,11 +98,13 @@ TEST_CASE("no row's update is lost or doubled") {
 TEST_CASE("no row of a growing table is lost or doubled") {
   spdlog::set_level(spdlog::level::off);
   const uint64_t seeds = std::min<uint64_t>(Setting("PARACORD_SIM_SEEDS", 1500), 10000);
+  const Coverage coverage;
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     const std::string found = RunSeed(seed, nullptr, nullptr, {.growing = true});
     INFO(found);
     REQUIRE(found.empty());
   }
+  if (seeds >= 100) CHECK(coverage.Missing("sim.delta").empty());
 }
 
 // A tenth of as many on an object store.

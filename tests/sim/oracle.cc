@@ -355,6 +355,8 @@ void Oracle::CheckNew(const std::string& name) {
   if (parts == nullptr) return Violation(name + " is committed without its files");
   committed_[name] = {manifest->name, HashFiles(*parts), manifest->complete};
   CheckDurable(path, *parts);
+  if (!manifest->base.empty()) PROBE("sim.delta_checkpoint");
+  if (damaged_.contains(manifest->base)) return Damaged(name);  // as is what it continues
   const absl::Status whole = VerifyCheckpoint(files, path);
   if (!whole.ok()) return Violation(whole.ToString());
   std::vector<uint32_t> ids;

@@ -64,6 +64,7 @@ TEST_CASE("a correct toy cluster stays correct under every kind of fault, and ea
   const std::vector<std::string> others = {"sim.claim_half_done",
                                            "sim.claim_lost",
                                            "sim.damaged_checkpoint",
+                                           "sim.delta_checkpoint",
                                            "sim.land",
                                            "sim.land_torn",
                                            "sim.link_destroyed",

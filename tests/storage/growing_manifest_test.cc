@@ -47,6 +47,27 @@ TEST_CASE("a manifest has all settings of a growing table") {
   REQUIRE(back.ok());
   CHECK(back->variables[0].SerializeAsString() == variable.SerializeAsString());
   CHECK(ManifestToText(*back) == text);
+
+  // With an optimizer of its own, and as one that continues another.
+  table.set_optimizer(R"({"name":"adagrad"})");
+  CHECK(JsonOf(ManifestToText(manifest)).at("min_reader_version") == 4);
+  table.clear_optimizer();
+  manifest.base = "step-8-g3-r3";
+  manifest.partitions[1].delta = true;
+  const std::string continued = ManifestToText(manifest);
+  CHECK(JsonOf(continued).at("min_reader_version") == 4);
+  const absl::StatusOr<Manifest> again = ParseManifest(continued, "m");
+  INFO(again.status());
+  REQUIRE(again.ok());
+  CHECK(again->base == manifest.base);
+  CHECK(again->partitions[1].delta);
+  CHECK(!again->partitions[0].delta);
+  CHECK(ManifestToText(*again) == continued);
+  for (const char* const base :
+       {"", "step-8-g3-r4", "step-8-g4-r1", "elsewhere", "../step-8-g3-r3"}) {
+    manifest.base = base;
+    CHECK(absl::IsDataLoss(ParseManifest(ManifestToText(manifest), "m").status()));
+  }
 }
 
 }  // namespace

@@ -1,0 +1,176 @@
+#include "storage/chain.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace paracord {
+namespace {
+
+std::string NameIn(const std::string& directory) {
+  return directory.substr(directory.rfind('/') + 1);
+}
+
+std::string Beside(const std::string& directory, const std::string& name) {
+  return absl::StrCat(directory.substr(0, directory.rfind('/') + 1), name);
+}
+
+// Says whose chain an error is about.
+absl::Status InChainOf(const std::string& directory, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(
+      status.code(),
+      absl::StrCat(NameIn(directory), " continues another: ", std::string(status.message())));
+}
+
+// Checks that the partition `id` of one checkpoint can go on from the same one of `base`.
+absl::Status CheckSamePartition(const Manifest& base, const Manifest& manifest, uint32_t id,
+                                const std::string& directory) {
+  if (base.run_id == manifest.run_id && id < base.partitions.size()) {
+    const PartitionSpec& then = base.partitions[id].spec;
+    const PartitionSpec& now = manifest.partitions[id].spec;
+    const VariableSpec& was = base.variables[then.variable()];
+    const VariableSpec& is = manifest.variables[now.variable()];
+    const bool same_shape =
+        std::equal(was.shape().begin(), was.shape().end(), is.shape().begin(), is.shape().end());
+    if (then.name() == now.name() && then.row_begin() == now.row_begin() && same_shape) {
+      return absl::OkStatus();
+    }
+  }
+  return absl::FailedPreconditionError(absl::StrCat(directory, " has no partition ",
+                                                    manifest.partitions[id].spec.name(),
+                                                    " that could be continued"));
+}
+
+// Checks that a partition's rows in `newer` are those that changed since it was as in `older`.
+absl::Status CheckContinues(const StoredPartition& older, const StoredPartition& newer,
+                            const ChainLink& link) {
+  const std::string& name = link.manifest.partitions[newer.id].spec.name();
+  const auto& was = older.table;
+  const auto& is = newer.table;
+  if (!was.has_value() || !is.has_value() || !is->since.has_value()) {
+    return absl::DataLossError(
+        absl::StrCat(link.directory, ": partition ", name, " does not say what it continues"));
+  }
+  const bool same = is->since->now == was->now && is->since->updates == older.updates &&
+                    is->slots == was->slots && is->steps == was->steps &&
+                    is->row_slots == was->row_slots;
+  if (same) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(link.directory, ": partition ", name, " continues ",
+                                          is->since->updates, " updates, ", link.manifest.base,
+                                          " has ", older.updates));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<ChainLink>> ReadChain(Files& files, const std::string& directory,
+                                                 const Manifest& manifest,
+                                                 std::span<const uint32_t> ids) {
+  std::vector<ChainLink> links;
+  links.push_back({.directory = directory, .manifest = manifest, .wanted = {}});
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= manifest.partitions.size()) {
+      return absl::NotFoundError(absl::StrCat(directory, " holds no partition ", ids[i]));
+    }
+    links.back().wanted.push_back(i);
+  }
+  // A checkpoint continues an older one, which its manifest was checked for, so this ends.
+  while (true) {
+    const ChainLink& newer = links.back();
+    std::vector<size_t> open;
+    for (const size_t i : newer.wanted) {
+      if (newer.manifest.partitions[ids[i]].delta) open.push_back(i);
+    }
+    if (open.empty()) break;
+    ChainLink link{.directory = Beside(directory, newer.manifest.base),
+                   .manifest = {},
+                   .wanted = std::move(open)};
+    absl::StatusOr<Manifest> base = ReadManifest(files, link.directory);
+    RETURN_IF_ERROR(InChainOf(directory, base.status()));
+    link.manifest = *std::move(base);
+    for (const size_t i : link.wanted) {
+      RETURN_IF_ERROR(InChainOf(
+          directory, CheckSamePartition(link.manifest, newer.manifest, ids[i], link.directory)));
+    }
+    links.push_back(std::move(link));
+  }
+  std::ranges::reverse(links);
+  return links;
+}
+
+absl::StatusOr<std::vector<StoredPartition>> ReadChained(Files& files, const std::string& directory,
+                                                         const Manifest& manifest,
+                                                         std::span<const uint32_t> ids,
+                                                         const LinkPlaceFn& place,
+                                                         const LinkDoneFn& done) {
+  ASSIGN_OR_RETURN(const std::vector<ChainLink> links, ReadChain(files, directory, manifest, ids));
+  std::vector<std::optional<StoredPartition>> read(ids.size());
+  for (const ChainLink& link : links) {
+    std::vector<uint32_t> wanted;
+    for (const size_t i : link.wanted) wanted.push_back(ids[i]);
+    const auto place_here = [&](size_t w, std::string_view slot, uint64_t elements) {
+      return place(link.wanted[w], link.manifest.partitions[wanted[w]].delta, slot, elements);
+    };
+    absl::StatusOr<std::vector<StoredPartition>> stored =
+        ReadPartitions(files, link.directory, link.manifest, wanted, place_here);
+    if (&link != &links.back()) RETURN_IF_ERROR(InChainOf(directory, stored.status()));
+    RETURN_IF_ERROR(stored.status());
+    for (size_t w = 0; w < wanted.size(); ++w) {
+      const size_t i = link.wanted[w];
+      StoredPartition& now = (*stored)[w];
+      if (read[i].has_value()) RETURN_IF_ERROR(CheckContinues(*read[i], now, link));
+      RETURN_IF_ERROR(done(i, now));
+      read[i] = std::move(now);
+    }
+  }
+  std::vector<StoredPartition> last;
+  for (std::optional<StoredPartition>& stored : read) last.push_back(*std::move(stored));
+  return last;
+}
+
+namespace {
+
+// Finds the damage of a checkpoint and then that of those that it continues.
+template <class Find>
+std::vector<absl::Status> FindInChain(Files& files, const std::string& directory,
+                                      const Find& find) {
+  const absl::StatusOr<Manifest> manifest = ReadManifest(files, directory);
+  if (!manifest.ok()) return {manifest.status()};
+  std::vector<absl::Status> damage = find(directory, *manifest);
+  std::vector<uint32_t> deltas;
+  for (const ManifestPartition& partition : manifest->partitions) {
+    if (partition.delta) deltas.push_back(partition.spec.id());
+  }
+  if (deltas.empty()) return damage;
+  const auto links = ReadChain(files, directory, *manifest, deltas);
+  if (!links.ok()) {
+    damage.push_back(links.status());
+    return damage;
+  }
+  for (size_t i = links->size() - 1; i-- > 0;) {
+    const ChainLink& link = (*links)[i];
+    for (const absl::Status& status : find(link.directory, link.manifest)) {
+      damage.push_back(InChainOf(directory, status));
+    }
+  }
+  return damage;
+}
+
+}  // namespace
+
+std::vector<absl::Status> FindDamage(Files& files, const std::string& directory) {
+  return FindInChain(files, directory, [&](const std::string& path, const Manifest& manifest) {
+    return FindOwnDamage(files, path, manifest);
+  });
+}
+
+std::vector<absl::Status> FindObviousDamage(Files& files, const std::string& directory) {
+  return FindInChain(files, directory, [&](const std::string& path, const Manifest& manifest) {
+    return FindWrongSizes(files, path, manifest);
+  });
+}
+
+}  // namespace paracord
