@@ -276,8 +276,10 @@ class Store {
       const auto* const dense = dynamic_cast<const DensePartition*>(partitions_[i].get());
       if (dense == nullptr || (rows != nullptr && !rows->ids[i].empty())) continue;
       const DensePartition::Image image = dense->TakeImage();
-      if (!optimizer_.use_ema || image.slots.empty()) continue;
-      for (const ChunkRef& chunk : image.slots[optimizer_.slots.size() - 1]) {
+      const std::vector<SlotSpec>& slots = dense->slots();
+      const auto average = std::ranges::find(slots, std::string(kAverageSlot), &SlotSpec::name);
+      if (average == slots.end()) continue;
+      for (const ChunkRef& chunk : image.slots[static_cast<size_t>(average - slots.begin())]) {
         averages[i].insert(averages[i].end(), chunk.values().begin(), chunk.values().end());
       }
     }
@@ -299,7 +301,9 @@ class Store {
       const std::span<const float> given = values.subspan(i * width, width);
       row.values.assign(given.begin(), given.end());
       for (const SlotSpec& slot : contents.table->slots()) {
-        for (const float value : given) row.values.push_back(slot.of_value ? value : slot.initial);
+        for (const float value : given.first(SlotElements(slot, width))) {
+          row.values.push_back(slot.of_value ? value : slot.initial);
+        }
       }
       contents.table->Restore(0, row);
     }

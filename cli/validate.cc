@@ -158,6 +158,11 @@ void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string
     optimizer = ParseOptimizer(job.optimizer);
     report.Take(where, optimizer);
   }
+  for (const auto& [layer, table] : job.tables.by_layer) {
+    if (!table.optimizer.has_value()) continue;
+    const std::string path = absl::StrCat("tables.", layer, ".optimizer");
+    report.Take(where, ParseTableOptimizer(*table.optimizer, path));
+  }
   const auto train = OpenData(files, "train", job.train, where, report, out);
   const auto test = job.test ? OpenData(files, "test", *job.test, where, report, out) : nullptr;
   if (train != nullptr && test != nullptr) {

@@ -42,6 +42,7 @@ struct NamedSpec {
   nlohmann::json options = nlohmann::json::object();
   std::string output = "";  // of the model, by name, or "#1" by position; empty: any
   bool weighted = false;    // a metric that counts examples by their weights
+  bool operator==(const NamedSpec&) const = default;
 };
 
 struct StopWhen {
@@ -92,9 +93,10 @@ struct CompressionSpec {
 // (JOB.md).
 struct TablesSpec {
   struct Table {
-    bool dense = false;    // it moves whole
-    bool lazy = false;     // any optimizer acts on the rows of a batch alone
-    bool growing = false;  // any 64-bit id has a row once it is updated
+    bool dense = false;                       // it moves whole
+    bool lazy = false;                        // any optimizer acts on the rows of a batch alone
+    bool growing = false;                     // any 64-bit id has a row once it is updated
+    std::optional<NamedSpec> optimizer = {};  // in place of the job's
     // These settings apply to growing tables.
     uint32_t shards = 16;
     uint32_t admit_after = 1;      // appearances

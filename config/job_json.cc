@@ -161,12 +161,13 @@ void EraseWhatMayDiffer(json& job) {
     job.erase(key);
   }
   job["optimizer"].erase("learning_rate");
-  // Neither is whether rows travel alone; lazy rows have numbers of their own, and a growing table
-  // is kept in another way.
+  // Neither is whether rows travel alone; lazy rows and those with another optimizer than the job's
+  // have numbers of their own, and a growing table is kept in another way.
   json kept = json::object();
   for (const auto& [layer, table] : job["tables"].items()) {
     if (!table.is_object()) continue;
-    if (table["update"] == "lazy" || table["kind"] == "growing") kept[layer] = table;
+    const bool own = table["update"] == "lazy" || table["kind"] == "growing";
+    if (own || table.contains("optimizer")) kept[layer] = table;
   }
   job["tables"] = kept;
   for (json& source : job["data"]) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "config/limits.h"
+#include "config/named_spec.h"
 
 namespace paracord {
 namespace {
@@ -59,6 +60,22 @@ void ReadGrowing(JsonFields& fields, TablesSpec::Table& table, Problems& problem
   }
 }
 
+void ReadOptimizer(JsonFields& fields, TablesSpec::Table& table, Problems& problems) {
+  const json* const value = fields.FindValue("optimizer");
+  if (value == nullptr) return;
+  if (table.dense) {
+    fields.Problem("optimizer",
+                   "is for a table; where the kind is \"dense\", the job's optimizer applies");
+  }
+  table.optimizer =
+      ReadNamedSpec(NamedKind::kOptimizer, *value, fields.PathOf("optimizer"), problems);
+  if (!table.optimizer.has_value() || table.growing || table.lazy) return;
+  if (table.optimizer->options.value("row_wise", json()) == true) {
+    fields.Problem("optimizer.row_wise",
+                   "needs updates row by row: \"update\": \"lazy\", or \"kind\": \"growing\"");
+  }
+}
+
 TablesSpec::Table ReadTable(const json& value, const std::string& key, Problems& problems) {
   TablesSpec::Table table;
   JsonFields fields(value, key, problems);
@@ -75,6 +92,7 @@ TablesSpec::Table ReadTable(const json& value, const std::string& key, Problems&
   if (table.dense && table.lazy) {
     fields.Problem("update", "\"lazy\" is for a table, and the kind is \"dense\"");
   }
+  ReadOptimizer(fields, table, problems);
   ReadGrowing(fields, table, problems);
   fields.ReportUnknown();
   return table;
@@ -85,6 +103,7 @@ json TableToJson(const TablesSpec::Table& table) {
                           : table.growing ? "growing"
                                           : "fixed"},
                  {"update", table.lazy ? "lazy" : "exact"}};
+  if (table.optimizer.has_value()) object["optimizer"] = NamedSpecToJson(*table.optimizer);
   if (!table.growing) return object;
   object["shards"] = table.shards;
   object["admit"] = {{"after", table.admit_after},

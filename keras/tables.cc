@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/human_bytes.h"
+#include "common/json_text.h"
+#include "config/named_spec.h"
 #include "config/tables.h"
 #include "config/unknown_name.h"
 #include "keras/layers/layer_config.h"
@@ -52,13 +54,13 @@ bool ReadsInputs(const ModelSpec& model, size_t layer) {
 }
 
 // Why the rows of a batch alone cannot stand for the whole gradient; empty: they can.
-std::string WhyNotExact(const Job& job, const LayerSpec& layer) {
+std::string WhyNotExact(const NamedSpec& optimizer, const LayerSpec& layer) {
   if (Says(layer, "embeddings_regularizer")) return "its regularizer acts on every row";
   if (Says(layer, "embeddings_constraint")) return "its constraint acts on every row";
-  if (LeavesUntouchedAlone(job.optimizer, {})) return "";
-  const std::string rule = job.optimizer.name == "sgd" || job.optimizer.name == "adagrad"
-                               ? absl::StrCat("these options of ", job.optimizer.name)
-                               : job.optimizer.name;
+  if (LeavesUntouchedAlone(optimizer, {})) return "";
+  const std::string rule = optimizer.name == "sgd" || optimizer.name == "adagrad"
+                               ? absl::StrCat("these options of ", optimizer.name)
+                               : optimizer.name;
   return absl::StrCat(rule, " changes rows that a batch does not read, too");
 }
 
@@ -76,7 +78,8 @@ std::string WhyNot(const Job& job, const ModelSpec& model, size_t index,
     return "cannot be a table: its ids must be an input of the model, or what preprocessing layers "
            "(Hashing, StringLookup, IntegerLookup, ...) make of one";
   }
-  const std::string why = wanted.lazy ? "" : WhyNotExact(job, layer);
+  const NamedSpec& optimizer = wanted.optimizer.has_value() ? *wanted.optimizer : job.optimizer;
+  const std::string why = wanted.lazy ? "" : WhyNotExact(optimizer, layer);
   if (why.empty()) return "";
   return absl::StrCat("cannot be a table as it is: ", why,
                       "; \"update\": \"lazy\" acts on the rows of a batch alone, \"kind\": "
@@ -88,6 +91,7 @@ ChosenTable ChosenOf(const TablesSpec::Table& wanted) {
   TableSpec& table = chosen.spec;
   table.set_kind(wanted.growing ? TableSpec::GROWING : TableSpec::FIXED);
   table.set_lazy(wanted.lazy);
+  if (wanted.optimizer.has_value()) table.set_optimizer(TextOf(NamedSpecToJson(*wanted.optimizer)));
   if (!wanted.growing) return chosen;
   chosen.shards = wanted.shards;
   table.set_admit_after(wanted.admit_after);
@@ -155,7 +159,7 @@ TableLayers ChooseTables(const Job& job, const ModelSpec& model, Problems& probl
     if (!job.tables.automatic || BytesOf(layer) < kAutoBytes || !Trains(model, layer)) continue;
     const bool reads_inputs = ReadsInputs(model, i);
     const std::string why =
-        reads_inputs ? WhyNotExact(job, layer) : "its ids are computed by the model";
+        reads_inputs ? WhyNotExact(job.optimizer, layer) : "its ids are computed by the model";
     if (why.empty()) tables[i] = ChosenOf({});
     if (why.empty() || notes == nullptr) continue;
     notes->push_back(absl::StrCat(

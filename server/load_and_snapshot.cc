@@ -70,6 +70,8 @@ void ParameterServer::Impl::Keep(const LoadRequest& request, const CallPtr& call
       content = content_;
     }
     if (content == nullptr) return absl::AbortedError("the ps holds nothing to keep");
+    const std::vector<VariableSpec> all(request.variables().begin(), request.variables().end());
+    RETURN_IF_ERROR(CheckOwnOptimizers(all));
     std::vector<std::pair<Partition*, LearningRate>> rates;
     for (const PartitionSpec& spec : request.partitions()) {
       Partition* const partition = content->Find(spec.id());

@@ -63,7 +63,7 @@ GrowingTable::GrowingTable(GrowingTableOptions options, RowInitializer initializ
     : options_(std::move(options)),
       initializer_(std::move(initializer)),
       row_elements_(RowElements(options_.variable)),
-      records_(row_elements_ * (1 + options_.optimizer.slots.size()),
+      records_(RowNumbers(options_.optimizer, row_elements_),
                !ZeroGradientChangesNothing(options_.optimizer)),
       index_(Mix64(options_.seed, options_.variable.name())),
       admission_(options_.admit_after, options_.admit_probability, options_.candidates,
@@ -162,13 +162,21 @@ bool GrowingTable::UpdateRow(Work& work, LazyScalars& scalars, size_t i, uint32_
   UpdateArrays arrays{.gradient = work.gradients.subspan(i * row_elements_, row_elements_),
                       .value_in = values,
                       .value_out = values};
+  std::array<float*, kSlotsMax> numbers{};
+  float* slot = values + row_elements_;
   for (size_t s = 0; s < optimizer.slots.size(); ++s) {
-    arrays.slots_in[s] = arrays.slots_out[s] = values + (s + 1) * row_elements_;
+    arrays.slots_in[s] = arrays.slots_out[s] = slot;
+    if (optimizer.slots[s].of_rows) numbers[s] = slot;
+    slot += SlotElements(optimizer.slots[s], row_elements_);
   }
   record.Touch(now_);
-  if (!record.counts_steps()) return UpdateElements(optimizer, work.scalars, arrays);
+  const auto update = [&](const UpdateScalars& own) {
+    const bool entered = !optimizer.row_wise || EnterRow(optimizer, own, arrays.gradient, numbers);
+    return UpdateElements(optimizer, own, arrays) && entered;
+  };
+  if (!record.counts_steps()) return update(work.scalars);
   const uint32_t steps = record.steps();
-  const bool finite = UpdateElements(optimizer, scalars.At(steps), arrays);
+  const bool finite = update(scalars.At(steps));
   if (steps != UINT32_MAX) record.SetSteps(steps + 1);
   if (optimizer.norm.has_value()) {
     std::vector<uint64_t> one(options_.variable.shape().begin(), options_.variable.shape().end());
@@ -207,14 +215,15 @@ void GrowingTable::FirstValues(uint32_t row, uint64_t id) {
   records_.At(row).Begin(id, now_, 0);
   float* const values = records_.At(row).values();
   initializer_(id, {values, row_elements_});
-  float* to = values;
+  float* to = values + row_elements_;
   for (const SlotSpec& slot : options_.optimizer.slots) {
-    to += row_elements_;
+    const uint64_t elements = SlotElements(slot, row_elements_);
     if (slot.of_value) {
-      std::copy_n(values, row_elements_, to);
+      std::copy_n(values, elements, to);
     } else {
-      std::fill_n(to, row_elements_, slot.initial);
+      std::fill_n(to, elements, slot.initial);
     }
+    to += elements;
   }
 }
 

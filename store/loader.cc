@@ -26,6 +26,7 @@ absl::Status CheckRequest(const LoadRequest& request, uint64_t partition_bytes_m
   RETURN_IF_ERROR(CheckDataPlan(request.plan()));
   const std::vector<VariableSpec> variables = Variables(request);
   RETURN_IF_ERROR(CheckVariables(variables));
+  RETURN_IF_ERROR(CheckOwnOptimizers(variables));
   std::set<uint32_t> seen;
   for (const PartitionSpec& spec : request.partitions()) {
     RETURN_IF_ERROR(CheckPartition(variables, spec));
@@ -180,8 +181,13 @@ class Restoring {
       table_.healthy = stored.healthy;
       return MakePartition(*variable_, *spec_, std::move(table_), pinned);
     }
+    const uint64_t rows = spec_->row_end() - spec_->row_begin();
     for (size_t s = 0; s < slots_.size(); ++s) {
-      if (contents_.slots[s].elements() == 0) return NoSlot(slots_[s].name);
+      const uint64_t elements = contents_.slots[s].elements();
+      if (elements == 0) return NoSlot(slots_[s].name);
+      if (elements == (slots_[s].of_rows ? rows : contents_.value.elements())) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat("its slot ", slots_[s].name, " is that of another optimizer"));
     }
     contents_.ledger = std::move(ledger);
     contents_.updates = stored.updates;

@@ -51,6 +51,16 @@ std::vector<SlotSpec> StoredSlots(const Optimizer& optimizer) {
   return slots;
 }
 
+uint64_t SlotElements(const SlotSpec& slot, uint64_t row_elements) {
+  return slot.of_rows ? 1 : row_elements;
+}
+
+uint64_t RowNumbers(const Optimizer& optimizer, uint64_t row_elements) {
+  uint64_t numbers = row_elements;
+  for (const SlotSpec& slot : optimizer.slots) numbers += SlotElements(slot, row_elements);
+  return numbers;
+}
+
 UpdateScalars ScalarsAt(const Optimizer& optimizer, uint64_t step) {
   return LazyScalarsAt(optimizer, step, step);
 }

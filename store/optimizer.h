@@ -60,14 +60,21 @@ struct Optimizer {
   std::optional<NormConstraint> norm;    // after everything else, which is Constrain's to do
   uint64_t ema_overwrite_frequency = 0;  // steps after which it becomes the values; 0: never
   bool lazy = false;                     // a push updates its rows alone (see LazyScalarsAt)
+  bool row_wise = false;                 // slots of squares have one number a row (see EnterRow)
   std::vector<SlotSpec> slots;           // at most kSlotsMax
 };
 
 // Parses an optimizer by Keras 3's names and options, and by Keras 2's where its results are the
 // same. Errors name the option, or list the supported optimizers.
 absl::StatusOr<Optimizer> ParseOptimizer(const NamedSpec& spec);
+// Parses the optimizer that a table has in place of the job's, which may also be row-wise. `path`
+// is its place in the job, for errors.
+absl::StatusOr<Optimizer> ParseTableOptimizer(const NamedSpec& spec, const std::string& path);
+// Checks the optimizers that variables have of their own. INVALID_ARGUMENT names the variable.
+absl::Status CheckOwnOptimizers(std::span<const VariableSpec> variables);
 
-// The optimizer for one variable. A moving average with factor keep is updated to value * keep +
+// The optimizer for one variable: its own, which CheckOwnOptimizers has found right, or else
+// `optimizer`, which is the job's. A moving average with factor keep is updated to value * keep +
 // observation * (1 - keep), where a push carries the observation. Weight decay is left out for an
 // excluded variable: as in Keras 3, one of the expressions matches the variable's own name ("bias"
 // of "dense/bias"), or its whole name if the expression has a "/".
@@ -76,6 +83,10 @@ Optimizer OptimizerFor(const VariableSpec& variable, const Optimizer& optimizer)
 // Returns what is kept beside the values: Optimizer::slots, and for a lazy table the rows' counts
 // of steps.
 std::vector<SlotSpec> StoredSlots(const Optimizer& optimizer);
+
+// Returns how many numbers a row of so many elements has in a slot, and in its values and slots.
+uint64_t SlotElements(const SlotSpec& slot, uint64_t row_elements);
+uint64_t RowNumbers(const Optimizer& optimizer, uint64_t row_elements);
 
 // True if an element without a gradient keeps its value and slots, so that it need not be touched.
 bool ZeroGradientChangesNothing(const Optimizer& optimizer);
@@ -105,7 +116,14 @@ struct UpdateArrays {
   std::array<float*, kSlotsMax> slots_out{};
 };
 
-// Updates gradient.size() elements. Returns false if a result is not finite (it is stored anyway).
+// Enters the mean of the squares of a row's whole gradient into the row's own numbers, by slot; the
+// numbers of other slots are null. It comes before UpdateElements, to which it hands those numbers
+// as the slots. For row-wise optimizers alone. Returns false if a result is not finite.
+bool EnterRow(const Optimizer& optimizer, const UpdateScalars& scalars,
+              std::span<const float> gradient, std::span<float* const> numbers);
+
+// Updates gradient.size() elements. A slot with one number a row is read, not written. Returns
+// false if a result is not finite (it is stored anyway).
 bool UpdateElements(const Optimizer& optimizer, const UpdateScalars& scalars,
                     const UpdateArrays& arrays);
 

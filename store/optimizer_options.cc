@@ -3,8 +3,11 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "common/json_text.h"
 #include "common/status_macros.h"
 #include "config/json_fields.h"
+#include "config/named_spec.h"
+#include "config/partitions.h"
 #include "re2/re2.h"
 #include "store/optimizer.h"
 
@@ -156,7 +159,8 @@ constexpr Entry kOptimizers[] = {
      "gradients are float32 here and need no scale; give the job's \"optimizer\" the inner one"},
     {"schedulefreeadamw", 0, nullptr,
      "it computes gradients at other values than those that it keeps"},
-    {"multioptimizer", 0, nullptr, "all variables of a job have one optimizer"},
+    {"multioptimizer", 0, nullptr,
+     "all variables of a job have one optimizer, but tables may have others"},
 };
 
 const Entry* FindEntry(std::string_view name) {
@@ -166,12 +170,12 @@ const Entry* FindEntry(std::string_view name) {
   return nullptr;
 }
 
-absl::Status NoSuchOptimizer(const std::string& name) {
+absl::Status NoSuchOptimizer(const std::string& path, const std::string& name) {
   std::vector<std::string_view> names;
   for (const Entry& entry : kOptimizers) {
     if (entry.read != nullptr) names.push_back(entry.name);
   }
-  return absl::InvalidArgumentError(absl::StrCat("optimizer.name: ", IsNoneOf(name, names)));
+  return absl::InvalidArgumentError(absl::StrCat(path, ".name: ", IsNoneOf(name, names)));
 }
 
 // `lr` is the name before Keras 2.3; until 2.10 `decay` divides by 1 + decay * steps.
@@ -252,6 +256,33 @@ void ReadAverage(JsonFields& options, bool keras2, Optimizer& optimizer) {
   optimizer.slots.push_back({.name = "average", .of_value = true});
 }
 
+// Adagrad's accumulator, and the second moments of Adam and its like.
+bool HoldsSquares(const SlotSpec& slot) {
+  return slot.name == "accumulator" || slot.name.starts_with("velocity");
+}
+
+// `of_table`: it is a table's own. Other variables have no rows that are updated one by one.
+void ReadRowWise(JsonFields& options, const Entry& entry, bool of_table, Optimizer& optimizer) {
+  const char* const key = "row_wise";
+  if (!of_table && options.Find(key) == nullptr) return;
+  options.Bool(key, optimizer.row_wise);
+  if (!optimizer.row_wise) return;
+  if (!of_table) options.Problem(key, "is for the optimizer of a table (\"tables\")");
+  if (optimizer.rule != Rule::kAdagrad && optimizer.rule != Rule::kAdam) {
+    options.Problem(key, absl::StrCat("is for adagrad, adam and adamw; ", std::string(entry.name),
+                                      " has no such form"));
+  }
+  for (SlotSpec& slot : optimizer.slots) slot.of_rows = HoldsSquares(slot);
+}
+
+// Workers clip by norm, and do so by what the job says of all variables.
+void RefuseClipByNorm(JsonFields& options) {
+  for (const char* key : {"clipnorm", "global_clipnorm"}) {
+    if (options.Find(key) == nullptr) continue;
+    options.Problem(key, "is for the job's optimizer; that of a table may have clipvalue");
+  }
+}
+
 void ReadCommon(JsonFields& options, const Entry& entry, Optimizer& optimizer, Problems& problems) {
   ReadRate(options, entry.rate, optimizer, problems);
   ReadDecay(options, optimizer);
@@ -293,27 +324,64 @@ bool IsExcludedFromDecay(const Optimizer& optimizer, std::string_view variable) 
 
 }  // namespace
 
-absl::StatusOr<Optimizer> ParseOptimizer(const NamedSpec& spec) {
+namespace {
+
+absl::StatusOr<Optimizer> Parse(const NamedSpec& spec, const std::string& path, bool of_table) {
   const Entry* const entry = FindEntry(spec.name);
-  if (entry == nullptr) return NoSuchOptimizer(spec.name);
+  if (entry == nullptr) return NoSuchOptimizer(path, spec.name);
   if (entry->read == nullptr) {
     return absl::InvalidArgumentError(
-        absl::StrCat("optimizer.name: ", spec.name, " cannot be had: ", entry->why_not));
+        absl::StrCat(path, ".name: ", spec.name, " cannot be had: ", entry->why_not));
   }
   Problems problems;
-  JsonFields options(spec.options, "optimizer", problems, JsonFields::Null::kAbsent);
+  JsonFields options(spec.options, path, problems, JsonFields::Null::kAbsent);
   Optimizer optimizer;
   entry->read(options, optimizer);
+  ReadRowWise(options, *entry, of_table, optimizer);
+  if (of_table) RefuseClipByNorm(options);
   ReadCommon(options, *entry, optimizer, problems);
   options.ReportUnknown();
   RETURN_IF_ERROR(problems.ToStatus());
   return optimizer;
 }
 
+// The optimizer that a table has of its own.
+absl::StatusOr<Optimizer> OwnOptimizer(const VariableSpec& variable) {
+  const std::string path = absl::StrCat(variable.name(), ": optimizer");
+  Problems problems;
+  const std::optional<NamedSpec> spec =
+      ReadNamedSpec(NamedKind::kOptimizer, JsonOf(variable.table().optimizer()), path, problems);
+  RETURN_IF_ERROR(problems.ToStatus());
+  if (!spec.has_value()) return absl::InvalidArgumentError(path + " has no name");
+  ASSIGN_OR_RETURN(Optimizer own, ParseTableOptimizer(*spec, path));
+  if (own.row_wise && !variable.table().lazy() && !IsGrowing(variable)) {
+    return absl::InvalidArgumentError(path + ".row_wise needs updates row by row");
+  }
+  return own;
+}
+
+}  // namespace
+
+absl::StatusOr<Optimizer> ParseOptimizer(const NamedSpec& spec) {
+  return Parse(spec, "optimizer", /*of_table=*/false);
+}
+
+absl::StatusOr<Optimizer> ParseTableOptimizer(const NamedSpec& spec, const std::string& path) {
+  return Parse(spec, path, /*of_table=*/true);
+}
+
+absl::Status CheckOwnOptimizers(std::span<const VariableSpec> variables) {
+  for (const VariableSpec& variable : variables) {
+    if (!variable.table().optimizer().empty()) RETURN_IF_ERROR(OwnOptimizer(variable).status());
+  }
+  return absl::OkStatus();
+}
+
 Optimizer OptimizerFor(const VariableSpec& variable, const Optimizer& optimizer) {
   if (variable.moving_average() <= 0) {
     Optimizer own = optimizer;
-    if (IsExcludedFromDecay(optimizer, variable.name())) own.weight_decay.reset();
+    if (!variable.table().optimizer().empty()) own = OwnOptimizer(variable).value_or(optimizer);
+    if (IsExcludedFromDecay(own, variable.name())) own.weight_decay.reset();
     own.lazy = variable.table().lazy();
     own.non_neg = variable.constraint() == "non_neg";
     if (variable.constraint() == "norm") own.norm = variable.norm();

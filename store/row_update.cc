@@ -111,8 +111,9 @@ class RowUpdater {
     const uint64_t first = (id - layout_.begin) * layout_.elements;
     const uint64_t in_chunk = kChunkElements - first % kChunkElements;
     const uint64_t count = std::min({layout_.elements, in_chunk, uint64_t{kPrefetchFloatsMax}});
-    for (const Block* block : blocks_) {
-      const float* const at = At(*block, first);
+    for (size_t b = 0; b < blocks_.size(); ++b) {
+      if (b > 0 && optimizer_.slots[b - 1].of_rows) continue;
+      const float* const at = At(*blocks_[b], first);
       for (uint64_t i = 0; i < count; i += kCacheLineFloats) __builtin_prefetch(at + i, 1);
     }
   }
@@ -134,9 +135,39 @@ class RowUpdater {
     return finite;
   }
 
+  // Updates a row some of whose slots have one number for all of it.
+  bool RowWise(uint64_t id, const UpdateScalars& scalars, GradientAt& gradient) {
+    row_.clear();
+    while (row_.size() < layout_.elements) {
+      const std::span<const float> more = gradient.Take(layout_.elements - row_.size());
+      row_.insert(row_.end(), more.begin(), more.end());
+    }
+    std::array<float*, kSlotsMax> numbers{};
+    for (size_t s = 0; s < optimizer_.slots.size(); ++s) {
+      if (optimizer_.slots[s].of_rows) numbers[s] = At(*blocks_[s + 1], id - layout_.begin);
+    }
+    bool finite = EnterRow(optimizer_, scalars, row_, numbers);
+    uint64_t at = (id - layout_.begin) * layout_.elements;
+    for (std::span<const float> left = row_; !left.empty();) {
+      const uint64_t most = std::min<uint64_t>(left.size(), kChunkElements - at % kChunkElements);
+      UpdateArrays arrays{.gradient = left.first(most)};
+      arrays.value_in = arrays.value_out = At(*blocks_[0], at);
+      for (size_t s = 0; s < optimizer_.slots.size(); ++s) {
+        float* const slot = numbers[s] != nullptr ? numbers[s] : At(*blocks_[s + 1], at);
+        arrays.slots_in[s] = arrays.slots_out[s] = slot;
+      }
+      finite = UpdateElements(optimizer_, scalars, arrays) && finite;
+      left = left.subspan(most);
+      at += most;
+    }
+    return finite;
+  }
+
   bool LazyRow(uint64_t id, GradientAt& gradient) {
     float& steps = *At(*steps_, id - layout_.begin);
-    const bool finite = Elements(id, 1, lazy_scalars_.At(static_cast<uint64_t>(steps)), gradient);
+    const UpdateScalars& scalars = lazy_scalars_.At(static_cast<uint64_t>(steps));
+    const bool finite =
+        optimizer_.row_wise ? RowWise(id, scalars, gradient) : Elements(id, 1, scalars, gradient);
     if (steps < kStepsMax) ++steps;
     if (optimizer_.norm.has_value()) Constrain(id);
     return finite;
@@ -160,6 +191,7 @@ class RowUpdater {
   Block* const steps_;  // null: not lazy
   const UpdateScalars scalars_;
   LazyScalars lazy_scalars_;
+  std::vector<float> row_;  // the gradient of one
 };
 
 }  // namespace
@@ -168,7 +200,7 @@ bool UpdateRows(const Optimizer& optimizer, uint64_t step, const RowLayout& layo
                 std::span<const uint64_t> ids, const Gradient& gradient,
                 std::span<Block* const> blocks, PinnedBytes& pinned) {
   for (size_t b = 0; b < blocks.size(); ++b) {
-    const bool of_rows = optimizer.lazy && b + 1 == blocks.size();
+    const bool of_rows = b > optimizer.slots.size() || (b > 0 && optimizer.slots[b - 1].of_rows);
     Unshare(*blocks[b], layout, ids, of_rows ? 1 : layout.elements, pinned);
   }
   const uint64_t rows = RowsOfPart(layout.elements);

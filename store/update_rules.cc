@@ -3,6 +3,7 @@
 // overlap only element by element, so that equal pointers do not stop the vectoriser. Compiled once
 // for each width of vectors; all of them give the same bits.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 
@@ -83,11 +84,17 @@ PARACORD_KERNEL bool UpdateSgd(const Optimizer& optimizer, const UpdateScalars& 
   });
 }
 
-// a' = a + g^2; value -= rate * g / sqrt(a' + epsilon).
+// a' = a + g^2; value -= rate * g / sqrt(a' + epsilon). Row-wise EnterRow has made a'.
 PARACORD_KERNEL bool UpdateAdagrad(const Optimizer& optimizer, const UpdateScalars& scalars,
                                    const UpdateArrays& arrays) {
   const float rate = scalars.rate;
   const float epsilon = static_cast<float>(optimizer.epsilon);
+  if (optimizer.row_wise) {
+    const float root = std::sqrt(*arrays.slots_in[0] + epsilon);
+    return ForEach<0>(scalars, arrays, [=](float g, float v, float&, float&, float&) PARACORD_RULE {
+      return v - rate * g / root;
+    });
+  }
   return ForEach<1>(scalars, arrays, [=](float g, float v, float& a, float&, float&) PARACORD_RULE {
     a = a + g * g;
     return v - rate * g / std::sqrt(a + epsilon);
@@ -140,7 +147,8 @@ PARACORD_KERNEL bool UpdateRmsprop(const Optimizer& optimizer, const UpdateScala
 }
 
 // m' = m + (g - m)(1 - beta_1); v' = v + (g^2 - v)(1 - beta_2);
-// value -= rate * m' / (sqrt(v') + epsilon), AMSGrad with the largest v' so far.
+// value -= rate * m' / (sqrt(v') + epsilon), AMSGrad with the largest v' so far. Row-wise EnterRow
+// has made v' and the largest.
 template <bool kAmsgrad>
 PARACORD_KERNEL bool UpdateAdam(const Optimizer& optimizer, const UpdateScalars& scalars,
                                 const UpdateArrays& arrays) {
@@ -148,6 +156,14 @@ PARACORD_KERNEL bool UpdateAdam(const Optimizer& optimizer, const UpdateScalars&
   const float rest_1 = static_cast<float>(1 - optimizer.beta_1);
   const float rest_2 = static_cast<float>(1 - optimizer.beta_2);
   const float epsilon = static_cast<float>(optimizer.epsilon);
+  if (optimizer.row_wise) {
+    const float below = std::sqrt(*arrays.slots_in[1 + kAmsgrad]) + epsilon;
+    return ForEach<1>(scalars, arrays,
+                      [=](float g, float value, float& m, float&, float&) PARACORD_RULE {
+                        m = m + (g - m) * rest_1;
+                        return value - rate * m / below;
+                      });
+  }
   return ForEach<2 + kAmsgrad>(
       scalars, arrays, [=](float g, float value, float& m, float& v, float& largest) PARACORD_RULE {
         m = m + (g - m) * rest_1;
@@ -308,6 +324,19 @@ PARACORD_KERNEL bool UpdateAll(const Optimizer& optimizer, const UpdateScalars& 
   return finite;
 }
 
+// The mean of the squares of a gradient after clipping. Sums of eight kinds are added at the end,
+// so that it has the same bits whatever the width of vectors.
+float MeanSquare(std::span<const float> gradient, float clip) {
+  std::array<float, 8> sums{};
+  for (size_t i = 0; i < gradient.size(); ++i) {
+    const float g = std::min(std::max(Usable(gradient[i]), -clip), clip);
+    sums[i % sums.size()] += g * g;
+  }
+  const float sum =
+      ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+  return sum / static_cast<float>(gradient.size());
+}
+
 PARACORD_WIDTHS(bool, UpdateWide,
                 (const Optimizer& optimizer, const UpdateScalars& scalars,
                  const UpdateArrays& arrays),
@@ -320,6 +349,20 @@ bool UpdateElements(const Optimizer& optimizer, const UpdateScalars& scalars,
   static const auto update = PICK_WIDTH(UpdateWide);
   const FlushDenormals flush;
   return update(optimizer, scalars, arrays);
+}
+
+bool EnterRow(const Optimizer& optimizer, const UpdateScalars& scalars,
+              std::span<const float> gradient, std::span<float* const> numbers) {
+  const FlushDenormals flush;
+  const float square = MeanSquare(gradient, scalars.clip);
+  if (optimizer.rule == Optimizer::Rule::kAdagrad) {
+    *numbers[0] += square;
+    return NotFinite(*numbers[0]) == 0;
+  }
+  float& v = *numbers[1];
+  v = v + (square - v) * static_cast<float>(1 - optimizer.beta_2);
+  if (optimizer.amsgrad) *numbers[2] = std::max(*numbers[2], v);
+  return NotFinite(v) == 0;
 }
 
 std::vector<UpdateFunction> UpdatesOfAllWidths() {

@@ -29,7 +29,12 @@ TEST_CASE("tables are chosen for all or by layer, and come back from their canon
                {"shards", 4},
                {"admit", {{"after", 3}, {"probability", 0.5}, {"candidates", 1000}}},
                {"expire", {{"batches", 1000}}},
-               {"rows_max", 50000000}}}}}) {
+               {"rows_max", 50000000}}}},
+        json{{"user",
+              {{"kind", "fixed"},
+               {"update", "lazy"},
+               {"optimizer",
+                {{"name", "adagrad"}, {"learning_rate", 0.05}, {"row_wise", true}}}}}}}) {
     Problems problems;
     CHECK(TablesToJson(ReadTables(Parsed(value), problems)) == value);
     CHECK(problems.empty());
@@ -48,6 +53,21 @@ TEST_CASE("what is wrong with tables names the key") {
   CHECK(Problem({{"user", {{"kind", "dense"}, {"update", "lazy"}}}}) ==
         "tables.user.update: \"lazy\" is for a table, and the kind is \"dense\"");
   CHECK(!Problem({{"user", 1}}).empty());
+}
+
+TEST_CASE("a table may have another optimizer than the job, and a dense variable may not") {
+  const json adagrad = {{"class_name", "Adagrad"}, {"config", {{"learning_rate", 0.5}}}};
+  Problems problems;
+  const TablesSpec spec = ReadTables(Parsed({{"user", {{"optimizer", adagrad}}}}), problems);
+  CHECK(problems.empty());
+  CHECK(spec.by_layer.at("user").optimizer->name == "adagrad");
+  CHECK(Problem({{"user", {{"kind", "dense"}, {"optimizer", "adam"}}}})
+            .starts_with("tables.user.optimizer: is for a table"));
+  const json row_wise = {{"name", "adam"}, {"row_wise", true}};
+  CHECK(Problem({{"user", {{"optimizer", row_wise}}}})
+            .starts_with("tables.user.optimizer.row_wise: needs updates row by row"));
+  CHECK(Problem({{"user", {{"update", "lazy"}, {"optimizer", row_wise}}}}).empty());
+  CHECK(Problem({{"user", {{"kind", "growing"}, {"optimizer", row_wise}}}}).empty());
 }
 
 TEST_CASE("settings of a growing table have bounds, and a fixed one has none of them") {

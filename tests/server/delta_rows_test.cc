@@ -58,12 +58,14 @@ TestModel DeltaModel(int kind) {
     table.set_expire_batches(5);
   } else if (kind == 1) {
     table.set_rows_max(80);
+  } else {
+    table.set_optimizer(R"({"name": "adam", "row_wise": true, "use_ema": true})");
   }
   return model;
 }
 
 TEST_CASE("a chain of checkpoints restores to what the last one saw, and can be continued") {
-  const TestModel model = DeltaModel(GENERATE(0, 1));
+  const TestModel model = DeltaModel(GENERATE(0, 1, 2));
   TestDirectory root;
   const std::string dir = root / "job";
   TestPs saved(model, dir);
