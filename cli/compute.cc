@@ -209,6 +209,7 @@ class Store {
  public:
   static absl::StatusOr<Store> Make(Optimizer optimizer, const std::vector<VariableSpec>& variables,
                                     const Weights& weights, uint64_t seed) {
+    RETURN_IF_ERROR(CheckOwnOptimizers(variables));
     Store store(std::move(optimizer));
     for (size_t i = 0; i < variables.size(); ++i) {
       const VariableSpec& variable = variables[i];
@@ -294,18 +295,12 @@ class Store {
                                             std::span<const uint64_t> ids,
                                             std::span<const float> values, uint64_t seed) {
     TableContents contents;
-    ASSIGN_OR_RETURN(contents.table, MakeTableOfSlot(variable, optimizer, seed));
+    VariableSpec whole = variable;  // in one slot, and with all of the rows that are given
+    whole.mutable_table()->clear_rows_max();
+    ASSIGN_OR_RETURN(contents.table, MakeTableOfSlot(whole, optimizer, seed));
     const uint64_t width = RowElements(variable);
     for (size_t i = 0; i < ids.size(); ++i) {
-      GrowingTable::ImageRow row{.id = ids[i]};
-      const std::span<const float> given = values.subspan(i * width, width);
-      row.values.assign(given.begin(), given.end());
-      for (const SlotSpec& slot : contents.table->slots()) {
-        for (const float value : given.first(SlotElements(slot, width))) {
-          row.values.push_back(slot.of_value ? value : slot.initial);
-        }
-      }
-      contents.table->Restore(0, row);
+      RETURN_IF_ERROR(contents.table->AddRow(ids[i], values.subspan(i * width, width)));
     }
     return contents;
   }

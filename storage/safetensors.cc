@@ -362,6 +362,16 @@ absl::Status SafetensorsFile::ReadElements(const TensorInfo& tensor, uint64_t be
   return absl::OkStatus();
 }
 
+absl::Status SafetensorsFile::ReadBytes(const TensorInfo& tensor, uint64_t begin,
+                                        std::span<char> out) const {
+  const uint64_t bytes = tensor.end - tensor.begin;
+  if (begin > bytes || out.size() > bytes - begin) {
+    return absl::OutOfRangeError(
+        absl::StrCat(path_, ": tensor ", tensor.name, " has ", bytes, " bytes only"));
+  }
+  return file_->ReadAt(header_.data_begin + tensor.begin + begin, out);
+}
+
 absl::StatusOr<uint32_t> SafetensorsFile::ReadAll(
     const std::function<BytesPlace(const TensorInfo&)>& place) const {
   std::vector<FileRange> ranges;

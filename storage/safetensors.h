@@ -95,6 +95,9 @@ class SafetensorsFile {
   // storage/tensor_numbers.h converts it.
   absl::Status ReadElements(const TensorInfo& tensor, uint64_t begin, std::span<float> out) const;
 
+  // Reads the bytes [begin, begin + out.size()) of a tensor as they are.
+  absl::Status ReadBytes(const TensorInfo& tensor, uint64_t begin, std::span<char> out) const;
+
   // Reads the whole file once, several ranges at a time, and returns the checksum of all its bytes.
   // `place` returns the memory of a tensor; it is called for each one in the order of the file
   // before anything is read. The memory may be used only if the checksum is right.

@@ -204,18 +204,35 @@ void GrowingTable::Create(Work& work, LazyScalars& scalars, size_t i, uint32_t s
     ++counts_.evicted;
   }
   const uint32_t row = records_.Add();
-  FirstValues(row, id);
+  records_.At(row).Begin(id, now_, 0);
+  initializer_(id, {records_.At(row).values(), row_elements_});
+  FirstSlots(row);
   index_.Insert(index_.PlaceOf(id), row);
   ++counts_.created;
   changes_.Created();
   if (!UpdateRow(work, scalars, i, row)) work.finite = false;
 }
 
-void GrowingTable::FirstValues(uint32_t row, uint64_t id) {
+absl::Status GrowingTable::AddRow(uint64_t id, std::span<const float> values) {
+  if (index_.size() >= options_.rows_max) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there are more rows than rows_max allows, which is ", options_.rows_max,
+                     " for each of the table's shards"));
+  }
+  const uint32_t row = records_.Add();
   records_.At(row).Begin(id, now_, 0);
-  float* const values = records_.At(row).values();
-  initializer_(id, {values, row_elements_});
-  float* to = values + row_elements_;
+  std::ranges::copy(values, records_.At(row).values());
+  FirstSlots(row);
+  index_.Insert(index_.PlaceOf(id), row);
+  ++counts_.created;
+  changes_.Created();
+  return absl::OkStatus();
+}
+
+// The values come before the slots.
+void GrowingTable::FirstSlots(uint32_t row) {
+  const float* const values = records_.At(row).values();
+  float* to = records_.At(row).values() + row_elements_;
   for (const SlotSpec& slot : options_.optimizer.slots) {
     const uint64_t elements = SlotElements(slot, row_elements_);
     if (slot.of_value) {

@@ -96,6 +96,10 @@ class GrowingTable {
   // What changed since images; whoever takes them marks them there.
   RowChanges& changes() { return changes_; }
 
+  // Adds a row that the table lacks, with these values and the slots of a new row, as if the first
+  // batch had touched it. INVALID_ARGUMENT: there may be no more.
+  absl::Status AddRow(uint64_t id, std::span<const float> values);
+
   // Restores a row into a table that lacks it. `now`: the batches applied.
   void Restore(uint64_t now, const ImageRow& row);
   // Restores an empty table from words, which are first put into the memory of so many rows and of
@@ -128,7 +132,7 @@ class GrowingTable {
   void UpdatePart(Work& work, size_t part) const;
   bool UpdateRow(Work& work, LazyScalars& scalars, size_t i, uint32_t row) const;
   void Create(Work& work, LazyScalars& scalars, size_t i, uint32_t stale);
-  void FirstValues(uint32_t row, uint64_t id);
+  void FirstSlots(uint32_t row);
   void Remove(uint32_t row);
   void Sweep(size_t rows);
 

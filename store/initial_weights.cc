@@ -136,21 +136,7 @@ absl::StatusOr<std::unique_ptr<InitialWeights>> InitialWeights::Open(
   std::vector<std::string_view> names;
   for (const TensorInfo& tensor : tensors) names.push_back(tensor.name);
   const bool partial = job.initial_weights.partial;
-  // Rows of a growing table come into being as they are drawn.
-  std::vector<VariableSpec> looked_for;
-  for (const VariableSpec& variable : variables) {
-    if (!IsGrowing(variable)) looked_for.push_back(variable);
-  }
-  absl::StatusOr<std::vector<size_t>> found = FindVariables(names, looked_for, partial);
-  if (!found.ok() && !partial && absl::StartsWith(found.status().message(), "holds no tensor")) {
-    found = absl::InvalidArgumentError(
-        absl::StrCat(std::string(found.status().message()),
-                     "; to draw what the file lacks, write {\"file\": ..., \"partial\": true}"));
-  }
-  RETURN_IF_ERROR(InWeights(found.status(), where));
-  for (auto next = found->begin(); const VariableSpec& variable : variables) {
-    weights->tensors_.push_back(IsGrowing(variable) ? kNoTensor : *next++);
-  }
+  RETURN_IF_ERROR(InWeights(weights->FindAll(variables, names, partial), where));
   for (size_t v = 0; v < variables.size(); ++v) {
     if (!weights->Has(v)) continue;
     RETURN_IF_ERROR(InWeights(Fits(tensors[weights->tensors_[v]], variables[v], partial), where));
@@ -158,11 +144,103 @@ absl::StatusOr<std::unique_ptr<InitialWeights>> InitialWeights::Open(
   return weights;
 }
 
+absl::StatusOr<std::optional<InitialWeights::RowTensors>> InitialWeights::FindRows(
+    const VariableSpec& variable) const {
+  if (!IsGrowing(variable)) return std::nullopt;
+  const std::vector<TensorInfo>& tensors = file_->header().tensors;
+  const auto find = [&](const char* end) {
+    const std::string name = variable.name() + end;
+    return static_cast<size_t>(std::ranges::find(tensors, name, &TensorInfo::name) -
+                               tensors.begin());
+  };
+  const RowTensors found{.ids = find("/ids"), .rows = find("/rows")};
+  if (found.ids == tensors.size() && found.rows == tensors.size()) return std::nullopt;
+  if (found.ids == tensors.size() || found.rows == tensors.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("holds one of ", variable.name(), "/ids and ",
+                                                   variable.name(), "/rows; give both"));
+  }
+  const TensorInfo& ids = tensors[found.ids];
+  const TensorInfo& rows = tensors[found.rows];
+  std::vector<uint64_t> wanted(variable.shape().begin(), variable.shape().end());
+  wanted[0] = ids.shape.empty() ? 0 : ids.shape[0];
+  if ((ids.dtype != "I64" && ids.dtype != "U64") || ids.shape.size() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat("tensor ", ids.name, " is ", ids.dtype,
+                                                   " of shape ", ShapeText(ids.shape),
+                                                   ", and ids are I64, one for each row"));
+  }
+  if (rows.shape != wanted) {
+    return absl::InvalidArgumentError(absl::StrCat("tensor ", rows.name, " has shape ",
+                                                   ShapeText(rows.shape), ", and the rows of its ",
+                                                   "ids are ", ShapeText(wanted)));
+  }
+  RETURN_IF_ERROR(ToFloats(rows, {}, {}));  // of its type
+  return found;
+}
+
+absl::Status InitialWeights::ReadRows(size_t variable, const TakeRowFn& take) const {
+  const std::vector<TensorInfo>& tensors = file_->header().tensors;
+  const TensorInfo& ids = tensors[rows_[variable]->ids];
+  const TensorInfo& rows = tensors[rows_[variable]->rows];
+  uint64_t width = 1;
+  for (size_t i = 1; i < rows.shape.size(); ++i) width *= rows.shape[i];
+  const uint64_t most = std::max<uint64_t>(kChunkElements / width, 1);
+  std::vector<uint64_t> some;
+  std::vector<float> values;
+  uint64_t before = 0;
+  for (uint64_t first = 0; first < ids.shape[0]; first += some.size()) {
+    some.resize(std::min(most, ids.shape[0] - first));
+    values.resize(some.size() * width);
+    RETURN_IF_ERROR(InWeights(
+        file_->ReadBytes(ids, first * sizeof(uint64_t),
+                         {reinterpret_cast<char*>(some.data()), some.size() * sizeof(uint64_t)})));
+    RETURN_IF_ERROR(ReadFinite(rows, first * width, values));
+    for (size_t i = 0; i < some.size(); ++i) {
+      absl::Status taken = absl::OkStatus();
+      if (first + i > 0 && some[i] <= before) {
+        taken = absl::InvalidArgumentError(
+            absl::StrCat("id ", some[i], " follows ", before, ", and ids ascend without repeats"));
+      } else {
+        taken = take(some[i], std::span(values).subspan(i * width, width));
+      }
+      RETURN_IF_ERROR(InWeights(taken, absl::StrCat(file_->path(), ": tensor ", ids.name, ": ")));
+      before = some[i];
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InitialWeights::FindAll(std::span<const VariableSpec> variables,
+                                     std::span<const std::string_view> names, bool partial) {
+  // Rows of a growing table that the file lacks come into being as they are drawn.
+  std::vector<VariableSpec> looked_for;
+  bool any_rows = false;
+  for (const VariableSpec& variable : variables) {
+    ASSIGN_OR_RETURN(rows_.emplace_back(), FindRows(variable));
+    any_rows = any_rows || rows_.back().has_value();
+    if (!IsGrowing(variable)) looked_for.push_back(variable);
+  }
+  absl::StatusOr<std::vector<size_t>> found = FindVariables(names, looked_for, partial);
+  if (!found.ok() && any_rows && partial &&
+      absl::StartsWith(found.status().message(), "holds no variable")) {
+    found = std::vector<size_t>(looked_for.size(), kNoTensor);
+  }
+  if (!found.ok() && !partial && absl::StartsWith(found.status().message(), "holds no tensor")) {
+    found = absl::InvalidArgumentError(
+        absl::StrCat(std::string(found.status().message()),
+                     "; to draw what the file lacks, write {\"file\": ..., \"partial\": true}"));
+  }
+  RETURN_IF_ERROR(found.status());
+  for (auto next = found->begin(); const VariableSpec& variable : variables) {
+    tensors_.push_back(IsGrowing(variable) ? kNoTensor : *next++);
+  }
+  return absl::OkStatus();
+}
+
 std::string InitialWeights::Drawn(std::span<const VariableSpec> variables) const {
   constexpr size_t kShown = 20;
   std::vector<std::string_view> drawn;
   for (size_t v = 0; v < variables.size(); ++v) {
-    if (!Has(v)) drawn.push_back(variables[v].name());
+    if (!Has(v) && !HasRows(v)) drawn.push_back(variables[v].name());
   }
   if (drawn.empty()) return "";
   const size_t shown = std::min(drawn.size(), kShown);
@@ -182,6 +260,10 @@ absl::Status InitialWeights::Read(size_t variable, uint64_t begin, const Block& 
 }
 
 absl::Status InitialWeights::CheckFinite() const {
+  for (size_t v = 0; v < rows_.size(); ++v) {
+    if (!HasRows(v)) continue;
+    RETURN_IF_ERROR(ReadRows(v, [](uint64_t, std::span<const float>) { return absl::OkStatus(); }));
+  }
   std::vector<float> values(kChunkElements);
   for (const size_t t : tensors_) {
     if (t == kNoTensor) continue;

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,6 +41,12 @@ class InitialWeights {
 
   // Whether the file has the variable. One that it lacks is drawn.
   bool Has(size_t variable) const { return tensors_[variable] != kNoTensor; }
+  // Whether the file has rows of a growing table, as `<variable>/ids` and `<variable>/rows`.
+  bool HasRows(size_t variable) const { return rows_[variable].has_value(); }
+  // Hands out these rows one by one, until `take` fails, whose error is named after the file.
+  // INVALID_ARGUMENT: ids do not ascend, or an element is not finite.
+  using TakeRowFn = std::function<absl::Status(uint64_t id, std::span<const float> row)>;
+  absl::Status ReadRows(size_t variable, const TakeRowFn& take) const;
   // Names the variables that are drawn, in one line for people; empty if none are.
   std::string Drawn(std::span<const VariableSpec> variables) const;
   // The elements of a variable that it has, from `begin` on. INVALID_ARGUMENT: one is not finite.
@@ -47,12 +55,20 @@ class InitialWeights {
   absl::Status CheckFinite() const;
 
  private:
+  struct RowTensors {
+    size_t ids = 0, rows = 0;
+  };
+  absl::Status FindAll(std::span<const VariableSpec> variables,
+                       std::span<const std::string_view> names, bool partial);
+  // The tensors that have the rows of a growing table; nullopt if there are none.
+  absl::StatusOr<std::optional<RowTensors>> FindRows(const VariableSpec& variable) const;
   absl::Status ReadFinite(const TensorInfo& tensor, uint64_t begin, std::span<float> values) const;
 
   explicit InitialWeights(std::unique_ptr<SafetensorsFile> file) : file_(std::move(file)) {}
 
   const std::unique_ptr<SafetensorsFile> file_;
-  std::vector<size_t> tensors_;  // by variable
+  std::vector<size_t> tensors_;                  // by variable
+  std::vector<std::optional<RowTensors>> rows_;  // the same
 };
 
 }  // namespace paracord

@@ -1,6 +1,7 @@
 #include "store/loader.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -97,16 +98,33 @@ std::unique_ptr<Partition> MakePartition(const VariableSpec& variable, const Par
                                           std::move(contents), pinned);
 }
 
+// Puts the rows that the initial weights have into the shards that are here, by variable.
+using ShardsHere = std::map<uint32_t, std::map<uint32_t, GrowingTable*>>;
+absl::Status AddRows(const InitialWeights& weights, const LoadRequest& request,
+                     const ShardsHere& here) {
+  for (const auto& [v, shards] : here) {
+    if (!weights.HasRows(v)) continue;
+    const uint64_t count = request.variables(static_cast<int>(v)).shape(0);
+    RETURN_IF_ERROR(weights.ReadRows(v, [&](uint64_t id, std::span<const float> row) {
+      const auto shard = shards.find(ShardOfRow(id, count));
+      return shard == shards.end() ? absl::OkStatus() : shard->second->AddRow(id, row);
+    }));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CreateAll(Files& files, const Job& job, const LoadRequest& request,
                        const std::shared_ptr<PinnedBytes>& pinned, Content& content) {
   ASSIGN_OR_RETURN(const std::unique_ptr<InitialWeights> weights,
                    InitialWeights::Open(files, job, Variables(request)));
   if (weights != nullptr) content.drawn = weights->Drawn(Variables(request));
+  ShardsHere here;
   for (const PartitionSpec& spec : request.partitions()) {
     const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
     if (IsGrowing(variable)) {
       TableContents table;
       ASSIGN_OR_RETURN(table.table, MakeTableOfSlot(variable, content.optimizer, job.seed));
+      here[spec.variable()][static_cast<uint32_t>(spec.row_begin())] = table.table.get();
       content.partitions.push_back(MakePartition(variable, spec, std::move(table), pinned));
       continue;
     }
@@ -115,7 +133,7 @@ absl::Status CreateAll(Files& files, const Job& job, const LoadRequest& request,
     content.partitions.push_back(
         MakePartition(variable, spec, content.optimizer, std::move(contents), pinned));
   }
-  return absl::OkStatus();
+  return weights == nullptr ? absl::OkStatus() : AddRows(*weights, request, here);
 }
 
 // A partition is restored as it was cut; cutting anew is refused by the coordinator.

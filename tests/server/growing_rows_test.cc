@@ -1,6 +1,7 @@
 // Growing tables in a ps: rows come into being exactly once, refused pushes change nothing, and a
 // checkpoint has all of it.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -216,6 +217,56 @@ TEST_CASE("a table that was restored goes on as the one that was saved") {
     }
     CHECK(GrownRows(restored, ids) == GrownRows(saved, ids));
   }
+}
+
+// A file with rows of the table, in the form that `paracord export` writes.
+void WriteGrownRows(TestPs& ps, const std::string& path, const std::vector<uint64_t>& ids,
+                    const Floats& rows) {
+  const uint64_t id_bytes = ids.size() * sizeof(uint64_t), bytes = rows.size() * sizeof(float);
+  std::string header = absl::StrCat(
+      R"({"user/embeddings/ids":{"dtype":"I64","shape":[)", ids.size(), R"(],"data_offsets":[0,)",
+      id_bytes, R"(]},"user/embeddings/rows":{"dtype":"F32","shape":[)", rows.size() / kGrownDim,
+      ",", kGrownDim, R"(],"data_offsets":[)", id_bytes, ",", id_bytes + bytes, "]}}");
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  std::string text(8, '\0');
+  text[0] = static_cast<char>(header.size() & 0xff);
+  text[1] = static_cast<char>(header.size() >> 8);
+  text += header;
+  text.append(reinterpret_cast<const char*>(ids.data()), id_bytes);
+  text.append(reinterpret_cast<const char*>(rows.data()), bytes);
+  REQUIRE(ps.files.WriteAtomic(path, text).ok());
+}
+
+TEST_CASE("a growing table begins with the rows of the job's initial weights") {
+  TestDirectory root;
+  TestModel model = GrowingModel({"adagrad", {{"learning_rate", 0.5}}});
+  model.job.initial_weights = {root / "rows.safetensors", /*partial=*/true};
+  const std::vector<uint64_t> ids = {0, 1, 77, ~uint64_t{0}};
+  TestPs ps(model);
+  const auto load = [&] { return std::string(ps.Load().message()); };
+  REQUIRE(ps.Adopt(1).ok());
+  const Floats rows = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  WriteGrownRows(ps, root / "rows.safetensors", {0, 77, 1, 2}, rows);
+  CHECK(absl::StrContains(load(), "user/embeddings/ids: id 1 follows 77"));
+  WriteGrownRows(ps, root / "rows.safetensors", {0, 1, 2}, rows);
+  CHECK(absl::StrContains(load(), "user/embeddings/rows has shape (4, 3)"));
+  WriteGrownRows(ps, root / "rows.safetensors", ids, rows);
+  CHECK(load().empty());
+  CHECK(GrownCounts(ps).rows() == 4);
+  CHECK(GrownCounts(ps).admitted() == 4);
+  auto read = GrownRows(ps, kGrownIds);
+  CHECK(read.at(77) == Floats{7, 8, 9});
+  CHECK(read.at(~uint64_t{0}) == Floats{10, 11, 12});
+  CHECK(std::abs(read.at(uint64_t{1} << 40)[0]) <= 0.05f);
+  REQUIRE(ps.Exchange(GrownPush(ps, 0, {{77, 1.0f}, {5, 1.0f}})).ok());
+  CHECK(GrownRows(ps, {77}).at(77)[0] == Approx(7 - 0.5 / std::sqrt(1.1)));
+  CHECK(GrownCounts(ps).rows() == 5);
+
+  model.variables[0].mutable_table()->set_rows_max(4);
+  WriteGrownRows(ps, root / "rows.safetensors", {0, 1, 2, 3, 4}, Floats(15, 1));
+  TestPs small(model);
+  REQUIRE(small.Adopt(1).ok());
+  CHECK(absl::StrContains(small.Load().message(), "more rows than rows_max allows"));
 }
 
 TEST_CASE("a snapshot of rows is of the moment it was taken, while they are written") {
