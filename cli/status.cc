@@ -99,6 +99,15 @@ void Print(const json& status, std::ostream& out) {
         name, table.at("rows").get<uint64_t>(), table.at("bytes").get<double>() / 1e6,
         table.at("admitted").get<uint64_t>(), table.at("expired").get<uint64_t>(),
         table.at("evicted").get<uint64_t>(), table.at("dropped").get<uint64_t>());
+    out << absl::StrFormat("    %.0f rows/s pulled, %.0f rows/s pushed",
+                           table.value("pulled_rows_per_second", 0.0),
+                           table.value("pushed_rows_per_second", 0.0));
+    const json hot_ids = table.value("hot_ids", json::array());
+    for (const json& hot : hot_ids) {
+      out << absl::StrFormat("%s %s (%.0f %%)", &hot == &hot_ids.front() ? "; hot ids" : ",",
+                             hot.value("id", ""), 100 * hot.value("share", 0.0));
+    }
+    out << "\n";
   }
   for (const json& worker : status.at("workers")) {
     out << absl::StrFormat(

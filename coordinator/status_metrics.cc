@@ -99,6 +99,19 @@ void AddPs(const json& all, MetricSet& metrics) {
   }
 }
 
+void AddTables(const json& all, MetricSet& metrics) {
+  for (const auto& [name, table] : all.items()) {
+    const MetricSet::Labels labels = {{"table", name}};
+    metrics.Gauge("paracord_table_rows", "Rows of a growing table.", Number(table, "rows"), labels);
+    metrics.Gauge("paracord_table_bytes", "Memory of a growing table on all ps.",
+                  Number(table, "bytes"), labels);
+    metrics.Gauge("paracord_table_pulled_rows_per_second", "Rows that workers ask for.",
+                  Number(table, "pulled_rows_per_second"), labels);
+    metrics.Gauge("paracord_table_pushed_rows_per_second", "Rows that workers send gradients of.",
+                  Number(table, "pushed_rows_per_second"), labels);
+  }
+}
+
 void AddWorkers(const json& all, MetricSet& metrics) {
   double leases = 0, resting = 0;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -129,6 +142,7 @@ void AddStatusMetrics(const json& status, int64_t unix_ms, MetricSet& metrics) {
   AddCheckpoint(status.value("checkpoint", json::object()), unix_ms, metrics);
   AddPs(status.value("ps", json::array()), metrics);
   AddWorkers(status.value("workers", json::array()), metrics);
+  AddTables(status.value("tables", json::object()), metrics);
   const json evaluations = status.value("evaluations", json::array());
   if (evaluations.empty()) return;
   const json newest = evaluations.back().value("metrics", json::object());

@@ -11,6 +11,8 @@
 namespace paracord {
 namespace {
 
+constexpr size_t kHotTold = 4;  // ids of each partition
+
 std::vector<float> DecodedGradient(const Gradient& gradient) {
   std::vector<float> values(gradient.elements());
   Gradient::Reader reader(gradient, 0, values.size());
@@ -84,6 +86,7 @@ Outcome TablePartition::Push(const PlanBatch& batch, bool rejected, const Partit
   if (entry.outcome == PUSH_APPLIED && !rejected && update.rows.has_value()) {
     if (!contents_.table->Update(step, *update.rows, gradient)) contents_.healthy = false;
     pushed_ += update.rows->size();
+    hot_.Push(*update.rows);
     ++contents_.updates;
   }
   return {entry.outcome, entry.next, contents_.updates};
@@ -113,6 +116,11 @@ Partition::Counts TablePartition::CountsNow() const {
   counts.table->set_dropped(table.dropped);
   counts.table->set_pulled(pulled_);
   counts.table->set_pushed(pushed_);
+  for (const HotIds::Hot& hot : hot_.Top(kHotTold)) {
+    HotId& told = *counts.table->add_hot();
+    told.set_id(hot.id);
+    told.set_share(hot.share);
+  }
   return counts;
 }
 

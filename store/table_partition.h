@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "common/mutex.h"
 #include "store/growing_table.h"
+#include "store/hot_ids.h"
 #include "store/partition.h"
 
 namespace paracord {
@@ -59,6 +60,7 @@ class TablePartition : public Partition {
   mutable Mutex mu_;
   TableContents contents_ ABSL_GUARDED_BY(mu_);
   uint64_t pushed_ ABSL_GUARDED_BY(mu_) = 0;  // rows
+  HotIds hot_ ABSL_GUARDED_BY(mu_);
   // The number of images so far, the newest of which alone can be read.
   mutable uint64_t image_ ABSL_GUARDED_BY(mu_) = 0;
 };

@@ -230,6 +230,7 @@ PsNews PsTracker::Lose(uint32_t index, const std::string& why, int64_t now_ms) {
   ps.stage = PsStage::kAway;
   ps.away_since_ms = now_ms;
   ps.problem = why;
+  ps.rates = {};
   ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = 0;
   reading_ = false;
   effects_.Warn(absl::StrCat("ps:", index, " is away: ", why));
@@ -265,7 +266,9 @@ PsNews PsTracker::OnPinged(uint32_t index, const absl::StatusOr<PsReply>& reply,
     return Superseded(absl::StrCat("ps:", index, " obeys generation ", description.generation(),
                                    ", newer than ours"));
   }
-  if (ps.stage == PsStage::kReady) ps.description = description;
+  if (ps.stage != PsStage::kReady) return {};
+  ps.description = description;
+  ps.rates.Take(description, now_ms);
   return {};
 }
 

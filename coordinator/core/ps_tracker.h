@@ -25,6 +25,7 @@
 #include "coordinator/core/effects.h"
 #include "coordinator/core/events.h"
 #include "coordinator/core/generation.h"
+#include "coordinator/core/table_rates.h"
 
 namespace paracord {
 
@@ -51,6 +52,7 @@ struct Ps {
   bool draining = false;
   bool finished = false;                      // told to leave
   std::vector<PartitionDescription> ledgers;  // from the reading under way
+  TableRates rates;
 };
 
 // The meaning of a ps's answer for the job. `why` is for people.

@@ -1,8 +1,11 @@
 #include "coordinator/core/table_status.h"
 
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "config/partitions.h"
 
 namespace paracord {
@@ -17,27 +20,53 @@ void AddCounts(const TableCounts& one, TableCounts& sum) {
   sum.set_dropped(sum.dropped() + one.dropped());
   sum.set_pulled(sum.pulled() + one.pulled());
   sum.set_pushed(sum.pushed() + one.pushed());
+  for (const HotId& hot : one.hot()) *sum.add_hot() = hot;
+}
+
+// The hottest ids of all partitions. JSON's readers take numbers beyond 2^53 for others, so ids are
+// text.
+nlohmann::json HotIdsJson(const TableCounts& sum) {
+  constexpr size_t kShown = 5;
+  std::vector<HotId> hot(sum.hot().begin(), sum.hot().end());
+  std::ranges::stable_sort(hot, std::ranges::greater(), &HotId::share);
+  hot.resize(std::min(hot.size(), kShown));
+  nlohmann::json shown = nlohmann::json::array();
+  for (const HotId& one : hot) {
+    shown.push_back({{"id", absl::StrCat(one.id())}, {"share", one.share()}});
+  }
+  return shown;
 }
 
 }  // namespace
 
 nlohmann::json TablesJson(std::span<const VariableSpec> variables, const PsTracker& tracker) {
-  std::map<uint32_t, TableCounts> sums;  // by variable
+  std::map<uint32_t, TableCounts> sums;        // by variable
+  std::map<uint32_t, TableRates::Rate> rates;  // the same
   const std::vector<PartitionSpec>& layout = tracker.layout();
   for (const Ps& ps : tracker.all()) {
     for (const PartitionDescription& partition : ps.description.partitions()) {
       if (!partition.has_table() || partition.id() >= layout.size()) continue;
-      AddCounts(partition.table(), sums[layout[partition.id()].variable()]);
+      const uint32_t variable = layout[partition.id()].variable();
+      AddCounts(partition.table(), sums[variable]);
+      rates[variable].pulled += ps.rates.Of(partition.id()).pulled;
+      rates[variable].pushed += ps.rates.Of(partition.id()).pushed;
     }
   }
   nlohmann::json tables;
   for (uint32_t v = 0; v < variables.size(); ++v) {
     if (!IsGrowing(variables[v])) continue;
     const TableCounts& sum = sums[v];
-    tables[variables[v].name()] = {{"rows", sum.rows()},          {"bytes", sum.bytes()},
-                                   {"admitted", sum.admitted()},  {"expired", sum.expired()},
-                                   {"evicted", sum.evicted()},    {"dropped", sum.dropped()},
-                                   {"pulled_rows", sum.pulled()}, {"pushed_rows", sum.pushed()}};
+    tables[variables[v].name()] = {{"rows", sum.rows()},
+                                   {"bytes", sum.bytes()},
+                                   {"admitted", sum.admitted()},
+                                   {"expired", sum.expired()},
+                                   {"evicted", sum.evicted()},
+                                   {"dropped", sum.dropped()},
+                                   {"pulled_rows", sum.pulled()},
+                                   {"pushed_rows", sum.pushed()},
+                                   {"pulled_rows_per_second", rates[v].pulled},
+                                   {"pushed_rows_per_second", rates[v].pushed},
+                                   {"hot_ids", HotIdsJson(sum)}};
   }
   return tables;
 }
