@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -51,7 +52,7 @@ bool AwaitEither(int first, int second, int64_t until_ms) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ChildOptions& options) {
-  std::unique_ptr<ChildProcess> child(new ChildProcess);
+  std::unique_ptr<ChildProcess> child(new ChildProcess(HasCpuBeside(options.threads)));
   int sockets[2] = {-1, -1};
   int output[2] = {-1, -1};
   const auto give_up = [&](const char* what) {
@@ -146,14 +147,31 @@ absl::Status ChildProcess::Send(const nlohmann::json& packet) {
   return Lost(absl::StrCat("it takes no packet of ", text.size(), " bytes: ", strerror(errno)));
 }
 
+ssize_t ChildProcess::ReceiveNow() {
+  return recv(socket_, packet_.data(), packet_.size(), MSG_TRUNC | MSG_DONTWAIT);
+}
+
+// Below 0 with EAGAIN: nothing has come yet.
+ssize_t ChildProcess::ReceiveSoon() {
+  errno = EAGAIN;
+  if (!spin_.Try()) return -1;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(Spin::kNs);
+  ssize_t got = -1;
+  do {
+    got = ReceiveNow();
+  } while (got < 0 && errno == EAGAIN && std::chrono::steady_clock::now() < until);
+  spin_.Ended(got >= 0);
+  return got;
+}
+
 absl::StatusOr<nlohmann::json> ChildProcess::Receive(int64_t wait_ms) {
   const int64_t until_ms = SteadyMs() + wait_ms;
-  ssize_t got = 0;
-  while (true) {
+  ssize_t got = ReceiveSoon();
+  while (got < 0 && errno != ECONNRESET) {
     if (!AwaitEither(socket_, exit_watch_, until_ms)) {
       return Lost(absl::StrCat("it did not answer within ", wait_ms, " ms"));
     }
-    got = recv(socket_, packet_.data(), packet_.size(), MSG_TRUNC | MSG_DONTWAIT);
+    got = ReceiveNow();
     if (got >= 0 || errno == ECONNRESET) break;
     if (errno == EINTR) continue;
     // The child has ended, and a process of its own still has its socket.

@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "common/mutex.h"
 #include "nlohmann/json.hpp"
+#include "program/spin.h"
 
 namespace paracord {
 
@@ -29,6 +30,7 @@ struct ChildOptions {
   std::vector<std::string> environment;  // "NAME=value", beside ours
   // Called with each line that it prints, on a thread of the child's own.
   std::function<void(const std::string& line)> log;
+  int threads = 1;  // with which it computes
 };
 
 class ChildProcess {
@@ -52,7 +54,9 @@ class ChildProcess {
   bool killed() const { return killed_; }
 
  private:
-  ChildProcess() = default;
+  explicit ChildProcess(bool may_spin) : spin_(may_spin) {}
+  ssize_t ReceiveNow();
+  ssize_t ReceiveSoon();
   absl::Status Lost(const std::string& why);
   std::optional<std::string> WaitForEnd(int64_t wait_ms);  // how it ended
   void End();
@@ -64,6 +68,7 @@ class ChildProcess {
   int socket_ = -1, memory_ = -1, output_ = -1;
   std::span<char> mapped_;
   std::vector<char> packet_;
+  Spin spin_;
   std::optional<std::string> ended_;
   bool killed_ = false;
   std::function<void(const std::string&)> log_;

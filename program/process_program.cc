@@ -115,6 +115,7 @@ absl::Status ProcessProgram::Launch() {
     options.environment.push_back(absl::StrCat("OMP_NUM_THREADS=", use_.threads));
   }
   options.log = use_.log;
+  options.threads = use_.threads;
   ASSIGN_OR_RETURN(child_, ChildProcess::Start(options));
   ASSIGN_OR_RETURN(ProgramHello hello, TakeHello());
   RETURN_IF_ERROR(CheckHello(hello));

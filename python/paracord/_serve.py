@@ -19,6 +19,7 @@ from paracord._program import Batch, Program, ProgramError, store_output
 
 SOCKET, MEMORY = 3, 4  # the descriptors that the worker leaves to its child
 PACKET_MAX = 256 << 10
+SPIN_SECONDS = 100e-6
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
@@ -63,13 +64,35 @@ class _Session:
         self.outputs: List[numpy.ndarray] = []
         self.columns: Dict[str, Dict[str, numpy.ndarray]] = {}
         self.packet = bytearray(PACKET_MAX)
+        self.spare_cpu = len(os.sched_getaffinity(0)) > 1
+        self.misses = self.waits = 0
         self.cut: Dict[int, Dict[str, Dict[str, numpy.ndarray]]] = {}  # columns, by examples
 
     def send(self, packet: Dict[str, Any]) -> None:
         self.socket.send(_encode(packet).encode())
 
+    def receive_soon(self) -> Optional[int]:
+        """Looks for a packet for a while, since to sleep and wake up takes longer than most waits.
+        Where packets rarely come in time it rarely looks, as the CPU is somebody else's then."""
+        self.waits += 1
+        if not self.spare_cpu or (self.misses >= 3 and self.waits % 32):
+            return None
+        until = time.perf_counter() + SPIN_SECONDS
+        while True:
+            try:
+                size = self.socket.recv_into(self.packet, 0, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                if time.perf_counter() < until:
+                    continue
+                self.misses += 1
+                return None
+            self.misses = 0
+            return size
+
     def receive(self) -> Optional[Dict[str, Any]]:
-        size = self.socket.recv_into(self.packet)
+        size = self.receive_soon()
+        if size is None:
+            size = self.socket.recv_into(self.packet)
         return json.loads(self.packet[:size]) if size else None  # the worker is gone
 
     def run(self) -> None:
