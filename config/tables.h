@@ -1,5 +1,9 @@
-// Tells whether a variable may be updated by the rows of a batch alone. Pure functions, any thread.
+// Tells whether a variable may be updated by the rows of a batch alone, and makes a table of one as
+// a job says. Pure functions, any thread.
 #pragma once
+
+#include <cstdint>
+#include <string>
 
 #include "config/job.h"
 #include "proto/paracord.pb.h"
@@ -12,5 +16,14 @@ namespace paracord {
 // for an optimizer that cannot be parsed. A ps refuses rows where this is false, unless the table
 // is lazy.
 bool LeavesUntouchedAlone(const NamedSpec& optimizer, const VariableSpec& variable);
+// Says for people why an update of the rows of a batch alone is not one of all rows; "" if it is,
+// for a variable without averages and constraints.
+std::string WhyRowsDiffer(const NamedSpec& optimizer);
+
+// Returns what the job's `tables` say of one that is not dense.
+TableSpec TableSpecOf(const TablesSpec::Table& wanted);
+// Makes the variable a growing table of so many shards. The rows that it had stand in where its
+// initializer asks for their number.
+void MakeGrowing(VariableSpec& variable, uint64_t shards);
 
 }  // namespace paracord

@@ -3,27 +3,11 @@
 #include <utility>
 
 #include "common/status_macros.h"
+#include "config/tables.h"
 #include "keras/graph.h"
 #include "keras/layers/table_layer.h"
 
 namespace paracord {
-
-namespace {
-
-// The layer's input_dim stands in for the number of rows where an initializer asks for it.
-void MakeGrowing(VariableSpec& variable, uint64_t shards) {
-  const std::string& initializer = variable.initializer().name();
-  auto& options = *variable.mutable_initializer()->mutable_options();
-  const bool scaled = initializer == "variance_scaling" || initializer.starts_with("glorot_") ||
-                      initializer.starts_with("he_") || initializer.starts_with("lecun_");
-  if (scaled && !options.contains("fan_in")) {
-    options["fan_in"] = static_cast<double>(variable.shape(0));
-    options["fan_out"] = static_cast<double>(variable.shape(1));
-  }
-  variable.set_shape(0, shards);
-}
-
-}  // namespace
 
 void Graph::SetTable(const std::string& layer, const TableSpec& table, uint64_t shards) {
   for (const auto& made : layers_) {

@@ -33,6 +33,12 @@ class ScoredProgram : public GradientProgram {
   void OnGradient(std::function<void(size_t)> there) override {
     program_->OnGradient(std::move(there));
   }
+  absl::StatusOr<std::shared_ptr<const TableRows>> RowsOf(const Batch& batch) override {
+    return program_->RowsOf(batch);
+  }
+  void UseRows(std::shared_ptr<const TableRows> rows) override {
+    program_->UseRows(std::move(rows));
+  }
   absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
                                           ConstTensors values, MutableTensors gradients) override {
     return program_->ComputeGradients(batch, batch_key, values, gradients);

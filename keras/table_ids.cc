@@ -1,10 +1,7 @@
 #include "keras/table_ids.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <numeric>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -16,70 +13,11 @@
 namespace paracord {
 namespace {
 
-constexpr int kDigitBits = 11;
-constexpr size_t kDigits = size_t{1} << kDigitBits;
-
-struct Placed {
-  uint64_t id;
-  uint32_t at;
-};
-
-// Sorts by one digit of the ids, and keeps the order of equal ones.
-void SortByDigit(int digit, const std::vector<Placed>& from, std::vector<Placed>& to) {
-  const int shift = digit * kDigitBits;
-  std::array<uint32_t, kDigits> begin{};
-  for (const Placed& placed : from) ++begin[placed.id >> shift & (kDigits - 1)];
-  uint32_t sum = 0;
-  for (uint32_t& count : begin) sum += std::exchange(count, sum);
-  for (const Placed& placed : from) to[begin[placed.id >> shift & (kDigits - 1)]++] = placed;
-}
-
 std::string LayerOf(const VariableSpec& variable) {
   return variable.name().substr(0, variable.name().rfind('/'));
 }
 
 }  // namespace
-
-void NumberIds(std::span<const uint64_t> ids, std::vector<uint64_t>& unique,
-               std::vector<uint32_t>& places) {
-  std::vector<Placed> sorted(ids.size()), other(ids.size());
-  uint64_t bits = 0;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    sorted[i] = {ids[i], static_cast<uint32_t>(i)};
-    bits |= ids[i];
-  }
-  const int digits = (static_cast<int>(std::bit_width(bits)) + kDigitBits - 1) / kDigitBits;
-  for (int digit = 0; digit < digits; ++digit) {
-    SortByDigit(digit, sorted, other);
-    sorted.swap(other);
-  }
-  unique.clear();
-  places.resize(ids.size());
-  for (const Placed& placed : sorted) {
-    if (unique.empty() || unique.back() != placed.id) unique.push_back(placed.id);
-    places[placed.at] = static_cast<uint32_t>(unique.size() - 1);
-  }
-}
-
-void NumberIdsByShard(std::span<const uint64_t> ids, uint64_t count, std::vector<uint64_t>& unique,
-                      std::vector<uint32_t>& places, std::vector<uint32_t>& shards) {
-  std::vector<uint64_t> ascending;
-  NumberIds(ids, ascending, places);
-  std::vector<uint32_t> shard(ascending.size());
-  shards.assign(count + 1, 0);
-  for (size_t i = 0; i < ascending.size(); ++i) {
-    shard[i] = ShardOfRow(ascending[i], count);
-    ++shards[shard[i] + 1];
-  }
-  std::partial_sum(shards.begin(), shards.end(), shards.begin());
-  std::vector<uint32_t> next = shards, moved(ascending.size());
-  unique.resize(ascending.size());
-  for (size_t i = 0; i < ascending.size(); ++i) {
-    moved[i] = next[shard[i]]++;
-    unique[moved[i]] = ascending[i];
-  }
-  for (uint32_t& place : places) place = moved[place];
-}
 
 TableIds::TableIds(const Graph& graph, std::vector<size_t> columns, int64_t batch)
     : columns_(std::move(columns)),
@@ -106,29 +44,9 @@ TableIds::TableIds(const Graph& graph, std::vector<size_t> columns, int64_t batc
 // One input's after the other's.
 absl::Status TableIds::ReadIds(const Batch& batch, const Group& group,
                                std::vector<uint64_t>& ids) const {
-  std::vector<int64_t> whole;
+  const IdSpace space{LayerOf(variables_[group.smallest]), group.shards == 0 ? group.rows : 0};
   for (const size_t input : group.inputs) {
-    const Column& column = batch.inputs[columns_[input]];
-    const auto where = [&](size_t element) {
-      return Where(batch, element * batch.examples / column.values.size());
-    };
-    if (const auto bad = WholeNumbers(column, whole); bad.has_value()) {
-      return absl::InvalidArgumentError(absl::StrCat(where(*bad), ": id ", column.values[*bad],
-                                                     " is no whole number that float32 tells from "
-                                                     "others; give it as an integer"));
-    }
-    for (size_t k = 0; k < whole.size(); ++k) {
-      // WholeNumbers cuts off, as an Embedding does.
-      const bool there = whole[k] >= 0 && whole[k] < group.rows && column.values[k] >= 0;
-      if (group.shards != 0 || there) {
-        ids.push_back(static_cast<uint64_t>(whole[k]));
-        continue;
-      }
-      return absl::InvalidArgumentError(
-          absl::StrCat(where(k), ": id ", whole[k], " is not in the table of ",
-                       LayerOf(variables_[group.smallest]), ", whose ", group.rows,
-                       " rows are 0 to ", group.rows - 1));
-    }
+    RETURN_IF_ERROR(AddIds(batch, batch.inputs[columns_[input]], space, ids));
   }
   return absl::OkStatus();
 }

@@ -4,13 +4,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "data/data_source.h"
 #include "keras/graph.h"
 #include "program/gradient_program.h"
+#include "program/row_numbers.h"
 
 namespace paracord {
 
@@ -19,16 +19,6 @@ struct NumberedRows : TableRows {
   // id is not 0, so that zero is the id 0 alone, which masks hide.
   std::vector<std::vector<float>> numbers;
 };
-
-// Replaces `unique` by the distinct ids in ascending order, and `places` by the place there of each
-// of `ids`.
-void NumberIds(std::span<const uint64_t> ids, std::vector<uint64_t>& unique,
-               std::vector<uint32_t>& places);
-
-// Does the same shard by shard, in ascending order in each; `shards` gets where each shard begins,
-// and the end of the last one.
-void NumberIdsByShard(std::span<const uint64_t> ids, uint64_t count, std::vector<uint64_t>& unique,
-                      std::vector<uint32_t>& places, std::vector<uint32_t>& shards);
 
 class TableIds {
  public:

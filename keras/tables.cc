@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/human_bytes.h"
-#include "common/json_text.h"
 #include "config/named_spec.h"
 #include "config/tables.h"
 #include "config/unknown_name.h"
@@ -57,11 +56,7 @@ bool ReadsInputs(const ModelSpec& model, size_t layer) {
 std::string WhyNotExact(const NamedSpec& optimizer, const LayerSpec& layer) {
   if (Says(layer, "embeddings_regularizer")) return "its regularizer acts on every row";
   if (Says(layer, "embeddings_constraint")) return "its constraint acts on every row";
-  if (LeavesUntouchedAlone(optimizer, {})) return "";
-  const std::string rule = optimizer.name == "sgd" || optimizer.name == "adagrad"
-                               ? absl::StrCat("these options of ", optimizer.name)
-                               : optimizer.name;
-  return absl::StrCat(rule, " changes rows that a batch does not read, too");
+  return WhyRowsDiffer(optimizer);
 }
 
 std::string Lazily(const std::string& name) {
@@ -87,19 +82,7 @@ std::string WhyNot(const Job& job, const ModelSpec& model, size_t index,
 }
 
 ChosenTable ChosenOf(const TablesSpec::Table& wanted) {
-  ChosenTable chosen;
-  TableSpec& table = chosen.spec;
-  table.set_kind(wanted.growing ? TableSpec::GROWING : TableSpec::FIXED);
-  table.set_lazy(wanted.lazy);
-  if (wanted.optimizer.has_value()) table.set_optimizer(TextOf(NamedSpecToJson(*wanted.optimizer)));
-  if (!wanted.growing) return chosen;
-  chosen.shards = wanted.shards;
-  table.set_admit_after(wanted.admit_after);
-  table.set_admit_probability(wanted.admit_probability);
-  table.set_candidates(wanted.candidates);
-  table.set_expire_batches(wanted.expire_batches);
-  table.set_rows_max(wanted.rows_max);
-  return chosen;
+  return {TableSpecOf(wanted), wanted.growing ? wanted.shards : 0};
 }
 
 std::string GrowingNote(const LayerSpec& layer, const TablesSpec::Table& table) {

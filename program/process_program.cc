@@ -68,13 +68,8 @@ absl::Status SameColumns(const char* what, const std::vector<Column>& schema,
 
 }  // namespace
 
-ProcessProgram::ProcessProgram(ProgramSpec spec, ProgramUse use, const Batch& schema,
-                               uint32_t batch, int64_t start_ms)
-    : spec_(std::move(spec)),
-      use_(std::move(use)),
-      schema_(schema),
-      batch_(batch),
-      start_ms_(start_ms) {}
+ProcessProgram::ProcessProgram(ProgramSpec spec, ProgramUse use, const Batch& schema, Job job)
+    : spec_(std::move(spec)), use_(std::move(use)), schema_(schema), job_(std::move(job)) {}
 
 absl::StatusOr<std::unique_ptr<ProcessProgram>> ProcessProgram::Start(const Job& job,
                                                                       const Batch& schema,
@@ -88,8 +83,8 @@ absl::StatusOr<std::unique_ptr<ProcessProgram>> ProcessProgram::Start(const Job&
   Problems problems;
   CheckJob(job, problems);
   RETURN_IF_ERROR(problems.ToStatus());
-  std::unique_ptr<ProcessProgram> program(new ProcessProgram(
-      std::move(spec), std::move(use), schema, job.batch, job.timeouts.start_s * 1000));
+  std::unique_ptr<ProcessProgram> program(
+      new ProcessProgram(std::move(spec), std::move(use), schema, job));
   ASSIGN_OR_RETURN(program->folder_, ProgramFolder::Make(program->spec_.files));
   absl::Status launched = program->Launch();
   // A first one that ends by itself would do so again; one that somebody killed would not.
@@ -122,18 +117,26 @@ absl::Status ProcessProgram::Launch() {
   if (known_) {
     RETURN_IF_ERROR(CheckSameHello(hello_, hello));
   } else {
-    ASSIGN_OR_RETURN(layout_, LayOut(hello, schema_, batch_));
-    hello_ = std::move(hello);
+    RETURN_IF_ERROR(LayOutFirst(std::move(hello)));
   }
   RETURN_IF_ERROR(TellLayout());
   known_ = true;
   return absl::OkStatus();
 }
 
+absl::Status ProcessProgram::LayOutFirst(ProgramHello hello) {
+  variables_ = hello.variables;
+  ASSIGN_OR_RETURN(tables_, ProgramTables::Make(job_, hello, schema_, variables_));
+  ASSIGN_OR_RETURN(layout_, LayOut(hello, schema_, job_.batch, tables_.room()));
+  memory_ = ProgramMemory(&layout_, &tables_);
+  hello_ = std::move(hello);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ProgramHello> ProcessProgram::TakeHello() {
   ProgramHello hello;
   for (size_t packets = 0; packets < kHelloPacketsMax; ++packets) {
-    ASSIGN_OR_RETURN(const json packet, child_->Receive(start_ms_));
+    ASSIGN_OR_RETURN(const json packet, child_->Receive(start_ms()));
     ASSIGN_OR_RETURN(const bool more, AddHello(packet, hello));
     if (!more) return hello;
   }
@@ -141,11 +144,12 @@ absl::StatusOr<ProgramHello> ProcessProgram::TakeHello() {
 }
 
 absl::Status ProcessProgram::TellLayout() {
-  ASSIGN_OR_RETURN(memory_, child_->MapMemory(layout_.bytes));
+  ASSIGN_OR_RETURN(const std::span<char> mapped, child_->MapMemory(layout_.bytes));
+  memory_.Map(mapped);
   for (const json& packet : LayoutPackets(layout_, schema_)) {
     RETURN_IF_ERROR(child_->Send(packet));
   }
-  ASSIGN_OR_RETURN(const json answer, child_->Receive(start_ms_));
+  ASSIGN_OR_RETURN(const json answer, child_->Receive(start_ms()));
   if (answer.contains("error") && answer["error"].is_string()) {
     return absl::InvalidArgumentError(OneLine(answer["error"].get<std::string>(), kMessageMax));
   }
@@ -162,16 +166,19 @@ absl::Status ProcessProgram::WithChild(const Batch& batch, ConstTensors values, 
       // One that says other things than before is as good as one that says nothing.
       if (!status.ok()) status = Lost(std::string(status.message()));
     }
-    if (status.ok()) status = Put(batch, values);
-    if (status.ok()) status = act();
+    if (status.ok()) status = memory_.PutBatch(batch, in_use_);
+    if (status.ok()) {
+      memory_.PutValues(values, in_use_);
+      status = act();
+    }
     if (!absl::IsUnavailable(status)) return status;
     RETURN_IF_ERROR(AfterLoss(status));
   }
 }
 
 absl::Status ProcessProgram::AfterLoss(const absl::Status& why) {
+  memory_.Map({});
   child_.reset();
-  memory_ = {};
   const int64_t now_ms = SteadyMs();
   losses_ms_.push_back(now_ms);
   while (losses_ms_.front() < now_ms - kMinuteMs) losses_ms_.pop_front();
@@ -185,9 +192,9 @@ absl::Status ProcessProgram::AfterLoss(const absl::Status& why) {
 }
 
 absl::Status ProcessProgram::Check(const Batch& batch) const {
-  if (batch.examples > batch_ || batch.examples == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("the batch has ", batch.examples,
-                                                   " examples, the job's have at most ", batch_));
+  if (batch.examples > job_.batch || batch.examples == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the batch has ", batch.examples, " examples, the job's have at most ", job_.batch));
   }
   return SameAsBefore(batch);
 }
@@ -200,36 +207,35 @@ absl::Status ProcessProgram::SameAsBefore(const Batch& batch) const {
 }
 
 absl::Status ProcessProgram::LookAt(const Batch& batch, LookupCounts&) {
-  return SameAsBefore(batch);
+  RETURN_IF_ERROR(SameAsBefore(batch));
+  return tables_.declares() ? tables_.RowsOf(batch).status() : absl::OkStatus();
 }
 
-absl::Status ProcessProgram::PutColumn(const Column& column, const PlacedColumn& place) {
-  const auto put = [&](const auto& from) {
-    if (!from.empty()) std::memcpy(At(place.offset), from.data(), from.size() * sizeof(from[0]));
-  };
-  if (!place.int64) return put(column.values), absl::OkStatus();
-  const std::optional<size_t> bad = WholeNumbers(column, whole_);
-  if (bad.has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("column ", Quoted(column.name), " has ", column.values[*bad],
-                     ", of which no whole number is certain, and the program wants int64"));
-  }
-  return put(whole_), absl::OkStatus();
+absl::StatusOr<std::shared_ptr<const TableRows>> ProcessProgram::RowsOf(const Batch& batch) {
+  if (!tables_.any()) return nullptr;
+  RETURN_IF_ERROR(SameAsBefore(batch));
+  ASSIGN_OR_RETURN(std::shared_ptr<const ProgramRows> rows, tables_.RowsOf(batch));
+  RETURN_IF_ERROR(tables_.CheckRoom(*rows));
+  return rows;
 }
 
-absl::Status ProcessProgram::Put(const Batch& batch, ConstTensors values) {
-  for (size_t v = 0; v < values.size(); ++v) {
-    if (values[v].empty()) continue;
-    std::memcpy(At(layout_.values[v]), values[v].data(), values[v].size_bytes());
-  }
-  for (const auto& [columns, places] :
-       {std::pair(&batch.inputs, &layout_.inputs), std::pair(&batch.targets, &layout_.targets),
-        std::pair(&batch.weights, &layout_.weights)}) {
-    for (size_t i = 0; i < columns->size(); ++i) {
-      RETURN_IF_ERROR(PutColumn((*columns)[i], (*places)[i]));
-    }
-  }
-  return absl::OkStatus();
+absl::StatusOr<RowsInUse> ProcessProgram::RowsFor(const Batch& batch) const {
+  if (!tables_.declares()) return RowsInUse();
+  RowsInUse use;
+  use.rows = std::dynamic_pointer_cast<const ProgramRows>(rows_);
+  use.whole = use.rows == nullptr;
+  if (!use.whole) return use;
+  ASSIGN_OR_RETURN(use.rows, tables_.RowsOf(batch));
+  RETURN_IF_ERROR(tables_.CheckRoom(*use.rows));
+  return use;
+}
+
+// Says of each table how many rows the child's memory has for the batch.
+void ProcessProgram::SayRows(json& request) const {
+  if (hello_.tables.empty()) return;
+  json rows = json::array();
+  for (const auto& [v, table] : hello_.tables) rows.push_back(memory_.Rows(v, in_use_));
+  request["rows"] = std::move(rows);
 }
 
 absl::StatusOr<json> ProcessProgram::Ask(const json& request) {
@@ -254,7 +260,7 @@ absl::Status ProcessProgram::TakeGradient(const json& packet, MutableTensors gra
   }
   const auto v = value.get<size_t>();
   if (reported[v]) return absl::OkStatus();
-  std::memcpy(gradients[v].data(), At(*layout_.gradients[v]), gradients[v].size_bytes());
+  memory_.TakeGradient(v, in_use_, gradients[v]);
   reported[v] = true;
   if (there_) there_(v);
   return absl::OkStatus();
@@ -277,7 +283,7 @@ absl::Status ProcessProgram::Step(const json& request, MutableTensors gradients,
   loss = found->is_null() ? std::numeric_limits<double>::quiet_NaN() : found->get<double>();
   for (size_t v = 0; v < gradients.size(); ++v) {
     if (reported[v] || !layout_.gradients[v].has_value()) continue;
-    std::memcpy(gradients[v].data(), At(*layout_.gradients[v]), gradients[v].size_bytes());
+    memory_.TakeGradient(v, in_use_, gradients[v]);
   }
   return absl::OkStatus();
 }
@@ -286,7 +292,9 @@ absl::StatusOr<double> ProcessProgram::ComputeGradients(const Batch& batch, uint
                                                         ConstTensors values,
                                                         MutableTensors gradients) {
   RETURN_IF_ERROR(Check(batch));
-  const json request = {{"do", "gradients"}, {"key", batch_key}, {"examples", batch.examples}};
+  ASSIGN_OR_RETURN(in_use_, RowsFor(batch));
+  json request = {{"do", "gradients"}, {"key", batch_key}, {"examples", batch.examples}};
+  SayRows(request);
   std::vector<bool> reported(gradients.size());
   double loss = 0;
   RETURN_IF_ERROR(
@@ -297,9 +305,12 @@ absl::StatusOr<double> ProcessProgram::ComputeGradients(const Batch& batch, uint
 absl::Status ProcessProgram::Evaluate(const Batch& batch, ConstTensors values,
                                       std::vector<MetricState>& states) {
   RETURN_IF_ERROR(Check(batch));
+  ASSIGN_OR_RETURN(in_use_, RowsFor(batch));
+  json request = {{"do", "evaluate"}, {"examples", batch.examples}};
+  SayRows(request);
   std::vector<double> sums;
   RETURN_IF_ERROR(WithChild(batch, values, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const json answer, Ask({{"do", "evaluate"}, {"examples", batch.examples}}));
+    ASSIGN_OR_RETURN(const json answer, Ask(request));
     const json given = answer.value("sums", json());
     sums.clear();
     for (size_t i = 0; given.is_array() && i < given.size(); ++i) {
@@ -331,14 +342,17 @@ absl::StatusOr<std::vector<Column>> ProcessProgram::Predict(const Batch& batch,
   if (hello_.outputs.empty()) {
     return absl::UnimplementedError("the program declares no outputs, and so predicts nothing");
   }
+  ASSIGN_OR_RETURN(in_use_, RowsFor(batch));
   std::vector<Column> columns;
   // Examples of an earlier batch make up a size that it can compute.
   uint32_t examples = batch.examples;
   for (const uint32_t size : hello_.batches) {
-    if (size <= batch_ && size >= batch.examples) examples = std::max(examples, size);
+    if (size <= job_.batch && size >= batch.examples) examples = std::max(examples, size);
   }
+  json request = {{"do", "predict"}, {"examples", examples}};
+  SayRows(request);
   RETURN_IF_ERROR(WithChild(batch, values, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const json answer, Ask({{"do", "predict"}, {"examples", examples}}));
+    ASSIGN_OR_RETURN(const json answer, Ask(request));
     if (!answer.contains("done")) {
       return Lost("it answered a prediction with " + OneLine(JsonExcerpt(answer), kMessageMax));
     }
@@ -348,8 +362,9 @@ absl::StatusOr<std::vector<Column>> ProcessProgram::Predict(const Batch& batch,
       Column& column = columns.emplace_back();
       column.name = output.name;
       column.shape.assign(output.shape.begin(), output.shape.end());
-      const float* const from = At(layout_.outputs[i]);
-      column.values.assign(from, from + batch.examples * Elements(output.shape));
+      const auto numbers = batch.examples * static_cast<uint64_t>(Elements(output.shape));
+      const std::span<const float> from = memory_.Output(i, numbers);
+      column.values.assign(from.begin(), from.end());
     }
     return absl::OkStatus();
   }));
@@ -359,7 +374,8 @@ absl::StatusOr<std::vector<Column>> ProcessProgram::Predict(const Batch& batch,
 std::string ProcessProgram::Summary() const {
   std::string text = absl::StrCat("program: ", OneLine(absl::StrJoin(spec_.command, " "), 200),
                                   " (", spec_.files.size(), " files in the job)\n");
-  for (const VariableSpec& variable : hello_.variables) {
+  for (size_t v = 0; v < variables_.size(); ++v) {
+    const VariableSpec& variable = hello_.variables[v];
     const Shape shape(variable.shape().begin(), variable.shape().end());
     absl::StrAppend(&text, "  ", OneLine(variable.name(), 200), " ", ShapeName(shape), " ",
                     variable.initializer().name());
@@ -370,6 +386,7 @@ std::string ProcessProgram::Summary() const {
     } else if (!variable.trainable()) {
       absl::StrAppend(&text, ", not trained");
     }
+    absl::StrAppend(&text, tables_.Describe(v));
     absl::StrAppend(&text, "\n");
   }
   for (const ProgramOutput& output : hello_.outputs) {

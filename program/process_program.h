@@ -15,7 +15,9 @@
 #include "program/child_process.h"
 #include "program/gradient_program.h"
 #include "program/program_folder.h"
+#include "program/program_memory.h"
 #include "program/program_packets.h"
+#include "program/program_tables.h"
 
 namespace paracord {
 
@@ -37,7 +39,7 @@ class ProcessProgram : public GradientProgram {
   static absl::StatusOr<std::unique_ptr<ProcessProgram>> Start(const Job& job, const Batch& schema,
                                                                ProgramUse use);
 
-  const std::vector<VariableSpec>& variables() const override { return hello_.variables; }
+  const std::vector<VariableSpec>& variables() const override { return variables_; }
   // The metrics that the program evaluates itself; there may be none.
   const std::vector<std::string>& metric_names() const override { return hello_.metrics; }
   const std::vector<ProgramOutput>& outputs() const { return hello_.outputs; }
@@ -50,14 +52,16 @@ class ProcessProgram : public GradientProgram {
                         std::vector<MetricState>& states) override;
   absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) override;
   absl::Status LookAt(const Batch& batch, LookupCounts& counts) override;
+  absl::StatusOr<std::shared_ptr<const TableRows>> RowsOf(const Batch& batch) override;
+  void UseRows(std::shared_ptr<const TableRows> rows) override { rows_ = std::move(rows); }
   std::string Summary() const override;
   std::string Memory() const override;
 
  private:
-  ProcessProgram(ProgramSpec spec, ProgramUse use, const Batch& schema, uint32_t batch,
-                 int64_t start_ms);
+  ProcessProgram(ProgramSpec spec, ProgramUse use, const Batch& schema, Job job);
   absl::Status Launch();  // starts a child, and takes its hello if it is the first
   absl::StatusOr<ProgramHello> TakeHello();
+  absl::Status LayOutFirst(ProgramHello hello);
   absl::Status TellLayout();
   // Gives the child batch and values and calls `act`, until that does not lose the child, which
   // `act` says by UNAVAILABLE.
@@ -66,28 +70,30 @@ class ProcessProgram : public GradientProgram {
   absl::Status AfterLoss(const absl::Status& why);
   absl::Status Check(const Batch& batch) const;
   absl::Status SameAsBefore(const Batch& batch) const;
-  absl::Status Put(const Batch& batch, ConstTensors values);
-  absl::Status PutColumn(const Column& column, const PlacedColumn& place);
+  absl::StatusOr<RowsInUse> RowsFor(const Batch& batch) const;
+  void SayRows(nlohmann::json& request) const;
+  int64_t start_ms() const { return int64_t{job_.timeouts.start_s} * 1000; }
   // Sends a request and waits for its answer: INVALID_ARGUMENT if that is an error of the batch.
   absl::StatusOr<nlohmann::json> Ask(const nlohmann::json& request);
   absl::Status Step(const nlohmann::json& request, MutableTensors gradients,
                     std::vector<bool>& reported, double& loss);
   absl::Status TakeGradient(const nlohmann::json& packet, MutableTensors gradients,
                             std::vector<bool>& reported);
-  float* At(uint64_t offset) const { return reinterpret_cast<float*>(memory_.data() + offset); }
 
   const ProgramSpec spec_;
   const ProgramUse use_;
   const Batch schema_;
-  const uint32_t batch_;
-  const int64_t start_ms_;
+  const Job job_;
   std::unique_ptr<ProgramFolder> folder_;
   std::unique_ptr<ChildProcess> child_;  // null: lost, or not started
-  std::span<char> memory_;               // of the child
   ProgramHello hello_;
+  std::vector<VariableSpec> variables_;  // of hello_, tables as the ps keep them
+  ProgramTables tables_;
   ProgramLayout layout_;
-  std::vector<int64_t> whole_;  // scratch, of a column
-  bool known_ = false;          // hello_ and layout_ are there
+  ProgramMemory memory_;  // of the child
+  bool known_ = false;    // what a first child has said
+  std::shared_ptr<const TableRows> rows_;
+  RowsInUse in_use_;  // of the batch that is computed
   std::function<void(size_t)> there_;
   std::deque<int64_t> losses_ms_;  // of the last minute
 };

@@ -53,7 +53,23 @@ void ReadInitializer(JsonFields& fields, Initializer& out) {
   }
 }
 
-VariableSpec ReadVariable(const json& value, const std::string& path, Problems& problems) {
+DeclaredTable ReadTable(const json& value, const std::string& path, Problems& problems) {
+  JsonFields fields(value, path, problems);
+  DeclaredTable table;
+  const json* columns = fields.FindValue("columns");
+  bool good = columns != nullptr && columns->is_array() && !columns->empty();
+  for (size_t i = 0; good && i < columns->size(); ++i) {
+    good = (*columns)[i].is_string();
+    if (good) table.columns.push_back((*columns)[i].get<std::string>());
+  }
+  if (!good) fields.Problem("columns", "must list the inputs of the data that have its ids");
+  fields.Integer("capacity", 1, kAxisMax, table.capacity);
+  fields.ReportUnknown();
+  return table;
+}
+
+VariableSpec ReadVariable(const json& value, const std::string& path, Problems& problems,
+                          std::optional<DeclaredTable>& table) {
   JsonFields fields(value, path, problems);
   VariableSpec variable;
   std::string name, constraint;
@@ -79,6 +95,10 @@ VariableSpec ReadVariable(const json& value, const std::string& path, Problems& 
   if (fields.FindValue("constraint") != nullptr) {
     fields.OneOf("constraint", kConstraints, constraint);
     variable.set_constraint(constraint);
+  }
+  if (const json* const found = fields.FindValue("table"); found != nullptr) {
+    table = ReadTable(*found, fields.PathOf("table"), problems);
+    if (!trainable || shape.empty()) fields.Problem("table", "has rows, which are trained");
   }
   fields.ReportUnknown();
   return variable;
@@ -158,7 +178,8 @@ class Places {
 // Places the columns that are left of `wanted` for those of another type than float32, and takes
 // them out there.
 absl::Status PlaceColumns(const char* kind, const std::vector<Column>& columns, uint32_t batch,
-                          std::set<std::pair<std::string, std::string>>& wanted, Places& places,
+                          std::set<std::pair<std::string, std::string>>& wanted,
+                          const std::set<std::string>& ids, Places& places,
                           std::vector<PlacedColumn>& out) {
   for (const Column& column : columns) {
     if (column.text) {
@@ -166,7 +187,7 @@ absl::Status PlaceColumns(const char* kind, const std::vector<Column>& columns, 
           absl::StrCat("data: column \"", column.name,
                        "\" is strings, and a program in a process is given numbers alone"));
     }
-    const bool int64 = wanted.erase({kind, column.name}) > 0;
+    const bool int64 = wanted.erase({kind, column.name}) > 0 || ids.contains(column.name);
     const uint64_t bytes = int64 ? sizeof(int64_t) : sizeof(float);
     out.push_back({places.AddRows(batch, column.shape, bytes), int64});
   }
@@ -205,7 +226,9 @@ absl::StatusOr<bool> AddHello(const json& packet, ProgramHello& hello) {
   bool more = false;
   fields.Bool("more", more);
   ReadList(fields, "variables", [&](const json& value, const std::string& path) {
-    hello.variables.push_back(ReadVariable(value, path, problems));
+    std::optional<DeclaredTable> table;
+    hello.variables.push_back(ReadVariable(value, path, problems, table));
+    if (table.has_value()) hello.tables[hello.variables.size() - 1] = *std::move(table);
   });
   ReadList(fields, "outputs", [&](const json& value, const std::string& path) {
     hello.outputs.push_back(ReadOutput(value, path, problems));
@@ -253,6 +276,7 @@ absl::Status CheckSameHello(const ProgramHello& before, const ProgramHello& now)
     if (Same(before.variables[i], now.variables[i])) continue;
     return refuse(absl::StrCat("another variable ", before.variables[i].name()));
   }
+  if (before.tables != now.tables) return refuse("other tables");
   if (before.batches != now.batches) return refuse("other batch sizes");
   if (before.metrics != now.metrics) return refuse("other metrics");
   if (before.int64_columns != now.int64_columns) return refuse("other types of columns");
@@ -266,25 +290,31 @@ absl::Status CheckSameHello(const ProgramHello& before, const ProgramHello& now)
   return absl::OkStatus();
 }
 
-absl::StatusOr<ProgramLayout> LayOut(const ProgramHello& hello, const Batch& schema,
-                                     uint32_t batch) {
+absl::StatusOr<ProgramLayout> LayOut(const ProgramHello& hello, const Batch& schema, uint32_t batch,
+                                     const TableRoom& tables) {
   ProgramLayout layout;
   layout.batch = batch;
+  layout.rows = tables.rows;
   Places places;
-  for (const VariableSpec& variable : hello.variables) {
-    layout.values.push_back(places.AddRows(1, {variable.shape().begin(), variable.shape().end()}));
-  }
-  for (const VariableSpec& variable : hello.variables) {
+  const auto place = [&](size_t v) {
+    const VariableSpec& variable = hello.variables[v];
+    std::vector<uint64_t> shape(variable.shape().begin(), variable.shape().end());
+    if (layout.rows[v].has_value()) shape[0] = *layout.rows[v];
+    return places.AddRows(1, shape);
+  };
+  const size_t count = hello.variables.size();
+  for (size_t v = 0; v < count; ++v) layout.values.push_back(place(v));
+  for (size_t v = 0; v < count; ++v) {
     layout.gradients.emplace_back();
-    if (!HasGradient(variable)) continue;
-    layout.gradients.back() = places.AddRows(1, {variable.shape().begin(), variable.shape().end()});
+    if (HasGradient(hello.variables[v])) layout.gradients.back() = place(v);
   }
   auto wanted = hello.int64_columns;
-  for (const auto& [kind, columns, placed] :
-       {std::tuple("inputs", &schema.inputs, &layout.inputs),
-        std::tuple("targets", &schema.targets, &layout.targets),
-        std::tuple("weights", &schema.weights, &layout.weights)}) {
-    RETURN_IF_ERROR(PlaceColumns(kind, *columns, batch, wanted, places, *placed));
+  const std::set<std::string> none;
+  for (const auto& [kind, columns, ids, placed] :
+       {std::tuple("inputs", &schema.inputs, &tables.inputs, &layout.inputs),
+        std::tuple("targets", &schema.targets, &none, &layout.targets),
+        std::tuple("weights", &schema.weights, &none, &layout.weights)}) {
+    RETURN_IF_ERROR(PlaceColumns(kind, *columns, batch, wanted, *ids, places, *placed));
   }
   if (!wanted.empty()) {
     return absl::InvalidArgumentError(
@@ -306,15 +336,19 @@ std::vector<json> LayoutPackets(const ProgramLayout& layout, const Batch& schema
   size_t v = 0;
   do {
     const size_t end = std::min(layout.values.size(), v + kInPacket);
-    json values = json::array(), gradients = json::array();
+    json values = json::array(), gradients = json::array(), rows = json::array();
+    const auto or_null = [](const std::optional<uint64_t>& number) {
+      return number.has_value() ? json(*number) : json();
+    };
     for (; v < end; ++v) {
       values.push_back(layout.values[v]);
-      const std::optional<uint64_t>& gradient = layout.gradients[v];
-      gradients.push_back(gradient.has_value() ? json(*gradient) : json());
+      gradients.push_back(or_null(layout.gradients[v]));
+      rows.push_back(or_null(layout.rows[v]));
     }
     packets.push_back({{"layout", kProgramProtocol},
                        {"values", std::move(values)},
                        {"gradients", std::move(gradients)},
+                       {"rows", std::move(rows)},
                        {"more", true}});
   } while (v < layout.values.size());
   json& last = packets.back();

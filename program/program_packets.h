@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -31,10 +32,18 @@ struct ProgramOutput {
   Shape shape;
 };
 
+// A variable of which the child is given the rows alone that the ids of a batch name.
+struct DeclaredTable {
+  std::vector<std::string> columns;  // inputs of the data that have its ids
+  uint64_t capacity = 0;  // the most different ids of a batch; 0: as many as there can be
+  bool operator==(const DeclaredTable&) const = default;
+};
+
 struct ProgramHello {
   std::vector<VariableSpec> variables;
-  std::vector<uint32_t> batches;     // that it can compute; empty: any
-  std::vector<std::string> metrics;  // that it evaluates itself, "loss" first
+  std::map<size_t, DeclaredTable> tables;  // by variable
+  std::vector<uint32_t> batches;           // that it can compute; empty: any
+  std::vector<std::string> metrics;        // that it evaluates itself, "loss" first
   std::vector<ProgramOutput> outputs;
   // The columns that it wants as int64, not as float32: "inputs", "targets" or "weights", and the
   // name.
@@ -63,14 +72,21 @@ struct ProgramLayout {
   uint64_t bytes = 0;
   std::vector<uint64_t> values;
   std::vector<std::optional<uint64_t>> gradients;  // of the variables that have one
+  std::vector<std::optional<uint64_t>> rows;       // that there is room for, of tables
   std::vector<PlacedColumn> inputs, targets, weights;
   std::vector<uint64_t> outputs;
 };
 
+// The rows of tables that there is to be room for, by variable, and the inputs that have their ids.
+struct TableRoom {
+  std::vector<std::optional<uint64_t>> rows;
+  std::set<std::string> inputs;
+};
+
 // INVALID_ARGUMENT if the data have strings, or lack a column of which the program says a type, or
 // all is too much for one memory file.
-absl::StatusOr<ProgramLayout> LayOut(const ProgramHello& hello, const Batch& schema,
-                                     uint32_t batch);
+absl::StatusOr<ProgramLayout> LayOut(const ProgramHello& hello, const Batch& schema, uint32_t batch,
+                                     const TableRoom& tables);
 // The packets that tell the child.
 std::vector<nlohmann::json> LayoutPackets(const ProgramLayout& layout, const Batch& schema);
 

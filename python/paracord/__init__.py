@@ -7,10 +7,11 @@ worker that started this process. `paracord.numpy.program` makes one of NumPy fu
 """
 
 from paracord._files import load, save
-from paracord._program import Batch, Output, Program, ProgramError, Variable
+from paracord._program import Batch, Output, Program, ProgramError, Table, Variable
 from paracord._serve import serve
 
-__all__ = ["Batch", "Output", "Program", "ProgramError", "Variable", "load", "save", "serve"]
+__all__ = ["Batch", "Output", "Program", "ProgramError", "Table", "Variable", "load", "save",
+           "serve"]
 
 
 def __getattr__(name: str):

@@ -17,6 +17,29 @@ class ProgramError(Exception):
     """The program or its batch is wrong; the message is for the user."""
 
 
+class Table:
+    """Says that a variable is a table whose rows are named by ids: `columns` are the inputs of the
+    job's data that have them.
+
+    A worker then holds and moves the rows alone that its batch reads. The program is given these
+    rows, and in the columns the number of each id among them, as int64. Row 0 is that of id 0 (or
+    zeros, where a batch lacks it). `capacity` is the most different ids of a batch, if it is less
+    than the columns have numbers. What else a table is, growing or not, the job's `tables` say.
+    """
+
+    def __init__(self, *columns: str, capacity: Optional[int] = None) -> None:
+        if not columns or not all(isinstance(name, str) for name in columns):
+            raise ProgramError("a table needs the names of the inputs that have its ids")
+        self.columns = columns
+        self.capacity = capacity
+
+    def to_json(self) -> Dict[str, Any]:
+        table: Dict[str, Any] = {"columns": list(self.columns)}
+        if self.capacity is not None:
+            table["capacity"] = int(self.capacity)
+        return table
+
+
 @dataclasses.dataclass
 class Variable:
     """A variable of the model, in float32.
@@ -25,7 +48,7 @@ class Variable:
     numbers, {"name": "random_uniform", "minval": -0.1, "maxval": 0.1}. A variable with a
     `moving_average` f is none that an optimizer updates: its "gradient" is a new observation o, and
     it becomes f * value + (1 - f) * o. One that is `assigned` becomes o: of several workers, what
-    the last one has pushed.
+    the last one has pushed. Of a `table` a batch is given the rows that it reads.
     """
 
     name: str
@@ -34,9 +57,12 @@ class Variable:
     trainable: bool = True
     moving_average: float = 0.0
     assigned: bool = False
+    table: Optional[Table] = None
 
     def __post_init__(self) -> None:
         self.shape = tuple(int(size) for size in self.shape)
+        if self.table and (not self.trainable or self.assigned or self.moving_average):
+            raise ProgramError(f"variable {self.name} is a table, and not trained")
         if self.assigned and self.moving_average:
             raise ProgramError(f"variable {self.name} is assigned, and a moving average")
         if self.assigned or self.moving_average:
@@ -50,7 +76,7 @@ class Variable:
         initializer = self.initializer
         if not isinstance(initializer, str):
             initializer = dict(initializer)
-        return {
+        variable = {
             "name": self.name,
             "shape": list(self.shape),
             "initializer": initializer,
@@ -58,6 +84,9 @@ class Variable:
             "moving_average": self.moving_average,
             "assigned": self.assigned,
         }
+        if self.table:
+            variable["table"] = self.table.to_json()
+        return variable
 
 
 @dataclasses.dataclass
@@ -96,15 +125,19 @@ class Program:
 
     `batches`: the numbers of examples that it can compute; empty: any. `dtypes`: the columns that
     it wants as int64, in which ids arrive exactly that float32 lacks (those beyond 2^24).
+    `all_rows`: whether arrays of tables have as many rows for every batch, for compilers that want
+    that; those that the batch does not read have any value.
     """
 
     variables: List[Variable] = []
     outputs: List[Output] = []
     batches: List[int] = []
     dtypes: Dtypes = {}
+    all_rows: bool = False
 
     def attach(self, values: Sequence[numpy.ndarray]) -> None:
-        """Called once, with a view of each variable's values, which every batch renews."""
+        """Called once, with a view of each variable's values, which every batch renews. Of a table
+        it has all rows that there is room for; `gradients` is given those of the batch."""
 
     def gradients(
         self,
@@ -172,7 +205,7 @@ def store_gradient(variable: Variable, gradient: Any, to: numpy.ndarray) -> None
     if array.shape != to.shape:
         raise ProgramError(
             f"the gradient of {variable.name} has the shape {array.shape}, "
-            f"the variable {tuple(variable.shape)}")
+            f"the variable {to.shape}")
     to[...] = array
 
 

@@ -62,6 +62,7 @@ class _Session:
         self.values: List[numpy.ndarray] = []
         self.gradients: List[Optional[numpy.ndarray]] = []
         self.outputs: List[numpy.ndarray] = []
+        self.tables: List[int] = []
         self.columns: Dict[str, Dict[str, numpy.ndarray]] = {}
         self.packet = bytearray(PACKET_MAX)
         self.spare_cpu = len(os.sched_getaffinity(0)) > 1
@@ -115,12 +116,14 @@ class _Session:
     def take_layout(self) -> bool:
         values: List[int] = []
         gradients: List[Optional[int]] = []
+        rows: List[Optional[int]] = []
         while True:
             packet = self.receive()
             if packet is None:
                 return False
             values += packet["values"]
             gradients += packet["gradients"]
+            rows += packet.get("rows", [])
             if not packet["more"]:
                 break
         memory = mmap.mmap(MEMORY, packet["bytes"])
@@ -130,9 +133,13 @@ class _Session:
             return numpy.frombuffer(memory, dtype, count, offset).reshape(shape)
 
         variables = self.program.variables
-        self.values = [view(at, v.shape) for at, v in zip(values, variables)]
+        self.tables = [v for v, variable in enumerate(variables) if variable.table]
+        shapes = [v.shape for v in variables]
+        for v in self.tables:
+            shapes[v] = (rows[v], *shapes[v][1:])
+        self.values = [view(at, shape) for at, shape in zip(values, shapes)]
         self.gradients = [
-            None if at is None else view(at, v.shape) for at, v in zip(gradients, variables)]
+            None if at is None else view(at, shape) for at, shape in zip(gradients, shapes)]
         batch = packet["batch"]
         self.outputs = [
             view(at, (batch, *output.shape))
@@ -153,19 +160,30 @@ class _Session:
         columns = {kind: dict(found) for kind, found in self.cut[examples].items()}
         return Batch(examples=examples, key=request.get("key", 0), **columns)
 
+    def rows(self, request: Dict[str, Any], arrays: List[Any]) -> List[Any]:
+        """The arrays with those rows of tables that the batch reads."""
+        if not self.tables or self.program.all_rows:
+            return arrays
+        arrays = list(arrays)
+        for v, rows in zip(self.tables, request["rows"]):
+            arrays[v] = arrays[v][:rows]
+        return arrays
+
     def answer(self, request: Dict[str, Any]) -> Dict[str, Any]:
         batch = self.batch(request)
         try:
+            values = self.rows(request, self.values)
             if request["do"] == "gradients":
                 loss = self.program.gradients(
-                    self.values, batch, self.gradients, lambda v: self.send({"gradient": v}))
+                    values, batch, self.rows(request, self.gradients),
+                    lambda v: self.send({"gradient": v}))
                 return {"loss": _number(loss)}
             if request["do"] == "evaluate":
-                loss = _number(self.program.evaluate(self.values, batch))
+                loss = _number(self.program.evaluate(values, batch))
                 return {"sums": [[None if loss is None else loss * batch.examples,
                                   batch.examples]]}
             if request["do"] == "predict":
-                self.predict(batch)
+                self.predict(values, batch)
                 return {"done": True}
             return {"error": f"a worker asks for {request['do']!r}, which this paracord lacks"}
         except (BrokenPipeError, ConnectionError):
@@ -176,17 +194,40 @@ class _Session:
             traceback.print_exc()
             return {"error": f"{type(error).__name__}: {error}"}
 
-    def predict(self, batch: Batch) -> None:
-        results = self.program.predict(self.values, batch)
+    def predict(self, values: List[numpy.ndarray], batch: Batch) -> None:
+        results = self.program.predict(values, batch)
         for output, array, to in zip(self.program.outputs, results, self.outputs):
             store_output(output, array, batch.examples, to[:batch.examples])
 
 
-def _initial(program: Program) -> List[numpy.ndarray]:
+def _initial(shapes: Sequence[Sequence[int]]) -> List[numpy.ndarray]:
     """Values to try a program with; a cluster draws those of the initializers."""
     random = numpy.random.default_rng(0)
-    return [random.uniform(-0.05, 0.05, v.shape).astype(numpy.float32)
-            for v in program.variables]
+    return [random.uniform(-0.05, 0.05, shape).astype(numpy.float32) for shape in shapes]
+
+
+def _number_ids(program: Program, inputs: Dict[str, numpy.ndarray]) -> List[Sequence[int]]:
+    """Puts local numbers in the place of ids, as a worker does, and returns the shapes of the
+    variables with the rows that the batch reads."""
+    shapes: List[Sequence[int]] = []
+    rows: Dict[str, int] = {}  # by the first column
+    for variable in program.variables:
+        if not variable.table:
+            shapes.append(variable.shape)
+            continue
+        columns = sorted(variable.table.columns)
+        for name in columns:
+            if name not in inputs:
+                raise ProgramError(f"{variable.name} reads ids of an input {name!r}, which the "
+                                   "data lack")
+        if columns[0] not in rows:
+            ids = numpy.unique(numpy.concatenate([inputs[name].ravel() for name in columns]))
+            first = 0 if len(ids) and ids[0] == 0 else 1
+            for name in columns:
+                inputs[name] = numpy.searchsorted(ids, inputs[name]) + first
+            rows[columns[0]] = len(ids) + first
+        shapes.append((rows[columns[0]], *variable.shape[1:]))
+    return shapes
 
 
 def _try_alone(program: Program, data: Optional[Dict[str, Any]]) -> None:
@@ -195,24 +236,29 @@ def _try_alone(program: Program, data: Optional[Dict[str, Any]]) -> None:
     print(f"paracord: {len(program.variables)} variables, {numbers} numbers")
     for variable in program.variables:
         what = f"moving average of {variable.moving_average:g}" if variable.moving_average \
-            else "assigned" if variable.assigned else "trained" if variable.trainable \
-            else "not trained"
+            else "assigned" if variable.assigned else "not trained" if not variable.trainable \
+            else f"trained, rows by {', '.join(variable.table.columns)}" if variable.table \
+            else "trained"
         print(f"  {variable.name} {tuple(variable.shape)} {what}")
     if data is None:
         print("paracord: no batch was tried: give serve(program, data=...) one, or run "
               "`paracord validate JOB`")
         return
+    tables = [variable.table for variable in program.variables if variable.table]
+
     def dtype(kind: str, name: str) -> str:
-        return program.dtypes.get(kind, {}).get(name, "float32")
+        ids = kind == "inputs" and any(name in table.columns for table in tables)
+        return program.dtypes.get(kind, {}).get(name, "int64" if ids else "float32")
 
     columns = {kind: {name: numpy.asarray(column, dtype(kind, name))
                       for name, column in data.get(kind, {}).items()}
                for kind in ("inputs", "targets", "weights")}
     examples = len(next(iter(columns["inputs"].values())))
     batch = Batch(examples=examples, **columns)
-    values = _initial(program)
-    gradients = [numpy.full(v.shape, numpy.nan, numpy.float32) if v.has_gradient else None
-                 for v in program.variables]
+    shapes = _number_ids(program, columns["inputs"])
+    values = _initial(shapes)
+    gradients = [numpy.full(shape, numpy.nan, numpy.float32) if v.has_gradient else None
+                 for v, shape in zip(program.variables, shapes)]
     program.attach(values)
     begin = time.perf_counter()
     loss = program.gradients(values, batch, gradients, lambda v: None)

@@ -9,7 +9,7 @@ import jax
 import numpy
 
 from paracord._program import (
-    Batch, Dtypes, Initializer, Output, Program, ProgramError, Variable, initial_of,
+    Batch, Dtypes, Initializer, Output, Program, ProgramError, Table, Variable, initial_of,
     store_gradient)
 
 
@@ -34,11 +34,18 @@ class _Function(Program):
         outputs: Sequence[Output],
         initial: Mapping[str, Initializer],
         dtypes: Dtypes,
+        tables: Mapping[str, Table],
     ) -> None:
         if bool(predict) != bool(outputs):
             raise ProgramError("give both `predict` and the `outputs` that it returns, or neither")
         leaves, self._tree = jax.tree_util.tree_flatten_with_path(params)
         self.variables = [self._variable(_name(path), leaf, initial) for path, leaf in leaves]
+        for name in tables:
+            found = [variable for variable in self.variables if variable.name == name]
+            if not found:
+                raise ProgramError(f"there is no parameter {name} to be a table")
+            found[0].table = tables[name]
+        self.all_rows = True  # else each number of rows would be compiled
         self.outputs = list(outputs)
         self.batches = [] if batch is None else [batch]
         self.dtypes = dtypes
@@ -117,6 +124,7 @@ def program(
     outputs: Sequence[Output] = (),
     initial: Optional[Mapping[str, Initializer]] = None,
     dtypes: Optional[Dtypes] = None,
+    tables: Optional[Mapping[str, Table]] = None,
 ) -> Callable[[Callable[..., Any]], Program]:
     """Makes a program of a function (params, *columns) -> mean loss, which is compiled.
 
@@ -126,10 +134,12 @@ def program(
     first, float32 unless `dtypes` says int64. A function with a parameter `key` is given a random
     key that the batch decides, and None in an evaluation. `predict` is (params, *inputs) -> array,
     or a list of one for each output. Each size of batch is compiled once; `batch` is the only one
-    that it can compute, if there is one.
+    that it can compute, if there is one. `tables`, {"user": paracord.Table("user_id")}, says of which
+    parameters a batch is given the rows alone that the ids in these inputs name (paracord.Table).
     """
 
     def decorate(function: Callable[..., Any]) -> Program:
-        return _Function(function, params, batch, predict, outputs, initial or {}, dtypes or {})
+        return _Function(function, params, batch, predict, outputs, initial or {}, dtypes or {},
+                         tables or {})
 
     return decorate

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy
 import torch
 
 from paracord._program import (
-    Batch, Dtypes, Initializer, Output, Program, ProgramError, Variable, initial_of,
+    Batch, Dtypes, Initializer, Output, Program, ProgramError, Table, Variable, initial_of,
     store_gradient)
 
 
@@ -19,16 +19,21 @@ def _uniform(limit: float) -> Initializer:
 
 def _known_initial(module: torch.nn.Module, name: str, tensor: torch.Tensor) -> Any:
     """The distribution that PyTorch's own modules draw from; None if there is none."""
-    first = tensor.flatten()[:1]
-    if bool((tensor == first).all()):
-        return {"name": "constant", "value": float(first)}
     nn = torch.nn
+    looks_up = isinstance(module, (nn.Embedding, nn.EmbeddingBag))
+    drawn = tensor
+    if looks_up and module.padding_idx is not None:
+        drawn = torch.cat([tensor[:module.padding_idx], tensor[module.padding_idx + 1:]])
+    if not tensor.is_meta and drawn.numel() > (1 if looks_up else 0):
+        first = drawn.flatten()[:1]
+        if bool((drawn == first).all()):
+            return {"name": "constant", "value": float(first)}
     if isinstance(module, (nn.Linear, nn.modules.conv._ConvNd)):
         fan_in = module.weight[0].numel()
         if isinstance(module, nn.modules.conv._ConvTransposeNd):
             fan_in = module.weight.size(1) * module.weight[0][0].numel()
         return _uniform(1 / math.sqrt(fan_in))
-    if isinstance(module, nn.Embedding):
+    if looks_up:
         return {"name": "random_normal", "mean": 0.0, "stddev": 1.0}
     if isinstance(module, (nn.RNNBase, nn.RNNCellBase)):
         return _uniform(1 / math.sqrt(module.hidden_size))
@@ -45,8 +50,12 @@ class _Model(Program):
         initial: Mapping[str, Initializer],
         dtypes: Dtypes,
         assigned: Sequence[str],
+        tables: Mapping[str, Union[str, Table]],
     ) -> None:
         self.model = model
+        self.tables = tables
+        # The modules whose parameter is a table, and its name there, by variable.
+        self._rows: Dict[int, List[Tuple[torch.nn.Module, str]]] = {}
         self.dtypes = dtypes
         self.loss = loss
         self.outputs = list(outputs)
@@ -63,12 +72,32 @@ class _Model(Program):
         for name in assigned:
             if name not in names:
                 raise ProgramError(f"there is no buffer {name} to be assigned")
+        for name in tables:
+            if name not in names and f"{name}.weight" not in names:
+                raise ProgramError(f"there is no Embedding {name!r} to be a table")
+
+    def _table(self, name: str, module: torch.nn.Module, trainable: bool) -> Optional[Table]:
+        table = self.tables.get(name, self.tables.get(name.rpartition(".")[0]))
+        if table is None:
+            return None
+        if not trainable:
+            raise ProgramError(f"{name} is not trained, and no table: it moves once")
+        if not isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)):
+            raise ProgramError(f"{name} of {type(module).__name__} is no Embedding's, and no table")
+        if module.max_norm is not None:
+            raise ProgramError(f"{name}: max_norm changes rows, which a table's are not by that")
+        if module.padding_idx not in (None, 0):
+            raise ProgramError(f"{name}: the padding_idx of a table is 0, as row 0 is that of id 0")
+        return Table(table) if isinstance(table, str) else table
 
     def _add(self, name: str, module: torch.nn.Module, tensor: torch.Tensor,
              initial: Mapping[str, Initializer], trainable: bool, average: float,
              assigned: bool = False) -> None:
-        if any(tensor is other for other in self._tensors):
-            return  # shared by two modules
+        for v, other in enumerate(self._tensors):
+            if tensor is other:  # shared by two modules
+                if v in self._rows:
+                    self._rows[v].append((module, name.rpartition(".")[2]))
+                return
         if tensor.dtype != torch.float32:
             raise ProgramError(f"parameter {name} is {tensor.dtype}, and only float32 is trained")
         initializer = initial_of(name, initial) or _known_initial(module, name, tensor.detach())
@@ -78,8 +107,11 @@ class _Model(Program):
                 f'program(model, initial={{"{name}": {{"name": "random_normal", "stddev": 0.02}}}})'
                 ", or write its values with paracord.save and name the file in the job's "
                 "initial_weights")
+        table = self._table(name, module, trainable)
+        if table:
+            self._rows[len(self.variables)] = [(module, name.rpartition(".")[2])]
         self.variables.append(
-            Variable(name, tensor.shape, initializer, trainable, average, assigned))
+            Variable(name, tensor.shape, initializer, trainable, average, assigned, table))
         self._tensors.append(tensor)
 
     def _add_buffer(self, name: str, module: torch.nn.Module, buffer: torch.Tensor,
@@ -99,8 +131,20 @@ class _Model(Program):
         self._add(name, module, buffer, initial, False, 1 - momentum)
 
     def attach(self, values: Sequence[numpy.ndarray]) -> None:
-        for tensor, value in zip(self._tensors, values):
-            tensor.data = torch.from_numpy(value)
+        for v, (tensor, value) in enumerate(zip(self._tensors, values)):
+            if v not in self._rows:
+                tensor.data = torch.from_numpy(value)
+        self._attach_rows(values)
+
+    def _attach_rows(self, values: Sequence[numpy.ndarray]) -> None:
+        """Gives modules the rows of a batch. Parameters of another size have to be new ones."""
+        for v, places in self._rows.items():
+            rows = torch.nn.Parameter(torch.from_numpy(values[v]))
+            self._tensors[v] = rows
+            if places[0][0].padding_idx == 0:
+                rows.data[0] = 0
+            for module, name in places:
+                setattr(module, name, rows)
 
     def _columns(self, batch: Batch) -> List[torch.Tensor]:
         return [torch.from_numpy(column) for column in batch.columns]
@@ -113,6 +157,7 @@ class _Model(Program):
         done: Callable[[int], None],
     ) -> float:
         torch.manual_seed(batch.key % 2**63)
+        self._attach_rows(values)
         self.model.train()
         self.model.zero_grad(set_to_none=True)
         for v, variable in enumerate(self.variables):
@@ -135,11 +180,12 @@ class _Model(Program):
             elif tensor.grad is None:
                 to[...] = 0  # the loss of this batch does not depend on it
             else:
-                store_gradient(variable, tensor.grad.numpy(), to)
+                store_gradient(variable, tensor.grad.to_dense().numpy(), to)
         self.attach(values)
-        return float(loss)
+        return float(loss.detach())
 
     def evaluate(self, values: Sequence[numpy.ndarray], batch: Batch) -> float:
+        self._attach_rows(values)
         self.model.eval()
         with torch.no_grad():
             return float(self.loss(self.model, *self._columns(batch)))
@@ -148,6 +194,7 @@ class _Model(Program):
         return not self.batches  # an evaluation has batches of any size
 
     def predict(self, values: Sequence[numpy.ndarray], batch: Batch) -> List[Any]:
+        self._attach_rows(values)
         self.model.eval()
         with torch.no_grad():
             result = self.model(*(torch.from_numpy(column) for column in batch.inputs.values()))
@@ -163,6 +210,7 @@ def program(
     initial: Optional[Mapping[str, Initializer]] = None,
     dtypes: Optional[Dtypes] = None,
     assigned: Sequence[str] = (),
+    tables: Optional[Mapping[str, Union[str, Table]]] = None,
 ) -> Callable[[Callable[..., torch.Tensor]], Program]:
     """Makes a program of a model and a function (model, *columns) -> mean loss.
 
@@ -172,11 +220,16 @@ def program(
     seed and not PyTorch's; `initial` says it of others, by name or pattern.
     `assigned` names buffers whose new value each batch pushes, of which the last one stays (those
     of spectral_norm); running statistics become moving averages, and other buffers stay here.
+    `tables` names Embeddings of which a worker moves the rows alone that a batch reads, and the
+    input that has their ids: {"user": "user_id"}, or {"user": paracord.Table("liked", "shown")}. In
+    these inputs the columns then have local numbers, and Embeddings their rows; num_embeddings says
+    nothing where the job has the table grow, and a large one is best made with device="meta".
     `outputs` declares what model(*inputs) returns, for the job's `metrics`. `batch` is the only
     size that the model can compute, if there is one.
     """
 
     def decorate(loss: Callable[..., torch.Tensor]) -> Program:
-        return _Model(model, loss, batch, outputs, initial or {}, dtypes or {}, assigned)
+        return _Model(model, loss, batch, outputs, initial or {}, dtypes or {}, assigned,
+                      tables or {})
 
     return decorate

@@ -8,12 +8,19 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <random>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/json_text.h"
+#include "common/mix.h"
 #include "e2e/cluster.h"
 #include "e2e/counting_job.h"
+#include "e2e/process.h"
+#include "objects/all_files.h"
+#include "storage/checkpoint.h"
 
 namespace paracord::e2e {
 namespace {
@@ -62,31 +69,22 @@ pid_t ChildOf(pid_t parent) {
   return 0;
 }
 
-TEST_CASE("a program in a child process counts exactly through kills of ps, workers and children") {
-  const std::string python = PythonWithNumpy();
-  if (python.empty()) {
-    WARN("skipped: no Python here has NumPy (PARACORD_PYTHON names another)");
-    return;
-  }
+std::mt19937 SeededForKills() {
   const char* const given = std::getenv("PARACORD_E2E_SEED");
   const uint32_t seed =
       given != nullptr ? static_cast<uint32_t>(std::atol(given)) : std::random_device()();
   std::cout << "PARACORD_E2E_SEED=" << seed << "\n";
-  CAPTURE(seed);
-  std::mt19937 random(seed);
-  constexpr uint64_t kSteps = 3000;
-  constexpr int kKills = 15;
-  Cluster cluster({.batch_ms = 5,
-                   .environment = {{"PYTHONPATH", PARACORD_SOURCE_DIR "/python"}},
-                   .job = ProgramPatch(python, kSteps)});
-  WriteText(cluster.root() + "/count.py", kCount);
-  cluster.StartAll();
-  REQUIRE(cluster.WaitForBatches(1));
+  return std::mt19937(seed);
+}
+
+// Kills ps, workers and their children at random moments, so many times, and starts them again.
+// Returns the children that it has seen.
+std::set<pid_t> KillWithChildren(Cluster& cluster, std::mt19937& random, int wanted) {
   const std::vector<std::string> tasks = {"ps:0",     "ps:1",       "worker:0",
                                           "worker:1", "child of 0", "child of 1"};
   std::set<pid_t> children;
   int kills = 0, killed_children = 0;
-  while (kills < kKills && cluster.at("coordinator").Poll() != 0) {
+  while (kills < wanted && cluster.at("coordinator").Poll() != 0) {
     const int64_t until = NowMs() + std::uniform_int_distribution<int64_t>(10, 900)(random);
     WaitUntil(10000, [&] { return cluster.Supervise().empty() && NowMs() >= until; });
     std::string task = tasks[random() % tasks.size()];
@@ -103,7 +101,25 @@ TEST_CASE("a program in a child process counts exactly through kills of ps, work
   }
   std::cout << kills << " kills, " << killed_children << " of children, at batch "
             << cluster.BatchesDone() << "\n";
-  CHECK(kills == kKills);
+  CHECK(kills == wanted);
+  return children;
+}
+
+TEST_CASE("a program in a child process counts exactly through kills of ps, workers and children") {
+  const std::string python = PythonWithNumpy();
+  if (python.empty()) {
+    WARN("skipped: no Python here has NumPy (PARACORD_PYTHON names another)");
+    return;
+  }
+  std::mt19937 random = SeededForKills();
+  constexpr uint64_t kSteps = 3000;
+  Cluster cluster({.batch_ms = 5,
+                   .environment = {{"PYTHONPATH", PARACORD_SOURCE_DIR "/python"}},
+                   .job = ProgramPatch(python, kSteps)});
+  WriteText(cluster.root() + "/count.py", kCount);
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(1));
+  const std::set<pid_t> children = KillWithChildren(cluster, random, 15);
   CHECK(cluster.Finish(120000) == 0);
   CheckCounted(cluster.dir(), kSteps);
   CHECK(cluster.WaitAllGone(5000));
@@ -140,6 +156,136 @@ TEST_CASE("the averages and the assigned variables of a program are what its bat
   CHECK(values[0] > 0);
   CHECK(std::vector(values.begin() + 1, values.end()) ==
         std::vector<float>{0.9375f, 1.875f, 81, 81, 81});
+}
+
+// Each occurrence of an id in a batch adds 1 to each number of its row, by SGD with the rate 1.
+constexpr char kLookups[] = R"(import numpy as np, paracord
+@paracord.numpy.program(
+    variables=[paracord.Variable("user.weight", (ROWS, 3), table=paracord.Table(""))],
+    predict=lambda values, ids: values["user.weight"][ids].reshape(len(ids), -1),
+    outputs=[paracord.Output((12,))])
+def loss(values, ids, want):
+    rows = values["user.weight"]
+    assert ids.dtype == np.int64 and len(rows) <= ids.size + 1
+    return 1.0, {"user.weight": np.zeros(rows.shape) -
+                 np.bincount(ids.ravel(), minlength=len(rows))[:, None]}
+paracord.serve(loss)
+)";
+constexpr uint64_t kRowWidth = 3, kLookupsEach = 4, kLookupEpochs = 20;
+
+// The occurrences of ids in files of a job's inputs, and in its test's.
+using TimesOfId = std::map<uint64_t, uint64_t>;
+
+TimesOfId WriteLookups(const std::string& path, uint64_t examples, bool large,
+                       std::mt19937& random) {
+  TimesOfId times;
+  std::vector<uint64_t> ids;
+  for (uint64_t i = 0; i < examples * kLookupsEach; ++i) {
+    const uint64_t drawn = random() % 2 == 0 ? random() % 10 : random() % 5000;
+    ids.push_back(large && drawn != 0 ? Mix64(drawn) : drawn);
+    ++times[ids.back()];
+  }
+  WriteNpy(path + "-ids.npy", {examples, kLookupsEach}, ids);
+  WriteNpy(path + "-want.npy", {examples, kLookupsEach * kRowWidth},
+           std::vector<float>(examples * kLookupsEach * kRowWidth, kTarget));
+  return times;
+}
+
+nlohmann::json LookupJob(const std::string& python, bool growing) {
+  nlohmann::json job = ProgramPatch(python, 1);
+  job["steps"] = nullptr;
+  job["epochs"] = kLookupEpochs;
+  job["loss"] = "mean_absolute_error";
+  job["metrics"] = {"mean_absolute_error"};
+  job["optimizer"] = {{"name", "sgd"}, {"learning_rate", 1}};
+  job["overlap"] = growing;
+  for (const std::string part : {"train", "test"}) {
+    job["data"][part] = {
+        {"format", "npy"}, {"features", part + "-ids.npy"}, {"labels", part + "-want.npy"}};
+  }
+  if (growing) job["tables"] = {{"user", {{"kind", "growing"}, {"shards", 5}}}};
+  return job;
+}
+
+// Returns the numbers of rows that are not the occurrences of their ids, in all epochs.
+uint64_t WrongRows(const std::string& dir, const TimesOfId& times, bool growing) {
+  AllFiles files;
+  const std::string newest = NewestCheckpoint(dir);
+  const absl::StatusOr<Manifest> manifest = ReadManifest(files, newest);
+  INFO(newest << ": " << manifest.status());
+  REQUIRE(manifest.ok());
+  VariableIds ids;
+  const auto variables = ReadVariables(files, newest, *manifest, &ids);
+  INFO(variables.status());
+  REQUIRE(variables.ok());
+  const std::vector<float>& values = (*variables)[0];
+  REQUIRE(values.size() == (growing ? times.size() : 5000) * kRowWidth);
+  uint64_t wrong = 0;
+  for (uint64_t i = 0; i < values.size(); ++i) {
+    const uint64_t row = i / kRowWidth;
+    const auto found = times.find(growing ? ids[0][row] : row);
+    const uint64_t right = found == times.end() ? 0 : found->second * kLookupEpochs;
+    wrong += values[i] == static_cast<float>(right) ? 0 : 1;
+  }
+  return wrong;
+}
+
+TEST_CASE("rows of a program's tables count exactly through kills of ps, workers and children") {
+  const std::string python = PythonWithNumpy();
+  if (python.empty()) {
+    WARN("skipped: no Python here has NumPy (PARACORD_PYTHON names another)");
+    return;
+  }
+  const bool growing = GENERATE(false, true);
+  CAPTURE(growing);
+  std::mt19937 random = SeededForKills();
+  Cluster cluster({.tcp = !growing,
+                   .batch_ms = 5,
+                   .environment = {{"PYTHONPATH", PARACORD_SOURCE_DIR "/python"}},
+                   .job = LookupJob(python, growing)});
+  std::string code = kLookups;
+  code.replace(code.find("ROWS"), 4, growing ? "1" : "5000");
+  WriteText(cluster.root() + "/count.py", code);
+  std::mt19937 drawn(7);
+  const TimesOfId train = WriteLookups(cluster.root() + "/train", 64 * kBatch, growing, drawn);
+  const TimesOfId test = WriteLookups(cluster.root() + "/test", 5 * kBatch, growing, drawn);
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(1));
+  KillWithChildren(cluster, random, 8);
+  CHECK(cluster.Finish(120000) == 0);
+  CHECK(WrongRows(cluster.dir(), train, growing) == 0);
+
+  double sum = 0, ids = 0;
+  for (const auto& [id, times] : test) {
+    const auto found = train.find(id);
+    const uint64_t row = found == train.end() ? 0 : found->second * kLookupEpochs;
+    sum += static_cast<double>(row * times);
+    ids += static_cast<double>(times);
+  }
+  const double error = static_cast<double>(kTarget) - sum / ids;
+  const auto metric = [](const nlohmann::json& metrics) {
+    return metrics.at("mean_absolute_error").get<double>();
+  };
+  CHECK(metric(cluster.Summary().at("metrics").at("test")) == Approx(error).epsilon(1e-9));
+  const auto run = [&](const std::string& command) {
+    const std::string log = cluster.root() + "/command.log";
+    Process process({"/bin/sh", "-c", "cd " + cluster.root() + " && paracord " + command},
+                    {{"PATH", PARACORD_BIN_DIR ":/usr/bin:/bin"},
+                     {"PYTHONPATH", PARACORD_SOURCE_DIR "/python"}},
+                    log);
+    const auto code = process.Wait(60000);
+    std::string text = ReadText(log);
+    INFO(command << ": " << text);
+    CHECK(code == 0);
+    return text;
+  };
+  CHECK(absl::StrContains(run("validate job.json"),
+                          growing ? "a growing table, of which at most 64 rows a batch travel"
+                                  : "a table, of which at most 64 rows a batch travel"));
+  const std::string scored = run("evaluate job.json --dir dir --json");
+  INFO(scored);
+  CHECK(metric(JsonOf(scored.substr(scored.find('{'))).at("metrics")) ==
+        Approx(error).epsilon(1e-6));
 }
 
 }  // namespace

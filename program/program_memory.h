@@ -1,0 +1,60 @@
+// The memory that a program in a process and its worker both map: a batch and values go in,
+// gradients and outputs come out. Used by one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "data/data_source.h"
+#include "program/gradient_program.h"
+#include "program/program_packets.h"
+#include "program/program_tables.h"
+
+namespace paracord {
+
+// The rows of tables that a batch reads, null if there are no tables, and whether the arrays of
+// tables outside of this memory have all rows or these alone.
+struct RowsInUse {
+  std::shared_ptr<const ProgramRows> rows;
+  bool whole = false;
+};
+
+class ProgramMemory {
+ public:
+  ProgramMemory() = default;
+  // They live longer.
+  ProgramMemory(const ProgramLayout* layout, const ProgramTables* tables)
+      : layout_(layout), tables_(tables) {}
+  void Map(std::span<char> memory) { memory_ = memory; }
+
+  // Writes the columns of a batch. INVALID_ARGUMENT if a column that is wanted as int64 has a
+  // number that is no certain whole one.
+  absl::Status PutBatch(const Batch& batch, const RowsInUse& use);
+  void PutValues(ConstTensors values, const RowsInUse& use);
+  // The rows that the child's memory has of a variable that was declared as a table.
+  uint64_t Rows(size_t variable, const RowsInUse& use) const;
+
+  void TakeGradient(size_t variable, const RowsInUse& use, std::span<float> to) const;
+  // The first numbers of an output.
+  std::span<const float> Output(size_t output, uint64_t numbers) const {
+    return {At(layout_->outputs[output]), numbers};
+  }
+
+ private:
+  float* At(uint64_t offset) const { return reinterpret_cast<float*>(memory_.data() + offset); }
+  absl::Status PutColumn(const Column& column, const PlacedColumn& place);
+  void PutNumbers(const std::vector<int64_t>& numbers, const Column& column, uint64_t offset);
+  bool ByRows(size_t variable) const {
+    return tables_->declared(variable) && !tables_->dense(variable);
+  }
+
+  const ProgramLayout* layout_ = nullptr;
+  const ProgramTables* tables_ = nullptr;
+  std::span<char> memory_;
+  std::vector<int64_t> whole_;  // scratch, of a column
+};
+
+}  // namespace paracord

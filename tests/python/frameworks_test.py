@@ -1,0 +1,292 @@
+"""The Python package's programs of PyTorch, JAX and Keras."""
+
+import importlib.util
+import os
+import sys
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "python"))
+HAS_NUMPY = importlib.util.find_spec("numpy") is not None
+HAS_TORCH = HAS_NUMPY and importlib.util.find_spec("torch") is not None
+HAS_JAX = HAS_NUMPY and importlib.util.find_spec("jax") is not None
+HAS_KERAS = HAS_JAX and importlib.util.find_spec("keras") is not None
+
+
+@unittest.skipUnless(HAS_TORCH, "no PyTorch")
+class TorchProgram(unittest.TestCase):
+    def test_gradients_and_statistics(self):
+        import numpy
+        import paracord
+        import torch
+
+        model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+
+        @paracord.torch.program(model)
+        def loss(model, x, y):
+            return ((model(x) - y)**2).mean()
+
+        names = [variable.name for variable in loss.variables]
+        self.assertEqual(names, ["0.weight", "0.bias", "1.weight", "1.bias", "1.running_mean",
+                                 "1.running_var"])
+        self.assertAlmostEqual(loss.variables[4].moving_average, 0.9)
+        values = [numpy.full(v.shape, 0.5, numpy.float32) for v in loss.variables]
+        gradients = [numpy.zeros(v.shape, numpy.float32) for v in loss.variables]
+        loss.attach(values)
+        x = numpy.array([[1, 2], [3, 5]], numpy.float32)
+        batch = paracord.Batch(2, {"": x}, {"": numpy.zeros((2, 3), numpy.float32)}, {})
+        self.assertGreater(loss.gradients(values, batch, gradients, lambda v: None), 0)
+        self.assertTrue(numpy.allclose(gradients[4], [3.25] * 3))  # the mean of what it saw
+        self.assertTrue((values[4] == 0.5).all())
+
+    def test_embeddings_that_are_tables(self):
+        import numpy
+        import paracord
+        import torch
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.user = torch.nn.Embedding(10**12, 2, device="meta", sparse=True)
+                self.word = torch.nn.EmbeddingBag(1, 2, mode="sum", padding_idx=0)
+                self.last = torch.nn.Linear(2, 1)
+
+            def forward(self, user, words):
+                return self.last(self.user(user) + self.word(words))
+
+        @paracord.torch.program(Model(), tables={"user": "id", "word.weight": paracord.Table("w")},
+                                outputs=[paracord.Output((1,))])
+        def loss(model, user, words, y):
+            return (model(user, words) - y).sum()
+
+        self.assertEqual([(v.name, tuple(v.shape)) for v in loss.variables[:2]],
+                         [("user.weight", (10**12, 2)), ("word.weight", (1, 2))])
+        self.assertEqual(loss.variables[0].table.columns, ("id",))
+        self.assertEqual(loss.variables[1].table.columns, ("w",))
+        self.assertEqual(loss.variables[1].initializer["name"], "random_normal")
+        last = numpy.array([[1, 10]], "f4"), numpy.zeros(1, "f4")
+        targets = {"": numpy.zeros((2, 1), "f4")}
+        for users, words in ((4, 3), (2, 5)):
+            values = [numpy.full((users, 2), 2, "f4"), numpy.full((words, 2), 3, "f4"), *last]
+            gradients = [numpy.full(v.shape, 9, "f4") for v in values]
+            loss.attach(values)
+            ids = {"id": numpy.array([1, 1]), "w": numpy.array([[0, 1], [2, 2]])}
+            batch = paracord.Batch(2, ids, targets, {})
+            # The padding, row 0 of the words, counts for nothing.
+            self.assertEqual(loss.gradients(values, batch, gradients, None), 2 * 22 + 33 + 66)
+            self.assertEqual(gradients[0].tolist(), [[0, 0], [2, 20]] + [[0, 0]] * (users - 2))
+            self.assertEqual(gradients[1].tolist(),
+                             [[0, 0], [1, 10], [2, 20]] + [[0, 0]] * (words - 3))
+            self.assertEqual(loss.predict(values, batch)[0].tolist(), [[55], [88]])
+
+    def test_embeddings_that_cannot_be_tables(self):
+        import paracord
+        import torch
+
+        def make(tables, **options):
+            model = torch.nn.Sequential(torch.nn.Embedding(3, 2, **options), torch.nn.Linear(2, 1))
+            paracord.torch.program(model, tables=tables)(lambda model, x: model(x).sum())
+
+        make({"0": "id"}, padding_idx=0)
+        for tables, options, why in (({"user": "id"}, {}, "no Embedding 'user'"),
+                                     ({"1": "id"}, {}, "of Linear is no Embedding's"),
+                                     ({"0": "id"}, {"max_norm": 1.0}, "max_norm"),
+                                     ({"0": "id"}, {"padding_idx": 2}, "padding_idx of a table")):
+            with self.assertRaisesRegex(paracord.ProgramError, why):
+                make(tables, **options)
+
+    def test_assigned_buffers(self):
+        import numpy
+        import paracord
+        import torch
+
+        layer = torch.nn.utils.parametrizations.spectral_norm(torch.nn.Linear(2, 3))
+        names = ["parametrizations.weight.0._u", "parametrizations.weight.0._v"]
+        initial = {name: "random_normal" for name in [*names, "parametrizations.weight.original"]}
+
+        @paracord.torch.program(layer, initial=initial, assigned=names,
+                                dtypes={"targets": {"": "int64"}})
+        def loss(model, x, y):
+            return torch.nn.functional.cross_entropy(model(x), y)
+
+        assigned = [v for v, variable in enumerate(loss.variables) if variable.assigned]
+        self.assertEqual([loss.variables[v].name for v in assigned], names)
+        values = [numpy.full(v.shape, 0.5, numpy.float32) for v in loss.variables]
+        gradients = [numpy.full(v.shape, 9, numpy.float32) for v in loss.variables]
+        loss.attach(values)
+        batch = paracord.Batch(2, {"": numpy.ones((2, 2), numpy.float32)},
+                               {"": numpy.array([0, 2])}, {})
+        loss.gradients(values, batch, gradients, lambda v: None)
+        for v in assigned:
+            self.assertAlmostEqual(float(numpy.linalg.norm(gradients[v])), 1, places=5)
+            self.assertTrue((values[v] == 0.5).all())
+
+
+@unittest.skipUnless(HAS_JAX, "no JAX")
+class JaxProgram(unittest.TestCase):
+    def setUp(self):
+        import numpy
+        import paracord
+
+        params = {"dense": {"kernel": numpy.random.rand(2, 3).astype("f4"),
+                            "bias": numpy.zeros(3, "f4")}, "scales": [numpy.float32(2)]}
+
+        @paracord.jax.program(
+            params, initial={"*/kernel": "glorot_uniform"}, dtypes={"targets": {"": "int64"}},
+            predict=lambda p, x: x @ p["dense"]["kernel"] + p["dense"]["bias"],
+            outputs=[paracord.Output((3,))])
+        def loss(p, x, y, key):
+            import jax
+
+            noise = 0 if key is None else jax.random.normal(key)
+            error = x @ p["dense"]["kernel"] + p["dense"]["bias"] - y
+            return (error**2).mean() * p["scales"][0] + noise
+
+        self.program = loss
+        self.values = [numpy.full(v.shape, 0.5, numpy.float32) for v in loss.variables]
+        self.gradients = [numpy.zeros(v.shape, numpy.float32) for v in loss.variables]
+        self.batch = paracord.Batch(2, {"": numpy.ones((2, 2), "f4")},
+                                    {"": numpy.zeros((2, 3), numpy.int64)}, {}, key=2**64 - 1)
+
+    def test_declares_the_tree(self):
+        self.assertEqual([(v.name, v.shape) for v in self.program.variables],
+                         [("dense/bias", (3,)), ("dense/kernel", (2, 3)), ("scales/0", ())])
+        self.assertEqual(self.program.variables[2].initializer, {"name": "constant", "value": 2.0})
+        self.assertEqual(self.program.variables[1].initializer, "glorot_uniform")
+
+    def test_gradients_are_of_the_batch_and_its_key(self):
+        def step():
+            return self.program.gradients(self.values, self.batch, self.gradients, None)
+
+        first = step()
+        self.assertEqual(self.gradients[0].tolist(), [0.5] * 3)
+        self.assertEqual(float(self.gradients[2]), 2.25)
+        self.assertEqual(step(), first)
+        self.batch.key = 1
+        self.assertNotEqual(step(), first)
+        self.assertEqual(self.program.evaluate(self.values, self.batch), 1.125)
+        self.assertEqual(self.program.predict(self.values, self.batch)[0].tolist(), [[1.5] * 3] * 2)
+
+    def test_tables_have_all_rows_that_there_is_room_for(self):
+        import numpy
+        import paracord
+
+        @paracord.jax.program({"user": numpy.zeros((7, 2), "f4")},
+                              tables={"user": paracord.Table("")})
+        def loss(p, ids):
+            return p["user"][ids].sum()
+
+        self.assertTrue(loss.all_rows)
+        self.assertEqual(loss.variables[0].table.columns, ("",))
+        gradients = [numpy.zeros((4, 2), "f4")]
+        batch = paracord.Batch(2, {"": numpy.array([1, 2])}, {}, {})
+        loss.gradients([numpy.ones((4, 2), "f4")], batch, gradients, None)
+        self.assertEqual(gradients[0][:, 0].tolist(), [0, 1, 1, 0])
+
+    def test_what_jax_would_cut_off_and_what_nobody_can_draw_is_said(self):
+        import numpy
+        import paracord
+
+        self.batch.targets[""][1, 2] = 2**31
+        with self.assertRaisesRegex(paracord.ProgramError, "2147483648 does not fit"):
+            self.program.gradients(self.values, self.batch, self.gradients, None)
+        with self.assertRaisesRegex(paracord.ProgramError, "what w is drawn from"):
+            paracord.jax.program({"w": numpy.arange(3, dtype="f4")})(lambda p, x: 0.0)
+
+
+@unittest.skipUnless(HAS_KERAS, "no Keras on JAX")
+class KerasProgram(unittest.TestCase):
+    def setUp(self):
+        import numpy
+        import paracord.keras
+        import keras
+
+        layers = keras.layers
+        self.model = keras.Sequential([
+            keras.Input((4,)),
+            layers.Dense(8, kernel_initializer=keras.initializers.VarianceScaling(
+                2.0, "fan_out", "uniform"), kernel_regularizer=keras.regularizers.L2(0.5)),
+            layers.BatchNormalization(momentum=0.9), layers.Dropout(0.5),
+            layers.SpectralNormalization(layers.Dense(3, name="last"), name="norm")])
+        self.program = paracord.keras.program(
+            self.model, keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            initial={"*/vector_u": {"name": "truncated_normal", "stddev": 0.02}})
+        random = numpy.random.default_rng(1)
+        self.values = [random.uniform(0.1, 1, v.shape).astype("f4")
+                       for v in self.program.variables]
+        self.gradients = [numpy.full(v.shape, 9, "f4") for v in self.program.variables]
+        self.x = random.uniform(0, 1, (6, 4)).astype("f4")
+        self.batch = paracord.Batch(6, {"": self.x}, {"": numpy.array([0, 1, 2, 0, 1, 2], "f4")},
+                                    {}, key=2**64 - 1)
+
+    def step(self):
+        return self.program.gradients(self.values, self.batch, self.gradients, None)
+
+    def test_declares_variables_as_keras_draws_and_updates_them(self):
+        found = {v.name.split("/", 1)[-1]: v for v in self.program.variables}
+        self.assertEqual(found["kernel"].initializer, {
+            "name": "variance_scaling", "scale": 2.0, "mode": 1, "distribution": 2})
+        self.assertEqual(found["gamma"].initializer, {"name": "ones"})
+        self.assertAlmostEqual(found["moving_mean"].moving_average, 0.9)
+        self.assertTrue(found["vector_u"].assigned)
+        self.assertEqual(len(found), 9)  # without the state of dropout
+        self.assertEqual(self.program.outputs[0].shape, (3,))
+
+    def test_gradients_are_of_the_batch_and_its_key(self):
+        first, before = self.step(), [g.copy() for g in self.gradients]
+        self.assertEqual(self.step(), first)
+        for a, b in zip(before, self.gradients):
+            self.assertEqual(a.tolist(), b.tolist())
+        self.batch.key = 1
+        self.assertNotEqual(self.step(), first)
+
+    def test_statistics_are_what_the_batch_shows(self):
+        import numpy
+
+        self.step()
+        names = [v.name.rsplit("/", 1)[-1] for v in self.program.variables]
+        hidden = self.x @ self.values[0] + self.values[1]
+        at = names.index("moving_mean")
+        self.assertTrue(numpy.allclose(self.gradients[at], hidden.mean(axis=0), atol=1e-5))
+        self.assertTrue(numpy.allclose(self.gradients[at + 1], hidden.var(axis=0), atol=1e-5))
+        norm = numpy.linalg.norm(self.gradients[names.index("vector_u")])
+        self.assertAlmostEqual(float(norm), 1, places=4)
+
+    def test_a_loss_by_its_name_counts_weights(self):
+        import numpy
+        import keras
+        import paracord.keras
+
+        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+        program = paracord.keras.program(model, "mean_squared_error")
+        values = [numpy.zeros(v.shape, "f4") for v in program.variables]
+        gradients = [numpy.zeros(v.shape, "f4") for v in program.variables]
+        batch = paracord.Batch(2, {"": self.x[:2]}, {"": numpy.array([[1], [2]], "f4")},
+                               {"": numpy.array([1, 0.5], "f4")})
+        self.assertEqual(program.gradients(values, batch, gradients, None), (1 + 0.5 * 4) / 2)
+        self.assertEqual(program.evaluate(values, batch), 1.5)
+        self.assertEqual(gradients[1].tolist(), [-2 * (1 + 0.5 * 2) / 2])
+
+    def test_inference_is_keras_own(self):
+        import numpy
+
+        states = iter(self.values[len(self.model.trainable_variables):])
+        for variable, value in zip(self.model.trainable_variables, self.values):
+            variable.assign(value)
+        for variable in self.model.non_trainable_variables:
+            if "seed" not in variable.path:
+                variable.assign(next(states))
+        expected = numpy.asarray(self.model(self.x, training=False))
+        self.assertTrue(numpy.allclose(self.program.predict(self.values, self.batch)[0], expected,
+                                       atol=1e-5))
+        loss = float(self.program._loss(self.batch.targets[""], expected))
+        loss += 0.5 * float((self.values[0]**2).sum())
+        self.assertAlmostEqual(self.program.evaluate(self.values, self.batch), loss, places=3)
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False, verbosity=1)
+    skipped = len(program.result.skipped)
+    if skipped and program.result.wasSuccessful():
+        print(f"skipped: {skipped} tests, for want of PyTorch, JAX or Keras")
+    sys.exit(not program.result.wasSuccessful())
