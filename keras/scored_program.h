@@ -1,11 +1,15 @@
-// A program in a process that is evaluated here: the job's metrics, and its loss where the program
-// evaluates none itself, of the outputs that it predicts.
+// A program of the job's own that is evaluated here: the job's metrics, and its loss where the
+// program evaluates none itself, of the outputs that it predicts.
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
-#include "program/process_program.h"
+#include "config/job.h"
+#include "data/data_source.h"
+#include "program/declaration.h"
+#include "program/gradient_program.h"
 
 namespace paracord {
 

@@ -12,6 +12,7 @@
 #include "common/one_line.h"
 #include "common/status_macros.h"
 #include "common/steady_ms.h"
+#include "program/given_columns.h"
 
 namespace paracord {
 namespace {
@@ -23,45 +24,18 @@ constexpr int64_t kMinuteMs = 60000;
 constexpr size_t kHelloPacketsMax = 100000;
 constexpr size_t kMessageMax = 1000;
 
-std::string Quoted(const std::string& text) { return absl::StrCat("\"", text, "\""); }
-
 absl::Status Lost(const std::string& why) { return absl::UnavailableError(why); }
 
 bool IsIndex(const json& value, size_t end) {
   return value.is_number_unsigned() && value.get<uint64_t>() < end;
 }
 
-// Refuses the job's settings that a program has to apply itself.
-void CheckJob(const Job& job, Problems& problems) {
-  const auto own = [&](const char* key) {
-    problems.Add(key, "is the program's own affair: leave it out of the job");
-  };
-  if (job.accumulate > 1) own("accumulate");
-  if (job.precision != "float32") own("precision");
-  if (!job.loss_weights.by_output.empty()) own("loss_weights");
-  if (!job.loss_weights.by_class.empty()) own("class_weight");
-}
-
 absl::Status SameColumns(const char* what, const std::vector<Column>& schema,
                          const std::vector<Column>& columns,
                          const std::vector<PlacedColumn>& places, uint32_t examples) {
-  if (columns.size() != schema.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("the batch has ", columns.size(), " columns of ",
-                                                   what, ", the job's data ", schema.size()));
-  }
+  RETURN_IF_ERROR(CheckColumnCount(what, schema.size(), columns.size()));
   for (size_t i = 0; i < columns.size(); ++i) {
-    const Column& column = columns[i];
-    uint64_t elements = examples;
-    for (const uint64_t axis : schema[i].shape) elements *= axis;
-    const std::string name = absl::StrCat(what, " ", Quoted(column.name));
-    if (column.shape != schema[i].shape || column.values.size() != elements) {
-      return absl::InvalidArgumentError(absl::StrCat(name, " has another shape than before"));
-    }
-    if (!column.exact.empty() && !places[i].int64) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, " has the number ", column.exact[0].value,
-                       ", and float32 lacks some beyond 2^24: let the program want int64 of it"));
-    }
+    RETURN_IF_ERROR(CheckGivenColumn(what, schema[i], columns[i], examples, places[i].int64));
   }
   return absl::OkStatus();
 }
@@ -80,9 +54,7 @@ absl::StatusOr<std::unique_ptr<ProcessProgram>> ProcessProgram::Start(const Job&
         "process is started with --allow-programs");
   }
   ASSIGN_OR_RETURN(ProgramSpec spec, ReadProgramSpec(job.model));
-  Problems problems;
-  CheckJob(job, problems);
-  RETURN_IF_ERROR(problems.ToStatus());
+  RETURN_IF_ERROR(CheckOwnSettings(job));
   std::unique_ptr<ProcessProgram> program(
       new ProcessProgram(std::move(spec), std::move(use), schema, job));
   ASSIGN_OR_RETURN(program->folder_, ProgramFolder::Make(program->spec_.files));
@@ -374,25 +346,9 @@ absl::StatusOr<std::vector<Column>> ProcessProgram::Predict(const Batch& batch,
 std::string ProcessProgram::Summary() const {
   std::string text = absl::StrCat("program: ", OneLine(absl::StrJoin(spec_.command, " "), 200),
                                   " (", spec_.files.size(), " files in the job)\n");
-  for (size_t v = 0; v < variables_.size(); ++v) {
-    const VariableSpec& variable = hello_.variables[v];
-    const Shape shape(variable.shape().begin(), variable.shape().end());
-    absl::StrAppend(&text, "  ", OneLine(variable.name(), 200), " ", ShapeName(shape), " ",
-                    variable.initializer().name());
-    if (variable.moving_average() == kAssignedKeeps) {
-      absl::StrAppend(&text, ", assigned");
-    } else if (variable.moving_average() > 0) {
-      absl::StrAppend(&text, ", moving average of ", variable.moving_average());
-    } else if (!variable.trainable()) {
-      absl::StrAppend(&text, ", not trained");
-    }
-    absl::StrAppend(&text, tables_.Describe(v));
-    absl::StrAppend(&text, "\n");
-  }
-  for (const ProgramOutput& output : hello_.outputs) {
-    absl::StrAppend(&text, "output ", Quoted(OneLine(output.name, 200)), " ",
-                    ShapeName(output.shape), "\n");
-  }
+  absl::StrAppend(&text,
+                  VariablesText(hello_.variables, [&](size_t v) { return tables_.Describe(v); }),
+                  OutputsText(hello_.outputs));
   if (!hello_.batches.empty()) {
     absl::StrAppend(&text, "computes batches of ", absl::StrJoin(hello_.batches, ", "), " alone\n");
   }

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "program/given_columns.h"
 
 namespace paracord {
 namespace {
@@ -19,12 +18,7 @@ void CopyNumbers(std::span<const float> from, float* to) {
 
 absl::Status ProgramMemory::PutColumn(const Column& column, const PlacedColumn& place) {
   if (!place.int64) return CopyNumbers(column.values, At(place.offset)), absl::OkStatus();
-  const std::optional<size_t> bad = WholeNumbers(column, whole_);
-  if (bad.has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("column \"", column.name, "\" has ", column.values[*bad],
-                     ", of which no whole number is certain, and the program wants int64"));
-  }
+  RETURN_IF_ERROR(ToWholeNumbers(column, whole_));
   if (!whole_.empty()) {
     std::memcpy(At(place.offset), whole_.data(), whole_.size() * sizeof(int64_t));
   }

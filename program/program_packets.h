@@ -12,32 +12,15 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "config/shape.h"
 #include "data/data_source.h"
 #include "nlohmann/json.hpp"
+#include "program/declaration.h"
 #include "program/gradient_program.h"
 #include "proto/paracord.pb.h"
 
 namespace paracord {
 
 inline constexpr int kProgramProtocol = 1;
-
-// The factor of a variable that is assigned: a moving average that keeps nothing, as 1 less this
-// factor is 1, so that the last observation that is pushed is its value to the bit.
-inline constexpr double kAssignedKeeps = 1e-300;
-
-// An output of its predictions; the shape is of one example.
-struct ProgramOutput {
-  std::string name;
-  Shape shape;
-};
-
-// A variable of which the child is given the rows alone that the ids of a batch name.
-struct DeclaredTable {
-  std::vector<std::string> columns;  // inputs of the data that have its ids
-  uint64_t capacity = 0;  // the most different ids of a batch; 0: as many as there can be
-  bool operator==(const DeclaredTable&) const = default;
-};
 
 struct ProgramHello {
   std::vector<VariableSpec> variables;
@@ -57,9 +40,6 @@ absl::StatusOr<bool> AddHello(const nlohmann::json& packet, ProgramHello& hello)
 absl::Status CheckHello(const ProgramHello& hello);
 // INVALID_ARGUMENT unless a program that was started again says what it said before.
 absl::Status CheckSameHello(const ProgramHello& before, const ProgramHello& now);
-
-// Whether the worker pushes something for the variable: its gradient, or an observation.
-inline bool HasGradient(const VariableSpec& variable) { return variable.trainable(); }
 
 struct PlacedColumn {
   uint64_t offset = 0;
