@@ -12,6 +12,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "cli/commands.h"
+#include "cli/compute_batch.h"
 #include "cli/out_file.h"
 #include "cli/tensor_file.h"
 #include "common/files.h"
@@ -23,9 +24,9 @@
 #include "config/limits.h"
 #include "config/named_spec.h"
 #include "config/partitions.h"
+#include "config/program_spec.h"
 #include "data/batch_plan.h"
-#include "keras/device_program.h"
-#include "keras/preprocessing/preprocessor.h"
+#include "keras/job_program.h"
 #include "program/gradient_clip.h"
 #include "program/gradient_program.h"
 #include "store/dense_partition.h"
@@ -48,6 +49,15 @@ struct ComputeFlags {
   std::string device = "auto";
 };
 
+// A program has its own loss, and computes no metrics.
+void LeaveOutScores(Job& job) {
+  job.loss = {};
+  job.losses.clear();
+  job.metrics.clear();
+  job.test.reset();
+  job.stop_when.reset();
+}
+
 // Takes loss and optimizer from the job if there is one, otherwise from the model's compile_config.
 absl::StatusOr<Job> MakeJob(Files& files, const ComputeFlags& flags) {
   ASSIGN_OR_RETURN(const std::string text, files.ReadWhole(flags.model));
@@ -56,8 +66,19 @@ absl::StatusOr<Job> MakeJob(Files& files, const ComputeFlags& flags) {
     return absl::InvalidArgumentError(absl::StrCat(flags.model, ": ", model.status().message()));
   }
   Job job;
+  const bool program = IsProgramFile(*model);
+  if (program) model = StableHloModel(*std::move(model));
   if (!flags.job.empty()) {
     ASSIGN_OR_RETURN(job, ReadJobFile(files, flags.job));
+    job.model = *std::move(model);
+    if (program) LeaveOutScores(job);
+    return job;
+  }
+  if (program && flags.steps > 0) {
+    return absl::InvalidArgumentError(flags.model +
+                                      ": a program has no optimizer: give --job JOB, or --steps 0");
+  }
+  if (program) {
     job.model = *std::move(model);
     return job;
   }
@@ -79,59 +100,6 @@ absl::StatusOr<Job> MakeJob(Files& files, const ComputeFlags& flags) {
   }
   if (compiled.optimizer.has_value()) job.optimizer = *compiled.optimizer;
   return job;
-}
-
-// The kind of an input in the model decides how its tensor is read.
-TensorForm FormOf(const std::map<std::string, RawKind>& kinds, const std::string& tensor) {
-  if (!tensor.starts_with("inputs/")) return TensorForm::kNumbers;
-  const auto named = kinds.find(tensor.substr(7));
-  const auto it = kinds.size() == 1 ? kinds.begin() : named;
-  if (it == kinds.end() || it->second == RawKind::kFloat) return TensorForm::kNumbers;
-  return it->second == RawKind::kString ? TensorForm::kText : TensorForm::kWhole;
-}
-
-absl::StatusOr<Batch> ReadBatch(Files& files, const nlohmann::json& model,
-                                const std::string& path) {
-  using Kinds = std::map<std::string, RawKind>;
-  ASSIGN_OR_RETURN(const Kinds kinds, InputKinds(model));
-  ASSIGN_OR_RETURN(
-      std::vector<ReadTensor> tensors,
-      ReadTensors(files, path, [&](const std::string& tensor) { return FormOf(kinds, tensor); }));
-  Batch batch;
-  for (ReadTensor& tensor : tensors) {
-    const auto refuse = [&](const std::string& what) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", tensor.name, " ", what));
-    };
-    if (tensor.shape.empty() || tensor.shape[0] == 0 || tensor.shape[0] > (1u << 24)) {
-      return refuse("has no examples along axis 0");
-    }
-    if (batch.examples != 0 && tensor.shape[0] != batch.examples) {
-      return refuse(
-          absl::StrCat("has ", tensor.shape[0], " examples, the others have ", batch.examples));
-    }
-    batch.examples = static_cast<uint32_t>(tensor.shape[0]);
-    Column column;
-    column.shape.assign(tensor.shape.begin() + 1, tensor.shape.end());
-    column.values = std::move(tensor.values);
-    column.text = !tensor.strings.empty();
-    column.strings = std::move(tensor.strings);
-    column.exact = std::move(tensor.exact);
-    if (tensor.name.starts_with("inputs/")) {
-      column.name = tensor.name.substr(7);
-      batch.inputs.push_back(std::move(column));
-    } else if (tensor.name == "targets" || tensor.name.starts_with("targets/")) {
-      if (tensor.name != "targets") column.name = tensor.name.substr(8);
-      batch.targets.push_back(std::move(column));
-    } else if (tensor.name == "weights" || tensor.name.starts_with("weights/")) {
-      if (tensor.name != "weights") column.name = tensor.name.substr(8);
-      batch.weights.push_back(std::move(column));
-    } else {
-      return refuse("is none of inputs/<input layer>, targets and weights");
-    }
-  }
-  if (batch.inputs.empty()) return absl::InvalidArgumentError(path + ": no tensor inputs/<name>");
-  if (batch.targets.empty()) return absl::InvalidArgumentError(path + ": no tensor targets");
-  return batch;
 }
 
 // The weights are in the order of the model's variables. A growing table has rows and their ids.
@@ -432,8 +400,9 @@ absl::Status Run(const ComputeFlags& flags, std::ostream& out, std::ostream& err
   }
   job.batch = batch.examples;
   job.accumulate = std::min(job.accumulate, job.batch);
-  ASSIGN_OR_RETURN(const DeviceProgram built,
-                   BuildOnDevice(job, schema, {device, flags.device == "auto", /*threads=*/1}));
+  ASSIGN_OR_RETURN(
+      const DeviceProgram built,
+      BuildJobProgram(job, schema, {device, flags.device == "auto", /*threads=*/1}, ProgramUse{}));
   if (!built.note.empty()) err << "paracord compute: " << built.note << "\n";
   const std::unique_ptr<GradientProgram>& program = built.program;
   ASSIGN_OR_RETURN(Weights weights, ReadWeights(files, flags.weights, program->variables()));
@@ -458,7 +427,7 @@ int RunCompute(Args args, std::ostream& out, std::ostream& err) {
               "cluster. All files are safetensors. OUT gets output, loss, losses,\n"
               "gradients/<variable> and after/<variable>; with use_ema also averages/<variable>.\n"
               "If a table grows, those of tables are of the rows in ids/<variable>.");
-  flags.Positional("MODEL", "model.to_json() of Keras", &own.model);
+  flags.Positional("MODEL", "model.to_json() of Keras, or a program file of StableHLO", &own.model);
   flags.String("weights", "FILE", "the variables, <layer>/<variable>", &own.weights);
   flags.String("batch", "FILE",
                "the examples: inputs/<input layer> and targets; strings are U8 of shape (examples, "
@@ -467,7 +436,8 @@ int RunCompute(Args args, std::ostream& out, std::ostream& err) {
   flags.String("out", "FILE", "where the results go", &own.out);
   flags.Integer("steps", "N", "optimizer steps on that batch", 0, 1000000, &own.steps);
   flags.String("job", "JOB", "loss and optimizer from this job, not from compile_config", &own.job);
-  flags.String("device", "DEVICE", "what to compute on: auto, cpu or cuda:N", &own.device);
+  flags.String("device", "DEVICE", "what to compute on: auto, cpu, cuda:N or pjrt:PATH",
+               &own.device);
   const auto code = flags.ParseOrExit(args, "paracord compute", out, err);
   if (code.has_value()) return *code;
   if (own.weights.empty() || own.batch.empty() || own.out.empty()) {

@@ -74,7 +74,8 @@ int RunRun(Args args, std::ostream& out, std::ostream& err) {
               "Where the cluster has no chief, worker 0 is the coordinator as well.");
   flags.String("job", "FILE", "the job, for the coordinator", &job);
   flags.String("dir", "DIR", "the job's directory, shared by all", &dir);
-  flags.String("device", "DEVICE", "of a worker: auto, cpu, cuda:N or cuda:all", &device);
+  flags.String("device", "DEVICE", "of a worker: auto, cpu, cuda:N, cuda:all or pjrt:PATH",
+               &device);
   SecurityOptions security;
   AddSecurityFlags(flags, security);
   const auto code = flags.ParseOrExit(args, "paracord run", out, err);

@@ -429,8 +429,8 @@ void TrainFlags::AddTo(Flags& flags) {
   flags.Strings("set", "KEY=VALUE", kSetHelp, &set);
   flags.Integer("ps", "N", "parameter servers", 1, 64, &ps);
   flags.Integer("workers", "N", "workers", 1, 256, &workers);
-  flags.String("device", "DEVICE", "what workers compute on: auto, cpu, cuda:N or cuda:all",
-               &device);
+  flags.String("device", "DEVICE",
+               "what workers compute on: auto, cpu, cuda:N, cuda:all or pjrt:PATH", &device);
   flags.String("dir", "DIR", "where the job lives; default: paracord-<job name>", &dir);
   flags.String("log-level", "LEVEL", "of the daemons: debug, info, warn, error or off", &log_level);
   flags.String("http", "ADDRESS",

@@ -144,7 +144,8 @@ absl::StatusOr<std::unique_ptr<GradientProgram>> Build(const Job& job, const Dat
     return BuildKerasProgram(job, train.schema(), MakeCpuOps(/*threads=*/1));
   }
   ASSIGN_OR_RETURN(DeviceProgram built,
-                   BuildJobProgram(job, train.schema(), {"cpu"}, OwnPrograms("validate")));
+                   BuildJobProgram(job, train.schema(), {"cpu", IsStableHlo(job.model)},
+                                   OwnPrograms("validate")));
   RETURN_IF_ERROR(CheckBatchSizes(*built.program, job, train.records()));
   return std::move(built.program);
 }

@@ -81,10 +81,11 @@ void ReadFiles(JsonFields& fields, Files* files_of, const BaseDirectory& base,
   }
 }
 
+constexpr std::string_view kKinds[] = {"process", "stablehlo"};
+
 ProgramSpec ReadSpec(const json& model, Files* files_of, const BaseDirectory& base,
                      Problems& problems) {
   JsonFields fields(model, "model", problems);
-  static constexpr std::string_view kKinds[] = {"process"};
   ProgramSpec spec;
   std::string kind;
   fields.OneOf("program", kKinds, kind);
@@ -95,13 +96,60 @@ ProgramSpec ReadSpec(const json& model, Files* files_of, const BaseDirectory& ba
   return spec;
 }
 
+// The document of a program file, which has the form that its reader wants only if that reads it.
+json ReadDocument(JsonFields& fields, Files* files_of, const BaseDirectory& base) {
+  const json* value = fields.FindValue("file");
+  if (value != nullptr && value->is_object()) return *value;
+  if (value == nullptr || files_of == nullptr || !value->is_string()) {
+    fields.Problem("file", R"(must be the path of a program file, such as "model.program")");
+    return nullptr;
+  }
+  const std::string path = PathIn(base->string(), value->get<std::string>());
+  absl::StatusOr<std::string> text = files_of->ReadWhole(path);
+  if (!text.ok()) {
+    fields.Problem("file", std::string(text.status().message()));
+    return nullptr;
+  }
+  absl::StatusOr<json> document = ParseJson(*text, kJobBytesMax, kJobDepthMax);
+  if (document.ok() && IsProgramFile(*document)) return *std::move(document);
+  const std::string why = document.ok() ? "its JSON has no format and modules"
+                                        : std::string(document.status().message());
+  fields.Problem("file", absl::StrCat(path, ": is no program file as paracord.keras.export and ",
+                                      "paracord.jax.export write it: ", why));
+  return nullptr;
+}
+
+json InlineStableHlo(const json& model, Files* files_of, const BaseDirectory& base,
+                     Problems& problems) {
+  JsonFields fields(model, "model", problems);
+  std::string kind;
+  fields.OneOf("program", kKinds, kind);
+  json document = ReadDocument(fields, files_of, base);
+  fields.ReportUnknown();
+  return StableHloModel(std::move(document));
+}
+
 }  // namespace
 
 bool IsProgram(const json& model) { return model.is_object() && model.contains("program"); }
 
+bool IsStableHlo(const json& model) { return IsProgram(model) && model["program"] == "stablehlo"; }
+
+bool IsProgramFile(const json& document) {
+  return document.is_object() && document.contains("format") && document.contains("modules");
+}
+
+json StableHloModel(json document) {
+  return {{"program", "stablehlo"}, {"file", std::move(document)}};
+}
+
 json InlineProgram(const json& model, Files* files_of, const BaseDirectory& base,
                    Problems& problems) {
   const size_t before = problems.lines().size();
+  if (IsStableHlo(model)) {
+    json inlined = InlineStableHlo(model, files_of, base, problems);
+    return problems.lines().size() > before ? json() : inlined;
+  }
   const ProgramSpec spec = ReadSpec(model, files_of, base, problems);
   if (problems.lines().size() > before) return nullptr;
   return {{"program", "process"},
@@ -113,6 +161,7 @@ json InlineProgram(const json& model, Files* files_of, const BaseDirectory& base
 absl::StatusOr<ProgramSpec> ReadProgramSpec(const json& model) {
   Problems problems;
   ProgramSpec spec = ReadSpec(model, nullptr, std::nullopt, problems);
+  if (problems.empty() && IsStableHlo(model)) problems.Add("model.program", "is no process");
   if (!problems.empty()) return problems.ToStatus();
   return spec;
 }

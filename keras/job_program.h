@@ -1,5 +1,5 @@
-// Builds what computes a job's gradients: its Keras model on a device, or its own program in a
-// child process.
+// Builds what computes a job's gradients: its Keras model on a device, or its own program, in a
+// child process or by a PJRT plug-in.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -8,7 +8,7 @@
 
 namespace paracord {
 
-// `use` is what a Keras model computes on; `programs` says how a program of the job is run. The
+// `use` is what a model computes on; `programs` says how a program of the job is run. The
 // child is started by the calling thread, with which it dies.
 absl::StatusOr<DeviceProgram> BuildJobProgram(const Job& job, const Batch& schema,
                                               const DeviceUse& use, const ProgramUse& programs);

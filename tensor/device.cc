@@ -13,6 +13,7 @@ namespace paracord {
 namespace {
 
 constexpr std::string_view kCuda = "cuda:";
+constexpr std::string_view kPjrt = "pjrt:";
 
 // Makes CUDA load all kernels at once. With lazy loading the first launch of a kernel may wait
 // until the GPU is idle, and several GPUs in an all-reduce would then wait for each other forever.
@@ -33,6 +34,7 @@ absl::StatusOr<int> CountDevices(bool together) {
 absl::StatusOr<std::string> ChooseDevice(const std::string& text, DeviceFor use, std::string* note,
                                          uint32_t turn) {
   if (text == "cpu") return text;
+  if (text.starts_with(kPjrt) && text.size() > kPjrt.size()) return text;
   uint32_t index = 0;
   const bool training = use == DeviceFor::kTraining;
   const bool all = text == kAllGpus;
@@ -42,8 +44,9 @@ absl::StatusOr<std::string> ChooseDevice(const std::string& text, DeviceFor use,
   const bool named = all || (text.starts_with(kCuda) && absl::SimpleAtoi(text.substr(5), &index) &&
                              text == absl::StrCat(std::string(kCuda), index));
   if (!named && text != "auto") {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--device: \"", text, "\" is none of auto, cpu, cuda:N", training ? ", cuda:all" : ""));
+    return absl::InvalidArgumentError(absl::StrCat("--device: \"", text,
+                                                   "\" is none of auto, cpu, cuda:N, ",
+                                                   training ? "cuda:all, " : "", "pjrt:PATH"));
   }
   const absl::StatusOr<int> count = CountDevices(all);
   const std::string why(count.status().message());

@@ -20,7 +20,8 @@ inline constexpr std::string_view kAllGpus = "cuda:all";
 enum class DeviceFor { kTraining, kOneModel };
 
 // Turns the text of --device ("auto", "cpu", "cuda:N" or, for training, "cuda:all") into the device
-// that is used: "cpu", "cuda:N" or, where there are several GPUs, "cuda:all". Workers with "auto"
+// that is used: "cpu", "cuda:N" or, where there are several GPUs, "cuda:all". A PJRT plug-in,
+// "pjrt:PATH[:N]", is left to who loads it (program/pjrt_plugin.h). Workers with "auto"
 // take the GPUs round-robin; `turn` is the worker's index. If "auto" finds no GPU, the result is
 // "cpu" and `note`, unless null, gets the reason in one line. INVALID_ARGUMENT names a device that
 // does not exist or cannot be used.

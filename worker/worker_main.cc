@@ -120,7 +120,9 @@ int RunEvaluator(EvaluatorOptions options, const DaemonFlags& shared, const Grpc
 // Adds the flags that the worker alone has; their targets must outlive `flags`.
 void AddFlags(Flags& flags, WorkerOptions& options, Computer& computer, std::string& device,
               int64_t& threads) {
-  flags.String("device", "DEVICE", "auto, cpu, cuda:N or cuda:all, each GPU a part of every batch",
+  flags.String("device", "DEVICE",
+               "auto, cpu, cuda:N, cuda:all, each GPU a part of every batch, or pjrt:PATH[:N], a "
+               "plug-in (and its device) for programs of StableHLO",
                &device);
   flags.Integer("threads", "N", "threads that compute", 1, 1024, &threads);
   flags.String("coordinator", "ADDRESS", "the coordinator, where the cluster leaves it out",

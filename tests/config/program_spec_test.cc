@@ -58,7 +58,7 @@ TEST_CASE("the files of a program travel in the job") {
 
 TEST_CASE("what is wrong with a program is said with its key") {
   const auto [patch, why] = GENERATE(table<json, std::string>({
-      {{{"program", "stablehlo"}}, "model.program: "},
+      {{{"program", "tensorflow"}}, "model.program: "},
       {{{"command", "python3 train.py"}}, "model.command: must be a list of strings"},
       {{{"command", json::array()}}, "model.command: must be a list of strings"},
       {{{"files", {"../train.py"}}}, "model.files: \"../train.py\" must be a path below"},
@@ -75,6 +75,46 @@ TEST_CASE("what is wrong with a program is said with its key") {
   CAPTURE(TextOf(model));
   const TestDirectory directory;
   directory.Write("latin.py", "# caf\xe9\n");
+  const std::string path = directory.Write("job.json", TextOf(JobOf(model)));
+  PosixFiles files;
+  const absl::Status status = ReadJobFile(files, path).status();
+  INFO(status);
+  CHECK(absl::StrContains(status.message(), why));
+}
+
+TEST_CASE("a program file travels in the job") {
+  const TestDirectory directory;
+  directory.Write("models/a.program", R"({"format": 1, "modules": [], "made_by": "me"})");
+  const json model = {{"program", "stablehlo"}, {"file", "models/a.program"}};
+  const std::string path = directory.Write("job.json", TextOf(JobOf(model)));
+  PosixFiles files;
+  const absl::StatusOr<Job> job = ReadJobFile(files, path);
+  INFO(job.status());
+  REQUIRE(job.ok());
+  CHECK(IsStableHlo(job->model));
+  CHECK(job->model["file"]["made_by"] == "me");
+  const std::string canonical = JobToJson(*job);
+  CHECK(JobToJson(ParseJob(canonical).value()) == canonical);
+  CHECK(absl::IsInvalidArgument(ReadProgramSpec(job->model).status()));  // it is no process
+  directory.Write("models/a.program", R"({"format": 1, "modules": [7], "made_by": "me"})");
+  const absl::Status resumed = CheckResumable(*job, ReadJobFile(files, path).value(), 1);
+  CHECK(absl::StrContains(resumed.message(), "model"));
+}
+
+TEST_CASE("a program file that is none is refused with its path") {
+  const auto [model, why] = GENERATE(table<json, std::string>({
+      {{{"program", "stablehlo"}}, "model.file: must be the path of a program file"},
+      {{{"program", "stablehlo"}, {"file", 7}}, "model.file: must be the path"},
+      {{{"program", "stablehlo"}, {"file", "missing"}}, "missing"},
+      {{{"program", "stablehlo"}, {"file", "garbage"}},
+       "garbage: is no program file as paracord.keras.export and paracord.jax.export write it: "},
+      {{{"program", "stablehlo"}, {"file", "other"}}, "its JSON has no format and modules"},
+      {{{"program", "stablehlo"}, {"file", "good"}, {"files", {"a"}}}, "model.files: "},
+  }));
+  const TestDirectory directory;
+  directory.Write("garbage", "ML\xefR\rStableHLO_v1.15.0");
+  directory.Write("other", "{\"class_name\": \"Sequential\"}");
+  directory.Write("good", "{\"format\": 1, \"modules\": []}");
   const std::string path = directory.Write("job.json", TextOf(JobOf(model)));
   PosixFiles files;
   const absl::Status status = ReadJobFile(files, path).status();

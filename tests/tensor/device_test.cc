@@ -103,7 +103,7 @@ TEST_CASE("what runs one model is not told of cuda:all, and refused it wherever 
   const auto said = [](const char* text) {
     return std::string(ChooseDevice(text, DeviceFor::kOneModel, nullptr).status().message());
   };
-  CHECK(said("gpu") == "--device: \"gpu\" is none of auto, cpu, cuda:N");
+  CHECK(said("gpu") == "--device: \"gpu\" is none of auto, cpu, cuda:N, pjrt:PATH");
   CHECK(said("cuda:all") == "--device cuda:all is for workers that train");
   CHECK(ChooseDevice("cpu", DeviceFor::kOneModel, nullptr).value() == "cpu");
 }

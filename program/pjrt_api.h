@@ -1,0 +1,283 @@
+// The part of the PJRT C API that programs of StableHLO are run by: own declarations of the
+// structs and of the places of the functions in PJRT_Api, which are an ABI: a new minor version
+// only adds. The fields have the names of the API's own header, with whose layout
+// tests/program/pjrt_api_test.cc compares them. The caller says in struct_size what it knows, and
+// asks of PJRT_Api.struct_size whether the plug-in has a function (PjrtPlugin::Call).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace paracord {
+
+// Objects of the plug-in.
+struct PjrtError;
+struct PjrtEvent;
+struct PjrtRawClient;
+struct PjrtDevice;
+struct PjrtExecutable;  // what a loaded executable is, for questions about it
+struct PjrtLoaded;      // an executable that can be run
+struct PjrtBuffer;
+
+// The element types that programs here have; the numbers are PJRT_Buffer_Type's.
+enum class PjrtType : int { kInt32 = 4, kInt64 = 5, kUint32 = 8, kFloat32 = 11 };
+
+// A function's place in PJRT_Api, and its name for messages.
+struct PjrtFunction {
+  size_t index;
+  const char* name;
+};
+
+struct PjrtApi {
+  size_t struct_size;  // the bytes that the plug-in has
+  void* extension_start;
+  struct Version {
+    size_t struct_size;
+    void* extension_start;
+    int major_version;
+    int minor_version;
+  } pjrt_api_version;
+  void (*functions[1])();  // as many as struct_size has room for
+};
+inline constexpr int kPjrtMajor = 0;
+
+// The arguments of each function. Those of the three about errors return void or ignore errors.
+struct PjrtErrorDestroyArgs {
+  static constexpr PjrtFunction kFunction = {0, "PJRT_Error_Destroy"};
+  size_t struct_size = sizeof(PjrtErrorDestroyArgs);
+  void* extension_start = nullptr;
+  PjrtError* error = nullptr;
+};
+
+struct PjrtErrorMessageArgs {
+  static constexpr PjrtFunction kFunction = {1, "PJRT_Error_Message"};
+  size_t struct_size = sizeof(PjrtErrorMessageArgs);
+  void* extension_start = nullptr;
+  const PjrtError* error = nullptr;
+  const char* message = nullptr;  // out
+  size_t message_size = 0;        // out
+};
+
+struct PjrtErrorGetCodeArgs {
+  static constexpr PjrtFunction kFunction = {2, "PJRT_Error_GetCode"};
+  // Without the padding at the end, in which a later version may have a field.
+  size_t struct_size = offsetof(PjrtErrorGetCodeArgs, code) + sizeof(int);
+  void* extension_start = nullptr;
+  const PjrtError* error = nullptr;
+  int code = 0;  // out; absl's codes
+};
+
+struct PjrtPluginInitializeArgs {
+  static constexpr PjrtFunction kFunction = {3, "PJRT_Plugin_Initialize"};
+  size_t struct_size = sizeof(PjrtPluginInitializeArgs);
+  void* extension_start = nullptr;
+};
+
+struct PjrtEventAwaitArgs {
+  static constexpr PjrtFunction kFunction = {8, "PJRT_Event_Await"};
+  size_t struct_size = sizeof(PjrtEventAwaitArgs);
+  void* extension_start = nullptr;
+  PjrtEvent* event = nullptr;
+};
+
+// An option of PJRT_Client_Create.
+struct PjrtNamedValue {
+  size_t struct_size = sizeof(PjrtNamedValue);
+  void* extension_start = nullptr;
+  const char* name = nullptr;
+  size_t name_size = 0;
+  int type = 1;  // of an int64
+  int64_t int64_value = 0;
+  size_t value_size = 1;
+};
+
+struct PjrtClientCreateArgs {
+  static constexpr PjrtFunction kFunction = {10, "PJRT_Client_Create"};
+  size_t struct_size = sizeof(PjrtClientCreateArgs);
+  void* extension_start = nullptr;
+  const PjrtNamedValue* create_options = nullptr;
+  size_t num_options = 0;
+  void* kv_get_callback = nullptr;
+  void* kv_get_user_arg = nullptr;
+  void* kv_put_callback = nullptr;
+  void* kv_put_user_arg = nullptr;
+  PjrtRawClient* client = nullptr;  // out
+  void* kv_try_get_callback = nullptr;
+  void* kv_try_get_user_arg = nullptr;
+};
+
+struct PjrtClientPlatformNameArgs {
+  static constexpr PjrtFunction kFunction = {12, "PJRT_Client_PlatformName"};
+  size_t struct_size = sizeof(PjrtClientPlatformNameArgs);
+  void* extension_start = nullptr;
+  PjrtRawClient* client = nullptr;
+  const char* platform_name = nullptr;  // out
+  size_t platform_name_size = 0;        // out
+};
+
+struct PjrtClientAddressableDevicesArgs {
+  static constexpr PjrtFunction kFunction = {16, "PJRT_Client_AddressableDevices"};
+  size_t struct_size = sizeof(PjrtClientAddressableDevicesArgs);
+  void* extension_start = nullptr;
+  PjrtRawClient* client = nullptr;
+  PjrtDevice* const* addressable_devices = nullptr;  // out
+  size_t num_addressable_devices = 0;                // out
+};
+
+struct PjrtProgramCode {
+  size_t struct_size = sizeof(PjrtProgramCode);
+  void* extension_start = nullptr;
+  char* code = nullptr;
+  size_t code_size = 0;
+  const char* format = nullptr;
+  size_t format_size = 0;
+};
+
+struct PjrtClientCompileArgs {
+  static constexpr PjrtFunction kFunction = {20, "PJRT_Client_Compile"};
+  size_t struct_size = sizeof(PjrtClientCompileArgs);
+  void* extension_start = nullptr;
+  PjrtRawClient* client = nullptr;
+  const PjrtProgramCode* program = nullptr;
+  const char* compile_options = nullptr;  // a CompileOptionsProto
+  size_t compile_options_size = 0;
+  PjrtLoaded* executable = nullptr;  // out
+};
+
+struct PjrtClientBufferFromHostBufferArgs {
+  static constexpr PjrtFunction kFunction = {22, "PJRT_Client_BufferFromHostBuffer"};
+  // The plug-in may view the caller's memory, at 64-byte alignment, until the buffer is destroyed.
+  static constexpr int kImmutableZeroCopy = 2;
+  size_t struct_size = sizeof(PjrtClientBufferFromHostBufferArgs);
+  void* extension_start = nullptr;
+  PjrtRawClient* client = nullptr;
+  const void* data = nullptr;
+  PjrtType type = PjrtType::kFloat32;
+  const int64_t* dims = nullptr;
+  size_t num_dims = 0;
+  const int64_t* byte_strides = nullptr;  // null: dense, row-major
+  size_t num_byte_strides = 0;
+  int host_buffer_semantics = kImmutableZeroCopy;
+  PjrtDevice* device = nullptr;
+  void* memory = nullptr;
+  void* device_layout = nullptr;
+  PjrtEvent* done_with_host_buffer = nullptr;  // out
+  PjrtBuffer* buffer = nullptr;                // out
+};
+
+struct PjrtExecutableNumOutputsArgs {
+  static constexpr PjrtFunction kFunction = {44, "PJRT_Executable_NumOutputs"};
+  size_t struct_size = sizeof(PjrtExecutableNumOutputsArgs);
+  void* extension_start = nullptr;
+  PjrtExecutable* executable = nullptr;
+  size_t num_outputs = 0;  // out
+};
+
+struct PjrtLoadedGetExecutableArgs {
+  static constexpr PjrtFunction kFunction = {51, "PJRT_LoadedExecutable_GetExecutable"};
+  size_t struct_size = sizeof(PjrtLoadedGetExecutableArgs);
+  void* extension_start = nullptr;
+  PjrtLoaded* loaded_executable = nullptr;
+  PjrtExecutable* executable = nullptr;  // out
+};
+
+struct PjrtExecuteOptions {
+  size_t struct_size = sizeof(PjrtExecuteOptions);
+  void* extension_start = nullptr;
+  void** send_callbacks = nullptr;
+  void** recv_callbacks = nullptr;
+  size_t num_send_ops = 0;
+  size_t num_recv_ops = 0;
+  int launch_id = 0;
+  const int64_t* non_donatable_input_indices = nullptr;
+  size_t num_non_donatable_input_indices = 0;
+  void* context = nullptr;
+  const char* call_location = nullptr;
+  size_t num_tasks = 0;
+  int* task_ids = nullptr;
+  int64_t* incarnation_ids = nullptr;
+};
+
+struct PjrtLoadedExecuteArgs {
+  static constexpr PjrtFunction kFunction = {55, "PJRT_LoadedExecutable_Execute"};
+  size_t struct_size = sizeof(PjrtLoadedExecuteArgs);
+  void* extension_start = nullptr;
+  PjrtLoaded* executable = nullptr;
+  PjrtExecuteOptions* options = nullptr;
+  PjrtBuffer* const* const* argument_lists = nullptr;  // (num_devices, num_args)
+  size_t num_devices = 1;
+  size_t num_args = 0;
+  PjrtBuffer** const* output_lists = nullptr;    // in and out: (num_devices, outputs)
+  PjrtEvent** device_complete_events = nullptr;  // in and out: (num_devices)
+  PjrtDevice* execute_device = nullptr;          // of a portable executable
+};
+
+// How an array lies in the host's memory: its axes, the innermost first, without tiles.
+struct PjrtLayout {
+  size_t struct_size = offsetof(PjrtLayout, type) + sizeof(int);
+  void* extension_start = nullptr;
+  struct Tiled {
+    size_t struct_size = sizeof(Tiled);
+    void* extension_start = nullptr;
+    const int64_t* minor_to_major = nullptr;
+    size_t minor_to_major_size = 0;
+    const int64_t* tile_dims = nullptr;
+    const size_t* tile_dim_sizes = nullptr;
+    size_t num_tiles = 0;
+  } tiled;
+  int type = 0;  // tiled, not strides
+};
+
+struct PjrtBufferToHostBufferArgs {
+  static constexpr PjrtFunction kFunction = {70, "PJRT_Buffer_ToHostBuffer"};
+  size_t struct_size = sizeof(PjrtBufferToHostBufferArgs);
+  void* extension_start = nullptr;
+  PjrtBuffer* src = nullptr;
+  PjrtLayout* host_layout = nullptr;
+  void* dst = nullptr;
+  size_t dst_size = 0;
+  PjrtEvent* event = nullptr;  // out
+};
+
+struct PjrtExecutableOutputElementTypesArgs {
+  static constexpr PjrtFunction kFunction = {90, "PJRT_Executable_OutputElementTypes"};
+  size_t struct_size = sizeof(PjrtExecutableOutputElementTypesArgs);
+  void* extension_start = nullptr;
+  PjrtExecutable* executable = nullptr;
+  int* output_types = nullptr;  // out
+  size_t num_output_types = 0;  // out
+};
+
+struct PjrtExecutableOutputDimensionsArgs {
+  static constexpr PjrtFunction kFunction = {91, "PJRT_Executable_OutputDimensions"};
+  size_t struct_size = sizeof(PjrtExecutableOutputDimensionsArgs);
+  void* extension_start = nullptr;
+  PjrtExecutable* executable = nullptr;
+  size_t num_outputs = 0;             // out
+  const int64_t* dims = nullptr;      // out: those of all outputs, one after the other
+  const size_t* dim_sizes = nullptr;  // out: how many each has
+};
+
+// Objects are destroyed by functions that have arguments alike.
+template <class Object>
+constexpr PjrtFunction kPjrtDestroy = {};
+template <>
+inline constexpr PjrtFunction kPjrtDestroy<PjrtEvent> = {5, "PJRT_Event_Destroy"};
+template <>
+inline constexpr PjrtFunction kPjrtDestroy<PjrtRawClient> = {11, "PJRT_Client_Destroy"};
+template <>
+inline constexpr PjrtFunction kPjrtDestroy<PjrtExecutable> = {40, "PJRT_Executable_Destroy"};
+template <>
+inline constexpr PjrtFunction kPjrtDestroy<PjrtLoaded> = {50, "PJRT_LoadedExecutable_Destroy"};
+template <>
+inline constexpr PjrtFunction kPjrtDestroy<PjrtBuffer> = {58, "PJRT_Buffer_Destroy"};
+
+template <class Object>
+struct PjrtDestroyArgs {
+  static constexpr PjrtFunction kFunction = kPjrtDestroy<Object>;
+  size_t struct_size = sizeof(PjrtDestroyArgs);
+  void* extension_start = nullptr;
+  Object* object = nullptr;
+};
+
+}  // namespace paracord

@@ -1,0 +1,245 @@
+#include "program/pjrt_client.h"
+
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/status_macros.h"
+#include "config/shape.h"
+
+namespace paracord {
+namespace {
+
+// A CompileOptionsProto with one replica and one partition in its ExecutableBuildOptionsProto. A
+// plug-in aborts the process where these are 0.
+constexpr std::string_view kCompileOptions = "\x1a\x04\x20\x01\x28\x01";
+// The same, with compile_portable_executable: any device can run it.
+constexpr std::string_view kPortable = "\x1a\x04\x20\x01\x28\x01\x20\x01";
+constexpr std::string_view kFormat = "mlir";
+constexpr size_t kResultsMax = size_t{1} << 24;
+
+const char* NameOf(PjrtType type) {
+  switch (type) {
+    case PjrtType::kInt32:
+      return "int32";
+    case PjrtType::kInt64:
+      return "int64";
+    case PjrtType::kUint32:
+      return "uint32";
+    case PjrtType::kFloat32:
+      return "float32";
+  }
+  return "of another type";
+}
+
+}  // namespace
+
+uint64_t PjrtArray::bytes() const {
+  const bool wide = type == PjrtType::kInt64;
+  return static_cast<uint64_t>(Elements(dims)) * (wide ? sizeof(int64_t) : sizeof(float));
+}
+
+std::string ArrayText(const PjrtArray& array) {
+  return absl::StrCat(NameOf(array.type), " ", ShapeName(array.dims));
+}
+
+absl::StatusOr<std::unique_ptr<PjrtClient>> PjrtClient::Create(PjrtPlugin plugin, size_t device) {
+  std::unique_ptr<PjrtClient> client(new PjrtClient(std::move(plugin)));
+  RETURN_IF_ERROR(client->Open(device));
+  return client;
+}
+
+absl::Status PjrtClient::Open(size_t device) {
+  PjrtClientCreateArgs create;
+  RETURN_IF_ERROR(plugin_.Call(create));
+  client_ = Own(create.client);
+  PjrtClientPlatformNameArgs name;
+  name.client = client_.get();
+  RETURN_IF_ERROR(plugin_.Call(name));
+  platform_.assign(name.platform_name, name.platform_name_size);
+  PjrtClientAddressableDevicesArgs devices;
+  devices.client = client_.get();
+  RETURN_IF_ERROR(plugin_.Call(devices));
+  if (device >= devices.num_addressable_devices) {
+    return absl::InvalidArgumentError(absl::StrCat("the PJRT plug-in ", plugin_.path(), " has ",
+                                                   devices.num_addressable_devices,
+                                                   " devices here, the first is 0"));
+  }
+  device_ = devices.addressable_devices[device];
+  first_ = device == 0;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PjrtClient::Loaded> PjrtClient::Compile(std::string_view code) const {
+  std::string text(code);  // which the API does not declare as constant
+  PjrtProgramCode program;
+  program.code = text.data();
+  program.code_size = text.size();
+  program.format = kFormat.data();
+  program.format_size = kFormat.size();
+  const std::string_view options = first_ ? kCompileOptions : kPortable;
+  PjrtClientCompileArgs args;
+  args.client = client_.get();
+  args.program = &program;
+  args.compile_options = options.data();
+  args.compile_options_size = options.size();
+  RETURN_IF_ERROR(plugin_.Call(args));
+  Loaded loaded{Own(args.executable), {}};
+  ASSIGN_OR_RETURN(loaded.results, ResultsOf(loaded.executable.get()));
+  return loaded;
+}
+
+absl::StatusOr<std::vector<PjrtArray>> PjrtClient::ResultsOf(PjrtLoaded* loaded) const {
+  PjrtLoadedGetExecutableArgs get;
+  get.loaded_executable = loaded;
+  RETURN_IF_ERROR(plugin_.Call(get));
+  const PjrtOwned<PjrtExecutable> executable = Own(get.executable);
+  PjrtExecutableNumOutputsArgs number;
+  number.executable = executable.get();
+  RETURN_IF_ERROR(plugin_.Call(number));
+  PjrtExecutableOutputElementTypesArgs types;
+  types.executable = executable.get();
+  RETURN_IF_ERROR(plugin_.Call(types));
+  PjrtExecutableOutputDimensionsArgs sizes;
+  sizes.executable = executable.get();
+  sizes.num_outputs = number.num_outputs;
+  RETURN_IF_ERROR(plugin_.Call(sizes));
+  if (number.num_outputs > kResultsMax || types.num_output_types != number.num_outputs) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the PJRT plug-in ", plugin_.path(), " says of a module that it has ", number.num_outputs,
+        " results, and of ", types.num_output_types, " what they are"));
+  }
+  std::vector<PjrtArray> results;
+  const int64_t* dims = sizes.dims;
+  for (size_t i = 0; i < number.num_outputs; ++i) {
+    const size_t axes = sizes.dim_sizes[i];
+    results.push_back({static_cast<PjrtType>(types.output_types[i]), {dims, dims + axes}});
+    dims += axes;
+  }
+  return results;
+}
+
+absl::Status PjrtClient::AwaitEvent(PjrtEvent* event) const {
+  PjrtEventAwaitArgs args;
+  args.event = event;
+  return plugin_.Call(args);
+}
+
+PjrtClient::Run::~Run() {
+  if (complete_ != nullptr) client_.AwaitEvent(complete_.get()).IgnoreError();
+  for (const PjrtOwned<PjrtEvent>& event : fetched_) {
+    if (event != nullptr) client_.AwaitEvent(event.get()).IgnoreError();
+  }
+  results_.clear();
+  arguments_.clear();  // a plug-in that views the memory of one is done with it when it goes
+  for (const PjrtOwned<PjrtEvent>& event : done_) client_.AwaitEvent(event.get()).IgnoreError();
+}
+
+absl::Status PjrtClient::Run::Put(const Argument& argument) {
+  PjrtClientBufferFromHostBufferArgs args;
+  args.client = client_.client_.get();
+  args.data = argument.data;
+  args.type = argument.array->type;
+  args.dims = argument.array->dims.data();
+  args.num_dims = argument.array->dims.size();
+  args.device = client_.device_;
+  RETURN_IF_ERROR(client_.plugin_.Call(args));
+  arguments_.push_back(client_.Own(args.buffer));
+  if (args.done_with_host_buffer != nullptr) {
+    done_.push_back(client_.Own(args.done_with_host_buffer));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PjrtClient::Run::Start(std::span<const Argument> arguments) {
+  for (const Argument& argument : arguments) RETURN_IF_ERROR(Put(argument));
+  std::vector<PjrtBuffer*> given, results(loaded_.results.size());
+  for (const PjrtOwned<PjrtBuffer>& buffer : arguments_) given.push_back(buffer.get());
+  PjrtBuffer* const* const argument_list = given.data();
+  PjrtBuffer** const output_list = results.data();
+  PjrtEvent* complete = nullptr;
+  // The caller's values must stay as they are, whatever the module says of aliases.
+  std::vector<int64_t> kept(given.size());
+  std::iota(kept.begin(), kept.end(), 0);
+  PjrtExecuteOptions options;
+  options.non_donatable_input_indices = kept.data();
+  options.num_non_donatable_input_indices = kept.size();
+  PjrtLoadedExecuteArgs args;
+  args.executable = loaded_.executable.get();
+  args.options = &options;
+  args.argument_lists = &argument_list;
+  args.num_args = given.size();
+  args.output_lists = &output_list;
+  args.device_complete_events = &complete;
+  args.execute_device = client_.first_ ? nullptr : client_.device_;
+  const absl::Status status = client_.plugin_.Call(args);
+  if (complete != nullptr) complete_ = client_.Own(complete);
+  for (PjrtBuffer* const result : results) {
+    if (result != nullptr) results_.push_back(client_.Own(result));
+  }
+  fetched_.resize(results.size());
+  RETURN_IF_ERROR(status);
+  if (results_.size() == results.size()) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("the PJRT plug-in ", client_.plugin_.path(),
+                                          " has left out results of a module"));
+}
+
+absl::Status PjrtClient::Run::Fetch(size_t result, void* to) {
+  const PjrtArray& array = loaded_.results[result];
+  std::vector<int64_t> minor_to_major(array.dims.size());
+  std::iota(minor_to_major.rbegin(), minor_to_major.rend(), 0);
+  PjrtLayout layout;
+  layout.tiled.minor_to_major = minor_to_major.data();
+  layout.tiled.minor_to_major_size = minor_to_major.size();
+  PjrtBufferToHostBufferArgs args;
+  args.src = results_[result].get();
+  args.host_layout = &layout;
+  args.dst = to;
+  args.dst_size = array.bytes();
+  RETURN_IF_ERROR(client_.plugin_.Call(args));
+  fetched_[result] = client_.Own(args.event);
+  return absl::OkStatus();
+}
+
+absl::Status PjrtClient::Run::Await(size_t result) {
+  const PjrtOwned<PjrtEvent> event = std::move(fetched_[result]);
+  return client_.AwaitEvent(event.get());
+}
+
+absl::StatusOr<std::unique_ptr<PjrtClient>> OpenPjrtDevice(const PjrtUse& use) {
+  const auto open = [&](const std::string& path,
+                        size_t device) -> absl::StatusOr<std::unique_ptr<PjrtClient>> {
+    ASSIGN_OR_RETURN(PjrtPlugin plugin, PjrtPlugin::Load(path, use.threads));
+    return PjrtClient::Create(std::move(plugin), device);
+  };
+  if (IsPjrtDevice(use.device)) {
+    const PjrtPlace place = ParsePjrtPlace(use.device);
+    return open(place.path, place.device);
+  }
+  const std::vector<std::string> paths = PjrtPluginPaths();
+  if (paths.empty()) {
+    return absl::NotFoundError(
+        "a program of StableHLO is computed by a PJRT plug-in, and none is named: say --device "
+        "pjrt:PATH of its library, or PARACORD_PJRT_PLUGINS=PATH in the environment");
+  }
+  const std::vector<std::string> wanted = absl::StrSplit(use.device, ':');
+  size_t index = 0;
+  const bool numbered = wanted.size() == 1 || absl::SimpleAtoi(wanted[1], &index);
+  std::string why;
+  for (const std::string& path : paths) {
+    auto client = open(path, use.automatic ? 0 : index);
+    if (!client.ok()) {
+      absl::StrAppend(&why, "; ", client.status().message());
+    } else if (use.automatic || (numbered && (*client)->platform() == wanted[0])) {
+      return client;
+    } else {
+      absl::StrAppend(&why, "; ", path, " is for ", (*client)->platform());
+    }
+  }
+  return absl::NotFoundError(absl::StrCat("no plug-in of PARACORD_PJRT_PLUGINS computes on ",
+                                          use.automatic ? "this machine" : use.device, why));
+}
+
+}  // namespace paracord

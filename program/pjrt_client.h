@@ -1,0 +1,104 @@
+// A device of a PJRT plug-in, on which modules of StableHLO are compiled and run. Belongs to one
+// thread. Errors name the plug-in and the function.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "program/pjrt_plugin.h"
+
+namespace paracord {
+
+// An array in the host's memory, dense and row-major.
+struct PjrtArray {
+  PjrtType type = PjrtType::kFloat32;
+  std::vector<int64_t> dims;
+
+  uint64_t bytes() const;
+  bool operator==(const PjrtArray&) const = default;
+};
+std::string ArrayText(const PjrtArray& array);  // "float32 (64, 10)"
+
+class PjrtClient {
+ public:
+  // A compiled module.
+  struct Loaded {
+    PjrtOwned<PjrtLoaded> executable;
+    std::vector<PjrtArray> results;
+  };
+  // What a run reads. The memory must stay as it is until the run has ended.
+  struct Argument {
+    const PjrtArray* array = nullptr;
+    const void* data = nullptr;
+  };
+
+  // INVALID_ARGUMENT: the plug-in has no such device here.
+  static absl::StatusOr<std::unique_ptr<PjrtClient>> Create(PjrtPlugin plugin, size_t device);
+
+  const std::string& platform() const { return platform_; }  // "cpu", "cuda", "tpu"
+  const PjrtPlugin& plugin() const { return plugin_; }
+
+  // `code` is a portable artefact of StableHLO, or MLIR as text.
+  absl::StatusOr<Loaded> Compile(std::string_view code) const;
+
+  // The results of a run, which are taken from the device one by one. Its end waits until the
+  // plug-in uses no memory of the caller any more.
+  class Run {
+   public:
+    Run(const PjrtClient& client, const Loaded& loaded) : client_(client), loaded_(loaded) {}
+    ~Run();
+    Run(const Run&) = delete;
+    Run& operator=(const Run&) = delete;
+
+    absl::Status Start(std::span<const Argument> arguments);
+    // Begins to copy a result to `to`, which has room for it.
+    absl::Status Fetch(size_t result, void* to);
+    // Waits until that copy is complete.
+    absl::Status Await(size_t result);
+
+   private:
+    absl::Status Put(const Argument& argument);
+
+    const PjrtClient& client_;
+    const Loaded& loaded_;
+    std::vector<PjrtOwned<PjrtEvent>> done_;  // with the arguments' memory
+    std::vector<PjrtOwned<PjrtBuffer>> arguments_, results_;
+    std::vector<PjrtOwned<PjrtEvent>> fetched_;
+    PjrtOwned<PjrtEvent> complete_;
+  };
+
+ private:
+  explicit PjrtClient(PjrtPlugin plugin) : plugin_(std::move(plugin)) {}
+  template <class Object>
+  PjrtOwned<Object> Own(Object* object) const {
+    return PjrtOwned<Object>(object, PjrtDeleter<Object>{&plugin_});
+  }
+  absl::Status Open(size_t device);
+  absl::Status AwaitEvent(PjrtEvent* event) const;
+  absl::StatusOr<std::vector<PjrtArray>> ResultsOf(PjrtLoaded* loaded) const;
+
+  const PjrtPlugin plugin_;
+  PjrtOwned<PjrtRawClient> client_;
+  PjrtDevice* device_ = nullptr;  // the client's
+  bool first_ = true;             // of the client's devices
+  std::string platform_;
+};
+
+// Which plug-in computes a program.
+struct PjrtUse {
+  std::string device;      // "pjrt:PATH[:N]", or a platform that a plug-in has to be for: "cuda:N"
+  bool automatic = false;  // nobody named the device: any plug-in will do
+  int threads = 1;         // of the processor's
+};
+// Opens the device, which where no plug-in is named is that of the first plug-in of
+// PARACORD_PJRT_PLUGINS that has it.
+absl::StatusOr<std::unique_ptr<PjrtClient>> OpenPjrtDevice(const PjrtUse& use);
+
+}  // namespace paracord

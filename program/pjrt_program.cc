@@ -1,0 +1,397 @@
+#include "program/pjrt_program.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/human_bytes.h"
+#include "common/one_line.h"
+#include "common/status_macros.h"
+#include "config/program_spec.h"
+#include "config/shape.h"
+#include "program/given_columns.h"
+
+namespace paracord {
+namespace {
+
+// What a module may have read or written for one argument or result.
+constexpr uint64_t kArrayBytesMax = uint64_t{1} << 40;
+
+absl::Status Refuse(const absl::Status& status, const std::string& where) {
+  return absl::InvalidArgumentError(absl::StrCat(where, status.message()));
+}
+
+// An error of a run: the batch's, or of the memory, or else the plug-in is of no more use.
+absl::Status OfRun(const absl::Status& status) {
+  if (status.ok() || absl::IsInvalidArgument(status) || absl::IsResourceExhausted(status)) {
+    return status;
+  }
+  return absl::DataLossError(status.message());
+}
+
+PjrtType TypeOf(ColumnType type) {
+  switch (type) {
+    case ColumnType::kInt32:
+      return PjrtType::kInt32;
+    case ColumnType::kInt64:
+      return PjrtType::kInt64;
+    case ColumnType::kFloat32:
+      return PjrtType::kFloat32;
+  }
+  return PjrtType::kFloat32;
+}
+
+Shape DimsOf(uint32_t batch, const auto& shape) {
+  Shape dims = {batch};
+  for (const auto axis : shape) dims.push_back(static_cast<int64_t>(axis));
+  return dims;
+}
+
+Shape ShapeOf(const std::vector<uint64_t>& shape) { return {shape.begin(), shape.end()}; }
+
+// The bytes of zeros that a run on nothing but zeros reads or writes.
+struct alignas(64) Line {
+  char bytes[64];
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PjrtProgram>> PjrtProgram::Make(const Job& job, const Batch& schema,
+                                                               const PjrtUse& use) {
+  RETURN_IF_ERROR(CheckOwnSettings(job));
+  for (const auto& [name, table] : job.tables.by_layer) {
+    if (table.dense) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("tables.", OneLine(name, 200), ": a program of StableHLO has no tables"));
+  }
+  absl::StatusOr<ProgramFile> file = ReadProgramFile(job.model.at("file"));
+  if (!file.ok()) return Refuse(file.status(), "model.file: ");
+  std::unique_ptr<PjrtProgram> program(new PjrtProgram(*std::move(file), schema));
+  RETURN_IF_ERROR(program->MatchColumns());
+  auto client = OpenPjrtDevice(use);
+  if (!client.ok()) return Refuse(client.status(), "model: ");
+  program->client_ = *std::move(client);
+  RETURN_IF_ERROR(program->Compile());
+  return program;
+}
+
+absl::Status PjrtProgram::MatchColumns() {
+  RETURN_IF_ERROR(Match("input", file_.inputs, schema_.inputs, inputs_));
+  RETURN_IF_ERROR(Match("target", file_.targets, schema_.targets, targets_));
+  return Match("weight", file_.weights, schema_.weights, weights_);
+}
+
+absl::Status PjrtProgram::Match(const char* what, const std::vector<ProgramColumn>& wanted,
+                                const std::vector<Column>& have, std::vector<Given>& given) {
+  if (wanted.size() != have.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("model.file: the program takes ", wanted.size(),
+                                                   " ", what, "s, and the data have ",
+                                                   have.size()));
+  }
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const ProgramColumn& column = wanted[i];
+    const std::string name = absl::StrCat(what, " \"", column.name, "\"");
+    const auto found = std::ranges::find(have, column.name, &Column::name);
+    const bool only = wanted.size() == 1;  // whose name nobody has to agree on
+    if (found == have.end() && !only) {
+      return absl::InvalidArgumentError(absl::StrCat("model.file: the data lack the ", name));
+    }
+    const size_t index = only ? 0 : static_cast<size_t>(found - have.begin());
+    if (have[index].text) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "data: ", name, " is strings, and a program of StableHLO is given numbers alone"));
+    }
+    if (have[index].shape != column.shape) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "model.file: the program takes ", name, " of shape ", ShapeName(ShapeOf(column.shape)),
+          ", and that of the data has the shape ", ShapeName(ShapeOf(have[index].shape))));
+    }
+    Given& one = given.emplace_back();
+    one.what = what;
+    one.column = &column;
+    one.index = index;
+    one.each = static_cast<uint64_t>(Elements(ShapeOf(column.shape)));
+  }
+  return absl::OkStatus();
+}
+
+PjrtArray PjrtProgram::ArrayOf(const ModuleArgument& argument, uint32_t batch) const {
+  using Kind = ModuleArgument::Kind;
+  const size_t i = argument.index;
+  if (argument.kind == Kind::kVariable) {
+    const auto& shape = file_.variables[i].shape();
+    return {PjrtType::kFloat32, {shape.begin(), shape.end()}};
+  }
+  if (argument.kind == Kind::kKey) return {PjrtType::kUint32, {2}};
+  const auto& columns = argument.kind == Kind::kInput    ? file_.inputs
+                        : argument.kind == Kind::kTarget ? file_.targets
+                                                         : file_.weights;
+  return {TypeOf(columns[i].type), DimsOf(batch, columns[i].shape)};
+}
+
+PjrtArray PjrtProgram::ArrayOf(const ModuleResult& result, uint32_t batch) const {
+  using Kind = ModuleResult::Kind;
+  if (result.kind == Kind::kLoss) return {};
+  if (result.kind == Kind::kOutput) {
+    return {PjrtType::kFloat32, DimsOf(batch, file_.outputs[result.index].shape)};
+  }
+  const auto& shape = file_.variables[result.index].shape();
+  return {PjrtType::kFloat32, {shape.begin(), shape.end()}};
+}
+
+absl::Status PjrtProgram::Compile() {
+  compiled_.reserve(file_.modules.size());
+  for (size_t i = 0; i < file_.modules.size(); ++i) {
+    const ProgramModule& module = file_.modules[i];
+    const absl::Status status = CompileOne(module);
+    if (status.ok()) continue;
+    return Refuse(status,
+                  absl::StrCat("model.file: modules[", i, "], ",
+                               module.step ? "a step of " : "a prediction of ", module.batch,
+                               " examples (StableHLO ", OneLine(file_.stablehlo, 40), "): "));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PjrtProgram::CompileOne(const ProgramModule& module) {
+  Compiled compiled;
+  compiled.module = &module;
+  for (const ModuleArgument& argument : module.arguments) {
+    compiled.arguments.push_back(ArrayOf(argument, module.batch));
+    if (compiled.arguments.back().bytes() > kArrayBytesMax) {
+      return absl::InvalidArgumentError(absl::StrCat("an argument takes too much memory: ",
+                                                     ArrayText(compiled.arguments.back())));
+    }
+  }
+  ASSIGN_OR_RETURN(compiled.loaded, client_->Compile(module.code));
+  RETURN_IF_ERROR(CheckResults(compiled));
+  RETURN_IF_ERROR(Try(compiled));
+  compiled_.push_back(std::move(compiled));
+  return absl::OkStatus();
+}
+
+absl::Status PjrtProgram::CheckResults(const Compiled& compiled) const {
+  const ProgramModule& module = *compiled.module;
+  const std::vector<PjrtArray>& results = compiled.loaded.results;
+  if (results.size() != module.results.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "it has ", results.size(), " results, and the file names ", module.results.size()));
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    const PjrtArray wanted = ArrayOf(module.results[i], module.batch);
+    if (results[i] == wanted) continue;
+    return absl::InvalidArgumentError(absl::StrCat("its result ", i, " is ", ArrayText(results[i]),
+                                                   ", and by the file ", ArrayText(wanted)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PjrtProgram::Try(const Compiled& compiled) const {
+  uint64_t bytes = 0;
+  for (const PjrtArray& array : compiled.arguments) bytes = std::max(bytes, array.bytes());
+  for (const PjrtArray& array : compiled.loaded.results) bytes = std::max(bytes, array.bytes());
+  const std::vector<Line> zeros(bytes / sizeof(Line) + 1);
+  std::vector<Line> taken(zeros.size());
+  std::vector<PjrtClient::Argument> arguments;
+  for (const PjrtArray& array : compiled.arguments) arguments.push_back({&array, zeros.data()});
+  PjrtClient::Run run(*client_, compiled.loaded);
+  RETURN_IF_ERROR(run.Start(arguments));
+  for (size_t i = 0; i < compiled.loaded.results.size(); ++i) {
+    RETURN_IF_ERROR(run.Fetch(i, taken.data()));
+    RETURN_IF_ERROR(run.Await(i));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PjrtProgram::TakeColumn(const Column& schema, const Column& column, uint32_t examples,
+                                     Given& given) {
+  const ColumnType type = given.column->type;
+  RETURN_IF_ERROR(CheckGivenColumn(given.what, schema, column, examples,
+                                   /*whole=*/type != ColumnType::kFloat32));
+  given.from = &column;
+  if (type == ColumnType::kFloat32) return absl::OkStatus();
+  RETURN_IF_ERROR(ToWholeNumbers(column, given.whole));
+  if (type == ColumnType::kInt64) return absl::OkStatus();
+  given.narrow.clear();
+  for (const int64_t number : given.whole) {
+    if (number > std::numeric_limits<int32_t>::max() ||
+        number < std::numeric_limits<int32_t>::min()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(given.what, " \"", column.name, "\" has the number ", number,
+                       ", and the program takes it as int32: export it with int64"));
+    }
+    given.narrow.push_back(static_cast<int32_t>(number));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PjrtProgram::Take(const Batch& batch) {
+  if (batch.examples == 0) return absl::InvalidArgumentError("the batch has no examples");
+  for (const auto& [what, all, schema, columns] :
+       {std::tuple("input", &inputs_, &schema_.inputs, &batch.inputs),
+        std::tuple("target", &targets_, &schema_.targets, &batch.targets),
+        std::tuple("weight", &weights_, &schema_.weights, &batch.weights)}) {
+    RETURN_IF_ERROR(CheckColumnCount(what, schema->size(), columns->size()));
+    for (Given& given : *all) {
+      RETURN_IF_ERROR(
+          TakeColumn((*schema)[given.index], (*columns)[given.index], batch.examples, given));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PjrtProgram::LookAt(const Batch& batch, LookupCounts&) { return Take(batch); }
+
+const void* PjrtProgram::Rows(Given& given, uint32_t first, uint32_t count, uint32_t size) {
+  const auto rows = [&](const auto& numbers) -> const void* {
+    const size_t bytes = given.each * sizeof(numbers[0]);
+    if (count == size) return numbers.data() + first * given.each;
+    given.padded.assign(size * bytes, 0);
+    if (bytes != 0) {
+      std::memcpy(given.padded.data(), numbers.data() + first * given.each, count * bytes);
+    }
+    return given.padded.data();
+  };
+  switch (given.column->type) {
+    case ColumnType::kInt32:
+      return rows(given.narrow);
+    case ColumnType::kInt64:
+      return rows(given.whole);
+    case ColumnType::kFloat32:
+      return rows(given.from->values);
+  }
+  return nullptr;
+}
+
+std::vector<PjrtClient::Argument> PjrtProgram::Arguments(const Compiled& compiled,
+                                                         ConstTensors values, uint32_t first,
+                                                         uint32_t count) {
+  using Kind = ModuleArgument::Kind;
+  std::vector<PjrtClient::Argument> arguments;
+  const uint32_t size = compiled.module->batch;
+  for (size_t i = 0; i < compiled.arguments.size(); ++i) {
+    const ModuleArgument& argument = compiled.module->arguments[i];
+    const void* data = key_;
+    if (argument.kind == Kind::kVariable) data = values[argument.index].data();
+    if (argument.kind == Kind::kInput) data = Rows(inputs_[argument.index], first, count, size);
+    if (argument.kind == Kind::kTarget) data = Rows(targets_[argument.index], first, count, size);
+    if (argument.kind == Kind::kWeight) data = Rows(weights_[argument.index], first, count, size);
+    arguments.push_back({&compiled.arguments[i], data});
+  }
+  return arguments;
+}
+
+absl::StatusOr<double> PjrtProgram::ComputeGradients(const Batch& batch, uint64_t batch_key,
+                                                     ConstTensors values,
+                                                     MutableTensors gradients) {
+  using Kind = ModuleResult::Kind;
+  const auto compiled = std::ranges::find_if(compiled_, [&](const Compiled& one) {
+    return one.module->step && one.module->batch == batch.examples;
+  });
+  if (compiled == compiled_.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the batch has ", batch.examples, " examples, and the program has steps of ",
+                     absl::StrJoin(SizesOf(/*step=*/true), ", "), " alone: export it for that"));
+  }
+  RETURN_IF_ERROR(Take(batch));
+  key_[0] = static_cast<uint32_t>(batch_key);
+  key_[1] = static_cast<uint32_t>(batch_key >> 32);
+  float loss = 0;
+  PjrtClient::Run run(*client_, compiled->loaded);
+  RETURN_IF_ERROR(OfRun(run.Start(Arguments(*compiled, values, 0, batch.examples))));
+  const std::vector<ModuleResult>& results = compiled->module->results;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const bool is_loss = results[i].kind == Kind::kLoss;
+    RETURN_IF_ERROR(OfRun(
+        run.Fetch(i, is_loss ? static_cast<void*>(&loss) : gradients[results[i].index].data())));
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    RETURN_IF_ERROR(OfRun(run.Await(i)));
+    if (there_ && results[i].kind == Kind::kGradient) there_(results[i].index);
+  }
+  return loss;
+}
+
+const PjrtProgram::Compiled* PjrtProgram::ToPredict(uint32_t examples) const {
+  const Compiled* best = nullptr;
+  for (const Compiled& one : compiled_) {
+    if (one.module->step) continue;
+    const uint32_t size = one.module->batch;
+    const uint32_t had = best == nullptr ? 0 : best->module->batch;
+    // The smallest that has room for all, or else the largest.
+    if (best == nullptr || (had < examples ? size > had : size >= examples && size < had)) {
+      best = &one;
+    }
+  }
+  return best;
+}
+
+absl::Status PjrtProgram::PredictSome(const Compiled& compiled, ConstTensors values, uint32_t first,
+                                      uint32_t count, std::vector<Column>& columns) {
+  PjrtClient::Run run(*client_, compiled.loaded);
+  RETURN_IF_ERROR(OfRun(run.Start(Arguments(compiled, values, first, count))));
+  const std::vector<ModuleResult>& results = compiled.module->results;
+  for (size_t i = 0; i < results.size(); ++i) {
+    std::vector<float> whole(compiled.loaded.results[i].bytes() / sizeof(float));
+    RETURN_IF_ERROR(OfRun(run.Fetch(i, whole.data())));
+    RETURN_IF_ERROR(OfRun(run.Await(i)));
+    const size_t each = whole.size() / compiled.module->batch;
+    std::vector<float>& out = columns[results[i].index].values;
+    out.insert(out.end(), whole.begin(), whole.begin() + static_cast<ptrdiff_t>(count * each));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Column>> PjrtProgram::Predict(const Batch& batch, ConstTensors values) {
+  if (ToPredict(1) == nullptr) {
+    return absl::UnimplementedError("the program file has no module that predicts");
+  }
+  RETURN_IF_ERROR(Take(batch));
+  std::vector<Column> columns;
+  for (const ProgramOutput& output : file_.outputs) {
+    columns.push_back({output.name, {output.shape.begin(), output.shape.end()}, {}});
+  }
+  for (uint32_t first = 0; first < batch.examples;) {
+    const Compiled& compiled = *ToPredict(batch.examples - first);
+    const uint32_t count = std::min(compiled.module->batch, batch.examples - first);
+    RETURN_IF_ERROR(PredictSome(compiled, values, first, count, columns));
+    first += count;
+  }
+  return columns;
+}
+
+absl::Status PjrtProgram::Evaluate(const Batch&, ConstTensors, std::vector<MetricState>&) {
+  return absl::UnimplementedError("a program of StableHLO evaluates no metrics itself");
+}
+
+std::vector<uint32_t> PjrtProgram::SizesOf(bool step) const {
+  std::vector<uint32_t> sizes;
+  for (const ProgramModule& module : file_.modules) {
+    if (module.step == step) sizes.push_back(module.batch);
+  }
+  std::sort(sizes.begin(), sizes.end());
+  return sizes;
+}
+
+std::string PjrtProgram::device() const {
+  return absl::StrCat(client_->platform(), " by ", client_->plugin().path(), " (PJRT ",
+                      client_->plugin().version(), ")");
+}
+
+std::string PjrtProgram::Summary() const {
+  std::string text = absl::StrCat("program: StableHLO ", OneLine(file_.stablehlo, 40), " by ",
+                                  OneLine(file_.made_by, 200), "\n", VariablesText(file_.variables),
+                                  OutputsText(file_.outputs), "computes batches of ",
+                                  absl::StrJoin(SizesOf(/*step=*/true), ", "), " alone\n");
+  const std::vector<uint32_t> predicts = SizesOf(/*step=*/false);
+  if (!predicts.empty()) {
+    absl::StrAppend(&text, "predicts in batches of ", absl::StrJoin(predicts, ", "), "\n");
+  }
+  return text;
+}
+
+}  // namespace paracord

@@ -1,0 +1,122 @@
+// The counting job as a program of StableHLO: its gradients come from a PJRT plug-in, which is none
+// of XLA's (tests/fake_pjrt), in each worker, under random kills.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <iostream>
+#include <random>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "common/json_text.h"
+#include "e2e/cluster.h"
+#include "e2e/counting_job.h"
+
+namespace paracord::e2e {
+namespace {
+
+using nlohmann::json;
+
+const std::string kFakePlugin = PARACORD_BIN_DIR "/fake_plugins/fake_pjrt.so";
+
+json NameOf(const char* kind, const char* name) { return {{"kind", kind}, {"name", name}}; }
+
+// A step whose loss is 1, and whose gradients are 0 by the kernel and -1/units by the bias.
+json CountingStep(uint64_t batch) {
+  std::string code;
+  absl::Base64Escape("f32 - 1 0 0\nf32 2x4096 0 0 0\nf32 4096 -0.000244140625 0 0\n", &code);
+  return {{"kind", "step"},
+          {"batch", batch},
+          {"arguments", json::array({NameOf("variable", "count/kernel"),
+                                     NameOf("variable", "count/bias"),
+                                     NameOf("input", ""),
+                                     NameOf("target", ""),
+                                     {{"kind", "key"}}})},
+          {"results", json::array({{{"kind", "loss"}},
+                                   NameOf("gradient", "count/kernel"),
+                                   NameOf("gradient", "count/bias")})},
+          {"code", code}};
+}
+
+json CountingFile() {
+  return {{"format", 1},
+          {"made_by", "a test"},
+          {"stablehlo", "1.0.0"},
+          {"variables", json::array({{{"name", "count/kernel"}, {"shape", {2, kUnits}}},
+                                     {{"name", "count/bias"}, {"shape", {kUnits}}}})},
+          {"inputs", json::array({{{"name", ""}, {"shape", {2}}}})},
+          {"targets", json::array({{{"name", ""}, {"shape", {kUnits}}}})},
+          {"modules", json::array({CountingStep(kBatch), CountingStep(kRecords % kBatch)})}};
+}
+
+json StableHloPatch(uint64_t steps) {
+  return {{"model",
+           {{"class_name", nullptr},  // the Keras model's
+            {"config", nullptr},
+            {"program", "stablehlo"},
+            {"file", "count.program"}}},
+          {"loss", nullptr},
+          {"steps", steps}};
+}
+
+TEST_CASE("a program of StableHLO counts exactly through kills of ps and workers") {
+  const char* const given = std::getenv("PARACORD_E2E_SEED");
+  const uint32_t seed =
+      given != nullptr ? static_cast<uint32_t>(std::atol(given)) : std::random_device()();
+  std::cout << "PARACORD_E2E_SEED=" << seed << "\n";
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  constexpr uint64_t kSteps = 2500;
+  constexpr int kKills = 12;
+  Cluster cluster({.batch_ms = 5,
+                   .environment = {{"PARACORD_PJRT_PLUGINS", kFakePlugin}},
+                   .job = StableHloPatch(kSteps)});
+  WriteText(cluster.root() + "/count.program", TextOf(CountingFile()));
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(1));
+  const std::vector<std::string> tasks = {"ps:0", "ps:1", "worker:0", "worker:1"};
+  int kills = 0;
+  while (kills < kKills && cluster.at("coordinator").Poll() != 0) {
+    const int64_t until = NowMs() + std::uniform_int_distribution<int64_t>(10, 900)(random);
+    WaitUntil(10000, [&] { return cluster.Supervise().empty() && NowMs() >= until; });
+    const std::string& task = tasks[random() % tasks.size()];
+    if (!cluster.at(task).running()) continue;
+    cluster.at(task).Signal(SIGKILL);
+    ++kills;
+  }
+  CHECK(kills == kKills);
+  CHECK(cluster.Finish(120000) == 0);
+  CheckCounted(cluster.dir(), kSteps);
+}
+
+TEST_CASE("a plug-in that fails in a batch ends its worker, and costs no batch") {
+  Cluster cluster({.workers = 1,
+                   .environment = {{"PARACORD_PJRT_PLUGINS", kFakePlugin},
+                                   {"PARACORD_FAKE_PJRT",
+                                    "fail=PJRT_LoadedExecutable_Execute:13:"
+                                    "40"}},
+                   .job = StableHloPatch(100)});
+  WriteText(cluster.root() + "/count.program", TextOf(CountingFile()));
+  cluster.StartAll();
+  bool lost = false;
+  while (cluster.at("coordinator").running()) {
+    for (const auto& [task, exit] : cluster.Supervise()) lost |= exit == 203;
+    WaitUntil(20, [] { return false; });
+  }
+  CHECK(lost);
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), 100);
+}
+
+TEST_CASE("a worker without a plug-in says which it would need") {
+  Cluster cluster({.workers = 1, .job = StableHloPatch(10)});
+  WriteText(cluster.root() + "/count.program", TextOf(CountingFile()));
+  cluster.StartAll();
+  CHECK(cluster.at("worker:0").Wait(20000) == 2);
+  CHECK(cluster.Logged("worker:0", "PARACORD_PJRT_PLUGINS=PATH"));
+  cluster.KillAll();
+}
+
+}  // namespace
+}  // namespace paracord::e2e

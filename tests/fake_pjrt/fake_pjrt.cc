@@ -1,0 +1,290 @@
+// A PJRT plug-in for tests, without XLA. Its "StableHLO" is a text with a line for each result,
+//   TYPE DIMS CONSTANT FACTOR ARGUMENT
+// such as "f32 2x3 0.5 2 1": an element is the constant, plus the factor times that argument's
+// element (modulo its number), or "f32 - 1 0 0", a scalar. PARACORD_FAKE_PJRT makes it fail, in
+// words separated by spaces:
+//   fail=FUNCTION[:CODE[:CALLS]]  its calls from number CALLS on return that error
+//   missing=FUNCTION              it has a null for it
+//   functions=N                   struct_size has room for no more
+//   major=N, platform=NAME, devices=N, slow_ms=N (until an event comes)
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "program/pjrt_api.h"
+
+namespace paracord {
+
+struct PjrtError {
+  int code;
+  std::string message;
+};
+struct PjrtEvent {
+  std::chrono::steady_clock::time_point at;
+  PjrtError* error = nullptr;
+};
+struct PjrtDevice {};
+struct PjrtRawClient {
+  std::string platform;
+  PjrtDevice devices[8];
+  std::vector<PjrtDevice*> list;
+};
+struct PjrtBuffer {
+  int type;
+  std::vector<int64_t> dims;
+  std::vector<double> numbers;
+};
+struct FakeResult {
+  int type;
+  std::vector<int64_t> dims;
+  double constant, factor;
+  size_t argument;
+};
+struct PjrtLoaded {
+  std::vector<FakeResult> results;
+  bool portable;
+};
+struct PjrtExecutable {
+  std::vector<int> types;
+  std::vector<int64_t> dims;
+  std::vector<size_t> sizes;
+};
+
+namespace {
+
+// The value of a word of the environment, "" without it.
+std::string Said(const std::string& key) {
+  const char* const set = std::getenv("PARACORD_FAKE_PJRT");
+  std::istringstream words(set == nullptr ? "" : set);
+  for (std::string word; words >> word;) {
+    if (word.starts_with(key + "=")) return word.substr(key.size() + 1);
+  }
+  return "";
+}
+
+PjrtError* Fail(int code, const std::string& message) { return new PjrtError{code, message}; }
+
+// What the environment says of a call of this function.
+PjrtError* Told(const PjrtFunction& function) {
+  static std::map<std::string, int> calls;
+  const std::string told = Said("fail"), name = told.substr(0, told.find(':'));
+  if (name != function.name) return nullptr;
+  int code = 13, from = 0;
+  std::istringstream rest(told.substr(name.size()));
+  char colon = 0;
+  rest >> colon >> code >> colon >> from;
+  if (calls[told]++ < from) return nullptr;
+  return Fail(code, std::string("told to fail in ") + function.name);
+}
+
+PjrtEvent* Event() {
+  const std::string slow = Said("slow_ms");
+  const auto wait = std::chrono::milliseconds(slow.empty() ? 0 : std::atoi(slow.c_str()));
+  return new PjrtEvent{std::chrono::steady_clock::now() + wait};
+}
+
+void Do(PjrtErrorDestroyArgs& args) { delete args.error; }
+void Do(PjrtErrorMessageArgs& args) {
+  args.message = args.error->message.data();
+  args.message_size = args.error->message.size();
+}
+PjrtError* Do(PjrtErrorGetCodeArgs& args) { return args.code = args.error->code, nullptr; }
+PjrtError* Do(PjrtPluginInitializeArgs&) { return nullptr; }
+
+PjrtError* Do(PjrtEventAwaitArgs& args) {
+  std::this_thread::sleep_until(args.event->at);
+  return nullptr;
+}
+
+PjrtError* Do(PjrtClientCreateArgs& args) {
+  args.client = new PjrtRawClient;
+  const std::string platform = Said("platform"), devices = Said("devices");
+  args.client->platform = platform.empty() ? "cpu" : platform;
+  const int count = devices.empty() ? 1 : std::atoi(devices.c_str());
+  for (int i = 0; i < count; ++i) args.client->list.push_back(&args.client->devices[i]);
+  return nullptr;
+}
+
+PjrtError* Do(PjrtClientPlatformNameArgs& args) {
+  args.platform_name = args.client->platform.data();
+  args.platform_name_size = args.client->platform.size();
+  return nullptr;
+}
+
+PjrtError* Do(PjrtClientAddressableDevicesArgs& args) {
+  args.addressable_devices = args.client->list.data();
+  args.num_addressable_devices = args.client->list.size();
+  return nullptr;
+}
+
+PjrtError* Do(PjrtClientCompileArgs& args) {
+  const std::string options(args.compile_options, args.compile_options_size);
+  if (options.find("\x20\x01\x28\x01") == std::string::npos) std::abort();  // as XLA's does
+  std::istringstream text(std::string(args.program->code, args.program->code_size));
+  auto* const loaded = new PjrtLoaded{{}, options.size() > 6};
+  for (std::string line; std::getline(text, line);) {
+    std::istringstream words(line);
+    std::string type, dims, axis;
+    FakeResult result{};
+    if (!(words >> type >> dims >> result.constant >> result.factor >> result.argument)) {
+      delete loaded;
+      return Fail(3, "this is no module: " + line);
+    }
+    if (type == "call") {
+      delete loaded;
+      return Fail(12, "No registered implementation for custom call to " + dims);
+    }
+    result.type = type == "f32" ? 11 : type == "i32" ? 4 : 1;
+    std::istringstream axes(dims == "-" ? "" : dims);
+    while (std::getline(axes, axis, 'x')) result.dims.push_back(std::atoll(axis.c_str()));
+    loaded->results.push_back(result);
+  }
+  args.executable = loaded;
+  return nullptr;
+}
+
+PjrtError* Do(PjrtClientBufferFromHostBufferArgs& args) {
+  size_t elements = 1;
+  for (size_t i = 0; i < args.num_dims; ++i) elements *= static_cast<size_t>(args.dims[i]);
+  auto* const buffer =
+      new PjrtBuffer{static_cast<int>(args.type), {args.dims, args.dims + args.num_dims}, {}};
+  for (size_t i = 0; i < elements; ++i) {
+    const auto number = [&](auto zero) {
+      std::memcpy(&zero, static_cast<const char*>(args.data) + i * sizeof(zero), sizeof(zero));
+      buffer->numbers.push_back(static_cast<double>(zero));
+    };
+    if (args.type == PjrtType::kFloat32) number(0.f);
+    if (args.type == PjrtType::kInt32) number(int32_t{0});
+    if (args.type == PjrtType::kUint32) number(uint32_t{0});
+    if (args.type == PjrtType::kInt64) number(int64_t{0});
+  }
+  args.buffer = buffer;
+  args.done_with_host_buffer = Event();
+  return nullptr;
+}
+
+PjrtError* Do(PjrtLoadedGetExecutableArgs& args) {
+  args.executable = new PjrtExecutable;
+  for (const FakeResult& result : args.loaded_executable->results) {
+    args.executable->types.push_back(result.type);
+    args.executable->sizes.push_back(result.dims.size());
+    for (const int64_t axis : result.dims) args.executable->dims.push_back(axis);
+  }
+  return nullptr;
+}
+
+PjrtError* Do(PjrtExecutableNumOutputsArgs& args) {
+  return args.num_outputs = args.executable->types.size(), nullptr;
+}
+PjrtError* Do(PjrtExecutableOutputElementTypesArgs& args) {
+  args.output_types = args.executable->types.data();
+  args.num_output_types = args.executable->types.size();
+  return nullptr;
+}
+PjrtError* Do(PjrtExecutableOutputDimensionsArgs& args) {
+  args.dims = args.executable->dims.data();
+  args.dim_sizes = args.executable->sizes.data();
+  return nullptr;
+}
+
+PjrtError* Do(PjrtLoadedExecuteArgs& args) {
+  if (args.executable->portable != (args.execute_device != nullptr)) {
+    return Fail(3, "the device is not the one that the module was compiled for");
+  }
+  for (size_t r = 0; r < args.executable->results.size(); ++r) {
+    const FakeResult& result = args.executable->results[r];
+    if (result.argument >= args.num_args && result.factor != 0) {
+      return Fail(3, "the module has more arguments");
+    }
+    auto* const buffer = new PjrtBuffer{result.type, result.dims, {}};
+    size_t elements = 1;
+    for (const int64_t axis : result.dims) elements *= static_cast<size_t>(axis);
+    for (size_t i = 0; i < elements; ++i) {
+      double number = result.constant;
+      if (result.factor != 0) {
+        const std::vector<double>& from = args.argument_lists[0][result.argument]->numbers;
+        number += result.factor * from[i % from.size()];
+      }
+      buffer->numbers.push_back(number);
+    }
+    args.output_lists[0][r] = buffer;
+  }
+  args.device_complete_events[0] = Event();
+  return nullptr;
+}
+
+PjrtError* Do(PjrtBufferToHostBufferArgs& args) {
+  if (args.dst_size < args.src->numbers.size() * sizeof(float)) return Fail(3, "too little room");
+  for (size_t i = 0; i < args.src->numbers.size(); ++i) {
+    static_cast<float*>(args.dst)[i] = static_cast<float>(args.src->numbers[i]);
+  }
+  args.event = Event();
+  return nullptr;
+}
+
+template <class Object>
+PjrtError* Do(PjrtDestroyArgs<Object>& args) {
+  delete args.object;
+  return nullptr;
+}
+
+template <class Args>
+PjrtError* Called(Args* args) {
+  PjrtError* const told = Told(Args::kFunction);
+  if constexpr (requires { args->object; }) {
+    Do(*args);  // so that nothing leaks
+    return told;
+  }
+  return told != nullptr ? told : Do(*args);
+}
+// The functions about errors cannot fail.
+template <class Args>
+void CalledVoid(Args* args) {
+  Do(*args);
+}
+
+constexpr size_t kFunctions = 128;
+struct FakeApi {
+  size_t struct_size;
+  void* extension_start;
+  PjrtApi::Version version;
+  void (*functions[kFunctions])();
+};
+
+template <class... Args>
+void Add(FakeApi& api) {
+  const std::string missing = Said("missing");
+  const auto add = [&](const PjrtFunction& function, void (*pointer)()) {
+    api.functions[function.index] = missing == function.name ? nullptr : pointer;
+  };
+  (add(Args::kFunction, reinterpret_cast<void (*)()>(&Called<Args>)), ...);
+}
+
+}  // namespace
+}  // namespace paracord
+
+extern "C" const paracord::PjrtApi* GetPjrtApi() {
+  using namespace paracord;
+  static FakeApi api;
+  api = {};
+  const std::string functions = Said("functions"), major = Said("major");
+  api.struct_size = offsetof(FakeApi, functions) +
+                    sizeof(void*) * (functions.empty() ? kFunctions : std::stoul(functions));
+  api.version = {sizeof(PjrtApi::Version), nullptr, std::atoi(major.c_str()), 90};
+  Add<PjrtErrorGetCodeArgs, PjrtPluginInitializeArgs, PjrtEventAwaitArgs, PjrtClientCreateArgs,
+      PjrtClientPlatformNameArgs, PjrtClientAddressableDevicesArgs, PjrtClientCompileArgs,
+      PjrtClientBufferFromHostBufferArgs, PjrtExecutableNumOutputsArgs, PjrtLoadedGetExecutableArgs,
+      PjrtLoadedExecuteArgs, PjrtBufferToHostBufferArgs, PjrtExecutableOutputElementTypesArgs,
+      PjrtExecutableOutputDimensionsArgs, PjrtDestroyArgs<PjrtEvent>,
+      PjrtDestroyArgs<PjrtRawClient>, PjrtDestroyArgs<PjrtExecutable>, PjrtDestroyArgs<PjrtLoaded>,
+      PjrtDestroyArgs<PjrtBuffer>>(api);
+  api.functions[0] = reinterpret_cast<void (*)()>(&CalledVoid<PjrtErrorDestroyArgs>);
+  api.functions[1] = reinterpret_cast<void (*)()>(&CalledVoid<PjrtErrorMessageArgs>);
+  return reinterpret_cast<const PjrtApi*>(&api);
+}

@@ -1,0 +1,275 @@
+// Programs of StableHLO by a plug-in that is none of XLA's and fails as it is told
+// (tests/fake_pjrt).
+#include "program/pjrt_program.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "absl/strings/match.h"
+#include "common/steady_ms.h"
+#include "config/program_spec.h"
+#include "tests/fakes.h"
+#include "tests/program/stablehlo_file.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+const std::string kFakePjrt = PARACORD_BIN_DIR "/fake_plugins/fake_pjrt.so";
+
+// Tells the plug-in what to do while it lives.
+struct Telling {
+  explicit Telling(const std::string& what) { setenv("PARACORD_FAKE_PJRT", what.c_str(), 1); }
+  ~Telling() { unsetenv("PARACORD_FAKE_PJRT"); }
+};
+
+struct PjrtRig {
+  PjrtRig() {
+    job.model = StableHloModel(FakeProgramFile());
+    job.batch = 4;
+    schema.inputs = {{"x", {2}, {}}};
+    schema.targets = {{"", {}, {}}};
+    batch = schema;
+    batch.examples = 4;
+    batch.inputs[0].values = {1, 2, 3, 4, 5, 6, 7, 8};
+    batch.targets[0].values = {3, 2, 1, 0};
+    values = {{1, 2, 3, 4, 5, 6}, {7, 8, 9}, {10, 11}, {12}};
+  }
+
+  absl::Status Make(const std::string& device = "pjrt:" + kFakePjrt, bool automatic = false) {
+    auto made = PjrtProgram::Make(job, schema, {device, automatic});
+    if (made.ok()) program = *std::move(made);
+    return made.status();
+  }
+
+  absl::StatusOr<double> Step(uint64_t key = 0) {
+    gradients = {std::vector<float>(6), std::vector<float>(3), std::vector<float>(2), {}};
+    std::vector<std::span<const float>> in(values.begin(), values.end());
+    std::vector<std::span<float>> out(gradients.begin(), gradients.end());
+    return program->ComputeGradients(batch, key, in, out);
+  }
+
+  absl::StatusOr<std::vector<Column>> Predict() {
+    std::vector<std::span<const float>> in(values.begin(), values.end());
+    return program->Predict(batch, in);
+  }
+
+  Job job;
+  Batch schema, batch;
+  std::vector<std::vector<float>> values, gradients;
+  std::unique_ptr<PjrtProgram> program;
+};
+
+using Values = std::vector<std::vector<float>>;
+
+void CheckSaid(const absl::Status& status, const std::string& why) {
+  INFO(status);
+  CHECK_FALSE(status.ok());
+  CHECK(absl::StrContains(status.message(), why));
+}
+
+TEST_CASE("a plug-in computes steps and predictions of a program file") {
+  PjrtRig rig;
+  const absl::Status made = rig.Make();
+  INFO(made);
+  REQUIRE(made.ok());
+  CHECK(rig.program->BatchSizes() == std::vector<uint32_t>{2, 4});
+  CHECK(absl::StrContains(rig.program->Summary(), "mean (2,) zeros, moving average of 0.5"));
+  CHECK(absl::StrContains(rig.program->device(), "cpu by /"));
+  std::vector<size_t> there;
+  rig.program->OnGradient([&](size_t v) { there.push_back(v); });
+  CHECK(rig.Step(7).value() == 7.5);
+  CHECK(rig.gradients == Values{{2, 4, 6, 8, 10, 12}, {4, 3, 2}, {1, 2}, {}});
+  CHECK(there == std::vector<size_t>{0, 1, 2});
+  // Another size has a module of its own.
+  rig.batch.examples = 2;
+  rig.batch.inputs[0].values.resize(4);
+  rig.batch.targets[0].values.resize(2);
+  CHECK(rig.Step(uint64_t{1} << 40).value() == 0.5);
+  CHECK(rig.gradients[1] == std::vector<float>{4, 3, 4});
+}
+
+TEST_CASE("predictions of any number of examples are put together") {
+  PjrtRig rig;
+  REQUIRE(rig.Make().ok());
+  for (const uint32_t examples : {1u, 4u, 6u, 9u}) {
+    rig.batch.examples = examples;
+    rig.batch.inputs[0].values.clear();
+    for (uint32_t i = 0; i < 2 * examples; ++i) {
+      rig.batch.inputs[0].values.push_back(static_cast<float>(i));
+    }
+    rig.batch.targets[0].values.assign(examples, 0);
+    const auto columns = rig.Predict();
+    REQUIRE(columns.ok());
+    REQUIRE((*columns)[0].values.size() == 2 * examples);
+    for (uint32_t i = 0; i < 2 * examples; ++i) {
+      CHECK((*columns)[0].values[i] == 10 * static_cast<float>(i));
+    }
+  }
+}
+
+TEST_CASE("each call of a plug-in may fail as the program is made, which names both") {
+  const std::string function =
+      GENERATE("PJRT_Plugin_Initialize", "PJRT_Client_Create", "PJRT_Client_PlatformName",
+               "PJRT_Client_AddressableDevices", "PJRT_Client_Compile",
+               "PJRT_LoadedExecutable_GetExecutable", "PJRT_Executable_NumOutputs",
+               "PJRT_Executable_OutputElementTypes", "PJRT_Executable_OutputDimensions",
+               "PJRT_Client_BufferFromHostBuffer", "PJRT_LoadedExecutable_Execute",
+               "PJRT_Buffer_ToHostBuffer", "PJRT_Event_Await");
+  const bool missing = GENERATE(false, true);
+  const Telling telling((missing ? "missing=" : "fail=") + function);
+  PjrtRig rig;
+  const absl::Status status = rig.Make();
+  CHECK(absl::IsInvalidArgument(status));
+  CheckSaid(status, missing ? "(API 0.90) has no function " + function + ": it is too old"
+                            : kFakePjrt + ": " + function + ": told to fail in " + function);
+}
+
+TEST_CASE("a failure to free something disturbs nothing") {
+  const std::string object = GENERATE(as<std::string>(), "PJRT_Event_Destroy",
+                                      "PJRT_Buffer_Destroy", "PJRT_Executable_Destroy");
+  const Telling telling("fail=" + object);
+  PjrtRig rig;
+  REQUIRE(rig.Make().ok());
+  CHECK(rig.Step().ok());
+}
+
+TEST_CASE("an error of a run is the batch's, the memory's, or the loss of the plug-in") {
+  const std::string function =
+      GENERATE(as<std::string>(), "PJRT_Client_BufferFromHostBuffer",
+               "PJRT_LoadedExecutable_Execute", "PJRT_Buffer_ToHostBuffer", "PJRT_Event_Await");
+  PjrtRig rig;
+  REQUIRE(rig.Make().ok());
+  const auto code = [&](int number) {
+    const Telling telling("fail=" + function + ":" + std::to_string(number));
+    return rig.Step().status().code();
+  };
+  CHECK(code(3) == absl::StatusCode::kInvalidArgument);
+  CHECK(code(8) == absl::StatusCode::kResourceExhausted);
+  CHECK(code(13) == absl::StatusCode::kDataLoss);
+  CHECK(code(14) == absl::StatusCode::kDataLoss);
+  CHECK(code(99) == absl::StatusCode::kDataLoss);
+  CHECK(rig.Step().ok());
+}
+
+TEST_CASE("an old plug-in is refused by what it lacks") {
+  const auto [told, why] = GENERATE(table<std::string, std::string>({
+      {"functions=91", "has no function PJRT_Executable_OutputDimensions"},
+      {"functions=10", "has no function PJRT_Client_Create"},
+      {"functions=0", "has no function PJRT_Plugin_Initialize"},
+      {"major=1", "has version 1.90 of the API, and this program 0.x"},
+  }));
+  const Telling telling(told);
+  CheckSaid(PjrtRig().Make(), why);
+}
+
+TEST_CASE("results that come late are waited for") {
+  PjrtRig rig;
+  REQUIRE(rig.Make().ok());
+  const Telling telling("slow_ms=30");
+  const int64_t begin_ms = SteadyMs();
+  CHECK(rig.Step().value() == 0.5);
+  CHECK(SteadyMs() - begin_ms >= 29);
+  CHECK(rig.gradients[0][5] == 12);
+}
+
+TEST_CASE("a device is a plug-in's by its path and number, or by its platform") {
+  PjrtRig rig;
+  const Telling telling("devices=2 platform=cuda");
+  CHECK(rig.Make("pjrt:" + kFakePjrt + ":1").ok());
+  CHECK(rig.Step().ok());
+  CheckSaid(rig.Make("pjrt:" + kFakePjrt + ":2"), "has 2 devices here, the first is 0");
+  CheckSaid(rig.Make("pjrt:/no/such.so"), "there is no PJRT plug-in at /no/such.so");
+  unsetenv("PARACORD_PJRT_PLUGINS");
+  CheckSaid(rig.Make("cpu", true), "say --device pjrt:PATH of its library, or PARACORD_PJRT_");
+  setenv("PARACORD_PJRT_PLUGINS", ("/no/such.so:" + kFakePjrt).c_str(), 1);
+  CHECK(rig.Make("cpu", true).ok());
+  CHECK(rig.Make("cuda:1").ok());
+  CheckSaid(rig.Make("cuda:5"), "has 2 devices here");
+  CheckSaid(rig.Make("cpu"),
+            "no plug-in of PARACORD_PJRT_PLUGINS computes on cpu; there is no "
+            "PJRT plug-in at /no/such.so; " +
+                kFakePjrt + " is for cuda");
+  unsetenv("PARACORD_PJRT_PLUGINS");
+}
+
+TEST_CASE("a library that is no plug-in is refused") {
+  const TestDirectory directory;
+  const std::string text = directory.Write("text.so", "not a library");
+  CheckSaid(PjrtRig().Make("pjrt:" + text), text + " does not load: ");
+}
+
+TEST_CASE("a module that does not fit its file or its plug-in is named") {
+  const auto [code, why] = GENERATE(table<std::string, std::string>({
+      {"rubbish\n", "this is no module"},
+      {"call Sharding 0 0 0\n", "No registered implementation for custom call to Sharding"},
+      {"f32 - 0 0 0\n", "it has 1 results, and the file names 4"},
+      {"f32 - 0 0 0\nf32 2x3 0 0 0\nf32 4 0 0 0\nf32 2 0 0 0\n",
+       "its result 2 is float32 (4,), and by the file float32 (3,)"},
+      {"i32 - 0 0 0\nf32 2x3 0 0 0\nf32 3 0 0 0\nf32 2 0 0 0\n", "its result 0 is int32 ()"},
+      {"f32 - 0 1 9\nf32 2x3 0 0 0\nf32 3 0 0 0\nf32 2 0 0 0\n", "the module has more arguments"},
+  }));
+  PjrtRig rig;
+  rig.job.model["file"]["modules"][1]["code"] = FakeCode(code);
+  const absl::Status status = rig.Make();
+  CheckSaid(status, "model.file: modules[1], a step of 2 examples (StableHLO 1.0.0): ");
+  CheckSaid(status, why);
+}
+
+TEST_CASE("columns that a program does not take are refused") {
+  const auto [change, why] = GENERATE(table<std::function<void(PjrtRig&)>, std::string>({
+      {[](PjrtRig& rig) { rig.schema.inputs[0].shape = {3}; },
+       "takes input \"x\" of shape (2,), and that of the data has the shape (3,)"},
+      {[](PjrtRig& rig) { rig.schema.inputs[0].text = true; }, "input \"x\" is strings"},
+      {[](PjrtRig& rig) { rig.schema.targets.clear(); }, "takes 1 targets, and the data have 0"},
+      {[](PjrtRig& rig) {
+         rig.schema.weights = {{"", {}, {}}};
+       },
+       "takes 0 weights, and the data have 1"},
+      {[](PjrtRig& rig) { rig.job.accumulate = 2; }, "accumulate: is the program's own affair"},
+      {[](PjrtRig& rig) { rig.job.tables.by_layer["w"].growing = true; },
+       "tables.w: a program of StableHLO has no tables"},
+  }));
+  PjrtRig rig;
+  change(rig);
+  CheckSaid(rig.Make(), why);
+}
+
+TEST_CASE("batches that a program does not take are their own fault") {
+  const auto [change, why] = GENERATE(table<std::function<void(PjrtRig&)>, std::string>({
+      {[](PjrtRig& rig) { rig.batch.examples = 3; },
+       "the batch has 3 examples, and the program has steps of 2, 4 alone"},
+      {[](PjrtRig& rig) { rig.batch.inputs[0].shape = {1}; }, "has another shape than before"},
+      {[](PjrtRig& rig) { rig.batch.inputs.clear(); }, "the batch has 0 columns of input"},
+      {[](PjrtRig& rig) { rig.batch.targets[0].values[1] = 3e9f; }, "no whole number is certain"},
+      {[](PjrtRig& rig) {
+         rig.batch.targets[0].values[1] = 3e9f;
+         rig.batch.targets[0].exact = {{1, 3000000001}};
+       },
+       "has the number 3000000001, and the program takes it as int32"},
+      {[](PjrtRig& rig) {
+         rig.batch.inputs[0].exact = {{0, 16777217}};
+       },
+       "has the number 16777217, and float32 lacks some"},
+  }));
+  PjrtRig rig;
+  REQUIRE(rig.Make().ok());
+  change(rig);
+  const absl::Status status = rig.Step().status();
+  CHECK(absl::IsInvalidArgument(status));
+  CheckSaid(status, why);
+}
+
+TEST_CASE("whole numbers beyond float32 reach a program that takes int64") {
+  PjrtRig rig;
+  rig.job.model["file"]["targets"][0]["dtype"] = "int64";
+  REQUIRE(rig.Make().ok());
+  rig.batch.targets[0].values[1] = 3e9f;
+  rig.batch.targets[0].exact = {{1, 3000000001}};
+  REQUIRE(rig.Step().ok());
+  CHECK(rig.gradients[1] == std::vector<float>{4, 3e9f, 2});
+}
+
+}  // namespace
+}  // namespace paracord

@@ -1,0 +1,64 @@
+// A program file for the plug-in that is none of XLA's (tests/fake_pjrt): variables w (2, 3) and b
+// (3), an average and one that is not trained; steps of 4 and of 2 examples, predictions of 4.
+#pragma once
+
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "common/json_text.h"
+#include "nlohmann/json.hpp"
+
+namespace paracord {
+
+inline std::string FakeCode(const std::string& text) {
+  std::string code;
+  absl::Base64Escape(text, &code);
+  return code;
+}
+
+// Its arguments are w, b, mean, frozen, x, y and the key: the loss is 0.5 and the key's lower half,
+// gradients are twice w, and y's first examples.
+inline nlohmann::json FakeStep(uint32_t batch) {
+  return {{"kind", "step"},
+          {"batch", batch},
+          {"arguments",
+           {{{"kind", "variable"}, {"name", "w"}},
+            {{"kind", "variable"}, {"name", "b"}},
+            {{"kind", "variable"}, {"name", "mean"}},
+            {{"kind", "variable"}, {"name", "frozen"}},
+            {{"kind", "input"}, {"name", "x"}},
+            {{"kind", "target"}, {"name", ""}},
+            {{"kind", "key"}}}},
+          {"results",
+           {{{"kind", "loss"}},
+            {{"kind", "gradient"}, {"name", "w"}},
+            {{"kind", "gradient"}, {"name", "b"}},
+            {{"kind", "gradient"}, {"name", "mean"}}}},
+          {"code", FakeCode("f32 - 0.5 1 6\nf32 2x3 0 2 0\nf32 3 1 1 5\nf32 2 0 1 4\n")}};
+}
+
+inline nlohmann::json FakeProgramFile() {
+  const nlohmann::json file = {
+      {"format", 1},
+      {"made_by", "a test"},
+      {"stablehlo", "1.0.0"},
+      {"variables",
+       {{{"name", "w"}, {"shape", {2, 3}}, {"initializer", "ones"}},
+        {{"name", "b"}, {"shape", {3}}},
+        {{"name", "mean"}, {"shape", {2}}, {"moving_average", 0.5}},
+        {{"name", "frozen"}, {"shape", nlohmann::json::array()}, {"trainable", false}}}},
+      {"inputs", {{{"name", "x"}, {"shape", {2}}}}},
+      {"targets", {{{"name", ""}, {"shape", nlohmann::json::array()}, {"dtype", "int32"}}}},
+      {"outputs", {{{"name", ""}, {"shape", {2}}}}},
+      {"modules",
+       {FakeStep(4),
+        FakeStep(2),
+        {{"kind", "predict"},
+         {"batch", 4},
+         {"arguments", {{{"kind", "input"}, {"name", "x"}}, {{"kind", "variable"}, {"name", "w"}}}},
+         {"results", {{{"kind", "output"}, {"name", ""}}}},
+         {"code", FakeCode("f32 4x2 0 10 0\n")}}}}};
+  return JsonOf(TextOf(file));  // numbers are unsigned where they are read
+}
+
+}  // namespace paracord
