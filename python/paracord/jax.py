@@ -11,6 +11,7 @@ import numpy
 from paracord._program import (
     Batch, Dtypes, Initializer, Output, Program, ProgramError, Table, Variable, initial_of,
     store_gradient)
+from paracord._stablehlo import Column, Sizes, Writer, sizes_of
 
 
 def _name(path: Sequence[Any]) -> str:
@@ -49,6 +50,7 @@ class _Function(Program):
         self.outputs = list(outputs)
         self.batches = [] if batch is None else [batch]
         self.dtypes = dtypes
+        self._function, self._predictor = function, predict
         self._keyed = "key" in inspect.signature(function).parameters
         self._step = jax.jit(jax.value_and_grad(function))
         self._loss = jax.jit(function)
@@ -106,6 +108,30 @@ class _Function(Program):
         columns = self._columns(batch.columns)
         return float(self._loss(self._params(values), *columns, **self._key(None)))
 
+    def export(self, path: str, sizes: Sequence[int], columns: Sequence[Column]) -> None:
+        count = len(self.variables)
+
+        def step(*flat: Any) -> Any:
+            key = {}
+            if self._keyed:
+                halves = jax.numpy.stack([flat[-1][1], flat[-1][0]])
+                key["key"] = jax.random.wrap_key_data(halves, impl="threefry2x32")
+            loss, found = jax.value_and_grad(self._function)(
+                self._params(flat[:count]), *flat[count:-1], **key)
+            return (loss, *jax.tree_util.tree_leaves(found))
+
+        def infer(*flat: Any) -> Any:
+            assert self._predictor is not None
+            result = self._predictor(self._params(flat[:count]), *flat[count:])
+            return tuple(result) if isinstance(result, (list, tuple)) else (result,)
+
+        writer = Writer(self.variables, columns, self.outputs)
+        for size in sizes:
+            writer.add_step(size, step)
+        if self._predictor is not None:
+            writer.add_predict(sizes[0], infer)
+        writer.write(path, "paracord.jax")
+
     def evaluates(self) -> bool:
         return not self.batches  # an evaluation has batches of any size
 
@@ -143,3 +169,32 @@ def program(
                          tables or {})
 
     return decorate
+
+
+def export(
+    program: Program,
+    path: str,
+    *,
+    inputs: Mapping[str, Sequence[int]],
+    targets: Mapping[str, Sequence[int]],
+    weights: Optional[Mapping[str, Sequence[int]]] = None,
+    batch: Sizes = 64,
+    records: Optional[int] = None,
+) -> None:
+    """Writes a program file of what `program` made: a job's {"program": "stablehlo", "file": path},
+    which a PJRT plug-in computes without Python.
+
+    `inputs`, `targets` and `weights` are the shapes of an example's columns by name ("" where there
+    is one), in the order of the function's arguments; their types are those of the program's
+    `dtypes`, which may also say int32. It has a step for batches of `batch` examples, or of each
+    of these numbers; with `records`, the number of the job's training records, also one for the
+    smaller batch at an epoch's end.
+    """
+    if not isinstance(program, _Function):
+        raise ProgramError("paracord.jax.export takes what paracord.jax.program makes")
+    columns = []
+    for kind, shapes in (("input", inputs), ("target", targets), ("weight", weights or {})):
+        types = program.dtypes.get(kind + "s", {})
+        columns += [Column(kind, name, shape, types.get(name, "float32"))
+                    for name, shape in shapes.items()]
+    program.export(path, sizes_of(batch, records), columns)

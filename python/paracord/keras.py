@@ -16,6 +16,7 @@ import numpy  # noqa: E402
 from paracord._program import (  # noqa: E402
     Batch, Dtypes, Initializer, Output, Program, ProgramError, Variable, initial_of,
     store_gradient)
+from paracord._stablehlo import Column, Sizes, Writer, sizes_of  # noqa: E402
 
 _MODES = {"fan_in": 0, "fan_out": 1, "fan_avg": 2}
 _DISTRIBUTIONS = {"truncated_normal": 0, "untruncated_normal": 1, "uniform": 2}
@@ -38,6 +39,24 @@ def _initializer(layer: Any, variable: Any) -> Optional[Initializer]:
             options[key] = value
     snake = re.sub(r"(?<!^)(?=[A-Z])", "_", spec["class_name"]).lower()
     return {"name": snake, **options}
+
+
+def _seed_of(key: int) -> Callable[[int, Any], Any]:
+    """The states of seeds that follow from a batch's key."""
+    def seed(i: int, state: Any) -> Any:
+        numbers = [(key + i) % 2**32, (key >> 32) % 2**32]
+        return numpy.resize(numpy.array(numbers, numpy.uint64), state.shape).astype(state.dtype)
+
+    return seed
+
+
+def _traced_seed_of(key: Any) -> Callable[[int, Any], Any]:
+    """The same of a key of two uint32, the lower half first, that a module is given."""
+    def seed(i: int, state: Any) -> Any:
+        numbers = jax.numpy.stack([key[0] + jax.numpy.uint32(i), key[1]])
+        return jax.numpy.resize(numbers, state.shape).astype(state.dtype)
+
+    return seed
 
 
 class _MeanLoss(keras.losses.Loss):
@@ -132,20 +151,27 @@ class _Model(Program):
             raise ProgramError(f"the model has {len(names)} inputs, the data {len(batch.inputs)}")
         return list(batch.inputs.values())
 
-    def _split(self, values: Sequence[Any], key: int,
+    def _split(self, values: Sequence[Any], seed: Callable[[int, Any], Any],
                averages: bool) -> Tuple[List[Any], List[Any]]:
-        """The values of trained variables and of states; `averages`: those start from 0."""
+        """The values of trained variables and of states, of which a seed's is seed(i, state);
+        `averages`: those start from 0."""
         kept = iter(values[len(self._trained):])
         states = []
         for i, (state, (kind, _)) in enumerate(zip(self._states, self._kinds)):
             if kind == "seed":
-                numbers = [(key + i) % 2**32, (key >> 32) % 2**32]
-                states.append(numpy.resize(numpy.array(numbers, numpy.uint64), state.shape)
-                              .astype(state.dtype))
+                states.append(seed(i, state))
                 continue
             value = next(kept)
-            states.append(numpy.zeros_like(value) if averages and kind == "average" else value)
+            states.append(jax.numpy.zeros_like(value) if averages and kind == "average" else value)
         return list(values[:len(self._trained)]), states
+
+    def _pushed(self, gradients: Sequence[Any], states: Sequence[Any]) -> List[Any]:
+        """What each variable is pushed: its gradient, or what a batch makes of a state."""
+        pushed = list(gradients)
+        for (kind, factor), state in zip(self._kinds, states):
+            if kind != "seed":
+                pushed.append(state / (1 - factor) if kind == "average" else state)
+        return pushed
 
     def _weighed(self, outputs: Any, columns: Tuple[Any, Any]) -> Any:
         targets, weights = columns
@@ -175,27 +201,96 @@ class _Model(Program):
         gradients: Sequence[Optional[numpy.ndarray]],
         done: Callable[[int], None],
     ) -> float:
-        trained, states = self._split(values, batch.key, averages=True)
+        trained, states = self._split(values, _seed_of(batch.key), averages=True)
         (loss, new), found = self._step(trained, states, self._inputs(batch), self._columns(batch))
-        pushed = list(found)
-        for (kind, factor), state in zip(self._kinds, new):
-            if kind != "seed":
-                pushed.append(state / (1 - factor) if kind == "average" else state)
-        for variable, what, to in zip(self.variables, pushed, gradients):
+        for variable, what, to in zip(self.variables, self._pushed(found, new), gradients):
             if to is not None:
                 store_gradient(variable, what, to)
         return float(loss)
 
     def evaluate(self, values: Sequence[numpy.ndarray], batch: Batch) -> float:
-        outputs, more = self._infer(*self._split(values, 0, averages=False), self._inputs(batch))
+        outputs, more = self._infer(
+            *self._split(values, _seed_of(0), averages=False), self._inputs(batch))
         return float(self._weighed(outputs, self._columns(batch)) + more)
 
     def evaluates(self) -> bool:
         return not self.batches  # an evaluation has batches of any size
 
     def predict(self, values: Sequence[numpy.ndarray], batch: Batch) -> List[Any]:
-        outputs, _ = self._infer(*self._split(values, 0, averages=False), self._inputs(batch))
+        outputs, _ = self._infer(
+            *self._split(values, _seed_of(0), averages=False), self._inputs(batch))
         return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+
+
+    def target_shape(self) -> Tuple[int, ...]:
+        """The shape of an example's target, which has no classes where the loss is sparse."""
+        name = getattr(self._loss, "fn", self._loss)
+        name = getattr(name, "__name__", type(name).__name__)
+        name = self._loss.call.__name__ if isinstance(self._loss, _MeanLoss) else name
+        shape = self.model.outputs[0].shape[1:]
+        return shape[:-1] if "sparse" in name.lower() else shape
+
+    def export(self, path: str, sizes: Sequence[int], columns: Sequence[Column],
+               predict: int) -> None:
+        inputs = sum(column.kind == "input" for column in columns)
+        count = len(self.variables)
+
+        def step(*flat: Any) -> Any:
+            values, given, key = flat[:count], flat[count:-1], flat[-1]
+            trained, states = self._split(values, _traced_seed_of(key), averages=True)
+            targets_and_weights = (given[inputs], given[inputs + 1] if given[inputs + 1:] else None)
+            (loss, new), found = jax.value_and_grad(self._compute, has_aux=True)(
+                trained, states, list(given[:inputs]), targets_and_weights)
+            pushed = zip(self.variables, self._pushed(found, new))
+            return (loss, *(what for variable, what in pushed if variable.has_gradient))
+
+        def infer(*flat: Any) -> Any:
+            seed = _traced_seed_of(jax.numpy.zeros(2, jax.numpy.uint32))
+            trained, states = self._split(flat[:count], seed, averages=False)
+            outputs, _ = self._inference(trained, states, list(flat[count:]))
+            return tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
+
+        writer = Writer(self.variables, columns, self.outputs)
+        for size in sizes:
+            writer.add_step(size, step)
+        writer.add_predict(predict, infer)
+        writer.write(path, f"paracord.keras, Keras {keras.__version__}")
+
+
+def export(
+    model: Any,
+    loss: Any,
+    path: str,
+    *,
+    batch: Sizes = 64,
+    records: Optional[int] = None,
+    target_shape: Optional[Sequence[int]] = None,
+    weights: bool = False,
+    dtypes: Optional[Dtypes] = None,
+    initial: Optional[Mapping[str, Initializer]] = None,
+) -> None:
+    """Writes a program file of a built Keras model of one target and a loss, by name or object: a
+    job's {"program": "stablehlo", "file": path}, which a PJRT plug-in computes without Python.
+
+    It has a step for batches of `batch` examples, or of each of these numbers; with `records`, the
+    number of the job's training records, also one for the smaller batch at an epoch's end. A
+    target's shape follows from the loss and the output where `target_shape` does not say it.
+    `weights`: the data have a weight of each example. `dtypes` and `initial` are as in `program`,
+    and so is what becomes of states, seeds and added losses.
+    """
+    made = _Model(model, loss, None, dtypes or {}, initial or {})
+    given = {kind: dict((dtypes or {}).get(kind, {})) for kind in ("inputs", "targets")}
+    names = [i.name if len(model.inputs) > 1 else "" for i in model.inputs]
+    columns = [
+        Column("input", name, i.shape[1:],
+               given["inputs"].get(name, "int32" if "int" in str(i.dtype) else "float32"))
+        for name, i in zip(names, model.inputs)]
+    shape = made.target_shape() if target_shape is None else target_shape
+    columns.append(Column("target", "", shape, given["targets"].get("", "float32")))
+    if weights:
+        columns.append(Column("weight", "", ()))
+    sizes = sizes_of(batch, records)
+    made.export(path, sizes, columns, sizes[0])
 
 
 def program(
