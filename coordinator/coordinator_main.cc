@@ -1,4 +1,5 @@
 // paracord-coordinator: owns the job.
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -6,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "common/files.h"
 #include "common/log.h"
+#include "common/memory_budget.h"
 #include "common/status_macros.h"
 #include "config/job_settings.h"
 #include "coordinator/coordinator.h"
@@ -16,11 +18,17 @@
 namespace paracord {
 namespace {
 
+// Nothing that a coordinator is told is large: the facts of a job, and reports.
+constexpr MemoryBudget::Caps kCaps = {.requests = uint64_t{256} << 20,
+                                      .one_request = uint64_t{64} << 20};
+
 struct CoordinatorFlags {
   DaemonFlags shared;
   std::string job;
   std::vector<std::string> set;
   std::string ps;
+  GrpcOptions grpc;
+  std::shared_ptr<MemoryBudget> memory;
 };
 
 absl::StatusOr<std::vector<std::string>> PsAddresses(const Cluster& cluster,
@@ -52,8 +60,8 @@ void WarnOfLoopbackPs(const Logger& log, const Cluster& cluster,
 }
 
 // Checks that the task is a coordinator that has a job, a directory and an address, and loads its
-// credentials.
-absl::Status CheckTask(const CoordinatorFlags& own, const Cluster& cluster, GrpcOptions& grpc) {
+// credentials and its limit of memory.
+absl::Status CheckTask(CoordinatorFlags& own, const Cluster& cluster) {
   if (cluster.task->role != Role::kCoordinator) {
     return absl::InvalidArgumentError(
         absl::StrCat("needs the task coordinator (or chief), not ", cluster.task->ToString()));
@@ -64,7 +72,9 @@ absl::Status CheckTask(const CoordinatorFlags& own, const Cluster& cluster, Grpc
   if (own.shared.listen.empty() && cluster.coordinator.empty()) {
     return NoAddress(cluster, "the coordinator", "cluster.chief", "give --listen ADDRESS");
   }
-  return SetUpSecurity(own.shared.security, cluster.task->ToString(), grpc);
+  ASSIGN_OR_RETURN(const uint64_t memory_limit, own.shared.MemoryLimit());
+  own.memory = std::make_shared<MemoryBudget>(memory_limit, kCaps);
+  return SetUpSecurity(own.shared.security, cluster.task->ToString(), own.grpc);
 }
 
 // Reads the job, and takes the other tasks from the cluster. An error names the job's key or the
@@ -114,11 +124,10 @@ int Main(int argc, char** argv) {
   };
   const absl::StatusOr<Cluster> cluster = FindCluster(own.shared);
   if (!cluster.ok()) return configuration(cluster.status());
-  GrpcOptions grpc;
-  if (const absl::Status checked = CheckTask(own, *cluster, grpc); !checked.ok()) {
+  if (const absl::Status checked = CheckTask(own, *cluster); !checked.ok()) {
     return configuration(checked);
   }
-  Daemon daemon(grpc);
+  Daemon daemon(own.grpc, own.memory);
   const size_t peers = cluster->ps.size() + cluster->workers.size();
   if (const auto code = SetUpOrExit(own.shared, *cluster->task, peers, argv[0])) return *code;
   absl::StatusOr<CoordinatorOptions> read = ReadOptions(daemon.environment().files, own, *cluster);

@@ -69,7 +69,8 @@ bool Intake::Take(uint64_t call, uint64_t bytes, std::function<void()> resume) {
     Call& taking = calls_.at(call);
     taking.bytes += bytes;
     bytes_ += bytes;
-    reads_on = bytes_ <= bytes_max_ || taking.bytes <= small_bytes_ || IsOldest(call);
+    share_->Add(bytes);
+    reads_on = bytes_ <= share_->bytes_max() || taking.bytes <= small_bytes_ || IsOldest(call);
     if (!reads_on) {
       taking.resume = std::move(resume);
       waiting_.insert(call);
@@ -83,7 +84,7 @@ bool Intake::Take(uint64_t call, uint64_t bytes, std::function<void()> resume) {
 // Returns the `resume` of all calls if there is room; each counts again what it reads then.
 Intake::Resumes Intake::WhoMayGoOn() {
   Resumes resumes;
-  while (!waiting_.empty() && (bytes_ <= bytes_max_ || IsOldest(*waiting_.begin()))) {
+  while (!waiting_.empty() && (bytes_ <= share_->bytes_max() || IsOldest(*waiting_.begin()))) {
     resumes.push_back(std::exchange(calls_.at(*waiting_.begin()).resume, nullptr));
     waiting_.erase(waiting_.begin());
   }
@@ -107,6 +108,7 @@ void Intake::End(uint64_t call) {
     MutexLock lock(mu_);
     const auto it = calls_.find(call);
     bytes_ -= it->second.bytes;
+    share_->Subtract(it->second.bytes);
     forgotten = std::move(it->second);
     calls_.erase(it);
     arriving_.erase(call);

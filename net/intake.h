@@ -3,16 +3,19 @@
 // control stops its peer. The oldest call that is still arriving may always read on, so that there
 // is always one that makes progress; so the sum exceeds the limit by at most the rest of one
 // request, which has a limit of its own. Small requests never wait. While others wait for it, the
-// oldest call must make progress: a peer that is silent or too slow is dropped. Thread-safe.
+// oldest call must make progress: a peer that is silent or too slow is dropped. The bytes count in
+// a share of the process's memory. Thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "common/memory_budget.h"
 #include "common/mutex.h"
 #include "common/steady_ms.h"
 
@@ -28,7 +31,10 @@ class Intake {
   // `small_bytes` is the size up to which a request never waits.
   explicit Intake(uint64_t bytes_max, uint64_t small_bytes = 0,
                   std::function<int64_t()> now_ms = SteadyMs)
-      : bytes_max_(bytes_max), small_bytes_(small_bytes), now_ms_(std::move(now_ms)) {}
+      : Intake(std::make_shared<MemoryShare>(bytes_max), small_bytes, std::move(now_ms)) {}
+  explicit Intake(std::shared_ptr<MemoryShare> share, uint64_t small_bytes = 0,
+                  std::function<int64_t()> now_ms = SteadyMs)
+      : share_(std::move(share)), small_bytes_(small_bytes), now_ms_(std::move(now_ms)) {}
 
   // Registers a call, which is older than all that begin later, and returns its number. `drop` ends
   // the call; it runs at most once, on the thread of another call.
@@ -44,6 +50,8 @@ class Intake {
   void End(uint64_t call);      // frees its bytes; `resume` may still be about to run
 
   uint64_t bytes() const;
+  // The bytes that one request may have, as far as the share says it.
+  uint64_t request_bytes_max() const { return share_->spare(); }
 
  private:
   struct Call {
@@ -58,7 +66,7 @@ class Intake {
   Resumes WhoMayGoOn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::function<void()> DropOfWhoIsStuck() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  const uint64_t bytes_max_;
+  const std::shared_ptr<MemoryShare> share_;  // thread-safe itself
   const uint64_t small_bytes_;
   const std::function<int64_t()> now_ms_;
   mutable Mutex mu_;

@@ -1,6 +1,8 @@
 #include "net/receive_buffers.h"
 
+#include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "common/mutex.h"
@@ -9,11 +11,13 @@ namespace paracord {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};
-constexpr size_t kKeptMax = 64;  // unused buffers that are kept
+constexpr size_t kKeptMax = 64;  // unused buffers that are kept, unless a share says otherwise
 
 struct Pool {
   Mutex mu;
-  std::vector<char*> free ABSL_GUARDED_BY(mu);
+  std::vector<char*> free ABSL_GUARDED_BY(mu);  // each counts in the share
+  std::shared_ptr<MemoryShare> share ABSL_GUARDED_BY(mu) =
+      std::make_shared<MemoryShare>(kKeptMax * kReceiveBufferBytes);
 };
 
 Pool& ThePool() {
@@ -23,6 +27,18 @@ Pool& ThePool() {
 
 }  // namespace
 
+void KeepReceiveBuffersIn(std::shared_ptr<MemoryShare> share) {
+  Pool& pool = ThePool();
+  std::vector<char*> free;
+  {
+    MutexLock lock(pool.mu);
+    free.swap(pool.free);
+    pool.share->Subtract(free.size() * kReceiveBufferBytes);
+    pool.share = std::move(share);
+  }
+  for (char* const buffer : free) GiveReceiveBuffer(buffer);
+}
+
 char* TakeReceiveBuffer() {
   Pool& pool = ThePool();
   {
@@ -30,6 +46,7 @@ char* TakeReceiveBuffer() {
     if (!pool.free.empty()) {
       char* const buffer = pool.free.back();
       pool.free.pop_back();
+      pool.share->Subtract(kReceiveBufferBytes);
       return buffer;
     }
   }
@@ -40,7 +57,7 @@ void GiveReceiveBuffer(char* buffer) {
   Pool& pool = ThePool();
   {
     MutexLock lock(pool.mu);
-    if (pool.free.size() < kKeptMax) {
+    if (pool.share->Reserve(kReceiveBufferBytes)) {
       pool.free.push_back(buffer);
       return;
     }

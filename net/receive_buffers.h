@@ -3,12 +3,17 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 
 #include "absl/strings/cord.h"
+#include "common/memory_budget.h"
 
 namespace paracord {
 
 inline constexpr size_t kReceiveBufferBytes = 1 << 20;
+
+// From now on buffers that nobody uses are kept only as far as they fit in the share.
+void KeepReceiveBuffersIn(std::shared_ptr<MemoryShare> share);
 
 char* TakeReceiveBuffer();  // never null, aligned to 64 bytes
 void GiveReceiveBuffer(char* buffer);

@@ -246,6 +246,9 @@ bool SharedConnection::TakeMessage(const SharedPacket& packet) {
           [received = message.received, held = it->second](absl::string_view) {}));
     }
     if (message.bytes.size() > request_bytes_max_) return false;
+    // What lies in the peer's memory takes none of ours.
+    const bool counts = service_ != nullptr;
+    if (counts && message.inline_bytes > intake_->request_bytes_max()) return false;
   }
   if (service_ != nullptr) {
     Count(message.inline_bytes + message.places * kPlaceBytes - before);

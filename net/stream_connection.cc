@@ -231,9 +231,10 @@ bool StreamConnection::TakeIn() {
 // Says why a call is answered without its body.
 absl::Status StreamConnection::WhyRefused(const StreamFrame& frame) const {
   if (absl::Status may = serving_.access.Check(frame.method()); !may.ok()) return may;
-  if (frame.body_bytes() <= serving_.request_bytes_max) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("request of more than ", serving_.request_bytes_max, " bytes"));
+  const uint64_t bytes_max =
+      std::min(serving_.request_bytes_max, serving_.intake->request_bytes_max());
+  if (frame.body_bytes() <= bytes_max) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("request of more than ", bytes_max, " bytes"));
 }
 
 bool StreamConnection::Begin(StreamFrame frame) {

@@ -165,6 +165,7 @@ void ParameterServer::Impl::LetGo(int code, const std::string& reason) {
   answers.clear();
   parked.clear();
   content.reset();
+  memory_->HoldVariables(0, 0).IgnoreError();
   if (draining) return Exit(code, reason);
   malloc_trim(0);  // a daemon keeps what it frees
   log_.Info("the job has ended with {} ({}): holds nothing any more, and stays until SIGTERM", code,

@@ -137,12 +137,13 @@ void ParameterServer::Impl::RunLoad(LoadRequest request,
   const auto result = std::make_shared<Result>(absl::CancelledError("not loaded"));
   environment_.executor.Run(
       [result, loading, &files = environment_.files, dir = options_.dir,
-       bytes_max = options_.partition_bytes_max, pinned = pinned_, request = std::move(request)] {
+       bytes_max = options_.partition_bytes_max, pinned = pinned_, memory = memory_,
+       request = std::move(request)] {
         FAILPOINT("ps.load.begin");
         const absl::Status same = CheckSameDir(files, dir, request);
         loading->other_dir = absl::IsNotFound(same);
         if (same.ok()) {
-          *result = LoadContent(files, dir, bytes_max, pinned, request);
+          *result = LoadContent(files, dir, bytes_max, pinned, *memory, request);
         } else {
           *result = same;
         }
@@ -225,11 +226,12 @@ void ParameterServer::Impl::RunSnapshot(const SnapshotRequest& request,
   }
   environment_.executor.Run(
       [result, &files = environment_.files, content = std::move(content), identity, directory,
-       order, base = CheckpointsDirectory(options_.dir), name = request.directory(), writing] {
+       order, base = CheckpointsDirectory(options_.dir), name = request.directory(),
+       copies = memory_->snapshots(), writing] {
         const absl::Status beneath = files.CheckBeneath(base, name);
-        *result = beneath.ok()
-                      ? WriteSnapshot(files, *content, identity, directory, order, writing->voided)
-                      : Result(beneath);
+        *result = beneath.ok() ? WriteSnapshot(files, *content, identity, directory, order, *copies,
+                                               writing->voided)
+                               : Result(beneath);
       },
       Enter([this, result, writing] { Wrote(writing, std::move(*result)); }));
 }

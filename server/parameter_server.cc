@@ -32,6 +32,14 @@ absl::Status CheckProtocol(uint32_t protocol) {
 // could drive the generations up otherwise, until none is left.
 constexpr uint64_t kLeapMax = 1000;
 
+std::shared_ptr<MemoryBudget> MemoryOf(const PsOptions& options) {
+  if (options.memory != nullptr) return options.memory;
+  MemoryBudget::Caps caps;
+  caps.replies = options.pinned_bytes_max;
+  caps.staged = options.staged_bytes_max;
+  return std::make_shared<MemoryBudget>(MemoryBudget::kUnlimited, caps);
+}
+
 // Parses the request and hands it on; answers itself if that fails.
 template <class Request, class Then>
 void WithRequest(const absl::Cord& bytes, const CallPtr& call, Then then) {
@@ -73,8 +81,9 @@ ParameterServer::Impl::Impl(PsOptions options, Environment environment,
       exit_(std::move(exit)),
       log_(absl::StrCat("ps:", options_.index)),
       boot_id_(environment.random.NextId()),
-      pinned_(std::make_shared<PinnedBytes>(options_.pinned_bytes_max)),
-      staged_(options_.staged_bytes_max) {}
+      memory_(MemoryOf(options_)),
+      pinned_(std::make_shared<PinnedBytes>(memory_->replies())),
+      staged_(memory_->staged()) {}
 
 void ParameterServer::Impl::Close() {
   pinned_->Watch(nullptr);  // replies may outlive the loop

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "common/environment.h"
+#include "common/memory_budget.h"
 #include "common/rpc.h"
 #include "config/limits.h"
 #include "monitor/metric_set.h"
@@ -30,6 +31,8 @@ struct PsOptions {
   // exchanges wait for the readers.
   uint64_t pinned_bytes_max = uint64_t{2} << 30;
   uint64_t staged_bytes_max = uint64_t{1} << 30;  // of gradients that come before their push
+  // From which all of the ps reserves; null: one of its own without a limit, but for the two above.
+  std::shared_ptr<MemoryBudget> memory = nullptr;
   // When the job ends it lets go of all it holds and stays, for a supervisor that would start it
   // again whatever it exits with, until it is told to drain or a coordinator wants more.
   bool stay = false;

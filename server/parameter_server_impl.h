@@ -115,9 +115,10 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   const std::function<void(int, std::string)> exit_;
   const Logger log_;
   const std::string boot_id_;
-  const std::shared_ptr<PinnedBytes> pinned_;  // thread-safe itself
-  StagedPushes staged_;                        // the same
-  std::atomic<bool> forgets_{false};           // ForgetStaged will run
+  const std::shared_ptr<MemoryBudget> memory_;  // thread-safe itself
+  const std::shared_ptr<PinnedBytes> pinned_;   // the same
+  StagedPushes staged_;                         // the same
+  std::atomic<bool> forgets_{false};            // ForgetStaged will run
   std::atomic<bool> other_dir_said_{false};
 
   UpdateCounters counters_;                  // thread-safe itself

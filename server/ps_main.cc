@@ -3,12 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "common/log.h"
+#include "common/memory_budget.h"
 #include "common/parallel.h"
+#include "common/status_macros.h"
 #include "net/grpc/daemon_process.h"
 #include "server/parameter_server.h"
 
@@ -29,12 +32,22 @@ struct PsFlags {
   bool shared_memory = true;
   GrpcOptions grpc;
   PsOptions options;
-  int64_t in_flight_mb = static_cast<int64_t>(grpc.requests_bytes_max >> 20);
-  int64_t pinned_mb = static_cast<int64_t>(options.pinned_bytes_max >> 20);
+  int64_t in_flight_mb = static_cast<int64_t>(MemoryBudget::Caps().requests >> 20);
+  int64_t pinned_mb = static_cast<int64_t>(MemoryBudget::Caps().replies >> 20);
   int64_t threads = std::max(1u, std::thread::hardware_concurrency());
 
   void AddTo(Flags& flags);
+  absl::StatusOr<std::shared_ptr<MemoryBudget>> Memory() const;
 };
+
+absl::StatusOr<std::shared_ptr<MemoryBudget>> PsFlags::Memory() const {
+  ASSIGN_OR_RETURN(const uint64_t limit, shared.MemoryLimit());
+  MemoryBudget::Caps caps;
+  caps.requests = static_cast<uint64_t>(in_flight_mb) << 20;
+  caps.replies = static_cast<uint64_t>(pinned_mb) << 20;
+  caps.staged = caps.requests / 2;  // the others need room too
+  return std::make_shared<MemoryBudget>(limit, caps);
+}
 
 void PsFlags::AddTo(Flags& flags) {
   shared.AddTo(flags);
@@ -81,14 +94,10 @@ Access AccessOfWorkers(const GrpcOptions& grpc) {
 }
 
 // Returns the source of what --http shows.
-MonitorSource Shown(const ParameterServer& ps, const Intake& intake) {
+MonitorSource Shown(const ParameterServer& ps) {
   MonitorSource source;
   source.health = [&ps] { return ps.Health(); };
-  source.measure = [&ps, &intake](MetricSet& metrics) {
-    ps.AddMetrics(metrics);
-    metrics.Gauge("paracord_ps_memory_bytes", "Memory, by what holds it.",
-                  static_cast<double>(intake.bytes()), {{"holder", "requests"}});
-  };
+  source.measure = [&ps](MetricSet& metrics) { ps.AddMetrics(metrics); };
   return source;
 }
 
@@ -112,8 +121,9 @@ int Main(int argc, char** argv) {
   if (const absl::Status safe = SetUpSecurity(shared.security, task, own.grpc); !safe.ok()) {
     return Complain(argv[0], safe, ExitCode::kConfiguration);
   }
-  own.grpc.requests_bytes_max = static_cast<uint64_t>(own.in_flight_mb) << 20;
-  Daemon daemon(own.grpc);
+  const absl::StatusOr<std::shared_ptr<MemoryBudget>> memory = own.Memory();
+  if (!memory.ok()) return Complain(argv[0], memory.status(), ExitCode::kConfiguration);
+  Daemon daemon(own.grpc, *memory);
   SetParallelThreads(static_cast<int>(own.threads));
   const size_t peers = cluster->workers.size() + 1;
   if (const auto code = SetUpOrExit(shared, *cluster->task, peers, argv[0])) return *code;
@@ -125,7 +135,7 @@ int Main(int argc, char** argv) {
   options.dir = shared.dir;
   options.host = HostName();
   options.pinned_bytes_max = static_cast<uint64_t>(own.pinned_mb) << 20;
-  options.staged_bytes_max = own.grpc.requests_bytes_max / 2;  // the others need room too
+  options.memory = *memory;
   ParameterServer ps(options, daemon.environment(),
                      [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   const Logger log(task);
@@ -142,8 +152,7 @@ int Main(int argc, char** argv) {
   }
   log.Info("listens at {}", (*listener)->address());
   WarnOfOtherAddress(log, task, "cluster.ps", expected, (*listener)->address());
-  const auto monitor =
-      StartMonitor(shared, *cluster->task, daemon.environment().loop, Shown(ps, *daemon.intake()));
+  const auto monitor = StartMonitor(shared, *cluster->task, daemon.environment().loop, Shown(ps));
   if (!monitor.ok()) return Complain(argv[0], monitor.status(), ListenExitCode(monitor.status()));
   absl::StatusOr<std::unique_ptr<Listener>> offer = nullptr;
   if (own.shared_memory) {

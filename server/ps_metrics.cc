@@ -38,9 +38,8 @@ void AddExchanges(const ExchangeFigures& figures, MetricSet& metrics) {
 }
 
 void AddContent(const Content& content, MetricSet& metrics) {
-  double bytes = 0, unhealthy = 0, trained = 0;
+  double unhealthy = 0, trained = 0;
   for (const auto& partition : content.partitions) {
-    bytes += Number(partition->resident_bytes());
     unhealthy += partition->GetCounts().healthy ? 0 : 1;
     trained += partition->facts().trained ? 1 : 0;
   }
@@ -48,8 +47,13 @@ void AddContent(const Content& content, MetricSet& metrics) {
   metrics.Gauge("paracord_ps_trained_partitions", "Partitions held that are trained.", trained);
   metrics.Gauge("paracord_ps_unhealthy_partitions", "Partitions with values that are not finite.",
                 unhealthy);
-  metrics.Gauge("paracord_ps_memory_bytes", "Memory, by what holds it.", bytes,
-                {{"holder", "parameters"}});
+}
+
+void AddMemory(const MemoryBudget& memory, MetricSet& metrics) {
+  for (const MemoryUse& use : memory.Uses()) {
+    metrics.Gauge("paracord_ps_memory_bytes", "Memory, by what holds it.", Number(use.bytes),
+                  {{"holder", use.holder}});
+  }
 }
 
 }  // namespace
@@ -68,10 +72,7 @@ void ParameterServer::Impl::AddMetrics(MetricSet& metrics) const {
   AddUpdates(counters_, metrics);
   AddExchanges(figures_, metrics);
   if (content != nullptr) AddContent(*content, metrics);
-  const char* const help = "Memory, by what holds it.";
-  metrics.Gauge("paracord_ps_memory_bytes", help, Number(pinned_->bytes()),
-                {{"holder", "readers"}});
-  metrics.Gauge("paracord_ps_memory_bytes", help, Number(staged_.bytes()), {{"holder", "staged"}});
+  AddMemory(*memory_, metrics);
   metrics.Gauge("paracord_ps_waiting_exchanges", "Exchanges that wait for slow readers.",
                 Number(parked));
   metrics.Gauge("paracord_ps_draining", "1 while it leaves.", draining ? 1 : 0);

@@ -68,6 +68,27 @@ absl::StatusOr<PartitionContents> Create(const VariableSpec& variable, const Par
   return contents;
 }
 
+// Counts what the partitions will take, before any of it is allocated.
+absl::Status HoldAll(const LoadRequest& request, const Optimizer& optimizer, MemoryBudget& memory) {
+  constexpr uint64_t kMax = MemoryBudget::kUnlimited;
+  uint64_t all = 0;
+  uint64_t pushed = 0;
+  for (const PartitionSpec& spec : request.partitions()) {
+    const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
+    const uint64_t bytes = PartitionElements(variable, spec) * sizeof(float);
+    all = std::min(all + bytes, kMax);
+    if (!variable.trainable()) continue;
+    pushed = std::min(pushed + bytes, kMax);
+    for (const SlotSpec& slot : StoredSlots(OptimizerFor(variable, optimizer))) {
+      const uint64_t rows = spec.row_end() - spec.row_begin();
+      all = std::min(all + (slot.of_rows ? rows * sizeof(float) : bytes), kMax);
+    }
+  }
+  // What stands around the elements is little.
+  const absl::Status held = memory.HoldVariables(all, pushed + pushed / 64 + (64 << 10));
+  return held.ok() ? held : absl::InvalidArgumentError(held.message());
+}
+
 TensorPlace PlaceOf(const Block& block) {
   TensorPlace place;
   for (const ChunkRef& chunk : block.chunks()) place.push_back(chunk.mutable_values());
@@ -335,6 +356,7 @@ absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRe
 absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const std::string& dir,
                                                            uint64_t partition_bytes_max,
                                                            std::shared_ptr<PinnedBytes> pinned,
+                                                           MemoryBudget& memory,
                                                            const LoadRequest& request) {
   RETURN_IF_ERROR(CheckRequest(request, partition_bytes_max));
   ASSIGN_OR_RETURN(const Job job, ParseJob(request.job_json()));
@@ -346,6 +368,7 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
   content->settings = PsSettings(job);
   content->batches_end = BatchesOfJob(request.plan(), job.epochs, job.steps);
   ASSIGN_OR_RETURN(content->optimizer, ParseOptimizer(job.optimizer));
+  RETURN_IF_ERROR(HoldAll(request, content->optimizer, memory));
   if (request.checkpoint().empty()) {
     RETURN_IF_ERROR(CreateAll(files, job, request, pinned, *content));
   } else if (!ParseCheckpointName(request.checkpoint()).has_value()) {

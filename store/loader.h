@@ -8,16 +8,19 @@
 
 #include "absl/status/statusor.h"
 #include "common/files.h"
+#include "common/memory_budget.h"
 #include "store/partition_set.h"
 
 namespace paracord {
 
 // `dir` is the job's DIR, `pinned` counts for every partition. INVALID_ARGUMENT: the order makes no
-// sense, or a partition is larger than `partition_bytes_max`. Otherwise as storage/checkpoint.h and
-// storage/safetensors.h say; the error names the file.
+// sense, a partition is larger than `partition_bytes_max`, or all of them do not fit in `memory`,
+// which counts them from here on. Otherwise as storage/checkpoint.h and storage/safetensors.h say;
+// the error names the file.
 absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const std::string& dir,
                                                            uint64_t partition_bytes_max,
                                                            std::shared_ptr<PinnedBytes> pinned,
+                                                           MemoryBudget& memory,
                                                            const LoadRequest& request);
 
 }  // namespace paracord

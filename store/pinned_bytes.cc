@@ -18,9 +18,9 @@ uint64_t Bytes(const ChunkRef& chunk) { return chunk.values().size_bytes(); }
 }  // namespace
 
 PinnedBytes::PinnedBytes(uint64_t bytes_max)
-    : bytes_max_(static_cast<int64_t>(std::min(bytes_max, kUnlimited))), limit_(bytes_max_) {}
+    : PinnedBytes(std::make_shared<MemoryShare>(bytes_max)) {}
 
-uint64_t PinnedBytes::bytes() const { return static_cast<uint64_t>(std::max<int64_t>(bytes_, 0)); }
+uint64_t PinnedBytes::bytes() const { return static_cast<uint64_t>(Pinned()); }
 
 bool PinnedBytes::Wait() {
   waits_ = true;
@@ -34,7 +34,7 @@ void PinnedBytes::Watch(std::function<void()> fell) {
 
 void PinnedBytes::Forgive() {
   MutexLock lock(mu_);
-  limit_ = bytes_max_ + std::max<int64_t>(bytes_, 0);
+  forgiven_ = std::min(Pinned(), static_cast<int64_t>(share_->spare()));
 }
 
 void PinnedBytes::Replaced(const ChunkRef& chunk) {
@@ -45,10 +45,10 @@ void PinnedBytes::Replaced(const ChunkRef& chunk) {
 // Subtracts the bytes before it looks at waits_, while Wait sets waits_ before it looks at the
 // bytes, so at least one of the two sees the other.
 void PinnedBytes::Subtract(uint64_t bytes) {
-  bytes_ -= static_cast<int64_t>(bytes);
-  if (!waits_ && limit_ == bytes_max_) return;
+  share_->Subtract(bytes);
+  if (!waits_ && forgiven_ == 0) return;
   MutexLock lock(mu_);
-  limit_ = bytes_max_ + std::min(limit_ - bytes_max_, std::max<int64_t>(bytes_, 0));
+  forgiven_ = std::min<int64_t>(forgiven_, Pinned());
   if (!Above() && waits_.exchange(false) && fell_) fell_();
 }
 

@@ -6,12 +6,14 @@
 // replies, because replies may outlive the others. Thread-safe; the usual path takes no lock.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
 
+#include "common/memory_budget.h"
 #include "common/mutex.h"
 #include "store/block.h"
 
@@ -19,13 +21,15 @@ namespace paracord {
 
 class PinnedBytes {
  public:
-  static constexpr uint64_t kUnlimited = uint64_t{1} << 62;
+  static constexpr uint64_t kUnlimited = MemoryShare::kUnlimited;
 
   explicit PinnedBytes(uint64_t bytes_max = kUnlimited);
+  // The bytes count in the share.
+  explicit PinnedBytes(std::shared_ptr<MemoryShare> share) : share_(std::move(share)) {}
 
   // The bytes that are pinned now.
   uint64_t bytes() const;
-  bool Above() const { return bytes_ > limit_; }
+  bool Above() const { return share_->bytes() > Limit(); }
 
   // Called by the ParameterServer before it parks an exchange. If it returns true, the bytes are
   // above the limit, and the function set by Watch runs once when they no longer are. If it returns
@@ -38,8 +42,8 @@ class PinnedBytes {
   void Watch(std::function<void()> fell);
 
   // Called when the readers of everything pinned now do not release it in time: raises the limit by
-  // these bytes for as long as they stay pinned, so that other exchanges go on and meet the limit
-  // with what they pin themselves.
+  // these bytes, but by no more than the share's spare ones, for as long as they stay pinned, so
+  // that other exchanges go on and meet the limit with what they pin themselves.
   void Forgive();
 
   // Called by a partition, under its lock or at its end, when `chunk` leaves its block.
@@ -48,13 +52,14 @@ class PinnedBytes {
  private:
   friend class PulledChunk;
   friend class PulledCopy;
-  void Add(uint64_t bytes) { bytes_ += static_cast<int64_t>(bytes); }
+  void Add(uint64_t bytes) { share_->Add(bytes); }
   void Subtract(uint64_t bytes);
+  int64_t Limit() const { return static_cast<int64_t>(share_->bytes_max()) + forgiven_; }
+  // What is pinned counts below 0 for a moment if a chunk is released while it is replaced.
+  int64_t Pinned() const { return std::max<int64_t>(share_->bytes(), 0); }
 
-  const int64_t bytes_max_;
-  // Below 0 for a moment if a chunk is released while it is replaced.
-  std::atomic<int64_t> bytes_{0};
-  std::atomic<int64_t> limit_;  // bytes_max_ plus what is forgiven; written under mu_
+  const std::shared_ptr<MemoryShare> share_;  // thread-safe itself
+  std::atomic<int64_t> forgiven_{0};          // written under mu_
 
   std::atomic<bool> waits_{false};
   Mutex mu_;

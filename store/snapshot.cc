@@ -19,7 +19,6 @@
 namespace paracord {
 namespace {
 
-constexpr uint64_t kCopiedMax = uint64_t{256} << 20;  // bytes
 constexpr auto kGiveWayStep = std::chrono::microseconds(100);
 constexpr int kGiveWaySteps = 50;       // at a time
 constexpr int kGiveWayStepsAll = 5000;  // in one snapshot
@@ -49,15 +48,13 @@ class GiveWay {
   int left_ = kGiveWayStepsAll;
 };
 
-// Images of all partitions, which have memory for copies in order, as long as it fits in
-// kCopiedMax. Those whose tensors are bytes come last, as a file has them.
-std::vector<Taken> MakeImages(const Content& content, const ImageOrder& order) {
+// Images of all partitions, which have memory for copies in order, as long as it fits in the share.
+// Those whose tensors are bytes come last, as a file has them.
+std::vector<Taken> MakeImages(const Content& content, const ImageOrder& order,
+                              MemoryReservation& reserved) {
   std::vector<Taken> images;
-  uint64_t left = kCopiedMax;
   for (const auto& partition : content.partitions) {
-    const uint64_t bytes = partition->growing() ? 0 : partition->resident_bytes();
-    const bool copied = !partition->growing() && bytes <= left;
-    if (copied) left -= bytes;
+    const bool copied = !partition->growing() && reserved.More(partition->resident_bytes());
     images.push_back({partition.get(), partition->NewImage(copied, order), copied});
   }
   std::ranges::stable_partition(images, [](const Taken& one) { return !one.partition->growing(); });
@@ -67,8 +64,9 @@ std::vector<Taken> MakeImages(const Content& content, const ImageOrder& order) {
 // A push that meets a chunk we reference must write it elsewhere. So partitions for which there is
 // room are copied at once, one after another, and a push meets at most one of them.
 absl::StatusOr<std::vector<Taken>> TakeAll(const Content& content, const ImageOrder& order,
-                                           GiveWay& give_way, const std::atomic<bool>& voided) {
-  std::vector<Taken> images = MakeImages(content, order);
+                                           GiveWay& give_way, MemoryReservation& reserved,
+                                           const std::atomic<bool>& voided) {
+  std::vector<Taken> images = MakeImages(content, order, reserved);
   for (Taken& one : images) {
     if (voided.load()) return Voided();
     if (one.copied) give_way();
@@ -118,6 +116,7 @@ absl::Status WriteAll(GiveWay& give_way, SafetensorsWriter& writer, std::vector<
 absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content,
                                             const PsFileIdentity& identity,
                                             const std::string& directory, const ImageOrder& order,
+                                            MemoryShare& copies,
                                             const std::atomic<bool>& voided) {
   FAILPOINT_STATUS("ps.snapshot.begin");
   if (voided.load()) return Voided();
@@ -125,7 +124,8 @@ absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content
   const std::string path = absl::StrCat(directory, "/", name);
   const TraceSpan span("snapshot");
   GiveWay give_way(content);
-  ASSIGN_OR_RETURN(std::vector<Taken> taken, TakeAll(content, order, give_way, voided));
+  MemoryReservation reserved(copies);  // for as long as what is taken lives
+  ASSIGN_OR_RETURN(std::vector<Taken> taken, TakeAll(content, order, give_way, reserved, voided));
   absl::StatusOr<std::unique_ptr<SafetensorsWriter>> begun = Begin(files, identity, path, taken);
   absl::Status written = begun.status();
   if (written.ok()) written = WriteAll(give_way, **begun, taken, voided);

@@ -9,17 +9,20 @@
 
 #include "absl/status/statusor.h"
 #include "common/files.h"
+#include "common/memory_budget.h"
 #include "storage/checkpoint.h"
 #include "store/partition_set.h"
 
 namespace paracord {
 
 // `directory` is absolute and exists. When this returns OK, file and directory are synced. A file
-// that could not be written whole is removed. `order` says which rows may be left out. ABORTED once
+// that could not be written whole is removed. `order` says which rows may be left out. Partitions
+// are copied while the share `copies` has room for them; the others are read in place. ABORTED once
 // `voided` is set.
 absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content,
                                             const PsFileIdentity& identity,
                                             const std::string& directory, const ImageOrder& order,
+                                            MemoryShare& copies,
                                             const std::atomic<bool>& voided);
 
 }  // namespace paracord

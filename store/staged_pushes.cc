@@ -56,7 +56,7 @@ absl::Status StagedPushes::Keep(DecodedRequest request, uint64_t message_bytes, 
   if (there != pushes_.end() && there->second.id != header.staged().id()) {
     dropped.push_back(Remove(there));
   }
-  if (bytes > bytes_max_ || bytes_ > bytes_max_ - bytes) {
+  if (!share_->Reserve(bytes)) {
     PROBE("ps.staged.no_room");
     return absl::ResourceExhaustedError(
         absl::StrCat("no room for ", bytes, " bytes before their exchange"));
@@ -91,7 +91,7 @@ void StagedPushes::Clear() {
   Pushes pushes;  // destroyed without the lock
   MutexLock lock(mu_);
   pushes.swap(pushes_);
-  bytes_ = 0;
+  share_->Subtract(std::exchange(bytes_, 0));
 }
 
 bool StagedPushes::Forget(int64_t now_ms) {
@@ -114,6 +114,7 @@ StagedPushes::Push StagedPushes::Remove(Pushes::iterator push) {
   Push removed = std::move(push->second);
   pushes_.erase(push);
   bytes_ -= removed.bytes;
+  share_->Subtract(removed.bytes);
   return removed;
 }
 

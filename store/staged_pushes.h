@@ -7,11 +7,14 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/memory_budget.h"
 #include "common/mutex.h"
 #include "exchange/codec.h"
 
@@ -19,7 +22,10 @@ namespace paracord {
 
 class StagedPushes {
  public:
-  explicit StagedPushes(uint64_t bytes_max) : bytes_max_(bytes_max) {}
+  explicit StagedPushes(uint64_t bytes_max)
+      : StagedPushes(std::make_shared<MemoryShare>(bytes_max)) {}
+  // The bytes are reserved from the share.
+  explicit StagedPushes(std::shared_ptr<MemoryShare> share) : share_(std::move(share)) {}
 
   // Keeps the pieces of a message of `message_bytes`, replacing a different push of the same
   // worker. RESOURCE_EXHAUSTED: there is no room; INVALID_ARGUMENT: the message is malformed.
@@ -45,7 +51,7 @@ class StagedPushes {
   using Pushes = std::map<std::string, Push>;
   Push Remove(Pushes::iterator push) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  const uint64_t bytes_max_;
+  const std::shared_ptr<MemoryShare> share_;
   mutable Mutex mu_;
   uint64_t bytes_ ABSL_GUARDED_BY(mu_) = 0;
   Pushes pushes_ ABSL_GUARDED_BY(mu_);  // by worker

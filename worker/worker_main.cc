@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
 #include "common/log.h"
+#include "common/memory_budget.h"
 #include "common/parallel.h"
 #include "common/random.h"
 #include "common/status_macros.h"
@@ -23,6 +24,7 @@
 #include "tensor/device.h"
 #include "worker/device_watch.h"
 #include "worker/evaluator.h"
+#include "worker/own_memory.h"
 #include "worker/worker.h"
 
 namespace paracord {
@@ -33,6 +35,7 @@ struct Computer {
   DeviceUse use;
   std::string note;     // why it is not a GPU
   ProgramUse programs;  // of jobs whose model is one
+  uint64_t memory_limit = MemoryBudget::kUnlimited;
 };
 
 // A task for one of many workers that nobody has numbered. Should another have it, which is seldom,
@@ -65,6 +68,7 @@ OpenWorkloadFn Opener(Daemon& daemon, const Computer& computer, const std::strin
     ASSIGN_OR_RETURN(Workload workload, OpenWorkload(daemon.environment().files, job, build, keep));
     for (const std::string& line : workload.warnings) Logger("data").Warn("{}", line);
     Logger("device").Info("{}: {}", device, workload.program->Memory());
+    RETURN_IF_ERROR(CheckOwnMemory(workload.program->variables(), daemon.memory()->limit()));
     workload.device = device;
     workload.program = WatchDevice(std::move(workload.program), lost);
     return workload;
@@ -81,7 +85,7 @@ MonitorSource Shown(const Worker& worker) {
 
 int RunWorker(WorkerOptions options, const DaemonFlags& shared, const GrpcOptions& grpc,
               const Computer& computer, const char* program) {
-  Daemon daemon(grpc);
+  Daemon daemon(grpc, std::make_shared<MemoryBudget>(computer.memory_limit));
   const std::string task = options.task;
   SetParallelThreads(computer.use.threads);  // that encode gradients
   const OpenWorkloadFn open = Opener(daemon, computer, options.dir);
@@ -104,7 +108,7 @@ int RunWorker(WorkerOptions options, const DaemonFlags& shared, const GrpcOption
 
 int RunEvaluator(EvaluatorOptions options, const DaemonFlags& shared, const GrpcOptions& grpc,
                  const Computer& computer, const char* program) {
-  Daemon daemon(grpc);
+  Daemon daemon(grpc, std::make_shared<MemoryBudget>(computer.memory_limit));
   const absl::StatusOr<Task> task = ParseTask(options.task);
   const OpenWorkloadFn open = Opener(daemon, computer, options.dir);
   Evaluator evaluator(std::move(options), open, daemon.environment(),
@@ -166,6 +170,9 @@ int Main(int argc, char** argv) {
   if (shared.task == "worker") shared.task = AnyTask();
   const absl::StatusOr<Cluster> cluster = FindCluster(shared);
   if (!cluster.ok()) return refuse(cluster.status());
+  const absl::StatusOr<uint64_t> memory_limit = shared.MemoryLimit();
+  if (!memory_limit.ok()) return refuse(memory_limit.status());
+  computer.memory_limit = *memory_limit;
   BlockLeaveSignals();
   const absl::StatusOr<std::string> chosen =
       ChooseDevice(device, DeviceFor::kTraining, &computer.note, cluster->task->index);

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -22,14 +23,17 @@
 #include "absl/strings/str_replace.h"
 #include "common/descriptors.h"
 #include "common/files.h"
+#include "common/human_bytes.h"
 #include "common/last_events.h"
 #include "common/log.h"
 #include "common/log_format.h"
+#include "common/memory_limit.h"
 #include "common/shared_memory.h"
 #include "common/status_macros.h"
 #include "common/steady_ms.h"
 #include "common/trace.h"
 #include "net/name_lookup.h"
+#include "net/receive_buffers.h"
 
 namespace paracord {
 namespace {
@@ -63,6 +67,11 @@ absl::Status SaidOf(const std::string& from, const absl::Status& status) {
   } catch (...) {
   }
   std::abort();
+}
+
+GrpcOptions WithRequests(GrpcOptions options, std::shared_ptr<MemoryShare> requests) {
+  options.requests = std::move(requests);
+  return options;
 }
 
 }  // namespace
@@ -99,9 +108,28 @@ void DaemonFlags::AddTo(Flags& flags) {
   flags.String("log-format", "FORMAT",
                "text, json (one object a line), or auto: text on a terminal and json elsewhere",
                &log_format);
+  flags.String("memory-limit", "BYTES",
+               "what this process may hold in memory, such as 2GiB (what its control group or the "
+               "machine leaves)",
+               &memory_limit);
   flags.String("trace", "FILE", "write spans of time there, as `paracord train --trace` asks",
                &trace);
   AddSecurityFlags(flags, security);
+}
+
+absl::StatusOr<uint64_t> DaemonFlags::MemoryLimit() const {
+  if (memory_limit.empty()) {
+    const uint64_t bytes = FindAvailableMemory().bytes;
+    return std::max(bytes - bytes / 10, MemoryBudget::kLimitMin);
+  }
+  const absl::StatusOr<uint64_t> bytes = ParseBytes(memory_limit);
+  const std::string why =
+      !bytes.ok() ? std::string(bytes.status().message())
+      : *bytes < MemoryBudget::kLimitMin
+          ? absl::StrCat("must be at least ", HumanBytes(MemoryBudget::kLimitMin))
+          : "";
+  if (!why.empty()) return absl::InvalidArgumentError("--memory-limit: " + why);
+  return bytes;
 }
 
 absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags) {
@@ -265,22 +293,28 @@ std::optional<int> MakeDirOrExit(Files& files, const char* program, std::string&
 
 // Called first of all: threads inherit the signal mask, and only the one in Run may take these
 // signals.
-bool Daemon::Prepare() {
+bool Daemon::Prepare(const MemoryBudget& memory) {
   BlockLeaveSignals();
   umask(077);  // what a daemon writes is for its own user
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error; so are memory files
   // Keeps freed memory: touching a fresh page costs more than the socket's copy into it.
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  mallopt(M_TOP_PAD, 16 << 20);
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  const int kept = static_cast<int>(std::min<uint64_t>(memory.limit() / 16, 1 << 30));
+  mallopt(M_TRIM_THRESHOLD, kept);
+  mallopt(M_TOP_PAD, std::min(kept, 16 << 20));
+  mallopt(M_MMAP_THRESHOLD, kept);
   EnableSharedMemory();      // without it everything goes through sockets
   (void)WantDescriptors(0);  // as many as there are
   return true;
 }
 
-Daemon::Daemon(const GrpcOptions& options)
-    : prepared_(Prepare()), network_(options), executor_(loop_) {}
+Daemon::Daemon(GrpcOptions options, std::shared_ptr<MemoryBudget> memory)
+    : memory_(std::move(memory)),
+      prepared_(Prepare(*memory_)),
+      network_(WithRequests(std::move(options), memory_->requests())),
+      executor_(loop_) {
+  KeepReceiveBuffersIn(memory_->buffers());
+}
 
 absl::StatusOr<std::unique_ptr<Listener>> Daemon::Listen(const std::string& address,
                                                          Service& service, const Logger& log) {

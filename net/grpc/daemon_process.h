@@ -13,6 +13,7 @@
 #include "common/environment.h"
 #include "common/exit_code.h"
 #include "common/log.h"
+#include "common/memory_budget.h"
 #include "common/thread_loop.h"
 #include "config/cluster.h"
 #include "config/flags.h"
@@ -36,8 +37,12 @@ struct DaemonFlags {
   std::string trace;
   SecurityOptions security;
   std::string http;
+  std::string memory_limit;
 
   void AddTo(Flags& flags);
+  // Returns what --memory-limit says, or else nine tenths of what the process's control groups or
+  // the machine leave, which other processes use as well.
+  absl::StatusOr<uint64_t> MemoryLimit() const;
 };
 
 // Finds the cluster, by --cluster or TF_CONFIG, and this process's task, by --task or the
@@ -105,10 +110,13 @@ std::optional<int> MakeDirOrExit(Files& files, const char* program, std::string&
 class Daemon {
  public:
   // Blocks the signals that Run takes. Must be constructed before any other thread is started.
-  explicit Daemon(const GrpcOptions& options = {});
+  // Requests and receive buffers take their memory from `memory`, whatever the options say.
+  explicit Daemon(GrpcOptions options = {},
+                  std::shared_ptr<MemoryBudget> memory = std::make_shared<MemoryBudget>());
 
   Environment environment() { return {loop_, shared_network_, files_, executor_, random_}; }
 
+  const std::shared_ptr<MemoryBudget>& memory() const { return memory_; }
   // The intake for requests that come through other listeners than this network's.
   const std::shared_ptr<Intake>& intake() const { return network_.intake(); }
 
@@ -128,8 +136,9 @@ class Daemon {
   int Run(std::function<void(const std::string& signal)> drain);
 
  private:
-  static bool Prepare();
+  static bool Prepare(const MemoryBudget& memory);
 
+  const std::shared_ptr<MemoryBudget> memory_;
   const bool prepared_;  // initialised before members that start threads
   ThreadLoop loop_;
   GrpcNetwork network_;

@@ -265,7 +265,10 @@ class GrpcLink : public Link {
 // let go, and then waits for itself). One link that has been used keeps that queue for ever.
 GrpcNetwork::GrpcNetwork(GrpcOptions options)
     : options_(options),
-      intake_(std::make_shared<Intake>(options.requests_bytes_max, kSmallBytes)) {
+      intake_(std::make_shared<Intake>(
+          options.requests != nullptr ? options.requests
+                                      : std::make_shared<MemoryShare>(options.requests_bytes_max),
+          kSmallBytes)) {
   static Link* const kept = [&] {
     // gRPC uses the system's resolver, like all other programs here. Its own resolver asks name
     // servers for IPv6 addresses of names that /etc/hosts has, and waits for them.

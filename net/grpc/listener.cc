@@ -3,6 +3,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -189,9 +190,10 @@ void ServerReactor::OnReadDone(bool ok) {
   const uint64_t before = request_.size();
   request_.Append(ToCord(received_));
   received_.Clear();
-  if (request_.size() > request_bytes_max_) {
-    return Reply(absl::ResourceExhaustedError(
-        absl::StrCat("request of more than ", request_bytes_max_, " bytes")));
+  const uint64_t bytes_max = std::min(request_bytes_max_, intake_->request_bytes_max());
+  if (request_.size() > bytes_max) {
+    return Reply(
+        absl::ResourceExhaustedError(absl::StrCat("request of more than ", bytes_max, " bytes")));
   }
   // Held, because the call may end while it waits.
   auto held = std::make_shared<GrpcServerCall>(*this, /*answers=*/false);

@@ -22,6 +22,7 @@ struct GrpcOptions {
   // The limit for all requests that are arriving or being answered; above it their peers wait
   // (net/intake.h).
   uint64_t requests_bytes_max = uint64_t{2} << 30;
+  std::shared_ptr<MemoryShare> requests = nullptr;  // if set, it has the limit and the spare bytes
   // How long a gRPC request may bring nothing while others wait for it. Its bytes become visible a
   // message at a time, and a message has up to 16 MiB.
   int64_t request_patience_ms = 30000;

@@ -226,5 +226,34 @@ TEST_CASE("an address or a DIR that cannot be used ends a ps and a coordinator a
   }
 }
 
+TEST_CASE("a job that does not fit in the memory of a ps ends with 2 and says what it needs") {
+  const auto layer = [](const std::string& kind, const nlohmann::json& config) {
+    return nlohmann::json{{"class_name", kind}, {"config", config}};
+  };
+  const nlohmann::json layers = {
+      layer("InputLayer", {{"batch_shape", {nullptr, 2}}}),
+      layer("Embedding", {{"name", "large"}, {"input_dim", 11000}, {"output_dim", 1000}}),
+      layer("Flatten", {{"name", "flat"}}), layer("Dense", {{"name", "count"}, {"units", kUnits}})};
+  Cluster cluster(
+      {.ps = 1,
+       .workers = 1,
+       .job = {{"steps", 100},
+               {"model",
+                {{"class_name", "Sequential"}, {"config", {{"name", "m"}, {"layers", layers}}}}}}});
+  cluster.Start("ps:0", {}, {"--memory-limit=64MiB", "--listen", cluster.address("ps:0")});
+  CHECK(cluster.at("ps:0").Wait(5000) == 2);
+  CHECK(cluster.Logged("ps:0", "--memory-limit: must be at least 128.0 MiB"));
+  cluster.Start("ps:0", {}, {"--memory-limit=200MiB", "--listen", cluster.address("ps:0")});
+  cluster.Start("coordinator");
+  cluster.Start("worker:0");
+  CHECK(cluster.Finish(20000) == 2);
+  const std::string reason = cluster.Summary().at("reason").get<std::string>();
+  INFO(reason);
+  CHECK(reason.find("ps:0: ") == 0);
+  CHECK(reason.find(": variables and slots take ") != std::string::npos);
+  CHECK(reason.find("and --memory-limit is 200.0 MiB: give this ps more memory") !=
+        std::string::npos);
+}
+
 }  // namespace
 }  // namespace paracord::e2e

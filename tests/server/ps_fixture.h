@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/json_text.h"
+#include "common/memory_budget.h"
 #include "config/job.h"
 #include "config/partitions.h"
 #include "exchange/codec.h"
@@ -103,7 +104,8 @@ class TestPs {
 
   explicit TestPs(TestModel m = TestModel(), std::string dir = "", uint32_t index = 0,
                   uint64_t pinned_bytes_max = PinnedBytes::kUnlimited,
-                  uint64_t staged_bytes_max = uint64_t{1} << 30, bool stay = false)
+                  uint64_t staged_bytes_max = uint64_t{1} << 30, bool stay = false,
+                  std::shared_ptr<MemoryBudget> memory = nullptr)
       : model(std::move(m)), dir_(dir.empty() ? own_directory_.path() : dir) {
     spdlog::set_level(spdlog::level::off);
     PsOptions options;
@@ -113,6 +115,7 @@ class TestPs {
     options.pinned_bytes_max = pinned_bytes_max;
     options.staged_bytes_max = staged_bytes_max;
     options.stay = stay;
+    options.memory = std::move(memory);
     ps = std::make_unique<ParameterServer>(
         options, Environment{loop, network, files, executor, random},
         [this](int code, std::string) { exits.push_back(code); });

@@ -49,9 +49,9 @@ TEST_CASE("bytes, partitions and the holders of memory are told") {
   CHECK(Value(ps, "paracord_ps_partitions") == 4);
   CHECK(Value(ps, "paracord_ps_trained_partitions") == 3);
   CHECK(Value(ps, "paracord_ps_unhealthy_partitions") == 0);
-  CHECK(Value(ps, "paracord_ps_memory_bytes{holder=\"parameters\"}") >= 21 * 4);
+  CHECK(Value(ps, "paracord_ps_memory_bytes{holder=\"variables\"}") >= 21 * 4);
   CHECK(Value(ps, "paracord_ps_memory_bytes{holder=\"staged\"}") == 0);
-  CHECK(Value(ps, "paracord_ps_memory_bytes{holder=\"readers\"}") >= 0);
+  CHECK(Value(ps, "paracord_ps_memory_bytes{holder=\"replies\"}") >= 0);
   CHECK(Value(ps, "paracord_ps_generation") == 1);
 }
 

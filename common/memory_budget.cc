@@ -1,0 +1,71 @@
+#include "common/memory_budget.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/human_bytes.h"
+
+namespace paracord {
+
+void MemoryShare::SetMax(uint64_t bytes_max, uint64_t spare) {
+  bytes_max_ = std::min(bytes_max, kUnlimited);
+  spare_ = std::min(spare, kUnlimited);
+}
+
+bool MemoryShare::Reserve(uint64_t bytes) {
+  int64_t held = bytes_;
+  do {
+    const uint64_t now = static_cast<uint64_t>(std::max<int64_t>(held, 0));
+    if (bytes > bytes_max_ || now > bytes_max_ - bytes) return false;
+  } while (!bytes_.compare_exchange_weak(held, held + static_cast<int64_t>(bytes)));
+  return true;
+}
+
+MemoryBudget::MemoryBudget(uint64_t limit) : MemoryBudget(limit, Caps()) {}
+
+MemoryBudget::MemoryBudget(uint64_t limit, Caps caps)
+    : limit_(std::min(limit, kUnlimited)), caps_(caps) {
+  Divide(limit_ - std::min(limit_, kProgramBytes));
+}
+
+void MemoryBudget::Divide(uint64_t left) {
+  requests_->SetMax(std::min(caps_.requests, left / 16 * 3), std::min(caps_.one_request, left / 2));
+  // Without a limit readers may be waited for no longer as often as it takes.
+  replies_->SetMax(std::min(caps_.replies, left / 8), limited() ? left / 16 : kUnlimited);
+  staged_->SetMax(std::min(caps_.staged, left / 16), 0);
+  snapshots_->SetMax(std::min(caps_.snapshots, left / 16 - left / 128), 0);
+  buffers_->SetMax(std::min(caps_.buffers, left / 128), 0);
+}
+
+absl::Status MemoryBudget::HoldVariables(uint64_t bytes, uint64_t push_bytes) {
+  // Less than kUnlimited each, because they were allocated or are sums of tensors that fit 64 bits.
+  const uint64_t least = std::min(bytes, kUnlimited) + kProgramBytes;
+  const uint64_t left = limit_ - std::min(limit_, least);
+  if (left / 2 < push_bytes || least > limit_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("variables and slots take ", HumanBytes(bytes), " and one push of them ",
+                     HumanBytes(push_bytes), ", for which at least ",
+                     HumanBytes(least + 2 * push_bytes), " are needed, and --memory-limit is ",
+                     HumanBytes(limit_), ": give this ps more memory, or the job more ps"));
+  }
+  variables_ = bytes;
+  Divide(left);
+  return absl::OkStatus();
+}
+
+std::vector<MemoryUse> MemoryBudget::Uses() const {
+  std::vector<MemoryUse> uses = {
+      {"variables", variables_, limit_ - std::min(limit_, kProgramBytes)}};
+  const auto add = [&](const char* holder, const MemoryShare& share) {
+    uses.push_back(
+        {holder, static_cast<uint64_t>(std::max<int64_t>(share.bytes(), 0)), share.bytes_max()});
+  };
+  add("requests", *requests_);
+  add("replies", *replies_);
+  add("staged", *staged_);
+  add("snapshots", *snapshots_);
+  add("buffers", *buffers_);
+  return uses;
+}
+
+}  // namespace paracord

@@ -1,0 +1,127 @@
+// What a process may hold in memory, divided among those that hold it: variables take what they
+// take, and of what they leave every other holder has a share. A holder reserves bytes before it
+// takes them, or counts what has arrived and then waits, so that the sum stays below the limit of
+// the process. Thread-safe; owned by main, shares also by whoever counts in them, because replies
+// outlive the others.
+//
+// Half of what the variables leave is for one request that must be able to go on (net/intake.h),
+// three sixteenths are for all other requests. Replies that slow readers hold have an eighth, and
+// another sixteenth where readers are waited for no longer (store/pinned_bytes.h). Gradients that
+// come before their exchange have a sixteenth, and so have copies for a snapshot together with
+// receive buffers that wait for their next use.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace paracord {
+
+class MemoryShare {
+ public:
+  static constexpr uint64_t kUnlimited = uint64_t{1} << 62;
+
+  // `spare` may be held beyond `bytes_max` in the cases that the holder says.
+  explicit MemoryShare(uint64_t bytes_max = kUnlimited, uint64_t spare = kUnlimited) {
+    SetMax(bytes_max, spare);
+  }
+  MemoryShare(const MemoryShare&) = delete;
+  MemoryShare& operator=(const MemoryShare&) = delete;
+
+  void SetMax(uint64_t bytes_max, uint64_t spare);
+  uint64_t bytes_max() const { return bytes_max_; }
+  uint64_t spare() const { return spare_; }
+
+  // Below 0 for a moment if a holder subtracts before it adds.
+  int64_t bytes() const { return bytes_; }
+  void Add(uint64_t bytes) { bytes_ += static_cast<int64_t>(bytes); }
+  void Subtract(uint64_t bytes) { bytes_ -= static_cast<int64_t>(bytes); }
+  // Adds the bytes if the share has so much left. Otherwise returns false and adds nothing.
+  bool Reserve(uint64_t bytes);
+
+ private:
+  std::atomic<uint64_t> bytes_max_{0};
+  std::atomic<uint64_t> spare_{0};
+  std::atomic<int64_t> bytes_{0};
+};
+
+// Bytes reserved in a share until this is destroyed.
+class MemoryReservation {
+ public:
+  explicit MemoryReservation(MemoryShare& share) : share_(share) {}
+  ~MemoryReservation() { share_.Subtract(bytes_); }
+  MemoryReservation(const MemoryReservation&) = delete;
+  MemoryReservation& operator=(const MemoryReservation&) = delete;
+  // Reserves more. Returns false if the share has not so much left.
+  bool More(uint64_t bytes) {
+    if (!share_.Reserve(bytes)) return false;
+    bytes_ += bytes;
+    return true;
+  }
+
+ private:
+  MemoryShare& share_;
+  uint64_t bytes_ = 0;
+};
+
+// A line of what a process holds.
+struct MemoryUse {
+  std::string holder;  // "variables", "requests", ...
+  uint64_t bytes = 0;
+  uint64_t bytes_max = 0;
+};
+
+class MemoryBudget {
+ public:
+  static constexpr uint64_t kUnlimited = MemoryShare::kUnlimited;
+  // The program itself, its libraries and threads.
+  static constexpr uint64_t kProgramBytes = uint64_t{64} << 20;
+  // With less nothing useful can be done.
+  static constexpr uint64_t kLimitMin = uint64_t{128} << 20;
+
+  // No share becomes larger than these, however much memory there is.
+  struct Caps {
+    uint64_t requests = uint64_t{2} << 30;
+    uint64_t one_request = uint64_t{64} << 30;
+    uint64_t replies = uint64_t{2} << 30;
+    uint64_t staged = uint64_t{1} << 30;
+    uint64_t snapshots = uint64_t{256} << 20;
+    uint64_t buffers = uint64_t{64} << 20;
+  };
+
+  explicit MemoryBudget(uint64_t limit = kUnlimited);
+  MemoryBudget(uint64_t limit, Caps caps);
+
+  uint64_t limit() const { return limit_; }
+  bool limited() const { return limit_ < kUnlimited; }
+  // Divides what is left when variables and their slots take `bytes`. RESOURCE_EXHAUSTED, and
+  // nothing changes, unless a push of `push_bytes` fits beside them.
+  absl::Status HoldVariables(uint64_t bytes, uint64_t push_bytes);
+
+  const std::shared_ptr<MemoryShare>& requests() const { return requests_; }
+  const std::shared_ptr<MemoryShare>& replies() const { return replies_; }
+  const std::shared_ptr<MemoryShare>& staged() const { return staged_; }
+  const std::shared_ptr<MemoryShare>& snapshots() const { return snapshots_; }
+  const std::shared_ptr<MemoryShare>& buffers() const { return buffers_; }
+
+  // Returns the uses of every holder, variables first.
+  std::vector<MemoryUse> Uses() const;
+
+ private:
+  void Divide(uint64_t left);
+
+  const uint64_t limit_;
+  const Caps caps_;
+  std::atomic<uint64_t> variables_{0};
+  const std::shared_ptr<MemoryShare> requests_ = std::make_shared<MemoryShare>();
+  const std::shared_ptr<MemoryShare> replies_ = std::make_shared<MemoryShare>();
+  const std::shared_ptr<MemoryShare> staged_ = std::make_shared<MemoryShare>();
+  const std::shared_ptr<MemoryShare> snapshots_ = std::make_shared<MemoryShare>();
+  const std::shared_ptr<MemoryShare> buffers_ = std::make_shared<MemoryShare>();
+};
+
+}  // namespace paracord

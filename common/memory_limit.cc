@@ -1,0 +1,118 @@
+#include "common/memory_limit.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace paracord {
+namespace {
+
+// Files of the kernel have no size, and are read to their end.
+std::string ReadKernelFile(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::optional<uint64_t> ReadNumber(const std::string& path) {
+  uint64_t number = 0;
+  if (absl::SimpleAtoi(ReadKernelFile(path), &number)) return number;
+  return std::nullopt;  // also "max"
+}
+
+// Returns the number behind `key` at the start of a line.
+std::optional<uint64_t> NumberOf(const std::string& text, std::string_view key) {
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    const std::vector<absl::string_view> words =
+        absl::StrSplit(line, absl::ByAnyChar(" :\t"), absl::SkipEmpty());
+    uint64_t number = 0;
+    if (words.size() < 2 || words[0] != absl::string_view(key.data(), key.size())) continue;
+    if (absl::SimpleAtoi(words[1], &number)) return number;
+  }
+  return std::nullopt;
+}
+
+// The names of a version's files.
+struct Version {
+  const char* limit;
+  const char* usage;
+  const char* cache;  // in memory.stat
+};
+constexpr Version kOne = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
+constexpr Version kTwo = {"memory.max", "memory.current", "inactive_file"};
+
+// What a group and those above it leave; nullopt if none has a limit.
+std::optional<AvailableMemory> OfGroup(const std::string& mount, std::string group,
+                                       const Version& version) {
+  std::optional<AvailableMemory> least;
+  while (true) {
+    const std::string folder = absl::StrCat(mount, group == "/" ? "" : group, "/");
+    const std::optional<uint64_t> limit = ReadNumber(folder + version.limit);
+    constexpr uint64_t kNone = uint64_t{1} << 60;  // version 1 has a huge number for no limit
+    if (limit.has_value() && *limit < kNone) {
+      const uint64_t used = ReadNumber(folder + version.usage).value_or(0);
+      const uint64_t cache =
+          NumberOf(ReadKernelFile(folder + "memory.stat"), version.cache).value_or(0);
+      const uint64_t held = used - std::min(used, cache);
+      const uint64_t left = *limit - std::min(*limit, held);
+      if (!least.has_value() || left < least->bytes) least = {left, "cgroup " + group};
+    }
+    if (group == "/" || group.empty()) return least;
+    group = group.substr(0, group.rfind('/'));
+    if (group.empty()) group = "/";
+  }
+}
+
+}  // namespace
+
+AvailableMemory FindAvailableMemory(const std::string& root) {
+  AvailableMemory found{UINT64_MAX, "machine"};
+  const std::string machine = ReadKernelFile(root + "/proc/meminfo");
+  if (const auto kib = NumberOf(machine, "MemAvailable")) found.bytes = *kib << 10;
+  const std::string groups = ReadKernelFile(root + "/proc/self/cgroup");
+  for (const absl::string_view line : absl::StrSplit(groups, '\n')) {
+    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (parts.size() != 3) continue;
+    const std::vector<std::string> controllers = absl::StrSplit(parts[1], ',');
+    const bool one =
+        std::find(controllers.begin(), controllers.end(), "memory") != controllers.end();
+    if (!one && !parts[1].empty()) continue;
+    const std::string mount = root + (one ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup");
+    const auto left = OfGroup(mount, parts[2], one ? kOne : kTwo);
+    if (left.has_value() && left->bytes < found.bytes) found = *left;
+  }
+  return found;
+}
+
+absl::StatusOr<uint64_t> ParseBytes(const std::string& text) {
+  constexpr std::array<std::pair<std::string_view, int>, 5> kUnits = {
+      {{"k", 10}, {"m", 20}, {"g", 30}, {"t", 40}, {"", 0}}};
+  const std::string lower = absl::AsciiStrToLower(text);
+  const size_t digits = std::min(lower.find_first_not_of("0123456789."), lower.size());
+  std::string unit = lower.substr(digits);
+  if (unit.ends_with("ib")) {
+    unit.resize(unit.size() - 2);
+  } else if (unit.ends_with("b")) {
+    unit.resize(unit.size() - 1);
+  }
+  double number = 0;
+  for (const auto& [name, shift] : kUnits) {
+    if (unit != name || !absl::SimpleAtod(lower.substr(0, digits), &number)) continue;
+    const double bytes = number * static_cast<double>(uint64_t{1} << shift);
+    if (bytes >= 1 && bytes < 0x1p62) return static_cast<uint64_t>(bytes);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", text, "\" is no number of bytes, such as 1073741824, 512MiB or 2GiB"));
+}
+
+}  // namespace paracord

@@ -1,0 +1,89 @@
+#include "common/memory_budget.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+namespace paracord {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+// What everybody holds if each takes all that it may.
+uint64_t Most(const MemoryBudget& memory) {
+  uint64_t most = MemoryBudget::kProgramBytes + memory.Uses()[0].bytes;
+  for (const auto* share : {&memory.requests(), &memory.replies(), &memory.staged(),
+                            &memory.snapshots(), &memory.buffers()}) {
+    most += (*share)->bytes_max() + (*share)->spare();
+  }
+  return most;
+}
+
+TEST_CASE("what everybody may hold is never more than the limit, whatever variables take") {
+  for (const uint64_t limit : {uint64_t{128}, uint64_t{512}, uint64_t{24} << 10}) {
+    MemoryBudget memory(limit * kMiB);
+    CHECK(Most(memory) <= memory.limit());
+    for (uint64_t variables = 0; variables < limit - 64; variables += 1 + limit / 50) {
+      REQUIRE(memory.HoldVariables(variables * kMiB, 0).ok());
+      CHECK(memory.Uses()[0].bytes == variables * kMiB);
+      CHECK(Most(memory) <= memory.limit());
+    }
+  }
+}
+
+TEST_CASE("variables must leave room for a push, and a refusal says what is needed") {
+  MemoryBudget memory(256 * kMiB);
+  CHECK(memory.HoldVariables(100 * kMiB, 46 * kMiB).ok());
+  CHECK(memory.requests()->spare() == 46 * kMiB);
+  const absl::Status refused = memory.HoldVariables(101 * kMiB, 46 * kMiB);
+  CHECK(refused.message() ==
+        "variables and slots take 101.0 MiB and one push of them 46.0 MiB, for which at least "
+        "257.0 MiB are needed, and --memory-limit is 256.0 MiB: give this ps more memory, or the "
+        "job more ps");
+  CHECK(memory.Uses()[0].bytes == 100 * kMiB);  // as before
+  CHECK_FALSE(memory.HoldVariables(~uint64_t{0}, ~uint64_t{0}).ok());
+  CHECK_FALSE(memory.HoldVariables(193 * kMiB, 0).ok());
+}
+
+TEST_CASE("shares are capped, and without a limit the caps alone count") {
+  MemoryBudget::Caps caps;
+  caps.requests = 10 * kMiB;
+  const MemoryBudget large(uint64_t{1} << 40, caps);
+  CHECK(large.requests()->bytes_max() == 10 * kMiB);
+  CHECK(large.snapshots()->bytes_max() == 256 * kMiB);
+  const MemoryBudget unlimited;
+  CHECK_FALSE(unlimited.limited());
+  CHECK(unlimited.replies()->bytes_max() == uint64_t{2} << 30);
+  CHECK(unlimited.requests()->spare() == uint64_t{64} << 30);
+}
+
+TEST_CASE("a reservation is refused above the share and ends with its owner") {
+  MemoryShare share(100, 0);
+  {
+    MemoryReservation one(share);
+    CHECK(one.More(60));
+    CHECK(one.More(40));
+    CHECK_FALSE(one.More(1));
+    CHECK(share.bytes() == 100);
+    MemoryReservation other(share);
+    CHECK_FALSE(other.More(1));
+    CHECK_FALSE(other.More(~uint64_t{0}));
+  }
+  CHECK(share.bytes() == 0);
+  CHECK(share.Reserve(100));
+}
+
+TEST_CASE("uses say who holds what") {
+  MemoryBudget memory(1024 * kMiB);
+  REQUIRE(memory.HoldVariables(7, 0).ok());
+  memory.requests()->Add(5);
+  memory.replies()->Subtract(3);  // for a moment
+  std::string text;
+  for (const MemoryUse& use : memory.Uses()) {
+    text += use.holder + " " + std::to_string(use.bytes) + ", ";
+    CHECK(use.bytes_max > 0);
+  }
+  CHECK(text == "variables 7, requests 5, replies 0, staged 0, snapshots 0, buffers 0, ");
+}
+
+}  // namespace
+}  // namespace paracord

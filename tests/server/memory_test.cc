@@ -1,0 +1,110 @@
+// A ps takes its memory from the process's budget.
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "common/memory_budget.h"
+#include "tests/server/ps_fixture.h"
+
+namespace paracord {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+TestModel Matrix(uint64_t mib, const std::string& optimizer) {
+  TestModel model;
+  model.job.optimizer = {optimizer, {{"learning_rate", 1.0}}};
+  model.variables = {TestVariable("dense/kernel", {mib, 1 << 18})};
+  model.partitions = {TestPartition(0, 0, "dense/kernel/part_0", 0, mib)};
+  return model;
+}
+
+std::map<std::string, uint64_t> Held(const MemoryBudget& memory) {
+  std::map<std::string, uint64_t> held;
+  for (const MemoryUse& each : memory.Uses()) held[each.holder] = each.bytes;
+  return held;
+}
+
+TEST_CASE("a job that does not fit is refused before its variables are allocated") {
+  const auto memory = std::make_shared<MemoryBudget>(256 * kMiB);
+  TestPs ps(Matrix(48, "adam"), "", 0, 0, 0, false, memory);
+  REQUIRE(ps.Adopt(1).ok());
+  const absl::Status refused = ps.Load();
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK(refused.message() ==
+        "variables and slots take 144.0 MiB and one push of them 48.8 MiB, for which at least "
+        "305.6 MiB are needed, and --memory-limit is 256.0 MiB: give this ps more memory, or the "
+        "job more ps");
+  CHECK(Held(*memory)["variables"] == 0);
+}
+
+TEST_CASE("without slots the same variables fit, and the budget says who holds what") {
+  const auto memory = std::make_shared<MemoryBudget>(256 * kMiB);
+  TestPs ps(Matrix(48, "sgd"), "", 0, 0, 0, false, memory);
+  ps.Ready();
+  const PsDescription now = ps.Describe(false);
+  CHECK(now.bytes() == 48 * kMiB);
+  CHECK(Held(*memory)["variables"] == now.bytes());
+  // A pull is held by its reader, and counts once the values are replaced.
+  DecodedRequest pull;
+  *pull.header.mutable_fence() = ps.MakeFence();
+  ps.AddPulls(pull);
+  auto call = std::make_shared<FakeCall>();
+  ps.ps->Handle(method::kExchange, Joined(EncodeExchange(pull.header, {})), call);
+  REQUIRE(call->reply.ok());
+  CHECK(Held(*memory)["replies"] == 0);
+  REQUIRE(ps.Exchange(ps.PushOf(0, 0, 1)).ok());
+  CHECK(Held(*memory)["replies"] == 48 * kMiB);
+  call = nullptr;
+  CHECK(Held(*memory)["replies"] == 0);
+}
+
+TEST_CASE("gradients that come early are refused where their share is full") {
+  const auto memory = std::make_shared<MemoryBudget>(128 * kMiB);  // of which 3.7 MiB are for these
+  TestPs ps(Matrix(5, "sgd"), "", 0, 0, 0, false, memory);
+  ps.Ready();
+  const auto stage = [&](uint64_t bytes) {
+    DecodedRequest request;
+    *request.header.mutable_fence() = ps.MakeFence();
+    request.header.set_worker("w" + std::to_string(bytes));
+    request.header.mutable_staged()->set_id("push");
+    request.header.mutable_staged()->set_bytes(bytes);
+    request.pieces.push_back({0, 0, absl::Cord(std::string(bytes, 'x'))});
+    const auto call = std::make_shared<FakeCall>();
+    ps.ps->Handle(method::kStage, Joined(EncodeExchange(request.header, request.pieces)), call);
+    return call->reply.status();
+  };
+  CHECK(stage(2 * kMiB).ok());
+  CHECK(Held(*memory)["staged"] >= 2 * kMiB);
+  CHECK(absl::IsResourceExhausted(stage(2 * kMiB + 1)));
+  CHECK(stage(kMiB).ok());
+}
+
+TEST_CASE("readers that are waited for no longer are forgiven up to a bound") {
+  const auto share = std::make_shared<MemoryShare>(100, 50);
+  const auto pinned = std::make_shared<PinnedBytes>(share);
+  const PulledCopy first(120, pinned);
+  CHECK(pinned->Above());
+  pinned->Forgive();
+  CHECK_FALSE(pinned->Above());
+  const PulledCopy second(40, pinned);
+  CHECK(pinned->Above());
+  pinned->Forgive();
+  CHECK(pinned->Above());  // 160 bytes are above 150
+}
+
+TEST_CASE("a job that has ended gives its memory back to the budget") {
+  const auto memory = std::make_shared<MemoryBudget>(256 * kMiB);
+  TestPs ps(Matrix(48, "sgd"), "", 0, 0, 0, /*stay=*/true, memory);
+  ps.Ready();
+  const uint64_t before = memory->requests()->bytes_max();
+  FinishRequest finish;
+  *finish.mutable_fence() = ps.MakeFence();
+  finish.set_coordinator_boot_id("c1");
+  REQUIRE(ps.Call<FinishReply>(method::kFinish, finish).ok());
+  ps.loop.RunPosted();
+  CHECK(Held(*memory)["variables"] == 0);
+  CHECK(memory->requests()->bytes_max() > before);
+}
+
+}  // namespace
+}  // namespace paracord

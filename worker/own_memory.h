@@ -1,0 +1,16 @@
+// What a worker needs in memory, whatever it computes on. Pure.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "absl/status/status.h"
+#include "proto/paracord.pb.h"
+
+namespace paracord {
+
+// INVALID_ARGUMENT if a copy of the variables and their gradients do not fit in `limit` bytes. Of a
+// table a worker has only the rows that its batches name, which do not count.
+absl::Status CheckOwnMemory(std::span<const VariableSpec> variables, uint64_t limit);
+
+}  // namespace paracord
