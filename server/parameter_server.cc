@@ -256,6 +256,13 @@ PsDescription ParameterServer::Impl::Description(bool intervals) {
     if (content != nullptr) description.set_settings(settings_);
   }
   description.set_pinned_bytes(pinned_->bytes());
+  for (const MemoryUse& use : memory_->Uses()) {
+    MemoryHeld& held = *description.add_memory();
+    held.set_holder(use.holder);
+    held.set_bytes(use.bytes);
+    held.set_bytes_max(use.bytes_max);
+  }
+  if (memory_->limited()) description.set_memory_limit(memory_->limit());
   description.set_duplicates(counters_.duplicates);
   description.set_refused(counters_.refused);
   description.set_protocol(kProtocol);

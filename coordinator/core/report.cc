@@ -74,6 +74,12 @@ json PsJson(const PsTracker& tracker, int64_t now_ms) {
                   {"partitions", ps.description.partitions_size()},
                   {"duplicates", ps.description.duplicates()},
                   {"refused", ps.description.refused()}};
+    for (const MemoryHeld& held : ps.description.memory()) {
+      entry["memory"][held.holder()] = {{"bytes", held.bytes()}, {"bytes_max", held.bytes_max()}};
+    }
+    if (ps.description.memory_limit() > 0) {
+      entry["memory_limit"] = ps.description.memory_limit();
+    }
     if (ps.heard_ms > 0) entry["silent_seconds"] = Seconds(now_ms - ps.heard_ms);
     if (!ps.problem.empty()) entry["problem"] = ps.problem;
     if (ps.stage == PsStage::kAway) entry["away_seconds"] = Seconds(now_ms - ps.away_since_ms);

@@ -49,6 +49,22 @@ TEST_CASE("what is applied was computed, also where nobody has told") {
   CHECK(summary.at("computed") == 2);
 }
 
+TEST_CASE("status says who holds what of a ps's memory, where it tells") {
+  CoreHarness harness;
+  MemoryHeld& held = *harness.ps[0].add_memory();
+  held.set_holder("requests");
+  held.set_bytes(5);
+  held.set_bytes_max(7);
+  harness.ps[0].set_memory_limit(1 << 30);
+  REQUIRE(harness.Join("worker:0") != 0);
+  harness.Run(3000);
+  const nlohmann::json ps = JsonOf(harness.Told().StatusJson()).at("ps");
+  CHECK(ps[0].at("memory").at("requests") == nlohmann::json{{"bytes", 5}, {"bytes_max", 7}});
+  CHECK(ps[0].at("memory_limit") == 1 << 30);
+  CHECK_FALSE(ps[1].contains("memory"));
+  CHECK_FALSE(ps[1].contains("memory_limit"));
+}
+
 TEST_CASE("status says at once who waits for whom") {
   CoreHarness harness;
   const uint64_t session = harness.Join("worker:0");

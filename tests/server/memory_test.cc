@@ -58,6 +58,20 @@ TEST_CASE("without slots the same variables fit, and the budget says who holds w
   CHECK(Held(*memory)["replies"] == 0);
 }
 
+TEST_CASE("describing a ps says who holds what, and what the limit is") {
+  const auto memory = std::make_shared<MemoryBudget>(256 * kMiB);
+  TestPs ps(Matrix(48, "sgd"), "", 0, 0, 0, false, memory);
+  ps.Ready();
+  const PsDescription now = ps.Describe(false);
+  CHECK(now.memory_limit() == 256 * kMiB);
+  REQUIRE(now.memory_size() == 6);
+  CHECK(now.memory(0).holder() == "variables");
+  CHECK(now.memory(0).bytes() == now.bytes());
+  CHECK(now.memory(1).holder() == "requests");
+  CHECK(now.memory(1).bytes_max() == memory->requests()->bytes_max());
+  CHECK(TestPs().Describe(false).memory_limit() == 0);  // there is none
+}
+
 TEST_CASE("gradients that come early are refused where their share is full") {
   const auto memory = std::make_shared<MemoryBudget>(128 * kMiB);  // of which 3.7 MiB are for these
   TestPs ps(Matrix(5, "sgd"), "", 0, 0, 0, false, memory);
