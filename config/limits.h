@@ -9,6 +9,9 @@ namespace paracord {
 // The parameters of one partition, which are applied and sent under one lock.
 inline constexpr uint64_t kPartitionBytesMax = uint64_t{1} << 30;
 
+// The variables of a job, each of which has a partition at least.
+inline constexpr size_t kVariablesMax = 1 << 16;
+
 // A growing table: its shards, the appearances after which it may admit an id, the ids whose
 // appearances it counts, and the batches after which a row may expire.
 inline constexpr uint64_t kTableShardsMax = 4096;

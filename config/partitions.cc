@@ -83,6 +83,11 @@ std::vector<uint64_t> PartitionShape(const VariableSpec& variable, const Partiti
 }
 
 absl::Status CheckVariables(std::span<const VariableSpec> variables) {
+  if (variables.size() > kVariablesMax) {
+    return absl::InvalidArgumentError(absl::StrCat("there are ", variables.size(),
+                                                   " variables, and at most ", kVariablesMax,
+                                                   " are supported"));
+  }
   absl::flat_hash_set<std::string> names;
   for (const VariableSpec& variable : variables) {
     const auto refuse = [&](const std::string& what) {

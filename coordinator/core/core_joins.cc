@@ -113,6 +113,12 @@ void CoordinatorCore::TakeWithFacts(const JoinEvent& event) {
   if (!ps_.AllAre(PsStage::kReady)) {
     return effects_.Emit(AnswerJoin{event.call, WaitReply(WaitReason(View()))});
   }
+  if (!sessions_.MayOpen(request.task(), now_ms_)) {
+    const std::string why =
+        absl::StrCat(request.task(), " has joined ", kSessionsAMinuteMax, " times in a minute");
+    refusals_.Log(absl::StrCat(why, " and has to wait"), now_ms_);
+    return effects_.Emit(AnswerJoin{event.call, WaitReply(why)});
+  }
   OpenSession(event.call, request);
 }
 

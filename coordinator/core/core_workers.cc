@@ -180,6 +180,7 @@ bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
     if (!lease.has_value()) return false;
     *reply.mutable_evaluation() = *std::move(lease);
   } else if (phases_.training() && training_.table() != nullptr) {
+    if (training_.table()->LeasesOf(session.id) >= kLeasesOfSessionMax) return false;
     const std::set<uint64_t> withheld = failures_.Withheld(training_.table()->epoch(), session.task,
                                                            sessions_.all().size() > 1, now_ms_);
     std::optional<Lease> lease =

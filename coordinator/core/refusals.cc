@@ -18,7 +18,11 @@ void Refusals::Refuse(CallId call, ExitCode code, const std::string& reason, std
                       int64_t now_ms) {
   effects_.Emit(
       AnswerJoin{call, LeaveReply<JoinReply>({static_cast<int>(code), Sendable(reason)})});
-  last_ = logged;
+  Log(std::move(logged), now_ms);
+}
+
+void Refusals::Log(std::string line, int64_t now_ms) {
+  last_ = line;
   if (now_ms - since_ms_ >= 1000) {
     if (count_ > kLoggedMax) {
       effects_.Warn(absl::StrCat(count_ - kLoggedMax, " more joins were refused"));
@@ -26,7 +30,7 @@ void Refusals::Refuse(CallId call, ExitCode code, const std::string& reason, std
     since_ms_ = now_ms;
     count_ = 0;
   }
-  if (++count_ <= kLoggedMax) effects_.Warn(std::move(logged));
+  if (++count_ <= kLoggedMax) effects_.Warn(std::move(line));
 }
 
 void Refusals::Remember(const std::string& task, const std::string& why) {

@@ -19,6 +19,8 @@ class Refusals {
   // Sends a worker away that asks to join, and logs that unless there are too many.
   void Refuse(CallId call, ExitCode code, const std::string& reason, std::string logged,
               int64_t now_ms);
+  // Logs a refusal, unless there are too many.
+  void Log(std::string line, int64_t now_ms);
   // Remembers why a task may not take part, until it joins.
   void Remember(const std::string& task, const std::string& why);
   void Joined(const std::string& task);

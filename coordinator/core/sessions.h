@@ -18,12 +18,17 @@
 #include <string>
 #include <vector>
 
+#include "common/rate_limit.h"
 #include "coordinator/core/effects.h"
 #include "coordinator/core/events.h"
 
 namespace paracord {
 
 inline constexpr size_t kSessionsMax = 100000;  // and of whatever else is kept for each task
+// A worker has a few leases at a time. One that claims to have more gets no others.
+inline constexpr uint64_t kLeasesOfSessionMax = 16;
+// A task begins a session so many times in a minute; beyond that it is told to wait.
+inline constexpr uint32_t kSessionsAMinuteMax = 30;
 
 struct WorkerSession {
   uint64_t id = 0;
@@ -67,6 +72,8 @@ class Sessions {
   bool Displaced(const std::string& boot_id) const { return displaced_.contains(boot_id); }
   // The open session of a task; nullopt if there is none.
   std::optional<uint64_t> Of(const std::string& task) const;
+  // Whether a task may begin another session now, which is counted if so.
+  bool MayOpen(const std::string& task, int64_t now_ms) { return opened_.Allow(task, now_ms); }
   // A process takes the place of `task`. True if another life had it.
   bool BeginLife(const std::string& task, const std::string& boot_id);
   // Opens a session of a task that has none; null if there are too many.
@@ -111,13 +118,14 @@ class Sessions {
   Effects& effects_;
   uint64_t last_id_;
   std::map<uint64_t, WorkerSession> sessions_;
-  std::map<std::string, uint64_t> session_of_;                 // by task
-  std::set<uint64_t> parked_;                                  // that are parked, or were
-  std::map<std::string, std::string> boot_of_;                 // of the newest life of each task
-  std::map<std::string, std::set<uint64_t>> reports_counted_;  // the newest of that life
-  std::set<std::string> displaced_;                            // boot ids of the lives before
-  std::set<std::string> untold_;                               // tasks
-  int64_t heard_all_at_ms_ = 0;                                // after a stop
+  std::map<std::string, uint64_t> session_of_;                  // by task
+  std::set<uint64_t> parked_;                                   // that are parked, or were
+  std::map<std::string, std::string> boot_of_;                  // of the newest life of each task
+  std::map<std::string, std::set<uint64_t>> reports_counted_;   // the newest of that life
+  std::set<std::string> displaced_;                             // boot ids of the lives before
+  std::set<std::string> untold_;                                // tasks
+  RateLimit opened_{kSessionsAMinuteMax, 60000, kSessionsMax};  // by task
+  int64_t heard_all_at_ms_ = 0;                                 // after a stop
 };
 
 // Sends a worker away; `Reply` is that of one of its calls.

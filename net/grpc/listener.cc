@@ -283,6 +283,7 @@ void SetArguments(grpc::ServerBuilder& builder, const GrpcOptions& options) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
   const auto set = [&](const char* name, int value) { builder.AddChannelArgument(name, value); };
   set(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsAtOnce);
+  set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, static_cast<int>(options.idle_ms));
   SetWindows(set);
   RefuseCompressed(set);
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));

@@ -23,6 +23,9 @@ struct GrpcOptions {
   // (net/intake.h).
   uint64_t requests_bytes_max = uint64_t{2} << 30;
   std::shared_ptr<MemoryShare> requests = nullptr;  // if set, it has the limit and the spare bytes
+  // A connection on which there was no call for so long is ended; the caller's next call makes
+  // another one.
+  int64_t idle_ms = 300000;
   // How long a gRPC request may bring nothing while others wait for it. Its bytes become visible a
   // message at a time, and a message has up to 16 MiB.
   int64_t request_patience_ms = 30000;

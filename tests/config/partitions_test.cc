@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "config/limits.h"
+
 namespace paracord {
 namespace {
 
@@ -96,6 +98,18 @@ TEST_CASE("a growing table has settings that can be kept, and a slot for each pa
   CHECK(CheckPartition(variables, slot).ok());
   slot.set_row_end(5);
   CHECK_FALSE(CheckPartition(variables, slot).ok());
+}
+
+TEST_CASE("a job has at most so many variables") {
+  std::vector<VariableSpec> variables(kVariablesMax);
+  for (size_t i = 0; i < variables.size(); ++i) {
+    variables[i].set_name("v" + std::to_string(i));
+    variables[i].set_dtype(FLOAT32);
+  }
+  CHECK(CheckVariables(variables).ok());
+  variables.push_back(variables[0]);
+  CHECK(CheckVariables(variables).message() ==
+        "there are 65537 variables, and at most 65536 are supported");
 }
 
 }  // namespace

@@ -171,7 +171,7 @@ std::vector<uint32_t> Placed(const std::string& rule, uint32_t ps_count, const R
   return ps;
 }
 
-using Ps = std::vector<uint32_t>;
+using PsOfEach = std::vector<uint32_t>;
 
 TEST_CASE("a partition that no ps takes is refused, with what to write instead") {
   const auto refused = [](uint64_t rows, uint64_t columns, const PartitionerSpec& rule) {
@@ -207,15 +207,15 @@ TEST_CASE("a norm over axis 0 needs one partition, and the error says what makes
 }
 
 TEST_CASE("round robin ticks once a partition") {
-  CHECK(Placed("round_robin", 2, {1, 100, 1, 1}) == Ps{0, 1, 0, 1});
-  CHECK(Placed("round_robin", 3, {1, 1, 1, 1}) == Ps{0, 1, 2, 0});
+  CHECK(Placed("round_robin", 2, {1, 100, 1, 1}) == PsOfEach{0, 1, 0, 1});
+  CHECK(Placed("round_robin", 3, {1, 1, 1, 1}) == PsOfEach{0, 1, 2, 0});
 }
 
 TEST_CASE("greedy gives the largest first to the lightest ps, ties to the smaller index") {
-  CHECK(Placed("greedy", 2, {1, 100, 60, 39, 2}) == Ps{0, 0, 1, 1, 1});
-  CHECK(Placed("greedy", 2, {5, 5, 5, 5}) == Ps{0, 1, 0, 1});
-  CHECK(Placed("greedy", 3, {}) == Ps{});
-  CHECK(Placed("greedy", 4, {7}) == Ps{0});
+  CHECK(Placed("greedy", 2, {1, 100, 60, 39, 2}) == PsOfEach{0, 0, 1, 1, 1});
+  CHECK(Placed("greedy", 2, {5, 5, 5, 5}) == PsOfEach{0, 1, 0, 1});
+  CHECK(Placed("greedy", 3, {}) == PsOfEach{});
+  CHECK(Placed("greedy", 4, {7}) == PsOfEach{0});
 }
 
 TEST_CASE("greedy comes within a hundredth of perfect when partitions are many") {

@@ -465,12 +465,8 @@ TEST_CASE("a push while a snapshot is written changes values where they are") {
   const TestDirectory directory;
   const PsFileIdentity identity{
       .run_id = "run", .generation = 1, .round = 1, .ps = 0, .ps_count = 1, .boot_id = "boot"};
-<<<<<<< HEAD
-  const auto written = WriteSnapshot(files, content, identity, directory / "", {}, false);
-=======
   MemoryShare copies;
-  const auto written = WriteSnapshot(files, content, identity, directory / "", copies, false);
->>>>>>> de5da50 (memory: give each daemon one budget that its holders share)
+  const auto written = WriteSnapshot(files, content, identity, directory / "", {}, copies, false);
   REQUIRE(written.ok());
   CHECK(places() == before);
   ChunkRefs chunks;
@@ -489,11 +485,7 @@ TEST_CASE("a push while a snapshot is written changes values where they are") {
 
   content.pushes = 1;  // for ever: it gives way, and then no longer
   PosixFiles undisturbed;
-<<<<<<< HEAD
-  CHECK(WriteSnapshot(undisturbed, content, identity, directory / "", {}, false).ok());
-=======
-  CHECK(WriteSnapshot(undisturbed, content, identity, directory / "", copies, false).ok());
->>>>>>> de5da50 (memory: give each daemon one budget that its holders share)
+  CHECK(WriteSnapshot(undisturbed, content, identity, directory / "", {}, copies, false).ok());
 }
 
 }  // namespace

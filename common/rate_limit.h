@@ -1,0 +1,43 @@
+// Bounds how often something may happen for each of many keys: so many times in a window of time
+// that begins with the first. A value without a clock; one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace paracord {
+
+class RateLimit {
+ public:
+  // Remembers at most `keys_max` keys. If there are more at a time, all of them begin anew.
+  RateLimit(uint32_t times_max, int64_t window_ms, size_t keys_max)
+      : times_max_(times_max), window_ms_(window_ms), keys_max_(keys_max) {}
+
+  // Counts one for the key. Returns false, and counts nothing, if that would be too many.
+  bool Allow(const std::string& key, int64_t now_ms) {
+    auto at = windows_.find(key);
+    if (at == windows_.end()) {
+      if (windows_.size() >= keys_max_) windows_.clear();
+      at = windows_.insert({key, {now_ms, 0}}).first;
+    }
+    Window& window = at->second;
+    if (now_ms - window.since_ms >= window_ms_) window = {now_ms, 0};
+    if (window.times >= times_max_) return false;
+    ++window.times;
+    return true;
+  }
+
+ private:
+  struct Window {
+    int64_t since_ms = 0;
+    uint32_t times = 0;
+  };
+  const uint32_t times_max_;
+  const int64_t window_ms_;
+  const size_t keys_max_;
+  std::map<std::string, Window> windows_;
+};
+
+}  // namespace paracord
