@@ -49,8 +49,15 @@ absl::Status MemoryBudget::HoldVariables(uint64_t bytes, uint64_t push_bytes) {
                      HumanBytes(limit_), ": give this ps more memory, or the job more ps"));
   }
   variables_ = bytes;
+  push_bytes_ = push_bytes;
   Divide(left);
   return absl::OkStatus();
+}
+
+void MemoryBudget::CountVariables(uint64_t bytes) {
+  variables_ = bytes;
+  const uint64_t left = limit_ - std::min(limit_, std::min(bytes, kUnlimited) + kProgramBytes);
+  if (left / 2 >= push_bytes_) Divide(left);
 }
 
 std::vector<MemoryUse> MemoryBudget::Uses() const {

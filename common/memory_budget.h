@@ -101,6 +101,9 @@ class MemoryBudget {
   // Divides what is left when variables and their slots take `bytes`. RESOURCE_EXHAUSTED, and
   // nothing changes, unless a push of `push_bytes` fits beside them.
   absl::Status HoldVariables(uint64_t bytes, uint64_t push_bytes);
+  // Counts what the variables take by now, since growing tables get rows all the time. What is left
+  // is divided anew as long as a push still fits beside them; then the shares stay as they are.
+  void CountVariables(uint64_t bytes);
 
   const std::shared_ptr<MemoryShare>& requests() const { return requests_; }
   const std::shared_ptr<MemoryShare>& replies() const { return replies_; }
@@ -117,6 +120,7 @@ class MemoryBudget {
   const uint64_t limit_;
   const Caps caps_;
   std::atomic<uint64_t> variables_{0};
+  std::atomic<uint64_t> push_bytes_{0};
   const std::shared_ptr<MemoryShare> requests_ = std::make_shared<MemoryShare>();
   const std::shared_ptr<MemoryShare> replies_ = std::make_shared<MemoryShare>();
   const std::shared_ptr<MemoryShare> staged_ = std::make_shared<MemoryShare>();

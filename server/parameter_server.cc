@@ -256,6 +256,7 @@ PsDescription ParameterServer::Impl::Description(bool intervals) {
     if (content != nullptr) description.set_settings(settings_);
   }
   description.set_pinned_bytes(pinned_->bytes());
+  if (content != nullptr) CountTables(*content, *memory_);
   for (const MemoryUse& use : memory_->Uses()) {
     MemoryHeld& held = *description.add_memory();
     held.set_holder(use.holder);
@@ -270,13 +271,11 @@ PsDescription ParameterServer::Impl::Description(bool intervals) {
   if (content == nullptr) return description;
   description.set_run_id(content->run_id);
   description.set_loaded_generation(content->loaded_generation);
-  uint64_t bytes = 0;
+  description.set_bytes(ResidentBytes(*content));
   for (const auto& partition : content->partitions) {
-    bytes += partition->resident_bytes();
     *description.add_partitions() =
         DescribePartition(partition->facts(), partition->GetCounts(), intervals);
   }
-  description.set_bytes(bytes);
   return description;
 }
 

@@ -72,6 +72,7 @@ void ParameterServer::Impl::AddMetrics(MetricSet& metrics) const {
   AddUpdates(counters_, metrics);
   AddExchanges(figures_, metrics);
   if (content != nullptr) AddContent(*content, metrics);
+  if (content != nullptr) CountTables(*content, *memory_);
   AddMemory(*memory_, metrics);
   metrics.Gauge("paracord_ps_waiting_exchanges", "Exchanges that wait for slow readers.",
                 Number(parked));

@@ -14,11 +14,19 @@ constexpr uint64_t kBucket = 8;
 
 uint32_t CountOf(uint32_t candidate) { return candidate & 0xff; }
 
+uint64_t CandidatesKept(uint32_t after, uint64_t candidates) {
+  return after > 1 ? std::bit_ceil(std::max(candidates, kBucket)) : 0;
+}
+
 }  // namespace
 
 Admission::Admission(uint32_t after, double probability, uint64_t candidates, uint64_t seed)
     : after_(std::min(after, kAfterMax)), probability_(probability), seed_(seed) {
-  if (after_ > 1) candidates_.resize(std::bit_ceil(std::max(candidates, kBucket)));
+  candidates_.resize(CandidatesKept(after, candidates));
+}
+
+uint64_t Admission::BytesOf(uint32_t after, uint64_t candidates) {
+  return CandidatesKept(after, candidates) * sizeof(uint32_t);
 }
 
 bool Admission::Admit(uint64_t id, uint64_t step) {

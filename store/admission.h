@@ -24,6 +24,8 @@ class Admission {
   bool Admit(uint64_t id, uint64_t step);
 
   uint64_t bytes() const { return candidates_.size() * sizeof(uint32_t); }
+  // The bytes of one that is made so.
+  static uint64_t BytesOf(uint32_t after, uint64_t candidates);
   // All that it remembers, for a snapshot and to be restored.
   const std::vector<uint32_t>& candidates() const { return candidates_; }
   std::vector<uint32_t>& candidates() { return candidates_; }

@@ -68,13 +68,24 @@ absl::StatusOr<PartitionContents> Create(const VariableSpec& variable, const Par
   return contents;
 }
 
-// Counts what the partitions will take, before any of it is allocated.
-absl::Status HoldAll(const LoadRequest& request, const Optimizer& optimizer, MemoryBudget& memory) {
+// The bytes of partitions, and of a push of all of them.
+struct Need {
+  uint64_t all = 0;
+  uint64_t pushed = 0;
+};
+
+// Says what the partitions will take, before any of it is allocated. Of growing tables it knows
+// neither the rows that there will be nor those of a push.
+Need NeedOf(const LoadRequest& request, const Optimizer& optimizer) {
   constexpr uint64_t kMax = MemoryBudget::kUnlimited;
   uint64_t all = 0;
   uint64_t pushed = 0;
   for (const PartitionSpec& spec : request.partitions()) {
     const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
+    if (IsGrowing(variable)) {
+      all = std::min(all + EmptyTableBytes(variable), kMax);
+      continue;
+    }
     const uint64_t bytes = PartitionElements(variable, spec) * sizeof(float);
     all = std::min(all + bytes, kMax);
     if (!variable.trainable()) continue;
@@ -84,8 +95,11 @@ absl::Status HoldAll(const LoadRequest& request, const Optimizer& optimizer, Mem
       all = std::min(all + (slot.of_rows ? rows * sizeof(float) : bytes), kMax);
     }
   }
-  // What stands around the elements is little.
-  const absl::Status held = memory.HoldVariables(all, pushed + pushed / 64 + (64 << 10));
+  return {all, pushed + pushed / 64 + (64 << 10)};  // what stands around the elements is little
+}
+
+absl::Status Hold(const Need& need, MemoryBudget& memory) {
+  const absl::Status held = memory.HoldVariables(need.all, need.pushed);
   return held.ok() ? held : absl::InvalidArgumentError(held.message());
 }
 
@@ -368,7 +382,8 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
   content->settings = PsSettings(job);
   content->batches_end = BatchesOfJob(request.plan(), job.epochs, job.steps);
   ASSIGN_OR_RETURN(content->optimizer, ParseOptimizer(job.optimizer));
-  RETURN_IF_ERROR(HoldAll(request, content->optimizer, memory));
+  const Need need = NeedOf(request, content->optimizer);
+  RETURN_IF_ERROR(Hold(need, memory));
   if (request.checkpoint().empty()) {
     RETURN_IF_ERROR(CreateAll(files, job, request, pinned, *content));
   } else if (!ParseCheckpointName(request.checkpoint()).has_value()) {
@@ -379,6 +394,8 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
         absl::StrCat(CheckpointsDirectory(dir), "/", request.checkpoint());
     RETURN_IF_ERROR(files.CheckBeneath(CheckpointsDirectory(dir), request.checkpoint()));
     RETURN_IF_ERROR(RestoreAll(files, directory, request, job, pinned, *content));
+    // The checkpoint has the rows of growing tables.
+    RETURN_IF_ERROR(Hold({std::max(need.all, ResidentBytes(*content)), need.pushed}, memory));
   }
   std::sort(content->partitions.begin(), content->partitions.end(),
             [](const auto& a, const auto& b) { return a->facts().id < b->facts().id; });

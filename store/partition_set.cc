@@ -1,6 +1,20 @@
 #include "store/partition_set.h"
 
+#include <algorithm>
+
 namespace paracord {
+
+uint64_t ResidentBytes(const Content& content) {
+  uint64_t bytes = 0;
+  for (const auto& partition : content.partitions) bytes += partition->resident_bytes();
+  return bytes;
+}
+
+void CountTables(const Content& content, MemoryBudget& memory) {
+  const bool grows = std::ranges::any_of(
+      content.partitions, [](const auto& partition) { return partition->growing(); });
+  if (grows) memory.CountVariables(ResidentBytes(content));
+}
 
 PartitionDescription DescribePartition(const Partition::Facts& facts,
                                        const Partition::Counts& counts, bool intervals) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "common/memory_budget.h"
 #include "config/data_plan.h"
 #include "config/job.h"
 #include "store/optimizer.h"
@@ -38,6 +39,11 @@ struct Content {
     return it != partitions.end() && (*it)->facts().id == id ? it->get() : nullptr;
   }
 };
+
+// The bytes that all partitions take now.
+uint64_t ResidentBytes(const Content& content);
+// Counts them in `memory` if there are growing tables, whose rows come and go.
+void CountTables(const Content& content, MemoryBudget& memory);
 
 // Describes a partition for Describe and SnapshotReply.
 PartitionDescription DescribePartition(const Partition::Facts& facts,

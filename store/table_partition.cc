@@ -26,7 +26,16 @@ std::vector<float> DecodedGradient(const Gradient& gradient) {
   return values;
 }
 
+uint64_t CandidatesOfShard(const VariableSpec& variable) {
+  const uint64_t candidates = variable.table().candidates();
+  return (candidates == 0 ? kCandidatesDefault : candidates) / variable.shape(0);
+}
+
 }  // namespace
+
+uint64_t EmptyTableBytes(const VariableSpec& variable) {
+  return Admission::BytesOf(variable.table().admit_after(), CandidatesOfShard(variable));
+}
 
 absl::StatusOr<std::unique_ptr<GrowingTable>> MakeTableOfSlot(const VariableSpec& variable,
                                                               const Optimizer& optimizer,
@@ -34,14 +43,13 @@ absl::StatusOr<std::unique_ptr<GrowingTable>> MakeTableOfSlot(const VariableSpec
   const TableSpec& table = variable.table();
   const uint64_t shards = variable.shape(0);
   const double probability = table.admit_probability();
-  GrowingTableOptions options{
-      .variable = variable,
-      .seed = seed,
-      .optimizer = OptimizerFor(variable, optimizer),
-      .admit_after = table.admit_after(),
-      .admit_probability = probability == 0 ? 1 : probability,
-      .candidates = (table.candidates() == 0 ? kCandidatesDefault : table.candidates()) / shards,
-      .expire_batches = table.expire_batches()};
+  GrowingTableOptions options{.variable = variable,
+                              .seed = seed,
+                              .optimizer = OptimizerFor(variable, optimizer),
+                              .admit_after = table.admit_after(),
+                              .admit_probability = probability == 0 ? 1 : probability,
+                              .candidates = CandidatesOfShard(variable),
+                              .expire_batches = table.expire_batches()};
   if (table.rows_max() != 0) options.rows_max = std::max<uint64_t>(table.rows_max() / shards, 1);
   return GrowingTable::Make(std::move(options));
 }

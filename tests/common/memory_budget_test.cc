@@ -44,6 +44,23 @@ TEST_CASE("variables must leave room for a push, and a refusal says what is need
   CHECK_FALSE(memory.HoldVariables(193 * kMiB, 0).ok());
 }
 
+TEST_CASE("variables that grow make shares smaller as long as a push fits") {
+  MemoryBudget memory(256 * kMiB);
+  REQUIRE(memory.HoldVariables(50 * kMiB, 40 * kMiB).ok());
+  CHECK(memory.requests()->spare() == 71 * kMiB);
+  memory.CountVariables(112 * kMiB);
+  CHECK(memory.Uses()[0].bytes == 112 * kMiB);
+  CHECK(memory.requests()->spare() == 40 * kMiB);
+  CHECK(Most(memory) <= memory.limit());
+  memory.CountVariables(113 * kMiB);
+  CHECK(memory.Uses()[0].bytes == 113 * kMiB);
+  CHECK(memory.requests()->spare() == 40 * kMiB);  // as before
+  memory.CountVariables(~uint64_t{0});
+  CHECK(memory.requests()->spare() == 40 * kMiB);
+  memory.CountVariables(50 * kMiB);  // rows have expired
+  CHECK(memory.requests()->spare() == 71 * kMiB);
+}
+
 TEST_CASE("shares are capped, and without a limit the caps alone count") {
   MemoryBudget::Caps caps;
   caps.requests = 10 * kMiB;

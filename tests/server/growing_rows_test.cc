@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/memory_budget.h"
 #include "exchange/rows.h"
 #include "storage/safetensors.h"
 #include "store/partition_set.h"
@@ -308,6 +309,49 @@ TEST_CASE("a snapshot of rows is of the moment it was taken, while they are writ
   const auto nothing = [](std::string_view) { return absl::OkStatus(); };
   CHECK(absl::IsAborted(older->Write(nothing)));
   CHECK(newer->Write(nothing).ok());
+}
+
+uint64_t VariableBytes(const PsDescription& described) {
+  return described.memory(0).holder() == "variables" ? described.memory(0).bytes() : 0;
+}
+
+TEST_CASE("the rows of a growing table count in the memory of its ps") {
+  const TestModel model = GrowingModel();
+  TestDirectory root;
+  const auto ample = std::make_shared<MemoryBudget>(uint64_t{256} << 20);
+  TestPs ps(model, root / "job", 0, 0, 0, false, ample);
+  ps.Ready();
+  CHECK(VariableBytes(ps.Describe()) == ps.Describe().bytes());
+  const uint64_t share = ample->requests()->spare();
+  GrownGradients many;
+  for (uint64_t id = 0; id < 10000; ++id) many[id] = 1.0f;
+  REQUIRE(ps.Exchange(GrownPush(ps, 0, many)).ok());
+  CHECK(VariableBytes(ps.Describe()) == ps.Describe().bytes());
+  CHECK(VariableBytes(ps.Describe()) > 10000 * kGrownDim * sizeof(float));
+  CHECK(ample->requests()->spare() < share);
+  const std::string name = CommitGrown(ps, 1);
+  // One with too little for the rows can begin without them.
+  const auto scarce =
+      std::make_shared<MemoryBudget>(MemoryBudget::kProgramBytes + (uint64_t{256} << 10));
+  TestPs fresh(model, "", 0, 0, 0, false, scarce);
+  fresh.Ready();
+  TestPs restored(model, root / "job", 0, 0, 0, false, scarce);
+  REQUIRE(restored.Adopt(2).ok());
+  const absl::Status refused = restored.Load(name);
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK(absl::StrContains(refused.message(), "and --memory-limit is 64.2 MiB"));
+}
+
+TEST_CASE("a table whose candidates alone do not fit is refused before they are allocated") {
+  TestModel model = GrowingModel();
+  TableSpec& table = *model.variables[0].mutable_table();
+  table.set_admit_after(2);
+  table.set_candidates(uint64_t{1} << 32);
+  TestPs ps(model, "", 0, 0, 0, false, std::make_shared<MemoryBudget>(uint64_t{256} << 20));
+  REQUIRE(ps.Adopt(1).ok());
+  const absl::Status refused = ps.Load();
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK(absl::StrContains(refused.message(), "variables and slots take 16.0 GiB"));
 }
 
 }  // namespace
