@@ -20,7 +20,7 @@ absl::StatusOr<std::unique_ptr<GrowingTable>> MakeTableOfSlot(const VariableSpec
                                                               const Optimizer& optimizer,
                                                               uint64_t seed);
 
-// The bytes that the table of one slot takes before it has rows.
+// The bytes that the table of one shard takes before it has rows.
 uint64_t EmptyTableBytes(const VariableSpec& variable);
 
 // A partition of a growing table begins with these.

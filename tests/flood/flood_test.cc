@@ -1,0 +1,107 @@
+// A ps with little memory trains on while strangers flood its port: its memory stays inside the
+// budget, a step of its worker takes at most twice as long, and within 10 s after the flood all is
+// as before. It takes minutes and the whole machine, and prints a table.
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <future>
+#include <string>
+#include <thread>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/descriptors.h"
+#include "e2e/cluster.h"
+#include "net/rpc_proto.h"
+#include "proto/protocol.h"
+#include "tests/flood/attacks.h"
+
+namespace paracord::flood {
+namespace {
+
+using e2e::NowMs;
+
+constexpr uint64_t kLimitMiB = 512;
+constexpr int64_t kAttackMs = 10000;
+constexpr int64_t kCalmMs = 10000;  // within which all has to be as before
+
+// A line of /proc/PID/status, in MiB.
+uint64_t StatusMiB(pid_t pid, const std::string& key) {
+  const std::string text = e2e::ReadText(absl::StrCat("/proc/", pid, "/status"));
+  const size_t at = text.find(key + ":");
+  if (at == std::string::npos) return 0;
+  return std::strtoull(text.c_str() + at + key.size() + 1, nullptr, 10) >> 10;
+}
+
+// The time of one step, over `ms`.
+double StepMs(e2e::Cluster& cluster, int64_t ms) {
+  const auto done = [&] {
+    uint64_t batches = 0;
+    e2e::WaitUntil(5000, [&] { return (batches = cluster.BatchesDone()) > 0; });
+    return batches;
+  };
+  const uint64_t before = done();
+  const int64_t begun_ms = NowMs();
+  std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+  const uint64_t after = done();
+  return static_cast<double>(NowMs() - begun_ms) /
+         static_cast<double>(std::max<uint64_t>(after - std::min(after, before), 1));
+}
+
+PsDescription Describe(const std::string& address) {
+  GrpcNetwork network;
+  const auto link = network.Dial(address);
+  std::promise<absl::StatusOr<PsDescription>> promise;
+  CallProto<PsDescription>(
+      *link, method::kDescribe, DescribeRequest(), 5000,
+      [&](absl::StatusOr<PsDescription> reply) { promise.set_value(std::move(reply)); });
+  const absl::StatusOr<PsDescription> reply = promise.get_future().get();
+  INFO(reply.status());
+  REQUIRE(reply.ok());
+  return *reply;
+}
+
+TEST_CASE("a ps in a flood keeps its memory and serves its worker", "[.slow]") {
+  REQUIRE(WantDescriptors(4000).ok());
+  e2e::Cluster cluster({.ps = 1,
+                        .workers = 1,
+                        .tcp = true,
+                        .batch_ms = 50,
+                        .job = {{"epochs", 100000}, {"checkpoint", {{"every_seconds", 5}}}}});
+  const std::string address = cluster.address("ps:0");
+  cluster.Start("ps:0", {},
+                {absl::StrCat("--memory-limit=", kLimitMiB, "MiB"), "--listen", address});
+  cluster.Start("coordinator");
+  cluster.Start("worker:0");
+  REQUIRE(cluster.WaitForBatches(20));
+  const PsDescription described = Describe(address);
+  const pid_t ps = cluster.at("ps:0").pid();
+  const double calm_ms = StepMs(cluster, 5000);
+  std::printf("%-22s %9s %9s %9s %12s\n", "", "step", "flooded", "after", "peak memory");
+  for (const Attack& attack : Attacks()) {
+    CAPTURE(attack.name);
+    std::atomic<bool> stop = false;
+    std::thread strangers([&] { attack.run(address, described, stop); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+    const double flooded_ms = StepMs(cluster, kAttackMs);
+    stop = true;
+    strangers.join();
+    double after_ms = 0;
+    const int64_t ended_ms = NowMs();
+    do {
+      after_ms = StepMs(cluster, 2000);
+    } while (after_ms > 1.25 * calm_ms && NowMs() - ended_ms < kCalmMs);
+    const uint64_t peak = StatusMiB(ps, "VmHWM");
+    std::printf("%-22s %6.1f ms %6.1f ms %6.1f ms %8lu MiB\n", attack.name.c_str(), calm_ms,
+                flooded_ms, after_ms, static_cast<unsigned long>(peak));
+    std::fflush(stdout);
+    CHECK(cluster.at("ps:0").running());
+    CHECK(peak <= kLimitMiB);
+    CHECK(flooded_ms <= 2 * calm_ms);
+    CHECK(after_ms <= 1.25 * calm_ms);
+  }
+}
+
+}  // namespace
+}  // namespace paracord::flood
