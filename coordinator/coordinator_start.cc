@@ -86,6 +86,7 @@ void Coordinator::Lead(DirStart::Begun begun) {
                    .workers = options_.workers,
                    .boot_id = boot_id_,
                    .new_run_id = environment_.random.NextId(),
+                   .rejection_key = environment_.random.NextId() + environment_.random.NextId(),
                    .dir = options_.dir,
                    .agree_ms = kAgreeMs,
                    .host = options_.host,

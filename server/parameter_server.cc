@@ -8,6 +8,7 @@
 #include "common/failpoint.h"
 #include "common/probe.h"
 #include "common/status_macros.h"
+#include "config/rejection.h"
 #include "net/rpc_proto.h"
 #include "proto/protocol.h"
 #include "server/parameter_server_impl.h"
@@ -159,6 +160,16 @@ absl::StatusOr<std::shared_ptr<const Content>> ParameterServer::Impl::CheckConte
   return absl::FailedPreconditionError("the ps holds nothing");
 }
 
+absl::Status ParameterServer::Impl::CheckRejected(const ExchangeRequest& header) const {
+  if (!header.rejected() || rejection_key_.empty()) return absl::OkStatus();
+  if (IsRejection(header.rejection(), rejection_key_, header.batch())) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("batch ", header.batch().batch(), " of split ", header.batch().split(),
+                   " of epoch ", header.batch().epoch(),
+                   " is pushed as rejected, without the coordinator's proof that it is: send the "
+                   "lease's `rejections` of it along"));
+}
+
 std::deque<ParkedExchange> ParameterServer::Impl::VoidAll(const absl::Status& why,
                                                           Answers& answers) {
   orders_.VoidAll(why, answers);
@@ -189,6 +200,11 @@ void ParameterServer::Impl::Answer(const absl::Cord& request, const CallPtr& cal
   {
     MutexLock lock(mu_);
     content = CheckContent(decoded->header.fence());
+    const absl::Status rejected = CheckRejected(decoded->header);
+    if (content.ok() && !rejected.ok()) {
+      ++counters_.refused;
+      content = rejected;
+    }
   }
   if (!content.ok()) {
     ++figures_.failed;
@@ -340,6 +356,7 @@ void ParameterServer::Impl::AdoptNow(const AdoptRequest& request, const CallPtr&
     HeardFromCoordinator();
     generation_ = request.generation();
     coordinator_ = request.coordinator_boot_id();
+    rejection_key_ = request.rejection_key();
     orders_.ForgetWritten();
     ended_.reset();
     staged_.Clear();

@@ -82,6 +82,10 @@ class ParameterServer::Impl : public SharedGate<Impl> {
 
   // Is this for us, now? `held`: the run too, as soon as something is held.
   absl::Status CheckFence(const Fence& fence, bool held) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether the coordinator has decided that the batch is entered without gradients, if it is to
+  // be.
+  absl::Status CheckRejected(const ExchangeRequest& header) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Checks an order of the coordinator that is obeyed, and notes that it was heard from.
   absl::Status CheckOrder(const Fence& fence, const std::string& coordinator, bool held)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -136,6 +140,7 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   bool checkpoint_asked_ ABSL_GUARDED_BY(mu_) = false;  // by what drains
   std::atomic<uint64_t> generation_ = 0;                // 0: never adopted. Written under mu_
   std::string coordinator_ ABSL_GUARDED_BY(mu_);        // whom it obeys
+  std::string rejection_key_ ABSL_GUARDED_BY(mu_);      // of that one
   std::shared_ptr<const Content> content_ ABSL_GUARDED_BY(mu_);
   PendingOrders orders_ ABSL_GUARDED_BY(mu_);
   std::optional<int> ended_ ABSL_GUARDED_BY(mu_);  // the job, with this code; and it has stayed

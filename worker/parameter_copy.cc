@@ -277,6 +277,7 @@ Parts ParameterCopy::Request(uint32_t ps, const std::string& worker, const Excha
   ExchangeRequest header = Header(ps, worker);
   if (order.batch.has_value()) *header.mutable_batch() = *order.batch;
   header.set_rejected(order.rejected);
+  header.set_rejection(order.rejection);
   if (staged != nullptr) {
     header.mutable_staged()->set_id(staged->id);
     header.mutable_staged()->set_calls(staged->calls[ps]);

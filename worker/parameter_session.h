@@ -40,7 +40,8 @@ class StepArrays {
 struct ExchangeOrder {
   std::optional<BatchId> batch;  // of a push; none: a pull alone
   bool rejected = false;
-  bool exact = false;  // the values as float32 whatever the wire is, for an evaluation
+  std::string rejection = {};  // of a rejected batch, as its lease has it
+  bool exact = false;          // the values as float32 whatever the wire is, for an evaluation
   // Of tables, the rows of these batches are brought, and no others; none: no rows.
   std::vector<SharedRows> rows = {};
 

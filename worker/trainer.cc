@@ -16,6 +16,12 @@ bool IsRejected(const Lease& lease, uint32_t batch) {
   return std::ranges::find(lease.rejected(), batch) != lease.rejected().end();
 }
 
+// The proof that the batch is rejected; empty if the lease has none.
+std::string RejectionIn(const Lease& lease, uint32_t batch) {
+  const auto at = std::ranges::find(lease.rejected(), batch) - lease.rejected().begin();
+  return at < lease.rejections_size() ? lease.rejections(static_cast<int>(at)) : "";
+}
+
 BatchId BatchOf(const Lease& lease, uint32_t number) {
   BatchId batch;
   batch.set_epoch(lease.epoch());
@@ -229,6 +235,7 @@ void Trainer::Push(const BatchId& batch, const std::shared_ptr<StepArrays>& step
   const std::vector<BatchId> following = Following(batch, batches_ahead());
   const bool ahead = !rejected && MayComputeAhead(following);
   ExchangeOrder order{.batch = batch, .rejected = rejected};
+  if (rejected) order.rejection = RejectionIn(leases_.front(), batch.batch());
   // Those of a batch that is computed meanwhile are there.
   order.rows = RowsFor({following.begin() + (ahead && tables_ ? 1 : 0), following.end()});
   Exchange(std::move(order), step, [this, batch, rejected](const ExchangeResult& result) {

@@ -104,6 +104,7 @@ class CoordinatorCore {
   bool TryGiveTask(WorkerSession& session, CallId call);
   bool WorkIsFree() const;
   void ServeParked(bool tick);
+  void AddRejected(Lease& lease) const;
 
   // core_failures.cc
   void CountFailure(const std::string& task, const LeaseState& lease, FailureKind kind,

@@ -6,6 +6,7 @@
 #include "common/one_line.h"
 #include "common/probe.h"
 #include "common/status_text.h"
+#include "config/rejection.h"
 #include "coordinator/core/core.h"
 
 namespace paracord {
@@ -174,6 +175,19 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
 bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
   if (!ps_.AllAre(PsStage::kReady) || session.benched_until_ms > now_ms_) return false;
   if (end_.planned() && phases_.now() != Phase::kFinishing) return false;
+// Names the batches of the lease that are to be entered without gradients, with the proof of it
+// that the ps want.
+void CoordinatorCore::AddRejected(Lease& lease) const {
+  for (const uint32_t number : failures_.counts().Rejected(lease.epoch(), lease.split())) {
+    BatchId batch;
+    batch.set_epoch(lease.epoch());
+    batch.set_split(lease.split());
+    batch.set_batch(number);
+    lease.add_rejected(number);
+    lease.add_rejections(RejectionOf(options_.rejection_key, batch));
+  }
+}
+
   WorkReply reply;
   if (phases_.now() == Phase::kEvaluating) {
     std::optional<EvaluationLease> lease = evaluations_.Grant(sessions_.next_id(), session.id);
@@ -191,9 +205,7 @@ bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
       if (lease.has_value()) PROBE("coordinator.lease.straggler");
     }
     if (!lease.has_value()) return false;
-    for (const uint32_t batch : failures_.counts().Rejected(lease->epoch(), lease->split())) {
-      lease->add_rejected(batch);
-    }
+    AddRejected(*lease);
     *reply.mutable_lease() = *std::move(lease);
   } else {
     return false;

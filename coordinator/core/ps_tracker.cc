@@ -151,6 +151,7 @@ void PsTracker::Load(uint32_t index, LoadRequest load) {
   ps.loading_from = load.checkpoint();
   *load.mutable_fence() = FenceFor(ps);
   load.set_coordinator_boot_id(options_.boot_id);
+  adopt.set_rejection_key(options_.rejection_key);
   load.set_claim(ClaimText(generation_.claimed(), options_.boot_id));
   for (const PartitionSpec& partition : layout_) {
     if (partition.ps() == index) *load.add_partitions() = partition;

@@ -2,6 +2,8 @@
 #include <limits>
 #include <thread>
 
+#include "absl/strings/match.h"
+#include "config/rejection.h"
 #include "store/store.h"
 #include "tests/server/ps_fixture.h"
 
@@ -96,6 +98,47 @@ TEST_CASE("a rejected batch and one without a gradient advance the ledger alone"
     CHECK(description.partitions(i).updates() == (i == 0 ? 0 : 1));
   }
   CHECK_FALSE(description.partitions(3).has_ledger());
+}
+
+TEST_CASE("a batch is rejected with the coordinator's proof alone, where it has told its key") {
+  TestPs ps;
+  AdoptRequest adopt = ps.AdoptOrder(1);
+  adopt.set_rejection_key("key");
+  REQUIRE(ps.Call<PsDescription>(method::kAdopt, adopt).ok());
+  REQUIRE(ps.Load().ok());
+  DecodedRequest rejected = ps.PushOf(0, 0, 1.0f);
+  rejected.header.set_rejected(true);
+  rejected.pieces.clear();
+  for (PartitionPush& push : *rejected.header.mutable_push()) push.set_bytes(0);
+  const auto refuse = [&] {
+    const absl::Status refused = ps.Exchange(rejected).status();
+    CHECK(absl::IsInvalidArgument(refused));
+    CHECK(absl::StrContains(refused.message(), "batch 0 of split 0 of epoch 0 is pushed as rej"));
+  };
+  refuse();
+  rejected.header.set_rejection(RejectionOf("another key", rejected.header.batch()));
+  refuse();
+  BatchId next = rejected.header.batch();
+  next.set_batch(1);
+  rejected.header.set_rejection(RejectionOf("key", next));
+  refuse();
+  CHECK(ps.Describe().partitions(0).ledger().rejected() == 0);
+  CHECK(ps.Describe().refused() == 3);
+  rejected.header.set_rejection(RejectionOf("key", rejected.header.batch()));
+  CHECK(ps.Exchange(rejected).ok());
+  CHECK(ps.Describe().partitions(0).ledger().rejected() == 1);
+  CHECK(ps.Exchange(ps.PushOf(0, 1, 1.0f)).ok());  // a batch with gradients needs none
+
+  adopt = ps.AdoptOrder(2, "c2");  // a coordinator that has another key
+  adopt.set_rejection_key("another key");
+  REQUIRE(ps.Call<PsDescription>(method::kAdopt, adopt).ok());
+  rejected.header = ps.PushOf(1, 0, 1.0f).header;
+  for (PartitionPush& push : *rejected.header.mutable_push()) push.set_bytes(0);
+  rejected.header.set_rejected(true);
+  rejected.header.set_rejection(RejectionOf("key", rejected.header.batch()));
+  const absl::Status refused = ps.Exchange(rejected).status();
+  CHECK(
+      absl::StrContains(refused.message(), "batch 0 of split 1 of epoch 0 is pushed as rejected"));
 }
 
 TEST_CASE("values travel back only if they are not what the worker has") {

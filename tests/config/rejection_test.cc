@@ -1,0 +1,39 @@
+#include "config/rejection.h"
+
+#include <catch2/catch.hpp>
+
+#include "absl/strings/escaping.h"
+
+namespace paracord {
+namespace {
+
+BatchId TheBatch(uint64_t epoch, uint64_t split, uint32_t number) {
+  BatchId batch;
+  batch.set_epoch(epoch);
+  batch.set_split(split);
+  batch.set_batch(number);
+  return batch;
+}
+
+// By Python: hmac.new(b"key", b"paracord rejection" + struct.pack("<QQQ", 1, 2, 3),
+// hashlib.sha256).digest()[:16].hex()
+TEST_CASE("a rejection is the HMAC of its batch") {
+  CHECK(absl::BytesToHexString(RejectionOf("key", TheBatch(1, 2, 3))) ==
+        "469504cc3138d61004d6af27da79cca6");
+}
+
+TEST_CASE("a rejection is of one batch and one key alone") {
+  const BatchId batch = TheBatch(1, 2, 3);
+  const std::string rejection = RejectionOf("key", batch);
+  CHECK(IsRejection(rejection, "key", batch));
+  CHECK_FALSE(IsRejection(rejection, "kez", batch));
+  CHECK_FALSE(IsRejection(rejection, "key", TheBatch(1, 2, 4)));
+  CHECK_FALSE(IsRejection(rejection, "key", TheBatch(1, 3, 3)));
+  CHECK_FALSE(IsRejection(rejection, "key", TheBatch(2, 2, 3)));
+  CHECK_FALSE(IsRejection("", "key", batch));
+  CHECK_FALSE(IsRejection(rejection.substr(1), "key", batch));
+  CHECK_FALSE(IsRejection(rejection + "x", "key", batch));
+}
+
+}  // namespace
+}  // namespace paracord
