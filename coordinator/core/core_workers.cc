@@ -90,7 +90,7 @@ void CoordinatorCore::AnswerWorker(WorkerSession& session, const WorkEvent& even
 }
 
 void CoordinatorCore::TakeScore(WorkerSession& session, const EvaluationReport& report) {
-  const Evaluations::Taken taken = evaluations_.Report(report);
+  const Evaluations::Taken taken = evaluations_.Report(session.id, report);
   const std::string why(taken.status.message());
   if (!taken.status.ok()) {
     effects_.Warn(absl::StrCat(session.task, ": ", why));
@@ -102,10 +102,14 @@ void CoordinatorCore::TakeScore(WorkerSession& session, const EvaluationReport& 
 }
 
 void CoordinatorCore::CountReport(WorkerSession& session, const WorkRequest& request) {
+  const absl::Status fits = session.work.Add(request, record_.plan(), Extent().batches());
+  if (!fits.ok()) {
+    if (!std::exchange(session.miscounts, true)) {
+      effects_.Warn(absl::StrCat(session.task, ": ", std::string(fits.message())));
+    }
+    return;
+  }
   throughput_.Count(request, now_ms_);
-  session.computed += request.computed();
-  session.samples += request.samples();
-  session.staleness_sum += request.staleness_sum();
   record_.counters().computed += request.computed();
   record_.counters().duplicates += request.duplicates();
   if (request.samples() > 0 && record_.counters().first_step_ms < 0) {
@@ -171,10 +175,6 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
   if (report.problem() == PROBLEM_UNREACHABLE) session.benched_until_ms = now_ms_ + 200;
 }
 
-// Answers `call` if there is something to do for this worker.
-bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
-  if (!ps_.AllAre(PsStage::kReady) || session.benched_until_ms > now_ms_) return false;
-  if (end_.planned() && phases_.now() != Phase::kFinishing) return false;
 // Names the batches of the lease that are to be entered without gradients, with the proof of it
 // that the ps want.
 void CoordinatorCore::AddRejected(Lease& lease) const {
@@ -188,6 +188,10 @@ void CoordinatorCore::AddRejected(Lease& lease) const {
   }
 }
 
+// Answers `call` if there is something to do for this worker.
+bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
+  if (!ps_.AllAre(PsStage::kReady) || session.benched_until_ms > now_ms_) return false;
+  if (end_.planned() && phases_.now() != Phase::kFinishing) return false;
   WorkReply reply;
   if (phases_.now() == Phase::kEvaluating) {
     std::optional<EvaluationLease> lease = evaluations_.Grant(sessions_.next_id(), session.id);
@@ -206,6 +210,7 @@ void CoordinatorCore::AddRejected(Lease& lease) const {
     }
     if (!lease.has_value()) return false;
     AddRejected(*lease);
+    session.work.Grant(*lease);
     *reply.mutable_lease() = *std::move(lease);
   } else {
     return false;

@@ -8,6 +8,7 @@
 #include "common/one_line.h"
 #include "common/status_text.h"
 #include "config/data_plan.h"
+#include "coordinator/core/limits.h"
 
 namespace paracord {
 
@@ -31,7 +32,17 @@ bool Evaluation::HasFree() const {
                      [](const Range& range) { return !range.done && range.lease == 0; });
 }
 
+bool Evaluation::Has(uint64_t session, uint64_t lease_id) const {
+  return lease_id != 0 && std::ranges::any_of(ranges_, [&](const Range& range) {
+           return !range.done && range.lease == lease_id && range.session == session;
+         });
+}
+
 std::optional<EvaluationLease> Evaluation::Grant(uint64_t lease_id, uint64_t session) {
+  const auto held = std::ranges::count_if(ranges_, [&](const Range& range) {
+    return !range.done && range.lease != 0 && range.session == session;
+  });
+  if (static_cast<uint64_t>(held) >= kLeasesOfSessionMax) return std::nullopt;
   for (uint64_t i = 0; i < ranges_.size(); ++i) {
     if (ranges_[i].done || ranges_[i].lease != 0) continue;
     ranges_[i].lease = lease_id;

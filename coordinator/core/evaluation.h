@@ -27,7 +27,10 @@ class Evaluation {
   uint64_t epoch() const { return epoch_; }
 
   bool HasFree() const;  // whether there is a range to grant
+  // A session has at most so many ranges as leases.
   std::optional<EvaluationLease> Grant(uint64_t lease_id, uint64_t session);
+  // Whether the session has this lease now.
+  bool Has(uint64_t session, uint64_t lease_id) const;
   // Takes the result of a leased range. One that is not leased (any more) changes nothing. An error
   // says that the report does not fit; the range is then free again.
   absl::Status Report(const EvaluationReport& report);

@@ -54,7 +54,8 @@ bool Evaluations::EndSession(uint64_t session, const std::set<uint64_t>& held) {
   return running_.has_value() && running_->EndSession(session, held);
 }
 
-Evaluations::Taken Evaluations::Report(const EvaluationReport& report) {
+Evaluations::Taken Evaluations::Report(uint64_t session, const EvaluationReport& report) {
+  if (!running_->Has(session, report.lease())) return {};
   Taken taken{running_->Report(report)};
   if (taken.status.ok()) data_failures_ = 0;
   // A record that cannot be scored cannot be left out: evaluation is exact or not at all.

@@ -58,8 +58,9 @@ class Evaluations {
     absl::Status status;    // why the report is not counted; its range is free again
     bool hopeless = false;  // the test records cannot be read, time and again
   };
-  // Takes what a worker reports of a range. Only while an evaluation is running().
-  Taken Report(const EvaluationReport& report);
+  // Takes what a session reports of a range. Only while an evaluation is running(). A range that
+  // the session does not have (any more) changes nothing.
+  Taken Report(uint64_t session, const EvaluationReport& report);
   // Takes the result if all ranges of the evaluation under way are scored, and decides whether it
   // ends the job. True if it did: job.state is to be written.
   bool FinishIfDone();

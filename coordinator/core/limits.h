@@ -1,4 +1,4 @@
-// Times that several types of the coordinator's core share.
+// Times and bounds that several types of the coordinator's core share.
 #pragma once
 
 #include <cstdint>
@@ -11,5 +11,8 @@ inline constexpr int64_t kRepeatMs = 1000;
 // A ps has this long to write all that it holds, or to load it: a state that takes longer to write
 // is never a checkpoint.
 inline constexpr int64_t kAllOfPsMs = 3600 * 1000;
+
+// A worker has a few leases at a time. One that claims to have more gets no others.
+inline constexpr uint64_t kLeasesOfSessionMax = 16;
 
 }  // namespace paracord

@@ -93,14 +93,14 @@ json WorkersJson(const Sessions& sessions, const SplitTable* table, int64_t now_
   for (const auto& [id, session] : sessions.all()) {
     const uint64_t leases = table != nullptr ? table->LeasesOf(id) : 0;
     const double samples_per_second =
-        Ratio(static_cast<double>(session.samples), Seconds(now_ms - session.joined_ms));
+        Ratio(static_cast<double>(session.work.samples), Seconds(now_ms - session.joined_ms));
     workers.push_back({{"task", session.task},
                        {"device", session.device},
                        {"leases", leases},
-                       {"computed", session.computed},
+                       {"computed", session.work.computed},
                        {"samples_per_second", samples_per_second},
-                       {"staleness", Ratio(static_cast<double>(session.staleness_sum),
-                                           static_cast<double>(session.computed))},
+                       {"staleness", Ratio(static_cast<double>(session.work.staleness_sum),
+                                           static_cast<double>(session.work.computed))},
                        {"silent_seconds", Seconds(now_ms - session.last_seen_ms)},
                        {"resting", session.benched_until_ms > now_ms}});
     if (!session.waits_for.empty()) workers.back()["waits_for"] = session.waits_for;

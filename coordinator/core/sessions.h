@@ -21,12 +21,11 @@
 #include "common/rate_limit.h"
 #include "coordinator/core/effects.h"
 #include "coordinator/core/events.h"
+#include "coordinator/core/work_claims.h"
 
 namespace paracord {
 
 inline constexpr size_t kSessionsMax = 100000;  // and of whatever else is kept for each task
-// A worker has a few leases at a time. One that claims to have more gets no others.
-inline constexpr uint64_t kLeasesOfSessionMax = 16;
 // A task begins a session so many times in a minute; beyond that it is told to wait.
 inline constexpr uint32_t kSessionsAMinuteMax = 30;
 
@@ -43,9 +42,8 @@ struct WorkerSession {
   bool misreports = false;       // it reported batches that are not there
   int64_t benched_until_ms = 0;  // it gets nothing to do before
   std::string waits_for;         // as it said last
-  uint64_t computed = 0;
-  uint64_t samples = 0;
-  uint64_t staleness_sum = 0;
+  bool miscounts = false;        // it reported numbers that cannot be
+  WorkClaims work;
 };
 
 class Sessions {

@@ -1,5 +1,6 @@
 // A worker that takes part may say what is not so. It changes nothing but its own batches.
 #include <catch2/catch.hpp>
+#include <limits>
 #include <string>
 
 #include "config/rejection.h"
@@ -7,6 +8,118 @@
 
 namespace paracord {
 namespace {
+
+nlohmann::json SummaryOf(CoreHarness& harness) {
+  return nlohmann::json::parse(harness.Told().SummaryText("done", ""));
+}
+
+WorkReply Say(CoreHarness& harness, WorkRequest request) {
+  harness.Feed(WorkEvent{++harness.call, std::move(request)});
+  return harness.works[harness.call];
+}
+
+TEST_CASE("numbers of more work than a worker was given are not counted") {
+  CoreHarness harness;
+  const uint64_t session = harness.Join("worker:0");
+  REQUIRE(harness.Work(session).has_lease());
+  WorkRequest lie;
+  lie.set_session(session);
+  SECTION("batches") { lie.set_computed(1'000'000'000'000'000'000); }
+  SECTION("all batches that can be counted") { lie.set_computed(~uint64_t{0}); }
+  SECTION("samples") { lie.set_samples(4'000'000'000'000'000'000); }
+  SECTION("batches that came twice") { lie.set_duplicates(1'000'000); }
+  SECTION("staleness") { lie.set_staleness_sum(1'000'000); }
+  SECTION("a loss that is no number") {
+    lie.set_loss_sum(std::numeric_limits<double>::quiet_NaN());
+  }
+  SECTION("an infinite loss") { lie.set_loss_sum(std::numeric_limits<double>::infinity()); }
+  SECTION("a loss that no float32 has") { lie.set_loss_sum(-1e300); }
+  for (int i = 0; i < 3; ++i) Say(harness, lie);
+  const nlohmann::json summary = SummaryOf(harness);
+  CHECK(summary.at("computed") == 0);
+  CHECK(summary.at("duplicates") == 0);
+  CHECK_FALSE(summary.at("metrics").contains("train"));
+  const nlohmann::json status = nlohmann::json::parse(harness.Told().StatusJson());
+  CHECK(status.at("loss").is_null());
+  CHECK(status.at("samples_per_second") == 0);
+  CHECK(status.at("workers")[0].at("computed") == 0);
+  const size_t said = harness.log.find("worker:0: it says that");
+  REQUIRE(said != std::string::npos);
+  CHECK(harness.log.find("it says that", said + 20) == std::string::npos);  // once
+}
+
+TEST_CASE("a worker cannot add up more than it was given, however often it reports") {
+  CoreHarness harness;
+  const uint64_t session = harness.Join("worker:0");
+  const Lease lease = harness.Work(session).lease();
+  WorkRequest one;
+  one.set_session(session);
+  one.set_computed(1);
+  one.set_samples(10);
+  one.set_loss_sum(0.5);
+  for (int i = 0; i < 1000; ++i) Say(harness, one);
+  // Besides its lease it may have had leases in a session before this one.
+  const uint64_t most = lease.end_batch() + kLeasesOfSessionMax * 2;
+  CHECK(SummaryOf(harness).at("computed") == most);
+  CHECK(SummaryOf(harness).at("metrics").at("train").at("loss") == 0.5);
+}
+
+TEST_CASE("only the session that has a piece of an evaluation scores it") {
+  CoreHarness harness([](Job& job) {
+    job.test = job.train;
+    job.failures.per_batch = 1;
+  });
+  const uint64_t session = harness.Join("worker:0", 40, 10);
+  const uint64_t liar = harness.Join("worker:1", 40, 10);
+  for (int split = 0; split < 2; ++split) {
+    const Lease lease = harness.Work(session).lease();
+    harness.Enter(lease);
+    harness.Work(session, {CoreHarness::Done(lease)}, false);
+  }
+  const WorkReply reply = harness.Work(session);
+  REQUIRE(reply.has_evaluation());
+  WorkRequest score;
+  score.set_session(liar);
+  EvaluationReport& report = *score.mutable_evaluation();
+  report.set_lease(reply.evaluation().id());
+  report.set_examples(10);
+  report.add_metrics()->add_values(-8e27);
+  report.mutable_metrics(0)->add_values(10);
+  const bool unreadable = GENERATE(false, true);
+  if (unreadable) report.set_problem(PROBLEM_DATA);
+  Say(harness, score);
+  CHECK(harness.Told().StatusJson().find("e27") == std::string::npos);
+  report.set_problem(PROBLEM_NONE);
+  report.mutable_metrics(0)->set_values(0, 5);
+  score.set_session(session);
+  Say(harness, score);
+  const nlohmann::json status = nlohmann::json::parse(harness.Told().StatusJson());
+  REQUIRE(status.at("evaluations").size() == 1);
+  CHECK(status.at("evaluations")[0].at("metrics").at("loss") == 0.5);
+  CHECK_FALSE(harness.core->View().end.planned());  // the job goes on
+}
+
+TEST_CASE("a session that hoards the pieces of an evaluation leaves some to others") {
+  constexpr uint64_t kTestRecords = 10 * 8 * 100;  // 100 pieces
+  CoreHarness harness([](Job& job) { job.test = job.train; });
+  const uint64_t session = harness.Join("worker:0", 40, kTestRecords);
+  const uint64_t other = harness.Join("worker:1", 40, kTestRecords);
+  for (int split = 0; split < 2; ++split) {
+    const Lease lease = harness.Work(session).lease();
+    harness.Enter(lease);
+    harness.Work(session, {CoreHarness::Done(lease)}, false);
+  }
+  WorkRequest request;
+  request.set_session(session);
+  request.set_want_task(true);
+  for (uint64_t i = 0; i < kLeasesOfSessionMax; ++i) {
+    const WorkReply reply = Say(harness, request);
+    REQUIRE(reply.has_evaluation());
+    request.add_holds(reply.evaluation().id());
+  }
+  CHECK_FALSE(Say(harness, request).has_evaluation());
+  CHECK(harness.Work(other).has_evaluation());
+}
 
 TEST_CASE("a lease has the proof that a batch is rejected, and the ps know its key") {
   CoreHarness harness([](Job& job) { job.failures = {true, 1, 1.0}; });

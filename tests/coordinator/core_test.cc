@@ -214,7 +214,7 @@ TEST_CASE("status tells what slow readers pin, and who waits for them") {
 }
 
 TEST_CASE("loss and rate are those of the newest seconds, and the rate of a halt falls") {
-  CoreHarness harness;
+  CoreHarness harness([](Job& job) { job.split_batches = 10; });  // so much may be reported
   const uint64_t session = harness.Join("worker:0");
   const auto work = [&](double loss) {
     WorkRequest request;

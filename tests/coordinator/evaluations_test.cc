@@ -27,7 +27,7 @@ void Score(Evaluations& evaluations, uint64_t epoch, double loss) {
   MetricState& state = *report.add_metrics();
   state.add_values(loss * 10);
   state.add_values(10);
-  CHECK(evaluations.Report(report).status.ok());
+  CHECK(evaluations.Report(7, report).status.ok());
   REQUIRE(evaluations.FinishIfDone());
   CHECK_FALSE(evaluations.running());
 }
@@ -101,7 +101,7 @@ TEST_CASE("test records that cannot be read are hopeless after per_batch reports
     report.set_lease(evaluations.Grant(id, 7)->id());
     report.set_problem(PROBLEM_DATA);
     report.set_message("/data/t10k: row 3");
-    const Evaluations::Taken taken = evaluations.Report(report);
+    const Evaluations::Taken taken = evaluations.Report(7, report);
     CHECK_FALSE(taken.status.ok());
     CHECK(taken.hopeless == (id == 2));
   }

@@ -1,0 +1,62 @@
+#include "coordinator/core/work_claims.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/limits.h"
+
+namespace paracord {
+namespace {
+
+constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+
+uint64_t Times(uint64_t a, uint64_t b) {
+  uint64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? kMost : product;
+}
+
+absl::Status Refuse(const std::string& what) {
+  return absl::InvalidArgumentError(what + ", which cannot be: the report is not counted");
+}
+
+}  // namespace
+
+absl::Status WorkClaims::Add(const WorkRequest& report, const DataPlan& plan, uint64_t batches) {
+  // A session before this one may not have told of what it had.
+  const uint64_t most = granted + Times(kLeasesOfSessionMax, plan.split_batches());
+  const auto beyond = [](uint64_t before, uint64_t more, uint64_t limit) {
+    return more > limit - std::min(before, limit);
+  };
+  if (beyond(computed, report.computed(), most)) {
+    return Refuse(absl::StrCat("it says that it computed ", report.computed(),
+                               " batches more, after ", computed, " of the ", granted,
+                               " that it was given"));
+  }
+  if (beyond(duplicates, report.duplicates(), most)) {
+    return Refuse(absl::StrCat("it says that ", report.duplicates(), " batches came twice, of the ",
+                               granted, " that it was given"));
+  }
+  if (beyond(samples, report.samples(), Times(most, plan.batch()))) {
+    return Refuse(absl::StrCat("it says that it computed ", report.samples(),
+                               " samples more, after ", samples, " in the ", granted,
+                               " batches that it was given"));
+  }
+  if (beyond(staleness_sum, report.staleness_sum(), Times(most, batches))) {
+    return Refuse(
+        absl::StrCat("it says that its values were ", report.staleness_sum(), " updates old"));
+  }
+  // A loss is a float32.
+  const double largest = static_cast<double>(std::numeric_limits<float>::max());
+  if (!(std::abs(report.loss_sum()) <= static_cast<double>(most) * largest)) {
+    return Refuse(absl::StrCat("it says that its losses sum up to ", report.loss_sum()));
+  }
+  computed += report.computed();
+  duplicates += report.duplicates();
+  samples += report.samples();
+  staleness_sum += report.staleness_sum();
+  return absl::OkStatus();
+}
+
+}  // namespace paracord

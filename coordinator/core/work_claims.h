@@ -1,0 +1,27 @@
+// What a session can have done: the batches of the leases that it was given, each computed once,
+// and those of an earlier session of its task that nobody had heard of. A report beyond that cannot
+// be true, and is not counted, so that nobody can write any number into the status and the summary.
+// Pure; one in each session.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "proto/paracord.pb.h"
+
+namespace paracord {
+
+struct WorkClaims {
+  uint64_t granted = 0;  // batches
+  uint64_t computed = 0;
+  uint64_t duplicates = 0;
+  uint64_t samples = 0;
+  uint64_t staleness_sum = 0;
+
+  void Grant(const Lease& lease) { granted += lease.end_batch() - lease.first_batch(); }
+  // Counts what a report says. INVALID_ARGUMENT, with the number that cannot be, and nothing is
+  // counted: `batches` is how many the job has in all.
+  absl::Status Add(const WorkRequest& report, const DataPlan& plan, uint64_t batches);
+};
+
+}  // namespace paracord
