@@ -55,9 +55,33 @@ Agreement::Outcome Agreement::Add(const std::string& task, const JobFacts& facts
                      " of ", facts_.size(), " find");
   }
   outcome.facts = chosen;
+  confirmed_.clear();
+  for (const auto& [other, theirs] : facts_) {
+    if (theirs.SerializeAsString() == outcome.facts->SerializeAsString()) confirmed_.insert(other);
+  }
   facts_.clear();
   came_.clear();
   return outcome;
+}
+
+void Agreement::Confirm(const std::string& task) {
+  facts_.erase(task);
+  if (confirmed_.size() < 2) confirmed_.insert(task);
+}
+
+bool Agreement::Dissent(const std::string& task, const JobFacts& facts) {
+  confirmed_.erase(task);
+  if (facts_.size() >= kFactsMax) facts_.clear();
+  facts_[task] = facts;
+  const std::string found = facts.SerializeAsString();
+  const auto same = [&](const auto& item) { return item.second.SerializeAsString() == found; };
+  if (std::ranges::count_if(facts_, same) < 2) return false;
+  confirmed_.clear();
+  for (const auto& item : facts_) {
+    if (same(item)) confirmed_.insert(item.first);
+  }
+  facts_.clear();
+  return true;
 }
 
 }  // namespace paracord

@@ -73,7 +73,8 @@ class CoordinatorCore {
   void Leave(ExitCode code, const std::string& reason, bool alone = false);
 
   // core_job.cc
-  void BeginJob(const JobFacts& facts);
+  void BeginJob(const std::string& run_id, const JobFacts& facts);
+  void BeginAnew(const JobFacts& facts);
   bool PlaceLayout();
   void SaveJobState();
   JobExtent Extent() const { return record_.Extent(evaluations_.stop()); }
@@ -91,6 +92,8 @@ class CoordinatorCore {
   // core_joins.cc
   void CannotTakePart(const JoinEvent& event);
   void TakeWithFacts(const JoinEvent& event);
+  bool FactsMayChange() const;
+  void TakeOtherFacts(const JoinEvent& event, const std::string& why);
   void OpenSession(CallId call, const JoinRequest& request);
 
   // core_workers.cc
@@ -101,10 +104,10 @@ class CoordinatorCore {
   void TakeScore(WorkerSession& session, const EvaluationReport& report);
   void AnswerWorker(WorkerSession& session, const WorkEvent& event);
   void FreeLostGrants(const WorkRequest& request);
+  void AddRejected(Lease& lease) const;
   bool TryGiveTask(WorkerSession& session, CallId call);
   bool WorkIsFree() const;
   void ServeParked(bool tick);
-  void AddRejected(Lease& lease) const;
 
   // core_failures.cc
   void CountFailure(const std::string& task, const LeaseState& lease, FailureKind kind,

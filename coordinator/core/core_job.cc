@@ -3,14 +3,30 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/fingerprint64.h"
 #include "config/data_plan.h"
 #include "coordinator/core/core.h"
 #include "coordinator/core/report.h"
 
 namespace paracord {
 
-void CoordinatorCore::BeginJob(const JobFacts& facts) {
-  const absl::Status begun = record_.Begin(options_.new_run_id, facts);
+// The facts of a job that has trained nothing are replaced. It is another run, so that nothing of
+// the one before is taken for its own.
+void CoordinatorCore::BeginAnew(const JobFacts& facts) {
+  const std::string before = record_.run_id();
+  const std::string run_id =
+      before != options_.new_run_id
+          ? options_.new_run_id
+          : absl::StrFormat("%016x%016x", Fingerprint64("anew " + before), Fingerprint64(before));
+  record_.Forget();
+  samples_found_.reset();
+  ps_.TakeOver(before);
+  BeginJob(run_id, facts);
+  if (!phases_.ended()) ClaimNextGeneration("the job begins anew");
+}
+
+void CoordinatorCore::BeginJob(const std::string& run_id, const JobFacts& facts) {
+  const absl::Status begun = record_.Begin(run_id, facts);
   ps_.SetRun(record_.run_id());
   if (!begun.ok()) {
     return EndJob(ExitCode::kConfiguration, "failed", std::string(begun.message()));

@@ -92,7 +92,7 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
       return effects_.Emit(AnswerJoin{event.call, WaitReply(std::move(outcome.waits))});
     }
     if (!outcome.differs.empty()) effects_.Warn(std::move(outcome.differs));
-    BeginJob(*outcome.facts);
+    BeginJob(options_.new_run_id, *outcome.facts);
   }
   if (phases_.ended()) {
     return effects_.Emit(
@@ -105,11 +105,13 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
 void CoordinatorCore::TakeWithFacts(const JoinEvent& event) {
   const JoinRequest& request = event.request;
   if (const std::optional<std::string> why = record_.Differs(request.facts()); why.has_value()) {
+    if (FactsMayChange()) return TakeOtherFacts(event, *why);
     const std::string reason = absl::StrCat(request.task(), " is refused: ", *why);
     refusals_.Remember(request.task(), *why);
     return refusals_.Refuse(event.call, ExitCode::kConfiguration, reason, reason, now_ms_);
   }
   record_.NameMetrics(request.facts());
+  agreement_.Confirm(request.task());
   if (!ps_.AllAre(PsStage::kReady)) {
     return effects_.Emit(AnswerJoin{event.call, WaitReply(WaitReason(View()))});
   }
@@ -120,6 +122,35 @@ void CoordinatorCore::TakeWithFacts(const JoinEvent& event) {
     return effects_.Emit(AnswerJoin{event.call, WaitReply(why)});
   }
   OpenSession(event.call, request);
+}
+
+// Whether the job goes by one worker's word, and nothing is known that would be lost if it went by
+// another's.
+bool CoordinatorCore::FactsMayChange() const {
+  return agreement_.OneWord() && !end_.planned() && checkpoints_.newest() == nullptr &&
+         record_.counters().checkpoints == 0 && evaluations_.results().empty() &&
+         training_.closed() == 0 && !ps_.AnyEntered();
+}
+
+// One worker may be wrong about the files, or lie: two others that find the same are believed.
+void CoordinatorCore::TakeOtherFacts(const JoinEvent& event, const std::string& why) {
+  const JoinRequest& request = event.request;
+  // What a ps holds is known when it is ready.
+  const bool settled = ps_.AllAre(PsStage::kReady) && !generation_.claiming() &&
+                       !record_.writer().pending() && !record_.writer().again();
+  if (settled && agreement_.Dissent(request.task(), request.facts())) {
+    effects_.Warn(
+        absl::StrCat("two workers find the same in the files, other than the one that the ",
+                     "job was begun with: ", request.task(), ": ", why,
+                     "; nothing is trained yet, and the job begins anew with it"));
+    BeginAnew(request.facts());
+    return effects_.Emit(AnswerJoin{event.call, WaitReply("the job is being created")});
+  }
+  refusals_.Remember(request.task(), why);
+  refusals_.Log(absl::StrCat(request.task(), " waits: ", why), now_ms_);
+  effects_.Emit(AnswerJoin{
+      event.call,
+      WaitReply(absl::StrCat(why, "; this waits for another worker that finds the same"))});
 }
 
 void CoordinatorCore::CannotTakePart(const JoinEvent& event) {

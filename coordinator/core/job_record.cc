@@ -95,6 +95,15 @@ absl::Status JobRecord::Begin(const std::string& run_id, const JobFacts& facts) 
   return absl::OkStatus();
 }
 
+void JobRecord::Forget() {
+  JobState fresh;
+  fresh.job_json = std::move(state_.job_json);
+  fresh.counters = state_.counters;
+  fresh.counters.computed = fresh.counters.duplicates = 0;  // with what is forgotten
+  state_ = std::move(fresh);
+  fixed_ = false;
+}
+
 std::optional<std::string> JobRecord::Differs(const JobFacts& facts) const {
   if (const absl::Status names = CheckNames(facts); !names.ok())
     return std::string(names.message());

@@ -38,6 +38,8 @@ class JobRecord {
   // Begins the job by what workers have found, as `run_id`. An error says why there can be no such
   // job.
   absl::Status Begin(const std::string& run_id, const JobFacts& facts);
+  // A job that has trained nothing is to begin anew. The record is as it was before Begin.
+  void Forget();
   // Why a worker that has found these facts cannot take part in the job; nullopt if it can.
   std::optional<std::string> Differs(const JobFacts& facts) const;
   // Takes the metrics' names from a worker where the job was restored without them.

@@ -64,6 +64,15 @@ bool PsTracker::AnyDrains() const {
   return std::ranges::any_of(ps_, [](const Ps& ps) { return ps.draining; });
 }
 
+bool PsTracker::AnyEntered() const {
+  for (const Ps& ps : ps_) {
+    for (const PartitionDescription& partition : ps.description.partitions()) {
+      if (partition.ledger().applied() + partition.ledger().rejected() > 0) return true;
+    }
+  }
+  return false;
+}
+
 bool PsTracker::AnyHoldsRun() const {
   return !run_id_.empty() && std::ranges::any_of(ps_, [&](const Ps& ps) {
     return ps.stage != PsStage::kAway && ps.description.run_id() == run_id_ &&
@@ -142,6 +151,7 @@ void PsTracker::Adopt(uint32_t index) {
   adopt.set_generation(generation_.claimed());
   adopt.set_coordinator_boot_id(options_.boot_id);
   adopt.set_protocol(kProtocol);
+  adopt.set_rejection_key(options_.rejection_key);
   Send(index, ps.call_tag, options_.job.timeouts.ps_ms, adopt);
 }
 
@@ -151,7 +161,6 @@ void PsTracker::Load(uint32_t index, LoadRequest load) {
   ps.loading_from = load.checkpoint();
   *load.mutable_fence() = FenceFor(ps);
   load.set_coordinator_boot_id(options_.boot_id);
-  adopt.set_rejection_key(options_.rejection_key);
   load.set_claim(ClaimText(generation_.claimed(), options_.boot_id));
   for (const PartitionSpec& partition : layout_) {
     if (partition.ps() == index) *load.add_partitions() = partition;

@@ -82,6 +82,8 @@ class PsTracker {
 
   // The run is known, and which ps holds which partition.
   void SetRun(const std::string& run_id) { run_id_ = run_id; }
+  // A ps that holds this run is to be loaded with ours instead.
+  void TakeOver(const std::string& run_id) { taken_run_id_ = run_id; }
   void SetLayout(std::vector<PartitionSpec> layout) { layout_ = std::move(layout); }
   const std::vector<PartitionSpec>& layout() const { return layout_; }
 
@@ -90,6 +92,8 @@ class PsTracker {
   bool AllAre(PsStage stage) const;
   bool AnyIs(PsStage stage) const;
   bool AnyDrains() const;
+  // Whether some partition has entered a batch, as far as is known.
+  bool AnyEntered() const;
   // Whether some ps holds what a coordinator before this one has trained.
   bool AnyHoldsRun() const;
   bool HoldsItsPartitions(uint32_t index) const;
@@ -180,6 +184,7 @@ class PsTracker {
   const Generation& generation_;
   Effects& effects_;
   std::string run_id_;
+  std::string taken_run_id_;
   std::vector<PartitionSpec> layout_;
   std::vector<Ps> ps_;
   uint64_t last_tag_ = 0;

@@ -70,7 +70,7 @@ TEST_CASE("who is missing is said with why the last to come was refused") {
   CoreHarness later({}, After(harness), &harness);
   CHECK(later.Join("worker:0", 41) == 0);
   const auto waiting = [&] { return later.Told().StatusJson(); };
-  CHECK(waiting().find("none has joined; the last to come: worker:0 is refused: it finds 41 tra") !=
+  CHECK(waiting().find("none has joined; the last to come: worker:0 waits: it finds 41 tra") !=
         std::string::npos);
   REQUIRE(later.Join("worker:0", 40, 0, "another life") != 0);
   CHECK(waiting().find("the last to come") == std::string::npos);
@@ -148,7 +148,7 @@ TEST_CASE("a worker that is refused does not say which metrics the job has") {
   *request.mutable_facts() = later.Facts(41);
   request.mutable_facts()->add_metric_names("forged");
   later.Feed(JoinEvent{++later.call, request});
-  CHECK(later.joins[later.call].has_leave());
+  CHECK_FALSE(later.joins[later.call].has_session());
   const uint64_t session = later.Join("worker:0");
   LeaseReport report = CoreHarness::Done(later.Work(session).lease());
   report.set_next(0);

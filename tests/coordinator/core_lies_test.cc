@@ -145,5 +145,66 @@ TEST_CASE("a lease has the proof that a batch is rejected, and the ps know its k
   CHECK(IsRejection(again.rejections(0), "key", batch));
 }
 
+JoinReply JoinFinding(CoreHarness& harness, const std::string& task, uint64_t records) {
+  JoinRequest request;
+  request.set_task(task);
+  request.set_boot_id(task);
+  request.set_protocol(kProtocol);
+  *request.mutable_facts() = harness.Facts(records);
+  harness.Feed(JoinEvent{++harness.call, request});
+  return harness.joins[harness.call];
+}
+
+TEST_CASE("what the first worker invents is replaced by what two others find") {
+  CoreHarness harness;  // in which the first to come is believed
+  const uint64_t liar = harness.Join("worker:0", 7);
+  REQUIRE(liar != 0);
+  const std::string run = harness.core->View().record.run_id();
+  CHECK(JoinFinding(harness, "worker:1", 40).has_wait());
+  CHECK(harness.Told().StatusJson().find("it finds 40 training records") != std::string::npos);
+  CHECK(JoinFinding(harness, "worker:1", 40).has_wait());  // it is one voice, however often
+  CHECK(harness.core->View().record.plan().records() == 7);
+  JoinFinding(harness, "worker:2", 40);
+  harness.Run(1000);
+  CHECK(harness.core->View().record.plan().records() == 40);
+  CHECK(harness.core->View().record.run_id() != run);
+  CHECK(harness.Work(liar).rejoin() == "no such session");
+  const JoinReply joined = JoinFinding(harness, "worker:1", 40);
+  REQUIRE(joined.has_session());
+  CHECK(joined.session().plan().records() == 40);
+  CHECK(joined.session().run_id() == harness.ps[0].run_id());
+  CHECK(JoinFinding(harness, "worker:0", 7).leave().exit_code() == 2);
+  CHECK(ParseJobState(harness.job_state, "job.state")->plan.records() == 40);
+  const uint64_t session = harness.Join("worker:2");
+  TrainAll(harness, session);
+  CHECK(harness.exit->code == 0);
+}
+
+TEST_CASE("a coordinator that comes back does not go by one worker's word for ever") {
+  CoreHarness harness;
+  REQUIRE(harness.Join("worker:0", 7) != 0);
+  CoreHarness later({}, After(harness), &harness);
+  later.Run(1000);
+  CHECK(JoinFinding(later, "worker:1", 40).has_wait());
+  JoinFinding(later, "worker:2", 40);
+  later.Run(1000);
+  CHECK(JoinFinding(later, "worker:1", 40).has_session());
+}
+
+TEST_CASE("facts stay as soon as something is trained, or a second worker finds them") {
+  CoreHarness harness;
+  const uint64_t session = harness.Join("worker:0");
+  const bool trained = GENERATE(false, true);
+  if (trained) {
+    harness.Enter(harness.Work(session).lease());
+    harness.Run(2000);
+  } else {
+    REQUIRE(harness.Join("worker:1") != 0);
+  }
+  CHECK(JoinFinding(harness, "worker:2", 41).leave().exit_code() == 2);
+  CHECK(JoinFinding(harness, "worker:3", 41).leave().exit_code() == 2);
+  CHECK(harness.core->View().record.plan().records() == 40);
+}
+
 }  // namespace
 }  // namespace paracord

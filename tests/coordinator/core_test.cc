@@ -251,6 +251,7 @@ TEST_CASE("loss and rate are those of the newest seconds, and the rate of a halt
 TEST_CASE("a worker that sees other files is refused by name") {
   CoreHarness harness;
   REQUIRE(harness.Join("worker:0") != 0);
+  REQUIRE(harness.Join("worker:2") != 0);  // two agree
   CHECK(harness.Join("worker:1", /*records=*/41) == 0);
   CHECK(harness.joins[harness.call].leave().reason() ==
         "worker:1 is refused: it finds 41 training records, the job has 40: what data.train and "
