@@ -1,7 +1,7 @@
-// Tells supervisors the state of a daemon: answers Health.Check (proto/health.proto) on the
-// daemon's event loop, so that an answer shows that the loop turns, and hands every other call on.
-// Owned by main, which destroys it after the listener; Handle may be called from many threads at
-// once.
+// Tells supervisors the state of a daemon: answers Health.Check (proto/health.proto) and gRPC's own
+// (proto/grpc_health.proto) on the daemon's event loop, so that an answer shows that the loop
+// turns, and hands every other call on. Owned by main, which destroys it after the listener; Handle
+// may be called from many threads at once.
 #pragma once
 
 #include <functional>
@@ -16,6 +16,7 @@
 namespace paracord {
 
 inline constexpr std::string_view kHealthMethod = "/paracord.Health/Check";
+inline constexpr std::string_view kGrpcHealthMethod = "/grpc.health.v1.Health/Check";
 
 struct HealthState {
   bool ready = false;  // it takes part in a job, or the job is done
@@ -32,6 +33,10 @@ class HealthService : public Service {
               std::shared_ptr<ServerCall> call) override;
 
  private:
+  // Answers with what is made of the state, on the loop.
+  void OnLoop(std::shared_ptr<ServerCall> call,
+              std::function<absl::StatusOr<Parts>(HealthState)> answer);
+
   const std::string task_;
   EventLoop& loop_;
   const std::function<HealthState()> state_;

@@ -38,6 +38,7 @@ std::span<const CallRight> CallRights() {
       // checkpoints how the job goes.
       {method::kStatus, kCoordinator, {kCoordinator, kWorker, kOperator, kMonitor}},
       {"/paracord.Health/Check", {}, {kPs, kWorker, kCoordinator, kOperator, kMonitor}},
+      {"/grpc.health.v1.Health/Check", {}, {kPs, kWorker, kCoordinator, kOperator, kMonitor}},
   };
   return kRights;
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "net/rpc_proto.h"
+#include "proto/grpc_health.pb.h"
 #include "proto/health.pb.h"
 #include "proto/protocol.h"
 #include "tests/fakes.h"
@@ -48,6 +49,36 @@ TEST_CASE("a daemon says how it is from its event loop alone, and hands other ca
   health.Handle(method::kDescribe, absl::Cord(), other);
   CHECK(inner.asked == method::kDescribe);
   CHECK(*other->reply == "inner");
+}
+
+TEST_CASE("gRPC's own health checks tell whether a daemon is ready, and whether it lives") {
+  using Response = grpc::health::v1::HealthCheckResponse;
+  ManualLoop loop;
+  bool ready = false;
+  HealthService health(
+      "ps:3", loop,
+      [&] {
+        return HealthState{ready, ""};
+      },
+      nullptr);
+  const auto ask = [&](const std::string& service) {
+    grpc::health::v1::HealthCheckRequest request;
+    request.set_service(service);
+    const auto call = std::make_shared<FakeCall>();
+    health.Handle(kGrpcHealthMethod, absl::Cord(request.SerializeAsString()), call);
+    CHECK(call->answered == 0);  // the loop does not turn
+    loop.RunPosted();
+    REQUIRE(call->answered == 1);
+    return call->reply;
+  };
+  for (const std::string service : {"", "readiness", "liveness"}) {
+    ready = false;
+    const auto status = service == "liveness" ? Response::SERVING : Response::NOT_SERVING;
+    CHECK(ParseMessage<Response>(*ask(service))->status() == status);
+    ready = true;
+    CHECK(ParseMessage<Response>(*ask(service))->status() == Response::SERVING);
+  }
+  CHECK(absl::IsNotFound(ask("paracord.Nothing").status()));
 }
 
 TEST_CASE("a daemon without other calls refuses them, and one that ends drops a question") {
