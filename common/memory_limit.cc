@@ -42,30 +42,17 @@ std::optional<uint64_t> NumberOf(const std::string& text, std::string_view key) 
   return std::nullopt;
 }
 
-// The names of a version's files.
-struct Version {
-  const char* limit;
-  const char* usage;
-  const char* cache;  // in memory.stat
-};
-constexpr Version kOne = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
-constexpr Version kTwo = {"memory.max", "memory.current", "inactive_file"};
-
-// What a group and those above it leave; nullopt if none has a limit.
-std::optional<AvailableMemory> OfGroup(const std::string& mount, std::string group,
-                                       const Version& version) {
-  std::optional<AvailableMemory> least;
+// The least limit of a group and those above it; nullopt if none has one. `file` has it in this
+// version.
+std::optional<MemoryThere> OfGroup(const std::string& mount, std::string group,
+                                   const std::string& file) {
+  std::optional<MemoryThere> least;
   while (true) {
     const std::string folder = absl::StrCat(mount, group == "/" ? "" : group, "/");
-    const std::optional<uint64_t> limit = ReadNumber(folder + version.limit);
+    const std::optional<uint64_t> limit = ReadNumber(folder + file);
     constexpr uint64_t kNone = uint64_t{1} << 60;  // version 1 has a huge number for no limit
-    if (limit.has_value() && *limit < kNone) {
-      const uint64_t used = ReadNumber(folder + version.usage).value_or(0);
-      const uint64_t cache =
-          NumberOf(ReadKernelFile(folder + "memory.stat"), version.cache).value_or(0);
-      const uint64_t held = used - std::min(used, cache);
-      const uint64_t left = *limit - std::min(*limit, held);
-      if (!least.has_value() || left < least->bytes) least = {left, "cgroup " + group};
+    if (limit.has_value() && *limit < kNone && (!least.has_value() || *limit < least->bytes)) {
+      least = {*limit, "cgroup " + group};
     }
     if (group == "/" || group.empty()) return least;
     group = group.substr(0, group.rfind('/'));
@@ -75,10 +62,10 @@ std::optional<AvailableMemory> OfGroup(const std::string& mount, std::string gro
 
 }  // namespace
 
-AvailableMemory FindAvailableMemory(const std::string& root) {
-  AvailableMemory found{UINT64_MAX, "machine"};
+MemoryThere FindMemory(const std::string& root) {
+  MemoryThere found{UINT64_MAX, "machine"};
   const std::string machine = ReadKernelFile(root + "/proc/meminfo");
-  if (const auto kib = NumberOf(machine, "MemAvailable")) found.bytes = *kib << 10;
+  if (const auto kib = NumberOf(machine, "MemTotal")) found.bytes = *kib << 10;
   const std::string groups = ReadKernelFile(root + "/proc/self/cgroup");
   for (const absl::string_view line : absl::StrSplit(groups, '\n')) {
     const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
@@ -88,8 +75,8 @@ AvailableMemory FindAvailableMemory(const std::string& root) {
         std::find(controllers.begin(), controllers.end(), "memory") != controllers.end();
     if (!one && !parts[1].empty()) continue;
     const std::string mount = root + (one ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup");
-    const auto left = OfGroup(mount, parts[2], one ? kOne : kTwo);
-    if (left.has_value() && left->bytes < found.bytes) found = *left;
+    const auto limit = OfGroup(mount, parts[2], one ? "memory.limit_in_bytes" : "memory.max");
+    if (limit.has_value() && limit->bytes < found.bytes) found = *limit;
   }
   return found;
 }

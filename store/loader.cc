@@ -74,8 +74,8 @@ struct Need {
   uint64_t pushed = 0;
 };
 
-// Says what the partitions will take, before any of it is allocated. Of growing tables it knows
-// neither the rows that there will be nor those of a push.
+// Says what the partitions will take, before any of it is allocated. Of tables it does not know the
+// rows of a push, which are few, and of growing ones neither those that there will be.
 Need NeedOf(const LoadRequest& request, const Optimizer& optimizer) {
   constexpr uint64_t kMax = MemoryBudget::kUnlimited;
   uint64_t all = 0;
@@ -89,7 +89,7 @@ Need NeedOf(const LoadRequest& request, const Optimizer& optimizer) {
     const uint64_t bytes = PartitionElements(variable, spec) * sizeof(float);
     all = std::min(all + bytes, kMax);
     if (!variable.trainable()) continue;
-    pushed = std::min(pushed + bytes, kMax);
+    if (!variable.has_table()) pushed = std::min(pushed + bytes, kMax);
     for (const SlotSpec& slot : StoredSlots(OptimizerFor(variable, optimizer))) {
       const uint64_t rows = spec.row_end() - spec.row_begin();
       all = std::min(all + (slot.of_rows ? rows * sizeof(float) : bytes), kMax);

@@ -110,7 +110,7 @@ void DaemonFlags::AddTo(Flags& flags) {
                &log_format);
   flags.String("memory-limit", "BYTES",
                "what this process may hold in memory, such as 2GiB (what its control group or the "
-               "machine leaves)",
+               "machine has)",
                &memory_limit);
   flags.String("trace", "FILE", "write spans of time there, as `paracord train --trace` asks",
                &trace);
@@ -119,7 +119,7 @@ void DaemonFlags::AddTo(Flags& flags) {
 
 absl::StatusOr<uint64_t> DaemonFlags::MemoryLimit() const {
   if (memory_limit.empty()) {
-    const uint64_t bytes = FindAvailableMemory().bytes;
+    const uint64_t bytes = FindMemory().bytes;
     return std::max(bytes - bytes / 10, MemoryBudget::kLimitMin);
   }
   const absl::StatusOr<uint64_t> bytes = ParseBytes(memory_limit);

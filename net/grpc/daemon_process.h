@@ -40,8 +40,8 @@ struct DaemonFlags {
   std::string memory_limit;
 
   void AddTo(Flags& flags);
-  // Returns what --memory-limit says, or else nine tenths of what the process's control groups or
-  // the machine leave, which other processes use as well.
+  // Returns what --memory-limit says, or else nine tenths of what the process's control groups let
+  // it have or the machine has, which other processes use as well.
   absl::StatusOr<uint64_t> MemoryLimit() const;
 };
 

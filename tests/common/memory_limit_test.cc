@@ -9,47 +9,42 @@ namespace {
 
 constexpr uint64_t kMebibyte = uint64_t{1} << 20;
 
-TEST_CASE("a control group's limit counts, less what is in use but for caches") {
+TEST_CASE("the limit of a control group counts, or else what the machine has") {
   TestDirectory root;
-  root.Write("proc/meminfo", "MemTotal:  4194304 kB\nMemAvailable:  2097152 kB\n");
-  CHECK(FindAvailableMemory(root.path()).bytes == 2048 * kMebibyte);
-  CHECK(FindAvailableMemory(root.path()).by == "machine");
+  root.Write("proc/meminfo", "MemTotal:  2097152 kB\nMemAvailable:  1024 kB\n");
+  CHECK(FindMemory(root.path()).bytes == 2048 * kMebibyte);
+  CHECK(FindMemory(root.path()).by == "machine");
 
   SECTION("version 2, of the group itself and of those above") {
     root.Write("proc/self/cgroup", "0::/jobs/ps\n");
     root.Write("sys/fs/cgroup/jobs/ps/memory.max", "max\n");
-    CHECK(FindAvailableMemory(root.path()).bytes == 2048 * kMebibyte);
+    CHECK(FindMemory(root.path()).bytes == 2048 * kMebibyte);
     root.Write("sys/fs/cgroup/jobs/memory.max", std::to_string(1000 * kMebibyte) + "\n");
-    root.Write("sys/fs/cgroup/jobs/memory.current", std::to_string(300 * kMebibyte) + "\n");
-    root.Write("sys/fs/cgroup/jobs/memory.stat",
-               "anon 1\ninactive_file " + std::to_string(100 * kMebibyte) + "\n");
-    CHECK(FindAvailableMemory(root.path()).bytes == 800 * kMebibyte);
-    CHECK(FindAvailableMemory(root.path()).by == "cgroup /jobs");
+    root.Write("sys/fs/cgroup/jobs/memory.current", std::to_string(900 * kMebibyte) + "\n");
+    CHECK(FindMemory(root.path()).bytes == 1000 * kMebibyte);
+    CHECK(FindMemory(root.path()).by == "cgroup /jobs");
     root.Write("sys/fs/cgroup/jobs/ps/memory.max", std::to_string(500 * kMebibyte) + "\n");
-    CHECK(FindAvailableMemory(root.path()).bytes == 500 * kMebibyte);
+    CHECK(FindMemory(root.path()).bytes == 500 * kMebibyte);
+    CHECK(FindMemory(root.path()).by == "cgroup /jobs/ps");
   }
   SECTION("version 2 in a container, whose own group is the root") {
     root.Write("proc/self/cgroup", "0::/\n");
     root.Write("sys/fs/cgroup/memory.max", std::to_string(64 * kMebibyte) + "\n");
-    root.Write("sys/fs/cgroup/memory.current", std::to_string(65 * kMebibyte) + "\n");
-    CHECK(FindAvailableMemory(root.path()).bytes == 0);
+    CHECK(FindMemory(root.path()).bytes == 64 * kMebibyte);
   }
   SECTION("version 1, among other controllers") {
     root.Write("proc/self/cgroup", "9:name=systemd:/\n5:cpu,memory:/a\n3:pids:/\n");
     root.Write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
     root.Write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", std::to_string(400 * kMebibyte));
-    root.Write("sys/fs/cgroup/memory/a/memory.usage_in_bytes", std::to_string(200 * kMebibyte));
-    root.Write("sys/fs/cgroup/memory/a/memory.stat",
-               "total_inactive_file " + std::to_string(50 * kMebibyte) + "\n");
-    CHECK(FindAvailableMemory(root.path()).bytes == 250 * kMebibyte);
-    CHECK(FindAvailableMemory(root.path()).by == "cgroup /a");
+    CHECK(FindMemory(root.path()).bytes == 400 * kMebibyte);
+    CHECK(FindMemory(root.path()).by == "cgroup /a");
   }
 }
 
 TEST_CASE("where nothing says how much memory there is, there is no limit") {
   TestDirectory root;
-  CHECK(FindAvailableMemory(root.path()).bytes == UINT64_MAX);
-  CHECK(FindAvailableMemory().bytes < uint64_t{1} << 50);  // of this machine
+  CHECK(FindMemory(root.path()).bytes == UINT64_MAX);
+  CHECK(FindMemory().bytes < uint64_t{1} << 50);  // of this machine
 }
 
 TEST_CASE("a number of bytes has a unit of 1024's powers, or none") {

@@ -232,7 +232,7 @@ TEST_CASE("a job that does not fit in the memory of a ps ends with 2 and says wh
   };
   const nlohmann::json layers = {
       layer("InputLayer", {{"batch_shape", {nullptr, 2}}}),
-      layer("Embedding", {{"name", "large"}, {"input_dim", 11000}, {"output_dim", 1000}}),
+      layer("Embedding", {{"name", "large"}, {"input_dim", 40000}, {"output_dim", 1000}}),
       layer("Flatten", {{"name", "flat"}}), layer("Dense", {{"name", "count"}, {"units", kUnits}})};
   Cluster cluster(
       {.ps = 1,

@@ -37,6 +37,20 @@ TEST_CASE("a job that does not fit is refused before its variables are allocated
   CHECK(Held(*memory)["variables"] == 0);
 }
 
+TEST_CASE("a table needs no room for a push of all its rows, which no batch names") {
+  TestModel model = Matrix(60, "sgd");
+  const auto load = [&] {
+    TestPs ps(model, "", 0, 0, 0, false, std::make_shared<MemoryBudget>(192 * kMiB));
+    REQUIRE(ps.Adopt(1).ok());
+    return ps.Load();
+  };
+  CHECK(absl::IsInvalidArgument(load()));
+  model.variables[0].mutable_table()->set_kind(TableSpec::FIXED);
+  const absl::Status loaded = load();
+  INFO(loaded);
+  CHECK(loaded.ok());
+}
+
 TEST_CASE("without slots the same variables fit, and the budget says who holds what") {
   const auto memory = std::make_shared<MemoryBudget>(256 * kMiB);
   TestPs ps(Matrix(48, "sgd"), "", 0, 0, 0, false, memory);
