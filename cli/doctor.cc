@@ -17,7 +17,9 @@
 #include "config/cluster.h"
 #include "config/flags.h"
 #include "net/grpc/network.h"
+#include "net/grpc/security_flags.h"
 #include "objects/all_files.h"
+#include "security/tls_context.h"
 
 namespace paracord {
 namespace {
@@ -67,6 +69,24 @@ void CheckCluster(Network& network, const Cluster& cluster, std::vector<Finding>
   }
 }
 
+// Loads the credentials that the flags name, and looks at the own certificate.
+void CheckSecurity(Files& files, const SecurityOptions& security, GrpcOptions& options,
+                   std::vector<Finding>& found) {
+  if (!security.cert.empty()) {
+    const absl::StatusOr<std::string> pem = files.ReadWhole(security.cert);
+    const auto facts =
+        pem.ok() ? ReadCertificate(*pem, "--tls-cert " + security.cert) : pem.status();
+    if (facts.ok()) {
+      found.push_back(CheckCertificate(security.cert, facts->expires_unix_s, UnixMs()));
+      if (found.back().level == Finding::Level::kWrong) return;
+    }
+  }
+  const absl::Status loaded = SetUpSecurity(security, /*task=*/"", options);
+  if (loaded.ok()) return;
+  found.push_back({Finding::Level::kWrong, "credentials", std::string(loaded.message()),
+                   "mend these files or flags: deploy/certs makes the three files of a task"});
+}
+
 // Returns how many findings are wrong.
 int PrintFindings(const std::vector<Finding>& found, std::ostream& out) {
   int wrong = 0, doubtful = 0;
@@ -94,14 +114,16 @@ int RunDoctor(Args args, std::ostream& out, std::ostream& err) {
   Flags flags(
       "paracord doctor",
       "Looks at this host as a daemon would find it: limits, the job's directory, the\n"
-      "addresses of the cluster, the device, the programs; says what is wrong and what to do\n"
-      "about it. Exit code 0: nothing is wrong; 1: something is.");
+      "addresses of the cluster, the device, the programs, the certificate; says what is wrong\n"
+      "and what to do about it. Exit code 0: nothing is wrong; 1: something is.");
   flags.String("cluster", "FILE", "the cluster, as TF_CONFIG has it (instead of TF_CONFIG)",
                &own.cluster_file);
   flags.String("task", "ROLE:INDEX", "which task of the cluster is to run here", &own.task);
   flags.String("dir", "DIR", "the job's directory", &own.dir);
   flags.Strings("address", "A", "of a daemon that should answer", &own.addresses);
   flags.String("device", "DEVICE", "what a worker here would compute on", &own.device);
+  SecurityOptions security;
+  AddSecurityFlags(flags, security);
   const auto code = flags.ParseOrExit(args, "paracord doctor", out, err);
   if (code.has_value()) return *code;
   AllFiles files;
@@ -117,7 +139,9 @@ int RunDoctor(Args args, std::ostream& out, std::ostream& err) {
     std::ranges::move(CheckJobDir(files, AbsolutePath(own.dir), UnixMs()),
                       std::back_inserter(found));
   }
-  GrpcNetwork network;
+  GrpcOptions options;
+  CheckSecurity(files, security, options, found);
+  GrpcNetwork network(options);
   CheckCluster(network, *cluster, found);
   for (const std::string& address : own.addresses) {
     found.push_back(CheckPeer(network, "--address", address, /*ours=*/false));

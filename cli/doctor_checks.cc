@@ -197,6 +197,20 @@ Finding CheckPeer(Network& network, const std::string& key, const std::string& a
           "firewall between the hosts"};
 }
 
+Finding CheckCertificate(const std::string& path, int64_t expires_unix_s, int64_t unix_ms) {
+  constexpr int64_t kDaySeconds = 24 * 3600;
+  constexpr int64_t kSoonDays = 14;  // as the alert ParacordCertificateExpires
+  const int64_t left_s = expires_unix_s - unix_ms / 1000;
+  Finding found{Level::kFine, "certificate",
+                absl::StrCat(path, " expires in ", left_s / kDaySeconds, " days"), ""};
+  if (left_s >= kSoonDays * kDaySeconds) return found;
+  found.level = left_s > 0 ? Level::kDoubtful : Level::kWrong;
+  if (left_s <= 0) found.text = path + " has expired";
+  found.remedy =
+      "replace it (deploy/certs makes another one): daemons read the file again by themselves";
+  return found;
+}
+
 Finding CheckDevice(const std::string& device) {
   std::string note;
   const absl::StatusOr<std::string> chosen = ChooseDevice(device, DeviceFor::kTraining, &note);

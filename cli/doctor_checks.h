@@ -28,6 +28,8 @@ std::vector<Finding> CheckJobDir(Files& files, const std::string& dir, int64_t u
 // Whether a task's address resolves and leads to a daemon of this version, or, where `ours`, can be
 // listened at. `key` is the cluster's.
 Finding CheckPeer(Network& network, const std::string& key, const std::string& address, bool ours);
+// Whether the own certificate holds, and for how long: it expires at `expires_unix_s`.
+Finding CheckCertificate(const std::string& path, int64_t expires_unix_s, int64_t unix_ms);
 // The device that a worker would compute on.
 Finding CheckDevice(const std::string& device);
 // The programs beside this one, and their versions.

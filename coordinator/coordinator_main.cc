@@ -151,8 +151,7 @@ int Main(int argc, char** argv) {
   if (!listener.ok()) {
     return Complain(argv[0], listener.status(), ListenExitCode(listener.status()));
   }
-  const auto monitor =
-      StartMonitor(own.shared, *cluster->task, daemon.environment().loop, Shown(coordinator));
+  const auto monitor = StartMonitor(own.shared, *cluster->task, daemon, Shown(coordinator));
   if (!monitor.ok()) return Complain(argv[0], monitor.status(), ListenExitCode(monitor.status()));
   // A coordinator that is draining is gone by then.
   const int64_t patience_ms = drain_ms + 1000;

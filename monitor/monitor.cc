@@ -15,6 +15,11 @@ HttpReply Metrics(const MonitorSource& source) {
   AddProcessMetrics(source.version, source.insecure, metrics);
   metrics.Gauge("paracord_ready", "1 while the daemon takes part in a job, or its job is done.",
                 source.health().ready ? 1 : 0);
+  if (source.certificate_expires_s != nullptr) {
+    metrics.Gauge("paracord_certificate_expiry_timestamp_seconds",
+                  "When the daemon's own certificate expires, since 1970.",
+                  static_cast<double>(source.certificate_expires_s()));
+  }
   if (source.measure != nullptr) source.measure(metrics);
   return {200, metrics.Text(), kMetricsType};
 }

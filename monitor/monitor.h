@@ -4,6 +4,7 @@
 // main, which destroys it before what the source refers to.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,8 +25,9 @@ struct MonitorSource {
   bool insecure = false;  // addresses beyond this machine are served without TLS
   std::function<HealthState()> health = nullptr;
   std::function<void(MetricSet& metrics)> measure = nullptr;
-  std::function<std::string()> status = nullptr;  // one JSON object
-  const char* page = nullptr;                     // HTML
+  std::function<int64_t()> certificate_expires_s = nullptr;  // of its own one, since 1970
+  std::function<std::string()> status = nullptr;             // one JSON object
+  const char* page = nullptr;                                // HTML
 };
 
 class Monitor {

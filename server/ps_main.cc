@@ -152,7 +152,7 @@ int Main(int argc, char** argv) {
   }
   log.Info("listens at {}", (*listener)->address());
   WarnOfOtherAddress(log, task, "cluster.ps", expected, (*listener)->address());
-  const auto monitor = StartMonitor(shared, *cluster->task, daemon.environment().loop, Shown(ps));
+  const auto monitor = StartMonitor(shared, *cluster->task, daemon, Shown(ps));
   if (!monitor.ok()) return Complain(argv[0], monitor.status(), ListenExitCode(monitor.status()));
   absl::StatusOr<std::unique_ptr<Listener>> offer = nullptr;
   if (own.shared_memory) {

@@ -98,8 +98,7 @@ int RunWorker(WorkerOptions options, const DaemonFlags& shared, const GrpcOption
   if (!listener.ok()) {
     return Complain(program, listener.status(), ListenExitCode(listener.status()));
   }
-  const auto monitor =
-      StartMonitor(shared, *ParseTask(task), daemon.environment().loop, Shown(worker));
+  const auto monitor = StartMonitor(shared, *ParseTask(task), daemon, Shown(worker));
   if (!monitor.ok()) return Complain(program, monitor.status(), ListenExitCode(monitor.status()));
   daemon.environment().loop.Post([&] { worker.Start(); });
   // At once: the end of the daemon would wait for data that are being opened.
@@ -115,7 +114,7 @@ int RunEvaluator(EvaluatorOptions options, const DaemonFlags& shared, const Grpc
                       [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   MonitorSource source;
   source.health = [] { return HealthState{true, "scores checkpoints"}; };
-  const auto monitor = StartMonitor(shared, *task, daemon.environment().loop, std::move(source));
+  const auto monitor = StartMonitor(shared, *task, daemon, std::move(source));
   if (!monitor.ok()) return Complain(program, monitor.status(), ListenExitCode(monitor.status()));
   daemon.environment().loop.Post([&] { evaluator.Start(); });
   return daemon.Run([&](const std::string&) { evaluator.Drain(); });

@@ -200,7 +200,7 @@ absl::Status CheckHttp(const std::string& address, bool insecure) {
 }
 
 absl::StatusOr<std::unique_ptr<Monitor>> StartMonitor(const DaemonFlags& flags, const Task& task,
-                                                      EventLoop& loop, MonitorSource source) {
+                                                      Daemon& daemon, MonitorSource source) {
   source.role = RoleName(task.role);
   source.task = task.role == Role::kCoordinator ? "coordinator" : task.ToString();
   const Logger log(source.task);
@@ -211,8 +211,12 @@ absl::StatusOr<std::unique_ptr<Monitor>> StartMonitor(const DaemonFlags& flags, 
   if (exposed) {
     log.Warn("INSECURE: --http {} is served to other machines without TLS", flags.http);
   }
+  const std::shared_ptr<Credentials> credentials = daemon.credentials();
+  if (credentials != nullptr && credentials->Current()->own.has_value()) {
+    source.certificate_expires_s = [credentials] { return credentials->Current()->expires_unix_s; };
+  }
   ASSIGN_OR_RETURN(std::unique_ptr<Monitor> monitor,
-                   Monitor::Start(flags.http, loop, std::move(source)));
+                   Monitor::Start(flags.http, daemon.environment().loop, std::move(source)));
   if (monitor != nullptr) log.Info("HTTP at {}", monitor->address());
   return monitor;
 }

@@ -26,6 +26,8 @@
 
 namespace paracord {
 
+class Daemon;
+
 // The flags that all daemons share.
 struct DaemonFlags {
   std::string cluster_file;
@@ -69,7 +71,7 @@ std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, size_
 absl::Status CheckHttp(const std::string& address, bool insecure);
 // Starts what --http shows, and logs where. On failure returns an error for ListenExitCode.
 absl::StatusOr<std::unique_ptr<Monitor>> StartMonitor(const DaemonFlags& flags, const Task& task,
-                                                      EventLoop& loop, MonitorSource source);
+                                                      Daemon& daemon, MonitorSource source);
 
 // Ends the process after flushing its output, without running destructors of static objects, which
 // gRPC's threads may still use.
@@ -117,6 +119,8 @@ class Daemon {
   Environment environment() { return {loop_, shared_network_, files_, executor_, random_}; }
 
   const std::shared_ptr<MemoryBudget>& memory() const { return memory_; }
+  // Null where connections are plain text.
+  const std::shared_ptr<Credentials>& credentials() const { return network_.credentials(); }
   // The intake for requests that come through other listeners than this network's.
   const std::shared_ptr<Intake>& intake() const { return network_.intake(); }
 

@@ -46,6 +46,7 @@ class GrpcNetwork : public Network {
   // The intake of all listeners. Requests that reach the process in other ways should count there,
   // too.
   const std::shared_ptr<Intake>& intake() const { return intake_; }
+  const std::shared_ptr<Credentials>& credentials() const { return options_.credentials; }
 
  private:
   const GrpcOptions options_;

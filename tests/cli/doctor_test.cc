@@ -13,6 +13,7 @@
 #include "common/steady_ms.h"
 #include "net/grpc/network.h"
 #include "net/health.h"
+#include "tests/certificates.h"
 #include "tests/fakes.h"
 
 namespace paracord {
@@ -94,6 +95,38 @@ TEST_CASE("doctor ends with 1 where something is wrong, and each such line has a
   CHECK(wrong.out.find("has to be able to make") != std::string::npos);
   CHECK(Doctor({"--task", "nobody:1"}).code == 2);
   CHECK(Doctor({"--help"}).code == 0);
+}
+
+TEST_CASE("a certificate is fine, soon to be replaced, or has expired") {
+  constexpr int64_t kDay = 24 * 3600;
+  const int64_t now_s = 1'000'000;
+  const auto check = [&](int64_t left_s) {
+    return CheckCertificate("ps.crt", now_s + left_s, now_s * 1000);
+  };
+  CHECK(check(14 * kDay).level == Level::kFine);
+  CHECK(check(14 * kDay).text == "ps.crt expires in 14 days");
+  CHECK(check(14 * kDay - 1).level == Level::kDoubtful);
+  CHECK(check(1).remedy.find("deploy/certs") != std::string::npos);
+  CHECK(check(0).level == Level::kWrong);
+  CHECK(check(-1).text == "ps.crt has expired");
+}
+
+TEST_CASE("doctor says how long the own certificate holds, and what is wrong with its files") {
+  const TestCa ca("lab");
+  const auto said = [&](int64_t seconds) {
+    const TestKeys keys(ca.pem(), ca.Issue("URI:spiffe://lab/ps/0", seconds));
+    const SecurityOptions options = keys.options();
+    return Doctor({"--device", "cpu", "--tls-cert", options.cert, "--tls-key", options.key,
+                   "--tls-ca", options.ca});
+  };
+  CHECK(said(30 * 24 * 3600 + 60).out.find("expires in 30 days") != std::string::npos);
+  CHECK(said(3600).out.find("look  certificate") != std::string::npos);
+  const DoctorSaid expired = said(-60);
+  CHECK(expired.code == 1);
+  CHECK(expired.out.find("WRONG certificate") != std::string::npos);
+  const DoctorSaid missing = Doctor({"--device", "cpu", "--tls-ca", "/nowhere/ca.crt"});
+  CHECK(missing.code == 1);
+  CHECK(missing.out.find("WRONG credentials") != std::string::npos);
 }
 
 TEST_CASE("a cluster's own address that somebody has is wrong, and the others are only looked at") {

@@ -51,6 +51,20 @@ TEST_CASE("a daemon shows its health, its metrics and, where it has them, a stat
   CHECK(CodeOf(Get(at, "/etc/passwd")) == 404);
 }
 
+TEST_CASE("a daemon that has a certificate says when it expires") {
+  RunningLoop running;
+  MonitorSource source{.role = "ps", .task = "ps:3", .version = "1"};
+  source.health = [] { return HealthState{true, ""}; };
+  const bool has_one = GENERATE(false, true);
+  if (has_one) source.certificate_expires_s = [] { return int64_t{1800000000}; };
+  const auto monitor = Monitor::Start("127.0.0.1:0", running.loop(), source);
+  REQUIRE(monitor.ok());
+  const std::string text = Get((*monitor)->address(), "/metrics");
+  const std::string line =
+      "paracord_certificate_expiry_timestamp_seconds{role=\"ps\",task=\"ps:3\"} 1800000000\n";
+  CHECK((text.find(line) != std::string::npos) == has_one);
+}
+
 TEST_CASE("a daemon whose loop hangs is not live, though it still listens") {
   RunningLoop running;
   MonitorSource source{.role = "ps", .task = "ps:3", .version = "1"};
