@@ -30,6 +30,9 @@ constexpr int64_t kLastMs = 300;     // for what is on its way at the end
 constexpr int64_t kHandshakeMs = 5000;
 constexpr int kShakingMax = 1024;  // handshakes at once
 constexpr int kEventsAtOnce = 64;
+// PING and SETTINGS frames of a connection in a second. Clients that measure the network by pings
+// send one a round trip.
+constexpr uint64_t kAskingFramesMax = 1000;
 
 bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
@@ -44,8 +47,8 @@ bool Bind(int fd, const std::string& name) {
 
 // Writes what `way` keeps, or else what `receive` brings, by `send`. Returns false when the
 // connection is over.
-template <class Way, class ReceiveFn, class SendFn>
-bool Move(Way& way, std::span<char> scratch, HeaderBlocks* blocks, ReceiveFn receive, SendFn send) {
+template <class Way, class ReceiveFn, class MayFn, class SendFn>
+bool Move(Way& way, std::span<char> scratch, ReceiveFn receive, MayFn may, SendFn send) {
   std::span<const char> left(way.pending);
   if (way.pending.empty()) {
     if (way.ended) return true;
@@ -53,11 +56,7 @@ bool Move(Way& way, std::span<char> scratch, HeaderBlocks* blocks, ReceiveFn rec
     if (got < 0) return WouldBlock();
     way.ended = got == 0;
     left = scratch.first(static_cast<size_t>(got));
-    if (blocks != nullptr && !blocks->Take(left)) {
-      static OncePerSecond say;
-      if (say.Now()) Logger("listener").Warn("cuts a connection whose header block does not end");
-      return false;
-    }
+    if (!may(left)) return false;
   }
   size_t sent = 0;
   while (sent < left.size()) {
@@ -258,13 +257,36 @@ bool FrameRelay::PumpUp(Connection& connection) {
   return true;
 }
 
+bool FrameRelay::AsksTooMuch(Connection& connection) {
+  const int64_t now_ms = SteadyMs();
+  const uint64_t asked = connection.blocks.asking_frames();
+  if (asked - connection.asked_before > kAskingFramesMax) return true;
+  if (now_ms - connection.asks_since_ms >= 1000) {
+    connection.asks_since_ms = now_ms;
+    connection.asked_before = asked;
+  }
+  return false;
+}
+
 bool FrameRelay::MoveUp(Connection& connection) {
+  const auto may = [&](std::span<const char> bytes) {
+    const bool ends = connection.blocks.Take(bytes);
+    if (ends && !AsksTooMuch(connection)) return true;
+    static OncePerSecond say;
+    if (say.Now()) {
+      Logger("listener")
+          .Warn("cuts a connection {}", ends ? "that sends too many PING or SETTINGS frames"
+                                             : "whose header block does not end");
+    }
+    return false;
+  };
   return Move(
-      connection.up, scratch_, &connection.blocks,
+      connection.up, scratch_,
       [&](char* bytes, size_t count) {
         iovec room{bytes, count};
         return connection.client->Receive({&room, 1});
       },
+      may,
       [&](const char* bytes, size_t count) {
         return send(connection.server, bytes, count, MSG_NOSIGNAL);
       });
@@ -272,8 +294,9 @@ bool FrameRelay::MoveUp(Connection& connection) {
 
 bool FrameRelay::MoveDown(Connection& connection) {
   return Move(
-      connection.down, scratch_, nullptr,
+      connection.down, scratch_,
       [&](char* bytes, size_t count) { return recv(connection.server, bytes, count, 0); },
+      [](std::span<const char>) { return true; },
       [&](const char* bytes, size_t count) {
         iovec piece{const_cast<char*>(bytes), count};
         return connection.client->Send({&piece, 1});

@@ -1,8 +1,9 @@
 // Stands between gRPC's clients and gRPC: passes bytes on in both directions, and cuts a connection
-// whose header block does not end (net/header_blocks.h), which gRPC 1.51 would keep without a
-// bound. If a client does not read its answers, nothing more is taken from it, since gRPC would
-// keep the answers. TLS ends here: gRPC gets plain text, and the relay says who the peer is. One
-// thread serves all connections.
+// whose header block does not end, or that sends PING and SETTINGS without end
+// (net/header_blocks.h): gRPC 1.51 would keep the block, and the answers, without a bound. If a
+// client does not read its answers, nothing more is taken from it, since gRPC would keep the
+// answers. TLS ends here: gRPC gets plain text, and the relay says who the peer is. One thread
+// serves all connections.
 #pragma once
 
 #include <atomic>
@@ -53,6 +54,8 @@ class FrameRelay {
     int server = -1;                   // after delivery
     std::string name;                  // of that socket
     HeaderBlocks blocks;
+    int64_t asks_since_ms = 0;  // when the second began that has so many frames less than blocks:
+    uint64_t asked_before = 0;
     Way up;    // from the client
     Way down;  // to it
   };
@@ -66,6 +69,7 @@ class FrameRelay {
   bool Pump(Connection& connection);
   bool PumpUp(Connection& connection);
   bool MoveUp(Connection& connection);
+  static bool AsksTooMuch(Connection& connection);
   bool MoveDown(Connection& connection);
   void SetInterest(Connection& connection) const;
   void End(Connection& connection);

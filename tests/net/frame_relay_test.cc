@@ -115,6 +115,21 @@ TEST_CASE("a client that floods with headers is cut, and one that does not read 
     client.join();
     CHECK(Receive(ends.client, 1).empty());
   }
+  SECTION("pings") {
+    std::string flood = kPreface;
+    for (int i = 0; i < 20000; ++i) flood += Frame(/*PING*/ 6, 0, 8);
+    std::thread client([&] { SendAll(ends.client, flood); });
+    CHECK(Receive(ends.server, flood.size()).size() < 30000);
+    client.join();
+    CHECK(Receive(ends.client, 1).empty());
+  }
+  SECTION("as many pings as a client that measures the network sends") {
+    std::string some = kPreface;
+    for (int i = 0; i < 1000; ++i) some += Frame(/*PING*/ 6, 0, 8);
+    std::thread client([&] { SendAll(ends.client, some); });
+    CHECK(Receive(ends.server, some.size()).size() == some.size());
+    client.join();
+  }
   SECTION("does not read") {
     std::thread server([&] { SendAll(ends.server, std::string(4 << 20, 'a')); });
     std::this_thread::sleep_for(std::chrono::milliseconds(400));  // the relay's patience is over
