@@ -69,6 +69,26 @@ std::string OneTask(const json& ps) {
   return line;
 }
 
+void PrintTables(const json& tables, std::ostream& out) {
+  for (const auto& [name, table] : tables.items()) {
+    out << absl::StrFormat(
+        "  table %s: %d rows, %.1f MB; %d admitted, %d expired, %d evicted, %d "
+        "gradients dropped\n",
+        name, table.at("rows").get<uint64_t>(), table.at("bytes").get<double>() / 1e6,
+        table.at("admitted").get<uint64_t>(), table.at("expired").get<uint64_t>(),
+        table.at("evicted").get<uint64_t>(), table.at("dropped").get<uint64_t>());
+    out << absl::StrFormat("    %.0f rows/s pulled, %.0f rows/s pushed",
+                           table.value("pulled_rows_per_second", 0.0),
+                           table.value("pushed_rows_per_second", 0.0));
+    const json hot_ids = table.value("hot_ids", json::array());
+    for (const json& hot : hot_ids) {
+      out << absl::StrFormat("%s %s (%.0f %%)", &hot == &hot_ids.front() ? "; hot ids" : ",",
+                             hot.value("id", ""), 100 * hot.value("share", 0.0));
+    }
+    out << "\n";
+  }
+}
+
 void Print(const json& status, std::ostream& out) {
   const auto number = [&](const char* key) { return status.at(key).get<uint64_t>(); };
   out << absl::StrFormat("%s: %s, epoch %d of %d, %d of %d batches, generation %d\n",
@@ -91,24 +111,7 @@ void Print(const json& status, std::ostream& out) {
                          number("applied_min"), number("applied_max"), number("rejected"),
                          status.at("healthy").get<bool>() ? "" : ", UNHEALTHY: not finite");
   for (const json& ps : status.at("ps")) out << OneTask(ps) << "\n";
-  const json tables = status.value("tables", json::object());
-  for (const auto& [name, table] : tables.items()) {
-    out << absl::StrFormat(
-        "  table %s: %d rows, %.1f MB; %d admitted, %d expired, %d evicted, %d "
-        "gradients dropped\n",
-        name, table.at("rows").get<uint64_t>(), table.at("bytes").get<double>() / 1e6,
-        table.at("admitted").get<uint64_t>(), table.at("expired").get<uint64_t>(),
-        table.at("evicted").get<uint64_t>(), table.at("dropped").get<uint64_t>());
-    out << absl::StrFormat("    %.0f rows/s pulled, %.0f rows/s pushed",
-                           table.value("pulled_rows_per_second", 0.0),
-                           table.value("pushed_rows_per_second", 0.0));
-    const json hot_ids = table.value("hot_ids", json::array());
-    for (const json& hot : hot_ids) {
-      out << absl::StrFormat("%s %s (%.0f %%)", &hot == &hot_ids.front() ? "; hot ids" : ",",
-                             hot.value("id", ""), 100 * hot.value("share", 0.0));
-    }
-    out << "\n";
-  }
+  PrintTables(status.value("tables", json::object()), out);
   for (const json& worker : status.at("workers")) {
     out << absl::StrFormat(
         "  %-10s %-8s %d leases, %d batches, %.0f samples/s, staleness %.2f%s%s%s\n",

@@ -107,6 +107,20 @@ absl::Status CheckTableTensor(const SafetensorsHeader& header, const VariableSpe
                              words * sizeof(float), " bytes"));
 }
 
+bool IsStepsOf(const VariableSpec& variable, const TensorKey& key) {
+  return key.slot == kStepsSlot && variable.table().lazy();
+}
+
+// The shape that a tensor of a dense partition has to have. The loader knows which slots of a
+// table's own optimizer have one number a row.
+std::vector<uint64_t> ShapeOf(const VariableSpec& variable, const PartitionSpec& spec,
+                              const TensorKey& key, const TensorInfo& tensor) {
+  std::vector<uint64_t> shape = PartitionShape(variable, spec);
+  const bool own = !variable.table().optimizer().empty() && !key.is_value;
+  if (IsStepsOf(variable, key) || (own && tensor.shape.size() == 1)) shape.resize(1);
+  return shape;
+}
+
 // Checks that each tensor of a partition is as the manifest says, that none is missing, and that
 // all partitions which the optimizer updates have the same slots.
 absl::Status CheckTensors(const SafetensorsHeader& header, const Manifest& manifest, uint32_t ps) {
@@ -135,11 +149,8 @@ absl::Status CheckTensors(const SafetensorsHeader& header, const Manifest& manif
       it->second.value = it->second.value || key.slot == kRowsSlot;
       continue;
     }
-    const bool steps = key.slot == kStepsSlot && variable.table().lazy();
-    std::vector<uint64_t> shape = PartitionShape(variable, spec);
-    // The loader knows which slots of an optimizer have one number a row.
-    const bool own = !variable.table().optimizer().empty();
-    if (steps || (own && !key.is_value && tensor.shape.size() == 1)) shape.resize(1);
+    const bool steps = IsStepsOf(variable, key);
+    const std::vector<uint64_t> shape = ShapeOf(variable, spec, key, tensor);
     if (tensor.dtype != "F32") return refuse(absl::StrCat("is ", tensor.dtype, ", not F32"));
     if (tensor.shape != shape) {
       return refuse(absl::StrCat("has the shape ", Dimensions(tensor.shape), ", the manifest says ",

@@ -245,8 +245,9 @@ TEST_CASE("rows that are rare get no row, and those that are not touched for lon
                            {"update", "lazy"},
                            {"shards", 3},
                            {"admit", {{"after", 3}}},
-                           {"expire", {{"batches", 20}}}};
-  job["optimizer"] = {{"name", "adam"}};
+                           {"expire", {{"batches", 20}}},
+                           {"optimizer", {{"name", "adam"}, {"row_wise", true}}}};
+  job["optimizer"] = {{"name", "lion"}};
   Cluster cluster({.ps = 2, .workers = 1, .job = job});
   const auto [counts, test] = WriteUserData(cluster.root());
   cluster.StartAll();

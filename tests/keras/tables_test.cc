@@ -264,6 +264,12 @@ TEST_CASE("a table that the job names must be one that can be had") {
         "all of it");
   job.tables.by_layer["own"].lazy = true;
   CHECK(Refused(job).empty());
+  job.tables.by_layer["own"] = {.optimizer = NamedSpec{"adagrad"}};
+  CHECK(Refused(job).empty());
+  for (const VariableSpec& variable : DeclaredVariables(job, TestOps())) {
+    CHECK(variable.table().optimizer() ==
+          (variable.name() == "own/embeddings" ? R"({"name":"adagrad"})" : ""));
+  }
   job.tables.by_layer["own"] = {.dense = true};
   CHECK(Refused(job).empty());
 
