@@ -29,7 +29,8 @@ class Dlrm(nn.Module):
 
 @paracord.torch.program(
     Dlrm(), tables={"word": "words"}, outputs=[paracord.Output((1,))],
-    initial={"word.weight": {"name": "random_uniform", "minval": -0.05, "maxval": 0.05}})
+    initial={"word.weight": {"name": "random_uniform", "minval": -0.05, "maxval": 0.05},
+             "*.weight": "glorot_uniform", "*.bias": "zeros"})  # as Keras draws them
 def loss(model, numbers, words, clicks):
     return nn.functional.binary_cross_entropy(model(numbers, words)[:, 0], clicks)
 
