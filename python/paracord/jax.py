@@ -160,8 +160,8 @@ def program(
     first, float32 unless `dtypes` says int64. A function with a parameter `key` is given a random
     key that the batch decides, and None in an evaluation. `predict` is (params, *inputs) -> array,
     or a list of one for each output. Each size of batch is compiled once; `batch` is the only one
-    that it can compute, if there is one. `tables`, {"user": paracord.Table("user_id")}, says of which
-    parameters a batch is given the rows alone that the ids in these inputs name (paracord.Table).
+    that it can compute, if there is one. `tables`, {"user": paracord.Table("user_id")}, says of
+    which parameters a batch is given the rows alone that the ids in these inputs name.
     """
 
     def decorate(function: Callable[..., Any]) -> Program:
