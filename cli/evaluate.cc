@@ -106,7 +106,8 @@ int RunEvaluate(Args args, std::ostream& out, std::ostream& err) {
   flags.String("dir", "DIR", "the job's directory, which holds the checkpoints", &own.dir);
   flags.Integer("step", "N", "the checkpoint of this step; default: the newest healthy one", 0,
                 INT64_MAX, &own.step);
-  flags.String("device", "DEVICE", "what to compute on: auto, cpu, cuda:N or pjrt:PATH", &own.device);
+  flags.String("device", "DEVICE", "what to compute on: auto, cpu, cuda:N or pjrt:PATH",
+               &own.device);
   flags.Switch("json", "one JSON object instead of text", &own.json);
   const auto code = flags.ParseOrExit(args, "paracord evaluate", out, err);
   if (code.has_value()) return *code;

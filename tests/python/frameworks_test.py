@@ -1,10 +1,8 @@
 """The Python package's programs of PyTorch, JAX and Keras."""
 
 import importlib.util
-import json
 import os
 import sys
-import tempfile
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -284,100 +282,6 @@ class KerasProgram(unittest.TestCase):
         loss = float(self.program._loss(self.batch.targets[""], expected))
         loss += 0.5 * float((self.values[0]**2).sum())
         self.assertAlmostEqual(self.program.evaluate(self.values, self.batch), loss, places=3)
-
-
-def _head_and_codes(path):
-    import base64
-    with open(path, encoding="utf-8") as file:
-        document = json.load(file)
-    return document, [base64.b64decode(module["code"]) for module in document["modules"]]
-
-
-@unittest.skipUnless(HAS_KERAS, "no Keras on JAX")
-class KerasProgramFile(unittest.TestCase):
-    """What paracord.keras.export writes (program/PROGRAM_FILE.md)."""
-
-    def export(self, path, **options):
-        import paracord.keras
-        import keras
-
-        keras.backend.clear_session()
-        layers = keras.layers
-        model = keras.Sequential([
-            keras.Input((4,)), layers.Dense(8, kernel_regularizer=keras.regularizers.L2(0.5)),
-            layers.BatchNormalization(momentum=0.9), layers.Dropout(0.5), layers.Dense(3)])
-        paracord.keras.export(model, "sparse_categorical_crossentropy", path, **options)
-
-    def test_has_steps_for_the_plan_and_a_prediction_and_no_paths(self):
-        with tempfile.TemporaryDirectory() as folder:
-            one, other = os.path.join(folder, "one"), os.path.join(folder, "other")
-            self.export(one, batch=16, records=40, weights=True)
-            self.export(other, batch=16, records=40, weights=True)
-            self.assertEqual(sorted(os.listdir(folder)), ["one", "other"])
-            document, codes = _head_and_codes(one)
-            self.assertEqual(_head_and_codes(other), (document, codes))
-        self.assertEqual([(m["kind"], m["batch"]) for m in document["modules"]],
-                         [("step", 16), ("step", 8), ("predict", 16)])
-        self.assertEqual(document["targets"], [{"name": "", "shape": [], "dtype": "float32"}])
-        self.assertEqual(len(document["weights"]), 1)
-        self.assertEqual([v["moving_average"] for v in document["variables"]],
-                         [0, 0, 0, 0, 0, 0, 0.9, 0.9])
-        step = document["modules"][0]
-        self.assertEqual(len(step["arguments"]), 8 + 3 + 1)
-        self.assertEqual(len(step["results"]), 1 + 8)
-        for code in codes:
-            self.assertIn(document["stablehlo"].encode(), code[:40])
-            self.assertNotIn(b".py", code)
-
-    def test_integer_inputs_and_a_shape_of_the_target_are_declared(self):
-        import paracord.keras
-        import keras
-
-        model = keras.Sequential([
-            keras.Input((5,), dtype="int32"), keras.layers.Embedding(10, 4),
-            keras.layers.Flatten(), keras.layers.Dense(1)])
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "a")
-            paracord.keras.export(model, "mean_squared_error", path, batch=[8, 4], target_shape=())
-            document, _ = _head_and_codes(path)
-            self.assertEqual(document["inputs"], [{"name": "", "shape": [5], "dtype": "int32"}])
-            self.assertEqual(document["targets"][0]["shape"], [])
-            self.assertEqual([m["batch"] for m in document["modules"]], [8, 4, 8])
-            with self.assertRaisesRegex(paracord.ProgramError, "jax_enable_x64"):
-                paracord.keras.export(model, "mean_squared_error", path,
-                                      dtypes={"inputs": {"": "int64"}})
-            self.assertEqual(_head_and_codes(path)[0], document)  # it was left alone
-
-
-@unittest.skipUnless(HAS_JAX, "no JAX")
-class JaxProgramFile(unittest.TestCase):
-    def test_is_of_the_function_and_its_prediction(self):
-        import jax
-        import numpy
-        import paracord.jax
-
-        def predict(params, x):
-            return x @ params["w"]
-
-        @paracord.jax.program({"w": numpy.zeros((4, 2), "f4")}, predict=predict,
-                              outputs=[paracord.Output((2,))])
-        def loss(params, x, y, key):
-            keep = jax.random.bernoulli(key, 0.5, x.shape)
-            return ((predict(params, x * keep) - y)**2).mean()
-
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "a")
-            paracord.jax.export(loss, path, inputs={"": (4,)}, targets={"": (2,)}, batch=8,
-                                records=20)
-            document, codes = _head_and_codes(path)
-        self.assertEqual([(m["kind"], m["batch"]) for m in document["modules"]],
-                         [("step", 8), ("step", 4), ("predict", 8)])
-        self.assertEqual(document["variables"][0]["initializer"], {"name": "constant", "value": 0})
-        self.assertEqual(document["modules"][0]["arguments"], [
-            {"kind": "variable", "name": "w"}, {"kind": "input", "name": ""},
-            {"kind": "target", "name": ""}, {"kind": "key"}])
-        self.assertNotIn(b".py", codes[0])
-
 
 
 if __name__ == "__main__":
