@@ -90,7 +90,7 @@ class MemoryBudget {
     uint64_t replies = uint64_t{2} << 30;
     uint64_t staged = uint64_t{1} << 30;
     uint64_t snapshots = uint64_t{256} << 20;
-    uint64_t buffers = uint64_t{64} << 20;
+    uint64_t buffers = uint64_t{256} << 20;
   };
 
   explicit MemoryBudget(uint64_t limit = kUnlimited);

@@ -1,5 +1,7 @@
 #include "net/receive_buffers.h"
 
+#include <sys/mman.h>
+
 #include <memory>
 #include <new>
 #include <utility>
@@ -10,7 +12,6 @@
 namespace paracord {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
 constexpr size_t kKeptMax = 64;  // unused buffers that are kept, unless a share says otherwise
 
 struct Pool {
@@ -50,7 +51,12 @@ char* TakeReceiveBuffer() {
       return buffer;
     }
   }
-  return static_cast<char*>(operator new(kReceiveBufferBytes, kAlignment));
+  // Straight from the kernel, so that all of it goes back when it is not kept: an allocator would
+  // keep what lies between others.
+  void* const fresh = mmap(nullptr, kReceiveBufferBytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (fresh == MAP_FAILED) throw std::bad_alloc();
+  return static_cast<char*>(fresh);
 }
 
 void GiveReceiveBuffer(char* buffer) {
@@ -62,7 +68,7 @@ void GiveReceiveBuffer(char* buffer) {
       return;
     }
   }
-  operator delete(buffer, kAlignment);
+  munmap(buffer, kReceiveBufferBytes);
 }
 
 absl::Cord CordOfReceiveBuffer(char* buffer, size_t bytes) {

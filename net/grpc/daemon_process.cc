@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <new>
 #include <thread>
@@ -67,6 +68,14 @@ absl::Status SaidOf(const std::string& from, const absl::Status& status) {
   } catch (...) {
   }
   std::abort();
+}
+
+// Returns how much memory this process has; 0 if the kernel does not say.
+uint64_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  uint64_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
 GrpcOptions WithRequests(GrpcOptions options, std::shared_ptr<MemoryShare> requests) {
@@ -307,6 +316,10 @@ bool Daemon::Prepare(const MemoryBudget& memory) {
   mallopt(M_TRIM_THRESHOLD, kept);
   mallopt(M_TOP_PAD, std::min(kept, 16 << 20));
   mallopt(M_MMAP_THRESHOLD, kept);
+  // Each arena keeps what was freed in it, and there are up to eight for each processor: where
+  // there is little memory, threads share two.
+  constexpr uint64_t kLittle = uint64_t{1} << 30;
+  if (memory.limit() <= kLittle) mallopt(M_ARENA_MAX, 2);
   EnableSharedMemory();      // without it everything goes through sockets
   (void)WantDescriptors(0);  // as many as there are
   return true;
@@ -318,6 +331,21 @@ Daemon::Daemon(GrpcOptions options, std::shared_ptr<MemoryBudget> memory)
       network_(WithRequests(std::move(options), memory_->requests())),
       executor_(loop_) {
   KeepReceiveBuffersIn(memory_->buffers());
+  if (memory_->limited()) GiveBack(0, 0);
+}
+
+// The allocator keeps what is freed, and of what gRPC frees it keeps much in small pieces. All of
+// it goes back when the process has more than half of its limit: as soon as it has grown by a
+// sixteenth since the last time, and else now and then.
+void Daemon::GiveBack(uint64_t before_bytes, int looks) {
+  constexpr int64_t kLookMs = 100;
+  constexpr int kLooks = 20;
+  const uint64_t bytes = ResidentBytes();
+  const bool grown = bytes > before_bytes + memory_->limit() / 16;
+  const bool now = bytes > memory_->limit() / 2 && (grown || looks >= kLooks);
+  if (now) malloc_trim(0);
+  loop_.PostAfter(kLookMs, [this, had_bytes = now ? ResidentBytes() : before_bytes,
+                            next = now ? 0 : looks + 1] { GiveBack(had_bytes, next); });
 }
 
 absl::StatusOr<std::unique_ptr<Listener>> Daemon::Listen(const std::string& address,

@@ -141,6 +141,7 @@ class Daemon {
 
  private:
   static bool Prepare(const MemoryBudget& memory);
+  void GiveBack(uint64_t before_bytes, int looks);
 
   const std::shared_ptr<MemoryBudget> memory_;
   const bool prepared_;  // initialised before members that start threads

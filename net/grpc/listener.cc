@@ -285,6 +285,12 @@ void SetArguments(grpc::ServerBuilder& builder, const GrpcOptions& options) {
   set(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsAtOnce);
   set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, static_cast<int>(options.idle_ms));
   SetWindows(set);
+  // Beside what the intake counts gRPC holds this much of each connection.
+  constexpr uint64_t kAmple = uint64_t{256} << 20;
+  if (options.requests != nullptr && options.requests->bytes_max() < kAmple) {
+    set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 256 << 10);
+    set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, 256 << 10);
+  }
   RefuseCompressed(set);
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
   builder.SetMaxSendMessageSize(static_cast<int>(options.message_bytes_max));
