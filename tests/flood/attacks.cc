@@ -15,7 +15,7 @@
 #include "net/grpc/network.h"
 #include "net/name_lookup.h"
 #include "net/socket_address.h"
-#include "net/stream_connection.h"
+#include "net/stream_greeting.h"
 #include "proto/protocol.h"
 #include "proto/stream.pb.h"
 
@@ -143,6 +143,12 @@ void PingStorm(const std::string& address, const PsDescription&, const Stop& sto
   });
 }
 
+bool Greets(const Socket& socket) {
+  constexpr int64_t kPatienceMs = 2000;
+  const std::unique_ptr<Channel> channel = MakePlainChannel(dup(socket.fd()));
+  return GreetStream(*channel, kPatienceMs);
+}
+
 // Asks for values again and again and reads none of them.
 void SlowReaders(const std::string& address, const PsDescription& described, const Stop& stop) {
   ExchangeRequest header;
@@ -156,7 +162,7 @@ void SlowReaders(const std::string& address, const PsDescription& described, con
   InThreads(32, [&](int) {
     while (!stop) {
       const Socket socket(address);
-      bool takes = socket.fd() >= 0 && GreetStream(socket.fd(), 2000);
+      bool takes = socket.fd() >= 0 && Greets(socket);
       for (uint64_t call = 1; takes && !stop; ++call) {
         takes = socket.Send(StreamCall(call, std::string(method::kExchange), body.size()) + body);
         if (call % 100 == 0) std::this_thread::sleep_for(1ms);
