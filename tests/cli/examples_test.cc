@@ -114,7 +114,8 @@ void CopyExample(const fs::path& from, const Contents& data, const fs::path& to)
     const fs::path file = fs::relative(entry.path(), from);
     const bool copied = file.extension() == ".json" || file == "train.py";
     if (!copied || *file.begin() == "data") continue;
-    Write(to / file, absl::StrReplaceAll(Read(entry.path()), {{kDebianImages, "data/"}}));
+    Write(to / file, absl::StrReplaceAll(Read(entry.path()),
+                                         {{kDebianImages, "data/"}, {"../criteo/data/", "data/"}}));
   }
 }
 
