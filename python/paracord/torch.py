@@ -126,8 +126,9 @@ class _Model(Program):
             raise ProgramError(
                 f"{name} of {type(module).__name__} has the momentum {momentum}: give it one "
                 "above 0, for a moving average")
-        if momentum < 1:
-            self._averages[len(self.variables)] = momentum
+        if momentum == 1:  # a call leaves what it saw, and nothing of what was there
+            return self._add(name, module, buffer, initial, False, 0.0, assigned=True)
+        self._averages[len(self.variables)] = momentum
         self._add(name, module, buffer, initial, False, 1 - momentum)
 
     def attach(self, values: Sequence[numpy.ndarray]) -> None:
@@ -161,28 +162,34 @@ class _Model(Program):
         self.model.train()
         self.model.zero_grad(set_to_none=True)
         for v, variable in enumerate(self.variables):
-            if v in self._averages:
-                # From zero a module's update leaves momentum * observation in its statistics.
-                self._tensors[v].data = torch.zeros_like(self._tensors[v])
-            elif variable.assigned:
-                self._tensors[v].data = self._tensors[v].clone()
-        loss = self.loss(self.model, *self._columns(batch))
-        if loss.dim() != 0:
-            raise ProgramError(f"the loss has the shape {tuple(loss.shape)}: return its mean")
-        loss.backward()
+            if v in self._averages or variable.assigned:
+                self._tensors[v].data = torch.from_numpy(values[v].copy())
+        try:
+            loss = self.loss(self.model, *self._columns(batch))
+            if loss.dim() != 0:
+                raise ProgramError(f"the loss has the shape {tuple(loss.shape)}: return its mean")
+            loss.backward()
+            self._store(values, gradients)
+        finally:  # else the next batch would compute on the copies
+            self.attach(values)
+        return float(loss.detach())
+
+    def _store(self, values: Sequence[numpy.ndarray],
+               gradients: Sequence[Optional[numpy.ndarray]]) -> None:
         for v, (variable, tensor, to) in enumerate(zip(self.variables, self._tensors, gradients)):
             if to is None:
                 continue
             if v in self._averages:
-                store_gradient(variable, tensor.numpy() / self._averages[v], to)
+                # The observation that makes a moving average of the values what the module has
+                # made of them, in however many calls: the values themselves, if there was none.
+                moved = (tensor.numpy() - values[v]) / numpy.float32(self._averages[v])
+                store_gradient(variable, values[v] + moved, to)
             elif variable.assigned:
                 store_gradient(variable, tensor.numpy(), to)
             elif tensor.grad is None:
                 to[...] = 0  # the loss of this batch does not depend on it
             else:
                 store_gradient(variable, tensor.grad.to_dense().numpy(), to)
-        self.attach(values)
-        return float(loss.detach())
 
     def evaluate(self, values: Sequence[numpy.ndarray], batch: Batch) -> float:
         self._attach_rows(values)

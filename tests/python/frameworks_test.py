@@ -39,6 +39,99 @@ class TorchProgram(unittest.TestCase):
         self.assertTrue(numpy.allclose(gradients[4], [3.25] * 3))  # the mean of what it saw
         self.assertTrue((values[4] == 0.5).all())
 
+    def batch_norm(self, momentum, forward):
+        """A program of a BatchNorm `b` behind a Linear `a`, its values and a batch."""
+        import numpy
+        import paracord
+        import torch
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a = torch.nn.Linear(2, 3)
+                self.b = torch.nn.BatchNorm1d(3, momentum=momentum)
+
+        program = paracord.torch.program(Model(), outputs=[paracord.Output((3,))])(
+            lambda model, x, y: (forward(model, x)**2).mean())
+        random = numpy.random.default_rng(1)
+        values = [random.uniform(0.5, 2, v.shape).astype("f4") for v in program.variables]
+        program.attach(values)
+        batch = paracord.Batch(4, {"": random.uniform(-3, 3, (4, 2)).astype("f4")},
+                               {"": numpy.zeros((4, 3), "f4")}, {})
+        return program, values, batch
+
+    def statistics_after_a_step(self, momentum, forward):
+        """Those of a worker, which has a moving average of what is pushed, and of PyTorch."""
+        import copy
+        import numpy
+        import torch
+
+        program, values, batch = self.batch_norm(momentum, forward)
+        other = copy.deepcopy(program.model).train()  # with the same values, in its own memory
+        forward(other, torch.from_numpy(batch.inputs[""].copy()))
+        gradients = [numpy.full(v.shape, 9, "f4") if v.has_gradient else None
+                     for v in program.variables]
+        program.gradients(values, batch, gradients, None)
+        found = []
+        for variable, value, pushed in zip(program.variables, values, gradients):
+            if "running" in variable.name:
+                f = variable.moving_average
+                found.append(pushed if variable.assigned else f * value + (1 - f) * pushed)
+        return found, [other.b.running_mean.numpy(), other.b.running_var.numpy()], values[-2:]
+
+    def test_statistics_become_what_pytorch_has_after_any_calls(self):
+        import numpy
+
+        def frozen(model, x):
+            model.b.eval()
+            return model.b(model.a(x))
+
+        def mixed(model, x):
+            seen = model.b(model.a(x))
+            return seen + frozen(model, x)
+
+        never, once = lambda model, x: model.a(x), lambda model, x: model.b(model.a(x))
+        thrice = lambda model, x: model.b(3 * model.b(model.b(model.a(x)) + 1))
+        for momentum in (0.1, 0.75, 1):
+            for forward, kept in ((never, True), (once, False), (thrice, False), (frozen, True),
+                                  (mixed, False)):
+                found, expected, before = self.statistics_after_a_step(momentum, forward)
+                for each, right, old in zip(found, expected, before):
+                    self.assertTrue(numpy.allclose(each, right, rtol=1e-5, atol=1e-6),
+                                    (momentum, forward, each, right))
+                    self.assertEqual(numpy.allclose(each, old, rtol=1e-5), kept)
+
+    def test_a_frozen_batch_norm_normalises_with_its_statistics(self):
+        def frozen(model, x):
+            model.b.eval()
+            return model.b(model.a(x))
+
+        program, values, batch = self.batch_norm(0.1, frozen)
+        loss = program.gradients(values, batch, [None] * len(values), None)
+        self.assertAlmostEqual(loss, program.evaluate(values, batch), places=5)
+
+    def test_a_batch_that_fails_leaves_the_statistics_attached(self):
+        fails = [True]
+
+        def forward(model, x):
+            seen = model.b(model.a(x))
+            if fails[0]:
+                raise KeyError("age")
+            return seen
+
+        program, values, batch = self.batch_norm(0.1, forward)
+        with self.assertRaises(KeyError):
+            program.gradients(values, batch, [None] * len(values), None)
+        fails[0] = False
+        before = program.evaluate(values, batch)
+        values[-2][...] += 5  # as a worker does for the next batch
+        self.assertTrue((program.model.b.running_mean.numpy() == values[-2]).all())
+        self.assertNotAlmostEqual(program.evaluate(values, batch), before, places=3)
+
+    def test_a_momentum_of_1_is_assigned(self):
+        program, _, _ = self.batch_norm(1, lambda model, x: model.b(model.a(x)))
+        self.assertEqual([v.assigned for v in program.variables], [False] * 4 + [True] * 2)
+
     def test_embeddings_that_are_tables(self):
         import numpy
         import paracord
