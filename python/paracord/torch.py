@@ -63,6 +63,7 @@ class _Model(Program):
         self.variables = []
         self._tensors: List[torch.Tensor] = []
         self._averages: Dict[int, float] = {}  # momentum of running statistics, by variable
+        self._padding: Dict[int, int] = {}  # the padding row of Embeddings, by variable
         for prefix, module in model.named_modules():
             for name, parameter in module.named_parameters(prefix, recurse=False):
                 self._add(name, module, parameter, initial, parameter.requires_grad, 0.0)
@@ -97,6 +98,8 @@ class _Model(Program):
             if tensor is other:  # shared by two modules
                 if v in self._rows:
                     self._rows[v].append((module, name.rpartition(".")[2]))
+                elif self._padding.get(v) != getattr(module, "padding_idx", None):
+                    self._padding.pop(v, None)  # the other module reads and trains that row
                 return
         if tensor.dtype != torch.float32:
             raise ProgramError(f"parameter {name} is {tensor.dtype}, and only float32 is trained")
@@ -110,6 +113,9 @@ class _Model(Program):
         table = self._table(name, module, trainable)
         if table:
             self._rows[len(self.variables)] = [(module, name.rpartition(".")[2])]
+        elif (isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag))
+              and module.padding_idx is not None and tensor is module.weight):
+            self._padding[len(self.variables)] = module.padding_idx
         self.variables.append(
             Variable(name, tensor.shape, initializer, trainable, average, assigned, table))
         self._tensors.append(tensor)
@@ -147,6 +153,12 @@ class _Model(Program):
             for module, name in places:
                 setattr(module, name, rows)
 
+    def _begin(self, values: Sequence[numpy.ndarray]) -> None:
+        """Makes the values those of a batch: a worker draws padding rows as it does others."""
+        for v, row in self._padding.items():
+            values[v][row] = 0
+        self._attach_rows(values)
+
     def _columns(self, batch: Batch) -> List[torch.Tensor]:
         return [torch.from_numpy(column) for column in batch.columns]
 
@@ -158,7 +170,7 @@ class _Model(Program):
         done: Callable[[int], None],
     ) -> float:
         torch.manual_seed(batch.key % 2**63)
-        self._attach_rows(values)
+        self._begin(values)
         self.model.train()
         self.model.zero_grad(set_to_none=True)
         for v, variable in enumerate(self.variables):
@@ -192,7 +204,7 @@ class _Model(Program):
                 store_gradient(variable, tensor.grad.to_dense().numpy(), to)
 
     def evaluate(self, values: Sequence[numpy.ndarray], batch: Batch) -> float:
-        self._attach_rows(values)
+        self._begin(values)
         self.model.eval()
         with torch.no_grad():
             return float(self.loss(self.model, *self._columns(batch)))
@@ -201,7 +213,7 @@ class _Model(Program):
         return not self.batches  # an evaluation has batches of any size
 
     def predict(self, values: Sequence[numpy.ndarray], batch: Batch) -> List[Any]:
-        self._attach_rows(values)
+        self._begin(values)
         self.model.eval()
         with torch.no_grad():
             result = self.model(*(torch.from_numpy(column) for column in batch.inputs.values()))

@@ -132,6 +132,38 @@ class TorchProgram(unittest.TestCase):
         program, _, _ = self.batch_norm(1, lambda model, x: model.b(model.a(x)))
         self.assertEqual([v.assigned for v in program.variables], [False] * 4 + [True] * 2)
 
+    def test_padding_rows_of_embeddings_are_zeros(self):
+        import numpy
+        import paracord
+        import torch
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.word = torch.nn.Embedding(4, 2, padding_idx=-1)
+                self.tied = torch.nn.Embedding(3, 2, padding_idx=1)
+                self.head = torch.nn.Linear(2, 3, bias=False)
+                self.head.weight = self.tied.weight
+
+            def forward(self, x):
+                return self.word(x)
+
+        program = paracord.torch.program(Model(), dtypes={"inputs": {"": "int64"}},
+                                         outputs=[paracord.Output((2,))])(
+            lambda model, x, y: model(x).sum())
+        batch = paracord.Batch(2, {"": numpy.array([1, 3])}, {"": numpy.zeros(2, "f4")}, {})
+        values = [numpy.zeros(v.shape, "f4") for v in program.variables]
+        gradients = [numpy.full(v.shape, 9, "f4") for v in program.variables]
+        program.attach(values)
+        for do in (lambda: program.gradients(values, batch, gradients, None),
+                   lambda: program.evaluate(values, batch),
+                   lambda: program.predict(values, batch)[0].sum()):
+            for value in values:
+                value[...] = 7  # as a worker does before each request
+            self.assertEqual(do(), 14)
+            self.assertTrue((values[1] == 7).all())  # PyTorch trains this row by the head
+        self.assertEqual(gradients[0].tolist(), [[0, 0], [1, 1], [0, 0], [0, 0]])
+
     def test_embeddings_that_are_tables(self):
         import numpy
         import paracord
