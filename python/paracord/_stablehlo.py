@@ -16,7 +16,7 @@ import numpy
 from jax.extend.mlir import ir, passmanager
 from jax.extend.mlir.dialects import stablehlo
 
-from paracord._program import Output, ProgramError, Variable
+from paracord._program import Dtypes, Output, ProgramError, Variable
 
 _TYPES = ("float32", "int32", "int64")
 Sizes = Union[int, Sequence[int]]
@@ -42,6 +42,17 @@ class Column:
 
     def of(self, batch: int) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct((batch, *self.shape), numpy.dtype(self.dtype))
+
+
+def check_dtypes(dtypes: Dtypes, columns: Sequence[Column]) -> None:
+    """Refuses types of columns that the file does not have."""
+    there = [(column.kind + "s", column.name) for column in columns]
+    lost = [f"{name!r} of {kind}" for kind, types in dtypes.items() for name in types
+            if (kind, name) not in there]
+    if lost:
+        raise ProgramError(
+            f"dtypes names {', '.join(lost)}, which is no column: there are "
+            + ", ".join(f"{name!r} of {kind}" for kind, name in there))
 
 
 def sizes_of(batch: Sizes, records: Optional[int]) -> List[int]:

@@ -1,9 +1,9 @@
-"""Programs of JAX functions. JAX is imported here and nowhere else in this package."""
+"""Programs of JAX functions. This module, keras.py and _stablehlo.py import JAX, no others."""
 
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, List, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Sequence
 
 import jax
 import numpy
@@ -11,7 +11,9 @@ import numpy
 from paracord._program import (
     Batch, Dtypes, Initializer, Output, Program, ProgramError, Table, Variable, initial_of,
     store_gradient)
-from paracord._stablehlo import Column, Sizes, Writer, sizes_of
+
+if TYPE_CHECKING:  # exports alone need what it imports, which not every JAX has
+    from paracord._stablehlo import Column, Sizes
 
 
 def _name(path: Sequence[Any]) -> str:
@@ -109,6 +111,8 @@ class _Function(Program):
         return float(self._loss(self._params(values), *columns, **self._key(None)))
 
     def export(self, path: str, sizes: Sequence[int], columns: Sequence[Column]) -> None:
+        from paracord._stablehlo import Writer
+
         count = len(self.variables)
 
         def step(*flat: Any) -> Any:
@@ -192,9 +196,17 @@ def export(
     """
     if not isinstance(program, _Function):
         raise ProgramError("paracord.jax.export takes what paracord.jax.program makes")
+    tables = [variable.name for variable in program.variables if variable.table]
+    if tables:
+        raise ProgramError(
+            f"a program file has no tables, and the program's are {', '.join(tables)}: make it "
+            "without `tables`, or serve it with paracord.serve")
+    from paracord._stablehlo import Column, check_dtypes, sizes_of
+
     columns = []
     for kind, shapes in (("input", inputs), ("target", targets), ("weight", weights or {})):
         types = program.dtypes.get(kind + "s", {})
         columns += [Column(kind, name, shape, types.get(name, "float32"))
                     for name, shape in shapes.items()]
+    check_dtypes(program.dtypes, columns)
     program.export(path, sizes_of(batch, records), columns)

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import (
+    TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple)
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
 
@@ -16,7 +17,9 @@ import numpy  # noqa: E402
 from paracord._program import (  # noqa: E402
     Batch, Dtypes, Initializer, Output, Program, ProgramError, Variable, initial_of,
     store_gradient)
-from paracord._stablehlo import Column, Sizes, Writer, sizes_of  # noqa: E402
+
+if TYPE_CHECKING:  # exports alone need what it imports, which not every JAX has
+    from paracord._stablehlo import Column, Sizes
 
 _MODES = {"fan_in": 0, "fan_out": 1, "fan_avg": 2}
 _DISTRIBUTIONS = {"truncated_normal": 0, "untruncated_normal": 1, "uniform": 2}
@@ -232,6 +235,8 @@ class _Model(Program):
 
     def export(self, path: str, sizes: Sequence[int], columns: Sequence[Column],
                predict: int) -> None:
+        from paracord._stablehlo import Writer
+
         inputs = sum(column.kind == "input" for column in columns)
         count = len(self.variables)
 
@@ -278,8 +283,10 @@ def export(
     `weights`: the data have a weight of each example. `dtypes` and `initial` are as in `program`,
     and so is what becomes of states, seeds and added losses.
     """
+    from paracord._stablehlo import Column, check_dtypes, sizes_of
+
     made = _Model(model, loss, None, dtypes or {}, initial or {})
-    given = {kind: dict((dtypes or {}).get(kind, {})) for kind in ("inputs", "targets")}
+    given = {kind: dict((dtypes or {}).get(kind, {})) for kind in ("inputs", "targets", "weights")}
     names = [i.name if len(model.inputs) > 1 else "" for i in model.inputs]
     columns = [
         Column("input", name, i.shape[1:],
@@ -288,7 +295,8 @@ def export(
     shape = made.target_shape() if target_shape is None else target_shape
     columns.append(Column("target", "", shape, given["targets"].get("", "float32")))
     if weights:
-        columns.append(Column("weight", "", ()))
+        columns.append(Column("weight", "", (), given["weights"].get("", "float32")))
+    check_dtypes(dtypes or {}, columns)
     sizes = sizes_of(batch, records)
     made.export(path, sizes, columns, sizes[0])
 

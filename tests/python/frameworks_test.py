@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import subprocess
 import sys
 import unittest
 
@@ -247,8 +248,36 @@ class TorchProgram(unittest.TestCase):
             self.assertTrue((values[v] == 0.5).all())
 
 
+def train_without_what_exports_need(code):
+    """Runs code in a Python whose JAX lacks jax.export and jax.extend.mlir, as older ones do."""
+    lacking = f"""
+import sys
+sys.path.insert(0, {os.path.join(ROOT, "python")!r})
+import jax, numpy, paracord
+{{}}
+"""
+    block = 'for name in ("jax.export", "jax.extend.mlir"): sys.modules[name] = None\n'
+    return subprocess.run([sys.executable, "-c", lacking.format(code.replace("BLOCK", block))],
+                          capture_output=True, text=True)
+
+
 @unittest.skipUnless(HAS_JAX, "no JAX")
 class JaxProgram(unittest.TestCase):
+    def test_trains_without_what_exports_need(self):
+        ran = train_without_what_exports_need("""
+BLOCK
+loss = paracord.jax.program({"w": numpy.zeros(2, "f4")})(lambda p, x: (p["w"] * x).sum())
+gradients = [numpy.zeros(2, "f4")]
+batch = paracord.Batch(1, {"": numpy.ones((1, 2), "f4")}, {}, {})
+loss.gradients([numpy.ones(2, "f4")], batch, gradients, None)
+print(gradients[0].tolist())
+try:
+    paracord.jax.export(loss, "/nowhere/a", inputs={"": (2,)}, targets={})
+except ImportError:
+    print("no export")
+""")
+        self.assertEqual(ran.stdout, "[1.0, 1.0]\nno export\n", ran.stderr)
+
     def setUp(self):
         import numpy
         import paracord
@@ -346,6 +375,19 @@ class KerasProgram(unittest.TestCase):
 
     def step(self):
         return self.program.gradients(self.values, self.batch, self.gradients, None)
+
+    def test_trains_without_what_exports_need(self):
+        ran = train_without_what_exports_need("""
+import os
+os.environ["KERAS_BACKEND"] = "jax"
+import keras
+BLOCK
+import paracord.keras
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+program = paracord.keras.program(model, "mean_squared_error")
+print([tuple(v.shape) for v in program.variables])
+""")
+        self.assertEqual(ran.stdout, "[(2, 1), (1,)]\n", ran.stderr)
 
     def test_declares_variables_as_keras_draws_and_updates_them(self):
         found = {v.name.split("/", 1)[-1]: v for v in self.program.variables}

@@ -73,6 +73,11 @@ class KerasProgramFile(unittest.TestCase):
             with self.assertRaisesRegex(paracord.ProgramError, "jax_enable_x64"):
                 paracord.keras.export(model, "mean_squared_error", path,
                                       dtypes={"inputs": {"": "int64"}})
+            for dtypes, why in (({"inputs": {"user": "int32"}}, "'user' of inputs"),
+                                ({"target": {"": "int32"}}, "'' of target"),
+                                ({"weights": {"": "int32"}}, "'' of weights")):
+                with self.assertRaisesRegex(paracord.ProgramError, why + ", which is no column"):
+                    paracord.keras.export(model, "mean_squared_error", path, dtypes=dtypes)
             self.assertEqual(_head_and_codes(path)[0], document)  # it was left alone
 
 
@@ -104,6 +109,24 @@ class JaxProgramFile(unittest.TestCase):
             {"kind": "variable", "name": "w"}, {"kind": "input", "name": ""},
             {"kind": "target", "name": ""}, {"kind": "key"}])
         self.assertNotIn(b".py", codes[0])
+
+    def test_refuses_tables_and_types_of_columns_that_it_lacks(self):
+        import numpy
+        import paracord.jax
+
+        def export(folder, **options):
+            program = paracord.jax.program({"user": numpy.zeros((7, 2), "f4")}, **options)(
+                lambda p, ids: p["user"][ids.astype("int32")].sum())
+            paracord.jax.export(program, os.path.join(folder, "a"), inputs={"": ()}, targets={})
+
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaisesRegex(paracord.ProgramError, "has no tables.* are user"):
+                export(folder, tables={"user": paracord.Table("")})
+            with self.assertRaisesRegex(paracord.ProgramError, "'id' of inputs, which is no col"):
+                export(folder, dtypes={"inputs": {"id": "int32"}})
+            self.assertEqual(os.listdir(folder), [])
+            export(folder, dtypes={"inputs": {"": "int32"}})
+            self.assertEqual(os.listdir(folder), ["a"])
 
 
 if __name__ == "__main__":
