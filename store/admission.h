@@ -1,8 +1,8 @@
-// Which ids of a growing table get a row: those that have appeared often enough, or by chance.
-// Appearances are counted in memory that does not grow: buckets of eight candidates each, of which
-// the one that appeared least, and of these longest ago, gives way to a new one. So an id that is
-// rare enough is forgotten and begins anew, and one is counted for another with a chance of about
-// 10^-6. A pure function of what it is asked. One thread at a time.
+// Decides which ids of a growing table get a row: those that have appeared often enough, or by
+// chance. Appearances are counted in memory that does not grow: buckets of eight candidates each,
+// of which the one that appeared least, and of these longest ago, gives way to a new one. So an id
+// that is rare enough is forgotten and begins anew, and one is counted for another with a chance of
+// about 10^-6. A pure function of what it is asked. One thread at a time.
 #pragma once
 
 #include <cstdint>

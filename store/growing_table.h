@@ -93,7 +93,7 @@ class GrowingTable {
   uint32_t now() const { return now_; }
   const std::vector<uint32_t>& candidates() const { return admission_.candidates(); }
 
-  // What changed since images; whoever takes them marks them there.
+  // The changes since images; whoever takes an image marks it there.
   RowChanges& changes() { return changes_; }
 
   // Adds a row that the table lacks, with these values and the slots of a new row, as if the first

@@ -7,7 +7,7 @@
 namespace paracord {
 namespace {
 
-// As many removed ids are kept as a share of the rows.
+// The number of removed ids that are kept is a share of the rows.
 constexpr uint64_t kRemovedShare = 32;
 constexpr uint64_t kRemovedMin = 4096;
 

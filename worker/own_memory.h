@@ -1,4 +1,4 @@
-// What a worker needs in memory, whatever it computes on. Pure.
+// Computes how much memory a worker needs, whatever it computes on. Pure.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-// What everybody holds if each takes all that it may.
+// Returns what all holders have if each takes all that it may.
 uint64_t Most(const MemoryBudget& memory) {
   uint64_t most = MemoryBudget::kProgramBytes + memory.Uses()[0].bytes;
   for (const auto* share : {&memory.requests(), &memory.replies(), &memory.staged(),

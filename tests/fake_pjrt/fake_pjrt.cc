@@ -70,7 +70,7 @@ std::string Said(const std::string& key) {
 
 PjrtError* Fail(int code, const std::string& message) { return new PjrtError{code, message}; }
 
-// What the environment says of a call of this function.
+// Returns what the environment tells a call of this function to do.
 PjrtError* Told(const PjrtFunction& function) {
   static std::map<std::string, int> calls;
   const std::string told = Said("fail"), name = told.substr(0, told.find(':'));

@@ -1,5 +1,5 @@
-// What strangers do to a daemon's port, each in threads of its own until it is told to stop. They
-// have no credentials and know no more than Describe tells. Used by the flood test.
+// Attacks of strangers on a daemon's port, each in threads of its own until it is told to stop.
+// They have no credentials and know no more than Describe tells. Used by the flood test.
 #pragma once
 
 #include <atomic>

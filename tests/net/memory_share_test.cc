@@ -1,4 +1,4 @@
-// What arrives counts in the shares of the process's memory.
+// These tests show that received bytes count in the shares of the process's memory.
 #include <unistd.h>
 
 #include <catch2/catch.hpp>

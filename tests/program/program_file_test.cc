@@ -1,4 +1,4 @@
-// What a program file has to be, and what is said of one that is not.
+// These tests read program files, sound and damaged, and look at the errors.
 #include "program/program_file.h"
 
 #include <catch2/catch.hpp>
