@@ -20,6 +20,7 @@ void CoordinatorCore::BeginAnew(const JobFacts& facts) {
           : absl::StrFormat("%016x%016x", Fingerprint64("anew " + before), Fingerprint64(before));
   record_.Forget();
   samples_found_.reset();
+  failures_.Forget();
   ps_.TakeOver(before);
   BeginJob(run_id, facts);
   if (!phases_.ended()) ClaimNextGeneration("the job begins anew");

@@ -3,11 +3,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/human_bytes.h"
 #include "common/one_line.h"
 #include "common/status_macros.h"
 #include "common/status_text.h"
 #include "config/cluster.h"
 #include "coordinator/core/core.h"
+#include "coordinator/core/limits.h"
 #include "proto/protocol.h"
 #include "storage/claim.h"
 
@@ -22,8 +24,13 @@ JoinReply WaitReply(std::string reason) {
   return reply;
 }
 
-// Both are kept, and the task is logged and shown.
-absl::Status CheckIdentity(const JoinRequest& request) {
+// All of these are kept, and the task is logged and shown.
+absl::Status CheckJoin(const JoinRequest& request) {
+  if (const uint64_t bytes = request.facts().ByteSizeLong(); bytes > kKeptReportBytesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("facts: what a worker found in the job's files has ", HumanBytes(bytes),
+                     ", and at most ", HumanBytes(kKeptReportBytesMax), " are taken"));
+  }
   constexpr size_t kBytesMax = 64;
   for (const std::string* text : {&request.task(), &request.boot_id()}) {
     if (text->size() > kBytesMax) {
@@ -64,7 +71,7 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
                                absl::StrCat("this coordinator speaks protocol ", kProtocol,
                                             ", the worker ", request.protocol())})});
   }
-  if (const absl::Status known = CheckIdentity(request); !known.ok()) {
+  if (const absl::Status known = CheckJoin(request); !known.ok()) {
     return refusals_.Refuse(event.call, ExitCode::kConfiguration, std::string(known.message()),
                             absl::StrCat("a join is refused: ", known.message()), now_ms_);
   }
@@ -115,7 +122,7 @@ void CoordinatorCore::TakeWithFacts(const JoinEvent& event) {
   if (!ps_.AllAre(PsStage::kReady)) {
     return effects_.Emit(AnswerJoin{event.call, WaitReply(WaitReason(View()))});
   }
-  if (!sessions_.MayOpen(request.task(), now_ms_)) {
+  if (!sessions_.MayOpen(request.task(), generation_.claimed(), now_ms_)) {
     const std::string why =
         absl::StrCat(request.task(), " has joined ", kSessionsAMinuteMax, " times in a minute");
     refusals_.Log(absl::StrCat(why, " and has to wait"), now_ms_);

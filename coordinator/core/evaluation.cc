@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/human_bytes.h"
 #include "common/metric.h"
 #include "common/one_line.h"
 #include "common/status_text.h"
@@ -64,6 +65,11 @@ absl::Status Evaluation::Report(const EvaluationReport& report) {
   });
   if (range == ranges_.end() || report.lease() == 0) return absl::OkStatus();
   range->lease = 0;
+  if (const uint64_t bytes = report.ByteSizeLong(); bytes > kKeptReportBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat("an evaluation report has ", HumanBytes(bytes),
+                                                   ", and at most ",
+                                                   HumanBytes(kKeptReportBytesMax), " are taken"));
+  }
   if (report.problem() != PROBLEM_NONE) {
     return absl::UnavailableError(
         absl::StrCat("evaluation failed: ", OneLine(report.message(), kSendableBytesMax)));

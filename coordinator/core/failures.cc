@@ -1,6 +1,7 @@
 #include "coordinator/core/failures.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -102,6 +103,13 @@ void Failures::ForgetDeaths() {
   asked_.clear();
   placed_.clear();
   pauses_.clear();
+}
+
+void Failures::Forget() {
+  ForgetBefore(std::numeric_limits<uint64_t>::max());
+  ForgetDeaths();
+  pending_.clear();
+  last_.clear();
 }
 
 std::set<uint64_t> Failures::Withheld(uint64_t epoch, const std::string& task, bool others,

@@ -88,6 +88,8 @@ class Failures {
   void Saved() { counts_.Saved(); }
   // Forgets the failures of epochs before this one.
   void ForgetBefore(uint64_t epoch) { counts_.ForgetBefore(epoch); }
+  // Forgets everything: another run begins, whose batches are others.
+  void Forget();
 
  private:
   struct Pause {

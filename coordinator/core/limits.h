@@ -14,5 +14,7 @@ inline constexpr int64_t kAllOfPsMs = 3600 * 1000;
 
 // A worker has a few leases at a time. One that claims to have more gets no others.
 inline constexpr uint64_t kLeasesOfSessionMax = 16;
+// The facts of a job, and a report of an evaluation, are kept, and have at most so many bytes.
+inline constexpr uint64_t kKeptReportBytesMax = uint64_t{16} << 20;
 
 }  // namespace paracord

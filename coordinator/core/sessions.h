@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/rate_limit.h"
 #include "coordinator/core/effects.h"
 #include "coordinator/core/events.h"
@@ -26,7 +27,8 @@
 namespace paracord {
 
 inline constexpr size_t kSessionsMax = 100000;  // and of whatever else is kept for each task
-// A task begins a session so many times in a minute; beyond that it is told to wait.
+// A task begins a session so many times in a minute and a generation; beyond that it is told to
+// wait.
 inline constexpr uint32_t kSessionsAMinuteMax = 30;
 
 struct WorkerSession {
@@ -70,8 +72,11 @@ class Sessions {
   bool Displaced(const std::string& boot_id) const { return displaced_.contains(boot_id); }
   // The open session of a task; nullopt if there is none.
   std::optional<uint64_t> Of(const std::string& task) const;
-  // Whether a task may begin another session now, which is counted if so.
-  bool MayOpen(const std::string& task, int64_t now_ms) { return opened_.Allow(task, now_ms); }
+  // Whether a task may begin another session now, which is counted if so. A new generation, which
+  // makes all workers join again, counts anew.
+  bool MayOpen(const std::string& task, uint64_t generation, int64_t now_ms) {
+    return opened_.Allow(absl::StrCat(task, "/", generation), now_ms);
+  }
   // A process takes the place of `task`. True if another life had it.
   bool BeginLife(const std::string& task, const std::string& boot_id);
   // Opens a session of a task that has none; null if there are too many.
@@ -122,7 +127,7 @@ class Sessions {
   std::map<std::string, std::set<uint64_t>> reports_counted_;   // the newest of that life
   std::set<std::string> displaced_;                             // boot ids of the lives before
   std::set<std::string> untold_;                                // tasks
-  RateLimit opened_{kSessionsAMinuteMax, 60000, kSessionsMax};  // by task
+  RateLimit opened_{kSessionsAMinuteMax, 60000, kSessionsMax};  // by task and generation
   int64_t heard_all_at_ms_ = 0;                                 // after a stop
 };
 

@@ -54,8 +54,33 @@ TEST_CASE("a task that begins sessions all the time has to wait, and the others 
   }
   CHECK(join("worker:0", 99).wait() == "worker:0 has joined 30 times in a minute");
   CHECK(join("worker:1", 1000).has_session());
-  harness.Run(61000);
+  SECTION("for the rest of a minute") { harness.Run(61000); }
+  SECTION("or until a new generation makes all of them join again") {
+    harness.ps[0].set_boot_id("boot-new");
+    harness.ps[0].clear_run_id();
+    harness.ps[0].clear_partitions();
+    harness.Feed(PsAnswerEvent{0, harness.hold_tags[0], absl::UnavailableError("killed")});
+    harness.Run(500);
+    REQUIRE(harness.core->generation() == 2);
+  }
   CHECK(join("worker:0", 100).has_session());
+}
+
+TEST_CASE("a worker that says more of a job than can be kept is refused") {
+  CoreHarness harness;
+  JoinRequest request;
+  request.set_task("worker:0");
+  request.set_boot_id("life");
+  request.set_protocol(kProtocol);
+  *request.mutable_facts() = harness.Facts();
+  request.mutable_facts()->add_metric_names(std::string(17 << 20, 'm'));
+  harness.Feed(JoinEvent{++harness.call, request});
+  const JoinReply reply = harness.joins[harness.call];
+  CHECK(reply.leave().exit_code() == 2);
+  CHECK(reply.leave().reason() ==
+        "facts: what a worker found in the job's files has 17.0 MiB, and at most 16.0 MiB are "
+        "taken");
+  CHECK(harness.Join("worker:1") != 0);
 }
 
 }  // namespace

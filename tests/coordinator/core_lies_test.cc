@@ -156,9 +156,18 @@ JoinReply JoinFinding(CoreHarness& harness, const std::string& task, uint64_t re
 }
 
 TEST_CASE("what the first worker invents is replaced by what two others find") {
-  CoreHarness harness;  // in which the first to come is believed
+  // In which the first to come is believed.
+  CoreHarness harness([](Job& job) { job.failures = {true, 1, 1.0}; });
   const uint64_t liar = harness.Join("worker:0", 7);
   REQUIRE(liar != 0);
+  LeaseReport unreadable;
+  unreadable.set_lease(harness.Work(liar).lease().id());
+  unreadable.set_ended(true);
+  unreadable.set_problem(PROBLEM_DATA);
+  unreadable.set_message("a bad record");
+  harness.Work(liar, {unreadable}, false);
+  harness.Run(1000);
+  REQUIRE(ParseJobState(harness.job_state, "job.state")->rejected.size() == 1);
   const std::string run = harness.core->View().record.run_id();
   CHECK(JoinFinding(harness, "worker:1", 40).has_wait());
   CHECK(harness.Told().StatusJson().find("it finds 40 training records") != std::string::npos);
@@ -175,6 +184,7 @@ TEST_CASE("what the first worker invents is replaced by what two others find") {
   CHECK(joined.session().run_id() == harness.ps[0].run_id());
   CHECK(JoinFinding(harness, "worker:0", 7).leave().exit_code() == 2);
   CHECK(ParseJobState(harness.job_state, "job.state")->plan.records() == 40);
+  CHECK(ParseJobState(harness.job_state, "job.state")->rejected.empty());
   const uint64_t session = harness.Join("worker:2");
   TrainAll(harness, session);
   CHECK(harness.exit->code == 0);

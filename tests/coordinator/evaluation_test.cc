@@ -69,7 +69,14 @@ TEST_CASE("a report that does not fit frees the range and says why") {
   report.set_problem(PROBLEM_DATA);
   report.set_message("/data/t10k: row 3");
   CHECK(std::string(evaluation.Report(report).message()).find("row 3") != std::string::npos);
+  lease = evaluation.Grant(3, 100);
+  REQUIRE(lease.has_value());
+  report = ReportOf(*lease, 1.0, 5);
+  for (int i = 0; i < 3 << 20; ++i) report.mutable_metrics(0)->add_values(1.0);
+  CHECK(evaluation.Report(report).message() ==
+        "an evaluation report has 24.0 MiB, and at most 16.0 MiB are taken");
   CHECK_FALSE(evaluation.Done());
+  CHECK(evaluation.Grant(4, 100).has_value());
 }
 
 }  // namespace
