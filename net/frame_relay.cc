@@ -30,9 +30,6 @@ constexpr int64_t kLastMs = 300;     // for what is on its way at the end
 constexpr int64_t kHandshakeMs = 5000;
 constexpr int kShakingMax = 1024;  // handshakes at once
 constexpr int kEventsAtOnce = 64;
-// PING and SETTINGS frames of a connection in a second. Clients that measure the network by pings
-// send one a round trip.
-constexpr uint64_t kAskingFramesMax = 1000;
 
 bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
@@ -257,21 +254,12 @@ bool FrameRelay::PumpUp(Connection& connection) {
   return true;
 }
 
-bool FrameRelay::AsksTooMuch(Connection& connection) {
-  const int64_t now_ms = SteadyMs();
-  const uint64_t asked = connection.blocks.asking_frames();
-  if (asked - connection.asked_before > kAskingFramesMax) return true;
-  if (now_ms - connection.asks_since_ms >= 1000) {
-    connection.asks_since_ms = now_ms;
-    connection.asked_before = asked;
-  }
-  return false;
-}
-
 bool FrameRelay::MoveUp(Connection& connection) {
   const auto may = [&](std::span<const char> bytes) {
+    const uint64_t before = connection.blocks.asking_frames();
     const bool ends = connection.blocks.Take(bytes);
-    if (ends && !AsksTooMuch(connection)) return true;
+    const uint64_t asked = connection.blocks.asking_frames() - before;
+    if (ends && connection.asks.Allow(asked, SteadyMs())) return true;
     static OncePerSecond say;
     if (say.Now()) {
       Logger("listener")

@@ -54,8 +54,7 @@ class FrameRelay {
     int server = -1;                   // after delivery
     std::string name;                  // of that socket
     HeaderBlocks blocks;
-    int64_t asks_since_ms = 0;  // when the second began that has so many frames less than blocks:
-    uint64_t asked_before = 0;
+    AskingRate asks;
     Way up;    // from the client
     Way down;  // to it
   };
@@ -69,7 +68,6 @@ class FrameRelay {
   bool Pump(Connection& connection);
   bool PumpUp(Connection& connection);
   bool MoveUp(Connection& connection);
-  static bool AsksTooMuch(Connection& connection);
   bool MoveDown(Connection& connection);
   void SetInterest(Connection& connection) const;
   void End(Connection& connection);

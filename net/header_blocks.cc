@@ -10,6 +10,7 @@ constexpr unsigned char kSettings = 4;
 constexpr unsigned char kPing = 6;
 constexpr unsigned char kContinuation = 9;
 constexpr unsigned char kEndHeaders = 4;  // a flag
+constexpr unsigned char kAck = 1;         // the same, of PING and SETTINGS
 
 }  // namespace
 
@@ -32,7 +33,7 @@ bool HeaderBlocks::BeginFrame() {
   have_ = 0;
   skip_ = uint64_t{head_[0]} << 16 | uint64_t{head_[1]} << 8 | head_[2];
   const unsigned char kind = head_[3];
-  if (kind == kPing || kind == kSettings) ++asking_frames_;
+  if ((kind == kPing || kind == kSettings) && (head_[4] & kAck) == 0) ++asking_frames_;
   if (kind != kHeaders && kind != kContinuation) return true;
   if (kind == kHeaders) block_ = 0;
   block_ += kFrameHeadBytes + skip_;

@@ -1,7 +1,8 @@
 // Finds header blocks (a HEADERS frame and the CONTINUATION frames behind it) that do not end in
 // the bytes of an HTTP/2 client (RFC 9113, section 4), which may come in chunks of any size. It
 // reads only the nine bytes before each frame. It counts PING and SETTINGS frames, too, of which
-// each makes gRPC 1.51 keep an answer. Pure; used by one thread at a time.
+// each makes gRPC 1.51 keep an answer, unless it is an answer itself (ACK). Pure; used by one
+// thread at a time.
 #pragma once
 
 #include <array>
@@ -19,7 +20,7 @@ class HeaderBlocks {
 
   // Returns false if a block is longer than the limit: nothing may be passed on any more.
   bool Take(std::span<const char> bytes);
-  // The PING and SETTINGS frames so far.
+  // The PING and SETTINGS frames so far that want an answer.
   uint64_t asking_frames() const { return asking_frames_; }
 
  private:
@@ -32,6 +33,28 @@ class HeaderBlocks {
   size_t have_ = 0;     // of head_
   uint64_t block_ = 0;  // bytes of the block under way; 0: none is
   uint64_t asking_frames_ = 0;
+};
+
+// Bounds how many frames a connection asks an answer to in a second, which begins with the first.
+// Clients that measure the network by pings (grpc-go) send one whenever the one before is answered,
+// as long as a reply arrives: thousands a second within a machine.
+class AskingRate {
+ public:
+  static constexpr uint64_t kASecondMax = 20000;
+
+  // Counts frames that have come by now. Returns false if they are too many.
+  bool Allow(uint64_t frames, int64_t now_ms) {
+    if (now_ms - since_ms_ >= 1000) {
+      since_ms_ = now_ms;
+      frames_ = 0;
+    }
+    frames_ += frames;
+    return frames_ <= kASecondMax;
+  }
+
+ private:
+  int64_t since_ms_ = 0;
+  uint64_t frames_ = 0;
 };
 
 }  // namespace paracord

@@ -20,7 +20,8 @@ std::string Frame(unsigned char kind, unsigned char flags, size_t bytes) {
   return frame + std::string("\0\0\0\1", 4) + std::string(bytes, 'x');
 }
 
-constexpr unsigned char kData = 0, kHeaders = 1, kContinuation = 9, kEnd = 4;
+constexpr unsigned char kData = 0, kHeaders = 1, kPing = 6, kContinuation = 9;
+constexpr unsigned char kAck = 1, kEnd = 4;  // flags
 const std::string kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 TEST_CASE("a header block that does not end is found, in pieces of any size") {
@@ -105,6 +106,17 @@ TEST_CASE("bytes of both ends come through the relay unchanged, and so does thei
   CHECK(Receive(ends.client, 5) == "last");
 }
 
+TEST_CASE("frames that want an answer count in their own second alone") {
+  AskingRate rate;
+  constexpr uint64_t kMax = AskingRate::kASecondMax;
+  CHECK(rate.Allow(kMax - 1, 50000));
+  CHECK(rate.Allow(1, 50999));
+  CHECK_FALSE(rate.Allow(1, 50999));
+  CHECK(rate.Allow(kMax, 51000));  // the second before is over
+  CHECK_FALSE(rate.Allow(1, 51001));
+  CHECK_FALSE(rate.Allow(kMax + 1, 70000));  // also at once
+}
+
 TEST_CASE("a client that floods with headers is cut, and one that does not read is held up") {
   Ends ends;
   SECTION("headers") {
@@ -117,15 +129,17 @@ TEST_CASE("a client that floods with headers is cut, and one that does not read 
   }
   SECTION("pings") {
     std::string flood = kPreface;
-    for (int i = 0; i < 20000; ++i) flood += Frame(/*PING*/ 6, 0, 8);
+    for (uint64_t i = 0; i < 5 * AskingRate::kASecondMax; ++i) flood += Frame(kPing, 0, 8);
     std::thread client([&] { SendAll(ends.client, flood); });
-    CHECK(Receive(ends.server, flood.size()).size() < 30000);
+    CHECK(Receive(ends.server, flood.size()).size() < flood.size() / 2);
     client.join();
     CHECK(Receive(ends.client, 1).empty());
   }
   SECTION("as many pings as a client that measures the network sends") {
     std::string some = kPreface;
-    for (int i = 0; i < 1000; ++i) some += Frame(/*PING*/ 6, 0, 8);
+    for (uint64_t i = 0; i < AskingRate::kASecondMax; ++i) some += Frame(kPing, 0, 8);
+    // Answers want none, and do not count.
+    for (uint64_t i = 0; i < AskingRate::kASecondMax; ++i) some += Frame(kPing, kAck, 8);
     std::thread client([&] { SendAll(ends.client, some); });
     CHECK(Receive(ends.server, some.size()).size() == some.size());
     client.join();
