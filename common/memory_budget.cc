@@ -13,10 +13,12 @@ void MemoryShare::SetMax(uint64_t bytes_max, uint64_t spare) {
 }
 
 bool MemoryShare::Reserve(uint64_t bytes) {
+  const uint64_t bytes_max = bytes_max_;  // once: SetMax may make it less meanwhile
+  if (bytes > bytes_max) return false;
   int64_t held = bytes_;
   do {
     const uint64_t now = static_cast<uint64_t>(std::max<int64_t>(held, 0));
-    if (bytes > bytes_max_ || now > bytes_max_ - bytes) return false;
+    if (now > bytes_max - bytes) return false;
   } while (!bytes_.compare_exchange_weak(held, held + static_cast<int64_t>(bytes)));
   return true;
 }
@@ -50,14 +52,23 @@ absl::Status MemoryBudget::HoldVariables(uint64_t bytes, uint64_t push_bytes) {
   }
   variables_ = bytes;
   push_bytes_ = push_bytes;
+  outgrown_ = false;
   Divide(left);
   return absl::OkStatus();
 }
 
-void MemoryBudget::CountVariables(uint64_t bytes) {
+bool MemoryBudget::CountVariables(uint64_t bytes) {
   variables_ = bytes;
   const uint64_t left = limit_ - std::min(limit_, std::min(bytes, kUnlimited) + kProgramBytes);
-  if (left / 2 >= push_bytes_) Divide(left);
+  const uint64_t least = std::max(limit_ / 8, 2 * push_bytes_);
+  Divide(std::max(left, least));
+  return left < least && !outgrown_.exchange(true);
+}
+
+bool MemoryBudget::MuchBesideVariables(uint64_t resident_bytes) const {
+  const uint64_t variables = variables_;
+  const uint64_t left = std::max(limit_ - std::min(limit_, variables), limit_ / 8);
+  return resident_bytes - std::min(resident_bytes, variables) > left / 2;
 }
 
 std::vector<MemoryUse> MemoryBudget::Uses() const {

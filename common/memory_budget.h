@@ -1,8 +1,13 @@
 // What a process may hold in memory, divided among those that hold it: variables take what they
 // take, and of what they leave every other holder has a share. A holder reserves bytes before it
 // takes them, or counts what has arrived and then waits, so that the sum stays below the limit of
-// the process. Thread-safe; owned by main, shares also by whoever counts in them, because replies
-// outlive the others.
+// the process. Only the rows of growing tables may take more than that: they are counted and never
+// refused, and an eighth of the limit stays for the others. Thread-safe; owned by main, shares also
+// by whoever counts in them, because replies outlive the others.
+//
+// The budget does not count one thing: while a ps writes a checkpoint, each chunk of its variables
+// and slots that is changed meanwhile is there twice (copy on write), which is at worst all of
+// them once more.
 //
 // Half of what the variables leave is for one request that must be able to go on (net/intake.h),
 // three sixteenths are for all other requests. Replies that slow readers hold have an eighth, and
@@ -101,9 +106,15 @@ class MemoryBudget {
   // Divides what is left when variables and their slots take `bytes`. RESOURCE_EXHAUSTED, and
   // nothing changes, unless a push of `push_bytes` fits beside them.
   absl::Status HoldVariables(uint64_t bytes, uint64_t push_bytes);
-  // Counts what the variables take by now, since growing tables get rows all the time. What is left
-  // is divided anew as long as a push still fits beside them; then the shares stay as they are.
-  void CountVariables(uint64_t bytes);
+  // Counts what the variables take by now, since growing tables get rows all the time, and divides
+  // anew what is left, but at least an eighth of the limit, and room for a push: what the rows take
+  // is never taken back, and without room for requests training would stop for ever. Returns true
+  // the first time since HoldVariables that less than that is left.
+  bool CountVariables(uint64_t bytes);
+
+  // Whether a process of which so much is resident has more beside its variables than half of what
+  // they leave.
+  bool MuchBesideVariables(uint64_t resident_bytes) const;
 
   const std::shared_ptr<MemoryShare>& requests() const { return requests_; }
   const std::shared_ptr<MemoryShare>& replies() const { return replies_; }
@@ -121,6 +132,7 @@ class MemoryBudget {
   const Caps caps_;
   std::atomic<uint64_t> variables_{0};
   std::atomic<uint64_t> push_bytes_{0};
+  std::atomic<bool> outgrown_{false};  // CountVariables has returned true
   const std::shared_ptr<MemoryShare> requests_ = std::make_shared<MemoryShare>();
   const std::shared_ptr<MemoryShare> replies_ = std::make_shared<MemoryShare>();
   const std::shared_ptr<MemoryShare> staged_ = std::make_shared<MemoryShare>();

@@ -27,8 +27,7 @@ constexpr int64_t kLookAgainMs = 100;
 void ParameterServer::Impl::Start() {
   const auto answer =
       Enter([this](const ParkedExchange& exchange) { Answer(exchange.request, exchange.call); });
-  parked_ = std::make_shared<ParkedExchanges>(environment_.loop, log_, pinned_,
-                                              options_.pinned_bytes_max, answer);
+  parked_ = std::make_shared<ParkedExchanges>(environment_.loop, log_, pinned_, answer);
   parked_->Watch();
   environment_.loop.Post(Enter([this] {
     watch_.Start(environment_.loop.NowMs());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/human_bytes.h"
 #include "config/job.h"
 
 namespace paracord {
@@ -13,6 +14,7 @@ namespace {
 // after three.
 constexpr int64_t kPatienceDeadlines = 2;
 
+constexpr char kBoundedBy[] = "the less of --pinned-mb and its share of --memory-limit";
 constexpr size_t kParkedMax = 1024;
 constexpr int64_t kWarnFromMs = 1000;
 constexpr int64_t kWarnAgainMs = 60000;
@@ -27,12 +29,10 @@ bool MayWarn(int64_t now_ms, std::optional<int64_t>& warned_ms) {
 }  // namespace
 
 ParkedExchanges::ParkedExchanges(EventLoop& loop, Logger log, std::shared_ptr<PinnedBytes> pinned,
-                                 uint64_t pinned_bytes_max,
                                  std::function<void(const ParkedExchange&)> answer)
     : loop_(loop),
       log_(std::move(log)),
       pinned_(std::move(pinned)),
-      pinned_bytes_max_(pinned_bytes_max),
       answer_(std::move(answer)),
       deadline_ms_(TimeoutsSpec().ps_ms) {}
 
@@ -110,9 +110,9 @@ void ParkedExchanges::Resume() {
     const int64_t now_ms = loop_.NowMs();
     if (now_ms - waiting_since_ms_ >= kWarnFromMs && MayWarn(now_ms, warned_of_wait_ms_)) {
       log_.Warn(
-          "exchanges waited {} ms for readers that held more than --pinned-mb {} of replaced or "
-          "converted values",
-          now_ms - waiting_since_ms_, pinned_bytes_max_ >> 20);
+          "exchanges waited {} ms for readers that held more than {} of replaced or converted "
+          "values ({})",
+          now_ms - waiting_since_ms_, HumanBytes(pinned_->bytes_max()), kBoundedBy);
     }
   }
   {
@@ -132,9 +132,9 @@ void ParkedExchanges::LosePatience(int64_t waited_ms) {
   if (pinned_->Above()) {
     if (MayWarn(loop_.NowMs(), warned_ms_)) {
       log_.Warn(
-          "readers hold {} MiB of replaced or converted values for {} ms, and --pinned-mb is {}: "
+          "readers hold {} of replaced or converted values for {} ms, and may hold {} ({}): "
           "exchanges wait for them no longer",
-          pinned_->bytes() >> 20, waited_ms, pinned_bytes_max_ >> 20);
+          HumanBytes(pinned_->bytes()), waited_ms, HumanBytes(pinned_->bytes_max()), kBoundedBy);
     }
     pinned_->Forgive();
   }

@@ -33,9 +33,9 @@ struct ParkedExchange {
 
 class ParkedExchanges : public SharedGate<ParkedExchanges> {
  public:
-  // `answer` takes each exchange that goes on, on the loop. `pinned_bytes_max` is for messages.
+  // `answer` takes each exchange that goes on, on the loop.
   ParkedExchanges(EventLoop& loop, Logger log, std::shared_ptr<PinnedBytes> pinned,
-                  uint64_t pinned_bytes_max, std::function<void(const ParkedExchange&)> answer);
+                  std::function<void(const ParkedExchange&)> answer);
 
   // Resumes what is parked whenever the pinned bytes have fallen. Before the first Park.
   void Watch();
@@ -58,7 +58,6 @@ class ParkedExchanges : public SharedGate<ParkedExchanges> {
   EventLoop& loop_;
   const Logger log_;
   const std::shared_ptr<PinnedBytes> pinned_;  // thread-safe itself
-  const uint64_t pinned_bytes_max_;
   const std::function<void(const ParkedExchange&)> answer_;
   std::atomic<int64_t> deadline_ms_;
 

@@ -382,8 +382,7 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
   content->settings = PsSettings(job);
   content->batches_end = BatchesOfJob(request.plan(), job.epochs, job.steps);
   ASSIGN_OR_RETURN(content->optimizer, ParseOptimizer(job.optimizer));
-  const Need need = NeedOf(request, content->optimizer);
-  RETURN_IF_ERROR(Hold(need, memory));
+  RETURN_IF_ERROR(Hold(NeedOf(request, content->optimizer), memory));
   if (request.checkpoint().empty()) {
     RETURN_IF_ERROR(CreateAll(files, job, request, pinned, *content));
   } else if (!ParseCheckpointName(request.checkpoint()).has_value()) {
@@ -394,9 +393,10 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
         absl::StrCat(CheckpointsDirectory(dir), "/", request.checkpoint());
     RETURN_IF_ERROR(files.CheckBeneath(CheckpointsDirectory(dir), request.checkpoint()));
     RETURN_IF_ERROR(RestoreAll(files, directory, request, job, pinned, *content));
-    // The checkpoint has the rows of growing tables.
-    RETURN_IF_ERROR(Hold({std::max(need.all, ResidentBytes(*content)), need.pushed}, memory));
   }
+  // A checkpoint and initial weights have rows of growing tables. They are never refused, because a
+  // ps that has trained with them has to be able to come back.
+  CountTables(*content, memory);
   std::sort(content->partitions.begin(), content->partitions.end(),
             [](const auto& a, const auto& b) { return a->facts().id < b->facts().id; });
   content->trained = static_cast<size_t>(

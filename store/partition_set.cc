@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "common/human_bytes.h"
+#include "common/log.h"
+
 namespace paracord {
 
 uint64_t ResidentBytes(const Content& content) {
@@ -13,7 +16,14 @@ uint64_t ResidentBytes(const Content& content) {
 void CountTables(const Content& content, MemoryBudget& memory) {
   const bool grows = std::ranges::any_of(
       content.partitions, [](const auto& partition) { return partition->growing(); });
-  if (grows) memory.CountVariables(ResidentBytes(content));
+  if (!grows) return;
+  const uint64_t bytes = ResidentBytes(content);
+  if (!memory.CountVariables(bytes)) return;
+  Logger("memory").Warn(
+      "variables and the rows of growing tables take {}, and --memory-limit is {}, of which an "
+      "eighth stays for requests: this process may take more than its limit; a lower rows_max "
+      "bounds the rows, or this ps needs more memory, or the job more ps",
+      HumanBytes(bytes), HumanBytes(memory.limit()));
 }
 
 PartitionDescription DescribePartition(const Partition::Facts& facts,

@@ -42,7 +42,8 @@ struct Content {
 
 // The bytes that all partitions take now.
 uint64_t ResidentBytes(const Content& content);
-// Counts them in `memory` if there are growing tables, whose rows come and go.
+// Counts them in `memory` if there are growing tables, whose rows come and go, and warns once when
+// they take what is to stay for requests.
 void CountTables(const Content& content, MemoryBudget& memory);
 
 // Describes a partition for Describe and SnapshotReply.

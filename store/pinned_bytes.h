@@ -29,6 +29,8 @@ class PinnedBytes {
 
   // The bytes that are pinned now.
   uint64_t bytes() const;
+  // How many may be, until some are forgiven.
+  uint64_t bytes_max() const { return share_->bytes_max(); }
   bool Above() const { return share_->bytes() > Limit(); }
 
   // Called by the ParameterServer before it parks an exchange. If it returns true, the bytes are

@@ -11,7 +11,7 @@
 
 namespace paracord {
 
-absl::Status CheckOwnMemory(std::span<const VariableSpec> variables, uint64_t limit) {
+absl::Status CheckOwnMemory(std::span<const VariableSpec> variables, bool trains, uint64_t limit) {
   constexpr uint64_t kMax = MemoryBudget::kUnlimited;
   uint64_t needed = MemoryBudget::kProgramBytes;
   for (const VariableSpec& variable : variables) {
@@ -19,12 +19,12 @@ absl::Status CheckOwnMemory(std::span<const VariableSpec> variables, uint64_t li
     const std::vector<uint64_t> shape(variable.shape().begin(), variable.shape().end());
     const uint64_t bytes = std::min(TensorBytes(shape, sizeof(float)).value_or(kMax), kMax);
     needed = std::min(needed + bytes, kMax);
-    if (variable.trainable()) needed = std::min(needed + bytes, kMax);
+    if (trains && variable.trainable()) needed = std::min(needed + bytes, kMax);
   }
   if (needed <= limit) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("a copy of the model's variables and their gradients need ", HumanBytes(needed),
-                   ", and --memory-limit is ", HumanBytes(limit)));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a copy of the model's variables", trains ? " and their gradients need " : " needs ",
+      HumanBytes(needed), ", and --memory-limit is ", HumanBytes(limit)));
 }
 
 }  // namespace paracord

@@ -9,8 +9,8 @@
 
 namespace paracord {
 
-// INVALID_ARGUMENT if a copy of the variables and their gradients do not fit in `limit` bytes. Of a
-// table a worker has only the rows that its batches name, which do not count.
-absl::Status CheckOwnMemory(std::span<const VariableSpec> variables, uint64_t limit);
+// INVALID_ARGUMENT if a copy of the variables, and their gradients if it trains, do not fit in
+// `limit` bytes. Of a table a worker has only the rows that its batches name, which do not count.
+absl::Status CheckOwnMemory(std::span<const VariableSpec> variables, bool trains, uint64_t limit);
 
 }  // namespace paracord

@@ -46,15 +46,16 @@ std::string AnyTask() {
   return absl::StrCat("worker:", kFirst + random.Next() % (kEnd - kFirst));
 }
 
-// Everything that computes. A device that is lost ends the process.
-OpenWorkloadFn Opener(Daemon& daemon, const Computer& computer, const std::string& dir) {
+// Everything that computes, gradients too if it trains. A device that is lost ends the process.
+OpenWorkloadFn Opener(Daemon& daemon, const Computer& computer, const std::string& dir,
+                      bool trains) {
   if (!computer.note.empty()) Logger("device").Info("{}", computer.note);
   const auto lost = [&daemon](const std::string& why) {
     daemon.environment().loop.Post(
         [&daemon, why] { daemon.Exit(static_cast<int>(ExitCode::kDeviceFailed), why); });
   };
   const KeepPlace keep = PlaceIn(dir, daemon.environment().random);
-  return [&daemon, computer, lost, keep](const Job& job) -> absl::StatusOr<Workload> {
+  return [&daemon, computer, lost, keep, trains](const Job& job) -> absl::StatusOr<Workload> {
     std::string device;
     const auto build =
         [&](const Job& of,
@@ -68,7 +69,8 @@ OpenWorkloadFn Opener(Daemon& daemon, const Computer& computer, const std::strin
     ASSIGN_OR_RETURN(Workload workload, OpenWorkload(daemon.environment().files, job, build, keep));
     for (const std::string& line : workload.warnings) Logger("data").Warn("{}", line);
     Logger("device").Info("{}: {}", device, workload.program->Memory());
-    RETURN_IF_ERROR(CheckOwnMemory(workload.program->variables(), daemon.memory()->limit()));
+    RETURN_IF_ERROR(
+        CheckOwnMemory(workload.program->variables(), trains, daemon.memory()->limit()));
     workload.device = device;
     workload.program = WatchDevice(std::move(workload.program), lost);
     return workload;
@@ -88,7 +90,7 @@ int RunWorker(WorkerOptions options, const DaemonFlags& shared, const GrpcOption
   Daemon daemon(grpc, std::make_shared<MemoryBudget>(computer.memory_limit));
   const std::string task = options.task;
   SetParallelThreads(computer.use.threads);  // that encode gradients
-  const OpenWorkloadFn open = Opener(daemon, computer, options.dir);
+  const OpenWorkloadFn open = Opener(daemon, computer, options.dir, /*trains=*/true);
   Worker worker(std::move(options), open, daemon.environment(),
                 [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   HealthService health(
@@ -109,7 +111,7 @@ int RunEvaluator(EvaluatorOptions options, const DaemonFlags& shared, const Grpc
                  const Computer& computer, const char* program) {
   Daemon daemon(grpc, std::make_shared<MemoryBudget>(computer.memory_limit));
   const absl::StatusOr<Task> task = ParseTask(options.task);
-  const OpenWorkloadFn open = Opener(daemon, computer, options.dir);
+  const OpenWorkloadFn open = Opener(daemon, computer, options.dir, /*trains=*/false);
   Evaluator evaluator(std::move(options), open, daemon.environment(),
                       [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   MonitorSource source;

@@ -335,14 +335,14 @@ Daemon::Daemon(GrpcOptions options, std::shared_ptr<MemoryBudget> memory)
 }
 
 // The allocator keeps what is freed, and of what gRPC frees it keeps much in small pieces. All of
-// it goes back when the process has more than half of its limit: as soon as it has grown by a
-// sixteenth since the last time, and else now and then.
+// it goes back when the process has more beside its variables than half of what they leave: as soon
+// as it has grown by a sixteenth of its limit since the last time, and else now and then.
 void Daemon::GiveBack(uint64_t before_bytes, int looks) {
   constexpr int64_t kLookMs = 100;
   constexpr int kLooks = 20;
   const uint64_t bytes = ResidentBytes();
   const bool grown = bytes > before_bytes + memory_->limit() / 16;
-  const bool now = bytes > memory_->limit() / 2 && (grown || looks >= kLooks);
+  const bool now = memory_->MuchBesideVariables(bytes) && (grown || looks >= kLooks);
   if (now) malloc_trim(0);
   loop_.PostAfter(kLookMs, [this, had_bytes = now ? ResidentBytes() : before_bytes,
                             next = now ? 0 : looks + 1] { GiveBack(had_bytes, next); });

@@ -44,6 +44,23 @@ TEST_CASE("variables must leave room for a push, and a refusal says what is need
   CHECK_FALSE(memory.HoldVariables(193 * kMiB, 0).ok());
 }
 
+TEST_CASE("rows that outgrow the limit leave an eighth of it for the others, and say so once") {
+  MemoryBudget memory(256 * kMiB);
+  REQUIRE(memory.HoldVariables(10 * kMiB, kMiB).ok());
+  CHECK_FALSE(memory.CountVariables(160 * kMiB));  // 32 MiB are left
+  CHECK(memory.requests()->spare() == 16 * kMiB);
+  CHECK(memory.CountVariables(161 * kMiB));
+  CHECK_FALSE(memory.CountVariables(~uint64_t{0}));
+  CHECK(memory.requests()->spare() == 16 * kMiB);
+  CHECK(memory.requests()->bytes_max() == 6 * kMiB);
+  CHECK(memory.staged()->bytes_max() == 2 * kMiB);
+  CHECK_FALSE(memory.CountVariables(10 * kMiB));
+  CHECK(memory.requests()->spare() == 91 * kMiB);
+  CHECK_FALSE(memory.CountVariables(200 * kMiB));
+  REQUIRE(memory.HoldVariables(10 * kMiB, kMiB).ok());  // another job
+  CHECK(memory.CountVariables(200 * kMiB));
+}
+
 TEST_CASE("variables that grow make shares smaller as long as a push fits") {
   MemoryBudget memory(256 * kMiB);
   REQUIRE(memory.HoldVariables(50 * kMiB, 40 * kMiB).ok());
@@ -59,6 +76,19 @@ TEST_CASE("variables that grow make shares smaller as long as a push fits") {
   CHECK(memory.requests()->spare() == 40 * kMiB);
   memory.CountVariables(50 * kMiB);  // rows have expired
   CHECK(memory.requests()->spare() == 71 * kMiB);
+}
+
+TEST_CASE("variables are not among what a process could give back") {
+  MemoryBudget memory(256 * kMiB);
+  CHECK_FALSE(memory.MuchBesideVariables(128 * kMiB));
+  CHECK(memory.MuchBesideVariables(129 * kMiB));
+  REQUIRE(memory.HoldVariables(150 * kMiB, 0).ok());
+  CHECK_FALSE(memory.MuchBesideVariables(100 * kMiB));  // they are not all there yet
+  CHECK_FALSE(memory.MuchBesideVariables(203 * kMiB));
+  CHECK(memory.MuchBesideVariables(204 * kMiB));
+  memory.CountVariables(300 * kMiB);
+  CHECK_FALSE(memory.MuchBesideVariables(316 * kMiB));
+  CHECK(memory.MuchBesideVariables(317 * kMiB));
 }
 
 TEST_CASE("shares are capped, and without a limit the caps alone count") {

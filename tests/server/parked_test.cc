@@ -229,7 +229,8 @@ TEST_CASE("the log says that exchanges waited, if it was long, at most once a mi
   wait(1000);
   CHECK(log.lines() == 1);
   CHECK(log.text().find("ps:0 exchanges waited 1000 ms for readers that held more than "
-                        "--pinned-mb 1 of replaced or converted values") != std::string::npos);
+                        "1.1 MiB of replaced or converted values (the less of --pinned-mb and its "
+                        "share of --memory-limit)") != std::string::npos);
   wait(5000);
   CHECK(log.lines() == 1);
 }
@@ -243,9 +244,9 @@ TEST_CASE("the log says once that patience was lost, with what it is about") {
   test.ps.loop.Advance(1);
   CHECK(SlowReader::Applied(first));
   CHECK(log.lines() == 1);
-  CHECK(log.text().find("ps:0 readers hold 1 MiB of replaced or converted values for 20000 ms, and "
-                        "--pinned-mb is 1: exchanges wait for them no longer") !=
-        std::string::npos);
+  CHECK(log.text().find("ps:0 readers hold 1.1 MiB of replaced or converted values for 20000 ms, "
+                        "and may hold 1.1 MiB (the less of --pinned-mb and its share of "
+                        "--memory-limit): exchanges wait for them no longer") != std::string::npos);
   // Again within a minute, another reader: no second line.
   SlowReader::CallPtr other;
   test.Hold(other);
