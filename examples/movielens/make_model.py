@@ -22,10 +22,10 @@ def embedding(name, rows, columns, l2, scale):
 
 user, film = keras.Input((1,), name="user"), keras.Input((1,), name="film")
 agreement = L.Dot(axes=2, name="agreement")([
-    embedding("user_vector", USERS, COLUMNS, 1e-4, 0.05)(user),
-    embedding("film_vector", FILMS, COLUMNS, 1e-4, 0.05)(film)])
-rating = L.Add(name="sum")([agreement, embedding("user_bias", USERS, 1, 3e-5, 0.01)(user),
-                            embedding("film_bias", FILMS, 1, 3e-5, 0.01)(film)])
+    embedding("user_vector", USERS, COLUMNS, 3e-4, 0.05)(user),
+    embedding("film_vector", FILMS, COLUMNS, 3e-4, 0.05)(film)])
+rating = L.Add(name="sum")([agreement, embedding("user_bias", USERS, 1, 1e-4, 0.01)(user),
+                            embedding("film_bias", FILMS, 1, 1e-4, 0.01)(film)])
 rating = L.Rescaling(1.0, offset=MEAN, name="rating")(L.Flatten(name="flat")(rating))
 model = keras.Model([user, film], rating, name="movielens")
 pathlib.Path(__file__).with_name("model.json").write_text(model.to_json() + "\n")
