@@ -80,22 +80,11 @@ struct PjrtEventAwaitArgs {
   PjrtEvent* event = nullptr;
 };
 
-// An option of PJRT_Client_Create.
-struct PjrtNamedValue {
-  size_t struct_size = sizeof(PjrtNamedValue);
-  void* extension_start = nullptr;
-  const char* name = nullptr;
-  size_t name_size = 0;
-  int type = 1;  // of an int64
-  int64_t int64_value = 0;
-  size_t value_size = 1;
-};
-
 struct PjrtClientCreateArgs {
   static constexpr PjrtFunction kFunction = {10, "PJRT_Client_Create"};
   size_t struct_size = sizeof(PjrtClientCreateArgs);
   void* extension_start = nullptr;
-  const PjrtNamedValue* create_options = nullptr;
+  const void* create_options = nullptr;  // none are given
   size_t num_options = 0;
   void* kv_get_callback = nullptr;
   void* kv_get_user_arg = nullptr;

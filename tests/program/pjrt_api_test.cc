@@ -18,8 +18,6 @@ namespace {
   PJRT(PjrtErrorMessageArgs, PJRT_Error_Message_Args, message_size, 32)                          \
   PJRT(PjrtErrorGetCodeArgs, PJRT_Error_GetCode_Args, code, 24)                                  \
   PJRT(PjrtEventAwaitArgs, PJRT_Event_Await_Args, event, 16)                                     \
-  PJRT(PjrtNamedValue, PJRT_NamedValue, int64_value, 40)                                         \
-  PJRT(PjrtNamedValue, PJRT_NamedValue, value_size, 48)                                          \
   PJRT(PjrtClientCreateArgs, PJRT_Client_Create_Args, num_options, 24)                           \
   PJRT(PjrtClientCreateArgs, PJRT_Client_Create_Args, client, 64)                                \
   PJRT(PjrtClientCreateArgs, PJRT_Client_Create_Args, kv_try_get_user_arg, 80)                   \
@@ -113,7 +111,6 @@ TEST_CASE("the declarations of PJRT have the layout of the API's own header") {
   CHECK(static_cast<int>(PjrtType::kInt64) == PJRT_Buffer_Type_S64);
   CHECK(static_cast<int>(PjrtType::kUint32) == PJRT_Buffer_Type_U32);
   CHECK(static_cast<int>(PjrtType::kFloat32) == PJRT_Buffer_Type_F32);
-  CHECK(PjrtNamedValue().type == PJRT_NamedValue_kInt64);
   CHECK(PjrtClientBufferFromHostBufferArgs::kImmutableZeroCopy ==
         PJRT_HostBufferSemantics_kImmutableZeroCopy);
 }
