@@ -195,18 +195,28 @@ TEST_CASE("a checkpoint of 1 % of the rows has a twentieth of the bytes") {
   CHECK(bytes(full) > 40000 * kGrownDim * 2 * sizeof(float));
 }
 
-TEST_CASE("a chain with a link that is missing, damaged or another one is refused by its name") {
+// A full checkpoint of a table and two that continue it.
+struct ChainOfThree {
   const TestModel model = DeltaModel(1);
-  TestDirectory root;
+  const TestDirectory root = {};
   const std::string dir = root / "job", checkpoints = dir + "/checkpoints/";
-  TestPs saved(model, dir);
-  saved.Ready();
-  PushBatches(saved, 0, 5);
-  const std::string first = CommitGrown(saved, 1, "", true);
-  PushBatches(saved, 5, 8);
-  const std::string second = CommitGrown(saved, 2, first, true);
-  PushBatches(saved, 8, 11);
-  const std::string third = CommitGrown(saved, 3, second, true);
+  TestPs saved{model, dir};
+  const std::string first = Commit(0, 5, 1, ""), second = Commit(5, 8, 2, first),
+                    third = Commit(8, 11, 3, second);
+
+ private:
+  std::string Commit(uint32_t from, uint32_t to, uint64_t round, const std::string& base) {
+    if (round == 1) saved.Ready();
+    PushBatches(saved, from, to);
+    return CommitGrown(saved, round, base, true);
+  }
+};
+
+TEST_CASE("a chain with a link that is missing, damaged or another one is refused by its name") {
+  const ChainOfThree chain;
+  const TestModel& model = chain.model;
+  const std::string &dir = chain.dir, &checkpoints = chain.checkpoints;
+  const std::string &first = chain.first, &second = chain.second, &third = chain.third;
   PosixFiles files;
   const std::string part = checkpoints + first + "/" + PsFileName(0, 1);
   std::string named = first;
@@ -242,17 +252,10 @@ TEST_CASE("a chain with a link that is missing, damaged or another one is refuse
 }
 
 TEST_CASE("a link that continues another state than its base has is refused") {
-  const TestModel model = DeltaModel(1);
-  TestDirectory root;
-  const std::string dir = root / "job", checkpoints = dir + "/checkpoints/";
-  TestPs saved(model, dir);
-  saved.Ready();
-  PushBatches(saved, 0, 5);
-  const std::string first = CommitGrown(saved, 1, "", true);
-  PushBatches(saved, 5, 8);
-  const std::string second = CommitGrown(saved, 2, first, true);
-  PushBatches(saved, 8, 9);
-  const std::string third = CommitGrown(saved, 3, second, true);
+  const ChainOfThree chain;
+  const TestModel& model = chain.model;
+  const std::string &dir = chain.dir, &checkpoints = chain.checkpoints;
+  const std::string &first = chain.first, &third = chain.third;
   PosixFiles files;
   Manifest manifest = *ReadManifest(files, checkpoints + third);
   manifest.base = first;
