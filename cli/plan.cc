@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kManyPartitions = 1000;
 constexpr uint64_t kSmallPartitionBytes = 4096;
 
-std::string Shape(const VariableSpec& variable) {
+std::string VariableShape(const VariableSpec& variable) {
   if (!IsGrowing(variable)) return absl::StrCat("(", absl::StrJoin(variable.shape(), ", "), ")");
   const std::vector<uint64_t> row(variable.shape().begin() + 1, variable.shape().end());
   return absl::StrCat("(any id, ", absl::StrJoin(row, ", "), ")");
@@ -55,15 +55,16 @@ void PrintVariables(std::span<const VariableSpec> variables,
   size_t shape_width = 0;
   for (const VariableSpec& variable : variables) {
     name_width = std::max(name_width, variable.name().size());
-    shape_width = std::max(shape_width, Shape(variable).size());
+    shape_width = std::max(shape_width, VariableShape(variable).size());
   }
   out << "variables: " << variables.size() << ", " << sum / sizeof(float) << " values, "
       << HumanBytes(sum) << "\n";
   for (size_t v = 0; v < variables.size(); ++v) {
-    out << absl::StreamFormat(
-        "  %-*s  %-*s  %10s  %d %s%s\n", static_cast<int>(name_width), variables[v].name(),
-        static_cast<int>(shape_width), Shape(variables[v]), HumanBytes(variable_bytes[v]), parts[v],
-        parts[v] == 1 ? "part" : "parts", variables[v].trainable() ? "" : ", not trainable");
+    out << absl::StreamFormat("  %-*s  %-*s  %10s  %d %s%s\n", static_cast<int>(name_width),
+                              variables[v].name(), static_cast<int>(shape_width),
+                              VariableShape(variables[v]), HumanBytes(variable_bytes[v]), parts[v],
+                              parts[v] == 1 ? "part" : "parts",
+                              variables[v].trainable() ? "" : ", not trainable");
   }
 }
 

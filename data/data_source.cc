@@ -124,7 +124,7 @@ std::string FirstNotFinite(const Batch& batch) {
 }
 
 size_t CheckedAtOnce(const Batch& schema) {
-  constexpr double kRecordsMax = 16, kFloatsMax = 1 << 20;
+  constexpr double kRecordsAtOnce = 16, kFloatsAtOnce = 1 << 20;
   double floats = 1;
   for (const auto* columns : {&schema.inputs, &schema.targets, &schema.weights}) {
     for (const Column& column : *columns) {
@@ -133,22 +133,22 @@ size_t CheckedAtOnce(const Batch& schema) {
       floats += size;
     }
   }
-  return static_cast<size_t>(std::clamp(kFloatsMax / floats, 1.0, kRecordsMax));
+  return static_cast<size_t>(std::clamp(kFloatsAtOnce / floats, 1.0, kRecordsAtOnce));
 }
 
 absl::Status ReadFirstRecords(const DataSource& source,
                               const std::function<absl::Status(const Batch&)>& look) {
-  constexpr uint64_t kRecordsMax = 1000, kFloatsMax = uint64_t{16} << 20;
+  constexpr uint64_t kRecordsLooked = 1000, kFloatsLooked = uint64_t{16} << 20;
   const size_t at_once = CheckedAtOnce(source.schema());
   Batch batch;
   uint64_t floats = 0;
-  for (uint64_t record = 0; record < std::min(source.records(), kRecordsMax);) {
+  for (uint64_t record = 0; record < std::min(source.records(), kRecordsLooked);) {
     std::vector<uint64_t> some;
     while (some.size() < at_once && record < source.records()) some.push_back(record++);
     RETURN_IF_ERROR(source.Read(some, batch));
     RETURN_IF_ERROR(look(batch));
     for (const Column& column : batch.inputs) floats += column.values.size();
-    if (floats > kFloatsMax) break;
+    if (floats > kFloatsLooked) break;
   }
   return absl::OkStatus();
 }

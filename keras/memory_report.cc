@@ -24,7 +24,7 @@ void FillZero(std::vector<Column>& columns, uint32_t examples) {
   }
 }
 
-std::string Text(int64_t bytes) { return HumanBytes(static_cast<uint64_t>(bytes)); }
+std::string Bytes(int64_t bytes) { return HumanBytes(static_cast<uint64_t>(bytes)); }
 
 const char* NameOf(MemoryRow::Kind kind) {
   switch (kind) {
@@ -151,16 +151,16 @@ std::string KerasProgram::Memory() const {
     all += row.bytes;
   }
   std::string text = absl::StrCat("memory for batches of ", SliceExamples(), ": ",
-                                  Text(plan_.needed > 0 ? plan_.needed : all), " (");
+                                  Bytes(plan_.needed > 0 ? plan_.needed : all), " (");
   const char* between = "";
   for (const auto& [kind, bytes] : kinds) {
     if (bytes == 0) continue;
-    absl::StrAppend(&text, between, NameOf(kind), " ", Text(bytes));
+    absl::StrAppend(&text, between, NameOf(kind), " ", Bytes(bytes));
     between = ", ";
   }
   text += ")";
   if (plan_.needed > 0) {
-    absl::StrAppend(&text, ", of the GPU's ", Text(plan_.total), ", of which ", Text(plan_.free),
+    absl::StrAppend(&text, ", of the GPU's ", Bytes(plan_.total), ", of which ", Bytes(plan_.free),
                     " were free");
   }
   if (graph_->PrecisionInVain()) {
