@@ -115,11 +115,6 @@ class Simulation {
     Lease lease;
   };
 
-  [[noreturn]] static void Fail(const std::string& what) {
-    std::cerr << "bench_coordinator: " << what << "\n";
-    std::_Exit(1);
-  }
-
   static WorkRequest Report(const Worker& worker, uint32_t next) {
     WorkRequest request;
     request.set_session(worker.session);

@@ -1,8 +1,8 @@
 // Measures how fast parameters travel between two processes: pulls, pushes that are applied, and
 // both in one exchange, over TCP, a unix socket, shared memory and gRPC, compared with a raw socket
-// and memcpy in the same run; then the same exchange with values as bf16. With --tls it measures
-// streams under TLS and raw sockets of OpenSSL instead.   bench_wire [--mb-max N] [--rounds N]
-// [--tls]
+// and memcpy in the same run; then the same exchange with values as bf16, and with rows of a table.
+// With --tls it measures streams under TLS and raw sockets of OpenSSL instead.
+//   bench_wire [--mb-max N] [--rounds N] [--tls]
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -16,7 +16,6 @@
 #include <cstdio>
 #include <cstring>
 #include <future>
-#include <iostream>
 #include <map>
 #include <memory>
 #include <set>
@@ -36,6 +35,7 @@
 #include "net/grpc/daemon_process.h"
 #include "store/dense_partition.h"
 #include "store/store.h"
+#include "wire_rows.h"
 #include "wire_tls.h"
 
 namespace paracord::bench {
@@ -44,15 +44,15 @@ namespace {
 using SharedFloats = std::vector<float, SharedAllocator<float>>;
 const char* const kBootId = "bench-wire";
 
-[[noreturn]] void Fail(const std::string& what) {
-  std::cerr << "bench_wire: " << what << ": " << std::strerror(errno) << "\n";
-  std::_Exit(1);
+// Says why a call of the system has failed, and leaves the process.
+[[noreturn]] void FailCall(const std::string& what) {
+  Fail(absl::StrCat(what, ": ", std::strerror(errno)));
 }
 
 // ---- the serving process
 
 // A service whose method "/sgd/1000000" exchanges with a ps that holds one partition of so many
-// bytes.
+// bytes, and kRowsMethod with one that holds a table.
 class Stores : public Service {
  public:
   explicit Stores(const std::vector<uint64_t>& sizes) {
@@ -61,6 +61,7 @@ class Stores : public Service {
         contents_[absl::StrCat("/", optimizer, "/", bytes)] = MakeContent(optimizer, bytes);
       }
     }
+    contents_[std::string(kRowsMethod)] = MakeTable();
   }
 
   void Handle(std::string_view method, absl::Cord request,
@@ -135,7 +136,7 @@ void ServeRaw(int listener, uint64_t bytes_max) {
 
 int ListenRaw(const sockaddr* address, socklen_t size) {
   const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (bind(fd, address, size) != 0 || listen(fd, 1) != 0) Fail("cannot listen");
+  if (bind(fd, address, size) != 0 || listen(fd, 1) != 0) FailCall("cannot listen");
   return fd;
 }
 
@@ -159,7 +160,7 @@ struct Addresses {
   std::thread([&] { ServeRaw(tcp, sizes.back()); }).detach();
   std::thread([&] { ServeRaw(unix_fd, sizes.back()); }).detach();
   const std::string address = (*listen_tcp)->address();
-  if (write(ready, address.data(), address.size()) < 0) Fail("write");
+  if (write(ready, address.data(), address.size()) < 0) FailCall("write");
   close(ready);
   daemon.Run([](const std::string&) {});
   LeaveProcess(0);
@@ -171,7 +172,7 @@ class RawPeer {
  public:
   RawPeer(const sockaddr* address, socklen_t size)
       : fd_(socket(address->sa_family, SOCK_STREAM, 0)) {
-    if (connect(fd_, address, size) != 0) Fail("cannot connect");
+    if (connect(fd_, address, size) != 0) FailCall("cannot connect");
     const int one = 1;
     setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
   }
@@ -374,6 +375,11 @@ void MeasureAll(const Addresses& at, const char* bound, const std::vector<uint64
     Measure(peers, bytes, static_cast<int>(repeated), wanted);
     if (bytes >= 1000000 && wanted.empty()) MeasureBf16(peers, bytes, static_cast<int>(repeated));
   }
+  if (wanted.empty()) {
+    MeasureRows(
+        {{"TCP", "rows", tcp_stream.get(), 2}, {"shared memory", "rows_shared", shared.get(), 3}},
+        static_cast<int>(rounds));
+  }
 }
 
 int Main(int argc, char** argv) {
@@ -402,7 +408,7 @@ int Main(int argc, char** argv) {
 
   Addresses at;
   std::string dir = "/tmp/paracord-bench-XXXXXX";
-  if (mkdtemp(dir.data()) == nullptr) Fail("mkdtemp");
+  if (mkdtemp(dir.data()) == nullptr) FailCall("mkdtemp");
   at.tcp.sin_family = AF_INET;
   at.tcp.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   at.unix_path.sun_family = AF_UNIX;
@@ -414,7 +420,7 @@ int Main(int argc, char** argv) {
   getsockname(tcp, reinterpret_cast<sockaddr*>(&at.tcp), &size);
   const int unix_fd = ListenRaw(reinterpret_cast<sockaddr*>(&at.unix_path), sizeof(at.unix_path));
   int ready[2];
-  if (pipe(ready) != 0) Fail("pipe");
+  if (pipe(ready) != 0) FailCall("pipe");
   const pid_t server = fork();  // before any thread is started
   if (server == 0) {
     close(ready[0]);

@@ -1,5 +1,6 @@
 #include "measure.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <iostream>
 #include <thread>
 
 #include "common/json_text.h"
@@ -143,6 +145,11 @@ void PrintGoal(const std::string& what, double value, Bound bound, double goal,
               bound == Bound::kAtLeast ? "at least" : "at most", goal, met ? "met" : "MISSED");
   std::fflush(stdout);
   PrintResult({Slug(what), value, unit, bound == Bound::kAtLeast});
+}
+
+void Fail(const std::string& what) {
+  std::cerr << program_invocation_short_name << ": " << what << "\n";
+  std::_Exit(1);
 }
 
 void PrintMachine() {

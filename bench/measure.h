@@ -61,6 +61,9 @@ enum class Bound { kAtLeast, kAtMost };
 void PrintGoal(const std::string& what, double value, Bound bound, double goal,
                const std::string& unit);
 
+// Prints `what` after the program's name and leaves the process.
+[[noreturn]] void Fail(const std::string& what);
+
 // Prints the processor, its cores, and what else runs; the first lines of every output.
 void PrintMachine();
 

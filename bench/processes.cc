@@ -10,9 +10,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 
 #include "common/spawn.h"
+#include "measure.h"
 
 namespace paracord::bench {
 std::string Program(const std::string& name) {
@@ -75,11 +75,6 @@ std::string TempDir::Write(const std::string& name, const std::string& contents)
   const std::string path = path_ + "/" + name;
   std::ofstream(path, std::ios::binary) << contents;
   return path;
-}
-
-void Fail(const std::string& what) {
-  std::cerr << program_invocation_short_name << ": " << what << "\n";
-  std::_Exit(1);
 }
 
 }  // namespace paracord::bench

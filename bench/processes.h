@@ -51,7 +51,4 @@ class TempDir {
   std::string path_;
 };
 
-// Prints `what` after the program's name and leaves the process.
-[[noreturn]] void Fail(const std::string& what);
-
 }  // namespace paracord::bench

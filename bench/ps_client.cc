@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
 #include "config/job.h"
+#include "measure.h"
 #include "net/rpc_proto.h"
 #include "nlohmann/json.hpp"
 #include "proto/protocol.h"

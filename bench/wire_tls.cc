@@ -15,7 +15,6 @@
 #include <cstdio>
 #include <cstring>
 #include <future>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,11 +31,6 @@
 
 namespace paracord::bench {
 namespace {
-
-[[noreturn]] void GiveUp(const std::string& what) {
-  std::cerr << "bench_wire: " << what << "\n";
-  std::_Exit(1);
-}
 
 // A connected socket as programs use it without the code of ours, plain or under TLS.
 class Raw {
@@ -106,14 +100,14 @@ struct RawListener {
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof(at);
     if (bind(fd, reinterpret_cast<sockaddr*>(&at), size) != 0 || listen(fd, 64) != 0) {
-      GiveUp("cannot listen");
+      Fail("cannot listen");
     }
     getsockname(fd, reinterpret_cast<sockaddr*>(&at), &size);
   }
   int Connect() const {
     const int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (connect(client, reinterpret_cast<const sockaddr*>(&at), sizeof(at)) != 0) {
-      GiveUp("cannot connect");
+      Fail("cannot connect");
     }
     return client;
   }
@@ -184,7 +178,7 @@ class NoLink : public Link {
 struct Process {
   explicit Process(const SecurityOptions& options) {
     auto loaded = Credentials::Load(options, files);
-    if (!loaded.ok()) GiveUp(std::string(loaded.status().message()));
+    if (!loaded.ok()) Fail(std::string(loaded.status().message()));
     credentials = *std::move(loaded);
   }
   PosixFiles files;
@@ -227,8 +221,8 @@ class Streams {
                     pull > 0 ? std::make_shared<Whole>(block) : nullptr,
                     [&](absl::StatusOr<absl::Cord> reply) { done.set_value(std::move(reply)); });
     const absl::StatusOr<absl::Cord> reply = done.get_future().get();
-    if (!reply.ok()) GiveUp(std::string(reply.status().message()));
-    if (reply->size() != pull) GiveUp("a reply of another size");
+    if (!reply.ok()) Fail(std::string(reply.status().message()));
+    if (reply->size() != pull) Fail("a reply of another size");
   }
 
  private:
@@ -241,18 +235,18 @@ void RawTransfer(Raw& raw, std::vector<char>& block, uint64_t push, uint64_t pul
   raw.Write(reinterpret_cast<const char*>(&order), sizeof(order));
   raw.Write(block.data(), push);
   raw.Read(block.data(), pull);
-  if (!raw.Read(&arrived, 1)) GiveUp("the raw socket broke");
+  if (!raw.Read(&arrived, 1)) Fail("the raw socket broke");
 }
 
 // A connection that is ready for the first call.
 void ConnectStream(const std::string& address, Credentials& credentials) {
   NameLookup name(address);
   const absl::StatusOr<int> fd = ConnectSocket(name, 1000);
-  if (!fd.ok()) GiveUp("cannot connect");
+  if (!fd.ok()) Fail("cannot connect");
   const auto keys = credentials.Current();
   auto tls = TlsChannel::Make(*fd, keys->client.get(), TlsChannel::End::kClient);
   if (!tls.ok() || !(*tls)->HandshakeWithin(5000).ok() || !GreetStream(**tls, 5000)) {
-    GiveUp("no handshake");
+    Fail("no handshake");
   }
 }
 
@@ -270,7 +264,7 @@ void MeasureConnections(const Ends& ends, const Process& worker, int rounds) {
        [&] {
          NameLookup name(ends.plain->address());
          const auto channel = MakePlainChannel(ConnectSocket(name, 1000).value());
-         if (!GreetStream(*channel, 5000)) GiveUp("no greeting");
+         if (!GreetStream(*channel, 5000)) Fail("no greeting");
        },
        "", "connect_plain"},
       {"stream, mTLS", [&] { ConnectStream(ends.tls->address(), *worker.credentials); },
@@ -322,7 +316,7 @@ void MeasureTls(const std::vector<uint64_t>& sizes, int rounds) {
   Ends ends;
   for (std::unique_ptr<Door>* const door : {&ends.plain, &ends.tls}) {
     absl::StatusOr<std::unique_ptr<Door>> made = Door::Listen("127.0.0.1:0");
-    if (!made.ok()) GiveUp(std::string(made.status().message()));
+    if (!made.ok()) Fail(std::string(made.status().message()));
     *door = *std::move(made);
   }
   const pid_t server = fork();  // before any thread is started
