@@ -60,7 +60,8 @@ class ChunkRef {
   std::span<float> mutable_values() const { return {chunk_->data, chunk_->size}; }
   std::atomic<uint32_t>& pulls() const { return chunk_->pulls; }
   bool operator==(const ChunkRef& other) const = default;  // the same chunk
-  bool unshared() const { return chunk_->references.load(std::memory_order_acquire) == 1; }
+  uint32_t references() const { return chunk_->references.load(std::memory_order_acquire); }
+  bool unshared() const { return references() == 1; }
 
  private:
   Chunk* chunk_ = nullptr;

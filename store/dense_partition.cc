@@ -229,7 +229,8 @@ bool DensePartition::ApplyRows(uint64_t step, std::span<const uint64_t> ids,
                                const Gradient& gradient) {
   std::vector<Block*> blocks = {&contents_.value};
   for (Block& slot : contents_.slots) blocks.push_back(&slot);
-  return UpdateRows(optimizer_, step, rows_, ids, gradient, blocks, *pinned());
+  if (ids.size() < rows_.rows) pushed_rows_ = true;
+  return UpdateRows(optimizer_, step, rows_, ids, gradient, blocks, *pinned(), kept_.get());
 }
 
 uint64_t DensePartition::Pull(ChunkRefs& values) const {
@@ -252,6 +253,25 @@ DensePartition::Image DensePartition::TakeImage() const {
   return image;
 }
 
+DensePartition::Image DensePartition::TakeImage(std::shared_ptr<KeptPages>& kept) const {
+  MutexLock lock(mu_);
+  std::vector<ChunkRefs> blocks = {contents_.value.chunks()};
+  for (const Block& slot : contents_.slots) blocks.push_back(slot.chunks());
+  kept = kept_ = std::make_shared<KeptPages>(std::move(blocks));
+  return {{contents_.ledger, contents_.updates, contents_.healthy, {}}, {}, {}};
+}
+
+void DensePartition::TakeKept(KeptPages& kept, size_t block, size_t chunk,
+                              std::vector<float>& to) const {
+  MutexLock lock(mu_);
+  kept.Take(block, chunk, to);
+}
+
+void DensePartition::EndKept(const std::shared_ptr<KeptPages>& kept) const {
+  MutexLock lock(mu_);
+  if (kept_ == kept) kept_ = nullptr;
+}
+
 DensePartition::Counts DensePartition::GetCounts() const {
   MutexLock lock(mu_);
   return {contents_.ledger, contents_.updates, contents_.healthy, {}};
@@ -272,7 +292,8 @@ ChunkRefs FreshChunks(uint64_t elements) {
 
 class DenseImage : public PartitionImage {
  public:
-  DenseImage(const DensePartition& partition, bool copied) : partition_(partition) {
+  DenseImage(const DensePartition& partition, bool copied)
+      : partition_(partition), by_pages_(!copied && partition.images_by_pages()) {
     if (!copied) return;
     const uint64_t elements = partition.facts().bytes / sizeof(float);
     room_.push_back(FreshChunks(elements));
@@ -281,8 +302,14 @@ class DenseImage : public PartitionImage {
     }
   }
 
+  ~DenseImage() override {
+    if (kept_ != nullptr) partition_.EndKept(kept_);
+  }
+  DenseImage(const DenseImage&) = delete;
+  DenseImage& operator=(const DenseImage&) = delete;
+
   void Take() override {
-    image_ = partition_.TakeImage();
+    image_ = by_pages_ ? partition_.TakeImage(kept_) : partition_.TakeImage();
     if (room_.empty()) return;
     MoveTo(room_[0], image_.value);
     for (size_t s = 0; s < image_.slots.size(); ++s) MoveTo(room_[s + 1], image_.slots[s]);
@@ -302,6 +329,7 @@ class DenseImage : public PartitionImage {
     return {.updates = image_.updates, .healthy = image_.healthy, .table = {}};
   }
   absl::Status Write(const AppendFn& append) override {
+    if (by_pages_) return WriteKept(append);
     RETURN_IF_ERROR(Append(append, image_.value));
     for (ChunkRefs& slot : image_.slots) RETURN_IF_ERROR(Append(append, slot));
     return absl::OkStatus();
@@ -324,9 +352,23 @@ class DenseImage : public PartitionImage {
     return absl::OkStatus();
   }
 
+  absl::Status WriteKept(const AppendFn& append) {
+    std::vector<float> values;
+    for (size_t block = 0; block < kept_->blocks(); ++block) {
+      for (size_t chunk = 0; chunk < kept_->chunks(block); ++chunk) {
+        partition_.TakeKept(*kept_, block, chunk, values);
+        RETURN_IF_ERROR(
+            append({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)}));
+      }
+    }
+    return absl::OkStatus();
+  }
+
   const DensePartition& partition_;
+  const bool by_pages_;
   std::vector<ChunkRefs> room_;  // of the values and each slot, or nothing
   DensePartition::Image image_;
+  std::shared_ptr<KeptPages> kept_;  // has the chunks of an image by pages
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 // half an update. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "proto/paracord.pb.h"
 #include "store/block.h"
 #include "store/gradient.h"
+#include "store/kept_pages.h"
 #include "store/ledger.h"
 #include "store/optimizer.h"
 #include "store/partition.h"
@@ -57,6 +59,7 @@ class DensePartition : public Partition {
   bool LeavesOtherRowsAlone() const override { return leaves_rows_alone_; }
   bool lazy() const override { return lazy_; }
   bool growing() const override { return false; }
+  bool images_by_pages() const override { return pushed_rows_.load(); }
   uint64_t resident_bytes() const override;
 
   Outcome Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
@@ -71,6 +74,11 @@ class DensePartition : public Partition {
   Counts GetCounts() const override;
   std::unique_ptr<PartitionImage> NewImage(bool copied, const ImageOrder& order) const override;
   Image TakeImage() const;
+  // As TakeImage, but that rows may be changed in place: the image's chunks go to `kept`, in place
+  // of any before it. They are read and given back under the partition's lock.
+  Image TakeImage(std::shared_ptr<KeptPages>& kept) const;
+  void TakeKept(KeptPages& kept, size_t block, size_t chunk, std::vector<float>& to) const;
+  void EndKept(const std::shared_ptr<KeptPages>& kept) const;
 
  private:
   void Apply(uint64_t step, const PartitionUpdate& update) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -94,6 +102,8 @@ class DensePartition : public Partition {
 
   mutable Mutex mu_;
   PartitionContents contents_ ABSL_GUARDED_BY(mu_);
+  mutable std::shared_ptr<KeptPages> kept_ ABSL_GUARDED_BY(mu_);
+  std::atomic<bool> pushed_rows_ = false;  // some push has named some of the rows alone
 };
 
 }  // namespace paracord

@@ -100,6 +100,9 @@ class Partition {
   // Whether every push with a gradient has to name its rows, and every pull.
   virtual bool lazy() const = 0;
   virtual bool growing() const = 0;
+  // Whether a push that meets an image which is not written yet preserves the pages alone that it
+  // changes; otherwise it preserves chunks, and it costs less to copy the partition beforehand.
+  virtual bool images_by_pages() const = 0;
   virtual uint64_t resident_bytes() const = 0;
 
   // Enters the batch if it is next, and then applies the update unless there is none or the batch

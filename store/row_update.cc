@@ -27,24 +27,54 @@ uint64_t RowsOfPart(uint64_t row_elements) {
   return least * times;
 }
 
-// Makes sure that nobody else references the chunks of `block` that have one of the rows.
-void Unshare(Block& block, const RowLayout& layout, std::span<const uint64_t> ids,
-             uint64_t row_elements, PinnedBytes& pinned) {
-  std::vector<size_t> shared;
-  size_t next = 0;  // the first chunk that has not been looked at
+// Elements of a chunk that change.
+struct Changing {
+  uint64_t first = 0;
+  uint64_t count = 0;
+};
+
+// A chunk that has some of the rows and that somebody else references.
+struct SharedChunk {
+  size_t index = 0;
+  std::vector<Changing> changing{};
+};
+
+std::vector<SharedChunk> FindShared(const Block& block, const RowLayout& layout,
+                                    std::span<const uint64_t> ids, uint64_t row_elements) {
+  std::vector<SharedChunk> shared;
   for (const uint64_t id : ids) {
-    const uint64_t first = (id - layout.begin) * row_elements;
-    const size_t last = (first + row_elements - 1) / kChunkElements;
-    for (next = std::max(next, first / kChunkElements); next <= last; ++next) {
-      if (!block.chunks()[next].unshared()) shared.push_back(next);
+    uint64_t at = (id - layout.begin) * row_elements;
+    for (const uint64_t end = at + row_elements; at < end;) {
+      const size_t index = at / kChunkElements;
+      const uint64_t count = std::min(end, (index + 1) * kChunkElements) - at;
+      if (!block.chunks()[index].unshared()) {
+        if (shared.empty() || shared.back().index != index) shared.push_back({.index = index});
+        shared.back().changing.push_back({at % kChunkElements, count});
+      }
+      at += count;
     }
   }
+  return shared;
+}
+
+// Makes sure that the rows may be written where they are: what an image needs is kept, and other
+// chunks that somebody references are replaced by copies.
+void Unshare(std::span<Block* const> blocks, size_t b, const RowLayout& layout,
+             std::span<const uint64_t> ids, uint64_t row_elements, PinnedBytes& pinned,
+             KeptPages* kept) {
+  Block& block = *blocks[b];
+  const std::vector<SharedChunk> shared = FindShared(block, layout, ids, row_elements);
   ParallelFor(shared.size(), [&](size_t i) {
-    const ChunkRef& old = block.chunks()[shared[i]];
+    const auto& [index, changing] = shared[i];
+    const ChunkRef& old = block.chunks()[index];
+    if (kept != nullptr && kept->Allows(b, index, old)) {
+      for (const auto& [first, count] : changing) kept->Keep(b, index, first, count);
+      return;
+    }
     ChunkRef fresh(old.values().size());
     std::ranges::copy(old.values(), fresh.mutable_values().begin());
     pinned.Replaced(old);
-    block.Replace(shared[i], std::move(fresh));
+    block.Replace(index, std::move(fresh));
   });
 }
 
@@ -198,10 +228,10 @@ class RowUpdater {
 
 bool UpdateRows(const Optimizer& optimizer, uint64_t step, const RowLayout& layout,
                 std::span<const uint64_t> ids, const Gradient& gradient,
-                std::span<Block* const> blocks, PinnedBytes& pinned) {
+                std::span<Block* const> blocks, PinnedBytes& pinned, KeptPages* kept) {
   for (size_t b = 0; b < blocks.size(); ++b) {
     const bool of_rows = b > optimizer.slots.size() || (b > 0 && optimizer.slots[b - 1].of_rows);
-    Unshare(*blocks[b], layout, ids, of_rows ? 1 : layout.elements, pinned);
+    Unshare(blocks, b, layout, ids, of_rows ? 1 : layout.elements, pinned, kept);
   }
   const uint64_t rows = RowsOfPart(layout.elements);
   std::atomic<bool> finite = true;

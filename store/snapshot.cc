@@ -48,13 +48,13 @@ class GiveWay {
   int left_ = kGiveWayStepsAll;
 };
 
-// Images of all partitions, which have memory for copies in order, as long as it fits in the share.
-// Those whose tensors are bytes come last, as a file has them.
+// Images of all partitions, which have memory for copies in order, as long as it fits in the share,
+// unless they are images by pages. Those whose tensors are bytes come last, as a file has them.
 std::vector<Taken> MakeImages(const Content& content, const ImageOrder& order,
                               MemoryReservation& reserved) {
   std::vector<Taken> images;
   for (const auto& partition : content.partitions) {
-    const bool copied = !partition->growing() && reserved.More(partition->resident_bytes());
+    const bool copied = !partition->images_by_pages() && reserved.More(partition->resident_bytes());
     images.push_back({partition.get(), partition->NewImage(copied, order), copied});
   }
   std::ranges::stable_partition(images, [](const Taken& one) { return !one.partition->growing(); });
@@ -116,8 +116,7 @@ absl::Status WriteAll(GiveWay& give_way, SafetensorsWriter& writer, std::vector<
 absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content,
                                             const PsFileIdentity& identity,
                                             const std::string& directory, const ImageOrder& order,
-                                            MemoryShare& copies,
-                                            const std::atomic<bool>& voided) {
+                                            MemoryShare& copies, const std::atomic<bool>& voided) {
   FAILPOINT_STATUS("ps.snapshot.begin");
   if (voided.load()) return Voided();
   const std::string name = PsFileName(identity.ps, identity.ps_count);

@@ -42,6 +42,7 @@ class TablePartition : public Partition {
   bool LeavesOtherRowsAlone() const override { return true; }
   bool lazy() const override { return true; }
   bool growing() const override { return true; }
+  bool images_by_pages() const override { return true; }
   uint64_t resident_bytes() const override;
 
   Outcome Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
