@@ -8,6 +8,7 @@
 #include "common/json_text.h"
 #include "common/status_macros.h"
 #include "config/data_plan.h"
+#include "storage/chain.h"
 
 namespace paracord {
 namespace {
@@ -26,7 +27,7 @@ std::string NotThere(const std::string& checkpoints, const std::vector<Checkpoin
 
 // With `any` a checkpoint may have values that are not finite.
 absl::StatusOr<ChosenCheckpoint> ReadCheckpoint(Files& files, const std::string& directory,
-                                                bool any) {
+                                                bool any, KnownDamage& known) {
   ChosenCheckpoint chosen;
   chosen.directory = directory;
   ASSIGN_OR_RETURN(chosen.manifest, ReadManifest(files, directory));
@@ -34,7 +35,8 @@ absl::StatusOr<ChosenCheckpoint> ReadCheckpoint(Files& files, const std::string&
     return absl::FailedPreconditionError(
         "it is not healthy (an update gave a value that is not finite); --step asks for it");
   }
-  ASSIGN_OR_RETURN(chosen.values, ReadVariables(files, directory, chosen.manifest, &chosen.ids));
+  ASSIGN_OR_RETURN(chosen.values,
+                   ReadVariables(files, directory, chosen.manifest, &chosen.ids, known));
   return chosen;
 }
 
@@ -68,13 +70,14 @@ absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(Files& files, const std::strin
   const std::string checkpoints = CheckpointsDirectory(dir);
   ASSIGN_OR_RETURN(std::vector<CheckpointName> names, ListCheckpoints(files, checkpoints));
   if (!step.has_value()) PutBestFirst(files, checkpoints, names, notes);
+  KnownDamage known;
   bool refused = false;
   int looks = 1;
   for (size_t next = 0; next < names.size();) {
     const CheckpointName name = names[next++];
     if (step.has_value() && name.step != static_cast<uint64_t>(*step)) continue;
     absl::StatusOr<ChosenCheckpoint> chosen =
-        ReadCheckpoint(files, checkpoints + "/" + name.ToString(), /*any=*/step.has_value());
+        ReadCheckpoint(files, checkpoints + "/" + name.ToString(), /*any=*/step.has_value(), known);
     if (chosen.ok()) {
       if (refused) notes << "using checkpoint " << name.ToString() << ", the one before\n";
       return chosen;

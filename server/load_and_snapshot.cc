@@ -143,7 +143,7 @@ void ParameterServer::Impl::RunLoad(LoadRequest request,
         const absl::Status same = CheckSameDir(files, dir, request);
         loading->other_dir = absl::IsNotFound(same);
         if (same.ok()) {
-          *result = LoadContent(files, dir, bytes_max, pinned, *memory, request);
+          *result = LoadContent(files, dir, bytes_max, pinned, *memory, *loading->damage, request);
         } else {
           *result = same;
         }

@@ -354,6 +354,7 @@ void ParameterServer::Impl::AdoptNow(const AdoptRequest& request, const CallPtr&
           " is obeyed here, not ", request.generation(), " of ", request.coordinator_boot_id()));
     }
     HeardFromCoordinator();
+    if (coordinator_ != request.coordinator_boot_id()) orders_.ForgetDamage();
     generation_ = request.generation();
     coordinator_ = request.coordinator_boot_id();
     rejection_key_ = request.rejection_key();

@@ -21,6 +21,7 @@ absl::StatusOr<std::shared_ptr<PendingOrders::Loading>> PendingOrders::Load(cons
   VoidWriting(absl::AbortedError("a Load replaces what was being written"), answers);
   written_.reset();
   loading_ = std::make_shared<Loading>();
+  loading_->damage = damage_;
   loading_->waiting.push_back(call);
   return loading_;
 }

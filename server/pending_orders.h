@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "common/rpc.h"
 #include "proto/paracord.pb.h"
+#include "storage/chain.h"
 
 namespace paracord {
 
@@ -33,6 +34,7 @@ class PendingOrders {
  public:
   struct Loading {
     bool other_dir = false;  // than the coordinator's: nothing was loaded
+    std::shared_ptr<KnownDamage> damage;
     std::vector<CallPtr> waiting;
   };
   struct Writing {
@@ -60,6 +62,8 @@ class PendingOrders {
   void VoidAll(const absl::Status& why, Answers& answers);
   // The snapshot that was written last is of no use any more.
   void ForgetWritten() { written_.reset(); }
+  // Another coordinator may have got a copy of what was damaged.
+  void ForgetDamage() { damage_ = std::make_shared<KnownDamage>(); }
 
  private:
   struct Written {
@@ -71,6 +75,8 @@ class PendingOrders {
   std::shared_ptr<Loading> loading_;
   std::shared_ptr<Writing> writing_;
   std::optional<Written> written_;  // the last round
+  // Shared with Loads that are void and still run.
+  std::shared_ptr<KnownDamage> damage_ = std::make_shared<KnownDamage>();
 };
 
 }  // namespace paracord

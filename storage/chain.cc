@@ -64,6 +64,27 @@ absl::Status CheckContinues(const StoredPartition& older, const StoredPartition&
                                           " has ", older.updates));
 }
 
+// Reads what one link of a chain has of the partitions `ids`, and hands it on. `read` has what the
+// link before it says of them.
+absl::Status ReadLink(Files& files, const ChainLink& link, std::span<const uint32_t> ids,
+                      const LinkPlaceFn& place, const LinkDoneFn& done,
+                      std::vector<std::optional<StoredPartition>>& read) {
+  std::vector<uint32_t> wanted;
+  for (const size_t i : link.wanted) wanted.push_back(ids[i]);
+  const auto place_here = [&](size_t w, std::string_view slot, uint64_t elements) {
+    return place(link.wanted[w], link.manifest.partitions[wanted[w]].delta, slot, elements);
+  };
+  ASSIGN_OR_RETURN(std::vector<StoredPartition> stored,
+                   ReadPartitions(files, link.directory, link.manifest, wanted, place_here));
+  for (size_t w = 0; w < wanted.size(); ++w) {
+    const size_t i = link.wanted[w];
+    if (read[i].has_value()) RETURN_IF_ERROR(CheckContinues(*read[i], stored[w], link));
+    RETURN_IF_ERROR(done(i, stored[w]));
+    read[i] = std::move(stored[w]);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<ChainLink>> ReadChain(Files& files, const std::string& directory,
@@ -101,30 +122,34 @@ absl::StatusOr<std::vector<ChainLink>> ReadChain(Files& files, const std::string
   return links;
 }
 
+absl::Status KnownDamage::Of(const std::string& directory) const {
+  MutexLock lock(mu_);
+  const auto found = damage_.find(directory);
+  return found == damage_.end() ? absl::OkStatus() : found->second;
+}
+
+void KnownDamage::Note(const std::string& directory, const absl::Status& error) {
+  if (!absl::IsDataLoss(error)) return;
+  MutexLock lock(mu_);
+  damage_.emplace(directory, error);
+}
+
 absl::StatusOr<std::vector<StoredPartition>> ReadChained(Files& files, const std::string& directory,
                                                          const Manifest& manifest,
                                                          std::span<const uint32_t> ids,
                                                          const LinkPlaceFn& place,
-                                                         const LinkDoneFn& done) {
+                                                         const LinkDoneFn& done,
+                                                         KnownDamage& known) {
   ASSIGN_OR_RETURN(const std::vector<ChainLink> links, ReadChain(files, directory, manifest, ids));
+  for (const ChainLink& link : links) {
+    const absl::Status damage = known.Of(link.directory);
+    RETURN_IF_ERROR(&link == &links.back() ? damage : InChainOf(directory, damage));
+  }
   std::vector<std::optional<StoredPartition>> read(ids.size());
   for (const ChainLink& link : links) {
-    std::vector<uint32_t> wanted;
-    for (const size_t i : link.wanted) wanted.push_back(ids[i]);
-    const auto place_here = [&](size_t w, std::string_view slot, uint64_t elements) {
-      return place(link.wanted[w], link.manifest.partitions[wanted[w]].delta, slot, elements);
-    };
-    absl::StatusOr<std::vector<StoredPartition>> stored =
-        ReadPartitions(files, link.directory, link.manifest, wanted, place_here);
-    if (&link != &links.back()) RETURN_IF_ERROR(InChainOf(directory, stored.status()));
-    RETURN_IF_ERROR(stored.status());
-    for (size_t w = 0; w < wanted.size(); ++w) {
-      const size_t i = link.wanted[w];
-      StoredPartition& now = (*stored)[w];
-      if (read[i].has_value()) RETURN_IF_ERROR(CheckContinues(*read[i], now, link));
-      RETURN_IF_ERROR(done(i, now));
-      read[i] = std::move(now);
-    }
+    absl::Status status = ReadLink(files, link, ids, place, done, read);
+    known.Note(link.directory, status);
+    RETURN_IF_ERROR(&link == &links.back() ? status : InChainOf(directory, status));
   }
   std::vector<StoredPartition> last;
   for (std::optional<StoredPartition>& stored : read) last.push_back(*std::move(stored));

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/mutex.h"
 #include "storage/checkpoint.h"
 
 namespace paracord {
@@ -31,18 +33,44 @@ absl::StatusOr<std::vector<ChainLink>> ReadChain(Files& files, const std::string
                                                  const Manifest& manifest,
                                                  std::span<const uint32_t> ids);
 
+// Remembers which checkpoints had damaged bytes when one reader read its partitions from them.
+// Several checkpoints may continue a damaged one, and each of them is then refused without reading
+// it again. Thread-safe.
+class KnownDamage {
+ public:
+  // Returns the damage of the checkpoint in `directory`, or OK if none is known.
+  absl::Status Of(const std::string& directory) const;
+  // Notes an error of the checkpoint in `directory` if it is DATA_LOSS. Other errors are cheap to
+  // find again, or may pass.
+  void Note(const std::string& directory, const absl::Status& error);
+
+ private:
+  mutable Mutex mu_;
+  std::map<std::string, absl::Status> damage_ ABSL_GUARDED_BY(mu_);  // by directory
+};
+
 // Returns the memory for a tensor, as PlaceFn. `delta`: its rows are those that changed.
 using LinkPlaceFn =
     std::function<TensorPlace(size_t index, bool delta, std::string_view slot, uint64_t elements)>;
 // Takes over what has been read for the partition `ids[index]` from one link, and verified.
 using LinkDoneFn = std::function<absl::Status(size_t index, const StoredPartition& stored)>;
 
+// Reads all variables as ReadVariables in checkpoint.h, for a reader that may try several
+// checkpoints.
+absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
+                                                              const std::string& directory,
+                                                              const Manifest& manifest,
+                                                              VariableIds* ids, KnownDamage& known);
+
 // Reads partitions as ReadPartitions does, with the whole chain: each link of a partition, the
-// oldest first, goes to `place` and then to `done`. Returns what the last link says.
+// oldest first, goes to `place` and then to `done`. Returns what the last link says. A
+// chain with known damage is refused before anything of it is read; damage that is found here
+// becomes known.
 absl::StatusOr<std::vector<StoredPartition>> ReadChained(Files& files, const std::string& directory,
                                                          const Manifest& manifest,
                                                          std::span<const uint32_t> ids,
                                                          const LinkPlaceFn& place,
-                                                         const LinkDoneFn& done);
+                                                         const LinkDoneFn& done,
+                                                         KnownDamage& known);
 
 }  // namespace paracord

@@ -150,6 +150,15 @@ absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
                                                               const std::string& directory,
                                                               const Manifest& manifest,
                                                               VariableIds* ids) {
+  KnownDamage known;
+  return ReadVariables(files, directory, manifest, ids, known);
+}
+
+absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
+                                                              const std::string& directory,
+                                                              const Manifest& manifest,
+                                                              VariableIds* ids,
+                                                              KnownDamage& known) {
   // Sizes are checked before memory is allocated for what a manifest claims.
   const std::vector<absl::Status> wrong = FindWrongSizes(files, directory, manifest);
   if (!wrong.empty()) return wrong.front();
@@ -164,7 +173,7 @@ absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
     return absl::OkStatus();
   };
   ASSIGN_OR_RETURN(const std::vector<StoredPartition> stored,
-                   ReadChained(files, directory, manifest, all, place, done));
+                   ReadChained(files, directory, manifest, all, place, done, known));
   return variables.Take(stored, ids);
 }
 

@@ -308,8 +308,8 @@ class Restoring {
     changed_ = {};
     removed_ = {};
     if (table.counts().rows == was.rows) return absl::OkStatus();
-    return absl::DataLossError(absl::StrCat(
-        "it has ", table.counts().rows, " rows after the changes, and should have ", was.rows));
+    return absl::DataLossError(absl::StrCat("it has ", table.counts().rows,
+                                            " rows after the changes, and should have ", was.rows));
   }
 
   const VariableSpec* variable_;
@@ -325,7 +325,7 @@ class Restoring {
 
 absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRequest& request,
                         const Job& job, const std::shared_ptr<PinnedBytes>& pinned,
-                        Content& content) {
+                        KnownDamage& damage, Content& content) {
   ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(files, directory));
   if (manifest.run_id != request.fence().run_id()) {
     return absl::FailedPreconditionError(absl::StrCat(directory, ": is of run ", manifest.run_id,
@@ -353,7 +353,7 @@ absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRe
     return named(i, restored[i].EndLink(link));
   };
   ASSIGN_OR_RETURN(const std::vector<StoredPartition> stored,
-                   ReadChained(files, directory, manifest, ids, place, done));
+                   ReadChained(files, directory, manifest, ids, place, done, damage));
   std::optional<CheckpointName> own;
   if (job.checkpoint.full_every > 1) own = manifest.name;
   for (size_t i = 0; i < stored.size(); ++i) {
@@ -371,6 +371,7 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
                                                            uint64_t partition_bytes_max,
                                                            std::shared_ptr<PinnedBytes> pinned,
                                                            MemoryBudget& memory,
+                                                           KnownDamage& damage,
                                                            const LoadRequest& request) {
   RETURN_IF_ERROR(CheckRequest(request, partition_bytes_max));
   ASSIGN_OR_RETURN(const Job job, ParseJob(request.job_json()));
@@ -392,7 +393,7 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
     const std::string directory =
         absl::StrCat(CheckpointsDirectory(dir), "/", request.checkpoint());
     RETURN_IF_ERROR(files.CheckBeneath(CheckpointsDirectory(dir), request.checkpoint()));
-    RETURN_IF_ERROR(RestoreAll(files, directory, request, job, pinned, *content));
+    RETURN_IF_ERROR(RestoreAll(files, directory, request, job, pinned, damage, *content));
   }
   // A checkpoint and initial weights have rows of growing tables. They are never refused, because a
   // ps that has trained with them has to be able to come back.

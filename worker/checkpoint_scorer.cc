@@ -79,7 +79,7 @@ absl::Status CheckpointScorer::Score(const Manifest& manifest, int64_t unix_ms,
                                      const std::atomic<bool>& stop) {
   VariableIds ids;
   const absl::StatusOr<std::vector<std::vector<float>>> values =
-      ReadVariables(files_, PathOf(manifest.name), manifest, &ids);
+      ReadVariables(files_, PathOf(manifest.name), manifest, &ids, *damage_);
   if (!values.ok()) return OfCheckpoint(values.status());
   RETURN_IF_ERROR(Prepare(manifest));
   absl::StatusOr<paracord::Score> score = ScoreVariables(*workload_, manifest.variables, *values,
@@ -149,6 +149,7 @@ void CheckpointScorer::LeaveIfOver(bool newest_complete, Fate newest) {
 
 CheckpointScorer::Look CheckpointScorer::LookOnce(int64_t unix_ms, const std::atomic<bool>& stop) {
   look_ = Look();
+  damage_.emplace();
   said_before_ = std::exchange(said_now_, {});
   const absl::Status known = ReadScored();
   const absl::StatusOr<std::vector<CheckpointName>> names =

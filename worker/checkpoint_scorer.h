@@ -16,6 +16,7 @@
 #include "common/exit_code.h"
 #include "common/files.h"
 #include "program/workload.h"
+#include "storage/chain.h"
 #include "storage/checkpoint.h"
 
 namespace paracord {
@@ -62,6 +63,7 @@ class CheckpointScorer {
   int unreadable_ = 0;  // looks in a row
   std::set<std::string> said_before_, said_now_;
   Look look_;
+  std::optional<KnownDamage> damage_;  // found in this look
 };
 
 }  // namespace paracord

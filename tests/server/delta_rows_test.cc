@@ -251,6 +251,46 @@ TEST_CASE("a chain with a link that is missing, damaged or another one is refuse
   CHECK(absl::StrContains(read.message(), named));
 }
 
+TEST_CASE("a damaged checkpoint is read once, however many that continue it are tried") {
+  const ChainOfThree chain;
+  const std::string& checkpoints = chain.checkpoints;
+  const std::string part = checkpoints + chain.first + "/" + PsFileName(0, 1);
+  TestPs other(chain.model, chain.dir);
+  const std::string sound = *other.files.ReadWhole(part);
+  std::string text = sound;
+  text.back() = static_cast<char>(text.back() ^ 4);
+  REQUIRE(Overwrite(other.files, part, text));
+  const int before = other.files.Opened(part);
+  const auto load = [&](const std::string& name) {
+    const absl::Status loaded = other.Load(name);
+    CHECK(absl::StrContains(loaded.message(), loaded.ok() ? "" : part + ": checksum"));
+    return loaded;
+  };
+  uint64_t generation = 1;
+  for (const std::string& name : {chain.third, chain.second, chain.first}) {
+    REQUIRE(other.Adopt(++generation).ok());
+    CHECK(absl::IsDataLoss(load(name)));
+  }
+  CHECK(other.files.Opened(part) == before + 1);
+  // Another coordinator may come because a copy was put there.
+  REQUIRE(Overwrite(other.files, part, sound));
+  CHECK_FALSE(load(chain.third).ok());
+  REQUIRE(other.Adopt(++generation, "c2").ok());
+  CHECK(load(chain.third).ok());
+
+  REQUIRE(Overwrite(other.files, part, text));
+  KnownDamage known;
+  const int then = other.files.Opened(part);
+  for (const std::string& name : {chain.third, chain.second, chain.first}) {
+    const std::string path = checkpoints + name;
+    const auto manifest = ReadManifest(other.files, path);
+    REQUIRE(manifest.ok());
+    CHECK(absl::IsDataLoss(ReadVariables(other.files, path, *manifest, nullptr, known).status()));
+  }
+  // Its size is looked at first.
+  CHECK(other.files.Opened(part) == then + 2);
+}
+
 TEST_CASE("a link that continues another state than its base has is refused") {
   const ChainOfThree chain;
   const TestModel& model = chain.model;

@@ -23,6 +23,7 @@
 #include "store/pinned_bytes.h"
 #include "tests/fakes.h"
 #include "tests/parts.h"
+#include "tests/watched_files.h"
 
 namespace paracord {
 
@@ -257,7 +258,7 @@ class TestPs {
   const std::string& dir() const { return dir_; }
 
   TestModel model;
-  PosixFiles files;
+  WatchedFiles files;
   ManualLoop loop;
   NoNetwork network;
   ManualExecutor executor{loop};

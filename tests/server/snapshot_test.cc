@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "absl/strings/str_cat.h"
 #include "exchange/rows.h"
 #include "storage/safetensors.h"
 #include "tests/server/ps_fixture.h"
@@ -355,13 +356,16 @@ TEST_CASE("a damaged checkpoint leaves the ps empty, and the error names the fil
     std::string damaged = good;
     damaged[at] = static_cast<char>(damaged[at] ^ 4);
     REQUIRE(Overwrite(ps.files, path, at % 2 == 0 ? damaged : good.substr(0, at)));
-    REQUIRE(ps.Adopt(++generation).ok());
+    // Damage that one coordinator has met is not looked for again.
+    ++generation;
+    REQUIRE(ps.Adopt(generation, absl::StrCat("c", generation)).ok());
     const absl::Status status = ps.Load(checkpoint);
     CHECK_FALSE(status.ok());
     CHECK(status.ToString().find(path) != std::string::npos);
     CHECK(ps.Describe().run_id().empty());
   }
   REQUIRE(Overwrite(ps.files, path, good));
+  REQUIRE(ps.Adopt(++generation, "c").ok());
   CHECK(ps.Load(checkpoint).ok());
 }
 
