@@ -1,6 +1,7 @@
 #include "storage/chain.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -69,18 +70,24 @@ absl::Status CheckContinues(const StoredPartition& older, const StoredPartition&
 absl::Status ReadLink(Files& files, const ChainLink& link, std::span<const uint32_t> ids,
                       const LinkPlaceFn& place, const LinkDoneFn& done,
                       std::vector<std::optional<StoredPartition>>& read) {
-  std::vector<uint32_t> wanted;
-  for (const size_t i : link.wanted) wanted.push_back(ids[i]);
-  const auto place_here = [&](size_t w, std::string_view slot, uint64_t elements) {
-    return place(link.wanted[w], link.manifest.partitions[wanted[w]].delta, slot, elements);
-  };
-  ASSIGN_OR_RETURN(std::vector<StoredPartition> stored,
-                   ReadPartitions(files, link.directory, link.manifest, wanted, place_here));
-  for (size_t w = 0; w < wanted.size(); ++w) {
-    const size_t i = link.wanted[w];
-    if (read[i].has_value()) RETURN_IF_ERROR(CheckContinues(*read[i], stored[w], link));
-    RETURN_IF_ERROR(done(i, stored[w]));
-    read[i] = std::move(stored[w]);
+  std::map<uint32_t, std::vector<size_t>> by_file;  // places among the ids, by ps
+  for (const size_t i : link.wanted) {
+    by_file[link.manifest.partitions[ids[i]].spec.ps()].push_back(i);
+  }
+  for (const auto& [ps, places] : by_file) {
+    std::vector<uint32_t> wanted;
+    for (const size_t i : places) wanted.push_back(ids[i]);
+    const auto place_here = [&](size_t w, std::string_view slot, uint64_t elements) {
+      return place(places[w], link.manifest.partitions[wanted[w]].delta, slot, elements);
+    };
+    ASSIGN_OR_RETURN(std::vector<StoredPartition> stored,
+                     ReadPartitions(files, link.directory, link.manifest, wanted, place_here));
+    for (size_t w = 0; w < places.size(); ++w) {
+      std::optional<StoredPartition>& before = read[places[w]];
+      if (before.has_value()) RETURN_IF_ERROR(CheckContinues(*before, stored[w], link));
+      RETURN_IF_ERROR(done(places[w], stored[w]));
+      before = std::move(stored[w]);
+    }
   }
   return absl::OkStatus();
 }

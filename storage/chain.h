@@ -63,7 +63,8 @@ absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
                                                               VariableIds* ids, KnownDamage& known);
 
 // Reads partitions as ReadPartitions does, with the whole chain: each link of a partition, the
-// oldest first, goes to `place` and then to `done`. Returns what the last link says. A
+// oldest first, goes to `place` and then to `done`, for the partitions of one file before the
+// next file is read. Returns what the last link says. A
 // chain with known damage is refused before anything of it is read; damage that is found here
 // becomes known.
 absl::StatusOr<std::vector<StoredPartition>> ReadChained(Files& files, const std::string& directory,

@@ -11,6 +11,7 @@ namespace paracord {
 struct LargeAllocations {
   uint64_t count = 0;
   size_t largest = 0;  // bytes
+  int64_t peak = 0;    // bytes at once, of those that were allocated since the start
 };
 
 // Starts to count allocations of at least `bytes`.
