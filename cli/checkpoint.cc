@@ -14,6 +14,7 @@
 #include "config/flags.h"
 #include "nlohmann/json.hpp"
 #include "objects/all_files.h"
+#include "storage/damage_finder.h"
 
 namespace paracord {
 namespace {
@@ -32,8 +33,8 @@ struct Seen {
   std::vector<std::string> damage;
 };
 
-// With `whole` every byte is read.
-Seen Look(Files& files, const std::string& checkpoints, const CheckpointName& name, bool whole) {
+Seen Look(Files& files, const std::string& checkpoints, const CheckpointName& name,
+          DamageFinder& finder) {
   Seen seen;
   seen.name = name;
   const std::string directory = checkpoints + "/" + name.ToString();
@@ -42,8 +43,7 @@ Seen Look(Files& files, const std::string& checkpoints, const CheckpointName& na
     for (const ManifestFile& file : manifest->files) seen.bytes += file.bytes;
     seen.manifest = *std::move(manifest);
   }
-  for (const absl::Status& damage :
-       whole ? FindDamage(files, directory) : FindObviousDamage(files, directory)) {
+  for (const absl::Status& damage : finder.Find(directory)) {
     seen.damage.emplace_back(damage.message());
   }
   return seen;
@@ -102,13 +102,14 @@ int Show(const CheckpointFlags& own, std::ostream& out, std::ostream& err) {
   absl::StatusOr<std::vector<CheckpointName>> names = ListCheckpoints(files, checkpoints);
   if (!names.ok()) return fail(std::string(names.status().message()), ExitCode::kConfiguration);
   const bool verify = own.what == "verify";
+  DamageFinder finder(files, /*whole=*/verify);
   int looks = 1;
   size_t shown = 0;
   size_t damaged = 0;
   for (size_t next = 0; next < names->size();) {
     const CheckpointName name = (*names)[next++];
     if (own.step.has_value() && name.step != static_cast<uint64_t>(*own.step)) continue;
-    const Seen seen = Look(files, checkpoints, name, verify);
+    const Seen seen = Look(files, checkpoints, name, finder);
     if (!seen.damage.empty() && !IsCheckpoint(files, checkpoints + "/" + name.ToString())) {
       if (shown > 0 || ++looks > kLooksMax) continue;
       next = 0;

@@ -15,11 +15,12 @@ std::string NameIn(const std::string& directory) {
   return directory.substr(directory.rfind('/') + 1);
 }
 
-std::string Beside(const std::string& directory, const std::string& name) {
-  return absl::StrCat(directory.substr(0, directory.rfind('/') + 1), name);
+}  // namespace
+
+std::string BaseOf(const std::string& directory, const Manifest& manifest) {
+  return absl::StrCat(directory.substr(0, directory.rfind('/') + 1), manifest.base);
 }
 
-// Says whose chain an error is about.
 absl::Status InChainOf(const std::string& directory, const absl::Status& status) {
   if (status.ok()) return status;
   return absl::Status(
@@ -27,10 +28,14 @@ absl::Status InChainOf(const std::string& directory, const absl::Status& status)
       absl::StrCat(NameIn(directory), " continues another: ", std::string(status.message())));
 }
 
-// Checks that the partition `id` of one checkpoint can go on from the same one of `base`.
 absl::Status CheckSamePartition(const Manifest& base, const Manifest& manifest, uint32_t id,
                                 const std::string& directory) {
-  if (base.run_id == manifest.run_id && id < base.partitions.size()) {
+  if (base.run_id != manifest.run_id) {
+    return absl::FailedPreconditionError(absl::StrCat(directory, " is of run ", base.run_id,
+                                                      ", and is continued by one of run ",
+                                                      manifest.run_id));
+  }
+  if (id < base.partitions.size()) {
     const PartitionSpec& then = base.partitions[id].spec;
     const PartitionSpec& now = manifest.partitions[id].spec;
     const VariableSpec& was = base.variables[then.variable()];
@@ -46,24 +51,30 @@ absl::Status CheckSamePartition(const Manifest& base, const Manifest& manifest, 
                                                     " that could be continued"));
 }
 
-// Checks that a partition's rows in `newer` are those that changed since it was as in `older`.
 absl::Status CheckContinues(const StoredPartition& older, const StoredPartition& newer,
-                            const ChainLink& link) {
-  const std::string& name = link.manifest.partitions[newer.id].spec.name();
+                            const std::string& directory, const Manifest& manifest) {
+  const std::string& name = manifest.partitions[newer.id].spec.name();
   const auto& was = older.table;
   const auto& is = newer.table;
   if (!was.has_value() || !is.has_value() || !is->since.has_value()) {
     return absl::DataLossError(
-        absl::StrCat(link.directory, ": partition ", name, " does not say what it continues"));
+        absl::StrCat(directory, ": partition ", name, " does not say what it continues"));
   }
   const bool same = is->since->now == was->now && is->since->updates == older.updates &&
                     is->slots == was->slots && is->steps == was->steps &&
                     is->row_slots == was->row_slots;
-  if (same) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(link.directory, ": partition ", name, " continues ",
-                                          is->since->updates, " updates, ", link.manifest.base,
-                                          " has ", older.updates));
+  if (!same) {
+    return absl::DataLossError(absl::StrCat(directory, ": partition ", name, " continues ",
+                                            is->since->updates, " updates, ", manifest.base,
+                                            " has ", older.updates));
+  }
+  if (is->since->base.empty() || is->since->base == manifest.base) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(directory, ": partition ", name, " continues ",
+                                          is->since->base, ", and its manifest says ",
+                                          manifest.base));
 }
+
+namespace {
 
 // Reads what one link of a chain has of the partitions `ids`, and hands it on. `read` has what the
 // link before it says of them.
@@ -84,7 +95,9 @@ absl::Status ReadLink(Files& files, const ChainLink& link, std::span<const uint3
                      ReadPartitions(files, link.directory, link.manifest, wanted, place_here));
     for (size_t w = 0; w < places.size(); ++w) {
       std::optional<StoredPartition>& before = read[places[w]];
-      if (before.has_value()) RETURN_IF_ERROR(CheckContinues(*before, stored[w], link));
+      if (before.has_value()) {
+        RETURN_IF_ERROR(CheckContinues(*before, stored[w], link.directory, link.manifest));
+      }
       RETURN_IF_ERROR(done(places[w], stored[w]));
       before = std::move(stored[w]);
     }
@@ -113,9 +126,8 @@ absl::StatusOr<std::vector<ChainLink>> ReadChain(Files& files, const std::string
       if (newer.manifest.partitions[ids[i]].delta) open.push_back(i);
     }
     if (open.empty()) break;
-    ChainLink link{.directory = Beside(directory, newer.manifest.base),
-                   .manifest = {},
-                   .wanted = std::move(open)};
+    ChainLink link{
+        .directory = BaseOf(directory, newer.manifest), .manifest = {}, .wanted = std::move(open)};
     absl::StatusOr<Manifest> base = ReadManifest(files, link.directory);
     RETURN_IF_ERROR(InChainOf(directory, base.status()));
     link.manifest = *std::move(base);
@@ -161,48 +173,6 @@ absl::StatusOr<std::vector<StoredPartition>> ReadChained(Files& files, const std
   std::vector<StoredPartition> last;
   for (std::optional<StoredPartition>& stored : read) last.push_back(*std::move(stored));
   return last;
-}
-
-namespace {
-
-// Finds the damage of a checkpoint and then that of those that it continues.
-template <class Find>
-std::vector<absl::Status> FindInChain(Files& files, const std::string& directory,
-                                      const Find& find) {
-  const absl::StatusOr<Manifest> manifest = ReadManifest(files, directory);
-  if (!manifest.ok()) return {manifest.status()};
-  std::vector<absl::Status> damage = find(directory, *manifest);
-  std::vector<uint32_t> deltas;
-  for (const ManifestPartition& partition : manifest->partitions) {
-    if (partition.delta) deltas.push_back(partition.spec.id());
-  }
-  if (deltas.empty()) return damage;
-  const auto links = ReadChain(files, directory, *manifest, deltas);
-  if (!links.ok()) {
-    damage.push_back(links.status());
-    return damage;
-  }
-  for (size_t i = links->size() - 1; i-- > 0;) {
-    const ChainLink& link = (*links)[i];
-    for (const absl::Status& status : find(link.directory, link.manifest)) {
-      damage.push_back(InChainOf(directory, status));
-    }
-  }
-  return damage;
-}
-
-}  // namespace
-
-std::vector<absl::Status> FindDamage(Files& files, const std::string& directory) {
-  return FindInChain(files, directory, [&](const std::string& path, const Manifest& manifest) {
-    return FindOwnDamage(files, path, manifest);
-  });
-}
-
-std::vector<absl::Status> FindObviousDamage(Files& files, const std::string& directory) {
-  return FindInChain(files, directory, [&](const std::string& path, const Manifest& manifest) {
-    return FindWrongSizes(files, path, manifest);
-  });
 }
 
 }  // namespace paracord

@@ -49,6 +49,19 @@ class KnownDamage {
   std::map<std::string, absl::Status> damage_ ABSL_GUARDED_BY(mu_);  // by directory
 };
 
+// Returns the directory of the checkpoint that the one in `directory` continues.
+std::string BaseOf(const std::string& directory, const Manifest& manifest);
+// Says in an error that it is about the chain of the checkpoint in `directory`.
+absl::Status InChainOf(const std::string& directory, const absl::Status& status);
+// Checks that the partition `id` of one checkpoint can go on from the same one of `base`, which is
+// in `directory`. FAILED_PRECONDITION: it is of another run, or another partition.
+absl::Status CheckSamePartition(const Manifest& base, const Manifest& manifest, uint32_t id,
+                                const std::string& directory);
+// Checks that a partition's rows in `newer`, which is of the checkpoint in `directory`, are those
+// that changed since it was as in `older`, which is of the base of that checkpoint.
+absl::Status CheckContinues(const StoredPartition& older, const StoredPartition& newer,
+                            const std::string& directory, const Manifest& manifest);
+
 // Returns the memory for a tensor, as PlaceFn. `delta`: its rows are those that changed.
 using LinkPlaceFn =
     std::function<TensorPlace(size_t index, bool delta, std::string_view slot, uint64_t elements)>;
@@ -63,10 +76,9 @@ absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
                                                               VariableIds* ids, KnownDamage& known);
 
 // Reads partitions as ReadPartitions does, with the whole chain: each link of a partition, the
-// oldest first, goes to `place` and then to `done`, for the partitions of one file before the
-// next file is read. Returns what the last link says. A
-// chain with known damage is refused before anything of it is read; damage that is found here
-// becomes known.
+// oldest first, goes to `place` and then to `done`, for the partitions of one file before the next
+// file is read. Returns what the last link says. A chain with known damage is refused before
+// anything of it is read; damage that is found here becomes known.
 absl::StatusOr<std::vector<StoredPartition>> ReadChained(Files& files, const std::string& directory,
                                                          const Manifest& manifest,
                                                          std::span<const uint32_t> ids,

@@ -388,18 +388,29 @@ std::optional<JobEnd> FindJobEnd(Files& files, const std::string& dir) {
 }
 
 std::vector<absl::Status> FindOwnDamage(Files& files, const std::string& directory,
-                                        const Manifest& manifest) {
+                                        const Manifest& manifest, TableStates& tables) {
   std::vector<absl::Status> damage;
   for (uint32_t ps = 0; ps < manifest.files.size(); ++ps) {
     // A ps without partitions has a file, too, which is verified.
-    StoredPartition counts;  // looked at, not kept
+    StoredPartition dense;  // looked at, not kept
+    TableStates growing;
     FilePlan plan;
     for (const ManifestPartition& partition : manifest.partitions) {
-      if (partition.spec.ps() == ps) plan.try_emplace(partition.spec.name(), Wanted{&counts, 0});
+      if (partition.spec.ps() != ps) continue;
+      const bool grows = IsGrowing(manifest.variables[partition.spec.variable()]);
+      const uint32_t id = partition.spec.id();
+      StoredPartition* const counts = grows ? &growing[id] : &dense;
+      counts->id = id;
+      plan.try_emplace(partition.spec.name(), Wanted{counts, 0});
     }
     const PlaceFn nowhere = [](size_t, std::string_view, uint64_t) { return TensorPlace(); };
     absl::Status read = ReadPsFile(files, directory, manifest, ps, std::move(plan), nowhere);
-    if (!read.ok()) damage.push_back(std::move(read));
+    if (!read.ok()) {
+      damage.push_back(std::move(read));
+      continue;
+    }
+    for (auto& [id, counts] : growing) counts.ledger.Clear();
+    tables.merge(growing);
   }
   return damage;
 }

@@ -131,12 +131,10 @@ struct JobEnd {
 std::optional<JobEnd> FindJobEnd(Files& files, const std::string& dir);
 
 // Reads everything, and checks the manifest, sizes, checksums, and that each ps file holds the
-// tensors that it should; those of the checkpoints that it continues, too. Returns what is wrong
+// tensors that it should; those of the checkpoints that it continues, too, and that each of them is
+// the one that is continued (damage_finder.h). Returns what is wrong
 // with the manifest, or else with each file; nothing if the checkpoint is sound.
 std::vector<absl::Status> FindDamage(Files& files, const std::string& directory);
-// Does the same for the checkpoint's own files alone.
-std::vector<absl::Status> FindOwnDamage(Files& files, const std::string& directory,
-                                        const Manifest& manifest);
 // Checks without reading the tensors: the manifest, and that each ps file exists and has its size.
 std::vector<absl::Status> FindObviousDamage(Files& files, const std::string& directory);
 // Returns the ps files that do not exist or have another size than the manifest says.
@@ -159,6 +157,7 @@ struct TableMetadata {
   struct Since {
     uint32_t now = 0;
     uint64_t updates = 0;
+    std::string base = {};  // the checkpoint that has it so; older files do not tell
   };
   std::optional<Since> since = {};
   uint64_t rows = 0;  // of a delta: how many the partition has in all
@@ -175,6 +174,13 @@ struct StoredPartition {
   bool healthy = true;
   std::optional<TableMetadata> table = {};
 };
+
+// What files say of growing tables' partitions, without their ledgers, by id.
+using TableStates = std::map<uint32_t, StoredPartition>;
+// Reads the files of one checkpoint whole, without those that it continues. Returns what is wrong,
+// as FindDamage, and puts the states of the other files' tables into `tables`.
+std::vector<absl::Status> FindOwnDamage(Files& files, const std::string& directory,
+                                        const Manifest& manifest, TableStates& tables);
 
 // Memory for the elements of a tensor, in order; empty for a tensor that is not wanted.
 using TensorPlace = std::vector<std::span<float>>;

@@ -395,6 +395,7 @@ std::map<std::string, std::string> PsFileMetadata(
       if (!table->row_slots.empty()) value["table"]["row_slots"] = table->row_slots;
       if (table->since.has_value()) {
         value["table"]["since"] = {{"now", table->since->now}, {"updates", table->since->updates}};
+        if (!table->since->base.empty()) value["table"]["since"]["base"] = table->since->base;
         value["table"]["rows"] = table->rows;
       }
     }
@@ -436,7 +437,8 @@ absl::StatusOr<std::optional<TableMetadata>> ReadTableMetadata(
     table.dropped = found->at("dropped").get<uint64_t>();
     table.row_slots = found->value("row_slots", std::vector<std::string>());
     if (const auto since = found->find("since"); since != found->end()) {
-      table.since = {since->at("now").get<uint32_t>(), since->at("updates").get<uint64_t>()};
+      table.since = {since->at("now").get<uint32_t>(), since->at("updates").get<uint64_t>(),
+                     since->value("base", "")};
       table.rows = found->at("rows").get<uint64_t>();
     }
   } catch (const json::exception& error) {

@@ -16,9 +16,9 @@ namespace paracord {
 
 // `dir` is the job's DIR, `pinned` counts for every partition. INVALID_ARGUMENT: the order makes no
 // sense, a partition is larger than `partition_bytes_max`, or all of them do not fit in `memory`,
-// which counts them from here on. `damage` is what was found before in
-// checkpoints with these partitions. Otherwise as storage/checkpoint.h and storage/safetensors.h
-// say; the error names the file.
+// which counts them from here on. `damage` is what was found before in checkpoints with these
+// partitions. Otherwise as storage/checkpoint.h and storage/safetensors.h say; the error names the
+// file.
 absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const std::string& dir,
                                                            uint64_t partition_bytes_max,
                                                            std::shared_ptr<PinnedBytes> pinned,

@@ -165,7 +165,7 @@ class TableImage : public PartitionImage {
     }
     rows_ = counts_.table->rows();
     if (const auto since = table.changes().SinceImage(order_.base)) {
-      table_.since = {since->now, since->updates};
+      table_.since = {since->now, since->updates, order_.base->ToString()};
       table_.rows = rows_;
       rows_ = since->changed;
       removed_.assign(since->removed.begin(), since->removed.end());

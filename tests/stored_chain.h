@@ -1,13 +1,17 @@
 // A chain of checkpoints of one growing table, written as a ps and its coordinator write them.
 #pragma once
 
+#include <algorithm>
+#include <catch2/catch.hpp>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 #include "storage/checkpoint.h"
 #include "storage/safetensors.h"
 #include "tests/fakes.h"
@@ -42,7 +46,7 @@ class StoredChain {
   // Writes the next checkpoint and returns its name. The first one is full, and each other one
   // continues the one before it; `count` rows are there in all then.
   std::string Add(const Rows& rows, const std::vector<uint64_t>& removed, uint64_t count) {
-    manifest_.base = manifest_.name.round == 0 ? "" : manifest_.name.ToString();
+    manifest_.base = std::exchange(full_, false) ? "" : manifest_.name.ToString();
     const bool delta = !manifest_.base.empty();
     const uint64_t before = updates_;
     updates_ += 10;
@@ -52,11 +56,13 @@ class StoredChain {
     partition.delta = delta;
     TableMetadata table;
     table.now = static_cast<uint32_t>(updates_ - 1);
-    if (delta) table.since = {static_cast<uint32_t>(before - 1), before};
+    if (delta) table.since = {static_cast<uint32_t>(before - 1), before, manifest_.base};
     table.rows = count;
     REQUIRE(Write(rows, removed, table).ok());
     return manifest_.name.ToString();
   }
+  // The next checkpoint continues nothing.
+  void BeginFull() { full_ = true; }
   std::string Path(const std::string& name) const { return checkpoints() + "/" + name; }
   std::string PartOf(const std::string& name) const { return Path(name) + "/" + PsFileName(0, 1); }
   std::string dir() const { return directory_ / "job"; }
@@ -123,6 +129,7 @@ class StoredChain {
   PosixFiles files_;
   Manifest manifest_;
   uint64_t updates_ = 0;
+  bool full_ = true;
 };
 
 }  // namespace paracord

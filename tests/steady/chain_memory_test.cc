@@ -1,7 +1,6 @@
 // The memory that a chain of checkpoints takes while its variables are read.
 #include <catch2/catch.hpp>
 
-#include "common/status_macros.h"
 #include "steady/counted_malloc.h"
 #include "tests/stored_chain.h"
 

@@ -4,7 +4,6 @@
 #include <catch2/catch.hpp>
 
 #include "absl/strings/match.h"
-#include "common/status_macros.h"
 #include "tests/stored_chain.h"
 #include "tests/watched_files.h"
 
