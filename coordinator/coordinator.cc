@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
 #include "common/status_macros.h"
+#include "common/status_text.h"
 #include "common/trace.h"
 #include "coordinator/commit.h"
 #include "coordinator/core/report.h"
@@ -56,7 +57,9 @@ Coordinator::Coordinator(CoordinatorOptions options, Environment environment,
       environment_(environment),
       exit_(std::move(exit)),
       boot_id_(environment.random.NextId()),
-      log_("coordinator") {}
+      log_("coordinator"),
+      remover_(std::make_shared<CheckpointRemover>(environment.files,
+                                                   CheckpointsDirectory(options_.dir))) {}
 
 void Coordinator::Tick() {
   if (exiting_) return;
@@ -282,12 +285,17 @@ void Coordinator::CarryOut(CommitRound& effect) {
 }
 
 void Coordinator::CarryOut(RemoveCheckpoints& effect) {
+  const auto errors = std::make_shared<std::vector<absl::Status>>();
   environment_.executor.Run(
-      [&files = environment_.files, dir = CheckpointsDirectory(options_.dir),
-       directories = std::move(effect.directories)] {
-        for (const std::string& directory : directories) RemoveCheckpoint(files, dir, directory);
+      [errors, remover = remover_, names = std::move(effect.directories)] {
+        *errors = remover->Remove(names);
       },
-      [] {});
+      gate_.Enter([this, errors] {
+        for (const absl::Status& error : *errors) {
+          Log said{Log::Level::kWarning, Text(error)};
+          CarryOut(said);
+        }
+      }));
 }
 
 void Coordinator::CarryOut(RemoveUncommittedRound& effect) {

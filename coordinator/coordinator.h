@@ -15,6 +15,7 @@
 #include "common/gate.h"
 #include "common/log.h"
 #include "common/rpc.h"
+#include "coordinator/checkpoint_remover.h"
 #include "coordinator/core/core.h"
 #include "coordinator/dir_start.h"
 #include "coordinator/event_file.h"
@@ -109,8 +110,9 @@ class Coordinator : public Service {
   int64_t charted_ms_ = 0;
   History history_;
   std::optional<int64_t> storage_awaited_since_ms_;
-  std::string storage_problem_;      // for which it waits
-  std::shared_ptr<DirStart> start_;  // used on the executor
+  std::string storage_problem_;                 // for which it waits
+  std::shared_ptr<DirStart> start_;             // used on the executor
+  std::shared_ptr<CheckpointRemover> remover_;  // the same
   const Gate gate_;
 };
 

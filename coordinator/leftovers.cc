@@ -42,29 +42,32 @@ absl::StatusOr<bool> HasManifest(Files& files, const std::string& checkpoints,
 
 // Removes a round from an object store: "round-g3-r17", whose checkpoint is "step-...-g3-r17". A
 // manifest that comes before the mark is a checkpoint's, and one that comes after it is not.
-void RemoveRound(Files& files, const std::string& checkpoints, const std::string& round) {
+absl::Status RemoveRound(Files& files, const std::string& checkpoints, const std::string& round) {
   const std::string parts = checkpoints + "/" + round;
   const absl::StatusOr<std::vector<std::string>> inside = files.List(parts);
-  if (!inside.ok() || *inside == std::vector<std::string>{kRemovedName}) return;
+  if (absl::IsNotFound(inside.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(inside.status());
+  if (*inside == std::vector<std::string>{kRemovedName}) return absl::OkStatus();
   const bool marked = std::ranges::count(*inside, kRemovedName) != 0;
-  if (!marked && HasManifest(files, checkpoints, parts).value_or(true)) return;
-  const std::string mark = absl::StrCat(parts, "/", kRemovedName);
   if (!marked) {
-    if (!files.WriteAtomic(mark, "").ok()) return;
+    ASSIGN_OR_RETURN(bool committed, HasManifest(files, checkpoints, parts));
+    if (committed) return absl::OkStatus();
+    const std::string mark = absl::StrCat(parts, "/", kRemovedName);
+    RETURN_IF_ERROR(files.WriteAtomic(mark, ""));
     FAILPOINT("coordinator.leftover.marked");
-    const absl::StatusOr<bool> committed = HasManifest(files, checkpoints, parts);
-    if (!committed.ok()) return;
-    if (*committed) {
+    ASSIGN_OR_RETURN(committed, HasManifest(files, checkpoints, parts));
+    if (committed) {
       PROBE("coordinator.leftover.committed");
-      (void)files.RemoveTree(mark);
-      return;
+      return files.RemoveTree(mark);
     }
   }
   PROBE("coordinator.leftover.removed");
+  absl::Status removed;
   for (const std::string& name : *inside) {
-    if (name != kRemovedName) (void)files.RemoveTree(parts + "/" + name);
+    if (name != kRemovedName) removed.Update(files.RemoveTree(parts + "/" + name));
   }
-  (void)files.AbandonUnfinished(parts);
+  removed.Update(files.AbandonUnfinished(parts));
+  return removed;
 }
 
 // Names the round of a checkpoint or a round in an object store; "" elsewhere.
@@ -76,24 +79,27 @@ std::string RoundOf(const std::string& checkpoints, const std::string& name) {
 
 }  // namespace
 
-void RemoveCheckpoint(Files& files, const std::string& checkpoints, const std::string& name) {
+absl::Status RemoveCheckpoint(Files& files, const std::string& checkpoints, const std::string& name,
+                              bool& ended) {
+  ended = false;
   const std::string round = RoundOf(checkpoints, name);
   if (round == name) return RemoveRound(files, checkpoints, round);
-  // The manifest goes first, for good: half a checkpoint must not look like one.
+  // Half a checkpoint must not look like one.
   const std::string path = checkpoints + "/" + name;
-  const absl::Status removed = files.RemoveTree(path + "/" + std::string(kManifestName));
+  RETURN_IF_ERROR(files.RemoveTree(path + "/" + std::string(kManifestName)));
   const absl::Status synced = files.SyncDirectory(path);
-  if (!synced.ok() && !absl::IsNotFound(synced)) return;
-  if (!round.empty()) {
-    if (!removed.ok()) return;
-    (void)files.RemoveTree(checkpoints + "/" + round);
-  }
-  (void)files.RemoveTree(path);
+  if (!synced.ok() && !absl::IsNotFound(synced)) return synced;
+  ended = true;
+  absl::Status removed;
+  if (!round.empty()) removed = files.RemoveTree(checkpoints + "/" + round);
+  removed.Update(files.RemoveTree(path));
+  return removed;
 }
 
 void RemoveUncommitted(Files& files, const std::string& checkpoints, const std::string& name) {
   if (const std::string round = RoundOf(checkpoints, name); !round.empty()) {
-    return RemoveRound(files, checkpoints, round);
+    (void)RemoveRound(files, checkpoints, round);
+    return;
   }
   const std::string path = checkpoints + "/" + name;
   if (IsCheckpoint(files, path)) return;

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "common/files.h"
 
 namespace paracord {
@@ -23,8 +24,11 @@ inline constexpr char kLeftoverPrefix[] = "leftover-";
 // for good, unless it has a manifest after all. No ps writes there any more.
 void RemoveUncommitted(Files& files, const std::string& checkpoints, const std::string& name);
 
-// A checkpoint that others replace, or the directory of a round of our own that has failed.
-void RemoveCheckpoint(Files& files, const std::string& checkpoints, const std::string& name);
+// Removes a checkpoint that others replace, or the directory of a round of our own that has failed.
+// After an error it may be called again. `ended` says whether it is no checkpoint any more, for
+// good: its manifest goes first, and nothing else is removed before that is durable.
+absl::Status RemoveCheckpoint(Files& files, const std::string& checkpoints, const std::string& name,
+                              bool& ended);
 
 void RemoveLeftovers(Files& files, const std::string& checkpoints, uint64_t generation);
 

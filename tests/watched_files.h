@@ -1,12 +1,14 @@
-// Real files, of which a test sees what was opened.
+// Real files, of which a test sees what was opened and says what fails.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "common/files.h"
 #include "common/mutex.h"
+#include "common/status_macros.h"
 
 namespace paracord {
 
@@ -17,6 +19,23 @@ class WatchedFiles : public PosixFiles {
     ++opened_[path];
     return PosixFiles::Open(path);
   }
+  // From now on until MakeWell this fails: "remove PATH" or "sync PATH".
+  void MakeIll(const std::string& what) {
+    MutexLock lock(mu_);
+    ill_.insert(what);
+  }
+  void MakeWell() {
+    MutexLock lock(mu_);
+    ill_.clear();
+  }
+  absl::Status RemoveTree(const std::string& path) override {
+    RETURN_IF_ERROR(Try("remove " + path));
+    return PosixFiles::RemoveTree(path);
+  }
+  absl::Status SyncDirectory(const std::string& path) override {
+    RETURN_IF_ERROR(Try("sync " + path));
+    return PosixFiles::SyncDirectory(path);
+  }
   int Opened(const std::string& path) const {
     MutexLock lock(mu_);
     const auto found = opened_.find(path);
@@ -24,8 +43,15 @@ class WatchedFiles : public PosixFiles {
   }
 
  private:
+  absl::Status Try(const std::string& what) const {
+    MutexLock lock(mu_);
+    if (!ill_.contains(what)) return absl::OkStatus();
+    return absl::UnknownError("cannot " + what + ": input/output error");
+  }
+
   mutable Mutex mu_;
   std::map<std::string, int> opened_ ABSL_GUARDED_BY(mu_);  // by path
+  std::set<std::string> ill_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace paracord

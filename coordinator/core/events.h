@@ -144,7 +144,7 @@ struct CommitRound {
 };
 
 struct RemoveCheckpoints {
-  std::vector<std::string> directories;  // below DIR/checkpoints
+  std::vector<std::string> directories;  // below DIR/checkpoints, each before what it continues
 };
 
 struct RemoveUncommittedRound {

@@ -105,7 +105,9 @@ TEST_CASE("a commit in an object store is there with its files, and may be repea
         ManifestToText(round.manifest));
   RemoveLeftovers(shared.files, kCheckpoints, 3);
   CheckNothingHalf(shared, round, absl::OkStatus());
-  RemoveCheckpoint(shared.files, kCheckpoints, "step-4-g2-r1");
+  bool ended = false;
+  REQUIRE(RemoveCheckpoint(shared.files, kCheckpoints, "step-4-g2-r1", ended).ok());
+  CHECK(ended);
   CHECK(shared.files.List(kCheckpoints)->empty());
 }
 
@@ -185,7 +187,8 @@ TEST_CASE("a round of our own that failed goes, and what its commit left makes n
   // A ps was killed between two parts of this upload, which no name shows.
   const std::string parts = kCheckpoints + "/" + round.directory;
   REQUIRE(shared.store.StartUpload(parts + "/ps-of-the-dead").ok());
-  RemoveCheckpoint(shared.files, kCheckpoints, round.directory);
+  bool ended = false;
+  CHECK(RemoveCheckpoint(shared.files, kCheckpoints, round.directory, ended).ok());
   CHECK(shared.store.uploads.empty());
   CHECK_FALSE(Holds(shared.files, round));
   CHECK(absl::IsAborted(Commit(shared.files, kCheckpoints, round)));  // that comes late

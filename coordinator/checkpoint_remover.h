@@ -1,0 +1,44 @@
+// Removes the checkpoints that newer ones replace, and the directories of rounds that failed. What
+// cannot be removed is tried again with the next ones. Owned by the coordinator, and used on the
+// executor alone, whose thread it blocks.
+//
+// Invariant: a checkpoint that still has its manifest keeps what it continues, so that a disk that
+// fails leaves old checkpoints but none without its base.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/files.h"
+
+namespace paracord {
+
+class CheckpointRemover {
+ public:
+  // Names that are tried again; of more the oldest are left for the next coordinator to find.
+  static constexpr size_t kAgainMax = 64;
+
+  // `files` outlives this object; `checkpoints` is the directory of the checkpoints.
+  CheckpointRemover(Files& files, std::string checkpoints);
+
+  // Removes what has these names, each of which comes before what it continues. Returns an error
+  // for each that cannot be removed now and was not tried before.
+  std::vector<absl::Status> Remove(const std::vector<std::string>& names);
+
+ private:
+  struct Old {
+    std::string name;
+    std::string base;  // that it continues, as far as its manifest could be read
+  };
+  // Removes one, or notes that it is to be tried again.
+  absl::Status RemoveOne(Old& old);
+
+  Files& files_;
+  const std::string checkpoints_;
+  std::vector<Old> again_;
+  std::set<std::string> needed_;  // in one Remove: by checkpoints that could not be removed
+};
+
+}  // namespace paracord
