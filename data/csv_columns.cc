@@ -36,8 +36,11 @@ void KeepLarge(const CsvSpec& spec, std::string_view text, double number, const 
   if (out.exact == nullptr || spec.mean != 0 || spec.std != 1 || spec.log) return;
   if (std::abs(number) < static_cast<double>(kExactBelow)) return;
   int64_t whole = 0;
+  uint64_t beyond = 0;
   if (absl::SimpleAtoi({text.data(), text.size()}, &whole)) {
     KeepExact(out.element, whole, *out.exact);
+  } else if (absl::SimpleAtoi({text.data(), text.size()}, &beyond)) {
+    KeepInteger(ElementType::kU64, out.element, static_cast<int64_t>(beyond), *out.exact);
   } else if (IsExactInteger(number)) {  // "20000001.0"
     KeepExact(out.element, static_cast<int64_t>(number), *out.exact);
   }

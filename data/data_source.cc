@@ -106,6 +106,20 @@ std::optional<size_t> WholeNumbers(const Column& column, std::vector<int64_t>& o
   return std::nullopt;
 }
 
+std::string DigitsOf(const Column& column, size_t element, int64_t whole) {
+  const bool beyond = whole < 0 && column.values[element] > 0;
+  return beyond ? absl::StrCat(static_cast<uint64_t>(whole)) : absl::StrCat(whole);
+}
+
+std::string WhyNoId(float value) {
+  constexpr float k64Bits = 18446744073709551616.0f;
+  return absl::StrCat("id ", value,
+                      std::abs(value) >= k64Bits
+                          ? " is beyond the 64 bits of an id"
+                          : " is no whole number that float32 tells from others; give it as an "
+                            "integer");
+}
+
 std::string FirstNotFinite(const Batch& batch) {
   for (const auto& [what, columns] :
        {std::pair("input", &batch.inputs), std::pair("target", &batch.targets),

@@ -61,6 +61,12 @@ inline bool IsExactInteger(double value) {
 // large and not in `exact`, or not finite; nullopt if all have one.
 std::optional<size_t> WholeNumbers(const Column& column, std::vector<int64_t>& out);
 
+// Returns the digits of a whole number of a column as the file has them: those of an unsigned
+// number beyond int64, too.
+std::string DigitsOf(const Column& column, size_t element, int64_t whole);
+// Says of an id that WholeNumbers does not know why it is none, such as "id 1e+20 is ...".
+std::string WhyNoId(float value);
+
 class DataSource;
 
 struct Batch {

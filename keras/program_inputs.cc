@@ -67,7 +67,8 @@ absl::Status ProgramInputs::CheckIds(const Batch& batch) const {
     if (below.has_value()) {
       const std::string what = absl::StrCat(" is not in the model's embedding, 0 to ", *below - 1);
       if (!column.exact.empty()) {
-        return refuse(column.exact[0].element, column.exact[0].value, what);
+        const auto& [element, whole] = column.exact[0];
+        return refuse(element, DigitsOf(column, element, whole), what);
       }
       for (size_t k = 0; k < ids.size(); ++k) {
         if (ids[k] >= 0 && ids[k] < static_cast<float>(*below)) continue;
@@ -77,11 +78,15 @@ absl::Status ProgramInputs::CheckIds(const Batch& batch) const {
       }
     } else if (whole_[i]) {
       const auto rounded = std::ranges::find_if(column.exact, [&](const ExactInteger& each) {
-        return static_cast<double>(ids[each.element]) != static_cast<double>(each.value);
+        const bool beyond = each.value < 0 && ids[each.element] > 0;  // int64
+        const double whole = beyond ? static_cast<double>(static_cast<uint64_t>(each.value))
+                                    : static_cast<double>(each.value);
+        return static_cast<double>(ids[each.element]) != whole;
       });
       if (rounded == column.exact.end()) continue;
       return absl::InvalidArgumentError(absl::StrCat(
-          Where(batch, rounded->element * batch.examples / ids.size()), ": ", rounded->value,
+          Where(batch, rounded->element * batch.examples / ids.size()), ": ",
+          DigitsOf(column, rounded->element, rounded->value),
           " is a whole number beyond 2^24, which float32 does not have; an Embedding or a "
           "preprocessing layer takes it as it is, and an input of dtype float32 rounds it"));
     }
@@ -101,18 +106,17 @@ absl::StatusOr<std::span<const float>> ProgramInputs::Values(const Batch& batch,
     return Where(batch, element * batch.examples / column.values.size());
   };
   if (const auto bad = WholeNumbers(column, whole_numbers_); bad.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat(where(*bad), ": id ", column.values[*bad],
-                                                   " is no whole number that float32 tells from "
-                                                   "others; give it as an integer"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(where(*bad), ": ", WhyNoId(column.values[*bad])));
   }
   row_ids_.resize(columns_.size());
   std::vector<float>& ids = row_ids_[input];
   ids.resize(whole_numbers_.size());
   for (size_t k = 0; k < whole_numbers_.size(); ++k) {
     if (whole_numbers_[k] < 0 || whole_numbers_[k] >= rows) {
-      return absl::InvalidArgumentError(absl::StrCat(where(k), ": id ", whole_numbers_[k],
-                                                     " is not in the model's embedding, 0 to ",
-                                                     rows - 1));
+      return absl::InvalidArgumentError(
+          absl::StrCat(where(k), ": id ", DigitsOf(column, k, whole_numbers_[k]),
+                       " is not in the model's embedding, 0 to ", rows - 1));
     }
     ids[k] = RowToFloat(whole_numbers_[k], rows);
   }

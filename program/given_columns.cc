@@ -34,9 +34,9 @@ absl::Status CheckGivenColumn(const char* what, const Column& schema, const Colu
     return absl::InvalidArgumentError(absl::StrCat(name, " has another shape than before"));
   }
   if (!column.exact.empty() && !whole) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, " has the number ", column.exact[0].value,
-                     ", and float32 lacks some beyond 2^24: let the program want int64 of it"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, " has the number ", DigitsOf(column, column.exact[0].element, column.exact[0].value),
+        ", and float32 lacks some beyond 2^24: let the program want int64 of it"));
   }
   return absl::OkStatus();
 }

@@ -81,17 +81,16 @@ absl::Status AddIds(const Batch& batch, const Column& column, const IdSpace& spa
     return Where(batch, element * batch.examples / column.values.size());
   };
   if (const auto bad = WholeNumbers(column, whole); bad.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat(where(*bad), ": id ", column.values[*bad],
-                                                   " is no whole number that float32 tells from "
-                                                   "others; give it as an integer"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(where(*bad), ": ", WhyNoId(column.values[*bad])));
   }
   for (size_t k = 0; k < whole.size(); ++k) {
     // WholeNumbers cuts off, as an Embedding does.
     const bool there = whole[k] >= 0 && whole[k] < space.rows && column.values[k] >= 0;
     if (space.rows != 0 && !there) {
       return absl::InvalidArgumentError(
-          absl::StrCat(where(k), ": id ", whole[k], " is not in the table of ", space.table,
-                       ", whose ", space.rows, " rows are 0 to ", space.rows - 1));
+          absl::StrCat(where(k), ": id ", DigitsOf(column, k, whole[k]), " is not in the table of ",
+                       space.table, ", whose ", space.rows, " rows are 0 to ", space.rows - 1));
     }
     ids.push_back(static_cast<uint64_t>(whole[k]));
   }

@@ -58,13 +58,14 @@ TEST_CASE("csv has whole numbers exactly, however they are written") {
   MemoryFiles files;
   files.contents["/d"] =
       "a,b,y\n16777217,5,1\n 4611686018427387907 ,+16777217,2\n-20000001.0,20000000.5,3\n"
-      "18446744073709551615,16777216,4\n";
+      "18446744073709551615,16777216,4\n18446744073709551616,-9223372036854775809,5\n";
   const auto source =
       Open(files, "csv", {{"files", "/d"}, {"features", {"a", "b"}}, {"label", "y"}});
   const Batch batch = ReadAllRecords(source);
-  // A fraction is not exact, and neither is a number beyond int64.
+  // A fraction is not exact, and neither is a number beyond 64 bits. Beyond int64 it has the same
+  // 64 bits.
   CHECK(batch.inputs[0].exact ==
-        Exact{{0, kLarge}, {2, kHuge}, {3, kLarge}, {4, -20000001}, {7, 16777216}});
+        Exact{{0, kLarge}, {2, kHuge}, {3, kLarge}, {4, -20000001}, {6, -1}, {7, 16777216}});
   CHECK(batch.inputs[0].values[0] == 16777216);
   CHECK(batch.targets[0].exact.empty());
   const auto scaled =
