@@ -98,7 +98,13 @@ absl::Status ReadLink(Files& files, const ChainLink& link, std::span<const uint3
       if (before.has_value()) {
         RETURN_IF_ERROR(CheckContinues(*before, stored[w], link.directory, link.manifest));
       }
-      RETURN_IF_ERROR(done(places[w], stored[w]));
+      const absl::Status taken = done(places[w], stored[w]);
+      if (!taken.ok()) {
+        return absl::Status(taken.code(),
+                            absl::StrCat(link.directory, ": partition ",
+                                         link.manifest.partitions[wanted[w]].spec.name(), ": ",
+                                         std::string(taken.message())));
+      }
       before = std::move(stored[w]);
     }
   }

@@ -65,7 +65,8 @@ absl::Status CheckContinues(const StoredPartition& older, const StoredPartition&
 // Returns the memory for a tensor, as PlaceFn. `delta`: its rows are those that changed.
 using LinkPlaceFn =
     std::function<TensorPlace(size_t index, bool delta, std::string_view slot, uint64_t elements)>;
-// Takes over what has been read for the partition `ids[index]` from one link, and verified.
+// Takes over what has been read for the partition `ids[index]` from one link, and verified. The
+// names of the checkpoint and the partition are put in front of an error.
 using LinkDoneFn = std::function<absl::Status(size_t index, const StoredPartition& stored)>;
 
 // Reads all variables as ReadVariables in checkpoint.h, for a reader that may try several

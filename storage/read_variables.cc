@@ -48,15 +48,10 @@ class ReadingVariables {
     return TensorPlace{averages_.try_emplace(id, Part(id).size()).first->second};
   }
 
-  // A link of a partition's chain has been read. The error names the partition.
-  absl::Status EndLink(uint32_t id, const StoredPartition& stored, const std::string& directory) {
+  // A link of a partition's chain has been read.
+  absl::Status EndLink(uint32_t id, const StoredPartition& stored) {
     const auto rows = rows_.find(id);
-    if (rows == rows_.end()) return absl::OkStatus();
-    const absl::Status folded = rows->second.EndLink(stored);
-    if (folded.ok()) return folded;
-    return absl::Status(
-        folded.code(), absl::StrCat(directory, ": partition ", manifest_.partitions[id].spec.name(),
-                                    ": ", std::string(folded.message())));
+    return rows == rows_.end() ? absl::OkStatus() : rows->second.EndLink(stored);
   }
 
   std::vector<std::vector<float>> Take(VariableIds* ids) {
@@ -120,7 +115,7 @@ absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
     return variables.PlaceOf(static_cast<uint32_t>(id), slot, elements);
   };
   const auto done = [&](size_t id, const StoredPartition& stored) {
-    return variables.EndLink(static_cast<uint32_t>(id), stored, directory);
+    return variables.EndLink(static_cast<uint32_t>(id), stored);
   };
   RETURN_IF_ERROR(ReadChained(files, directory, manifest, all, place, done, known).status());
   return variables.Take(ids);

@@ -350,7 +350,7 @@ absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRe
                                                     std::string(status.message())));
   };
   const auto done = [&](size_t i, const StoredPartition& link) {
-    return named(i, restored[i].EndLink(link));
+    return restored[i].EndLink(link);
   };
   ASSIGN_OR_RETURN(const std::vector<StoredPartition> stored,
                    ReadChained(files, directory, manifest, ids, place, done, damage));
