@@ -1,6 +1,10 @@
 #include "store/hot_ids.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <utility>
 
 #include "common/mix.h"
 
@@ -21,30 +25,56 @@ void HotIds::Push(std::span<const uint64_t> ids) {
   next_ -= ids.size();
 }
 
+int64_t HotIds::Sketch(uint64_t id, int32_t add) {
+  std::array<int64_t, kDepth> estimates{};
+  for (size_t row = 0; row < kDepth; ++row) {
+    const uint64_t hash = Mix64(id, row);
+    const int32_t sign = hash >> 63 == 0 ? 1 : -1;
+    int32_t& counter = counters_[row * kWidth + hash % kWidth];
+    counter += sign * add;
+    estimates[row] = int64_t{counter} * sign;
+  }
+  const auto middle = estimates.begin() + kDepth / 2;
+  std::ranges::nth_element(estimates, middle);
+  return *middle;
+}
+
 void HotIds::Count(uint64_t id) {
-  ++counts_[id];
-  if (counts_.size() <= kCounters) return;
-  std::vector<uint64_t> all;
-  for (const auto& [known, count] : counts_) all.push_back(count);
-  const auto middle = all.begin() + static_cast<int64_t>(all.size() / 2);
-  std::nth_element(all.begin(), middle, all.end());
-  const uint64_t median = *middle;
-  absl::erase_if(counts_, [&](const auto& one) { return one.second <= median; });
-  for (auto& [known, count] : counts_) count -= median;
+  counters_.resize(kDepth * kWidth);
+  const int64_t estimate = Sketch(id, 1);
+  if (const auto kept = kept_.find(id); kept != kept_.end()) {
+    if (kept->second.since != pushes_) ++kept->second.seen;
+  } else if (estimate > least_) {
+    // What was sampled so far is why it is counted, and would make its share too large.
+    kept_.emplace(id, Kept{.seen = 0, .since = pushes_});
+    if (kept_.size() >= 2 * kKept) KeepHottest();
+  }
+}
+
+void HotIds::KeepHottest() {
+  std::vector<std::pair<int64_t, uint64_t>> all;  // estimate, id
+  for (const auto& [id, kept] : kept_) all.emplace_back(Sketch(id, 0), id);
+  std::ranges::sort(all, std::ranges::greater());
+  least_ = all[kKept].first;
+  for (size_t i = kKept; i < all.size(); ++i) kept_.erase(all[i].second);
 }
 
 std::vector<HotIds::Hot> HotIds::Top(size_t count) const {
-  std::vector<Hot> top;
-  for (const auto& [id, seen] : counts_) {
-    if (seen < kSeenMin) continue;
-    const double share = static_cast<double>(seen * kSampled) / static_cast<double>(pushes_);
-    top.push_back({id, std::min(share, 1.0)});
+  struct Ranked : Hot {
+    double sure = 0;  // the share less two standard deviations, since few samples say little
+  };
+  std::vector<Ranked> ranked;
+  for (const auto& [id, kept] : kept_) {
+    if (kept.seen < kSeenMin) continue;
+    const auto seen = static_cast<double>(kept.seen);
+    const double scale = static_cast<double>(kSampled) / static_cast<double>(pushes_ - kept.since);
+    ranked.push_back({{id, std::min(seen * scale, 1.0)}, (seen - 2 * std::sqrt(seen)) * scale});
   }
-  std::ranges::sort(top, [](const Hot& a, const Hot& b) {
-    return a.share != b.share ? a.share > b.share : a.id < b.id;
+  std::ranges::sort(ranked, [](const Ranked& a, const Ranked& b) {
+    return a.sure != b.sure ? a.sure > b.sure : a.id < b.id;
   });
-  top.resize(std::min(top.size(), count));
-  return top;
+  ranked.resize(std::min(ranked.size(), count));
+  return {ranked.begin(), ranked.end()};
 }
 
 }  // namespace paracord

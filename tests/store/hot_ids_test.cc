@@ -1,9 +1,14 @@
 #include "store/hot_ids.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <functional>
 #include <set>
 
+#include "absl/container/flat_hash_map.h"
 #include "common/counter_random.h"
+#include "common/mix.h"
 
 namespace paracord {
 namespace {
@@ -24,6 +29,60 @@ TEST_CASE("the ids that most pushes name are found among many that come once") {
   CHECK(top[1].id == uint64_t{1} << 63);
   CHECK(top[1].share == Approx(0.5).margin(0.2));
   CHECK(hot.Top(64).size() < 10);
+}
+
+// The ids of pushes of `draws` rows whose frequencies fall as in Zipf's law, with how many pushes
+// named each.
+struct SkewedStream {
+  explicit SkewedStream(size_t draws, int pushes) {
+    uint64_t draw = 0;
+    for (int push = 0; push < pushes; ++push) {
+      std::vector<uint64_t> ids;
+      for (size_t i = 0; i < draws; ++i) {
+        const double uniform = static_cast<double>(RandomBits(7, draw++) >> 11) * 0x1p-53;
+        ids.push_back(Mix64(static_cast<uint64_t>(std::pow(kIds, uniform))));
+      }
+      std::ranges::sort(ids);
+      ids.erase(std::ranges::unique(ids).begin(), ids.end());
+      for (const uint64_t id : ids) ++named[id];
+      hot.Push(ids);
+    }
+    for (auto& [id, count] : named) count /= pushes;
+  }
+  static constexpr double kIds = 2e6;
+  HotIds hot;
+  absl::flat_hash_map<uint64_t, double> named;  // by id, the share of the pushes
+};
+
+TEST_CASE("shares of hot ids are those of an exact count, however many rows a push has") {
+  const auto [draws, pushes] = GENERATE(table<size_t, int>({{30, 6000}, {1500, 2000}}));
+  CAPTURE(draws, pushes);
+  const SkewedStream stream(draws, pushes);
+  std::vector<double> exact;
+  for (const auto& [id, share] : stream.named) exact.push_back(share);
+  std::ranges::sort(exact, std::ranges::greater());
+  const std::vector<HotIds::Hot> top = stream.hot.Top(4);
+  REQUIRE(top.size() == 4);
+  for (size_t i = 0; i < top.size(); ++i) {
+    const double share = stream.named.at(top[i].id);
+    CAPTURE(i, top[i].share, share, exact[i]);
+    CHECK(top[i].share == Approx(share).margin(0.25));
+    CHECK(share > 0.6 * exact[i]);  // it is among the hottest
+  }
+}
+
+TEST_CASE("one id that all pushes name stands out of thousands that come once") {
+  HotIds hot;
+  uint64_t next = 1000;
+  for (int push = 0; push < 3000; ++push) {
+    std::vector<uint64_t> ids = {7};
+    while (ids.size() < 3000) ids.push_back(next++);
+    hot.Push(ids);
+  }
+  const std::vector<HotIds::Hot> top = hot.Top(4);
+  REQUIRE(top.size() == 1);
+  CHECK(top[0].id == 7);
+  CHECK(top[0].share == Approx(1).margin(0.25));
 }
 
 TEST_CASE("a table without pushes has no hot ids") {
