@@ -52,6 +52,7 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
     return;
   }
   ps_.SetRun(record_.run_id());
+  ps_.TakeOver(record_.replaced_run_id());
   ++record_.counters().coordinator_recoveries;
   SaveJobState();
   PlaceLayout();

@@ -21,7 +21,7 @@ void CoordinatorCore::BeginAnew(const JobFacts& facts) {
   record_.Forget();
   samples_found_.reset();
   failures_.Forget();
-  ps_.TakeOver(before);
+  ps_.TakeOver(record_.replaced_run_id());
   BeginJob(run_id, facts);
   if (!phases_.ended()) ClaimNextGeneration("the job begins anew");
 }

@@ -98,6 +98,7 @@ absl::Status JobRecord::Begin(const std::string& run_id, const JobFacts& facts) 
 void JobRecord::Forget() {
   JobState fresh;
   fresh.job_json = std::move(state_.job_json);
+  fresh.replaced_run_id = state_.run_id;
   fresh.counters = state_.counters;
   fresh.counters.computed = fresh.counters.duplicates = 0;  // with what is forgotten
   state_ = std::move(fresh);

@@ -38,7 +38,8 @@ class JobRecord {
   // Begins the job by what workers have found, as `run_id`. An error says why there can be no such
   // job.
   absl::Status Begin(const std::string& run_id, const JobFacts& facts);
-  // A job that has trained nothing is to begin anew. The record is as it was before Begin.
+  // A job that has trained nothing is to begin anew. The record is as it was before Begin, but for
+  // the run that is replaced: ps hold it until they are loaded, perhaps by the next coordinator.
   void Forget();
   // Why a worker that has found these facts cannot take part in the job; nullopt if it can.
   std::optional<std::string> Differs(const JobFacts& facts) const;
@@ -48,6 +49,8 @@ class JobRecord {
   bool begun() const { return !state_.run_id.empty(); }
   bool fixed() const { return fixed_; }
   const std::string& run_id() const { return state_.run_id; }
+  // The run that this one took the place of when the job began anew; "" if it did not.
+  const std::string& replaced_run_id() const { return state_.replaced_run_id; }
   const std::string& job_json() const { return state_.job_json; }
   // Workers have this job if they name this fingerprint.
   uint64_t fingerprint() const { return fingerprint_; }

@@ -117,6 +117,7 @@ std::string JobStateToText(const JobState& state) {
                                   {"stop", nullptr},
                                   {"rejected", std::move(rejected)},
                                   {"counters", CountersToJson(state.counters)}};
+  if (!state.replaced_run_id.empty()) value["replaced_run_id"] = state.replaced_run_id;
   if (state.stop.has_value()) {
     value["stop"] = {{"epochs", state.stop->epochs}, {"reason", state.stop->reason}};
   }
@@ -131,6 +132,7 @@ absl::StatusOr<JobState> ParseJobState(const std::string& text, const std::strin
       return absl::UnimplementedError(absl::StrCat(path, " is of another format"));
     }
     value.at("run_id").get_to(state.run_id);
+    state.replaced_run_id = value.value("replaced_run_id", "");
     value.at("job").get_to(state.job_json);
     state.plan = FromJson<DataPlan>(value.at("plan"));
     state.variables = ListFromJson<VariableSpec>(value.at("variables"));

@@ -55,7 +55,8 @@ struct RejectedBatch {
 
 struct JobState {
   std::string run_id;
-  std::string job_json;  // canonical
+  std::string replaced_run_id;  // which trained nothing, and a ps may still hold; "": none
+  std::string job_json;         // canonical
   DataPlan plan;
   std::vector<VariableSpec> variables;
   std::vector<PartitionSpec> partitions;  // without their place

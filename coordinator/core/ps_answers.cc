@@ -79,8 +79,7 @@ PsNews PsTracker::OnDescribed(uint32_t index, const absl::StatusOr<PsReply>& rep
                     absl::StrCat("ps:", index, " speaks protocol ", description.protocol(),
                                  ", this coordinator ", kProtocol));
   }
-  if (!description.run_id().empty() && description.run_id() != run_id_ &&
-      description.run_id() != taken_run_id_) {
+  if (!IsOurs(description)) {
     OnStranger(index,
                absl::StrCat("it holds run ", description.run_id(), ", not this job's ", run_id_,
                             ": stop that job or use another address"),

@@ -40,6 +40,11 @@ Fence PsTracker::FenceFor(const Ps& ps) const {
   return fence;
 }
 
+bool PsTracker::IsOurs(const PsDescription& description) const {
+  const std::string& held = description.run_id();
+  return held.empty() || held == run_id_ || held == taken_run_id_;
+}
+
 DescribeRequest PsTracker::Look() const {
   DescribeRequest look;
   look.set_run_id(run_id_);
@@ -292,8 +297,7 @@ void PsTracker::OnTold(const PsAnswerEvent& event, int64_t now_ms) {
   }
   if (ps.finished) return;
   const PsDescription& description = std::get<PsDescription>(*event.reply);
-  const bool ours = description.run_id().empty() || description.run_id() == run_id_;
-  if (!ours || description.protocol() != kProtocol ||
+  if (!IsOurs(description) || description.protocol() != kProtocol ||
       description.generation() > generation_.claimed()) {
     ps.stage = PsStage::kAway;  // not ours to tell
     return;

@@ -82,7 +82,7 @@ class PsTracker {
 
   // The run is known, and which ps holds which partition.
   void SetRun(const std::string& run_id) { run_id_ = run_id; }
-  // A ps that holds this run is to be loaded with ours instead.
+  // A ps that holds this run, unless that is empty, is to be loaded with ours instead.
   void TakeOver(const std::string& run_id) { taken_run_id_ = run_id; }
   void SetLayout(std::vector<PartitionSpec> layout) { layout_ = std::move(layout); }
   const std::vector<PartitionSpec>& layout() const { return layout_; }
@@ -164,6 +164,8 @@ class PsTracker {
 
  private:
   Fence FenceFor(const Ps& ps) const;
+  // Whether a ps holds nothing, our run, or the one that ours takes the place of.
+  bool IsOurs(const PsDescription& description) const;
   DescribeRequest Look() const;
   int64_t PingMs() const { return std::min<int64_t>(options_.job.timeouts.ps_ms / 4, 1000); }
   void Send(uint32_t index, uint64_t& tag, int64_t deadline_ms, PsRequest request);

@@ -201,6 +201,39 @@ TEST_CASE("a coordinator that comes back does not go by one worker's word for ev
   CHECK(JoinFinding(later, "worker:1", 40).has_session());
 }
 
+TEST_CASE("a coordinator that dies when the job has begun anew leaves no ps to strangers") {
+  const bool ends = GENERATE(false, true);
+  CoreHarness harness;
+  REQUIRE(harness.Join("worker:0", 7) != 0);
+  harness.Run(1000);
+  const std::string before = harness.ps[0].run_id();
+  harness.hold_claim = true;  // it dies in the next claim
+  JoinFinding(harness, "worker:1", 40);
+  JoinFinding(harness, "worker:2", 40);
+  const std::string run = ParseJobState(harness.job_state, "job.state")->run_id;
+  REQUIRE(run != before);
+  REQUIRE(harness.ps[1].run_id() == before);
+  CoreHarness later([](Job& job) { job.timeouts.start_s = 1; }, After(harness), &harness,
+                    /*away=*/{0, 1});
+  if (ends) {
+    later.Run(1200);
+    REQUIRE(later.core->phase() == Phase::kEnded);
+    later.dead.clear();
+    later.Run(1500);
+    CHECK(later.finished == std::set<uint32_t>{0, 1});
+    return;
+  }
+  later.dead.clear();
+  later.Run(5000);
+  CHECK(later.log.find("not this job's") == std::string::npos);
+  CHECK(later.ps[0].run_id() == run);
+  CHECK(later.ps[1].run_id() == run);
+  const uint64_t session = later.Join("worker:1", 40);
+  REQUIRE(session != 0);
+  TrainAll(later, session);
+  CHECK(later.exit->code == 0);
+}
+
 TEST_CASE("facts stay as soon as something is trained, or a second worker finds them") {
   CoreHarness harness;
   const uint64_t session = harness.Join("worker:0");

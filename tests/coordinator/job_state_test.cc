@@ -11,6 +11,7 @@ namespace {
 JobState Example() {
   JobState state;
   state.run_id = "0123456789abcdef0123456789abcdef";
+  state.replaced_run_id = "fedcba9876543210fedcba9876543210";
   state.job_json = R"({"name": "a \"quoted\" name"})";
   state.plan.set_records(60000);
   state.plan.set_batch(64);
@@ -51,6 +52,7 @@ TEST_CASE("job.state comes back as it was written") {
   const auto again = ParseJobState(JobStateToText(state), "/d/job.state");
   REQUIRE(again.ok());
   CHECK(again->run_id == state.run_id);
+  CHECK(again->replaced_run_id == state.replaced_run_id);
   CHECK(again->job_json == state.job_json);
   CHECK(again->plan.SerializeAsString() == state.plan.SerializeAsString());
   CHECK(again->variables[0].SerializeAsString() == state.variables[0].SerializeAsString());
