@@ -265,7 +265,7 @@ class Store {
     TableContents contents;
     VariableSpec whole = variable;  // in one slot, and with all of the rows that are given
     whole.mutable_table()->clear_rows_max();
-    ASSIGN_OR_RETURN(contents.table, MakeTableOfSlot(whole, optimizer, seed));
+    ASSIGN_OR_RETURN(contents.table, MakeTableOfShard(whole, optimizer, seed));
     const uint64_t width = RowElements(variable);
     for (size_t i = 0; i < ids.size(); ++i) {
       RETURN_IF_ERROR(contents.table->AddRow(ids[i], values.subspan(i * width, width)));

@@ -158,7 +158,7 @@ absl::Status CreateAll(Files& files, const Job& job, const LoadRequest& request,
     const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
     if (IsGrowing(variable)) {
       TableContents table;
-      ASSIGN_OR_RETURN(table.table, MakeTableOfSlot(variable, content.optimizer, job.seed));
+      ASSIGN_OR_RETURN(table.table, MakeTableOfShard(variable, content.optimizer, job.seed));
       here[spec.variable()][static_cast<uint32_t>(spec.row_begin())] = table.table.get();
       content.partitions.push_back(MakePartition(variable, spec, std::move(table), pinned));
       continue;
@@ -197,7 +197,7 @@ class Restoring {
                                         const Optimizer& optimizer, uint64_t seed) {
     Restoring made(variable, spec);
     if (IsGrowing(variable)) {
-      ASSIGN_OR_RETURN(made.table_.table, MakeTableOfSlot(variable, optimizer, seed));
+      ASSIGN_OR_RETURN(made.table_.table, MakeTableOfShard(variable, optimizer, seed));
     } else if (variable.trainable()) {
       made.slots_ = StoredSlots(OptimizerFor(variable, optimizer));
       made.contents_.slots.resize(made.slots_.size(), Block(0));

@@ -37,9 +37,9 @@ uint64_t EmptyTableBytes(const VariableSpec& variable) {
   return Admission::BytesOf(variable.table().admit_after(), CandidatesOfShard(variable));
 }
 
-absl::StatusOr<std::unique_ptr<GrowingTable>> MakeTableOfSlot(const VariableSpec& variable,
-                                                              const Optimizer& optimizer,
-                                                              uint64_t seed) {
+absl::StatusOr<std::unique_ptr<GrowingTable>> MakeTableOfShard(const VariableSpec& variable,
+                                                               const Optimizer& optimizer,
+                                                               uint64_t seed) {
   const TableSpec& table = variable.table();
   const uint64_t shards = variable.shape(0);
   const double probability = table.admit_probability();

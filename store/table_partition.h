@@ -16,9 +16,9 @@
 namespace paracord {
 
 // Makes the table for the rows of one shard. INVALID_ARGUMENT as GrowingTable::Make.
-absl::StatusOr<std::unique_ptr<GrowingTable>> MakeTableOfSlot(const VariableSpec& variable,
-                                                              const Optimizer& optimizer,
-                                                              uint64_t seed);
+absl::StatusOr<std::unique_ptr<GrowingTable>> MakeTableOfShard(const VariableSpec& variable,
+                                                               const Optimizer& optimizer,
+                                                               uint64_t seed);
 
 // The bytes that the table of one shard takes before it has rows.
 uint64_t EmptyTableBytes(const VariableSpec& variable);
