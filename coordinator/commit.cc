@@ -45,12 +45,12 @@ absl::Status CommitObject(Files& files, const std::string& directory, const Mani
     RETURN_IF_ERROR(put);
   }
   FAILPOINT("coordinator.commit.done");
-  const std::string parts = PartsDirectory(directory);
-  const absl::Status removed = files.Open(absl::StrCat(parts, "/", kRemovedName)).status();
+  const std::string ps_files = PsFilesDirectory(directory);
+  const absl::Status removed = files.Open(absl::StrCat(ps_files, "/", kRemovedName)).status();
   if (absl::IsNotFound(removed)) return absl::OkStatus();
   RETURN_IF_ERROR(removed);
   PROBE("coordinator.commit.removed");
-  return absl::AbortedError(parts + " has been removed by a newer coordinator");
+  return absl::AbortedError(ps_files + " has been removed by a newer coordinator");
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ absl::Status Commit(Files& files, const std::string& checkpoints, const CommitRo
   const Manifest& manifest = round.manifest;
   const std::string made = checkpoints + "/" + round.directory;
   const std::string final = checkpoints + "/" + manifest.name.ToString();
-  if (PartsDirectory(final) != final) return CommitObject(files, final, manifest);
+  if (PsFilesDirectory(final) != final) return CommitObject(files, final, manifest);
   FAILPOINT("coordinator.commit.begin");
   if (!absl::IsNotFound(files.List(made).status())) {
     RETURN_IF_ERROR(files.SyncDirectory(made));

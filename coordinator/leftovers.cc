@@ -29,11 +29,11 @@ void RemoveTaken(Files& files, const std::string& checkpoints, const std::string
 
 // Whether a round in an object store has a manifest, which is that of its checkpoint.
 absl::StatusOr<bool> HasManifest(Files& files, const std::string& checkpoints,
-                                 const std::string& parts) {
+                                 const std::string& ps_files) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(checkpoints));
   for (const std::string& name : names) {
     const std::string directory = checkpoints + "/" + name;
-    if (directory == parts || PartsDirectory(directory) != parts) continue;
+    if (directory == ps_files || PsFilesDirectory(directory) != ps_files) continue;
     const absl::Status there = files.Open(absl::StrCat(directory, "/", kManifestName)).status();
     if (!absl::IsNotFound(there)) return there.ok() ? absl::StatusOr<bool>(true) : there;
   }
@@ -43,19 +43,19 @@ absl::StatusOr<bool> HasManifest(Files& files, const std::string& checkpoints,
 // Removes a round from an object store: "round-g3-r17", whose checkpoint is "step-...-g3-r17". A
 // manifest that comes before the mark is a checkpoint's, and one that comes after it is not.
 absl::Status RemoveRound(Files& files, const std::string& checkpoints, const std::string& round) {
-  const std::string parts = checkpoints + "/" + round;
-  const absl::StatusOr<std::vector<std::string>> inside = files.List(parts);
+  const std::string ps_files = checkpoints + "/" + round;
+  const absl::StatusOr<std::vector<std::string>> inside = files.List(ps_files);
   if (absl::IsNotFound(inside.status())) return absl::OkStatus();
   RETURN_IF_ERROR(inside.status());
   if (*inside == std::vector<std::string>{kRemovedName}) return absl::OkStatus();
   const bool marked = std::ranges::count(*inside, kRemovedName) != 0;
   if (!marked) {
-    ASSIGN_OR_RETURN(bool committed, HasManifest(files, checkpoints, parts));
+    ASSIGN_OR_RETURN(bool committed, HasManifest(files, checkpoints, ps_files));
     if (committed) return absl::OkStatus();
-    const std::string mark = absl::StrCat(parts, "/", kRemovedName);
+    const std::string mark = absl::StrCat(ps_files, "/", kRemovedName);
     RETURN_IF_ERROR(files.WriteAtomic(mark, ""));
     FAILPOINT("coordinator.leftover.marked");
-    ASSIGN_OR_RETURN(committed, HasManifest(files, checkpoints, parts));
+    ASSIGN_OR_RETURN(committed, HasManifest(files, checkpoints, ps_files));
     if (committed) {
       PROBE("coordinator.leftover.committed");
       return files.RemoveTree(mark);
@@ -64,17 +64,17 @@ absl::Status RemoveRound(Files& files, const std::string& checkpoints, const std
   PROBE("coordinator.leftover.removed");
   absl::Status removed;
   for (const std::string& name : *inside) {
-    if (name != kRemovedName) removed.Update(files.RemoveTree(parts + "/" + name));
+    if (name != kRemovedName) removed.Update(files.RemoveTree(ps_files + "/" + name));
   }
-  removed.Update(files.AbandonUnfinished(parts));
+  removed.Update(files.AbandonUnfinished(ps_files));
   return removed;
 }
 
 // Names the round of a checkpoint or a round in an object store; "" elsewhere.
 std::string RoundOf(const std::string& checkpoints, const std::string& name) {
   if (SchemeOf(checkpoints).empty()) return "";
-  const std::string parts = PartsDirectory(checkpoints + "/" + name);
-  return parts.substr(parts.rfind('/') + 1);
+  const std::string ps_files = PsFilesDirectory(checkpoints + "/" + name);
+  return ps_files.substr(ps_files.rfind('/') + 1);
 }
 
 }  // namespace
@@ -118,7 +118,7 @@ void RemoveLeftovers(Files& files, const std::string& checkpoints, uint64_t gene
     const std::optional<uint64_t> theirs = GenerationOf(name);
     if (!theirs.has_value() || *theirs >= generation) continue;
     const std::string path = checkpoints + "/" + name;
-    if (PartsDirectory(path) == path || !IsCheckpoint(files, path)) {
+    if (PsFilesDirectory(path) == path || !IsCheckpoint(files, path)) {
       RemoveUncommitted(files, checkpoints, name);
     }
   }

@@ -205,7 +205,7 @@ BytesPlace BytesOf(const TensorPlace& place) {
 absl::Status ReadPsFile(Files& files, const std::string& directory, const Manifest& manifest,
                         uint32_t ps, FilePlan plan, const PlaceFn& place) {
   const ManifestFile& expected = manifest.files[ps];
-  const std::string path = Join(PartsDirectory(directory), expected.name);
+  const std::string path = Join(PsFilesDirectory(directory), expected.name);
   const auto damaged = [&](const absl::Status& status) {
     return absl::DataLossError(absl::StrCat(path, ": ", status.message()));
   };
@@ -272,7 +272,7 @@ std::optional<CheckpointName> ParseCheckpointName(std::string_view name) {
   return result;
 }
 
-std::string PartsDirectory(const std::string& directory) {
+std::string PsFilesDirectory(const std::string& directory) {
   const size_t slash = directory.rfind('/');
   const auto name = ParseCheckpointName(directory.substr(slash + 1));
   if (SchemeOf(directory).empty() || !name.has_value()) return directory;
@@ -346,8 +346,9 @@ bool IsCheckpoint(Files& files, const std::string& directory) {
     return false;
   if (!inside.ok()) return true;
   if (std::ranges::count(*inside, kManifestName) == 0) return false;
-  const std::string parts = PartsDirectory(directory);
-  return parts == directory || absl::IsNotFound(files.Open(Join(parts, kRemovedName)).status());
+  const std::string ps_files = PsFilesDirectory(directory);
+  return ps_files == directory ||
+         absl::IsNotFound(files.Open(Join(ps_files, kRemovedName)).status());
 }
 
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
@@ -419,7 +420,7 @@ std::vector<absl::Status> FindWrongSizes(Files& files, const std::string& direct
                                          const Manifest& manifest) {
   std::vector<absl::Status> wrong;
   for (const ManifestFile& expected : manifest.files) {
-    const std::string path = Join(PartsDirectory(directory), expected.name);
+    const std::string path = Join(PsFilesDirectory(directory), expected.name);
     const absl::StatusOr<std::unique_ptr<ReadFile>> file = files.Open(path);
     absl::Status fits =
         file.ok() ? CheckSize(path, (*file)->size(), expected) : AsDamage(file.status());

@@ -56,7 +56,7 @@ std::optional<uint64_t> GenerationOf(const std::string& name);
 
 // Returns the directory of a checkpoint's ps files: its own, except in an object store, where
 // nothing can be renamed and they stay in that of the round.
-std::string PartsDirectory(const std::string& directory);
+std::string PsFilesDirectory(const std::string& directory);
 // A file of this name in a round's directory in an object store says that the round belongs to no
 // checkpoint, now and for good (coordinator/leftovers.h).
 inline constexpr char kRemovedName[] = "REMOVED";

@@ -318,7 +318,7 @@ void SimCluster::DamageNewest() {
   const std::vector<std::string> names = oracle_.Checkpoints();
   if (names.size() < 2 || oracle_.Complete()) return;
   const std::string path =
-      absl::StrCat(PartsDirectory(absl::StrCat(SimDir(world_), "/checkpoints/", names[0])), "/",
+      absl::StrCat(PsFilesDirectory(absl::StrCat(SimDir(world_), "/checkpoints/", names[0])), "/",
                    PsFileName(0, plan_.ps));
   const absl::StatusOr<std::string> contents = world_.storage().Contents(path);
   if (!contents.ok() || contents->empty()) return;

@@ -292,17 +292,17 @@ std::map<std::string, uint64_t> Oracle::HashFiles(const SimInode& directory) con
   return hashes;
 }
 
-std::shared_ptr<SimInode> Oracle::PartsOf(const std::string& checkpoint) const {
-  const auto parts =
-      world_.storage().FindDirectory(PartsDirectory(CheckpointsDir() + "/" + checkpoint));
-  return parts.ok() ? *parts : nullptr;
+std::shared_ptr<SimInode> Oracle::PsFilesOf(const std::string& checkpoint) const {
+  const auto ps_files =
+      world_.storage().FindDirectory(PsFilesDirectory(CheckpointsDir() + "/" + checkpoint));
+  return ps_files.ok() ? *ps_files : nullptr;
 }
 
 bool Oracle::IsThere(const std::string& checkpoint) const {
   const auto inode = world_.storage().FindDirectory(CheckpointsDir() + "/" + checkpoint);
   if (!inode.ok() || !(*inode)->entries.contains(kManifestName)) return false;
-  const std::shared_ptr<SimInode> parts = PartsOf(checkpoint);
-  return parts == nullptr || !parts->entries.contains(kRemovedName);
+  const std::shared_ptr<SimInode> ps_files = PsFilesOf(checkpoint);
+  return ps_files == nullptr || !ps_files->entries.contains(kRemovedName);
 }
 
 void Oracle::LookAtDisk() {
@@ -336,9 +336,9 @@ void Oracle::CheckNew(const std::string& name) {
   const std::string path = absl::StrCat(CheckpointsDir(), "/", name);
   // Earlier checkpoints must not have changed.
   for (auto& [earlier, committed] : committed_) {
-    const auto parts = PartsOf(earlier);
-    if (!IsThere(earlier) || parts == nullptr) continue;
-    if (!damaged_.contains(earlier) && HashFiles(*parts) != committed.files) {
+    const auto ps_files = PsFilesOf(earlier);
+    if (!IsThere(earlier) || ps_files == nullptr) continue;
+    if (!damaged_.contains(earlier) && HashFiles(*ps_files) != committed.files) {
       return Violation(absl::StrCat("checkpoint ", earlier, " has changed"));
     }
   }
@@ -351,10 +351,10 @@ void Oracle::CheckNew(const std::string& name) {
       return Violation(absl::StrCat("round of ", earlier, " is committed again as ", name));
     }
   }
-  const std::shared_ptr<SimInode> parts = PartsOf(name);
-  if (parts == nullptr) return Violation(name + " is committed without its files");
-  committed_[name] = {manifest->name, HashFiles(*parts), manifest->complete};
-  CheckDurable(path, *parts);
+  const std::shared_ptr<SimInode> ps_files = PsFilesOf(name);
+  if (ps_files == nullptr) return Violation(name + " is committed without its files");
+  committed_[name] = {manifest->name, HashFiles(*ps_files), manifest->complete};
+  CheckDurable(path, *ps_files);
   if (!manifest->base.empty()) PROBE("sim.delta_checkpoint");
   if (damaged_.contains(manifest->base)) return Damaged(name);  // as is what it continues
   const absl::Status whole = VerifyCheckpoint(files, path);

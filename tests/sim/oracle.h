@@ -86,7 +86,7 @@ class Oracle {
   void CheckPartition(const std::string& where, uint32_t id, const Seen& seen);
   std::string CheckpointsDir() const { return CheckpointsDirectory(SimDir(world_)); }
   // Returns the directory of a checkpoint's files, or null if there is none.
-  std::shared_ptr<SimInode> PartsOf(const std::string& checkpoint) const;
+  std::shared_ptr<SimInode> PsFilesOf(const std::string& checkpoint) const;
   // It has a manifest, and is not removed.
   bool IsThere(const std::string& checkpoint) const;
   void CheckNew(const std::string& name);
