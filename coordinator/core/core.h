@@ -147,7 +147,7 @@ class CoordinatorCore {
   Evaluations evaluations_;
   Failures failures_;
   Checkpoints checkpoints_;
-  Rounds rounds_;
+  CheckpointRounds rounds_;
 };
 
 }  // namespace paracord

@@ -93,14 +93,14 @@ void CoordinatorCore::Handle(const RoundDirectoryMadeEvent& event) {
 void CoordinatorCore::OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& reply) {
   const bool ready = ps_.all()[index].stage == PsStage::kReady;
   switch (rounds_.TakeSnapshot(index, reply, ready)) {
-    case Rounds::Taken::kIgnored:
-    case Rounds::Taken::kTaken:
+    case CheckpointRounds::Taken::kIgnored:
+    case CheckpointRounds::Taken::kTaken:
       return;
-    case Rounds::Taken::kAskAgain:
+    case CheckpointRounds::Taken::kAskAgain:
       return ps_.AskSnapshot(index, rounds_.Ask(index));
-    case Rounds::Taken::kFailed:
+    case CheckpointRounds::Taken::kFailed:
       return FailRound(absl::StrCat("ps:", index, ": ", std::string(reply.status().message())));
-    case Rounds::Taken::kAll:
+    case CheckpointRounds::Taken::kAll:
       return rounds_.Commit(ManifestOf(View(), now_ms_), checkpoints_.newest_name(),
                             generation_.claimed());
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "coordinator/core/checkpoint_rounds.h"
 #include "coordinator/core/checkpoints.h"
 #include "coordinator/core/core_options.h"
 #include "coordinator/core/departure.h"
@@ -16,7 +17,6 @@
 #include "coordinator/core/phases.h"
 #include "coordinator/core/ps_tracker.h"
 #include "coordinator/core/refusals.h"
-#include "coordinator/core/rounds.h"
 #include "coordinator/core/sessions.h"
 #include "coordinator/core/throughput.h"
 #include "coordinator/core/training.h"
@@ -36,7 +36,7 @@ struct JobView {
   const Evaluations& evaluations;
   const Failures& failures;
   const Checkpoints& checkpoints;
-  const Rounds& rounds;
+  const CheckpointRounds& rounds;
   const Departure& end;
   std::optional<uint64_t> samples_found;  // in the ledgers, when this life first read them
 

@@ -1,4 +1,4 @@
-#include "coordinator/core/rounds.h"
+#include "coordinator/core/checkpoint_rounds.h"
 
 #include <catch2/catch.hpp>
 
@@ -10,19 +10,19 @@ namespace {
 constexpr uint32_t kPs = 2;
 
 // Begins a round and takes the snapshots of all ps.
-void Collect(Rounds& rounds, bool complete = false) {
+void Collect(CheckpointRounds& rounds, bool complete = false) {
   rounds.Begin(1, complete, kPs, 0, 0);
   rounds.DirectoryMade();
   for (uint32_t ps = 0; ps < kPs; ++ps) {
     rounds.Ask(ps);
     CHECK(rounds.TakeSnapshot(ps, PsReply(SnapshotReply()), true) ==
-          (ps + 1 < kPs ? Rounds::Taken::kTaken : Rounds::Taken::kAll));
+          (ps + 1 < kPs ? CheckpointRounds::Taken::kTaken : CheckpointRounds::Taken::kAll));
   }
 }
 
 TEST_CASE("a round asks every ps, commits once all have answered, and is over when that is done") {
   Effects effects;
-  Rounds rounds(4, 0, effects);
+  CheckpointRounds rounds(4, 0, effects);
   Collect(rounds);
   CHECK(rounds.IsRunning(5));
   CHECK(rounds.Collecting());
@@ -38,7 +38,7 @@ TEST_CASE("a round asks every ps, commits once all have answered, and is over wh
 
 TEST_CASE("a round orders what it may continue, and is full otherwise") {
   Effects effects;
-  Rounds rounds(0, 0, effects);
+  CheckpointRounds rounds(0, 0, effects);
   rounds.Begin(1, false, kPs, 0, 0);
   CHECK(rounds.Ask(0).base().empty());
   CHECK_FALSE(rounds.Ask(0).continued());
@@ -49,24 +49,25 @@ TEST_CASE("a round orders what it may continue, and is full otherwise") {
 
 TEST_CASE("an order that was lost is repeated while the ps is there, and then fails the round") {
   Effects effects;
-  Rounds rounds(0, 0, effects);
+  CheckpointRounds rounds(0, 0, effects);
   rounds.Begin(1, false, kPs, 0, 0);
   const absl::StatusOr<PsReply> lost = absl::UnavailableError("no connection");
-  CHECK(rounds.TakeSnapshot(0, lost, true) == Rounds::Taken::kIgnored);  // nothing was asked
+  CHECK(rounds.TakeSnapshot(0, lost, true) ==
+        CheckpointRounds::Taken::kIgnored);  // nothing was asked
   rounds.DirectoryMade();
   rounds.Ask(0);
-  CHECK(rounds.TakeSnapshot(0, lost, false) == Rounds::Taken::kFailed);
-  CHECK(rounds.TakeSnapshot(0, lost, true) == Rounds::Taken::kAskAgain);
+  CHECK(rounds.TakeSnapshot(0, lost, false) == CheckpointRounds::Taken::kFailed);
+  CHECK(rounds.TakeSnapshot(0, lost, true) == CheckpointRounds::Taken::kAskAgain);
   rounds.Ask(0);
   rounds.Ask(0);
-  CHECK(rounds.TakeSnapshot(0, lost, true) == Rounds::Taken::kFailed);
+  CHECK(rounds.TakeSnapshot(0, lost, true) == CheckpointRounds::Taken::kFailed);
 }
 
 TEST_CASE("a commit that may have happened is repeated, the final one for ever") {
   const absl::Status failed = absl::UnavailableError("the disk is full");
   for (const bool complete : {false, true}) {
     Effects effects;
-    Rounds rounds(0, 0, effects);
+    CheckpointRounds rounds(0, 0, effects);
     Collect(rounds, complete);
     rounds.Commit(Manifest(), CheckpointName(), 1);
     for (int tries = 1; tries <= 2; ++tries) {
@@ -82,7 +83,7 @@ TEST_CASE("a commit that may have happened is repeated, the final one for ever")
 
 TEST_CASE("a commit that cannot have happened is given up at once") {
   Effects effects;
-  Rounds rounds(0, 0, effects);
+  CheckpointRounds rounds(0, 0, effects);
   Collect(rounds, true);
   rounds.Commit(Manifest(), CheckpointName(), 1);
   CHECK(rounds.CommitFailed(absl::NotFoundError("the directory is gone"), 0));
@@ -90,7 +91,7 @@ TEST_CASE("a commit that cannot have happened is given up at once") {
 
 TEST_CASE("a periodic round begins after a while if batches were computed since the last one") {
   Effects effects;
-  Rounds rounds(0, 10, effects);
+  CheckpointRounds rounds(0, 10, effects);
   rounds.BeginLater(0);
   CHECK_FALSE(rounds.Due(9999, true, 1));
   CHECK(rounds.Due(10000, false, 1));
@@ -109,7 +110,7 @@ TEST_CASE("a periodic round begins after a while if batches were computed since 
 
 TEST_CASE("training waits for a checkpoint of the best evaluation only so often") {
   Effects effects;
-  Rounds rounds(0, 0, effects);
+  CheckpointRounds rounds(0, 0, effects);
   rounds.WantBest(true);
   for (int tries = 1; tries <= 3; ++tries) {
     CHECK_FALSE(rounds.BestGivenUp());

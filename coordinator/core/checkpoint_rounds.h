@@ -38,11 +38,11 @@ struct CheckpointRound {
   int64_t started_ms = 0;
 };
 
-class Rounds {
+class CheckpointRounds {
  public:
   // `last` is the number of the newest round of earlier coordinators. A periodic round begins
   // `every_seconds` after the one before it; 0: never.
-  Rounds(uint64_t last, double every_seconds, Effects& effects);
+  CheckpointRounds(uint64_t last, double every_seconds, Effects& effects);
 
   bool running() const { return round_.has_value(); }
   bool IsRunning(uint64_t id) const { return round_.has_value() && round_->id == id; }

@@ -1,4 +1,4 @@
-#include "coordinator/core/rounds.h"
+#include "coordinator/core/checkpoint_rounds.h"
 
 #include <algorithm>
 #include <utility>
@@ -17,21 +17,21 @@ constexpr uint32_t kBestTries = 3;       // of rounds that are to hold the best 
 
 }  // namespace
 
-Rounds::Rounds(uint64_t last, double every_seconds, Effects& effects)
+CheckpointRounds::CheckpointRounds(uint64_t last, double every_seconds, Effects& effects)
     : every_seconds_(every_seconds), effects_(effects), last_(last) {}
 
-void Rounds::BeginLater(int64_t now_ms) {
+void CheckpointRounds::BeginLater(int64_t now_ms) {
   next_ms_ = now_ms + static_cast<int64_t>(every_seconds_ * 1000);
 }
 
-bool Rounds::Due(int64_t now_ms, bool at_once, uint64_t computed) const {
+bool CheckpointRounds::Due(int64_t now_ms, bool at_once, uint64_t computed) const {
   if (round_.has_value() || now_ms < next_ms_) return false;
   // A state for which nobody has computed anything since the last round needs no other one.
   return at_once || best_wanted_ || (every_seconds_ > 0 && computed_ != computed);
 }
 
-void Rounds::Begin(uint64_t generation, bool complete, size_t ps_count, uint64_t computed,
-                   int64_t now_ms) {
+void CheckpointRounds::Begin(uint64_t generation, bool complete, size_t ps_count, uint64_t computed,
+                             int64_t now_ms) {
   computed_ = computed;
   round_.emplace();
   round_->id = ++last_;
@@ -43,12 +43,12 @@ void Rounds::Begin(uint64_t generation, bool complete, size_t ps_count, uint64_t
   effects_.Emit(MakeRoundDirectory{round_->id, round_->directory});
 }
 
-void Rounds::Continue(std::string base) {
+void CheckpointRounds::Continue(std::string base) {
   round_->base = std::move(base);
   round_->continued = true;
 }
 
-SnapshotRequest Rounds::Ask(uint32_t ps) {
+SnapshotRequest CheckpointRounds::Ask(uint32_t ps) {
   ++round_->tries[ps];
   SnapshotRequest request;
   request.set_round(round_->id);
@@ -60,7 +60,9 @@ SnapshotRequest Rounds::Ask(uint32_t ps) {
   return request;
 }
 
-Rounds::Taken Rounds::TakeSnapshot(uint32_t ps, const absl::StatusOr<PsReply>& reply, bool ready) {
+CheckpointRounds::Taken CheckpointRounds::TakeSnapshot(uint32_t ps,
+                                                       const absl::StatusOr<PsReply>& reply,
+                                                       bool ready) {
   if (!Collecting() || !round_->asked) return Taken::kIgnored;
   if (!reply.ok()) {
     const bool lost = absl::IsUnavailable(reply.status());
@@ -72,26 +74,26 @@ Rounds::Taken Rounds::TakeSnapshot(uint32_t ps, const absl::StatusOr<PsReply>& r
   return all ? Taken::kAll : Taken::kTaken;
 }
 
-void Rounds::Commit(Manifest manifest, const CheckpointName& known, uint64_t generation) {
+void CheckpointRounds::Commit(Manifest manifest, const CheckpointName& known, uint64_t generation) {
   round_->manifest = std::move(manifest);
   EmitCommit(known, generation);
 }
 
-bool Rounds::CommitDue(int64_t now_ms) const {
+bool CheckpointRounds::CommitDue(int64_t now_ms) const {
   return round_.has_value() && round_->commit_at_ms != 0 && now_ms >= round_->commit_at_ms;
 }
 
-void Rounds::CommitAgain(const CheckpointName& known, uint64_t generation) {
+void CheckpointRounds::CommitAgain(const CheckpointName& known, uint64_t generation) {
   EmitCommit(known, generation);
 }
 
-void Rounds::EmitCommit(const CheckpointName& known, uint64_t generation) {
+void CheckpointRounds::EmitCommit(const CheckpointName& known, uint64_t generation) {
   round_->commit_at_ms = 0;
   ++round_->commit_tries;
   effects_.Emit(CommitRound{round_->id, round_->directory, *round_->manifest, known, generation});
 }
 
-bool Rounds::CommitFailed(const absl::Status& status, int64_t now_ms) {
+bool CheckpointRounds::CommitFailed(const absl::Status& status, int64_t now_ms) {
   PROBE("coordinator.commit.failed");
   const bool gone = absl::IsNotFound(status);
   if (gone || (!round_->complete && round_->commit_tries >= kCommitTries)) {
@@ -102,7 +104,7 @@ bool Rounds::CommitFailed(const absl::Status& status, int64_t now_ms) {
   return false;
 }
 
-CheckpointRound Rounds::Finish(int64_t now_ms) {
+CheckpointRound CheckpointRounds::Finish(int64_t now_ms) {
   CheckpointRound done = *std::exchange(round_, std::nullopt);
   problem_.clear();
   took_ms_ = now_ms - done.started_ms;
@@ -114,7 +116,7 @@ CheckpointRound Rounds::Finish(int64_t now_ms) {
   return done;
 }
 
-bool Rounds::Fail(const std::string& why, int64_t now_ms) {
+bool CheckpointRounds::Fail(const std::string& why, int64_t now_ms) {
   PROBE("coordinator.round.failed");
   problem_ = why;
   effects_.Warn(absl::StrCat("checkpoint round ", round_->id, " failed: ", why));
@@ -132,6 +134,6 @@ bool Rounds::Fail(const std::string& why, int64_t now_ms) {
   return true;
 }
 
-bool Rounds::BestGivenUp() const { return best_failures_ >= kBestTries; }
+bool CheckpointRounds::BestGivenUp() const { return best_failures_ >= kBestTries; }
 
 }  // namespace paracord
