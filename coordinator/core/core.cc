@@ -305,7 +305,7 @@ void CoordinatorCore::Handle(const DrainEvent& event) {
 // from there.
 void CoordinatorCore::FailJob(ExitCode code, const std::string& reason) {
   if (end_.planned() || phases_.ended()) return;
-  if (!ps_.AllAre(PsStage::kReady)) return EndJob(code, "failed", reason);
+  if (!ps_.AllAre(PsState::kReady)) return EndJob(code, "failed", reason);
   effects_.Error(absl::StrCat(reason, ": taking a checkpoint, then leaving"));
   EndAfterCheckpoint({code, "failed", reason});
 }

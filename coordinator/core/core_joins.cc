@@ -119,7 +119,7 @@ void CoordinatorCore::TakeWithFacts(const JoinEvent& event) {
   }
   record_.NameMetrics(request.facts());
   agreement_.Confirm(request.task());
-  if (!ps_.AllAre(PsStage::kReady)) {
+  if (!ps_.AllAre(PsState::kReady)) {
     return effects_.Emit(AnswerJoin{event.call, WaitReply(WaitReason(View()))});
   }
   if (!sessions_.MayOpen(request.task(), generation_.claimed(), now_ms_)) {
@@ -143,7 +143,7 @@ bool CoordinatorCore::FactsMayChange() const {
 void CoordinatorCore::TakeOtherFacts(const JoinEvent& event, const std::string& why) {
   const JoinRequest& request = event.request;
   // What a ps holds is known when it is ready.
-  const bool settled = ps_.AllAre(PsStage::kReady) && !generation_.claiming() &&
+  const bool settled = ps_.AllAre(PsState::kReady) && !generation_.claiming() &&
                        !record_.writer().pending() && !record_.writer().again();
   if (settled && agreement_.Dissent(request.task(), request.facts())) {
     effects_.Warn(

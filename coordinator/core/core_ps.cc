@@ -22,19 +22,19 @@ void CoordinatorCore::ClaimNextGeneration(const std::string& why) {
 
 // Brings all ps from "seen" to "ready" in one generation.
 void CoordinatorCore::DriveFormation() {
-  if (phases_.ended() || generation_.claiming() || ps_.AnyIs(PsStage::kAway)) return;
+  if (phases_.ended() || generation_.claiming() || ps_.AnyIs(PsState::kAway)) return;
   if (generation_.wanted()) {
     if (generation_.MayClaim(now_ms_)) ClaimNextGeneration("a batch is rejected");
     return;
   }
-  if (ps_.AnyIs(PsStage::kSeen) && generation_.used()) {
+  if (ps_.AnyIs(PsState::kSeen) && generation_.used()) {
     if (generation_.MayClaim(now_ms_)) ClaimNextGeneration("a ps came back");
     return;
   }
-  for (const uint32_t index : ps_.Idle(PsStage::kSeen, now_ms_)) ps_.Adopt(index);
-  if (ps_.AnyIs(PsStage::kSeen) || ps_.AllAre(PsStage::kReady) || !record_.fixed()) return;
+  for (const uint32_t index : ps_.Idle(PsState::kSeen, now_ms_)) ps_.Adopt(index);
+  if (ps_.AnyIs(PsState::kSeen) || ps_.AllAre(PsState::kReady) || !record_.fixed()) return;
   SetPhase(Phase::kLoading);
-  for (const uint32_t index : ps_.Idle(PsStage::kAdopted, now_ms_)) LoadOrAttach(index);
+  for (const uint32_t index : ps_.Idle(PsState::kAdopted, now_ms_)) LoadOrAttach(index);
 }
 
 void CoordinatorCore::LoadOrAttach(uint32_t index) {
@@ -92,7 +92,7 @@ void CoordinatorCore::Handle(const PsAnswerEvent& event) {
 }
 
 void CoordinatorCore::PsReady() {
-  if (!ps_.AllAre(PsStage::kReady)) return;
+  if (!ps_.AllAre(PsState::kReady)) return;
   generation_.Use();
   ReadLedgers();
 }

@@ -72,7 +72,7 @@ void CoordinatorCore::DriveRounds() {
   if (rounds_.CommitDue(now_ms_) && !generation_.claiming()) {
     rounds_.CommitAgain(checkpoints_.newest_name(), generation_.claimed());
   }
-  if (!record_.fixed() || !ps_.AllAre(PsStage::kReady) || last_word_.done()) return;
+  if (!record_.fixed() || !ps_.AllAre(PsState::kReady) || last_word_.done()) return;
   if (!phases_.serving()) return;
   const bool at_once = phases_.now() == Phase::kFinishing || end_.planned() || ps_.AnyDrains();
   if (!rounds_.Due(now_ms_, at_once, record_.counters().computed)) return;
@@ -91,7 +91,7 @@ void CoordinatorCore::Handle(const RoundDirectoryMadeEvent& event) {
 }
 
 void CoordinatorCore::OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& reply) {
-  const bool ready = ps_.all()[index].stage == PsStage::kReady;
+  const bool ready = ps_.all()[index].state == PsState::kReady;
   switch (rounds_.TakeSnapshot(index, reply, ready)) {
     case CheckpointRounds::Taken::kIgnored:
     case CheckpointRounds::Taken::kTaken:
@@ -134,7 +134,7 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     // A new life of it, which this commit may find being loaded, is not draining.
     const Ps& ps = ps_.all()[i];
-    const bool leaves = ps.draining && !ps.finished && ps.stage == PsStage::kReady;
+    const bool leaves = ps.draining && !ps.finished && ps.state == PsState::kReady;
     if (leaves) ps_.Finish(i, ExitCode::kDrained, "drained");
   }
   if (round.complete) {

@@ -190,7 +190,7 @@ void CoordinatorCore::AddRejected(Lease& lease) const {
 
 // Answers `call` if there is something to do for this worker.
 bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
-  if (!ps_.AllAre(PsStage::kReady) || session.benched_until_ms > now_ms_) return false;
+  if (!ps_.AllAre(PsState::kReady) || session.benched_until_ms > now_ms_) return false;
   if (end_.planned() && phases_.now() != Phase::kFinishing) return false;
   WorkReply reply;
   if (phases_.now() == Phase::kEvaluating) {
@@ -229,7 +229,7 @@ bool CoordinatorCore::WorkIsFree() const {
 // lease given again, the end of a rest) is looked for at ticks, because there may be thousands of
 // workers and events.
 void CoordinatorCore::ServeParked(bool tick) {
-  if (phases_.training() && training_.table() != nullptr && ps_.AllAre(PsStage::kReady) &&
+  if (phases_.training() && training_.table() != nullptr && ps_.AllAre(PsState::kReady) &&
       (training_.table()->AllDone() || ps_.LedgersDue(now_ms_))) {
     ReadLedgers();
   }
@@ -246,7 +246,7 @@ void CoordinatorCore::EndSession(uint64_t id, const std::string& why, bool died)
   evaluations_.EndSession(id);
   std::vector<LeaseState> leases = training_.EndSession(id);
   if (!died || leases.empty() || !phases_.training()) return;
-  if (ps_.AllAre(PsStage::kReady)) NoteDeath(*session, std::move(leases), why);
+  if (ps_.AllAre(PsState::kReady)) NoteDeath(*session, std::move(leases), why);
 }
 
 }  // namespace paracord

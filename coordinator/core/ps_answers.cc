@@ -44,14 +44,14 @@ PsNews PsTracker::OnAnswer(const PsAnswerEvent& event, int64_t now_ms, bool form
   if (event.reply.ok()) ps.heard_ms = now_ms;
   if (event.tag == ps.call_tag) {
     ps.call_tag = 0;
-    switch (ps.stage) {
-      case PsStage::kAway:
+    switch (ps.state) {
+      case PsState::kAway:
         return OnDescribed(event.ps, event.reply, now_ms, formed);
-      case PsStage::kSeen:
+      case PsState::kSeen:
         return OnAdopted(event.ps, event.reply, now_ms);
-      case PsStage::kAdopted:
+      case PsState::kAdopted:
         return OnLoaded(event.ps, event.reply, now_ms);
-      case PsStage::kReady:
+      case PsState::kReady:
         return {};  // the answer to Finish
     }
   }
@@ -136,7 +136,7 @@ PsNews PsTracker::TakeDescription(uint32_t index, const PsDescription& descripti
     ++recoveries_;
     ps.served_boot_id.clear();
   }
-  ps.stage = PsStage::kSeen;
+  ps.state = PsState::kSeen;
   ps.retry_at_ms = now_ms;
   ps.ping_at_ms = now_ms + PingMs();  // another may stay away for an hour
   return {};
@@ -157,7 +157,7 @@ PsNews PsTracker::OnAdopted(uint32_t index, const absl::StatusOr<PsReply>& reply
     return Lose(index, Text(reply.status()), now_ms);
   }
   ps.description = std::get<PsDescription>(*reply);
-  ps.stage = PsStage::kAdopted;
+  ps.state = PsState::kAdopted;
   ps.ping_at_ms = now_ms + PingMs();  // a load may take an hour, and never end
   return {};
 }
@@ -226,8 +226,8 @@ PsNews PsTracker::OnLoadFailed(uint32_t index, const absl::Status& status, int64
 
 PsNews PsTracker::Lose(uint32_t index, const std::string& why, int64_t now_ms) {
   Ps& ps = ps_[index];
-  if (ps.stage == PsStage::kAway) return {};
-  ps.stage = PsStage::kAway;
+  if (ps.state == PsState::kAway) return {};
+  ps.state = PsState::kAway;
   ps.away_since_ms = now_ms;
   ps.problem = why;
   ps.rates = {};
@@ -261,12 +261,12 @@ PsNews PsTracker::OnPinged(uint32_t index, const absl::StatusOr<PsReply>& reply,
   if (description.boot_id() != ps.description.boot_id()) {
     return Lose(index, "it was restarted", now_ms);
   }
-  if (ps.stage == PsStage::kSeen) return {};  // whom it obeys is seen when it is to be adopted
+  if (ps.state == PsState::kSeen) return {};  // whom it obeys is seen when it is to be adopted
   if (description.generation() > generation_.claimed()) {
     return Superseded(absl::StrCat("ps:", index, " obeys generation ", description.generation(),
                                    ", newer than ours"));
   }
-  if (ps.stage != PsStage::kReady) return {};
+  if (ps.state != PsState::kReady) return {};
   ps.description = description;
   ps.rates.Take(description, now_ms);
   return {};

@@ -57,12 +57,12 @@ void PsTracker::Send(uint32_t index, uint64_t& tag, int64_t deadline_ms, PsReque
   effects_.Emit(CallPs{index, tag, deadline_ms, std::move(request), anew});
 }
 
-bool PsTracker::AllAre(PsStage stage) const {
-  return std::ranges::all_of(ps_, [&](const Ps& ps) { return ps.stage == stage; });
+bool PsTracker::AllAre(PsState state) const {
+  return std::ranges::all_of(ps_, [&](const Ps& ps) { return ps.state == state; });
 }
 
-bool PsTracker::AnyIs(PsStage stage) const {
-  return std::ranges::any_of(ps_, [&](const Ps& ps) { return ps.stage == stage; });
+bool PsTracker::AnyIs(PsState state) const {
+  return std::ranges::any_of(ps_, [&](const Ps& ps) { return ps.state == state; });
 }
 
 bool PsTracker::AnyDrains() const {
@@ -80,7 +80,7 @@ bool PsTracker::AnyEntered() const {
 
 bool PsTracker::AnyHoldsRun() const {
   return !run_id_.empty() && std::ranges::any_of(ps_, [&](const Ps& ps) {
-    return ps.stage != PsStage::kAway && ps.description.run_id() == run_id_ &&
+    return ps.state != PsState::kAway && ps.description.run_id() == run_id_ &&
            ps.description.partitions_size() > 0;
   });
 }
@@ -101,16 +101,16 @@ bool PsTracker::HoldsItsPartitions(uint32_t index) const {
 
 bool PsTracker::AnyNeedsLoad() const {
   for (uint32_t i = 0; i < ps_.size(); ++i) {
-    if (ps_[i].stage == PsStage::kAdopted && !HoldsItsPartitions(i)) return true;
+    if (ps_[i].state == PsState::kAdopted && !HoldsItsPartitions(i)) return true;
   }
   return false;
 }
 
-std::vector<uint32_t> PsTracker::Idle(PsStage stage, int64_t now_ms) const {
+std::vector<uint32_t> PsTracker::Idle(PsState state, int64_t now_ms) const {
   std::vector<uint32_t> idle;
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     const Ps& ps = ps_[i];
-    if (ps.stage == stage && ps.call_tag == 0 && now_ms >= ps.retry_at_ms) idle.push_back(i);
+    if (ps.state == state && ps.call_tag == 0 && now_ms >= ps.retry_at_ms) idle.push_back(i);
   }
   return idle;
 }
@@ -118,11 +118,11 @@ std::vector<uint32_t> PsTracker::Idle(PsStage stage, int64_t now_ms) const {
 std::optional<std::string> PsTracker::Drive(int64_t now_ms, bool formed) {
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     Ps& ps = ps_[i];
-    if (ps.stage == PsStage::kAway && ps.call_tag == 0 && now_ms >= ps.retry_at_ms) {
+    if (ps.state == PsState::kAway && ps.call_tag == 0 && now_ms >= ps.retry_at_ms) {
       Send(i, ps.call_tag, kDescribeMs, Look());
     }
-    if (ps.stage == PsStage::kAway) continue;
-    if (ps.hold_tag == 0 && ps.stage == PsStage::kReady) {
+    if (ps.state == PsState::kAway) continue;
+    if (ps.hold_tag == 0 && ps.state == PsState::kReady) {
       PsHoldRequest hold;
       *hold.mutable_fence() = FenceFor(ps);
       hold.set_coordinator_boot_id(options_.boot_id);
@@ -133,14 +133,14 @@ std::optional<std::string> PsTracker::Drive(int64_t now_ms, bool formed) {
     }
   }
   // Perhaps they are away because they obey somebody else, or have left with a job that is done.
-  if (AnyIs(PsStage::kAway) && now_ms >= look_at_ms_) {
+  if (AnyIs(PsState::kAway) && now_ms >= look_at_ms_) {
     look_at_ms_ = now_ms + kLookMs;
     effects_.Emit(FindNewestGeneration());
   }
   if (!formed && !AnyHoldsRun()) return std::nullopt;  // the start-up deadline holds until then
   const int64_t return_s = options_.job.timeouts.ps_return_s;
   for (uint32_t i = 0; i < ps_.size(); ++i) {
-    if (ps_[i].stage != PsStage::kAway) continue;
+    if (ps_[i].state != PsState::kAway) continue;
     if (now_ms - ps_[i].away_since_ms > return_s * 1000) {
       return absl::StrCat("ps:", i, " did not come back within timeouts.ps_return_s = ", return_s,
                           " s: ", ps_[i].problem);
@@ -186,7 +186,7 @@ void PsTracker::RetryLater(uint32_t index, int64_t now_ms) {
 
 void PsTracker::MarkReady(uint32_t index, int64_t now_ms) {
   Ps& ps = ps_[index];
-  ps.stage = PsStage::kReady;
+  ps.state = PsState::kReady;
   ps.served_boot_id = ps.description.boot_id();
   ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = ps.snapshot_tag = 0;
   ps.ping_at_ms = now_ms + PingMs();
@@ -197,13 +197,13 @@ void PsTracker::MarkReady(uint32_t index, int64_t now_ms) {
 
 void PsTracker::BeginGeneration() {
   for (Ps& ps : ps_) {
-    if (ps.stage != PsStage::kAway) ps.stage = PsStage::kSeen;
+    if (ps.state != PsState::kAway) ps.state = PsState::kSeen;
     ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = 0;
   }
 }
 
 bool PsTracker::ReadLedgers(int64_t now_ms) {
-  if (!AllAre(PsStage::kReady) || reading_) return false;
+  if (!AllAre(PsState::kReady) || reading_) return false;
   reading_ = true;
   reread_ = false;
   read_ms_ = now_ms;
@@ -259,7 +259,7 @@ void PsTracker::SetPartitions(uint32_t index, const SnapshotReply& snapshot) {
 
 void PsTracker::Finish(uint32_t index, ExitCode code, const std::string& reason) {
   Ps& ps = ps_[index];
-  if (ps.stage == PsStage::kAway || ps.stage == PsStage::kSeen) return;
+  if (ps.state == PsState::kAway || ps.state == PsState::kSeen) return;
   FinishRequest finish;
   *finish.mutable_fence() = FenceFor(ps);
   finish.set_coordinator_boot_id(options_.boot_id);
@@ -273,9 +273,9 @@ void PsTracker::Tell(const Exit& exit, int64_t now_ms) {
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     Ps& ps = ps_[i];
     if (ps.finished || ps.call_tag != 0 || now_ms < ps.retry_at_ms) continue;
-    if (ps.stage == PsStage::kAway) {
+    if (ps.state == PsState::kAway) {
       Send(i, ps.call_tag, kDescribeMs, Look());
-    } else if (ps.stage == PsStage::kSeen) {
+    } else if (ps.state == PsState::kSeen) {
       Adopt(i);
     } else {
       Finish(i, static_cast<ExitCode>(exit.code), exit.reason);
@@ -291,7 +291,7 @@ void PsTracker::OnTold(const PsAnswerEvent& event, int64_t now_ms) {
   ps.call_tag = 0;
   ps.retry_at_ms = now_ms + kLookAgainMs;
   if (!event.reply.ok()) {
-    ps.stage = PsStage::kAway;
+    ps.state = PsState::kAway;
     ps.finished = false;
     return;
   }
@@ -299,11 +299,11 @@ void PsTracker::OnTold(const PsAnswerEvent& event, int64_t now_ms) {
   const PsDescription& description = std::get<PsDescription>(*event.reply);
   if (!IsOurs(description) || description.protocol() != kProtocol ||
       description.generation() > generation_.claimed()) {
-    ps.stage = PsStage::kAway;  // not ours to tell
+    ps.state = PsState::kAway;  // not ours to tell
     return;
   }
   ps.description = description;
-  ps.stage = ps.stage == PsStage::kAway ? PsStage::kSeen : PsStage::kAdopted;
+  ps.state = ps.state == PsState::kAway ? PsState::kSeen : PsState::kAdopted;
   ps.retry_at_ms = now_ms;
 }
 
@@ -322,7 +322,7 @@ void PsTracker::Forgive(int64_t stopped_ms, int64_t now_ms) {
 std::vector<std::string> PsTracker::Missing() const {
   std::vector<std::string> missing;
   for (size_t i = 0; i < ps_.size(); ++i) {
-    if (ps_[i].stage != PsStage::kAway) continue;
+    if (ps_[i].state != PsState::kAway) continue;
     missing.push_back(absl::StrCat("ps:", i, " at ", ps_[i].address, " (",
                                    ps_[i].problem.empty() ? "no answer yet" : ps_[i].problem, ")"));
   }
@@ -332,7 +332,7 @@ std::vector<std::string> PsTracker::Missing() const {
 std::string PsTracker::OtherDirs() const {
   std::string lines;
   for (size_t i = 0; i < ps_.size(); ++i) {
-    const bool other = ps_[i].stage == PsStage::kAdopted && !ps_[i].description.other_dir().empty();
+    const bool other = ps_[i].state == PsState::kAdopted && !ps_[i].description.other_dir().empty();
     if (!other) continue;
     absl::StrAppend(&lines, lines.empty() ? "" : "; ", "ps:", i, " at ", ps_[i].address,
                     " has another directory: ", ps_[i].problem);

@@ -29,11 +29,11 @@
 
 namespace paracord {
 
-enum class PsStage { kAway, kSeen, kAdopted, kReady };
+enum class PsState { kAway, kSeen, kAdopted, kReady };
 
 struct Ps {
   std::string address;
-  PsStage stage = PsStage::kAway;
+  PsState state = PsState::kAway;
   PsDescription description;   // the newest known, without the intervals of its ledgers
   std::string served_boot_id;  // of the life that was last kReady
   uint64_t call_tag = 0;       // calls in flight; 0: none
@@ -89,8 +89,8 @@ class PsTracker {
 
   const std::vector<Ps>& all() const { return ps_; }
   uint32_t size() const { return static_cast<uint32_t>(ps_.size()); }
-  bool AllAre(PsStage stage) const;
-  bool AnyIs(PsStage stage) const;
+  bool AllAre(PsState state) const;
+  bool AnyIs(PsState state) const;
   bool AnyDrains() const;
   // Whether some partition has entered a batch, as far as is known.
   bool AnyEntered() const;
@@ -108,8 +108,8 @@ class PsTracker {
   // Takes an answer before the end of the job.
   PsNews OnAnswer(const PsAnswerEvent& event, int64_t now_ms, bool formed);
 
-  // The ps at that stage that are due to be called, with no call in flight.
-  std::vector<uint32_t> Idle(PsStage stage, int64_t now_ms) const;
+  // The ps at that state that are due to be called, with no call in flight.
+  std::vector<uint32_t> Idle(PsState state, int64_t now_ms) const;
   void Adopt(uint32_t index);
   // Orders the ps to load its partitions, or to keep them with new settings. `load` has what all ps
   // are told alike; the fence and the partitions are added here.

@@ -65,8 +65,8 @@ json PsJson(const PsTracker& tracker, int64_t now_ms) {
     const Ps& ps = tracker.all()[i];
     json entry = {{"task", absl::StrCat("ps:", i)},
                   {"address", ps.address},
-                  {"state", ps.stage == PsStage::kReady  ? (ps.draining ? "draining" : "ready")
-                            : ps.stage == PsStage::kAway ? "away"
+                  {"state", ps.state == PsState::kReady  ? (ps.draining ? "draining" : "ready")
+                            : ps.state == PsState::kAway ? "away"
                                                          : "loading"},
                   {"bytes", ps.description.bytes()},
                   {"pinned_bytes", ps.description.pinned_bytes()},
@@ -82,7 +82,7 @@ json PsJson(const PsTracker& tracker, int64_t now_ms) {
     }
     if (ps.heard_ms > 0) entry["silent_seconds"] = Seconds(now_ms - ps.heard_ms);
     if (!ps.problem.empty()) entry["problem"] = ps.problem;
-    if (ps.stage == PsStage::kAway) entry["away_seconds"] = Seconds(now_ms - ps.away_since_ms);
+    if (ps.state == PsState::kAway) entry["away_seconds"] = Seconds(now_ms - ps.away_since_ms);
     ps_list.push_back(std::move(entry));
   }
   return ps_list;
@@ -233,7 +233,7 @@ std::optional<double> Report::SecondsLeft() const {
   const uint64_t done = BatchesDone();
   const double rate = SamplesPerSecond();
   const bool training = job_.phases.now() == Phase::kTraining && job_.record.fixed() &&
-                        job_.ps.AllAre(PsStage::kReady);
+                        job_.ps.AllAre(PsState::kReady);
   if (!training || done >= ledger_.batches || rate <= 0) return std::nullopt;
   return static_cast<double>(ledger_.batches - done) * job_.record.plan().batch() / rate;
 }

@@ -34,10 +34,10 @@ std::string WaitReason(const JobView& job) {
   if (!unwritten.empty() && (job.evaluations.unsaved() || !job.record.fixed())) {
     return "job.state cannot be written: " + unwritten;
   }
-  if (!job.ps.AllAre(PsStage::kReady)) {
+  if (!job.ps.AllAre(PsState::kReady)) {
     const std::string other_dirs = job.ps.OtherDirs();
     if (!other_dirs.empty()) return other_dirs;
-    if (!job.ps.AnyIs(PsStage::kAway)) return "the parameter servers load their partitions";
+    if (!job.ps.AnyIs(PsState::kAway)) return "the parameter servers load their partitions";
     return "training is parked: " + MissingTasks(job);
   }
   switch (job.phases.now()) {
@@ -59,7 +59,7 @@ std::string Stalls(const JobView& job, int64_t now_ms) {
   for (size_t i = 0; i < job.ps.size(); ++i) {
     const Ps& ps = job.ps.all()[i];
     const int64_t silent_ms = now_ms - ps.heard_ms;
-    if (ps.stage == PsStage::kAway || silent_ms < kSilentMs) continue;
+    if (ps.state == PsState::kAway || silent_ms < kSilentMs) continue;
     stalls.push_back(absl::StrFormat(
         "ps:%d at %s has not answered for %.1f s: it hangs, or cannot be reached; it counts as "
         "away after timeouts.ps_ms = %d ms",
@@ -81,11 +81,11 @@ std::string Stalls(const JobView& job, int64_t now_ms) {
 
 std::string Waiting(const JobView& job, int64_t now_ms) {
   if (job.phases.ended()) return "";
-  const bool all_ready = job.ps.AllAre(PsStage::kReady);
+  const bool all_ready = job.ps.AllAre(PsState::kReady);
   if (job.phases.training() && all_ready && !job.sessions.empty()) return Stalls(job, now_ms);
   if (!job.generation.problem().empty()) return job.generation.problem();
   const bool missing = (!job.record.fixed() && job.record.writer().problem().empty()) ||
-                       (job.sessions.empty() && (job.ps.AnyIs(PsStage::kAway) || all_ready));
+                       (job.sessions.empty() && (job.ps.AnyIs(PsState::kAway) || all_ready));
   return missing ? MissingTasks(job) : WaitReason(job);
 }
 

@@ -62,10 +62,10 @@ struct TwoPs {
   void Serve(uint32_t index) {
     tracker.Drive(now, false);
     Answer(index, Called<DescribeRequest>(index), PsReply(Description(index)));
-    REQUIRE(tracker.all()[index].stage == PsStage::kSeen);
+    REQUIRE(tracker.all()[index].state == PsState::kSeen);
     tracker.Adopt(index);
     Answer(index, Called<AdoptRequest>(index), PsReply(Description(index)));
-    REQUIRE(tracker.all()[index].stage == PsStage::kAdopted);
+    REQUIRE(tracker.all()[index].state == PsState::kAdopted);
     tracker.Load(index, LoadRequest());
     CHECK(Answer(index, Called<LoadRequest>(index), PsReply(Description(index, true))) ==
           PsNews::Kind::kReady);
@@ -84,11 +84,11 @@ struct TwoPs {
 TEST_CASE("a ps is seen, adopted and loaded, and then it is ready") {
   TwoPs two;
   two.Serve(0);
-  CHECK_FALSE(two.tracker.AllAre(PsStage::kReady));
+  CHECK_FALSE(two.tracker.AllAre(PsState::kReady));
   CHECK(two.tracker.Missing().size() == 1);
   CHECK_FALSE(two.tracker.ReadLedgers(two.now));
   two.Serve(1);
-  CHECK(two.tracker.AllAre(PsStage::kReady));
+  CHECK(two.tracker.AllAre(PsState::kReady));
   CHECK(two.tracker.Missing().empty());
 }
 
@@ -97,10 +97,10 @@ TEST_CASE("an answer with another tag than the call in flight is late and change
   two.tracker.Drive(two.now, false);
   const uint64_t tag = two.Called<DescribeRequest>(0);
   two.Answer(0, tag + 100, PsReply(two.Description(0)));
-  CHECK(two.tracker.all()[0].stage == PsStage::kAway);
+  CHECK(two.tracker.all()[0].state == PsState::kAway);
   two.Answer(0, tag, PsReply(two.Description(0)));
   two.Answer(0, tag, absl::UnavailableError("no connection"));
-  CHECK(two.tracker.all()[0].stage == PsStage::kSeen);
+  CHECK(two.tracker.all()[0].state == PsState::kSeen);
 }
 
 TEST_CASE("a ps that is reached again in the same life serves on, and a new life is counted") {
@@ -111,7 +111,7 @@ TEST_CASE("a ps that is reached again in the same life serves on, and a new life
   two.tracker.Drive(two.now, true);
   CHECK(two.Answer(0, two.Called<DescribeRequest>(0), absl::UnavailableError("broke")) ==
         PsNews::Kind::kLost);
-  CHECK(two.tracker.all()[0].stage == PsStage::kAway);
+  CHECK(two.tracker.all()[0].state == PsState::kAway);
   two.tracker.Drive(two.now, true);
   CHECK(two.Answer(0, two.Called<DescribeRequest>(0), PsReply(two.Description(0, true)), true) ==
         PsNews::Kind::kReady);
@@ -124,7 +124,7 @@ TEST_CASE("a ps that is reached again in the same life serves on, and a new life
   two.tracker.Drive(two.now, true);
   CHECK(two.Answer(0, two.Called<DescribeRequest>(0), PsReply(two.Description(0)), true) ==
         PsNews::Kind::kNone);
-  CHECK(two.tracker.all()[0].stage == PsStage::kSeen);
+  CHECK(two.tracker.all()[0].state == PsState::kSeen);
   CHECK(two.tracker.recoveries() == 1);
 }
 
@@ -157,10 +157,10 @@ TEST_CASE("a new generation takes all that are there back to be adopted, and dro
   two.tracker.Drive(two.now, false);
   const uint64_t hold = two.Called<PsHoldRequest>(0);
   two.tracker.BeginGeneration();
-  CHECK(two.tracker.all()[0].stage == PsStage::kSeen);
-  CHECK(two.tracker.all()[1].stage == PsStage::kAway);
+  CHECK(two.tracker.all()[0].state == PsState::kSeen);
+  CHECK(two.tracker.all()[1].state == PsState::kAway);
   CHECK(two.Answer(0, hold, absl::UnavailableError("broke")) == PsNews::Kind::kNone);
-  CHECK(two.tracker.Idle(PsStage::kSeen, two.now) == std::vector<uint32_t>{0});
+  CHECK(two.tracker.Idle(PsState::kSeen, two.now) == std::vector<uint32_t>{0});
 }
 
 TEST_CASE("a damaged checkpoint is struck out, and one that cannot be read only after a while") {
@@ -177,8 +177,8 @@ TEST_CASE("a damaged checkpoint is struck out, and one that cannot be read only 
   };
   const absl::Status unreadable = absl::PermissionDeniedError("permission denied");
   CHECK(fail(unreadable) == PsNews::Kind::kNone);
-  CHECK(two.tracker.Idle(PsStage::kAdopted, two.now).empty());
-  CHECK(two.tracker.Idle(PsStage::kAdopted, two.now + kRepeatMs).size() == 1);
+  CHECK(two.tracker.Idle(PsState::kAdopted, two.now).empty());
+  CHECK(two.tracker.Idle(PsState::kAdopted, two.now + kRepeatMs).size() == 1);
   CHECK(fail(absl::DataLossError("a checksum is wrong")) == PsNews::Kind::kUnreadable);
   CHECK(two.news.checkpoint == "step-1");
   two.now += two.options.job.timeouts.start_s * 1000;
@@ -206,7 +206,7 @@ TEST_CASE("whoever obeys a newer coordinator, or is another task, is not taken f
     CHECK(two.Answer(0, tag, PsReply(other)) == PsNews::Kind::kHopeless);
     CHECK(two.news.code == ExitCode::kConfiguration);
   }
-  CHECK(two.tracker.all()[0].stage == PsStage::kAway);
+  CHECK(two.tracker.all()[0].state == PsState::kAway);
 }
 
 TEST_CASE("a ps that stays away for too long ends a job that lives") {
@@ -227,7 +227,7 @@ TEST_CASE("after the end every ps is told, those too that were not adopted yet")
   CHECK_FALSE(two.tracker.AllTold(true));
   two.tracker.OnTold({0, two.Called<FinishRequest>(0), PsReply(FinishReply())}, two.now);
   two.tracker.OnTold({1, two.Called<DescribeRequest>(1), PsReply(two.Description(1))}, two.now);
-  CHECK(two.tracker.all()[1].stage == PsStage::kSeen);
+  CHECK(two.tracker.all()[1].state == PsState::kSeen);
   two.tracker.Tell(exit, two.now);
   two.tracker.OnTold({1, two.Called<AdoptRequest>(1), PsReply(two.Description(1))}, two.now);
   two.tracker.Tell(exit, two.now);
