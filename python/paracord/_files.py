@@ -7,14 +7,15 @@ import math
 import os
 import re
 import struct
-from typing import Any, BinaryIO, Dict, List, Mapping, Tuple
+from typing import Any, BinaryIO, Dict, List, Mapping, Optional, Tuple
 
 import numpy
 
 from paracord._program import ProgramError
 
 _TYPES = {"F32": numpy.float32, "F64": numpy.float64, "F16": numpy.float16,
-          "I64": numpy.int64, "I32": numpy.int32, "U8": numpy.uint8}
+          "I64": numpy.int64, "U64": numpy.uint64, "I32": numpy.int32, "U8": numpy.uint8}
+_CHECKPOINT = re.compile(r"step-\d+-g(\d+)-r(\d+)")
 
 
 def load(path: str) -> Dict[str, numpy.ndarray]:
@@ -22,30 +23,94 @@ def load(path: str) -> Dict[str, numpy.ndarray]:
     checkpoint's directory, or of the newest checkpoint of a job's directory.
 
     Of a checkpoint it is each variable's values as they were trained; `paracord export` takes the
-    averages of `use_ema`.
+    averages of `use_ema`. A growing table `user/embeddings` is `user/embeddings/ids`, ascending,
+    and `user/embeddings/rows`, their values, in both.
     """
     if os.path.isfile(path):
-        return _read(path)
+        return _read(path)[0]
     if not os.path.exists(os.path.join(path, "MANIFEST.json")):
         path = _newest(path)
-    with open(os.path.join(path, "MANIFEST.json"), encoding="utf-8") as file:
-        manifest = json.load(file)
-    tensors: Dict[str, numpy.ndarray] = {}
-    for i in range(len(manifest["files"])):
-        name = f"ps-{i:05d}-of-{len(manifest['files']):05d}.safetensors"
-        tensors.update(_read(os.path.join(path, name)))
-    parts: Dict[str, List[Tuple[int, numpy.ndarray]]] = {}
-    for partition in manifest["partitions"]:
-        name = partition["name"]
-        if name not in tensors:
-            raise ProgramError(f"{path}: no file has the partition {name}")
-        index = int(name.rsplit("/part_", 1)[1])
-        parts.setdefault(name.rsplit("/part_", 1)[0], []).append((index, tensors[name]))
-    variables = {}
-    for name, pieces in parts.items():
-        ordered = [array for _, array in sorted(pieces, key=lambda piece: piece[0])]
-        variables[name] = ordered[0] if len(ordered) == 1 else numpy.concatenate(ordered)
+    checkpoint = _Checkpoint(path)
+    parts: Dict[str, List[Tuple[int, str]]] = {}
+    for name in checkpoint.partitions:
+        variable, index = name.rsplit("/part_", 1)
+        parts.setdefault(variable, []).append((int(index), name))
+    variables: Dict[str, numpy.ndarray] = {}
+    for variable, pieces in parts.items():
+        names = [name for _, name in sorted(pieces)]
+        if checkpoint.grows(names[0]):
+            rows = [checkpoint.rows(name) for name in names]
+            ids = numpy.concatenate([of[0] for of in rows])
+            order = numpy.argsort(ids)
+            variables[variable + "/ids"] = ids[order]
+            variables[variable + "/rows"] = numpy.concatenate([of[1] for of in rows])[order]
+            continue
+        arrays = [checkpoint.tensor(name) for name in names]
+        variables[variable] = arrays[0] if len(arrays) == 1 else numpy.concatenate(arrays)
     return variables
+
+
+class _Checkpoint:
+    """A checkpoint's files (storage/CHECKPOINT.md)."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        with open(os.path.join(path, "MANIFEST.json"), encoding="utf-8") as file:
+            self._manifest = json.load(file)
+        self.partitions = {of["name"]: of for of in self._manifest["partitions"]}
+        self._tensors: Dict[str, numpy.ndarray] = {}
+        self._metadata: Dict[str, str] = {}
+        self._before: Optional[_Checkpoint] = None
+        count = len(self._manifest["files"])
+        for i in range(count):
+            tensors, metadata = _read(
+                os.path.join(path, f"ps-{i:05d}-of-{count:05d}.safetensors"))
+            self._tensors.update(tensors)
+            self._metadata.update(metadata)
+
+    def tensor(self, name: str) -> numpy.ndarray:
+        if name not in self._tensors:
+            raise ProgramError(f"{self.path}: no file has the partition {name}")
+        return self._tensors[name]
+
+    def grows(self, partition: str) -> bool:
+        return partition + "/.slot/rows" in self._tensors
+
+    def rows(self, partition: str) -> Tuple[numpy.ndarray, numpy.ndarray]:
+        """The ids and values of a growing table's partition. One that has only the rows that
+        changed is put over what the checkpoint before it has."""
+        ids, values = self._own_rows(partition)
+        if not self.partitions[partition].get("delta"):
+            return ids, values
+        old_ids, old_values = self._base().rows(partition)
+        gone = ids
+        if partition + "/.slot/removed" in self._tensors:
+            removed = self._tensors[partition + "/.slot/removed"]
+            gone = numpy.concatenate([gone, removed.reshape(-1).view("<u8")])
+        kept = ~numpy.isin(old_ids, gone)
+        return (numpy.concatenate([old_ids[kept], ids]),
+                numpy.concatenate([old_values[kept], values]))
+
+    def _own_rows(self, partition: str) -> Tuple[numpy.ndarray, numpy.ndarray]:
+        image = self.tensor(partition + "/.slot/rows")
+        table = json.loads(self._metadata["partition:" + partition])["table"]
+        variable = self._manifest["variables"][self.partitions[partition]["variable"]]
+        each = math.prod(variable["shape"][1:])
+        head = 8 + 4 + (4 if table["steps"] else 0)  # the id, its last batch and its steps
+        if image.ndim != 2 or image.shape[1] < head + 4 * each:
+            raise ProgramError(f"{self.path}: the rows of {partition} are too short")
+        ids = numpy.ascontiguousarray(image[:, :8]).view("<u8").reshape(-1)
+        values = numpy.ascontiguousarray(image[:, head:head + 4 * each]).view("<f4")
+        return ids, values.reshape(len(ids), *variable["shape"][1:])
+
+    def _base(self) -> _Checkpoint:
+        if self._before is None:
+            name = self._manifest.get("base", "")
+            path = os.path.join(os.path.dirname(os.path.abspath(self.path)), name)
+            if not _CHECKPOINT.fullmatch(name) or not os.path.isdir(path):
+                raise ProgramError(f"{self.path}: the checkpoint {name!r} before it is missing")
+            self._before = _Checkpoint(path)
+        return self._before
 
 
 def save(path: str, variables: Mapping[str, Any]) -> None:
@@ -70,7 +135,7 @@ def _newest(directory: str) -> str:
     folder = os.path.join(directory, "checkpoints")
     found: List[Tuple[int, int, str]] = []
     for name in os.listdir(folder) if os.path.isdir(folder) else []:
-        match = re.fullmatch(r"step-\d+-g(\d+)-r(\d+)", name)
+        match = _CHECKPOINT.fullmatch(name)
         if match and os.path.exists(os.path.join(folder, name, "MANIFEST.json")):
             found.append((int(match[1]), int(match[2]), name))
     if not found:
@@ -78,12 +143,15 @@ def _newest(directory: str) -> str:
     return os.path.join(folder, max(found)[2])
 
 
-def _read(path: str) -> Dict[str, numpy.ndarray]:
+def _read(path: str) -> Tuple[Dict[str, numpy.ndarray], Dict[str, str]]:
+    """The tensors of a file, and what it says besides."""
     with open(path, "rb") as file:
         header, begin = _header(path, file)
-        tensors = {}
+        tensors: Dict[str, numpy.ndarray] = {}
+        metadata: Dict[str, str] = {}
         for name, entry in header.items():
             if name == "__metadata__":
+                metadata = entry
                 continue
             if entry["dtype"] not in _TYPES:
                 raise ProgramError(f"{path}: {name} is of type {entry['dtype']}")
@@ -94,7 +162,7 @@ def _read(path: str) -> Dict[str, numpy.ndarray]:
             if len(data) != math.prod(entry["shape"]) * dtype.itemsize:
                 raise ProgramError(f"{path}: {name} is cut off")
             tensors[name] = numpy.frombuffer(data, dtype).reshape(entry["shape"])
-        return tensors
+        return tensors, metadata
 
 
 def _header(path: str, file: BinaryIO) -> Tuple[Dict[str, Any], int]:

@@ -4,7 +4,9 @@ import importlib.util
 import json
 import mmap
 import os
+import shutil
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -256,6 +258,19 @@ class Alone(unittest.TestCase):
 
 
 @unittest.skipUnless(HAS_NUMPY, "no NumPy")
+def write_tensors(path, tensors, metadata):
+    """A safetensors file with bytes and texts, as a ps writes them."""
+    header, data = {"__metadata__": metadata}, b""
+    for name, array in tensors.items():
+        header[name] = {"dtype": "U8" if array.dtype == "uint8" else "F32",
+                        "shape": list(array.shape),
+                        "data_offsets": [len(data), len(data) + array.nbytes]}
+        data += array.tobytes()
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+
+
 class Files(unittest.TestCase):
     def test_a_file_and_a_checkpoint_in_parts(self):
         import numpy
@@ -284,6 +299,56 @@ class Files(unittest.TestCase):
             self.assertEqual(sorted(loaded), ["b", "w"])
             with self.assertRaisesRegex(paracord.ProgramError, "no checkpoint"):
                 paracord.load(folder + "/checkpoints")
+
+    def test_a_growing_table_is_its_ids_and_their_rows(self):
+        import numpy
+        import paracord
+
+        def checkpoint(folder, name, partitions, files, base=None):
+            os.makedirs(f"{folder}/checkpoints/{name}")
+            for i, tensors in enumerate(files):
+                path = f"{folder}/checkpoints/{name}/ps-{i:05d}-of-{len(files):05d}.safetensors"
+                write_tensors(path, tensors, {
+                    f"partition:{p}": json.dumps({"table": {"steps": True}}) for p in partitions})
+            manifest = {"files": [{} for _ in files], "variables": [
+                {"name": "user", "shape": [2, 3]}, {"name": "b", "shape": [1]}],
+                "partitions": [{"name": p, "variable": 0, **more}
+                               for p, more in partitions.items()]}
+            manifest["partitions"].append({"name": "b/part_0", "variable": 1})
+            if base:
+                manifest["base"] = base
+            with open(f"{folder}/checkpoints/{name}/MANIFEST.json", "w", encoding="utf-8") as file:
+                json.dump(manifest, file)
+
+        def rows(*some):  # each is an id and its first value, and has a slot
+            image = numpy.zeros(len(some), [("id", "<u8"), ("touched", "<u4"), ("steps", "<u4"),
+                                            ("values", "<f4", 3), ("slot", "<f4", 3)])
+            for at, (number, first) in enumerate(some):
+                image[at] = (number, 7, 1, (first, first + 1, first + 2), (9, 9, 9))
+            return image.view(numpy.uint8).reshape(len(some), 40)
+
+        large = (1 << 63) + 1
+        with tempfile.TemporaryDirectory() as folder:
+            b = numpy.float32([7])
+            checkpoint(folder, "step-5-g1-r1", {"user/part_0": {}, "user/part_1": {}}, [
+                {"user/part_0/.slot/rows": rows((large, 1), (4, 2)), "b/part_0": b},
+                {"user/part_1/.slot/rows": rows((3, 3))}])
+            loaded = paracord.load(folder)
+            self.assertEqual(sorted(loaded), ["b", "user/ids", "user/rows"])
+            self.assertEqual(loaded["user/ids"].tolist(), [3, 4, large])
+            self.assertEqual(loaded["user/rows"].tolist(), [[3, 4, 5], [2, 3, 4], [1, 2, 3]])
+            # The next one has of the first partition what changed, of the other all.
+            checkpoint(folder, "step-9-g1-r2", {"user/part_0": {"delta": True}, "user/part_1": {}}, [
+                {"user/part_0/.slot/rows": rows((6, 6), (4, 5)), "b/part_0": b,
+                 "user/part_0/.slot/removed": numpy.uint64([large]).view(numpy.uint8)
+                 .reshape(1, 8)},
+                {"user/part_1/.slot/rows": rows()}], base="step-5-g1-r1")
+            loaded = paracord.load(folder)
+            self.assertEqual(loaded["user/ids"].tolist(), [4, 6])
+            self.assertEqual(loaded["user/rows"].tolist(), [[5, 6, 7], [6, 7, 8]])
+            shutil.rmtree(folder + "/checkpoints/step-5-g1-r1")
+            with self.assertRaisesRegex(paracord.ProgramError, "step-5-g1-r1' before it is missing"):
+                paracord.load(folder)
 
 
 if __name__ == "__main__":
