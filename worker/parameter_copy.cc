@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/aligned_memory.h"
 #include "common/finite.h"
 #include "common/half_float.h"
 #include "common/parallel.h"
@@ -37,8 +38,7 @@ ParameterCopy::ParameterCopy(const Session& session, std::span<const VariableSpe
       parts_(static_cast<size_t>(session.ps_size())),
       part_of_id_(parts_.size()),
       parts_of_(variables.size()),
-      resource_(memory == ValuesIn::kShared ? SharedMemoryResource()
-                                            : std::pmr::new_delete_resource()) {
+      resource_(memory == ValuesIn::kShared ? SharedMemoryResource() : AlignedMemoryResource()) {
   for (const VariableSpec& variable : variables_) {
     has_tables_ = has_tables_ || variable.has_table();
     value_spans_.emplace_back(

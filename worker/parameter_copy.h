@@ -41,7 +41,8 @@ struct TransferOptions {
 };
 
 // Whose memory the values are in: a device copies by itself what is shared (keras/
-// device_copy.h); the processor may have the rest in large pages.
+// device_copy.h); the processor may have the rest in large pages. In either, each array begins at a
+// cache line, where a PJRT plug-in for the processor reads it in place.
 enum class ValuesIn { kOrdinary, kShared };
 
 // The gradients that were sent of a push before its exchange.

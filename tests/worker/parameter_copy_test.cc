@@ -6,7 +6,9 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <memory>
 
+#include "common/aligned_memory.h"
 #include "common/shared_memory.h"
 #include "exchange/codec.h"
 #include "exchange/compression.h"
@@ -381,6 +383,20 @@ TEST_CASE("values that a device copies are where it can copy them by itself, oth
   CHECK(FindSharedSegment(shared.values()[0].data()).has_value());
   CHECK(shared.values()[0].size() == 400000);
   CHECK(shared.values()[0][399999] == 0);
+}
+
+TEST_CASE("values and gradients begin where a plug-in for the processor reads them in place") {
+  const DenseCopy fixture;
+  const ValuesIn memory = GENERATE(ValuesIn::kOrdinary, ValuesIn::kShared);
+  // Several at once, since one may begin there by chance.
+  std::vector<std::unique_ptr<ParameterCopy>> copies;
+  for (int i = 0; i < 8; ++i) {
+    copies.push_back(std::make_unique<ParameterCopy>(fixture.session, fixture.variables,
+                                                     TransferOptions{}, memory));
+    copies.back()->PrepareGradients(0);
+    for (const auto& values : copies.back()->values()) CHECK(IsArrayAligned(values.data()));
+    for (const auto& gradient : copies.back()->gradients(0)) CHECK(IsArrayAligned(gradient.data()));
+  }
 }
 
 TEST_CASE("gradients that were given up stay what they are until new ones are to be computed") {
