@@ -249,12 +249,13 @@ absl::Status PjrtProgram::LookAt(const Batch& batch, LookupCounts&) { return Tak
 const void* PjrtProgram::Rows(Given& given, uint32_t first, uint32_t count, uint32_t size) {
   const auto rows = [&](const auto& numbers) -> const void* {
     const size_t bytes = given.each * sizeof(numbers[0]);
-    if (count == size) return numbers.data() + first * given.each;
-    given.padded.assign(size * bytes, 0);
-    if (bytes != 0) {
-      std::memcpy(given.padded.data(), numbers.data() + first * given.each, count * bytes);
-    }
-    return given.padded.data();
+    const auto* const from = numbers.data() + first * given.each;
+    if (count == size && IsArrayAligned(from)) return from;
+    given.placed.resize(size * bytes);
+    if (bytes != 0) std::memcpy(given.placed.data(), from, count * bytes);
+    std::fill(given.placed.begin() + static_cast<ptrdiff_t>(count * bytes), given.placed.end(),
+              '\0');
+    return given.placed.data();
   };
   switch (given.column->type) {
     case ColumnType::kInt32:

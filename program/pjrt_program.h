@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/aligned_memory.h"
 #include "config/job.h"
 #include "program/gradient_program.h"
 #include "program/pjrt_client.h"
@@ -63,7 +64,8 @@ class PjrtProgram : public GradientProgram {
     const Column* from = nullptr;
     std::vector<int64_t> whole;
     std::vector<int32_t> narrow;
-    std::vector<char> padded;
+    // The examples of a run, where a plug-in for the processor reads them in place.
+    AlignedVector<char> placed;
   };
 
   PjrtProgram(ProgramFile file, const Batch& schema) : file_(std::move(file)), schema_(schema) {}
@@ -83,7 +85,8 @@ class PjrtProgram : public GradientProgram {
   absl::Status Take(const Batch& batch);
   static absl::Status TakeColumn(const Column& schema, const Column& column, uint32_t examples,
                                  Given& given);
-  // The examples from `first` on, padded to the size of a module.
+  // The examples from `first` on, padded to the size of a module. A plug-in would copy those that
+  // begin elsewhere than at a cache line to new memory in each run.
   static const void* Rows(Given& given, uint32_t first, uint32_t count, uint32_t size);
   // The arguments of a run over some of the batch's examples.
   std::vector<PjrtClient::Argument> Arguments(const Compiled& compiled, ConstTensors values,
@@ -97,7 +100,7 @@ class PjrtProgram : public GradientProgram {
   std::unique_ptr<PjrtClient> client_;
   std::vector<Compiled> compiled_;
   std::vector<Given> inputs_, targets_, weights_;
-  uint32_t key_[2] = {};  // of the batch that is computed
+  alignas(kArrayAlignment) uint32_t key_[2] = {};  // of the batch that is computed
   std::function<void(size_t)> there_;
 };
 

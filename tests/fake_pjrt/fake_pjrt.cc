@@ -21,6 +21,7 @@
 
 namespace paracord {
 
+#include "common/aligned_memory.h"
 struct PjrtError {
   int code;
   std::string message;
@@ -228,6 +229,9 @@ PjrtError* Do(PjrtBufferToHostBufferArgs& args) {
   return nullptr;
 }
 
+  if (Said("aligned") == "1" && !IsArrayAligned(args.data)) {
+    return Fail(3, "an array begins elsewhere than at a cache line");
+  }
 template <class Object>
 PjrtError* Do(PjrtDestroyArgs<Object>& args) {
   delete args.object;

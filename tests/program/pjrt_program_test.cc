@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "absl/strings/match.h"
+#include "common/aligned_memory.h"
 #include "common/steady_ms.h"
 #include "config/program_spec.h"
 #include "tests/fakes.h"
@@ -57,7 +58,8 @@ struct PjrtRig {
 
   Job job;
   Batch schema, batch;
-  std::vector<std::vector<float>> values, gradients;
+  std::vector<AlignedVector<float>> values;
+  std::vector<std::vector<float>> gradients;
   std::unique_ptr<PjrtProgram> program;
 };
 
@@ -88,6 +90,23 @@ TEST_CASE("a plug-in computes steps and predictions of a program file") {
   rig.batch.targets[0].values.resize(2);
   CHECK(rig.Step(uint64_t{1} << 40).value() == 0.5);
   CHECK(rig.gradients[1] == std::vector<float>{4, 3, 4});
+}
+
+TEST_CASE("a plug-in for the processor is given arrays that it can read in place") {
+  const Telling telling("aligned=1");
+  PjrtRig rig;
+  for (const char* const type : {"int32", "int64"}) {
+    rig.job.model["file"]["targets"][0]["dtype"] = type;
+    REQUIRE(rig.Make().ok());
+    // Several at once, since one may begin there by chance.
+    std::vector<Batch> batches(8, rig.batch);
+    for (const Batch& batch : batches) {
+      rig.batch = batch;
+      CHECK(rig.Step(7).status() == absl::OkStatus());
+      CHECK(rig.gradients == Values{{2, 4, 6, 8, 10, 12}, {4, 3, 2}, {1, 2}, {}});
+      CHECK(rig.Predict().status() == absl::OkStatus());
+    }
+  }
 }
 
 TEST_CASE("predictions of any number of examples are put together") {
