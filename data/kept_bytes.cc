@@ -21,9 +21,9 @@ constexpr std::string_view kSuffix = ".kept";
 
 }  // namespace
 
-KeepPlace PlaceIn(const std::string& dir, Random& random) {
+KeepPlace PlaceIn(const std::string& dir, Random& random, const std::string& folder) {
   if (dir.empty() || !SchemeOf(dir).empty()) return {};  // an object store renames nothing
-  return {.directory = AbsolutePath(dir) + "/index", .writer = random.NextId()};
+  return {.directory = absl::StrCat(AbsolutePath(dir), "/", folder), .writer = random.NextId()};
 }
 
 std::optional<KeptBytes> KeptBytes::Of(Files& files, const KeepPlace& place,
@@ -80,12 +80,12 @@ bool KeptBytes::StillHolds() const {
   return Subject(ignored) == subject_;
 }
 
-void KeptBytes::Save(std::string_view body) const {
+void KeptBytes::Save(std::string_view body, uint64_t bytes_max) const {
   if (body.size() > kKeptBytesMax - kKeptHeadBytes - kKeptTailBytes - subject_.size()) return;
   if (!StillHolds()) return;
   const absl::Status written = Write(body);
-  if (written.ok()) return;
-  Logger("data").Info("{} of the data are not kept for the next start: {}", kind_,
+  if (written.ok()) return MakeRoom(bytes_max);
+  Logger("data").Info("{} is not kept for the next start: {}", path(),
                       std::string(written.message()));
 }
 
@@ -112,23 +112,32 @@ absl::Status KeptBytes::Write(std::string_view body) const {
     files_->RemoveTree(temporary).IgnoreError();
     return written;
   }
-  MakeRoom(path().substr(place_.directory.size() + 1));
   return absl::OkStatus();
 }
 
-// Removes the unfinished files of dead writers of this entry and, where there are too many files,
-// some others: nobody can tell which of them belong to data that no longer exists, and a reader
-// that misses one writes it again.
-void KeptBytes::MakeRoom(const std::string& name) const {
+// Removes the unfinished files of dead writers of this entry and, where there are too many files or
+// bytes, some others: nobody can tell which of them belong to data that no longer exists, and a
+// reader that misses one writes it again.
+void KeptBytes::MakeRoom(uint64_t bytes_max) const {
+  const std::string name = path().substr(place_.directory.size() + 1);
   const auto names = files_->List(place_.directory);
   if (!names.ok()) return;
+  const auto bytes_of = [&](const std::string& other) -> uint64_t {
+    if (bytes_max == UINT64_MAX) return 0;  // nobody asks
+    const auto file = files_->Open(absl::StrCat(place_.directory, "/", other));
+    return file.ok() ? (*file)->size() : 0;
+  };
   size_t left = names->size();
+  uint64_t bytes = 0;
+  for (const std::string& other : *names) bytes += bytes_of(other);
   for (const std::string& other : *names) {
     const bool unfinished = other.ends_with(".tmp");
     const bool left_behind = unfinished && other.starts_with(name);
     // An unfinished file may be in the writing and is spared, unless there are too many of them.
-    const bool too_many = left > (unfinished ? 2 * kFilesMax : kFilesMax) && other != name;
-    if (!left_behind && !too_many) continue;
+    const bool too_many = left > (unfinished ? 2 * kFilesMax : kFilesMax);
+    const bool too_large = bytes > bytes_max && !unfinished;
+    if (!left_behind && (other == name || (!too_many && !too_large))) continue;
+    bytes -= bytes_of(other);
     files_->RemoveTree(absl::StrCat(place_.directory, "/", other)).IgnoreError();
     --left;
   }

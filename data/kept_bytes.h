@@ -1,8 +1,8 @@
-// A cache of facts about data files that take a whole read to find: where their records begin, or
-// which words they have. Each is a file in the directory that KeepPlace names (DIR/index of the
-// job), for the next start of this worker and of others. It is never needed: an entry that does not
-// fit is ignored and written anew, and a directory that cannot be written to costs a line in the
-// log. Owned by a reader while it opens; one thread.
+// A cache of facts about files that take long to find: where the records of data begin, or which
+// words they have, or what a compiler makes of a program. Each is a file in the directory that
+// KeepPlace names (DIR/index of the job), for the next start of this worker and of others. It is
+// never needed: an entry that does not fit is ignored and written anew, and a directory that cannot
+// be written to costs a line in the log. Owned by a reader while it opens; one thread.
 //
 // The file, little-endian: "PCRDKEPT", format version (4 bytes), length of the subject (8), the
 // subject, the body, CRC-32C of all before (4). The subject is text and says everything the body
@@ -35,8 +35,9 @@ class KeptBytes {
   std::optional<std::string> Load() const;
   // Whether the files are unchanged since Of().
   bool StillHolds() const;
-  // Saves the body, unless the files have changed since Of(). Failures are logged.
-  void Save(std::string_view body) const;
+  // Saves the body, unless the files have changed since Of(). Failures are logged. Other entries go
+  // where all together have more than `bytes_max`.
+  void Save(std::string_view body, uint64_t bytes_max = UINT64_MAX) const;
   std::string path() const;
 
  private:
@@ -49,7 +50,7 @@ class KeptBytes {
         paths_(paths.begin(), paths.end()) {}
   std::string Subject(uint64_t& bytes) const;
   absl::Status Write(std::string_view body) const;
-  void MakeRoom(const std::string& name) const;
+  void MakeRoom(uint64_t bytes_max) const;
 
   Files* files_;
   KeepPlace place_;
@@ -59,6 +60,6 @@ class KeptBytes {
 };
 
 // Returns the place in a job's directory; nowhere if `dir` is "" or in an object store.
-KeepPlace PlaceIn(const std::string& dir, Random& random);
+KeepPlace PlaceIn(const std::string& dir, Random& random, const std::string& folder = "index");
 
 }  // namespace paracord

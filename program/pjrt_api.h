@@ -15,9 +15,11 @@ struct PjrtError;
 struct PjrtEvent;
 struct PjrtRawClient;
 struct PjrtDevice;
+struct PjrtDeviceDescription;
 struct PjrtExecutable;  // what a loaded executable is, for questions about it
 struct PjrtLoaded;      // an executable that can be run
 struct PjrtBuffer;
+struct PjrtSerialized;  // what backs the bytes of a compiled form
 
 // The element types that programs here have; the numbers are PJRT_Buffer_Type's.
 enum class PjrtType : int { kInt32 = 4, kInt64 = 5, kUint32 = 8, kFloat32 = 11 };
@@ -104,6 +106,15 @@ struct PjrtClientPlatformNameArgs {
   size_t platform_name_size = 0;        // out
 };
 
+struct PjrtClientPlatformVersionArgs {
+  static constexpr PjrtFunction kFunction = {14, "PJRT_Client_PlatformVersion"};
+  size_t struct_size = sizeof(PjrtClientPlatformVersionArgs);
+  void* extension_start = nullptr;
+  PjrtRawClient* client = nullptr;
+  const char* platform_version = nullptr;  // out
+  size_t platform_version_size = 0;        // out
+};
+
 struct PjrtClientAddressableDevicesArgs {
   static constexpr PjrtFunction kFunction = {16, "PJRT_Client_AddressableDevices"};
   size_t struct_size = sizeof(PjrtClientAddressableDevicesArgs);
@@ -154,12 +165,41 @@ struct PjrtClientBufferFromHostBufferArgs {
   PjrtBuffer* buffer = nullptr;                // out
 };
 
+struct PjrtDeviceDescriptionKindArgs {
+  static constexpr PjrtFunction kFunction = {26, "PJRT_DeviceDescription_Kind"};
+  size_t struct_size = sizeof(PjrtDeviceDescriptionKindArgs);
+  void* extension_start = nullptr;
+  PjrtDeviceDescription* device_description = nullptr;
+  const char* device_kind = nullptr;  // out
+  size_t device_kind_size = 0;        // out
+};
+
+struct PjrtDeviceGetDescriptionArgs {
+  static constexpr PjrtFunction kFunction = {29, "PJRT_Device_GetDescription"};
+  size_t struct_size = sizeof(PjrtDeviceGetDescriptionArgs);
+  void* extension_start = nullptr;
+  PjrtDevice* device = nullptr;
+  PjrtDeviceDescription* device_description = nullptr;  // out
+};
+
 struct PjrtExecutableNumOutputsArgs {
   static constexpr PjrtFunction kFunction = {44, "PJRT_Executable_NumOutputs"};
   size_t struct_size = sizeof(PjrtExecutableNumOutputsArgs);
   void* extension_start = nullptr;
   PjrtExecutable* executable = nullptr;
   size_t num_outputs = 0;  // out
+};
+
+// The compiled form of a module, which the same version of a plug-in loads again.
+struct PjrtExecutableSerializeArgs {
+  static constexpr PjrtFunction kFunction = {49, "PJRT_Executable_Serialize"};
+  size_t struct_size = sizeof(PjrtExecutableSerializeArgs);
+  void* extension_start = nullptr;
+  const PjrtExecutable* executable = nullptr;
+  const char* serialized_bytes = nullptr;                                       // out
+  size_t serialized_bytes_size = 0;                                             // out
+  PjrtSerialized* serialized_executable = nullptr;                              // out
+  void (*serialized_executable_deleter)(PjrtSerialized* executable) = nullptr;  // out
 };
 
 struct PjrtLoadedGetExecutableArgs {
@@ -199,6 +239,18 @@ struct PjrtLoadedExecuteArgs {
   PjrtBuffer** const* output_lists = nullptr;    // in and out: (num_devices, outputs)
   PjrtEvent** device_complete_events = nullptr;  // in and out: (num_devices)
   PjrtDevice* execute_device = nullptr;          // of a portable executable
+};
+
+struct PjrtExecutableDeserializeAndLoadArgs {
+  static constexpr PjrtFunction kFunction = {56, "PJRT_Executable_DeserializeAndLoad"};
+  size_t struct_size = sizeof(PjrtExecutableDeserializeAndLoadArgs);
+  void* extension_start = nullptr;
+  PjrtRawClient* client = nullptr;
+  const char* serialized_executable = nullptr;
+  size_t serialized_executable_size = 0;
+  PjrtLoaded* loaded_executable = nullptr;                      // out
+  const char* overridden_serialized_compile_options = nullptr;  // null: those it was compiled with
+  size_t overridden_serialized_compile_options_size = 0;
 };
 
 // How an array lies in the host's memory: its axes, the innermost first, without tiles.

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -72,6 +73,8 @@ absl::Status PjrtClient::Open(size_t device) {
   return absl::OkStatus();
 }
 
+std::string_view PjrtClient::CompileOptions() const { return first_ ? kCompileOptions : kPortable; }
+
 absl::StatusOr<PjrtClient::Loaded> PjrtClient::Compile(std::string_view code) const {
   std::string text(code);  // which the API does not declare as constant
   PjrtProgramCode program;
@@ -79,7 +82,7 @@ absl::StatusOr<PjrtClient::Loaded> PjrtClient::Compile(std::string_view code) co
   program.code_size = text.size();
   program.format = kFormat.data();
   program.format_size = kFormat.size();
-  const std::string_view options = first_ ? kCompileOptions : kPortable;
+  const std::string_view options = CompileOptions();
   PjrtClientCompileArgs args;
   args.client = client_.get();
   args.program = &program;
@@ -89,6 +92,48 @@ absl::StatusOr<PjrtClient::Loaded> PjrtClient::Compile(std::string_view code) co
   Loaded loaded{Own(args.executable), {}};
   ASSIGN_OR_RETURN(loaded.results, ResultsOf(loaded.executable.get()));
   return loaded;
+}
+
+absl::StatusOr<std::string> PjrtClient::Serialize(const Loaded& loaded) const {
+  PjrtLoadedGetExecutableArgs get;
+  get.loaded_executable = loaded.executable.get();
+  RETURN_IF_ERROR(plugin_.Call(get));
+  const PjrtOwned<PjrtExecutable> executable = Own(get.executable);
+  PjrtExecutableSerializeArgs args;
+  args.executable = executable.get();
+  RETURN_IF_ERROR(plugin_.Call(args));
+  std::string bytes(args.serialized_bytes, args.serialized_bytes_size);
+  if (args.serialized_executable_deleter != nullptr) {
+    args.serialized_executable_deleter(args.serialized_executable);
+  }
+  return bytes;
+}
+
+absl::StatusOr<PjrtClient::Loaded> PjrtClient::Load(std::string_view compiled) const {
+  PjrtExecutableDeserializeAndLoadArgs args;
+  args.client = client_.get();
+  args.serialized_executable = compiled.data();
+  args.serialized_executable_size = compiled.size();
+  RETURN_IF_ERROR(plugin_.Call(args));
+  Loaded loaded{Own(args.loaded_executable), {}};
+  ASSIGN_OR_RETURN(loaded.results, ResultsOf(loaded.executable.get()));
+  return loaded;
+}
+
+absl::StatusOr<std::string> PjrtClient::CompiledFor() const {
+  PjrtClientPlatformVersionArgs platform;
+  platform.client = client_.get();
+  RETURN_IF_ERROR(plugin_.Call(platform));
+  PjrtDeviceGetDescriptionArgs device;
+  device.device = device_;
+  RETURN_IF_ERROR(plugin_.Call(device));
+  PjrtDeviceDescriptionKindArgs kind;
+  kind.device_description = device.device_description;
+  RETURN_IF_ERROR(plugin_.Call(kind));
+  return absl::StrCat(plugin_.version(), "\n", platform_, "\n",
+                      absl::string_view(platform.platform_version, platform.platform_version_size),
+                      "\n", absl::string_view(kind.device_kind, kind.device_kind_size), "\n",
+                      absl::CHexEscape(std::string(CompileOptions())));
 }
 
 absl::StatusOr<std::vector<PjrtArray>> PjrtClient::ResultsOf(PjrtLoaded* loaded) const {

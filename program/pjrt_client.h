@@ -48,6 +48,14 @@ class PjrtClient {
   // `code` is a portable artefact of StableHLO, or MLIR as text.
   absl::StatusOr<Loaded> Compile(std::string_view code) const;
 
+  // A module's compiled form, and what takes it where CompiledFor and the plug-in's file are the
+  // same, so that it need not be compiled again. FAILED_PRECONDITION: the plug-in cannot.
+  absl::StatusOr<std::string> Serialize(const Loaded& loaded) const;
+  absl::StatusOr<Loaded> Load(std::string_view compiled) const;
+  // All that a compiled form depends on but the module and the plug-in's file: versions, platform,
+  // the kind of the device, options.
+  absl::StatusOr<std::string> CompiledFor() const;
+
   // The results of a run, which are taken from the device one by one. Its end waits until the
   // plug-in uses no memory of the caller any more.
   class Run {
@@ -83,6 +91,8 @@ class PjrtClient {
   absl::Status Open(size_t device);
   absl::Status AwaitEvent(PjrtEvent* event) const;
   absl::StatusOr<std::vector<PjrtArray>> ResultsOf(PjrtLoaded* loaded) const;
+
+  std::string_view CompileOptions() const;
 
   const PjrtPlugin plugin_;
   PjrtOwned<PjrtRawClient> client_;

@@ -61,7 +61,8 @@ struct alignas(64) Line {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PjrtProgram>> PjrtProgram::Make(const Job& job, const Batch& schema,
-                                                               const PjrtUse& use) {
+                                                               const PjrtUse& use,
+                                                               const CompiledPlace& compiled) {
   RETURN_IF_ERROR(CheckOwnSettings(job));
   for (const auto& [name, table] : job.tables.by_layer) {
     if (table.dense) continue;
@@ -75,7 +76,7 @@ absl::StatusOr<std::unique_ptr<PjrtProgram>> PjrtProgram::Make(const Job& job, c
   auto client = OpenPjrtDevice(use);
   if (!client.ok()) return Refuse(client.status(), "model: ");
   program->client_ = *std::move(client);
-  RETURN_IF_ERROR(program->Compile());
+  RETURN_IF_ERROR(program->Compile(compiled));
   return program;
 }
 
@@ -143,11 +144,11 @@ PjrtArray PjrtProgram::ArrayOf(const ModuleResult& result, uint32_t batch) const
   return {PjrtType::kFloat32, {shape.begin(), shape.end()}};
 }
 
-absl::Status PjrtProgram::Compile() {
+absl::Status PjrtProgram::Compile(const CompiledPlace& place) {
   compiled_.reserve(file_.modules.size());
   for (size_t i = 0; i < file_.modules.size(); ++i) {
     const ProgramModule& module = file_.modules[i];
-    const absl::Status status = CompileOne(module);
+    const absl::Status status = CompileOne(module, place);
     if (status.ok()) continue;
     return Refuse(status,
                   absl::StrCat("model.file: modules[", i, "], ",
@@ -157,7 +158,7 @@ absl::Status PjrtProgram::Compile() {
   return absl::OkStatus();
 }
 
-absl::Status PjrtProgram::CompileOne(const ProgramModule& module) {
+absl::Status PjrtProgram::CompileOne(const ProgramModule& module, const CompiledPlace& place) {
   Compiled compiled;
   compiled.module = &module;
   for (const ModuleArgument& argument : module.arguments) {
@@ -167,11 +168,30 @@ absl::Status PjrtProgram::CompileOne(const ProgramModule& module) {
                                                      ArrayText(compiled.arguments.back())));
     }
   }
-  ASSIGN_OR_RETURN(compiled.loaded, client_->Compile(module.code));
-  RETURN_IF_ERROR(CheckResults(compiled));
-  RETURN_IF_ERROR(Try(compiled));
+  const std::optional<KeptBytes> kept = KeptForm(place, *client_, module.code);
+  if (kept.has_value() && TakeKept(*kept, compiled)) {
+    ++modules_kept_;
+  } else {
+    ASSIGN_OR_RETURN(compiled.loaded, client_->Compile(module.code));
+    RETURN_IF_ERROR(CheckResults(compiled));
+    RETURN_IF_ERROR(Try(compiled));
+    // A plug-in that cannot give the compiled form compiles at every start.
+    if (kept.has_value()) {
+      const absl::StatusOr<std::string> form = client_->Serialize(compiled.loaded);
+      if (form.ok()) kept->Save(*form, place.bytes_max);
+    }
+  }
   compiled_.push_back(std::move(compiled));
   return absl::OkStatus();
+}
+
+bool PjrtProgram::TakeKept(const KeptBytes& kept, Compiled& compiled) const {
+  const std::optional<std::string> form = kept.Load();
+  if (!form.has_value()) return false;
+  absl::StatusOr<PjrtClient::Loaded> loaded = client_->Load(*form);
+  if (!loaded.ok()) return false;
+  compiled.loaded = *std::move(loaded);
+  return CheckResults(compiled).ok() && Try(compiled).ok();
 }
 
 absl::Status PjrtProgram::CheckResults(const Compiled& compiled) const {
@@ -381,6 +401,11 @@ std::vector<uint32_t> PjrtProgram::SizesOf(bool step) const {
 std::string PjrtProgram::device() const {
   return absl::StrCat(client_->platform(), " by ", client_->plugin().path(), " (PJRT ",
                       client_->plugin().version(), ")");
+}
+
+std::string PjrtProgram::Memory() const {
+  return absl::StrCat(device(), ", ", compiled_.size(), " modules, ", modules_kept_,
+                      " of them compiled by an earlier start");
 }
 
 std::string PjrtProgram::Summary() const {

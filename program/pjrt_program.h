@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "common/aligned_memory.h"
 #include "config/job.h"
+#include "program/compiled_form.h"
 #include "program/gradient_program.h"
 #include "program/pjrt_client.h"
 #include "program/program_file.h"
@@ -25,10 +26,11 @@ namespace paracord {
 
 class PjrtProgram : public GradientProgram {
  public:
-  // Compiles the program of the job's model for data of this schema. INVALID_ARGUMENT has one line
-  // for each problem.
+  // Compiles the program of the job's model for data of this schema, or takes what was compiled
+  // before. INVALID_ARGUMENT has one line for each problem.
   static absl::StatusOr<std::unique_ptr<PjrtProgram>> Make(const Job& job, const Batch& schema,
-                                                           const PjrtUse& use);
+                                                           const PjrtUse& use,
+                                                           const CompiledPlace& compiled = {});
 
   const std::vector<VariableSpec>& variables() const override { return file_.variables; }
   // It evaluates none itself: the job's are measured of what it predicts.
@@ -36,7 +38,8 @@ class PjrtProgram : public GradientProgram {
   const std::vector<ProgramOutput>& outputs() const { return file_.outputs; }
   std::vector<uint32_t> BatchSizes() const override { return SizesOf(/*step=*/true); }
   bool host_memory() const override { return client_->platform() == "cpu"; }
-  std::string device() const;  // in words
+  std::string device() const;                            // in words
+  size_t modules_kept() const { return modules_kept_; }  // how many were compiled before
 
   absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
                                           ConstTensors values, MutableTensors gradients) override;
@@ -46,7 +49,7 @@ class PjrtProgram : public GradientProgram {
                         std::vector<MetricState>& states) override;
   absl::Status LookAt(const Batch& batch, LookupCounts& counts) override;
   std::string Summary() const override;
-  std::string Memory() const override { return device(); }
+  std::string Memory() const override;
 
  private:
   struct Compiled {
@@ -72,8 +75,10 @@ class PjrtProgram : public GradientProgram {
   absl::Status MatchColumns();
   absl::Status Match(const char* what, const std::vector<ProgramColumn>& wanted,
                      const std::vector<Column>& have, std::vector<Given>& given);
-  absl::Status Compile();
-  absl::Status CompileOne(const ProgramModule& module);
+  absl::Status Compile(const CompiledPlace& place);
+  absl::Status CompileOne(const ProgramModule& module, const CompiledPlace& place);
+  // Whether the compiled form that is kept is sound.
+  bool TakeKept(const KeptBytes& kept, Compiled& compiled) const;
   absl::Status CheckResults(const Compiled& compiled) const;
   absl::Status Try(const Compiled& compiled) const;
   PjrtArray ArrayOf(const ModuleArgument& argument, uint32_t batch) const;
@@ -99,6 +104,7 @@ class PjrtProgram : public GradientProgram {
   const std::vector<std::string> no_metrics_;
   std::unique_ptr<PjrtClient> client_;
   std::vector<Compiled> compiled_;
+  size_t modules_kept_ = 0;
   std::vector<Given> inputs_, targets_, weights_;
   alignas(kArrayAlignment) uint32_t key_[2] = {};  // of the batch that is computed
   std::function<void(size_t)> there_;

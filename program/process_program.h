@@ -13,6 +13,7 @@
 
 #include "config/program_spec.h"
 #include "program/child_process.h"
+#include "program/compiled_form.h"
 #include "program/gradient_program.h"
 #include "program/program_folder.h"
 #include "program/program_memory.h"
@@ -27,6 +28,8 @@ struct ProgramUse {
   std::string device;    // PARACORD_DEVICE of the child
   std::string task;      // its PARACORD_TASK
   int threads = 1;       // its OMP_NUM_THREADS, unless that is set
+  // Where modules of StableHLO are kept that a plug-in has compiled.
+  CompiledPlace compiled = {};
   // Called with each line that the program prints, and with the reason of each restart. Called on
   // any thread.
   std::function<void(const std::string& line)> log;

@@ -47,14 +47,15 @@ std::string AnyTask() {
 }
 
 // Everything that computes, gradients too if it trains. A device that is lost ends the process.
-OpenWorkloadFn Opener(Daemon& daemon, const Computer& computer, const std::string& dir,
-                      bool trains) {
+OpenWorkloadFn Opener(Daemon& daemon, Computer computer, const std::string& dir, bool trains) {
   if (!computer.note.empty()) Logger("device").Info("{}", computer.note);
   const auto lost = [&daemon](const std::string& why) {
     daemon.environment().loop.Post(
         [&daemon, why] { daemon.Exit(static_cast<int>(ExitCode::kDeviceFailed), why); });
   };
   const KeepPlace keep = PlaceIn(dir, daemon.environment().random);
+  computer.programs.compiled =
+      CompiledIn(daemon.environment().files, dir, daemon.environment().random);
   return [&daemon, computer, lost, keep, trains](const Job& job) -> absl::StatusOr<Workload> {
     std::string device;
     const auto build =

@@ -7,6 +7,8 @@
 //   missing=FUNCTION              it has a null for it
 //   functions=N                   struct_size has room for no more
 //   major=N, platform=NAME, devices=N, slow_ms=N (until an event comes)
+//   version=TEXT                  it is of that version; a compiled form of another is refused
+//   aligned=1                     it refuses arrays that XLA's would copy to read them
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -17,11 +19,11 @@
 #include <thread>
 #include <vector>
 
+#include "common/aligned_memory.h"
 #include "program/pjrt_api.h"
 
 namespace paracord {
 
-#include "common/aligned_memory.h"
 struct PjrtError {
   int code;
   std::string message;
@@ -31,6 +33,12 @@ struct PjrtEvent {
   PjrtError* error = nullptr;
 };
 struct PjrtDevice {};
+struct PjrtDeviceDescription {
+  std::string kind;
+};
+struct PjrtSerialized {
+  std::string bytes;
+};
 struct PjrtRawClient {
   std::string platform;
   PjrtDevice devices[8];
@@ -50,8 +58,10 @@ struct FakeResult {
 struct PjrtLoaded {
   std::vector<FakeResult> results;
   bool portable;
+  std::string code;
 };
 struct PjrtExecutable {
+  std::string code;
   std::vector<int> types;
   std::vector<int64_t> dims;
   std::vector<size_t> sizes;
@@ -118,17 +128,36 @@ PjrtError* Do(PjrtClientPlatformNameArgs& args) {
   return nullptr;
 }
 
+PjrtError* Do(PjrtClientPlatformVersionArgs& args) {
+  static std::string version;
+  version = Said("version");
+  args.platform_version = version.data();
+  args.platform_version_size = version.size();
+  return nullptr;
+}
+
+PjrtError* Do(PjrtDeviceGetDescriptionArgs& args) {
+  static PjrtDeviceDescription description;
+  description.kind = "fake";
+  args.device_description = &description;
+  return nullptr;
+}
+
+PjrtError* Do(PjrtDeviceDescriptionKindArgs& args) {
+  args.device_kind = args.device_description->kind.data();
+  args.device_kind_size = args.device_description->kind.size();
+  return nullptr;
+}
+
 PjrtError* Do(PjrtClientAddressableDevicesArgs& args) {
   args.addressable_devices = args.client->list.data();
   args.num_addressable_devices = args.client->list.size();
   return nullptr;
 }
 
-PjrtError* Do(PjrtClientCompileArgs& args) {
-  const std::string options(args.compile_options, args.compile_options_size);
-  if (options.find("\x20\x01\x28\x01") == std::string::npos) std::abort();  // as XLA's does
-  std::istringstream text(std::string(args.program->code, args.program->code_size));
-  auto* const loaded = new PjrtLoaded{{}, options.size() > 6};
+PjrtError* Compile(const std::string& code, bool portable, PjrtLoaded*& compiled) {
+  std::istringstream text(code);
+  auto* const loaded = new PjrtLoaded{{}, portable, code};
   for (std::string line; std::getline(text, line);) {
     std::istringstream words(line);
     std::string type, dims, axis;
@@ -146,11 +175,38 @@ PjrtError* Do(PjrtClientCompileArgs& args) {
     while (std::getline(axes, axis, 'x')) result.dims.push_back(std::atoll(axis.c_str()));
     loaded->results.push_back(result);
   }
-  args.executable = loaded;
+  compiled = loaded;
   return nullptr;
 }
 
+PjrtError* Do(PjrtClientCompileArgs& args) {
+  const std::string options(args.compile_options, args.compile_options_size);
+  if (options.find("\x20\x01\x28\x01") == std::string::npos) std::abort();  // as XLA's does
+  const std::string code(args.program->code, args.program->code_size);
+  return Compile(code, options.size() > 6, args.executable);
+}
+
+// A compiled form is the version's text, a line, and the code.
+PjrtError* Do(PjrtExecutableSerializeArgs& args) {
+  args.serialized_executable =
+      new PjrtSerialized{"fake " + Said("version") + "\n" + args.executable->code};
+  args.serialized_bytes = args.serialized_executable->bytes.data();
+  args.serialized_bytes_size = args.serialized_executable->bytes.size();
+  args.serialized_executable_deleter = [](PjrtSerialized* serialized) { delete serialized; };
+  return nullptr;
+}
+
+PjrtError* Do(PjrtExecutableDeserializeAndLoadArgs& args) {
+  const std::string bytes(args.serialized_executable, args.serialized_executable_size);
+  const std::string head = "fake " + Said("version") + "\n";
+  if (!bytes.starts_with(head)) return Fail(3, "the compiled form is of another version");
+  return Compile(bytes.substr(head.size()), /*portable=*/false, args.loaded_executable);
+}
+
 PjrtError* Do(PjrtClientBufferFromHostBufferArgs& args) {
+  if (Said("aligned") == "1" && !IsArrayAligned(args.data)) {
+    return Fail(3, "an array begins elsewhere than at a cache line");
+  }
   size_t elements = 1;
   for (size_t i = 0; i < args.num_dims; ++i) elements *= static_cast<size_t>(args.dims[i]);
   auto* const buffer =
@@ -171,7 +227,7 @@ PjrtError* Do(PjrtClientBufferFromHostBufferArgs& args) {
 }
 
 PjrtError* Do(PjrtLoadedGetExecutableArgs& args) {
-  args.executable = new PjrtExecutable;
+  args.executable = new PjrtExecutable{args.loaded_executable->code, {}, {}, {}};
   for (const FakeResult& result : args.loaded_executable->results) {
     args.executable->types.push_back(result.type);
     args.executable->sizes.push_back(result.dims.size());
@@ -229,9 +285,6 @@ PjrtError* Do(PjrtBufferToHostBufferArgs& args) {
   return nullptr;
 }
 
-  if (Said("aligned") == "1" && !IsArrayAligned(args.data)) {
-    return Fail(3, "an array begins elsewhere than at a cache line");
-  }
 template <class Object>
 PjrtError* Do(PjrtDestroyArgs<Object>& args) {
   delete args.object;
@@ -285,7 +338,9 @@ extern "C" const paracord::PjrtApi* GetPjrtApi() {
       PjrtClientPlatformNameArgs, PjrtClientAddressableDevicesArgs, PjrtClientCompileArgs,
       PjrtClientBufferFromHostBufferArgs, PjrtExecutableNumOutputsArgs, PjrtLoadedGetExecutableArgs,
       PjrtLoadedExecuteArgs, PjrtBufferToHostBufferArgs, PjrtExecutableOutputElementTypesArgs,
-      PjrtExecutableOutputDimensionsArgs, PjrtDestroyArgs<PjrtEvent>,
+      PjrtExecutableOutputDimensionsArgs, PjrtClientPlatformVersionArgs,
+      PjrtDeviceGetDescriptionArgs, PjrtDeviceDescriptionKindArgs, PjrtExecutableSerializeArgs,
+      PjrtExecutableDeserializeAndLoadArgs, PjrtDestroyArgs<PjrtEvent>,
       PjrtDestroyArgs<PjrtRawClient>, PjrtDestroyArgs<PjrtExecutable>, PjrtDestroyArgs<PjrtLoaded>,
       PjrtDestroyArgs<PjrtBuffer>>(api);
   api.functions[0] = reinterpret_cast<void (*)()>(&CalledVoid<PjrtErrorDestroyArgs>);

@@ -13,41 +13,51 @@ namespace paracord {
 namespace {
 
 // PJRT(ours, theirs, field, its offset)
-#define PARACORD_PJRT_FIELDS(PJRT)                                                               \
-  PJRT(PjrtErrorDestroyArgs, PJRT_Error_Destroy_Args, error, 16)                                 \
-  PJRT(PjrtErrorMessageArgs, PJRT_Error_Message_Args, message_size, 32)                          \
-  PJRT(PjrtErrorGetCodeArgs, PJRT_Error_GetCode_Args, code, 24)                                  \
-  PJRT(PjrtEventAwaitArgs, PJRT_Event_Await_Args, event, 16)                                     \
-  PJRT(PjrtClientCreateArgs, PJRT_Client_Create_Args, num_options, 24)                           \
-  PJRT(PjrtClientCreateArgs, PJRT_Client_Create_Args, client, 64)                                \
-  PJRT(PjrtClientCreateArgs, PJRT_Client_Create_Args, kv_try_get_user_arg, 80)                   \
-  PJRT(PjrtClientPlatformNameArgs, PJRT_Client_PlatformName_Args, platform_name_size, 32)        \
-  PJRT(PjrtClientAddressableDevicesArgs, PJRT_Client_AddressableDevices_Args,                    \
-       num_addressable_devices, 32)                                                              \
-  PJRT(PjrtProgramCode, PJRT_Program, format_size, 40)                                           \
-  PJRT(PjrtClientCompileArgs, PJRT_Client_Compile_Args, program, 24)                             \
-  PJRT(PjrtClientCompileArgs, PJRT_Client_Compile_Args, executable, 48)                          \
-  PJRT(PjrtClientBufferFromHostBufferArgs, PJRT_Client_BufferFromHostBuffer_Args, type, 32)      \
-  PJRT(PjrtClientBufferFromHostBufferArgs, PJRT_Client_BufferFromHostBuffer_Args,                \
-       host_buffer_semantics, 72)                                                                \
-  PJRT(PjrtClientBufferFromHostBufferArgs, PJRT_Client_BufferFromHostBuffer_Args, device, 80)    \
-  PJRT(PjrtClientBufferFromHostBufferArgs, PJRT_Client_BufferFromHostBuffer_Args, buffer, 112)   \
-  PJRT(PjrtExecutableNumOutputsArgs, PJRT_Executable_NumOutputs_Args, num_outputs, 24)           \
-  PJRT(PjrtLoadedGetExecutableArgs, PJRT_LoadedExecutable_GetExecutable_Args, executable, 24)    \
-  PJRT(PjrtExecuteOptions, PJRT_ExecuteOptions, launch_id, 48)                                   \
-  PJRT(PjrtExecuteOptions, PJRT_ExecuteOptions, num_non_donatable_input_indices, 64)             \
-  PJRT(PjrtExecuteOptions, PJRT_ExecuteOptions, incarnation_ids, 104)                            \
-  PJRT(PjrtLoadedExecuteArgs, PJRT_LoadedExecutable_Execute_Args, argument_lists, 32)            \
-  PJRT(PjrtLoadedExecuteArgs, PJRT_LoadedExecutable_Execute_Args, output_lists, 56)              \
-  PJRT(PjrtLoadedExecuteArgs, PJRT_LoadedExecutable_Execute_Args, execute_device, 72)            \
-  PJRT(PjrtLayout::Tiled, PJRT_Buffer_MemoryLayout_Tiled, num_tiles, 48)                         \
-  PJRT(PjrtLayout, PJRT_Buffer_MemoryLayout, tiled, 16)                                          \
-  PJRT(PjrtLayout, PJRT_Buffer_MemoryLayout, type, 72)                                           \
-  PJRT(PjrtBufferToHostBufferArgs, PJRT_Buffer_ToHostBuffer_Args, dst_size, 40)                  \
-  PJRT(PjrtBufferToHostBufferArgs, PJRT_Buffer_ToHostBuffer_Args, event, 48)                     \
-  PJRT(PjrtExecutableOutputElementTypesArgs, PJRT_Executable_OutputElementTypes_Args,            \
-       num_output_types, 32)                                                                     \
-  PJRT(PjrtExecutableOutputDimensionsArgs, PJRT_Executable_OutputDimensions_Args, dim_sizes, 40) \
+#define PARACORD_PJRT_FIELDS(PJRT)                                                                 \
+  PJRT(PjrtErrorDestroyArgs, PJRT_Error_Destroy_Args, error, 16)                                   \
+  PJRT(PjrtErrorMessageArgs, PJRT_Error_Message_Args, message_size, 32)                            \
+  PJRT(PjrtErrorGetCodeArgs, PJRT_Error_GetCode_Args, code, 24)                                    \
+  PJRT(PjrtEventAwaitArgs, PJRT_Event_Await_Args, event, 16)                                       \
+  PJRT(PjrtClientCreateArgs, PJRT_Client_Create_Args, num_options, 24)                             \
+  PJRT(PjrtClientCreateArgs, PJRT_Client_Create_Args, client, 64)                                  \
+  PJRT(PjrtClientCreateArgs, PJRT_Client_Create_Args, kv_try_get_user_arg, 80)                     \
+  PJRT(PjrtClientPlatformNameArgs, PJRT_Client_PlatformName_Args, platform_name_size, 32)          \
+  PJRT(PjrtClientAddressableDevicesArgs, PJRT_Client_AddressableDevices_Args,                      \
+       num_addressable_devices, 32)                                                                \
+  PJRT(PjrtClientPlatformVersionArgs, PJRT_Client_PlatformVersion_Args, platform_version_size, 32) \
+  PJRT(PjrtDeviceDescriptionKindArgs, PJRT_DeviceDescription_Kind_Args, device_kind_size, 32)      \
+  PJRT(PjrtDeviceGetDescriptionArgs, PJRT_Device_GetDescription_Args, device_description, 24)      \
+  PJRT(PjrtExecutableSerializeArgs, PJRT_Executable_Serialize_Args, serialized_bytes_size, 32)     \
+  PJRT(PjrtExecutableSerializeArgs, PJRT_Executable_Serialize_Args, serialized_executable_deleter, \
+       48)                                                                                         \
+  PJRT(PjrtExecutableDeserializeAndLoadArgs, PJRT_Executable_DeserializeAndLoad_Args,              \
+       loaded_executable, 40)                                                                      \
+  PJRT(PjrtExecutableDeserializeAndLoadArgs, PJRT_Executable_DeserializeAndLoad_Args,              \
+       overridden_serialized_compile_options_size, 56)                                             \
+  PJRT(PjrtProgramCode, PJRT_Program, format_size, 40)                                             \
+  PJRT(PjrtClientCompileArgs, PJRT_Client_Compile_Args, program, 24)                               \
+  PJRT(PjrtClientCompileArgs, PJRT_Client_Compile_Args, executable, 48)                            \
+  PJRT(PjrtClientBufferFromHostBufferArgs, PJRT_Client_BufferFromHostBuffer_Args, type, 32)        \
+  PJRT(PjrtClientBufferFromHostBufferArgs, PJRT_Client_BufferFromHostBuffer_Args,                  \
+       host_buffer_semantics, 72)                                                                  \
+  PJRT(PjrtClientBufferFromHostBufferArgs, PJRT_Client_BufferFromHostBuffer_Args, device, 80)      \
+  PJRT(PjrtClientBufferFromHostBufferArgs, PJRT_Client_BufferFromHostBuffer_Args, buffer, 112)     \
+  PJRT(PjrtExecutableNumOutputsArgs, PJRT_Executable_NumOutputs_Args, num_outputs, 24)             \
+  PJRT(PjrtLoadedGetExecutableArgs, PJRT_LoadedExecutable_GetExecutable_Args, executable, 24)      \
+  PJRT(PjrtExecuteOptions, PJRT_ExecuteOptions, launch_id, 48)                                     \
+  PJRT(PjrtExecuteOptions, PJRT_ExecuteOptions, num_non_donatable_input_indices, 64)               \
+  PJRT(PjrtExecuteOptions, PJRT_ExecuteOptions, incarnation_ids, 104)                              \
+  PJRT(PjrtLoadedExecuteArgs, PJRT_LoadedExecutable_Execute_Args, argument_lists, 32)              \
+  PJRT(PjrtLoadedExecuteArgs, PJRT_LoadedExecutable_Execute_Args, output_lists, 56)                \
+  PJRT(PjrtLoadedExecuteArgs, PJRT_LoadedExecutable_Execute_Args, execute_device, 72)              \
+  PJRT(PjrtLayout::Tiled, PJRT_Buffer_MemoryLayout_Tiled, num_tiles, 48)                           \
+  PJRT(PjrtLayout, PJRT_Buffer_MemoryLayout, tiled, 16)                                            \
+  PJRT(PjrtLayout, PJRT_Buffer_MemoryLayout, type, 72)                                             \
+  PJRT(PjrtBufferToHostBufferArgs, PJRT_Buffer_ToHostBuffer_Args, dst_size, 40)                    \
+  PJRT(PjrtBufferToHostBufferArgs, PJRT_Buffer_ToHostBuffer_Args, event, 48)                       \
+  PJRT(PjrtExecutableOutputElementTypesArgs, PJRT_Executable_OutputElementTypes_Args,              \
+       num_output_types, 32)                                                                       \
+  PJRT(PjrtExecutableOutputDimensionsArgs, PJRT_Executable_OutputDimensions_Args, dim_sizes, 40)   \
   PJRT(PjrtApi, PJRT_Api, pjrt_api_version, 16)
 
 // PJRT(the arguments' type, theirs, the function, its place)
@@ -61,6 +71,15 @@ namespace {
   PJRT(PjrtClientCreateArgs, PJRT_Client_Create_Args, PJRT_Client_Create, 10)                      \
   PJRT(PjrtDestroyArgs<PjrtRawClient>, PJRT_Client_Destroy_Args, PJRT_Client_Destroy, 11)          \
   PJRT(PjrtClientPlatformNameArgs, PJRT_Client_PlatformName_Args, PJRT_Client_PlatformName, 12)    \
+  PJRT(PjrtClientPlatformVersionArgs, PJRT_Client_PlatformVersion_Args,                            \
+       PJRT_Client_PlatformVersion, 14)                                                            \
+  PJRT(PjrtDeviceDescriptionKindArgs, PJRT_DeviceDescription_Kind_Args,                            \
+       PJRT_DeviceDescription_Kind, 26)                                                            \
+  PJRT(PjrtDeviceGetDescriptionArgs, PJRT_Device_GetDescription_Args, PJRT_Device_GetDescription,  \
+       29)                                                                                         \
+  PJRT(PjrtExecutableSerializeArgs, PJRT_Executable_Serialize_Args, PJRT_Executable_Serialize, 49) \
+  PJRT(PjrtExecutableDeserializeAndLoadArgs, PJRT_Executable_DeserializeAndLoad_Args,              \
+       PJRT_Executable_DeserializeAndLoad, 56)                                                     \
   PJRT(PjrtClientAddressableDevicesArgs, PJRT_Client_AddressableDevices_Args,                      \
        PJRT_Client_AddressableDevices, 16)                                                         \
   PJRT(PjrtClientCompileArgs, PJRT_Client_Compile_Args, PJRT_Client_Compile, 20)                   \

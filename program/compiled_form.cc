@@ -1,0 +1,61 @@
+#include "program/compiled_form.h"
+
+#include <openssl/evp.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+
+namespace paracord {
+namespace {
+
+// What compilers and plug-ins read of the environment.
+constexpr const char* kOfCompiler[] = {"XLA_FLAGS", "PJRT_NPROC", "NPROC"};
+
+std::string Sha256(std::string_view bytes) {
+  unsigned char digest[EVP_MAX_MD_SIZE] = {};
+  unsigned int size = 0;
+  EVP_Digest(bytes.data(), bytes.size(), digest, &size, EVP_sha256(), nullptr);
+  return absl::BytesToHexString({reinterpret_cast<const char*>(digest), size});
+}
+
+// The kind of this machine's processor and its instructions, which a compiler uses; "" if the
+// kernel does not say.
+std::string ProcessorText() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string text;
+  for (std::string line; std::getline(file, line) && !line.empty();) {  // of the first one
+    for (const char* const key : {"model name", "CPU part", "flags", "Features"}) {
+      if (line.starts_with(key)) absl::StrAppend(&text, line, "\n");
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+CompiledPlace CompiledIn(Files& files, const std::string& dir, Random& random) {
+  KeepPlace keep = PlaceIn(dir, random, "compiled");
+  keep.bytes_min = 0;
+  return {&files, std::move(keep)};
+}
+
+std::optional<KeptBytes> KeptForm(const CompiledPlace& place, const PjrtClient& client,
+                                  std::string_view code) {
+  if (place.files == nullptr) return std::nullopt;
+  const absl::StatusOr<std::string> compiled_for = client.CompiledFor();
+  const std::string processor = ProcessorText();
+  if (!compiled_for.ok() || processor.empty()) return std::nullopt;
+  std::string depends = absl::StrCat(Sha256(code), "\n", *compiled_for, "\n", processor);
+  for (const char* const name : kOfCompiler) {
+    const char* const value = std::getenv(name);
+    absl::StrAppend(&depends, name, "=", value == nullptr ? "" : value, "\n");
+  }
+  const std::string plugin[] = {client.plugin().path()};
+  return KeptBytes::Of(*place.files, place.keep, "module", depends, plugin);
+}
+
+}  // namespace paracord
