@@ -3,6 +3,7 @@
 // no thread.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,6 +20,7 @@ struct DeviceUse {
   std::string device;      // as ChooseDevice returned it
   bool automatic = false;  // --device was auto, so that the CPU will do
   int threads = 1;         // number of the processor's threads that may compute
+  uint32_t turn = 0;       // the worker's index, by which several share what was not named
 };
 
 struct DeviceProgram {

@@ -31,7 +31,7 @@ absl::StatusOr<DeviceProgram> Scored(const Job& job, const Batch& schema,
 absl::StatusOr<DeviceProgram> BuildJobProgram(const Job& job, const Batch& schema,
                                               const DeviceUse& use, const ProgramUse& programs) {
   if (IsStableHlo(job.model)) {
-    const PjrtUse plugin = {use.device, use.automatic, std::max(use.threads, 1)};
+    const PjrtUse plugin = {use.device, use.automatic, std::max(use.threads, 1), use.turn};
     ASSIGN_OR_RETURN(std::unique_ptr<PjrtProgram> program,
                      PjrtProgram::Make(job, schema, plugin, programs.compiled));
     const std::string device = program->device();

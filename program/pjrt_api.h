@@ -30,9 +30,17 @@ struct PjrtFunction {
   const char* name;
 };
 
+// What a plug-in has besides the functions of the API, in a list.
+struct PjrtExtension {
+  static constexpr int kGpuCustomCall = 0;  // XLA's for GPUs have it
+  size_t struct_size;
+  int type;
+  const PjrtExtension* next;
+};
+
 struct PjrtApi {
   size_t struct_size;  // the bytes that the plug-in has
-  void* extension_start;
+  const PjrtExtension* extension_start;
   struct Version {
     size_t struct_size;
     void* extension_start;
@@ -82,11 +90,26 @@ struct PjrtEventAwaitArgs {
   PjrtEvent* event = nullptr;
 };
 
+// An option of a client.
+struct PjrtNamedValue {
+  static constexpr int kInt64List = 2, kBool = 4;
+  size_t struct_size = sizeof(PjrtNamedValue);
+  void* extension_start = nullptr;
+  const char* name = nullptr;
+  size_t name_size = 0;
+  int type = kBool;
+  union {
+    const int64_t* int64_array_value = nullptr;
+    bool bool_value;
+  };
+  size_t value_size = 1;  // how many numbers a list has
+};
+
 struct PjrtClientCreateArgs {
   static constexpr PjrtFunction kFunction = {10, "PJRT_Client_Create"};
   size_t struct_size = sizeof(PjrtClientCreateArgs);
   void* extension_start = nullptr;
-  const void* create_options = nullptr;  // none are given
+  const PjrtNamedValue* create_options = nullptr;
   size_t num_options = 0;
   void* kv_get_callback = nullptr;
   void* kv_get_user_arg = nullptr;

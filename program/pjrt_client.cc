@@ -1,6 +1,10 @@
 #include "program/pjrt_client.h"
 
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -52,10 +56,30 @@ absl::StatusOr<std::unique_ptr<PjrtClient>> PjrtClient::Create(PjrtPlugin plugin
   return client;
 }
 
-absl::Status PjrtClient::Open(size_t device) {
+absl::Status PjrtClient::MakeClient(size_t device) {
+  static constexpr std::string_view kVisible = "visible_devices", kPreallocate = "preallocate";
+  const auto visible = static_cast<int64_t>(device);
+  PjrtNamedValue options[2];
+  options[0].name = kVisible.data();
+  options[0].name_size = kVisible.size();
+  options[0].type = PjrtNamedValue::kInt64List;
+  options[0].int64_array_value = &visible;
+  options[1].name = kPreallocate.data();
+  options[1].name_size = kPreallocate.size();
+  options[1].bool_value = false;  // it would take three quarters of the memory at once
   PjrtClientCreateArgs create;
+  if (plugin_.for_gpus()) {
+    create.create_options = options;
+    create.num_options = std::size(options);
+  }
   RETURN_IF_ERROR(plugin_.Call(create));
   client_ = Own(create.client);
+  return absl::OkStatus();
+}
+
+absl::Status PjrtClient::Open(size_t device) {
+  RETURN_IF_ERROR(MakeClient(device));
+  if (plugin_.for_gpus()) device = 0;  // of those that the client sees
   PjrtClientPlatformNameArgs name;
   name.client = client_.get();
   RETURN_IF_ERROR(plugin_.Call(name));
@@ -253,11 +277,32 @@ absl::Status PjrtClient::Run::Await(size_t result) {
   return client_.AwaitEvent(event.get());
 }
 
+size_t CountGpus(const std::string& devices) {
+  constexpr std::string_view kDevice = "nvidia";
+  if (const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES"); visible != nullptr) {
+    const std::vector<absl::string_view> names = absl::StrSplit(visible, ',', absl::SkipEmpty());
+    return names.size();
+  }
+  size_t count = 0;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(devices, none)) {
+    const std::string name = entry.path().filename();
+    uint32_t number = 0;
+    count += name.starts_with(kDevice) && absl::SimpleAtoi(name.substr(kDevice.size()), &number);
+  }
+  return count;
+}
+
 absl::StatusOr<std::unique_ptr<PjrtClient>> OpenPjrtDevice(const PjrtUse& use) {
-  const auto open = [&](const std::string& path,
-                        size_t device) -> absl::StatusOr<std::unique_ptr<PjrtClient>> {
+  const auto open =
+      [&](const std::string& path,
+          std::optional<size_t> device) -> absl::StatusOr<std::unique_ptr<PjrtClient>> {
     ASSIGN_OR_RETURN(PjrtPlugin plugin, PjrtPlugin::Load(path, use.threads));
-    return PjrtClient::Create(std::move(plugin), device);
+    if (!device.has_value()) {
+      const size_t gpus = plugin.for_gpus() ? CountGpus() : 0;
+      device = gpus == 0 ? 0 : use.turn % gpus;
+    }
+    return PjrtClient::Create(std::move(plugin), *device);
   };
   if (IsPjrtDevice(use.device)) {
     const PjrtPlace place = ParsePjrtPlace(use.device);
@@ -274,7 +319,7 @@ absl::StatusOr<std::unique_ptr<PjrtClient>> OpenPjrtDevice(const PjrtUse& use) {
   const bool numbered = wanted.size() == 1 || absl::SimpleAtoi(wanted[1], &index);
   std::string why;
   for (const std::string& path : paths) {
-    auto client = open(path, use.automatic ? 0 : index);
+    auto client = open(path, use.automatic ? std::nullopt : std::optional(index));
     if (!client.ok()) {
       absl::StrAppend(&why, "; ", client.status().message());
     } else if (use.automatic || (numbered && (*client)->platform() == wanted[0])) {

@@ -39,7 +39,8 @@ class PjrtClient {
     const void* data = nullptr;
   };
 
-  // INVALID_ARGUMENT: the plug-in has no such device here.
+  // INVALID_ARGUMENT: the plug-in has no such device here. Of GPUs the client sees that one alone,
+  // and takes memory of it as it is needed, so that others can use them too.
   static absl::StatusOr<std::unique_ptr<PjrtClient>> Create(PjrtPlugin plugin, size_t device);
 
   const std::string& platform() const { return platform_; }  // "cpu", "cuda", "tpu"
@@ -89,6 +90,7 @@ class PjrtClient {
     return PjrtOwned<Object>(object, PjrtDeleter<Object>{&plugin_});
   }
   absl::Status Open(size_t device);
+  absl::Status MakeClient(size_t device);
   absl::Status AwaitEvent(PjrtEvent* event) const;
   absl::StatusOr<std::vector<PjrtArray>> ResultsOf(PjrtLoaded* loaded) const;
 
@@ -106,7 +108,11 @@ struct PjrtUse {
   std::string device;      // "pjrt:PATH[:N]", or a platform that a plug-in has to be for: "cuda:N"
   bool automatic = false;  // nobody named the device: any plug-in will do
   int threads = 1;         // of the processor's
+  uint32_t turn = 0;       // where no number is named, workers take the GPUs in turn
 };
+// How many GPUs of NVIDIA this process may use, by CUDA_VISIBLE_DEVICES or the kernel's devices; 0:
+// nobody knows. `devices` is where these are.
+size_t CountGpus(const std::string& devices = "/dev");
 // Opens the device, which where no plug-in is named is that of the first plug-in of
 // PARACORD_PJRT_PLUGINS that has it.
 absl::StatusOr<std::unique_ptr<PjrtClient>> OpenPjrtDevice(const PjrtUse& use);

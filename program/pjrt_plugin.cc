@@ -58,6 +58,14 @@ std::string PjrtPlugin::version() const {
   return absl::StrCat(version.major_version, ".", version.minor_version);
 }
 
+bool PjrtPlugin::for_gpus() const {
+  const PjrtExtension* extension = api_->extension_start;
+  while (extension != nullptr && extension->type != PjrtExtension::kGpuCustomCall) {
+    extension = extension->next;
+  }
+  return extension != nullptr;
+}
+
 absl::Status PjrtPlugin::Lacks(const PjrtFunction& function) const {
   return absl::FailedPreconditionError(absl::StrCat("the PJRT plug-in ", path_, " (API ", version(),
                                                     ") has no function ", function.name,

@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ class PjrtPlugin {
 
   const std::string& path() const { return path_; }
   std::string version() const;  // of the API, "0.115"
+  bool for_gpus() const;        // whether it is XLA's for GPUs, whose clients have options
 
   // Calls a function; `Args` says which.
   template <class Args>
@@ -72,7 +74,7 @@ using PjrtOwned = std::unique_ptr<Object, PjrtDeleter<Object>>;
 // A plug-in and which of its devices: "pjrt:PATH[:N]" of --device.
 struct PjrtPlace {
   std::string path;
-  size_t device = 0;
+  std::optional<size_t> device = {};
 };
 bool IsPjrtDevice(const std::string& device);
 PjrtPlace ParsePjrtPlace(const std::string& device);

@@ -179,7 +179,8 @@ int Main(int argc, char** argv) {
   const absl::StatusOr<std::string> chosen =
       ChooseDevice(device, DeviceFor::kTraining, &computer.note, cluster->task->index);
   if (!chosen.ok()) return refuse(chosen.status());
-  computer.use = {*chosen, /*automatic=*/device == "auto", static_cast<int>(threads)};
+  computer.use = {*chosen, /*automatic=*/device == "auto", static_cast<int>(threads),
+                  cluster->task->index};
   const std::string task = cluster->task->ToString();
   computer.programs.task = task;
   computer.programs.log = [log = std::make_shared<Logger>(task)](const std::string& line) {

@@ -7,6 +7,8 @@
 //   missing=FUNCTION              it has a null for it
 //   functions=N                   struct_size has room for no more
 //   major=N, platform=NAME, devices=N, slow_ms=N (until an event comes)
+//   gpus=N                        it is for GPUs: a client must be told which of them it may see,
+//                                 and not to take all memory at once
 //   version=TEXT                  it is of that version; a compiled form of another is refused
 //   aligned=1                     it refuses arrays that XLA's would copy to read them
 #include <chrono>
@@ -113,10 +115,33 @@ PjrtError* Do(PjrtEventAwaitArgs& args) {
   return nullptr;
 }
 
+PjrtError* SeeGpus(PjrtClientCreateArgs& args, int gpus) {
+  bool whole = true;
+  for (size_t i = 0; i < args.num_options; ++i) {
+    const PjrtNamedValue& option = args.create_options[i];
+    const std::string name(option.name, option.name_size);
+    if (name == "preallocate" && option.type == PjrtNamedValue::kBool) {
+      whole = option.bool_value;
+      continue;
+    }
+    if (name != "visible_devices" || option.type != PjrtNamedValue::kInt64List) {
+      return Fail(3, "unknown option " + name);
+    }
+    for (size_t n = 0; n < option.value_size; ++n) {
+      const int64_t gpu = option.int64_array_value[n];
+      if (gpu < 0 || gpu >= gpus) return Fail(3, "there is no GPU " + std::to_string(gpu));
+      args.client->list.push_back(&args.client->devices[gpu]);
+    }
+  }
+  return whole ? Fail(8, "another process has the memory") : nullptr;
+}
+
 PjrtError* Do(PjrtClientCreateArgs& args) {
   args.client = new PjrtRawClient;
-  const std::string platform = Said("platform"), devices = Said("devices");
-  args.client->platform = platform.empty() ? "cpu" : platform;
+  const std::string platform = Said("platform"), devices = Said("devices"), gpus = Said("gpus");
+  args.client->platform = platform.empty() ? gpus.empty() ? "cpu" : "cuda" : platform;
+  if (!gpus.empty()) return SeeGpus(args, std::atoi(gpus.c_str()));
+  if (args.num_options != 0) return Fail(3, "a client has no options");
   const int count = devices.empty() ? 1 : std::atoi(devices.c_str());
   for (int i = 0; i < count; ++i) args.client->list.push_back(&args.client->devices[i]);
   return nullptr;
@@ -309,7 +334,7 @@ void CalledVoid(Args* args) {
 constexpr size_t kFunctions = 128;
 struct FakeApi {
   size_t struct_size;
-  void* extension_start;
+  const PjrtExtension* extension_start;
   PjrtApi::Version version;
   void (*functions[kFunctions])();
 };
@@ -333,6 +358,11 @@ extern "C" const paracord::PjrtApi* GetPjrtApi() {
   const std::string functions = Said("functions"), major = Said("major");
   api.struct_size = offsetof(FakeApi, functions) +
                     sizeof(void*) * (functions.empty() ? kFunctions : std::stoul(functions));
+  // Behind one that says nothing here.
+  static constexpr PjrtExtension kGpus = {sizeof(PjrtExtension), PjrtExtension::kGpuCustomCall,
+                                          nullptr};
+  static constexpr PjrtExtension kOther = {sizeof(PjrtExtension), 7, &kGpus};
+  if (!Said("gpus").empty()) api.extension_start = &kOther;
   api.version = {sizeof(PjrtApi::Version), nullptr, std::atoi(major.c_str()), 90};
   Add<PjrtErrorGetCodeArgs, PjrtPluginInitializeArgs, PjrtEventAwaitArgs, PjrtClientCreateArgs,
       PjrtClientPlatformNameArgs, PjrtClientAddressableDevicesArgs, PjrtClientCompileArgs,

@@ -58,6 +58,14 @@ namespace {
   PJRT(PjrtExecutableOutputElementTypesArgs, PJRT_Executable_OutputElementTypes_Args,              \
        num_output_types, 32)                                                                       \
   PJRT(PjrtExecutableOutputDimensionsArgs, PJRT_Executable_OutputDimensions_Args, dim_sizes, 40)   \
+  PJRT(PjrtNamedValue, PJRT_NamedValue, name_size, 24)                                             \
+  PJRT(PjrtNamedValue, PJRT_NamedValue, type, 32)                                                  \
+  PJRT(PjrtNamedValue, PJRT_NamedValue, int64_array_value, 40)                                     \
+  PJRT(PjrtNamedValue, PJRT_NamedValue, bool_value, 40)                                            \
+  PJRT(PjrtNamedValue, PJRT_NamedValue, value_size, 48)                                            \
+  PJRT(PjrtExtension, PJRT_Extension_Base, type, 8)                                                \
+  PJRT(PjrtExtension, PJRT_Extension_Base, next, 16)                                               \
+  PJRT(PjrtApi, PJRT_Api, extension_start, 8)                                                      \
   PJRT(PjrtApi, PJRT_Api, pjrt_api_version, 16)
 
 // PJRT(the arguments' type, theirs, the function, its place)
@@ -126,6 +134,9 @@ TEST_CASE("the declarations of PJRT have the layout of the API's own header") {
     CHECK(ours().struct_size <= ::theirs##_STRUCT_SIZE);                   \
   }
   PARACORD_PJRT_FUNCTIONS(PARACORD_SAME_PLACE)
+  CHECK(PjrtExtension::kGpuCustomCall == PJRT_Extension_Type_Gpu_Custom_Call);
+  CHECK(PjrtNamedValue::kInt64List == PJRT_NamedValue_kInt64List);
+  CHECK(PjrtNamedValue::kBool == PJRT_NamedValue_kBool);
   CHECK(static_cast<int>(PjrtType::kInt32) == PJRT_Buffer_Type_S32);
   CHECK(static_cast<int>(PjrtType::kInt64) == PJRT_Buffer_Type_S64);
   CHECK(static_cast<int>(PjrtType::kUint32) == PJRT_Buffer_Type_U32);

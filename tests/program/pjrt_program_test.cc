@@ -213,6 +213,49 @@ TEST_CASE("a device is a plug-in's by its path and number, or by its platform") 
   unsetenv("PARACORD_PJRT_PLUGINS");
 }
 
+TEST_CASE(
+    "workers of a machine take its GPUs in turn, and no more of their memory than they need") {
+  PjrtRig rig;
+  const auto make = [&](const std::string& device, bool automatic, uint32_t turn) {
+    PjrtUse use = {device, automatic};
+    use.turn = turn;
+    return PjrtProgram::Make(rig.job, rig.schema, use).status();
+  };
+  const std::string named = "pjrt:" + kFakePjrt;
+  setenv("PARACORD_PJRT_PLUGINS", kFakePjrt.c_str(), 1);
+  setenv("CUDA_VISIBLE_DEVICES", "0,1,2", 1);
+  {
+    const Telling telling("gpus=2");
+    for (const auto& [device, automatic] : {std::pair("cpu", true), {named.c_str(), false}}) {
+      CHECK(make(device, automatic, 0).ok());
+      CHECK(make(device, automatic, 4).ok());
+      CheckSaid(make(device, automatic, 5), "there is no GPU 2");
+    }
+    // A number that is named counts.
+    CHECK(make(named + ":1", false, 2).ok());
+    CHECK(make("cuda:1", false, 2).ok());
+    CheckSaid(make(named + ":2", false, 0), "there is no GPU 2");
+  }
+  // Others have no options.
+  CHECK(make("cpu", true, 5).ok());
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  unsetenv("PARACORD_PJRT_PLUGINS");
+}
+
+TEST_CASE("GPUs are counted by the environment, or else the kernel's devices") {
+  const TestDirectory devices;
+  CHECK(CountGpus(devices / "none") == 0);
+  for (const char* const name : {"nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "null"}) {
+    devices.Write(name, "");
+  }
+  CHECK(CountGpus(devices.path()) == 2);
+  setenv("CUDA_VISIBLE_DEVICES", "GPU-7a,GPU-7b,3", 1);
+  CHECK(CountGpus(devices.path()) == 3);
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  CHECK(CountGpus(devices.path()) == 0);
+  unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
 TEST_CASE("a library that is no plug-in is refused") {
   const TestDirectory directory;
   const std::string text = directory.Write("text.so", "not a library");
