@@ -31,7 +31,13 @@ absl::StatusOr<DeviceProgram> Scored(const Job& job, const Batch& schema,
 absl::StatusOr<DeviceProgram> BuildJobProgram(const Job& job, const Batch& schema,
                                               const DeviceUse& use, const ProgramUse& programs) {
   if (IsStableHlo(job.model)) {
-    const PjrtUse plugin = {use.device, use.automatic, std::max(use.threads, 1), use.turn};
+    if (!programs.compiles) {
+      ASSIGN_OR_RETURN(std::unique_ptr<PjrtProgram> checked,
+                       PjrtProgram::Check(job, schema, programs.memory_max));
+      return Scored(job, schema, std::move(checked), "");
+    }
+    const PjrtUse plugin = {use.device, use.automatic, std::max(use.threads, 1), use.turn,
+                            programs.memory_max};
     ASSIGN_OR_RETURN(std::unique_ptr<PjrtProgram> program,
                      PjrtProgram::Make(job, schema, plugin, programs.compiled));
     const std::string device = program->device();

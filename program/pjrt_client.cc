@@ -41,9 +41,12 @@ const char* NameOf(PjrtType type) {
 
 }  // namespace
 
+uint64_t ElementBytes(PjrtType type) {
+  return type == PjrtType::kInt64 ? sizeof(int64_t) : sizeof(float);
+}
+
 uint64_t PjrtArray::bytes() const {
-  const bool wide = type == PjrtType::kInt64;
-  return static_cast<uint64_t>(Elements(dims)) * (wide ? sizeof(int64_t) : sizeof(float));
+  return static_cast<uint64_t>(Elements(dims)) * ElementBytes(type);
 }
 
 std::string ArrayText(const PjrtArray& array) {

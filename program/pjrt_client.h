@@ -16,6 +16,8 @@
 
 namespace paracord {
 
+uint64_t ElementBytes(PjrtType type);
+
 // An array in the host's memory, dense and row-major.
 struct PjrtArray {
   PjrtType type = PjrtType::kFloat32;
@@ -109,6 +111,7 @@ struct PjrtUse {
   bool automatic = false;  // nobody named the device: any plug-in will do
   int threads = 1;         // of the processor's
   uint32_t turn = 0;       // where no number is named, workers take the GPUs in turn
+  uint64_t memory_max = UINT64_MAX;  // bytes that this process may take
 };
 // How many GPUs of NVIDIA this process may use, by CUDA_VISIBLE_DEVICES or the kernel's devices; 0:
 // nobody knows. `devices` is where these are.

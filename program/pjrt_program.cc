@@ -9,17 +9,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/human_bytes.h"
+#include "common/memory_limit.h"
 #include "common/one_line.h"
 #include "common/status_macros.h"
+#include "config/partitions.h"
 #include "config/program_spec.h"
 #include "config/shape.h"
 #include "program/given_columns.h"
 
 namespace paracord {
 namespace {
-
-// What a module may have read or written for one argument or result.
-constexpr uint64_t kArrayBytesMax = uint64_t{1} << 40;
 
 absl::Status Refuse(const absl::Status& status, const std::string& where) {
   return absl::InvalidArgumentError(absl::StrCat(where, status.message()));
@@ -60,9 +59,8 @@ struct alignas(64) Line {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PjrtProgram>> PjrtProgram::Make(const Job& job, const Batch& schema,
-                                                               const PjrtUse& use,
-                                                               const CompiledPlace& compiled) {
+absl::StatusOr<std::unique_ptr<PjrtProgram>> PjrtProgram::Check(const Job& job, const Batch& schema,
+                                                                uint64_t memory_max) {
   RETURN_IF_ERROR(CheckOwnSettings(job));
   for (const auto& [name, table] : job.tables.by_layer) {
     if (table.dense) continue;
@@ -72,12 +70,45 @@ absl::StatusOr<std::unique_ptr<PjrtProgram>> PjrtProgram::Make(const Job& job, c
   absl::StatusOr<ProgramFile> file = ReadProgramFile(job.model.at("file"));
   if (!file.ok()) return Refuse(file.status(), "model.file: ");
   std::unique_ptr<PjrtProgram> program(new PjrtProgram(*std::move(file), schema));
+  RETURN_IF_ERROR(program->CheckSizes(std::min(memory_max, FindMemory().bytes)));
   RETURN_IF_ERROR(program->MatchColumns());
+  return program;
+}
+
+absl::StatusOr<std::unique_ptr<PjrtProgram>> PjrtProgram::Make(const Job& job, const Batch& schema,
+                                                               const PjrtUse& use,
+                                                               const CompiledPlace& compiled) {
+  ASSIGN_OR_RETURN(std::unique_ptr<PjrtProgram> program, Check(job, schema, use.memory_max));
   auto client = OpenPjrtDevice(use);
   if (!client.ok()) return Refuse(client.status(), "model: ");
   program->client_ = *std::move(client);
   RETURN_IF_ERROR(program->Compile(compiled));
   return program;
+}
+
+absl::Status PjrtProgram::CheckSizes(uint64_t memory_max) const {
+  for (size_t i = 0; i < file_.modules.size(); ++i) {
+    const ProgramModule& module = file_.modules[i];
+    uint64_t bytes = 0;
+    const auto add = [&](const PjrtArray& array) {
+      const std::vector<uint64_t> dims(array.dims.begin(), array.dims.end());
+      const uint64_t more = TensorBytes(dims, ElementBytes(array.type)).value_or(UINT64_MAX);
+      bytes = more > UINT64_MAX - bytes ? UINT64_MAX : bytes + more;
+    };
+    for (const ModuleArgument& argument : module.arguments) add(ArrayOf(argument, module.batch));
+    for (const ModuleResult& result : module.results) add(ArrayOf(result, module.batch));
+    if (bytes <= memory_max) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.file: ", ModuleText(i), ": its arguments and results take ",
+                     HumanBytes(bytes), ", and this process may take ", HumanBytes(memory_max)));
+  }
+  return absl::OkStatus();
+}
+
+std::string PjrtProgram::ModuleText(size_t module) const {
+  const ProgramModule& one = file_.modules[module];
+  return absl::StrCat("modules[", module, "], ", one.step ? "a step of " : "a prediction of ",
+                      one.batch, " examples");
 }
 
 absl::Status PjrtProgram::MatchColumns() {
@@ -150,10 +181,8 @@ absl::Status PjrtProgram::Compile(const CompiledPlace& place) {
     const ProgramModule& module = file_.modules[i];
     const absl::Status status = CompileOne(module, place);
     if (status.ok()) continue;
-    return Refuse(status,
-                  absl::StrCat("model.file: modules[", i, "], ",
-                               module.step ? "a step of " : "a prediction of ", module.batch,
-                               " examples (StableHLO ", OneLine(file_.stablehlo, 40), "): "));
+    return Refuse(status, absl::StrCat("model.file: ", ModuleText(i), " (StableHLO ",
+                                       OneLine(file_.stablehlo, 40), "): "));
   }
   return absl::OkStatus();
 }
@@ -163,10 +192,6 @@ absl::Status PjrtProgram::CompileOne(const ProgramModule& module, const Compiled
   compiled.module = &module;
   for (const ModuleArgument& argument : module.arguments) {
     compiled.arguments.push_back(ArrayOf(argument, module.batch));
-    if (compiled.arguments.back().bytes() > kArrayBytesMax) {
-      return absl::InvalidArgumentError(absl::StrCat("an argument takes too much memory: ",
-                                                     ArrayText(compiled.arguments.back())));
-    }
   }
   const std::optional<KeptBytes> kept = KeptForm(place, *client_, module.code);
   if (kept.has_value() && TakeKept(*kept, compiled)) {
@@ -404,6 +429,7 @@ std::string PjrtProgram::device() const {
 }
 
 std::string PjrtProgram::Memory() const {
+  if (client_ == nullptr) return "not compiled: no plug-in is named (--device pjrt:PATH)";
   return absl::StrCat(device(), ", ", compiled_.size(), " modules, ", modules_kept_,
                       " of them compiled by an earlier start");
 }

@@ -31,13 +31,17 @@ class PjrtProgram : public GradientProgram {
   static absl::StatusOr<std::unique_ptr<PjrtProgram>> Make(const Job& job, const Batch& schema,
                                                            const PjrtUse& use,
                                                            const CompiledPlace& compiled = {});
+  // The same without a plug-in, for what can be said of the file and the data alone. It computes
+  // nothing.
+  static absl::StatusOr<std::unique_ptr<PjrtProgram>> Check(const Job& job, const Batch& schema,
+                                                            uint64_t memory_max);
 
   const std::vector<VariableSpec>& variables() const override { return file_.variables; }
   // It evaluates none itself: the job's are measured of what it predicts.
   const std::vector<std::string>& metric_names() const override { return no_metrics_; }
   const std::vector<ProgramOutput>& outputs() const { return file_.outputs; }
   std::vector<uint32_t> BatchSizes() const override { return SizesOf(/*step=*/true); }
-  bool host_memory() const override { return client_->platform() == "cpu"; }
+  bool host_memory() const override { return client_ == nullptr || client_->platform() == "cpu"; }
   std::string device() const;                            // in words
   size_t modules_kept() const { return modules_kept_; }  // how many were compiled before
 
@@ -72,6 +76,8 @@ class PjrtProgram : public GradientProgram {
   };
 
   PjrtProgram(ProgramFile file, const Batch& schema) : file_(std::move(file)), schema_(schema) {}
+  std::string ModuleText(size_t module) const;  // "modules[1], a step of 64 examples"
+  absl::Status CheckSizes(uint64_t memory_max) const;
   absl::Status MatchColumns();
   absl::Status Match(const char* what, const std::vector<ProgramColumn>& wanted,
                      const std::vector<Column>& have, std::vector<Given>& given);

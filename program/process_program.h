@@ -30,6 +30,8 @@ struct ProgramUse {
   int threads = 1;       // its OMP_NUM_THREADS, unless that is set
   // Where modules of StableHLO are kept that a plug-in has compiled.
   CompiledPlace compiled = {};
+  bool compiles = true;  // false: modules of StableHLO are only checked, without a plug-in
+  uint64_t memory_max = UINT64_MAX;  // bytes that this process may take
   // Called with each line that the program prints, and with the reason of each restart. Called on
   // any thread.
   std::function<void(const std::string& line)> log;

@@ -174,7 +174,7 @@ int Main(int argc, char** argv) {
   if (!cluster.ok()) return refuse(cluster.status());
   const absl::StatusOr<uint64_t> memory_limit = shared.MemoryLimit();
   if (!memory_limit.ok()) return refuse(memory_limit.status());
-  computer.memory_limit = *memory_limit;
+  computer.memory_limit = computer.programs.memory_max = *memory_limit;
   BlockLeaveSignals();
   const absl::StatusOr<std::string> chosen =
       ChooseDevice(device, DeviceFor::kTraining, &computer.note, cluster->task->index);

@@ -256,6 +256,28 @@ TEST_CASE("GPUs are counted by the environment, or else the kernel's devices") {
   unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
+TEST_CASE("a program that takes more memory than there is gets no further than its sizes") {
+  const auto [change, why] = GENERATE(table<std::function<void(json&)>, std::string>({
+      {[](json& file) { file["modules"][1]["batch"] = 1u << 24; },
+       "modules[1], a step of 16777216 "},
+      {[](json& file) {
+         file["variables"][0]["shape"] = {1u << 20, 1u << 10};
+       },
+       "modules[0], a step of 4 "},
+      {[](json& file) { file["outputs"][0]["shape"] = {1u << 20}; },
+       "modules[2], a prediction of 4 "},
+  }));
+  PjrtRig rig;
+  change(rig.job.model["file"]);
+  PjrtUse use = {"pjrt:" + kFakePjrt};
+  use.memory_max = 2 << 20;
+  const Telling telling("fail=PJRT_Client_Compile");
+  const absl::Status status = PjrtProgram::Make(rig.job, rig.schema, use).status();
+  CheckSaid(status, "model.file: " + why);
+  CheckSaid(status, "its arguments and results take ");
+  CheckSaid(status, "and this process may take 2.0 MiB");
+}
+
 TEST_CASE("a library that is no plug-in is refused") {
   const TestDirectory directory;
   const std::string text = directory.Write("text.so", "not a library");
