@@ -25,6 +25,7 @@
 #include "keras/tables.h"
 #include "objects/all_files.h"
 #include "program/gradient_program.h"
+#include "program/pjrt_plugin.h"
 #include "program/workload.h"
 #include "storage/checkpoint.h"
 #include "store/initial_weights.h"
@@ -139,20 +140,30 @@ std::string FirstDoubt(const GradientProgram& program, const DataSource& source)
   return doubt;
 }
 
-absl::StatusOr<std::unique_ptr<GradientProgram>> Build(const Job& job, const DataSource& train) {
-  if (!IsProgram(job.model)) {
+// `device` is the plug-in that is to compile a program of StableHLO; "" leaves it to the
+// environment.
+absl::StatusOr<std::unique_ptr<GradientProgram>> Build(const Job& job, const DataSource& train,
+                                                       const std::string& device) {
+  if (!IsProgram(job.model) && device.empty()) {
     return BuildKerasProgram(job, train.schema(), MakeCpuOps(/*threads=*/1));
   }
-  ASSIGN_OR_RETURN(DeviceProgram built,
-                   BuildJobProgram(job, train.schema(), {"cpu", IsStableHlo(job.model)},
-                                   OwnPrograms("validate")));
+  ProgramUse programs = OwnPrograms("validate");
+  programs.compiles = !device.empty() || !PjrtPluginPaths().empty();
+  DeviceUse use = {device.empty() ? "cpu" : device};
+  use.automatic = device.empty() && IsStableHlo(job.model);
+  ASSIGN_OR_RETURN(DeviceProgram built, BuildJobProgram(job, train.schema(), use, programs));
   RETURN_IF_ERROR(CheckBatchSizes(*built.program, job, train.records()));
   return std::move(built.program);
 }
 
+struct ValidateFlags {
+  uint32_t ps = 0;
+  std::string device;
+};
+
 // Opens the data and builds the model, as a worker would, and prints the plan. Parts of the job
 // that an earlier problem left out are not looked at.
-void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string& where,
+void CheckJob(Files& files, const Job& job, const ValidateFlags& flags, const std::string& where,
               Report& report, std::ostream& out) {
   absl::StatusOr<Optimizer> optimizer = absl::UnknownError("the job names none");
   if (!job.optimizer.name.empty()) {
@@ -176,7 +187,7 @@ void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string
     }
     return;
   }
-  const auto program = Build(job, *train);
+  const auto program = Build(job, *train, flags.device);
   if (!report.Take(where, program)) return;
   CheckFirstBatches(*train, **program, where + ": data.train", report);
   if (test != nullptr) CheckFirstBatches(*test, **program, where + ": data.test", report);
@@ -198,7 +209,7 @@ void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string
   }
   const uint64_t slots = optimizer.ok() ? optimizer->slots.size() : 0;
   Problems warnings;
-  report.Take(where, PrintPlan(job, (*program)->variables(), ps_count, slots, out, warnings));
+  report.Take(where, PrintPlan(job, (*program)->variables(), flags.ps, slots, out, warnings));
   for (const std::string& note : TableNotes(job)) out << "note: " << note << "\n";
   report.Warn(where, warnings.lines());
 }
@@ -209,6 +220,7 @@ int RunValidate(Args args, std::ostream& out, std::ostream& err) {
   std::string job_path;
   std::vector<std::string> set;
   std::optional<std::string> cluster_path;
+  std::string device;
   int64_t ps = 2;
   Flags flags("paracord validate",
               "Prints the plan of a job, or everything that is wrong with it.");
@@ -217,8 +229,15 @@ int RunValidate(Args args, std::ostream& out, std::ostream& err) {
   flags.String("cluster", "FILE", "the cluster in TF_CONFIG's form, instead of TF_CONFIG",
                &cluster_path);
   flags.Integer("ps", "N", "how many ps where the cluster does not say", 1, 4096, &ps);
+  flags.String("device", "pjrt:PATH",
+               "the plug-in that compiles a program of StableHLO; without one it is only checked",
+               &device);
   const auto code = flags.ParseOrExit(args, "paracord validate", out, err);
   if (code.has_value()) return *code;
+  if (!device.empty() && !IsPjrtDevice(device)) {
+    return Fail("validate", absl::StrCat("--device ", device, " is no pjrt:PATH, a plug-in"),
+                ExitCode::kConfiguration, err);
+  }
 
   Report report;
   AllFiles files;
@@ -229,7 +248,7 @@ int RunValidate(Args args, std::ostream& out, std::ostream& err) {
   const std::optional<Job> job = ReadJobFile(files, AbsolutePath(job_path), set, problems);
   report.Take(job_path, problems.ToStatus());
   if (job) {
-    CheckJob(files, *job, static_cast<uint32_t>(ps), job_path, report, out);
+    CheckJob(files, *job, {static_cast<uint32_t>(ps), device}, job_path, report, out);
     report.Warn(job_path, JobWarnings(*job));
   }
   out.flush();  // before what is said of it

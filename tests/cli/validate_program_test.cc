@@ -1,0 +1,83 @@
+// `paracord validate` of a program of StableHLO, by a plug-in that is none of XLA's
+// (tests/fake_pjrt).
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <sstream>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "cli/commands.h"
+#include "common/json_text.h"
+#include "tests/fakes.h"
+#include "tests/program/stablehlo_file.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+const std::string kCheckingDevice = "pjrt:" PARACORD_BIN_DIR "/fake_plugins/fake_pjrt.so";
+
+struct ValidateProgram {
+  ValidateProgram() {
+    unsetenv("TF_CONFIG");
+    unsetenv("PARACORD_PJRT_PLUGINS");
+    directory.Write("data.csv", "1,2,0\n3,4,1\n5,6,2\n7,8,0\n9,10,1\n11,12,2\n");
+    const json data = {{"format", "csv"},
+                       {"files", "data.csv"},
+                       {"header", false},
+                       {"features", {0, 1}},
+                       {"label", 2}};
+    const json job = {{"model", {{"program", "stablehlo"}, {"file", "model.program"}}},
+                      {"data", {{"train", data}}},
+                      {"batch", 4},
+                      {"optimizer", "sgd"}};
+    directory.Write("job.json", TextOf(job));
+  }
+  int Run(const std::vector<std::string>& more = {}) {
+    directory.Write("model.program", TextOf(file));
+    std::vector<std::string> args = {directory / "job.json"};
+    args.insert(args.end(), more.begin(), more.end());
+    std::ostringstream out_stream, err_stream;
+    const int code = RunValidate(args, out_stream, err_stream);
+    out = out_stream.str();
+    err = err_stream.str();
+    UNSCOPED_INFO(out);
+    UNSCOPED_INFO(err);
+    return code;
+  }
+
+  TestDirectory directory;
+  json file = FakeProgramFile();
+  std::string out, err;
+};
+
+TEST_CASE("validate compiles a program of StableHLO with the plug-in that is named") {
+  ValidateProgram validate;
+  CHECK(validate.Run({"--device", kCheckingDevice}) == 0);
+  CHECK(absl::StrContains(validate.out, "cpu by /"));
+  validate.file["modules"][1]["code"] = FakeCode("call Sharding 0 0 0\n");
+  CHECK(validate.Run({"--device", kCheckingDevice}) == 2);
+  CHECK(absl::StrContains(validate.err, "modules[1], a step of 2 examples"));
+  CHECK(absl::StrContains(validate.err, "custom call to Sharding"));
+  CHECK(validate.Run({"--device", "pjrt:/no/such.so"}) == 2);
+  CHECK(absl::StrContains(validate.err, "there is no PJRT plug-in at /no/such.so"));
+  CHECK(validate.Run({"--device", "cuda:0"}) == 2);
+  CHECK(absl::StrContains(validate.err, "--device cuda:0 is no pjrt:PATH"));
+}
+
+TEST_CASE("without a plug-in validate says what is wrong with a program file and its data") {
+  ValidateProgram validate;
+  CHECK(validate.Run() == 0);
+  CHECK(absl::StrContains(validate.out, "computes batches of 2, 4 alone"));
+  CHECK(absl::StrContains(validate.out, "not compiled: no plug-in is named"));
+  validate.file["modules"].erase(1);
+  CHECK(validate.Run() == 2);
+  CHECK(absl::StrContains(validate.err, "6 records in batches of 4 make one of 2 examples"));
+  validate.file["inputs"][0]["shape"] = {3};
+  CHECK(validate.Run() == 2);
+  CHECK(absl::StrContains(validate.err, "takes input \"x\" of shape (3,)"));
+}
+
+}  // namespace
+}  // namespace paracord
