@@ -1,9 +1,6 @@
 #include "program/pjrt_program.h"
 
 #include <algorithm>
-#include <cstring>
-#include <limits>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -50,8 +47,6 @@ Shape DimsOf(uint32_t batch, const auto& shape) {
   return dims;
 }
 
-Shape ShapeOf(const std::vector<uint64_t>& shape) { return {shape.begin(), shape.end()}; }
-
 // The bytes of zeros that a run on nothing but zeros reads or writes.
 struct alignas(64) Line {
   char bytes[64];
@@ -62,16 +57,12 @@ struct alignas(64) Line {
 absl::StatusOr<std::unique_ptr<PjrtProgram>> PjrtProgram::Check(const Job& job, const Batch& schema,
                                                                 uint64_t memory_max) {
   RETURN_IF_ERROR(CheckOwnSettings(job));
-  for (const auto& [name, table] : job.tables.by_layer) {
-    if (table.dense) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("tables.", OneLine(name, 200), ": a program of StableHLO has no tables"));
-  }
   absl::StatusOr<ProgramFile> file = ReadProgramFile(job.model.at("file"));
   if (!file.ok()) return Refuse(file.status(), "model.file: ");
   std::unique_ptr<PjrtProgram> program(new PjrtProgram(*std::move(file), schema));
   RETURN_IF_ERROR(program->CheckSizes(std::min(memory_max, FindMemory().bytes)));
-  RETURN_IF_ERROR(program->MatchColumns());
+  RETURN_IF_ERROR(program->MakeTables(job));
+  RETURN_IF_ERROR(program->batch_.Match(program->file_, program->schema_, program->tables_));
   return program;
 }
 
@@ -86,6 +77,30 @@ absl::StatusOr<std::unique_ptr<PjrtProgram>> PjrtProgram::Make(const Job& job, c
   return program;
 }
 
+absl::Status PjrtProgram::MakeTables(const Job& job) {
+  ProgramHello hello;
+  hello.variables = variables_ = file_.variables;
+  hello.tables = file_.tables;
+  ASSIGN_OR_RETURN(tables_, ProgramTables::Make(job, hello, schema_, variables_));
+  for (const auto& [v, table] : file_.tables) {
+    const std::string name = OneLine(file_.variables[v].name(), 200);
+    for (const ProgramModule& module : file_.modules) {
+      const auto found = std::ranges::find_if(module.arguments, [&](const ModuleArgument& one) {
+        return one.kind == ModuleArgument::Kind::kVariable && one.index == v;
+      });
+      // Ids are then rows, of which a module must have all.
+      if (found == module.arguments.end() || !tables_.dense(v) ||
+          found->rows == file_.variables[v].shape(0)) {
+        continue;
+      }
+      return absl::InvalidArgumentError(
+          absl::StrCat("tables: ", name, " is to move whole, and the program was exported for ",
+                       found->rows, " of its rows: export it without that table"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status PjrtProgram::CheckSizes(uint64_t memory_max) const {
   for (size_t i = 0; i < file_.modules.size(); ++i) {
     const ProgramModule& module = file_.modules[i];
@@ -96,7 +111,7 @@ absl::Status PjrtProgram::CheckSizes(uint64_t memory_max) const {
       bytes = more > UINT64_MAX - bytes ? UINT64_MAX : bytes + more;
     };
     for (const ModuleArgument& argument : module.arguments) add(ArrayOf(argument, module.batch));
-    for (const ModuleResult& result : module.results) add(ArrayOf(result, module.batch));
+    for (const ModuleResult& result : module.results) add(ArrayOf(module, result));
     if (bytes <= memory_max) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("model.file: ", ModuleText(i), ": its arguments and results take ",
@@ -111,52 +126,14 @@ std::string PjrtProgram::ModuleText(size_t module) const {
                       one.batch, " examples");
 }
 
-absl::Status PjrtProgram::MatchColumns() {
-  RETURN_IF_ERROR(Match("input", file_.inputs, schema_.inputs, inputs_));
-  RETURN_IF_ERROR(Match("target", file_.targets, schema_.targets, targets_));
-  return Match("weight", file_.weights, schema_.weights, weights_);
-}
-
-absl::Status PjrtProgram::Match(const char* what, const std::vector<ProgramColumn>& wanted,
-                                const std::vector<Column>& have, std::vector<Given>& given) {
-  if (wanted.size() != have.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("model.file: the program takes ", wanted.size(),
-                                                   " ", what, "s, and the data have ",
-                                                   have.size()));
-  }
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const ProgramColumn& column = wanted[i];
-    const std::string name = absl::StrCat(what, " \"", column.name, "\"");
-    const auto found = std::ranges::find(have, column.name, &Column::name);
-    const bool only = wanted.size() == 1;  // whose name nobody has to agree on
-    if (found == have.end() && !only) {
-      return absl::InvalidArgumentError(absl::StrCat("model.file: the data lack the ", name));
-    }
-    const size_t index = only ? 0 : static_cast<size_t>(found - have.begin());
-    if (have[index].text) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "data: ", name, " is strings, and a program of StableHLO is given numbers alone"));
-    }
-    if (have[index].shape != column.shape) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "model.file: the program takes ", name, " of shape ", ShapeName(ShapeOf(column.shape)),
-          ", and that of the data has the shape ", ShapeName(ShapeOf(have[index].shape))));
-    }
-    Given& one = given.emplace_back();
-    one.what = what;
-    one.column = &column;
-    one.index = index;
-    one.each = static_cast<uint64_t>(Elements(ShapeOf(column.shape)));
-  }
-  return absl::OkStatus();
-}
-
 PjrtArray PjrtProgram::ArrayOf(const ModuleArgument& argument, uint32_t batch) const {
   using Kind = ModuleArgument::Kind;
   const size_t i = argument.index;
   if (argument.kind == Kind::kVariable) {
     const auto& shape = file_.variables[i].shape();
-    return {PjrtType::kFloat32, {shape.begin(), shape.end()}};
+    PjrtArray array = {PjrtType::kFloat32, {shape.begin(), shape.end()}};
+    if (argument.rows != 0) array.dims[0] = static_cast<int64_t>(argument.rows);
+    return array;
   }
   if (argument.kind == Kind::kKey) return {PjrtType::kUint32, {2}};
   const auto& columns = argument.kind == Kind::kInput    ? file_.inputs
@@ -165,14 +142,15 @@ PjrtArray PjrtProgram::ArrayOf(const ModuleArgument& argument, uint32_t batch) c
   return {TypeOf(columns[i].type), DimsOf(batch, columns[i].shape)};
 }
 
-PjrtArray PjrtProgram::ArrayOf(const ModuleResult& result, uint32_t batch) const {
+PjrtArray PjrtProgram::ArrayOf(const ProgramModule& module, const ModuleResult& result) const {
   using Kind = ModuleResult::Kind;
   if (result.kind == Kind::kLoss) return {};
   if (result.kind == Kind::kOutput) {
-    return {PjrtType::kFloat32, DimsOf(batch, file_.outputs[result.index].shape)};
+    return {PjrtType::kFloat32, DimsOf(module.batch, file_.outputs[result.index].shape)};
   }
-  const auto& shape = file_.variables[result.index].shape();
-  return {PjrtType::kFloat32, {shape.begin(), shape.end()}};
+  ModuleArgument of = {ModuleArgument::Kind::kVariable, result.index};
+  of.rows = RowsOfTable(module, result.index);
+  return ArrayOf(of, module.batch);
 }
 
 absl::Status PjrtProgram::Compile(const CompiledPlace& place) {
@@ -227,7 +205,7 @@ absl::Status PjrtProgram::CheckResults(const Compiled& compiled) const {
         "it has ", results.size(), " results, and the file names ", module.results.size()));
   }
   for (size_t i = 0; i < results.size(); ++i) {
-    const PjrtArray wanted = ArrayOf(module.results[i], module.batch);
+    const PjrtArray wanted = ArrayOf(module, module.results[i]);
     if (results[i] == wanted) continue;
     return absl::InvalidArgumentError(absl::StrCat("its result ", i, " is ", ArrayText(results[i]),
                                                    ", and by the file ", ArrayText(wanted)));
@@ -252,65 +230,29 @@ absl::Status PjrtProgram::Try(const Compiled& compiled) const {
   return absl::OkStatus();
 }
 
-absl::Status PjrtProgram::TakeColumn(const Column& schema, const Column& column, uint32_t examples,
-                                     Given& given) {
-  const ColumnType type = given.column->type;
-  RETURN_IF_ERROR(CheckGivenColumn(given.what, schema, column, examples,
-                                   /*whole=*/type != ColumnType::kFloat32));
-  given.from = &column;
-  if (type == ColumnType::kFloat32) return absl::OkStatus();
-  RETURN_IF_ERROR(ToWholeNumbers(column, given.whole));
-  if (type == ColumnType::kInt64) return absl::OkStatus();
-  given.narrow.clear();
-  for (const int64_t number : given.whole) {
-    if (number > std::numeric_limits<int32_t>::max() ||
-        number < std::numeric_limits<int32_t>::min()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(given.what, " \"", column.name, "\" has the number ", number,
-                       ", and the program takes it as int32: export it with int64"));
-    }
-    given.narrow.push_back(static_cast<int32_t>(number));
-  }
-  return absl::OkStatus();
+absl::Status PjrtProgram::LookAt(const Batch& batch, LookupCounts&) {
+  if (!tables_.declares()) return batch_.Take(batch, {});
+  ASSIGN_OR_RETURN(const auto rows, tables_.RowsOf(batch));
+  return batch_.Take(batch, {rows});
+}
+
+absl::StatusOr<std::shared_ptr<const TableRows>> PjrtProgram::RowsOf(const Batch& batch) {
+  if (!tables_.any()) return nullptr;
+  ASSIGN_OR_RETURN(std::shared_ptr<const ProgramRows> rows, tables_.RowsOf(batch));
+  RETURN_IF_ERROR(tables_.CheckRoom(*rows));
+  return rows;
 }
 
 absl::Status PjrtProgram::Take(const Batch& batch) {
-  if (batch.examples == 0) return absl::InvalidArgumentError("the batch has no examples");
-  for (const auto& [what, all, schema, columns] :
-       {std::tuple("input", &inputs_, &schema_.inputs, &batch.inputs),
-        std::tuple("target", &targets_, &schema_.targets, &batch.targets),
-        std::tuple("weight", &weights_, &schema_.weights, &batch.weights)}) {
-    RETURN_IF_ERROR(CheckColumnCount(what, schema->size(), columns->size()));
-    for (Given& given : *all) {
-      RETURN_IF_ERROR(
-          TakeColumn((*schema)[given.index], (*columns)[given.index], batch.examples, given));
+  RowsInUse use;
+  if (tables_.declares()) {
+    use.rows = std::dynamic_pointer_cast<const ProgramRows>(rows_);
+    use.whole = use.rows == nullptr;
+    if (use.whole) {
+      ASSIGN_OR_RETURN(use.rows, tables_.RowsOf(batch));
     }
   }
-  return absl::OkStatus();
-}
-
-absl::Status PjrtProgram::LookAt(const Batch& batch, LookupCounts&) { return Take(batch); }
-
-const void* PjrtProgram::Rows(Given& given, uint32_t first, uint32_t count, uint32_t size) {
-  const auto rows = [&](const auto& numbers) -> const void* {
-    const size_t bytes = given.each * sizeof(numbers[0]);
-    const auto* const from = numbers.data() + first * given.each;
-    if (count == size && IsArrayAligned(from)) return from;
-    given.placed.resize(size * bytes);
-    if (bytes != 0) std::memcpy(given.placed.data(), from, count * bytes);
-    std::fill(given.placed.begin() + static_cast<ptrdiff_t>(count * bytes), given.placed.end(),
-              '\0');
-    return given.placed.data();
-  };
-  switch (given.column->type) {
-    case ColumnType::kInt32:
-      return rows(given.narrow);
-    case ColumnType::kInt64:
-      return rows(given.whole);
-    case ColumnType::kFloat32:
-      return rows(given.from->values);
-  }
-  return nullptr;
+  return batch_.Take(batch, use);
 }
 
 std::vector<PjrtClient::Argument> PjrtProgram::Arguments(const Compiled& compiled,
@@ -322,10 +264,13 @@ std::vector<PjrtClient::Argument> PjrtProgram::Arguments(const Compiled& compile
   for (size_t i = 0; i < compiled.arguments.size(); ++i) {
     const ModuleArgument& argument = compiled.module->arguments[i];
     const void* data = key_;
-    if (argument.kind == Kind::kVariable) data = values[argument.index].data();
-    if (argument.kind == Kind::kInput) data = Rows(inputs_[argument.index], first, count, size);
-    if (argument.kind == Kind::kTarget) data = Rows(targets_[argument.index], first, count, size);
-    if (argument.kind == Kind::kWeight) data = Rows(weights_[argument.index], first, count, size);
+    if (argument.kind == Kind::kVariable) {
+      const std::span<const float> whole = values[argument.index];
+      data = batch_.ByRows(argument.index) ? batch_.Values(argument.index, argument.rows, whole)
+                                           : whole.data();
+    } else if (argument.kind != Kind::kKey) {
+      data = batch_.Examples(argument, first, count, size);
+    }
     arguments.push_back({&compiled.arguments[i], data});
   }
   return arguments;
@@ -344,19 +289,29 @@ absl::StatusOr<double> PjrtProgram::ComputeGradients(const Batch& batch, uint64_
                      absl::StrJoin(SizesOf(/*step=*/true), ", "), " alone: export it for that"));
   }
   RETURN_IF_ERROR(Take(batch));
+  RETURN_IF_ERROR(batch_.CheckRows(*compiled->module));
   key_[0] = static_cast<uint32_t>(batch_key);
   key_[1] = static_cast<uint32_t>(batch_key >> 32);
   float loss = 0;
   PjrtClient::Run run(*client_, compiled->loaded);
   RETURN_IF_ERROR(OfRun(run.Start(Arguments(*compiled, values, 0, batch.examples))));
   const std::vector<ModuleResult>& results = compiled->module->results;
+  const auto by_rows = [&](const ModuleResult& result) {
+    return result.kind == Kind::kGradient && batch_.ByRows(result.index);
+  };
   for (size_t i = 0; i < results.size(); ++i) {
-    const bool is_loss = results[i].kind == Kind::kLoss;
-    RETURN_IF_ERROR(OfRun(
-        run.Fetch(i, is_loss ? static_cast<void*>(&loss) : gradients[results[i].index].data())));
+    void* to = &loss;
+    if (results[i].kind == Kind::kGradient) to = gradients[results[i].index].data();
+    if (by_rows(results[i])) {
+      to = batch_.GradientPlace(results[i].index, RowsOfTable(*compiled->module, results[i].index));
+    }
+    RETURN_IF_ERROR(OfRun(run.Fetch(i, to)));
   }
   for (size_t i = 0; i < results.size(); ++i) {
     RETURN_IF_ERROR(OfRun(run.Await(i)));
+    if (by_rows(results[i])) {
+      batch_.TakeGradient(results[i].index, gradients[results[i].index]);
+    }
     if (there_ && results[i].kind == Kind::kGradient) there_(results[i].index);
   }
   return loss;
@@ -403,6 +358,7 @@ absl::StatusOr<std::vector<Column>> PjrtProgram::Predict(const Batch& batch, Con
   }
   for (uint32_t first = 0; first < batch.examples;) {
     const Compiled& compiled = *ToPredict(batch.examples - first);
+    RETURN_IF_ERROR(batch_.CheckRows(*compiled.module));
     const uint32_t count = std::min(compiled.module->batch, batch.examples - first);
     RETURN_IF_ERROR(PredictSome(compiled, values, first, count, columns));
     first += count;
@@ -435,10 +391,11 @@ std::string PjrtProgram::Memory() const {
 }
 
 std::string PjrtProgram::Summary() const {
-  std::string text = absl::StrCat("program: StableHLO ", OneLine(file_.stablehlo, 40), " by ",
-                                  OneLine(file_.made_by, 200), "\n", VariablesText(file_.variables),
-                                  OutputsText(file_.outputs), "computes batches of ",
-                                  absl::StrJoin(SizesOf(/*step=*/true), ", "), " alone\n");
+  std::string text = absl::StrCat(
+      "program: StableHLO ", OneLine(file_.stablehlo, 40), " by ", OneLine(file_.made_by, 200),
+      "\n", VariablesText(file_.variables, [&](size_t v) { return tables_.Describe(v); }),
+      OutputsText(file_.outputs), "computes batches of ",
+      absl::StrJoin(SizesOf(/*step=*/true), ", "), " alone\n");
   const std::vector<uint32_t> predicts = SizesOf(/*step=*/false);
   if (!predicts.empty()) {
     absl::StrAppend(&text, "predicts in batches of ", absl::StrJoin(predicts, ", "), "\n");

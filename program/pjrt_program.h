@@ -19,8 +19,10 @@
 #include "config/job.h"
 #include "program/compiled_form.h"
 #include "program/gradient_program.h"
+#include "program/pjrt_batch.h"
 #include "program/pjrt_client.h"
 #include "program/program_file.h"
+#include "program/program_tables.h"
 
 namespace paracord {
 
@@ -36,7 +38,7 @@ class PjrtProgram : public GradientProgram {
   static absl::StatusOr<std::unique_ptr<PjrtProgram>> Check(const Job& job, const Batch& schema,
                                                             uint64_t memory_max);
 
-  const std::vector<VariableSpec>& variables() const override { return file_.variables; }
+  const std::vector<VariableSpec>& variables() const override { return variables_; }
   // It evaluates none itself: the job's are measured of what it predicts.
   const std::vector<std::string>& metric_names() const override { return no_metrics_; }
   const std::vector<ProgramOutput>& outputs() const { return file_.outputs; }
@@ -52,6 +54,8 @@ class PjrtProgram : public GradientProgram {
   absl::Status Evaluate(const Batch& batch, ConstTensors values,
                         std::vector<MetricState>& states) override;
   absl::Status LookAt(const Batch& batch, LookupCounts& counts) override;
+  absl::StatusOr<std::shared_ptr<const TableRows>> RowsOf(const Batch& batch) override;
+  void UseRows(std::shared_ptr<const TableRows> rows) override { rows_ = std::move(rows); }
   std::string Summary() const override;
   std::string Memory() const override;
 
@@ -61,26 +65,10 @@ class PjrtProgram : public GradientProgram {
     std::vector<PjrtArray> arguments;
     PjrtClient::Loaded loaded;
   };
-  // A column that the modules take, and which of the data's it is.
-  struct Given {
-    const char* what = "";  // "input"
-    const ProgramColumn* column = nullptr;
-    size_t index = 0;   // of the data's inputs, targets or weights
-    uint64_t each = 1;  // elements of an example
-    // Of the batch that is computed.
-    const Column* from = nullptr;
-    std::vector<int64_t> whole;
-    std::vector<int32_t> narrow;
-    // The examples of a run, where a plug-in for the processor reads them in place.
-    AlignedVector<char> placed;
-  };
-
   PjrtProgram(ProgramFile file, const Batch& schema) : file_(std::move(file)), schema_(schema) {}
   std::string ModuleText(size_t module) const;  // "modules[1], a step of 64 examples"
   absl::Status CheckSizes(uint64_t memory_max) const;
-  absl::Status MatchColumns();
-  absl::Status Match(const char* what, const std::vector<ProgramColumn>& wanted,
-                     const std::vector<Column>& have, std::vector<Given>& given);
+  absl::Status MakeTables(const Job& job);
   absl::Status Compile(const CompiledPlace& place);
   absl::Status CompileOne(const ProgramModule& module, const CompiledPlace& place);
   // Whether the compiled form that is kept is sound.
@@ -88,17 +76,12 @@ class PjrtProgram : public GradientProgram {
   absl::Status CheckResults(const Compiled& compiled) const;
   absl::Status Try(const Compiled& compiled) const;
   PjrtArray ArrayOf(const ModuleArgument& argument, uint32_t batch) const;
-  PjrtArray ArrayOf(const ModuleResult& result, uint32_t batch) const;
+  PjrtArray ArrayOf(const ProgramModule& module, const ModuleResult& result) const;
   std::vector<uint32_t> SizesOf(bool step) const;
   const Compiled* ToPredict(uint32_t examples) const;
 
-  // Takes the batch's columns in the modules' types.
+  // Takes the batch's columns, and finds which rows of tables it reads.
   absl::Status Take(const Batch& batch);
-  static absl::Status TakeColumn(const Column& schema, const Column& column, uint32_t examples,
-                                 Given& given);
-  // The examples from `first` on, padded to the size of a module. A plug-in would copy those that
-  // begin elsewhere than at a cache line to new memory in each run.
-  static const void* Rows(Given& given, uint32_t first, uint32_t count, uint32_t size);
   // The arguments of a run over some of the batch's examples.
   std::vector<PjrtClient::Argument> Arguments(const Compiled& compiled, ConstTensors values,
                                               uint32_t first, uint32_t count);
@@ -111,7 +94,10 @@ class PjrtProgram : public GradientProgram {
   std::unique_ptr<PjrtClient> client_;
   std::vector<Compiled> compiled_;
   size_t modules_kept_ = 0;
-  std::vector<Given> inputs_, targets_, weights_;
+  std::vector<VariableSpec> variables_;  // as the ps keep them
+  ProgramTables tables_;
+  PjrtBatch batch_;                                // that is computed
+  std::shared_ptr<const TableRows> rows_;          // of tables, that the values have; null: all
   alignas(kArrayAlignment) uint32_t key_[2] = {};  // of the batch that is computed
   std::function<void(size_t)> there_;
 };

@@ -20,6 +20,7 @@ namespace {
 using nlohmann::json;
 
 constexpr uint32_t kBatchMax = 1 << 24;
+constexpr uint64_t kRowsMax = uint64_t{1} << 32;
 
 ProgramColumn ReadColumn(const json& value, const std::string& path, Problems& problems) {
   JsonFields fields(value, path, problems);
@@ -46,7 +47,7 @@ std::vector<std::string> NamesOf(const auto& things) {
 // Reads modules, whose arguments and results name what the file has.
 class ModuleReader {
  public:
-  ModuleReader(const ProgramFile& file, Problems& problems) : problems_(problems) {
+  ModuleReader(const ProgramFile& file, Problems& problems) : file_(file), problems_(problems) {
     for (const VariableSpec& variable : file.variables) variables_.push_back(variable.name());
     inputs_ = NamesOf(file.inputs);
     targets_ = NamesOf(file.targets);
@@ -89,6 +90,13 @@ class ModuleReader {
     return 0;
   }
 
+  // A table's argument says for how many rows there is room, and no other does.
+  void ReadRows(JsonFields& fields, ModuleArgument& argument) {
+    const bool table = file_.tables.contains(argument.index);
+    if (table) fields.Integer("rows", 1, kRowsMax, argument.rows);
+    if (table && argument.rows == 0) fields.Problem("rows", "must say how many rows of the table");
+  }
+
   ModuleArgument ReadArgument(const json& value, const std::string& path) {
     using Kind = ModuleArgument::Kind;
     JsonFields fields(value, path, problems_);
@@ -96,7 +104,10 @@ class ModuleReader {
     std::string kind;
     fields.OneOf("kind", kKinds, kind);
     ModuleArgument argument;
-    if (kind == "variable") argument = {Kind::kVariable, Index(fields, variables_)};
+    if (kind == "variable") {
+      argument = {Kind::kVariable, Index(fields, variables_)};
+      ReadRows(fields, argument);
+    }
     if (kind == "input") argument = {Kind::kInput, Index(fields, inputs_)};
     if (kind == "target") argument = {Kind::kTarget, Index(fields, targets_)};
     if (kind == "weight") argument = {Kind::kWeight, Index(fields, weights_)};
@@ -119,6 +130,7 @@ class ModuleReader {
     return result;
   }
 
+  const ProgramFile& file_;
   Problems& problems_;
   std::vector<std::string> variables_, inputs_, targets_, weights_, outputs_;
 };
@@ -139,6 +151,12 @@ absl::Status CheckResults(const ProgramFile& file, const ProgramModule& module, 
     if (wanted.erase({result.kind, result.index}) == 0) {
       return refuse("has a result twice, or one that is none of its kind's");
     }
+  }
+  for (const ModuleResult& result : module.results) {
+    const bool table = result.kind == Kind::kGradient && file.tables.contains(result.index);
+    if (!table || RowsOfTable(module, result.index) != 0) continue;
+    return refuse(absl::StrCat("has the gradient of the table ",
+                               file.variables[result.index].name(), ", which is no argument"));
   }
   if (wanted.empty()) return absl::OkStatus();
   const auto& [kind, index] = *wanted.begin();
@@ -174,6 +192,15 @@ absl::Status CheckNames(const char* what, std::vector<std::string> names) {
 
 }  // namespace
 
+uint64_t RowsOfTable(const ProgramModule& module, size_t variable) {
+  for (const ModuleArgument& argument : module.arguments) {
+    const bool found =
+        argument.kind == ModuleArgument::Kind::kVariable && argument.index == variable;
+    if (found) return argument.rows;
+  }
+  return 0;
+}
+
 absl::StatusOr<ProgramFile> ReadProgramFile(const json& document) {
   Problems problems;
   JsonFields fields(document, "", problems);
@@ -189,7 +216,7 @@ absl::StatusOr<ProgramFile> ReadProgramFile(const json& document) {
   ReadList(fields, "variables", [&](const json& value, const std::string& path) {
     std::optional<DeclaredTable> table;
     file.variables.push_back(ReadVariable(value, path, problems, table));
-    if (table.has_value()) problems.Add(path + ".table", "is for programs in a process alone");
+    if (table.has_value()) file.tables[file.variables.size() - 1] = *std::move(table);
   });
   for (const auto& [key, columns] : {std::pair("inputs", &file.inputs),
                                      {"targets", &file.targets},

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct ProgramColumn {
 struct ModuleArgument {
   enum class Kind { kVariable, kInput, kTarget, kWeight, kKey } kind = Kind::kKey;
   size_t index = 0;
+  uint64_t rows = 0;  // of a table, that the module has room for; 0: it is no table
 };
 
 // What a result of a module is; `index` is of the variables or of the outputs.
@@ -50,10 +52,15 @@ struct ProgramFile {
   std::string made_by;
   std::string stablehlo;  // its version, for people
   std::vector<VariableSpec> variables;
+  std::map<size_t, DeclaredTable> tables;  // by variable
   std::vector<ProgramColumn> inputs, targets, weights;
   std::vector<ProgramOutput> outputs;
   std::vector<ProgramModule> modules;
 };
+
+// The rows of a table that a module has room for; 0 of another variable, or one that it does not
+// take.
+uint64_t RowsOfTable(const ProgramModule& module, size_t variable);
 
 // INVALID_ARGUMENT has one line for each problem. A step has the loss and each gradient once, a
 // prediction each output.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 import re
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
@@ -78,6 +79,22 @@ def _lower(function: Callable[..., Any], arguments: Sequence[Any]) -> Tuple[byte
     return code, version, exported.out_avals
 
 
+def rows_of(variable: Variable, columns: Sequence[Column], batch: int) -> Optional[int]:
+    """The rows of a table that a module of this batch has room for: those of all the ids, and row
+    0; None of another variable."""
+    if variable.table is None:
+        return None
+    ids = 0
+    for name in variable.table.columns:
+        found = [column for column in columns if (column.kind, column.name) == ("input", name)]
+        if not found:
+            raise ProgramError(f"table {variable.name} reads the input {name!r}, which is none of "
+                               f"{[column.name for column in columns if column.kind == 'input']}")
+        ids += batch * math.prod(found[0].shape)
+    most = variable.table.capacity
+    return 1 + (ids if most is None else min(ids, most))
+
+
 class Writer:
     """Puts a program file together. The arguments of a step's function are values, columns and a
     key of two uint32, its results the loss and what each variable with a gradient is pushed; those
@@ -104,21 +121,25 @@ class Writer:
     def _add(self, kind: str, batch: int, function: Callable[..., Any], columns: Sequence[Column],
              results: Sequence[Mapping[str, Any]], last: Sequence[Mapping[str, Any]],
              last_shapes: Sequence[Any]) -> None:
-        shapes = [jax.ShapeDtypeStruct(tuple(v.shape), numpy.float32) for v in self._variables]
+        rows = {v.name: rows_of(v, self._columns, batch) for v in self._variables}
+        whole = {v.name: tuple(v.shape) if rows[v.name] is None else (rows[v.name], *v.shape[1:])
+                 for v in self._variables}
+        shapes = [jax.ShapeDtypeStruct(whole[v.name], numpy.float32) for v in self._variables]
         shapes += [column.of(batch) for column in columns]
         code, self._version, avals = _lower(function, [*shapes, *last_shapes])
-        self._check(kind, batch, results, avals)
-        names = [{"kind": "variable", "name": v.name} for v in self._variables]
+        self._check(kind, batch, results, avals, whole)
+        names: List[Dict[str, Any]] = [
+            {"kind": "variable", "name": v.name,
+             **({} if rows[v.name] is None else {"rows": rows[v.name]})} for v in self._variables]
         names += [{"kind": column.kind, "name": column.name} for column in columns]
         self._modules.append({
             "kind": kind, "batch": batch, "arguments": [*names, *last], "results": list(results),
             "code": base64.b64encode(code).decode()})
 
     def _check(self, kind: str, batch: int, results: Sequence[Mapping[str, Any]],
-               avals: Sequence[Any]) -> None:
+               avals: Sequence[Any], shapes: Mapping[str, Tuple[int, ...]]) -> None:
         if len(avals) != len(results):
             raise ProgramError(f"the {kind} has {len(avals)} results, {len(results)} are declared")
-        shapes = {v.name: tuple(v.shape) for v in self._variables}
         outputs = {o.name: (batch, *o.shape) for o in self._outputs}
         for result, aval in zip(results, avals):
             name = result.get("name", "the loss")

@@ -192,21 +192,21 @@ def export(
     is one), in the order of the function's arguments; their types are those of the program's
     `dtypes`, which may also say int32. It has a step for batches of `batch` examples, or of each
     of these numbers; with `records`, the number of the job's training records, also one for the
-    smaller batch at an epoch's end.
+    smaller batch at an epoch's end. Of the program's tables it has room for as many rows as a batch
+    has ids, or for their capacity; the inputs with these ids are named as in the data, and have the
+    number of each id among the rows as int32.
     """
     if not isinstance(program, _Function):
         raise ProgramError("paracord.jax.export takes what paracord.jax.program makes")
-    tables = [variable.name for variable in program.variables if variable.table]
-    if tables:
-        raise ProgramError(
-            f"a program file has no tables, and the program's are {', '.join(tables)}: make it "
-            "without `tables`, or serve it with paracord.serve")
     from paracord._stablehlo import Column, check_dtypes, sizes_of
 
+    ids = {name for v in program.variables if v.table for name in v.table.columns}
     columns = []
     for kind, shapes in (("input", inputs), ("target", targets), ("weight", weights or {})):
         types = program.dtypes.get(kind + "s", {})
-        columns += [Column(kind, name, shape, types.get(name, "float32"))
+        # The numbers of a table's rows are small, whatever its ids are.
+        columns += [Column(kind, name, shape, "int32" if kind == "input" and name in ids
+                           else types.get(name, "float32"))
                     for name, shape in shapes.items()]
     check_dtypes(program.dtypes, columns)
     program.export(path, sizes_of(batch, records), columns)

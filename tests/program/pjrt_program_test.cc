@@ -313,7 +313,7 @@ TEST_CASE("columns that a program does not take are refused") {
        "takes 0 weights, and the data have 1"},
       {[](PjrtRig& rig) { rig.job.accumulate = 2; }, "accumulate: is the program's own affair"},
       {[](PjrtRig& rig) { rig.job.tables.by_layer["w"].growing = true; },
-       "tables.w: a program of StableHLO has no tables"},
+       "tables.w: the program declares no table"},
   }));
   PjrtRig rig;
   change(rig);

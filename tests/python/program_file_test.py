@@ -110,7 +110,36 @@ class JaxProgramFile(unittest.TestCase):
             {"kind": "target", "name": ""}, {"kind": "key"}])
         self.assertNotIn(b".py", codes[0])
 
-    def test_refuses_tables_and_types_of_columns_that_it_lacks(self):
+    def test_of_tables_has_room_for_the_rows_that_a_batch_reads(self):
+        import numpy
+        import paracord.jax
+
+        @paracord.jax.program(
+            {"user": numpy.zeros((1000, 2), "f4"), "film": numpy.zeros((9, 3), "f4")},
+            predict=lambda p, seen, film: p["user"][seen].sum(1), outputs=[paracord.Output((2,))],
+            tables={"user": paracord.Table("seen"), "film": paracord.Table("film", capacity=3)})
+        def loss(params, seen, film, y):
+            return (params["user"][seen].sum((1, 2)) * params["film"][film].sum(1) * y).mean()
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a")
+            paracord.jax.export(loss, path, inputs={"seen": (5,), "film": ()}, targets={"": ()},
+                                batch=8, records=20)
+            document, _ = _head_and_codes(path)
+            with self.assertRaisesRegex(paracord.ProgramError, "reads the input 'film', which is"):
+                paracord.jax.export(loss, path, inputs={"seen": (5,), "other": ()},
+                                    targets={"": ()})
+        self.assertEqual(
+            {v["name"]: (v["shape"], v["table"]) for v in document["variables"]},
+            {"user": ([1000, 2], {"columns": ["seen"]}),
+             "film": ([9, 3], {"columns": ["film"], "capacity": 3})})
+        self.assertEqual([c["dtype"] for c in document["inputs"]], ["int32", "int32"])
+        self.assertEqual(
+            [{a["name"]: a["rows"] for a in m["arguments"] if a["kind"] == "variable"}
+             for m in document["modules"]],
+            [{"film": 4, "user": 41}, {"film": 4, "user": 21}, {"film": 4, "user": 41}])
+
+    def test_refuses_types_of_columns_that_it_lacks(self):
         import numpy
         import paracord.jax
 
@@ -120,8 +149,6 @@ class JaxProgramFile(unittest.TestCase):
             paracord.jax.export(program, os.path.join(folder, "a"), inputs={"": ()}, targets={})
 
         with tempfile.TemporaryDirectory() as folder:
-            with self.assertRaisesRegex(paracord.ProgramError, "has no tables.* are user"):
-                export(folder, tables={"user": paracord.Table("")})
             with self.assertRaisesRegex(paracord.ProgramError, "'id' of inputs, which is no col"):
                 export(folder, dtypes={"inputs": {"id": "int32"}})
             self.assertEqual(os.listdir(folder), [])
