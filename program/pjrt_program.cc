@@ -386,7 +386,7 @@ std::string PjrtProgram::device() const {
 
 std::string PjrtProgram::Memory() const {
   if (client_ == nullptr) return "not compiled: no plug-in is named (--device pjrt:PATH)";
-  return absl::StrCat(device(), ", ", compiled_.size(), " modules, ", modules_kept_,
+  return absl::StrCat(compiled_.size(), " modules, ", modules_kept_,
                       " of them compiled by an earlier start");
 }
 
@@ -400,6 +400,7 @@ std::string PjrtProgram::Summary() const {
   if (!predicts.empty()) {
     absl::StrAppend(&text, "predicts in batches of ", absl::StrJoin(predicts, ", "), "\n");
   }
+  if (client_ != nullptr) absl::StrAppend(&text, "computed on ", device(), "\n");
   return text;
 }
 
