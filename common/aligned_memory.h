@@ -1,4 +1,4 @@
-// Memory for arrays that begin at a cache line. A library that would read an array in place may
+// Allocators for arrays that begin at a cache line. A library that would read an array in place may
 // ask for that, as XLA does, and copies those that begin elsewhere.
 #pragma once
 
@@ -33,7 +33,7 @@ struct AlignedAllocator {
 template <class T>
 using AlignedVector = std::vector<T, AlignedAllocator<T>>;
 
-// The same for arrays whose owner decides at run time where they lie.
+// Serves arrays whose owner decides at run time where they lie.
 inline std::pmr::memory_resource* AlignedMemoryResource() {
   class Resource : public std::pmr::memory_resource {
     void* do_allocate(size_t bytes, size_t) override {

@@ -12,7 +12,7 @@
 namespace paracord {
 namespace {
 
-// What compilers and plug-ins read of the environment.
+// Compilers and plug-ins read these variables of the environment.
 constexpr const char* kOfCompiler[] = {"XLA_FLAGS", "PJRT_NPROC", "NPROC"};
 
 std::string Sha256(std::string_view bytes) {
@@ -22,8 +22,8 @@ std::string Sha256(std::string_view bytes) {
   return absl::BytesToHexString({reinterpret_cast<const char*>(digest), size});
 }
 
-// The kind of this machine's processor and its instructions, which a compiler uses; "" if the
-// kernel does not say.
+// Returns the kind of this machine's processor and its instructions, which a compiler uses; "" if
+// the kernel does not say.
 std::string ProcessorText() {
   std::ifstream file("/proc/cpuinfo");
   std::string text;

@@ -22,11 +22,10 @@ struct CompiledPlace {
   uint64_t bytes_max = uint64_t{1} << 30;  // of all forms there
 };
 
-// DIR/compiled of a job's directory; nowhere if `dir` is "" or in an
-// object store.
+// Returns DIR/compiled of a job's directory; nowhere if `dir` is "" or in an object store.
 CompiledPlace CompiledIn(Files& files, const std::string& dir, Random& random);
 
-// Where the compiled form of a module is kept; nullopt if it is not.
+// Returns where the compiled form of a module is kept; nullopt if it is not.
 std::optional<KeptBytes> KeptForm(const CompiledPlace& place, const PjrtClient& client,
                                   std::string_view code);
 

@@ -30,7 +30,7 @@ struct PjrtFunction {
   const char* name;
 };
 
-// What a plug-in has besides the functions of the API, in a list.
+// A plug-in lists by these what it has besides the functions of the API.
 struct PjrtExtension {
   static constexpr int kGpuCustomCall = 0;  // XLA's for GPUs have it
   size_t struct_size;
@@ -90,7 +90,7 @@ struct PjrtEventAwaitArgs {
   PjrtEvent* event = nullptr;
 };
 
-// An option of a client.
+// A client is given its options by these.
 struct PjrtNamedValue {
   static constexpr int kInt64List = 2, kBool = 4;
   size_t struct_size = sizeof(PjrtNamedValue);
@@ -213,7 +213,7 @@ struct PjrtExecutableNumOutputsArgs {
   size_t num_outputs = 0;  // out
 };
 
-// The compiled form of a module, which the same version of a plug-in loads again.
+// Asks for the compiled form of a module, which the same version of a plug-in loads again.
 struct PjrtExecutableSerializeArgs {
   static constexpr PjrtFunction kFunction = {49, "PJRT_Executable_Serialize"};
   size_t struct_size = sizeof(PjrtExecutableSerializeArgs);

@@ -1,5 +1,6 @@
-// A batch as modules of StableHLO take it: its columns in their types, and the rows of tables that
-// it reads, padded to as many as a module has room for (ModuleArgument.rows). Used by one thread.
+// Makes of a batch what modules of StableHLO take: its columns in their types, and the rows of
+// tables that it reads, padded to as many as a module has room for (ModuleArgument.rows). It is
+// used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -25,19 +26,20 @@ class PjrtBatch {
   // Takes the columns of a batch in the modules' types; `use` has the numbers of ids.
   absl::Status Take(const Batch& batch, const RowsInUse& use);
 
-  // The column of an argument, from the example `first` on, padded to the size of a module. A
-  // plug-in would copy those that begin elsewhere than at a cache line to new memory in each run.
+  // Returns the column of an argument, from the example `first` on, padded to the size of a module.
+  // A plug-in would copy those that begin elsewhere than at a cache line to new memory in each run.
   const void* Examples(const ModuleArgument& argument, uint32_t first, uint32_t count,
                        uint32_t size);
 
   // INVALID_ARGUMENT if the batch reads more rows of a table than a module has room for.
   absl::Status CheckRows(const ProgramModule& module) const;
-  // Whether an argument or result is the rows of a table that the batch reads.
+  // Says whether an argument or result is the rows of a table that the batch reads.
   bool ByRows(size_t variable) const;
-  // These rows, padded to `rows`.
+  // Returns these rows, padded to `rows`.
   const float* Values(size_t variable, uint64_t rows, std::span<const float> values);
-  // Where a run leaves the gradient of `rows` rows, and what takes those of the batch.
+  // Returns where a run leaves the gradient of `rows` rows.
   float* GradientPlace(size_t variable, uint64_t rows);
+  // Takes that of the batch's rows from there.
   void TakeGradient(size_t variable, std::span<float> to) const;
 
  private:

@@ -51,12 +51,12 @@ class PjrtClient {
   // `code` is a portable artefact of StableHLO, or MLIR as text.
   absl::StatusOr<Loaded> Compile(std::string_view code) const;
 
-  // A module's compiled form, and what takes it where CompiledFor and the plug-in's file are the
-  // same, so that it need not be compiled again. FAILED_PRECONDITION: the plug-in cannot.
+  // Returns a module's compiled form, which Load takes where CompiledFor and the plug-in's file are
+  // the same, so that it need not be compiled again. FAILED_PRECONDITION: the plug-in cannot.
   absl::StatusOr<std::string> Serialize(const Loaded& loaded) const;
   absl::StatusOr<Loaded> Load(std::string_view compiled) const;
-  // All that a compiled form depends on but the module and the plug-in's file: versions, platform,
-  // the kind of the device, options.
+  // Returns all that a compiled form depends on but the module and the plug-in's file: versions,
+  // platform, the kind of the device, options.
   absl::StatusOr<std::string> CompiledFor() const;
 
   // The results of a run, which are taken from the device one by one. Its end waits until the
@@ -113,8 +113,8 @@ struct PjrtUse {
   uint32_t turn = 0;       // where no number is named, workers take the GPUs in turn
   uint64_t memory_max = UINT64_MAX;  // bytes that this process may take
 };
-// How many GPUs of NVIDIA this process may use, by CUDA_VISIBLE_DEVICES or the kernel's devices; 0:
-// nobody knows. `devices` is where these are.
+// Counts the GPUs of NVIDIA that this process may use, by CUDA_VISIBLE_DEVICES or the kernel's
+// devices; 0: nobody knows. `devices` is where these are.
 size_t CountGpus(const std::string& devices = "/dev");
 // Opens the device, which where no plug-in is named is that of the first plug-in of
 // PARACORD_PJRT_PLUGINS that has it.

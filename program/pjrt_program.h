@@ -33,8 +33,8 @@ class PjrtProgram : public GradientProgram {
   static absl::StatusOr<std::unique_ptr<PjrtProgram>> Make(const Job& job, const Batch& schema,
                                                            const PjrtUse& use,
                                                            const CompiledPlace& compiled = {});
-  // The same without a plug-in, for what can be said of the file and the data alone. It computes
-  // nothing.
+  // Does without a plug-in, and says what is wrong with the file and the data alone. The program
+  // computes nothing.
   static absl::StatusOr<std::unique_ptr<PjrtProgram>> Check(const Job& job, const Batch& schema,
                                                             uint64_t memory_max);
 
@@ -71,7 +71,7 @@ class PjrtProgram : public GradientProgram {
   absl::Status MakeTables(const Job& job);
   absl::Status Compile(const CompiledPlace& place);
   absl::Status CompileOne(const ProgramModule& module, const CompiledPlace& place);
-  // Whether the compiled form that is kept is sound.
+  // Says whether the compiled form that is kept is sound.
   bool TakeKept(const KeptBytes& kept, Compiled& compiled) const;
   absl::Status CheckResults(const Compiled& compiled) const;
   absl::Status Try(const Compiled& compiled) const;

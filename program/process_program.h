@@ -28,7 +28,7 @@ struct ProgramUse {
   std::string device;    // PARACORD_DEVICE of the child
   std::string task;      // its PARACORD_TASK
   int threads = 1;       // its OMP_NUM_THREADS, unless that is set
-  // Where modules of StableHLO are kept that a plug-in has compiled.
+  // Modules of StableHLO are kept here that a plug-in has compiled.
   CompiledPlace compiled = {};
   bool compiles = true;  // false: modules of StableHLO are only checked, without a plug-in
   uint64_t memory_max = UINT64_MAX;  // bytes that this process may take

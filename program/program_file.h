@@ -58,8 +58,8 @@ struct ProgramFile {
   std::vector<ProgramModule> modules;
 };
 
-// The rows of a table that a module has room for; 0 of another variable, or one that it does not
-// take.
+// Returns how many rows of a table a module has room for; 0 of another variable, or one that it
+// does not take.
 uint64_t RowsOfTable(const ProgramModule& module, size_t variable);
 
 // INVALID_ARGUMENT has one line for each problem. A step has the loss and each gradient once, a
