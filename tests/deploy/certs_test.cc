@@ -21,8 +21,9 @@ class Certs {
     return RunShell(PARACORD_SOURCE_DIR "/deploy/certs " + flags + " " + Path("") + " " + words);
   }
   std::string Path(const std::string& name) const { return directory_ / "certs/" + name; }
-  bool Verifies(const std::string& name) const {
-    return RunShell("openssl verify -CAfile " + Path("ca.crt") + " " + Path(name)).code == 0;
+  bool Verifies(const std::string& name, const std::string& flags = "") const {
+    const std::string command = "openssl verify " + flags + " -CAfile ";
+    return RunShell(command + Path("ca.crt") + " " + Path(name)).code == 0;
   }
   std::string Uri(const std::string& name) const {
     const std::string said =
@@ -46,6 +47,8 @@ TEST_CASE("certificates of a cluster name their tasks, and only their owner read
     CAPTURE(name);
     CHECK(certs.Verifies(name + ".crt"));
     CHECK(certs.Uri(name + ".crt") == "URI:" + uri);
+    CHECK(certs.Verifies(name + ".crt", "-purpose sslserver -verify_hostname lab"));
+    CHECK_FALSE(certs.Verifies(name + ".crt", "-verify_hostname plant"));
     const auto mode = std::filesystem::status(certs.Path(name + ".key")).permissions();
     CHECK((mode & std::filesystem::perms(077)) == std::filesystem::perms::none);
   }
