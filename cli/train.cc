@@ -280,6 +280,10 @@ int Supervise(LocalCluster& cluster, GrpcNetwork& network, Supervision& supervis
   return ShowEnd(files, supervision.end, *cluster.coordinator_exit(), progress);
 }
 
+SecurityOptions SecurityOfCoordinator(const TrainFlags& flags) {
+  return SecurityOf(flags.certs, "coordinator", flags.insecure);
+}
+
 absl::StatusOr<LocalClusterOptions> OptionsOf(const TrainFlags& flags) {
   LocalClusterOptions options;
   ASSIGN_OR_RETURN(options.bin_dir, OwnFolder());
@@ -347,9 +351,11 @@ int RunCluster(const TrainFlags& flags, const LocalClusterOptions& options,
   progress.Event("start", start);
   if (!flags.http.empty()) {
     const bool any_port = flags.http.ends_with(":0");
+    const char* const scheme =
+        ServesHttps(flags.http, SecurityOfCoordinator(flags)) ? "https://" : "http://";
     progress.Event("http", any_port ? absl::StrCat("the page is where ", flags.dir,
                                                    "/logs/coordinator.log says")
-                                    : absl::StrCat("the page is at http://", flags.http, "/"));
+                                    : absl::StrCat("the page is at ", scheme, flags.http, "/"));
   }
   GrpcNetwork network(*grpc);
   const int code = Supervise(cluster, network, supervision, progress);
@@ -449,7 +455,7 @@ int TrainAndReport(TrainFlags flags) {
   if (const std::string wrong = CheckLogLevel(flags.log_level); !wrong.empty()) {
     return Refuse(flags, absl::InvalidArgumentError(wrong));
   }
-  const absl::Status http = CheckHttp(flags.http, flags.insecure);
+  const absl::Status http = CheckHttp(flags.http, SecurityOfCoordinator(flags));
   if (!http.ok()) return Refuse(flags, http);
   const int code = Train(std::move(flags));
   if (std::cout.flush()) return code;

@@ -6,35 +6,99 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
+#include "common/log.h"
 #include "common/steady_ms.h"
+#include "net/client_hello.h"
+#include "net/socket_address.h"
 
 namespace paracord {
 namespace {
 
+bool IsLater() { return errno == EAGAIN || errno == EINTR; }
+
 // The bytes that are there; 0: the peer has closed; -1: nothing now; -2: it is broken.
-ssize_t Receive(int fd, char* to, size_t size) {
-  const ssize_t got = ::recv(fd, to, size, 0);
+ssize_t Receive(Channel& channel, char* to, size_t size) {
+  iovec room{to, size};
+  const ssize_t got = channel.Receive({&room, 1});
   if (got >= 0) return got;
-  return errno == EAGAIN || errno == EINTR ? -1 : -2;
+  return IsLater() ? -1 : -2;
 }
 
-ssize_t Transmit(int fd, const char* from, size_t size) {
-  const ssize_t put = ::send(fd, from, size, MSG_NOSIGNAL);
+ssize_t Transmit(Channel& channel, char* from, size_t size) {
+  iovec piece{from, size};
+  const ssize_t put = channel.Send({&piece, 1});
   if (put >= 0) return put;
-  return errno == EAGAIN || errno == EINTR ? -1 : -2;
+  return IsLater() ? -1 : -2;
 }
 
 }  // namespace
 
-HttpConnection::~HttpConnection() { ::close(fd_); }
+HttpConnection::HttpConnection(uint64_t id, int fd, Credentials* https, int64_t deadline_ms)
+    : id_(id),
+      https_(https),
+      fd_(fd),
+      state_(https == nullptr ? State::kHead : State::kHandshake),
+      deadline_ms_(deadline_ms) {
+  if (https_ == nullptr) channel_ = MakePlainChannel(std::exchange(fd_, -1));
+}
 
-short HttpConnection::events() const { return state_ == State::kSending ? POLLOUT : POLLIN; }
+HttpConnection::~HttpConnection() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+short HttpConnection::events() const {
+  const bool sends = state_ == State::kSending || (state_ == State::kHandshake && shake_sends_);
+  return sends ? POLLOUT : POLLIN;
+}
+
+bool HttpConnection::ShakeHands() {
+  if (state_ == State::kHandshake && channel_ == nullptr) BeginHandshake();
+  if (state_ == State::kHandshake && channel_ != nullptr) {
+    const absl::StatusOr<TlsChannel::Step> step = tls_->Handshake();
+    if (!step.ok()) {
+      SayRefused(std::string(step.status().message()));
+      Close();
+    } else if (*step == TlsChannel::Step::kDone) {
+      state_ = State::kHead;
+    } else {
+      shake_sends_ = *step == TlsChannel::Step::kWrites;
+    }
+  }
+  return state_ != State::kHandshake && state_ != State::kClosed;
+}
+
+// Looks at the first byte, if it has come, and makes the channel for what it begins.
+void HttpConnection::BeginHandshake() {
+  char first = 0;
+  const ssize_t got = ::recv(fd_, &first, 1, MSG_PEEK);
+  if (got < 0 && IsLater()) return;
+  if (got <= 0) return Close();
+  peer_ = PeerOf(fd_);  // which nobody knows when it has gone
+  const int fd = std::exchange(fd_, -1);
+  if (first != kTlsRecordOfHandshake) {
+    channel_ = MakePlainChannel(fd);
+    SayRefused("it speaks no TLS");
+    return Send({400, "HTTPS is spoken here, not HTTP: the URL has to begin with https://\n"},
+                SteadyMs() + kLingerMs);
+  }
+  auto tls = TlsChannel::Make(fd, https_->Current()->https.get(), TlsChannel::End::kServer);
+  if (!tls.ok()) return Close();
+  tls_ = tls->get();
+  channel_ = *std::move(tls);
+}
+
+// Strangers can be refused as often as they can connect.
+void HttpConnection::SayRefused(const std::string& why) const {
+  static OncePerSecond may_say;
+  if (may_say.Now()) Logger("https").Warn("{} is refused: {}", peer_, why);
+}
 
 std::optional<std::string> HttpConnection::ReadHeadBytes(size_t bytes_max) {
   char room[4096];
   while (state_ == State::kHead) {
-    const ssize_t got = Receive(fd_, room, sizeof room);
+    const ssize_t got = Receive(*channel_, room, sizeof room);
     if (got == -1) return std::nullopt;
     if (got <= 0) {
       Close();
@@ -66,18 +130,23 @@ void HttpConnection::Send(const HttpReply& reply, int64_t deadline_ms) {
 
 void HttpConnection::GoOn() {
   while (state_ == State::kSending) {
-    const ssize_t put = Transmit(fd_, out_.data() + sent_, out_.size() - sent_);
-    if (put == -1) return;
-    if (put < 0) return Close();
-    sent_ += static_cast<size_t>(put);
-    if (sent_ < out_.size()) continue;
-    ::shutdown(fd_, SHUT_WR);
+    if (sent_ < out_.size()) {
+      const ssize_t put = Transmit(*channel_, out_.data() + sent_, out_.size() - sent_);
+      if (put == -1) return;
+      if (put < 0) return Close();
+      sent_ += static_cast<size_t>(put);
+      continue;
+    }
+    if (!channel_->EndSending()) {
+      if (IsLater()) return;
+      return Close();
+    }
     state_ = State::kLingering;
     deadline_ms_ = SteadyMs() + kLingerMs;
   }
   char room[4096];
   while (state_ == State::kLingering) {
-    const ssize_t got = Receive(fd_, room, sizeof room);
+    const ssize_t got = Receive(*channel_, room, sizeof room);
     if (got == -1) return;
     if (got > 0) lingered_bytes_ += static_cast<size_t>(got);
     if (got <= 0 || lingered_bytes_ > kLingerBytesMax) Close();

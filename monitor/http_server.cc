@@ -47,11 +47,12 @@ std::vector<std::pair<uint64_t, HttpReply>> HttpServer::Inbox::Take() {
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& address,
                                                               Handler handler,
-                                                              const HttpLimits& limits) {
+                                                              const HttpLimits& limits,
+                                                              std::shared_ptr<Credentials> https) {
   absl::StatusOr<ListeningSockets> sockets = ListenAt(address);
   if (!sockets.ok()) return sockets.status();
   std::unique_ptr<HttpServer> server(
-      new HttpServer(*std::move(sockets), std::move(handler), limits));
+      new HttpServer(*std::move(sockets), std::move(handler), limits, std::move(https)));
   if (server->inbox_->fd() < 0) {
     return absl::ResourceExhaustedError("the HTTP server has no descriptor left for itself");
   }
@@ -63,9 +64,11 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string&
   return server;
 }
 
-HttpServer::HttpServer(ListeningSockets sockets, Handler handler, const HttpLimits& limits)
+HttpServer::HttpServer(ListeningSockets sockets, Handler handler, const HttpLimits& limits,
+                       std::shared_ptr<Credentials> https)
     : handler_(std::move(handler)),
       limits_(limits),
+      https_(std::move(https)),
       sockets_(std::move(sockets)),
       inbox_(std::make_shared<Inbox>()) {}
 
@@ -119,6 +122,7 @@ void HttpServer::Wait() {
 }
 
 void HttpServer::Serve(HttpConnection& connection) {
+  if (!connection.ShakeHands()) return;
   if (connection.state() != HttpConnection::State::kHead) return connection.GoOn();
   const std::optional<std::string> head = connection.ReadHeadBytes(limits_.head_bytes_max);
   if (!head.has_value()) return;
@@ -162,7 +166,7 @@ void HttpServer::Accept(int listener) {
       return;
     }
     MakeRoom();
-    connections_.emplace_back(++last_id_, fd, SteadyMs() + limits_.head_ms);
+    connections_.emplace_back(++last_id_, fd, https_.get(), SteadyMs() + limits_.head_ms);
   }
 }
 

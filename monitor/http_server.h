@@ -5,7 +5,9 @@
 // it bounds neither the headers of a request nor its time as a whole, so that four clients which
 // send a byte now and then hold all of its threads, and supervisors get no answer.
 //
-// TLS will replace the two calls that read and write a socket, in http_connection.cc.
+// With credentials it speaks HTTPS: it proves its name by the certificate, read again when that
+// changes, and asks nobody for theirs, because there is only something to read. A handshake counts
+// as a part of the head.
 #pragma once
 
 #include <atomic>
@@ -23,13 +25,14 @@
 #include "monitor/http_connection.h"
 #include "monitor/http_message.h"
 #include "net/socket_address.h"
+#include "security/credentials.h"
 
 namespace paracord {
 
 struct HttpLimits {
   size_t connections_max = 64;
   size_t head_bytes_max = 8192;
-  int64_t head_ms = 5000;    // from the connection to the end of the head
+  int64_t head_ms = 5000;    // from the connection to the end of the head, with the handshake
   int64_t answer_ms = 5000;  // for the handler; after it the answer is 503
   int64_t send_ms = 10000;   // for the reader
 };
@@ -41,10 +44,11 @@ class HttpServer {
   // Runs on the server's thread, and must not wait.
   using Handler = std::function<void(const std::string& path, Answer answer)>;
 
-  // Listens at "host:port" or "unix:/path". Errors are those of ListenAt.
-  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& address,
-                                                           Handler handler,
-                                                           const HttpLimits& limits = {});
+  // Listens at "host:port" or "unix:/path", for HTTPS if there are credentials, which must have a
+  // certificate. Errors are those of ListenAt.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
+      const std::string& address, Handler handler, const HttpLimits& limits = {},
+      std::shared_ptr<Credentials> https = nullptr);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
@@ -68,7 +72,8 @@ class HttpServer {
     std::vector<std::pair<uint64_t, HttpReply>> replies_ ABSL_GUARDED_BY(mu_);
   };
 
-  HttpServer(ListeningSockets sockets, Handler handler, const HttpLimits& limits);
+  HttpServer(ListeningSockets sockets, Handler handler, const HttpLimits& limits,
+             std::shared_ptr<Credentials> https);
   void Run();
   void Wait();
   void Accept(int listener);
@@ -78,6 +83,7 @@ class HttpServer {
 
   const Handler handler_;
   const HttpLimits limits_;
+  const std::shared_ptr<Credentials> https_;  // null: plain text
   const ListeningSockets sockets_;
   const std::shared_ptr<Inbox> inbox_;
   std::atomic<bool> stopped_{false};

@@ -66,7 +66,8 @@ absl::StatusOr<std::unique_ptr<Monitor>> Monitor::Start(const std::string& addre
       if (asked->alive) answer(ReplyOf(asked->source, path));
     });
   };
-  ASSIGN_OR_RETURN(monitor->server_, HttpServer::Start(address, handle, limits));
+  ASSIGN_OR_RETURN(monitor->server_,
+                   HttpServer::Start(address, handle, limits, monitor->asked_->source.https));
   return monitor;
 }
 

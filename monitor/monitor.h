@@ -28,6 +28,7 @@ struct MonitorSource {
   std::function<int64_t()> certificate_expires_s = nullptr;  // of its own one, since 1970
   std::function<std::string()> status = nullptr;             // one JSON object
   const char* page = nullptr;                                // HTML
+  std::shared_ptr<Credentials> https = nullptr;              // whose certificate HTTPS shows
 };
 
 class Monitor {

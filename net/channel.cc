@@ -22,6 +22,7 @@ class PlainChannel : public Channel {
     message.msg_iovlen = pieces.size();
     return sendmsg(fd(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   }
+  bool EndSending() override { return shutdown(fd(), SHUT_WR) == 0; }
 };
 
 }  // namespace

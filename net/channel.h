@@ -27,6 +27,9 @@ class Channel {
   // Sends some of `pieces` without waiting, and returns how many bytes were sent, or -1 with errno.
   // After EAGAIN the next call must begin with the bytes that this one began with.
   virtual ssize_t Send(std::span<iovec> pieces) = 0;
+  // Tells the peer, after all that was sent, that nothing more will be. Returns false with errno if
+  // the socket does not take that now. What the peer sends may still be received.
+  virtual bool EndSending() = 0;
 
  private:
   const int fd_;

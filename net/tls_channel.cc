@@ -221,6 +221,18 @@ ssize_t TlsChannel::Send(std::span<iovec> pieces) {
   return static_cast<ssize_t>(std::exchange(sealed_, 0));
 }
 
+bool TlsChannel::EndSending() {
+  if (!ended_) {
+    ended_ = true;
+    ERR_clear_error();
+    MutexLock lock(mu_);
+    (void)SSL_shutdown(ssl_);  // 0: the peer has not ended its side, which it need not
+    sending_.append(out_);
+    out_.clear();
+  }
+  return Flush() && shutdown(fd(), SHUT_WR) == 0;
+}
+
 // Encrypts the first of the pieces. Returns how many bytes; 0 if OpenSSL fails.
 size_t TlsChannel::Seal(std::span<const iovec> pieces) {
   size_t sealed = 0;

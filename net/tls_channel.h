@@ -43,6 +43,7 @@ class TlsChannel : public Channel {
 
   ssize_t Receive(std::span<iovec> room) override;
   ssize_t Send(std::span<iovec> pieces) override;
+  bool EndSending() override;
 
  private:
   TlsChannel(int fd, SSL* ssl);
@@ -62,6 +63,7 @@ class TlsChannel : public Channel {
   size_t sent_ = 0;
   size_t sealed_ = 0;    // bytes that are in sending_ and were not reported as sent
   std::string staging_;  // small pieces that share a record
+  bool ended_ = false;   // nothing more is sent
 
   // OpenSSL lets one thread at a time use a connection, and has these while it does.
   Mutex mu_;

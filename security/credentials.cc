@@ -122,6 +122,7 @@ absl::StatusOr<std::shared_ptr<Credentials::Keys>> Credentials::Read(
       return absl::InvalidArgumentError(source.chain_name + " has expired: replace it");
     }
     ASSIGN_OR_RETURN(keys->server, MakeContext(Side::kServer, source, takes_token()));
+    ASSIGN_OR_RETURN(keys->https, MakeContext(Side::kHttps, source, true));
   }
   ASSIGN_OR_RETURN(keys->client, MakeContext(Side::kClient, source, false));
   keys->chain_pem = std::move(source.chain_pem);

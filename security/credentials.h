@@ -26,9 +26,10 @@
 namespace paracord {
 
 // The protocols that a client names in its handshake (ALPN), of which the server's context selects
-// one: gRPC, or the streams of net/stream_connection.h.
+// one: gRPC, or the streams of net/stream_connection.h; or, where it serves pages, HTTP/1.1.
 inline constexpr std::string_view kHttp2Protocol = "h2";
 inline constexpr std::string_view kStreamProtocol = "paracord/1";
+inline constexpr std::string_view kHttpsProtocol = "http/1.1";
 
 class Credentials {
  public:
@@ -41,12 +42,14 @@ class Credentials {
     std::string token;                // empty without a token file
     std::optional<PeerIdentity> own;  // nullopt without a certificate
     int64_t expires_unix_s = 0;       // of the own certificate
-    // Contexts for handshakes, TLS 1.3 and later. Both verify the peer's chain during the
-    // handshake; the server's lets a client without a certificate in only if there is a token,
+    // Contexts for handshakes, TLS 1.3 and later. Server and client verify the peer's chain during
+    // the handshake; the server's lets a client without a certificate in only if there is a token,
     // which the client then has to show. Sessions are not resumed, so that every connection is
     // verified.
     std::shared_ptr<SSL_CTX> server;  // null without a certificate
     std::shared_ptr<SSL_CTX> client;
+    // Proves the own name to who reads pages, and asks for none; null as `server`.
+    std::shared_ptr<SSL_CTX> https;
   };
 
   // Reads the files. INVALID_ARGUMENT, or the error of the file system, names the file. `files`

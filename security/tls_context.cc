@@ -72,23 +72,43 @@ absl::Status UseCertificate(SSL_CTX* context, const ContextSource& source) {
   return absl::OkStatus();
 }
 
+// What a client offers, as OpenSSL gives it, and where it takes the choice.
+struct Offered {
+  const unsigned char* in;
+  unsigned int in_size;
+  const unsigned char** out;
+  unsigned char* out_size;
+};
+
+// Chooses the protocol `wanted`. Returns false if it is not offered.
+bool Choose(const Offered& by, std::string_view wanted) {
+  const std::string_view offered(reinterpret_cast<const char*>(by.in), by.in_size);
+  for (size_t at = 0; at < offered.size();) {
+    const size_t size = static_cast<unsigned char>(offered[at]);
+    if (offered.substr(at + 1, size) == wanted) {
+      *by.out = by.in + at + 1;
+      *by.out_size = static_cast<unsigned char>(size);
+      return true;
+    }
+    at += 1 + size;
+  }
+  return false;
+}
+
 // Streams are preferred, because only our own clients name them. A client that names neither
 // protocol is taken for one that speaks HTTP/2.
 int SelectProtocol(SSL*, const unsigned char** out, unsigned char* out_size,
                    const unsigned char* in, unsigned int in_size, void*) {
-  const std::string_view offered(reinterpret_cast<const char*>(in), in_size);
-  for (const std::string_view wanted : {kStreamProtocol, kHttp2Protocol}) {
-    for (size_t at = 0; at < offered.size();) {
-      const size_t size = static_cast<unsigned char>(offered[at]);
-      if (offered.substr(at + 1, size) == wanted) {
-        *out = in + at + 1;
-        *out_size = static_cast<unsigned char>(size);
-        return SSL_TLSEXT_ERR_OK;
-      }
-      at += 1 + size;
-    }
-  }
-  return SSL_TLSEXT_ERR_NOACK;
+  const Offered offered{in, in_size, out, out_size};
+  const bool chosen = Choose(offered, kStreamProtocol) || Choose(offered, kHttp2Protocol);
+  return chosen ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_NOACK;
+}
+
+// A client that names protocols, and HTTP/1.1 is none of them, hears that.
+int SelectHttps(SSL*, const unsigned char** out, unsigned char* out_size, const unsigned char* in,
+                unsigned int in_size, void*) {
+  const bool chosen = Choose({in, in_size, out, out_size}, kHttpsProtocol);
+  return chosen ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
 }  // namespace
@@ -130,7 +150,7 @@ absl::StatusOr<std::shared_ptr<SSL_CTX>> MakeContext(Side side, const ContextSou
                                                      bool peer_may_be_nobody) {
   ERR_clear_error();
   std::shared_ptr<SSL_CTX> context(
-      SSL_CTX_new(side == Side::kServer ? TLS_server_method() : TLS_client_method()), SSL_CTX_free);
+      SSL_CTX_new(side == Side::kClient ? TLS_client_method() : TLS_server_method()), SSL_CTX_free);
   if (context == nullptr || SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION) != 1) {
     return absl::ResourceExhaustedError("no TLS context: " + TakeOpenSslError());
   }
@@ -143,7 +163,7 @@ absl::StatusOr<std::shared_ptr<SSL_CTX>> MakeContext(Side side, const ContextSou
       return Wrong(source.ca_name, "has a certificate that cannot be used");
     }
   }
-  int verify = SSL_VERIFY_PEER;
+  int verify = side == Side::kHttps ? SSL_VERIFY_NONE : SSL_VERIFY_PEER;
   if (!peer_may_be_nobody) verify |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
   SSL_CTX_set_verify(context.get(), verify, nullptr);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
@@ -151,6 +171,7 @@ absl::StatusOr<std::shared_ptr<SSL_CTX>> MakeContext(Side side, const ContextSou
   SSL_CTX_set_mode(context.get(),
                    SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   if (side == Side::kServer) SSL_CTX_set_alpn_select_cb(context.get(), SelectProtocol, nullptr);
+  if (side == Side::kHttps) SSL_CTX_set_alpn_select_cb(context.get(), SelectHttps, nullptr);
   return context;
 }
 

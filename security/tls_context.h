@@ -32,9 +32,11 @@ struct ContextSource {
   std::string ca_name;
 };
 
-enum class Side { kServer, kClient };
+// kHttps serves pages to who speaks HTTP/1.1 over TLS.
+enum class Side { kServer, kClient, kHttps };
 // A server's context asks for the client's certificate, and ends the handshake if there is none
-// unless `peer_may_be_nobody`. Errors name the file and never quote it.
+// unless `peer_may_be_nobody`; that of HTTPS asks for none. Errors name the file and never quote
+// it.
 absl::StatusOr<std::shared_ptr<SSL_CTX>> MakeContext(Side side, const ContextSource& source,
                                                      bool peer_may_be_nobody);
 

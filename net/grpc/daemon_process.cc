@@ -112,7 +112,9 @@ void DaemonFlags::AddTo(Flags& flags) {
   flags.String("dir", "DIR", "the job's directory, shared by all daemons", &dir);
   flags.String("listen", "ADDRESS", "listen here instead of at the task's own address", &listen);
   flags.String("http", "ADDRESS",
-               "show metrics and health there by HTTP: /metrics, /livez, /readyz", &http);
+               "show metrics and health there by HTTP, or where other machines reach it by HTTPS: "
+               "/metrics, /livez, /readyz",
+               &http);
   flags.String("log-level", "LEVEL", "debug, info, warn, error or off", &log_level);
   flags.String("log-format", "FORMAT",
                "text, json (one object a line), or auto: text on a terminal and json elsewhere",
@@ -149,7 +151,7 @@ absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags) {
     return absl::InvalidArgumentError(wrong);
   }
   if (!flags.listen.empty()) RETURN_IF_ERROR(CheckAddress(flags.listen, "--listen"));
-  RETURN_IF_ERROR(CheckHttp(flags.http, flags.security.insecure));
+  RETURN_IF_ERROR(CheckHttp(flags.http, flags.security));
   std::string json;
   std::string from = "TF_CONFIG";
   if (!flags.cluster_file.empty()) {
@@ -197,14 +199,21 @@ std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, size_
   return Complain(program, started, ExitCode::kConfiguration);
 }
 
-absl::Status CheckHttp(const std::string& address, bool insecure) {
+bool ServesHttps(const std::string& address, const SecurityOptions& security) {
+  return !address.empty() && !StaysHere(address) && !security.cert.empty();
+}
+
+absl::Status CheckHttp(const std::string& address, const SecurityOptions& security) {
   if (address.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(CheckAddress(address, "--http"));
-  if (insecure || IsLoopback(address) || address.starts_with("unix:")) return absl::OkStatus();
+  if (StaysHere(address) || security.insecure) return absl::OkStatus();
+  if (ServesHttps(address, security)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "--http ", address,
-      ": other machines could read it, and anybody between them and this one: give a "
-      "loopback address such as 127.0.0.1",
+      ": other machines could read it, and anybody between them and this one: give --tls-cert, "
+      "--tls-key and --tls-ca (launch: --certs), with which it is HTTPS, or a loopback address "
+      "such "
+      "as 127.0.0.1",
       address.substr(address.rfind(':')), ", or --insecure where the network is trusted"));
 }
 
@@ -214,19 +223,20 @@ absl::StatusOr<std::unique_ptr<Monitor>> StartMonitor(const DaemonFlags& flags, 
   source.task = task.role == Role::kCoordinator ? "coordinator" : task.ToString();
   const Logger log(source.task);
   source.version = PARACORD_VERSION;
-  const bool exposed =
-      !flags.http.empty() && !IsLoopback(flags.http) && !flags.http.starts_with("unix:");
+  const std::shared_ptr<Credentials> credentials = daemon.credentials();
+  const bool https = credentials != nullptr && ServesHttps(flags.http, flags.security);
+  const bool exposed = !flags.http.empty() && !StaysHere(flags.http) && !https;
   source.insecure = exposed || flags.security.insecure;
   if (exposed) {
     log.Warn("INSECURE: --http {} is served to other machines without TLS", flags.http);
   }
-  const std::shared_ptr<Credentials> credentials = daemon.credentials();
+  if (https) source.https = credentials;
   if (credentials != nullptr && credentials->Current()->own.has_value()) {
     source.certificate_expires_s = [credentials] { return credentials->Current()->expires_unix_s; };
   }
   ASSIGN_OR_RETURN(std::unique_ptr<Monitor> monitor,
                    Monitor::Start(flags.http, daemon.environment().loop, std::move(source)));
-  if (monitor != nullptr) log.Info("HTTP at {}", monitor->address());
+  if (monitor != nullptr) log.Info("{} at {}", https ? "HTTPS" : "HTTP", monitor->address());
   return monitor;
 }
 

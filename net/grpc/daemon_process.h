@@ -65,10 +65,13 @@ std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, size_
 // SIGABRT.
 [[noreturn]] void RunProgram(int argc, char** argv, int (*main)(int argc, char** argv));
 
-// The HTTP address of a daemon (--http): everybody on this machine may look, and nobody else unless
-// --insecure says that the network may, because nothing there is encrypted. INVALID_ARGUMENT says
-// so of an address.
-absl::Status CheckHttp(const std::string& address, bool insecure);
+// True if a daemon with these options serves HTTPS at an address of --http: it has a certificate,
+// and other machines reach the address.
+bool ServesHttps(const std::string& address, const SecurityOptions& security);
+// The HTTP address of a daemon (--http): everybody on this machine may look in plain text, and
+// others by HTTPS, which needs a certificate, or if --insecure says that the network is trusted.
+// INVALID_ARGUMENT says so of an address.
+absl::Status CheckHttp(const std::string& address, const SecurityOptions& security);
 // Starts what --http shows, and logs where. On failure returns an error for ListenExitCode.
 absl::StatusOr<std::unique_ptr<Monitor>> StartMonitor(const DaemonFlags& flags, const Task& task,
                                                       Daemon& daemon, MonitorSource source);

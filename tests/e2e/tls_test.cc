@@ -11,6 +11,7 @@
 #include "e2e/cluster.h"
 #include "e2e/counting_job.h"
 #include "e2e/process.h"
+#include "monitor/http_client.h"
 #include "net/rpc_proto.h"
 #include "proto/paracord.pb.h"
 #include "proto/protocol.h"
@@ -36,8 +37,10 @@ class SecureCluster {
             "--tls-key",  certs_ + "/" + name + ".key",
             "--tls-ca",   certs_ + "/ca.crt"};
   }
-  void Start(const std::string& task, const std::string& name) {
+  void Start(const std::string& task, const std::string& name,
+             const std::vector<std::string>& more = {}) {
     std::vector<std::string> arguments = Keys(name);
+    arguments.insert(arguments.end(), more.begin(), more.end());
     if (task.starts_with("worker")) {
       arguments.insert(arguments.end(), {"--threads", "1"});
     } else {
@@ -197,6 +200,40 @@ TEST_CASE("a cluster that goes by a token trains, and does not show it") {
   for (const char* const task : {"coordinator", "ps:0", "ps:1", "worker:0", "worker:1"}) {
     CHECK_FALSE(secure.cluster.Logged(task, token));
   }
+}
+
+TEST_CASE("what a ps with a certificate shows to others is read by HTTPS alone, without one") {
+  SecureCluster secure(10);
+  const std::string port = FreeTcpAddress().substr(9);  // with the colon
+  secure.Start("ps:0", "ps-0", {"--http", "0.0.0.0" + port});
+  // Returns what openssl reads; "" if it does not believe that this is of the cluster `name`.
+  const auto read = [&](const std::string& path, const std::string& ca, const std::string& name) {
+    const std::string to = secure.cluster.root() + "/page";
+    const std::string command = "printf 'GET " + path +
+                                " HTTP/1.1\r\nHost: x\r\n\r\n' | openssl s_client -quiet " +
+                                "-verify_return_error -verify_hostname " + name + " -CAfile " + ca +
+                                " -connect 127.0.0.1" + port + " 2>/dev/null >" + to;
+    return std::system(command.c_str()) == 0 ? ReadText(to) : "";
+  };
+  const std::string ca = secure.Keys("")[5], old_ca = secure.cluster.root() + "/old.crt";
+  WriteText(old_ca, ReadText(ca));
+  REQUIRE(WaitUntil(10000, [&] { return CodeOf(read("/livez", ca, "lab")) == 200; }));
+  CHECK(secure.cluster.Logged("ps:0", "HTTPS at 0.0.0.0" + port));
+  CHECK_FALSE(secure.cluster.Logged("ps:0", "INSECURE"));
+  const std::string metrics = read("/metrics", ca, "lab");
+  CHECK(metrics.find("paracord_insecure_mode{role=\"ps\",task=\"ps:0\"} 0\n") != metrics.npos);
+  CHECK(metrics.find("paracord_certificate_expiry_timestamp_seconds") != metrics.npos);
+  const std::string plain = Get("127.0.0.1" + port, "/livez");
+  CHECK(CodeOf(plain) == 400);
+  CHECK(plain.find("https://") != plain.npos);
+  CHECK(secure.cluster.Logged("ps:0", "is refused: it speaks no TLS"));
+  CHECK(read("/livez", ca, "plant").empty());
+
+  secure.Certs("lab", "--new-ca");
+  secure.Certs("lab ps:0");
+  secure.Certs("", "--forget-old-ca");
+  CHECK(WaitUntil(10000, [&] { return CodeOf(read("/livez", ca, "lab")) == 200; }));
+  CHECK(read("/livez", old_ca, "lab").empty());
 }
 
 TEST_CASE("plain text beyond this machine is refused with what to give, or loud") {

@@ -73,21 +73,35 @@ TEST_CASE("an address to listen at that is none is refused by name") {
   }
 }
 
-TEST_CASE("what HTTP shows stays on this machine unless --insecure says that others may see it") {
+TEST_CASE("what HTTP shows stays on this machine without a certificate or --insecure") {
+  SecurityOptions plain, insecure, tls, token;
+  insecure.insecure = true;
+  tls.cert = "task.crt";
+  token.ca = "ca.crt";
+  token.token_file = "token";
   for (const std::string own :
        {"", "127.0.0.1:0", "localhost:80", "[::1]:80", "unix:/tmp/socket"}) {
     INFO(own);
-    CHECK(CheckHttp(own, false).ok());
+    for (const SecurityOptions& security : {plain, insecure, tls, token}) {
+      CHECK(CheckHttp(own, security).ok());
+      CHECK_FALSE(ServesHttps(own, security));
+    }
   }
   for (const std::string others : {"0.0.0.0:80", "10.0.0.1:80", "[::]:80", "host.example:80"}) {
     INFO(others);
-    CHECK(CheckHttp(others, true).ok());
-    const std::string said(CheckHttp(others, false).message());
-    CHECK(said.starts_with("--http " + others + ": "));
-    CHECK(said.find("127.0.0.1:80") != std::string::npos);
-    CHECK(said.find("--insecure") != std::string::npos);
+    CHECK(CheckHttp(others, insecure).ok());
+    CHECK_FALSE(ServesHttps(others, insecure));
+    CHECK(CheckHttp(others, tls).ok());
+    CHECK(ServesHttps(others, tls));
+    for (const SecurityOptions& security : {plain, token}) {
+      const std::string said(CheckHttp(others, security).message());
+      CHECK(said.starts_with("--http " + others + ": "));
+      CHECK(said.find("--tls-cert") != std::string::npos);
+      CHECK(said.find("127.0.0.1:80") != std::string::npos);
+      CHECK(said.find("--insecure") != std::string::npos);
+    }
   }
-  CHECK(std::string(CheckHttp("nothing", true).message()).find("--http") != std::string::npos);
+  CHECK(std::string(CheckHttp("nothing", insecure).message()).find("--http") != std::string::npos);
 }
 
 TEST_CASE("each of several problems of a cluster begins with where it is") {

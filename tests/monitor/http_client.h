@@ -29,6 +29,7 @@ class RawHttpClient {
   RawHttpClient& operator=(const RawHttpClient&) = delete;
 
   bool connected() const { return connected_; }
+  int fd() const { return fd_; }
   bool Send(const std::string& bytes) const {
     return ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(bytes.size());

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "security/tls_context.h"
 #include "tests/certificates.h"
 #include "tests/security/handshake.h"
 
@@ -42,6 +43,26 @@ TEST_CASE("both sides of a handshake learn who the other is") {
   SSL_get0_alpn_selected(hands.server.get(), &name, &size);
   CHECK(std::string(reinterpret_cast<const char*>(name), size) == kStreamProtocol);
   CHECK(SSL_version(hands.server.get()) == TLS1_3_VERSION);
+}
+
+TEST_CASE("a page is shown to who shows no certificate, by HTTP/1.1 alone") {
+  const TestCa ca("lab");
+  Process ps(ca.pem(), ca.Issue("DNS:lab,URI:spiffe://lab/ps/2"));
+  ContextSource source;
+  source.ca_pem = ca.pem();
+  const auto reader = MakeContext(Side::kClient, source, false);
+  REQUIRE(reader.ok());
+  CHECK_FALSE(Handshake(ps.Keys()->server.get(), reader->get()).server_done);
+  for (const std::string protocol : {"", "http/1.1"}) {
+    const Handshake hands(ps.Keys()->https.get(), reader->get(), protocol);
+    REQUIRE(hands.done());
+    const unsigned char* name = nullptr;
+    unsigned size = 0;
+    SSL_get0_alpn_selected(hands.client.get(), &name, &size);
+    CHECK(std::string(reinterpret_cast<const char*>(name), size) == protocol);
+    CHECK(SSL_version(hands.server.get()) == TLS1_3_VERSION);
+  }
+  CHECK_FALSE(Handshake(ps.Keys()->https.get(), reader->get(), "paracord/1").client_done);
 }
 
 TEST_CASE("a peer whose certificate another CA signed, or that has expired, is refused") {
