@@ -77,21 +77,46 @@ absl::StatusOr<std::string> ConfigMap(const Job& job, const std::string& directo
                       "  model.json: |\n", Indented(model));
 }
 
-std::map<std::string, std::string> ValuesOf(const ManifestOptions& options) {
+// A probe's command up to its flags, and what a pod of TLS needs there.
+constexpr char kProbe[] = "[paracord, health, ";
+constexpr char kTlsProbe[] =
+    "[paracord, health, --tls-cert=/tls/tls.crt, --tls-key=/tls/tls.key, --tls-ca=/tls/ca.crt, ";
+
+// Returns the lines of a list of YAML, without those that are empty.
+std::string Lines(const std::vector<std::string>& items) {
+  std::string lines;
+  for (const std::string& item : items) {
+    if (!item.empty()) absl::StrAppend(&lines, lines.empty() ? "" : "\n", item);
+  }
+  return lines;
+}
+
+// Returns what is put into the manifest of a role; "" for one that has no pods.
+std::map<std::string, std::string> ValuesOf(const ManifestOptions& options,
+                                            const std::string& role) {
   std::map<std::string, std::string> values = {{"image", options.image},
                                                {"ps", absl::StrCat(options.ps)},
                                                {"workers", absl::StrCat(options.workers)},
                                                {"gpus", ""},
                                                {"programs", ""},
-                                               {"data-mount", ""},
-                                               {"data-volume", ""}};
+                                               {"tls", ""}};
   if (options.programs) values["programs"] = "- --allow-programs";
   if (options.gpus > 0) values["gpus"] = absl::StrCat("nvidia.com/gpu: ", options.gpus);
+  std::string data_mount, data_volume, tls_mount, tls_volume;
   if (!options.data.empty()) {
-    values["data-mount"] = "- {name: data, mountPath: /data, readOnly: true}";
-    values["data-volume"] = absl::StrCat(
-        "- name: data\n  persistentVolumeClaim: {claimName: ", options.data, ", readOnly: true}");
+    data_mount = "- {name: data, mountPath: /data, readOnly: true}";
+    data_volume = absl::StrCat("- name: data\n  persistentVolumeClaim: {claimName: ", options.data,
+                               ", readOnly: true}");
   }
+  if (options.tls) {
+    values["security"] = "--tls-cert=/tls/tls.crt";
+    values["tls"] = "- --tls-key=/tls/tls.key\n- --tls-ca=/tls/ca.crt";
+    tls_mount = "- {name: tls, mountPath: /tls, readOnly: true}";
+    tls_volume = absl::StrCat("- name: tls\n  secret: {secretName: ", options.name, "-", role,
+                              "-tls, defaultMode: 0440}");
+  }
+  values["mounts"] = Lines({data_mount, tls_mount});
+  values["volumes"] = Lines({data_volume, tls_volume});
   if (IsUrl(options.storage)) {
     values["dir"] = options.storage;
     values["job-volume"] = "emptyDir: {}";
@@ -105,6 +130,7 @@ std::map<std::string, std::string> ValuesOf(const ManifestOptions& options) {
 // Returns the start of a line up to its value: "- --dir=", "image: ", or only its indent.
 std::string_view BeforeValue(std::string_view line, const std::string& key) {
   if (key == "job-volume") return line.substr(0, line.find_first_not_of(' '));
+  if (key == "security") return line.substr(0, line.find("- ") + 2);
   const size_t equals = line.find('=');
   if (key == "dir" && equals != std::string_view::npos) return line.substr(0, equals + 1);
   return line.substr(0, line.find(": ") + 2);
@@ -114,7 +140,7 @@ std::string_view BeforeValue(std::string_view line, const std::string& key) {
 
 absl::StatusOr<std::string> FillIn(std::string_view text, const std::string& name,
                                    const std::map<std::string, std::string>& values) {
-  static const std::set<std::string> kOptional = {"dir", "job-volume"};
+  static const std::set<std::string> kOptional = {"dir", "job-volume", "security"};
   std::string filled;
   for (const absl::string_view each : absl::StrSplit(std::string(text), '\n')) {
     const std::string line = absl::StrReplaceAll(each, {{std::string(kExampleName), name}});
@@ -165,12 +191,16 @@ std::string ObjectName(std::string_view text) {
 absl::StatusOr<std::string> KubernetesManifests(const Job& job, const std::string& directory,
                                                 const ManifestOptions& options) {
   ASSIGN_OR_RETURN(std::string all, ConfigMap(job, directory, options));
-  std::vector<const char*> manifests = {k_coordinator_manifest, k_ps_manifest, k_worker_manifest,
-                                        k_network_manifest};
-  if (options.storage.empty()) manifests.insert(manifests.begin(), k_storage_manifest);
-  const std::map<std::string, std::string> values = ValuesOf(options);
-  for (const char* manifest : manifests) {
-    ASSIGN_OR_RETURN(const std::string filled, FillIn(manifest, options.name, values));
+  std::vector<std::pair<std::string, std::string>> manifests = {
+      {"coordinator", k_coordinator_manifest},
+      {"ps", k_ps_manifest},
+      {"worker", k_worker_manifest},
+      {"", k_network_manifest}};
+  if (options.storage.empty()) manifests.insert(manifests.begin(), {"", k_storage_manifest});
+  for (auto& [role, manifest] : manifests) {
+    if (options.tls) manifest = absl::StrReplaceAll(manifest, {{kProbe, kTlsProbe}});
+    ASSIGN_OR_RETURN(const std::string filled,
+                     FillIn(manifest, options.name, ValuesOf(options, role)));
     absl::StrAppend(&all, "---\n", filled);
   }
   return all;

@@ -29,6 +29,7 @@ struct ManifestOptions {
   uint64_t workers = 2;
   uint64_t gpus = 0;      // of each worker
   bool programs = false;  // workers run the job's command
+  bool tls = false;       // with the certificates of Secrets, by role
   std::string image;
   std::string storage;  // a claim, or the URL of object storage; empty: a new claim
   std::string data;     // a claim, mounted at /data; empty: the image has the data

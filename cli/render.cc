@@ -44,6 +44,11 @@ struct RenderFlags {
                  "let workers run the command of a job whose model is a program; the image has to "
                  "have what it needs",
                  &options.programs);
+    flags.Switch(
+        "tls",
+        "mutual TLS: each role shows the certificate of the Secret NAME-ROLE-tls (tls.crt, "
+        "tls.key, ca.crt); without it, plain text",
+        &options.tls);
     flags.String("image", "IMAGE", "of all programs", &options.image);
     flags.String(
         "storage", "CLAIM|URL",

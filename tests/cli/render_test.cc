@@ -94,6 +94,23 @@ TEST_CASE(
   REQUIRE(programs.code == 0);
   CHECK(programs.has("        - --threads=$(CPUS)\n        - --allow-programs\n        env:\n"));
 
+  const Rendered tls = example.Render({"--tls", "--data", "images"});
+  REQUIRE(tls.code == 0);
+  CHECK_FALSE(tls.has("--insecure"));
+  for (const std::string role : {"coordinator", "ps", "worker"}) {
+    CHECK(tls.has("secret: {secretName: counting-job-" + role + "-tls, defaultMode: 0440}"));
+  }
+  CHECK(plain.has("        - --insecure\n        - --task=ps  "));
+  CHECK(
+      tls.has("        - --tls-cert=/tls/tls.crt\n        - --tls-key=/tls/tls.key\n"
+              "        - --tls-ca=/tls/ca.crt\n        - --task=ps  "));
+  CHECK(
+      tls.has("        - {name: data, mountPath: /data, readOnly: true}\n"
+              "        - {name: tls, mountPath: /tls, readOnly: true}\n"));
+  CHECK_FALSE(tls.has("[paracord, health, \""));
+  CHECK_FALSE(tls.has("[paracord, health, --ready"));
+  CHECK_FALSE(plain.has("--tls-"));
+
   const Rendered url = example.Render({"--storage", "s3://bucket/runs/1"});
   REQUIRE(url.code == 0);
   CHECK(url.has("        - --dir=s3://bucket/runs/1\n"));

@@ -55,6 +55,8 @@ def texts(paracord):
     found["render"] = run(*render, "--image", "localhost/paracord-fashion-mnist:0.1.0")
     found["render with all"] = run(*render, "--ps", "4", "--workers", "16", "--gpus", "1",
                                    "--storage", "claim", "--data", "other", "--name", "it")
+    found["render with TLS"] = run(*render, "--tls", "--image",
+                                   "localhost/paracord-fashion-mnist:0.1.0")
     found["render on object storage"] = run(*render, "--storage", "s3://bucket/job")
     for path in ("tfjob/storage.yaml", "jobset/jobset.yaml", "tfjob/tfjob.yaml"):
         found[path] = (KUBERNETES / path).read_text(encoding="utf-8")
@@ -93,7 +95,15 @@ def commands_are_tried():
 
 
 def monitored(documents):
-    """Each port that a monitor scrapes is one that what it selects has."""
+    """Each port that a monitor scrapes is one that what it selects has, and it speaks TLS there if
+    that has certificates, of an authority that is there."""
+    pods = [one["spec"]["template"]["spec"] for one in documents
+            if "template" in one.get("spec", {})]
+    tls = [any(flag.startswith("--tls-cert") for flag in pod["containers"][0].get("args", []))
+           for pod in pods]
+    secrets = {volume["secret"]["secretName"] for pod in pods for volume in pod.get("volumes", [])
+               if "secret" in volume}
+
     def labels_match(selector, labels):
         return selector["matchLabels"].items() <= labels.items()
     for one in documents:
@@ -111,6 +121,11 @@ def monitored(documents):
             wanted = one["spec"]["podMetricsEndpoints"]
         else:
             continue
+        for end in wanted:
+            if (end.get("scheme") == "https") != all(tls) or any(tls) != all(tls):
+                sys.exit(f"{one['metadata']['name']} takes HTTPS for HTTP, or HTTP for HTTPS")
+            if all(tls) and end["tlsConfig"]["ca"]["secret"]["name"] not in secrets:
+                sys.exit(f"{one['metadata']['name']} believes a Secret that no pod has")
         if not names or any(end["port"] not in found for end in wanted for found in names):
             sys.exit(f"{one['metadata']['name']} scrapes a port that is not there: {names}")
 
@@ -141,6 +156,7 @@ def main():
         monitored(objects)
     if "base" in documents:
         same_objects(documents["render"], documents["base"])
+        same_objects(documents["render with TLS"], documents["overlays/tls"])
     print(f"{commands_are_tried()} commands of the page are tried")
     print(f"{checked} checks of objects, of {versions[0]} and {versions[-1]}")
     if left_out:
