@@ -136,7 +136,7 @@ class CsvSpecReader {
     std::string separator, cut;
     fields_.String("separator", separator);
     if (fields_.FindValue("separator") == nullptr) return;
-    CsvSpec::List& list = spec_.list.emplace();
+    CsvSpec::List& list = spec_.list.emplace(CsvSpec::List{});  // clang 14 needs the value
     if (separator.size() != 1) fields_.Problem("separator", "must be one character");
     if (group_key_ != kInputKey) fields_.Problem("separator", "only features may be lists");
     list.separator = separator.empty() ? ' ' : separator[0];

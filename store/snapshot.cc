@@ -57,7 +57,8 @@ std::vector<Taken> MakeImages(const Content& content, const ImageOrder& order,
     const bool copied = !partition->images_by_pages() && reserved.More(partition->resident_bytes());
     images.push_back({partition.get(), partition->NewImage(copied, order), copied});
   }
-  std::ranges::stable_partition(images, [](const Taken& one) { return !one.partition->growing(); });
+  std::stable_partition(images.begin(), images.end(),
+                        [](const Taken& one) { return !one.partition->growing(); });
   return images;
 }
 
