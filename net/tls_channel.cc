@@ -22,6 +22,10 @@ constexpr size_t kTlsRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
 constexpr size_t kSealAtOnce = 2 * kTlsRecordBytes;
 constexpr size_t kReadAtOnce = 64 << 10;  // from the socket
 constexpr size_t kHandshakeReadAtOnce = 4 << 10;
+// A peer that has sent so much and no byte of data, or is owed so many bytes of answers, plays with
+// renewals of keys, of which an honest one sends few.
+constexpr size_t kWithoutDataMax = 2 * kReadAtOnce;
+constexpr size_t kAnswersMax = 4 * kTlsRecordBytes;
 constexpr long kChainBytesMax = 32 << 10;  // NOLINT(google-runtime-int): the type of OpenSSL's
 // AES with 128 bits is a third faster than with 256, which TLS would choose first.
 constexpr char kCiphers[] =
@@ -193,15 +197,19 @@ ssize_t TlsChannel::Receive(std::span<iovec> room) {
                                      piece.iov_len - filled, &got);
       filled += got;
       received += got;
+      if (got > 0) without_data_ = 0;
       if (result == 1) continue;
       if (received > 0) return static_cast<ssize_t>(received);  // the next call sees the error
       const int error = SSL_get_error(ssl_, result);
       if (error == SSL_ERROR_ZERO_RETURN) return 0;
-      if (error != SSL_ERROR_WANT_READ) {
+      if (error != SSL_ERROR_WANT_READ || without_data_ > kWithoutDataMax ||
+          out_.size() > kAnswersMax) {
         errno = EPROTO;
         return -1;
       }
-      if (const ssize_t more = Refill(kReadAtOnce); more <= 0) return more;
+      const ssize_t more = Refill(kReadAtOnce);
+      if (more <= 0) return more;
+      without_data_ += static_cast<size_t>(more);
     }
   }
   return static_cast<ssize_t>(received);

@@ -70,7 +70,8 @@ class TlsChannel : public Channel {
   std::vector<char> in_;  // records that have come: [in_begin_, in_end_)
   size_t in_begin_ = 0;
   size_t in_end_ = 0;
-  std::string out_;  // records that OpenSSL has made since sending_ was filled
+  size_t without_data_ = 0;  // bytes that came since the last byte of data
+  std::string out_;          // records that OpenSSL has made since sending_ was filled
 };
 
 }  // namespace paracord
