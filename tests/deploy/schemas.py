@@ -3,7 +3,8 @@
 
 Those of deploy/kubernetes, and what `paracord render` writes, against the schemas of the oldest and
 the newest Kubernetes that the package kubernetes-validate knows; the two ways to the same objects
-against each other; and that the check of a real cluster runs what the page shows.
+against each other; that each container's program takes the flags it is given, and none twice; and
+that the check of a real cluster runs what the page shows.
 
 FOLDER keeps the package. Where neither that nor a package index has it, where there is no kubectl
 for the overlays, or no YAML reader, what is left out is counted and said.
@@ -130,6 +131,41 @@ def monitored(documents):
             sys.exit(f"{one['metadata']['name']} scrapes a port that is not there: {names}")
 
 
+def containers(value):
+    """All containers in an object, wherever it has its pods."""
+    if isinstance(value, dict):
+        yield from value.get("containers") or []
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from containers(one)
+
+
+def flags_are_taken(folder, name, documents, known):
+    """Each program takes the flags that its container and its probes give it, and none twice."""
+    def check(where, words):
+        program = words[:2] if words[0] == "paracord" else words[:1]
+        if tuple(program) not in known:
+            said = run(str(folder / program[0]), *program[1:], "--help=words")
+            known[tuple(program)] = {line.split("\t")[0] for line in said.splitlines()}
+        flags = [word.split("=")[0] for word in words if word.startswith("--")]
+        for flag in flags:
+            if flag not in known[tuple(program)]:
+                sys.exit(f"{name}: {where}: {' '.join(program)} has no {flag}")
+            if flags.count(flag) > 1:
+                sys.exit(f"{name}: {where}: {' '.join(program)} is given {flag} twice")
+        return 1
+    checked = 0
+    for one in documents:
+        for container in containers(one):
+            where = f"{one['kind']} {one['metadata']['name']}"
+            checked += check(where, container["command"] + container.get("args", []))
+            for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+                if probe in container:
+                    checked += check(f"{where}, {probe}", container[probe]["exec"]["command"])
+    return checked
+
+
 def main():
     paracord, folder = sys.argv[1:]
     validate, yaml = packages(folder)
@@ -141,7 +177,7 @@ def main():
     schemas = pathlib.Path(validate.__file__).parent / "kubernetes-json-schema"
     versions = sorted({tuple(int(n) for n in path.name.split("-")[0][1:].split("."))
                        for path in schemas.iterdir()})
-    checked = 0
+    checked, commands, known = 0, 0, {}
     documents = {name: list(yaml.safe_load_all(text)) for name, text in found.items()}
     for name, objects in documents.items():
         for one in objects:
@@ -154,10 +190,11 @@ def main():
                     sys.exit(f"{name}: {one['kind']} {one['metadata']['name']}: {error}")
                 checked += 1
         monitored(objects)
+        commands += flags_are_taken(pathlib.Path(paracord).parent, name, objects, known)
     if "base" in documents:
         same_objects(documents["render"], documents["base"])
         same_objects(documents["render with TLS"], documents["overlays/tls"])
-    print(f"{commands_are_tried()} commands of the page are tried")
+    print(f"{commands_are_tried()} commands of the page are tried, {commands} of containers known")
     print(f"{checked} checks of objects, of {versions[0]} and {versions[-1]}")
     if left_out:
         print(f"skipped: {left_out} (there is no kubectl to run kustomize)")
