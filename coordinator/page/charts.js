@@ -19,7 +19,7 @@ function bytesText(bytes) {
 }
 
 function timeText(seconds) {
-  if (seconds < 1) return "less than a second";
+  if (seconds < 1) return "< 1 s";
   if (seconds < 90) return Math.round(seconds) + " s";
   const minutes = Math.round(seconds / 60);
   if (minutes < 90) return minutes + " min";
@@ -90,8 +90,8 @@ function curve(title, xs, ys, color, fromZero) {
     if (pen === "M") path += "h.01";
     pen = "L";
   }
-  svg.append(make("path", {class: "curve", d: path, style: `stroke: var(--c${color})`,
-    "stroke-linecap": "round"}));
+  svg.append(make("path", {class: known.length === 1 ? "curve dot" : "curve", d: path,
+    style: `stroke: var(--c${color})`, "stroke-linecap": "round"}));
   const cross = make("line", {class: "cross", y1: top, y2: height - bottom, visibility: "hidden"});
   svg.append(cross);
   svg.addEventListener("pointermove", (event) => {

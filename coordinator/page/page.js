@@ -33,7 +33,9 @@ function drawHead(status) {
     words.push(`${status.batches_done.toLocaleString("en")} of ` +
       `${status.batches.toLocaleString("en")} batches (${Math.floor(100 * share)} %)`);
   }
-  if (status.seconds_left !== undefined) words.push(`about ${timeText(status.seconds_left)} left`);
+  if (status.seconds_left !== undefined) {
+    words.push(`${status.seconds_left < 1 ? "" : "about "}${timeText(status.seconds_left)} left`);
+  }
   if (status.wall_seconds) words.push(`${timeText(status.wall_seconds)} so far`);
   document.getElementById("progress").textContent = words.join(" · ") || "The job begins.";
 }
@@ -231,6 +233,8 @@ function drawEvents(status) {
 }
 
 function draw(status) {
+  // The coordinator names workers in the order in which they came.
+  (status.workers || []).sort((a, b) => a.task.localeCompare(b.task, "en", {numeric: true}));
   drawHead(status);
   drawTiles(status);
   drawCurves(status);
