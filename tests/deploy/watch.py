@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Watches a job from outside, for deploy/kubernetes/check.
 
-watch.py PROGRAM ADDRESS        prints a line "TIME COUNT" for each answer of the coordinator at
-                                ADDRESS; the count grows with every batch that is applied
+watch.py PROGRAM ADDRESS FLAG...
+                                prints a line "TIME COUNT" for each answer of the coordinator at
+                                ADDRESS; the count grows with every batch that is applied. The
+                                flags are those of `paracord status`
 watch.py --trains FILE          0 if it has grown within the last 3 seconds
 watch.py --again FILE TIME      0 if it has grown after a fault at TIME and still does; says how
                                 long that took
@@ -19,9 +21,9 @@ def count(status):
     return status["batches_done"] + status["applied_min"] + status["applied_max"]
 
 
-def watch(program, address):
+def watch(program, address, flags):
     while True:
-        asked = subprocess.run([program, "status", "--address", address, "--insecure", "--json"],
+        asked = subprocess.run([program, "status", "--address", address, "--json", *flags],
                                capture_output=True, text=True, check=False)
         if asked.returncode == 0:
             print(f"{time.time():.3f} {count(json.loads(asked.stdout))}", flush=True)
@@ -54,7 +56,7 @@ def main():
         after = end - since
         print(f"no batch was applied for {still:.1f} s, the next {after:.1f} s after the fault")
         return 0
-    watch(sys.argv[1], sys.argv[2])
+    watch(sys.argv[1], sys.argv[2], sys.argv[3:])
     return 0
 
 
