@@ -77,31 +77,50 @@ class _Checkpoint:
         return partition + "/.slot/rows" in self._tensors
 
     def rows(self, partition: str) -> Tuple[numpy.ndarray, numpy.ndarray]:
-        """The ids and values of a growing table's partition. One that has only the rows that
-        changed is put over what the checkpoint before it has."""
-        ids, values = self._own_rows(partition)
+        """The ids and values of the rows that a growing table's partition has and that have not
+        expired by this checkpoint."""
+        ids, touched, values = self._merged_rows(partition)
+        expire = self._variable(partition).get("table", {}).get("expire_batches", 0)
+        if expire:
+            age = numpy.uint32(self._table(partition)["now"]) - touched  # modulo 2^32
+            kept = (age & numpy.uint32(0x7fffffff)) <= expire
+            ids, values = ids[kept], values[kept]
+        return ids, values
+
+    def _merged_rows(self, partition: str) -> Tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
+        """Ids, the batches that touched the rows last, and values. A partition that has only the
+        rows that changed is put over what the checkpoint before it has."""
+        own = self._own_rows(partition)
         if not self.partitions[partition].get("delta"):
-            return ids, values
-        old_ids, old_values = self._base().rows(partition)
-        gone = ids
+            return own
+        old = self._base()._merged_rows(partition)
+        gone = own[0]
         if partition + "/.slot/removed" in self._tensors:
             removed = self._tensors[partition + "/.slot/removed"]
             gone = numpy.concatenate([gone, removed.reshape(-1).view("<u8")])
-        kept = ~numpy.isin(old_ids, gone)
-        return (numpy.concatenate([old_ids[kept], ids]),
-                numpy.concatenate([old_values[kept], values]))
+        kept = ~numpy.isin(old[0], gone)
+        ids, touched, values = (numpy.concatenate([before[kept], after])
+                                for before, after in zip(old, own))
+        return ids, touched, values
 
-    def _own_rows(self, partition: str) -> Tuple[numpy.ndarray, numpy.ndarray]:
+    def _own_rows(self, partition: str) -> Tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
         image = self.tensor(partition + "/.slot/rows")
-        table = json.loads(self._metadata["partition:" + partition])["table"]
-        variable = self._manifest["variables"][self.partitions[partition]["variable"]]
-        each = math.prod(variable["shape"][1:])
-        head = 8 + 4 + (4 if table["steps"] else 0)  # the id, its last batch and its steps
+        shape = self._variable(partition)["shape"][1:]
+        each = math.prod(shape)
+        # The id, the last batch and the steps come before the values.
+        head = 8 + 4 + (4 if self._table(partition)["steps"] else 0)
         if image.ndim != 2 or image.shape[1] < head + 4 * each:
             raise ProgramError(f"{self.path}: the rows of {partition} are too short")
         ids = numpy.ascontiguousarray(image[:, :8]).view("<u8").reshape(-1)
+        touched = numpy.ascontiguousarray(image[:, 8:12]).view("<u4").reshape(-1)
         values = numpy.ascontiguousarray(image[:, head:head + 4 * each]).view("<f4")
-        return ids, values.reshape(len(ids), *variable["shape"][1:])
+        return ids, touched, values.reshape(len(ids), *shape)
+
+    def _variable(self, partition: str) -> Dict[str, Any]:
+        return self._manifest["variables"][self.partitions[partition]["variable"]]
+
+    def _table(self, partition: str) -> Dict[str, Any]:
+        return json.loads(self._metadata["partition:" + partition])["table"]
 
     def _base(self) -> _Checkpoint:
         if self._before is None:

@@ -257,7 +257,6 @@ class Alone(unittest.TestCase):
         self.assertIn("two variables 'w'", ran.stderr)
 
 
-@unittest.skipUnless(HAS_NUMPY, "no NumPy")
 def write_tensors(path, tensors, metadata):
     """A safetensors file with bytes and texts, as a ps writes them."""
     header, data = {"__metadata__": metadata}, b""
@@ -271,6 +270,39 @@ def write_tensors(path, tensors, metadata):
         file.write(struct.pack("<Q", len(text)) + text + data)
 
 
+def write_checkpoint(folder, name, partitions, files, base=None, now=7, table=None):
+    """A checkpoint of the growing table `user` in these partitions, and of b."""
+    os.makedirs(f"{folder}/checkpoints/{name}")
+    for i, tensors in enumerate(files):
+        path = f"{folder}/checkpoints/{name}/ps-{i:05d}-of-{len(files):05d}.safetensors"
+        write_tensors(path, tensors, {
+            f"partition:{p}": json.dumps({"table": {"now": now, "steps": True}})
+            for p in partitions})
+    manifest = {"files": [{} for _ in files], "variables": [
+        {"name": "user", "shape": [2, 3], "table": {"kind": "growing", **(table or {})}},
+        {"name": "b", "shape": [1]}],
+        "partitions": [{"name": p, "variable": 0, **more} for p, more in partitions.items()]}
+    manifest["partitions"].append({"name": "b/part_0", "variable": 1})
+    if base:
+        manifest["base"] = base
+    with open(f"{folder}/checkpoints/{name}/MANIFEST.json", "w", encoding="utf-8") as file:
+        json.dump(manifest, file)
+
+
+def table_rows(*some):
+    """An image of rows with a slot: each is an id, its first value and, if not 7, the last batch
+    that touched it."""
+    import numpy
+
+    image = numpy.zeros(len(some), [("id", "<u8"), ("touched", "<u4"), ("steps", "<u4"),
+                                    ("values", "<f4", 3), ("slot", "<f4", 3)])
+    for at, (number, first, *touched) in enumerate(some):
+        image[at] = (number, touched[0] if touched else 7, 1, (first, first + 1, first + 2),
+                     (9, 9, 9))
+    return image.view(numpy.uint8).reshape(len(some), 40)
+
+
+@unittest.skipUnless(HAS_NUMPY, "no NumPy")
 class Files(unittest.TestCase):
     def test_a_file_and_a_checkpoint_in_parts(self):
         import numpy
@@ -304,51 +336,56 @@ class Files(unittest.TestCase):
         import numpy
         import paracord
 
-        def checkpoint(folder, name, partitions, files, base=None):
-            os.makedirs(f"{folder}/checkpoints/{name}")
-            for i, tensors in enumerate(files):
-                path = f"{folder}/checkpoints/{name}/ps-{i:05d}-of-{len(files):05d}.safetensors"
-                write_tensors(path, tensors, {
-                    f"partition:{p}": json.dumps({"table": {"steps": True}}) for p in partitions})
-            manifest = {"files": [{} for _ in files], "variables": [
-                {"name": "user", "shape": [2, 3]}, {"name": "b", "shape": [1]}],
-                "partitions": [{"name": p, "variable": 0, **more}
-                               for p, more in partitions.items()]}
-            manifest["partitions"].append({"name": "b/part_0", "variable": 1})
-            if base:
-                manifest["base"] = base
-            with open(f"{folder}/checkpoints/{name}/MANIFEST.json", "w", encoding="utf-8") as file:
-                json.dump(manifest, file)
-
-        def rows(*some):  # each is an id and its first value, and has a slot
-            image = numpy.zeros(len(some), [("id", "<u8"), ("touched", "<u4"), ("steps", "<u4"),
-                                            ("values", "<f4", 3), ("slot", "<f4", 3)])
-            for at, (number, first) in enumerate(some):
-                image[at] = (number, 7, 1, (first, first + 1, first + 2), (9, 9, 9))
-            return image.view(numpy.uint8).reshape(len(some), 40)
-
         large = (1 << 63) + 1
         with tempfile.TemporaryDirectory() as folder:
             b = numpy.float32([7])
-            checkpoint(folder, "step-5-g1-r1", {"user/part_0": {}, "user/part_1": {}}, [
-                {"user/part_0/.slot/rows": rows((large, 1), (4, 2)), "b/part_0": b},
-                {"user/part_1/.slot/rows": rows((3, 3))}])
+            write_checkpoint(folder, "step-5-g1-r1", {"user/part_0": {}, "user/part_1": {}}, [
+                {"user/part_0/.slot/rows": table_rows((large, 1), (4, 2)), "b/part_0": b},
+                {"user/part_1/.slot/rows": table_rows((3, 3))}])
             loaded = paracord.load(folder)
             self.assertEqual(sorted(loaded), ["b", "user/ids", "user/rows"])
             self.assertEqual(loaded["user/ids"].tolist(), [3, 4, large])
             self.assertEqual(loaded["user/rows"].tolist(), [[3, 4, 5], [2, 3, 4], [1, 2, 3]])
             # The next one has of the first partition what changed, of the other all.
-            checkpoint(folder, "step-9-g1-r2", {"user/part_0": {"delta": True}, "user/part_1": {}}, [
-                {"user/part_0/.slot/rows": rows((6, 6), (4, 5)), "b/part_0": b,
+            tables = {"user/part_0": {"delta": True}, "user/part_1": {}}
+            write_checkpoint(folder, "step-9-g1-r2", tables, [
+                {"user/part_0/.slot/rows": table_rows((6, 6), (4, 5)), "b/part_0": b,
                  "user/part_0/.slot/removed": numpy.uint64([large]).view(numpy.uint8)
                  .reshape(1, 8)},
-                {"user/part_1/.slot/rows": rows()}], base="step-5-g1-r1")
+                {"user/part_1/.slot/rows": table_rows()}], base="step-5-g1-r1")
             loaded = paracord.load(folder)
             self.assertEqual(loaded["user/ids"].tolist(), [4, 6])
             self.assertEqual(loaded["user/rows"].tolist(), [[5, 6, 7], [6, 7, 8]])
             shutil.rmtree(folder + "/checkpoints/step-5-g1-r1")
-            with self.assertRaisesRegex(paracord.ProgramError, "step-5-g1-r1' before it is missing"):
+            missing = "step-5-g1-r1' before it is missing"
+            with self.assertRaisesRegex(paracord.ProgramError, missing):
                 paracord.load(folder)
+
+    def test_rows_that_have_expired_are_left_out(self):
+        import numpy
+        import paracord
+
+        table = {"expire_batches": 10}
+        with tempfile.TemporaryDirectory() as folder:
+            b = numpy.float32([7])
+            write_checkpoint(folder, "step-5-g1-r1", {"user/part_0": {}}, [
+                {"user/part_0/.slot/rows": table_rows((1, 1, 2), (2, 2, 13), (3, 3, 3), (4, 4, 5)),
+                 "b/part_0": b}], now=13, table=table)
+            loaded = paracord.load(folder)
+            self.assertEqual(loaded["user/ids"].tolist(), [2, 3, 4])
+            self.assertEqual(loaded["user/rows"].tolist(), [[2, 3, 4], [3, 4, 5], [4, 5, 6]])
+            # By the next one 3 has been touched again, and 4 has expired without a change.
+            write_checkpoint(folder, "step-9-g1-r2", {"user/part_0": {"delta": True}}, [
+                {"user/part_0/.slot/rows": table_rows((3, 8, 16)), "b/part_0": b}],
+                base="step-5-g1-r1", now=16, table=table)
+            loaded = paracord.load(folder)
+            self.assertEqual(loaded["user/ids"].tolist(), [2, 3])
+            self.assertEqual(loaded["user/rows"].tolist(), [[2, 3, 4], [8, 9, 10]])
+            # Numbers of batches have 31 bits, and go on from 0.
+            write_checkpoint(folder, "step-10-g1-r3", {"user/part_0": {}}, [
+                {"user/part_0/.slot/rows": table_rows((1, 1, 2**31 - 8), (2, 2, 2**31 - 9)),
+                 "b/part_0": b}], now=2, table=table)
+            self.assertEqual(paracord.load(folder)["user/ids"].tolist(), [1])
 
 
 if __name__ == "__main__":
