@@ -8,18 +8,10 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/sha256.h"
 
 namespace paracord {
 namespace {
-
-std::string Sha256(std::string_view bytes) {
-  std::string hash(EVP_MAX_MD_SIZE, '\0');
-  unsigned size = 0;
-  EVP_Digest(bytes.data(), bytes.size(), reinterpret_cast<unsigned char*>(hash.data()), &size,
-             EVP_sha256(), nullptr);
-  hash.resize(size);
-  return hash;
-}
 
 std::string Hmac(const std::string& key, const std::string& text) {
   std::string code(EVP_MAX_MD_SIZE, '\0');
@@ -40,8 +32,6 @@ std::string TimeText(int64_t unix_s, const char* format) {
 }
 
 }  // namespace
-
-std::string Sha256Hex(std::string_view bytes) { return absl::BytesToHexString(Sha256(bytes)); }
 
 SignedHeaders SignRequest(const SignerKeys& keys, std::string_view method, std::string_view host,
                           std::string_view target, std::string_view body_hash,

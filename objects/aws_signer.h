@@ -25,7 +25,4 @@ SignedHeaders SignRequest(const SignerKeys& keys, std::string_view method, std::
                           std::string_view target, std::string_view body_hash,
                           SignedHeaders headers, int64_t unix_s);
 
-// Returns the SHA-256 of the bytes in hex digits.
-std::string Sha256Hex(std::string_view bytes);
-
 }  // namespace paracord

@@ -1,26 +1,17 @@
 #include "program/compiled_form.h"
 
-#include <openssl/evp.h>
-
 #include <cstdlib>
 #include <fstream>
 #include <string>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/sha256.h"
 
 namespace paracord {
 namespace {
 
 // Compilers and plug-ins read these variables of the environment.
 constexpr const char* kOfCompiler[] = {"XLA_FLAGS", "PJRT_NPROC", "NPROC"};
-
-std::string Sha256(std::string_view bytes) {
-  unsigned char digest[EVP_MAX_MD_SIZE] = {};
-  unsigned int size = 0;
-  EVP_Digest(bytes.data(), bytes.size(), digest, &size, EVP_sha256(), nullptr);
-  return absl::BytesToHexString({reinterpret_cast<const char*>(digest), size});
-}
 
 // Returns the kind of this machine's processor and its instructions, which a compiler uses; "" if
 // the kernel does not say.
@@ -49,7 +40,7 @@ std::optional<KeptBytes> KeptForm(const CompiledPlace& place, const PjrtClient& 
   const absl::StatusOr<std::string> compiled_for = client.CompiledFor();
   const std::string processor = ProcessorText();
   if (!compiled_for.ok() || processor.empty()) return std::nullopt;
-  std::string depends = absl::StrCat(Sha256(code), "\n", *compiled_for, "\n", processor);
+  std::string depends = absl::StrCat(Sha256Hex(code), "\n", *compiled_for, "\n", processor);
   for (const char* const name : kOfCompiler) {
     const char* const value = std::getenv(name);
     absl::StrAppend(&depends, name, "=", value == nullptr ? "" : value, "\n");

@@ -13,6 +13,7 @@
 #include <string>
 #include <thread>
 
+#include "common/sha256.h"
 #include "objects/object_files.h"
 #include "tests/fakes.h"
 #include "tests/objects/s3_server.h"
