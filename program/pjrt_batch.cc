@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/one_line.h"
@@ -80,12 +81,20 @@ absl::Status PjrtBatch::CheckIds() const {
   return absl::OkStatus();
 }
 
-absl::Status PjrtBatch::TakeColumn(const Column& schema, const Column& column, uint32_t examples,
-                                   Given& given) {
-  const bool whole = given.column->type != ColumnType::kFloat32;
-  RETURN_IF_ERROR(CheckGivenColumn(given.what, schema, column, examples, whole));
-  given.from = &column;
-  return whole ? ToWholeNumbers(column, given.whole) : absl::OkStatus();
+absl::Status PjrtBatch::Check(const Batch& batch) const {
+  if (batch.examples == 0) return absl::InvalidArgumentError("the batch has no examples");
+  for (const auto& [what, all, schema, columns] :
+       {std::tuple("input", &inputs_, &schema_->inputs, &batch.inputs),
+        std::tuple("target", &targets_, &schema_->targets, &batch.targets),
+        std::tuple("weight", &weights_, &schema_->weights, &batch.weights)}) {
+    RETURN_IF_ERROR(CheckColumnCount(what, schema->size(), columns->size()));
+    for (const Given& given : *all) {
+      const bool whole = given.column->type != ColumnType::kFloat32;
+      RETURN_IF_ERROR(CheckGivenColumn(what, (*schema)[given.index], (*columns)[given.index],
+                                       batch.examples, whole));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status PjrtBatch::Narrow(const std::string& name, Given& given) {
@@ -103,16 +112,17 @@ absl::Status PjrtBatch::Narrow(const std::string& name, Given& given) {
 }
 
 absl::Status PjrtBatch::Take(const Batch& batch, const RowsInUse& use) {
-  if (batch.examples == 0) return absl::InvalidArgumentError("the batch has no examples");
+  RETURN_IF_ERROR(Check(batch));
   use_ = use;
-  for (const auto& [what, all, schema, columns] :
-       {std::tuple("input", &inputs_, &schema_->inputs, &batch.inputs),
-        std::tuple("target", &targets_, &schema_->targets, &batch.targets),
-        std::tuple("weight", &weights_, &schema_->weights, &batch.weights)}) {
-    RETURN_IF_ERROR(CheckColumnCount(what, schema->size(), columns->size()));
+  for (const auto& [all, columns] :
+       {std::pair(&inputs_, &batch.inputs), std::pair(&targets_, &batch.targets),
+        std::pair(&weights_, &batch.weights)}) {
     for (Given& given : *all) {
       const Column& column = (*columns)[given.index];
-      RETURN_IF_ERROR(TakeColumn((*schema)[given.index], column, batch.examples, given));
+      given.from = &column;
+      if (given.column->type != ColumnType::kFloat32) {
+        RETURN_IF_ERROR(ToWholeNumbers(column, given.whole));
+      }
       if (all == &inputs_ && use.rows != nullptr && !use.rows->numbers[given.index].empty()) {
         given.whole = use.rows->numbers[given.index];
       }

@@ -23,7 +23,10 @@ class PjrtBatch {
   // given lives longer.
   absl::Status Match(const ProgramFile& file, const Batch& schema, const ProgramTables& tables);
 
-  // Takes the columns of a batch in the modules' types; `use` has the numbers of ids.
+  // INVALID_ARGUMENT unless a batch has the columns of the data that were matched, in their shapes.
+  // It comes before anything else reads the batch by its columns.
+  absl::Status Check(const Batch& batch) const;
+  // Checks a batch and takes its columns in the modules' types; `use` has the numbers of ids.
   absl::Status Take(const Batch& batch, const RowsInUse& use);
 
   // Returns the column of an argument, from the example `first` on, padded to the size of a module.
@@ -59,8 +62,6 @@ class PjrtBatch {
   absl::Status MatchOne(const char* what, const std::vector<ProgramColumn>& wanted,
                         const std::vector<Column>& have, std::vector<Given>& given);
   absl::Status CheckIds() const;
-  static absl::Status TakeColumn(const Column& schema, const Column& column, uint32_t examples,
-                                 Given& given);
   static absl::Status Narrow(const std::string& name, Given& given);
   static const void* Rows(Given& given, uint32_t first, uint32_t count, uint32_t size);
 

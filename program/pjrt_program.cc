@@ -232,12 +232,14 @@ absl::Status PjrtProgram::Try(const Compiled& compiled) const {
 
 absl::Status PjrtProgram::LookAt(const Batch& batch, LookupCounts&) {
   if (!tables_.declares()) return batch_.Take(batch, {});
+  RETURN_IF_ERROR(batch_.Check(batch));
   ASSIGN_OR_RETURN(const auto rows, tables_.RowsOf(batch));
   return batch_.Take(batch, {rows});
 }
 
 absl::StatusOr<std::shared_ptr<const TableRows>> PjrtProgram::RowsOf(const Batch& batch) {
   if (!tables_.any()) return nullptr;
+  RETURN_IF_ERROR(batch_.Check(batch));
   ASSIGN_OR_RETURN(std::shared_ptr<const ProgramRows> rows, tables_.RowsOf(batch));
   RETURN_IF_ERROR(tables_.CheckRoom(*rows));
   return rows;
@@ -249,6 +251,7 @@ absl::Status PjrtProgram::Take(const Batch& batch) {
     use.rows = std::dynamic_pointer_cast<const ProgramRows>(rows_);
     use.whole = use.rows == nullptr;
     if (use.whole) {
+      RETURN_IF_ERROR(batch_.Check(batch));
       ASSIGN_OR_RETURN(use.rows, tables_.RowsOf(batch));
     }
   }

@@ -79,5 +79,42 @@ TEST_CASE("without a plug-in validate says what is wrong with a program file and
   CHECK(absl::StrContains(validate.err, "takes input \"x\" of shape (3,)"));
 }
 
+TEST_CASE("validate of test data that lack the input of a table says so") {
+  ValidateProgram validate;
+  json features = json::array();
+  for (size_t i = 0; i < 40; ++i) {
+    const std::string name = "x" + std::to_string(i);
+    features.push_back({{"column", 0}, {"input", name}});
+    validate.file["inputs"][i] = {{"name", name}, {"shape", {1}}};
+  }
+  features.push_back({{"column", 1}, {"kind", "id"}, {"input", "user"}});
+  validate.file["inputs"][40] = {{"name", "user"}, {"shape", {1}}, {"dtype", "int64"}};
+  validate.file["variables"][0] = {
+      {"name", "w"}, {"shape", {1000, 3}}, {"table", {{"columns", {"user"}}}}};
+  for (json& module : validate.file["modules"]) {
+    for (json& argument : module["arguments"]) {
+      const std::string name = argument.value("name", "");
+      if (name == "w") argument["rows"] = 5;
+      if (name == "x") argument["name"] = "x0";
+    }
+  }
+  const json data = {{"format", "csv"},
+                     {"files", "data.csv"},
+                     {"header", false},
+                     {"features", features},
+                     {"label", 2}};
+  json test = data;
+  test["features"] = json::array({features[0]});
+  const json job = {{"model", {{"program", "stablehlo"}, {"file", "model.program"}}},
+                    {"data", {{"train", data}, {"test", test}}},
+                    {"batch", 4},
+                    {"optimizer", "sgd"},
+                    {"loss", "sparse_categorical_crossentropy"}};
+  validate.directory.Write("job.json", TextOf(job));
+  CHECK(validate.Run() == 2);
+  CHECK(absl::StrContains(validate.err,
+                          "data.test: the batch has 1 columns of input, the job's data 41"));
+}
+
 }  // namespace
 }  // namespace paracord

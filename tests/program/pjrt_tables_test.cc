@@ -186,5 +186,24 @@ TEST_CASE("a batch that reads more rows than a module has room for is its own fa
   CHECK(absl::IsInvalidArgument(rig.program->RowsOf(rig.batch).status()));
 }
 
+TEST_CASE("a batch that lacks what the data have is refused before its ids are read") {
+  PjrtTableRig rig;
+  REQUIRE(rig.Make().ok());
+  rig.Read({9, 7, 500, 8});
+  SECTION("columns") { rig.batch.inputs = {rig.batch.inputs[0]}; }
+  SECTION("all columns") { rig.batch.inputs.clear(); }
+  SECTION("the shape of a column") {
+    rig.batch.inputs[1].shape = {};
+    rig.batch.inputs[1].values = {9, 7};
+  }
+  SECTION("values") { rig.batch.inputs[1].values.clear(); }
+  SECTION("targets") { rig.batch.targets.clear(); }
+  SECTION("examples") { rig.batch.examples = 0; }
+  LookupCounts counts;
+  CHECK(absl::IsInvalidArgument(rig.program->LookAt(rig.batch, counts)));
+  CHECK(absl::IsInvalidArgument(rig.program->RowsOf(rig.batch).status()));
+  CHECK(absl::IsInvalidArgument(rig.Step(nullptr).status()));
+}
+
 }  // namespace
 }  // namespace paracord
