@@ -1,8 +1,7 @@
 #include "program/program_file.h"
 
-#include <optional>
-
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -135,6 +134,20 @@ class ModuleReader {
   std::vector<std::string> variables_, inputs_, targets_, weights_, outputs_;
 };
 
+// Each argument of a table has rows of its own, so that a second one would be another array.
+absl::Status CheckTablesOnce(const ProgramFile& file, const ProgramModule& module, size_t number) {
+  std::set<size_t> seen;
+  for (const ModuleArgument& argument : module.arguments) {
+    const bool table =
+        argument.kind == ModuleArgument::Kind::kVariable && file.tables.contains(argument.index);
+    if (!table || seen.insert(argument.index).second) continue;
+    return absl::InvalidArgumentError(absl::StrCat("modules[", number, "] has the table ",
+                                                   file.variables[argument.index].name(),
+                                                   " as an argument twice"));
+  }
+  return absl::OkStatus();
+}
+
 // Checks that a module has the results of its kind, each of them once.
 absl::Status CheckResults(const ProgramFile& file, const ProgramModule& module, size_t number) {
   using Kind = ModuleResult::Kind;
@@ -172,6 +185,7 @@ absl::Status CheckModules(const ProgramFile& file) {
   bool steps = false;
   for (size_t i = 0; i < file.modules.size(); ++i) {
     const ProgramModule& module = file.modules[i];
+    RETURN_IF_ERROR(CheckTablesOnce(file, module, i));
     RETURN_IF_ERROR(CheckResults(file, module, i));
     steps |= module.step;
     if (!sizes.emplace(module.step, module.batch).second) {

@@ -160,6 +160,12 @@ TEST_CASE("tables that a program file or its job do not fit are refused") {
        "user is to move whole, and the program was exported for 5 of its rows"},
       {[](PjrtTableRig& rig) { rig.job.tables.by_layer["item"].growing = true; },
        "tables.item: names no table of the program"},
+      {[](PjrtTableRig& rig) {
+         json twice = rig.job.model["file"]["modules"][0]["arguments"][0];
+         twice["rows"] = 9u;
+         rig.job.model["file"]["modules"][0]["arguments"].push_back(twice);
+       },
+       "modules[0] has the table user as an argument twice"},
   }));
   PjrtTableRig rig;
   change(rig);
