@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@
 namespace paracord {
 
 class Files;
+class KeptNames;
 class Problems;
 
 // The directory where a process may keep facts about data files for its next start and for other
@@ -26,6 +28,8 @@ struct KeepPlace {
   std::string directory = "";               // empty: nowhere
   std::string writer = "";                  // one of its own for every process
   uint64_t bytes_min = uint64_t{16} << 20;  // of less data it is found out again
+  std::string log = "data";                 // the logger that says what cannot be kept
+  std::shared_ptr<KeptNames> used = {};     // what this process has loaded or saved; null: unknown
 };
 
 // A source of examples: its `format`, and that reader's own keys, which the reader checks.

@@ -1,5 +1,9 @@
 #include "data/kept_bytes.h"
 
+#include <algorithm>
+#include <memory>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/bytes.h"
@@ -23,7 +27,9 @@ constexpr std::string_view kSuffix = ".kept";
 
 KeepPlace PlaceIn(const std::string& dir, Random& random, const std::string& folder) {
   if (dir.empty() || !SchemeOf(dir).empty()) return {};  // an object store renames nothing
-  return {.directory = absl::StrCat(AbsolutePath(dir), "/", folder), .writer = random.NextId()};
+  return {.directory = absl::StrCat(AbsolutePath(dir), "/", folder),
+          .writer = random.NextId(),
+          .used = std::make_shared<KeptNames>()};
 }
 
 std::optional<KeptBytes> KeptBytes::Of(Files& files, const KeepPlace& place,
@@ -50,10 +56,11 @@ std::string KeptBytes::Subject(uint64_t& bytes) const {
   return subject;
 }
 
-std::string KeptBytes::path() const {
-  return absl::StrFormat("%s/%s-%016x%s", place_.directory, kind_, Mix64(kVersion, subject_),
-                         std::string(kSuffix));
+std::string KeptBytes::name() const {
+  return absl::StrFormat("%s-%016x%s", kind_, Mix64(kVersion, subject_), std::string(kSuffix));
 }
+
+std::string KeptBytes::path() const { return absl::StrCat(place_.directory, "/", name()); }
 
 std::optional<std::string> KeptBytes::Load() const {
   const auto file = files_->Open(path());
@@ -72,6 +79,7 @@ std::optional<std::string> KeptBytes::Load() const {
   }
   bytes.resize(end);
   bytes.erase(0, before);
+  if (place_.used != nullptr) place_.used->Add(name());
   return bytes;
 }
 
@@ -84,9 +92,12 @@ void KeptBytes::Save(std::string_view body, uint64_t bytes_max) const {
   if (body.size() > kKeptBytesMax - kKeptHeadBytes - kKeptTailBytes - subject_.size()) return;
   if (!StillHolds()) return;
   const absl::Status written = Write(body);
-  if (written.ok()) return MakeRoom(bytes_max);
-  Logger("data").Info("{} is not kept for the next start: {}", path(),
-                      std::string(written.message()));
+  if (written.ok()) {
+    if (place_.used != nullptr) place_.used->Add(name());
+    return MakeRoom(bytes_max);
+  }
+  Logger(place_.log)
+      .Info("{} is not kept for the next start: {}", path(), std::string(written.message()));
 }
 
 absl::Status KeptBytes::Write(std::string_view body) const {
@@ -115,30 +126,45 @@ absl::Status KeptBytes::Write(std::string_view body) const {
   return absl::OkStatus();
 }
 
+// Says when an entry goes, if there is no room for all.
+int KeptBytes::TurnOf(const std::string& other) const {
+  if (other.ends_with(".tmp")) return 0;
+  return place_.used != nullptr && place_.used->Has(other) ? 2 : 1;
+}
+
 // Removes the unfinished files of dead writers of this entry and, where there are too many files or
 // bytes, some others: nobody can tell which of them belong to data that no longer exists, and a
 // reader that misses one writes it again.
 void KeptBytes::MakeRoom(uint64_t bytes_max) const {
-  const std::string name = path().substr(place_.directory.size() + 1);
+  struct Other {
+    int turn = 0;
+    std::string name;
+    uint64_t bytes = 0;
+  };
+  const std::string own = name();
   const auto names = files_->List(place_.directory);
   if (!names.ok()) return;
-  const auto bytes_of = [&](const std::string& other) -> uint64_t {
-    if (bytes_max == UINT64_MAX) return 0;  // nobody asks
-    const auto file = files_->Open(absl::StrCat(place_.directory, "/", other));
-    return file.ok() ? (*file)->size() : 0;
-  };
   size_t left = names->size();
   uint64_t bytes = 0;
-  for (const std::string& other : *names) bytes += bytes_of(other);
+  std::vector<Other> others;
   for (const std::string& other : *names) {
-    const bool unfinished = other.ends_with(".tmp");
-    const bool left_behind = unfinished && other.starts_with(name);
-    // An unfinished file may be in the writing and is spared, unless there are too many of them.
+    uint64_t size = 0;
+    if (bytes_max != UINT64_MAX) {  // else nobody asks
+      const auto file = files_->Open(absl::StrCat(place_.directory, "/", other));
+      if (file.ok()) size = (*file)->size();
+    }
+    bytes += size;
+    if (other != own) others.push_back({TurnOf(other), other, size});
+  }
+  std::ranges::stable_sort(others, {}, &Other::turn);
+  for (const Other& other : others) {
+    const bool unfinished = other.name.ends_with(".tmp");
+    const bool left_behind = unfinished && other.name.starts_with(own);
+    // An unfinished file may be in the writing: it goes when there are far too many, or no room.
     const bool too_many = left > (unfinished ? 2 * kFilesMax : kFilesMax);
-    const bool too_large = bytes > bytes_max && !unfinished;
-    if (!left_behind && (other == name || (!too_many && !too_large))) continue;
-    bytes -= bytes_of(other);
-    files_->RemoveTree(absl::StrCat(place_.directory, "/", other)).IgnoreError();
+    if (!left_behind && !too_many && bytes <= bytes_max) continue;
+    bytes -= other.bytes;
+    files_->RemoveTree(absl::StrCat(place_.directory, "/", other.name)).IgnoreError();
     --left;
   }
 }

@@ -12,15 +12,34 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "common/files.h"
+#include "common/mutex.h"
 #include "common/random.h"
 #include "config/job.h"
 
 namespace paracord {
+
+// The names of the entries of one directory that a process has loaded or saved. Thread-safe.
+class KeptNames {
+ public:
+  void Add(const std::string& name) {
+    MutexLock lock(mu_);
+    names_.insert(name);
+  }
+  bool Has(const std::string& name) const {
+    MutexLock lock(mu_);
+    return names_.contains(name);
+  }
+
+ private:
+  mutable Mutex mu_;
+  std::set<std::string> names_ GUARDED_BY(mu_);
+};
 
 class KeptBytes {
  public:
@@ -36,7 +55,8 @@ class KeptBytes {
   // Whether the files are unchanged since Of().
   bool StillHolds() const;
   // Saves the body, unless the files have changed since Of(). Failures are logged. Other entries go
-  // where all together have more than `bytes_max`.
+  // where all together have more than `bytes_max`: first unfinished ones, then those that this
+  // process has neither loaded nor saved, then the rest, by their names.
   void Save(std::string_view body, uint64_t bytes_max = UINT64_MAX) const;
   std::string path() const;
 
@@ -49,8 +69,10 @@ class KeptBytes {
         depends_(std::move(depends)),
         paths_(paths.begin(), paths.end()) {}
   std::string Subject(uint64_t& bytes) const;
+  std::string name() const;
   absl::Status Write(std::string_view body) const;
   void MakeRoom(uint64_t bytes_max) const;
+  int TurnOf(const std::string& other) const;
 
   Files* files_;
   KeepPlace place_;

@@ -31,6 +31,7 @@ std::string ProcessorText() {
 CompiledPlace CompiledIn(Files& files, const std::string& dir, Random& random) {
   KeepPlace keep = PlaceIn(dir, random, "compiled");
   keep.bytes_min = 0;
+  keep.log = "program";
   return {&files, std::move(keep)};
 }
 
