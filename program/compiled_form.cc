@@ -1,24 +1,38 @@
 #include "program/compiled_form.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <string>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/sha256.h"
 
 namespace paracord {
 namespace {
 
-// Compilers and plug-ins read these variables of the environment.
-constexpr const char* kOfCompiler[] = {"XLA_FLAGS", "PJRT_NPROC", "NPROC"};
+// Compilers and plug-ins read these variables of the environment. The first ones have flags, or the
+// name of a file of flags.
+constexpr const char* kFlags[] = {"XLA_FLAGS", "TF_XLA_FLAGS"};
+constexpr const char* kOfCompiler[] = {"XLA_FLAGS", "TF_XLA_FLAGS", "LIBTPU_INIT_ARGS",
+                                       "PJRT_NPROC", "NPROC"};
+
+// Says whether a variable names a file of flags, whose text is not among what a form depends on.
+bool NamesFlagsFile(const char* variable) {
+  const char* const value = std::getenv(variable);
+  if (value == nullptr || *value == '\0') return false;
+  return !absl::StartsWith(absl::StripLeadingAsciiWhitespace(value), "-");
+}
 
 // Returns the kind of this machine's processor and its instructions, which a compiler uses; "" if
-// the kernel does not say.
+// the kernel does not say. The seam of files is of no use here, because it reads as many bytes as a
+// file says that it has, and the kernel's say none.
 std::string ProcessorText() {
   std::ifstream file("/proc/cpuinfo");
   std::string text;
-  for (std::string line; std::getline(file, line) && !line.empty();) {  // of the first one
+  for (std::string line; std::getline(file, line) && !line.empty();) {  // the first one's
     for (const char* const key : {"model name", "CPU part", "flags", "Features"}) {
       if (line.starts_with(key)) absl::StrAppend(&text, line, "\n");
     }
@@ -37,7 +51,7 @@ CompiledPlace CompiledIn(Files& files, const std::string& dir, Random& random) {
 
 std::optional<KeptBytes> KeptForm(const CompiledPlace& place, const PjrtClient& client,
                                   std::string_view code) {
-  if (place.files == nullptr) return std::nullopt;
+  if (place.files == nullptr || std::ranges::any_of(kFlags, NamesFlagsFile)) return std::nullopt;
   const absl::StatusOr<std::string> compiled_for = client.CompiledFor();
   const std::string processor = ProcessorText();
   if (!compiled_for.ok() || processor.empty()) return std::nullopt;

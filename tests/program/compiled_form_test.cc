@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 #include "absl/strings/escaping.h"
 #include "common/random.h"
@@ -62,6 +63,28 @@ struct KeptRig {
   Batch schema;
 };
 
+// Sets a variable of the environment, and at its end what it was before.
+class WithVariable {
+ public:
+  WithVariable(const std::string& name, const std::string& value) : name_(name) {
+    if (const char* const before = std::getenv(name.c_str())) before_ = before;
+    setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~WithVariable() {
+    if (before_.has_value()) {
+      setenv(name_.c_str(), before_->c_str(), 1);
+    } else {
+      unsetenv(name_.c_str());
+    }
+  }
+  WithVariable(const WithVariable&) = delete;
+  WithVariable& operator=(const WithVariable&) = delete;
+
+ private:
+  const std::string name_;
+  std::optional<std::string> before_;
+};
+
 TEST_CASE("a worker that starts again compiles nothing that was compiled before") {
   KeptRig rig;
   CHECK(rig.Start() == 0);
@@ -113,6 +136,34 @@ TEST_CASE("a compiled form is one version's alone") {
   CHECK(rig.Start("version=2") == 0);
   CHECK(rig.Start("version=2") == kModules);
   CHECK(rig.Start("version=1") == kModules);
+}
+
+TEST_CASE("a compiled form is one of the compiler's flags alone") {
+  const std::string name =
+      GENERATE(as<std::string>(), "XLA_FLAGS", "TF_XLA_FLAGS", "LIBTPU_INIT_ARGS");
+  KeptRig rig;
+  {
+    const WithVariable flags(name, " --some=1");
+    CHECK(rig.Start() == 0);
+    CHECK(rig.Start() == kModules);
+  }
+  const WithVariable flags(name, " --some=2");
+  CHECK(rig.Start() == 0);
+  CHECK(rig.Start() == kModules);
+}
+
+TEST_CASE("nothing is kept where a file has the compiler's flags") {
+  const std::string name = GENERATE(as<std::string>(), "XLA_FLAGS", "TF_XLA_FLAGS");
+  const std::string value = GENERATE(as<std::string>(), "flags.txt", " /etc/flags");
+  KeptRig rig;
+  {
+    const WithVariable flags(name, value);
+    CHECK(rig.Start() == 0);
+    CHECK_FALSE(rig.files.List(rig.directory / "compiled").ok());
+  }
+  const WithVariable flags(name, "");
+  CHECK(rig.Start() == 0);
+  CHECK(rig.Start() == kModules);
 }
 
 TEST_CASE("a plug-in that knows no compiled forms compiles at every start") {
