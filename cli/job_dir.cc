@@ -79,8 +79,8 @@ absl::Status CheckNobodyLeads(Files& files, Network& network, const std::string&
 
 bool IsOfJob(std::string_view name) {
   for (const std::string_view whole :
-       {"checkpoints", "logs", "tensorboard", kSummaryName, kDoneSummaryName, "evaluations.jsonl",
-        kAddressName, kRunningJobName}) {
+       {"checkpoints", "logs", "tensorboard", "compiled", "index", kSummaryName, kDoneSummaryName,
+        "evaluations.jsonl", kAddressName, kRunningJobName}) {
     if (name == whole) return true;
   }
   return name.starts_with(kTraceDirPrefix) || name.starts_with(kStatePrefix) ||

@@ -33,6 +33,10 @@ struct Directory {
     Write("checkpoints-of-mine", "not the job's");
     Write("coordinator.address", address() + "\n");
     REQUIRE(files.MakeDirectories(directory / "checkpoints/step-1-g4-r1").ok());
+    REQUIRE(files.MakeDirectories(directory / "compiled").ok());
+    REQUIRE(files.MakeDirectories(directory / "index").ok());
+    Write("compiled/module-1.kept", "code");
+    Write("index/csv-1.kept", "places");
     auto listening = network.Listen(address(), answering);
     REQUIRE(listening.ok());
     listener = *std::move(listening);
@@ -84,7 +88,8 @@ TEST_CASE("a directory that nobody leads is emptied, and its next generation cou
   INFO(std::string(begun.message()));
   REQUIRE(begun.ok());
   CHECK(d.Has("checkpoints-of-mine"));
-  for (const char* name : {"coordinator.address", "checkpoints", "job.state-4", "generation-4"}) {
+  for (const char* name :
+       {"coordinator.address", "checkpoints", "job.state-4", "generation-4", "compiled", "index"}) {
     CAPTURE(name);
     CHECK_FALSE(d.Has(name));
   }
