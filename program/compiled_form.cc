@@ -42,8 +42,10 @@ std::string ProcessorText() {
 
 }  // namespace
 
-CompiledPlace CompiledIn(Files& files, const std::string& dir, Random& random) {
+CompiledPlace CompiledIn(Files& files, const std::string& dir, Random& random, bool allowed) {
+  if (!allowed) return {};
   KeepPlace keep = PlaceIn(dir, random, "compiled");
+  if (keep.directory.empty()) return {};
   keep.bytes_min = 0;
   keep.log = "program";
   return {&files, std::move(keep)};

@@ -154,6 +154,7 @@ PjrtArray PjrtProgram::ArrayOf(const ProgramModule& module, const ModuleResult& 
 }
 
 absl::Status PjrtProgram::Compile(const CompiledPlace& place) {
+  keeps_ = place.files != nullptr;
   compiled_.reserve(file_.modules.size());
   for (size_t i = 0; i < file_.modules.size(); ++i) {
     const ProgramModule& module = file_.modules[i];
@@ -389,6 +390,11 @@ std::string PjrtProgram::device() const {
 
 std::string PjrtProgram::Memory() const {
   if (client_ == nullptr) return "not compiled: no plug-in is named (--device pjrt:PATH)";
+  if (!keeps_) {
+    return absl::StrCat(compiled_.size(),
+                        " modules, compiled at each start (a worker with "
+                        "--allow-programs keeps them in its --dir)");
+  }
   return absl::StrCat(compiled_.size(), " modules, ", modules_kept_,
                       " of them compiled by an earlier start");
 }

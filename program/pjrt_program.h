@@ -92,7 +92,8 @@ class PjrtProgram : public GradientProgram {
   const Batch schema_;
   const std::vector<std::string> no_metrics_;
   std::unique_ptr<PjrtClient> client_;
-  std::vector<Compiled> compiled_;
+  std::vector<Compiled> compiled_;  // the modules of the file, in its order
+  bool keeps_ = false;              // compiled forms, for the next start
   size_t modules_kept_ = 0;
   std::vector<VariableSpec> variables_;  // as the ps keep them
   ProgramTables tables_;

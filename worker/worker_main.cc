@@ -54,8 +54,8 @@ OpenWorkloadFn Opener(Daemon& daemon, Computer computer, const std::string& dir,
         [&daemon, why] { daemon.Exit(static_cast<int>(ExitCode::kDeviceFailed), why); });
   };
   const KeepPlace keep = PlaceIn(dir, daemon.environment().random);
-  computer.programs.compiled =
-      CompiledIn(daemon.environment().files, dir, daemon.environment().random);
+  computer.programs.compiled = CompiledIn(daemon.environment().files, dir,
+                                          daemon.environment().random, computer.programs.allowed);
   return [&daemon, computer, lost, keep, trains](const Job& job) -> absl::StatusOr<Workload> {
     std::string device;
     const auto build =
@@ -134,7 +134,8 @@ void AddFlags(Flags& flags, WorkerOptions& options, Computer& computer, std::str
   flags.String("coordinator", "ADDRESS", "the coordinator, where the cluster leaves it out",
                &options.coordinator);
   flags.Switch("allow-programs",
-               "run the command of a job whose model is a program: code of whoever writes the job",
+               "run the command of a job whose model is a program, and load from --dir what a "
+               "plug-in has compiled: code of whoever writes the job",
                &computer.programs.allowed);
   flags.Switch("stay",
                "when the job is done, give the memory back and wait for SIGTERM or another "

@@ -21,7 +21,7 @@ const std::string kKeepingPlugin = PARACORD_BIN_DIR "/fake_plugins/fake_pjrt.so"
 constexpr size_t kModules = 3;  // of the file
 
 struct KeptRig {
-  KeptRig() : place(CompiledIn(files, directory.path(), random)) {
+  KeptRig() : place(CompiledIn(files, directory.path(), random, true)) {
     job.model = StableHloModel(FakeProgramFile());
     Change(1, "2");
     schema.inputs = {{"x", {2}, {}}};
@@ -43,6 +43,7 @@ struct KeptRig {
     INFO(made.status());
     REQUIRE(made.ok());
     CHECK((*made)->BatchSizes() == std::vector<uint32_t>{2, 4});
+    said = (*made)->Memory();
     return (*made)->modules_kept();
   }
 
@@ -61,6 +62,7 @@ struct KeptRig {
   CompiledPlace place;
   Job job;
   Batch schema;
+  std::string said;  // by the program about its memory
 };
 
 // Sets a variable of the environment, and at its end what it was before.
@@ -164,6 +166,24 @@ TEST_CASE("nothing is kept where a file has the compiler's flags") {
   const WithVariable flags(name, "");
   CHECK(rig.Start() == 0);
   CHECK(rig.Start() == kModules);
+}
+
+TEST_CASE("a process that may not run code of others neither loads nor keeps compiled forms") {
+  KeptRig rig;
+  CHECK(rig.Start() == 0);
+  CHECK(rig.Start() == kModules);
+  CHECK(rig.said == "3 modules, 3 of them compiled by an earlier start");
+  const std::vector<std::string> paths = rig.Paths();
+  rig.place = CompiledIn(rig.files, rig.directory.path(), rig.random, /*allowed=*/false);
+  CHECK(rig.Start() == 0);
+  CHECK(rig.said ==
+        "3 modules, compiled at each start (a worker with --allow-programs keeps them in its "
+        "--dir)");
+  rig.Change(1, "7");
+  CHECK(rig.Start() == 0);
+  CHECK(rig.Paths() == paths);
+  CHECK(CompiledIn(rig.files, "", rig.random, true).files == nullptr);
+  CHECK(CompiledIn(rig.files, "s3://bucket/job", rig.random, true).files == nullptr);
 }
 
 TEST_CASE("a plug-in that knows no compiled forms compiles at every start") {
