@@ -27,7 +27,8 @@ struct CompiledPlace {
 // process is not `allowed` to run code that others may have put there.
 CompiledPlace CompiledIn(Files& files, const std::string& dir, Random& random, bool allowed);
 
-// Returns where the compiled form of a module is kept; nullopt if it is not.
+// Returns where the compiled form of a module is kept; nullopt if the place, the plug-in or the
+// environment does not let it be kept.
 std::optional<KeptBytes> KeptForm(const CompiledPlace& place, const PjrtClient& client,
                                   std::string_view code);
 

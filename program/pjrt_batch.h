@@ -38,11 +38,11 @@ class PjrtBatch {
   absl::Status CheckRows(const ProgramModule& module) const;
   // Says whether an argument or result is the rows of a table that the batch reads.
   bool ByRows(size_t variable) const;
-  // Returns these rows, padded to `rows`.
+  // Returns the rows of a table that the batch reads, padded to `rows`.
   const float* Values(size_t variable, uint64_t rows, std::span<const float> values);
   // Returns where a run leaves the gradient of `rows` rows.
   float* GradientPlace(size_t variable, uint64_t rows);
-  // Takes that of the batch's rows from there.
+  // Copies the gradient of the rows that the batch reads from that place to `to`.
   void TakeGradient(size_t variable, std::span<float> to) const;
 
  private:
@@ -52,7 +52,7 @@ class PjrtBatch {
     const ProgramColumn* column = nullptr;
     size_t index = 0;   // of the data's inputs, targets or weights
     uint64_t each = 1;  // elements of an example
-    // Of the batch that is computed.
+    // The following members belong to the batch that is computed.
     const Column* from = nullptr;
     std::vector<int64_t> whole;
     std::vector<int32_t> narrow;

@@ -47,11 +47,6 @@ Shape DimsOf(uint32_t batch, const auto& shape) {
   return dims;
 }
 
-// The bytes of zeros that a run on nothing but zeros reads or writes.
-struct alignas(64) Line {
-  char bytes[64];
-};
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PjrtProgram>> PjrtProgram::Check(const Job& job, const Batch& schema,
@@ -218,8 +213,8 @@ absl::Status PjrtProgram::Try(const Compiled& compiled) const {
   uint64_t bytes = 0;
   for (const PjrtArray& array : compiled.arguments) bytes = std::max(bytes, array.bytes());
   for (const PjrtArray& array : compiled.loaded.results) bytes = std::max(bytes, array.bytes());
-  const std::vector<Line> zeros(bytes / sizeof(Line) + 1);
-  std::vector<Line> taken(zeros.size());
+  const AlignedVector<char> zeros(std::max<uint64_t>(bytes, 1));
+  AlignedVector<char> taken(zeros.size());
   std::vector<PjrtClient::Argument> arguments;
   for (const PjrtArray& array : compiled.arguments) arguments.push_back({&array, zeros.data()});
   PjrtClient::Run run(*client_, compiled.loaded);

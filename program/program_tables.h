@@ -1,8 +1,9 @@
-// The tables of a program in a process: variables of which it is given the rows alone that a batch
-// reads, and local numbers in the place of ids (proto/PROGRAM.md). Immutable, any thread.
+// The tables of a program, in a process (proto/PROGRAM.md) or of StableHLO (PROGRAM_FILE.md), are
+// variables of which it is given the rows alone that a batch reads, and local numbers in the place
+// of ids. A ProgramTables is immutable, and any thread may use it.
 //
-// Row 0 in the child's memory belongs to id 0, which often means that there is nothing: if a batch
-// lacks that id, the row is zeros, and the batch's rows begin at 1.
+// Row 0 that the program is given belongs to id 0, which often means that there is nothing: if a
+// batch lacks that id, the row is zeros, and the batch's rows begin at 1.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ namespace paracord {
 struct ProgramRows : TableRows {
   std::vector<std::vector<int64_t>> numbers;
 
-  // The first row in the child's memory that is one of the variable's `ids`.
+  // The first row that the program is given and that is one of the variable's `ids`.
   uint64_t First(size_t variable) const {
     return ids[variable].empty() || ids[variable][0] != 0 ? 1 : 0;
   }
@@ -66,7 +67,7 @@ class ProgramTables {
     std::vector<size_t> variables;
     size_t smallest = 0;  // the variable with the fewest rows
     uint64_t rows = 0;    // of that; 0: ids are any 64 bits
-    uint64_t shards = 0;   // of growing tables; 0: of others
+    uint64_t shards = 0;  // of growing tables; 0: of others
     bool dense = false;
   };
   void Add(size_t variable, const DeclaredTable& declared, const TablesSpec::Table& kind,
