@@ -47,6 +47,54 @@ Shape DimsOf(uint32_t batch, const auto& shape) {
   return dims;
 }
 
+// "modules[1], a step of 64 examples"
+std::string ModuleText(const ProgramFile& file, size_t module) {
+  const ProgramModule& one = file.modules[module];
+  return absl::StrCat("modules[", module, "], ", one.step ? "a step of " : "a prediction of ",
+                      one.batch, " examples");
+}
+
+// Returns the module that predicts the next of so many examples; null if none predicts.
+const ProgramModule* ToPredict(const ProgramFile& file, uint32_t examples) {
+  const ProgramModule* best = nullptr;
+  for (const ProgramModule& one : file.modules) {
+    if (one.step) continue;
+    const uint32_t size = one.batch;
+    const uint32_t had = best == nullptr ? 0 : best->batch;
+    // The smallest that has room for all, or else the largest.
+    if (best == nullptr || (had < examples ? size > had : size >= examples && size < had)) {
+      best = &one;
+    }
+  }
+  return best;
+}
+
+// Checks that a batch that a step has room for can be predicted, too: modules that predict it piece
+// by piece are each given all rows of a table that it reads.
+absl::Status CheckRoomToPredict(const ProgramFile& file, size_t table, uint32_t batch) {
+  uint64_t of_step = 0;
+  for (const ProgramModule& module : file.modules) {
+    if (module.step && module.batch == batch) of_step = RowsOfTable(module, table);
+  }
+  if (ToPredict(file, batch) == nullptr) return absl::OkStatus();
+  for (uint32_t left = batch; left != 0;) {
+    const ProgramModule& module = *ToPredict(file, left);
+    const uint64_t rows = RowsOfTable(module, table);
+    if (rows != 0 && rows < of_step) {
+      const auto number = static_cast<size_t>(&module - file.modules.data());
+      return absl::InvalidArgumentError(absl::StrCat(
+          "model.file: ", ModuleText(file, number), ", has room for ", rows, " rows of the table ",
+          OneLine(file.variables[table].name(), 200), ", and the step of ", batch, " examples for ",
+          of_step,
+          ": all rows that a batch reads are given to each module that predicts some of it; export "
+          "predictions of ",
+          batch, " examples"));
+    }
+    left = left < module.batch ? 0 : left % module.batch;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PjrtProgram>> PjrtProgram::Check(const Job& job, const Batch& schema,
@@ -92,6 +140,7 @@ absl::Status PjrtProgram::MakeTables(const Job& job) {
           absl::StrCat("tables: ", name, " is to move whole, and the program was exported for ",
                        found->rows, " of its rows: export it without that table"));
     }
+    if (!tables_.dense(v)) RETURN_IF_ERROR(CheckRoomToPredict(file_, v, job.batch));
   }
   return absl::OkStatus();
 }
@@ -109,16 +158,10 @@ absl::Status PjrtProgram::CheckSizes(uint64_t memory_max) const {
     for (const ModuleResult& result : module.results) add(ArrayOf(module, result));
     if (bytes <= memory_max) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("model.file: ", ModuleText(i), ": its arguments and results take ",
+        absl::StrCat("model.file: ", ModuleText(file_, i), ": its arguments and results take ",
                      HumanBytes(bytes), ", and this process may take ", HumanBytes(memory_max)));
   }
   return absl::OkStatus();
-}
-
-std::string PjrtProgram::ModuleText(size_t module) const {
-  const ProgramModule& one = file_.modules[module];
-  return absl::StrCat("modules[", module, "], ", one.step ? "a step of " : "a prediction of ",
-                      one.batch, " examples");
 }
 
 PjrtArray PjrtProgram::ArrayOf(const ModuleArgument& argument, uint32_t batch) const {
@@ -155,7 +198,7 @@ absl::Status PjrtProgram::Compile(const CompiledPlace& place) {
     const ProgramModule& module = file_.modules[i];
     const absl::Status status = CompileOne(module, place);
     if (status.ok()) continue;
-    return Refuse(status, absl::StrCat("model.file: ", ModuleText(i), " (StableHLO ",
+    return Refuse(status, absl::StrCat("model.file: ", ModuleText(file_, i), " (StableHLO ",
                                        OneLine(file_.stablehlo, 40), "): "));
   }
   return absl::OkStatus();
@@ -316,20 +359,6 @@ absl::StatusOr<double> PjrtProgram::ComputeGradients(const Batch& batch, uint64_
   return loss;
 }
 
-const PjrtProgram::Compiled* PjrtProgram::ToPredict(uint32_t examples) const {
-  const Compiled* best = nullptr;
-  for (const Compiled& one : compiled_) {
-    if (one.module->step) continue;
-    const uint32_t size = one.module->batch;
-    const uint32_t had = best == nullptr ? 0 : best->module->batch;
-    // The smallest that has room for all, or else the largest.
-    if (best == nullptr || (had < examples ? size > had : size >= examples && size < had)) {
-      best = &one;
-    }
-  }
-  return best;
-}
-
 absl::Status PjrtProgram::PredictSome(const Compiled& compiled, ConstTensors values, uint32_t first,
                                       uint32_t count, std::vector<Column>& columns) {
   PjrtClient::Run run(*client_, compiled.loaded);
@@ -347,7 +376,7 @@ absl::Status PjrtProgram::PredictSome(const Compiled& compiled, ConstTensors val
 }
 
 absl::StatusOr<std::vector<Column>> PjrtProgram::Predict(const Batch& batch, ConstTensors values) {
-  if (ToPredict(1) == nullptr) {
+  if (ToPredict(file_, 1) == nullptr) {
     return absl::UnimplementedError("the program file has no module that predicts");
   }
   RETURN_IF_ERROR(Take(batch));
@@ -356,10 +385,11 @@ absl::StatusOr<std::vector<Column>> PjrtProgram::Predict(const Batch& batch, Con
     columns.push_back({output.name, {output.shape.begin(), output.shape.end()}, {}});
   }
   for (uint32_t first = 0; first < batch.examples;) {
-    const Compiled& compiled = *ToPredict(batch.examples - first);
-    RETURN_IF_ERROR(batch_.CheckRows(*compiled.module));
-    const uint32_t count = std::min(compiled.module->batch, batch.examples - first);
-    RETURN_IF_ERROR(PredictSome(compiled, values, first, count, columns));
+    const ProgramModule& module = *ToPredict(file_, batch.examples - first);
+    RETURN_IF_ERROR(batch_.CheckRows(module));
+    const uint32_t count = std::min(module.batch, batch.examples - first);
+    const auto number = static_cast<size_t>(&module - file_.modules.data());
+    RETURN_IF_ERROR(PredictSome(compiled_[number], values, first, count, columns));
     first += count;
   }
   return columns;

@@ -66,7 +66,6 @@ class PjrtProgram : public GradientProgram {
     PjrtClient::Loaded loaded;
   };
   PjrtProgram(ProgramFile file, const Batch& schema) : file_(std::move(file)), schema_(schema) {}
-  std::string ModuleText(size_t module) const;  // "modules[1], a step of 64 examples"
   absl::Status CheckSizes(uint64_t memory_max) const;
   absl::Status MakeTables(const Job& job);
   absl::Status Compile(const CompiledPlace& place);
@@ -78,7 +77,6 @@ class PjrtProgram : public GradientProgram {
   PjrtArray ArrayOf(const ModuleArgument& argument, uint32_t batch) const;
   PjrtArray ArrayOf(const ProgramModule& module, const ModuleResult& result) const;
   std::vector<uint32_t> SizesOf(bool step) const;
-  const Compiled* ToPredict(uint32_t examples) const;
 
   // Takes the batch's columns, and finds which rows of tables it reads.
   absl::Status Take(const Batch& batch);

@@ -166,6 +166,17 @@ TEST_CASE("tables that a program file or its job do not fit are refused") {
          rig.job.model["file"]["modules"][0]["arguments"].push_back(twice);
        },
        "modules[0] has the table user as an argument twice"},
+      {[](PjrtTableRig& rig) { rig.job.model["file"]["modules"][1]["arguments"][0]["rows"] = 3u; },
+       "modules[1], a prediction of 2 examples, has room for 3 rows of the table user, and the "
+       "step "
+       "of 2 examples for 5"},
+      {[](PjrtTableRig& rig) {
+         // A batch is predicted in two pieces, each of which has room for its own rows alone.
+         rig.job.model["file"]["modules"][1]["batch"] = 1u;
+         rig.job.model["file"]["modules"][1]["arguments"][0]["rows"] = 3u;
+         rig.job.model["file"]["modules"][1]["code"] = FakeCode("f32 1x2 0 1 1\n");
+       },
+       "modules[1], a prediction of 1 examples, has room for 3 rows of the table user"},
   }));
   PjrtTableRig rig;
   change(rig);
@@ -175,21 +186,27 @@ TEST_CASE("tables that a program file or its job do not fit are refused") {
   CHECK(absl::StrContains(status.message(), why));
 }
 
-TEST_CASE("a batch that reads more rows than a module has room for is its own fault") {
+TEST_CASE("predictions in pieces have all rows of their batch") {
   PjrtTableRig rig;
-  json& modules = rig.job.model["file"]["modules"];
-  modules[0]["arguments"][0]["rows"] = 3u;
-  modules[0]["code"] = FakeCode("f32 - 0 1 2\nf32 3x2 0 2 0\nf32 1 7 0 0\n");
-  REQUIRE(rig.Make().ok());
-  rig.Read({9, 7, 9, 9});
-  CHECK(rig.Step(rig.program->RowsOf(rig.batch).value()).ok());
-  rig.Read({9, 7, 8, 9});
-  const absl::Status status = rig.Step(rig.program->RowsOf(rig.batch).value()).status();
-  CHECK(absl::IsInvalidArgument(status));
-  CHECK(absl::StrContains(status.message(),
-                          "reads 4 rows of the table user, and the program was exported for 3"));
-  rig.Read({1000, 0, 0, 0});
-  CHECK(absl::IsInvalidArgument(rig.program->RowsOf(rig.batch).status()));
+  json& predict = rig.job.model["file"]["modules"][1];
+  predict["batch"] = 1u;
+  predict["code"] = FakeCode("f32 1x2 0 1 1\n");
+  const absl::Status made = rig.Make();
+  INFO(made);
+  REQUIRE(made.ok());
+  rig.Read({9, 7, 500, 8});
+  REQUIRE(rig.Step(rig.program->RowsOf(rig.batch).value()).ok());
+  CHECK(rig.predicted == std::vector<float>{3, 1, 4, 2});
+}
+
+TEST_CASE("a module for small batches has room for their rows alone") {
+  PjrtTableRig rig;
+  json small = rig.job.model["file"]["modules"][1];
+  small["batch"] = 1u;
+  small["arguments"][0]["rows"] = 3u;
+  small["code"] = FakeCode("f32 1x2 0 1 1\n");
+  rig.job.model["file"]["modules"].push_back(small);
+  CHECK(rig.Make().ok());
 }
 
 TEST_CASE("a batch that lacks what the data have is refused before its ids are read") {
@@ -209,6 +226,23 @@ TEST_CASE("a batch that lacks what the data have is refused before its ids are r
   CHECK(absl::IsInvalidArgument(rig.program->LookAt(rig.batch, counts)));
   CHECK(absl::IsInvalidArgument(rig.program->RowsOf(rig.batch).status()));
   CHECK(absl::IsInvalidArgument(rig.Step(nullptr).status()));
+}
+
+TEST_CASE("a batch that reads more rows than a module has room for is its own fault") {
+  PjrtTableRig rig;
+  json& modules = rig.job.model["file"]["modules"];
+  modules[0]["arguments"][0]["rows"] = 3u;
+  modules[0]["code"] = FakeCode("f32 - 0 1 2\nf32 3x2 0 2 0\nf32 1 7 0 0\n");
+  REQUIRE(rig.Make().ok());
+  rig.Read({9, 7, 9, 9});
+  CHECK(rig.Step(rig.program->RowsOf(rig.batch).value()).ok());
+  rig.Read({9, 7, 8, 9});
+  const absl::Status status = rig.Step(rig.program->RowsOf(rig.batch).value()).status();
+  CHECK(absl::IsInvalidArgument(status));
+  CHECK(absl::StrContains(status.message(),
+                          "reads 4 rows of the table user, and the program was exported for 3"));
+  rig.Read({1000, 0, 0, 0});
+  CHECK(absl::IsInvalidArgument(rig.program->RowsOf(rig.batch).status()));
 }
 
 }  // namespace
