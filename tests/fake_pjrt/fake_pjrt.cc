@@ -19,6 +19,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/aligned_memory.h"
@@ -115,7 +116,7 @@ PjrtError* Do(PjrtEventAwaitArgs& args) {
   return nullptr;
 }
 
-PjrtError* SeeGpus(PjrtClientCreateArgs& args, int gpus) {
+PjrtError* SeeGpus(const PjrtClientCreateArgs& args, int gpus) {
   bool whole = true;
   for (size_t i = 0; i < args.num_options; ++i) {
     const PjrtNamedValue& option = args.create_options[i];
@@ -136,8 +137,7 @@ PjrtError* SeeGpus(PjrtClientCreateArgs& args, int gpus) {
   return whole ? Fail(8, "another process has the memory") : nullptr;
 }
 
-PjrtError* Do(PjrtClientCreateArgs& args) {
-  args.client = new PjrtRawClient;
+PjrtError* SeeDevices(const PjrtClientCreateArgs& args) {
   const std::string platform = Said("platform"), devices = Said("devices"), gpus = Said("gpus");
   args.client->platform = platform.empty() ? gpus.empty() ? "cpu" : "cuda" : platform;
   if (!gpus.empty()) return SeeGpus(args, std::atoi(gpus.c_str()));
@@ -145,6 +145,13 @@ PjrtError* Do(PjrtClientCreateArgs& args) {
   const int count = devices.empty() ? 1 : std::atoi(devices.c_str());
   for (int i = 0; i < count; ++i) args.client->list.push_back(&args.client->devices[i]);
   return nullptr;
+}
+
+PjrtError* Do(PjrtClientCreateArgs& args) {
+  args.client = new PjrtRawClient;
+  PjrtError* const error = SeeDevices(args);
+  if (error != nullptr) delete std::exchange(args.client, nullptr);
+  return error;
 }
 
 PjrtError* Do(PjrtClientPlatformNameArgs& args) {
