@@ -24,9 +24,9 @@ namespace paracord {
 namespace {
 
 constexpr uint64_t kWindowMax = 100, kNegativeMax = 1000;
-constexpr uint64_t kWordsMax = (uint64_t{1} << 32) - 1;  // of the text
+constexpr uint64_t kTextWordsMax = (uint64_t{1} << 32) - 1;  // of the text
 constexpr double kNegativePower = 0.75;
-constexpr int kDrawsMax = 64; // of a word other than the near one
+constexpr int kDrawsMax = 64;  // of a word other than the near one
 
 struct SkipgramOptions {
   std::vector<std::string> files;
@@ -213,9 +213,9 @@ class SkipgramSource : public DataSource {
     RETURN_IF_ERROR(EachIn(files, path, [&](std::string_view word) -> absl::Status {
       const uint32_t number = vocabulary_.Find(word).value_or(1);
       if (number < Vocabulary::kReserved) return absl::OkStatus();
-      if (words_.size() == kWordsMax) {
+      if (words_.size() == kTextWordsMax) {
         return absl::InvalidArgumentError(
-            absl::StrCat("there are more than ", kWordsMax, " words"));
+            absl::StrCat("there are more than ", kTextWordsMax, " words"));
       }
       words_.push_back(number);
       fingerprint_ = Mix64(fingerprint_, number);

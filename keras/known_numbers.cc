@@ -28,7 +28,7 @@ bool In(const char* const (&list)[n], const std::string& name) {
   return std::find(std::begin(list), std::end(list), name) != std::end(list);
 }
 
-absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
+absl::Status Unusable(const std::string& what) { return absl::InvalidArgumentError(what); }
 
 size_t Count(const KnownNumbers& numbers) { return numbers.values.size(); }
 
@@ -53,7 +53,7 @@ absl::StatusOr<KnownNumbers> Stacked(const std::vector<KnownNumbers>& parts) {
   KnownNumbers all;
   all.shape = {static_cast<int64_t>(parts.size())};
   for (const KnownNumbers& part : parts) {
-    if (part.shape != parts[0].shape) return Bad("its numbers are not of one shape");
+    if (part.shape != parts[0].shape) return Unusable("its numbers are not of one shape");
     Append(part, all);
   }
   if (!parts.empty()) {
@@ -66,7 +66,7 @@ absl::StatusOr<KnownNumbers> Read(const json& value, const KnownInput& input) {
   if (value.is_number()) return Scalar(value.get<double>());
   if (value.is_boolean()) return Scalar(value.get<bool>() ? 1 : 0);
   if (LayerConfig::IsTensor(value)) return input(value);
-  if (!value.is_array()) return Bad(absl::StrCat("takes numbers, not ", Shown(value)));
+  if (!value.is_array()) return Unusable(absl::StrCat("takes numbers, not ", Shown(value)));
   std::vector<KnownNumbers> parts;
   for (const json& each : value) {
     ASSIGN_OR_RETURN(parts.emplace_back(), Read(each, input));
@@ -77,24 +77,24 @@ absl::StatusOr<KnownNumbers> Read(const json& value, const KnownInput& input) {
 // Applies an index or a slice of Python, whose numbers may be known tensors themselves.
 absl::StatusOr<KnownNumbers> Slice(const KnownNumbers& of, json key, const KnownInput& input) {
   if (key.is_array() && key.size() == 1) key = json(key[0]);
-  if (of.shape.empty()) return Bad("takes an element of a single number");
+  if (of.shape.empty()) return Unusable("takes an element of a single number");
   const int64_t size = of.shape[0];
   const auto number = [&](const json& value, int64_t otherwise) -> absl::StatusOr<int64_t> {
     if (value.is_null()) return otherwise;
     ASSIGN_OR_RETURN(const KnownNumbers read, Read(value, input));
-    if (Count(read) != 1 || read.of_batch[0]) return Bad("takes a place that is no number");
+    if (Count(read) != 1 || read.of_batch[0]) return Unusable("takes a place that is no number");
     return static_cast<int64_t>(read.values[0]);
   };
   if (!key.is_object() || !key.contains("start")) {
     ASSIGN_OR_RETURN(int64_t at, number(key, 0));
     if (at < 0) at += size;
-    if (at < 0 || at >= size) return Bad(absl::StrCat("takes element ", at, " of ", size));
+    if (at < 0 || at >= size) return Unusable(absl::StrCat("takes element ", at, " of ", size));
     return Part(of, static_cast<size_t>(at));
   }
   ASSIGN_OR_RETURN(const int64_t step, number(key.value("step", json()), 1));
   ASSIGN_OR_RETURN(int64_t start, number(key.value("start", json()), 0));
   ASSIGN_OR_RETURN(int64_t stop, number(key.value("stop", json()), size));
-  if (step != 1) return Bad("takes sizes with a step");
+  if (step != 1) return Unusable("takes sizes with a step");
   start = std::clamp<int64_t>(start < 0 ? start + size : start, 0, size);
   stop = std::clamp<int64_t>(stop < 0 ? stop + size : stop, start, size);
   KnownNumbers taken;
@@ -111,7 +111,7 @@ absl::StatusOr<double> Compute(const std::string& name, double a, double b) {
   if (name == "Maximum") return std::max(a, b);
   if (name == "Minimum") return std::min(a, b);
   if (name == "Power") return std::pow(a, b);
-  if (b == 0) return Bad("divides a size by 0");
+  if (b == 0) return Unusable("divides a size by 0");
   if (name == "FloorDivide") return std::floor(a / b);
   if (name == "Mod") return a - b * std::floor(a / b);
   return a / b;
@@ -126,7 +126,7 @@ absl::Status ComputeInto(const std::string& name, double a, bool a_of_batch, dou
     const bool ratio = name == "Divide" || name == "TrueDivide" || name == "FloorDivide";
     const bool whole = ratio && b != 0 && std::fmod(a, b) == 0;
     if (!product && !(whole && a_of_batch)) {
-      return Bad(
+      return Unusable(
           "computes something of the size of the batch, which is another for the last "
           "batch of an epoch: only its multiples are known");
     }
@@ -141,7 +141,8 @@ absl::Status ComputeInto(const std::string& name, double a, bool a_of_batch, dou
 absl::StatusOr<KnownNumbers> Elementwise(const std::string& name, const KnownNumbers& a,
                                          const KnownNumbers& b) {
   if (a.shape != b.shape && !a.shape.empty() && !b.shape.empty()) {
-    return Bad(absl::StrCat("takes numbers of ", ShapeName(a.shape), " and ", ShapeName(b.shape)));
+    return Unusable(
+        absl::StrCat("takes numbers of ", ShapeName(a.shape), " and ", ShapeName(b.shape)));
   }
   KnownNumbers result;
   result.shape = a.shape.empty() ? b.shape : a.shape;
@@ -158,7 +159,7 @@ absl::StatusOr<double> PlainNumber(const json& value, const KnownInput& input, d
   if (value.is_null()) return otherwise;
   ASSIGN_OR_RETURN(const KnownNumbers read, Read(value, input));
   if (Count(read) != 1 || read.of_batch[0]) {
-    return Bad("takes a number that does not depend on the size of the batch");
+    return Unusable("takes a number that does not depend on the size of the batch");
   }
   return read.values[0];
 }
@@ -168,7 +169,7 @@ absl::StatusOr<KnownNumbers> Range(const json& args, const json& kwargs, const K
   for (const char* key : {"limit", "delta"}) {
     if (kwargs.contains(key) && !kwargs[key].is_null()) bounds.push_back(kwargs[key]);
   }
-  if (bounds.empty() || bounds.size() > 3) return Bad("needs a limit");
+  if (bounds.empty() || bounds.size() > 3) return Unusable("needs a limit");
   if (bounds.size() == 1) bounds.insert(bounds.begin(), json(0));
   ASSIGN_OR_RETURN(const double start, PlainNumber(bounds[0], input, 0));
   ASSIGN_OR_RETURN(const double limit, PlainNumber(bounds[1], input, 0));
@@ -177,7 +178,7 @@ absl::StatusOr<KnownNumbers> Range(const json& args, const json& kwargs, const K
     ASSIGN_OR_RETURN(delta, PlainNumber(bounds[2], input, 1));
   }
   const double count = std::ceil((limit - start) / delta);
-  if (!(count >= 1 && count <= static_cast<double>(kNumbersMax))) return Bad("has no numbers");
+  if (!(count >= 1 && count <= static_cast<double>(kNumbersMax))) return Unusable("has no numbers");
   KnownNumbers range;
   range.shape = {static_cast<int64_t>(count)};
   for (int64_t i = 0; i < range.shape[0]; ++i) {
@@ -201,13 +202,13 @@ absl::StatusOr<KnownNumbers> Filled(const std::string& name, const json& args, c
   for (size_t i = 0; i < Count(sizes); ++i) {
     const bool batch = sizes.of_batch[i];
     if (batch && (i > 0 || sizes.values[i] != 1)) {
-      return Bad("has the size of the batch elsewhere than as its first axis");
+      return Unusable("has the size of the batch elsewhere than as its first axis");
     }
     filled.shape.push_back(batch ? 1 : static_cast<int64_t>(sizes.values[i]));
     count *= batch ? 1 : sizes.values[i];
-    if (!(filled.shape.back() >= 1)) return Bad("has an axis without elements");
+    if (!(filled.shape.back() >= 1)) return Unusable("has an axis without elements");
   }
-  if (count > static_cast<double>(kNumbersMax)) return Bad("has too many elements");
+  if (count > static_cast<double>(kNumbersMax)) return Unusable("has too many elements");
   filled.values.assign(static_cast<size_t>(count), value);
   filled.of_batch.assign(static_cast<size_t>(count), false);
   return filled;
@@ -232,9 +233,9 @@ absl::StatusOr<KnownNumbers> Reaxed(const std::string& name, const json& kwargs,
   const std::vector<int64_t> axes = given.is_null() ? std::vector<int64_t>{0} : AxesOf(given);
   const auto rank = static_cast<int64_t>(numbers.shape.size()) + (expand ? 1 : 0);
   const int64_t axis = axes.size() != 1 ? -1 : axes[0] < 0 ? axes[0] + rank : axes[0];
-  if (axis < 0 || axis >= rank) return Bad("has an axis that its numbers have not");
+  if (axis < 0 || axis >= rank) return Unusable("has an axis that its numbers have not");
   const auto at = numbers.shape.begin() + axis;
-  if (!expand && *at != 1) return Bad("squeezes an axis that is not 1");
+  if (!expand && *at != 1) return Unusable("squeezes an axis that is not 1");
   if (expand) numbers.shape.insert(at, 1);
   if (!expand) numbers.shape.erase(at);
   return numbers;
@@ -244,7 +245,7 @@ absl::StatusOr<KnownNumbers> Joined(const json& list, const KnownInput& input) {
   KnownNumbers all;
   for (const json& each : list) {
     ASSIGN_OR_RETURN(const KnownNumbers part, Read(each, input));
-    if (part.shape.size() != 1) return Bad("concatenates numbers that are no lists");
+    if (part.shape.size() != 1) return Unusable("concatenates numbers that are no lists");
     Append(part, all);
   }
   all.shape = {static_cast<int64_t>(Count(all))};
@@ -280,7 +281,7 @@ absl::StatusOr<json> KnownLiteral(const KnownNumbers& numbers) {
   const double value = numbers.values[0];
   if (numbers.of_batch[0]) {
     if (value == 1) return json();
-    return Bad("puts other axes into that of the batch: examples must stay apart");
+    return Unusable("puts other axes into that of the batch: examples must stay apart");
   }
   if (value == std::floor(value) && std::abs(value) < 9e15) return static_cast<int64_t>(value);
   return value;
@@ -288,7 +289,7 @@ absl::StatusOr<json> KnownLiteral(const KnownNumbers& numbers) {
 
 absl::StatusOr<NumberArray> KnownOperand(const KnownNumbers& numbers) {
   if (std::find(numbers.of_batch.begin(), numbers.of_batch.end(), true) != numbers.of_batch.end()) {
-    return Bad(
+    return Unusable(
         "computes with the size of the batch, which is another for the last batch of an "
         "epoch");
   }
@@ -305,12 +306,12 @@ absl::StatusOr<KnownNumbers> FoldNumbers(const std::string& operation, const jso
                                          const json& kwargs, const KnownInput& input) {
   if (operation == "Range") return Range(args, kwargs, input);
   if (MakesNumbers(operation)) return Filled(operation, args, kwargs, input);
-  if (args.empty()) return Bad("is called without numbers");
+  if (args.empty()) return Unusable("is called without numbers");
   if (operation == "Concatenate") return Joined(args[0], input);
   ASSIGN_OR_RETURN(KnownNumbers first, Read(args[0], input));
   if (operation == "GetItem") return Slice(first, args.size() > 1 ? args[1] : json(), input);
   if (In(kElementwise, operation)) {
-    if (args.size() < 2) return Bad("is called with one number");
+    if (args.size() < 2) return Unusable("is called with one number");
     ASSIGN_OR_RETURN(const KnownNumbers second, Read(args[1], input));
     return Elementwise(operation, first, second);
   }
