@@ -2,6 +2,8 @@
 // a cluster. Pure.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +16,18 @@ struct OwnTask {
   std::vector<std::string> beside;   // a child that is started first; empty: none
 };
 
+// The flags of `paracord run`, of which each daemon gets those that it has. Empty: its default.
+struct OwnTaskFlags {
+  std::string job, dir, device = "auto";
+  std::vector<std::string> set;  // of the coordinator
+  std::string http;              // of the daemon that this process becomes, not of the one beside
+  std::string log_level, log_format, memory_limit;
+  std::optional<int64_t> threads;  // of workers, evaluators and parameter servers
+  bool allow_programs = false;     // of workers and evaluators
+  bool stay = false;               // of workers and parameter servers
+};
+
 // Called only for a `cluster` that has a task.
-OwnTask OwnTaskOf(const Cluster& cluster, const std::string& job, const std::string& dir,
-                  const std::string& device);
+OwnTask OwnTaskOf(const Cluster& cluster, const OwnTaskFlags& flags);
 
 }  // namespace paracord

@@ -10,6 +10,7 @@
 #include <iostream>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -19,12 +20,54 @@
 #include "common/status_text.h"
 #include "config/cluster.h"
 #include "config/flags.h"
+#include "config/job_settings.h"
 #include "net/grpc/security_flags.h"
 
 namespace paracord {
+namespace {
 
-OwnTask OwnTaskOf(const Cluster& cluster, const std::string& job, const std::string& dir,
-                  const std::string& device) {
+using Words = std::vector<std::string>;
+
+void Add(Words& words, const std::string& flag, const std::string& value) {
+  if (!value.empty()) words.insert(words.end(), {flag, value});
+}
+
+// Adds what every daemon has, and what those that compute have.
+void AddShared(Words& words, const OwnTaskFlags& flags, bool computes) {
+  Add(words, "--log-level", flags.log_level);
+  Add(words, "--log-format", flags.log_format);
+  Add(words, "--memory-limit", flags.memory_limit);
+  if (computes && flags.threads.has_value()) {
+    Add(words, "--threads", absl::StrCat(*flags.threads));
+  }
+}
+
+Words CoordinatorOf(const OwnTaskFlags& flags) {
+  Words words = {"paracord-coordinator", "--job", flags.job, "--dir", flags.dir};
+  for (const std::string& setting : flags.set) Add(words, "--set", setting);
+  AddShared(words, flags, /*computes=*/false);
+  return words;
+}
+
+Words PsOf(const OwnTaskFlags& flags) {
+  Words words = {"paracord-ps", "--dir", flags.dir};
+  AddShared(words, flags, /*computes=*/true);
+  if (flags.stay) words.push_back("--stay");
+  return words;
+}
+
+Words WorkerOf(const OwnTaskFlags& flags, const std::string& coordinator, bool trains) {
+  Words words = {"paracord-worker", "--dir", flags.dir, "--device", flags.device};
+  Add(words, "--coordinator", coordinator);
+  AddShared(words, flags, /*computes=*/true);
+  if (flags.allow_programs) words.push_back("--allow-programs");
+  if (flags.stay && trains) words.push_back("--stay");
+  return words;
+}
+
+}  // namespace
+
+OwnTask OwnTaskOf(const Cluster& cluster, const OwnTaskFlags& flags) {
   const Task task = *cluster.task;
   const auto first = cluster.workers.find(0);
   const bool no_chief = cluster.coordinator.empty() && first != cluster.workers.end();
@@ -32,24 +75,20 @@ OwnTask OwnTaskOf(const Cluster& cluster, const std::string& job, const std::str
   OwnTask own;
   switch (task.role) {
     case Role::kPs:
-      own.becomes = {"paracord-ps", "--dir", dir};
-      return own;
+      own.becomes = PsOf(flags);
+      break;
     case Role::kCoordinator:
-      own.becomes = {"paracord-coordinator", "--job", job, "--dir", dir};
-      return own;
+      own.becomes = CoordinatorOf(flags);
+      break;
     case Role::kWorker:
     case Role::kEvaluator:
-      break;
+      own.becomes = WorkerOf(flags, coordinator, task.role == Role::kWorker);
+      if (!no_chief || task.role != Role::kWorker || task.index != 0) break;
+      own.beside = std::move(own.becomes);
+      own.becomes = CoordinatorOf(flags);
+      own.becomes.insert(own.becomes.end(), {"--task", "chief", "--listen", first->second});
   }
-  std::vector<std::string> worker = {"paracord-worker", "--dir", dir, "--device", device};
-  if (!coordinator.empty()) worker.insert(worker.end(), {"--coordinator", coordinator});
-  if (!no_chief || task.role != Role::kWorker || task.index != 0) {
-    own.becomes = worker;
-    return own;
-  }
-  own.beside = worker;
-  own.becomes = {"paracord-coordinator", "--task", "chief", "--job", job, "--dir", dir, "--listen",
-                 first->second};
+  Add(own.becomes, "--http", flags.http);
   return own;
 }
 
@@ -65,17 +104,38 @@ absl::StatusOr<Cluster> FromEnvironment() {
   return **std::move(cluster);
 }
 
+// The targets of `flags` are in `own`, which must outlive it.
+void AddFlags(Flags& flags, OwnTaskFlags& own) {
+  flags.String("job", "FILE", "the job, for the coordinator", &own.job);
+  flags.Strings("set", "KEY=VALUE", kSetHelp, &own.set);
+  flags.String("dir", "DIR", "the job's directory, shared by all", &own.dir);
+  flags.String("device", "DEVICE", "of a worker: auto, cpu, cuda:N, cuda:all or pjrt:PATH",
+               &own.device);
+  flags.Integer("threads", "N", "of a worker or a ps: threads that compute", 1, 1024, &own.threads);
+  flags.Switch("allow-programs",
+               "of a worker: run the command of a job whose model is a program, and load what a "
+               "plug-in has compiled: code of whoever writes the job",
+               &own.allow_programs);
+  flags.Switch("stay", "of a worker or a ps: wait for another job when this one is done",
+               &own.stay);
+  flags.String("http", "ADDRESS",
+               "show metrics, health and the coordinator's page there; where worker 0 is the "
+               "coordinator as well, the coordinator alone does",
+               &own.http);
+  flags.String("log-level", "LEVEL", "debug, info, warn, error or off", &own.log_level);
+  flags.String("log-format", "FORMAT", "text, json or auto", &own.log_format);
+  flags.String("memory-limit", "BYTES", "what each process may hold in memory, such as 2GiB",
+               &own.memory_limit);
+}
+
 }  // namespace
 
 int RunRun(Args args, std::ostream& out, std::ostream& err) {
-  std::string job, dir, device = "auto";
+  OwnTaskFlags wanted;
   Flags flags("paracord run",
               "Becomes the daemon of the task in TF_CONFIG: coordinator, ps, worker or evaluator.\n"
               "Where the cluster has no chief, worker 0 is the coordinator as well.");
-  flags.String("job", "FILE", "the job, for the coordinator", &job);
-  flags.String("dir", "DIR", "the job's directory, shared by all", &dir);
-  flags.String("device", "DEVICE", "of a worker: auto, cpu, cuda:N, cuda:all or pjrt:PATH",
-               &device);
+  AddFlags(flags, wanted);
   SecurityOptions security;
   AddSecurityFlags(flags, security);
   const auto code = flags.ParseOrExit(args, "paracord run", out, err);
@@ -83,10 +143,12 @@ int RunRun(Args args, std::ostream& out, std::ostream& err) {
   const auto refuse = [&](const std::string& why) {
     return Fail("run", why, ExitCode::kConfiguration, err);
   };
-  if (job.empty() || dir.empty()) return refuse("needs --job FILE and --dir DIR");
+  if (wanted.job.empty() || wanted.dir.empty()) {
+    return refuse("needs --job FILE and --dir DIR");
+  }
   const absl::StatusOr<Cluster> cluster = FromEnvironment();
   if (!cluster.ok()) return refuse("TF_CONFIG: " + Text(cluster.status()));
-  OwnTask own = OwnTaskOf(*cluster, job, dir, device);
+  OwnTask own = OwnTaskOf(*cluster, wanted);
   for (std::vector<std::string>* const daemon : {&own.becomes, &own.beside}) {
     if (daemon->empty()) continue;
     const std::vector<std::string> more = SecurityArguments(security);

@@ -10,7 +10,16 @@
 namespace paracord {
 namespace {
 
-OwnTask Of(const std::string& jobs, const std::string& type, int index) {
+OwnTaskFlags JobOnly() {
+  OwnTaskFlags flags;
+  flags.job = "/data/job.json";
+  flags.dir = "/job";
+  flags.device = "cpu";
+  return flags;
+}
+
+OwnTask Of(const std::string& jobs, const std::string& type, int index,
+           const OwnTaskFlags& flags = JobOnly()) {
   const auto cluster =
       ParseTfConfig(absl::StrCat(R"({"cluster": {)", jobs, R"("ps": ["j-ps-0.ns.svc:2222"],
                    "worker": ["j-worker-0.ns.svc:2222", "j-worker-1.ns.svc:2222"]},
@@ -18,7 +27,7 @@ OwnTask Of(const std::string& jobs, const std::string& type, int index) {
                                  type, R"(", "index": )", index, R"(}, "environment": "cloud"})"));
   REQUIRE(cluster.ok());
   REQUIRE(cluster->has_value());
-  return OwnTaskOf(**cluster, "/data/job.json", "/job", "cpu");
+  return OwnTaskOf(**cluster, flags);
 }
 
 std::string Words(const std::vector<std::string>& words) { return absl::StrJoin(words, " "); }
@@ -36,13 +45,43 @@ TEST_CASE("in a cluster with a chief each process becomes its own daemon") {
 TEST_CASE("in a cluster without one worker 0 is the coordinator as well, where others find it") {
   const OwnTask first = Of("", "worker", 0);
   CHECK(Words(first.becomes) ==
-        "paracord-coordinator --task chief --job /data/job.json --dir /job --listen "
+        "paracord-coordinator --job /data/job.json --dir /job --task chief --listen "
         "j-worker-0.ns.svc:2222");
   CHECK(Words(first.beside) ==
         "paracord-worker --dir /job --device cpu --coordinator j-worker-0.ns.svc:2222");
   CHECK(Words(Of("", "worker", 1).becomes) ==
         "paracord-worker --dir /job --device cpu --coordinator j-worker-0.ns.svc:2222");
   CHECK(Of("", "worker", 1).beside.empty());
+}
+
+TEST_CASE("each daemon gets those of the flags that it has") {
+  const std::string chief = R"("chief": ["j-chief-0.ns.svc:2222"], )";
+  OwnTaskFlags flags = JobOnly();
+  flags.set = {"epochs=2", "name=a b"};
+  flags.http = "0.0.0.0:9400";
+  flags.log_level = "warn";
+  flags.log_format = "json";
+  flags.memory_limit = "2GiB";
+  flags.threads = 3;
+  flags.allow_programs = flags.stay = true;
+  const std::string shared = " --log-level warn --log-format json --memory-limit 2GiB";
+  CHECK(Words(Of(chief, "chief", 0, flags).becomes) ==
+        "paracord-coordinator --job /data/job.json --dir /job --set epochs=2 --set name=a b" +
+            shared + " --http 0.0.0.0:9400");
+  CHECK(Words(Of(chief, "ps", 0, flags).becomes) ==
+        "paracord-ps --dir /job" + shared + " --threads 3 --stay --http 0.0.0.0:9400");
+  const std::string worker = "paracord-worker --dir /job --device cpu --coordinator ";
+  CHECK(Words(Of(chief, "worker", 0, flags).becomes) ==
+        worker + "j-chief-0.ns.svc:2222" + shared +
+            " --threads 3 --allow-programs --stay --http 0.0.0.0:9400");
+  CHECK(Words(Of(chief, "evaluator", 0, flags).becomes) ==
+        worker + "j-chief-0.ns.svc:2222" + shared +
+            " --threads 3 --allow-programs --http 0.0.0.0:9400");
+  // Two processes on one host cannot show themselves at one address.
+  const OwnTask both = Of("", "worker", 0, flags);
+  CHECK(Words(both.beside) ==
+        worker + "j-worker-0.ns.svc:2222" + shared + " --threads 3 --allow-programs --stay");
+  CHECK(both.becomes.back() == "0.0.0.0:9400");
 }
 
 }  // namespace
