@@ -78,6 +78,13 @@ class ServerCall {
  public:
   virtual ~ServerCall() = default;
   virtual void Reply(absl::StatusOr<Parts> reply) = 0;
+  // Sends one of many messages of a call whose answer is a stream, which Reply ends; the newest
+  // replaces one that still waits for the message before it. False if the network has no such
+  // calls. Called by one thread at a time.
+  virtual bool Stream(absl::Cord message) {
+    (void)message;
+    return false;
+  }
   // `fn` runs once if the caller went away before the reply (its process died, it cancelled, or its
   // deadline passed); at once if it already has.
   virtual void OnCancel(std::function<void()> fn) = 0;

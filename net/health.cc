@@ -19,17 +19,23 @@ absl::StatusOr<Parts> OwnAnswer(const std::string& task, HealthState state) {
   return ToParts(reply);
 }
 
+using Response = grpc::health::v1::HealthCheckResponse;
+
+Response::ServingStatus GrpcStatusOf(const std::string& service, const HealthState& state) {
+  if (service == "liveness") return Response::SERVING;
+  if (service != "" && service != "readiness") return Response::SERVICE_UNKNOWN;
+  return state.ready ? Response::SERVING : Response::NOT_SERVING;
+}
+
 absl::StatusOr<Parts> GrpcAnswer(const std::string& service, const HealthState& state) {
-  using Response = grpc::health::v1::HealthCheckResponse;
   constexpr size_t kShownBytesMax = 100;
-  if (service != "" && service != "readiness" && service != "liveness") {
+  Response response;
+  response.set_status(GrpcStatusOf(service, state));
+  if (response.status() == Response::SERVICE_UNKNOWN) {
     return absl::NotFoundError(
         absl::StrCat("no service ", OneLine(service, kShownBytesMax),
                      ": there is \"\", which is \"readiness\", and there is \"liveness\""));
   }
-  Response response;
-  const bool serves = state.ready || service == "liveness";
-  response.set_status(serves ? Response::SERVING : Response::NOT_SERVING);
   return ToParts(response);
 }
 
@@ -46,6 +52,42 @@ void HealthService::OnLoop(std::shared_ptr<ServerCall> call,
   }));
 }
 
+void HealthService::Watch(std::string service, std::shared_ptr<ServerCall> call) {
+  if (watchers_.size() >= kHealthWatchersMax) {
+    return call->Reply(absl::ResourceExhaustedError(
+        absl::StrCat(task_, " is watched by ", kHealthWatchersMax, " callers already")));
+  }
+  const uint64_t number = next_watcher_++;
+  call->OnCancel(gate_.EnterOn(loop_, [this, number] { watchers_.erase(number); }));
+  watchers_[number] = {std::move(service), std::move(call)};
+  Look();
+}
+
+void HealthService::Look() {
+  constexpr int64_t kLookMs = 1000;
+  const HealthState state = state_();
+  for (auto each = watchers_.begin(); each != watchers_.end();) {
+    Watcher& watcher = each->second;
+    Response response;
+    response.set_status(GrpcStatusOf(watcher.service, state));
+    const bool told = watcher.sent == response.status() ||
+                      watcher.call->Stream(absl::Cord(response.SerializeAsString()));
+    watcher.sent = response.status();
+    if (told) {
+      ++each;
+      continue;
+    }
+    watcher.call->Reply(absl::UnimplementedError("only connections of gRPC's own have Watch"));
+    each = watchers_.erase(each);
+  }
+  if (watchers_.empty() || looks_again_) return;
+  looks_again_ = true;
+  loop_.PostAfter(kLookMs, gate_.Enter([this] {
+    looks_again_ = false;
+    Look();
+  }));
+}
+
 void HealthService::Handle(std::string_view method, absl::Cord request,
                            std::shared_ptr<ServerCall> call) {
   if (method == kHealthMethod) {
@@ -57,6 +99,12 @@ void HealthService::Handle(std::string_view method, absl::Cord request,
     OnLoop(std::move(call), [service = asked->service()](const HealthState& state) {
       return GrpcAnswer(service, state);
     });
+  } else if (method == kGrpcHealthWatchMethod) {
+    const auto asked = ParseMessage<grpc::health::v1::HealthCheckRequest>(request);
+    if (!asked.ok()) return call->Reply(asked.status());
+    loop_.Post(gate_.Enter([this, service = asked->service(), call = std::move(call)]() mutable {
+      Watch(std::move(service), std::move(call));
+    }));
   } else if (inner_ != nullptr) {
     inner_->Handle(method, std::move(request), std::move(call));
   } else {

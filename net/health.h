@@ -1,10 +1,12 @@
 // Tells supervisors the state of a daemon: answers Health.Check (proto/health.proto) and gRPC's own
-// (proto/grpc_health.proto) on the daemon's event loop, so that an answer shows that the loop
-// turns, and hands every other call on. Owned by main, which destroys it after the listener; Handle
-// may be called from many threads at once.
+// Check and Watch (proto/grpc_health.proto) on the daemon's event loop, so that an answer shows
+// that the loop turns, and hands every other call on. Owned by main, which destroys it after the
+// listener; Handle may be called from many threads at once.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,6 +19,8 @@ namespace paracord {
 
 inline constexpr std::string_view kHealthMethod = "/paracord.Health/Check";
 inline constexpr std::string_view kGrpcHealthMethod = "/grpc.health.v1.Health/Check";
+inline constexpr std::string_view kGrpcHealthWatchMethod = "/grpc.health.v1.Health/Watch";
+inline constexpr size_t kHealthWatchersMax = 100;  // at a time; each costs memory
 
 struct HealthState {
   bool ready = false;  // it takes part in a job, or the job is done
@@ -36,11 +40,23 @@ class HealthService : public Service {
   // Answers with what is made of the state, on the loop.
   void OnLoop(std::shared_ptr<ServerCall> call,
               std::function<absl::StatusOr<Parts>(HealthState)> answer);
+  void Watch(std::string service, std::shared_ptr<ServerCall> call);
+  // Sends each watcher the state if it is another than the last one sent, and goes on to look while
+  // there are watchers.
+  void Look();
 
+  struct Watcher {
+    std::string service;
+    std::shared_ptr<ServerCall> call;
+    int sent = -1;  // a HealthCheckResponse::ServingStatus, or -1
+  };
   const std::string task_;
   EventLoop& loop_;
   const std::function<HealthState()> state_;
   Service* const inner_;
+  std::map<uint64_t, Watcher> watchers_;  // of the loop, by their numbers
+  uint64_t next_watcher_ = 0;
+  bool looks_again_ = false;  // a timer is set
   const Gate gate_;
 };
 

@@ -39,6 +39,7 @@ std::span<const CallRight> CallRights() {
       {method::kStatus, kCoordinator, {kCoordinator, kWorker, kOperator, kMonitor}},
       {"/paracord.Health/Check", {}, {kPs, kWorker, kCoordinator, kOperator, kMonitor}},
       {"/grpc.health.v1.Health/Check", {}, {kPs, kWorker, kCoordinator, kOperator, kMonitor}},
+      {"/grpc.health.v1.Health/Watch", {}, {kPs, kWorker, kCoordinator, kOperator, kMonitor}},
   };
   return kRights;
 }

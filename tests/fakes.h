@@ -134,6 +134,11 @@ class FakeCall : public ServerCall {
     for (const absl::Cord& part : *given) whole.Append(part);
     reply = std::move(whole);
   }
+  bool Stream(absl::Cord message) override {
+    if (!streams) return false;
+    sent.push_back(std::move(message));
+    return true;
+  }
   void OnCancel(std::function<void()> fn) override { on_cancel_ = std::move(fn); }
   std::string_view caller() const override { return task; }
 
@@ -145,6 +150,8 @@ class FakeCall : public ServerCall {
   std::string task;  // of the caller
   int answered = 0;
   absl::StatusOr<absl::Cord> reply = absl::UnknownError("not answered");
+  bool streams = false;  // the network has calls with many answers
+  std::vector<absl::Cord> sent;
 
  private:
   std::function<void()> on_cancel_;

@@ -52,12 +52,25 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
       if (replied_) return;
       replied_ = true;
       forget = std::exchange(on_cancel_, nullptr);
-      if (resuming_ > 0) {
-        waits_for_resume_ = std::move(reply);
+      if (resuming_ > 0 || streams_) {
+        late_reply_ = std::move(reply);
         return;
       }
     }
     Send(std::move(reply));
+  }
+
+  void Stream(absl::Cord message) {
+    {
+      MutexLock lock(mu_);
+      if (replied_) return;
+      if (streams_) {
+        next_message_ = std::move(message);
+        return;
+      }
+      streams_ = true;
+    }
+    WriteMessage(message);
   }
 
   void OnCancelled(std::function<void()> fn) {
@@ -80,6 +93,7 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
   void OnReadDone(bool ok) override;
 
   void OnWriteDone(bool ok) override {
+    if (Streamed(ok)) return;
     if (ok && next_part_ < reply_.size()) return WriteNext();
     Finish(ok ? grpc::Status::OK : grpc::Status(grpc::StatusCode::CANCELLED, "caller is gone"));
   }
@@ -113,9 +127,30 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
     std::optional<absl::StatusOr<Parts>> reply;
     {
       MutexLock lock(mu_);
-      if (--resuming_ == 0) reply.swap(waits_for_resume_);
+      if (--resuming_ == 0 && !streams_) reply.swap(late_reply_);
     }
     if (reply.has_value()) Send(*std::move(reply));
+  }
+
+  // Returns true if the write that has ended was of Stream, and goes on with what waits for it.
+  bool Streamed(bool ok) {
+    std::optional<absl::StatusOr<Parts>> reply;
+    std::optional<absl::Cord> message;
+    {
+      MutexLock lock(mu_);
+      if (!streams_) return false;
+      if (ok && !late_reply_.has_value()) message.swap(next_message_);
+      streams_ = message.has_value();
+      if (!streams_ && resuming_ == 0) reply.swap(late_reply_);
+    }
+    if (message.has_value()) WriteMessage(*message);
+    if (reply.has_value()) Send(*std::move(reply));
+    return true;
+  }
+
+  void WriteMessage(const absl::Cord& message) {
+    sent_ = ToByteBuffer(message);
+    StartWrite(&sent_);
   }
 
   void Send(absl::StatusOr<Parts> reply) {
@@ -150,8 +185,11 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
   bool replied_ ABSL_GUARDED_BY(mu_) = false;
   bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
   std::function<void()> on_cancel_ ABSL_GUARDED_BY(mu_);
-  int resuming_ ABSL_GUARDED_BY(mu_) = 0;  // threads, of which one may be a read ahead
-  std::optional<absl::StatusOr<Parts>> waits_for_resume_ ABSL_GUARDED_BY(mu_);
+  int resuming_ ABSL_GUARDED_BY(mu_) = 0;      // threads, of which one may be a read ahead
+  bool streams_ ABSL_GUARDED_BY(mu_) = false;  // a write of Stream has not ended
+  std::optional<absl::Cord> next_message_ ABSL_GUARDED_BY(mu_);
+  // It waits for those threads and for that write.
+  std::optional<absl::StatusOr<Parts>> late_reply_ ABSL_GUARDED_BY(mu_);
 
   friend class GrpcServerCall;
 };
@@ -168,6 +206,10 @@ class GrpcServerCall : public ServerCall {
     reactor_.Release();
   }
   void Reply(absl::StatusOr<Parts> reply) override { reactor_.Reply(std::move(reply)); }
+  bool Stream(absl::Cord message) override {
+    reactor_.Stream(std::move(message));
+    return true;
+  }
   void OnCancel(std::function<void()> fn) override { reactor_.OnCancelled(std::move(fn)); }
   std::string_view caller() const override { return reactor_.task_; }
 

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "net/rpc_proto.h"
 #include "proto/grpc_health.pb.h"
@@ -79,6 +80,69 @@ TEST_CASE("gRPC's own health checks tell whether a daemon is ready, and whether 
     CHECK(ParseMessage<Response>(*ask(service))->status() == Response::SERVING);
   }
   CHECK(absl::IsNotFound(ask("paracord.Nothing").status()));
+}
+
+using GrpcResponse = grpc::health::v1::HealthCheckResponse;
+
+std::shared_ptr<FakeCall> WatchOf(HealthService& health, ManualLoop& loop,
+                                  const std::string& service, bool streams = true) {
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(service);
+  const auto call = std::make_shared<FakeCall>();
+  call->streams = streams;
+  health.Handle(kGrpcHealthWatchMethod, absl::Cord(request.SerializeAsString()), call);
+  loop.RunPosted();
+  return call;
+}
+
+TEST_CASE("who watches a daemon by gRPC's health checks hears each change, once") {
+  ManualLoop loop;
+  bool ready = false;
+  HealthService health(
+      "ps:3", loop,
+      [&] {
+        return HealthState{ready, ""};
+      },
+      nullptr);
+  const auto readiness = WatchOf(health, loop, "");
+  const auto liveness = WatchOf(health, loop, "liveness");
+  const auto unknown = WatchOf(health, loop, "paracord.Nothing");
+  const auto last = [](const FakeCall& call) {
+    return ParseMessage<GrpcResponse>(call.sent.back())->status();
+  };
+  REQUIRE(readiness->sent.size() == 1);
+  CHECK(last(*readiness) == GrpcResponse::NOT_SERVING);
+  CHECK(last(*liveness) == GrpcResponse::SERVING);
+  CHECK(last(*unknown) == GrpcResponse::SERVICE_UNKNOWN);
+  loop.Advance(5000);
+  CHECK(readiness->sent.size() == 1);
+  ready = true;
+  loop.Advance(1000);
+  REQUIRE(readiness->sent.size() == 2);
+  CHECK(last(*readiness) == GrpcResponse::SERVING);
+  CHECK(liveness->sent.size() == 1);
+
+  readiness->Cancel();
+  loop.RunPosted();
+  CHECK(readiness.use_count() == 1);  // who has gone is forgotten
+  ready = false;
+  loop.Advance(1000);
+  CHECK(readiness->sent.size() == 2);
+  CHECK(liveness->answered == 0);
+}
+
+TEST_CASE("only so many may watch a daemon, and only where answers may be many") {
+  ManualLoop loop;
+  HealthService health(
+      "ps:3", loop, [] { return HealthState{}; }, nullptr);
+  CHECK(absl::IsUnimplemented(WatchOf(health, loop, "", /*streams=*/false)->reply.status()));
+  std::vector<std::shared_ptr<FakeCall>> watchers;
+  for (size_t i = 0; i < kHealthWatchersMax; ++i) watchers.push_back(WatchOf(health, loop, ""));
+  CHECK(watchers.back()->answered == 0);
+  CHECK(absl::IsResourceExhausted(WatchOf(health, loop, "")->reply.status()));
+  watchers.front()->Cancel();
+  loop.RunPosted();
+  CHECK(WatchOf(health, loop, "")->sent.size() == 1);
 }
 
 TEST_CASE("a daemon without other calls refuses them, and one that ends drops a question") {
