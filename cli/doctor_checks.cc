@@ -9,14 +9,15 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
+#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/descriptors.h"
 #include "common/human_bytes.h"
+#include "common/kernel_file.h"
 #include "common/status_text.h"
 #include "net/health.h"
 #include "net/name_lookup.h"
@@ -32,7 +33,7 @@ using Level = Finding::Level;
 
 // The number after `key` in a file of the kernel; 0 if it is not there.
 uint64_t KernelNumber(const std::string& path, const std::string& key) {
-  std::ifstream file(path);
+  std::istringstream file(ReadKernelFile(path));
   std::string word;
   uint64_t value = 0;
   while (file >> word) {
@@ -45,7 +46,7 @@ uint64_t KernelNumber(const std::string& path, const std::string& key) {
 uint64_t CgroupMemory() {
   for (const char* path :
        {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    std::ifstream file(path);
+    std::istringstream file(ReadKernelFile(path));
     uint64_t value = 0;
     if (file >> value && value < uint64_t{1} << 60) return value;
   }

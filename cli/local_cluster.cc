@@ -9,8 +9,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -18,6 +18,7 @@
 #include "common/exit_code.h"
 #include "common/files.h"
 #include "common/json_text.h"
+#include "common/kernel_file.h"
 #include "common/spawn.h"
 #include "common/status_macros.h"
 #include "net/grpc/security_flags.h"
@@ -39,7 +40,7 @@ std::string FileName(const Task& task) {
 // Returns how many processes the kernel has killed because memory was short, on the machine or in a
 // container; 0 if it does not say.
 uint64_t OomKills(const std::string& vmstat) {
-  std::ifstream file(vmstat);
+  std::istringstream file(ReadKernelFile(vmstat));
   std::string key;
   uint64_t value = 0;
   while (file >> key >> value) {

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -12,17 +10,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/kernel_file.h"
 
 namespace paracord {
 namespace {
-
-// Files of the kernel have no size, and are read to their end.
-std::string ReadKernelFile(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 std::optional<uint64_t> ReadNumber(const std::string& path) {
   uint64_t number = 0;

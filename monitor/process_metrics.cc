@@ -6,10 +6,10 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <sstream>
 #include <string>
 
+#include "common/kernel_file.h"
 #include "monitor/metric_set.h"
 
 namespace paracord {
@@ -25,7 +25,7 @@ double OpenDescriptors() {
 }
 
 double ResidentBytes() {
-  std::ifstream file("/proc/self/statm");
+  std::istringstream file(ReadKernelFile("/proc/self/statm"));
   double all = 0, resident = 0;
   file >> all >> resident;
   return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
@@ -33,9 +33,7 @@ double ResidentBytes() {
 
 // The time when this process began, in seconds since 1970; 0 if the kernel does not say.
 double StartSeconds() {
-  std::ifstream stat("/proc/self/stat");
-  std::string line;
-  std::getline(stat, line);
+  const std::string line = ReadKernelFile("/proc/self/stat");
   const size_t name_end = line.rfind(')');  // the name may have spaces
   if (name_end == std::string::npos) return 0;
   std::istringstream fields(line.substr(name_end + 1));
@@ -43,7 +41,7 @@ double StartSeconds() {
   for (int i = 3; i <= 22 && fields >> field; ++i) {
   }
   const double ticks = std::strtod(field.c_str(), nullptr);
-  std::ifstream kernel("/proc/stat");
+  std::istringstream kernel(ReadKernelFile("/proc/stat"));
   std::string key;
   double value = 0;
   while (kernel >> key) {

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
+#include <sstream>
 #include <string>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/kernel_file.h"
 #include "common/sha256.h"
 
 namespace paracord {
@@ -27,10 +28,9 @@ bool NamesFlagsFile(const char* variable) {
 }
 
 // Returns the kind of this machine's processor and its instructions, which a compiler uses; "" if
-// the kernel does not say. The seam of files is of no use here, because it reads as many bytes as a
-// file says that it has, and the kernel's say none.
+// the kernel does not say.
 std::string ProcessorText() {
-  std::ifstream file("/proc/cpuinfo");
+  std::istringstream file(ReadKernelFile("/proc/cpuinfo"));
   std::string text;
   for (std::string line; std::getline(file, line) && !line.empty();) {  // the first one's
     for (const char* const key : {"model name", "CPU part", "flags", "Features"}) {

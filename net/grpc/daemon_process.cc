@@ -13,9 +13,9 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <new>
+#include <sstream>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -25,6 +25,7 @@
 #include "common/descriptors.h"
 #include "common/files.h"
 #include "common/human_bytes.h"
+#include "common/kernel_file.h"
 #include "common/last_events.h"
 #include "common/log.h"
 #include "common/log_format.h"
@@ -72,7 +73,7 @@ absl::Status SaidOf(const std::string& from, const absl::Status& status) {
 
 // Returns how much memory this process has; 0 if the kernel does not say.
 uint64_t ResidentBytes() {
-  std::ifstream file("/proc/self/statm");
+  std::istringstream file(ReadKernelFile("/proc/self/statm"));
   uint64_t all = 0, resident = 0;
   file >> all >> resident;
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
