@@ -106,6 +106,13 @@ std::optional<size_t> WholeNumbers(const Column& column, std::vector<int64_t>& o
   return std::nullopt;
 }
 
+const ExactInteger* FirstBeyondInt64(const Column& column) {
+  const auto found = std::ranges::find_if(column.exact, [&](const ExactInteger& each) {
+    return each.value < 0 && column.values[each.element] > 0;
+  });
+  return found == column.exact.end() ? nullptr : &*found;
+}
+
 std::string DigitsOf(const Column& column, size_t element, int64_t whole) {
   const bool beyond = whole < 0 && column.values[element] > 0;
   return beyond ? absl::StrCat(static_cast<uint64_t>(whole)) : absl::StrCat(whole);

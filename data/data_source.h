@@ -61,6 +61,10 @@ inline bool IsExactInteger(double value) {
 // large and not in `exact`, or not finite; nullopt if all have one.
 std::optional<size_t> WholeNumbers(const Column& column, std::vector<int64_t>& out);
 
+// Returns the first of the column's large whole numbers that is beyond int64, whose value here is
+// negative; null if there is none.
+const ExactInteger* FirstBeyondInt64(const Column& column);
+
 // Returns the digits of a whole number of a column as the file has them: those of an unsigned
 // number beyond int64, too.
 std::string DigitsOf(const Column& column, size_t element, int64_t whole);

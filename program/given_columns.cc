@@ -41,12 +41,19 @@ absl::Status CheckGivenColumn(const char* what, const Column& schema, const Colu
   return absl::OkStatus();
 }
 
-absl::Status ToWholeNumbers(const Column& column, std::vector<int64_t>& out) {
+absl::Status ToWholeNumbers(const Batch& batch, const Column& column, std::vector<int64_t>& out) {
+  const auto refuse = [&](size_t element, const auto& value, const char* why) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Where(batch, element * batch.examples / column.values.size()), ": column \"",
+                     column.name, "\" has ", value, why, ", and the program wants int64"));
+  };
   const std::optional<size_t> bad = WholeNumbers(column, out);
-  if (!bad.has_value()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("column \"", column.name, "\" has ", column.values[*bad],
-                   ", of which no whole number is certain, and the program wants int64"));
+  if (bad.has_value()) {
+    return refuse(*bad, column.values[*bad], ", of which no whole number is certain");
+  }
+  const ExactInteger* const beyond = FirstBeyondInt64(column);
+  if (beyond == nullptr) return absl::OkStatus();
+  return refuse(beyond->element, static_cast<uint64_t>(beyond->value), ", which is beyond int64");
 }
 
 }  // namespace paracord

@@ -22,7 +22,8 @@ absl::Status CheckGivenColumn(const char* what, const Column& schema, const Colu
 // The batch must have as many columns of `what` as the schema.
 absl::Status CheckColumnCount(const char* what, size_t schema, size_t batch);
 
-// The column as whole numbers; INVALID_ARGUMENT names a value that is none.
-absl::Status ToWholeNumbers(const Column& column, std::vector<int64_t>& out);
+// Converts a column of the batch to int64. INVALID_ARGUMENT names a value that is no whole number
+// or beyond int64, its column and its record.
+absl::Status ToWholeNumbers(const Batch& batch, const Column& column, std::vector<int64_t>& out);
 
 }  // namespace paracord

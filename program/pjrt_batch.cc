@@ -123,7 +123,7 @@ absl::Status PjrtBatch::Take(const Batch& batch, const RowsInUse& use) {
       if (all == &inputs_ && use.rows != nullptr && !use.rows->numbers[given.index].empty()) {
         given.whole = use.rows->numbers[given.index];
       } else if (given.column->type != ColumnType::kFloat32) {
-        RETURN_IF_ERROR(ToWholeNumbers(column, given.whole));
+        RETURN_IF_ERROR(ToWholeNumbers(batch, column, given.whole));
       }
       if (given.column->type == ColumnType::kInt32) RETURN_IF_ERROR(Narrow(column.name, given));
     }

@@ -16,9 +16,10 @@ void CopyNumbers(std::span<const float> from, float* to) {
 
 }  // namespace
 
-absl::Status ProgramMemory::PutColumn(const Column& column, const PlacedColumn& place) {
+absl::Status ProgramMemory::PutColumn(const Batch& batch, const Column& column,
+                                      const PlacedColumn& place) {
   if (!place.int64) return CopyNumbers(column.values, At(place.offset)), absl::OkStatus();
-  RETURN_IF_ERROR(ToWholeNumbers(column, whole_));
+  RETURN_IF_ERROR(ToWholeNumbers(batch, column, whole_));
   if (!whole_.empty()) {
     std::memcpy(At(place.offset), whole_.data(), whole_.size() * sizeof(int64_t));
   }
@@ -47,7 +48,7 @@ absl::Status ProgramMemory::PutBatch(const Batch& batch, const RowsInUse& use) {
       if (ids) {
         PutNumbers(use.rows->numbers[i], column, (*places)[i].offset);
       } else {
-        RETURN_IF_ERROR(PutColumn(column, (*places)[i]));
+        RETURN_IF_ERROR(PutColumn(batch, column, (*places)[i]));
       }
     }
   }

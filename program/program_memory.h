@@ -45,7 +45,7 @@ class ProgramMemory {
 
  private:
   float* At(uint64_t offset) const { return reinterpret_cast<float*>(memory_.data() + offset); }
-  absl::Status PutColumn(const Column& column, const PlacedColumn& place);
+  absl::Status PutColumn(const Batch& batch, const Column& column, const PlacedColumn& place);
   void PutNumbers(const std::vector<int64_t>& numbers, const Column& column, uint64_t offset);
   bool ByRows(size_t variable) const {
     return tables_->declared(variable) && !tables_->dense(variable);

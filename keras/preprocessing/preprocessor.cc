@@ -369,14 +369,12 @@ absl::Status Preprocessor::Bind(const Batch& batch, Value& value) const {
 absl::Status Preprocessor::CheckSigned(const Batch& batch, std::optional<size_t> input) {
   if (!input.has_value()) return absl::OkStatus();
   const Column& column = batch.inputs[*input];
-  for (const ExactInteger& each : column.exact) {
-    if (each.value >= 0 || column.values[each.element] < 0) continue;
-    const size_t example = each.element * batch.examples / column.values.size();
-    return absl::InvalidArgumentError(absl::StrCat(
-        Where(batch, example), ": ", static_cast<uint64_t>(each.value),
-        " is beyond int64, which is what preprocessing layers take; give it as a string"));
-  }
-  return absl::OkStatus();
+  const ExactInteger* const beyond = FirstBeyondInt64(column);
+  if (beyond == nullptr) return absl::OkStatus();
+  const size_t example = beyond->element * batch.examples / column.values.size();
+  return absl::InvalidArgumentError(absl::StrCat(
+      Where(batch, example), ": ", static_cast<uint64_t>(beyond->value),
+      " is beyond int64, which is what preprocessing layers take; give it as a string"));
 }
 
 absl::Status Preprocessor::Run(const Batch& batch, Batch& ready) try {

@@ -353,6 +353,12 @@ TEST_CASE("whole numbers beyond float32 reach a program that takes int64") {
   rig.batch.targets[0].exact = {{1, 3000000001}};
   REQUIRE(rig.Step().ok());
   CHECK(rig.gradients[1] == std::vector<float>{4, 3e9f, 2});
+  rig.batch.targets[0].values[1] = 18446744073709551615.0f;
+  rig.batch.targets[0].exact = {{1, -1}};
+  const absl::Status beyond = rig.Step().status();
+  CHECK(absl::IsInvalidArgument(beyond));
+  CheckSaid(beyond,
+            "example 1 of the batch: column \"\" has 18446744073709551615, which is beyond");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
 #include <mutex>
 
 #include "absl/strings/match.h"
@@ -347,6 +348,17 @@ TEST_CASE("a program that wants int64 of a column is given all digits of its num
   const absl::Status status = rig.Step().status();
   CHECK(absl::IsInvalidArgument(status));
   CHECK(absl::StrContains(status.message(), "of which no whole number is certain"));
+  // An unsigned number beyond int64 would turn negative.
+  rig.batch.inputs[0].values[7] = 9223372036854775808.0f;
+  rig.batch.inputs[0].exact = {{0, 3}, {7, std::numeric_limits<int64_t>::min()}};
+  const absl::Status beyond = rig.Step().status();
+  CHECK(absl::IsInvalidArgument(beyond));
+  INFO(beyond);
+  CHECK(absl::StrContains(beyond.message(),
+                          "example 3 of the batch: column \"\" has 9223372036854775808, which is "
+                          "beyond int64, and the program wants int64"));
+  rig.batch.inputs[0].values[7] = -9223372036854775808.0f;
+  CHECK(rig.Step().ok());
 }
 
 TEST_CASE("an assigned variable is a moving average that keeps nothing") {
