@@ -98,6 +98,13 @@ void Print(const json& status, std::ostream& out) {
   if (status.value("insecure", false)) {
     out << "INSECURE: whoever reaches the coordinator may read, change and end this job\n";
   }
+  for (const auto& [key, title] :
+       {std::pair("ending", "is ending"), std::pair("exit", "has ended")}) {
+    if (!status.contains(key)) continue;
+    out << absl::StrFormat("the job %s with exit code %d: %s\n", title,
+                           status.at(key).at("code").get<int>(),
+                           status.at(key).at("reason").get<std::string>());
+  }
   if (status.contains("waiting")) {
     out << "waiting: " << status.at("waiting").get<std::string>() << "\n";
   }

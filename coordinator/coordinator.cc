@@ -175,8 +175,7 @@ void Coordinator::Handle(std::string_view method, absl::Cord request,
 
 void Coordinator::Drain(const std::string& signal) {
   if (core_ != nullptr) return Feed(DrainEvent{signal});
-  exiting_ = true;
-  exit_(static_cast<int>(ExitCode::kDrained), signal + " before the start");
+  if (!exiting_) LeaveWith({static_cast<int>(ExitCode::kDrained), signal + " before the start"});
 }
 
 void Coordinator::OnFiles(std::function<Event()> work) {
@@ -329,9 +328,6 @@ void Coordinator::CarryOut(Log& effect) {
   }
 }
 
-void Coordinator::CarryOut(Exit& effect) {
-  exiting_ = true;
-  exit_(effect.code, effect.reason);
-}
+void Coordinator::CarryOut(Exit& effect) { LeaveWith(std::move(effect)); }
 
 }  // namespace paracord

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,7 +38,8 @@ struct CoordinatorOptions {
 
 class Coordinator : public Service {
  public:
-  // `exit` is called once, on the loop: the process should end with this code.
+  // `exit` is called once, on the loop: the process should end with this code. While somebody
+  // watches (PageJson), it comes late enough for them to be told how the job has ended.
   Coordinator(CoordinatorOptions options, Environment environment,
               std::function<void(int exit_code, std::string reason)> exit);
 
@@ -54,7 +56,7 @@ class Coordinator : public Service {
   HealthState Health() const;
   // For whoever watches, on the loop: what `paracord status` shows, with the curves until now, the
   // newest events and the largest partitions; and the same as metrics.
-  std::string PageJson() const;
+  std::string PageJson();
   void AddMetrics(MetricSet& metrics) const;
 
   // For tests and the simulator.
@@ -87,6 +89,7 @@ class Coordinator : public Service {
   void CarryOut(WriteSummary& effect);
   void CarryOut(Log& effect);
   void CarryOut(Exit& effect);
+  void LeaveWith(Exit exit);
 
   void TryToBegin();
   void BeginLater(const absl::Status& why);
@@ -104,6 +107,8 @@ class Coordinator : public Service {
   std::map<CallId, std::shared_ptr<ServerCall>> calls_;
   CallId last_call_ = 0;
   bool exiting_ = false;
+  std::optional<Exit> exit_with_;      // from then on
+  std::optional<int64_t> watched_ms_;  // when somebody who watches asked last
   std::shared_ptr<EventFile> events_;  // used on the executor
   bool charts_failed_ = false;
   size_t evaluations_charted_ = 0;

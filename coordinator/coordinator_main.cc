@@ -101,7 +101,7 @@ std::string ListenAddress(const Logger& log, const DaemonFlags& shared, const Cl
 }
 
 // Returns the source of what --http shows.
-MonitorSource Shown(const Coordinator& coordinator) {
+MonitorSource Shown(Coordinator& coordinator) {
   MonitorSource source;
   source.health = [&coordinator] { return coordinator.Health(); };
   source.measure = [&coordinator](MetricSet& metrics) { coordinator.AddMetrics(metrics); };

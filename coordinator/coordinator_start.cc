@@ -53,8 +53,7 @@ void Coordinator::BeginLater(const absl::Status& why) {
   const int64_t patience_ms = static_cast<int64_t>(options_.job.timeouts.start_s * 1000);
   const int64_t since_ms = storage_awaited_since_ms_.value_or(now_ms);
   if (!MayRecover(why) || now_ms - since_ms >= patience_ms) {
-    exiting_ = true;
-    exit_(static_cast<int>(ExitCodeFor(why)), std::string(why.message()));
+    LeaveWith({static_cast<int>(ExitCodeFor(why)), std::string(why.message())});
     return;
   }
   if (!storage_awaited_since_ms_.has_value()) {
@@ -69,8 +68,7 @@ void Coordinator::BeginLater(const absl::Status& why) {
 
 void Coordinator::Lead(DirStart::Begun begun) {
   if (begun.done) {
-    exiting_ = true;
-    exit_(static_cast<int>(ExitCode::kDone), "the job is done already");
+    LeaveWith({static_cast<int>(ExitCode::kDone), "the job is done already"});
     return;
   }
   FoundInDir& found = begun.found;

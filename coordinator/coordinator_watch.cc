@@ -1,5 +1,6 @@
 // A coordinator tells here those who watch its job: the status page and Prometheus.
 #include "common/json_text.h"
+#include "common/status_text.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/core/report.h"
 #include "coordinator/status_metrics.h"
@@ -14,14 +15,30 @@ void Coordinator::Remember() {
   history_.Add(unix_ms, Report(core_->View(), environment_.loop.NowMs()).TrainingChart());
 }
 
-std::string Coordinator::PageJson() const {
+// The page asks once a second, and goes on showing what it was told last.
+void Coordinator::LeaveWith(Exit exit) {
+  constexpr int64_t kWatchedMs = 3000, kLastLookMs = 1500;
+  exiting_ = true;
+  exit_with_ = std::move(exit);
+  const auto leave = [this] { exit_(exit_with_->code, exit_with_->reason); };
+  const int64_t now_ms = environment_.loop.NowMs();
+  if (!watched_ms_.has_value() || now_ms - *watched_ms_ > kWatchedMs) return leave();
+  environment_.loop.PostAfter(kLastLookMs, gate_.Enter(leave));
+}
+
+std::string Coordinator::PageJson() {
   constexpr size_t kPartitionsOfPs = 12;
+  watched_ms_ = environment_.loop.NowMs();
   const int64_t unix_ms = environment_.loop.UnixMs();
   if (core_ == nullptr) {
     nlohmann::json status = {{"job", options_.job.name},
                              {"phase", "starting"},
                              {"waiting", Health().text},
                              {"unix_ms", unix_ms}};
+    if (exit_with_.has_value()) {
+      status["phase"] = "ended";
+      status["exit"] = {{"code", exit_with_->code}, {"reason", Sendable(exit_with_->reason)}};
+    }
     history_.AddTo(status);
     return TextOf(status);
   }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
+#include "common/status_text.h"
 #include "config/data_plan.h"
 #include "coordinator/core/partitioner.h"
 #include "coordinator/core/table_status.h"
@@ -297,6 +298,11 @@ std::string Report::StatusJson() const {
   if (const auto left = SecondsLeft()) status["seconds_left"] = *left;
   if (job_.end.decided()) {
     status["exit"] = {{"code", job_.end.exit().code}, {"reason", job_.end.exit().reason}};
+  } else if (job_.end.planned()) {
+    const Ending& ending = job_.end.ending();
+    status["ending"] = {{"code", static_cast<int>(ending.code)},
+                        {"status", ending.status},
+                        {"reason", Sendable(ending.reason)}};
   }
   status["evaluations"] = EvaluationsJson(job_.evaluations.told());
   const json tables = TablesJson(job_.record.variables(), job_.ps);

@@ -7,11 +7,13 @@ let answeredAt = 0;   // when it came
 
 function phaseKind(status) {
   if (status.phase === "ended") return !status.exit || status.exit.code === 0 ? "ok" : "bad";
+  if (status.ending) return status.ending.code === 143 ? "busy" : "bad";
   if (status.waiting) return "busy";
   return status.phase === "training" || status.phase === "evaluating" ? "go" : "busy";
 }
 
 function phaseText(status) {
+  if (status.ending) return status.ending.code === 143 ? "stopping" : "failing";
   if (status.phase !== "ended" || !status.exit) return status.phase;
   if (status.exit.code === 0) return "done";
   return status.exit.code === 143 ? "stopped" : "failed";
@@ -51,6 +53,10 @@ function drawNotice(status, silentS) {
     kind = "bad";
     text = `The coordinator has not answered for ${timeText(silentS)}: it has ended, is being ` +
       "restarted, or cannot be reached." + (status ? " This is what it said last." : "");
+  } else if (status && status.ending) {
+    kind = phaseKind(status);
+    text = `The job is ending with exit code ${status.ending.code}: ${status.ending.reason}. ` +
+      "A checkpoint is taken first.";
   } else if (status && status.healthy === false) {
     kind = "bad";
     text = "Some parameters are not finite: the job has diverged.";

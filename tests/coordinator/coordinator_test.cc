@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "common/json_text.h"
 #include "coordinator/core/job_state.h"
 #include "proto/protocol.h"
 #include "spdlog/spdlog.h"
@@ -204,6 +205,36 @@ TEST_CASE("the last checkpoint of a job that is done is read once, while the loo
   loop.RunPosted();
   CHECK(left == (sound ? std::optional<int>(0) : std::nullopt));
   CHECK((coordinator.core() != nullptr) == !sound);
+}
+
+TEST_CASE(
+    "who watches a job is told of its end before the coordinator goes, and nobody is waited for") {
+  const bool watched = GENERATE(false, true);
+  ExampleJob example;
+  example.Write("job.state-1", SealJson({{"format", 99}}, "state_crc32c"));
+  ManualLoop loop;
+  ManualExecutor executor(loop);
+  SilentNetwork network;
+  SeededRandom random(1);
+  int left = 0;
+  Coordinator coordinator(
+      {.job = example.job, .ps_addresses = {"unix:/nobody"}, .dir = example.directory.path()},
+      {loop, network, example.files, executor, random}, [&](int, const std::string&) { ++left; });
+  if (watched) CHECK(JsonOf(coordinator.PageJson()).at("phase") == "starting");
+  coordinator.Start("");
+  loop.RunPosted();
+  CHECK(left == (watched ? 0 : 1));
+  if (!watched) return;
+  loop.Advance(1000);  // until the page asks again
+  CHECK(left == 0);
+  const nlohmann::json last = JsonOf(coordinator.PageJson());
+  CHECK(last.at("phase") == "ended");
+  CHECK(last.at("exit").at("code") == static_cast<int>(ExitCode::kVersion));
+  CHECK(last.at("exit").at("reason").get<std::string>().find("another format") !=
+        std::string::npos);
+  coordinator.Drain("SIGTERM");
+  loop.Advance(10000);
+  CHECK(left == 1);
 }
 
 TEST_CASE("epochs after steps are counted in batches") {

@@ -30,6 +30,37 @@ TEST_CASE("too many rejected batches end the job with the code for divergence") 
   CHECK(JsonOf(harness.summary).at("status") == "failed");
 }
 
+TEST_CASE(
+    "status says why a job fails at once, while its last checkpoint is taken, and at its end") {
+  CoreHarness harness([](Job& job) { job.failures = {true, 1, 0.01}; });
+  const uint64_t session = harness.Join("worker:0");
+  const WorkReply reply = harness.Work(session);
+  REQUIRE(reply.has_lease());
+  harness.round_status = absl::UnavailableError("no storage");
+  const auto status = [&] { return JsonOf(harness.Told().StatusJson()); };
+  CHECK_FALSE(status().contains("ending"));
+  LeaseReport report;
+  report.set_lease(reply.lease().id());
+  report.set_ended(true);
+  report.set_problem(PROBLEM_NONFINITE);
+  report.set_message("the loss is nan");
+  harness.Work(session, {report}, false);
+  harness.Run(1000);
+  const auto says = [](const nlohmann::json& end) {
+    CHECK(end.at("code") == 6);
+    CHECK(end.at("reason").get<std::string>().find("failures.rejected_max") != std::string::npos);
+  };
+  REQUIRE(status().contains("ending"));
+  says(status().at("ending"));
+  CHECK(status().at("ending").at("status") == "failed");
+  CHECK_FALSE(status().contains("exit"));
+  harness.Run(26000);
+  CHECK(status().at("phase") == "ended");
+  CHECK_FALSE(status().contains("ending"));
+  REQUIRE(status().contains("exit"));
+  says(status().at("exit"));
+}
+
 TEST_CASE("a job whose variables are not finite at its end has diverged, after a checkpoint") {
   CoreHarness harness;
   const uint64_t session = harness.Join("worker:0");
