@@ -25,9 +25,7 @@ struct AlignedAllocator {
   T* allocate(size_t n) {
     return static_cast<T*>(::operator new (n * sizeof(T), std::align_val_t{kArrayAlignment}));
   }
-  void deallocate(T* p, size_t n) {
-    ::operator delete (p, n * sizeof(T), std::align_val_t{kArrayAlignment});
-  }
+  void deallocate(T* p, size_t) { ::operator delete (p, std::align_val_t{kArrayAlignment}); }
   bool operator==(const AlignedAllocator&) const { return true; }
 };
 template <class T>

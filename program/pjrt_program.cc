@@ -128,7 +128,7 @@ absl::Status PjrtProgram::MakeTables(const Job& job) {
   for (const auto& [v, table] : file_.tables) {
     const std::string name = OneLine(file_.variables[v].name(), 200);
     for (const ProgramModule& module : file_.modules) {
-      const auto found = std::ranges::find_if(module.arguments, [&](const ModuleArgument& one) {
+      const auto found = std::ranges::find_if(module.arguments, [v = v](const ModuleArgument& one) {
         return one.kind == ModuleArgument::Kind::kVariable && one.index == v;
       });
       // Ids are then rows, of which a module must have all.

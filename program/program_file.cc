@@ -235,7 +235,7 @@ absl::StatusOr<ProgramFile> ReadProgramFile(const json& document) {
   for (const auto& [key, columns] : {std::pair("inputs", &file.inputs),
                                      {"targets", &file.targets},
                                      {"weights", &file.weights}}) {
-    ReadList(fields, key, [&](const json& value, const std::string& path) {
+    ReadList(fields, key, [&, columns = columns](const json& value, const std::string& path) {
       columns->push_back(ReadColumn(value, path, problems));
     });
   }

@@ -30,8 +30,9 @@ void ReportUnknownTables(const Job& job, const ProgramHello& hello, Problems& pr
   std::vector<std::string_view> known;
   for (const auto& [v, table] : hello.tables) known.push_back(hello.variables[v].name());
   for (const auto& [key, table] : job.tables.by_layer) {
-    const bool found = std::ranges::any_of(
-        hello.tables, [&](const auto& each) { return Names(key, hello.variables[each.first]); });
+    const bool found = std::ranges::any_of(hello.tables, [&, &key = key](const auto& each) {
+      return Names(key, hello.variables[each.first]);
+    });
     if (found) continue;
     problems.Add(absl::StrCat("tables.", key),
                  known.empty() ? "the program declares no table"

@@ -88,7 +88,8 @@ absl::Status ReadLink(Files& files, const ChainLink& link, std::span<const uint3
   for (const auto& [ps, places] : by_file) {
     std::vector<uint32_t> wanted;
     for (const size_t i : places) wanted.push_back(ids[i]);
-    const auto place_here = [&](size_t w, std::string_view slot, uint64_t elements) {
+    const auto place_here = [&, &places = places](size_t w, std::string_view slot,
+                                                  uint64_t elements) {
       return place(places[w], link.manifest.partitions[wanted[w]].delta, slot, elements);
     };
     ASSIGN_OR_RETURN(std::vector<StoredPartition> stored,

@@ -140,10 +140,11 @@ absl::Status AddRows(const InitialWeights& weights, const LoadRequest& request,
   for (const auto& [v, shards] : here) {
     if (!weights.HasRows(v)) continue;
     const uint64_t count = request.variables(static_cast<int>(v)).shape(0);
-    RETURN_IF_ERROR(weights.ReadRows(v, [&](uint64_t id, std::span<const float> row) {
-      const auto shard = shards.find(ShardOfRow(id, count));
-      return shard == shards.end() ? absl::OkStatus() : shard->second->AddRow(id, row);
-    }));
+    RETURN_IF_ERROR(
+        weights.ReadRows(v, [&, &shards = shards](uint64_t id, std::span<const float> row) {
+          const auto shard = shards.find(ShardOfRow(id, count));
+          return shard == shards.end() ? absl::OkStatus() : shard->second->AddRow(id, row);
+        }));
   }
   return absl::OkStatus();
 }
