@@ -18,7 +18,7 @@ void EncodeDense(Encoding encoding, std::span<const float> in, char* out) {
   const std::span<uint16_t> halves(reinterpret_cast<uint16_t*>(out), in.size());
   if (encoding == ENCODING_BF16) return FloatsToBf16(in, halves);
   if (encoding == ENCODING_F16) return FloatsToF16(in, halves);
-  std::memcpy(out, in.data(), in.size_bytes());
+  if (!in.empty()) std::memcpy(out, in.data(), in.size_bytes());
 }
 
 void DecodeDense(Encoding encoding, const absl::Cord& bytes, std::span<float> out) {

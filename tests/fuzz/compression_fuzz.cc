@@ -24,6 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     EncodeDense(encoding, whole, reinterpret_cast<char*>(back.data()));
   }
   std::vector<float> values(bytes.size() / sizeof(float));
+  if (values.empty()) return 0;
   std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
   std::vector<float> residual = values;
   std::vector<char> encoded(Int8Bytes(values.size()));
@@ -35,11 +36,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         reinterpret_cast<const int8_t*>(encoded.data()) + scales.size() * sizeof(float);
     DecodeInt8(scales, {first, values.size()}, decoded);
   }
-  if (!values.empty()) {
-    residual = values;
-    std::vector<char> top(TopKCount(values.size(), 0.25) * kTopKEntryBytes);
-    (void)EncodeTopK(residual, top);
-  }
+  residual = values;
+  std::vector<char> top(TopKCount(values.size(), 0.25) * kTopKEntryBytes);
+  (void)EncodeTopK(residual, top);
   return 0;
 }
 
