@@ -108,7 +108,7 @@ void StreamConnection::Run() {
   }
   if (writes) Write(UINT64_MAX);  // drops what was to be written
   arriving_.body.Forget();
-  if (arriving_.intake != 0) serving_.intake->End(arriving_.intake);
+  EndIntake(arriving_.intake);
   over_ = true;  // set first, because a call may be made meanwhile
   table_.FailAll();
   table_.CancelAll();
@@ -322,15 +322,16 @@ void StreamConnection::Call(std::string_view method, Parts request, int64_t dead
 }
 
 void StreamConnection::Reply(uint64_t call, uint64_t intake, absl::StatusOr<Parts> reply) {
-  if (!table_.End(call)) {
-    if (intake != 0) serving_.intake->End(intake);
-    return;
-  }
+  if (!table_.End(call)) return EndIntake(intake);
   StreamFrame frame = Frame(StreamFrame::REPLY, call);
   if (reply.ok()) return Enqueue(std::move(frame), *std::move(reply), intake);
   frame.set_code(static_cast<int>(reply.status().code()));
   frame.set_error(Sendable(reply.status()));
   Enqueue(std::move(frame), {}, intake);
+}
+
+void StreamConnection::EndIntake(uint64_t intake) {
+  if (intake != 0) serving_.intake->End(intake);
 }
 
 void StreamConnection::Enqueue(StreamFrame frame, Parts parts, uint64_t intake) {
@@ -345,7 +346,7 @@ void StreamConnection::Enqueue(StreamFrame frame, Parts parts, uint64_t intake) 
     queued_.Append(head);
     queued_.Append(std::move(body));
     queued_bytes_ += head.size() + frame.body_bytes();
-    if (intake != 0) {
+    if (frame.kind() == StreamFrame::REPLY) {
       ends_.emplace_back(queued_bytes_, intake);
       ++unsent_;
     }
@@ -404,7 +405,7 @@ bool StreamConnection::TakeQueued() {
     }
     writing_ = false;
   }
-  for (const auto& [at, intake] : ended) serving_.intake->End(intake);
+  for (const auto& [at, intake] : ended) EndIntake(intake);
   return false;
 }
 
@@ -418,7 +419,7 @@ void StreamConnection::CountWritten(uint64_t bytes) {
       ends_.pop_front();
     }
   }
-  for (const uint64_t intake : ended) serving_.intake->End(intake);
+  for (const uint64_t intake : ended) EndIntake(intake);
   const size_t before = unsent_.fetch_sub(ended.size());
   const bool others = std::this_thread::get_id() != reader_;
   if (others && before >= kUnsentMax && before - ended.size() < kUnsentMax) Wake();

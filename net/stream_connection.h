@@ -79,8 +79,9 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   void Count();
   bool Finished();
   void Reply(uint64_t call, uint64_t intake, absl::StatusOr<Parts> reply);
-  // Queues a frame for sending. `intake` is the request that is over when the frame has been sent;
-  // 0: none.
+  void EndIntake(uint64_t intake);  // 0: none
+  // Queues a frame for sending. `intake` is the request that is over when the reply has been sent;
+  // 0: none, as for a call that is refused.
   void Enqueue(StreamFrame frame, Parts parts, uint64_t intake = 0);
   void Write(uint64_t bytes_max);
   bool TakeQueued();

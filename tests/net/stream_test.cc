@@ -292,6 +292,33 @@ TEST_CASE("a peer that sends and does not read is not served without end") {
   close(fd);
 }
 
+TEST_CASE("a peer whose calls are refused, and which reads no reply, is not served without end") {
+  // TCP would hold megabytes on their way.
+  Pair pair(uint64_t{1} << 30, /*request_max=*/0, {Over::kUnix});
+  std::string calls;
+  for (uint64_t call = 1; call <= 200000; ++call) {
+    calls += Framed(CallFrame(call, "/Echo", 1)) + "x";
+  }
+  const int fd = pair.Greeted();
+  size_t sent = 0;
+  for (int idle = 0; idle < 500 && sent < calls.size();) {
+    const ssize_t put = send(fd, calls.data() + sent, calls.size() - sent, MSG_NOSIGNAL);
+    if (put > 0) sent += static_cast<size_t>(put);
+    idle = put > 0 ? 0 : idle + 1;
+    if (put < 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  CHECK(sent < calls.size());
+  std::vector<char> memory(1 << 20);  // once it reads, all of its calls are answered
+  CHECK(Soon([&] {
+    for (ssize_t got = 1; got > 0;) got = recv(fd, memory.data(), memory.size(), MSG_DONTWAIT);
+    const ssize_t put = send(fd, calls.data() + sent, calls.size() - sent, MSG_NOSIGNAL);
+    if (put > 0) sent += static_cast<size_t>(put);
+    return sent == calls.size();
+  }));
+  CHECK(absl::IsResourceExhausted(Ask(*pair.link, "/Echo", OnePart("x")).status()));
+  close(fd);
+}
+
 TEST_CASE(
     "a peer that falls silent inside a message counts as gone after a while, even behind a proxy") {
   // A peer that does not send the rest of its request holds up all others, as there is no room for
