@@ -17,6 +17,7 @@
 #include "common/steady_ms.h"
 #include "net/client_hello.h"
 #include "net/relayed_peers.h"
+#include "proto/protocol.h"
 
 namespace paracord {
 namespace {
@@ -225,7 +226,14 @@ void Door::SayRefused(int fd, const absl::Status& why) const {
 }
 
 void Door::ServeStream(std::unique_ptr<Channel> channel, Access access) {
+  // A stream has a thread of its own, so only who may call Exchange and Stage gets one.
+  if (const absl::Status may = access.Check(method::kExchange); !may.ok()) {
+    return SayRefused(channel->fd(), may);
+  }
   EndIfNotRead(channel->fd());  // it would keep what it is sent
+  // A certificate without an index is of any number of tasks.
+  const bool one = access.peer().has_value() && access.peer()->index.has_value();
+  const std::string task = one ? access.task() : "";
   // A peer of TLS that has shown no certificate must show the token.
   const bool wants_token = credentials_ != nullptr && !access.peer().has_value();
   StreamConnection::Serving serving = streams_;
@@ -241,7 +249,7 @@ void Door::ServeStream(std::unique_ptr<Channel> channel, Access access) {
         if (!AnswerGreeting(greeted, kSpeakMs, lets_in)) return connection->Close();
         connection->Run();
       },
-      [connection] { connection->Close(); });
+      [connection] { connection->Close(); }, task);
 }
 
 }  // namespace paracord

@@ -1,5 +1,7 @@
 #include "net/served_connections.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <utility>
 
@@ -9,6 +11,7 @@ namespace paracord {
 namespace {
 
 constexpr size_t kConnectionsMax = 1024;
+constexpr int64_t kOfOneTaskMax = 64;
 
 }  // namespace
 
@@ -19,9 +22,13 @@ ServedConnections::~ServedConnections() {
   }
 }
 
-bool ServedConnections::Add(std::function<void()> run, std::function<void()> abort) {
+bool ServedConnections::Add(std::function<void()> run, std::function<void()> abort,
+                            const std::string& task) {
   if (served_.size() >= kConnectionsMax) return false;
+  const auto same = [&](const Served& other) { return other.task == task; };
+  if (!task.empty() && std::ranges::count_if(served_, same) >= kOfOneTaskMax) return false;
   Served& served = served_.emplace_back();
+  served.task = task;
   served.abort = std::move(abort);
   std::optional<std::thread> thread = TryThread([&served, run = std::move(run)] {
     run();

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <list>
+#include <string>
 #include <thread>
 
 namespace paracord {
@@ -16,12 +17,14 @@ class ServedConnections {
   ServedConnections& operator=(const ServedConnections&) = delete;
 
   // Runs `run`, which ends when its peer has gone, or soon after `abort`. False if there are too
-  // many, or if the system gives no thread: nothing was kept then, and the peer goes another way.
-  bool Add(std::function<void()> run, std::function<void()> abort);
+  // many in all or of `task`, which may be empty for peers that are not told apart, or if the
+  // system gives no thread: nothing was kept then, and the peer goes another way.
+  bool Add(std::function<void()> run, std::function<void()> abort, const std::string& task = "");
   void Reap();  // joins those that have ended
 
  private:
   struct Served {
+    std::string task;
     std::function<void()> abort;
     std::atomic<bool> over{false};
     std::thread thread;

@@ -194,6 +194,33 @@ TEST_CASE("a token lets a client in that has no certificate, and a wrong one doe
   CHECK(absl::IsPermissionDenied(Ask(*link, "/Echo", OnePart("x")).status()));
 }
 
+// Connects as `as`, and returns the greeted channel; nullptr if the peer does not greet.
+std::unique_ptr<Channel> GreetedAs(const Cluster& cluster, const TestProcess& as) {
+  const auto keys = as.credentials->Current();
+  auto tls = TlsChannel::Make(cluster.Connect(), keys->client.get(), TlsChannel::End::kClient);
+  REQUIRE(tls.ok());
+  REQUIRE((*tls)->HandshakeWithin(5000).ok());
+  if (!GreetStream(**tls, 5000)) return nullptr;
+  return *std::move(tls);
+}
+
+TEST_CASE("only who may call what streams carry gets streams, and one task gets 64 of them") {
+  Cluster cluster;
+  for (const std::string role : {"monitor", "operator", "coordinator"}) {
+    CAPTURE(role);
+    CHECK(GreetedAs(cluster, TestProcess(cluster.ca,
+                                         cluster.ca.Issue("URI:spiffe://lab/" + role))) == nullptr);
+  }
+  std::vector<std::unique_ptr<Channel>> streams;
+  for (int i = 0; i < 64; ++i) streams.push_back(GreetedAs(cluster, cluster.worker));
+  for (const auto& stream : streams) REQUIRE(stream != nullptr);
+  CHECK(GreetedAs(cluster, cluster.worker) == nullptr);
+  const TestProcess other(cluster.ca, cluster.ca.Issue("URI:spiffe://lab/worker/4"));
+  CHECK(GreetedAs(cluster, other) != nullptr);
+  streams.clear();
+  CHECK(Soon([&] { return GreetedAs(cluster, cluster.worker) != nullptr; }));
+}
+
 TEST_CASE("no call fails while certificates and their CA are replaced") {
   Cluster cluster;
   const TestCa next("lab2");
