@@ -58,7 +58,7 @@ std::optional<std::string> FirstMessage(std::string_view bytes) {
     if (bytes.size() <= size) break;
     bytes.remove_prefix(size);
     if (message.size() >= kMessageHead &&
-        message.size() >= kMessageHead + Bytes(message.substr(1)).Number(3)) {
+        message.size() >= kMessageHead + Bytes(std::string_view(message).substr(1)).Number(3)) {
       break;
     }
   }

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -74,6 +75,7 @@ void Door::Open(StreamConnection::Serving streams, std::function<void(int fd)> o
 
 void Door::Run() {
   bool room = true;
+  int64_t looked_ms = 0;  // when strangers that had said half were last looked at
   while (true) {
     std::vector<pollfd> wanted = {{stop_fd_, POLLIN, 0}};
     for (const int fd : sockets_.fds) wanted.push_back({room ? fd : -1, POLLIN, 0});
@@ -86,9 +88,12 @@ void Door::Run() {
     poll(wanted.data(), wanted.size(), patience_ms);
     if (wanted[0].revents != 0) return;
     served_.Reap();
+    const bool looks = SteadyMs() - looked_ms >= kLookAgainMs;
+    if (looks) looked_ms = SteadyMs();
     std::vector<Stranger> still;
     for (size_t i = 0; i < strangers_.size(); ++i) {
-      const bool ready = strangers_[i].events == 0 || wanted[first + i].revents != 0;
+      const bool ready = strangers_[i].events == 0 ? looks && HasMore(strangers_[i])
+                                                   : wanted[first + i].revents != 0;
       if (!Sort(strangers_[i], ready)) still.push_back(std::move(strangers_[i]));
     }
     strangers_ = std::move(still);
@@ -100,6 +105,12 @@ void Door::Run() {
 void Door::CloseStranger(Stranger& stranger) {
   if (stranger.tls == nullptr) close(stranger.fd);
   stranger.tls = nullptr;
+}
+
+// Says whether more has come than was there at the last look, without reading all of it again.
+bool Door::HasMore(const Stranger& stranger) {
+  int bytes = 0;
+  return ioctl(stranger.fd, FIONREAD, &bytes) != 0 || bytes > stranger.seen;
 }
 
 void Door::SayFull(const std::string& why) {
@@ -175,6 +186,7 @@ bool Door::LookForTls(Stranger& stranger) {
   switch (hello.empty() ? Offer::kBad : OffersProtocol(hello, kStreamProtocol)) {
     case Offer::kMore:
       stranger.events = 0;  // the bytes that are there would end every poll
+      stranger.seen = static_cast<int>(got);
       return false;
     case Offer::kNo:
       others_(stranger.fd);

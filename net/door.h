@@ -48,7 +48,8 @@ class Door {
     int fd = -1;
     std::unique_ptr<TlsChannel> tls;  // owns the socket while there is a handshake
     int64_t since_ms = 0;
-    short events = POLLIN;  // that it waits for; 0: it is looked at again soon
+    short events = POLLIN;  // that it waits for; 0: it is looked at again soon, if more has come
+    int seen = 0;           // bytes of its hello that were there at the last look
   };
 
   explicit Door(ListeningSockets sockets);
@@ -56,6 +57,7 @@ class Door {
   bool Accept(int listener);
   void SayFull(const std::string& why);
   static void CloseStranger(Stranger& stranger);
+  static bool HasMore(const Stranger& stranger);
   bool Sort(Stranger& stranger, bool ready);
   bool Look(Stranger& stranger);
   bool LookForTls(Stranger& stranger);
