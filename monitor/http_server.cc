@@ -146,14 +146,17 @@ void HttpServer::TakeAnswers() {
   }
 }
 
-// A connection that is being answered stays: whoever asked first is served.
-void HttpServer::MakeRoom() {
-  if (connections_.size() < limits_.connections_max) return;
-  auto goes = std::find_if(connections_.begin(), connections_.end(), [](const auto& connection) {
-    return connection.state() != HttpConnection::State::kAnswering;
-  });
-  if (goes == connections_.end()) goes = connections_.begin();
+// A connection that is being answered stays: whoever asked first is served. Returns false if there
+// is no other.
+bool HttpServer::MakeRoom() {
+  if (connections_.size() < limits_.connections_max) return true;
+  const auto goes =
+      std::find_if(connections_.begin(), connections_.end(), [](const auto& connection) {
+        return connection.state() != HttpConnection::State::kAnswering;
+      });
+  if (goes == connections_.end()) return false;
   connections_.erase(goes);
+  return true;
 }
 
 void HttpServer::Accept(int listener) {
@@ -165,7 +168,10 @@ void HttpServer::Accept(int listener) {
       if (!nothing) accepts_at_ms_ = SteadyMs() + kPauseMs;
       return;
     }
-    MakeRoom();
+    if (!MakeRoom()) {
+      ::close(fd);
+      continue;
+    }
     connections_.emplace_back(++last_id_, fd, https_.get(), SteadyMs() + limits_.head_ms);
   }
 }

@@ -1,9 +1,10 @@
 // A small HTTP/1.1 server for people and their tools: one thread, one request a connection, and a
 // bound for everything, because strangers may reach it: connections, bytes of a head, and the time
 // to send a head, to be answered and to read the answer. When it is full, the connection that has
-// waited longest without a request makes room. Owned by main. Debian 12's cpp-httplib is not used:
-// it bounds neither the headers of a request nor its time as a whole, so that four clients which
-// send a byte now and then hold all of its threads, and supervisors get no answer.
+// waited longest without a request makes room; if all wait for answers, a new one is closed. Owned
+// by main. Debian 12's cpp-httplib is not used: it bounds neither the headers of a request nor its
+// time as a whole, so that four clients which send a byte now and then hold all of its threads, and
+// supervisors get no answer.
 //
 // With credentials it speaks HTTPS: it proves its name by the certificate, read again when that
 // changes, and asks nobody for theirs, because there is only something to read. A handshake counts
@@ -77,7 +78,7 @@ class HttpServer {
   void Run();
   void Wait();
   void Accept(int listener);
-  void MakeRoom();
+  bool MakeRoom();
   void TakeAnswers();
   void Serve(HttpConnection& connection);
 

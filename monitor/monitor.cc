@@ -1,13 +1,19 @@
 #include "monitor/monitor.h"
 
+#include <map>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/mutex.h"
 #include "common/status_macros.h"
+#include "common/steady_ms.h"
 
 namespace paracord {
 namespace {
 
+constexpr int64_t kYoungMs = 200;  // how long a costly answer is given again
 constexpr char kMetricsType[] = "text/plain; version=0.0.4; charset=utf-8";
 
 HttpReply Metrics(const MonitorSource& source) {
@@ -34,6 +40,9 @@ HttpReply ReplyOf(const MonitorSource& source, const std::string& path) {
   return {200, source.status(), "application/json"};
 }
 
+// Whether its answer is given again for a while; supervisors hear how it is now.
+bool IsCostly(const std::string& path) { return path != "/livez" && path != "/readyz"; }
+
 // Answers what needs no loop: the page, and the list of paths.
 HttpReply Front(const MonitorSource& source) {
   if (source.page != nullptr) return {200, source.page, "text/html; charset=utf-8"};
@@ -43,17 +52,59 @@ HttpReply Front(const MonitorSource& source) {
 }  // namespace
 
 struct Monitor::Asked {
+  // One path: who waits for the answer that the loop is asked for, and the last one.
+  struct Path {
+    std::vector<HttpServer::Answer> waiting;
+    HttpReply reply;
+    std::optional<int64_t> made_ms;
+  };
+  Asked(EventLoop& its_loop, MonitorSource its_source)
+      : loop(its_loop), source(std::move(its_source)) {}
+
   EventLoop& loop;
   const MonitorSource source;
   bool alive = true;  // on the loop alone
+  Mutex mu;
+  std::map<std::string, Path> paths ABSL_GUARDED_BY(mu);
 };
+
+// Gives the answer if there is a young one. Otherwise the loop is asked, once for all who wait.
+void Monitor::Ask(const std::shared_ptr<Asked>& asked, const std::string& path,
+                  const HttpServer::Answer& answer) {
+  std::optional<HttpReply> young;
+  {
+    MutexLock lock(asked->mu);
+    Asked::Path& shown = asked->paths[path];
+    if (shown.made_ms.has_value() && SteadyMs() - *shown.made_ms < kYoungMs) {
+      young = shown.reply;
+    } else {
+      shown.waiting.push_back(answer);
+      if (shown.waiting.size() > 1) return;
+    }
+  }
+  if (young.has_value()) return answer(*std::move(young));
+  asked->loop.Post([asked, path] {
+    if (!asked->alive) return;
+    const HttpReply reply = ReplyOf(asked->source, path);
+    std::vector<HttpServer::Answer> waiting;
+    {
+      MutexLock lock(asked->mu);
+      Asked::Path& shown = asked->paths[path];
+      waiting.swap(shown.waiting);
+      if (IsCostly(path)) {
+        shown.reply = reply;
+        shown.made_ms = SteadyMs();
+      }
+    }
+    for (const HttpServer::Answer& each : waiting) each(reply);
+  });
+}
 
 absl::StatusOr<std::unique_ptr<Monitor>> Monitor::Start(const std::string& address, EventLoop& loop,
                                                         MonitorSource source,
                                                         const HttpLimits& limits) {
   if (address.empty()) return nullptr;
-  std::unique_ptr<Monitor> monitor(
-      new Monitor(std::make_shared<Asked>(Asked{loop, std::move(source)})));
+  std::unique_ptr<Monitor> monitor(new Monitor(std::make_shared<Asked>(loop, std::move(source))));
   const auto handle = [asked = monitor->asked_](const std::string& path,
                                                 const HttpServer::Answer& answer) {
     const MonitorSource& shown = asked->source;
@@ -62,9 +113,7 @@ absl::StatusOr<std::unique_ptr<Monitor>> Monitor::Start(const std::string& addre
     if (!status && path != "/livez" && path != "/readyz" && path != "/metrics") {
       return answer({404, "there is nothing here; / says what there is\n"});
     }
-    asked->loop.Post([asked, path, answer] {
-      if (asked->alive) answer(ReplyOf(asked->source, path));
-    });
+    Ask(asked, path, answer);
   };
   ASSIGN_OR_RETURN(monitor->server_,
                    HttpServer::Start(address, handle, limits, monitor->asked_->source.https));

@@ -1,7 +1,8 @@
 // Serves what a daemon shows at its HTTP address: /metrics for Prometheus, /livez and /readyz for
 // supervisors, and for who watches a job /status.json and a page. All of it is asked for on the
-// daemon's event loop, so that an answer shows that the loop turns; no peer is asked. Owned by
-// main, which destroys it before what the source refers to.
+// daemon's event loop, so that an answer shows that the loop turns; no peer is asked. However many
+// ask, the loop is asked for a path once at a time, and for what is costly five times a second at
+// most. Owned by main, which destroys it before what the source refers to.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +45,8 @@ class Monitor {
  private:
   struct Asked;  // outlives this object in posted functions
   explicit Monitor(std::shared_ptr<Asked> asked) : asked_(std::move(asked)) {}
+  static void Ask(const std::shared_ptr<Asked>& asked, const std::string& path,
+                  const HttpServer::Answer& answer);
 
   const std::shared_ptr<Asked> asked_;
   std::unique_ptr<HttpServer> server_;

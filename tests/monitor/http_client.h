@@ -49,7 +49,7 @@ class RawHttpClient {
     return all + "(the server has not closed)";
   }
   std::string Get(const std::string& path) const {
-    Send("GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n");
+    Send("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
     return Read();
   }
 

@@ -2,11 +2,13 @@
 #include "monitor/http_server.h"
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "common/mutex.h"
 #include "monitor/http_client.h"
 #include "tests/fakes.h"
 
@@ -35,10 +37,11 @@ TEST_CASE("a request is answered, and the connection closed") {
 TEST_CASE("a request may come in pieces, and one with a body is refused and still hears why") {
   const auto server = Echo();
   const RawHttpClient pieces(server->address());
-  for (const char c : std::string("GET /p HTTP/1.1\r\nHost: x\r\n\r\n")) pieces.Send({&c, 1});
+  const std::string request = "GET /p HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  for (const char c : request) pieces.Send({&c, 1});
   CHECK(pieces.Read().ends_with("/p"));
   const RawHttpClient post(server->address());
-  post.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 500000\r\n\r\n");
+  post.Send("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500000\r\n\r\n");
   post.Send(std::string(500000, 'b'));
   CHECK(CodeOf(post.Read()) == 405);
 }
@@ -87,6 +90,35 @@ TEST_CASE("connections beyond the limit end the oldest idle ones, and who asks i
   CHECK(idle[0]->Read().empty());  // it was the oldest
 }
 
+TEST_CASE(
+    "while all connections wait for their answers, a new one is closed, and they are answered") {
+  Mutex mu;
+  std::vector<HttpServer::Answer> kept;
+  const auto server = HttpServer::Start("127.0.0.1:0",
+                                        [&](const std::string&, const HttpServer::Answer& answer) {
+                                          MutexLock lock(mu);
+                                          kept.push_back(answer);
+                                        },
+                                        {.connections_max = 4});
+  REQUIRE(server.ok());
+  std::vector<std::unique_ptr<RawHttpClient>> asking;
+  for (int i = 0; i < 4; ++i) {
+    asking.push_back(std::make_unique<RawHttpClient>((*server)->address()));
+    asking.back()->Send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  }
+  const auto all_ask = [&] {
+    MutexLock lock(mu);
+    return kept.size() == 4;
+  };
+  for (int i = 0; i < 5000 && !all_ask(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  CHECK(RawHttpClient((*server)->address()).Read().empty());
+  MutexLock lock(mu);
+  for (const HttpServer::Answer& answer : kept) answer({200, "here"});
+  for (const auto& client : asking) CHECK(client->Read().ends_with("here"));
+}
+
 TEST_CASE("a reader that does not read is left") {
   auto server = HttpServer::Start("127.0.0.1:0",
                                   [](const std::string&, const HttpServer::Answer& answer) {
@@ -95,7 +127,7 @@ TEST_CASE("a reader that does not read is left") {
                                   {.send_ms = 200});
   REQUIRE(server.ok());
   const RawHttpClient reader((*server)->address());
-  reader.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  reader.Send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
   std::this_thread::sleep_for(std::chrono::milliseconds(600));
   CHECK(reader.Read().size() < (64 << 20));
 }

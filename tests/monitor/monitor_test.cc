@@ -2,7 +2,10 @@
 #include "monitor/monitor.h"
 
 #include <catch2/catch.hpp>
+#include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "common/thread_loop.h"
 #include "monitor/http_client.h"
@@ -78,6 +81,35 @@ TEST_CASE("a daemon whose loop hangs is not live, though it still listens") {
   CHECK(CodeOf(Get((*monitor)->address(), "/livez")) == 503);
   hangs = false;
   CHECK(CodeOf(Get((*monitor)->address(), "/livez")) == 200);
+}
+
+TEST_CASE("however many ask, a status is made once for all who wait, and a few times a second") {
+  RunningLoop running;
+  std::atomic<int> made{0};
+  MonitorSource source{.role = "coordinator", .task = "coordinator", .version = "1"};
+  source.health = [] { return HealthState{true, ""}; };
+  source.status = [&] { return std::to_string(++made); };
+  const auto monitor = Monitor::Start("127.0.0.1:0", running.loop(), source);
+  REQUIRE(monitor.ok());
+  const std::string at = (*monitor)->address();
+  std::atomic<bool> hangs{true};
+  running.loop().Post([&] {
+    while (hangs) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  });
+  std::vector<std::unique_ptr<RawHttpClient>> clients;
+  for (int i = 0; i < 20; ++i) {
+    clients.push_back(std::make_unique<RawHttpClient>(at));
+    clients.back()->Send("GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  hangs = false;
+  for (const auto& client : clients) CHECK(client->Read().ends_with("\r\n\r\n1"));
+  const int64_t begun_ms = SteadyMs();
+  for (int i = 0; i < 20; ++i) CHECK(CodeOf(Get(at, "/status.json")) == 200);
+  CHECK(made <= 2 + (SteadyMs() - begun_ms) / 200);
+  const int before = made;
+  std::this_thread::sleep_for(std::chrono::milliseconds(250));
+  CHECK(Get(at, "/status.json").ends_with("\r\n\r\n" + std::to_string(before + 1)));
 }
 
 TEST_CASE("without an address nothing is shown") {
