@@ -1,5 +1,6 @@
 // The settings that say how a process proves who it is and whom it believes: the flags --tls-cert,
-// --tls-key, --tls-ca, --token-file and --insecure (net/grpc/security_flags.h). Plain facts.
+// --tls-key, --tls-ca, --token-file, --cluster-name and --insecure (net/grpc/security_flags.h).
+// Plain facts.
 #pragma once
 
 #include <string>

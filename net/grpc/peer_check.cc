@@ -17,12 +17,16 @@ struct PeerCheck::Findings {
   std::string problem ABSL_GUARDED_BY(mu);
 };
 
-// Checks the peer's role and cluster, after gRPC has verified the chain of its certificate.
+// Checks the peer's role and cluster, which the token needs as well as the call, after gRPC has
+// verified the chain of its certificate.
 class PeerCheck::Verifier : public tls::ExternalCertificateVerifier {
  public:
   Verifier(std::shared_ptr<Credentials> credentials, std::optional<PeerRole> expected,
-           std::shared_ptr<Findings> findings)
-      : credentials_(std::move(credentials)), expected_(expected), findings_(std::move(findings)) {}
+           bool shows_token, std::shared_ptr<Findings> findings)
+      : credentials_(std::move(credentials)),
+        expected_(expected),
+        shows_token_(shows_token),
+        findings_(std::move(findings)) {}
 
   bool Verify(tls::TlsCustomVerificationCheckRequest* request,
               std::function<void(grpc::Status)> /*callback*/, grpc::Status* status) override {
@@ -42,6 +46,11 @@ class PeerCheck::Verifier : public tls::ExternalCertificateVerifier {
   std::string ProblemOf(const std::vector<std::string>& uris) const {
     const absl::StatusOr<PeerIdentity> peer = credentials_->PeerNamed(uris);
     if (!peer.ok()) return std::string(peer.status().message());
+    const bool serves = peer->role == PeerRole::kPs || peer->role == PeerRole::kCoordinator;
+    if (!expected_.has_value() && shows_token_ && !serves) {
+      return absl::StrCat("the peer there is ", peer->Uri(),
+                          ", and the token is shown to a ps or coordinator alone");
+    }
     if (!expected_.has_value() || peer->role == *expected_) return "";
     return absl::StrCat("the peer there is ", peer->Uri(), ", and not a ",
                         std::string(NameOf(*expected_)));
@@ -49,6 +58,7 @@ class PeerCheck::Verifier : public tls::ExternalCertificateVerifier {
 
   const std::shared_ptr<Credentials> credentials_;
   const std::optional<PeerRole> expected_;
+  const bool shows_token_;
   const std::shared_ptr<Findings> findings_;
 };
 
@@ -69,8 +79,8 @@ std::shared_ptr<grpc::ChannelCredentials> PeerCheck::ForGrpc() const {
   if (!own.empty()) options.watch_identity_key_cert_pairs();
   options.set_verify_server_certs(true);
   options.set_check_call_host(false);
-  options.set_certificate_verifier(
-      tls::ExternalCertificateVerifier::Create<Verifier>(credentials_, expected_, findings_));
+  options.set_certificate_verifier(tls::ExternalCertificateVerifier::Create<Verifier>(
+      credentials_, expected_, !token().empty(), findings_));
   return tls::TlsCredentials(options);
 }
 

@@ -15,6 +15,9 @@ void AddSecurityFlags(Flags& flags, SecurityOptions& options) {
                &options.ca);
   flags.String("token-file", "FILE", "let in, or be let in, by this secret over TLS",
                &options.token_file);
+  flags.String("cluster-name", "NAME",
+               "the cluster in the certificates of peers (with --tls-cert: the own one's)",
+               &options.cluster);
   flags.Switch("insecure", "allow plain text, without any check, to and from other machines",
                &options.insecure);
 }
@@ -28,6 +31,7 @@ std::vector<std::string> SecurityArguments(const SecurityOptions& options) {
   add("--tls-key", options.key);
   add("--tls-ca", options.ca);
   add("--token-file", options.token_file);
+  add("--cluster-name", options.cluster);
   if (options.insecure) arguments.push_back("--insecure");
   return arguments;
 }

@@ -180,7 +180,7 @@ TEST_CASE("a cluster that goes by a token trains, and does not show it") {
   const auto start = [&](const std::string& task, const std::string& name) {
     std::vector<std::string> arguments = secure.Keys(name);
     if (task.starts_with("worker")) arguments = {"--tls-ca", arguments[5], "--threads", "1"};
-    arguments.insert(arguments.end(), {"--token-file", file});
+    arguments.insert(arguments.end(), {"--token-file", file, "--cluster-name", "lab"});
     if (!task.starts_with("worker")) {
       arguments.insert(arguments.end(), {"--listen", secure.cluster.address(task)});
     }
@@ -192,7 +192,8 @@ TEST_CASE("a cluster that goes by a token trains, and does not show it") {
     start("worker:" + i, "");
   }
   std::string said;
-  const std::vector<std::string> with = {"--tls-ca", secure.Keys("")[5], "--token-file", file};
+  const std::vector<std::string> with = {"--tls-ca", secure.Keys("")[5], "--token-file",
+                                         file,       "--cluster-name",   "lab"};
   CHECK(WaitUntil(20000, [&] { return secure.Status(with, &said) == 0; }));
   CHECK(said.find(token) == std::string::npos);
   CHECK(secure.cluster.Finish() == 0);

@@ -179,6 +179,19 @@ TEST_CASE("the token stands for a certificate, over TLS alone, and a wrong one f
       worker.Call(listener->address(), "/paracord.ParameterServer/Adopt").status()));
 }
 
+TEST_CASE("the token is shown to ps and coordinator alone, whatever is called") {
+  const TestCa ca("lab");
+  const std::string token = "a-secret-of-the-cluster";
+  Process worker(ca.pem(), ca.Issue("URI:spiffe://lab/worker/3"), token, /*certificate=*/true);
+  CallerService service;
+  const auto listener = ListenWith(worker, service);
+  Process client(ca.pem(), {}, token, /*certificate=*/false);
+  const Reply reply = client.Call(listener->address(), "/paracord.Health/Check", kRefusedMs);
+  CHECK(std::string(reply.status().message())
+            .find("the peer there is spiffe://lab/worker/3, and the token") != std::string::npos);
+  CHECK(service.calls == 0);
+}
+
 TEST_CASE("keys are replaced while calls run, and no call fails") {
   const TestCa ca("lab"), next("lab 2");
   Process ps(ca.pem(), ca.Issue("URI:spiffe://lab/ps/0"));

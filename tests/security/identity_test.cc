@@ -68,7 +68,7 @@ TEST_CASE("flags of security that do not go together are refused by name") {
                            .key = key,
                            .ca = ca,
                            .token_file = token,
-                           .cluster = {},
+                           .cluster = "",
                            .insecure = insecure};
   };
   CHECK(problem(with("c", "k", "a", ""), true).empty());
