@@ -21,10 +21,14 @@ void Agreement::Came(const std::string& task) {
   if (came_.size() < kSessionsMax) came_.insert(task);
 }
 
-bool Agreement::CannotTakePart(const std::string& task) {
+bool Agreement::CannotTakePart(const std::string& task, int64_t now_ms) {
   facts_.erase(task);
+  if (unable_.empty()) unable_ms_ = now_ms;
   if (unable_.size() < kSessionsMax) unable_.insert(task);
-  return std::ranges::all_of(named_, [&](const auto& other) { return unable_.contains(other); });
+  const auto is_unable = [&](const auto& other) { return unable_.contains(other); };
+  if (!named_.empty()) return std::ranges::all_of(named_, is_unable);
+  return std::ranges::all_of(came_, is_unable) &&
+         (unable_.size() >= 2 || now_ms - unable_ms_ >= agree_ms_);
 }
 
 Agreement::Outcome Agreement::Add(const std::string& task, const JobFacts& facts, int64_t now_ms) {

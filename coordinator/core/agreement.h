@@ -27,8 +27,9 @@ class Agreement {
   // A worker asks to join, with facts or without.
   void Came(const std::string& task);
   // A worker can open its model or its data not at all. True if that is so of all that the cluster
-  // names, which means that the job itself is wrong.
-  bool CannotTakePart(const std::string& task);
+  // names, which means that the job itself is wrong. If it names none, that has to be so of all
+  // that have come, and of two, or of one for `agree_ms`.
+  bool CannotTakePart(const std::string& task, int64_t now_ms);
 
   struct Outcome {
     std::optional<JobFacts> facts;  // the job is to be fixed by these
@@ -54,6 +55,7 @@ class Agreement {
   std::set<std::string> came_;
   std::set<std::string> confirmed_;  // tasks that have found what the job goes by
   int64_t first_ms_ = 0;             // when the first facts came
+  int64_t unable_ms_ = 0;            // when the first worker could not take part
 };
 
 }  // namespace paracord

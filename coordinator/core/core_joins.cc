@@ -167,7 +167,7 @@ void CoordinatorCore::CannotTakePart(const JoinEvent& event) {
   refusals_.Refuse(event.call, ExitCode::kConfiguration, request.error(), why, now_ms_);
   refusals_.Remember(request.task(), "it cannot take part: " + error);
   if (record_.begun()) return;
-  const bool all = agreement_.CannotTakePart(request.task());
+  const bool all = agreement_.CannotTakePart(request.task(), now_ms_);
   if (all) EndJob(ExitCode::kConfiguration, "failed", why);
 }
 

@@ -48,15 +48,34 @@ TEST_CASE("a worker that has come and opens its files is waited for a while long
   agreement.Came("worker:1");
   agreement.Add("worker:0", Facts(40), 0);
   CHECK_FALSE(agreement.Add("worker:0", Facts(40), kAgreeMs).facts.has_value());
-  CHECK_FALSE(agreement.CannotTakePart("worker:1"));
+  CHECK_FALSE(agreement.CannotTakePart("worker:1", 0));
   CHECK(agreement.Add("worker:0", Facts(40), kAgreeMs).facts.has_value());
 }
 
 TEST_CASE("the job is wrong if all workers that the cluster names cannot take part") {
   Agreement agreement({"worker:0", "worker:1"}, kAgreeMs);
-  CHECK_FALSE(agreement.CannotTakePart("worker:0"));
-  CHECK_FALSE(agreement.CannotTakePart("worker:7"));
-  CHECK(agreement.CannotTakePart("worker:1"));
+  CHECK_FALSE(agreement.CannotTakePart("worker:0", 0));
+  CHECK_FALSE(agreement.CannotTakePart("worker:7", 0));
+  CHECK(agreement.CannotTakePart("worker:1", 0));
+}
+
+TEST_CASE("where the cluster names no workers, one that cannot take part ends no job at once") {
+  SECTION("another one that has come can") {
+    Agreement agreement({}, kAgreeMs);
+    agreement.Came("worker:0");
+    CHECK_FALSE(agreement.CannotTakePart("worker:1", 0));
+    CHECK_FALSE(agreement.CannotTakePart("worker:2", 0));
+    CHECK(agreement.CannotTakePart("worker:0", 0));
+  }
+  SECTION("no other has come yet") {
+    Agreement agreement({}, kAgreeMs);
+    CHECK_FALSE(agreement.CannotTakePart("worker:0", 7));
+    const bool another = GENERATE(false, true);
+    CHECK_FALSE(agreement.CannotTakePart("worker:0", 7));
+    if (another) CHECK(agreement.CannotTakePart("worker:1", 7));
+    CHECK_FALSE(Agreement({}, kAgreeMs).CannotTakePart("worker:0", 6 + kAgreeMs));
+    CHECK(agreement.CannotTakePart("worker:0", 7 + kAgreeMs));
+  }
 }
 
 }  // namespace
