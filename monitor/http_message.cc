@@ -1,5 +1,7 @@
 #include "monitor/http_message.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -23,6 +25,8 @@ const char* PhraseOf(int code) {
       return "Method Not Allowed";
     case 408:
       return "Request Timeout";
+    case 421:
+      return "Misdirected Request";
     case 431:
       return "Request Header Fields Too Large";
     case 505:
@@ -45,6 +49,17 @@ bool IsPrintable(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; });
 }
 
+// Whether the Host header's value, which may have a port, is localhost, an address, or `own_host`.
+bool IsOwnHost(std::string_view host, const std::string& own_host) {
+  const bool bracketed = host.starts_with('[');
+  const std::string name(host.substr(0, bracketed ? host.find(']') : host.find(':')));
+  in6_addr address{};
+  if (bracketed) return inet_pton(AF_INET6, name.substr(1).c_str(), &address) == 1;
+  return absl::EqualsIgnoreCase(name, "localhost") ||
+         inet_pton(AF_INET, name.c_str(), &address) == 1 ||
+         (!own_host.empty() && absl::EqualsIgnoreCase(name, own_host));
+}
+
 }  // namespace
 
 size_t HeadEnd(std::string_view bytes) {
@@ -52,7 +67,8 @@ size_t HeadEnd(std::string_view bytes) {
   return at == std::string_view::npos ? at : at + 4;
 }
 
-std::variant<std::string, HttpReply> ReadHead(std::string_view head) {
+std::variant<std::string, HttpReply> ReadHead(std::string_view head,
+                                              const std::optional<std::string>& own_host) {
   if (!head.ends_with("\r\n\r\n")) return Malformed("the request's head has no end");
   const std::vector<std::string> lines =
       absl::StrSplit(std::string(head.substr(0, head.size() - 4)), "\r\n");
@@ -63,16 +79,20 @@ std::variant<std::string, HttpReply> ReadHead(std::string_view head) {
   if (words[2] != "HTTP/1.1" && words[2] != "HTTP/1.0") {
     return HttpReply{505, "HTTP/1.1 and HTTP/1.0 are spoken here\n"};
   }
-  size_t hosts = 0;
+  std::vector<std::string> hosts;
   for (size_t i = 1; i < lines.size(); ++i) {
     const size_t colon = lines[i].find(':');
     if (colon == std::string::npos || !IsToken(lines[i].substr(0, colon))) {
       return Malformed("a header is not NAME: VALUE");
     }
-    hosts += absl::EqualsIgnoreCase(lines[i].substr(0, colon), "host") ? 1 : 0;
+    if (!absl::EqualsIgnoreCase(lines[i].substr(0, colon), "host")) continue;
+    hosts.emplace_back(absl::StripAsciiWhitespace(lines[i].substr(colon + 1)));
   }
-  if (hosts > 1 || (hosts == 0 && words[2] == "HTTP/1.1")) {
+  if (hosts.size() > 1 || (hosts.empty() && words[2] == "HTTP/1.1")) {
     return Malformed("the request needs one Host header");
+  }
+  if (own_host.has_value() && !hosts.empty() && !IsOwnHost(hosts[0], *own_host)) {
+    return HttpReply{421, "the URL has to name localhost, an address, or the host of --http\n"};
   }
   if (words[0] != "GET") return HttpReply{405, "GET is the only method here\n"};
   if (!words[1].starts_with("/") || !IsPrintable(words[1])) {

@@ -19,6 +19,14 @@ namespace {
 // Without descriptors nothing is accepted for so long.
 constexpr int64_t kPauseMs = 200;
 
+// Returns the host that requests have to be for (ReadHead). It is nullopt, for any, where others
+// than browsers on this machine can read all the same, or where browsers compare names themselves.
+std::optional<std::string> OwnHost(const std::string& address, const ListeningSockets& sockets,
+                                   bool https) {
+  if (https || !sockets.socket_path.empty() || ReachesOut(sockets)) return std::nullopt;
+  return address.substr(0, address.rfind(':'));
+}
+
 }  // namespace
 
 HttpServer::Inbox::Inbox() : fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
@@ -52,7 +60,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string&
   absl::StatusOr<ListeningSockets> sockets = ListenAt(address);
   if (!sockets.ok()) return sockets.status();
   std::unique_ptr<HttpServer> server(
-      new HttpServer(*std::move(sockets), std::move(handler), limits, std::move(https)));
+      new HttpServer(address, *std::move(sockets), std::move(handler), limits, std::move(https)));
   if (server->inbox_->fd() < 0) {
     return absl::ResourceExhaustedError("the HTTP server has no descriptor left for itself");
   }
@@ -64,12 +72,13 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string&
   return server;
 }
 
-HttpServer::HttpServer(ListeningSockets sockets, Handler handler, const HttpLimits& limits,
-                       std::shared_ptr<Credentials> https)
+HttpServer::HttpServer(const std::string& address, ListeningSockets sockets, Handler handler,
+                       const HttpLimits& limits, std::shared_ptr<Credentials> https)
     : handler_(std::move(handler)),
       limits_(limits),
       https_(std::move(https)),
       sockets_(std::move(sockets)),
+      own_host_(OwnHost(address, sockets_, https_ != nullptr)),
       inbox_(std::make_shared<Inbox>()) {}
 
 HttpServer::~HttpServer() {
@@ -126,7 +135,7 @@ void HttpServer::Serve(HttpConnection& connection) {
   if (connection.state() != HttpConnection::State::kHead) return connection.GoOn();
   const std::optional<std::string> head = connection.ReadHeadBytes(limits_.head_bytes_max);
   if (!head.has_value()) return;
-  const auto path = ReadHead(*head);
+  const auto path = ReadHead(*head, own_host_);
   const int64_t now_ms = SteadyMs();
   if (const auto* const refusal = std::get_if<HttpReply>(&path)) {
     return connection.Send(*refusal, now_ms + limits_.send_ms);

@@ -16,6 +16,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -73,8 +74,8 @@ class HttpServer {
     std::vector<std::pair<uint64_t, HttpReply>> replies_ ABSL_GUARDED_BY(mu_);
   };
 
-  HttpServer(ListeningSockets sockets, Handler handler, const HttpLimits& limits,
-             std::shared_ptr<Credentials> https);
+  HttpServer(const std::string& address, ListeningSockets sockets, Handler handler,
+             const HttpLimits& limits, std::shared_ptr<Credentials> https);
   void Run();
   void Wait();
   void Accept(int listener);
@@ -86,6 +87,7 @@ class HttpServer {
   const HttpLimits limits_;
   const std::shared_ptr<Credentials> https_;  // null: plain text
   const ListeningSockets sockets_;
+  const std::optional<std::string> own_host_;  // that requests have to be for; nullopt: any
   const std::shared_ptr<Inbox> inbox_;
   std::atomic<bool> stopped_{false};
   // On the server's thread alone.

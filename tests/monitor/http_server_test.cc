@@ -34,6 +34,25 @@ TEST_CASE("a request is answered, and the connection closed") {
   CHECK(CodeOf(RawHttpClient(server->address()).Get("no-slash")) == 400);
 }
 
+TEST_CASE("at a loopback address, a page of another site cannot read under that site's name") {
+  const auto server = Echo();
+  const auto code = [&](const std::string& host) {
+    const RawHttpClient client(server->address());
+    client.Send("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n");
+    return CodeOf(client.Read());
+  };
+  for (const std::string host : {"127.0.0.1", "127.0.0.1:80", "10.0.0.7:1", "[::1]:80", "[::1]",
+                                 "localhost", "LocalHost:8080"}) {
+    CAPTURE(host);
+    CHECK(code(host) == 200);
+  }
+  for (const std::string host : {"evil.example", "evil.example:80", "localhost.evil.example",
+                                 "127.0.0.1.evil.example", "[evil.example]:80", "", ":80"}) {
+    CAPTURE(host);
+    CHECK(code(host) == 421);
+  }
+}
+
 TEST_CASE("a request may come in pieces, and one with a body is refused and still hears why") {
   const auto server = Echo();
   const RawHttpClient pieces(server->address());
