@@ -1,6 +1,7 @@
 #include "cli/train.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -451,6 +452,7 @@ void TrainFlags::AddTo(Flags& flags) {
 }
 
 int TrainAndReport(TrainFlags flags) {
+  umask(077);  // logs and all else is for its own user, as what a daemon writes
   const std::string command = flags.command;
   if (const std::string wrong = CheckLogLevel(flags.log_level); !wrong.empty()) {
     return Refuse(flags, absl::InvalidArgumentError(wrong));

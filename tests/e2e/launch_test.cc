@@ -88,6 +88,7 @@ TEST_CASE("launch trains on its hosts, shows the logs behind their tasks, and en
   INFO(launch.log());
   CHECK(code == 0);
   CheckCounted(launch.dir(), 100);
+  CHECK(OpenToOthers(launch.dir()) == std::vector<std::string>());
   CHECK(launch.Said("on 2 hosts in "));
   for (const std::string task : {"coordinator:0", "ps:0", "ps:1", "worker:0", "worker:1"}) {
     CHECK(launch.Said("\n" + task + " | 2"));

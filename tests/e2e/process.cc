@@ -8,6 +8,7 @@
 
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -83,6 +84,18 @@ void WriteText(const std::string& path, const std::string& text) {
   std::ofstream out(path, std::ios::binary);
   out << text;
   REQUIRE(out.flush().good());
+}
+
+std::vector<std::string> OpenToOthers(const std::string& folder) {
+  std::vector<std::string> found;
+  const auto look = [&](const std::filesystem::directory_entry& entry) {
+    using std::filesystem::perms;
+    const perms others = perms::group_all | perms::others_all;
+    if ((entry.status().permissions() & others) != perms::none) found.push_back(entry.path());
+  };
+  look(std::filesystem::directory_entry(folder));
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) look(entry);
+  return found;
 }
 
 }  // namespace paracord::e2e

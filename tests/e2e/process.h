@@ -47,5 +47,7 @@ bool WaitUntil(int64_t wait_ms, const std::function<bool()>& done);
 
 std::string ReadText(const std::string& path);  // "" if it cannot be read
 void WriteText(const std::string& path, const std::string& text);
+// Returns what lies in the folder and other users may read or write, the folder included.
+std::vector<std::string> OpenToOthers(const std::string& folder);
 
 }  // namespace paracord::e2e

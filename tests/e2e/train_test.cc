@@ -49,6 +49,7 @@ TEST_CASE("train survives the death of each of its daemons, and its trace shows 
   CheckCounted(train.dir(), kSteps);
   CHECK(train.Daemons().empty());
   CHECK(PosixFiles().List(train.dir() + "/tensorboard").ok());
+  CHECK(OpenToOthers(train.dir()) == std::vector<std::string>());
   std::map<std::string, std::set<int64_t>> lives;
   std::set<std::string> spans;
   const json whole = JsonOf(ReadText(trace));
