@@ -141,6 +141,37 @@ def containers(value):
             yield from containers(one)
 
 
+def pod_specs(value):
+    """All specifications of pods in an object."""
+    if isinstance(value, dict):
+        if "containers" in value:
+            yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from pod_specs(one)
+
+
+def pods_are_closed(name, documents):
+    """Pods show no account to strangers, their containers may do nothing more than compute, and
+    those that speak plain text are behind a network policy."""
+    for one in documents:
+        where = f"{name}: {one['kind']} {one['metadata']['name']}"
+        for pod in pod_specs(one):
+            if pod.get("automountServiceAccountToken") is not False:
+                sys.exit(f"{where}: its pods hold a token of their service account")
+            if not pod.get("securityContext", {}).get("runAsNonRoot"):
+                sys.exit(f"{where}: its pods may run as root")
+            for container in pod["containers"]:
+                own = container.get("securityContext", {})
+                if own.get("allowPrivilegeEscalation") is not False or "capabilities" not in own:
+                    sys.exit(f"{where}: {container['name']} may gain privileges")
+                words = container["command"] + container.get("args", [])
+                policies = [policy for policy in documents if policy["kind"] == "NetworkPolicy"]
+                if "--insecure" in words and not policies:
+                    sys.exit(f"{where}: {container['name']} is open to every pod")
+
+
 def flags_are_taken(folder, name, documents, known):
     """Each program takes the flags that its container and its probes give it, and none twice."""
     def check(where, words):
@@ -190,6 +221,7 @@ def main():
                     sys.exit(f"{name}: {one['kind']} {one['metadata']['name']}: {error}")
                 checked += 1
         monitored(objects)
+        pods_are_closed(name, objects)
         commands += flags_are_taken(pathlib.Path(paracord).parent, name, objects, known)
     if "base" in documents:
         same_objects(documents["render"], documents["base"])
