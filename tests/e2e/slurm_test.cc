@@ -176,6 +176,22 @@ TEST_CASE("a job of Slurm ends with the coordinator's code and every batch appli
   CheckCounted(slurm.dir(), 200);
 }
 
+TEST_CASE("the folder of a Slurm job's certificates may have a blank in its name") {
+  Allocation slurm(1);
+  for (const std::string program : {"/paracord-coordinator", "/paracord-ps", "/paracord-worker"}) {
+    WriteText(slurm.root() + program, "#!/bin/sh\nprintf '<%s>' \"$@\"\n");
+    chmod((slurm.root() + program).c_str(), 0755);
+  }
+  const auto job = slurm.Start({{"PARACORD_BIN", slurm.root()}, {"PARACORD_CERTS", "/my certs"}});
+  CHECK(job->Wait(60000) == 0);
+  const std::string log = slurm.log();
+  INFO(log);
+  for (const std::string name : {"coordinator", "ps-0", "ps-1", "worker-0", "worker-1"}) {
+    CHECK(log.find("<--tls-cert=/my certs/" + name + ".crt>") != std::string::npos);
+  }
+  CHECK(log.find("<--tls-ca=/my certs/ca.crt>") != std::string::npos);
+}
+
 TEST_CASE("a job of Slurm whose time is nearly over is requeued and goes on from its checkpoint") {
   Allocation slurm(400);
   const auto first = slurm.Start();
