@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import numpy
 
-from paracord._program import Batch, Program, ProgramError, store_output
+from paracord._program import Batch, Program, ProgramError, number_ids, store_output
 
 SOCKET, MEMORY = 3, 4  # the descriptors that the worker leaves to its child
 PACKET_MAX = 256 << 10
@@ -206,30 +206,6 @@ def _initial(shapes: Sequence[Sequence[int]]) -> List[numpy.ndarray]:
     return [random.uniform(-0.05, 0.05, shape).astype(numpy.float32) for shape in shapes]
 
 
-def _number_ids(program: Program, inputs: Dict[str, numpy.ndarray]) -> List[Sequence[int]]:
-    """Puts local numbers in the place of ids, as a worker does, and returns the shapes of the
-    variables with the rows that the batch reads."""
-    shapes: List[Sequence[int]] = []
-    rows: Dict[str, int] = {}  # by the first column
-    for variable in program.variables:
-        if not variable.table:
-            shapes.append(variable.shape)
-            continue
-        columns = sorted(variable.table.columns)
-        for name in columns:
-            if name not in inputs:
-                raise ProgramError(f"{variable.name} reads ids of an input {name!r}, which the "
-                                   "data lack")
-        if columns[0] not in rows:
-            ids = numpy.unique(numpy.concatenate([inputs[name].ravel() for name in columns]))
-            first = 0 if len(ids) and ids[0] == 0 else 1
-            for name in columns:
-                inputs[name] = numpy.searchsorted(ids, inputs[name]) + first
-            rows[columns[0]] = len(ids) + first
-        shapes.append((rows[columns[0]], *variable.shape[1:]))
-    return shapes
-
-
 def _try_alone(program: Program, data: Optional[Dict[str, Any]]) -> None:
     program.hello()
     numbers = sum(math.prod(v.shape) for v in program.variables)
@@ -255,7 +231,7 @@ def _try_alone(program: Program, data: Optional[Dict[str, Any]]) -> None:
                for kind in ("inputs", "targets", "weights")}
     examples = len(next(iter(columns["inputs"].values())))
     batch = Batch(examples=examples, **columns)
-    shapes = _number_ids(program, columns["inputs"])
+    shapes = number_ids(program, columns["inputs"])
     values = _initial(shapes)
     gradients = [numpy.full(shape, numpy.nan, numpy.float32) if v.has_gradient else None
                  for v, shape in zip(program.variables, shapes)]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 from typing import (
-    TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple)
+    TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union)
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
 
@@ -15,14 +15,15 @@ import keras  # noqa: E402
 import numpy  # noqa: E402
 
 from paracord._program import (  # noqa: E402
-    Batch, Dtypes, Initializer, Output, Program, ProgramError, Variable, initial_of,
-    store_gradient)
+    Batch, Dtypes, Initializer, Output, Program, ProgramError, Table, Variable, initial_of,
+    number_ids, store_gradient)
 
 if TYPE_CHECKING:  # exports alone need what it imports, which not every JAX has
     from paracord._stablehlo import Column, Sizes
 
 _MODES = {"fan_in": 0, "fan_out": 1, "fan_avg": 2}
 _DISTRIBUTIONS = {"truncated_normal": 0, "untruncated_normal": 1, "uniform": 2}
+_SOME_ROWS = 1000  # with which tables are tried
 _ATTRIBUTES = {"recurrent_kernel": "recurrent", "depthwise_kernel": "depthwise",
                "pointwise_kernel": "pointwise"}
 
@@ -62,6 +63,16 @@ def _traced_seed_of(key: Any) -> Callable[[int, Any], Any]:
     return seed
 
 
+def _some_rows(table: Variable, ids: Sequence[numpy.ndarray]) -> Tuple[Any, Any]:
+    """The first rows of a table, of any values, and those of a batch's ids, as a worker gives them.
+    """
+    random = numpy.random.default_rng(0)
+    whole = random.uniform(-1, 1, (min(table.shape[0], _SOME_ROWS), *table.shape[1:]))
+    read = numpy.unique(numpy.concatenate(ids))
+    nothing = numpy.zeros_like(whole[:0 if read[0] == 0 else 1])
+    return whole, numpy.concatenate([nothing, whole[read]])
+
+
 class _MeanLoss(keras.losses.Loss):
     """The mean of a function of targets and outputs, which Keras has for a loss by its name."""
 
@@ -72,7 +83,8 @@ class _MeanLoss(keras.losses.Loss):
 
 class _Model(Program):
     def __init__(self, model: Any, loss: Any, batch: Optional[int], dtypes: Dtypes,
-                 initial: Mapping[str, Initializer]) -> None:
+                 initial: Mapping[str, Initializer],
+                 tables: Mapping[str, Union[str, Table]]) -> None:
         if keras.backend.backend() != "jax":
             raise ProgramError(
                 f"Keras runs on {keras.backend.backend()}: set KERAS_BACKEND=jax, or import "
@@ -97,6 +109,11 @@ class _Model(Program):
                 self.variables.append(self._variable(
                     state, owners, initial, trainable=False, assigned=kind == "assigned",
                     moving_average=factor))
+        for name, table in tables.items():
+            self._set_table(name, Table(table) if isinstance(table, str) else table, owners)
+        if tables:
+            self.all_rows = True  # else each number of rows would be compiled
+            self._check_tables()
         self._step = jax.jit(jax.value_and_grad(self._compute, has_aux=True))
         self._infer = jax.jit(self._inference)
 
@@ -116,6 +133,89 @@ class _Model(Program):
                 f'initial={{"{name}": "glorot_uniform"}})')
         return Variable(name, value.shape, known, **kind)
 
+    def _set_table(self, name: str, table: Table, owners: Mapping[int, Any]) -> None:
+        """Makes the variable of an Embedding a table, by the variable's name or the layer's."""
+        states = [s for s, (kind, _) in zip(self._states, self._kinds) if kind != "seed"]
+        for variable, v in zip(self.variables, [*self._trained, *states]):
+            if name not in (variable.name, variable.name.rpartition("/")[0]):
+                continue
+            layer = owners.get(id(v))
+            if not isinstance(layer, keras.layers.Embedding):
+                continue
+            what = f"layer {layer.name!r}: {variable.name}"
+            if not variable.trainable:
+                raise ProgramError(f"{what} is not trained, and no table: it moves once")
+            for act in ("embeddings_regularizer", "embeddings_constraint"):
+                if getattr(layer, act) is not None:
+                    raise ProgramError(f"{what} is no table: its {act} acts on every row, and a "
+                                       "batch is given the rows that it reads")
+            variable.table = table
+            return
+        raise ProgramError(
+            f"there is no Embedding {name!r} to be a table; there are "
+            + repr([layer.name for layer in self.model._flatten_layers()
+                    if isinstance(layer, keras.layers.Embedding)]))
+
+    def _check_tables(self) -> None:
+        """Refuses tables by whose rows and numbers the model computes something else than by whole
+        Embeddings and ids, as it does where it uses an id for more than to look up its row."""
+        tables = [v for v in self.variables if v.table]
+        ids = self._some_ids(tables)
+        states = [s for s, (kind, _) in zip(self._states, self._kinds) if kind != "seed"]
+        whole = [numpy.asarray(v) for v in (*self._trained, *states)]
+        rows = list(whole)
+        for at, variable in enumerate(self.variables):
+            if variable.table:
+                whole[at], rows[at] = _some_rows(
+                    variable, [ids[name].ravel() for name in variable.table.columns])
+        numbers = dict(ids)
+        number_ids(self, numbers)
+        results = [
+            jax.tree_util.tree_leaves(self._inference(
+                *self._split(values, _seed_of(0), averages=False), list(inputs.values())))
+            for values, inputs in ((whole, ids), (rows, numbers))]
+        for right, found in zip(*results):
+            if not numpy.allclose(right, found, rtol=1e-3, atol=1e-5, equal_nan=True):
+                raise ProgramError(
+                    f"the model computes something else when the tables {[v.name for v in tables]} "
+                    "have the rows of a batch, and their inputs the rows' numbers: another layer "
+                    "reads such an input, too, or other ids are made of it")
+
+    def _some_ids(self, tables: Sequence[Variable]) -> Dict[str, numpy.ndarray]:
+        """The inputs of a small batch."""
+        names = self.input_names()
+        inputs = {name: numpy.ones((2, *(size or 1 for size in i.shape[1:])), i.dtype)
+                  for name, i in zip(names, self.model.inputs)}
+        random = numpy.random.default_rng(0)
+        for variable in tables:
+            assert variable.table is not None
+            for name in variable.table.columns:
+                if name not in inputs:
+                    raise ProgramError(f"table {variable.name} reads the input {name!r}, which the "
+                                       f"model lacks: it has {names}")
+                most = min(v.shape[0] for v in tables if v.table and name in v.table.columns)
+                inputs[name] = random.integers(0, min(most, _SOME_ROWS), inputs[name].shape)
+        return inputs
+
+    def input_names(self) -> List[str]:
+        """The names of the columns that are the model's inputs; any where it is the only one."""
+        if len(self.model.inputs) > 1:
+            return [i.name for i in self.model.inputs]
+        named = {name for v in self.variables if v.table for name in v.table.columns}
+        return [named.pop() if len(named) == 1 else ""]
+
+    def _call(self, trained: Sequence[Any], states: Sequence[Any], inputs: Sequence[Any],
+              training: bool) -> Tuple[Any, List[Any], Any]:
+        """The model's outputs, new states and losses, as its stateless_call has them; that would
+        refuse tables, which have the rows of a batch alone."""
+        with keras.StatelessScope(collect_losses=True) as scope:
+            for variable, value in zip([*self._trained, *self._states], [*trained, *states]):
+                scope.add_update(
+                    (variable, keras.ops.convert_to_tensor(value, dtype=variable.dtype)))
+            outputs = self.model.call(self._fed(inputs), training=training)
+            losses = self.model.losses
+        return outputs, [scope.get_current_value(state) for state in self._states], sum(losses)
+
     def _find_kinds(self) -> List[Tuple[str, float]]:
         """What becomes of each state in training, as its new values show of 0, 1 and 3: a moving
         average, something else that is assigned, nothing, or a seed."""
@@ -125,7 +225,7 @@ class _Model(Program):
         def new(number: float) -> List[numpy.ndarray]:
             states = [numpy.full(s.shape, number, s.dtype) for s in self._states]
             trained = [numpy.asarray(v) for v in self._trained]
-            _, found = self.model.stateless_call(trained, states, self._fed(inputs), training=True)
+            _, found, _ = self._call(trained, states, inputs, training=True)
             return [numpy.asarray(each, numpy.float64) for each in found]
 
         kinds = []
@@ -181,14 +281,12 @@ class _Model(Program):
         return self._loss(targets, outputs, sample_weight=weights)
 
     def _compute(self, trained: Any, states: Any, inputs: Any, columns: Any) -> Any:
-        outputs, new, losses = self.model.stateless_call(
-            trained, states, self._fed(inputs), training=True, return_losses=True)
-        return self._weighed(outputs, columns) + sum(losses), new
+        outputs, new, more = self._call(trained, states, inputs, training=True)
+        return self._weighed(outputs, columns) + more, new
 
     def _inference(self, trained: Any, states: Any, inputs: Any) -> Any:
-        outputs, _, losses = self.model.stateless_call(
-            trained, states, self._fed(inputs), training=False, return_losses=True)
-        return outputs, sum(losses)
+        outputs, _, more = self._call(trained, states, inputs, training=False)
+        return outputs, more
 
     @staticmethod
     def _columns(batch: Batch) -> Tuple[Any, Any]:
@@ -273,6 +371,7 @@ def export(
     weights: bool = False,
     dtypes: Optional[Dtypes] = None,
     initial: Optional[Mapping[str, Initializer]] = None,
+    tables: Optional[Mapping[str, Union[str, Table]]] = None,
 ) -> None:
     """Writes a program file of a built Keras model of one target and a loss, by name or object: a
     job's {"program": "stablehlo", "file": path}, which a PJRT plug-in computes without Python.
@@ -280,18 +379,21 @@ def export(
     It has a step for batches of `batch` examples, or of each of these numbers; with `records`, the
     number of the job's training records, also one for the smaller batch at an epoch's end. A
     target's shape follows from the loss and the output where `target_shape` does not say it.
-    `weights`: the data have a weight of each example. `dtypes` and `initial` are as in `program`,
-    and so is what becomes of states, seeds and added losses.
+    `weights`: the data have a weight of each example. `dtypes`, `initial` and `tables` are as in
+    `program`, and so is what becomes of states, seeds and added losses. Of a table it has room for
+    as many rows as a batch has ids, or for its capacity, and the inputs with these ids are int32.
     """
     from paracord._stablehlo import Column, check_dtypes, sizes_of
 
-    made = _Model(model, loss, None, dtypes or {}, initial or {})
+    made = _Model(model, loss, None, dtypes or {}, initial or {}, tables or {})
     given = {kind: dict((dtypes or {}).get(kind, {})) for kind in ("inputs", "targets", "weights")}
-    names = [i.name if len(model.inputs) > 1 else "" for i in model.inputs]
+    # The numbers of a table's rows are small, whatever its ids are.
+    given["inputs"].update({name: "int32" for v in made.variables if v.table
+                            for name in v.table.columns})
     columns = [
         Column("input", name, i.shape[1:],
                given["inputs"].get(name, "int32" if "int" in str(i.dtype) else "float32"))
-        for name, i in zip(names, model.inputs)]
+        for name, i in zip(made.input_names(), model.inputs)]
     shape = made.target_shape() if target_shape is None else target_shape
     columns.append(Column("target", "", shape, given["targets"].get("", "float32")))
     if weights:
@@ -308,6 +410,7 @@ def program(
     batch: Optional[int] = None,
     dtypes: Optional[Dtypes] = None,
     initial: Optional[Mapping[str, Initializer]] = None,
+    tables: Optional[Mapping[str, Union[str, Table]]] = None,
 ) -> Program:
     """Makes a program of a built Keras model of one target and a loss, by name or object.
 
@@ -316,5 +419,8 @@ def program(
     batch decides the seeds of dropout and the like. What the layers add by add_loss, and their
     regularizers, are part of the loss. `batch` is the only size that the model computes, if there
     is one; each size is compiled once.
+    `tables` names Embeddings of which a worker moves the rows alone that a batch reads, and the
+    input that has their ids: {"user": "user_id"}, or {"user": paracord.Table("liked", "shown")}. A
+    model's only input may have any name that the data have. Nothing else may read such an input.
     """
-    return _Model(model, loss, batch, dtypes or {}, initial or {})
+    return _Model(model, loss, batch, dtypes or {}, initial or {}, tables or {})

@@ -81,6 +81,185 @@ class KerasProgramFile(unittest.TestCase):
             self.assertEqual(_head_and_codes(path)[0], document)  # it was left alone
 
 
+def _run(module, arguments, results):
+    """The results, of these shapes, of a module of a file."""
+    import base64
+    import dataclasses
+    import jax
+    import jax.export
+
+    def same_results(*_):
+        return tuple(jax.numpy.zeros(shape, "float32") for shape in results)
+
+    exported = jax.export.export(jax.jit(same_results, keep_unused=True))(*arguments)
+    exported = dataclasses.replace(
+        exported, mlir_module_serialized=base64.b64decode(module["code"]))
+    return exported.call(*arguments)
+
+
+@unittest.skipUnless(HAS_KERAS, "no Keras on JAX")
+class KerasTables(unittest.TestCase):
+    """Embeddings of which a module is given the rows that its batch reads."""
+
+    def setUp(self):
+        import numpy
+        import paracord.keras
+        import keras
+
+        keras.backend.clear_session()
+        layers = keras.layers
+        self.seen = keras.Input((5,), dtype="int32", name="seen")
+        self.film = keras.Input((), dtype="int32", name="film")
+        self.age = keras.Input((1,), name="age")
+        self.people = layers.Embedding(1000, 4, mask_zero=True, name="people")(self.seen)
+        self.films = layers.Embedding(50, 3, name="films")(self.film)
+        mean = layers.GlobalAveragePooling1D()(self.people)
+        both = layers.Concatenate()([mean, self.films, self.age])
+        hidden = layers.Dense(4, kernel_regularizer=keras.regularizers.L2(0.1),
+                              activation="tanh")(both)
+        self.model = self.model_of(layers.Dense(1)(hidden))
+        self.tables = {"people": "seen", "films": paracord.Table("film", capacity=6)}
+        random = numpy.random.default_rng(3)
+        self.ids = {"seen": random.integers(0, 1000, (8, 5)),
+                    "film": numpy.array([3, 9, 3, 49, 9, 3, 1, 1])}
+        self.ids["seen"][2, 3:] = 0  # which is nothing, and masked
+        self.ages = random.uniform(0, 1, (8, 1)).astype("f4")
+        self.y = random.uniform(0, 1, (8, 1)).astype("f4")
+
+    def model_of(self, output):
+        import keras
+
+        return keras.Model([self.seen, self.film, self.age], output)
+
+    def export(self, model, tables, **options):
+        import paracord.keras
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a")
+            paracord.keras.export(model, "mean_squared_error", path, tables=tables, **options)
+            return _head_and_codes(path)[0]
+
+    def keras_gradients(self):
+        """The loss and the gradients by whole variables, as Keras has them."""
+        import jax
+        import keras
+
+        def loss(trained):
+            outputs, _, losses = self.model.stateless_call(
+                trained, [], [self.ids["seen"], self.ids["film"], self.ages], training=True,
+                return_losses=True)
+            return keras.losses.MeanSquaredError()(self.y, outputs) + sum(losses)
+
+        return jax.value_and_grad(loss)([v.value for v in self.model.trainable_variables])
+
+    def test_gradients_are_those_of_keras(self):
+        import numpy
+
+        document = self.export(self.model, self.tables, batch=8)
+        self.assertEqual(
+            {v["name"]: v["table"] for v in document["variables"] if "table" in v},
+            {"people/embeddings": {"columns": ["seen"]},
+             "films/embeddings": {"columns": ["film"], "capacity": 6}})
+        step = document["modules"][0]
+        room = {a["name"]: a["rows"] for a in step["arguments"] if "rows" in a}
+        self.assertEqual(room, {"people/embeddings": 41, "films/embeddings": 7})
+        # As a worker does: the rows of the batch and their numbers; row 0 is that of id 0.
+        values = [numpy.asarray(v) for v in self.model.trainable_variables]
+        columns, read = {}, {}
+        for at, (variable, value) in enumerate(zip(document["variables"], values)):
+            if "table" not in variable:
+                continue
+            ids = self.ids[variable["table"]["columns"][0]]
+            unique = numpy.unique(numpy.append(ids, 0))
+            columns[variable["table"]["columns"][0]] = numpy.searchsorted(unique, ids)
+            read[at] = unique
+            values[at] = numpy.zeros((room[variable["name"]], value.shape[1]), "f4")
+            values[at][:len(unique)] = value[unique]
+        results = _run(
+            step, [*values, columns["seen"].astype("i4"), columns["film"].astype("i4"), self.ages,
+                   self.y, numpy.array([1, 2], "u4")], [(), *(v.shape for v in values)])
+        loss, expected = self.keras_gradients()
+        self.assertAlmostEqual(float(results[0]), float(loss), places=6)
+        for at, (found, right) in enumerate(zip(results[1:], expected)):
+            right = numpy.asarray(right)
+            self.assertGreater(numpy.abs(right).max(), 0)
+            if at in read:
+                others = numpy.delete(right, read[at], axis=0)
+                self.assertEqual(numpy.abs(others).max(), 0)
+                self.assertEqual(numpy.abs(found[len(read[at]):]).max(), 0)
+                found, right = found[:len(read[at])], right[read[at]]
+            self.assertTrue(numpy.allclose(found, right, rtol=1e-5, atol=1e-7), (at, found, right))
+
+    def test_the_only_input_has_the_name_of_the_data(self):
+        import keras
+
+        model = keras.Sequential([
+            keras.Input((5,)), keras.layers.Embedding(10, 4, name="words"), keras.layers.Flatten(),
+            keras.layers.Dense(1)])
+        document = self.export(model, {"words": "text"})
+        self.assertEqual(document["inputs"], [{"name": "text", "shape": [5], "dtype": "int32"}])
+        self.assertEqual(document["variables"][0]["table"], {"columns": ["text"]})
+
+    def test_a_child_computes_with_rows(self):
+        import numpy
+        import paracord.keras
+
+        program = paracord.keras.program(self.model, "mean_squared_error", tables=self.tables)
+        self.assertTrue(program.all_rows)
+        loss, expected = self.keras_gradients()
+        ids = {name: numpy.unique(numpy.append(each, 0)) for name, each in self.ids.items()}
+        numbers = {name: numpy.searchsorted(ids[name], self.ids[name]) for name in ids}
+        values = [numpy.asarray(v) for v in self.model.trainable_variables]
+        for at, variable in enumerate(program.variables):
+            if variable.table:
+                values[at] = values[at][ids[variable.table.columns[0]]]
+        gradients = [numpy.full(v.shape, 9, "f4") for v in values]
+        batch = paracord.Batch(8, {**numbers, "age": self.ages}, {"": self.y}, {})
+        self.assertAlmostEqual(program.gradients(values, batch, gradients, None), float(loss),
+                               places=6)
+        self.assertTrue(numpy.allclose(gradients[0], expected[0][ids["seen"]], atol=1e-7))
+
+    def refuses(self, why, model, tables):
+        import paracord
+
+        with self.assertRaisesRegex(paracord.ProgramError, why):
+            self.export(model, tables)
+
+    def test_what_is_no_table_is_said_by_layer_and_variable(self):
+        import keras
+
+        layers = keras.layers
+        self.refuses(r"no Embedding 'user' to be a table; there are \['people', 'films'\]",
+                     self.model, {"user": "seen"})
+        self.refuses("no Embedding 'dense' to be a table", self.model, {"dense": "seen"})
+        self.refuses("table films/embeddings reads the input 'movie', which the model lacks",
+                     self.model, {"films": "movie"})
+        for option, value in (("embeddings_regularizer", "l2"),
+                              ("embeddings_constraint", "NonNeg")):
+            films = layers.Embedding(50, 3, name="f", **{option: value})(self.film)
+            self.refuses(f"layer 'f': f/embeddings is no table: its {option} acts on every row",
+                         keras.Model(self.film, layers.Dense(1)(films)), {"f": "film"})
+        self.model.get_layer("films").trainable = False
+        self.refuses("layer 'films': films/embeddings is not trained, and no table", self.model,
+                     {"films": "film"})
+
+    def test_an_input_with_ids_is_for_nothing_else(self):
+        import keras
+
+        layers = keras.layers
+        number = keras.ops.cast(self.film, "float32")[:, None]
+        twice = layers.Concatenate()([self.films, number])
+        self.refuses(r"tables \['films/embeddings'\] have the rows of a batch",
+                     keras.Model(self.film, layers.Dense(1)(twice)), {"films": "film"})
+        other = layers.Embedding(50, 3, name="other")(self.film)
+        self.refuses("the model computes something else",
+                     keras.Model(self.film, layers.Dense(1)(layers.Add()([self.films, other]))),
+                     {"films": "film"})
+        moved = layers.Embedding(50, 3, name="moved")(self.film + 1)
+        self.refuses("the model computes something else",
+                     keras.Model(self.film, layers.Dense(1)(moved)), {"moved": "film"})
+
+
 @unittest.skipUnless(HAS_JAX, "no JAX")
 class JaxProgramFile(unittest.TestCase):
     def test_is_of_the_function_and_its_prediction(self):
