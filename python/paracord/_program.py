@@ -48,7 +48,8 @@ class Variable:
     numbers, {"name": "random_uniform", "minval": -0.1, "maxval": 0.1}. A variable with a
     `moving_average` f is none that an optimizer updates: its "gradient" is a new observation o, and
     it becomes f * value + (1 - f) * o. One that is `assigned` becomes o: of several workers, what
-    the last one has pushed. Of a `table` a batch is given the rows that it reads.
+    the last one has pushed. Of a `table` a batch is given the rows that it reads. The `constraint`
+    "non_neg" sets negative values to 0 after each update.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Variable:
     moving_average: float = 0.0
     assigned: bool = False
     table: Optional[Table] = None
+    constraint: str = ""
 
     def __post_init__(self) -> None:
         self.shape = tuple(int(size) for size in self.shape)
@@ -86,6 +88,8 @@ class Variable:
         }
         if self.table:
             variable["table"] = self.table.to_json()
+        if self.constraint:
+            variable["constraint"] = self.constraint
         return variable
 
 

@@ -124,14 +124,20 @@ class _Model(Program):
         name = v.path[len(prefix):] if v.path.startswith(prefix) else v.path
         if value.dtype != numpy.float32:
             raise ProgramError(f"variable {name} is {value.dtype}, and only float32 is trained")
-        known = initial_of(name, initial) or _initializer(owners.get(id(v)), v)
+        layer = owners.get(id(v))
+        if v.constraint is not None and not isinstance(v.constraint, keras.constraints.NonNeg):
+            raise ProgramError(
+                f"layer {layer.name!r}: {name} has the constraint {type(v.constraint).__name__}, "
+                "and variables of a program can have NonNeg alone")
+        constraint = "" if v.constraint is None else "non_neg"
+        known = initial_of(name, initial) or _initializer(layer, v)
         if known is None and (value == value.flat[0]).all():
             known = {"name": "constant", "value": float(value.flat[0])}
         if known is None:
             raise ProgramError(
                 f"nobody can tell what {name} is drawn from: say program(model, loss, "
                 f'initial={{"{name}": "glorot_uniform"}})')
-        return Variable(name, value.shape, known, **kind)
+        return Variable(name, value.shape, known, constraint=constraint, **kind)
 
     def _set_table(self, name: str, table: Table, owners: Mapping[int, Any]) -> None:
         """Makes the variable of an Embedding a table, by the variable's name or the layer's."""

@@ -434,6 +434,22 @@ print([tuple(v.shape) for v in program.variables])
         self.assertEqual(program.evaluate(values, batch), 1.5)
         self.assertEqual(gradients[1].tolist(), [-2 * (1 + 0.5 * 2) / 2])
 
+    def test_constraints_are_declared_or_refused(self):
+        import keras
+        import paracord.keras
+
+        def program(constraint):
+            return paracord.keras.program(keras.Sequential([
+                keras.Input((4,)), keras.layers.Dense(1, kernel_constraint=constraint, name="d")]),
+                "mean_squared_error")
+
+        kernel, bias = program("non_neg").variables
+        self.assertEqual(kernel.to_json()["constraint"], "non_neg")
+        self.assertNotIn("constraint", bias.to_json())
+        with self.assertRaisesRegex(paracord.ProgramError,
+                                    "layer 'd': d/kernel has the constraint MaxNorm, and var"):
+            program("max_norm")
+
     def test_inference_is_keras_own(self):
         import numpy
 
