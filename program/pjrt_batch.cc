@@ -112,7 +112,6 @@ absl::Status PjrtBatch::Narrow(const std::string& name, Given& given) {
 }
 
 absl::Status PjrtBatch::Take(const Batch& batch, const RowsInUse& use) {
-  RETURN_IF_ERROR(Check(batch));
   use_ = use;
   for (const auto& [all, columns] :
        {std::pair(&inputs_, &batch.inputs), std::pair(&targets_, &batch.targets),
@@ -120,8 +119,10 @@ absl::Status PjrtBatch::Take(const Batch& batch, const RowsInUse& use) {
     for (Given& given : *all) {
       const Column& column = (*columns)[given.index];
       given.from = &column;
-      if (all == &inputs_ && use.rows != nullptr && !use.rows->numbers[given.index].empty()) {
-        given.whole = use.rows->numbers[given.index];
+      const std::vector<int64_t>* const numbers =
+          all == &inputs_ ? use.Numbers(given.index) : nullptr;
+      if (numbers != nullptr) {
+        given.whole = *numbers;
       } else if (given.column->type != ColumnType::kFloat32) {
         RETURN_IF_ERROR(ToWholeNumbers(batch, column, given.whole));
       }
@@ -162,14 +163,12 @@ const void* PjrtBatch::Examples(const ModuleArgument& argument, uint32_t first, 
   return Rows(given[argument.index], first, count, size);
 }
 
-bool PjrtBatch::ByRows(size_t variable) const {
-  return tables_->declared(variable) && !tables_->dense(variable);
-}
-
 absl::Status PjrtBatch::CheckRows(const ProgramModule& module) const {
   for (const ModuleArgument& argument : module.arguments) {
-    if (argument.kind != ModuleArgument::Kind::kVariable || !ByRows(argument.index)) continue;
-    const uint64_t rows = use_.rows->First(argument.index) + use_.rows->ids[argument.index].size();
+    const bool by_rows =
+        argument.kind == ModuleArgument::Kind::kVariable && tables_->by_rows(argument.index);
+    if (!by_rows) continue;
+    const uint64_t rows = use_.Count(argument.index);
     if (rows <= argument.rows) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "the batch reads ", rows, " rows of the table ", file_->variables[argument.index].name(),
@@ -179,18 +178,10 @@ absl::Status PjrtBatch::CheckRows(const ProgramModule& module) const {
 }
 
 const float* PjrtBatch::Values(size_t variable, uint64_t rows, std::span<const float> values) {
-  const uint64_t width = tables_->width(variable);
   AlignedVector<float>& placed = values_[variable];
-  placed.resize(rows * width);
-  auto to = std::fill_n(placed.begin(), use_.rows->First(variable) * width, 0.f);
-  if (use_.whole) {
-    for (const uint64_t id : use_.rows->ids[variable]) {
-      to = std::ranges::copy(values.subspan(id * width, width), to).out;
-    }
-  } else {
-    to = std::ranges::copy(values, to).out;
-  }
-  std::fill(to, placed.end(), 0.f);
+  placed.resize(rows * tables_->width(variable));
+  float* const end = tables_->PutRows(variable, use_, values, placed.data());
+  std::fill(end, placed.data() + placed.size(), 0.f);
   return placed.data();
 }
 
@@ -200,18 +191,7 @@ float* PjrtBatch::GradientPlace(size_t variable, uint64_t rows) {
 }
 
 void PjrtBatch::TakeGradient(size_t variable, std::span<float> to) const {
-  const uint64_t width = tables_->width(variable);
-  std::span<const float> from = gradients_[variable];
-  from = from.subspan(use_.rows->First(variable) * width);
-  if (!use_.whole) {
-    std::ranges::copy(from.first(to.size()), to.begin());
-    return;
-  }
-  std::ranges::fill(to, 0.f);
-  for (const uint64_t id : use_.rows->ids[variable]) {
-    std::ranges::copy(from.first(width), to.subspan(id * width).begin());
-    from = from.subspan(width);
-  }
+  tables_->TakeGradient(variable, use_, gradients_[variable].data(), to);
 }
 
 }  // namespace paracord

@@ -12,7 +12,6 @@
 #include "common/aligned_memory.h"
 #include "data/data_source.h"
 #include "program/program_file.h"
-#include "program/program_memory.h"
 #include "program/program_tables.h"
 
 namespace paracord {
@@ -26,7 +25,8 @@ class PjrtBatch {
   // INVALID_ARGUMENT unless a batch has the columns of the data that were matched, in their shapes.
   // It comes before anything else reads the batch by its columns.
   absl::Status Check(const Batch& batch) const;
-  // Checks a batch and takes its columns in the modules' types; `use` has the numbers of ids.
+  // Takes the columns of a batch that was checked in the modules' types; `use` has the numbers of
+  // ids.
   absl::Status Take(const Batch& batch, const RowsInUse& use);
 
   // Returns the column of an argument, from the example `first` on, padded to the size of a module.
@@ -36,8 +36,6 @@ class PjrtBatch {
 
   // INVALID_ARGUMENT if the batch reads more rows of a table than a module has room for.
   absl::Status CheckRows(const ProgramModule& module) const;
-  // Says whether an argument or result is the rows of a table that the batch reads.
-  bool ByRows(size_t variable) const;
   // Returns the rows of a table that the batch reads, padded to `rows`.
   const float* Values(size_t variable, uint64_t rows, std::span<const float> values);
   // Returns where a run leaves the gradient of `rows` rows.

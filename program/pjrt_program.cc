@@ -132,7 +132,7 @@ absl::Status PjrtProgram::MakeTables(const Job& job) {
         return one.kind == ModuleArgument::Kind::kVariable && one.index == v;
       });
       // Ids are then rows, of which a module must have all.
-      if (found == module.arguments.end() || !tables_.dense(v) ||
+      if (found == module.arguments.end() || tables_.by_rows(v) ||
           found->rows == file_.variables[v].shape(0)) {
         continue;
       }
@@ -140,7 +140,7 @@ absl::Status PjrtProgram::MakeTables(const Job& job) {
           absl::StrCat("tables: ", name, " is to move whole, and the program was exported for ",
                        found->rows, " of its rows: export it without that table"));
     }
-    if (!tables_.dense(v)) RETURN_IF_ERROR(CheckRoomToPredict(file_, v, job.batch));
+    if (tables_.by_rows(v)) RETURN_IF_ERROR(CheckRoomToPredict(file_, v, job.batch));
   }
   return absl::OkStatus();
 }
@@ -270,10 +270,9 @@ absl::Status PjrtProgram::Try(const Compiled& compiled) const {
 }
 
 absl::Status PjrtProgram::LookAt(const Batch& batch, LookupCounts&) {
-  if (!tables_.declares()) return batch_.Take(batch, {});
   RETURN_IF_ERROR(batch_.Check(batch));
-  ASSIGN_OR_RETURN(const auto rows, tables_.RowsOf(batch));
-  return batch_.Take(batch, {rows});
+  ASSIGN_OR_RETURN(const RowsInUse use, tables_.InUse(batch, nullptr));
+  return batch_.Take(batch, use);
 }
 
 absl::StatusOr<std::shared_ptr<const TableRows>> PjrtProgram::RowsOf(const Batch& batch) {
@@ -285,15 +284,8 @@ absl::StatusOr<std::shared_ptr<const TableRows>> PjrtProgram::RowsOf(const Batch
 }
 
 absl::Status PjrtProgram::Take(const Batch& batch) {
-  RowsInUse use;
-  if (tables_.declares()) {
-    use.rows = std::dynamic_pointer_cast<const ProgramRows>(rows_);
-    use.whole = use.rows == nullptr;
-    if (use.whole) {
-      RETURN_IF_ERROR(batch_.Check(batch));
-      ASSIGN_OR_RETURN(use.rows, tables_.RowsOf(batch));
-    }
-  }
+  RETURN_IF_ERROR(batch_.Check(batch));
+  ASSIGN_OR_RETURN(const RowsInUse use, tables_.InUse(batch, rows_));
   return batch_.Take(batch, use);
 }
 
@@ -308,8 +300,8 @@ std::vector<PjrtClient::Argument> PjrtProgram::Arguments(const Compiled& compile
     const void* data = key_;
     if (argument.kind == Kind::kVariable) {
       const std::span<const float> whole = values[argument.index];
-      data = batch_.ByRows(argument.index) ? batch_.Values(argument.index, argument.rows, whole)
-                                           : whole.data();
+      data = tables_.by_rows(argument.index) ? batch_.Values(argument.index, argument.rows, whole)
+                                             : whole.data();
     } else if (argument.kind != Kind::kKey) {
       data = batch_.Examples(argument, first, count, size);
     }
@@ -339,7 +331,7 @@ absl::StatusOr<double> PjrtProgram::ComputeGradients(const Batch& batch, uint64_
   RETURN_IF_ERROR(OfRun(run.Start(Arguments(*compiled, values, 0, batch.examples))));
   const std::vector<ModuleResult>& results = compiled->module->results;
   const auto by_rows = [&](const ModuleResult& result) {
-    return result.kind == Kind::kGradient && batch_.ByRows(result.index);
+    return result.kind == Kind::kGradient && tables_.by_rows(result.index);
   };
   for (size_t i = 0; i < results.size(); ++i) {
     void* to = &loss;

@@ -192,13 +192,8 @@ absl::StatusOr<std::shared_ptr<const TableRows>> ProcessProgram::RowsOf(const Ba
 }
 
 absl::StatusOr<RowsInUse> ProcessProgram::RowsFor(const Batch& batch) const {
-  if (!tables_.declares()) return RowsInUse();
-  RowsInUse use;
-  use.rows = std::dynamic_pointer_cast<const ProgramRows>(rows_);
-  use.whole = use.rows == nullptr;
-  if (!use.whole) return use;
-  ASSIGN_OR_RETURN(use.rows, tables_.RowsOf(batch));
-  RETURN_IF_ERROR(tables_.CheckRoom(*use.rows));
+  ASSIGN_OR_RETURN(const RowsInUse use, tables_.InUse(batch, rows_));
+  if (use.whole) RETURN_IF_ERROR(tables_.CheckRoom(*use.rows));
   return use;
 }
 

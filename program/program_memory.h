@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -14,13 +13,6 @@
 #include "program/program_tables.h"
 
 namespace paracord {
-
-// The rows of tables that a batch reads, null if there are no tables, and whether the arrays of
-// tables outside of this memory have all rows or these alone.
-struct RowsInUse {
-  std::shared_ptr<const ProgramRows> rows;
-  bool whole = false;
-};
 
 class ProgramMemory {
  public:
@@ -47,9 +39,6 @@ class ProgramMemory {
   float* At(uint64_t offset) const { return reinterpret_cast<float*>(memory_.data() + offset); }
   absl::Status PutColumn(const Batch& batch, const Column& column, const PlacedColumn& place);
   void PutNumbers(const std::vector<int64_t>& numbers, const Column& column, uint64_t offset);
-  bool ByRows(size_t variable) const {
-    return tables_->declared(variable) && !tables_->dense(variable);
-  }
 
   const ProgramLayout* layout_ = nullptr;
   const ProgramTables* tables_ = nullptr;

@@ -195,4 +195,40 @@ absl::Status ProgramTables::CheckRoom(const ProgramRows& rows) const {
   return absl::OkStatus();
 }
 
+absl::StatusOr<RowsInUse> ProgramTables::InUse(const Batch& batch,
+                                               const std::shared_ptr<const TableRows>& rows) const {
+  if (!declares()) return RowsInUse();
+  RowsInUse use{std::dynamic_pointer_cast<const ProgramRows>(rows)};
+  if (use.rows != nullptr) return use;
+  use.whole = true;
+  ASSIGN_OR_RETURN(use.rows, RowsOf(batch));
+  return use;
+}
+
+float* ProgramTables::PutRows(size_t variable, const RowsInUse& use, std::span<const float> values,
+                              float* to) const {
+  const uint64_t width = widths_[variable];
+  to = std::fill_n(to, use.rows->First(variable) * width, 0.f);
+  if (!use.whole) return std::ranges::copy(values, to).out;
+  for (const uint64_t id : use.rows->ids[variable]) {
+    to = std::ranges::copy(values.subspan(id * width, width), to).out;
+  }
+  return to;
+}
+
+void ProgramTables::TakeGradient(size_t variable, const RowsInUse& use, const float* from,
+                                 std::span<float> to) const {
+  const uint64_t width = widths_[variable];
+  from += use.rows->First(variable) * width;
+  if (!use.whole) {
+    std::copy_n(from, to.size(), to.data());
+    return;
+  }
+  std::ranges::fill(to, 0.f);
+  for (const uint64_t id : use.rows->ids[variable]) {
+    std::copy_n(from, width, to.subspan(id * width).data());
+    from += width;
+  }
+}
+
 }  // namespace paracord

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,22 @@ struct ProgramRows : TableRows {
   }
 };
 
+// The rows of tables that a batch reads, null if there are no tables, and whether the arrays of
+// tables outside of the program have all rows or these alone.
+struct RowsInUse {
+  std::shared_ptr<const ProgramRows> rows;
+  bool whole = false;
+
+  // The rows of a table that the program is given.
+  uint64_t Count(size_t variable) const {
+    return rows->First(variable) + rows->ids[variable].size();
+  }
+  // The local numbers of an input of the data; null if no table reads it.
+  const std::vector<int64_t>* Numbers(size_t input) const {
+    return rows == nullptr || rows->numbers[input].empty() ? nullptr : &rows->numbers[input];
+  }
+};
+
 class ProgramTables {
  public:
   ProgramTables() = default;
@@ -45,10 +62,9 @@ class ProgramTables {
   // Whether any variable moves by rows, and whether any was declared as a table.
   bool any() const { return any_; }
   bool declares() const { return !groups_.empty(); }
-  // Whether the variable was declared as a table, and whether all its rows are there for each
-  // batch.
   bool declared(size_t variable) const { return room_.rows[variable].has_value(); }
-  bool dense(size_t variable) const { return declared(variable) && dense_[variable]; }
+  // Whether the program is given the rows alone that a batch reads.
+  bool by_rows(size_t variable) const { return declared(variable) && !dense_[variable]; }
   const TableRoom& room() const { return room_; }
   uint64_t width(size_t variable) const { return widths_[variable]; }  // numbers of a row
 
@@ -59,6 +75,16 @@ class ProgramTables {
   absl::StatusOr<std::shared_ptr<const ProgramRows>> RowsOf(const Batch& batch) const;
   // INVALID_ARGUMENT if these are more rows than there is room for.
   absl::Status CheckRoom(const ProgramRows& rows) const;
+  // The rows of `batch`, for which GradientProgram::UseRows was given `rows`.
+  absl::StatusOr<RowsInUse> InUse(const Batch& batch,
+                                  const std::shared_ptr<const TableRows>& rows) const;
+
+  // Writes the rows of a table that the program is given, and returns where they end.
+  float* PutRows(size_t variable, const RowsInUse& use, std::span<const float> values,
+                 float* to) const;
+  // Takes the gradient of the variable from one of these rows.
+  void TakeGradient(size_t variable, const RowsInUse& use, const float* from,
+                    std::span<float> to) const;
 
  private:
   // Tables that read the same inputs and so number their ids alike.
