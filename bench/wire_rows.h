@@ -13,7 +13,7 @@ namespace paracord::bench {
 
 inline constexpr std::string_view kRowsMethod = "/rows";
 
-// What a ps holds that has a table of 2,000,000 rows of 16 elements.
+// Makes the content of a ps that has a table of 2,000,000 rows of 16 elements.
 std::unique_ptr<Content> MakeTable();
 
 struct RowsWay {

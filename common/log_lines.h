@@ -1,6 +1,6 @@
-// What becomes of the lines of a log: the name of their event, which stays the same while numbers
-// and names in the text vary; their form, as text or as one JSON object a line; and a limit for
-// each event, so that what repeats thousands of times does not hide the rest.
+// Lines of a log get the name of their event, which stays the same while numbers and names in the
+// text vary; a form, as text or as one JSON object a line; and a limit for each event, so that an
+// event that repeats thousands of times does not hide the rest.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// What a process may hold in memory, divided among those that hold it: variables take what they
+// The memory budget of a process is divided among those that hold memory: variables take what they
 // take, and of what they leave every other holder has a share. A holder reserves bytes before it
 // takes them, or counts what has arrived and then waits, so that the sum stays below the limit of
 // the process. Only the rows of growing tables may take more than that: they are counted and never

@@ -1,4 +1,4 @@
-// What a program declares of itself in JSON, whatever runs it: variables and outputs, and texts of
+// A program declares in JSON, whatever runs it: variables and outputs, and texts of
 // them for people. A process says it in a packet (program_packets.h), an exported program in its
 // file (program_file.h). Pure.
 #pragma once

@@ -1,5 +1,5 @@
-// What a job gives to a program of its own, whatever runs it: columns of batches, which must be as
-// declared, and no settings that the program has to apply itself. Pure.
+// Checks what a job gives to a program of its own, whatever runs it: columns of batches, which must
+// be as declared, and no settings that the program has to apply itself. Pure.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ namespace {
 // A CompileOptionsProto with one replica and one partition in its ExecutableBuildOptionsProto. A
 // plug-in aborts the process where these are 0.
 constexpr std::string_view kCompileOptions = "\x1a\x04\x20\x01\x28\x01";
-// The same, with compile_portable_executable: any device can run it.
+// Options with compile_portable_executable, which make a program that any device can run.
 constexpr std::string_view kPortable = "\x1a\x04\x20\x01\x28\x01\x20\x01";
 constexpr std::string_view kFormat = "mlir";
 constexpr size_t kResultsMax = size_t{1} << 24;

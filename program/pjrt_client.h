@@ -35,7 +35,7 @@ class PjrtClient {
     PjrtOwned<PjrtLoaded> executable;
     std::vector<PjrtArray> results;
   };
-  // What a run reads. The memory must stay as it is until the run has ended.
+  // An array that a run reads. The memory must stay as it is until the run has ended.
   struct Argument {
     const PjrtArray* array = nullptr;
     const void* data = nullptr;
@@ -105,7 +105,7 @@ class PjrtClient {
   std::string platform_;
 };
 
-// Which plug-in computes a program.
+// Says which plug-in computes a program.
 struct PjrtUse {
   std::string device;      // "pjrt:PATH[:N]", or a platform that a plug-in has to be for: "cuda:N"
   bool automatic = false;  // nobody named the device: any plug-in will do

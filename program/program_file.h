@@ -27,14 +27,14 @@ struct ProgramColumn {
   ColumnType type = ColumnType::kFloat32;
 };
 
-// What an argument of a module is; `index` is of the variables, inputs, targets or weights.
+// Says what an argument of a module is; `index` counts variables, inputs, targets or weights.
 struct ModuleArgument {
   enum class Kind { kVariable, kInput, kTarget, kWeight, kKey } kind = Kind::kKey;
   size_t index = 0;
   uint64_t rows = 0;  // of a table, that the module has room for; 0: it is no table
 };
 
-// What a result of a module is; `index` is of the variables or of the outputs.
+// Says what a result of a module is; `index` counts variables or outputs.
 struct ModuleResult {
   enum class Kind { kLoss, kGradient, kOutput } kind = Kind::kLoss;
   size_t index = 0;

@@ -17,7 +17,7 @@
 namespace paracord {
 namespace {
 
-// What people call a table: its variable, or the layer or module that has it.
+// Returns what people call a table: the layer or module that has its variable.
 std::string OwnerOf(const std::string& variable) {
   return variable.substr(0, variable.find_last_of("./"));
 }

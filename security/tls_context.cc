@@ -72,7 +72,7 @@ absl::Status UseCertificate(SSL_CTX* context, const ContextSource& source) {
   return absl::OkStatus();
 }
 
-// What a client offers, as OpenSSL gives it, and where it takes the choice.
+// The protocols that a client offers, as OpenSSL gives them, and where it takes the choice.
 struct Offered {
   const unsigned char* in;
   unsigned int in_size;

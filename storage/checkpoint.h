@@ -175,7 +175,7 @@ struct StoredPartition {
   std::optional<TableMetadata> table = {};
 };
 
-// What files say of growing tables' partitions, without their ledgers, by id.
+// The states of growing tables' partitions that files have, without their ledgers, by id.
 using TableStates = std::map<uint32_t, StoredPartition>;
 // Reads the files of one checkpoint whole, without those that it continues. Returns what is wrong,
 // as FindDamage, and puts the states of the other files' tables into `tables`.

@@ -54,7 +54,7 @@ DensePartition::DensePartition(Facts facts, const Optimizer& optimizer, Partitio
       optimizer_(optimizer),
       contents_(std::move(contents)) {}
 
-// What replaces a whole partition replaces its chunks.
+// A partition that ends was replaced as a whole, and all its chunks with it.
 DensePartition::~DensePartition() {
   for (const ChunkRef& chunk : contents_.value.chunks()) pinned()->Replaced(chunk);
 }

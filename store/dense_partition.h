@@ -74,7 +74,7 @@ class DensePartition : public Partition {
   Counts GetCounts() const override;
   std::unique_ptr<PartitionImage> NewImage(bool copied, const ImageOrder& order) const override;
   Image TakeImage() const;
-  // As TakeImage, but that rows may be changed in place: the image's chunks go to `kept`, in place
+  // Takes an image of which rows may be changed in place: its chunks go to `kept`, in place
   // of any before it. They are read and given back under the partition's lock.
   Image TakeImage(std::shared_ptr<KeptPages>& kept) const;
   void TakeKept(KeptPages& kept, size_t block, size_t chunk, std::vector<float>& to) const;

@@ -45,7 +45,7 @@ void HotIds::Count(uint64_t id) {
   if (const auto kept = kept_.find(id); kept != kept_.end()) {
     if (kept->second.since != pushes_) ++kept->second.seen;
   } else if (estimate > least_) {
-    // What was sampled so far is why it is counted, and would make its share too large.
+    // It is counted because of the samples so far, which would make its share too large.
     kept_.emplace(id, Kept{.seen = 0, .since = pushes_});
     if (kept_.size() >= 2 * kKept) KeepHottest();
   }

@@ -29,8 +29,8 @@ class HotIds {
     uint64_t id = 0;
     double share = 0;  // of the pushes, that name it, estimated
   };
-  // Those that are the hottest for sure, as far as samples tell. An id that was seen a few times
-  // only is none.
+  // Returns the ids that are the hottest for sure, as far as samples tell. An id that was seen a
+  // few times only is none of them.
   std::vector<Hot> Top(size_t count) const;
 
  private:

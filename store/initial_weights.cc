@@ -34,8 +34,8 @@ absl::Status NoTensor(const std::string& variable, std::span<const std::string_v
   return absl::InvalidArgumentError(absl::StrCat("holds no tensor ", variable, hint));
 }
 
-// Of Keras 2's "dense/kernel:0", and of Keras 3's "scale/variable_7": the gamma of a LayerScale is
-// all that it leaves without a name.
+// Returns the name without what Keras 2 ("dense/kernel:0") and Keras 3 ("scale/variable_7") append.
+// The gamma of a LayerScale is all that Keras 3 leaves without a name.
 std::string Named(std::string_view name) {
   if (name.ends_with(":0")) name.remove_suffix(2);
   std::string_view unnamed = name.substr(0, name.find_last_not_of("0123456789") + 1);

@@ -103,9 +103,9 @@ struct UpdateScalars {
   bool overwrite = false;    // use_ema: the average becomes the value
 };
 UpdateScalars ScalarsAt(const Optimizer& optimizer, uint64_t step);
-// Those of a row of a lazy table that has been updated `row_steps` times. A schedule of learning
-// rates counts batches as ever; the corrections of biases, momenta and averages count the row's
-// own steps.
+// Returns the scalars of a row of a lazy table that has been updated `row_steps` times. A schedule
+// of learning rates counts batches as ever; the corrections of biases, momenta and averages count
+// the row's own steps.
 UpdateScalars LazyScalarsAt(const Optimizer& optimizer, uint64_t step, uint64_t row_steps);
 
 struct UpdateArrays {

@@ -57,7 +57,7 @@ class PinnedBytes {
   void Add(uint64_t bytes) { share_->Add(bytes); }
   void Subtract(uint64_t bytes);
   int64_t Limit() const { return static_cast<int64_t>(share_->bytes_max()) + forgiven_; }
-  // What is pinned counts below 0 for a moment if a chunk is released while it is replaced.
+  // The share counts below 0 for a moment if a chunk is released while it is replaced.
   int64_t Pinned() const { return std::max<int64_t>(share_->bytes(), 0); }
 
   const std::shared_ptr<MemoryShare> share_;  // thread-safe itself

@@ -26,8 +26,8 @@ PARACORD_KERNEL uint32_t NotFinite(float x) {
 // number that is none changes nothing then.
 PARACORD_KERNEL float Usable(float gradient) { return NotFinite(gradient) != 0 ? 0 : gradient; }
 
-// What Keras does to every gradient and value, and then the rule: from the gradient, the value and
-// the first kSlots of its slots, which it changes, the new value.
+// Does what Keras does to every gradient and value, and then applies the rule: it makes the new
+// value from the gradient, the value and the first kSlots of its slots, which it changes.
 template <size_t kSlots, class Rule>
 PARACORD_KERNEL bool ForEach(const UpdateScalars& scalars, const UpdateArrays& arrays,
                              const Rule rule) {

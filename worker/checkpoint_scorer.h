@@ -1,6 +1,6 @@
-// What the evaluator does when it looks into a job's directory: scores the newest checkpoint unless
-// that is done, and writes the result down in DIR/evaluations.jsonl, one JSON object a line, which
-// is replaced as a whole. What stands there is not scored again, also after a restart. Blocking, on
+// Scores the newest checkpoint of a job's directory for the evaluator, unless that is done, and
+// writes the result down in DIR/evaluations.jsonl, one JSON object a line, which is replaced as a
+// whole. A checkpoint that stands there is not scored again, also after a restart. Blocking, on
 // the executor's thread alone. Deletes nothing, and a checkpoint that retention removes meanwhile
 // is no error.
 #pragma once

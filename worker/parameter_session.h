@@ -42,7 +42,7 @@ struct ExchangeOrder {
   bool rejected = false;
   std::string rejection = {};  // of a rejected batch, as its lease has it
   bool exact = false;          // the values as float32 whatever the wire is, for an evaluation
-  // Of tables, the rows of these batches are brought, and no others; none: no rows.
+  // The batches whose rows of tables are brought; no other rows are.
   std::vector<SharedRows> rows = {};
 
   // Set by the session.

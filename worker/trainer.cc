@@ -236,7 +236,7 @@ void Trainer::Push(const BatchId& batch, const std::shared_ptr<StepArrays>& step
   const bool ahead = !rejected && MayComputeAhead(following);
   ExchangeOrder order{.batch = batch, .rejected = rejected};
   if (rejected) order.rejection = RejectionIn(leases_.front(), batch.batch());
-  // Those of a batch that is computed meanwhile are there.
+  // The rows of a batch that is computed meanwhile are there.
   order.rows = RowsFor({following.begin() + (ahead && tables_ ? 1 : 0), following.end()});
   Exchange(std::move(order), step, [this, batch, rejected](const ExchangeResult& result) {
     Pushed(batch, rejected, result);
@@ -259,7 +259,8 @@ void Trainer::Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>& s
 
 // ---- the next batch, while this one is exchanged
 
-// Of the same lease, or the first of the next one; none if it is not to be computed.
+// Returns the next batch of the same lease, or the first of the next lease; nullopt if it is not to
+// be computed.
 std::optional<BatchId> Trainer::BatchAfter(const BatchId& batch) const {
   auto lease = std::ranges::find_if(leases_, [&](const Lease& each) {
     return each.epoch() == batch.epoch() && each.split() == batch.split();

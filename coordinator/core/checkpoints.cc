@@ -154,7 +154,7 @@ std::vector<std::string> Checkpoints::MakeRoom(const std::string& why, const std
   if (!full) return {};
   const auto usable = std::ranges::count_if(
       committed_, [&](const Manifest& manifest) { return !Refused(manifest); });
-  // What a chain needs stays, so that keeping one less may remove none.
+  // Checkpoints that a chain needs stay, so keeping one less may remove none.
   for (size_t keep = static_cast<size_t>(std::max<std::ptrdiff_t>(usable, 1)) - 1; keep > 0;
        --keep) {
     std::vector<std::string> removed = Thin(keep, best);

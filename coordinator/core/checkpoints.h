@@ -60,7 +60,7 @@ class Checkpoints {
 
  private:
   const Manifest* Find(const std::string& name) const;  // null if there is none
-  // Those that the named ones continue, and they themselves.
+  // Returns the named checkpoints and those that they continue.
   std::set<std::string> WithChains(const std::set<std::string>& names) const;
   // The newest full one that can be restored, but those that are kept; null if there is none.
   const Manifest* OtherFull(const std::set<std::string>& kept) const;

@@ -142,7 +142,7 @@ bool CoordinatorCore::FactsMayChange() const {
 // One worker may be wrong about the files, or lie: two others that find the same are believed.
 void CoordinatorCore::TakeOtherFacts(const JoinEvent& event, const std::string& why) {
   const JoinRequest& request = event.request;
-  // What a ps holds is known when it is ready.
+  // It is known what a ps holds when it is ready.
   const bool settled = ps_.AllAre(PsState::kReady) && !generation_.claiming() &&
                        !record_.writer().pending() && !record_.writer().again();
   if (settled && agreement_.Dissent(request.task(), request.facts())) {

@@ -88,7 +88,7 @@ class CoreHarness : public FakePs, public FakeDir {
     summary_ms = now;
     Push(FakeDir::CarryOut(e));
   }
-  // The other effects concern files.
+  // All other effects concern files.
   template <class T>
   void Take(T& e) {
     Push(FakeDir::CarryOut(e));

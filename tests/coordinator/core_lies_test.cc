@@ -156,7 +156,7 @@ JoinReply JoinFinding(CoreHarness& harness, const std::string& task, uint64_t re
 }
 
 TEST_CASE("what the first worker invents is replaced by what two others find") {
-  // In which the first to come is believed.
+  // This job believes the first worker that comes.
   CoreHarness harness([](Job& job) { job.failures = {true, 1, 1.0}; });
   const uint64_t liar = harness.Join("worker:0", 7);
   REQUIRE(liar != 0);

@@ -28,7 +28,7 @@ class Table {
   }
   void PushAll() { Push({.gradient = GradientOf(kTableRows), .rows = {}}); }
 
-  // What a file would have, while `meanwhile` is called before each of its parts.
+  // Returns what a file would have; `meanwhile` is called before each of its parts.
   std::string Written(PartitionImage& image, const std::function<void()>& meanwhile) {
     std::string bytes;
     REQUIRE(image
