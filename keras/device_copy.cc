@@ -28,7 +28,7 @@ absl::StatusOr<const float*> DeviceCopy::Upload(size_t slot, std::span<const flo
 absl::StatusOr<const float*> DeviceCopy::Expect(size_t slot, std::span<const float> host) {
   if (ops_.host_memory()) return host.data();
   ASSIGN_OR_RETURN(Slot* const at, Grow(slot, host.size()));
-  Pin(host.data());
+  PageLock(host.data());
   at->expected = host;
   return at->data.get();
 }
@@ -40,16 +40,16 @@ void DeviceCopy::Send(size_t slot) {
   at.expected = {};
 }
 
-// Memory that peers may map is never freed, so the device may keep it pinned for good.
-void DeviceCopy::Pin(const float* host) {
+// Memory that peers may map is never freed, so the device may keep it page-locked for good.
+void DeviceCopy::PageLock(const float* host) {
   const std::optional<std::span<const char>> segment = FindSharedSegment(host);
-  if (segment.has_value()) ops_.Pin(segment->data(), segment->size());
+  if (segment.has_value()) ops_.PageLock(segment->data(), segment->size());
 }
 
 absl::StatusOr<float*> DeviceCopy::Reserve(size_t slot, std::span<float> host) {
   if (ops_.host_memory()) return host.data();
   ASSIGN_OR_RETURN(Slot* const at, Grow(slot, host.size()));
-  Pin(host.data());
+  PageLock(host.data());
   at->host = host;
   return at->data.get();
 }

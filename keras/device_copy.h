@@ -39,7 +39,7 @@ class DeviceCopy {
     std::span<float> host;
     std::span<const float> expected;
   };
-  void Pin(const float* host);
+  void PageLock(const float* host);
   absl::StatusOr<Slot*> Grow(size_t slot, size_t floats);
 
   Ops& ops_;

@@ -83,7 +83,7 @@ class Device {
   // Page-locks host memory that stays mapped for as long as this Device lives, so that copies from
   // and to it need no staging buffer. `host` should begin a page. Memory that cannot be locked is
   // staged as before; repeated calls for one address do nothing.
-  virtual void Pin(const void* host, size_t bytes) = 0;
+  virtual void PageLock(const void* host, size_t bytes) = 0;
   // Returns the spans recorded since the last call and turns recording on or off. Called after
   // Finish.
   virtual std::vector<DeviceSpan> TakeSpans(bool note) = 0;

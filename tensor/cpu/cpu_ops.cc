@@ -50,7 +50,7 @@ class CpuOps : public Ops {
   void UploadBeside(int64_t n, const float* host, float* device) override {
     Upload(n, host, device);
   }
-  void Pin(const void*, size_t) override {}
+  void PageLock(const void*, size_t) override {}
   std::vector<DeviceSpan> TakeSpans(bool) override { return {}; }
   void Download(int64_t n, const float* device, float* host) override {
     std::copy(device, device + n, host);

@@ -36,7 +36,7 @@ class CudaOps : public Ops, public GroupOps {
   }
   void AllReduce(std::span<const DeviceFloats> arrays) override { engine_.AllReduce(arrays); }
   void Abort() override { engine_.runtime().AbortGroup(); }
-  void Pin(const void* host, size_t bytes) override { engine_.Pin(host, bytes); }
+  void PageLock(const void* host, size_t bytes) override { engine_.PageLock(host, bytes); }
   std::vector<DeviceSpan> TakeSpans(bool note) override { return engine_.TakeSpans(note); }
   void Download(int64_t n, const float* device, float* host) override {
     engine_.Download(device, host, static_cast<size_t>(n) * sizeof(float));

@@ -87,8 +87,8 @@ void Engine::AskForResults() {
   const size_t bytes = asked_count_ * sizeof(double);
   auto* to = static_cast<double*>(staging_.Take(bytes));
   if (to == nullptr) {
-    unpinned_results_.resize(kResultsMax);
-    to = unpinned_results_.data();
+    pageable_results_.resize(kResultsMax);
+    to = pageable_results_.data();
   }
   asked_ = to;
   Try("result", runtime_->Copy(CopyKind::kToHost, work_[kResults].memory, to, bytes, compute_));
@@ -193,8 +193,9 @@ void Engine::Upload(const void* host, void* device, size_t bytes) {
   void* const staged = staging_.Take(bytes);
   if (staged != nullptr) std::memcpy(staged, host, bytes);
   CopyToDevice(staged == nullptr ? host : staged, device, bytes);
-  // An asynchronous copy from pinned memory would otherwise read after `host` may have changed.
-  if (staged == nullptr && staging_.IsPinned(host, bytes)) {
+  // An asynchronous copy from page-locked memory would otherwise read after `host` may have
+  // changed.
+  if (staged == nullptr && staging_.IsPageLocked(host, bytes)) {
     Try("upload", runtime_->Synchronize(to_device_));
   }
 }
@@ -202,7 +203,7 @@ void Engine::Upload(const void* host, void* device, size_t bytes) {
 void Engine::UploadBeside(const void* host, void* device, size_t bytes) {
   if (!runs() || bytes == 0) return;
   const void* from = host;
-  if (!staging_.IsPinned(host, bytes)) {
+  if (!staging_.IsPageLocked(host, bytes)) {
     if (void* const staged = staging_.Take(bytes)) from = std::memcpy(staged, host, bytes);
   }
   CopyToDevice(from, device, bytes);
@@ -241,7 +242,7 @@ std::optional<size_t> Engine::AwaitDownload() {
 bool Engine::CopyToHost(const void* device, void* host, size_t bytes) {
   if (!runs() || bytes == 0) return false;
   void* to = host;
-  if (!staging_.IsPinned(host, bytes)) {
+  if (!staging_.IsPageLocked(host, bytes)) {
     if (void* const staged = staging_.Take(bytes)) to = staged;
   }
   if (!Try("download", runtime_->Record(computed_, compute_)) ||
@@ -306,11 +307,11 @@ const uint64_t* Engine::Key(uint64_t key) {
 
 // Fetches results that there is no more room for. This is rare.
 void Engine::TakeOver() {
-  unpinned_results_.resize(results_.size());
-  Try("result", runtime_->Copy(CopyKind::kToHost, work_[kResults].memory, unpinned_results_.data(),
+  pageable_results_.resize(results_.size());
+  Try("result", runtime_->Copy(CopyKind::kToHost, work_[kResults].memory, pageable_results_.data(),
                                results_.size() * sizeof(double), compute_));
   Try("result", runtime_->Synchronize(compute_));
-  for (size_t i = 0; i < results_.size() && ok(); ++i) *results_[i] = unpinned_results_[i];
+  for (size_t i = 0; i < results_.size() && ok(); ++i) *results_[i] = pageable_results_[i];
   results_.clear();
   asked_count_ = 0;
 }

@@ -1,5 +1,5 @@
 // The state that all operations on a GPU share: the runtime, the streams, the first error, device
-// memory (memory.h), pinned staging buffers (staging.h), and launching kernels. One stream
+// memory (memory.h), page-locked staging buffers (staging.h), and launching kernels. One stream
 // computes, one copies to the device, one to the host, one does all-reduces. All operations are in
 // order on the computing stream; events make it wait for uploads, and downloads wait for it. Owned
 // by CudaOps; used by one thread at a time.
@@ -92,7 +92,7 @@ class Engine {
   std::optional<size_t> AwaitDownload();
   // Implements GroupOps::AllReduce.
   void AllReduce(std::span<const DeviceFloats> arrays);
-  void Pin(const void* host, size_t bytes) { staging_.Pin(host, bytes); }
+  void PageLock(const void* host, size_t bytes) { staging_.PageLock(host, bytes); }
   std::vector<DeviceSpan> TakeSpans(bool note) { return spans_.Take(note); }
   // Returns scratch memory for `count` elements, with undefined contents; null after an error.
   // While memory is planned the address must not be followed.
@@ -179,7 +179,7 @@ class Engine {
   std::vector<double*> results_;   // where Finish stores results, by place on the device
   const double* asked_ = nullptr;  // where the first `asked_count_` results arrive on the host
   size_t asked_count_ = 0;
-  std::vector<double> unpinned_results_;
+  std::vector<double> pageable_results_;
   absl::Status error_;
   Operands operands_ = Operands::kFloat32;
   bool keep_to_plan_ = false, said_slow_ = false;

@@ -104,23 +104,23 @@ class Replay : public Runtime {
   }
   absl::StatusOr<void*> AllocateHost(size_t bytes) override {
     ASSIGN_OR_RETURN(void* const memory, runtime_->AllocateHost(bytes));
-    pinned_[static_cast<char*>(memory)] = bytes;
+    page_locked_[static_cast<char*>(memory)] = bytes;
     return memory;
   }
   absl::Status FreeHost(void* memory) override {
     RETURN_IF_ERROR(DropAll());
-    pinned_.erase(static_cast<char*>(memory));
+    page_locked_.erase(static_cast<char*>(memory));
     return runtime_->FreeHost(memory);
   }
-  absl::Status PinHost(const void* memory, size_t bytes) override {
-    RETURN_IF_ERROR(runtime_->PinHost(memory, bytes));
-    pinned_[static_cast<const char*>(memory)] = bytes;
+  absl::Status PageLockHost(const void* memory, size_t bytes) override {
+    RETURN_IF_ERROR(runtime_->PageLockHost(memory, bytes));
+    page_locked_[static_cast<const char*>(memory)] = bytes;
     return absl::OkStatus();
   }
-  absl::Status UnpinHost(const void* memory) override {
+  absl::Status PageUnlockHost(const void* memory) override {
     RETURN_IF_ERROR(DropAll());
-    pinned_.erase(static_cast<const char*>(memory));
-    return runtime_->UnpinHost(memory);
+    page_locked_.erase(static_cast<const char*>(memory));
+    return runtime_->PageUnlockHost(memory);
   }
   absl::Status BeginCapture(Stream stream) override { return runtime_->BeginCapture(stream); }
   absl::StatusOr<StepGraph> EndCapture(Stream stream) override {
@@ -133,9 +133,9 @@ class Replay : public Runtime {
 
   absl::Status Copy(CopyKind kind, const void* from, void* to, size_t bytes,
                     Stream stream) override {
-    const bool pinned = IsPinned(kind == CopyKind::kToDevice ? from : to, bytes);
+    const bool page_locked = IsPageLocked(kind == CopyKind::kToDevice ? from : to, bytes);
     copied_ += bytes;
-    if (Passes(stream, pinned && copied_ <= kCopiedMax)) {
+    if (Passes(stream, page_locked && copied_ <= kCopiedMax)) {
       return runtime_->Copy(kind, from, to, bytes, stream);
     }
     return Ask(Key(Kind::kCopy, kind, from, to, bytes, stream), stream,
@@ -196,7 +196,7 @@ class Replay : public Runtime {
   absl::Status Ask(Key key, Stream stream, std::function<absl::Status(Runtime&)> ask);
 
  private:
-  bool IsPinned(const void* memory, size_t bytes) const;
+  bool IsPageLocked(const void* memory, size_t bytes) const;
   absl::Status DoAll();
   absl::Status EndStep();
   void Remember();
@@ -209,7 +209,7 @@ class Replay : public Runtime {
   const std::unique_ptr<Runtime> runtime_;
   Stream main_ = nullptr;                  // the stream created first
   Event fork_ = nullptr, join_ = nullptr;  // join other streams to a graph
-  std::map<const char*, size_t> pinned_;
+  std::map<const char*, size_t> page_locked_;
   std::set<Event> timed_, host_events_;
 
   // State of the current step.
@@ -279,10 +279,10 @@ absl::StatusOr<std::unique_ptr<Convolution>> Replay::MakeConvolution(const ConvC
   return std::make_unique<ReplayConvolution>(*this, std::move(convolution), ++uses_);
 }
 
-bool Replay::IsPinned(const void* memory, size_t bytes) const {
+bool Replay::IsPageLocked(const void* memory, size_t bytes) const {
   const auto* const begin = static_cast<const char*>(memory);
-  auto found = pinned_.upper_bound(begin);
-  if (found == pinned_.begin()) return false;
+  auto found = page_locked_.upper_bound(begin);
+  if (found == page_locked_.begin()) return false;
   --found;
   return begin + bytes <= found->first + found->second;
 }

@@ -115,18 +115,20 @@ class Runtime {
   virtual void Use(void* /*part*/, size_t /*bytes*/) {}
   virtual void Unuse(void* /*part*/) {}
   virtual size_t gap_bytes() const { return 0; }
-  // Copies between the host and the device. With pinned host memory the copy is asynchronous, and
-  // the memory must stay unchanged until the stream is done. Other memory may change as soon as a
-  // copy to the device returns, but must stay until the stream is done when it is the destination.
+  // Copies between the host and the device. With page-locked host memory the copy is asynchronous,
+  // and the memory must stay unchanged until the stream is done. Other memory may change as soon as
+  // a copy to the device returns, but must stay until the stream is done when it is the
+  // destination.
   virtual absl::Status Copy(CopyKind kind, const void* from, void* to, size_t bytes,
                             Stream stream) = 0;
-  // Pinned (page-locked) host memory: AllocateHost makes some, PinHost pins memory that exists,
-  // whose pages must hold nothing else. Several runtimes may pin the same memory; it stays pinned
-  // until all have unpinned it (host_pins.h). ALREADY_EXISTS means that someone else has pinned it.
+  // Page-locked host memory: AllocateHost makes some, PageLockHost locks memory that exists,
+  // whose pages must hold nothing else. Several runtimes may lock the same memory; it stays locked
+  // until all have unlocked it (page_locks.h). ALREADY_EXISTS means that someone else has locked
+  // it.
   virtual absl::StatusOr<void*> AllocateHost(size_t bytes) = 0;
   virtual absl::Status FreeHost(void* memory) = 0;
-  virtual absl::Status PinHost(const void* memory, size_t bytes) = 0;
-  virtual absl::Status UnpinHost(const void* memory) = 0;
+  virtual absl::Status PageLockHost(const void* memory, size_t bytes) = 0;
+  virtual absl::Status PageUnlockHost(const void* memory) = 0;
   virtual absl::StatusOr<Stream> CreateStream() = 0;
   virtual absl::Status DestroyStream(Stream stream) = 0;
   // Waits until the stream is idle, and returns the first error of its work.
@@ -145,8 +147,8 @@ class Runtime {
   virtual absl::Status Wait(Stream stream, Event event) = 0;
   // Between BeginCapture and EndCapture, the work of the stream, and of streams that wait for its
   // events, is recorded in a graph instead of run; at the end the stream must have waited for all
-  // of them. Copies must use pinned memory, and streams may only wait for events of the capture.
-  // EndCapture is called even after an error.
+  // of them. Copies must use page-locked memory, and streams may only wait for events of the
+  // capture. EndCapture is called even after an error.
   virtual absl::Status BeginCapture(Stream stream) = 0;
   virtual absl::StatusOr<StepGraph> EndCapture(Stream stream) = 0;
   // Runs the whole graph, with the arguments that were captured, in the stream's order.

@@ -14,14 +14,15 @@ namespace {
 
 constexpr size_t kStagingAlignment = 256;
 constexpr size_t kChunkMin = 1 << 20;
-constexpr size_t kAllMax = size_t{1} << 30;  // pinned memory is lost to the rest of the machine
+constexpr size_t kAllMax = size_t{1}
+                           << 30;  // page-locked memory is lost to the rest of the machine
 
 }  // namespace
 
 Staging::~Staging() {
   FreeChunks();
   for (const auto& [memory, range] : ranges_) {
-    if (range.ours) (void)runtime_.UnpinHost(memory);
+    if (range.ours) (void)runtime_.PageUnlockHost(memory);
   }
 }
 
@@ -57,31 +58,31 @@ void Staging::Reset() {
   if (!chunks_.empty()) chunks_.back().used = 0;
 }
 
-void Staging::Pin(const void* memory, size_t bytes) {
+void Staging::PageLock(const void* memory, size_t bytes) {
   const auto* const begin = static_cast<const char*>(memory);
   if (const auto found = ranges_.find(begin); found != ranges_.end()) return;
-  // Whole pages are pinned. Memory that shares a page would be pinned in part, and copies of it
-  // would fail.
+  // Whole pages are page-locked. Memory that shares a page would be page-locked in part, and copies
+  // of it would fail.
   static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   if (reinterpret_cast<uintptr_t>(memory) % page != 0) {
     ranges_[begin] = {bytes, false, false};
     return;
   }
-  const absl::Status pinned = runtime_.PinHost(memory, bytes);
-  const bool already = absl::IsAlreadyExists(pinned);  // pinned, but not by an engine
-  if (!pinned.ok() && !already && !std::exchange(complained_, true)) {
-    Logger("device").Warn("memory is not pinned, so that copies of it take longer: {}",
-                          std::string(pinned.message()));
+  const absl::Status page_locked = runtime_.PageLockHost(memory, bytes);
+  const bool already = absl::IsAlreadyExists(page_locked);  // page-locked, but not by an engine
+  if (!page_locked.ok() && !already && !std::exchange(complained_, true)) {
+    Logger("device").Warn("memory is not page-locked, so that copies of it take longer: {}",
+                          std::string(page_locked.message()));
   }
-  ranges_[begin] = {bytes, pinned.ok() || already, pinned.ok()};
+  ranges_[begin] = {bytes, page_locked.ok() || already, page_locked.ok()};
 }
 
-bool Staging::IsPinned(const void* memory, size_t bytes) const {
+bool Staging::IsPageLocked(const void* memory, size_t bytes) const {
   const auto* const begin = static_cast<const char*>(memory);
   auto found = ranges_.upper_bound(begin);
   if (found == ranges_.begin()) return false;
   --found;
-  return found->second.pinned && begin + bytes <= found->first + found->second.bytes;
+  return found->second.page_locked && begin + bytes <= found->first + found->second.bytes;
 }
 
 }  // namespace paracord::cuda

@@ -1,6 +1,6 @@
-// Pinned host memory, which the GPU copies by itself (DMA): staging buffers for copies of pageable
-// memory, and memory that its owner has pinned. Steps of equal sizes get the same buffers at the
-// same addresses. Owned by the engine; one thread.
+// Page-locked host memory, which the GPU copies by itself (DMA): staging buffers for copies of
+// pageable memory, and memory that its owner has locked. Steps of equal sizes get the same buffers
+// at the same addresses. Owned by the engine; one thread.
 #pragma once
 
 #include <cstddef>
@@ -17,16 +17,16 @@ class Staging {
   // No copy may be in flight.
   ~Staging();
 
-  // Returns a staging buffer, valid until Reset, or null if pinned memory is used up; copies then
-  // go without one.
+  // Returns a staging buffer, valid until Reset, or null if page-locked memory is used up; copies
+  // then go without one.
   void* Take(size_t bytes);
   // Takes all buffers back; no copy may be in flight.
   void Reset();
 
-  // Pins memory that stays mapped as long as this object lives, if it begins at a page; its pages
-  // hold nothing else. Memory that cannot be pinned is remembered too, so that it is tried once.
-  void Pin(const void* memory, size_t bytes);
-  bool IsPinned(const void* memory, size_t bytes) const;
+  // Locks memory that stays mapped as long as this object lives, if it begins at a page; its pages
+  // hold nothing else. Memory that cannot be locked is remembered too, so that it is tried once.
+  void PageLock(const void* memory, size_t bytes);
+  bool IsPageLocked(const void* memory, size_t bytes) const;
 
  private:
   struct Chunk {
@@ -35,8 +35,8 @@ class Staging {
   };
   struct Range {
     size_t bytes = 0;
-    bool pinned = false;  // false: it could not be pinned
-    bool ours = false;    // to be unpinned by us
+    bool page_locked = false;  // false: it could not be locked
+    bool ours = false;         // this object unlocks it
   };
   void FreeChunks();
 

@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "tensor/cuda/elementwise.h"
-#include "tensor/cuda/host_pins.h"
 #include "tensor/cuda/launch.h"
+#include "tensor/cuda/page_locks.h"
 #include "tensor/cuda/toolkit_convolution.h"
 #include "tensor/cuda/toolkit_library.h"
 #include "tensor/cuda/toolkit_nccl.h"
@@ -31,9 +31,9 @@ constexpr std::chrono::seconds kAskingMax(2);
 
 #define RETURN_IF_CUDA(name, ...) RETURN_IF_ERROR(StatusOf(#name, name(__VA_ARGS__)))
 
-HostPins& Pins() {
-  static HostPins pins;
-  return pins;
+PageLocks& TheLocks() {
+  static PageLocks locks;
+  return locks;
 }
 
 class ToolkitRuntime : public Runtime {
@@ -113,8 +113,8 @@ class ToolkitRuntime : public Runtime {
     RETURN_IF_CUDA(cudaFreeHost, memory);
     return absl::OkStatus();
   }
-  absl::Status PinHost(const void* memory, size_t bytes) override {
-    return Pins().Pin(memory, bytes, [&]() -> absl::Status {
+  absl::Status PageLockHost(const void* memory, size_t bytes) override {
+    return TheLocks().Lock(memory, bytes, [&]() -> absl::Status {
       const cudaError_t error =
           cudaHostRegister(const_cast<void*>(memory), bytes, cudaHostRegisterPortable);
       absl::Status status = StatusOf("cudaHostRegister", error);
@@ -122,8 +122,8 @@ class ToolkitRuntime : public Runtime {
       return absl::AlreadyExistsError(status.message());
     });
   }
-  absl::Status UnpinHost(const void* memory) override {
-    return Pins().Unpin(memory, [&] {
+  absl::Status PageUnlockHost(const void* memory) override {
+    return TheLocks().Unlock(memory, [&] {
       return StatusOf("cudaHostUnregister", cudaHostUnregister(const_cast<void*>(memory)));
     });
   }

@@ -54,21 +54,21 @@ struct Steps {
     return all;
   }
   const Batch schema = SchemaOf({6, 6, 2}, {});
-  std::vector<PageFloats> gradients;  // stay pinned as long as the program lives
+  std::vector<PageFloats> gradients;  // stay page-locked as long as the program lives
   Ops* ops;
   std::unique_ptr<GradientProgram> program;
   std::optional<Variables> variables;
 };
 
-// `pinned` says that the gradients are in pinned memory.
-void CheckReported(uint32_t accumulate, bool pinned) {
-  INFO("accumulate " << accumulate << (pinned ? ", pinned" : ""));
+// `page_locked` says that the gradients are in page-locked memory.
+void CheckReported(uint32_t accumulate, bool page_locked) {
+  INFO("accumulate " << accumulate << (page_locked ? ", page-locked" : ""));
   Steps listens(CudaUnderTest(true), accumulate), plain(CudaUnderTest(true), accumulate);
   const std::vector<std::string>& names = listens.variables->names;
   size_t trained = 0;
   for (PageFloats& gradient : listens.gradients) {
     trained += gradient.empty() ? 0 : 1;
-    if (pinned) listens.ops->Pin(gradient.data(), gradient.size() * sizeof(float));
+    if (page_locked) listens.ops->PageLock(gradient.data(), gradient.size() * sizeof(float));
   }
   std::vector<size_t> order;
   std::map<size_t, PageFloats> reported;
@@ -104,7 +104,7 @@ void CheckReported(uint32_t accumulate, bool pinned) {
 TEST_CASE("a device's gradients are reported when they are there, and are those of the end") {
   const std::optional<int64_t> launched = GraphLaunches();
   for (const uint32_t accumulate : {1u, 2u}) {
-    for (const bool pinned : {false, true}) CheckReported(accumulate, pinned);
+    for (const bool page_locked : {false, true}) CheckReported(accumulate, page_locked);
   }
   // Both steps of each pair are graphs from the third pair on.
   if (launched.has_value()) CHECK(*GraphLaunches() - *launched >= 4 * 8);
@@ -121,7 +121,7 @@ TEST_CASE("downloads are awaited one by one, and those that are not are there at
       CHECK_FALSE(ops->AwaitDownload().has_value());
       const DeviceArray x = ops->Allocate(100).value(), y = ops->Allocate(100).value();
       Floats first(100), third(100), fourth(100);
-      if (turn % 2 == 1) ops->Pin(second.data(), second.size() * sizeof(float));
+      if (turn % 2 == 1) ops->PageLock(second.data(), second.size() * sizeof(float));
       for (int round = 0; round < 4; ++round) {
         ops->Fill(100, 1, x.get());
         ops->DownloadAwaited(100, x.get(), first.data(), 7);
@@ -156,7 +156,7 @@ TEST_CASE("an awaited download of a graph is of that launch, however long it com
   DeviceArray x = ops->Allocate(n * n).value(), y = ops->Allocate(n * n).value();
   const auto product = ops->MakeMatmul({.m = n, .k = n, .n = n}).value();
   PageFloats first(static_cast<size_t>(n));
-  ops->Pin(first.data(), first.size() * sizeof(float));
+  ops->PageLock(first.data(), first.size() * sizeof(float));
   for (int step = 1; step <= 8; ++step) {
     const Floats number(static_cast<size_t>(n), static_cast<float>(step));
     ops->Upload(n, number.data(), row.get());

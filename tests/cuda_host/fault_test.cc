@@ -55,7 +55,7 @@ class Life {
     std::vector<PageFloats> memory;
     for (const Floats& value : variables.values) memory.emplace_back(value.begin(), value.end());
     const std::vector<std::span<const float>> values(memory.begin(), memory.end());
-    for (const auto& value : values) device.Pin(value.data(), value.size_bytes());
+    for (const auto& value : values) device.PageLock(value.data(), value.size_bytes());
     std::map<size_t, Floats> early;
     (*program)->OnGradient([&](size_t v) { early[v] = variables.gradients[v]; });
     for (uint32_t step = 0; step < 5; ++step) {  // a graph from the third step on

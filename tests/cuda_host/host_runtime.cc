@@ -62,8 +62,8 @@ class HostRuntime : public Runtime {
   absl::Status Synchronize(Stream stream) override;
   absl::StatusOr<void*> AllocateHost(size_t bytes) override;
   absl::Status FreeHost(void* memory) override;
-  absl::Status PinHost(const void* memory, size_t bytes) override;
-  absl::Status UnpinHost(const void* memory) override;
+  absl::Status PageLockHost(const void* memory, size_t bytes) override;
+  absl::Status PageUnlockHost(const void* memory) override;
   absl::StatusOr<Event> CreateEvent() override { return NewEvent(HostStreams::EventKind::kPlain); }
   absl::StatusOr<Event> CreateTimedEvent() override {
     return NewEvent(HostStreams::EventKind::kTimed);
@@ -117,8 +117,8 @@ class HostRuntime : public Runtime {
     RETURN_IF_ERROR(CallHere("cudaEventCreate"));
     return streams_.CreateEvent(kind);
   }
-  bool IsPinned(const void* at, size_t bytes) const;
-  bool Overlaps(const char* begin, size_t bytes) const;  // any of it is pinned
+  bool IsPageLocked(const void* at, size_t bytes) const;
+  bool Overlaps(const char* begin, size_t bytes) const;  // any of it is page-locked
 
   const HostOptions options_;
   HostMemory memory_;
@@ -128,7 +128,7 @@ class HostRuntime : public Runtime {
   bool failed_ = false;
   absl::Status group_status_;
   std::map<void*, size_t> sizes_;
-  std::map<const char*, size_t> pinned_;                  // ranges of host memory
+  std::map<const char*, size_t> page_locked_;             // ranges of host memory
   std::map<void*, std::unique_ptr<char[]>> host_memory_;  // allocated here
 };
 
@@ -136,7 +136,7 @@ HostRuntime::~HostRuntime() {
   if (!failed_) {
     if (memory_.live() > 0) memory_.Note(absl::StrCat(memory_.live(), " allocations not freed"));
     if (!streams_.Left().empty()) memory_.Note(streams_.Left());
-    if (!pinned_.empty()) memory_.Note("memory of the host left pinned");
+    if (!page_locked_.empty()) memory_.Note("memory of the host left page-locked");
   }
   if (options_.at_end) options_.at_end(calls_, memory_.wrong());
 }
@@ -189,10 +189,10 @@ absl::Status HostRuntime::Free(void* memory) {
 absl::StatusOr<void*> HostRuntime::AllocateHost(size_t bytes) {
   RETURN_IF_ERROR(Call("cudaHostAlloc"));
   RETURN_IF_ERROR(streams_.Forbidden("cudaHostAlloc"));
-  if (!options_.pinned) return absl::ResourceExhaustedError("cudaHostAlloc: no memory");
+  if (!options_.page_locks) return absl::ResourceExhaustedError("cudaHostAlloc: no memory");
   auto memory = std::make_unique<char[]>(bytes);
   char* const at = memory.get();
-  pinned_[at] = bytes;
+  page_locked_[at] = bytes;
   host_memory_[at] = std::move(memory);
   return at;
 }
@@ -201,73 +201,73 @@ absl::Status HostRuntime::FreeHost(void* memory) {
   RETURN_IF_ERROR(Call("cudaFreeHost"));
   RETURN_IF_ERROR(streams_.Forbidden("cudaFreeHost"));
   if (host_memory_.erase(memory) == 0) memory_.Note("cudaFreeHost of what is not there");
-  pinned_.erase(static_cast<char*>(memory));
+  page_locked_.erase(static_cast<char*>(memory));
   return absl::OkStatus();
 }
 
-absl::Status HostRuntime::PinHost(const void* memory, size_t bytes) {
+absl::Status HostRuntime::PageLockHost(const void* memory, size_t bytes) {
   RETURN_IF_ERROR(Call("cudaHostRegister"));
   RETURN_IF_ERROR(streams_.Forbidden("cudaHostRegister"));
-  if (!options_.pinned) return absl::InternalError("cudaHostRegister: not supported");
+  if (!options_.page_locks) return absl::InternalError("cudaHostRegister: not supported");
   const auto* const begin = static_cast<const char*>(memory);
   if (reinterpret_cast<uintptr_t>(begin) % PageBytes() != 0) {
     memory_.Note("cudaHostRegister: of a page that others share");
   }
   if (Overlaps(begin, bytes)) return absl::AlreadyExistsError("cudaHostRegister: registered");
-  pinned_[begin] = bytes;
+  page_locked_[begin] = bytes;
   return absl::OkStatus();
 }
 
-absl::Status HostRuntime::UnpinHost(const void* memory) {
+absl::Status HostRuntime::PageUnlockHost(const void* memory) {
   RETURN_IF_ERROR(Call("cudaHostUnregister"));
   RETURN_IF_ERROR(streams_.Forbidden("cudaHostUnregister"));
-  if (pinned_.erase(static_cast<const char*>(memory)) == 0) {
+  if (page_locked_.erase(static_cast<const char*>(memory)) == 0) {
     memory_.Note("cudaHostUnregister of what is not there");
   }
   return absl::OkStatus();
 }
 
-bool HostRuntime::IsPinned(const void* at, size_t bytes) const {
+bool HostRuntime::IsPageLocked(const void* at, size_t bytes) const {
   const auto* const begin = static_cast<const char*>(at);
-  auto found = pinned_.upper_bound(begin);
-  if (found == pinned_.begin()) return false;
+  auto found = page_locked_.upper_bound(begin);
+  if (found == page_locked_.begin()) return false;
   --found;
   return begin + bytes <= found->first + found->second;
 }
 
 bool HostRuntime::Overlaps(const char* begin, size_t bytes) const {
   const size_t page = PageBytes();
-  const auto after = pinned_.lower_bound(begin + bytes);
-  if (after == pinned_.begin()) return false;
+  const auto after = page_locked_.lower_bound(begin + bytes);
+  if (after == page_locked_.begin()) return false;
   const auto& [at, size] = *std::prev(after);
-  return at + (size + page - 1) / page * page > begin;  // whole pages are pinned
+  return at + (size + page - 1) / page * page > begin;  // whole pages are page-locked
 }
 
 absl::Status HostRuntime::Copy(CopyKind kind, const void* from, void* to, size_t bytes,
                                Stream stream) {
   RETURN_IF_ERROR(Call("cudaMemcpyAsync"));
   const auto* const at = static_cast<const char*>(kind == CopyKind::kToDevice ? from : to);
-  const bool pinned = IsPinned(at, bytes);
-  if (!pinned && Overlaps(at, bytes)) {
-    memory_.Note("cudaMemcpyAsync: memory that is pinned in part");
+  const bool page_locked = IsPageLocked(at, bytes);
+  if (!page_locked && Overlaps(at, bytes)) {
+    memory_.Note("cudaMemcpyAsync: memory that is page-locked in part");
     return absl::InternalError("cudaMemcpyAsync: invalid argument");
   }
-  if (!pinned) RETURN_IF_ERROR(streams_.Forbidden("cudaMemcpyAsync of pageable memory"));
-  const auto lives = [this, pinned, bytes](const void* host) {
-    if (!pinned || IsPinned(host, bytes)) return true;
-    memory_.Note("cudaMemcpyAsync: memory of the host that is no longer pinned");
+  if (!page_locked) RETURN_IF_ERROR(streams_.Forbidden("cudaMemcpyAsync of pageable memory"));
+  const auto lives = [this, page_locked, bytes](const void* host) {
+    if (!page_locked || IsPageLocked(host, bytes)) return true;
+    memory_.Note("cudaMemcpyAsync: memory of the host that is no longer page-locked");
     return false;
   };
   if (kind == CopyKind::kToDevice) {
-    // Pageable memory is read before the call returns, pinned memory when its turn comes.
+    // Pageable memory is read before the call returns, page-locked memory when its turn comes.
     const auto* begin = static_cast<const char*>(from);
     auto read = std::make_shared<std::vector<char>>();
-    if (!pinned) read->assign(begin, begin + bytes);
+    if (!page_locked) read->assign(begin, begin + bytes);
     return Ask(
         stream, "copy to the device",
-        [this, read, from, to, bytes, pinned, lives] {
+        [this, read, from, to, bytes, page_locked, lives] {
           if (!lives(from) || !memory_.Allows(to, bytes, false, "cudaMemcpyAsync")) return;
-          std::memcpy(to, pinned ? from : read->data(), bytes);
+          std::memcpy(to, page_locked ? from : read->data(), bytes);
         },
         bytes);
   }

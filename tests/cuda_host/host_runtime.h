@@ -27,7 +27,7 @@ struct HostOptions {
   bool convolutions = true;                      // false: cuDNN has no engine
   Directions directions;                         // the directions that cuDNN has engines for
   Directions computes;                           // the directions that it does not refuse when run
-  bool pinned = true;                            // false: host memory cannot be pinned
+  bool page_locks = true;                        // false: host memory cannot be page-locked
   bool bfloat16 = true;                          // false: a GPU too old for bfloat16 and TF32
   bool graphs = true;                            // false: capturing fails
   std::function<void(const char* name)> called;  // called with each call's name

@@ -136,30 +136,31 @@ TEST_CASE("what the libraries refuse is refused") {
   const auto capture = [&](const char* part, const auto& ask) {
     Table table;
     PageFloats host(64);
-    CHECK(table.runtime->PinHost(host.data(), 128).ok());
+    CHECK(table.runtime->PageLockHost(host.data(), 128).ok());
     float* x = table.New(4);
     CHECK(table.runtime->BeginCapture(table.one).ok());
     refused(ask(*table.runtime, host.data(), x), part);
     refused(table.runtime->EndCapture(table.one).status(), "invalidated by");
-    CHECK(table.runtime->UnpinHost(host.data()).ok());
+    CHECK(table.runtime->PageUnlockHost(host.data()).ok());
   };
   capture("cudaMalloc", [](Runtime& r, float*, float*) { return r.Malloc(4).status(); });
   capture("cudaFree", [](Runtime& r, float*, float* x) { return r.Free(x); });
   capture("cudaHostAlloc", [](Runtime& r, float*, float*) { return r.AllocateHost(4).status(); });
   capture("cudaHostRegister",
-          [](Runtime& r, float* host, float*) { return r.PinHost(host + 40, 4); });
-  capture("cudaHostUnregister", [](Runtime& r, float* host, float*) { return r.UnpinHost(host); });
+          [](Runtime& r, float* host, float*) { return r.PageLockHost(host + 40, 4); });
+  capture("cudaHostUnregister",
+          [](Runtime& r, float* host, float*) { return r.PageUnlockHost(host); });
 
   Table table;
   const size_t page = PageBytes(), floats = page / sizeof(float);
   PageFloats host(4 * floats);
   float* x = table.New(64);
-  CHECK(table.runtime->PinHost(host.data() + floats, page + 4).ok());
+  CHECK(table.runtime->PageLockHost(host.data() + floats, page + 4).ok());
   // Overlapping ranges are refused at either end; a neighbour that begins with the next page is
   // not.
-  refused(table.runtime->PinHost(host.data(), page + 4), "cudaHostRegister: registered");
-  refused(table.runtime->PinHost(host.data() + 2 * floats, 4), "cudaHostRegister: registered");
-  CHECK(table.runtime->PinHost(host.data() + 3 * floats, 4).ok());
+  refused(table.runtime->PageLockHost(host.data(), page + 4), "cudaHostRegister: registered");
+  refused(table.runtime->PageLockHost(host.data() + 2 * floats, 4), "cudaHostRegister: registered");
+  CHECK(table.runtime->PageLockHost(host.data() + 3 * floats, 4).ok());
   refused(table.runtime->Copy(CopyKind::kToDevice, host.data() + floats - 1, x, 8, table.one),
           "invalid argument");
   refused(table.runtime->Copy(CopyKind::kToDevice, host.data() + 2 * floats + 8, x, 4, table.one),

@@ -121,25 +121,26 @@ TEST_CASE("gradients are handed out while the device still computes, in graphs t
   CHECK(early > 100);
 }
 
-TEST_CASE("without pinned memory the same is computed") {
+TEST_CASE("without page-locked memory the same is computed") {
   const Floats wanted = Step(MakeCpuOps(1), nullptr);
   cuda::HostOptions options;
-  options.pinned = false;
+  options.page_locks = false;
   const Floats got = Step(OpsWith(std::move(options)), nullptr);
   for (size_t i = 0; i < wanted.size(); ++i) CHECK(got[i] == Approx(wanted[i]).margin(1e-5));
 }
 
-TEST_CASE("what the host does with its memory after an upload changes nothing, pinned or not") {
-  for (const bool pinned : {true, false}) {
+TEST_CASE(
+    "what the host does with its memory after an upload changes nothing, page-locked or not") {
+  for (const bool page_locked : {true, false}) {
     for (uint64_t seed = 0; seed < 8; ++seed) {
       cuda::HostOptions options;
       options.seed = seed;
-      options.pinned = pinned;
+      options.page_locks = page_locked;
       const auto ops = OpsWith(std::move(options));
       ops->Enter();
       PageFloats host(2000, 1.f);
       Floats back(2000);
-      ops->Pin(host.data(), host.size() * sizeof(float));
+      ops->PageLock(host.data(), host.size() * sizeof(float));
       const DeviceArray device = ops->Allocate(2000).value();
       ops->Upload(2000, host.data(), device.get());
       host.assign(2000, 2.f);
@@ -154,15 +155,15 @@ TEST_CASE("what the host does with its memory after an upload changes nothing, p
   }
 }
 
-TEST_CASE("memory that is pinned is copied from and to where it is") {
+TEST_CASE("memory that is page-locked is copied from and to where it is") {
   std::vector<Done> done;
   cuda::HostOptions options;
   const auto ops = OpsWith(std::move(options));
   ops->Enter();
   PageFloats host(500, 1.f), back(500, 7.f);
-  ops->Pin(host.data(), host.size() * sizeof(float));
-  ops->Pin(host.data(), host.size() * sizeof(float));
-  ops->Pin(back.data(), back.size() * sizeof(float));
+  ops->PageLock(host.data(), host.size() * sizeof(float));
+  ops->PageLock(host.data(), host.size() * sizeof(float));
+  ops->PageLock(back.data(), back.size() * sizeof(float));
   const DeviceArray device = ops->Allocate(500).value();
   ops->UploadBeside(500, host.data(), device.get());
   // Forbidden by the contract; it shows that the data was not copied at once.

@@ -134,7 +134,8 @@ TEST_CASE(
   CHECK(build(10).status() == absl::OkStatus());
 }
 
-// Trains as a worker does: from pinned memory, with an epoch's last batch smaller than the others.
+// Trains as a worker does: from page-locked memory, with an epoch's last batch smaller than the
+// others.
 TEST_CASE("steps that repeat are graphs, and nothing is done in a slower way") {
   constexpr uint32_t kSteps = 40;
   const Batch schema = SchemaOf({8, 8, 3}, {});
@@ -158,7 +159,7 @@ TEST_CASE("steps that repeat are graphs, and nothing is done in a slower way") {
   for (const Floats& each : variables.gradients) gradients.emplace_back(each.begin(), each.end());
   for (const auto* const all : {&values, &gradients}) {
     for (const PageFloats& each : *all) {
-      if (!each.empty()) device.Pin(each.data(), each.size() * sizeof(float));
+      if (!each.empty()) device.PageLock(each.data(), each.size() * sizeof(float));
     }
   }
   for (uint32_t step = 0; step < kSteps; ++step) {

@@ -128,11 +128,11 @@ TEST_CASE("batch sizes and evaluations in between take their own way") {
   CHECK(graphs.wrong.empty());
 }
 
-TEST_CASE("where nothing can be captured or pinned, steps are done as before") {
-  for (const bool pinned : {false, true}) {
+TEST_CASE("where nothing can be captured or page-locked, steps are done as before") {
+  for (const bool page_locked : {false, true}) {
     cuda::HostOptions options;
     options.graphs = false;
-    options.pinned = pinned;
+    options.page_locks = page_locked;
     const LogText log;
     Training graphs(std::move(options)), plain({}, /*graphs=*/false);
     int captures = 0;
@@ -141,7 +141,7 @@ TEST_CASE("where nothing can be captured or pinned, steps are done as before") {
       CHECK_FALSE(graphs.Launched());
       captures += graphs.calls["cudaStreamBeginCapture"];
     }
-    CHECK(captures == (pinned ? 1 : 0));  // and it is not tried forever
+    CHECK(captures == (page_locked ? 1 : 0));  // and it is not tried forever
     CHECK(log.lines() == captures);
   }
 }
@@ -169,7 +169,7 @@ TEST_CASE("a graph that is not made or does not start costs a line of the log, a
   }
 }
 
-TEST_CASE("parameters and gradients in pinned memory that takes turns are right in graphs") {
+TEST_CASE("parameters and gradients in page-locked memory that takes turns are right in graphs") {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     cuda::HostOptions options;
     options.seed = seed;
@@ -178,7 +178,7 @@ TEST_CASE("parameters and gradients in pinned memory that takes turns are right 
     for (auto& side : buffers) {
       for (const Floats& value : graphs.variables->values) {
         PageFloats& memory = side.emplace_back(2 * value.size());
-        graphs.raw->Pin(memory.data(), memory.size() * sizeof(float));
+        graphs.raw->PageLock(memory.data(), memory.size() * sizeof(float));
       }
     }
     int launched = 0;

@@ -1,10 +1,10 @@
-// Pinned host memory.
+// Tests page-locked host memory.
 #include "tensor/cuda/staging.h"
 
 #include <catch2/catch.hpp>
 #include <vector>
 
-#include "tensor/cuda/host_pins.h"
+#include "tensor/cuda/page_locks.h"
 #include "tests/cuda_host/host_runtime.h"
 #include "tests/cuda_host/page_floats.h"
 
@@ -12,9 +12,9 @@ namespace paracord::cuda {
 namespace {
 
 struct Table {
-  explicit Table(bool pinned = true) {
+  explicit Table(bool page_locked = true) {
     HostOptions options;
-    options.pinned = pinned;
+    options.page_locks = page_locked;
     options.at_end = [this](int64_t calls, const std::string&) { all = calls; };
     runtime = MakeHostRuntime(std::move(options));
   }
@@ -45,7 +45,7 @@ TEST_CASE("steps that want the same find it at the same addresses, without new m
   CHECK(calls[0] == calls[1]);
 }
 
-TEST_CASE("there is an end to what is staged, and without pinned memory nothing is") {
+TEST_CASE("there is an end to what is staged, and without page-locked memory nothing is") {
   Table table;
   Staging staging(*table.runtime);
   CHECK(staging.Take(size_t{1} << 40) == nullptr);
@@ -54,62 +54,63 @@ TEST_CASE("there is an end to what is staged, and without pinned memory nothing 
   Staging none(*without.runtime);
   CHECK(none.Take(100) == nullptr);
   float number = 0;
-  none.Pin(&number, sizeof(number));
-  CHECK_FALSE(none.IsPinned(&number, sizeof(number)));
+  none.PageLock(&number, sizeof(number));
+  CHECK_FALSE(none.IsPageLocked(&number, sizeof(number)));
 }
 
-TEST_CASE("what was pinned is known as far as it reaches, and by whom") {
+TEST_CASE("what was page-locked is known as far as it reaches, and by whom") {
   Table table;
   PageFloats memory(2000);
   const float* const at = memory.data();
   Staging one(*table.runtime);
-  one.Pin(at, 5000);
-  CHECK(one.IsPinned(at, 5000));
-  CHECK(one.IsPinned(at + 1249, 4));
-  CHECK_FALSE(one.IsPinned(at + 1249, 8));
-  CHECK_FALSE(one.IsPinned(at - 1, 4));
+  one.PageLock(at, 5000);
+  CHECK(one.IsPageLocked(at, 5000));
+  CHECK(one.IsPageLocked(at + 1249, 4));
+  CHECK_FALSE(one.IsPageLocked(at + 1249, 8));
+  CHECK_FALSE(one.IsPageLocked(at - 1, 4));
   {
-    Staging other(*table.runtime);  // memory that is pinned already
-    other.Pin(at, 5000);
-    CHECK(other.IsPinned(at, 5000));
+    Staging other(*table.runtime);  // memory that is page-locked already
+    other.PageLock(at, 5000);
+    CHECK(other.IsPageLocked(at, 5000));
   }
-  CHECK(one.IsPinned(at, 5000));
+  CHECK(one.IsPageLocked(at, 5000));
 }
 
-TEST_CASE("memory of several runtimes is pinned by the first, until the last is done with it") {
-  HostPins pins;
-  int pinned = 0;
+TEST_CASE(
+    "memory of several runtimes is page-locked by the first, until the last is done with it") {
+  PageLocks locks;
+  int locked = 0;
   bool fails = false;
-  const auto pin = [&]() -> absl::Status {
+  const auto lock = [&]() -> absl::Status {
     if (fails) return absl::InternalError("no");
-    ++pinned;
+    ++locked;
     return absl::OkStatus();
   };
-  const auto unpin = [&] {
-    --pinned;
+  const auto unlock = [&] {
+    --locked;
     return absl::OkStatus();
   };
   const int memory[2] = {};
   for (int round = 0; round < 2; ++round) {
     fails = true;
-    CHECK_FALSE(pins.Pin(memory, 4, pin).ok());
+    CHECK_FALSE(locks.Lock(memory, 4, lock).ok());
     fails = false;
     for (int runtime = 0; runtime < 3; ++runtime) {
-      CHECK(pins.Pin(memory, 4, pin).ok());
-      CHECK(pinned == 1);
+      CHECK(locks.Lock(memory, 4, lock).ok());
+      CHECK(locked == 1);
     }
-    CHECK(pins.Pin(memory + 1, 4, pin).ok());
-    CHECK(pinned == 2);
-    CHECK(pins.Unpin(memory + 1, unpin).ok());
+    CHECK(locks.Lock(memory + 1, 4, lock).ok());
+    CHECK(locked == 2);
+    CHECK(locks.Unlock(memory + 1, unlock).ok());
     for (int runtime = 0; runtime < 3; ++runtime) {
-      CHECK(pinned == 1);
-      CHECK(pins.Unpin(memory, unpin).ok());
+      CHECK(locked == 1);
+      CHECK(locks.Unlock(memory, unlock).ok());
     }
-    CHECK(pinned == 0);
+    CHECK(locked == 0);
   }
 }
 
-TEST_CASE("memory that shares a page with other is not pinned") {
+TEST_CASE("memory that shares a page with other is not page-locked") {
   std::string wrong = "not at its end";
   {
     HostOptions options;
@@ -117,14 +118,14 @@ TEST_CASE("memory that shares a page with other is not pinned") {
     const std::unique_ptr<Runtime> runtime = MakeHostRuntime(std::move(options));
     PageFloats memory(2000);
     Staging staging(*runtime);
-    staging.Pin(memory.data() + 10, 50);
-    CHECK_FALSE(staging.IsPinned(memory.data() + 10, 50));
-    staging.Pin(memory.data(), 8000);
-    CHECK(staging.IsPinned(memory.data(), 8000));
+    staging.PageLock(memory.data() + 10, 50);
+    CHECK_FALSE(staging.IsPageLocked(memory.data() + 10, 50));
+    staging.PageLock(memory.data(), 8000);
+    CHECK(staging.IsPageLocked(memory.data(), 8000));
     const std::vector<float> small(9);
     const float* const inside = small.data() + 1;  // the first float may be at the begin of a page
-    staging.Pin(inside, 32);
-    CHECK_FALSE(staging.IsPinned(inside, 32));
+    staging.PageLock(inside, 32);
+    CHECK_FALSE(staging.IsPageLocked(inside, 32));
   }
   CHECK(wrong.empty());
 }
