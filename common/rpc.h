@@ -61,14 +61,16 @@ class Link {
     Call(method, std::move(request), deadline_ms, std::move(done));
   }
   virtual const std::string& address() const = 0;
-  // True if the peer is on this host and reads requests in place, so that sending a part of a
-  // request early gains nothing.
-  virtual bool maps() const { return false; }
-  // Must be asked after reading a reply to a call that was made while maps() was true. False means
-  // that the peer may have reused the memory of the reply, so that what was read must be discarded.
-  virtual bool intact() const { return true; }
-  // True if the link used shared memory once and no longer does, so that dialling again may help.
-  virtual bool fell_back() const { return false; }
+  // True if calls travel in memory that both processes map: the peer reads requests in place, so
+  // that sending a part of a request early gains nothing. Asked before a call; on any thread, as
+  // the two below.
+  virtual bool shares_memory() const { return false; }
+  // Asked after a reply to a call has been read that was made while shares_memory() was true. False
+  // means that the peer may have reused the memory of its replies, so that what was read may be
+  // torn and must be discarded.
+  virtual bool replies_valid() const { return true; }
+  // True if the link shared memory once and no longer does, so that dialling again may help.
+  virtual bool lost_shared_memory() const { return false; }
 };
 
 // A call that arrived. Reply must be called exactly once, from any thread, at any time; a request

@@ -111,7 +111,7 @@ bool SharedConnection::alive() const {
   return !broken_ && !closing_;
 }
 
-bool SharedConnection::intact() const {
+bool SharedConnection::replies_valid() const {
   if (!alive()) return false;
   __sync_synchronize();  // orders the reads of the reply before the poll (TSan knows this fence)
   pollfd state{fd_, 0, 0};
@@ -246,7 +246,7 @@ bool SharedConnection::TakeMessage(const SharedPacket& packet) {
           [received = message.received, held = it->second](absl::string_view) {}));
     }
     if (message.bytes.size() > request_bytes_max_) return false;
-    // What lies in the peer's memory takes none of ours.
+    // Bytes that lie in the peer's memory take none of ours.
     const bool counts = service_ != nullptr;
     if (counts && message.inline_bytes > intake_->request_bytes_max()) return false;
   }

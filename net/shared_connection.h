@@ -11,9 +11,9 @@
 // than reply_patience_ms (because it is stopped, say) or violates the protocol. The serving side
 // first waits until the caller's requests are released, then shuts down both directions, then
 // reuses its memory. A caller that is still reading the reply may see a torn read. So a caller
-// calls intact() after it has read a reply, and discards what it read if intact() is false. The
-// shutdown comes before the reuse and the poll in intact() after the reads, each separated by a
-// full barrier (store-load ordering), so that no torn read goes unnoticed.
+// calls replies_valid() after it has read a reply, and discards what it read if that returns false.
+// The shutdown comes before the reuse, and the poll in replies_valid() after the reads, each
+// separated by a full barrier (store-load ordering), so that no torn read goes unnoticed.
 //
 // A peer can do no harm: places are checked, segments are sealed against shrinking and limited in
 // number (over all connections), payload is only numbers, and what comes through the socket is
@@ -66,7 +66,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   bool alive() const;
   // True if the peer has not taken back the memory of its replies. A caller asks after it has read
   // a reply; if the answer is false, what it read may be torn and must be discarded.
-  bool intact() const;
+  bool replies_valid() const;
   // Sends a request. `done` runs once: with the reply, or with DEADLINE_EXCEEDED, UNAVAILABLE (the
   // connection broke) or CANCELLED (Close).
   void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done);
@@ -74,7 +74,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   // runs any more. The socket is closed when all received messages are released.
   void Close();
   // Closes, and shuts the socket down at once, so that Run returns soon whatever the peer does.
-  // Memory that the peer still reads may then be reused; its intact() tells.
+  // Memory that the peer still reads may then be reused; its replies_valid() tells.
   void Abort();
 
  private:

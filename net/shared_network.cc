@@ -74,9 +74,9 @@ class SharedLink : public Link {
     }
   }
   const std::string& address() const override { return beneath_->address(); }
-  bool maps() const override { return connection_->alive(); }
-  bool intact() const override { return connection_->intact(); }
-  bool fell_back() const override { return !connection_->alive(); }
+  bool shares_memory() const override { return connection_->alive(); }
+  bool replies_valid() const override { return connection_->replies_valid(); }
+  bool lost_shared_memory() const override { return !connection_->alive(); }
 
  private:
   const std::unique_ptr<Link> beneath_;

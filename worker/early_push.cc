@@ -31,7 +31,7 @@ EarlyPush::EarlyPush(EarlyPushOptions options, std::shared_ptr<ParameterCopy> co
   staged_.variables.resize(gradients.size());
   staged_.calls.resize(links_.size());
   for (size_t ps = 0; ps < links_.size(); ++ps) {
-    sends_.push_back(!links_[ps]->maps() && environment_.loop.NowMs() >= (*pauses_)[ps]);
+    sends_.push_back(!links_[ps]->shares_memory() && environment_.loop.NowMs() >= (*pauses_)[ps]);
     if (sends_[ps]) enough_ += options_.bytes;
   }
 }

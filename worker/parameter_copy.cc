@@ -100,7 +100,7 @@ std::span<const uint64_t> ParameterCopy::IdsOf(const Part& part, const TableRows
   return {begin, std::lower_bound(begin, ids.end(), part.row_end)};
 }
 
-// What is the partition's of an array that has these rows of a table, or all of another variable.
+// Returns the partition's range in an array that has these rows of a table, or all of a variable.
 ParameterCopy::Range ParameterCopy::RangeOf(const Part& part, const TableRows* rows) {
   if (!part.table) return {part.row_begin * part.row, (part.row_end - part.row_begin) * part.row};
   const std::span<const uint64_t> own = IdsOf(part, rows);
@@ -392,9 +392,9 @@ absl::StatusOr<ExchangeReply> ParameterCopy::TakeValues(uint32_t ps, const Excha
 
 absl::StatusOr<ExchangeOutcome> ParameterCopy::TakeReply(uint32_t ps, const ExchangeOrder& order,
                                                          bool repeated, const absl::Cord& reply,
-                                                         const std::function<bool()>& intact) {
+                                                         const std::function<bool()>& valid) {
   const absl::StatusOr<ExchangeReply> header = TakeValues(ps, order, reply);
-  if (!intact()) {
+  if (!valid()) {
     return absl::UnavailableError(
         absl::StrCat("ps:", ps, " took back the memory of a reply before it was read"));
   }

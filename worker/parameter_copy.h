@@ -64,8 +64,8 @@ class ParameterCopy {
   std::span<const std::span<const float>> values() const { return value_spans_; }
   // The rows of tables that the values have; null: none.
   const std::shared_ptr<PulledRows>& pulled() const { return pulled_; }
-  // What an exchange that wants the rows of these batches fills, and what makes its rows those of
-  // the values. Null if there are no tables.
+  // Expect returns what an exchange fills that wants the rows of these batches, or null if there
+  // are no tables; TakeRows makes its rows those of the values.
   std::shared_ptr<PulledRows> Expect(const std::vector<SharedRows>& batches);
   void TakeRows(std::shared_ptr<PulledRows> incoming);
   // The values are about to be read for this buffer's gradients.
@@ -94,13 +94,13 @@ class ParameterCopy {
   char* PlaceOf(uint32_t ps, const ExchangeOrder& order, uint32_t partition, uint64_t offset,
                 uint64_t bytes);
   uint64_t ReplyBytesMax(uint32_t ps, const ExchangeOrder& order) const;
-  // Takes over the values and versions that came back. UNAVAILABLE: the reply is not what `intact`
-  // (Link::intact) says, once it was read, and is lost. Another error says what is wrong with it;
-  // the copy is then no longer whole and the session has to end. `repeated`: it was sent before, so
-  // what it says was applied already may be its own.
+  // Takes over the values and versions that came back. UNAVAILABLE: the reply was no longer `valid`
+  // (Link::replies_valid) after it had been read, and is lost. Another error says what is wrong
+  // with it; the copy is then no longer whole and the session has to end. `repeated`: it was sent
+  // before, so what it says was applied already may be its own.
   absl::StatusOr<ExchangeOutcome> TakeReply(
       uint32_t ps, const ExchangeOrder& order, bool repeated, const absl::Cord& reply,
-      const std::function<bool()>& intact = [] { return true; });
+      const std::function<bool()>& valid = [] { return true; });
   // Nobody knows what that ps made of the last push.
   void ForgetResiduals(uint32_t ps);
   // A reply of that ps was lost, and part of it may be in place.

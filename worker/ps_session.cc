@@ -174,7 +174,7 @@ void PsSession::Send(uint32_t ps) {
   const StagedGradients* const staged =
       first && calls_.early != nullptr ? calls_.early->For(ps) : nullptr;
   tries.staged = staged != nullptr;
-  tries.mapped = links_[ps]->maps();
+  tries.shares_memory = links_[ps]->shares_memory();
   tries.begun = TraceBegin();
   const auto answering = std::make_shared<std::atomic<int64_t>>(kTraceOff);
   tries.answering = answering;
@@ -208,7 +208,7 @@ absl::Status PsSession::Take(uint32_t ps, const absl::Cord& reply) {
   const PsTries& tries = calls_.tries[ps];
   const absl::StatusOr<ExchangeOutcome> outcome =
       copy_->TakeReply(ps, calls_.order, tries.sent > 1, reply,
-                       [&] { return !tries.mapped || links_[ps]->intact(); });
+                       [&] { return !tries.shares_memory || links_[ps]->replies_valid(); });
   TracePull(ps);
   if (!outcome.ok()) return outcome.status();
   ExchangeOutcome& all = calls_.result.outcome;

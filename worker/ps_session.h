@@ -58,10 +58,10 @@ class PsSession : public ParameterSession {
     int64_t no_room_since_ms = 0;
     bool answered = false;
     int64_t first_sent_ms = 0;
-    std::string problem;        // of the last that failed
-    bool staged = false;        // the last named what was sent early
-    bool mapped = false;        // the last may be answered in memory of the ps
-    int64_t begun = kTraceOff;  // the last
+    std::string problem;         // of the last that failed
+    bool staged = false;         // the last named what was sent early
+    bool shares_memory = false;  // the last may be answered in memory of the ps
+    int64_t begun = kTraceOff;   // the last
     // When the ps began to answer the last: the end of "push" and the beginning of "pull".
     std::shared_ptr<std::atomic<int64_t>> answering;
   };

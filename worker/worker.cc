@@ -233,7 +233,7 @@ std::vector<Link*> Worker::LinksTo(const Session& session) {
   std::vector<Link*> links;
   for (const PsInfo& ps : session.ps()) {
     auto& [boot_id, link] = ps_links_[ps.address()];
-    if (link == nullptr || boot_id != ps.boot_id() || link->fell_back()) {
+    if (link == nullptr || boot_id != ps.boot_id() || link->lost_shared_memory()) {
       boot_id = ps.boot_id();
       link = environment_.network.DialBoot(ps.address(), boot_id);
     }

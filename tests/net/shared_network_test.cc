@@ -118,7 +118,7 @@ TEST_CASE("sent memory is kept until its receiver has released it, and no longer
 
 // The service sends its own memory, which it can neither reuse nor free until the reply is
 // released.
-TEST_CASE("a caller that keeps a reply too long loses it, and intact() says so") {
+TEST_CASE("a caller that keeps a reply too long loses it, and replies_valid() says so") {
   SharedPair pair("test-patience", /*reply_patience_ms=*/500);
   auto floats = std::make_shared<SharedFloats>(100000, 2.0f);
   const std::weak_ptr<SharedFloats> watched = floats;
@@ -126,18 +126,18 @@ TEST_CASE("a caller that keeps a reply too long loses it, and intact() says so")
   absl::StatusOr<absl::Cord> reply = Ask(*pair.link, "/Offered", {});
   REQUIRE(reply.ok());
   CHECK(reply->size() == 400000);
-  CHECK(pair.link->intact());
+  CHECK(pair.link->replies_valid());
   pair.echo.Offer({});  // only the reply holds it from here on
   SECTION("in time") {
     *reply = absl::Cord();
     CHECK(Soon([&] { return watched.expired(); }));
     std::this_thread::sleep_for(std::chrono::milliseconds(1200));
-    CHECK(pair.link->intact());
+    CHECK(pair.link->replies_valid());
     CHECK(Ask(*pair.link, "/Echo", {}).ok());
   }
   SECTION("too late") {
     CHECK(Soon([&] { return watched.expired(); }));
-    CHECK_FALSE(pair.link->intact());
+    CHECK_FALSE(pair.link->replies_valid());
     // Calls go over the network beneath as soon as the caller's side has noticed.
     CHECK(Soon([&] { return absl::IsUnimplemented(Ask(*pair.link, "/Echo", {}).status()); }));
     CHECK(reply->size() == 400000);  // still mapped
@@ -149,10 +149,10 @@ TEST_CASE("a caller that keeps a reply too long loses it, and intact() says so")
     std::this_thread::sleep_for(std::chrono::milliseconds(1500));
     CHECK_FALSE(sent.expired());
     CHECK_FALSE(watched.expired());
-    CHECK(pair.link->intact());
+    CHECK(pair.link->replies_valid());
     pair.echo.Forget();
     CHECK(Soon([&] { return sent.expired() && watched.expired(); }));
-    CHECK_FALSE(pair.link->intact());
+    CHECK_FALSE(pair.link->replies_valid());
   }
 }
 

@@ -31,10 +31,10 @@ class KeepingLink : public Link {
     calls.push_back({std::string(method), DecodeExchangeRequest(bytes).value(), std::move(done)});
   }
   const std::string& address() const override { return address_; }
-  bool maps() const override { return maps_memory; }
+  bool shares_memory() const override { return shares; }
 
   std::vector<SentCall> calls;
-  bool maps_memory = false;
+  bool shares = false;
 
  private:
   const std::string address_ = "ps";
@@ -180,7 +180,7 @@ TEST_CASE("after a refusal nothing leaves early for that ps, for a while") {
 
 TEST_CASE("nothing leaves early for a ps that reads gradients where they lie") {
   EarlyPushFixture test;
-  test.links[1].maps_memory = true;
+  test.links[1].shares = true;
   const auto early = test.BeginAndSend();
   CHECK(test.links[0].calls.size() == 1);
   CHECK(test.links[1].calls.empty());

@@ -197,7 +197,7 @@ TEST_CASE("a partition beyond its variable is none, and a reply is as large as i
   CHECK(copy.ReplyBytesMax(0, {}) < 1212 + 100000);
 }
 
-TEST_CASE("of a reply that is not intact nothing counts, whatever it says") {
+TEST_CASE("nothing of a reply counts that is not valid after it was read") {
   DenseCopy fixture;
   const TransferOptions transfer{.wire = ENCODING_FLOAT32,
                                  .compression = {.kind = CompressionSpec::Kind::kInt8, .ratio = 0}};

@@ -32,10 +32,10 @@ class ManualLink : public Link {
     last_pieces = std::move(decoded.pieces);
   }
   const std::string& address() const override { return address_; }
-  bool maps() const override { return mapping; }
-  bool intact() const override { return sound; }
+  bool shares_memory() const override { return shares; }
+  bool replies_valid() const override { return valid; }
 
-  bool mapping = false, sound = true;
+  bool shares = false, valid = true;
   std::shared_ptr<Landing> landing;  // of the last call
   std::vector<ReplyFn> calls;
   ExchangeRequest last_request;
@@ -250,14 +250,14 @@ TEST_CASE("with overlap, where values may be read while they come, they have no 
 TEST_CASE(
     "a reply whose memory the ps took back is none; what comes over the network then is one") {
   TrainerFixture test(/*batches=*/2);
-  test.link.sound = false;  // nobody asks about a reply that was not mapped
+  test.link.valid = false;  // nobody asks about a reply that does not lie in shared memory
   test.AnswerWeight(1, 0);
-  test.link.mapping = true;
+  test.link.shares = true;
   test.RunExecutor();
   CHECK(test.seen == std::vector<float>{1});
   test.AnswerWeight(2, 1);
   CHECK(test.link.calls.empty());
-  test.link.mapping = false;
+  test.link.shares = false;
   test.loop.Advance(100);
   CHECK(test.BatchUnderWay() == 0);  // again, and whole
   CHECK_FALSE(test.link.last_request.pull(0).has_have_updates());
