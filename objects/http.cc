@@ -1,11 +1,11 @@
 #include "objects/http.h"
 
-#include <curl/curl.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "common/status_macros.h"
+#include "objects/curl_library.h"
 
 namespace paracord {
 namespace {
@@ -51,32 +51,32 @@ int Rewind(void* of, curl_off_t offset, int) {
   return CURL_SEEKFUNC_OK;
 }
 
-void Method(CURL* curl, const HttpRequest& request, Body& body) {
+void Method(const CurlLibrary& curl, CURL* handle, const HttpRequest& request, Body& body) {
   if (request.method == "HEAD") {
-    curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
+    curl.easy_setopt(handle, CURLOPT_NOBODY, 1L);
   } else if (request.method == "PUT" || request.method == "POST") {
-    curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
-    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
-    curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(body.whole.size()));
-    curl_easy_setopt(curl, CURLOPT_READFUNCTION, GiveRest);
-    curl_easy_setopt(curl, CURLOPT_READDATA, &body);
-    curl_easy_setopt(curl, CURLOPT_SEEKFUNCTION, Rewind);
-    curl_easy_setopt(curl, CURLOPT_SEEKDATA, &body);
-    curl_easy_setopt(curl, CURLOPT_EXPECT_100_TIMEOUT_MS, 1000L);
+    curl.easy_setopt(handle, CURLOPT_UPLOAD, 1L);
+    curl.easy_setopt(handle, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+    curl.easy_setopt(handle, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(body.whole.size()));
+    curl.easy_setopt(handle, CURLOPT_READFUNCTION, GiveRest);
+    curl.easy_setopt(handle, CURLOPT_READDATA, &body);
+    curl.easy_setopt(handle, CURLOPT_SEEKFUNCTION, Rewind);
+    curl.easy_setopt(handle, CURLOPT_SEEKDATA, &body);
+    curl.easy_setopt(handle, CURLOPT_EXPECT_100_TIMEOUT_MS, 1000L);
   } else if (request.method != "GET") {
-    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+    curl.easy_setopt(handle, CURLOPT_CUSTOMREQUEST, request.method.c_str());
   }
 }
 
 }  // namespace
 
 HttpClient::~HttpClient() {
-  for (void* handle : idle_) curl_easy_cleanup(handle);
+  if (idle_.empty()) return;
+  const absl::StatusOr<const CurlLibrary*> curl = TheCurlLibrary();
+  for (void* handle : idle_) (*curl)->easy_cleanup(handle);
 }
 
-void* HttpClient::Take() {
-  static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
-  if (ready != CURLE_OK) return nullptr;
+void* HttpClient::Take(const CurlLibrary& curl) {
   {
     MutexLock lock(mu_);
     if (!idle_.empty()) {
@@ -85,10 +85,10 @@ void* HttpClient::Take() {
       return handle;
     }
   }
-  return curl_easy_init();
+  return curl.easy_init();
 }
 
-void HttpClient::GiveBack(void* handle) {
+void HttpClient::GiveBack(const CurlLibrary& curl, void* handle) {
   {
     MutexLock lock(mu_);
     if (idle_.size() < kIdleMax) {
@@ -96,41 +96,43 @@ void HttpClient::GiveBack(void* handle) {
       return;
     }
   }
-  curl_easy_cleanup(handle);
+  curl.easy_cleanup(handle);
 }
 
 absl::StatusOr<HttpResponse> HttpClient::Send(const HttpRequest& request) {
   thread_local int silent = 0;  // requests in a row
-  CURL* const curl = Take();
-  if (curl == nullptr) return absl::UnavailableError("curl: no memory");
-  curl_easy_reset(curl);
+  ASSIGN_OR_RETURN(const CurlLibrary* const library, TheCurlLibrary());
+  const CurlLibrary& curl = *library;
+  CURL* const handle = Take(curl);
+  if (handle == nullptr) return absl::UnavailableError("curl: no memory");
+  curl.easy_reset(handle);
   HttpResponse reply;
   Body body{request.body, request.body};
-  curl_easy_setopt(curl, CURLOPT_URL, request.url.c_str());
-  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);
-  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 10L);
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME,
+  curl.easy_setopt(handle, CURLOPT_URL, request.url.c_str());
+  curl.easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl.easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
+  curl.easy_setopt(handle, CURLOPT_TCP_KEEPALIVE, 1L);
+  curl.easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, 10L);
+  curl.easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  curl.easy_setopt(handle, CURLOPT_LOW_SPEED_TIME,
                    static_cast<long>(std::min(silence_s_ << silent, silence_max_s_)));
-  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, TakeBody);
-  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &reply);
-  curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, TakeHeader);
-  curl_easy_setopt(curl, CURLOPT_HEADERDATA, &reply);
-  Method(curl, request, body);
+  curl.easy_setopt(handle, CURLOPT_WRITEFUNCTION, TakeBody);
+  curl.easy_setopt(handle, CURLOPT_WRITEDATA, &reply);
+  curl.easy_setopt(handle, CURLOPT_HEADERFUNCTION, TakeHeader);
+  curl.easy_setopt(handle, CURLOPT_HEADERDATA, &reply);
+  Method(curl, handle, request, body);
   curl_slist* headers = nullptr;
   for (const std::string& header : request.headers) {
-    headers = curl_slist_append(headers, header.c_str());
+    headers = curl.slist_append(headers, header.c_str());
   }
-  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-  const CURLcode result = curl_easy_perform(curl);
+  curl.easy_setopt(handle, CURLOPT_HTTPHEADER, headers);
+  const CURLcode result = curl.easy_perform(handle);
   long code = 0;
-  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &code);
-  curl_slist_free_all(headers);
-  GiveBack(curl);
+  curl.easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &code);
+  curl.slist_free_all(headers);
+  GiveBack(curl, handle);
   silent = result == CURLE_OPERATION_TIMEDOUT ? std::min(silent + 1, kSilentMax) : 0;
-  if (result != CURLE_OK) return absl::UnavailableError(curl_easy_strerror(result));
+  if (result != CURLE_OK) return absl::UnavailableError(curl.easy_strerror(result));
   reply.code = static_cast<int>(code);
   return reply;
 }

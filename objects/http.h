@@ -1,5 +1,5 @@
-// HTTP by libcurl: one blocking request at a time and thread, over connections that are kept.
-// Thread-safe.
+// HTTP by libcurl (objects/curl_library.h): one blocking request at a time and thread, over
+// connections that are kept. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,8 @@
 #include "common/mutex.h"
 
 namespace paracord {
+
+struct CurlLibrary;
 
 struct HttpRequest {
   std::string method = "GET";
@@ -36,11 +38,12 @@ class HttpClient {
   ~HttpClient();
 
   // Sends a request and waits for the reply, whatever its code. UNAVAILABLE: no whole reply came.
+  // FAILED_PRECONDITION: this machine has no libcurl.
   absl::StatusOr<HttpResponse> Send(const HttpRequest& request);
 
  private:
-  void* Take();
-  void GiveBack(void* handle);
+  void* Take(const CurlLibrary& curl);
+  void GiveBack(const CurlLibrary& curl, void* handle);
 
   const int silence_s_, silence_max_s_;
   Mutex mu_;

@@ -55,6 +55,19 @@ TEST_CASE("installation honours prefix and DESTDIR, and units name the programs 
   CHECK(absl::StrContains(ps, "ExecStart=/opt/cord/bin/paracord-ps "));
 }
 
+// libcurl alone would add thirty libraries to every start of every program.
+TEST_CASE("a start of a program loads no library that only object stores need") {
+  for (const std::string program :
+       {"paracord", "paracord-ps", "paracord-worker", "paracord-coordinator"}) {
+    const ShellResult loaded =
+        RunShell("LD_TRACE_LOADED_OBJECTS=1 " PARACORD_BIN_DIR "/" + program);
+    INFO(program << ": " << loaded.said);
+    CHECK(absl::StrContains(loaded.said, "libgrpc++"));
+    CHECK_FALSE(absl::StrContains(loaded.said, "libcurl"));
+    CHECK_FALSE(absl::StrContains(loaded.said, "libkrb5"));
+  }
+}
+
 TEST_CASE("each command and daemon has a page whose language man understands") {
   const bool lint = RunShell("command -v mandoc").code == 0;
   for (const std::string program :
