@@ -30,6 +30,7 @@ struct CoordinatorOptions {
   Job job;
   std::vector<std::string> ps_addresses;  // by index
   std::vector<std::string> workers = {};  // tasks, as in CoreOptions
+  int64_t agree_ms = 2000;                // as in CoreOptions
   std::string dir;                        // shared DIR of the job; absolute
   std::string host = "";                  // on which this runs, for messages
   bool charts = false;                    // to be written to DIR/tensorboard

@@ -1,4 +1,5 @@
 // paracord-coordinator: owns the job.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -91,6 +92,10 @@ absl::StatusOr<CoordinatorOptions> ReadOptions(Files& files, const CoordinatorFl
   for (const auto& [index, address] : cluster.workers) {
     options.workers.push_back(Task{Role::kWorker, index}.ToString());
   }
+  // Workers on one host, as those of paracord train, read the same files: the first need not wait
+  // for another one to find the same.
+  const auto here = [](const auto& worker) { return worker.second.starts_with("unix:"); };
+  if (!cluster.workers.empty() && std::ranges::all_of(cluster.workers, here)) options.agree_ms = 0;
   return options;
 }
 

@@ -12,7 +12,6 @@ namespace paracord {
 namespace {
 
 constexpr int64_t kRetryStorageMs = 1000;
-constexpr int64_t kAgreeMs = 2000;
 
 // Whether storage may recover from an error at the start: room may be made, and a mount may answer
 // again.
@@ -86,7 +85,7 @@ void Coordinator::Lead(DirStart::Begun begun) {
                    .new_run_id = environment_.random.NextId(),
                    .rejection_key = environment_.random.NextId() + environment_.random.NextId(),
                    .dir = options_.dir,
-                   .agree_ms = kAgreeMs,
+                   .agree_ms = options_.agree_ms,
                    .host = options_.host,
                    .insecure = options_.insecure,
                    .started_unix_ms = environment_.loop.UnixMs()};

@@ -122,7 +122,8 @@ void Cluster::Start(const std::string& task, const Variables& environment,
   }
   // Nobody calls a worker, so its address may be anything.
   for (uint32_t i = 0; i < options_.workers; ++i) {
-    cluster["worker"].push_back(absl::StrCat("127.0.0.1:", i + 1));
+    cluster["worker"].push_back(
+        absl::StrCat(options_.unix_workers ? "unix:/worker" : "127.0.0.1:", i + 1));
   }
   Variables all = environment;
   all.insert(options_.environment.begin(), options_.environment.end());

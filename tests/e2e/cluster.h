@@ -20,7 +20,8 @@ namespace paracord::e2e {
 struct ClusterOptions {
   uint32_t ps = 2;
   uint32_t workers = 2;
-  bool tcp = false;  // else unix sockets, and shared memory between workers and ps
+  bool unix_workers = false;  // so that the coordinator knows that all are on its host
+  bool tcp = false;           // else unix sockets, and shared memory between workers and ps
   // Each worker waits this long in each batch, so that a job lasts long enough to be disturbed.
   int batch_ms = 0;
   int threads = 1;                                // of each worker

@@ -24,6 +24,17 @@ bool HasWorkers(Cluster& cluster, size_t count) {
   return status.is_object() && status.at("workers").size() == count;
 }
 
+TEST_CASE("the first worker begins the job where all workers are on one host") {
+  Cluster cluster({.ps = 1,
+                   .workers = 2,
+                   .unix_workers = true,
+                   .batch_ms = 4,
+                   .job = {{"steps", kLeavingSteps}}});
+  for (const char* task : {"coordinator", "ps:0", "worker:0"}) cluster.Start(task);
+  REQUIRE(cluster.WaitForBatches(1));
+  CHECK_FALSE(cluster.Logged("worker:0", "waits for another worker"));
+}
+
 TEST_CASE("workers may join and leave while the job trains, under any index") {
   Cluster cluster({.ps = 2, .workers = 1, .batch_ms = 4, .job = {{"steps", kLeavingSteps}}});
   cluster.StartAll();
