@@ -1,11 +1,14 @@
 // Bounds how often something may happen for each of many keys: so many times in a window of time
-// that begins with the first. A value without a clock; one thread.
+// that begins with the first. A key is kept as its hash, of 64 bits. A value without a clock; one
+// thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 
 namespace paracord {
 
@@ -17,10 +20,11 @@ class RateLimit {
 
   // Counts one for the key. Returns false, and counts nothing, if that would be too many.
   bool Allow(const std::string& key, int64_t now_ms) {
-    auto at = windows_.find(key);
+    const uint64_t hash = absl::HashOf(key);
+    auto at = windows_.find(hash);
     if (at == windows_.end()) {
       if (windows_.size() >= keys_max_) windows_.clear();
-      at = windows_.insert({key, {now_ms, 0}}).first;
+      at = windows_.insert({hash, {now_ms, 0}}).first;
     }
     Window& window = at->second;
     if (now_ms - window.since_ms >= window_ms_) window = {now_ms, 0};
@@ -37,7 +41,7 @@ class RateLimit {
   const uint32_t times_max_;
   const int64_t window_ms_;
   const size_t keys_max_;
-  std::map<std::string, Window> windows_;
+  absl::flat_hash_map<uint64_t, Window> windows_;
 };
 
 }  // namespace paracord

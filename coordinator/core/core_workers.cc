@@ -128,7 +128,7 @@ void CoordinatorCore::FreeLostGrants(const WorkRequest& request) {
 
 void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseReport& report) {
   if (training_.table() == nullptr) return;
-  const LeaseState* found = training_.table()->Find(report.lease());
+  LeaseState* const found = training_.table()->Find(report.lease());
   if (found == nullptr || found->session != session.id) return;
   const bool failed = report.problem() == PROBLEM_DATA || report.problem() == PROBLEM_NONFINITE ||
                       report.problem() == PROBLEM_SHAPE;
@@ -145,8 +145,8 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
     return;
   }
   if (report.next() > found->next) session.failures_in_a_row = 0;
-  training_.table()->Progress(report.lease(), report.next());
-  const LeaseState lease = *training_.table()->Find(report.lease());
+  training_.table()->Progress(*found, report.next());
+  const LeaseState lease = *found;
   if (report.ended()) training_.table()->End(report.lease());
   // In all other cases a push, or a copy of one, may still be on its way.
   const bool nothing_sent = report.problem() == PROBLEM_NONE || report.problem() == PROBLEM_DATA ||

@@ -27,8 +27,8 @@ Sessions::Sessions(uint64_t last_id, const std::vector<std::string>& named, Effe
     : effects_(effects), last_id_(last_id), untold_(named.begin(), named.end()) {}
 
 WorkerSession* Sessions::Find(uint64_t id) {
-  const auto it = sessions_.find(id);
-  return it == sessions_.end() ? nullptr : &it->second;
+  const auto it = by_id_.find(id);
+  return it == by_id_.end() ? nullptr : it->second;
 }
 
 bool Sessions::AnyOther(const std::string& task) const {
@@ -64,6 +64,7 @@ const WorkerSession* Sessions::Open(const std::string& task, std::string device,
   if (sessions_.size() >= kSessionsMax) return nullptr;
   TakeId();
   WorkerSession& session = sessions_[last_id_];
+  by_id_[last_id_] = &session;
   session.id = last_id_;
   session.task = task;
   session.device = std::move(device);
@@ -78,6 +79,7 @@ std::optional<WorkerSession> Sessions::Close(uint64_t id, const std::string& why
   if (it == sessions_.end()) return std::nullopt;
   WorkerSession session = std::move(it->second);
   sessions_.erase(it);
+  by_id_.erase(id);
   session_of_.erase(session.task);
   if (logged) effects_.Info(absl::StrCat(session.task, " left: ", why));
   if (session.hold.has_value()) {

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "common/rate_limit.h"
 #include "coordinator/core/effects.h"
@@ -31,21 +32,23 @@ inline constexpr size_t kSessionsMax = 100000;  // and of whatever else is kept 
 // wait.
 inline constexpr uint32_t kSessionsAMinuteMax = 30;
 
+// The members that every report touches come first, because reports of thousands of sessions take
+// turns in the processor's cache.
 struct WorkerSession {
   uint64_t id = 0;
-  std::string task;
-  std::string device;
   int64_t last_seen_ms = 0;
-  int64_t joined_ms = 0;
-  std::optional<CallId> hold;    // a call that hears of the end
-  std::optional<CallId> parked;  // a Work call that waits for a task
-  int64_t parked_ms = 0;
+  int64_t benched_until_ms = 0;  // it gets nothing to do before
   uint32_t failures_in_a_row = 0;
   bool misreports = false;       // it reported batches that are not there
-  int64_t benched_until_ms = 0;  // it gets nothing to do before
-  std::string waits_for;         // as it said last
   bool miscounts = false;        // it reported numbers that cannot be
+  std::optional<CallId> parked;  // a Work call that waits for a task
+  int64_t parked_ms = 0;
   WorkClaims work;
+  std::string waits_for;       // as it said last
+  std::optional<CallId> hold;  // a call that hears of the end
+  int64_t joined_ms = 0;
+  std::string task;
+  std::string device;
 };
 
 class Sessions {
@@ -121,6 +124,7 @@ class Sessions {
   Effects& effects_;
   uint64_t last_id_;
   std::map<uint64_t, WorkerSession> sessions_;
+  absl::flat_hash_map<uint64_t, WorkerSession*> by_id_;         // the same, to find them fast
   std::map<std::string, uint64_t> session_of_;                  // by task
   std::set<uint64_t> parked_;                                   // that are parked, or were
   std::map<std::string, std::string> boot_of_;                  // of the newest life of each task

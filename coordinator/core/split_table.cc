@@ -57,7 +57,8 @@ Lease SplitTable::MakeLease(uint64_t lease_id, uint64_t session, uint64_t index,
   Split& split = splits_[index];
   ++split.holders;
   free_.erase(index);
-  leases_[lease_id] = {lease_id, session, index, split.next, split.end, now_ms};
+  leases_.emplace_hint(leases_.end(), lease_id,
+                       LeaseState{lease_id, session, index, split.next, split.end, now_ms});
   leases_of_.emplace(session, lease_id);
   Lease lease;
   lease.set_id(lease_id);
@@ -91,16 +92,14 @@ std::optional<Lease> SplitTable::GrantAgain(uint64_t lease_id, uint64_t session,
   return std::nullopt;
 }
 
-const LeaseState* SplitTable::Find(uint64_t lease_id) const {
+LeaseState* SplitTable::Find(uint64_t lease_id) {
   const auto it = leases_.find(lease_id);
   return it == leases_.end() ? nullptr : &it->second;
 }
 
-void SplitTable::Progress(uint64_t lease_id, uint32_t next) {
-  const auto it = leases_.find(lease_id);
-  if (it == leases_.end()) return;
-  it->second.next = std::max(it->second.next, next);
-  if (next > splits_[it->second.split].next) SetNext(it->second.split, next);
+void SplitTable::Progress(LeaseState& lease, uint32_t next) {
+  lease.next = std::max(lease.next, next);
+  if (next > splits_[lease.split].next) SetNext(lease.split, next);
 }
 
 void SplitTable::End(uint64_t lease_id) {
@@ -124,8 +123,12 @@ std::vector<LeaseState> SplitTable::EndSession(uint64_t session, const std::set<
 }
 
 uint64_t SplitTable::LeasesOf(uint64_t session) const {
-  const auto first = leases_of_.lower_bound({session, 0});
-  return static_cast<uint64_t>(std::distance(first, leases_of_.lower_bound({session + 1, 0})));
+  uint64_t count = 0;
+  for (auto it = leases_of_.lower_bound({session, 0});
+       it != leases_of_.end() && it->first == session; ++it) {
+    ++count;
+  }
+  return count;
 }
 
 bool SplitTable::HasOtherThan(uint64_t session, uint64_t split) const {

@@ -4,12 +4,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
 #include "proto/paracord.pb.h"
 
 namespace paracord {
@@ -48,15 +49,16 @@ class SplitTable {
   std::optional<Lease> GrantAgain(uint64_t lease_id, uint64_t session, int64_t now_ms,
                                   int64_t age_ms, const std::set<uint64_t>& withheld = {});
 
-  // Null if there is no such lease any more.
-  const LeaseState* Find(uint64_t lease_id) const;
+  // Null if there is no such lease any more. It stays where it is until the next lease is granted
+  // or ends.
+  LeaseState* Find(uint64_t lease_id);
   // Advice: everything below `next` is entered everywhere.
-  void Progress(uint64_t lease_id, uint32_t next);
+  void Progress(LeaseState& lease, uint32_t next);
   void End(uint64_t lease_id);
   // Ends the leases of a session, all but those in `held`; they are returned.
   std::vector<LeaseState> EndSession(uint64_t session, const std::set<uint64_t>& held = {});
 
-  const std::map<uint64_t, LeaseState>& leases() const { return leases_; }
+  const absl::btree_map<uint64_t, LeaseState>& leases() const { return leases_; }
   uint64_t LeasesOf(uint64_t session) const;
   // Whether the session has a lease of another split.
   bool HasOtherThan(uint64_t session, uint64_t split) const;
@@ -80,8 +82,10 @@ class SplitTable {
   std::vector<Split> splits_;
   uint64_t open_splits_;     // of all
   std::set<uint64_t> free_;  // of splits_: open and not leased
-  std::map<uint64_t, LeaseState> leases_;
-  std::set<std::pair<uint64_t, uint64_t>> leases_of_;  // (session, lease)
+  // There are thousands, and every report looks some up: a tree of few levels misses the cache
+  // least.
+  absl::btree_map<uint64_t, LeaseState> leases_;
+  absl::btree_set<std::pair<uint64_t, uint64_t>> leases_of_;  // (session, lease)
 };
 
 // For each split of `epoch` the least first-missing batch over the ledgers given, up to the last

@@ -23,12 +23,12 @@ TEST_CASE("splits are granted once, in order, and the last one is shorter") {
 TEST_CASE("a split that ended unfinished is granted again from where it stood") {
   SplitTable table(0, 4, 4);
   REQUIRE(table.Grant(1, 100, 0).has_value());
-  table.Progress(1, 3);
+  table.Progress(*table.Find(1), 3);
   table.End(1);
   const auto again = table.Grant(2, 101, 0);
   REQUIRE(again.has_value());
   CHECK(again->first_batch() == 3);
-  table.Progress(2, 4);
+  table.Progress(*table.Find(2), 4);
   CHECK(table.AllDone());
   table.End(2);
   CHECK_FALSE(table.Grant(3, 101, 0).has_value());
@@ -37,8 +37,8 @@ TEST_CASE("a split that ended unfinished is granted again from where it stood") 
 TEST_CASE("progress never goes back by a report, and does by the ledgers") {
   SplitTable table(0, 4, 4);
   REQUIRE(table.Grant(1, 100, 0).has_value());
-  table.Progress(1, 4);
-  table.Progress(1, 1);
+  table.Progress(*table.Find(1), 4);
+  table.Progress(*table.Find(1), 1);
   CHECK(table.AllDone());
   table.Load({2});
   CHECK_FALSE(table.AllDone());
@@ -47,7 +47,6 @@ TEST_CASE("progress never goes back by a report, and does by the ledgers") {
 
 TEST_CASE("reports of leases that are not held change nothing") {
   SplitTable table(0, 4, 4);
-  table.Progress(9, 4);
   table.End(9);
   CHECK_FALSE(table.AllDone());
   CHECK(table.Find(9) == nullptr);
@@ -57,7 +56,7 @@ TEST_CASE("the end of a session frees its splits and returns its leases") {
   SplitTable table(0, 8, 4);
   REQUIRE(table.Grant(1, 100, 0).has_value());
   REQUIRE(table.Grant(2, 100, 0).has_value());
-  table.Progress(1, 2);
+  table.Progress(*table.Find(1), 2);
   CHECK(table.LeasesOf(100) == 2);
   CHECK(table.LeasesOf(99) == 0);
   const std::vector<LeaseState> ended = table.EndSession(100);
@@ -74,7 +73,7 @@ TEST_CASE("a straggler's split is granted to one more session and only when it i
   CHECK_FALSE(table.GrantAgain(2, 100, 9000, 5000).has_value());
   CHECK(table.GrantAgain(2, 101, 9000, 5000).has_value());
   CHECK_FALSE(table.GrantAgain(3, 102, 9000, 5000).has_value());
-  table.Progress(2, 4);
+  table.Progress(*table.Find(2), 4);
   table.End(2);
   CHECK(table.AllDone());
   // The straggler does not know yet; a third has nothing to do there.
