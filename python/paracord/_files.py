@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, Dict, List, Mapping, Optional, Tuple
 
 import numpy
 
+from paracord._crc32c import crc32c
 from paracord._program import ProgramError
 
 _TYPES = {"F32": numpy.float32, "F64": numpy.float64, "F16": numpy.float16,
@@ -27,7 +28,7 @@ def load(path: str) -> Dict[str, numpy.ndarray]:
     and `user/embeddings/rows`, their values, in both.
     """
     if os.path.isfile(path):
-        return _read(path)[0]
+        return {name: tensor.read() for name, tensor in _tensors(path)[0].items()}
     if not os.path.exists(os.path.join(path, "MANIFEST.json")):
         path = _newest(path)
     checkpoint = _Checkpoint(path)
@@ -58,20 +59,22 @@ class _Checkpoint:
         with open(os.path.join(path, "MANIFEST.json"), encoding="utf-8") as file:
             self._manifest = json.load(file)
         self.partitions = {of["name"]: of for of in self._manifest["partitions"]}
-        self._tensors: Dict[str, numpy.ndarray] = {}
+        self._tensors: Dict[str, _Tensor] = {}
         self._metadata: Dict[str, str] = {}
         self._before: Optional[_Checkpoint] = None
         count = len(self._manifest["files"])
-        for i in range(count):
-            tensors, metadata = _read(
-                os.path.join(path, f"ps-{i:05d}-of-{count:05d}.safetensors"))
+        for i, told in enumerate(self._manifest["files"]):
+            file = os.path.join(path, f"ps-{i:05d}-of-{count:05d}.safetensors")
+            if (os.path.getsize(file), crc32c(file)) != (told["bytes"], int(told["crc32c"], 16)):
+                raise ProgramError(f"{file}: is damaged: its checksum is not the manifest's")
+            tensors, metadata = _tensors(file)
             self._tensors.update(tensors)
             self._metadata.update(metadata)
 
     def tensor(self, name: str) -> numpy.ndarray:
         if name not in self._tensors:
             raise ProgramError(f"{self.path}: no file has the partition {name}")
-        return self._tensors[name]
+        return self._tensors[name].read()
 
     def grows(self, partition: str) -> bool:
         return partition + "/.slot/rows" in self._tensors
@@ -90,17 +93,22 @@ class _Checkpoint:
     def _merged_rows(self, partition: str) -> Tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
         """Ids, the batches that touched the rows last, and values. A partition that has only the
         rows that changed is put over what the checkpoint before it has."""
-        own = self._own_rows(partition)
         if not self.partitions[partition].get("delta"):
-            return own
-        old = self._base()._merged_rows(partition)
-        gone = own[0]
-        if partition + "/.slot/removed" in self._tensors:
-            removed = self._tensors[partition + "/.slot/removed"]
-            gone = numpy.concatenate([gone, removed.reshape(-1).view("<u8")])
-        kept = ~numpy.isin(old[0], gone)
+            return self._own_rows(partition)
+        base, table = self._base(), self._table(partition)
+        since = table.get("since", {})
+        then = (base._table(partition)["now"], base._state(partition)["updates"])
+        if (since.get("now"), since.get("updates")) != then:
+            raise ProgramError(f"{self.path}: {partition} does not continue {base.path}")
+        old = base._merged_rows(partition)
+        own = self._own_rows(partition)
+        removed = self.tensor(partition + "/.slot/removed").reshape(-1).view("<u8")
+        kept = ~numpy.isin(old[0], numpy.concatenate([own[0], removed]))
         ids, touched, values = (numpy.concatenate([before[kept], after])
                                 for before, after in zip(old, own))
+        if len(ids) != table.get("rows"):
+            raise ProgramError(f"{self.path}: {partition} has {len(ids)} rows after the changes, "
+                               f"and should have {table.get('rows')}")
         return ids, touched, values
 
     def _own_rows(self, partition: str) -> Tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
@@ -120,7 +128,10 @@ class _Checkpoint:
         return self._manifest["variables"][self.partitions[partition]["variable"]]
 
     def _table(self, partition: str) -> Dict[str, Any]:
-        return json.loads(self._metadata["partition:" + partition])["table"]
+        return self._state(partition)["table"]
+
+    def _state(self, partition: str) -> Dict[str, Any]:
+        return json.loads(self._metadata["partition:" + partition])
 
     def _base(self) -> _Checkpoint:
         if self._before is None:
@@ -162,26 +173,31 @@ def _newest(directory: str) -> str:
     return os.path.join(folder, max(found)[2])
 
 
-def _read(path: str) -> Tuple[Dict[str, numpy.ndarray], Dict[str, str]]:
+class _Tensor:
+    """A tensor in a file, which is read when it is asked for."""
+
+    def __init__(self, path: str, name: str, begin: int, entry: Dict[str, Any]) -> None:
+        if entry["dtype"] not in _TYPES:
+            raise ProgramError(f"{path}: {name} is of type {entry['dtype']}")
+        self._path, self._name, self._shape = path, name, entry["shape"]
+        self._dtype = numpy.dtype(_TYPES[entry["dtype"]]).newbyteorder("<")
+        self._first, self._end = (begin + offset for offset in entry["data_offsets"])
+
+    def read(self) -> numpy.ndarray:
+        with open(self._path, "rb") as file:
+            file.seek(self._first)
+            data = file.read(self._end - self._first)
+        if len(data) != math.prod(self._shape) * self._dtype.itemsize:
+            raise ProgramError(f"{self._path}: {self._name} is cut off")
+        return numpy.frombuffer(data, self._dtype).reshape(self._shape)
+
+
+def _tensors(path: str) -> Tuple[Dict[str, _Tensor], Dict[str, str]]:
     """The tensors of a file, and what it says besides."""
     with open(path, "rb") as file:
         header, begin = _header(path, file)
-        tensors: Dict[str, numpy.ndarray] = {}
-        metadata: Dict[str, str] = {}
-        for name, entry in header.items():
-            if name == "__metadata__":
-                metadata = entry
-                continue
-            if entry["dtype"] not in _TYPES:
-                raise ProgramError(f"{path}: {name} is of type {entry['dtype']}")
-            dtype = numpy.dtype(_TYPES[entry["dtype"]]).newbyteorder("<")
-            first, end = entry["data_offsets"]
-            file.seek(begin + first)
-            data = file.read(end - first)
-            if len(data) != math.prod(entry["shape"]) * dtype.itemsize:
-                raise ProgramError(f"{path}: {name} is cut off")
-            tensors[name] = numpy.frombuffer(data, dtype).reshape(entry["shape"])
-        return tensors, metadata
+    metadata = header.pop("__metadata__", {})
+    return {name: _Tensor(path, name, begin, entry) for name, entry in header.items()}, metadata
 
 
 def _header(path: str, file: BinaryIO) -> Tuple[Dict[str, Any], int]:

@@ -270,15 +270,32 @@ def write_tensors(path, tensors, metadata):
         file.write(struct.pack("<Q", len(text)) + text + data)
 
 
-def write_checkpoint(folder, name, partitions, files, base=None, now=7, table=None):
+def told_of(path):
+    """What a manifest says of a file."""
+    with open(path, "rb") as file:
+        data = file.read()
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return {"bytes": len(data), "crc32c": f"{crc ^ 0xffffffff:08x}"}
+
+
+def write_checkpoint(folder, name, partitions, files, base=None, now=7, table=None, since=7,
+                     rows=None):
     """A checkpoint of the growing table `user` in these partitions, and of b."""
     os.makedirs(f"{folder}/checkpoints/{name}")
+    told = []
     for i, tensors in enumerate(files):
         path = f"{folder}/checkpoints/{name}/ps-{i:05d}-of-{len(files):05d}.safetensors"
         write_tensors(path, tensors, {
-            f"partition:{p}": json.dumps({"table": {"now": now, "steps": True}})
+            f"partition:{p}": json.dumps({"updates": now + 1, "table": {
+                "now": now, "steps": True, "since": {"now": since, "updates": since + 1},
+                "rows": rows}})
             for p in partitions})
-    manifest = {"files": [{} for _ in files], "variables": [
+        told.append(told_of(path))
+    manifest = {"files": told, "variables": [
         {"name": "user", "shape": [2, 3], "table": {"kind": "growing", **(table or {})}},
         {"name": "b", "shape": [1]}],
         "partitions": [{"name": p, "variable": 0, **more} for p, more in partitions.items()]}
@@ -324,7 +341,8 @@ class Files(unittest.TestCase):
                 paracord.save(f"{checkpoint}/{at.format(1)}", {
                     "w/part_0": values["w"][:2] + (name == "step-9-g2-r1"), "b/part_0": 7})
                 with open(checkpoint + "/MANIFEST.json", "w", encoding="utf-8") as file:
-                    json.dump({"files": [{}, {}], "partitions": [
+                    json.dump({"files": [told_of(f"{checkpoint}/{at.format(i)}") for i in (0, 1)],
+                               "partitions": [
                         {"name": "w/part_1"}, {"name": "b/part_0"}, {"name": "w/part_0"}]}, file)
             loaded = paracord.load(folder)
             self.assertEqual(loaded["w"].tolist(), values["w"].tolist())
@@ -352,10 +370,26 @@ class Files(unittest.TestCase):
                 {"user/part_0/.slot/rows": table_rows((6, 6), (4, 5)), "b/part_0": b,
                  "user/part_0/.slot/removed": numpy.uint64([large]).view(numpy.uint8)
                  .reshape(1, 8)},
-                {"user/part_1/.slot/rows": table_rows()}], base="step-5-g1-r1")
+                {"user/part_1/.slot/rows": table_rows()}], base="step-5-g1-r1", now=9, rows=2)
             loaded = paracord.load(folder)
             self.assertEqual(loaded["user/ids"].tolist(), [4, 6])
             self.assertEqual(loaded["user/rows"].tolist(), [[5, 6, 7], [6, 7, 8]])
+            # Whatever does not fit together is refused.
+            for name, more, why in (
+                    ("step-10-g1-r3", {"since": 8, "rows": 2}, "does not continue .*step-5-g1-r1"),
+                    ("step-11-g1-r4", {"rows": 4}, "has 3 rows after the changes, .* have 4")):
+                write_checkpoint(folder, name, {"user/part_0": {"delta": True}}, [
+                    {"user/part_0/.slot/rows": table_rows((6, 6)), "b/part_0": b,
+                     "user/part_0/.slot/removed": numpy.zeros((0, 8), numpy.uint8)}],
+                    base="step-5-g1-r1", now=9, **more)
+                with self.assertRaisesRegex(paracord.ProgramError, why):
+                    paracord.load(folder)
+            part = folder + "/checkpoints/step-5-g1-r1/ps-00001-of-00002.safetensors"
+            with open(part, "r+b") as file:
+                file.seek(-2, os.SEEK_END)
+                file.write(b"?")
+            with self.assertRaisesRegex(paracord.ProgramError, part + ": is damaged"):
+                paracord.load(folder + "/checkpoints/step-9-g1-r2")
             shutil.rmtree(folder + "/checkpoints/step-5-g1-r1")
             missing = "step-5-g1-r1' before it is missing"
             with self.assertRaisesRegex(paracord.ProgramError, missing):
@@ -376,8 +410,9 @@ class Files(unittest.TestCase):
             self.assertEqual(loaded["user/rows"].tolist(), [[2, 3, 4], [3, 4, 5], [4, 5, 6]])
             # By the next one 3 has been touched again, and 4 has expired without a change.
             write_checkpoint(folder, "step-9-g1-r2", {"user/part_0": {"delta": True}}, [
-                {"user/part_0/.slot/rows": table_rows((3, 8, 16)), "b/part_0": b}],
-                base="step-5-g1-r1", now=16, table=table)
+                {"user/part_0/.slot/rows": table_rows((3, 8, 16)), "b/part_0": b,
+                 "user/part_0/.slot/removed": numpy.zeros((0, 8), numpy.uint8)}],
+                base="step-5-g1-r1", now=16, table=table, since=13, rows=4)
             loaded = paracord.load(folder)
             self.assertEqual(loaded["user/ids"].tolist(), [2, 3])
             self.assertEqual(loaded["user/rows"].tolist(), [[2, 3, 4], [8, 9, 10]])
