@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -19,6 +21,15 @@ bool SameProgress(const Manifest& a, const Manifest& b) {
     return one.updates == other.updates && one.applied == other.applied &&
            one.rejected == other.rejected && one.healthy == other.healthy;
   });
+}
+
+// Whether `a` is of an earlier generation or round than `b`. A missing name is older than any.
+bool Older(const std::optional<CheckpointName>& a, const std::optional<CheckpointName>& b) {
+  const auto order = [](const std::optional<CheckpointName>& name) {
+    return name.has_value() ? std::tuple(true, name->generation, name->round)
+                            : std::tuple(false, uint64_t{0}, uint64_t{0});
+  };
+  return order(a) < order(b);
 }
 
 }  // namespace
@@ -65,13 +76,24 @@ std::string Checkpoints::Continued(size_t full_every) const {
   return "";
 }
 
+std::string Checkpoints::BaseOf(const std::string& name) const {
+  const Manifest* const manifest = Find(name);
+  if (manifest != nullptr) return manifest->base;
+  if (!refused_.contains(name)) return "";
+  std::optional<CheckpointName> older;
+  const auto take = [&](const std::optional<CheckpointName>& other) {
+    if (!Older(other, ParseCheckpointName(name))) return;
+    if (Older(older, other)) older = other;
+  };
+  for (const Manifest& other : committed_) take(other.name);
+  for (const auto& [other, why] : refused_) take(ParseCheckpointName(other));
+  return older.has_value() ? older->ToString() : "";
+}
+
 std::set<std::string> Checkpoints::WithChains(const std::set<std::string>& names) const {
   std::set<std::string> all;
   for (std::string name : names) {
-    while (!name.empty() && all.insert(name).second) {
-      const Manifest* const manifest = Find(name);
-      name = manifest == nullptr ? "" : manifest->base;
-    }
+    while (!name.empty() && all.insert(name).second) name = BaseOf(name);
   }
   return all;
 }
@@ -116,12 +138,10 @@ std::vector<std::string> Checkpoints::Thin(size_t keep, const std::string& best)
   size_t usable = 0;
   bool healthy_kept = false;
   const Manifest* newer = nullptr;  // the next newer usable one that is kept
+  for (const auto& [name, why] : refused_) kept.insert(name);
   for (const Manifest& manifest : committed_) {
+    if (Refused(manifest)) continue;
     const std::string name = manifest.name.ToString();
-    if (Refused(manifest)) {
-      kept.insert(name);
-      continue;
-    }
     const bool replaced = newer != nullptr && SameProgress(*newer, manifest);
     const bool among_newest = usable < keep && !replaced;
     const bool only_healthy = !healthy_kept && manifest.healthy();

@@ -60,6 +60,9 @@ class Checkpoints {
 
  private:
   const Manifest* Find(const std::string& name) const;  // null if there is none
+  // The name of the one that this one continues, or "". One that cannot be read may continue the
+  // next older one, readable or not.
+  std::string BaseOf(const std::string& name) const;
   // Returns the named checkpoints and those that they continue.
   std::set<std::string> WithChains(const std::set<std::string>& names) const;
   // The newest full one that can be restored, but those that are kept; null if there is none.

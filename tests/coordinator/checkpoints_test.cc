@@ -69,6 +69,26 @@ TEST_CASE("a checkpoint stays as long as another continues it") {
   SECTION("and the best with its chain") { CHECK(checkpoints.Thin(1, NameAt(20)).empty()); }
 }
 
+TEST_CASE("one that cannot be read keeps what it may continue") {
+  const std::string full = std::string("write: ") + std::strerror(ENOSPC);
+  SECTION("in the middle of a chain") {
+    Checkpoints checkpoints({Delta(50, 40), At(30), At(10)}, {{NameAt(40), "I/O error"}});
+    CHECK(checkpoints.MakeRoom(full, "") == std::vector<std::string>{NameAt(10)});
+    CHECK(checkpoints.MakeRoom(full, "").empty());
+    checkpoints.Add(At(60));
+    CHECK(checkpoints.Thin(2, "").empty());
+    CHECK(checkpoints.Thin(1, "") == std::vector<std::string>{NameAt(50)});
+  }
+  SECTION("at the end of one") {
+    Checkpoints checkpoints({Delta(30, 20), At(20), At(10)},
+                            {{NameAt(50), "I/O error"}, {NameAt(40), "I/O error"}});
+    checkpoints.Add(At(60));
+    CHECK(checkpoints.Thin(1, "") == std::vector<std::string>{NameAt(10)});
+    CHECK(checkpoints.Holding(20) != nullptr);
+    CHECK(checkpoints.Holding(30) != nullptr);
+  }
+}
+
 TEST_CASE("a checkpoint may be continued until its chain is long enough") {
   Checkpoints checkpoints({Delta(50, 40), Delta(40, 30), At(30)}, {});
   CHECK(checkpoints.Continued(1).empty());
