@@ -347,8 +347,7 @@ bool IsCheckpoint(Files& files, const std::string& directory) {
   if (!inside.ok()) return true;
   if (std::ranges::count(*inside, kManifestName) == 0) return false;
   const std::string ps_files = PsFilesDirectory(directory);
-  return ps_files == directory ||
-         absl::IsNotFound(files.Open(Join(ps_files, kRemovedName)).status());
+  return ps_files == directory || !files.Open(Join(ps_files, kRemovedName)).ok();
 }
 
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(

@@ -111,8 +111,8 @@ absl::StatusOr<Manifest> ReadManifest(Files& files, const std::string& directory
 
 // Lists the checkpoints below `checkpoints_directory`, newest (greatest generation and round)
 // first. A directory counts if it has a checkpoint's name and a manifest, be it sound or not. One
-// that cannot be listed counts as well, since it may be the newest. NOT_FOUND is no error: there
-// are none.
+// that cannot be looked into counts as well, since it may be the newest. NOT_FOUND is no error:
+// there are none.
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
     Files& files, const std::string& checkpoints_directory);
 // Whether a directory still looks like a checkpoint. A reader that finds a listed one damaged asks

@@ -170,6 +170,18 @@ TEST_CASE("with lost answers and refusals a commit says the truth or does not kn
   CheckNothingHalf(shared, round, committed);
 }
 
+TEST_CASE("a checkpoint that cannot be looked into is listed all the same") {
+  const CommitRound round = RoundOf(2, false);
+  Shared shared(round);
+  View files(shared.store, 1);
+  REQUIRE(CommitAsLeader(files, round).ok());
+  // The first request lists all of them, the next ones the checkpoint and the mark.
+  shared.store.fault = [asked = 0, fails = GENERATE(2, 3)]() mutable {
+    return ++asked == fails ? MemoryStore::Fault::kBefore : MemoryStore::Fault::kNone;
+  };
+  CHECK(Listed(files, round.manifest.name));
+}
+
 TEST_CASE("of two coordinators one gets the generation, whatever answers are lost") {
   SeededRandom random(GENERATE(range(1, 41)));
   MemoryStore store;
