@@ -1,6 +1,7 @@
 #include "coordinator/checkpoint_remover.h"
 
-#include <cstddef>
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,13 @@
 #include "storage/checkpoint.h"
 
 namespace paracord {
+namespace {
+
+std::pair<uint64_t, uint64_t> Order(const CheckpointName& name) {
+  return {name.generation, name.round};
+}
+
+}  // namespace
 
 CheckpointRemover::CheckpointRemover(Files& files, std::string checkpoints)
     : files_(files), checkpoints_(std::move(checkpoints)) {}
@@ -16,13 +24,18 @@ CheckpointRemover::CheckpointRemover(Files& files, std::string checkpoints)
 absl::Status CheckpointRemover::RemoveOne(Old& old) {
   const absl::StatusOr<Manifest> manifest =
       ReadManifest(files_, absl::StrCat(checkpoints_, "/", old.name));
+  const std::optional<CheckpointName> name = ParseCheckpointName(old.name);
   if (manifest.ok()) old.base = manifest->base;
+  if (manifest.ok() || !absl::IsNotFound(manifest.status())) old.base_known = manifest.ok();
   bool ended = false;
-  const bool needed = needed_.contains(old.name);
+  const bool needed = needed_.contains(old.name) || (name.has_value() && Order(*name) < needed_to_);
   const absl::Status removed =
       needed ? absl::OkStatus() : RemoveCheckpoint(files_, checkpoints_, old.name, ended);
   if (removed.ok() && !needed) return removed;
-  if (!ended) needed_.insert(old.base);
+  if (!ended) {
+    needed_.insert(old.base);
+    if (name.has_value() && !old.base_known) needed_to_ = std::max(needed_to_, Order(*name));
+  }
   again_.push_back(old);
   return removed;
 }
@@ -34,6 +47,7 @@ std::vector<absl::Status> CheckpointRemover::Remove(const std::vector<std::strin
   for (const std::string& name : names) olds.push_back({.name = name, .base = ""});
   std::vector<absl::Status> errors;
   needed_.clear();
+  needed_to_ = {};
   for (size_t i = 0; i < olds.size(); ++i) {
     const absl::Status removed = RemoveOne(olds[i]);
     if (removed.ok() || i < tried) continue;
@@ -42,9 +56,8 @@ std::vector<absl::Status> CheckpointRemover::Remove(const std::vector<std::strin
         absl::StrCat(olds[i].name,
                      " cannot be removed, and is tried again with the next: ", Text(removed)));
   }
-  if (again_.size() > kAgainMax) {
-    again_.erase(again_.begin(), again_.end() - static_cast<std::ptrdiff_t>(kAgainMax));
-  }
+  // Those that go from the end leave none behind that is tried again and was to go before them.
+  again_.resize(std::min(again_.size(), kAgainMax));
   return errors;
 }
 

@@ -6,8 +6,11 @@
 // fails leaves old checkpoints but none without its base.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,7 +20,7 @@ namespace paracord {
 
 class CheckpointRemover {
  public:
-  // Names that are tried again; of more the oldest are left for the next coordinator to find.
+  // Names that are tried again; of more the newest are left for the next coordinator to find.
   static constexpr size_t kAgainMax = 64;
 
   // `files` outlives this object; `checkpoints` is the directory of the checkpoints.
@@ -30,7 +33,8 @@ class CheckpointRemover {
  private:
   struct Old {
     std::string name;
-    std::string base;  // that it continues, as far as its manifest could be read
+    std::string base;        // that it continues, as far as its manifest could be read
+    bool base_known = true;  // false: its manifest cannot be read, and is there
   };
   // Removes one, or notes that it is to be tried again.
   absl::Status RemoveOne(Old& old);
@@ -38,7 +42,10 @@ class CheckpointRemover {
   Files& files_;
   const std::string checkpoints_;
   std::vector<Old> again_;
-  std::set<std::string> needed_;  // in one Remove: by checkpoints that could not be removed
+  // In one Remove, by checkpoints that could not be removed: these, and all that are older than
+  // this generation and round.
+  std::set<std::string> needed_;
+  std::pair<uint64_t, uint64_t> needed_to_;
 };
 
 }  // namespace paracord

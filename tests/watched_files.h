@@ -15,11 +15,12 @@ namespace paracord {
 class WatchedFiles : public PosixFiles {
  public:
   absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) override {
+    RETURN_IF_ERROR(Try("open " + path));
     MutexLock lock(mu_);
     ++opened_[path];
     return PosixFiles::Open(path);
   }
-  // From now on until MakeWell this fails: "remove PATH" or "sync PATH".
+  // From now on until MakeWell this fails: "open PATH", "remove PATH" or "sync PATH".
   void MakeIll(const std::string& what) {
     MutexLock lock(mu_);
     ill_.insert(what);

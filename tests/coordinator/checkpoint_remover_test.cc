@@ -53,6 +53,27 @@ TEST_CASE("a checkpoint that cannot be removed keeps what it continues, and othe
   }
 }
 
+TEST_CASE("a checkpoint that can be neither read nor removed keeps all that are older") {
+  OldChain chain;
+  const std::string manifest = chain.Path(chain.third) + "/" + kManifestName;
+  chain.files.MakeIll("open " + manifest);
+  chain.files.MakeIll("remove " + manifest);
+  const std::string failed = RoundDirectory(1, 99);
+  REQUIRE(chain.files.MakeDirectories(chain.Path(failed)).ok());
+  CHECK(chain.remover.Remove({chain.third, chain.second, chain.first, failed}).size() == 1);
+  CHECK(chain.Is(chain.second));
+  CHECK(chain.Is(chain.first));
+  CHECK_FALSE(chain.Stands(failed));
+  // What is newer goes all the same.
+  const std::string fourth = chain.Add({{1, 1}}, {}, 2);
+  CHECK(chain.remover.Remove({fourth}).empty());
+  CHECK_FALSE(chain.Stands(fourth));
+  CHECK(chain.Is(chain.first));
+  chain.files.MakeWell();
+  CHECK(chain.remover.Remove({}).empty());
+  CHECK_FALSE(chain.Stands(chain.first));
+}
+
 TEST_CASE("what is no checkpoint any more keeps nothing, and its rest goes later") {
   OldChain chain;
   chain.files.MakeIll("remove " + chain.Path(chain.third));
@@ -67,6 +88,20 @@ TEST_CASE("what is no checkpoint any more keeps nothing, and its rest goes later
   CHECK_FALSE(chain.Stands(chain.before));
 }
 
+TEST_CASE("names beyond the bound leave none behind that continues one that is removed") {
+  OldChain chain;
+  chain.files.MakeIll("remove " + chain.Path(chain.third) + "/" + kManifestName);
+  CHECK(chain.remover.Remove({chain.third, chain.second, chain.first}).size() == 1);
+  std::vector<std::string> rounds;
+  for (size_t round = 0; round < CheckpointRemover::kAgainMax - 2; ++round) {
+    rounds.push_back(RoundDirectory(1, 100 + round));
+    chain.files.MakeIll("remove " + chain.Path(rounds.back()));
+  }
+  CHECK(chain.remover.Remove(rounds).size() == rounds.size());
+  CHECK(chain.remover.Remove({}).empty());
+  CHECK(VerifyCheckpoint(chain.files, chain.Path(chain.third)).ok());
+}
+
 TEST_CASE("as many names as are tried again have a bound") {
   OldChain chain;
   std::vector<std::string> names;
@@ -78,7 +113,8 @@ TEST_CASE("as many names as are tried again have a bound") {
   chain.files.MakeWell();
   for (const std::string& name : names) REQUIRE(chain.files.MakeDirectories(chain.Path(name)).ok());
   CHECK(chain.remover.Remove({}).empty());
-  for (size_t i = 0; i < names.size(); ++i) CHECK(chain.Stands(names[i]) == (i < 3));
+  for (size_t i = 0; i < names.size(); ++i)
+    CHECK(chain.Stands(names[i]) == (i >= CheckpointRemover::kAgainMax));
 }
 
 }  // namespace
