@@ -12,6 +12,10 @@ namespace paracord {
 namespace {
 
 constexpr size_t kHotTold = 4;  // ids of each partition
+// An image has the rows that changed alone if they are at most this share of all, or so few. A
+// restore holds them beside the table.
+constexpr uint64_t kChangedShare = 4;
+constexpr uint64_t kChangedMin = 4096;
 
 std::vector<float> DecodedGradient(const Gradient& gradient) {
   std::vector<float> values(gradient.elements());
@@ -164,7 +168,8 @@ class TableImage : public PartitionImage {
       if (slot.of_rows) table_.row_slots.push_back(slot.name);
     }
     rows_ = counts_.table->rows();
-    if (const auto since = table.changes().SinceImage(order_.base)) {
+    const auto since = table.changes().SinceImage(order_.base);
+    if (since.has_value() && since->changed <= std::max(kChangedMin, rows_ / kChangedShare)) {
       table_.since = {since->now, since->updates, order_.base->ToString()};
       table_.rows = rows_;
       rows_ = since->changed;

@@ -195,6 +195,29 @@ TEST_CASE("a checkpoint of 1 % of the rows has a twentieth of the bytes") {
   CHECK(bytes(full) > 40000 * kGrownDim * 2 * sizeof(float));
 }
 
+TEST_CASE("a checkpoint is whole if more than a quarter of many rows changed") {
+  const TestModel model = GrowingModel({"adagrad"});
+  TestDirectory root;
+  TestPs saved(model, root / "job");
+  saved.Ready();
+  GrownGradients all, few, many;
+  for (uint64_t n = 0; n < 30000; ++n) all[Mix64(n)] = 1;
+  for (uint64_t n = 0; n < 15000; ++n) few[Mix64(n)] = 1;  // fewer than 4,096 a shard
+  for (uint64_t n = 0; n < 18000; ++n) many[Mix64(n)] = 1;
+  const auto base_after = [&](uint32_t batch, const GrownGradients& gradients,
+                              const std::string& base, std::string& name) {
+    REQUIRE(saved.Exchange(GrownPush(saved, batch, gradients)).ok());
+    name = CommitGrown(saved, batch + 1, base, true);
+    return ReadManifest(saved.files, absl::StrCat(root / "job", "/checkpoints/", name))->base;
+  };
+  std::string first, second, third;
+  // Rows of the very first batch count as changed until another one has come.
+  REQUIRE(saved.Exchange(GrownPush(saved, 0, all)).ok());
+  CHECK(base_after(1, {{1, 1.0f}}, "", first).empty());
+  CHECK(base_after(2, few, first, second) == first);
+  CHECK(base_after(3, many, second, third).empty());
+}
+
 // A full checkpoint of a table and two that continue it.
 struct ChainOfThree {
   const TestModel model = DeltaModel(1);
