@@ -298,10 +298,10 @@ void Coordinator::CarryOut(RemoveCheckpoints& effect) {
 }
 
 void Coordinator::CarryOut(RemoveUncommittedRound& effect) {
-  environment_.executor.Run(
-      [&files = environment_.files, dir = CheckpointsDirectory(options_.dir),
-       name = std::move(effect.directory)] { RemoveUncommitted(files, dir, name); },
-      [] {});
+  OnFiles([&files = environment_.files, dir = CheckpointsDirectory(options_.dir),
+           manifest = std::move(effect.manifest)]() -> Event {
+    return RoundGivenUpEvent{manifest, RemoveUncommitted(files, dir, manifest.name.ToString())};
+  });
 }
 
 void Coordinator::CarryOut(WriteSummary& effect) {

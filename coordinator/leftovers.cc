@@ -96,7 +96,9 @@ absl::Status RemoveCheckpoint(Files& files, const std::string& checkpoints, cons
   return removed;
 }
 
-void RemoveUncommitted(Files& files, const std::string& checkpoints, const std::string& name) {
+namespace {
+
+void RemoveHalf(Files& files, const std::string& checkpoints, const std::string& name) {
   if (const std::string round = RoundOf(checkpoints, name); !round.empty()) {
     (void)RemoveRound(files, checkpoints, round);
     return;
@@ -105,6 +107,20 @@ void RemoveUncommitted(Files& files, const std::string& checkpoints, const std::
   if (IsCheckpoint(files, path)) return;
   const std::string taken = absl::StrCat(checkpoints, "/", kLeftoverPrefix, name);
   if (files.Rename(path, taken).ok()) RemoveTaken(files, checkpoints, name);
+}
+
+}  // namespace
+
+absl::StatusOr<bool> RemoveUncommitted(Files& files, const std::string& checkpoints,
+                                       const std::string& name) {
+  RemoveHalf(files, checkpoints, name);
+  const std::string path = checkpoints + "/" + name;
+  if (!IsCheckpoint(files, path)) return false;
+  // A sync may be what has failed.
+  RETURN_IF_ERROR(files.SyncDirectory(path));
+  RETURN_IF_ERROR(files.SyncDirectory(checkpoints));
+  RETURN_IF_ERROR(files.Open(absl::StrCat(path, "/", kManifestName)).status());
+  return true;
 }
 
 void RemoveLeftovers(Files& files, const std::string& checkpoints, uint64_t generation) {
@@ -119,7 +135,7 @@ void RemoveLeftovers(Files& files, const std::string& checkpoints, uint64_t gene
     if (!theirs.has_value() || *theirs >= generation) continue;
     const std::string path = checkpoints + "/" + name;
     if (PsFilesDirectory(path) == path || !IsCheckpoint(files, path)) {
-      RemoveUncommitted(files, checkpoints, name);
+      RemoveHalf(files, checkpoints, name);
     }
   }
 }

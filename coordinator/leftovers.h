@@ -13,6 +13,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/files.h"
 
 namespace paracord {
@@ -21,8 +22,10 @@ namespace paracord {
 inline constexpr char kLeftoverPrefix[] = "leftover-";
 
 // Removes what stands under the name of a checkpoint whose commit, which was our own, has failed
-// for good, unless it has a manifest after all. No ps writes there any more.
-void RemoveUncommitted(Files& files, const std::string& checkpoints, const std::string& name);
+// for good, unless it is there after all. No ps writes there any more. Returns whether it stands,
+// and then durably; after an error it may stand or not.
+absl::StatusOr<bool> RemoveUncommitted(Files& files, const std::string& checkpoints,
+                                       const std::string& name);
 
 // Removes a checkpoint that others replace, or the directory of a round of our own that has failed.
 // After an error it may be called again. `ended` says whether it is no checkpoint any more, for

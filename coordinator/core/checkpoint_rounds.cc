@@ -123,7 +123,7 @@ bool CheckpointRounds::Fail(const std::string& why, int64_t now_ms) {
   effects_.Emit(RemoveCheckpoints{{round_->directory}});
   // Once the commit has been tried the checkpoint may exist, under its own name.
   if (round_->manifest.has_value()) {
-    effects_.Emit(RemoveUncommittedRound{round_->manifest->name.ToString()});
+    effects_.Emit(RemoveUncommittedRound{*std::move(round_->manifest)});
   }
   round_.reset();
   computed_.reset();

@@ -38,6 +38,12 @@ Checkpoints::Checkpoints(std::vector<Manifest> committed,
                          std::map<std::string, std::string> refused)
     : committed_(std::move(committed)), refused_(std::move(refused)) {}
 
+void Checkpoints::Add(Manifest manifest) {
+  const auto older = std::ranges::find_if(
+      committed_, [&](const Manifest& other) { return Older(other.name, manifest.name); });
+  committed_.insert(older, std::move(manifest));
+}
+
 CheckpointName Checkpoints::newest_name() const {
   return newest() == nullptr ? CheckpointName() : newest()->name;
 }

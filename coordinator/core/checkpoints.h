@@ -45,7 +45,8 @@ class Checkpoints {
   uint64_t LeastEntered(uint64_t batches) const;
 
   void Refuse(const std::string& name, const std::string& why) { refused_.emplace(name, why); }
-  void Add(Manifest manifest) { committed_.insert(committed_.begin(), std::move(manifest)); }
+  // It need not be the newest.
+  void Add(Manifest manifest);
 
   // Forgets what need not be kept, and returns the names. The newest `keep` stay, and always the
   // newest healthy one and the one named `best`, and those that these continue. If `keep` is above

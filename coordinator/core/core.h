@@ -60,6 +60,7 @@ class CoordinatorCore {
   void Handle(const WorkerHoldLostEvent& event);
   void Handle(const RoundDirectoryMadeEvent& event);
   void Handle(const RoundCommittedEvent& event);
+  void Handle(const RoundGivenUpEvent& event);
 
   // core.cc
   void NoticeStop();

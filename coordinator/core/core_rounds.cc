@@ -151,6 +151,18 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
   }
 }
 
+void CoordinatorCore::Handle(const RoundGivenUpEvent& event) {
+  const std::string name = event.manifest.name.ToString();
+  if (!event.stands.ok()) {
+    checkpoints_.Refuse(name, absl::StrCat("it is not known whether it was committed: ",
+                                           std::string(event.stands.status().message())));
+  } else if (*event.stands) {
+    effects_.Info(absl::StrCat("checkpoint ", name, " stands all the same"));
+    ++record_.counters().checkpoints;
+    checkpoints_.Add(event.manifest);
+  }
+}
+
 void CoordinatorCore::FailRound(const std::string& why) {
   MakeRoom(why);
   ps_.ForgetSnapshots();

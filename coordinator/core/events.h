@@ -74,6 +74,11 @@ struct RoundCommittedEvent {
   absl::Status status;
 };
 
+struct RoundGivenUpEvent {  // whose commit failed for good
+  Manifest manifest;
+  absl::StatusOr<bool> stands;  // as a checkpoint all the same, durably; an error: nobody knows
+};
+
 struct SummaryWrittenEvent {
   absl::Status status;  // ABORTED: a newer coordinator leads, and the last word is its own
 };
@@ -89,8 +94,8 @@ struct DrainEvent {
 
 using Event = std::variant<TickEvent, JoinEvent, WorkEvent, WorkerHoldEvent, WorkerHoldLostEvent,
                            PsAnswerEvent, GenerationClaimedEvent, JobStateWrittenEvent,
-                           RoundDirectoryMadeEvent, RoundCommittedEvent, SummaryWrittenEvent,
-                           NewestGenerationEvent, DrainEvent>;
+                           RoundDirectoryMadeEvent, RoundCommittedEvent, RoundGivenUpEvent,
+                           SummaryWrittenEvent, NewestGenerationEvent, DrainEvent>;
 
 // ---- effects, to be carried out in order
 
@@ -148,7 +153,7 @@ struct RemoveCheckpoints {
 };
 
 struct RemoveUncommittedRound {
-  std::string directory;  // below DIR/checkpoints; it stays if it has a manifest
+  Manifest manifest;  // of the checkpoint that may have come of it, which stays if it is there
 };
 
 struct WriteSummary {

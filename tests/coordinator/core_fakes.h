@@ -153,8 +153,8 @@ class FakeDir {
     return std::nullopt;
   }
   std::optional<Event> CarryOut(RemoveUncommittedRound& e) {
-    uncommitted.push_back(e.directory);
-    return std::nullopt;
+    uncommitted.push_back(e.manifest.name.ToString());
+    return RoundGivenUpEvent{e.manifest, stands};
   }
   std::optional<Event> CarryOut(WriteSummary& e) {
     summary = e.contents;
@@ -171,6 +171,7 @@ class FakeDir {
   absl::Status state_status;
   absl::Status round_status;
   absl::Status commit_status;
+  absl::StatusOr<bool> stands = false;  // whether one whose commit failed is a checkpoint
   std::vector<Manifest> committed;
   std::vector<std::string> removed;
   std::vector<std::string> uncommitted;

@@ -32,6 +32,23 @@ TEST_CASE("a round whose manifest cannot be written is cleared away under both i
   CHECK(harness.uncommitted == std::vector<std::string>{harness.committed[0].name.ToString()});
 }
 
+TEST_CASE("a checkpoint that stands although its commit failed counts as one") {
+  CoreHarness harness([](Job& job) { job.checkpoint = {.every_seconds = 1, .keep = 1}; });
+  harness.commit_status = absl::UnknownError("cannot sync: I/O error");
+  const bool stands = GENERATE(true, false), known = GENERATE(true, false);
+  harness.stands = known ? absl::StatusOr<bool>(stands) : absl::UnknownError("I/O error");
+  const uint64_t session = harness.Join("worker:0");
+  harness.Enter(harness.Work(session).lease());
+  harness.Run(4500);
+  REQUIRE(harness.uncommitted.size() == 1);
+  harness.commit_status = absl::OkStatus();
+  harness.Run(6000);
+  REQUIRE(harness.committed.size() == 4);
+  const std::string first = harness.committed[0].name.ToString();
+  CHECK(harness.uncommitted == std::vector<std::string>{first});
+  CHECK(std::ranges::count(harness.removed, first) == (known && stands));
+}
+
 constexpr auto kOftenThree = [](Job& job) {
   job.epochs = 8;
   job.checkpoint = {.every_seconds = 1, .keep = 3};

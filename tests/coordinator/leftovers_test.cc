@@ -7,10 +7,12 @@
 
 #include "fakes.h"
 #include "storage/checkpoint.h"
+#include "tests/watched_files.h"
 
 namespace paracord {
 namespace {
 
+template <class FilesType = PosixFiles>
 class Tree {
  public:
   void Make(const std::string& name, bool manifest) {
@@ -27,13 +29,13 @@ class Tree {
   std::string Path(const std::string& name) const { return directory.path() + "/" + name; }
 
   TestDirectory directory;
-  PosixFiles files;
+  FilesType files;
 };
 
 using Names = std::vector<std::string>;
 
 TEST_CASE("what older generations left half done goes, and nothing else") {
-  Tree tree;
+  Tree<> tree;
   tree.Make("round-g2-r7", false);
   tree.Make("step-40-g2-r6", false);
   tree.Make("step-30-g2-r5", true);
@@ -47,7 +49,7 @@ TEST_CASE("what older generations left half done goes, and nothing else") {
 }
 
 TEST_CASE("a cleaning that died is gone on with, and a checkpoint it had taken is put back") {
-  Tree tree;
+  Tree<> tree;
   tree.Make("leftover-round-g1-r2", false);
   tree.Make("leftover-step-8-g1-r3", false);
   tree.Make("leftover-step-9-g1-r4", true);
@@ -55,17 +57,27 @@ TEST_CASE("a cleaning that died is gone on with, and a checkpoint it had taken i
 }
 
 TEST_CASE("of a commit that failed nothing stays, unless the manifest is there after all") {
-  Tree tree;
+  Tree<> tree;
   tree.Make("step-40-g2-r6", false);
   tree.Make("step-50-g2-r7", true);
-  for (const char* name : {"step-40-g2-r6", "step-50-g2-r7", "step-60-g2-r8"}) {
-    RemoveUncommitted(tree.files, tree.directory.path(), name);
-  }
+  const auto remove = [&](const std::string& name) {
+    return RemoveUncommitted(tree.files, tree.directory.path(), name);
+  };
+  CHECK(remove("step-40-g2-r6") == absl::StatusOr<bool>(false));
+  CHECK(remove("step-50-g2-r7") == absl::StatusOr<bool>(true));
+  CHECK(remove("step-60-g2-r8") == absl::StatusOr<bool>(false));
   CHECK(tree.Clean(2) == Names{"step-50-g2-r7"});
 }
 
+TEST_CASE("of a checkpoint whose commit cannot be made durable nobody knows whether it stands") {
+  Tree<WatchedFiles> tree;
+  tree.Make("step-50-g2-r7", true);
+  tree.files.MakeIll("sync " + tree.Path("step-50-g2-r7"));
+  CHECK_FALSE(RemoveUncommitted(tree.files, tree.directory.path(), "step-50-g2-r7").ok());
+}
+
 TEST_CASE("a late write by the old name fails") {
-  Tree tree;
+  Tree<> tree;
   tree.Make("round-g1-r2", false);
   tree.Clean(2);
   CHECK_FALSE(tree.files.WriteAtomic(tree.Path("round-g1-r2/ps-0"), "late").ok());
