@@ -157,7 +157,10 @@ absl::StatusOr<HttpResponse> S3Store::AskOnce(const Asked& asked) {
 absl::StatusOr<HttpResponse> S3Store::Ask(const Asked& asked) {
   ASSIGN_OR_RETURN(HttpResponse reply, AskOnce(asked));
   const std::string code = reply.code / 100 == 2 ? "" : XmlText(reply.body, "Code");
-  if (code == "ExpiredToken" || code == "InvalidToken") {
+  // The answer to HEAD has no body that would say why.
+  const bool unsaid =
+      asked.method == "HEAD" && (reply.code == 400 || reply.code == 401 || reply.code == 403);
+  if (unsaid || code == "ExpiredToken" || code == "InvalidToken") {
     credentials_.Forget();
     ASSIGN_OR_RETURN(reply, AskOnce(asked));
   }

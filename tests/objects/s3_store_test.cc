@@ -164,7 +164,22 @@ TEST_CASE("credentials come from a file and a web identity where the environment
                                                 {"AWS_SHARED_CREDENTIALS_FILE", file},
                                                 {"AWS_PROFILE", "job"}};
   S3Store store(Of(by_file));
-  CHECK(store.Put(server.path("a"), "text", false).ok());
+  CHECK(store.Put(server.path("text"), "text", false).ok());
+
+  // A refused question without an answer's text makes the store read them again.
+  const std::string rotated = directory / "rotated";
+  by_file["AWS_SHARED_CREDENTIALS_FILE"] = rotated;
+  const auto write = [&](const std::string& secret) {
+    directory.Write("rotated",
+                    absl::StrCat("[job]\naws_access_key_id=", variables["AWS_ACCESS_KEY_ID"],
+                                 "\naws_secret_access_key=", secret, "\n"));
+  };
+  write("old");
+  S3Store rotating(Of(by_file));
+  CHECK(absl::IsPermissionDenied(rotating.Look(server.path("text")).status()));
+  write(variables["AWS_SECRET_ACCESS_KEY"]);
+  CHECK(rotating.Look(server.path("text")).status() == absl::OkStatus());
+  by_file["AWS_SHARED_CREDENTIALS_FILE"] = file;
   by_file["AWS_PROFILE"] = "default";  // which has no secret
   S3Store without(Of(by_file));
   CHECK(absl::IsInvalidArgument(without.Put(server.path("a"), "text", false)));
