@@ -87,6 +87,7 @@ absl::Status CheckTableTensor(const SafetensorsHeader& header, const VariableSpe
   if (key.slot != kRowsSlot && key.slot != kCandidatesSlot && !removed) {
     return refuse("is none of a table");
   }
+  if (removed && !delta) return refuse("is of a partition that has all rows");
   if (tensor.dtype != "U8") return refuse(absl::StrCat("is ", tensor.dtype, ", not U8"));
   uint64_t words = removed ? sizeof(uint64_t) / sizeof(float) : 1;
   if (key.slot == kRowsSlot) {
@@ -121,16 +122,45 @@ std::vector<uint64_t> ShapeOf(const VariableSpec& variable, const PartitionSpec&
   return shape;
 }
 
+// What the tensors of a partition are.
+struct Found {
+  const ManifestPartition* partition;
+  bool value = false;
+  bool steps = false;
+  bool removed = false;  // ids
+  std::set<std::string_view> slots{};
+};
+using FoundTensors = std::map<std::string, Found, std::less<>>;  // by partition
+
+// Checks that none is missing, and that all partitions which the optimizer updates have the same
+// slots.
+absl::Status CheckNoneMissing(const FoundTensors& found, const Manifest& manifest) {
+  std::map<std::string, const Found*> updated;  // by the variable that has its own optimizer, or ""
+  for (const auto& [name, here] : found) {
+    if (!here.value) return absl::DataLossError(absl::StrCat("no tensor ", name));
+    if (here.partition->delta && !here.removed) {
+      return absl::DataLossError(absl::StrCat("no tensor ", SlotTensorName(name, kRemovedSlot)));
+    }
+    const VariableSpec& variable = manifest.variables[here.partition->spec.variable()];
+    if (!variable.trainable() || variable.moving_average() > 0 || IsGrowing(variable)) continue;
+    if (variable.table().lazy() && !here.steps) {
+      return absl::DataLossError(absl::StrCat("no tensor ", SlotTensorName(name, kStepsSlot)));
+    }
+    const bool own = !variable.table().optimizer().empty();
+    const Found*& first = updated[own ? variable.name() : ""];
+    if (first == nullptr) first = &here;
+    if (here.slots != first->slots) {
+      return absl::DataLossError(absl::StrCat("partition ", name, " has other slots than ",
+                                              first->partition->spec.name()));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Checks that each tensor of a partition is as the manifest says, that none is missing, and that
 // all partitions which the optimizer updates have the same slots.
 absl::Status CheckTensors(const SafetensorsHeader& header, const Manifest& manifest, uint32_t ps) {
-  struct Found {
-    const ManifestPartition* partition;
-    bool value = false;
-    bool steps = false;
-    std::set<std::string_view> slots{};
-  };
-  std::map<std::string, Found, std::less<>> found;
+  FoundTensors found;
   for (const ManifestPartition& partition : manifest.partitions) {
     if (partition.spec.ps() == ps) found.emplace(partition.spec.name(), Found{&partition});
   }
@@ -147,6 +177,7 @@ absl::Status CheckTensors(const SafetensorsHeader& header, const Manifest& manif
       const bool delta = it->second.partition->delta;
       RETURN_IF_ERROR(CheckTableTensor(header, variable, key, tensor, delta));
       it->second.value = it->second.value || key.slot == kRowsSlot;
+      it->second.removed = it->second.removed || key.slot == kRemovedSlot;
       continue;
     }
     const bool steps = IsStepsOf(variable, key);
@@ -166,23 +197,7 @@ absl::Status CheckTensors(const SafetensorsHeader& header, const Manifest& manif
       it->second.slots.insert(key.slot);
     }
   }
-  std::map<std::string, const Found*> updated;  // by the variable that has its own optimizer, or ""
-  for (const auto& [name, here] : found) {
-    if (!here.value) return absl::DataLossError(absl::StrCat("no tensor ", name));
-    const VariableSpec& variable = manifest.variables[here.partition->spec.variable()];
-    if (!variable.trainable() || variable.moving_average() > 0 || IsGrowing(variable)) continue;
-    if (variable.table().lazy() && !here.steps) {
-      return absl::DataLossError(absl::StrCat("no tensor ", SlotTensorName(name, kStepsSlot)));
-    }
-    const bool own = !variable.table().optimizer().empty();
-    const Found*& first = updated[own ? variable.name() : ""];
-    if (first == nullptr) first = &here;
-    if (here.slots != first->slots) {
-      return absl::DataLossError(absl::StrCat("partition ", name, " has other slots than ",
-                                              first->partition->spec.name()));
-    }
-  }
-  return absl::OkStatus();
+  return CheckNoneMissing(found, manifest);
 }
 
 // A partition that is read from a file, by its name.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 #include "config/partitions.h"
 
 namespace paracord {
@@ -96,13 +97,19 @@ void FoldedRows::TakeAll() {
 }
 
 // Ids that were removed are removed first, then the link's rows take their places.
-void FoldedRows::TakeChanges() {
+absl::Status FoldedRows::TakeChanges() {
   Changes changes;
   changes.reserve(records() + removed_.size() / kIdWords);
   for (uint64_t word = 0; word + kIdWords <= removed_.size(); word += kIdWords) {
     changes[IdAt(removed_, word)] = kGone;
   }
-  for (uint64_t r = 0; r < records(); ++r) changes[IdOf(r)] = static_cast<uint32_t>(r);
+  for (uint64_t r = 0; r < records(); ++r) {
+    uint32_t& record = changes.try_emplace(IdOf(r), kGone).first->second;
+    if (record != kGone) {
+      return absl::DataLossError(absl::StrCat("the changed row of id ", IdOf(r), " stands twice"));
+    }
+    record = static_cast<uint32_t>(r);
+  }
   for (Block& block : blocks_) Change(block, changes);
   const auto fresh = static_cast<size_t>(
       std::ranges::count_if(changes, [](const auto& one) { return one.second != kGone; }));
@@ -111,6 +118,7 @@ void FoldedRows::TakeChanges() {
     if (record != kGone) Append(block, record);
   }
   blocks_.push_back(std::move(block));
+  return absl::OkStatus();
 }
 
 absl::Status FoldedRows::EndLink(const StoredPartition& stored) {
@@ -119,7 +127,7 @@ absl::Status FoldedRows::EndLink(const StoredPartition& stored) {
   record_words_ = RecordWords(table_, width_);
   values_word_ = ValuesWord(table_, width_);
   if (table_.since.has_value()) {
-    TakeChanges();
+    RETURN_IF_ERROR(TakeChanges());
   } else {
     TakeAll();
   }

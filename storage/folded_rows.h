@@ -23,8 +23,9 @@ class FoldedRows {
 
   // Returns the memory for a tensor of the link under way; empty if the tensor is not wanted.
   TensorPlace PlaceOf(std::string_view slot, uint64_t elements);
-  // Takes over the link under way, of which `stored` is told. DATA_LOSS: the partition does not
-  // have as many rows then as the link says; the message lacks the partition's name.
+  // Takes over the link under way, of which `stored` is told. DATA_LOSS: a changed row
+  // stands twice, or the partition does not have as many rows then as the link says; the message
+  // lacks the partition's name.
   absl::Status EndLink(const StoredPartition& stored);
 
   struct Row {
@@ -55,7 +56,7 @@ class FoldedRows {
   // Replaces and removes rows of a block that the link under way speaks of.
   void Change(Block& block, Changes& changes) const;
   void TakeAll();
-  void TakeChanges();
+  absl::Status TakeChanges();
 
   const VariableSpec& variable_;
   const uint64_t width_;                         // elements of a row

@@ -318,6 +318,7 @@ absl::Status GrowingTable::RestoreChanges(uint32_t now, const Counts& counts,
   for (const uint64_t id : removed) {
     if (const uint32_t row = row_of(id); row != IdIndex::kNone) Remove(row);
   }
+  std::vector<bool> changed(records_.rows() + words.size() / record_words());
   for (size_t at = 0; at < words.size(); at += record_words()) {
     const std::span<float> from = words.subspan(at, record_words());
     const RowRecords::Record record = records_.InWords(from);
@@ -331,6 +332,10 @@ absl::Status GrowingTable::RestoreChanges(uint32_t now, const Counts& counts,
       row = records_.Add();
       index_.Insert(index_.PlaceOf(id), row);
     }
+    if (changed[row]) {
+      return absl::DataLossError(absl::StrCat("the changed row of id ", id, " stands twice"));
+    }
+    changed[row] = true;
     records_.Assign(row, from);
   }
   now_ = now & kTouchedMask;

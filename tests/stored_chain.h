@@ -20,7 +20,7 @@ namespace paracord {
 
 class StoredChain {
  public:
-  using Rows = std::map<uint64_t, float>;  // by id, the value of each of its elements
+  using Rows = std::multimap<uint64_t, float>;  // by id, the value of each of its elements
 
   explicit StoredChain(uint64_t dim) {
     manifest_.job_name = "chain";
@@ -61,6 +61,9 @@ class StoredChain {
     REQUIRE(Write(rows, removed, table).ok());
     return manifest_.name.ToString();
   }
+  // Each checkpoint from now on lacks the tensor `removed` where it should have it, and has it
+  // where it should not.
+  void MistakeRemoved() { mistaken_ = true; }
   // The next checkpoint continues nothing.
   void BeginFull() { full_ = true; }
   std::string Path(const std::string& name) const { return checkpoints() + "/" + name; }
@@ -102,7 +105,8 @@ class StoredChain {
         {.name = SlotTensorName(name, kRowsSlot), .dtype = "U8", .shape = {rows.size(), words * 4}},
         {.name = SlotTensorName(name, kRemovedSlot), .dtype = "U8", .shape = {removed.size(), 8}},
         {.name = LedgerTensorName(name), .dtype = "U8", .shape = {text.size()}}};
-    if (!table.since.has_value()) tensors.erase(tensors.begin() + 1);
+    const bool with_removed = table.since.has_value() != mistaken_;
+    if (!with_removed) tensors.erase(tensors.begin() + 1);
     const PsFileIdentity identity{.run_id = manifest_.run_id,
                                   .generation = manifest_.name.generation,
                                   .round = manifest_.name.round,
@@ -117,7 +121,7 @@ class StoredChain {
             files_, PartOf(checkpoint), tensors,
             PsFileMetadata(identity, {{name, {.updates = updates_, .table = table}}})));
     RETURN_IF_ERROR(writer->Append(records));
-    if (table.since.has_value()) RETURN_IF_ERROR(writer->Append(ids));
+    if (with_removed) RETURN_IF_ERROR(writer->Append(ids));
     RETURN_IF_ERROR(writer->Append(text));
     RETURN_IF_ERROR(writer->Finish());
     manifest_.files[0].bytes = writer->bytes();
@@ -129,7 +133,7 @@ class StoredChain {
   PosixFiles files_;
   Manifest manifest_;
   uint64_t updates_ = 0;
-  bool full_ = true;
+  bool full_ = true, mistaken_ = false;
 };
 
 }  // namespace paracord

@@ -13,7 +13,7 @@ constexpr uint64_t kLinkBytes = kRows * (kDim + 3) * sizeof(float);
 TEST_CASE("a chain is read with the memory of its table and of one link") {
   StoredChain chain(kDim);
   StoredChain::Rows rows;
-  for (uint64_t id = 0; id < kRows; ++id) rows[id * 7919] = 1;
+  for (uint64_t id = 0; id < kRows; ++id) rows.emplace(id * 7919, 1.0f);
   const std::string full = chain.Add(rows, {}, kRows);
   std::string last;
   for (int link = 0; link < 5; ++link) last = chain.Add(rows, {}, kRows);

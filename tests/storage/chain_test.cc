@@ -47,5 +47,28 @@ TEST_CASE("a chain with other rows at the end than its last link counts is refus
       absl::StrContains(read.message(), second + ": partition user/embeddings/part_0: it has 3 "));
 }
 
+absl::Status ReadStatus(const StoredChain& chain, const std::string& name) {
+  PosixFiles files;
+  return ReadVariables(files, chain.Path(name), *ReadManifest(files, chain.Path(name))).status();
+}
+
+TEST_CASE("a link with a changed row that stands twice is refused") {
+  StoredChain chain(2);
+  chain.Add({{1, 1}, {2, 2}}, {}, 2);
+  const absl::Status read = ReadStatus(chain, chain.Add({{2, 3}, {2, 4}}, {2}, 2));
+  CHECK(absl::IsDataLoss(read));
+  CHECK(absl::StrContains(read.message(), "the changed row of id 2 stands twice"));
+}
+
+TEST_CASE("a link has the ids that were removed, and a full checkpoint has none") {
+  StoredChain chain(2);
+  const bool link = GENERATE(true, false);
+  if (link) chain.Add({{1, 1}, {2, 2}}, {}, 2);
+  chain.MistakeRemoved();
+  const absl::Status read = ReadStatus(chain, chain.Add({{2, 3}}, {}, link ? 2 : 1));
+  CHECK(absl::IsDataLoss(read));
+  CHECK(absl::StrContains(read.message(), "tensor user/embeddings/part_0/.slot/removed"));
+}
+
 }  // namespace
 }  // namespace paracord

@@ -287,6 +287,20 @@ TEST_CASE("an image is of one moment while rows change, and a table is restored 
   }
 }
 
+TEST_CASE("changes in which a row stands twice are refused") {
+  const auto table = Make(Options()), restored = Make(Options());
+  Touch(*table, 3, {7, 8});
+  REQUIRE(table->BeginImage() == 1);
+  Floats words = table->ReadImageWords(0);
+  const auto own = [](uint64_t) { return true; };
+  CHECK(restored->RestoreChanges(3, {}, {}, words, own).ok());
+  const auto size = static_cast<int64_t>(table->record_words());
+  words.insert(words.end(), words.begin(), words.begin() + size);
+  const absl::Status twice = restored->RestoreChanges(3, {}, {}, words, own);
+  CHECK(absl::IsDataLoss(twice));
+  CHECK(twice.message() == "the changed row of id 7 stands twice");
+}
+
 TEST_CASE("a table that cannot be is refused, and the reason is named") {
   const auto refused = [](GrowingTableOptions options) {
     return std::string(GrowingTable::Make(std::move(options)).status().message());
