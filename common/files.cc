@@ -353,8 +353,18 @@ absl::Status PosixFiles::SyncDirectory(const std::string& path) {
 absl::Status PosixFiles::MakeDirectories(const std::string& path) {
   RETURN_IF_ERROR(CheckLocal(path));
   std::error_code error;
+  std::vector<std::string> parents;  // of those that are made here
+  for (std::string at = path; !at.empty() && !std::filesystem::exists(at, error);) {
+    at = Parent(at);
+    parents.push_back(at);
+  }
   std::filesystem::create_directories(path, error);
   if (error) return ErrorCodeStatus(error, "cannot make directory", path);
+  for (const std::string& parent : parents) {
+    const absl::Status synced = SyncDirectory(parent);
+    // Whoever may make a directory in another need not be allowed to read that one.
+    if (!synced.ok() && !absl::IsPermissionDenied(synced)) return synced;
+  }
   return absl::OkStatus();
 }
 

@@ -47,7 +47,8 @@ class Files {
   virtual absl::Status CreateExclusive(const std::string& path, std::string_view contents) = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   virtual absl::Status SyncDirectory(const std::string& path) = 0;
-  virtual absl::Status MakeDirectories(const std::string& path) = 0;  // with parents; may exist
+  // Makes a directory, which may exist, with its parents. The name of each one made is durable.
+  virtual absl::Status MakeDirectories(const std::string& path) = 0;
   // Returns the sorted names, not paths, in a directory. NOT_FOUND if there is none.
   virtual absl::StatusOr<std::vector<std::string>> List(const std::string& path) = 0;
   // Removes a file, or a directory with all below it. A path that does not exist is no error.

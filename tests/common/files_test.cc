@@ -5,6 +5,7 @@
 
 #include "spdlog/spdlog.h"
 #include "tests/fakes.h"
+#include "tests/watched_files.h"
 
 namespace paracord {
 namespace {
@@ -77,6 +78,16 @@ TEST_CASE("a path is relative to a directory, wherever that is") {
   CHECK(PathIn("/a/b", "s3://c/../d") == "s3://c/../d");
   CHECK(PathIn("s3://bucket/a", "b/../c.csv") == "s3://bucket/a/c.csv");
   CHECK(PathIn("s3://bucket/a", "/c") == "/c");
+}
+
+TEST_CASE("directories that are made are synced in their parents") {
+  const TestDirectory root;
+  WatchedFiles files;
+  const std::string ill = GENERATE(std::string(""), std::string("/a"), std::string("/a/b"));
+  files.MakeIll("sync " + root.path() + ill);
+  CHECK_FALSE(files.MakeDirectories(root / "a/b/c").ok());
+  CHECK(files.MakeDirectories(root / "a/b/c").ok());  // they are there
+  CHECK(files.List(root / "a/b/c").ok());
 }
 
 TEST_CASE("a directory that its file system cannot sync is no error, one that is not there is") {
