@@ -31,7 +31,12 @@ absl::Status CheckpointRemover::RemoveOne(Old& old) {
   const bool needed = needed_.contains(old.name) || (name.has_value() && Order(*name) < needed_to_);
   const absl::Status removed =
       needed ? absl::OkStatus() : RemoveCheckpoint(files_, checkpoints_, old.name, ended);
-  if (removed.ok() && !needed) return removed;
+  if (removed.ok() && !needed) {
+    // A ps may have been writing, and in an object store its file has come after the removal.
+    const bool may_come = !name.has_value() && !SchemeOf(checkpoints_).empty();
+    if (may_come && !std::exchange(old.removed, true)) again_.push_back(old);
+    return removed;
+  }
   if (!ended) {
     needed_.insert(old.base);
     if (name.has_value() && !old.base_known) needed_to_ = std::max(needed_to_, Order(*name));

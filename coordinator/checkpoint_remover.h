@@ -1,6 +1,7 @@
 // Removes the checkpoints that newer ones replace, and the directories of rounds that failed. What
-// cannot be removed is tried again with the next ones. Owned by the coordinator, and used on the
-// executor alone, whose thread it blocks.
+// cannot be removed is tried again with the next ones, and the directory of a round in an object
+// store is looked at once more, since a ps may have gone on writing. Owned by the coordinator, and
+// used on the executor alone, whose thread it blocks.
 //
 // Invariant: a checkpoint that still has its manifest keeps what it continues, so that a disk that
 // fails leaves old checkpoints but none without its base.
@@ -35,6 +36,7 @@ class CheckpointRemover {
     std::string name;
     std::string base;        // that it continues, as far as its manifest could be read
     bool base_known = true;  // false: its manifest cannot be read, and is there
+    bool removed = false;    // once; it is a round's directory in an object store
   };
   // Removes one, or notes that it is to be tried again.
   absl::Status RemoveOne(Old& old);

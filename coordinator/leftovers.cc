@@ -47,7 +47,7 @@ absl::Status RemoveRound(Files& files, const std::string& checkpoints, const std
   const absl::StatusOr<std::vector<std::string>> inside = files.List(ps_files);
   if (absl::IsNotFound(inside.status())) return absl::OkStatus();
   RETURN_IF_ERROR(inside.status());
-  if (*inside == std::vector<std::string>{kRemovedName}) return absl::OkStatus();
+  if (*inside == std::vector<std::string>{kRemovedName}) return files.AbandonUnfinished(ps_files);
   const bool marked = std::ranges::count(*inside, kRemovedName) != 0;
   if (!marked) {
     ASSIGN_OR_RETURN(bool committed, HasManifest(files, checkpoints, ps_files));

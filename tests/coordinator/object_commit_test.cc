@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/checkpoint_remover.h"
 #include "coordinator/commit.h"
 #include "coordinator/generations.h"
 #include "coordinator/leftovers.h"
@@ -205,6 +206,20 @@ TEST_CASE("a round of our own that failed goes, and what its commit left makes n
   CHECK_FALSE(Holds(shared.files, round));
   CHECK(absl::IsAborted(Commit(shared.files, kCheckpoints, round)));  // that comes late
   CHECK_FALSE(Listed(shared.files, round.manifest.name));
+}
+
+TEST_CASE("what a ps writes to a failed round after its removal goes with the next removal") {
+  const CommitRound round = RoundOf(2, false);
+  Shared shared(round);
+  CheckpointRemover remover(shared.files, kCheckpoints);
+  CHECK(remover.Remove({round.directory}).empty());
+  CHECK_FALSE(Holds(shared.files, round));
+  const std::string parts = kCheckpoints + "/" + round.directory;
+  SECTION("an object") { REQUIRE(shared.files.WriteAtomic(FileOf(round), "late").ok()); }
+  SECTION("parts of one") { REQUIRE(shared.store.StartUpload(parts + "/ps").ok()); }
+  CHECK(remover.Remove({}).empty());
+  CHECK(*shared.files.List(parts) == std::vector<std::string>{kRemovedName});
+  CHECK(shared.store.uploads.empty());
 }
 
 }  // namespace
