@@ -30,12 +30,12 @@ class MissingWheels(unittest.TestCase):
         check = load_check()
         said = io.StringIO()
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(said), \
-                mock.patch.object(check, "CACHE", folder), \
-                mock.patch.object(check.subprocess, "run") as fetch, \
+                mock.patch.object(check.wheels, "CACHE", folder), \
+                mock.patch.object(check.wheels.subprocess, "run") as fetch, \
                 mock.patch.object(sys, "argv", ["check", *flags]), \
                 mock.patch.dict(os.environ, {"PARACORD_PJRT_WHEELS": ""}):
             code = check.main()
-        self.assertEqual(fetch.call_count, len(check.PLUGINS) if flags else 0)
+        self.assertEqual(fetch.call_count, len(check.wheels.PLUGINS) if flags else 0)
         return code, said.getvalue()
 
     def test_are_skipped(self):
