@@ -183,6 +183,40 @@ class ResNet18(PluginTest):
 
 
 @unittest.skipUnless(HAS_KERAS, "no Keras on JAX")
+class States(PluginTest):
+    def test_averages_and_assigned_states_are_those_of_keras_after_20_steps(self):
+        import keras
+        import numpy
+        import paracord.keras
+
+        layers = keras.layers
+        model = keras.Sequential([
+            keras.Input((8, 8, 2)), layers.Conv2D(4, 3), layers.BatchNormalization(momentum=0.9),
+            layers.ReLU(), layers.Flatten(), layers.SpectralNormalization(layers.Dense(6)),
+            layers.BatchNormalization(momentum=0.7), layers.Dense(5)])
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        paracord.keras.export(model, loss, self.at("model.program"), batch=16,
+                              initial={"*vector_u": {"name": "random_normal"}})
+        random = numpy.random.default_rng(3)
+        x, y = random.normal(1, 2, (160, 8, 8, 2)).astype("f4"), random.integers(0, 5, 160)
+        before = values_of(model)
+        self.write_data(x, y)
+        paracord.save(self.at("start"), before)
+        self.write_job(optimizer={"name": "sgd", "learning_rate": 0.05}, batch=16, epochs=2,
+                       initial_weights=self.at("start"))
+        found = self.train("--ps", "2")
+        model.compile(optimizer=keras.optimizers.SGD(0.05), loss=loss)
+        model.fit(x, y, batch_size=16, epochs=2, shuffle=False, verbose=0)
+        want = values_of(model)
+        states = [name for name in want if "moving" in name or "vector_u" in name]
+        self.assertEqual(len(states), 5)
+        for name in states:
+            value = want[name]
+            self.assertGreater(abs(value - before[name]).max(), 0.01, name)
+            self.assertLessEqual(abs(found[name] - value).max(), 1e-5 * abs(value).max(), name)
+
+
+@unittest.skipUnless(HAS_KERAS, "no Keras on JAX")
 class Seeds(PluginTest):
     def test_a_batch_has_its_own_dropout_and_always_the_same(self):
         import keras
