@@ -28,7 +28,6 @@ constexpr int kRelayTickMs = 100;
 constexpr int64_t kNotReadMs = 100;  // by a client, until nothing more is taken of it
 constexpr int64_t kLastMs = 300;     // for what is on its way at the end
 constexpr int64_t kHandshakeMs = 5000;
-constexpr int kShakingMax = 1024;  // handshakes at once
 constexpr int kEventsAtOnce = 64;
 
 bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
@@ -74,10 +73,11 @@ bool Move(Way& way, std::span<char> scratch, ReceiveFn receive, MayFn may, SendF
 
 }  // namespace
 
-FrameRelay::FrameRelay(std::shared_ptr<Credentials> credentials)
+FrameRelay::FrameRelay(std::shared_ptr<Credentials> credentials, int handshakes_max)
     : epoll_fd_(epoll_create1(EPOLL_CLOEXEC)),
       wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       credentials_(std::move(credentials)),
+      handshakes_max_(handshakes_max),
       name_("paracord-" + SystemRandom().NextId()),
       scratch_(kScratchBytes) {
   epoll_event wake{};
@@ -112,7 +112,7 @@ void FrameRelay::Add(int client, std::function<void(int fd)> deliver) {
   } else {
     const std::shared_ptr<const Credentials::Keys> keys = credentials_->Current();
     auto tls = TlsChannel::Make(client, keys->server.get(), TlsChannel::End::kServer);
-    if (!tls.ok() || shaking_ >= kShakingMax) return;  // its channel ends the connection
+    if (!tls.ok()) return;  // its channel ends the connection
     connection->tls = tls->get();
     connection->client = *std::move(tls);
     connection->deliver = deliver;
@@ -160,6 +160,7 @@ void FrameRelay::TakeNew() {
     taken.swap(new_);
   }
   for (std::unique_ptr<Connection>& connection : taken) {
+    if (shaking_ > handshakes_max_) EndOldestHandshake();
     Connection* const key = connection.get();
     const bool watched =
         Watch(*key, key->client->fd()) && (key->server < 0 || Watch(*key, key->server));
@@ -169,6 +170,17 @@ void FrameRelay::TakeNew() {
       End(*key);
     }
   }
+}
+
+// An honest handshake takes milliseconds, so the oldest is the likeliest to be none.
+void FrameRelay::EndOldestHandshake() {
+  const auto since_ms = [](const auto& each) {
+    return each.second->server < 0 ? each.second->since_ms : INT64_MAX;
+  };
+  const auto oldest = std::ranges::min_element(connections_, {}, since_ms);
+  if (oldest == connections_.end() || oldest->second->server >= 0) return;
+  End(*oldest->second);
+  connections_.erase(oldest);
 }
 
 // Returns false when the connection is over.

@@ -25,7 +25,9 @@ namespace paracord {
 class FrameRelay {
  public:
   // With credentials, all clients have to speak TLS.
-  explicit FrameRelay(std::shared_ptr<Credentials> credentials = nullptr);
+  // With credentials, `handshakes_max` may be under way at once: another ends the oldest.
+  explicit FrameRelay(std::shared_ptr<Credentials> credentials = nullptr,
+                      int handshakes_max = 1024);
   // Passes on the bytes in flight for a moment, and then ends all connections.
   ~FrameRelay();
   FrameRelay(const FrameRelay&) = delete;
@@ -61,6 +63,7 @@ class FrameRelay {
 
   void Run();
   void TakeNew();
+  void EndOldestHandshake();
   bool Serve(Connection& connection);
   bool Shake(Connection& connection);
   int Pair(Connection& connection, RelayedPeer peer);
@@ -75,6 +78,7 @@ class FrameRelay {
   const int epoll_fd_;
   const int wake_fd_;
   const std::shared_ptr<Credentials> credentials_;
+  const int handshakes_max_;
   const std::string name_;  // of this relay; no other process of the host has it
   const std::shared_ptr<RelayedPeers> peers_ = std::make_shared<RelayedPeers>();
   std::atomic<uint64_t> last_{0};  // number of the last connection

@@ -7,9 +7,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <string>
 #include <thread>
+#include <vector>
+
+#include "net/stream_pair.h"
 
 namespace paracord {
 namespace {
@@ -155,6 +159,34 @@ TEST_CASE("a client that floods with headers is cut, and one that does not read 
     server.join();
     client.join();
   }
+}
+
+TEST_CASE("handshakes that do not end lock nobody out of gRPC: the oldest gives way") {
+  const TestCa ca("lab");
+  const TestProcess ps(ca, ca.Issue("URI:spiffe://lab/ps/0"));
+  const TestProcess worker(ca, ca.Issue("URI:spiffe://lab/worker/3"));
+  constexpr int kMax = 3;
+  FrameRelay relay(ps.credentials, kMax);
+  std::atomic<int> delivered = -1;
+  const auto deliver = [&](int fd) { delivered = fd; };
+  const auto connect = [&] {
+    std::array<int, 2> pair{};
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair.data()) == 0);
+    relay.Add(pair[0], deliver);
+    return pair[1];
+  };
+  std::vector<int> silent;
+  for (int i = 0; i < 2 * kMax; ++i) silent.push_back(connect());
+  for (int i = 0; i < kMax; ++i) CHECK(ClosedByPeer(silent[static_cast<size_t>(i)]));
+  const auto keys = worker.credentials->Current();
+  auto tls = TlsChannel::Make(connect(), keys->client.get(), TlsChannel::End::kClient);
+  REQUIRE(tls.ok());
+  CHECK((*tls)->HandshakeWithin(2000).ok());
+  CHECK(Soon([&] { return delivered >= 0; }));
+  char byte = 0;
+  CHECK(recv(silent.back(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0);  // it is still there
+  for (const int fd : silent) close(fd);
+  close(delivered);
 }
 
 }  // namespace
