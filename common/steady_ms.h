@@ -1,6 +1,7 @@
 // The clock of code that no simulation runs: sockets, threads, processes.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -21,17 +22,27 @@ inline int64_t UnixMs() {
       .count();
 }
 
-// Limits log lines about what a peer can do as often as it likes. Thread-safe.
+// Limits log lines about what a peer can do as often as it likes: at most one a second. Each line
+// doubles the wait for the next one, up to kMostMs; once nothing was to be said for as long, it is
+// a second again. Thread-safe.
 class OncePerSecond {
  public:
-  bool Now() {
-    const int64_t now_ms = SteadyMs();
+  static constexpr int64_t kLeastMs = 1000;
+  static constexpr int64_t kMostMs = 32000;
+
+  bool Now(int64_t now_ms = SteadyMs()) {
     int64_t next_ms = next_ms_;
-    return now_ms >= next_ms && next_ms_.compare_exchange_strong(next_ms, now_ms + 1000);
+    if (now_ms < next_ms) return false;
+    const int64_t wait_ms =
+        now_ms - next_ms < kMostMs ? std::min(2 * wait_ms_.load(), kMostMs) : kLeastMs;
+    if (!next_ms_.compare_exchange_strong(next_ms, now_ms + wait_ms)) return false;
+    wait_ms_ = wait_ms;
+    return true;
   }
 
  private:
-  std::atomic<int64_t> next_ms_{0};
+  std::atomic<int64_t> next_ms_{-kMostMs};
+  std::atomic<int64_t> wait_ms_{kLeastMs};  // after the last line
 };
 
 }  // namespace paracord

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/steady_ms.h"
 #include "security/credentials.h"
+#include "security/tls_context.h"
 
 namespace paracord {
 namespace {
@@ -123,15 +124,20 @@ ssize_t TlsChannel::Refill(size_t bytes_max) {
 absl::Status TlsChannel::WhatIsWrong(int error) const {
   const long verified = SSL_get_verify_result(ssl_);  // NOLINT(google-runtime-int)
   if (verified != X509_V_OK) {
-    return absl::UnauthenticatedError(
-        absl::StrCat("its certificate: ", X509_verify_cert_error_string(verified)));
+    return absl::UnauthenticatedError(absl::StrCat("its certificate: ", VerifyErrorText(verified)));
   }
   const unsigned long code = ERR_peek_last_error();  // NOLINT(google-runtime-int)
   if (error == SSL_ERROR_SSL && ERR_GET_REASON(code) != SSL_R_UNEXPECTED_EOF_WHILE_READING) {
     const char* const reason = ERR_reason_error_string(code);
+    if (ERR_GET_REASON(code) == SSL_R_TLSV1_ALERT_UNKNOWN_CA) {
+      return absl::UnauthenticatedError(absl::StrCat(
+          "to its --tls-ca the own certificate is signed by another CA (", reason, ")"));
+    }
     return absl::UnauthenticatedError(reason == nullptr ? "TLS fails" : reason);
   }
-  return absl::UnavailableError("the connection ended during the TLS handshake");
+  return absl::UnavailableError(
+      "the connection ended during the TLS handshake, as it does where one end's --tls-ca lacks "
+      "the CA that signed the other's certificate");
 }
 
 absl::StatusOr<TlsChannel::Step> TlsChannel::Handshake() {

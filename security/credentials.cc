@@ -175,8 +175,8 @@ absl::StatusOr<PeerIdentity> Credentials::PeerOf(SSL* ssl) {
   if (certificate == nullptr) return absl::UnauthenticatedError("the peer shows no certificate");
   const long verified = SSL_get_verify_result(ssl);
   if (verified != X509_V_OK) {
-    return absl::UnauthenticatedError(absl::StrCat("the peer's certificate is refused: ",
-                                                   X509_verify_cert_error_string(verified)));
+    return absl::UnauthenticatedError(
+        absl::StrCat("the peer's certificate is refused: ", VerifyErrorText(verified)));
   }
   return PeerNamed(FactsOf(certificate.get()).uris);
 }

@@ -122,6 +122,21 @@ std::string TakeOpenSslError() {
   return text.empty() ? "OpenSSL gives no reason" : text;
 }
 
+std::string VerifyErrorText(long error) {  // NOLINT(google-runtime-int)
+  const std::string reason = X509_verify_cert_error_string(error);
+  switch (error) {
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+      return absl::StrCat("it is signed by another CA than those of --tls-ca (", reason, ")");
+    default:
+      return reason;
+  }
+}
+
 CertificateFacts FactsOf(const X509* certificate) {
   CertificateFacts facts;
   auto* const names = static_cast<GENERAL_NAMES*>(

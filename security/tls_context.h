@@ -43,4 +43,8 @@ absl::StatusOr<std::shared_ptr<SSL_CTX>> MakeContext(Side side, const ContextSou
 // Takes the errors that OpenSSL has kept for this thread, as one text.
 std::string TakeOpenSslError();
 
+// Explains the error of a verification, an X509_V_ERR_... of OpenSSL, of which the commonest is
+// that another CA has signed the certificate. The subject of the sentence is the certificate.
+std::string VerifyErrorText(long error);  // NOLINT(google-runtime-int): the type of OpenSSL's
+
 }  // namespace paracord

@@ -34,6 +34,7 @@
 #include "common/status_macros.h"
 #include "common/steady_ms.h"
 #include "common/trace.h"
+#include "net/grpc/grpc_log.h"
 #include "net/name_lookup.h"
 #include "net/receive_buffers.h"
 
@@ -95,6 +96,7 @@ void RunProgram(int argc, char** argv, int (*main)(int argc, char** argv)) {
   } while (null >= 0 && null <= STDERR_FILENO);
   if (null >= 0) close(null);
   std::set_terminate(SayWhatIsMissing);
+  LogGrpcAsOurs();
   std::error_code gone;
   if (std::filesystem::current_path(gone).empty()) {
     std::cerr << argv[0] << ": the current directory cannot be had (" << gone.message()

@@ -1,6 +1,10 @@
 #include "common/rate_limit.h"
 
 #include <catch2/catch.hpp>
+#include <cstdint>
+#include <vector>
+
+#include "common/steady_ms.h"
 
 namespace paracord {
 namespace {
@@ -23,6 +27,18 @@ TEST_CASE("keys beyond the most that are remembered begin anew") {
   CHECK_FALSE(limit.Allow("a", 1));
   CHECK(limit.Allow("c", 1));
   CHECK(limit.Allow("a", 1));
+}
+
+TEST_CASE("what a peer repeats for long is told ever less often, and at once after a pause") {
+  OncePerSecond may_say;
+  std::vector<int64_t> said;
+  for (int64_t now_ms = 0; now_ms < 100000; now_ms += 100) {
+    if (may_say.Now(now_ms)) said.push_back(now_ms);
+  }
+  CHECK(said == std::vector<int64_t>{0, 1000, 3000, 7000, 15000, 31000, 63000, 95000});
+  CHECK(may_say.Now(200000));
+  CHECK_FALSE(may_say.Now(200999));
+  CHECK(may_say.Now(201000));
 }
 
 }  // namespace

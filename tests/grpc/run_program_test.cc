@@ -1,12 +1,15 @@
 #include <fcntl.h>
+#include <grpc/support/log.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <iostream>
 #include <new>
 #include <string>
 
+#include "common/log_format.h"
 #include "net/grpc/daemon_process.h"
 
 namespace paracord {
@@ -18,6 +21,14 @@ int NoMemory(int, char**) noexcept {
   return 0;
 }
 int Three(int, char**) { return 3; }
+
+int LogsOfGrpc(int, char**) {
+  SetUpLogging("info", "json");
+  gpr_log_verbosity_init();  // as a program's first channel or server does
+  gpr_log("tsi/ssl_transport_security.cc", 1501, GPR_LOG_SEVERITY_ERROR, "Handshake failed");
+  gpr_log("tcp_server.cc", 1, GPR_LOG_SEVERITY_ERROR, "accept4 failed: \x1b[31m%s", "no socket");
+  return 0;
+}
 
 int FirstDescriptor(int, char**) { return open("/dev/null", O_RDONLY); }
 
@@ -56,6 +67,16 @@ TEST_CASE("of a program without stdin, stdout and stderr no file gets what it sa
   const auto [said, status] = Run(FirstDescriptor, /*closed=*/true);
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) > STDERR_FILENO);
+}
+
+TEST_CASE("what gRPC logs has the form of the log, and handshakes that fail are left out") {
+  const auto [said, status] = Run(LogsOfGrpc);
+  INFO(said);
+  CHECK(said.starts_with("{\"ts\":"));
+  CHECK(said.find("\"task\":\"grpc\"") != std::string::npos);
+  CHECK(said.find("accept4 failed: \\\\x1b[31mno socket") != std::string::npos);
+  CHECK(said.find("Handshake") == std::string::npos);
+  CHECK(std::count(said.begin(), said.end(), '\n') == 1);
 }
 
 TEST_CASE("a program leaves with the exit code of its main") {

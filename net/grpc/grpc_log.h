@@ -1,0 +1,12 @@
+// gRPC's own log goes to this process's logger, so that it has the form and the level that the
+// flags ask for. Called once, before other threads start.
+#pragma once
+
+namespace paracord {
+
+// From then on gRPC's errors are warnings of the task "grpc". A TLS handshake that fails is logged
+// at level debug only: gRPC cannot name the peer, and whoever dialled or listened reports it with
+// the peer's address.
+void LogGrpcAsOurs();
+
+}  // namespace paracord
