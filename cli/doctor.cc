@@ -82,7 +82,15 @@ void CheckSecurity(Files& files, const SecurityOptions& security, GrpcOptions& o
     }
   }
   const absl::Status loaded = SetUpSecurity(security, /*task=*/"", options);
-  if (loaded.ok()) return;
+  if (loaded.ok()) {
+    if (options.credentials == nullptr) return;
+    const std::string problem = options.credentials->Current()->own_problem;
+    if (problem.empty()) return;
+    found.push_back({Finding::Level::kWrong, "certificate", problem,
+                     "take a certificate that this CA has signed (deploy/certs makes the three "
+                     "files of a task), or add the other CA to --tls-ca on every host"});
+    return;
+  }
   found.push_back({Finding::Level::kWrong, "credentials", std::string(loaded.message()),
                    "mend these files or flags: deploy/certs makes the three files of a task"});
 }

@@ -123,6 +123,10 @@ absl::StatusOr<std::shared_ptr<Credentials::Keys>> Credentials::Read(
     }
     ASSIGN_OR_RETURN(keys->server, MakeContext(Side::kServer, source, takes_token()));
     ASSIGN_OR_RETURN(keys->https, MakeContext(Side::kHttps, source, true));
+    if (const std::string why = OwnChainProblem(keys->server.get()); !why.empty()) {
+      keys->own_problem = absl::StrCat(source.chain_name, ": ", why, "; no peer that has this ",
+                                       source.ca_name, " believes it");
+    }
   }
   ASSIGN_OR_RETURN(keys->client, MakeContext(Side::kClient, source, false));
   keys->chain_pem = std::move(source.chain_pem);
@@ -152,6 +156,7 @@ void Credentials::Look(int64_t every_ms) {
   (*read)->version = keys_->version + 1;
   keys_ = *std::move(read);
   log.Info("the files of keys have changed, and new connections use the new ones");
+  if (!keys_->own_problem.empty()) log.Warn("{}", keys_->own_problem);
 }
 
 std::shared_ptr<const Credentials::Keys> Credentials::Current() {

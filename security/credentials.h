@@ -42,6 +42,9 @@ class Credentials {
     std::string token;                // empty without a token file
     std::optional<PeerIdentity> own;  // nullopt without a certificate
     int64_t expires_unix_s = 0;       // of the own certificate
+    // Why no peer with the same --tls-ca believes the own certificate, as a line that names the
+    // files; empty if it does. Files that are replaced one by one may be so for a while.
+    std::string own_problem;
     // Contexts for handshakes, TLS 1.3 and later. Server and client verify the peer's chain during
     // the handshake; the server's lets a client without a certificate in only if there is a token,
     // which the client then has to show. Sessions are not resumed, so that every connection is

@@ -137,6 +137,19 @@ std::string VerifyErrorText(long error) {  // NOLINT(google-runtime-int)
   }
 }
 
+std::string OwnChainProblem(SSL_CTX* context) {
+  STACK_OF(X509)* chain = nullptr;
+  SSL_CTX_get0_chain_certs(context, &chain);
+  const std::unique_ptr<X509_STORE_CTX, Freer<X509_STORE_CTX_free>> check(X509_STORE_CTX_new());
+  if (check == nullptr || X509_STORE_CTX_init(check.get(), SSL_CTX_get_cert_store(context),
+                                              SSL_CTX_get0_certificate(context), chain) != 1) {
+    return "it cannot be verified: " + TakeOpenSslError();
+  }
+  const bool verified = X509_verify_cert(check.get()) == 1;
+  ERR_clear_error();
+  return verified ? "" : VerifyErrorText(X509_STORE_CTX_get_error(check.get()));
+}
+
 CertificateFacts FactsOf(const X509* certificate) {
   CertificateFacts facts;
   auto* const names = static_cast<GENERAL_NAMES*>(

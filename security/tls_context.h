@@ -40,6 +40,10 @@ enum class Side { kServer, kClient, kHttps };
 absl::StatusOr<std::shared_ptr<SSL_CTX>> MakeContext(Side side, const ContextSource& source,
                                                      bool peer_may_be_nobody);
 
+// Returns why the context's signers do not verify its own certificate; "" if they do. The subject
+// of the sentence is the certificate.
+std::string OwnChainProblem(SSL_CTX* context);
+
 // Takes the errors that OpenSSL has kept for this thread, as one text.
 std::string TakeOpenSslError();
 

@@ -403,6 +403,10 @@ std::unique_ptr<ListenerCheck> Daemon::CheckListener(const std::string& address)
 }
 
 int Daemon::Run(std::function<void(const std::string& signal)> drain) {
+  if (credentials() != nullptr) {
+    const std::string problem = credentials()->Current()->own_problem;
+    if (!problem.empty()) Logger("credentials").Warn("{}", problem);
+  }
   std::thread([this, drain = std::move(drain)] {
     const sigset_t signals = LeaveSignals();
     int signal = 0;

@@ -124,6 +124,15 @@ TEST_CASE("doctor says how long the own certificate holds, and what is wrong wit
   const DoctorSaid expired = said(-60);
   CHECK(expired.code == 1);
   CHECK(expired.out.find("WRONG certificate") != std::string::npos);
+  const TestCa other("lab");
+  const TestKeys foreign(ca.pem(), other.Issue("URI:spiffe://lab/ps/0"));
+  const SecurityOptions options = foreign.options();
+  const DoctorSaid unknown = Doctor({"--device", "cpu", "--tls-cert", options.cert, "--tls-key",
+                                     options.key, "--tls-ca", options.ca});
+  CHECK(unknown.code == 1);
+  CHECK(unknown.out.find("WRONG certificate    --tls-cert " + options.cert +
+                         ": it is signed by another CA than those of --tls-ca") !=
+        std::string::npos);
   const DoctorSaid missing = Doctor({"--device", "cpu", "--tls-ca", "/nowhere/ca.crt"});
   CHECK(missing.code == 1);
   CHECK(missing.out.find("WRONG credentials") != std::string::npos);

@@ -81,6 +81,18 @@ TEST_CASE("a peer whose certificate another CA signed, or that has expired, is r
   CHECK(Text(own.status()).find("task.crt has expired") != std::string::npos);
 }
 
+TEST_CASE("an own certificate that the own CAs have not signed is told with the files' names") {
+  const TestCa ca("lab"), other("lab");
+  Process sound(ca.pem(), ca.Issue("URI:spiffe://lab/ps/2"));
+  CHECK(sound.Keys()->own_problem.empty());
+  Process foreign(ca.pem(), other.Issue("URI:spiffe://lab/ps/2"));
+  const std::string problem = foreign.Keys()->own_problem;
+  INFO(problem);
+  CHECK(problem.find("--tls-cert " + foreign.keys.Path("task.crt") + ": it is signed by another " +
+                     "CA than those of --tls-ca") == 0);
+  CHECK(problem.find("that has this --tls-ca " + foreign.keys.Path("ca.crt")) != std::string::npos);
+}
+
 TEST_CASE("a certificate of another cluster, or without one identity, belongs to nobody") {
   const TestCa ca("lab");
   Process ps(ca.pem(), ca.Issue("URI:spiffe://lab/ps/2"));
