@@ -130,6 +130,10 @@ int Show(const CheckpointFlags& own, std::ostream& out, std::ostream& err) {
       if (verify) err << name.ToString() << ": damaged: " << damage << "\n";
     }
   }
+  if (!own.step.has_value() && !names->empty() && LacksLastCheckpoint(files, dir, names->front())) {
+    err << kLastIsLost << "\n";
+    ++damaged;
+  }
   if (shown == 0 && own.step.has_value()) {
     return fail(absl::StrCat(checkpoints, " holds no checkpoint of step ", *own.step),
                 ExitCode::kNoCheckpoint);
@@ -148,7 +152,9 @@ int RunCheckpoint(Args args, std::ostream& out, std::ostream& err) {
   Flags flags(
       "paracord checkpoint",
       "Shows the checkpoints of a job, newest first. `ls` lists them and looks at manifests\n"
-      "and file sizes; `verify` reads every byte. With a damaged one both end with code 5.");
+      "and file sizes; `verify` reads every byte. Each ends with code 5 if it finds a damaged "
+      "one,\n"
+      "or if the last one of a finished job is gone.");
   flags.Positional("ls|verify", "what to do", &own.what);
   flags.String("dir", "DIR", "the job's directory", &own.dir);
   flags.Integer("step", "N", "only the checkpoint of this step", 0, INT64_MAX, &own.step);

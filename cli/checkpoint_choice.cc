@@ -8,6 +8,7 @@
 #include "common/json_text.h"
 #include "common/status_macros.h"
 #include "config/data_plan.h"
+#include "coordinator/core/job_state.h"
 #include "storage/chain.h"
 
 namespace paracord {
@@ -72,6 +73,10 @@ absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(Files& files, const std::strin
   if (!step.has_value()) PutBestFirst(files, checkpoints, names, notes);
   KnownDamage known;
   bool refused = false;
+  if (!step.has_value() && !names.empty() && LacksLastCheckpoint(files, dir, names.front())) {
+    notes << kLastIsLost << "\n";
+    refused = true;
+  }
   int looks = 1;
   for (size_t next = 0; next < names.size();) {
     const CheckpointName name = names[next++];
@@ -93,6 +98,14 @@ absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(Files& files, const std::strin
     refused = true;
   }
   return absl::NotFoundError(NotThere(checkpoints, names, step, refused));
+}
+
+bool LacksLastCheckpoint(Files& files, const std::string& dir, const CheckpointName& newest) {
+  const absl::StatusOr<std::string> text = files.ReadWhole(absl::StrCat(dir, "/", kSummaryName));
+  const nlohmann::json summary = text.ok() ? JsonOf(*text) : nlohmann::json();
+  if (!summary.is_object() || summary.value("status", nlohmann::json()) != "done") return false;
+  const auto manifest = ReadManifest(files, CheckpointsDirectory(dir) + "/" + newest.ToString());
+  return manifest.ok() && !manifest->complete;
 }
 
 std::optional<Manifest> NewestCheckpoint(Files& files, const std::string& dir) {

@@ -28,10 +28,17 @@ struct ChosenCheckpoint {
 
 // Returns the checkpoint of `step`. Without a step it is the one that the job's restore_best has
 // chosen, which `notes` says, or else the newest healthy one. A damaged checkpoint is refused by
-// name in `notes`, and the one before it is taken, which `notes` says, too. NOT_FOUND: none is
+// name in `notes`, and the one before it is taken, which `notes` says, too, as it does where the
+// last one of a job that is done has been lost. NOT_FOUND: none is
 // left; INVALID_ARGUMENT: there is no such directory. `dir` is absolute.
 absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(Files& files, const std::string& dir,
                                                   std::optional<int64_t> step, std::ostream& notes);
+
+inline constexpr char kLastIsLost[] =
+    "the job is done, as summary.json says, but its last checkpoint is not there any more";
+// Whether the summary in `dir` says that the job is done, while the newest of its checkpoints,
+// `newest`, is sound and is not the one that the job ended with: that one has been lost.
+bool LacksLastCheckpoint(Files& files, const std::string& dir, const CheckpointName& newest);
 
 // Returns the newest checkpoint of the job in `dir`. It skips checkpoints whose damage shows
 // without reading them whole.

@@ -126,6 +126,30 @@ TEST_CASE("a damaged checkpoint is refused by name and the one before it used") 
   CHECK_FALSE(example.files.Open(out).ok());
 }
 
+TEST_CASE("where the last checkpoint of a job that is done is lost, the one before is named") {
+  ExampleJob example;
+  const std::string first = example.Commit(2, 1, {.bias = 1});
+  const std::string last = example.Commit(4, 2, {.complete = true, .bias = 2});
+  example.directory.Write("summary.json", R"({"status": "done"})");
+  const std::string dir = example.directory.path();
+  const std::vector<std::string> args = {"--dir", dir, "--out", example.path("w")};
+  CHECK(Run(RunExport, args).err.empty());
+  CHECK(Run(RunCheckpoint, {"ls", "--dir", dir}).code == 0);
+
+  std::filesystem::remove(dir + "/checkpoints/" + last + "/" + kManifestName);
+  const Ran ran = Run(RunExport, args);
+  CHECK(ran.code == 0);
+  CHECK(Has(ran.err, "but its last checkpoint is not there any more"));
+  CHECK(Has(ran.err, "using checkpoint " + first + ", the one before"));
+  for (const char* what : {"ls", "verify"}) {
+    const Ran looked = Run(RunCheckpoint, {what, "--dir", dir});
+    CHECK(looked.code == 5);
+    CHECK(Has(looked.err, "but its last checkpoint is not there any more"));
+  }
+  example.directory.Write("summary.json", R"({"status": "failed"})");
+  CHECK(Run(RunExport, args).err.empty());  // it may not have come so far
+}
+
 TEST_CASE("export says what it cannot export, with the exit code for it") {
   ExampleJob example;
   const std::string dir = example.directory.path();
