@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kMark = "# render: ";
-constexpr size_t kNameBytesMax = 40;                // "<name>-coordinator-12345" is a label of 63
+constexpr size_t kLabelBytesMax = 40;                // "<name>-coordinator-12345" is a label of 63
 constexpr size_t kConfigMapBytesMax = 1000 * 1024;  // of 1 MiB, which counts more than the values
 constexpr char kDataDirectory[] = "/data";
 
@@ -179,7 +179,7 @@ std::string ObjectName(std::string_view text) {
       name += '-';
     }
   }
-  name.resize(std::min(name.size(), kNameBytesMax));
+  name.resize(std::min(name.size(), kLabelBytesMax));
   while (!name.empty() && name.back() == '-') name.pop_back();
   // A service's name is a host name, which begins with a letter.
   if (!name.empty() && absl::ascii_isdigit(static_cast<unsigned char>(name.front()))) {

@@ -28,6 +28,7 @@
 #include "common/exit_code.h"
 #include "common/files.h"
 #include "common/log.h"
+#include "common/one_line.h"
 #include "common/status_macros.h"
 #include "common/steady_ms.h"
 #include "config/flags.h"
@@ -391,7 +392,7 @@ int Train(TrainFlags flags) {
   const absl::StatusOr<Job> job = ReadJobFile(files, flags.job_file, flags.set);
   if (!job.ok()) return Refuse(flags, job.status());
   for (const std::string& warning : JobWarnings(*job)) {
-    std::cerr << "paracord " << flags.command << ": warning: " << warning << "\n";
+    std::cerr << "paracord " << flags.command << ": warning: " << ForTerminal(warning) << "\n";
   }
   for (const std::string& note : TableNotes(*job)) {
     std::cerr << "paracord " << flags.command << ": note: " << note << "\n";

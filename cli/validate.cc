@@ -11,6 +11,7 @@
 #include "cli/own_programs.h"
 #include "cli/plan.h"
 #include "cli/warnings.h"
+#include "common/one_line.h"
 #include "common/status_macros.h"
 #include "config/cluster.h"
 #include "config/flags.h"
@@ -58,7 +59,7 @@ class Report {
   }
   // Prints the problems and returns the exit code.
   int Say(std::ostream& err) const {
-    err << text_;
+    err << ForTerminal(text_);
     if (problems_ == 0) return static_cast<int>(ExitCode::kDone);
     err << problems_ << (problems_ == 1 ? " problem\n" : " problems\n");
     return static_cast<int>(ExitCode::kConfiguration);

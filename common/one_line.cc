@@ -1,5 +1,7 @@
 #include "common/one_line.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -45,6 +47,16 @@ std::string OneLine(std::string_view text, size_t bytes_max) {
   }
   if (kept.size() < text.size()) absl::StrAppend(&line, "... (", text.size(), " bytes)");
   return line;
+}
+
+std::string ForTerminal(std::string_view text) {
+  std::string shown;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    absl::StrAppend(&shown, OneLine(line, kTerminalLineMax), line.size() < text.size() ? "\n" : "");
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+  }
+  return shown;
 }
 
 }  // namespace paracord

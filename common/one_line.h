@@ -18,4 +18,9 @@ bool IsName(std::string_view text);
 // than bytes_max is cut between characters, and its length is appended.
 std::string OneLine(std::string_view text, size_t bytes_max);
 
+// Returns `text` for a terminal: its lines stay lines, and each is as OneLine makes it of at most
+// kTerminalLineMax bytes.
+inline constexpr size_t kTerminalLineMax = 4096;
+std::string ForTerminal(std::string_view text);
+
 }  // namespace paracord

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/exit_code.h"
+#include "common/one_line.h"
 #include "config/json_fields.h"
 #include "config/man_page.h"
 #include "config/nearest.h"
@@ -228,7 +229,7 @@ std::optional<int> Flags::ParseOrExit(std::span<const std::string> args, const s
     out << (help_form_ == "man" ? ManPage() : help_form_ == "words" ? Words() : Help());
     return static_cast<int>(ExitCode::kDone);
   }
-  err << program << ": " << parsed.message() << "\n";
+  err << program << ": " << ForTerminal(std::string(parsed.message())) << "\n";
   return static_cast<int>(ExitCode::kConfiguration);
 }
 

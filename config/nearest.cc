@@ -5,11 +5,12 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "common/one_line.h"
 
 namespace paracord {
 namespace {
 
-constexpr size_t kNameBytesMax = 100;  // a longer "name" is no misspelling of anything
+constexpr size_t kShownNameMax = 100;  // a longer "name" is no misspelling of anything
 constexpr size_t kListMax = 12;
 
 // Returns the restricted Damerau-Levenshtein distance.
@@ -36,7 +37,7 @@ size_t Distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string NearestName(std::string_view wrong, std::span<const std::string_view> known) {
-  if (wrong.empty() || wrong.size() > kNameBytesMax) return "";
+  if (wrong.empty() || wrong.size() > kShownNameMax) return "";
   const std::string lower = absl::AsciiStrToLower(std::string(wrong));
   std::string_view best;
   size_t best_distance = lower.size() / 3 + 2;  // nearer than this
@@ -54,14 +55,15 @@ std::string JoinNames(std::span<const std::string_view> names) {
   std::string joined;
   for (std::string_view name : names) {
     if (!joined.empty()) joined += ", ";
-    joined += name;
+    joined += OneLine(name, kShownNameMax);
   }
   return joined;
 }
 
 std::string NearestHint(std::string_view wrong, std::span<const std::string_view> known) {
   const std::string nearest = NearestName(wrong, known);
-  if (!nearest.empty()) return absl::StrCat("; did you mean `", nearest, "`?");
+  if (!nearest.empty())
+    return absl::StrCat("; did you mean `", OneLine(nearest, kShownNameMax), "`?");
   if (known.empty() || known.size() > kListMax) return "";
   return absl::StrCat("; there is: ", JoinNames(known));
 }

@@ -13,6 +13,7 @@ namespace paracord {
 std::string NearestName(std::string_view wrong, std::span<const std::string_view> known);
 
 // Returns "; did you mean `batch`?", or the whole list if no name is near and the list is short.
+// Names, which may come from a file, are shown as OneLine shows them, and cut.
 std::string NearestHint(std::string_view wrong, std::span<const std::string_view> known);
 
 std::string JoinNames(std::span<const std::string_view> names);  // "a, b"

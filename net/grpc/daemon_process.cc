@@ -30,6 +30,7 @@
 #include "common/log.h"
 #include "common/log_format.h"
 #include "common/memory_limit.h"
+#include "common/one_line.h"
 #include "common/shared_memory.h"
 #include "common/status_macros.h"
 #include "common/steady_ms.h"
@@ -270,7 +271,7 @@ void BlockLeaveSignals() {
 std::string SignalName(int signal) { return absl::StrCat("SIG", sigabbrev_np(signal)); }
 
 int Complain(const char* program, const absl::Status& status, ExitCode code) {
-  std::cerr << program << ": " << std::string(status.message()) << "\n";
+  std::cerr << program << ": " << ForTerminal(std::string(status.message())) << "\n";
   return static_cast<int>(code);
 }
 

@@ -271,6 +271,25 @@ TEST_CASE("test data of another shape are found before the first evaluation") {
                           "data.train numbers of shape (2, 2)"));
 }
 
+TEST_CASE("what job and data say reaches the terminal without control characters, and cut") {
+  ValidateExample example;
+  example.Write("x.csv", std::string(300000, '\0'));
+  const std::string csv = R"("format": "csv", "features": ["e"], "files": ["x.csv"])";
+  example.Write("job.json",
+                absl::StrReplaceAll(example.job, {{R"("format": "idx", "features": "x")", csv},
+                                                  {R"("labels": "y")", R"("label": "\u001b[31mk")"},
+                                                  {"partitioner", "\\u001b[31mpart"}}));
+  CHECK(example.Run() == 2);
+  INFO(example.err);
+  CHECK(absl::StrContains(example.err, "there is no column"));
+  CHECK(example.err.size() < 20000);
+  for (const char odd : {'\0', '\x1b'}) {
+    CHECK(example.err.find(odd) == std::string::npos);
+    CHECK(example.out.find(odd) == std::string::npos);
+  }
+  CHECK(absl::StrContains(example.err, "\\x1b[31mpart"));
+}
+
 TEST_CASE("settings that are probably mistakes are warned of, and the code stays 0") {
   ValidateExample example;
   CHECK(example.Run() == 0);

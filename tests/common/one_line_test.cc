@@ -23,6 +23,15 @@ TEST_CASE("text that is too long is cut at a character and says how long it was"
   CHECK(OneLine("a\u009b\u009b", 2) == "a... (5 bytes)");
 }
 
+TEST_CASE(
+    "what a terminal shows keeps its lines, without control characters, each of a bounded length") {
+  CHECK(ForTerminal("") == "");
+  CHECK(ForTerminal("a\n\nb\x1b[31m\n") == "a\n\nb\\x1b[31m\n");
+  const std::string shown = ForTerminal(std::string(300000, '\0') + "\nend");
+  CHECK(shown.size() < 4 * kTerminalLineMax + 50);
+  CHECK(shown.ends_with("... (300000 bytes)\nend"));
+}
+
 TEST_CASE("a name is not empty, not long, and has no control character") {
   CHECK(IsName("dense/kernel größe"));
   CHECK(IsName(std::string(kNameBytesMax, 'n')));

@@ -1,6 +1,7 @@
 #include "config/nearest.h"
 
 #include <catch2/catch.hpp>
+#include <string>
 
 namespace paracord {
 namespace {
@@ -36,6 +37,15 @@ TEST_CASE("the hint names the nearest, or all when there are few") {
   CHECK(NearestHint("learning_rate", kKnown) ==
         "; there is: batch, split_batches, seed, epochs, steps, ps");
   CHECK(NearestHint("x", {}) == "");
+}
+
+TEST_CASE("the hint shows names of a file without control characters, and cut") {
+  const std::string nuls(300000, '\0');
+  const std::string_view odd[] = {"\x1b[31mred", nuls};
+  const std::string all = NearestHint("elephant", odd);
+  CHECK(all.starts_with("; there is: \\x1b[31mred, \\x00"));
+  CHECK(all.size() < 600);
+  CHECK(NearestHint("[31mred", odd) == "; did you mean `\\x1b[31mred`?");
 }
 
 }  // namespace
