@@ -9,7 +9,6 @@
 #include "config/man_page.h"
 #include "config/nearest.h"
 #include "net/grpc/daemon_process.h"
-#include "proto/protocol.h"
 
 namespace paracord {
 namespace {
@@ -85,7 +84,7 @@ int Main(int argc, char** argv) {
     return 0;
   }
   if (args[0] == "--version") {
-    std::cout << "paracord " << PARACORD_VERSION << ", protocol " << kProtocol << "\n";
+    std::cout << VersionText("paracord") << "\n";
     return 0;
   }
   std::vector<std::string_view> known;

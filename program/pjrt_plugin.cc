@@ -28,7 +28,11 @@ absl::StatusOr<PjrtPlugin> PjrtPlugin::Load(const std::string& path, int threads
   };
   std::error_code none;
   if (!std::filesystem::is_regular_file(path, none)) {
-    return absl::NotFoundError(absl::StrCat("there is no PJRT plug-in at ", path));
+    const std::string before = path.substr(0, path.rfind(':'));
+    const bool number = before != path && std::filesystem::is_regular_file(before, none);
+    return absl::NotFoundError(
+        absl::StrCat("there is no PJRT plug-in at ", path,
+                     number ? ": a device's number has to follow the last colon" : ""));
   }
   // A plug-in for the processor reads it as it is loaded, or at its first client.
   setenv(kThreads, absl::StrCat(threads).c_str(), /*overwrite=*/0);
@@ -99,7 +103,9 @@ absl::Status PjrtPlugin::TakeError(const PjrtFunction& function, PjrtError* erro
                       absl::StrCat("the PJRT plug-in ", path_, ": ", function.name, ": ", why));
 }
 
-bool IsPjrtDevice(const std::string& device) { return device.starts_with(kDevice); }
+bool IsPjrtDevice(const std::string& device) {
+  return device.starts_with(kDevice) && device.size() > kDevice.size();
+}
 
 PjrtPlace ParsePjrtPlace(const std::string& device) {
   PjrtPlace place{device.substr(kDevice.size())};

@@ -22,6 +22,9 @@ constexpr int64_t kCompleteAgainMs = 10000;
 // Within this time the end of a coordinator that left just before us is noticed.
 constexpr int64_t kLookAgainMs = 100;
 
+// A ps that no coordinator has called says after this time that it waits for one.
+constexpr int64_t kUncalledMs = 10000;
+
 }  // namespace
 
 void ParameterServer::Impl::Start() {
@@ -33,7 +36,23 @@ void ParameterServer::Impl::Start() {
     watch_.Start(environment_.loop.NowMs());
     ArmOrphanTimer(options_.orphan_ms);
     AwaitCoordinator();
+    SayIfUncalled();
   }));
+}
+
+void ParameterServer::Impl::SayIfUncalled() {
+  const auto say = [this, since_ms = watch_.heard_ms()] {
+    if (watch_.heard_ms() != since_ms) return;
+    {
+      MutexLock lock(mu_);
+      if (generation_ > 0) return;
+    }
+    log_.Info(
+        "no coordinator has called for {} s: waits for one whose cluster has this ps's address, or "
+        "whose --ps has it",
+        kUncalledMs / 1000);
+  };
+  environment_.loop.PostAfter(kUncalledMs, Enter(say));
 }
 
 // There is none, or none any more: one that died when it had ended the job told nobody.

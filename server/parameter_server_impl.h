@@ -98,7 +98,8 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   static void Give(Answers& answers);
 
   // ---- by itself, leaving.cc
-  void AwaitCoordinator();      // on the loop
+  void AwaitCoordinator();  // on the loop
+  void SayIfUncalled();
   void HeardFromCoordinator();  // any thread
   void AskForCheckpoint();
   void ArmOrphanTimer(int64_t delay_ms);  // instead of the one that runs

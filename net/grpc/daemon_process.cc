@@ -38,6 +38,7 @@
 #include "net/grpc/grpc_log.h"
 #include "net/name_lookup.h"
 #include "net/receive_buffers.h"
+#include "proto/protocol.h"
 
 namespace paracord {
 namespace {
@@ -179,8 +180,16 @@ absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags) {
   return *std::move(cluster);
 }
 
+std::string VersionText(const std::string& program) {
+  return absl::StrCat(program, " ", PARACORD_VERSION, ", protocol ", kProtocol);
+}
+
 std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv) {
   const std::vector<std::string> args(argv + 1, argv + argc);
+  if (args.size() == 1 && args[0] == "--version") {
+    std::cout << VersionText(std::filesystem::path(argv[0]).filename().string()) << "\n";
+    return static_cast<int>(ExitCode::kDone);
+  }
   return flags.ParseOrExit(args, argv[0], std::cout, std::cerr);
 }
 

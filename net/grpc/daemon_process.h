@@ -51,8 +51,11 @@ struct DaemonFlags {
 // configuration. INVALID_ARGUMENT names what is missing.
 absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags);
 
-// Parses the flags of a daemon. If it prints help or problems, it returns the exit code to leave
-// with.
+// What --version prints: the program, its version and the protocol that it speaks.
+std::string VersionText(const std::string& program);
+
+// Parses the flags of a daemon. If it prints help, its version or problems, it returns the exit
+// code to leave with.
 std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv);
 
 // Sets up logging and, if wanted, the trace, and checks that there are descriptors for that many

@@ -167,7 +167,9 @@ class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
     std::string why = name_ == nullptr ? "" : name_->Problem();
     if (!why.empty()) way_->nameless = true;
     if (why.empty()) why = way_->check.problem();
-    if (why.empty()) why = "nobody listens there, or it cannot be reached";
+    if (why.empty()) {
+      why = "nobody answers there in plain text (a port of TLS or of --http does not)";
+    }
     return absl::StrCat("no connection within ", deadline_ms_, " ms: ", why);
   }
 

@@ -97,7 +97,7 @@ std::string PeerCheck::problem() const {
   if (keys_ == nullptr) return "";
   MutexLock lock(findings_->mu);
   if (!findings_->problem.empty()) return findings_->problem;
-  return "nobody listens there with TLS and a certificate that --tls-ca signs, or it refuses the "
+  return "nobody answers there with TLS and a certificate that --tls-ca signs, or it refuses the "
          "own certificate (its log says why)";
 }
 

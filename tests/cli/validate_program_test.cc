@@ -62,6 +62,8 @@ TEST_CASE("validate compiles a program of StableHLO with the plug-in that is nam
   CHECK(absl::StrContains(validate.err, "custom call to Sharding"));
   CHECK(validate.Run({"--device", "pjrt:/no/such.so"}) == 2);
   CHECK(absl::StrContains(validate.err, "there is no PJRT plug-in at /no/such.so"));
+  CHECK(validate.Run({"--device", "pjrt:"}) == 2);
+  CHECK(absl::StrContains(validate.err, "--device pjrt: is no pjrt:PATH"));
   CHECK(validate.Run({"--device", "cuda:0"}) == 2);
   CHECK(absl::StrContains(validate.err, "--device cuda:0 is no pjrt:PATH"));
 }

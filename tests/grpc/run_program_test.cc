@@ -11,6 +11,7 @@
 
 #include "common/log_format.h"
 #include "net/grpc/daemon_process.h"
+#include "proto/protocol.h"
 
 namespace paracord {
 namespace {
@@ -28,6 +29,14 @@ int LogsOfGrpc(int, char**) {
   gpr_log("tsi/ssl_transport_security.cc", 1501, GPR_LOG_SEVERITY_ERROR, "Handshake failed");
   gpr_log("tcp_server.cc", 1, GPR_LOG_SEVERITY_ERROR, "accept4 failed: \x1b[31m%s", "no socket");
   return 0;
+}
+
+int AsksForVersion(int, char**) {
+  char name[] = "/usr/bin/paracord-ps", asks[] = "--version";
+  char* args[] = {name, asks, nullptr};
+  Flags flags("paracord-ps", "");
+  std::cout.rdbuf(std::cerr.rdbuf());
+  return ParseOrExit(flags, 2, args).value_or(-1);
 }
 
 int FirstDescriptor(int, char**) { return open("/dev/null", O_RDONLY); }
@@ -77,6 +86,14 @@ TEST_CASE("what gRPC logs has the form of the log, and handshakes that fail are 
   CHECK(said.find("accept4 failed: \\\\x1b[31mno socket") != std::string::npos);
   CHECK(said.find("Handshake") == std::string::npos);
   CHECK(std::count(said.begin(), said.end(), '\n') == 1);
+}
+
+TEST_CASE("a daemon prints its version") {
+  const auto [said, status] = Run(AsksForVersion);
+  CHECK(said == VersionText("paracord-ps") + "\n");
+  CHECK(said.find(", protocol " + std::to_string(kProtocol)) != std::string::npos);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
 }
 
 TEST_CASE("a program leaves with the exit code of its main") {

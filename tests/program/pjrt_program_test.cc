@@ -200,6 +200,8 @@ TEST_CASE("a device is a plug-in's by its path and number, or by its platform") 
   CHECK(rig.Step().ok());
   CheckSaid(rig.Make("pjrt:" + kFakePjrt + ":2"), "has 2 devices here, the first is 0");
   CheckSaid(rig.Make("pjrt:/no/such.so"), "there is no PJRT plug-in at /no/such.so");
+  CheckSaid(rig.Make("pjrt:" + kFakePjrt + ":x"),
+            kFakePjrt + ":x: a device's number has to follow the last colon");
   unsetenv("PARACORD_PJRT_PLUGINS");
   CheckSaid(rig.Make("cpu", true), "say --device pjrt:PATH of its library, or PARACORD_PJRT_");
   setenv("PARACORD_PJRT_PLUGINS", ("/no/such.so:" + kFakePjrt).c_str(), 1);

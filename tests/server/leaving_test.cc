@@ -1,6 +1,9 @@
 // When a ps leaves by itself, and what keeps it (server/leaving.cc).
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "common/exit_code.h"
+#include "spdlog/sinks/ringbuffer_sink.h"
 #include "tests/example_job.h"
 #include "tests/server/ps_fixture.h"
 
@@ -82,6 +85,30 @@ TEST_CASE("only a coordinator of its own run keeps a ps from being alone") {
   }
   ps.loop.Advance(1);
   CHECK(ps.exits == std::vector<int>{202});
+}
+
+TEST_CASE("a ps that no coordinator calls says once that it waits for one") {
+  const bool called = GENERATE(false, true);
+  const auto before = spdlog::default_logger();
+  const auto level = spdlog::get_level();
+  const auto sink = std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(16);
+  {
+    TestPs ps;
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", sink));
+    spdlog::set_level(spdlog::level::info);
+    ps.loop.Advance(1000);
+    DescribeRequest look;
+    look.set_run_id("");
+    if (called) CHECK(ps.Call<PsDescription>(method::kDescribe, look).ok());
+    ps.loop.Advance(100000);
+  }
+  spdlog::set_default_logger(before);
+  spdlog::set_level(level);
+  const std::vector<std::string> said = sink->last_formatted();
+  CHECK(std::ranges::count_if(said, [](const std::string& line) {
+          return line.find("no coordinator has called for 10 s: waits for one") !=
+                 std::string::npos;
+        }) == (called ? 0 : 1));
 }
 
 TEST_CASE("a ps that holds nothing is not alone while any coordinator looks at it") {
