@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "config/json_fields.h"
+#include "config/named_spec.h"
 #include "keras/json.h"
 #include "keras/layers/layer_config.h"
 #include "keras/output_doubts.h"
@@ -58,11 +59,39 @@ void CheckStatistics(const ModelSpec& model, const Job& job, Problems& warnings)
   }
 }
 
+// Warns of `scale` 0 in the options of data, and in those of each source of a mix.
+void CheckScale(const std::string& path, const nlohmann::json& options, Problems& warnings) {
+  if (!options.is_object()) return;
+  const auto scale = options.find("scale");
+  if (scale != options.end() && scale->is_number() && *scale == 0) {
+    warnings.Add(path + ".scale", "is 0: every feature becomes 0");
+  }
+  const auto mix = options.find("mix");
+  if (mix == options.end() || !mix->is_array()) return;
+  for (size_t i = 0; i < mix->size(); ++i) {
+    CheckScale(absl::StrCat(path, ".mix[", i, "]"), (*mix)[i], warnings);
+  }
+}
+
+void CheckMetrics(const std::vector<NamedSpec>& metrics, Problems& warnings) {
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    for (size_t before = 0; before < i; ++before) {
+      if (NamedSpecToJson(metrics[before]) != NamedSpecToJson(metrics[i])) continue;
+      warnings.Add("metrics",
+                   absl::StrCat("has ", metrics[i].name, " twice, with the same options"));
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> JobWarnings(const Job& job) {
   Problems warnings;
   CheckTimeouts(job.timeouts, warnings);
+  CheckScale("data.train", job.train.options, warnings);
+  if (job.test.has_value()) CheckScale("data.test", job.test->options, warnings);
+  CheckMetrics(job.metrics, warnings);
   const auto rate = job.optimizer.options.find("learning_rate");
   if (rate != job.optimizer.options.end() && rate->is_number() && *rate == 0) {
     warnings.Add("optimizer.learning_rate", "is 0: nothing will be learnt");

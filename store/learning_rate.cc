@@ -179,7 +179,7 @@ LearningRate ReadLearningRate(const json& value, const std::string& path, Proble
   if (value.is_number()) {
     const double rate = value.get<double>();
     if (!(rate >= 0 && std::isfinite(rate))) {
-      problems.Add(path, absl::StrCat("must not be negative, is ", rate));
+      problems.Add(path, absl::StrCat("must be finite and not negative, is ", rate));
     }
     return ConstantRate{rate};
   }

@@ -303,7 +303,9 @@ TEST_CASE("settings that are probably mistakes are warned of, and the code stays
         {"class_name": "Dense", "config": {"name": "dense", "units": 3}}]}})");
   example.Write("job.json",
                 absl::StrReplaceAll(example.job,
-                                    {{"\"adam\"",
+                                    {{"\"y\"", "\"y\", \"scale\": 0"},
+                                     {"\"accuracy\"", "\"accuracy\", \"accuracy\""},
+                                     {"\"adam\"",
                                       "{\"name\": \"adam\", \"learning_rate\": 0}, \"timeouts\": "
                                       "{\"worker_ms\": 1, \"ps_ms\": 99, \"start_s\": 300}"}}));
   CHECK(example.Run() == 0);
@@ -311,6 +313,8 @@ TEST_CASE("settings that are probably mistakes are warned of, and the code stays
   for (const std::string& line :
        {warning("timeouts.worker_ms: is 1, less than 100: "), warning("timeouts.ps_ms: is 99"),
         warning("optimizer.learning_rate: is 0"),
+        warning("data.train.scale: is 0: every feature becomes 0"),
+        warning("metrics: has accuracy twice"),
         warning("layer \"in\" (InputLayer): key \"batch_shape\" is for batches of 8, but the "
                 "job's batch is 64"),
         warning("layer \"adapted\" (Normalization): has mean 0 and variance 1: ")}) {

@@ -102,6 +102,11 @@ TEST_CASE("schedules that cannot be are refused by key") {
         {"first_decay_steps", 5}},
        "rate.first_decay_steps"},
   };
+  for (const double rate : {-1.0, std::nan(""), double{INFINITY}}) {
+    Problems problems;
+    ReadLearningRate(rate, "rate", problems);
+    CHECK(problems.ToStatus().message().find("rate: must be finite and not negative, is ") == 0);
+  }
   for (const auto& [schedule, key] : bad) {
     CAPTURE(schedule);
     Problems problems;
