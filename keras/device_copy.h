@@ -24,8 +24,10 @@ class DeviceCopy {
   // expected and sent once between two Finishes.
   absl::StatusOr<const float*> Expect(size_t slot, std::span<const float> host);
   void Send(size_t slot);
-  // Returns device memory for numbers that are wanted in `host`; Download copies them there. They
-  // are in `host` after Ops::Finish, or as soon as Ops::AwaitDownload returns the slot's number.
+  // Returns device memory for numbers that are wanted in `host`; Download starts the copy of a slot
+  // there. The numbers are in `host` after Ops::Finish. Those of a download that is `awaited` may
+  // be there earlier: Ops::AwaitDownload returns the numbers of such slots, one a call, each as
+  // soon as its copy has ended.
   absl::StatusOr<float*> Reserve(size_t slot, std::span<float> host);
   void Download(size_t slot, bool awaited);
   // The bytes of all slots on the device; Release frees them.

@@ -35,9 +35,9 @@ struct WorkerDeath {
   std::vector<LeaseState> leases;  // the oldest first, which is the one that was worked on
   int64_t died_ms = 0;
   // Sessions that were there before the oldest lease was granted.
-  std::vector<uint64_t> busy;  // with a lease of another split
-  std::vector<uint64_t> idle;
-  BatchId batch;  // once it is known
+  std::vector<uint64_t> busy;  // they held a lease of another split
+  std::vector<uint64_t> idle;  // they held none
+  BatchId batch;               // once it is known
 };
 
 class Failures {

@@ -60,7 +60,9 @@ class SplitTable {
 
   const absl::btree_map<uint64_t, LeaseState>& leases() const { return leases_; }
   uint64_t LeasesOf(uint64_t session) const;
-  // Whether the session has a lease of another split.
+  // Whether the session holds a lease of a split other than `split`. When a worker dies, the others
+  // are divided by this: if those that computed other splits at that time live on, the dead one's
+  // batch is to blame rather than what all of them share.
   bool HasOtherThan(uint64_t session, uint64_t split) const;
   uint64_t batches_done() const;
 
