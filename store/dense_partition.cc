@@ -121,9 +121,14 @@ void DensePartition::Apply(uint64_t step, const PartitionUpdate& update) {
   ++contents_.updates;
 }
 
-bool DensePartition::ApplyDense(const UpdateScalars& scalars, const Gradient& gradient) {
+std::vector<Block*> DensePartition::Blocks() {
   std::vector<Block*> blocks = {&contents_.value};
   for (Block& slot : contents_.slots) blocks.push_back(&slot);
+  return blocks;
+}
+
+bool DensePartition::ApplyDense(const UpdateScalars& scalars, const Gradient& gradient) {
+  const std::vector<Block*> blocks = Blocks();
   const size_t chunks = contents_.value.chunks().size();
   std::vector<std::vector<ChunkRef>> out(blocks.size());
   for (size_t b = 0; b < blocks.size(); ++b) {
@@ -190,8 +195,7 @@ bool DensePartition::ApplyEntries(size_t index, const UpdateScalars& scalars,
   if (entries.indices.empty()) return true;
   constexpr size_t kAtOnce = 1024;
   std::array<std::array<float, kAtOnce>, 1 + kSlotsMax> gathered;
-  std::vector<Block*> blocks = {&contents_.value};
-  for (Block& slot : contents_.slots) blocks.push_back(&slot);
+  const std::vector<Block*> blocks = Blocks();
   std::vector<ChunkRef> out;
   for (const Block* block : blocks) {
     out.push_back(block->Writable(index));
@@ -227,8 +231,7 @@ bool DensePartition::ApplyEntries(size_t index, const UpdateScalars& scalars,
 
 bool DensePartition::ApplyRows(uint64_t step, std::span<const uint64_t> ids,
                                const Gradient& gradient) {
-  std::vector<Block*> blocks = {&contents_.value};
-  for (Block& slot : contents_.slots) blocks.push_back(&slot);
+  const std::vector<Block*> blocks = Blocks();
   if (ids.size() < rows_.rows) pushed_rows_ = true;
   return UpdateRows(optimizer_, step, rows_, ids, gradient, blocks, *pinned(), kept_.get());
 }

@@ -87,6 +87,8 @@ class DensePartition : public Partition {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool ApplySparse(const UpdateScalars& scalars, const Gradient& gradient)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The values first, then the slots.
+  std::vector<Block*> Blocks() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool ApplyRows(uint64_t step, std::span<const uint64_t> ids, const Gradient& gradient)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Applies Keras' constraints of a norm, which follow an update.

@@ -90,13 +90,14 @@ absl::Status CheckUpdates(const Content& content, const Step& step, std::vector<
                           CheckedStep& checked) {
   ASSIGN_OR_RETURN(checked.batch, FindBatch(content.plan, step.batch));
   RETURN_IF_ERROR(CheckBeforeEnd(content, step.batch));
-  std::set<uint32_t> named;
   for (Update& update : updates) {
-    named.insert(update.partition);
     ASSIGN_OR_RETURN(CheckedUpdate one, CheckUpdate(content, std::move(update), step.rejected));
     checked.updates.push_back(std::move(one));
   }
-  if (named.size() == content.trained) return absl::OkStatus();
+  // No partition is named twice, and none that is not trained.
+  if (checked.updates.size() == content.trained) return absl::OkStatus();
+  std::set<uint32_t> named;
+  for (const CheckedUpdate& update : checked.updates) named.insert(update.partition->facts().id);
   for (const auto& partition : content.partitions) {
     if (partition->facts().trained && !named.contains(partition->facts().id)) {
       return RefusePartition(partition->facts().id, "the push leaves it out");
