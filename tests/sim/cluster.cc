@@ -313,10 +313,11 @@ void SimCluster::StartSecond() {
   second_place_ = AddCoordinator(2);
 }
 
-// Flips a bit or cuts off the end of the newest checkpoint, if there are several.
+// Flips a bit or cuts off the end of the newest checkpoint, if there are several, and if the job
+// keeps several: otherwise the one before may be about to be removed.
 void SimCluster::DamageNewest() {
   const std::vector<std::string> names = oracle_.Checkpoints();
-  if (names.size() < 2 || oracle_.Complete()) return;
+  if (names.size() < 2 || plan_.job.checkpoint.keep < 2 || oracle_.Complete()) return;
   const std::string path =
       absl::StrCat(PsFilesDirectory(absl::StrCat(SimDir(world_), "/checkpoints/", names[0])), "/",
                    PsFileName(0, plan_.ps));
