@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <mutex>
+#include <thread>
 
 #include "absl/strings/match.h"
 #include "common/json_text.h"
@@ -128,10 +130,16 @@ while True:
 struct Lines {
   std::mutex mu;
   std::vector<std::string> lines;
+  // Waits for a line with the text, because a child's words come by themselves.
   bool Has(const std::string& text) {
-    const std::lock_guard lock(mu);
-    for (const std::string& line : lines) {
-      if (absl::StrContains(line, text)) return true;
+    for (int i = 0; i < 200; ++i) {
+      {
+        const std::lock_guard lock(mu);
+        for (const std::string& line : lines) {
+          if (absl::StrContains(line, text)) return true;
+        }
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     return false;
   }
