@@ -1,23 +1,19 @@
 // The counting job with its gradients from a child of each worker, a program in NumPy, under random
 // kills.
 #include <signal.h>
-#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iostream>
 #include <map>
 #include <random>
 #include <set>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "common/json_text.h"
 #include "common/mix.h"
 #include "e2e/cluster.h"
 #include "e2e/counting_job.h"
+#include "e2e/kills.h"
 #include "e2e/process.h"
 #include "objects/all_files.h"
 #include "storage/checkpoint.h"
@@ -55,55 +51,8 @@ nlohmann::json ProgramPatch(const std::string& python, uint64_t steps) {
           {"steps", steps}};
 }
 
-// The child of a worker; 0: it has none now.
-pid_t ChildOf(pid_t parent) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-    std::ifstream file(entry.path() / "stat");
-    std::string pid, rest;
-    if (!(file >> pid) || !std::getline(file, rest)) continue;
-    const size_t name_end = rest.rfind(") ");  // "(name) S ppid ..."
-    if (name_end == std::string::npos || rest.size() < name_end + 5) continue;
-    if (std::atoi(rest.c_str() + name_end + 4) == parent) return std::atoi(pid.c_str());
-  }
-  return 0;
-}
-
-std::mt19937 SeededForKills() {
-  const char* const given = std::getenv("PARACORD_E2E_SEED");
-  const uint32_t seed =
-      given != nullptr ? static_cast<uint32_t>(std::atol(given)) : std::random_device()();
-  std::cout << "PARACORD_E2E_SEED=" << seed << "\n";
-  return std::mt19937(seed);
-}
-
-// Kills ps, workers and their children at random moments, so many times, and starts them again.
-// Returns the children that it has seen.
-std::set<pid_t> KillWithChildren(Cluster& cluster, std::mt19937& random, int wanted) {
-  const std::vector<std::string> tasks = {"ps:0",     "ps:1",       "worker:0",
-                                          "worker:1", "child of 0", "child of 1"};
-  std::set<pid_t> children;
-  int kills = 0, killed_children = 0;
-  while (kills < wanted && cluster.at("coordinator").Poll() != 0) {
-    const int64_t until = NowMs() + std::uniform_int_distribution<int64_t>(10, 900)(random);
-    WaitUntil(10000, [&] { return cluster.Supervise().empty() && NowMs() >= until; });
-    std::string task = tasks[random() % tasks.size()];
-    const bool child = task.starts_with("child");
-    if (child) task = absl::StrCat("worker:", task.substr(task.size() - 1));
-    if (!cluster.at(task).running()) continue;
-    const pid_t pid = cluster.at(task).pid();
-    const pid_t its = task.starts_with("worker") ? ChildOf(pid) : 0;
-    if (its != 0) children.insert(its);
-    if (child && its == 0) continue;
-    kill(child ? its : pid, SIGKILL);
-    killed_children += child ? 1 : 0;
-    ++kills;
-  }
-  std::cout << kills << " kills, " << killed_children << " of children, at batch "
-            << cluster.BatchesDone() << "\n";
-  CHECK(kills == wanted);
-  return children;
-}
+const std::vector<std::string> kTasksAndChildren = {
+    "ps:0", "ps:1", "worker:0", "worker:1", "child of worker:0", "child of worker:1"};
 
 TEST_CASE("a program in a child process counts exactly through kills of ps, workers and children") {
   const std::string python = PythonWithNumpy();
@@ -111,7 +60,6 @@ TEST_CASE("a program in a child process counts exactly through kills of ps, work
     WARN("skipped: no Python here has NumPy (PARACORD_PYTHON names another)");
     return;
   }
-  std::mt19937 random = SeededForKills();
   constexpr uint64_t kSteps = 3000;
   Cluster cluster({.batch_ms = 5,
                    .environment = {{"PYTHONPATH", PARACORD_SOURCE_DIR "/python"}},
@@ -119,7 +67,7 @@ TEST_CASE("a program in a child process counts exactly through kills of ps, work
   WriteText(cluster.root() + "/count.py", kCount);
   cluster.StartAll();
   REQUIRE(cluster.WaitForBatches(1));
-  const std::set<pid_t> children = KillWithChildren(cluster, random, 15);
+  const std::set<pid_t> children = KillAtRandom(cluster, {kTasksAndChildren, 15, kSteps});
   CHECK(cluster.Finish(120000) == 0);
   CheckCounted(cluster.dir(), kSteps);
   CHECK(cluster.WaitAllGone(5000));
@@ -171,7 +119,7 @@ def loss(values, ids, want):
                  np.bincount(ids.ravel(), minlength=len(rows))[:, None]}
 paracord.serve(loss)
 )";
-constexpr uint64_t kRowWidth = 3, kLookupsEach = 4, kLookupEpochs = 20;
+constexpr uint64_t kRowWidth = 3, kLookupsEach = 4, kLookupEpochs = 20, kLookupBatches = 64;
 
 // The occurrences of ids in files of a job's inputs, and in its test's.
 using TimesOfId = std::map<uint64_t, uint64_t>;
@@ -238,7 +186,6 @@ TEST_CASE("rows of a program's tables count exactly through kills of ps, workers
   }
   const bool growing = GENERATE(false, true);
   CAPTURE(growing);
-  std::mt19937 random = SeededForKills();
   Cluster cluster({.tcp = !growing,
                    .batch_ms = 5,
                    .environment = {{"PYTHONPATH", PARACORD_SOURCE_DIR "/python"}},
@@ -247,11 +194,12 @@ TEST_CASE("rows of a program's tables count exactly through kills of ps, workers
   code.replace(code.find("ROWS"), 4, growing ? "1" : "5000");
   WriteText(cluster.root() + "/count.py", code);
   std::mt19937 drawn(7);
-  const TimesOfId train = WriteLookups(cluster.root() + "/train", 64 * kBatch, growing, drawn);
+  const TimesOfId train =
+      WriteLookups(cluster.root() + "/train", kLookupBatches * kBatch, growing, drawn);
   const TimesOfId test = WriteLookups(cluster.root() + "/test", 5 * kBatch, growing, drawn);
   cluster.StartAll();
   REQUIRE(cluster.WaitForBatches(1));
-  KillWithChildren(cluster, random, 8);
+  KillAtRandom(cluster, {kTasksAndChildren, 8, kLookupBatches * kLookupEpochs});
   CHECK(cluster.Finish(120000) == 0);
   CHECK(WrongRows(cluster.dir(), train, growing) == 0);
 

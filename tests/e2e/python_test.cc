@@ -1,12 +1,8 @@
 // Tests the wire with foreign programs: Python speaks to a ps, and works for a coordinator, with
 // plain protobuf and grpcio.
-#include <signal.h>
-
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
-#include <iostream>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -14,6 +10,7 @@
 #include "config/job.h"
 #include "e2e/cluster.h"
 #include "e2e/counting_job.h"
+#include "e2e/kills.h"
 #include "e2e/process.h"
 #include "exchange/codec.h"
 #include "tests/fakes.h"
@@ -96,24 +93,6 @@ TEST_CASE("Python's protobuf and grpcio speak to a ps, and read what C++ encodes
   CHECK(back->pieces[2].partition == 7);
 }
 
-// Kills tasks of a cluster in turn, so many times at random moments, and starts them again.
-void KillSome(Cluster& cluster, const std::vector<std::string>& tasks, int kills) {
-  const char* const given = std::getenv("PARACORD_E2E_SEED");
-  const uint32_t seed =
-      given != nullptr ? static_cast<uint32_t>(std::atol(given)) : std::random_device()();
-  std::cout << "PARACORD_E2E_SEED=" << seed << "\n";
-  std::mt19937 random(seed);
-  for (size_t next = random(); kills > 0 && cluster.at("coordinator").Poll() != 0; ++next) {
-    const int64_t until = NowMs() + std::uniform_int_distribution<int64_t>(10, 2000)(random);
-    WaitUntil(10000, [&] { return cluster.Supervise().empty() && NowMs() >= until; });
-    const std::string& task = tasks[next % tasks.size()];
-    if (!cluster.at(task).running()) continue;
-    cluster.at(task).Signal(SIGKILL);
-    --kills;
-  }
-  CHECK(kills == 0);
-}
-
 TEST_CASE("a worker in Python counts exactly through kills of ps, coordinator and workers",
           "[.slow]") {
   const char* const chosen = std::getenv("PARACORD_PYTHON");
@@ -138,7 +117,8 @@ TEST_CASE("a worker in Python counts exactly through kills of ps, coordinator an
                   absl::StrCat(PARACORD_SOURCE_DIR, "/tests/e2e/python_worker.py")}});
   cluster.StartAll();
   REQUIRE(cluster.WaitForBatches(1));
-  KillSome(cluster, {"ps:0", "ps:1", "worker:0", "worker:1", "coordinator"}, 12);
+  KillAtRandom(cluster,
+               {{"ps:0", "ps:1", "worker:0", "worker:1", "coordinator"}, 12, kSteps, 2000});
   CHECK(cluster.Finish(180000) == 0);
   CheckCounted(cluster.dir(), kSteps);
   CHECK(cluster.WaitAllGone(10000));

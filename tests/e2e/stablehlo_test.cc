@@ -1,17 +1,13 @@
 // The counting job as a program of StableHLO: its gradients come from a PJRT plug-in, which is none
 // of XLA's (tests/fake_pjrt), in each worker, under random kills.
-#include <signal.h>
-
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <iostream>
-#include <random>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
 #include "e2e/cluster.h"
 #include "e2e/counting_job.h"
+#include "e2e/kills.h"
 
 namespace paracord::e2e {
 namespace {
@@ -61,31 +57,14 @@ json StableHloPatch(uint64_t steps) {
 }
 
 TEST_CASE("a program of StableHLO counts exactly through kills of ps and workers") {
-  const char* const given = std::getenv("PARACORD_E2E_SEED");
-  const uint32_t seed =
-      given != nullptr ? static_cast<uint32_t>(std::atol(given)) : std::random_device()();
-  std::cout << "PARACORD_E2E_SEED=" << seed << "\n";
-  CAPTURE(seed);
-  std::mt19937 random(seed);
   constexpr uint64_t kSteps = 2500;
-  constexpr int kKills = 12;
   Cluster cluster({.batch_ms = 5,
                    .environment = {{"PARACORD_PJRT_PLUGINS", kFakePlugin}},
                    .job = StableHloPatch(kSteps)});
   WriteText(cluster.root() + "/count.program", TextOf(CountingFile()));
   cluster.StartAll();
   REQUIRE(cluster.WaitForBatches(1));
-  const std::vector<std::string> tasks = {"ps:0", "ps:1", "worker:0", "worker:1"};
-  int kills = 0;
-  while (kills < kKills && cluster.at("coordinator").Poll() != 0) {
-    const int64_t until = NowMs() + std::uniform_int_distribution<int64_t>(10, 900)(random);
-    WaitUntil(10000, [&] { return cluster.Supervise().empty() && NowMs() >= until; });
-    const std::string& task = tasks[random() % tasks.size()];
-    if (!cluster.at(task).running()) continue;
-    cluster.at(task).Signal(SIGKILL);
-    ++kills;
-  }
-  CHECK(kills == kKills);
+  KillAtRandom(cluster, {{"ps:0", "ps:1", "worker:0", "worker:1"}, 12, kSteps});
   CHECK(cluster.Finish(120000) == 0);
   CheckCounted(cluster.dir(), kSteps);
 }
