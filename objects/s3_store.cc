@@ -97,9 +97,8 @@ absl::StatusOr<std::string> S3Store::Url(const Asked& asked) const {
 absl::Status S3Store::Problem(const Asked& asked, const HttpResponse& reply) const {
   const std::string code = XmlText(reply.body, "Code");
   const std::string what =
-      absl::StrCat(asked.path, ": ", asked.method, " is answered by ", reply.code, " ", code,
-                   code.empty() ? "" : " (", code.empty() ? "" : XmlText(reply.body, "Message"),
-                   code.empty() ? "" : ")");
+      absl::StrCat(asked.path, ": ", asked.method, " is answered by ", reply.code,
+                   code.empty() ? "" : " " + code + " (" + XmlText(reply.body, "Message") + ")");
   const auto region = reply.headers.find("x-amz-bucket-region");
   if (region != reply.headers.end() && region->second != region_) {
     return absl::InvalidArgumentError(absl::StrCat(what, ": the bucket is in the region ",
@@ -293,9 +292,10 @@ absl::Status S3Store::AbortUpload(const OpenUpload& upload) {
 
 absl::StatusOr<std::vector<OpenUpload>> S3Store::Uploads(const std::string& prefix) {
   ASSIGN_OR_RETURN(const Place place, PlaceOf(prefix));
-  ASSIGN_OR_RETURN(const HttpResponse reply, Ask({.method = "GET",
-                                               .path = "s3://" + place.bucket,
-                                               .query = {{"prefix", place.key}, {"uploads", ""}}}));
+  ASSIGN_OR_RETURN(const HttpResponse reply,
+                   Ask({.method = "GET",
+                        .path = "s3://" + place.bucket,
+                        .query = {{"prefix", place.key}, {"uploads", ""}}}));
   std::vector<OpenUpload> uploads;
   for (const std::string& upload : XmlTexts(reply.body, "Upload")) {
     const std::string key = XmlText(upload, "Key");

@@ -142,6 +142,9 @@ TEST_CASE("a refused access to the store is an error with the path and a remedy"
   CHECK(absl::IsPermissionDenied(refused));
   CHECK(std::string(refused.message())
             .starts_with("s3://bucket/a: PUT is answered by 403 SignatureDoesNotMatch ("));
+  // The answer to HEAD has no text.
+  CHECK(S3Store(Of(variables)).Look(server.path("a")).status().message() ==
+        "s3://bucket/a: HEAD is answered by 403");
   variables.erase("AWS_SECRET_ACCESS_KEY");
   variables["HOME"] = "/nowhere";
   CHECK(absl::IsInvalidArgument(asked(server.path("a"))));
