@@ -22,6 +22,7 @@ namespace paracord::fuzz {
 class Ps {
  public:
   static constexpr char kRun[] = "0123456789abcdef0123456789abcdef";
+  static constexpr char kRejectionKey[] = "the coordinator's key";
   static constexpr uint32_t kPartitions = 4;
   static constexpr uint32_t kTrained = 3;  // the first ones
   static constexpr uint64_t kElements[kPartitions] = {9, 6, 2, 4};
@@ -59,6 +60,7 @@ class Ps {
     request.set_generation(generation);
     request.set_coordinator_boot_id(coordinator);
     request.set_protocol(kProtocol);
+    request.set_rejection_key(kRejectionKey);
     return Send(method::kAdopt, request)->reply.status();
   }
   Fence MakeFence() const {

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 
+#include "config/rejection.h"
 #include "tests/fuzz/ps.h"
 
 namespace paracord::fuzz {
@@ -46,7 +47,7 @@ class Pair {
       }
     }
     Compare();
-    if (loaded_) Pull();
+    if (loaded_generation_ > 0) Pull();
   }
 
  private:
@@ -72,8 +73,9 @@ class Pair {
     if (ps_.exits > 0) return;
     const bool done = ps_.Load(coordinator_).ok();
     Demand(done == (generation_ > 0), "an adopted ps loads");
-    if (!done) return;
-    loaded_ = true;
+    // A Load that comes again, because its answer was lost, changes nothing.
+    if (!done || loaded_generation_ == generation_) return;
+    loaded_generation_ = generation_;
     next_.clear();
     applied_ = rejected_ = 0;
     value_ = 0;
@@ -90,7 +92,8 @@ class Pair {
 
   // Checks what becomes of a sound push.
   void Expect(const Target& target, bool rejected, const absl::StatusOr<absl::Cord>& reply) {
-    if (!loaded_ || ps_.ps->content() == nullptr) return Demand(!reply.ok(), "nothing is held");
+    if (loaded_generation_ == 0 || ps_.ps->content() == nullptr)
+      return Demand(!reply.ok(), "nothing is held");
     Demand(reply.ok(), "a sound push is answered");
     uint32_t& next = next_[target.epoch * Ps::kSplits + target.split];
     const PushOutcome expected = target.batch == next  ? PUSH_APPLIED
@@ -115,6 +118,7 @@ class Pair {
     rejected = input.Number(255) % 4 == 3;
     if (!rejected) return request;
     request.header.set_rejected(true);
+    request.header.set_rejection(RejectionOf(Ps::kRejectionKey, request.header.batch()));
     for (PartitionPush& push : *request.header.mutable_push()) push.set_bytes(0);
     request.pieces.clear();
     return request;
@@ -160,7 +164,7 @@ class Pair {
     bool rejected = false;
     DecodedRequest request = Sound(input, target, rejected);
     ExchangeRequest& header = request.header;
-    switch (input.Number(11)) {
+    switch (input.Number(12)) {
       case 0:
         header.mutable_fence()->set_generation(generation_ + 1);
         break;
@@ -197,6 +201,10 @@ class Pair {
         if (rejected) return;
         header.set_rejected(true);
         break;
+      case 11:
+        if (!rejected) return;
+        header.set_rejection(RejectionOf("another key", header.batch()));
+        break;
       default:
         if (rejected) return;
         header.mutable_push(0)->set_encoding(static_cast<Encoding>(1 + input.Number(6)));
@@ -231,7 +239,7 @@ class Pair {
     const PsDescription now = ps_.Describe();
     Demand(now.generation() == generation_ && now.coordinator_boot_id() == coordinator_,
            "one coordinator is obeyed");
-    if (!loaded_ || ps_.ps->content() == nullptr) return;
+    if (loaded_generation_ == 0 || ps_.ps->content() == nullptr) return;
     uint64_t finished = 0, open = 0;
     for (const auto& [split, next] : next_) {
       finished += next == Ps::kSplitBatches;
@@ -258,7 +266,7 @@ class Pair {
       request.header.add_pull()->set_partition(id);
     }
     const auto call = ps_.Send(method::kExchange, Ps::Encoded(request));
-    if (!loaded_ || ps_.ps->content() == nullptr) {
+    if (loaded_generation_ == 0 || ps_.ps->content() == nullptr) {
       return Demand(!call->reply.ok(), "nothing is held");
     }
     Demand(call->reply.ok(), "values are read");
@@ -281,7 +289,7 @@ class Pair {
   Ps ps_;
   uint64_t generation_ = 0;
   std::string coordinator_;
-  bool loaded_ = false;
+  uint64_t loaded_generation_ = 0;     // 0: nothing is loaded
   std::map<uint64_t, uint32_t> next_;  // by split through all epochs
   uint64_t applied_ = 0;
   uint64_t rejected_ = 0;
