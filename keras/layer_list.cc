@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "config/keras_class.h"
 #include "keras/calls.h"
+#include "keras/layers/layer_config.h"
 
 namespace paracord {
 namespace {
@@ -64,9 +65,9 @@ absl::Status RecogniseOperation(const json& layer, LayerSpec& spec) {
                                        "tf.math.equal or tf.math.not_equal in the model"));
     }
     if (operation.empty()) {
-      return InvalidModel(absl::StrCat("layer \"", spec.name, "\" (", spec.class_name,
-                                       "): function \"", function,
-                                       "\" is not supported; supported: ", SupportedOfKeras2()));
+      return InvalidModel(
+          absl::StrCat("layer \"", spec.name, "\" (", spec.class_name, "): function \"", function,
+                       "\" is not supported; supported: ", SupportedOfKeras2(), kExportInstead));
     }
     spec.class_name = operation;
     spec.operation = true;

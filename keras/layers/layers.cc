@@ -383,9 +383,11 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(LayerConfig& config, bool opera
   const std::string title = LayerTitle(config.class_name(), config.name());
   if (operation) {  // Keras wrote the name, so that it is no misspelling
     return absl::InvalidArgumentError(absl::StrCat(
-        title, " as an operation on tensors is not supported; supported: ", JoinNames(known)));
+        title, " as an operation on tensors is not supported; supported: ", JoinNames(known),
+        kExportInstead));
   }
-  return absl::InvalidArgumentError(absl::StrCat(title, NotSupported(config.class_name(), known)));
+  return absl::InvalidArgumentError(
+      absl::StrCat(title, NotSupported(config.class_name(), known), kExportInstead));
 }
 
 }  // namespace paracord

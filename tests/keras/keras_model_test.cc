@@ -32,6 +32,8 @@ json WithRnn(const json& cell, bool state = false) {
       {LayerJson("RNN", {{"name", "r"}, {"cell", cell}, {"return_state", state}})});
 }
 
+const std::string kExportNamed = "; paracord.keras.export makes a program of a model with others";
+
 const std::vector<std::pair<json, std::string>> kWrongModels = {
     {json(), "model: must be a JSON object"},
     {json::array(), "model: must be a JSON object"},
@@ -49,6 +51,7 @@ const std::vector<std::pair<json, std::string>> kWrongModels = {
      "layer \"a\" (Dens) is not supported (did you mean \"Dense\"?)"},
     {SequentialJson({LayerJson("ConvLSTM2D", {{"name", "a"}})}),
      "layer \"a\" (ConvLSTM2D) is not supported"},
+    {SequentialJson({LayerJson("SpectralNormalization", {{"name", "a"}})}), kExportNamed},
     {SequentialJson({LayerJson("TFOpLambda", {{"name", "a"}, {"function", "__operators__.eq"}})}),
      "layer \"a\" (TFOpLambda): Keras 2 does not write what == and != compare with"},
     {SequentialJson({LayerJson("TFOpLambda", {{"name", "a"}, {"function", "signal.fft"}})}),
