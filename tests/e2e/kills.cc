@@ -42,6 +42,7 @@ std::set<pid_t> KillAtRandom(Cluster& cluster, const Kills& kills) {
   std::cout << "PARACORD_E2E_SEED=" << seed << "\n";
   std::mt19937 random(seed);
   std::set<pid_t> children;
+  std::vector<std::string> left;  // of a round in which each task has its turn
   int killed = 0, killed_children = 0;
   uint64_t batches_done = 0;
   while (killed < kills.count && cluster.at("coordinator").Poll() != 0) {
@@ -54,7 +55,13 @@ std::set<pid_t> KillAtRandom(Cluster& cluster, const Kills& kills) {
       batches_done = std::max(batches_done, cluster.BatchesDone());
       return NowMs() >= until || batches_done >= due;
     });
-    absl::string_view task = kills.tasks[random() % kills.tasks.size()];
+    if (left.empty()) {
+      left = kills.tasks;
+      std::shuffle(left.begin(), left.end(), random);
+    }
+    const std::string chosen = left.back();
+    left.pop_back();
+    absl::string_view task = chosen;
     const bool child = absl::ConsumePrefix(&task, "child of ");
     Process& process = cluster.at(std::string(task));
     if (!process.running()) continue;

@@ -17,7 +17,8 @@ struct Kills {
   int64_t most_ms = 900;  // between one kill and the next
 };
 
-// Kills random tasks at random moments with SIGKILL, and starts them again. However fast the
+// Kills tasks with SIGKILL at random moments and in a random order, in which each has its turn
+// before one has another, and starts them again. However fast the
 // machine is, all kills come before the job has done four fifths of its batches, which is checked.
 // Returns the ids of the workers' child processes that it has seen.
 std::set<pid_t> KillAtRandom(Cluster& cluster, const Kills& kills);
