@@ -44,7 +44,10 @@ std::string FreeTcpAddress() {
   socklen_t size = sizeof(address);
   REQUIRE(bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0);
   REQUIRE(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-  close(fd);
+  // This socket never listens and stays open until the test ends, so that the system gives its port
+  // to nobody who did not ask for it. A daemon that asks for it by number gets it.
+  const int yes = 1;
+  REQUIRE(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0);
   return absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
 }
 
