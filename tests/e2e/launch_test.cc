@@ -20,6 +20,7 @@ namespace paracord::e2e {
 namespace {
 
 constexpr uint64_t kLaunchSteps = 400;
+constexpr int kPorts = 10;  // more than a launch takes on a host, for tests that run side by side
 
 class Launch {
  public:
@@ -45,7 +46,7 @@ class Launch {
                                         "--ssh",
                                         root() + "/ssh",
                                         "--port",
-                                        absl::StrCat(10000 + getpid() % 20000),
+                                        absl::StrCat(10000 + getpid() % 2000 * kPorts),
                                         "--ps",
                                         "2",
                                         "--workers",
@@ -74,7 +75,9 @@ class Launch {
     return Find(PARACORD_BIN_DIR "/paracord-" + role, "");
   }
   bool WaitForCheckpoint() const {
-    return WaitUntil(30000, [&] { return !NewestCheckpoint(dir()).empty(); });
+    if (WaitUntil(30000, [&] { return !NewestCheckpoint(dir()).empty(); })) return true;
+    UNSCOPED_INFO(log());
+    return false;
   }
 
  private:

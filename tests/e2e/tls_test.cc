@@ -112,7 +112,7 @@ class SecureCluster {
 };
 
 TEST_CASE("a cluster with certificates trains while authority and certificates are replaced") {
-  constexpr uint64_t kSteps = 1500;
+  constexpr uint64_t kSteps = 5000;
   SecureCluster secure(kSteps);
   secure.StartAll();
   const auto trains = [&](const std::string& when) {
