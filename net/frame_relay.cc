@@ -1,7 +1,6 @@
 #include "net/frame_relay.h"
 
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -73,44 +72,46 @@ bool Move(Way& way, std::span<char> scratch, ReceiveFn receive, MayFn may, SendF
 
 }  // namespace
 
-FrameRelay::FrameRelay(std::shared_ptr<Credentials> credentials, int handshakes_max)
-    : epoll_fd_(epoll_create1(EPOLL_CLOEXEC)),
-      wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-      credentials_(std::move(credentials)),
-      handshakes_max_(handshakes_max),
+FrameRelay::FrameRelay(FrameRelayOptions options)
+    : options_(std::move(options)),
+      epoll_fd_(epoll_create1(EPOLL_CLOEXEC)),
       name_("paracord-" + SystemRandom().NextId()),
       scratch_(kScratchBytes) {
   epoll_event wake{};
   wake.events = EPOLLIN;
-  wake.data.ptr = nullptr;
-  (void)epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, wake_fd_, &wake);
+  wake.data.u64 = 0;
+  (void)epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, wakes_->fd(), &wake);
   thread_ = std::thread([this] { Run(); });
 }
 
 FrameRelay::~FrameRelay() {
   stop_ = true;
-  const uint64_t once = 1;
-  (void)!write(wake_fd_, &once, sizeof(once));
+  wakes_->Wake();
   thread_.join();
-  for (auto& [key, connection] : connections_) End(*connection);
+  for (auto& [id, connection] : connections_) End(*connection);
   {
     MutexLock lock(mu_);
     for (const auto& connection : new_) End(*connection);
   }
   if (epoll_fd_ >= 0) close(epoll_fd_);
-  if (wake_fd_ >= 0) close(wake_fd_);
 }
 
 void FrameRelay::Add(int client, std::function<void(int fd)> deliver) {
   auto connection = std::make_unique<Connection>();
   connection->since_ms = SteadyMs();
+  connection->id = ++last_;
+  const auto wake = [wakes = wakes_, id = connection->id](bool ends) {
+    return [=] { wakes->Add({id, ends}); };
+  };
+  connection->requests = std::make_unique<ArrivingRequests>(
+      options_.intake, options_.patience_ms, wake(/*ends=*/false), wake(/*ends=*/true));
   int delivered = -1;
-  if (credentials_ == nullptr) {
+  if (options_.credentials == nullptr) {
     connection->client = MakePlainChannel(client);
     delivered = Pair(*connection, {});
     if (delivered < 0) return End(*connection);
   } else {
-    const std::shared_ptr<const Credentials::Keys> keys = credentials_->Current();
+    const std::shared_ptr<const Credentials::Keys> keys = options_.credentials->Current();
     auto tls = TlsChannel::Make(client, keys->server.get(), TlsChannel::End::kServer);
     if (!tls.ok()) return;  // its channel ends the connection
     connection->tls = tls->get();
@@ -122,20 +123,19 @@ void FrameRelay::Add(int client, std::function<void(int fd)> deliver) {
     MutexLock lock(mu_);
     new_.push_back(std::move(connection));
   }
-  const uint64_t once = 1;
-  (void)!write(wake_fd_, &once, sizeof(once));
+  wakes_->Wake();
   if (delivered >= 0) deliver(delivered);
 }
 
 // Makes the socket to gRPC, and returns gRPC's end of it, or -1.
 int FrameRelay::Pair(Connection& connection, RelayedPeer peer) {
   std::array<int, 2> pair{};
-  if (epoll_fd_ < 0 || wake_fd_ < 0 ||
+  if (epoll_fd_ < 0 || wakes_->fd() < 0 ||
       socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair.data()) != 0) {
     return -1;
   }
   connection.server = pair[0];
-  connection.name = absl::StrCat(name_, "-", ++last_);
+  connection.name = absl::StrCat(name_, "-", connection.id);
   if (!Bind(pair[0], connection.name)) {
     close(pair[1]);
     return -1;
@@ -144,30 +144,51 @@ int FrameRelay::Pair(Connection& connection, RelayedPeer peer) {
   return pair[1];
 }
 
-bool FrameRelay::Watch(Connection& connection, int fd) const {
+bool FrameRelay::Watch(const Connection& connection, int fd) const {
   epoll_event event{};
   event.events = EPOLLIN;
-  event.data.ptr = &connection;
+  event.data.u64 = connection.id;
   return epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
+void FrameRelay::TakeWoken() {
+  for (const WakeList::Woken& woken : wakes_->Take()) {
+    const auto found = connections_.find(woken.connection);
+    if (found == connections_.end()) continue;
+    Connection& connection = *found->second;
+    connection.full = false;
+    if (woken.ends) {
+      static OncePerSecond say;
+      if (say.Now()) {
+        Logger("listener")
+            .Warn(
+                "cuts {}: its requests hardly move while others wait, or take more memory than "
+                "there is for all",
+                PeerOf(connection.client->fd()));
+      }
+    } else if (Serve(connection)) {
+      continue;
+    }
+    End(connection);
+    connections_.erase(found);
+  }
+}
+
 void FrameRelay::TakeNew() {
-  uint64_t count = 0;
-  (void)!read(wake_fd_, &count, sizeof(count));
   std::vector<std::unique_ptr<Connection>> taken;
   {
     MutexLock lock(mu_);
     taken.swap(new_);
   }
   for (std::unique_ptr<Connection>& connection : taken) {
-    if (shaking_ > handshakes_max_) EndOldestHandshake();
-    Connection* const key = connection.get();
-    const bool watched =
-        Watch(*key, key->client->fd()) && (key->server < 0 || Watch(*key, key->server));
-    if (watched && Serve(*key)) {
-      connections_.emplace(key, std::move(connection));
+    if (shaking_ > options_.handshakes_max) EndOldestHandshake();
+    const bool watched = Watch(*connection, connection->client->fd()) &&
+                         (connection->server < 0 || Watch(*connection, connection->server));
+    if (watched && Serve(*connection)) {
+      const uint64_t id = connection->id;
+      connections_.emplace(id, std::move(connection));
     } else {
-      End(*key);
+      End(*connection);
     }
   }
 }
@@ -194,11 +215,11 @@ bool FrameRelay::Shake(Connection& connection) {
   if (step.ok() && *step != TlsChannel::Step::kDone) {
     epoll_event event{};
     event.events = *step == TlsChannel::Step::kWrites ? EPOLLOUT : EPOLLIN;
-    event.data.ptr = &connection;
+    event.data.u64 = connection.id;
     (void)epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event);
     return true;
   }
-  absl::StatusOr<RelayedPeer> peer = step.ok() ? PeerBehind(*connection.tls, *credentials_)
+  absl::StatusOr<RelayedPeer> peer = step.ok() ? PeerBehind(*connection.tls, *options_.credentials)
                                                : absl::StatusOr<RelayedPeer>(step.status());
   if (!peer.ok()) {
     static OncePerSecond say;
@@ -224,16 +245,20 @@ void FrameRelay::Run() {
     const int ready = epoll_wait(epoll_fd_, events.data(), kEventsAtOnce, kRelayTickMs);
     bool wake = false;
     for (int i = 0; i < ready; ++i) {
-      auto* const key = static_cast<Connection*>(events[static_cast<size_t>(i)].data.ptr);
-      wake = wake || key == nullptr;
-      const auto found = connections_.find(key);  // both its sockets may be ready
+      const uint64_t id = events[static_cast<size_t>(i)].data.u64;
+      wake = wake || id == 0;
+      const auto found = connections_.find(id);  // both its sockets may be ready
       if (found == connections_.end() || Serve(*found->second)) continue;
       End(*found->second);
       connections_.erase(found);
     }
-    if (wake) TakeNew();
+    if (wake) {
+      TakeWoken();
+      TakeNew();
+    }
     if (SteadyMs() - looked_ms < kRelayTickMs) continue;
     looked_ms = SteadyMs();
+    options_.intake->Look();
     std::erase_if(connections_, [this](const auto& each) {
       Connection& connection = *each.second;
       if (connection.server >= 0) {
@@ -260,33 +285,48 @@ bool FrameRelay::Pump(Connection& connection) {
 bool FrameRelay::PumpUp(Connection& connection) {
   const Way& down = connection.down;
   if (!down.pending.empty() && SteadyMs() - down.pending_since_ms >= kNotReadMs) return true;
+  if (connection.full && connection.up.pending.empty()) return true;
   const bool ended = connection.up.ended;
   if (!MoveUp(connection)) return false;
-  if (!ended && connection.up.ended) shutdown(connection.server, SHUT_WR);
+  if (!ended && connection.up.ended) {
+    peers_->SetEnded(connection.name);  // before gRPC learns it
+    shutdown(connection.server, SHUT_WR);
+  }
   return true;
 }
 
+// Looks at bytes of the client before they are passed on, and returns false if it must be cut.
+bool FrameRelay::MayPass(Connection& connection, std::span<const char> bytes) {
+  HeaderBlocks& blocks = connection.blocks;
+  ArrivingRequests& requests = *connection.requests;
+  const uint64_t before = blocks.asking_frames();
+  const bool ends = blocks.Take(bytes, [&](const Http2Frame& frame, uint64_t count, bool last) {
+    requests.Passed(frame, count, last);
+  });
+  const char* wrong = nullptr;
+  if (!ends) {
+    wrong = "whose header block does not end";
+  } else if (!connection.asks.Allow(blocks.asking_frames() - before, SteadyMs())) {
+    wrong = "that sends too many PING or SETTINGS frames";
+  } else if (requests.TooMany()) {
+    wrong = "that begins more requests than it may have at once";
+  } else {
+    connection.full = !requests.Count();
+    return true;
+  }
+  static OncePerSecond say;
+  if (say.Now()) Logger("listener").Warn("cuts a connection {}", wrong);
+  return false;
+}
+
 bool FrameRelay::MoveUp(Connection& connection) {
-  const auto may = [&](std::span<const char> bytes) {
-    const uint64_t before = connection.blocks.asking_frames();
-    const bool ends = connection.blocks.Take(bytes);
-    const uint64_t asked = connection.blocks.asking_frames() - before;
-    if (ends && connection.asks.Allow(asked, SteadyMs())) return true;
-    static OncePerSecond say;
-    if (say.Now()) {
-      Logger("listener")
-          .Warn("cuts a connection {}", ends ? "that sends too many PING or SETTINGS frames"
-                                             : "whose header block does not end");
-    }
-    return false;
-  };
   return Move(
       connection.up, scratch_,
       [&](char* bytes, size_t count) {
         iovec room{bytes, count};
         return connection.client->Receive({&room, 1});
       },
-      may,
+      [&](std::span<const char> bytes) { return MayPass(connection, bytes); },
       [&](const char* bytes, size_t count) {
         return send(connection.server, bytes, count, MSG_NOSIGNAL);
       });
@@ -309,11 +349,12 @@ void FrameRelay::SetInterest(Connection& connection) const {
   const auto set = [&](int fd, bool in, bool out) {
     epoll_event event{};
     event.events = (in ? EPOLLIN : 0u) | (out ? EPOLLOUT : 0u);
-    event.data.ptr = &connection;
+    event.data.u64 = connection.id;
     (void)epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event);
   };
   const Way &up = connection.up, &down = connection.down;
-  set(connection.client->fd(), up.pending.empty() && !up.ended && !not_read, !down.pending.empty());
+  const bool reads = up.pending.empty() && !up.ended && !not_read && !connection.full;
+  set(connection.client->fd(), reads, !down.pending.empty());
   set(connection.server, down.pending.empty() && !down.ended, !up.pending.empty());
 }
 

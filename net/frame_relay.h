@@ -2,8 +2,9 @@
 // whose header block does not end, or that sends PING and SETTINGS without end
 // (net/header_blocks.h): gRPC 1.51 would keep the block, and the answers, without a bound. If a
 // client does not read its answers, nothing more is taken from it, since gRPC would keep the
-// answers. TLS ends here: gRPC gets plain text, and the relay says who the peer is. One thread
-// serves all connections.
+// answers; nor while the intake has no room for its requests (net/arriving_requests.h). TLS ends
+// here: gRPC gets plain text, and the relay says who the peer is. One thread serves all
+// connections.
 #pragma once
 
 #include <atomic>
@@ -11,23 +12,32 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "common/mutex.h"
+#include "net/arriving_requests.h"
 #include "net/header_blocks.h"
+#include "net/intake.h"
 #include "net/relayed_peers.h"
 #include "net/tls_channel.h"
+#include "net/wake_list.h"
 
 namespace paracord {
 
+struct FrameRelayOptions {
+  std::shared_ptr<Credentials> credentials = nullptr;  // with them, all clients must speak TLS
+  // Counts the requests that are arriving.
+  std::shared_ptr<Intake> intake = std::make_shared<Intake>(MemoryShare::kUnlimited);
+  int64_t patience_ms = Intake::kPatienceMs;  // with a client while others wait for it
+  int handshakes_max = 1024;                  // at once, of TLS; another ends the oldest
+};
+
 class FrameRelay {
  public:
-  // With credentials, all clients have to speak TLS.
-  // With credentials, `handshakes_max` may be under way at once: another ends the oldest.
-  explicit FrameRelay(std::shared_ptr<Credentials> credentials = nullptr,
-                      int handshakes_max = 1024);
+  explicit FrameRelay(FrameRelayOptions options = {});
   // Passes on the bytes in flight for a moment, and then ends all connections.
   ~FrameRelay();
   FrameRelay(const FrameRelay&) = delete;
@@ -49,6 +59,7 @@ class FrameRelay {
     bool ended = false;  // its source has
   };
   struct Connection {
+    uint64_t id = 0;
     std::unique_ptr<Channel> client;
     TlsChannel* tls = nullptr;         // the client's channel, if it is one of TLS
     std::function<void(int)> deliver;  // until the connection is delivered
@@ -57,37 +68,40 @@ class FrameRelay {
     std::string name;                  // of that socket
     HeaderBlocks blocks;
     AskingRate asks;
-    Way up;    // from the client
-    Way down;  // to it
+    std::unique_ptr<ArrivingRequests> requests;
+    bool full = false;  // the intake has no room for more of them
+    Way up;             // from the client
+    Way down;           // to it
   };
 
   void Run();
   void TakeNew();
+  void TakeWoken();
   void EndOldestHandshake();
   bool Serve(Connection& connection);
   bool Shake(Connection& connection);
   int Pair(Connection& connection, RelayedPeer peer);
-  bool Watch(Connection& connection, int fd) const;
+  bool Watch(const Connection& connection, int fd) const;
   bool Pump(Connection& connection);
   bool PumpUp(Connection& connection);
   bool MoveUp(Connection& connection);
+  bool MayPass(Connection& connection, std::span<const char> bytes);
   bool MoveDown(Connection& connection);
   void SetInterest(Connection& connection) const;
   void End(Connection& connection);
 
+  const FrameRelayOptions options_;
   const int epoll_fd_;
-  const int wake_fd_;
-  const std::shared_ptr<Credentials> credentials_;
-  const int handshakes_max_;
+  const std::shared_ptr<WakeList> wakes_ = std::make_shared<WakeList>();
   const std::string name_;  // of this relay; no other process of the host has it
   const std::shared_ptr<RelayedPeers> peers_ = std::make_shared<RelayedPeers>();
-  std::atomic<uint64_t> last_{0};  // number of the last connection
+  std::atomic<uint64_t> last_{0};  // id of the last connection
   std::atomic<int> shaking_{0};    // connections whose handshake is not done
   std::atomic<bool> stop_{false};
   Mutex mu_;
   std::vector<std::unique_ptr<Connection>> new_ ABSL_GUARDED_BY(mu_);
   // Used by the relay's thread only.
-  std::map<Connection*, std::unique_ptr<Connection>> connections_;
+  std::map<uint64_t, std::unique_ptr<Connection>> connections_;  // by id
   std::vector<char> scratch_;
   std::thread thread_;
 };

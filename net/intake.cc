@@ -35,7 +35,7 @@ std::function<void()> Intake::DropOfWhoIsStuck() {
     watched_bytes_ = bytes;
     watched_ms_ = now;
   }
-  return now - watched_ms_ < call.patience_ms ? nullptr : std::exchange(call.drop, nullptr);
+  return now - watched_ms_ < call.patience_ms ? nullptr : Drop(call);
 }
 
 void Intake::Moved(uint64_t call, uint64_t bytes) {
@@ -61,8 +61,28 @@ bool Intake::IsOldest(uint64_t call) const {
   return !arriving_.empty() && *arriving_.begin() == call;
 }
 
+std::function<void()> Intake::Drop(Call& call) {
+  call.dropped = true;
+  return std::exchange(call.drop, nullptr);
+}
+
+// The oldest call goes on if it does not exceed what one request may have: others give way to it.
+std::function<void()> Intake::DropOfWhoHoards() {
+  const uint64_t max = share_->bytes_max() + share_->spare();
+  if (bytes_ <= max) return nullptr;
+  uint64_t left = bytes_;
+  Call* most = nullptr;
+  for (const uint64_t number : arriving_) {
+    Call& call = calls_.at(number);
+    if (call.dropped) left -= call.bytes;  // which are about to be freed
+    if (!call.drop || (IsOldest(number) && call.bytes <= share_->spare())) continue;
+    if (most == nullptr || call.bytes > most->bytes) most = &call;
+  }
+  return left > max && most != nullptr ? Drop(*most) : nullptr;
+}
+
 bool Intake::Take(uint64_t call, uint64_t bytes, std::function<void()> resume) {
-  std::function<void()> drop_stuck;
+  std::function<void()> drop;
   bool reads_on = true;
   {
     MutexLock lock(mu_);
@@ -75,9 +95,10 @@ bool Intake::Take(uint64_t call, uint64_t bytes, std::function<void()> resume) {
       taking.resume = std::move(resume);
       waiting_.insert(call);
     }
-    drop_stuck = DropOfWhoIsStuck();
+    drop = DropOfWhoHoards();
+    if (!drop) drop = DropOfWhoIsStuck();
   }
-  if (drop_stuck) drop_stuck();
+  if (drop) drop();
   return reads_on;
 }
 
@@ -89,6 +110,26 @@ Intake::Resumes Intake::WhoMayGoOn() {
     waiting_.erase(waiting_.begin());
   }
   return resumes;
+}
+
+void Intake::Give(uint64_t call, uint64_t bytes) {
+  Resumes resumes;
+  {
+    MutexLock lock(mu_);
+    calls_.at(call).bytes -= bytes;
+    bytes_ -= bytes;
+    share_->Subtract(bytes);
+    resumes = WhoMayGoOn();
+  }
+  for (const auto& resume : resumes) resume();
+}
+
+uint64_t Intake::Hold(uint64_t bytes) {
+  MutexLock lock(mu_);
+  calls_[++last_].bytes = bytes;
+  bytes_ += bytes;
+  share_->Add(bytes);
+  return last_;
 }
 
 void Intake::Arrived(uint64_t call) {

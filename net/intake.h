@@ -3,8 +3,11 @@
 // control stops its peer. The oldest call that is still arriving may always read on, so that there
 // is always one that makes progress; so the sum exceeds the limit by at most the rest of one
 // request, which has a limit of its own. Small requests never wait. While others wait for it, the
-// oldest call must make progress: a peer that is silent or too slow is dropped. The bytes count in
-// a share of the process's memory. Thread-safe.
+// oldest call must make progress: a peer that is silent or too slow is dropped. What is a call here
+// may be several requests of a peer that nothing can hold back one by one, of which some have come
+// in part when it is no longer the oldest: if the sum exceeds the limit by more than one request
+// may have, the call with the most bytes is dropped. The bytes count in a share of the process's
+// memory. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +49,11 @@ class Intake {
   // Counts `bytes` more of the call. Returns true if the call may read on; otherwise `resume` runs
   // once, on another thread, when it may.
   bool Take(uint64_t call, uint64_t bytes, std::function<void()> resume);
-  void Arrived(uint64_t call);  // it is complete and reads no more
-  void End(uint64_t call);      // frees its bytes; `resume` may still be about to run
+  void Give(uint64_t call, uint64_t bytes);  // frees some of its bytes
+  void Arrived(uint64_t call);               // it is complete and reads no more
+  // Counts a request that has arrived elsewhere, and returns its number, for End.
+  uint64_t Hold(uint64_t bytes);
+  void End(uint64_t call);  // frees its bytes; `resume` may still be about to run
 
   uint64_t bytes() const;
   // The bytes that one request may have, as far as the share says it.
@@ -60,11 +66,14 @@ class Intake {
     int64_t patience_ms = 0;
     std::function<void()> drop;
     std::function<void()> resume;  // set while the call waits
+    bool dropped = false;
   };
   using Resumes = std::vector<std::function<void()>>;
   bool IsOldest(uint64_t call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Resumes WhoMayGoOn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::function<void()> DropOfWhoIsStuck() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::function<void()> DropOfWhoHoards() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::function<void()> Drop(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const std::shared_ptr<MemoryShare> share_;  // thread-safe itself
   const uint64_t small_bytes_;

@@ -18,6 +18,7 @@ namespace paracord {
 struct RelayedPeer {
   Access access;
   bool needs_token = false;
+  bool ended = false;  // no more comes from it
 };
 
 // Returns who is at the other end of a connection after its handshake; UNAUTHENTICATED if the peer
@@ -29,6 +30,17 @@ class RelayedPeers {
   void Add(const std::string& name, RelayedPeer peer) {
     MutexLock lock(mu_);
     peers_.insert_or_assign(name, std::move(peer));
+  }
+  void SetEnded(const std::string& name) {
+    MutexLock lock(mu_);
+    const auto found = peers_.find(name);
+    if (found != peers_.end()) found->second.ended = true;
+  }
+  // Also true of a connection that is gone.
+  bool Ended(const std::string& name) const {
+    MutexLock lock(mu_);
+    const auto found = peers_.find(name);
+    return found == peers_.end() || found->second.ended;
   }
   void Remove(const std::string& name) {
     MutexLock lock(mu_);

@@ -90,6 +90,9 @@ void RefuseCompressed(SetInt set) {
 inline constexpr char kTokenKey[] = "authorization";
 inline constexpr char kTokenPrefix[] = "Bearer ";
 
+// The bytes of all messages of a request together, in decimal.
+inline constexpr char kBytesKey[] = "paracord-bytes";
+
 // Both libraries use the same numbers for codes, by design.
 inline grpc::Status ToGrpc(const absl::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), Sendable(status)};

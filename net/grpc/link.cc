@@ -106,6 +106,9 @@ class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
     if (const std::string token = way_->check.token(); !token.empty()) {
       context_.AddMetadata(kTokenKey, kTokenPrefix + token);
     }
+    size_t bytes = 0;
+    for (const absl::Cord& part : request_) bytes += part.size();
+    context_.AddMetadata(kBytesKey, absl::StrCat(bytes));
     if (!refused_.ok()) context_.TryCancel();
     calls_.Add(&context_);
     if (name_ != nullptr && !way_->connected()) {

@@ -23,18 +23,33 @@
 namespace paracord {
 namespace {
 
+// The name that the relay gave to the connection of a call.
+std::string ConnectionOf(const grpc::GenericCallbackServerContext& context) {
+  const std::string peer = context.peer();
+  return peer.substr(peer.find(':') + 1);
+}
+
+// What a caller says under a key; "" if it says nothing.
+std::string Metadata(const grpc::GenericCallbackServerContext& context, const char* key) {
+  const auto found = context.client_metadata().find(key);
+  const bool said = found != context.client_metadata().end();
+  return said ? std::string(found->second.data(), found->second.size()) : "";
+}
+
 // One call as it arrived. gRPC and our ServerCall each hold it; the last one out deletes it.
 class ServerReactor : public grpc::ServerGenericBidiReactor {
  public:
   // Reads nothing of a call that the peer may not make.
   ServerReactor(grpc::GenericCallbackServerContext* context, Service& service,
                 const GrpcOptions& options, std::shared_ptr<Intake> intake,
-                const absl::StatusOr<Access>& access)
+                std::shared_ptr<RelayedPeers> peers, const absl::StatusOr<Access>& access)
       : method_(context->method()),
+        connection_(ConnectionOf(*context)),
+        declared_bytes_(Metadata(*context, kBytesKey)),
         service_(service),
         request_bytes_max_(options.request_bytes_max),
-        patience_ms_(options.request_patience_ms),
         intake_(std::move(intake)),
+        peers_(std::move(peers)),
         task_(access.ok() ? access->task() : "") {
     const absl::Status refused = access.ok() ? access->Check(method_) : access.status();
     replied_ = !refused.ok();
@@ -52,7 +67,7 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
       if (replied_) return;
       replied_ = true;
       forget = std::exchange(on_cancel_, nullptr);
-      if (resuming_ > 0 || streams_) {
+      if (streams_) {
         late_reply_ = std::move(reply);
         return;
       }
@@ -92,6 +107,13 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
  private:
   void OnReadDone(bool ok) override;
 
+  // gRPC says the same of a request that is complete and of one that was cut, and of the latter
+  // it says later that it is cancelled.
+  bool Complete() const {
+    if (!declared_bytes_.empty()) return declared_bytes_ == absl::StrCat(request_.size());
+    return !peers_->Ended(connection_);
+  }
+
   void OnWriteDone(bool ok) override {
     if (Streamed(ok)) return;
     if (ok && next_part_ < reply_.size()) return WriteNext();
@@ -114,24 +136,6 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
     Release();
   }
 
-  // A call that is finished may be gone at once, and must not be read from then: an answer that
-  // comes meanwhile is given afterwards.
-  void Resume() {
-    {
-      MutexLock lock(mu_);
-      if (replied_) return;
-      ++resuming_;
-    }
-    FAILPOINT("grpc.resume");
-    StartRead(&received_);
-    std::optional<absl::StatusOr<Parts>> reply;
-    {
-      MutexLock lock(mu_);
-      if (--resuming_ == 0 && !streams_) reply.swap(late_reply_);
-    }
-    if (reply.has_value()) Send(*std::move(reply));
-  }
-
   // Returns true if the write that has ended was of Stream, and goes on with what waits for it.
   bool Streamed(bool ok) {
     std::optional<absl::StatusOr<Parts>> reply;
@@ -141,7 +145,7 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
       if (!streams_) return false;
       if (ok && !late_reply_.has_value()) message.swap(next_message_);
       streams_ = message.has_value();
-      if (!streams_ && resuming_ == 0) reply.swap(late_reply_);
+      if (!streams_) reply.swap(late_reply_);
     }
     if (message.has_value()) WriteMessage(*message);
     if (reply.has_value()) Send(*std::move(reply));
@@ -167,14 +171,16 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
   }
 
   const std::string method_;
+  const std::string connection_;      // its name at the relay
+  const std::string declared_bytes_;  // of the request, if its sender says it
   Service& service_;
   const uint64_t request_bytes_max_;
-  const int64_t patience_ms_;
   const std::shared_ptr<Intake> intake_;
+  const std::shared_ptr<RelayedPeers> peers_;
   const std::string task_;  // of the caller
   std::atomic<int> holders_{1};
   // Used by one gRPC callback at a time.
-  uint64_t number_ = 0;  // of the intake, once something has come
+  uint64_t number_ = 0;  // of the intake, once the request is complete
   grpc::ByteBuffer received_;
   absl::Cord request_;
   grpc::ByteBuffer sent_;
@@ -185,10 +191,9 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
   bool replied_ ABSL_GUARDED_BY(mu_) = false;
   bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
   std::function<void()> on_cancel_ ABSL_GUARDED_BY(mu_);
-  int resuming_ ABSL_GUARDED_BY(mu_) = 0;      // threads, of which one may be a read ahead
   bool streams_ ABSL_GUARDED_BY(mu_) = false;  // a write of Stream has not ended
   std::optional<absl::Cord> next_message_ ABSL_GUARDED_BY(mu_);
-  // It waits for those threads and for that write.
+  // It waits for that write.
   std::optional<absl::StatusOr<Parts>> late_reply_ ABSL_GUARDED_BY(mu_);
 
   friend class GrpcServerCall;
@@ -220,16 +225,16 @@ class GrpcServerCall : public ServerCall {
 
 void ServerReactor::OnReadDone(bool ok) {
   if (!ok) {  // the request is whole, or its caller is gone
-    if (number_ != 0) intake_->Arrived(number_);
     {
       MutexLock lock(mu_);
       if (cancelled_ || replied_) return;
     }
+    if (!Complete()) return Reply(absl::CancelledError("the request was cut"));
+    number_ = intake_->Hold(request_.size());
     auto call = std::make_shared<GrpcServerCall>(*this);
     service_.Handle(method_, std::move(request_), std::move(call));
     return;
   }
-  const uint64_t before = request_.size();
   request_.Append(ToCord(received_));
   received_.Clear();
   const uint64_t bytes_max = std::min(request_bytes_max_, intake_->request_bytes_max());
@@ -237,21 +242,11 @@ void ServerReactor::OnReadDone(bool ok) {
     return Reply(
         absl::ResourceExhaustedError(absl::StrCat("request of more than ", bytes_max, " bytes")));
   }
-  // Held, because the call may end while it waits.
-  auto held = std::make_shared<GrpcServerCall>(*this, /*answers=*/false);
-  if (number_ == 0) {
-    number_ = intake_->Begin(
-        [this, held] {
-          Reply(absl::UnavailableError("the request hardly moves while others wait for it"));
-        },
-        patience_ms_);
-  }
-  if (intake_->Take(number_, request_.size() - before, [this, held] { Resume(); })) Resume();
+  StartRead(&received_);
 }
 
 class GenericService : public grpc::CallbackGenericService {
  public:
-  // `peers` is null where connections are plain text.
   GenericService(Service& service, const GrpcOptions& options, std::shared_ptr<Intake> intake,
                  std::shared_ptr<RelayedPeers> peers)
       : service_(service),
@@ -260,20 +255,16 @@ class GenericService : public grpc::CallbackGenericService {
         peers_(std::move(peers)) {}
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override {
-    return new ServerReactor(context, service_, options_, intake_, AccessOf(*context));
+    return new ServerReactor(context, service_, options_, intake_, peers_, AccessOf(*context));
   }
 
  private:
   absl::StatusOr<Access> AccessOf(const grpc::GenericCallbackServerContext& context) const {
-    if (peers_ == nullptr) return Access();
-    const std::string peer = context.peer();
-    const std::optional<RelayedPeer> found = peers_->Find(peer.substr(peer.find(':') + 1));
+    if (options_.credentials == nullptr) return Access();
+    const std::optional<RelayedPeer> found = peers_->Find(ConnectionOf(context));
     if (!found.has_value()) return absl::UnauthenticatedError("the connection has ended");
     if (!found->needs_token) return found->access;
-    const auto shown = context.client_metadata().find(kTokenKey);
-    const std::string text = shown == context.client_metadata().end()
-                                 ? ""
-                                 : std::string(shown->second.data(), shown->second.size());
+    const std::string text = Metadata(context, kTokenKey);
     if (text.starts_with(kTokenPrefix) &&
         options_.credentials->IsToken(text.substr(std::string_view(kTokenPrefix).size()))) {
       return Access();
@@ -352,9 +343,9 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcNetwork::Listen(const std::string&
                      ", and there plain text lets in everybody: give --tls-cert, --tls-key and "
                      "--tls-ca, or listen at 127.0.0.1, or give --insecure"));
   }
-  auto relay = std::make_unique<FrameRelay>(credentials);
-  auto generic = std::make_unique<GenericService>(
-      service, options_, intake_, credentials == nullptr ? nullptr : relay->peers());
+  auto relay = std::make_unique<FrameRelay>(FrameRelayOptions{
+      .credentials = credentials, .intake = intake_, .patience_ms = options_.request_patience_ms});
+  auto generic = std::make_unique<GenericService>(service, options_, intake_, relay->peers());
   grpc::ServerBuilder builder;
   SetArguments(builder, options_);
   using Builder = grpc::ServerBuilder::experimental_type;

@@ -1,9 +1,12 @@
 #include "tests/flood/attacks.h"
 
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -130,6 +133,41 @@ void LargePushes(const std::string& address, const PsDescription& described, con
   });
 }
 
+// As a program with a library of gRPC would do it: each connection has 4 calls at a time, of one
+// message of 64 MiB each.
+void LargeMessages(const std::string& address, const PsDescription&, const Stop& stop) {
+  const grpc::Slice message(std::string(64 << 20, 'x'));
+  InThreads(32, [&](int) {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    grpc::GenericStub stub(
+        grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+    while (!stop) {
+      grpc::CompletionQueue queue;
+      std::array<grpc::ClientContext, 4> contexts;
+      std::array<grpc::ByteBuffer, 4> replies;
+      std::array<grpc::Status, 4> statuses;
+      std::vector<std::unique_ptr<grpc::GenericClientAsyncResponseReader>> calls;
+      for (size_t i = 0; i < contexts.size(); ++i) {
+        contexts[i].set_deadline(std::chrono::system_clock::now() + 5s);
+        calls.push_back(stub.PrepareUnaryCall(&contexts[i], std::string(method::kExchange),
+                                              grpc::ByteBuffer(&message, 1), &queue));
+        calls.back()->StartCall();
+        calls.back()->Finish(&replies[i], &statuses[i], nullptr);
+      }
+      void* tag = nullptr;
+      bool ok = false;
+      for (size_t over = 0; over < contexts.size();) {
+        const auto soon = std::chrono::system_clock::now() + 50ms;
+        if (queue.AsyncNext(&tag, &ok, soon) == grpc::CompletionQueue::GOT_EVENT) ++over;
+        if (!stop) continue;
+        for (grpc::ClientContext& context : contexts) context.TryCancel();
+      }
+      queue.Shutdown();
+    }
+  });
+}
+
 // Half of the connections stay below the rate above which they would be cut. None reads an answer.
 void PingStorm(const std::string& address, const PsDescription&, const Stop& stop) {
   std::string pings;
@@ -229,9 +267,13 @@ void HalfOpen(const std::string& address, const PsDescription&, const Stop& stop
 
 const std::vector<Attack>& Attacks() {
   static const std::vector<Attack> attacks = {
-      {"2000 idle sockets", IdleSockets},  {"32 x 64 MiB pushes", LargePushes},
-      {"ping storm", PingStorm},           {"slow readers", SlowReaders},
-      {"endless headers", EndlessHeaders}, {"garbage", Garbage},
+      {"2000 idle sockets", IdleSockets},
+      {"32 x 64 MiB pushes", LargePushes},
+      {"128 x 64 MiB messages", LargeMessages},
+      {"ping storm", PingStorm},
+      {"slow readers", SlowReaders},
+      {"endless headers", EndlessHeaders},
+      {"garbage", Garbage},
       {"half-open connections", HalfOpen},
   };
   return attacks;

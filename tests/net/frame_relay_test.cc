@@ -55,7 +55,7 @@ TEST_CASE("a header block that does not end is found, in pieces of any size") {
 struct Ends {
   FrameRelay relay;
   int client = -1, server = -1;
-  Ends() {
+  explicit Ends(FrameRelayOptions options = {}) : relay(std::move(options)) {
     std::array<int, 2> pair{};
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) == 0);
     client = pair[0];
@@ -161,12 +161,41 @@ TEST_CASE("a client that floods with headers is cut, and one that does not read 
   }
 }
 
+TEST_CASE("a client waits while the intake has no room for its requests") {
+  const auto intake = std::make_shared<Intake>(1000);
+  const uint64_t older = intake->Begin();
+  REQUIRE(intake->Take(older, 2000, nullptr));
+  Ends ends({.intake = intake});
+  std::string up = kPreface + Frame(kHeaders, kEnd, 10);
+  for (int i = 0; i < 20; ++i) up += Frame(kData, 0, 100000);
+  std::thread client([&] { SendAll(ends.client, up); });
+  std::atomic<size_t> have = 0;
+  std::thread server([&] {
+    while (have < up.size()) {
+      const size_t got = Receive(ends.server, 1).size();
+      if (got == 0) break;
+      have += got;
+    }
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  CHECK(have < up.size() / 2);
+  CHECK(intake->bytes() > 2000);
+  intake->End(older);
+  client.join();
+  server.join();
+  CHECK(have == up.size());
+  CHECK(intake->bytes() == 20 * 100000 + 10);
+  shutdown(ends.client, SHUT_RDWR);
+  shutdown(ends.server, SHUT_RDWR);
+  CHECK(Soon([&] { return intake->bytes() == 0; }));
+}
+
 TEST_CASE("handshakes that do not end lock nobody out of gRPC: the oldest gives way") {
   const TestCa ca("lab");
   const TestProcess ps(ca, ca.Issue("URI:spiffe://lab/ps/0"));
   const TestProcess worker(ca, ca.Issue("URI:spiffe://lab/worker/3"));
   constexpr int kMax = 3;
-  FrameRelay relay(ps.credentials, kMax);
+  FrameRelay relay({.credentials = ps.credentials, .handshakes_max = kMax});
   std::atomic<int> delivered = -1;
   const auto deliver = [&](int fd) { delivered = fd; };
   const auto connect = [&] {

@@ -1,0 +1,52 @@
+#include "net/arriving_requests.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace paracord {
+
+ArrivingRequests::~ArrivingRequests() {
+  if (call_ != 0) intake_->End(call_);
+}
+
+void ArrivingRequests::Passed(const Http2Frame& frame, uint64_t bytes, bool ends) {
+  const bool sends = frame.kind == Http2Frame::kHeaders || frame.kind == Http2Frame::kData;
+  if (sends) {
+    // Data of a request that is over is not kept by gRPC.
+    if (frame.kind == Http2Frame::kHeaders) open_.emplace(frame.stream, 0);
+    const auto request = open_.find(frame.stream);
+    if (request == open_.end()) return;
+    request->second += bytes;
+    fresh_ += bytes;
+  }
+  const bool last =
+      sends ? (frame.flags & Http2Frame::kEndStream) != 0 : frame.kind == Http2Frame::kResetStream;
+  if (last && ends) Close(frame.stream);
+}
+
+void ArrivingRequests::Close(uint32_t stream) {
+  const auto request = open_.find(stream);
+  if (request == open_.end()) return;
+  const bool oldest = request == open_.begin();
+  const uint64_t bytes = request->second;
+  open_.erase(request);
+  const uint64_t uncounted = std::min(bytes, fresh_);
+  fresh_ -= uncounted;
+  counted_ -= bytes - uncounted;
+  if (call_ == 0) return;
+  if (oldest) {  // the next one is younger, and so the call begins anew
+    fresh_ += std::exchange(counted_, 0);
+    intake_->End(std::exchange(call_, 0));
+  } else if (bytes > uncounted) {
+    intake_->Give(call_, bytes - uncounted);
+  }
+}
+
+bool ArrivingRequests::Count() {
+  if (open_.empty() || fresh_ == 0) return true;
+  if (call_ == 0) call_ = intake_->Begin(drop_, patience_ms_);
+  counted_ += fresh_;
+  return intake_->Take(call_, std::exchange(fresh_, 0), resume_);
+}
+
+}  // namespace paracord

@@ -1,0 +1,118 @@
+// Tests how the requests that arrive over a connection of gRPC count in the intake.
+#include "net/arriving_requests.h"
+
+#include <catch2/catch.hpp>
+#include <memory>
+
+namespace paracord {
+namespace {
+
+constexpr int64_t kArrivingPatienceMs = 1000;
+
+struct Arriving {
+  explicit Arriving(std::shared_ptr<Intake> intake)
+      : requests(
+            std::move(intake), kArrivingPatienceMs, [this] { ++resumed; }, [this] { ++dropped; }) {}
+  void Headers(uint32_t stream) {
+    requests.Passed({Http2Frame::kHeaders, 0, stream}, 10, /*ends=*/true);
+  }
+  // Some data of a request, and the end of the request if `last`.
+  bool Data(uint32_t stream, uint64_t bytes, bool last = false) {
+    const unsigned char flags = last ? Http2Frame::kEndStream : 0;
+    requests.Passed({Http2Frame::kData, flags, stream}, bytes, /*ends=*/true);
+    return requests.Count();
+  }
+  void Reset(uint32_t stream) {
+    requests.Passed({Http2Frame::kResetStream, 0, stream}, 4, /*ends=*/true);
+    requests.Count();
+  }
+
+  int resumed = 0, dropped = 0;
+  ArrivingRequests requests;
+};
+
+TEST_CASE("the requests of a connection count until they are complete or reset") {
+  const auto intake = std::make_shared<Intake>(1000);
+  {
+    Arriving peer(intake);
+    peer.Headers(1);
+    CHECK(peer.Data(1, 100));
+    peer.Headers(3);
+    CHECK(peer.Data(3, 200));
+    CHECK(intake->bytes() == 320);
+    CHECK(peer.Data(3, 50, /*last=*/true));  // the younger one is complete
+    CHECK(intake->bytes() == 110);
+    peer.Headers(5);
+    CHECK(peer.Data(5, 70));
+    peer.Reset(1);
+    CHECK(intake->bytes() == 80);
+    CHECK(peer.Data(1, 500));  // is not kept any more
+    CHECK(peer.Data(7, 500));  // has no headers
+    CHECK(intake->bytes() == 80);
+    // A frame that carries the end of a request has not come before its last byte.
+    peer.requests.Passed({Http2Frame::kData, Http2Frame::kEndStream, 5}, 20, /*ends=*/false);
+    CHECK(peer.requests.Count());
+    CHECK(intake->bytes() == 100);
+    peer.requests.Passed({Http2Frame::kData, Http2Frame::kEndStream, 5}, 1, /*ends=*/true);
+    CHECK(intake->bytes() == 0);
+    peer.Headers(9);
+    CHECK(peer.Data(9, 300));
+  }
+  CHECK(intake->bytes() == 0);  // the connection is gone
+}
+
+TEST_CASE("a connection waits for room, and the one whose request is the oldest goes on") {
+  const auto intake = std::make_shared<Intake>(1000);
+  Arriving first(intake), second(intake);
+  for (const uint32_t stream : {1u, 3u}) first.Headers(stream);
+  CHECK(first.Data(1, 600));
+  second.Headers(1);
+  CHECK_FALSE(second.Data(1, 600));
+  CHECK(first.Data(3, 600));  // beyond the limit, as the oldest
+  CHECK(second.resumed == 0);
+  CHECK_FALSE(first.Data(1, 1, /*last=*/true));  // now the second is the oldest
+  CHECK(second.resumed == 1);
+  CHECK(second.Data(1, 1, /*last=*/true));
+  CHECK(first.resumed == 1);
+  CHECK(first.Data(3, 1, /*last=*/true));
+  CHECK(intake->bytes() == 0);
+  CHECK(first.dropped + second.dropped == 0);
+}
+
+TEST_CASE("a complete request keeps its room until it is answered") {
+  const auto intake = std::make_shared<Intake>(1000);
+  const uint64_t held = intake->Hold(950);
+  Arriving first(intake), second(intake);
+  first.Headers(1);
+  CHECK(first.Data(1, 30));
+  second.Headers(1);
+  CHECK_FALSE(second.Data(1, 40));
+  intake->End(held);
+  CHECK(second.resumed == 1);
+}
+
+TEST_CASE("a connection that alone takes more than there is for all is dropped") {
+  const auto share = std::make_shared<MemoryShare>(/*bytes_max=*/1000, /*spare=*/500);
+  const auto intake = std::make_shared<Intake>(share);
+  const uint64_t held = intake->Hold(900);
+  Arriving peer(intake);
+  for (uint32_t stream = 1; stream <= 5; stream += 2) {
+    peer.Headers(stream);
+    peer.Data(stream, 180);
+  }
+  CHECK(peer.dropped == 0);
+  peer.Data(5, 200);
+  CHECK(peer.dropped == 1);
+  intake->End(held);
+}
+
+TEST_CASE("a connection may not begin requests without end") {
+  Arriving peer(std::make_shared<Intake>(1 << 30));
+  for (uint32_t i = 0; i < ArrivingRequests::kRequestsMax; ++i) peer.Headers(2 * i + 1);
+  CHECK_FALSE(peer.requests.TooMany());
+  peer.Headers(2 * ArrivingRequests::kRequestsMax + 1);
+  CHECK(peer.requests.TooMany());
+}
+
+}  // namespace
+}  // namespace paracord
