@@ -312,8 +312,9 @@ constexpr int kCallsAtOnce = 1000;  // of one connection; each costs memory whil
 
 void SetArguments(grpc::ServerBuilder& builder, const GrpcOptions& options) {
   builder.AddChannelArgument("grpc.server_handshake_timeout_ms", 5000);
-  // Otherwise it takes the link's keepalive for an attack.
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
+  // The relay bounds pings. gRPC would end a connection with too many once it has written what it
+  // has to write, and keep an error for each ping until then: for ever, if the peer reads nothing.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   const auto set = [&](const char* name, int value) { builder.AddChannelArgument(name, value); };
   set(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsAtOnce);
   set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, static_cast<int>(options.idle_ms));
