@@ -162,6 +162,8 @@ TEST_CASE("a DIR that is removed under a train is made again, unless another tra
   do {
     std::filesystem::remove_all(train.dir(), filled);
   } while (filled);
+  // It may have been made again and removed again by then, so that its message says nothing.
+  REQUIRE(WaitUntil(10000, [&] { return std::filesystem::exists(train.dir() + "/lock"); }));
   REQUIRE(WaitUntil(10000, [&] { return train.Said(" was removed or moved, with its check"); }));
   CHECK(train.Start()->Wait(5000) == 3);
   train.Signal("worker", SIGKILL);  // who starts again finds the job and a place for its log
