@@ -1,0 +1,188 @@
+"""The Python package's files: safetensors and checkpoints."""
+
+import importlib.util
+import json
+import os
+import shutil
+import struct
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "python"))
+HAS_NUMPY = importlib.util.find_spec("numpy") is not None
+
+
+def write_tensors(path, tensors, metadata):
+    """A safetensors file with bytes and texts, as a ps writes them."""
+    header, data = {"__metadata__": metadata}, b""
+    for name, array in tensors.items():
+        header[name] = {"dtype": "U8" if array.dtype == "uint8" else "F32",
+                        "shape": list(array.shape),
+                        "data_offsets": [len(data), len(data) + array.nbytes]}
+        data += array.tobytes()
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def told_of(path):
+    """What a manifest says of a file."""
+    with open(path, "rb") as file:
+        data = file.read()
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return {"bytes": len(data), "crc32c": f"{crc ^ 0xffffffff:08x}"}
+
+
+def write_checkpoint(folder, name, partitions, files, base=None, now=7, table=None, since=7,
+                     rows=None):
+    """A checkpoint of the growing table `user` in these partitions, and of b."""
+    os.makedirs(f"{folder}/checkpoints/{name}")
+    told = []
+    for i, tensors in enumerate(files):
+        path = f"{folder}/checkpoints/{name}/ps-{i:05d}-of-{len(files):05d}.safetensors"
+        write_tensors(path, tensors, {
+            f"partition:{p}": json.dumps({"updates": now + 1, "table": {
+                "now": now, "steps": True, "since": {"now": since, "updates": since + 1},
+                "rows": rows}})
+            for p in partitions})
+        told.append(told_of(path))
+    manifest = {"files": told, "variables": [
+        {"name": "user", "shape": [2, 3], "table": {"kind": "growing", **(table or {})}},
+        {"name": "b", "shape": [1]}],
+        "partitions": [{"name": p, "variable": 0, **more} for p, more in partitions.items()]}
+    manifest["partitions"].append({"name": "b/part_0", "variable": 1})
+    if base:
+        manifest["base"] = base
+    with open(f"{folder}/checkpoints/{name}/MANIFEST.json", "w", encoding="utf-8") as file:
+        json.dump(manifest, file)
+
+
+def table_rows(*some):
+    """An image of rows with a slot: each is an id, its first value and, if not 7, the last batch
+    that touched it."""
+    import numpy
+
+    image = numpy.zeros(len(some), [("id", "<u8"), ("touched", "<u4"), ("steps", "<u4"),
+                                    ("values", "<f4", 3), ("slot", "<f4", 3)])
+    for at, (number, first, *touched) in enumerate(some):
+        image[at] = (number, touched[0] if touched else 7, 1, (first, first + 1, first + 2),
+                     (9, 9, 9))
+    return image.view(numpy.uint8).reshape(len(some), 40)
+
+
+@unittest.skipUnless(HAS_NUMPY, "no NumPy")
+class Files(unittest.TestCase):
+    def test_a_file_and_a_checkpoint_in_parts(self):
+        import numpy
+        import paracord
+
+        with tempfile.TemporaryDirectory() as folder:
+            values = {"w": numpy.arange(6, dtype=numpy.float32).reshape(3, 2),
+                      "b": numpy.float32(7)}
+            paracord.save(folder + "/all.safetensors", values)
+            loaded = paracord.load(folder + "/all.safetensors")
+            self.assertEqual(loaded["w"].tolist(), values["w"].tolist())
+            self.assertEqual(loaded["b"].shape, ())
+            for name in ("step-9-g2-r1", "step-10-g10-r1"):
+                checkpoint = f"{folder}/checkpoints/{name}"
+                os.makedirs(checkpoint)
+                at = "ps-{:05d}-of-00002.safetensors"
+                paracord.save(f"{checkpoint}/{at.format(0)}", {
+                    "w/part_1": values["w"][2:], "w/part_0/.slot/velocity": values["w"]})
+                paracord.save(f"{checkpoint}/{at.format(1)}", {
+                    "w/part_0": values["w"][:2] + (name == "step-9-g2-r1"), "b/part_0": 7})
+                with open(checkpoint + "/MANIFEST.json", "w", encoding="utf-8") as file:
+                    json.dump({"files": [told_of(f"{checkpoint}/{at.format(i)}") for i in (0, 1)],
+                               "partitions": [
+                        {"name": "w/part_1"}, {"name": "b/part_0"}, {"name": "w/part_0"}]}, file)
+            loaded = paracord.load(folder)
+            self.assertEqual(loaded["w"].tolist(), values["w"].tolist())
+            self.assertEqual(sorted(loaded), ["b", "w"])
+            with self.assertRaisesRegex(paracord.ProgramError, "no checkpoint"):
+                paracord.load(folder + "/checkpoints")
+
+    def test_a_growing_table_is_its_ids_and_their_rows(self):
+        import numpy
+        import paracord
+
+        large = (1 << 63) + 1
+        with tempfile.TemporaryDirectory() as folder:
+            b = numpy.float32([7])
+            write_checkpoint(folder, "step-5-g1-r1", {"user/part_0": {}, "user/part_1": {}}, [
+                {"user/part_0/.slot/rows": table_rows((large, 1), (4, 2)), "b/part_0": b},
+                {"user/part_1/.slot/rows": table_rows((3, 3))}])
+            loaded = paracord.load(folder)
+            self.assertEqual(sorted(loaded), ["b", "user/ids", "user/rows"])
+            self.assertEqual(loaded["user/ids"].tolist(), [3, 4, large])
+            self.assertEqual(loaded["user/rows"].tolist(), [[3, 4, 5], [2, 3, 4], [1, 2, 3]])
+            # The next one has of the first partition what changed, of the other all.
+            tables = {"user/part_0": {"delta": True}, "user/part_1": {}}
+            write_checkpoint(folder, "step-9-g1-r2", tables, [
+                {"user/part_0/.slot/rows": table_rows((6, 6), (4, 5)), "b/part_0": b,
+                 "user/part_0/.slot/removed": numpy.uint64([large]).view(numpy.uint8)
+                 .reshape(1, 8)},
+                {"user/part_1/.slot/rows": table_rows()}], base="step-5-g1-r1", now=9, rows=2)
+            loaded = paracord.load(folder)
+            self.assertEqual(loaded["user/ids"].tolist(), [4, 6])
+            self.assertEqual(loaded["user/rows"].tolist(), [[5, 6, 7], [6, 7, 8]])
+            # Whatever does not fit together is refused.
+            for name, more, why in (
+                    ("step-10-g1-r3", {"since": 8, "rows": 2}, "does not continue .*step-5-g1-r1"),
+                    ("step-11-g1-r4", {"rows": 4}, "has 3 rows after the changes, .* have 4")):
+                write_checkpoint(folder, name, {"user/part_0": {"delta": True}}, [
+                    {"user/part_0/.slot/rows": table_rows((6, 6)), "b/part_0": b,
+                     "user/part_0/.slot/removed": numpy.zeros((0, 8), numpy.uint8)}],
+                    base="step-5-g1-r1", now=9, **more)
+                with self.assertRaisesRegex(paracord.ProgramError, why):
+                    paracord.load(folder)
+            part = folder + "/checkpoints/step-5-g1-r1/ps-00001-of-00002.safetensors"
+            with open(part, "r+b") as file:
+                file.seek(-2, os.SEEK_END)
+                file.write(b"?")
+            with self.assertRaisesRegex(paracord.ProgramError, part + ": is damaged"):
+                paracord.load(folder + "/checkpoints/step-9-g1-r2")
+            shutil.rmtree(folder + "/checkpoints/step-5-g1-r1")
+            missing = "step-5-g1-r1' before it is missing"
+            with self.assertRaisesRegex(paracord.ProgramError, missing):
+                paracord.load(folder)
+
+    def test_rows_that_have_expired_are_left_out(self):
+        import numpy
+        import paracord
+
+        table = {"expire_batches": 10}
+        with tempfile.TemporaryDirectory() as folder:
+            b = numpy.float32([7])
+            write_checkpoint(folder, "step-5-g1-r1", {"user/part_0": {}}, [
+                {"user/part_0/.slot/rows": table_rows((1, 1, 2), (2, 2, 13), (3, 3, 3), (4, 4, 5)),
+                 "b/part_0": b}], now=13, table=table)
+            loaded = paracord.load(folder)
+            self.assertEqual(loaded["user/ids"].tolist(), [2, 3, 4])
+            self.assertEqual(loaded["user/rows"].tolist(), [[2, 3, 4], [3, 4, 5], [4, 5, 6]])
+            # By the next one 3 has been touched again, and 4 has expired without a change.
+            write_checkpoint(folder, "step-9-g1-r2", {"user/part_0": {"delta": True}}, [
+                {"user/part_0/.slot/rows": table_rows((3, 8, 16)), "b/part_0": b,
+                 "user/part_0/.slot/removed": numpy.zeros((0, 8), numpy.uint8)}],
+                base="step-5-g1-r1", now=16, table=table, since=13, rows=4)
+            loaded = paracord.load(folder)
+            self.assertEqual(loaded["user/ids"].tolist(), [2, 3])
+            self.assertEqual(loaded["user/rows"].tolist(), [[2, 3, 4], [8, 9, 10]])
+            # Numbers of batches have 31 bits, and go on from 0.
+            write_checkpoint(folder, "step-10-g1-r3", {"user/part_0": {}}, [
+                {"user/part_0/.slot/rows": table_rows((1, 1, 2**31 - 8), (2, 2, 2**31 - 9)),
+                 "b/part_0": b}], now=2, table=table)
+            self.assertEqual(paracord.load(folder)["user/ids"].tolist(), [1])
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False, verbosity=1)
+    skipped = len(program.result.skipped)
+    if skipped and program.result.wasSuccessful():
+        print(f"skipped: {skipped} tests, for want of NumPy")
+    sys.exit(not program.result.wasSuccessful())

@@ -1,0 +1,253 @@
+"""The Python package's programs of PyTorch."""
+
+import importlib.util
+import os
+import sys
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "python"))
+HAS_NUMPY = importlib.util.find_spec("numpy") is not None
+HAS_TORCH = HAS_NUMPY and importlib.util.find_spec("torch") is not None
+
+
+@unittest.skipUnless(HAS_TORCH, "no PyTorch")
+class TorchProgram(unittest.TestCase):
+    def test_gradients_and_statistics(self):
+        import numpy
+        import paracord
+        import torch
+
+        model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+
+        @paracord.torch.program(model)
+        def loss(model, x, y):
+            return ((model(x) - y)**2).mean()
+
+        names = [variable.name for variable in loss.variables]
+        self.assertEqual(names, ["0.weight", "0.bias", "1.weight", "1.bias", "1.running_mean",
+                                 "1.running_var"])
+        self.assertAlmostEqual(loss.variables[4].moving_average, 0.9)
+        values = [numpy.full(v.shape, 0.5, numpy.float32) for v in loss.variables]
+        gradients = [numpy.zeros(v.shape, numpy.float32) for v in loss.variables]
+        loss.attach(values)
+        x = numpy.array([[1, 2], [3, 5]], numpy.float32)
+        batch = paracord.Batch(2, {"": x}, {"": numpy.zeros((2, 3), numpy.float32)}, {})
+        self.assertGreater(loss.gradients(values, batch, gradients, lambda v: None), 0)
+        self.assertTrue(numpy.allclose(gradients[4], [3.25] * 3))  # the mean of what it saw
+        self.assertTrue((values[4] == 0.5).all())
+
+    def batch_norm(self, momentum, forward):
+        """A program of a BatchNorm `b` behind a Linear `a`, its values and a batch."""
+        import numpy
+        import paracord
+        import torch
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a = torch.nn.Linear(2, 3)
+                self.b = torch.nn.BatchNorm1d(3, momentum=momentum)
+
+        program = paracord.torch.program(Model(), outputs=[paracord.Output((3,))])(
+            lambda model, x, y: (forward(model, x)**2).mean())
+        random = numpy.random.default_rng(1)
+        values = [random.uniform(0.5, 2, v.shape).astype("f4") for v in program.variables]
+        program.attach(values)
+        batch = paracord.Batch(4, {"": random.uniform(-3, 3, (4, 2)).astype("f4")},
+                               {"": numpy.zeros((4, 3), "f4")}, {})
+        return program, values, batch
+
+    def statistics_after_a_step(self, momentum, forward):
+        """Those of a worker, which has a moving average of what is pushed, and of PyTorch."""
+        import copy
+        import numpy
+        import torch
+
+        program, values, batch = self.batch_norm(momentum, forward)
+        other = copy.deepcopy(program.model).train()  # with the same values, in its own memory
+        forward(other, torch.from_numpy(batch.inputs[""].copy()))
+        gradients = [numpy.full(v.shape, 9, "f4") if v.has_gradient else None
+                     for v in program.variables]
+        program.gradients(values, batch, gradients, None)
+        found = []
+        for variable, value, pushed in zip(program.variables, values, gradients):
+            if "running" in variable.name:
+                f = variable.moving_average
+                found.append(pushed if variable.assigned else f * value + (1 - f) * pushed)
+        return found, [other.b.running_mean.numpy(), other.b.running_var.numpy()], values[-2:]
+
+    def test_statistics_become_what_pytorch_has_after_any_calls(self):
+        import numpy
+
+        def frozen(model, x):
+            model.b.eval()
+            return model.b(model.a(x))
+
+        def mixed(model, x):
+            seen = model.b(model.a(x))
+            return seen + frozen(model, x)
+
+        never, once = lambda model, x: model.a(x), lambda model, x: model.b(model.a(x))
+        thrice = lambda model, x: model.b(3 * model.b(model.b(model.a(x)) + 1))
+        for momentum in (0.1, 0.75, 1):
+            for forward, kept in ((never, True), (once, False), (thrice, False), (frozen, True),
+                                  (mixed, False)):
+                found, expected, before = self.statistics_after_a_step(momentum, forward)
+                for each, right, old in zip(found, expected, before):
+                    self.assertTrue(numpy.allclose(each, right, rtol=1e-5, atol=1e-6),
+                                    (momentum, forward, each, right))
+                    self.assertEqual(numpy.allclose(each, old, rtol=1e-5), kept)
+
+    def test_a_frozen_batch_norm_normalises_with_its_statistics(self):
+        def frozen(model, x):
+            model.b.eval()
+            return model.b(model.a(x))
+
+        program, values, batch = self.batch_norm(0.1, frozen)
+        loss = program.gradients(values, batch, [None] * len(values), None)
+        self.assertAlmostEqual(loss, program.evaluate(values, batch), places=5)
+
+    def test_a_batch_that_fails_leaves_the_statistics_attached(self):
+        fails = [True]
+
+        def forward(model, x):
+            seen = model.b(model.a(x))
+            if fails[0]:
+                raise KeyError("age")
+            return seen
+
+        program, values, batch = self.batch_norm(0.1, forward)
+        with self.assertRaises(KeyError):
+            program.gradients(values, batch, [None] * len(values), None)
+        fails[0] = False
+        before = program.evaluate(values, batch)
+        values[-2][...] += 5  # as a worker does for the next batch
+        self.assertTrue((program.model.b.running_mean.numpy() == values[-2]).all())
+        self.assertNotAlmostEqual(program.evaluate(values, batch), before, places=3)
+
+    def test_a_momentum_of_1_is_assigned(self):
+        program, _, _ = self.batch_norm(1, lambda model, x: model.b(model.a(x)))
+        self.assertEqual([v.assigned for v in program.variables], [False] * 4 + [True] * 2)
+
+    def test_padding_rows_of_embeddings_are_zeros(self):
+        import numpy
+        import paracord
+        import torch
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.word = torch.nn.Embedding(4, 2, padding_idx=-1)
+                self.tied = torch.nn.Embedding(3, 2, padding_idx=1)
+                self.head = torch.nn.Linear(2, 3, bias=False)
+                self.head.weight = self.tied.weight
+
+            def forward(self, x):
+                return self.word(x)
+
+        program = paracord.torch.program(Model(), dtypes={"inputs": {"": "int64"}},
+                                         outputs=[paracord.Output((2,))])(
+            lambda model, x, y: model(x).sum())
+        batch = paracord.Batch(2, {"": numpy.array([1, 3])}, {"": numpy.zeros(2, "f4")}, {})
+        values = [numpy.zeros(v.shape, "f4") for v in program.variables]
+        gradients = [numpy.full(v.shape, 9, "f4") for v in program.variables]
+        program.attach(values)
+        for do in (lambda: program.gradients(values, batch, gradients, None),
+                   lambda: program.evaluate(values, batch),
+                   lambda: program.predict(values, batch)[0].sum()):
+            for value in values:
+                value[...] = 7  # as a worker does before each request
+            self.assertEqual(do(), 14)
+            self.assertTrue((values[1] == 7).all())  # PyTorch trains this row by the head
+        self.assertEqual(gradients[0].tolist(), [[0, 0], [1, 1], [0, 0], [0, 0]])
+
+    def test_embeddings_that_are_tables(self):
+        import numpy
+        import paracord
+        import torch
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.user = torch.nn.Embedding(10**12, 2, device="meta", sparse=True)
+                self.word = torch.nn.EmbeddingBag(1, 2, mode="sum", padding_idx=0)
+                self.last = torch.nn.Linear(2, 1)
+
+            def forward(self, user, words):
+                return self.last(self.user(user) + self.word(words))
+
+        @paracord.torch.program(Model(), tables={"user": "id", "word.weight": paracord.Table("w")},
+                                outputs=[paracord.Output((1,))])
+        def loss(model, user, words, y):
+            return (model(user, words) - y).sum()
+
+        self.assertEqual([(v.name, tuple(v.shape)) for v in loss.variables[:2]],
+                         [("user.weight", (10**12, 2)), ("word.weight", (1, 2))])
+        self.assertEqual(loss.variables[0].table.columns, ("id",))
+        self.assertEqual(loss.variables[1].table.columns, ("w",))
+        self.assertEqual(loss.variables[1].initializer["name"], "random_normal")
+        last = numpy.array([[1, 10]], "f4"), numpy.zeros(1, "f4")
+        targets = {"": numpy.zeros((2, 1), "f4")}
+        for users, words in ((4, 3), (2, 5)):
+            values = [numpy.full((users, 2), 2, "f4"), numpy.full((words, 2), 3, "f4"), *last]
+            gradients = [numpy.full(v.shape, 9, "f4") for v in values]
+            loss.attach(values)
+            ids = {"id": numpy.array([1, 1]), "w": numpy.array([[0, 1], [2, 2]])}
+            batch = paracord.Batch(2, ids, targets, {})
+            # The padding, row 0 of the words, counts for nothing.
+            self.assertEqual(loss.gradients(values, batch, gradients, None), 2 * 22 + 33 + 66)
+            self.assertEqual(gradients[0].tolist(), [[0, 0], [2, 20]] + [[0, 0]] * (users - 2))
+            self.assertEqual(gradients[1].tolist(),
+                             [[0, 0], [1, 10], [2, 20]] + [[0, 0]] * (words - 3))
+            self.assertEqual(loss.predict(values, batch)[0].tolist(), [[55], [88]])
+
+    def test_embeddings_that_cannot_be_tables(self):
+        import paracord
+        import torch
+
+        def make(tables, **options):
+            model = torch.nn.Sequential(torch.nn.Embedding(3, 2, **options), torch.nn.Linear(2, 1))
+            paracord.torch.program(model, tables=tables)(lambda model, x: model(x).sum())
+
+        make({"0": "id"}, padding_idx=0)
+        for tables, options, why in (({"user": "id"}, {}, "no Embedding 'user'"),
+                                     ({"1": "id"}, {}, "of Linear is no Embedding's"),
+                                     ({"0": "id"}, {"max_norm": 1.0}, "max_norm"),
+                                     ({"0": "id"}, {"padding_idx": 2}, "padding_idx of a table")):
+            with self.assertRaisesRegex(paracord.ProgramError, why):
+                make(tables, **options)
+
+    def test_assigned_buffers(self):
+        import numpy
+        import paracord
+        import torch
+
+        layer = torch.nn.utils.parametrizations.spectral_norm(torch.nn.Linear(2, 3))
+        names = ["parametrizations.weight.0._u", "parametrizations.weight.0._v"]
+        initial = {name: "random_normal" for name in [*names, "parametrizations.weight.original"]}
+
+        @paracord.torch.program(layer, initial=initial, assigned=names,
+                                dtypes={"targets": {"": "int64"}})
+        def loss(model, x, y):
+            return torch.nn.functional.cross_entropy(model(x), y)
+
+        assigned = [v for v, variable in enumerate(loss.variables) if variable.assigned]
+        self.assertEqual([loss.variables[v].name for v in assigned], names)
+        values = [numpy.full(v.shape, 0.5, numpy.float32) for v in loss.variables]
+        gradients = [numpy.full(v.shape, 9, numpy.float32) for v in loss.variables]
+        loss.attach(values)
+        batch = paracord.Batch(2, {"": numpy.ones((2, 2), numpy.float32)},
+                               {"": numpy.array([0, 2])}, {})
+        loss.gradients(values, batch, gradients, lambda v: None)
+        for v in assigned:
+            self.assertAlmostEqual(float(numpy.linalg.norm(gradients[v])), 1, places=5)
+            self.assertTrue((values[v] == 0.5).all())
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False, verbosity=1)
+    skipped = len(program.result.skipped)
+    if skipped and program.result.wasSuccessful():
+        print(f"skipped: {skipped} tests, for want of PyTorch")
+    sys.exit(not program.result.wasSuccessful())
