@@ -203,30 +203,6 @@ def initial_of(name: str, initial: Mapping[str, Initializer]) -> Optional[Initia
     return None
 
 
-def number_ids(program: Program, inputs: Dict[str, numpy.ndarray]) -> List[Sequence[int]]:
-    """Puts local numbers in the place of ids, as a worker does, and returns the shapes of the
-    variables with the rows that the batch reads."""
-    shapes: List[Sequence[int]] = []
-    rows: Dict[str, int] = {}  # by the first column
-    for variable in program.variables:
-        if not variable.table:
-            shapes.append(variable.shape)
-            continue
-        columns = sorted(variable.table.columns)
-        for name in columns:
-            if name not in inputs:
-                raise ProgramError(f"{variable.name} reads ids of an input {name!r}, which the "
-                                   "data lack")
-        if columns[0] not in rows:
-            ids = numpy.unique(numpy.concatenate([inputs[name].ravel() for name in columns]))
-            first = 0 if len(ids) and ids[0] == 0 else 1
-            for name in columns:
-                inputs[name] = numpy.searchsorted(ids, inputs[name]) + first
-            rows[columns[0]] = len(ids) + first
-        shapes.append((rows[columns[0]], *variable.shape[1:]))
-    return shapes
-
-
 def store_gradient(variable: Variable, gradient: Any, to: numpy.ndarray) -> None:
     """Copies a gradient to where the worker reads it; an error names the variable."""
     array = numpy.asarray(gradient)

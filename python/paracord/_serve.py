@@ -15,7 +15,8 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import numpy
 
-from paracord._program import Batch, Program, ProgramError, number_ids, store_output
+from paracord._program import Batch, Program, ProgramError, store_output
+from paracord._tables import check_batch, number_ids
 
 SOCKET, MEMORY = 3, 4  # the descriptors that the worker leaves to its child
 PACKET_MAX = 256 << 10
@@ -63,6 +64,7 @@ class _Session:
         self.gradients: List[Optional[numpy.ndarray]] = []
         self.outputs: List[numpy.ndarray] = []
         self.tables: List[int] = []
+        self.checked = False  # that it computes by rows of tables what it would by whole ones
         self.columns: Dict[str, Dict[str, numpy.ndarray]] = {}
         self.packet = bytearray(PACKET_MAX)
         self.spare_cpu = len(os.sched_getaffinity(0)) > 1
@@ -174,6 +176,9 @@ class _Session:
         try:
             values = self.rows(request, self.values)
             if request["do"] == "gradients":
+                if self.tables and not self.checked:
+                    check_batch(self.program, values, batch)
+                    self.checked = True
                 loss = self.program.gradients(
                     values, batch, self.rows(request, self.gradients),
                     lambda v: self.send({"gradient": v}))
@@ -236,6 +241,8 @@ def _try_alone(program: Program, data: Optional[Dict[str, Any]]) -> None:
     gradients = [numpy.full(shape, numpy.nan, numpy.float32) if v.has_gradient else None
                  for v, shape in zip(program.variables, shapes)]
     program.attach(values)
+    if tables:
+        check_batch(program, values, batch)
     begin = time.perf_counter()
     loss = program.gradients(values, batch, gradients, lambda v: None)
     took = time.perf_counter() - begin

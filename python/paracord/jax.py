@@ -11,6 +11,7 @@ import numpy
 from paracord._program import (
     Batch, Dtypes, Initializer, Output, Program, ProgramError, Table, Variable, initial_of,
     store_gradient)
+from paracord._tables import check_batch
 
 if TYPE_CHECKING:  # exports alone need what it imports, which not every JAX has
     from paracord._stablehlo import Column, Sizes
@@ -136,6 +137,23 @@ class _Function(Program):
             writer.add_predict(sizes[0], infer)
         writer.write(path, "paracord.jax")
 
+    def check_tables(self, columns: Sequence[Column], size: int) -> None:
+        """Does what `serve` does with its first batch (_tables.py), of any numbers."""
+        from paracord._stablehlo import rows_of
+
+        random = numpy.random.default_rng(0)
+        rows = [rows_of(variable, columns, size) for variable in self.variables]
+        values = [random.uniform(-0.5, 0.5, v.shape if n is None else (n, *v.shape[1:]))
+                  .astype(numpy.float32) for v, n in zip(self.variables, rows)]
+        room = {name: n for v, n in zip(self.variables, rows) if v.table is not None
+                for name in v.table.columns}
+        given = {kind: {c.name: numpy.ones((size, *c.shape), c.dtype) for c in columns
+                        if c.kind == kind} for kind in ("input", "target", "weight")}
+        for name, n in room.items():
+            column = given["input"][name]
+            column[...] = random.integers(1, n, column.shape)
+        check_batch(self, values, Batch(size, given["input"], given["target"], given["weight"]))
+
     def evaluates(self) -> bool:
         return not self.batches  # an evaluation has batches of any size
 
@@ -209,4 +227,7 @@ def export(
                            else types.get(name, "float32"))
                     for name, shape in shapes.items()]
     check_dtypes(program.dtypes, columns)
-    program.export(path, sizes_of(batch, records), columns)
+    sizes = sizes_of(batch, records)
+    if ids:
+        program.check_tables(columns, sizes[0])
+    program.export(path, sizes, columns)

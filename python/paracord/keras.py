@@ -16,7 +16,8 @@ import numpy  # noqa: E402
 
 from paracord._program import (  # noqa: E402
     Batch, Dtypes, Initializer, Output, Program, ProgramError, Table, Variable, initial_of,
-    number_ids, store_gradient)
+    store_gradient)
+from paracord._tables import Computed, check_rows  # noqa: E402
 
 if TYPE_CHECKING:  # exports alone need what it imports, which not every JAX has
     from paracord._stablehlo import Column, Sizes
@@ -63,16 +64,6 @@ def _traced_seed_of(key: Any) -> Callable[[int, Any], Any]:
     return seed
 
 
-def _some_rows(table: Variable, ids: Sequence[numpy.ndarray]) -> Tuple[Any, Any]:
-    """The first rows of a table, of any values, and those of a batch's ids, as a worker gives them.
-    """
-    random = numpy.random.default_rng(0)
-    whole = random.uniform(-1, 1, (min(table.shape[0], _SOME_ROWS), *table.shape[1:]))
-    read = numpy.unique(numpy.concatenate(ids))
-    nothing = numpy.zeros_like(whole[:0 if read[0] == 0 else 1])
-    return whole, numpy.concatenate([nothing, whole[read]])
-
-
 class _MeanLoss(keras.losses.Loss):
     """The mean of a function of targets and outputs, which Keras has for a loss by its name."""
 
@@ -112,8 +103,8 @@ class _Model(Program):
         for name, table in tables.items():
             self._set_table(name, Table(table) if isinstance(table, str) else table, owners)
         if tables:
-            self.all_rows = True  # else each number of rows would be compiled
             self._check_tables()
+            self.all_rows = True  # else each number of rows would be compiled
         self._step = jax.jit(jax.value_and_grad(self._compute, has_aux=True))
         self._infer = jax.jit(self._inference)
 
@@ -165,27 +156,21 @@ class _Model(Program):
     def _check_tables(self) -> None:
         """Refuses tables by whose rows and numbers the model computes something else than by whole
         Embeddings and ids, as it does where it uses an id for more than to look up its row."""
-        tables = [v for v in self.variables if v.table]
-        ids = self._some_ids(tables)
+        inputs = self._some_ids([v for v in self.variables if v.table])
         states = [s for s, (kind, _) in zip(self._states, self._kinds) if kind != "seed"]
-        whole = [numpy.asarray(v) for v in (*self._trained, *states)]
-        rows = list(whole)
+        values = [numpy.asarray(v) for v in (*self._trained, *states)]
+        random = numpy.random.default_rng(0)
         for at, variable in enumerate(self.variables):
             if variable.table:
-                whole[at], rows[at] = _some_rows(
-                    variable, [ids[name].ravel() for name in variable.table.columns])
-        numbers = dict(ids)
-        number_ids(self, numbers)
-        results = [
-            jax.tree_util.tree_leaves(self._inference(
-                *self._split(values, _seed_of(0), averages=False), list(inputs.values())))
-            for values, inputs in ((whole, ids), (rows, numbers))]
-        for right, found in zip(*results):
-            if not numpy.allclose(right, found, rtol=1e-3, atol=1e-5, equal_nan=True):
-                raise ProgramError(
-                    f"the model computes something else when the tables {[v.name for v in tables]} "
-                    "have the rows of a batch, and their inputs the rows' numbers: another layer "
-                    "reads such an input, too, or other ids are made of it")
+                rows = min(variable.shape[0], _SOME_ROWS)
+                values[at] = random.uniform(-1, 1, (rows, *variable.shape[1:]))
+
+        def compute(values: List[numpy.ndarray], inputs: Dict[str, numpy.ndarray]) -> Computed:
+            found = self._inference(
+                *self._split(values, _seed_of(0), averages=False), list(inputs.values()))
+            return [numpy.asarray(leaf) for leaf in jax.tree_util.tree_leaves(found)], {}
+
+        check_rows(self, values, inputs, compute)
 
     def _some_ids(self, tables: Sequence[Variable]) -> Dict[str, numpy.ndarray]:
         """The inputs of a small batch."""

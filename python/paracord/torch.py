@@ -97,6 +97,11 @@ class _Model(Program):
         for v, other in enumerate(self._tensors):
             if tensor is other:  # shared by two modules
                 if v in self._rows:
+                    if not isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)):
+                        raise ProgramError(
+                            f"{name} of {type(module).__name__} is the table "
+                            f"{self.variables[v].name}, too, of which a batch has the rows alone "
+                            "that it reads: untie them, or make it no table")
                     self._rows[v].append((module, name.rpartition(".")[2]))
                 elif self._padding.get(v) != getattr(module, "padding_idx", None):
                     self._padding.pop(v, None)  # the other module reads and trains that row

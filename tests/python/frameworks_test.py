@@ -102,6 +102,29 @@ except ImportError:
         loss.gradients([numpy.ones((4, 2), "f4")], batch, gradients, None)
         self.assertEqual(gradients[0][:, 0].tolist(), [0, 1, 1, 0])
 
+    def test_tables_are_read_by_rows_alone(self):
+        import numpy
+        import paracord
+        from paracord._tables import check_batch
+
+        def square(p, ids, y):
+            return ((p["user"][ids].sum(-1) * p["w"] - y)**2).mean()
+
+        def check(loss):
+            program = paracord.jax.program(
+                {"user": numpy.zeros((9, 2), "f4"), "w": numpy.float32(1)},
+                tables={"user": paracord.Table("")})(loss)
+            random = numpy.random.default_rng(1)
+            values = [random.uniform(-1, 1, (4, 2)).astype("f4"), numpy.float32(0.5)]
+            check_batch(program, values, paracord.Batch(
+                3, {"": numpy.array([2, 3, 1])}, {"": numpy.ones(3, "f4")}, {}))
+
+        check(square)
+        for loss in (lambda p, ids, y: square(p, ids, y) + 1e-5 * (p["user"]**2).sum(),
+                     lambda p, ids, y: square(p, ids, y + 1e-3 * ids)):
+            with self.assertRaisesRegex(paracord.ProgramError, "the model computes something"):
+                check(loss)
+
     def test_what_jax_would_cut_off_and_what_nobody_can_draw_is_said(self):
         import numpy
         import paracord

@@ -318,6 +318,21 @@ class JaxProgramFile(unittest.TestCase):
              for m in document["modules"]],
             [{"film": 4, "user": 41}, {"film": 4, "user": 21}, {"film": 4, "user": 41}])
 
+    def test_refuses_tables_that_are_read_whole(self):
+        import numpy
+        import paracord.jax
+
+        @paracord.jax.program({"user": numpy.zeros((1000, 2), "f4")},
+                              tables={"user": paracord.Table("seen")})
+        def loss(params, seen):
+            return params["user"][seen].sum() + 1e-4 * (params["user"]**2).sum()
+
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaisesRegex(paracord.ProgramError, "the model computes something els"):
+                paracord.jax.export(loss, os.path.join(folder, "a"), inputs={"seen": (5,)},
+                                    targets={}, batch=8)
+            self.assertEqual(os.listdir(folder), [])
+
     def test_refuses_types_of_columns_that_it_lacks(self):
         import numpy
         import paracord.jax

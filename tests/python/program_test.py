@@ -195,6 +195,17 @@ class Tables(unittest.TestCase):
         self.assertEqual(worker.at(3072, 3).tolist(), [4, 4, 4])
         self.assertEqual(worker.close(), 0)
 
+    def test_a_penalty_on_all_rows_is_refused(self):
+        import numpy
+
+        worker = Worker(TABLE.replace("rows[ids].sum(),", "rows[ids].sum() + (rows**2).sum(),")
+                        .replace("return rows", "gradient += 2 * rows; return rows"))
+        numpy.frombuffer(worker.memory, numpy.int64, 4, 1024)[:] = [2, 1, 2, 2]
+        worker.at(0, ROOM, 2)[:] = 3
+        answer = worker.ask(do="gradients", key=1, examples=2, rows=[3])
+        self.assertIn("computes something else when the tables ['user'] have", answer["error"])
+        self.assertEqual(worker.close(), 0)
+
     def test_are_trained_and_have_columns(self):
         import paracord
 

@@ -218,6 +218,61 @@ class TorchProgram(unittest.TestCase):
             with self.assertRaisesRegex(paracord.ProgramError, why):
                 make(tables, **options)
 
+    def refuse_tables(self, why, loss, forward=None, tie=False):
+        """Computes a batch of two users, of whom one comes twice, as `serve` does at first."""
+        import numpy
+        import paracord
+        import torch
+        from paracord._tables import check_batch
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.user = torch.nn.Embedding(50, 3)
+                self.last = torch.nn.Linear(3, 50 if tie else 1, bias=False)
+                if tie:
+                    self.last.weight = self.user.weight
+
+            def forward(self, ids):
+                return forward(self, ids) if forward else self.last(self.user(ids))
+
+        def check():
+            program = paracord.torch.program(Model(), tables={"user": "id"},
+                                             initial={"last.weight": "ones"})(loss)
+            random = numpy.random.default_rng(1)
+            values = [random.uniform(-1, 1, (3, 3)).astype("f4"),
+                      random.uniform(-1, 1, (1, 3)).astype("f4")]
+            program.attach(values)
+            check_batch(program, values, paracord.Batch(
+                3, {"id": numpy.array([1, 2, 1])}, {"": numpy.ones((3, 1), "f4")}, {}))
+
+        if not why:
+            return check()
+        with self.assertRaisesRegex(paracord.ProgramError, why):
+            check()
+
+    def test_tables_are_read_by_rows_alone(self):
+        def square(model, ids, y):
+            return ((model(ids) - y)**2).mean()
+
+        self.refuse_tables("", square)
+        why = r"tables \['user.weight'\] have the rows of a batch"
+        self.refuse_tables(why, lambda model, ids, y: square(model, ids, y)
+                           + 1e-5 * (model.user.weight**2).sum())
+        self.refuse_tables(why, square, lambda model, ids: model.last(model.user(ids))
+                           + 1e-3 * ids[:, None])
+        self.refuse_tables(why, square, lambda model, ids: model.last(model.user(
+            (ids + 1) % model.user.weight.size(0))))
+        self.refuse_tables(why, square, lambda model, ids: (
+            model.user(ids) @ model.user.weight.T).exp().sum(-1, keepdims=True))
+        self.refuse_tables("last.weight of Linear is the table user.weight, too", square, tie=True)
+
+    def test_a_loss_that_no_batch_repeats_cannot_be_compared(self):
+        import numpy
+
+        random = numpy.random.default_rng(2)
+        self.refuse_tables("", lambda model, ids, y: (model(ids) * random.uniform()).sum())
+
     def test_assigned_buffers(self):
         import numpy
         import paracord
