@@ -1,8 +1,7 @@
-"""Programs of PyTorch models. PyTorch is imported here and nowhere else in this package."""
+"""Programs of PyTorch models."""
 
 from __future__ import annotations
 
-import math
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy
@@ -11,33 +10,7 @@ import torch
 from paracord._program import (
     Batch, Dtypes, Initializer, Output, Program, ProgramError, Table, Variable, initial_of,
     store_gradient)
-
-
-def _uniform(limit: float) -> Initializer:
-    return {"name": "random_uniform", "minval": -limit, "maxval": limit}
-
-
-def _known_initial(module: torch.nn.Module, name: str, tensor: torch.Tensor) -> Any:
-    """The distribution that PyTorch's own modules draw from; None if there is none."""
-    nn = torch.nn
-    looks_up = isinstance(module, (nn.Embedding, nn.EmbeddingBag))
-    drawn = tensor
-    if looks_up and module.padding_idx is not None:
-        drawn = torch.cat([tensor[:module.padding_idx], tensor[module.padding_idx + 1:]])
-    if not tensor.is_meta and drawn.numel() > (1 if looks_up else 0):
-        first = drawn.flatten()[:1]
-        if bool((drawn == first).all()):
-            return {"name": "constant", "value": float(first)}
-    if isinstance(module, (nn.Linear, nn.modules.conv._ConvNd)):
-        fan_in = module.weight[0].numel()
-        if isinstance(module, nn.modules.conv._ConvTransposeNd):
-            fan_in = module.weight.size(1) * module.weight[0][0].numel()
-        return _uniform(1 / math.sqrt(fan_in))
-    if looks_up:
-        return {"name": "random_normal", "mean": 0.0, "stddev": 1.0}
-    if isinstance(module, (nn.RNNBase, nn.RNNCellBase)):
-        return _uniform(1 / math.sqrt(module.hidden_size))
-    return None
+from paracord._torch_initial import known_initial, own_values, with_fans
 
 
 class _Model(Program):
@@ -64,6 +37,7 @@ class _Model(Program):
         self._tensors: List[torch.Tensor] = []
         self._averages: Dict[int, float] = {}  # momentum of running statistics, by variable
         self._padding: Dict[int, int] = {}  # the padding row of Embeddings, by variable
+        self._unknown: List[Tuple[str, str]] = []  # parameters that nobody can draw, and modules
         for prefix, module in model.named_modules():
             for name, parameter in module.named_parameters(prefix, recurse=False):
                 self._add(name, module, parameter, initial, parameter.requires_grad, 0.0)
@@ -76,6 +50,8 @@ class _Model(Program):
         for name in tables:
             if name not in names and f"{name}.weight" not in names:
                 raise ProgramError(f"there is no Embedding {name!r} to be a table")
+        if self._unknown:
+            raise own_values(self._unknown)
 
     def _table(self, name: str, module: torch.nn.Module, trainable: bool) -> Optional[Table]:
         table = self.tables.get(name, self.tables.get(name.rpartition(".")[0]))
@@ -108,16 +84,18 @@ class _Model(Program):
                 return
         if tensor.dtype != torch.float32:
             raise ProgramError(f"parameter {name} is {tensor.dtype}, and only float32 is trained")
-        initializer = initial_of(name, initial) or _known_initial(module, name, tensor.detach())
-        if initializer is None:
-            raise ProgramError(
-                f"nobody can tell what {name} of {type(module).__name__} is drawn from: say "
-                f'program(model, initial={{"{name}": {{"name": "random_normal", "stddev": 0.02}}}})'
-                ", or write its values with paracord.save and name the file in the job's "
-                "initial_weights")
+        short = name.rpartition(".")[2]
+        initializer = initial_of(name, initial)
+        if initializer is not None:
+            initializer = with_fans(name, initializer, tensor)
+        else:
+            initializer = known_initial(module, short, tensor)
+            if initializer is None:
+                self._unknown.append((name, type(module).__name__))
+                initializer = "zeros"
         table = self._table(name, module, trainable)
         if table:
-            self._rows[len(self.variables)] = [(module, name.rpartition(".")[2])]
+            self._rows[len(self.variables)] = [(module, short)]
         elif (isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag))
               and module.padding_idx is not None and tensor is module.weight):
             self._padding[len(self.variables)] = module.padding_idx
@@ -241,7 +219,9 @@ def program(
     The columns are tensors of the job's inputs, targets and weights, examples first, float32 unless
     `dtypes` says int64, as in {"targets": {"": "int64"}}. The model's parameters become views of
     the memory that the worker fills. They start from what PyTorch's modules draw from, by the job's
-    seed and not PyTorch's; `initial` says it of others, by name or pattern.
+    seed and not PyTorch's, or from the one number that they all have; `initial` says it of others,
+    by name or pattern ("initial_weights": the values are in the job's file of these). The fans of
+    "he_normal" and the like are PyTorch's, whose axes are (outputs, inputs, ...).
     `assigned` names buffers whose new value each batch pushes, of which the last one stays (those
     of spectral_norm); running statistics become moving averages, and other buffers stay here.
     `tables` names Embeddings of which a worker moves the rows alone that a batch reads, and the

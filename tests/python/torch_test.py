@@ -37,6 +37,92 @@ class TorchProgram(unittest.TestCase):
         self.assertTrue(numpy.allclose(gradients[4], [3.25] * 3))  # the mean of what it saw
         self.assertTrue((values[4] == 0.5).all())
 
+    def initial(self, model, **options):
+        import paracord
+
+        program = paracord.torch.program(model, **options)(lambda model, x: model(x).sum())
+        return {variable.name: variable.initializer for variable in program.variables}
+
+    def test_fans_are_those_of_pytorch(self):
+        import torch
+
+        model = torch.nn.Sequential(torch.nn.Linear(6, 2), torch.nn.Conv2d(4, 8, (3, 5)),
+                                    torch.nn.ConvTranspose1d(4, 8, 3))
+        found = self.initial(model, initial={"0.weight": "he_uniform", "*.weight": {
+            "name": "variance_scaling", "scale": 2.0}})
+        for at, module in enumerate(model):
+            fans = torch.nn.init._calculate_fan_in_and_fan_out(module.weight)
+            spec = found[f"{at}.weight"]
+            self.assertEqual((spec["fan_in"], spec["fan_out"]), fans)
+        self.assertEqual(found["0.weight"], {"name": "he_uniform", "fan_in": 6, "fan_out": 2})
+        self.assertEqual(found["1.weight"]["scale"], 2.0)
+        self.refuse_initial("initial: 0.bias of shape \\(2,\\) has no inputs", model,
+                            initial={"*": "he_uniform"})
+
+    def refuse_initial(self, why, model, **options):
+        import paracord
+
+        with self.assertRaisesRegex(paracord.ProgramError, why):
+            self.initial(model, **options)
+
+    def test_values_of_modules_are_drawn_if_nobody_has_changed_them(self):
+        import torch
+
+        nn = torch.nn
+        found = self.initial(nn.ModuleDict({
+            "layer": nn.Linear(100, 20), "image": nn.ConvTranspose2d(4, 8, 3, bias=False),
+            "word": nn.Embedding(50, 8, padding_idx=0), "one": nn.Linear(4, 1),
+            "norm": nn.BatchNorm1d(1), "cell": nn.LSTM(3, 4), "large": nn.Linear(1000, 1000)}))
+        self.assertEqual(found["layer.weight"],
+                         {"name": "random_uniform", "minval": -0.1, "maxval": 0.1})
+        self.assertEqual(found["image.weight"]["maxval"], 1 / (8 * 9)**0.5)
+        self.assertEqual(found["word.weight"]["name"], "random_normal")
+        self.assertEqual(found["cell.bias_hh_l0"]["maxval"], 0.5)
+        # One number that was drawn is no constant.
+        self.assertEqual(found["one.bias"],
+                         {"name": "random_uniform", "minval": -0.5, "maxval": 0.5})
+        self.assertEqual(found["norm.weight"], {"name": "constant", "value": 1.0})
+
+    def test_values_that_somebody_gave_are_kept_or_refused(self):
+        import copy
+        import torch
+
+        nn = torch.nn
+
+        def with_layer(change):
+            layer = nn.Linear(30, 40)
+            change(layer)
+            return layer
+
+        def freeze(layer):
+            layer.weight = nn.Parameter(torch.rand(40, 30), requires_grad=False)
+
+        changes = [lambda m: nn.init.xavier_uniform_(m.weight, gain=0.9), freeze,
+                   lambda m: m.weight.data.normal_(0, 0.02), lambda m: m.weight.data.mul_(0.5),
+                   lambda m: m.load_state_dict(nn.Linear(30, 40).state_dict())]
+        for change in changes:
+            self.refuse_initial("the values of weight of Linear", with_layer(change))
+        self.refuse_initial("the values of weight of Linear, bias of Linear are not",
+                            copy.deepcopy(nn.Linear(30, 40)))
+
+        class Own(nn.Linear):
+            def reset_parameters(self):
+                nn.init.uniform_(self.weight, -0.01, 0.01)
+                nn.init.zeros_(self.bias)
+
+        self.refuse_initial("weight of Own", Own(2, 2))
+        normed = nn.utils.parametrizations.weight_norm(nn.Linear(3, 4))
+        self.refuse_initial("parametrizations.weight.original0 of ParametrizationList", normed)
+        self.refuse_initial("the values of weight_g of Linear, weight_v of Linear",
+                            nn.utils.weight_norm(nn.Linear(3, 4)))
+        constant = with_layer(lambda m: nn.init.constant_(m.bias, 0.25))
+        self.assertEqual(self.initial(constant)["bias"], {"name": "constant", "value": 0.25})
+        one = nn.Linear(3, 1)
+        nn.init.constant_(one.bias, -2)
+        self.assertEqual(self.initial(one)["bias"], {"name": "constant", "value": -2.0})
+        own = self.initial(with_layer(freeze), initial={"weight": "initial_weights"})
+        self.assertEqual(own["weight"], "initial_weights")
+
     def batch_norm(self, momentum, forward):
         """A program of a BatchNorm `b` behind a Linear `a`, its values and a batch."""
         import numpy
