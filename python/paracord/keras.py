@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # exports alone need what it imports, which not every JAX has
 _MODES = {"fan_in": 0, "fan_out": 1, "fan_avg": 2}
 _DISTRIBUTIONS = {"truncated_normal": 0, "untruncated_normal": 1, "uniform": 2}
 _SOME_ROWS = 1000  # with which tables are tried
+_LARGE = 2.0**20  # a value of a state, of which the observation of one batch takes no digit away
 _ATTRIBUTES = {"recurrent_kernel": "recurrent", "depthwise_kernel": "depthwise",
                "pointwise_kernel": "pointwise"}
 
@@ -62,6 +63,12 @@ def _traced_seed_of(key: Any) -> Callable[[int, Any], Any]:
         return jax.numpy.resize(numbers, state.shape).astype(state.dtype)
 
     return seed
+
+
+def _shortest(factor: float) -> float:
+    """A factor that float32 has rounded, with the digits that somebody wrote."""
+    return next((short for short in (round(factor, digits) for digits in range(1, 8))
+                 if abs(short - factor) < 1e-7), factor)
 
 
 class _MeanLoss(keras.losses.Loss):
@@ -208,31 +215,35 @@ class _Model(Program):
         return outputs, [scope.get_current_value(state) for state in self._states], sum(losses)
 
     def _find_kinds(self) -> List[Tuple[str, float]]:
-        """What becomes of each state in training, as its new values show of 0, 1 and 3: a moving
-        average, something else that is assigned, nothing, or a seed."""
+        """What becomes of each state in training: a moving average, something else that is
+        assigned, nothing, or a seed. Its new values show it, of three values that it is given
+        while the other states are as they are."""
         inputs = [numpy.ones((2, *(size or 1 for size in i.shape[1:])), i.dtype)
                   for i in self.model.inputs]
+        trained = [numpy.asarray(v) for v in self._trained]
+        states = [numpy.asarray(s) for s in self._states]
+        step = jax.jit(lambda *given: self._call(*given, inputs, training=True)[1])
 
-        def new(number: float) -> List[numpy.ndarray]:
-            states = [numpy.full(s.shape, number, s.dtype) for s in self._states]
-            trained = [numpy.asarray(v) for v in self._trained]
-            _, found, _ = self._call(trained, states, inputs, training=True)
-            return [numpy.asarray(each, numpy.float64) for each in found]
+        def new(at: int, number: float) -> numpy.ndarray:
+            given = list(states)
+            given[at] = numpy.full(states[at].shape, number, states[at].dtype)
+            return numpy.asarray(step(trained, given)[at], numpy.float64)
 
-        kinds = []
-        for state, at0, at1, at3 in zip(self._states, new(0), new(1), new(3)):
-            factor = float(numpy.round((at1 - at0).mean(), 5))
-            affine = numpy.allclose(at1 - at0, factor, atol=1e-5) and numpy.allclose(
-                at3 - at0, 3 * factor, atol=1e-4)
-            if not numpy.issubdtype(numpy.asarray(state).dtype, numpy.floating):
-                kinds.append(("seed", 0.0))
-            elif affine and factor == 1 and numpy.allclose(at0, 0):
-                kinds.append(("kept", 0.0))
-            elif affine and 0 < factor < 1:
-                kinds.append(("average", factor))
-            else:
-                kinds.append(("assigned", 0.0))
-        return kinds
+        def kind(at: int) -> Tuple[str, float]:
+            if not numpy.issubdtype(states[at].dtype, numpy.floating):
+                return "seed", 0.0
+            if not states[at].size:
+                return "kept", 0.0
+            at0, at1, large = new(at, 0), new(at, 1), new(at, _LARGE)
+            if (at0 == 0).all() and (at1 == 1).all() and (large == _LARGE).all():
+                return "kept", 0.0
+            factors = (large - at0) / _LARGE
+            factor = _shortest(float(factors.mean()))
+            affine = (abs(factors - factor) < 1e-6).all() and numpy.allclose(
+                at1, at0 + factor, rtol=1e-4, atol=1e-4)
+            return ("average", factor) if affine and 0 < factor < 1 else ("assigned", 0.0)
+
+        return [kind(at) for at in range(len(states))]
 
     def _fed(self, inputs: Sequence[Any]) -> Any:
         return inputs[0] if len(self.model.inputs) == 1 else list(inputs)

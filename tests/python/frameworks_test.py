@@ -187,6 +187,32 @@ print([tuple(v.shape) for v in program.variables])
         self.assertEqual(len(found), 9)  # without the state of dropout
         self.assertEqual(self.program.outputs[0].shape, (3,))
 
+    def test_averages_are_found_beside_other_states(self):
+        import keras
+        import paracord.keras
+
+        layers = keras.layers
+
+        def kinds(*before, momentum=0.9):
+            model = keras.Sequential([
+                keras.Input((4,)), *before, layers.Dense(3), layers.Dropout(0.5),
+                layers.BatchNormalization(momentum=momentum, name="bn")])
+            program = paracord.keras.program(model, "mean_squared_error",
+                                             initial={"*/vector_u": "random_normal"})
+            return {v.name: (v.moving_average, v.assigned) for v in program.variables
+                    if not v.trainable}
+
+        for momentum in (0.9, 0.5, 0.999999, 0.9999975):
+            frozen = layers.BatchNormalization(name="frozen")
+            frozen.trainable = False
+            found = kinds(frozen, layers.SpectralNormalization(layers.Dense(3), name="norm"),
+                          momentum=momentum)
+            self.assertEqual(found.pop("norm/vector_u"), (0, True))
+            self.assertEqual(found, {
+                "frozen/gamma": (0, False), "frozen/beta": (0, False),
+                "frozen/moving_mean": (0, False), "frozen/moving_variance": (0, False),
+                "bn/moving_mean": (momentum, False), "bn/moving_variance": (momentum, False)})
+
     def test_gradients_are_of_the_batch_and_its_key(self):
         first, before = self.step(), [g.copy() for g in self.gradients]
         self.assertEqual(self.step(), first)
