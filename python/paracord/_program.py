@@ -213,12 +213,23 @@ def store_gradient(variable: Variable, gradient: Any, to: numpy.ndarray) -> None
     to[...] = array
 
 
-def store_output(output: Output, array: Any, examples: int, to: numpy.ndarray) -> None:
-    """The same for a prediction of `examples` examples."""
-    array = numpy.asarray(array)
-    name = f"output {output.name!r}" if output.name else "the output"
-    if array.shape != (examples, *output.shape):
-        raise ProgramError(
-            f"{name} has the shape {array.shape} for {examples} examples, "
-            f"and is declared as {(examples, *output.shape)}")
-    to[...] = array
+def as_list(results: Any) -> List[Any]:
+    """What a prediction returns: a list or tuple of one array for each output, or one array."""
+    return list(results) if isinstance(results, (list, tuple)) else [results]
+
+
+def store_outputs(outputs: Sequence[Output], results: Sequence[Any], examples: int,
+                  places: Sequence[numpy.ndarray]) -> None:
+    """Copies the predictions of `examples` examples to where the worker reads them."""
+    if len(results) != len(outputs):
+        names = ", ".join(repr(output.name) for output in outputs)
+        raise ProgramError(f"predict returns {len(results)} arrays, and {len(outputs)} outputs are "
+                           f"declared ({names})")
+    for output, result, to in zip(outputs, results, places):
+        array = numpy.asarray(result)
+        name = f"output {output.name!r}" if output.name else "the output"
+        if array.shape != (examples, *output.shape):
+            raise ProgramError(
+                f"{name} has the shape {array.shape} for {examples} examples, "
+                f"and is declared as {(examples, *output.shape)}")
+        to[:examples] = array

@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import numpy
 
-from paracord._program import Batch, Program, ProgramError, store_output
+from paracord._program import Batch, Program, ProgramError, store_outputs
 from paracord._tables import check_batch, number_ids
 
 SOCKET, MEMORY = 3, 4  # the descriptors that the worker leaves to its child
@@ -188,7 +188,8 @@ class _Session:
                 return {"sums": [[None if loss is None else loss * batch.examples,
                                   batch.examples]]}
             if request["do"] == "predict":
-                self.predict(values, batch)
+                store_outputs(self.program.outputs, self.program.predict(values, batch),
+                              batch.examples, self.outputs)
                 return {"done": True}
             return {"error": f"a worker asks for {request['do']!r}, which this paracord lacks"}
         except (BrokenPipeError, ConnectionError):
@@ -198,11 +199,6 @@ class _Session:
         except Exception as error:  # of the user's code: it is the batch's until shown otherwise
             traceback.print_exc()
             return {"error": f"{type(error).__name__}: {error}"}
-
-    def predict(self, values: List[numpy.ndarray], batch: Batch) -> None:
-        results = self.program.predict(values, batch)
-        for output, array, to in zip(self.program.outputs, results, self.outputs):
-            store_output(output, array, batch.examples, to[:batch.examples])
 
 
 def _initial(shapes: Sequence[Sequence[int]]) -> List[numpy.ndarray]:
@@ -249,5 +245,8 @@ def _try_alone(program: Program, data: Optional[Dict[str, Any]]) -> None:
     for variable, gradient in zip(program.variables, gradients):
         if gradient is not None and not numpy.isfinite(gradient).all():
             raise ProgramError(f"the gradient of {variable.name} is not finite, or not written")
+    if program.outputs:
+        store_outputs(program.outputs, program.predict(values, batch), examples,
+                      [numpy.empty((examples, *o.shape), "f4") for o in program.outputs])
     print(f"paracord: a batch of {examples} examples has the loss {loss:.6g}, in "
           f"{took * 1000:.2f} ms")

@@ -9,8 +9,8 @@ import jax
 import numpy
 
 from paracord._program import (
-    Batch, Dtypes, Initializer, Output, Program, ProgramError, Table, Variable, initial_of,
-    store_gradient)
+    Batch, Dtypes, Initializer, Output, Program, ProgramError, Table, Variable, as_list,
+    initial_of, store_gradient)
 from paracord._tables import check_batch
 
 if TYPE_CHECKING:  # exports alone need what it imports, which not every JAX has
@@ -128,7 +128,7 @@ class _Function(Program):
         def infer(*flat: Any) -> Any:
             assert self._predictor is not None
             result = self._predictor(self._params(flat[:count]), *flat[count:])
-            return tuple(result) if isinstance(result, (list, tuple)) else (result,)
+            return tuple(as_list(result))
 
         writer = Writer(self.variables, columns, self.outputs)
         for size in sizes:
@@ -161,7 +161,7 @@ class _Function(Program):
         assert self._predict is not None
         inputs = self._columns(list(batch.inputs.values()))
         result = self._predict(self._params(values), *inputs)
-        return list(result) if isinstance(result, (list, tuple)) else [result]
+        return as_list(result)
 
 
 def program(

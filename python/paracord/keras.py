@@ -15,8 +15,8 @@ import keras  # noqa: E402
 import numpy  # noqa: E402
 
 from paracord._program import (  # noqa: E402
-    Batch, Dtypes, Initializer, Output, Program, ProgramError, Table, Variable, initial_of,
-    store_gradient)
+    Batch, Dtypes, Initializer, Output, Program, ProgramError, Table, Variable, as_list,
+    initial_of, store_gradient)
 from paracord._tables import Computed, check_rows  # noqa: E402
 
 if TYPE_CHECKING:  # exports alone need what it imports, which not every JAX has
@@ -322,7 +322,7 @@ class _Model(Program):
     def predict(self, values: Sequence[numpy.ndarray], batch: Batch) -> List[Any]:
         outputs, _ = self._infer(
             *self._split(values, _seed_of(0), averages=False), self._inputs(batch))
-        return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+        return as_list(outputs)
 
 
     def target_shape(self) -> Tuple[int, ...]:
@@ -353,7 +353,7 @@ class _Model(Program):
             seed = _traced_seed_of(jax.numpy.zeros(2, jax.numpy.uint32))
             trained, states = self._split(flat[:count], seed, averages=False)
             outputs, _ = self._inference(trained, states, list(flat[count:]))
-            return tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
+            return tuple(as_list(outputs))
 
         writer = Writer(self.variables, columns, self.outputs)
         for size in sizes:

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy
 
 from paracord._program import (
-    Batch, Dtypes, Output, Program, ProgramError, Variable, store_gradient)
+    Batch, Dtypes, Output, Program, ProgramError, Variable, as_list, store_gradient)
 
 Values = Dict[str, numpy.ndarray]
 
@@ -59,7 +59,7 @@ class _Functions(Program):
     def predict(self, values: Sequence[numpy.ndarray], batch: Batch) -> List[Any]:
         assert self._predict is not None
         result = self._predict(self._named(values), *batch.inputs.values())
-        return list(result) if isinstance(result, (list, tuple)) else [result]
+        return as_list(result)
 
 
 def program(

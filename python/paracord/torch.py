@@ -8,8 +8,8 @@ import numpy
 import torch
 
 from paracord._program import (
-    Batch, Dtypes, Initializer, Output, Program, ProgramError, Table, Variable, initial_of,
-    store_gradient)
+    Batch, Dtypes, Initializer, Output, Program, ProgramError, Table, Variable, as_list,
+    initial_of, store_gradient)
 from paracord._torch_initial import known_initial, own_values, with_fans
 
 
@@ -200,8 +200,7 @@ class _Model(Program):
         self.model.eval()
         with torch.no_grad():
             result = self.model(*(torch.from_numpy(column) for column in batch.inputs.values()))
-        results = list(result) if isinstance(result, (list, tuple)) else [result]
-        return [each.numpy() for each in results]
+        return [each.numpy() for each in as_list(result)]
 
 
 def program(

@@ -85,7 +85,8 @@ class Worker:
         self.send({"layout": 1, "more": False, "values": [64, 128], "gradients": [320, 384],
                    "rows": [None, None],
                    "bytes": 4096, "batch": 4, "inputs": [column], "targets": [target],
-                   "weights": [], "outputs": [3072]})
+                   "weights": [],
+                   "outputs": [3072 + 64 * i for i in range(len(self.hello["outputs"]))]})
         self.memory = mmap.mmap(memory, 4096)
         os.close(memory)
         self.floats = numpy.frombuffer(self.memory, numpy.float32)
@@ -154,6 +155,29 @@ class NumpyProgram(unittest.TestCase):
         self.at(2048, 1)[:] = 9
         self.assertEqual(self.worker.ask(do="gradients", key=1, examples=2), {"loss": None})
         self.assertIn("lacks", self.worker.ask(do="dance", examples=2)["error"])
+
+
+@unittest.skipUnless(HAS_NUMPY, "no NumPy")
+class Outputs(unittest.TestCase):
+    TWO = 'outputs=[paracord.Output((3,), "mean"), paracord.Output((3,), "spread")])'
+
+    def program(self, predict):
+        return LINEAR.replace("outputs=[paracord.Output((3,))])", self.TWO).replace(
+            'predict=lambda values, x: x @ values["w"] + values["b"]', "predict=" + predict)
+
+    def test_several_are_written_each_to_its_place(self):
+        worker = Worker(self.program("lambda values, x: (x @ values['w'], x @ values['w'] + 5)"))
+        self.assertEqual(worker.ask(do="predict", examples=2), {"done": True})
+        self.assertEqual(worker.at(3072, 2, 3).tolist(), [[0] * 3] * 2)
+        self.assertEqual(worker.at(3072 + 64, 2, 3).tolist(), [[5] * 3] * 2)
+        self.assertEqual(worker.close(), 0)
+
+    def test_fewer_than_declared_are_refused(self):
+        worker = Worker(self.program("lambda values, x: [x @ values['w']]"))
+        self.assertEqual(
+            worker.ask(do="predict", examples=2),
+            {"error": "predict returns 1 arrays, and 2 outputs are declared ('mean', 'spread')"})
+        self.assertEqual(worker.close(), 0)
 
 
 @unittest.skipUnless(HAS_NUMPY, "no NumPy")
@@ -252,6 +276,9 @@ class Alone(unittest.TestCase):
         ran = self.run_alone(LINEAR.replace("paracord.serve(loss)", wrong))
         self.assertEqual(ran.returncode, 1)
         self.assertIn("the gradient of w has the shape (3, 2)", ran.stderr)
+        ran = self.run_alone(LINEAR.replace("paracord.serve(loss)", data).replace(
+            "Output((3,))", "Output((4,))"))
+        self.assertIn("the output has the shape (5, 3) for 5 examples", ran.stderr)
 
     def test_tries_a_batch_of_a_table(self):
         data = ('paracord.serve(loss, data={"inputs": {"": np.array([[5, 10**8], [5, 5]])}, '
