@@ -90,7 +90,11 @@ class _Function(Program):
     def _key(self, key: Optional[int]) -> Mapping[str, Any]:
         if not self._keyed:
             return {}
-        return {"key": None if key is None else jax.random.key(key % 2**63)}
+        if key is None:
+            return {"key": None}
+        # jax.random.key would take the lower half alone where 64-bit numbers are off.
+        halves = numpy.array([key >> 32, key % 2**32], numpy.uint32)
+        return {"key": jax.random.wrap_key_data(halves, impl="threefry2x32")}
 
     def gradients(
         self,

@@ -82,7 +82,10 @@ except ImportError:
         self.assertEqual(float(self.gradients[2]), 2.25)
         self.assertEqual(step(), first)
         self.batch.key = 1
-        self.assertNotEqual(step(), first)
+        second = step()
+        self.assertNotEqual(second, first)
+        self.batch.key = 2**32 + 1  # all 64 bits count
+        self.assertNotEqual(step(), second)
         self.assertEqual(self.program.evaluate(self.values, self.batch), 1.125)
         self.assertEqual(self.program.predict(self.values, self.batch)[0].tolist(), [[1.5] * 3] * 2)
 
