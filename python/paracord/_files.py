@@ -7,15 +7,16 @@ import math
 import os
 import re
 import struct
-from typing import Any, BinaryIO, Dict, List, Mapping, Optional, Tuple
+from typing import Any, BinaryIO, Dict, Iterator, List, Mapping, Optional, Tuple
 
 import numpy
 
 from paracord._crc32c import crc32c
 from paracord._program import ProgramError
 
-_TYPES = {"F32": numpy.float32, "F64": numpy.float64, "F16": numpy.float16,
-          "I64": numpy.int64, "U64": numpy.uint64, "I32": numpy.int32, "U8": numpy.uint8}
+_TYPES = {name: numpy.dtype(dtype).newbyteorder("<") for name, dtype in (
+    ("F64", "f8"), ("F32", "f4"), ("F16", "f2"), ("I64", "i8"), ("I32", "i4"), ("I16", "i2"),
+    ("I8", "i1"), ("U64", "u8"), ("U32", "u4"), ("U8", "u1"))}
 _CHECKPOINT = re.compile(r"step-\d+-g(\d+)-r(\d+)")
 
 
@@ -25,7 +26,8 @@ def load(path: str) -> Dict[str, numpy.ndarray]:
 
     Of a checkpoint it is each variable's values as they were trained; `paracord export` takes the
     averages of `use_ema`. A growing table `user/embeddings` is `user/embeddings/ids`, ascending,
-    and `user/embeddings/rows`, their values, in both.
+    and `user/embeddings/rows`, their values, in both. Ids are int64, and those beyond 2^63 negative
+    (`ids.view("uint64")` has them as they are, by which they ascend). All arrays are copies.
     """
     if os.path.isfile(path):
         return {name: tensor.read() for name, tensor in _tensors(path)[0].items()}
@@ -43,7 +45,7 @@ def load(path: str) -> Dict[str, numpy.ndarray]:
             rows = [checkpoint.rows(name) for name in names]
             ids = numpy.concatenate([of[0] for of in rows])
             order = numpy.argsort(ids)
-            variables[variable + "/ids"] = ids[order]
+            variables[variable + "/ids"] = ids[order].view("<i8")
             variables[variable + "/rows"] = numpy.concatenate([of[1] for of in rows])[order]
             continue
         arrays = [checkpoint.tensor(name) for name in names]
@@ -64,10 +66,10 @@ class _Checkpoint:
         self._before: Optional[_Checkpoint] = None
         count = len(self._manifest["files"])
         for i, told in enumerate(self._manifest["files"]):
-            file = os.path.join(path, f"ps-{i:05d}-of-{count:05d}.safetensors")
-            if (os.path.getsize(file), crc32c(file)) != (told["bytes"], int(told["crc32c"], 16)):
-                raise ProgramError(f"{file}: is damaged: its checksum is not the manifest's")
-            tensors, metadata = _tensors(file)
+            part = os.path.join(path, f"ps-{i:05d}-of-{count:05d}.safetensors")
+            if (os.path.getsize(part), crc32c(part)) != (told["bytes"], int(told["crc32c"], 16)):
+                raise ProgramError(f"{part}: is damaged: its checksum is not the manifest's")
+            tensors, metadata = _tensors(part)
             self._tensors.update(tensors)
             self._metadata.update(metadata)
 
@@ -144,20 +146,41 @@ class _Checkpoint:
 
 
 def save(path: str, variables: Mapping[str, Any]) -> None:
-    """Writes arrays as a safetensors file, for a job's `initial_weights`."""
-    header, data = {}, []
+    """Writes arrays as a safetensors file of their types, for a job's `initial_weights`. Mappings
+    and lists of arrays have a name for each, as JAX's variables do: "dense/kernel"."""
+    header: Dict[str, Any] = {}
+    data: List[bytes] = []
     at = 0
-    for name, value in variables.items():
-        array = numpy.ascontiguousarray(value, dtype="<f4").reshape(numpy.shape(value))
-        header[name] = {"dtype": "F32", "shape": list(array.shape),
-                        "data_offsets": [at, at + array.nbytes]}
-        data.append(array.tobytes())
-        at += array.nbytes
+    for name, value in _flat("", variables):
+        try:
+            array = numpy.asarray(value.detach() if hasattr(value, "detach") else value)
+            type_name = next(name for name, dtype in _TYPES.items()
+                             if dtype == array.dtype.newbyteorder("<"))
+        except (StopIteration, TypeError, ValueError):
+            kind = getattr(value, "dtype", type(value).__name__)
+            raise ProgramError(f"{name} is {kind}, and paracord.save writes arrays of "
+                               f"{', '.join(each.name for each in _TYPES.values())}") from None
+        data.append(array.astype(_TYPES[type_name]).tobytes())
+        header[name] = {"dtype": type_name, "shape": list(array.shape),
+                        "data_offsets": [at, at + len(data[-1])]}
+        at += len(data[-1])
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         file.writelines(data)
+
+
+def _flat(name: str, value: Any) -> Iterator[Tuple[str, Any]]:
+    def is_tree(value: Any) -> bool:  # a list of numbers is an array
+        return isinstance(value, Mapping) or isinstance(value, (list, tuple)) and any(
+            is_tree(each) or hasattr(each, "shape") for each in value)
+
+    if not is_tree(value):
+        yield name, value
+        return
+    for key, each in value.items() if isinstance(value, Mapping) else enumerate(value):
+        yield from _flat(f"{name}/{key}" if name else str(key), each)
 
 
 def _newest(directory: str) -> str:
@@ -180,14 +203,15 @@ class _Tensor:
         if entry["dtype"] not in _TYPES:
             raise ProgramError(f"{path}: {name} is of type {entry['dtype']}")
         self._path, self._name, self._shape = path, name, entry["shape"]
-        self._dtype = numpy.dtype(_TYPES[entry["dtype"]]).newbyteorder("<")
+        self._dtype = _TYPES[entry["dtype"]]
         self._first, self._end = (begin + offset for offset in entry["data_offsets"])
 
     def read(self) -> numpy.ndarray:
+        data = bytearray(math.prod(self._shape) * self._dtype.itemsize)
         with open(self._path, "rb") as file:
             file.seek(self._first)
-            data = file.read(self._end - self._first)
-        if len(data) != math.prod(self._shape) * self._dtype.itemsize:
+            there = file.readinto(data)
+        if there != len(data) or self._end - self._first != len(data):
             raise ProgramError(f"{self._path}: {self._name} is cut off")
         return numpy.frombuffer(data, self._dtype).reshape(self._shape)
 
@@ -205,4 +229,10 @@ def _header(path: str, file: BinaryIO) -> Tuple[Dict[str, Any], int]:
     length = struct.unpack("<Q", start)[0] if len(start) == 8 else 1 << 63
     if length > 100 << 20:
         raise ProgramError(f"{path}: is no safetensors file")
-    return json.loads(file.read(length)), 8 + length
+    try:
+        header = json.loads(file.read(length))
+    except ValueError:
+        header = None
+    if not isinstance(header, dict):
+        raise ProgramError(f"{path}: is no safetensors file")
+    return header, 8 + length

@@ -107,6 +107,37 @@ class Files(unittest.TestCase):
             with self.assertRaisesRegex(paracord.ProgramError, "no checkpoint"):
                 paracord.load(folder + "/checkpoints")
 
+    def test_arrays_keep_their_types(self):
+        import numpy
+        import paracord
+
+        class Tensor:  # as one of PyTorch that needs its gradient
+            def detach(self):
+                return numpy.ones(2, "f4")
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = folder + "/a.safetensors"
+            ids = numpy.array([2**53 + 1, -1])
+            paracord.save(path, {"ids": ids, "half": numpy.float16([1.5]), "one": 7.25,
+                                 "layers": [{"kernel": numpy.ones((2, 0), "f4")}, Tensor()],
+                                 "other": numpy.array([258], ">i4"), "list": [[1.5], [2]]})
+            loaded = paracord.load(path)
+            self.assertEqual(loaded["ids"].tolist(), ids.tolist())
+            self.assertEqual({name: str(array.dtype) for name, array in loaded.items()}, {
+                "ids": "int64", "half": "float16", "one": "float64", "layers/0/kernel": "float32",
+                "layers/1": "float32", "other": "int32", "list": "float64"})
+            self.assertEqual(loaded["other"].tolist(), [258])
+            loaded["ids"][0] = 5
+            for wrong, why in ((numpy.complex64(1), "w is complex64, and paracord.save writes arr"),
+                               ("text", "w is str"), (None, "w is NoneType"),
+                               ([[1, 2], [3]], "w is list")):
+                with self.assertRaisesRegex(paracord.ProgramError, why):
+                    paracord.save(path, {"w": wrong})
+            with open(path, "wb") as file:
+                file.write(struct.pack("<Q", 4) + b"{{{{")
+            with self.assertRaisesRegex(paracord.ProgramError, path + ": is no safetensors"):
+                paracord.load(path)
+
     def test_a_growing_table_is_its_ids_and_their_rows(self):
         import numpy
         import paracord
@@ -119,7 +150,11 @@ class Files(unittest.TestCase):
                 {"user/part_1/.slot/rows": table_rows((3, 3))}])
             loaded = paracord.load(folder)
             self.assertEqual(sorted(loaded), ["b", "user/ids", "user/rows"])
-            self.assertEqual(loaded["user/ids"].tolist(), [3, 4, large])
+            self.assertEqual(loaded["user/ids"].dtype, "int64")
+            self.assertEqual(loaded["user/ids"].view("uint64").tolist(), [3, 4, large])
+            for array in loaded.values():
+                array[...] = array + 1  # they are copies
+            loaded = paracord.load(folder)
             self.assertEqual(loaded["user/rows"].tolist(), [[3, 4, 5], [2, 3, 4], [1, 2, 3]])
             # The next one has of the first partition what changed, of the other all.
             tables = {"user/part_0": {"delta": True}, "user/part_1": {}}
