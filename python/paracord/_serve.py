@@ -15,6 +15,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import numpy
 
+from paracord._forks import end_with_this
 from paracord._program import Batch, Program, ProgramError, store_outputs
 from paracord._tables import check_batch, number_ids
 
@@ -24,14 +25,23 @@ SPIN_SECONDS = 100e-6
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
-def under_worker() -> bool:
-    """Whether a worker has started this process."""
-    if "PARACORD_TASK" not in os.environ:
-        return False
+def _worker_socket() -> Optional[socket.socket]:
+    """The socket to the worker that has started this process, if one has."""
     try:
-        return stat.S_ISSOCK(os.fstat(SOCKET).st_mode)
+        if "PARACORD_TASK" not in os.environ or not stat.S_ISSOCK(os.fstat(SOCKET).st_mode):
+            return None
     except OSError:
-        return False
+        return None
+    found = socket.socket(fileno=SOCKET)
+    if found.type != socket.SOCK_SEQPACKET:  # of a process that the user's code has started
+        found.detach()
+        return None
+    found.set_inheritable(False)
+    end_with_this(found)
+    return found
+
+
+_worker = _worker_socket()
 
 
 def serve(program: Program, data: Optional[Dict[str, Any]] = None) -> None:
@@ -40,8 +50,8 @@ def serve(program: Program, data: Optional[Dict[str, Any]] = None) -> None:
     Without a worker it tries one batch and prints what it found. `data` may give that batch's
     columns: {"inputs": {"": array}, "targets": {"": array}}.
     """
-    if under_worker():
-        _Session(program).run()
+    if _worker is not None:
+        _Session(program, _worker).run()
         return
     try:
         _try_alone(program, data)
@@ -56,10 +66,9 @@ def _number(value: Any) -> Optional[float]:
 
 
 class _Session:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, worker: socket.socket) -> None:
         self.program = program
-        self.socket = socket.socket(fileno=SOCKET)
-        self.socket.set_inheritable(False)
+        self.socket = worker
         self.values: List[numpy.ndarray] = []
         self.gradients: List[Optional[numpy.ndarray]] = []
         self.outputs: List[numpy.ndarray] = []

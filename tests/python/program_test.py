@@ -240,6 +240,45 @@ class Tables(unittest.TestCase):
 
 
 @unittest.skipUnless(HAS_NUMPY, "no NumPy")
+class Forks(unittest.TestCase):
+    def test_end_with_the_program_and_have_no_socket(self):
+        with tempfile.TemporaryDirectory() as folder:
+            fork = f"""
+import os, time
+if os.fork() == 0:
+    try:
+        os.fstat(3)
+        there = "socket"
+    except OSError:
+        there = "none"
+    with open({folder!r} + "/new", "w") as file:
+        file.write(f"{{os.getpid()}} {{there}}")
+    os.rename({folder!r} + "/new", {folder!r} + "/fork")
+    time.sleep(60)
+    os._exit(0)
+"""
+            worker = Worker(LINEAR.replace("paracord.serve(loss)", fork + "paracord.serve(loss)"))
+            while not os.path.exists(folder + "/fork"):
+                time.sleep(0.01)
+            with open(folder + "/fork", encoding="ascii") as file:
+                pid, there = file.read().split()
+            self.assertEqual(there, "none")
+            worker.child.kill()
+            worker.child.wait(20)
+            worker.socket.close()
+            for _ in range(500):
+                try:
+                    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+                        ended = file.read().rsplit(")", 1)[1].split()[0] in "ZX"
+                except FileNotFoundError:
+                    ended = True
+                if ended:
+                    break
+                time.sleep(0.01)
+            self.assertTrue(ended)
+
+
+@unittest.skipUnless(HAS_NUMPY, "no NumPy")
 class Waiting(unittest.TestCase):
     def test_a_child_that_waits_long_sleeps(self):
         worker = Worker(LINEAR)
