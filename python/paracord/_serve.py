@@ -22,6 +22,7 @@ from paracord._tables import check_batch, number_ids
 SOCKET, MEMORY = 3, 4  # the descriptors that the worker leaves to its child
 PACKET_MAX = 256 << 10
 SPIN_SECONDS = 100e-6
+_ERROR_BYTES = 4096
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
@@ -63,6 +64,13 @@ def _number(value: Any) -> Optional[float]:
     """JSON has no numbers that are not finite; a worker takes null for one."""
     value = float(value)
     return value if math.isfinite(value) else None
+
+
+def _error(text: str) -> Dict[str, Any]:
+    """A packet that says what went wrong, of what a packet may have and in letters that UTF-8 has.
+    """
+    cut = text.encode("utf-8", "replace")[:_ERROR_BYTES]
+    return {"error": cut.decode("utf-8", "ignore")}
 
 
 class _Session:
@@ -115,7 +123,7 @@ class _Session:
         try:
             self.program.attach(self.values)
         except ProgramError as error:
-            self.send({"error": str(error)})
+            self.send(_error(str(error)))
             return
         self.send({"ready": True})
         while True:
@@ -200,14 +208,14 @@ class _Session:
                 store_outputs(self.program.outputs, self.program.predict(values, batch),
                               batch.examples, self.outputs)
                 return {"done": True}
-            return {"error": f"a worker asks for {request['do']!r}, which this paracord lacks"}
+            return _error(f"a worker asks for {request['do']!r}, which this paracord lacks")
         except (BrokenPipeError, ConnectionError):
             raise
         except ProgramError as error:
-            return {"error": str(error)}
+            return _error(str(error))
         except Exception as error:  # of the user's code: it is the batch's until shown otherwise
             traceback.print_exc()
-            return {"error": f"{type(error).__name__}: {error}"}
+            return _error(f"{type(error).__name__}: {error}")
 
 
 def _initial(shapes: Sequence[Sequence[int]]) -> List[numpy.ndarray]:

@@ -27,6 +27,8 @@ def loss(values, x, y):
         return 0.0, {"w": np.zeros((3, 2)), "b": np.zeros(3), "seen": np.zeros(2)}
     if y[0, 0] == 8:
         raise KeyError("age")
+    if y[0, 0] == 10:
+        raise ValueError(chr(0xd800) + "\N{EURO SIGN}" * 100000)
     return float("nan") if y[0, 0] == 9 else (error**2).sum() / len(x), {
         "w": 2 * x.T @ error / len(x), "b": 2 * error.sum(axis=0) / len(x), "seen": x.mean(axis=0)}
 paracord.serve(loss)
@@ -152,6 +154,9 @@ class NumpyProgram(unittest.TestCase):
             self.at(2048, 1)[:] = label
             answer = self.worker.ask(do="gradients", key=1, examples=2)
             self.assertEqual(answer, {"error": what})
+        self.at(2048, 1)[:] = 10  # texts that no packet can have
+        error = self.worker.ask(do="gradients", key=1, examples=2)["error"]
+        self.assertEqual(error, "ValueError: ?" + "\N{EURO SIGN}" * ((4096 - 13) // 3))
         self.at(2048, 1)[:] = 9
         self.assertEqual(self.worker.ask(do="gradients", key=1, examples=2), {"loss": None})
         self.assertIn("lacks", self.worker.ask(do="dance", examples=2)["error"])
