@@ -213,6 +213,20 @@ def store_gradient(variable: Variable, gradient: Any, to: numpy.ndarray) -> None
     to[...] = array
 
 
+def unknown_initial(names: Sequence[str], call: str, values: str,
+                    of: Optional[Mapping[str, str]] = None) -> ProgramError:
+    """The error about variables that nobody knows how to draw; `of` says of what they are, `call`
+    is what made the program, and `values` the arrays that they have there."""
+    some = ", ".join(f"{name} of {of[name]}" if of else name for name in names[:5])
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ProgramError(
+        f"nobody can tell what {some}{more} is drawn from: say it, {call}, "
+        f'initial={{"{names[0]}": {{"name": "random_normal", "stddev": 0.02}}}}); or start from '
+        f'the values that are there: initial={{"{names[0]}": "initial_weights"}}, write them once '
+        f'by paracord.save("start.safetensors", {values}), and name that file in the job\'s '
+        '"initial_weights"')
+
+
 def as_list(results: Any) -> List[Any]:
     """What a prediction returns: a list or tuple of one array for each output, or one array."""
     return list(results) if isinstance(results, (list, tuple)) else [results]

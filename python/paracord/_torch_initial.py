@@ -4,7 +4,7 @@ this file and torch.py import PyTorch."""
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Optional
 
 import torch
 
@@ -92,17 +92,3 @@ def known_initial(module: torch.nn.Module, name: str,
     if bool((values == first).all()) and not one_drawn:
         return {"name": "constant", "value": first}
     return drawn if untouched and _may_be_drawn(values, drawn) else None
-
-
-def own_values(unknown: List[Tuple[str, str]]) -> ProgramError:
-    """The error about parameters, by name and module, whose values no worker draws."""
-    some = ", ".join(f"{name} of {module}" for name, module in unknown[:5])
-    more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
-    name = unknown[0][0]
-    return ProgramError(
-        f"the values of {some}{more} are not what PyTorch's modules draw by themselves, and nobody "
-        "can tell how the job's seed should draw them. Say what from, "
-        f'program(model, initial={{"{name}": {{"name": "random_normal", "stddev": 0.02}}}}); or, '
-        f'to start from these values, initial={{"{name}": "initial_weights"}}, write them once by '
-        'paracord.save("start.safetensors", model.state_dict()), and name that file in the job\'s '
-        '"initial_weights"')

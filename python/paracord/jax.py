@@ -10,7 +10,7 @@ import numpy
 
 from paracord._program import (
     Batch, Dtypes, Initializer, Output, Program, ProgramError, Table, Variable, as_list,
-    initial_of, store_gradient)
+    initial_of, store_gradient, unknown_initial)
 from paracord._tables import check_batch
 
 if TYPE_CHECKING:  # exports alone need what it imports, which not every JAX has
@@ -43,7 +43,11 @@ class _Function(Program):
         if bool(predict) != bool(outputs):
             raise ProgramError("give both `predict` and the `outputs` that it returns, or neither")
         leaves, self._tree = jax.tree_util.tree_flatten_with_path(params)
-        self.variables = [self._variable(_name(path), leaf, initial) for path, leaf in leaves]
+        unknown: List[str] = []
+        self.variables = [
+            self._variable(_name(path), leaf, initial, unknown) for path, leaf in leaves]
+        if unknown:
+            raise unknown_initial(unknown, "program(params", "params")
         for name in tables:
             found = [variable for variable in self.variables if variable.name == name]
             if not found:
@@ -60,7 +64,8 @@ class _Function(Program):
         self._predict = None if predict is None else jax.jit(predict)
 
     @staticmethod
-    def _variable(name: str, leaf: Any, initial: Mapping[str, Initializer]) -> Variable:
+    def _variable(name: str, leaf: Any, initial: Mapping[str, Initializer],
+                  unknown: List[str]) -> Variable:
         array = numpy.asarray(leaf)
         if array.dtype != numpy.float32:
             raise ProgramError(f"parameter {name} is {array.dtype}, and only float32 is trained")
@@ -68,10 +73,8 @@ class _Function(Program):
         if known is None and array.size and (array == array.flat[0]).all():
             known = {"name": "constant", "value": float(array.flat[0])}
         if known is None:
-            raise ProgramError(
-                f"nobody can tell what {name} is drawn from: say program(params, "
-                f'initial={{"{name}": "glorot_uniform"}}), or write its values with paracord.save '
-                "and name the file in the job's initial_weights")
+            unknown.append(name)
+            known = "zeros"
         return Variable(name, array.shape, known)
 
     def _params(self, values: Sequence[numpy.ndarray]) -> Any:
@@ -182,12 +185,13 @@ def program(
 
     `params` is a tree of float32 arrays, by whose paths the variables are named ("dense/kernel").
     Those that are all one number start as they are; `initial` says what others are drawn from, by
-    their name or a pattern ("*/kernel"). The columns are inputs, targets and weights, examples
-    first, float32 unless `dtypes` says int64. A function with a parameter `key` is given a random
-    key that the batch decides, and None in an evaluation. `predict` is (params, *inputs) -> array,
-    or a list of one for each output. Each size of batch is compiled once; `batch` is the only one
-    that it can compute, if there is one. `tables`, {"user": paracord.Table("user_id")}, says of
-    which parameters a batch is given the rows alone that the ids in these inputs name.
+    their name or a pattern ("*/kernel"; "initial_weights": the job's file has the values). The
+    columns are inputs, targets and weights, examples first, float32 unless `dtypes` says int64. A
+    function with a parameter `key` is given a random key that the batch decides, and None in an
+    evaluation. `predict` is (params, *inputs) -> array, or a list of one for each output. Each size
+    of batch is compiled once; `batch` is the only one that it can compute, if there is one.
+    `tables`, {"user": paracord.Table("user_id")}, says of which parameters a batch is given the
+    rows alone that the ids in these inputs name.
     """
 
     def decorate(function: Callable[..., Any]) -> Program:

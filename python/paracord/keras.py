@@ -16,7 +16,7 @@ import numpy  # noqa: E402
 
 from paracord._program import (  # noqa: E402
     Batch, Dtypes, Initializer, Output, Program, ProgramError, Table, Variable, as_list,
-    initial_of, store_gradient)
+    initial_of, store_gradient, unknown_initial)
 from paracord._tables import Computed, check_rows  # noqa: E402
 
 if TYPE_CHECKING:  # exports alone need what it imports, which not every JAX has
@@ -132,9 +132,8 @@ class _Model(Program):
         if known is None and (value == value.flat[0]).all():
             known = {"name": "constant", "value": float(value.flat[0])}
         if known is None:
-            raise ProgramError(
-                f"nobody can tell what {name} is drawn from: say program(model, loss, "
-                f'initial={{"{name}": "glorot_uniform"}})')
+            raise unknown_initial([name], "program(model, loss",
+                                  "{v.path: v for v in model.variables}")
         return Variable(name, value.shape, known, constraint=constraint, **kind)
 
     def _set_table(self, name: str, table: Table, owners: Mapping[int, Any]) -> None:

@@ -9,8 +9,8 @@ import torch
 
 from paracord._program import (
     Batch, Dtypes, Initializer, Output, Program, ProgramError, Table, Variable, as_list,
-    initial_of, store_gradient)
-from paracord._torch_initial import known_initial, own_values, with_fans
+    initial_of, store_gradient, unknown_initial)
+from paracord._torch_initial import known_initial, with_fans
 
 
 class _Model(Program):
@@ -37,7 +37,7 @@ class _Model(Program):
         self._tensors: List[torch.Tensor] = []
         self._averages: Dict[int, float] = {}  # momentum of running statistics, by variable
         self._padding: Dict[int, int] = {}  # the padding row of Embeddings, by variable
-        self._unknown: List[Tuple[str, str]] = []  # parameters that nobody can draw, and modules
+        self._unknown: Dict[str, str] = {}  # modules of parameters that nobody can draw, by name
         for prefix, module in model.named_modules():
             for name, parameter in module.named_parameters(prefix, recurse=False):
                 self._add(name, module, parameter, initial, parameter.requires_grad, 0.0)
@@ -51,7 +51,8 @@ class _Model(Program):
             if name not in names and f"{name}.weight" not in names:
                 raise ProgramError(f"there is no Embedding {name!r} to be a table")
         if self._unknown:
-            raise own_values(self._unknown)
+            raise unknown_initial(list(self._unknown), "program(model", "model.state_dict()",
+                                  self._unknown)
 
     def _table(self, name: str, module: torch.nn.Module, trainable: bool) -> Optional[Table]:
         table = self.tables.get(name, self.tables.get(name.rpartition(".")[0]))
@@ -91,7 +92,7 @@ class _Model(Program):
         else:
             initializer = known_initial(module, short, tensor)
             if initializer is None:
-                self._unknown.append((name, type(module).__name__))
+                self._unknown[name] = type(module).__name__
                 initializer = "zeros"
         table = self._table(name, module, trainable)
         if table:

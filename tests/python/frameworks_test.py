@@ -137,6 +137,10 @@ except ImportError:
             self.program.gradients(self.values, self.batch, self.gradients, None)
         with self.assertRaisesRegex(paracord.ProgramError, "what w is drawn from"):
             paracord.jax.program({"w": numpy.arange(3, dtype="f4")})(lambda p, x: 0.0)
+        # The way out that the error names.
+        program = paracord.jax.program({"w": numpy.arange(3, dtype="f4")},
+                                       initial={"w": "initial_weights"})(lambda p, x: 0.0)
+        self.assertEqual(program.variables[0].initializer, "initial_weights")
 
 
 @unittest.skipUnless(HAS_KERAS, "no Keras on JAX")

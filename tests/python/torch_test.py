@@ -101,8 +101,8 @@ class TorchProgram(unittest.TestCase):
                    lambda m: m.weight.data.normal_(0, 0.02), lambda m: m.weight.data.mul_(0.5),
                    lambda m: m.load_state_dict(nn.Linear(30, 40).state_dict())]
         for change in changes:
-            self.refuse_initial("the values of weight of Linear", with_layer(change))
-        self.refuse_initial("the values of weight of Linear, bias of Linear are not",
+            self.refuse_initial("what weight of Linear.* is drawn from", with_layer(change))
+        self.refuse_initial("what weight of Linear, bias of Linear is drawn from",
                             copy.deepcopy(nn.Linear(30, 40)))
 
         class Own(nn.Linear):
@@ -113,7 +113,7 @@ class TorchProgram(unittest.TestCase):
         self.refuse_initial("weight of Own", Own(2, 2))
         normed = nn.utils.parametrizations.weight_norm(nn.Linear(3, 4))
         self.refuse_initial("parametrizations.weight.original0 of ParametrizationList", normed)
-        self.refuse_initial("the values of weight_g of Linear, weight_v of Linear",
+        self.refuse_initial("what weight_g of Linear, weight_v of Linear",
                             nn.utils.weight_norm(nn.Linear(3, 4)))
         constant = with_layer(lambda m: nn.init.constant_(m.bias, 0.25))
         self.assertEqual(self.initial(constant)["bias"], {"name": "constant", "value": 0.25})
