@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import fnmatch
+import json
+import numbers
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy
@@ -11,6 +14,9 @@ import numpy
 Initializer = Union[str, Mapping[str, Any]]
 # {"inputs": {"user": "int64"}}, with targets and weights; other columns are float32.
 Dtypes = Mapping[str, Mapping[str, str]]
+
+
+_HELLO_BYTES = 64 << 10  # of variables in a packet, well below what a socket takes
 
 
 class ProgramError(Exception):
@@ -167,22 +173,27 @@ class Program:
         raise NotImplementedError
 
     def evaluates(self) -> bool:
-        return type(self).evaluate is not Program.evaluate
+        """Whether `evaluate` is asked for: an evaluation has batches of any size."""
+        return type(self).evaluate is not Program.evaluate and not self.batches
 
     def hello(self) -> List[Dict[str, Any]]:
         """The packets that say what it is (proto/PROGRAM.md)."""
-        at_once = 500
         names = [variable.name for variable in self.variables]
         if not names:
             raise ProgramError("the program has no variables")
-        for name in names:
-            if names.count(name) > 1:
-                raise ProgramError(f"the program has two variables {name!r}")
-        packets: List[Dict[str, Any]] = [
-            {"hello": 1, "more": True,
-             "variables": [v.to_json() for v in self.variables[at:at + at_once]]}
-            for at in range(0, len(names), at_once)
-        ]
+        twice = [name for name, count in collections.Counter(names).items() if count > 1]
+        if twice:
+            raise ProgramError(f"the program has two variables {twice[0]!r}")
+        packets: List[Dict[str, Any]] = []
+        room = 0
+        for variable in self.variables:
+            declared = variable.to_json()
+            size = len(json.dumps(declared))
+            if size > room:
+                packets.append({"hello": 1, "more": True, "variables": []})
+                room = max(size, _HELLO_BYTES)
+            packets[-1]["variables"].append(declared)
+            room -= size
         packets[-1].update({
             "more": False,
             "batches": list(self.batches),
@@ -191,6 +202,15 @@ class Program:
             "metrics": ["loss"] if self.evaluates() else [],
         })
         return packets
+
+
+def only_size(batch: Optional[int]) -> List[int]:
+    """A program's `batches`, of the only size that it computes, if there is one."""
+    if batch is None:
+        return []
+    if isinstance(batch, bool) or not isinstance(batch, numbers.Integral) or batch < 1:
+        raise ProgramError(f"batch is {batch!r}, and must be a number of examples, or left out")
+    return [int(batch)]
 
 
 def initial_of(name: str, initial: Mapping[str, Initializer]) -> Optional[Initializer]:

@@ -10,7 +10,7 @@ import numpy
 
 from paracord._program import (
     Batch, Dtypes, Initializer, Output, Program, ProgramError, Table, Variable, as_list,
-    initial_of, store_gradient, unknown_initial)
+    initial_of, only_size, store_gradient, unknown_initial)
 from paracord._tables import check_batch
 
 if TYPE_CHECKING:  # exports alone need what it imports, which not every JAX has
@@ -55,7 +55,7 @@ class _Function(Program):
             found[0].table = tables[name]
         self.all_rows = True  # else each number of rows would be compiled
         self.outputs = list(outputs)
-        self.batches = [] if batch is None else [batch]
+        self.batches = only_size(batch)
         self.dtypes = dtypes
         self._function, self._predictor = function, predict
         self._keyed = "key" in inspect.signature(function).parameters
@@ -160,9 +160,6 @@ class _Function(Program):
             column = given["input"][name]
             column[...] = random.integers(1, n, column.shape)
         check_batch(self, values, Batch(size, given["input"], given["target"], given["weight"]))
-
-    def evaluates(self) -> bool:
-        return not self.batches  # an evaluation has batches of any size
 
     def predict(self, values: Sequence[numpy.ndarray], batch: Batch) -> List[Any]:
         assert self._predict is not None

@@ -16,7 +16,7 @@ import numpy  # noqa: E402
 
 from paracord._program import (  # noqa: E402
     Batch, Dtypes, Initializer, Output, Program, ProgramError, Table, Variable, as_list,
-    initial_of, store_gradient, unknown_initial)
+    initial_of, only_size, store_gradient, unknown_initial)
 from paracord._tables import Computed, check_rows  # noqa: E402
 
 if TYPE_CHECKING:  # exports alone need what it imports, which not every JAX has
@@ -90,7 +90,7 @@ class _Model(Program):
         if not model.built:
             raise ProgramError("the model is not built: give it an Input, or call model.build")
         self.model = model
-        self.batches = [] if batch is None else [batch]
+        self.batches = only_size(batch)
         self.dtypes = dtypes
         found = keras.losses.get(loss)
         self._loss = found if isinstance(found, keras.losses.Loss) else _MeanLoss(found)
@@ -314,9 +314,6 @@ class _Model(Program):
         outputs, more = self._infer(
             *self._split(values, _seed_of(0), averages=False), self._inputs(batch))
         return float(self._weighed(outputs, self._columns(batch)) + more)
-
-    def evaluates(self) -> bool:
-        return not self.batches  # an evaluation has batches of any size
 
     def predict(self, values: Sequence[numpy.ndarray], batch: Batch) -> List[Any]:
         outputs, _ = self._infer(

@@ -7,7 +7,8 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy
 
 from paracord._program import (
-    Batch, Dtypes, Output, Program, ProgramError, Variable, as_list, store_gradient)
+    Batch, Dtypes, Output, Program, ProgramError, Variable, as_list, only_size,
+    store_gradient)
 
 Values = Dict[str, numpy.ndarray]
 
@@ -27,7 +28,7 @@ class _Functions(Program):
         self.function = function
         self.variables = list(variables)
         self.outputs = list(outputs)
-        self.batches = [] if batch is None else [batch]
+        self.batches = only_size(batch)
         self.dtypes = dtypes
         self._predict = predict
         self._index = {variable.name: i for i, variable in enumerate(self.variables)}

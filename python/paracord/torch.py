@@ -9,7 +9,7 @@ import torch
 
 from paracord._program import (
     Batch, Dtypes, Initializer, Output, Program, ProgramError, Table, Variable, as_list,
-    initial_of, store_gradient, unknown_initial)
+    initial_of, only_size, store_gradient, unknown_initial)
 from paracord._torch_initial import known_initial, with_fans
 
 
@@ -32,7 +32,7 @@ class _Model(Program):
         self.dtypes = dtypes
         self.loss = loss
         self.outputs = list(outputs)
-        self.batches = [] if batch is None else [batch]
+        self.batches = only_size(batch)
         self.variables = []
         self._tensors: List[torch.Tensor] = []
         self._averages: Dict[int, float] = {}  # momentum of running statistics, by variable
@@ -192,9 +192,6 @@ class _Model(Program):
         self.model.eval()
         with torch.no_grad():
             return float(self.loss(self.model, *self._columns(batch)))
-
-    def evaluates(self) -> bool:
-        return not self.batches  # an evaluation has batches of any size
 
     def predict(self, values: Sequence[numpy.ndarray], batch: Batch) -> List[Any]:
         self._begin(values)

@@ -118,6 +118,40 @@ class Worker:
 
 
 @unittest.skipUnless(HAS_NUMPY, "no NumPy")
+class Hello(unittest.TestCase):
+    def test_has_packets_of_what_a_socket_takes(self):
+        import paracord
+
+        class Large(paracord.Program):
+            variables = [paracord.Variable(f"{i}/" + "n" * (i % 7 * 400), (1,) * 8)
+                         for i in range(2000)]
+
+        packets = Large().hello()
+        self.assertLess(max(len(json.dumps(packet)) for packet in packets), 100 << 10)
+        self.assertEqual([v["name"] for packet in packets for v in packet["variables"]],
+                         [v.name for v in Large.variables])
+        self.assertEqual([packet["more"] for packet in packets],
+                         [True] * (len(packets) - 1) + [False])
+        self.assertLess(len(packets), 50)
+
+    def test_evaluates_batches_of_any_size_alone(self):
+        import paracord
+
+        class Own(paracord.Program):
+            variables = [paracord.Variable("w", (1,))]
+
+            def evaluate(self, values, batch):
+                return 0.0
+
+        self.assertEqual(Own().hello()[-1]["metrics"], ["loss"])
+        Own.batches = [64]
+        self.assertEqual(Own().hello()[-1]["metrics"], [])
+        for batch in (0, 2.5, "64", True):
+            with self.assertRaisesRegex(paracord.ProgramError, "batch is .* a number of examples"):
+                paracord.numpy.program(variables=Own.variables, batch=batch)(lambda values: 0)
+
+
+@unittest.skipUnless(HAS_NUMPY, "no NumPy")
 class NumpyProgram(unittest.TestCase):
     def setUp(self):
         self.worker = Worker(LINEAR)
