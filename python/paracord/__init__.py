@@ -6,6 +6,9 @@ worker that started this process. `paracord.numpy.program` makes one of NumPy fu
 `paracord.keras.program` one of a Keras model. The protocol is proto/PROGRAM.md.
 """
 
+import importlib
+from typing import TYPE_CHECKING
+
 from paracord._files import load, save
 from paracord._program import Batch, Output, Program, ProgramError, Table, Variable
 from paracord._serve import serve
@@ -14,10 +17,11 @@ __all__ = ["Batch", "Output", "Program", "ProgramError", "Table", "Variable", "l
            "serve"]
 
 
-def __getattr__(name: str):
-    # paracord.torch and the like are imported when they are used: torch takes seconds.
-    if name in ("numpy", "torch", "jax", "keras"):
-        import importlib
-
-        return importlib.import_module("paracord." + name)
-    raise AttributeError(f"module 'paracord' has no attribute {name!r}")
+if TYPE_CHECKING:
+    from paracord import jax as jax, keras as keras, numpy as numpy, torch as torch
+else:
+    def __getattr__(name):
+        # paracord.torch and the like are imported when they are used: torch takes seconds.
+        if name in ("numpy", "torch", "jax", "keras"):
+            return importlib.import_module("paracord." + name)
+        raise AttributeError(f"module 'paracord' has no attribute {name!r}")

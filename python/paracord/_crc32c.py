@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import List, Tuple
+from typing import Any, List, Tuple
 
 import numpy
 
@@ -19,7 +19,7 @@ def crc32c(path: str) -> int:
     those, and zeros in front change nothing."""
     if not _zeros:
         _make_zeros()
-    remainder = numpy.uint32(0xffffffff)
+    remainder: Any = numpy.uint32(0xffffffff)
     with open(path, "rb") as file:
         for block in iter(lambda: file.read(1 << _BLOCK), b""):
             words = numpy.zeros(1 << max(len(block) - 1, 3).bit_length() >> 2, "<u4")
@@ -35,7 +35,7 @@ def crc32c(path: str) -> int:
     return int(remainder) ^ 0xffffffff
 
 
-def _after(remainders: numpy.ndarray, k: int) -> numpy.ndarray:
+def _after(remainders: Any, k: int) -> Any:
     low, high = _zeros[k]
     return low[remainders & 0xffff] ^ high[remainders >> 16]
 

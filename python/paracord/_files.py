@@ -126,13 +126,13 @@ class _Checkpoint:
         values = numpy.ascontiguousarray(image[:, head:head + 4 * each]).view("<f4")
         return ids, touched, values.reshape(len(ids), *shape)
 
-    def _variable(self, partition: str) -> Dict[str, Any]:
+    def _variable(self, partition: str) -> Any:
         return self._manifest["variables"][self.partitions[partition]["variable"]]
 
-    def _table(self, partition: str) -> Dict[str, Any]:
+    def _table(self, partition: str) -> Any:
         return self._state(partition)["table"]
 
-    def _state(self, partition: str) -> Dict[str, Any]:
+    def _state(self, partition: str) -> Any:
         return json.loads(self._metadata["partition:" + partition])
 
     def _base(self) -> _Checkpoint:

@@ -76,6 +76,10 @@ class Variable:
         if self.assigned or self.moving_average:
             self.trainable = False
 
+    def shape_of(self, rows: Optional[int]) -> Tuple[int, ...]:
+        """With as many rows, if it is a table; None: its own."""
+        return tuple(self.shape) if rows is None else (rows, *self.shape[1:])
+
     @property
     def has_gradient(self) -> bool:
         return self.trainable or self.assigned or self.moving_average > 0

@@ -153,9 +153,7 @@ class _Session:
 
         variables = self.program.variables
         self.tables = [v for v, variable in enumerate(variables) if variable.table]
-        shapes = [v.shape for v in variables]
-        for v in self.tables:
-            shapes[v] = (rows[v], *shapes[v][1:])
+        shapes = [v.shape_of(rows[i] if v.table else None) for i, v in enumerate(variables)]
         self.values = [view(at, shape) for at, shape in zip(values, shapes)]
         self.gradients = [
             None if at is None else view(at, shape) for at, shape in zip(gradients, shapes)]
@@ -201,9 +199,8 @@ class _Session:
                     lambda v: self.send({"gradient": v}))
                 return {"loss": _number(loss)}
             if request["do"] == "evaluate":
-                loss = _number(self.program.evaluate(values, batch))
-                return {"sums": [[None if loss is None else loss * batch.examples,
-                                  batch.examples]]}
+                loss = float(self.program.evaluate(values, batch))
+                return {"sums": [[_number(loss * batch.examples), batch.examples]]}
             if request["do"] == "predict":
                 store_outputs(self.program.outputs, self.program.predict(values, batch),
                               batch.examples, self.outputs)
@@ -248,7 +245,7 @@ def _try_alone(program: Program, data: Optional[Dict[str, Any]]) -> None:
                       for name, column in data.get(kind, {}).items()}
                for kind in ("inputs", "targets", "weights")}
     examples = len(next(iter(columns["inputs"].values())))
-    batch = Batch(examples=examples, **columns)
+    batch = Batch(examples, columns["inputs"], columns["targets"], columns["weights"])
     shapes = number_ids(program, columns["inputs"])
     values = _initial(shapes)
     gradients = [numpy.full(shape, numpy.nan, numpy.float32) if v.has_gradient else None

@@ -29,7 +29,7 @@ class Column:
     def __init__(self, kind: str, name: str, shape: Sequence[int], dtype: str = "float32") -> None:
         if dtype not in _TYPES:
             raise ProgramError(f"{kind} {name!r} is {dtype}, and a column has one of {_TYPES}")
-        if dtype == "int64" and not jax.config.jax_enable_x64:
+        if dtype == "int64" and jax.dtypes.canonicalize_dtype("int64") != "int64":
             raise ProgramError(
                 f"{kind} {name!r} is int64, which JAX cuts to int32: set "
                 'jax.config.update("jax_enable_x64", True) first')
@@ -122,8 +122,7 @@ class Writer:
              results: Sequence[Mapping[str, Any]], last: Sequence[Mapping[str, Any]],
              last_shapes: Sequence[Any]) -> None:
         rows = {v.name: rows_of(v, self._columns, batch) for v in self._variables}
-        whole = {v.name: tuple(v.shape) if rows[v.name] is None else (rows[v.name], *v.shape[1:])
-                 for v in self._variables}
+        whole = {v.name: v.shape_of(rows[v.name]) for v in self._variables}
         shapes = [jax.ShapeDtypeStruct(whole[v.name], numpy.float32) for v in self._variables]
         shapes += [column.of(batch) for column in columns]
         code, self._version, avals = _lower(function, [*shapes, *last_shapes])

@@ -122,9 +122,8 @@ def check_batch(program: Program, values: Sequence[numpy.ndarray], batch: Batch)
                      for variable, value in zip(program.variables, values)]
         columns = Batch(batch.examples, inputs, batch.targets, batch.weights, batch.key)
         loss = program.gradients(values, columns, gradients, lambda v: None)
-        found = dict(enumerate(gradients))
+        found = {v: gradient for v, gradient in enumerate(gradients) if gradient is not None}
         tables = {v: found.pop(v) for v, each in enumerate(program.variables) if each.table}
-        others = [gradient for gradient in found.values() if gradient is not None]
-        return [numpy.asarray(loss), *others], tables
+        return [numpy.asarray(loss), *found.values()], tables
 
     check_rows(program, values, batch.inputs, compute)

@@ -39,10 +39,10 @@ def _uniform(limit: float) -> Dict[str, Any]:
     return {"name": "random_uniform", "minval": -limit, "maxval": limit}
 
 
-def _drawn_by(module: torch.nn.Module, name: str) -> Optional[Dict[str, Any]]:
+def _drawn_by(module: Any, name: str) -> Optional[Dict[str, Any]]:
     """The distribution that a module of PyTorch draws its parameter `name` from."""
-    base = next((base for base in (*_LAYERS, *_LOOKUPS, *_RECURRENT) if isinstance(module, base)),
-                None)
+    bases = (*_LAYERS, *_LOOKUPS, *_RECURRENT)
+    base: Any = next((base for base in bases if isinstance(module, base)), None)
     if base is None or type(module).reset_parameters is not base.reset_parameters:
         return None
     if base in _RECURRENT:
@@ -86,9 +86,9 @@ def known_initial(module: torch.nn.Module, name: str,
         if not values.numel():
             return drawn
     # PyTorch counts what is written to a tensor: the draws, and the zeros of the padding.
-    untouched = drawn is not None and tensor._version == (1 if padding is None else 2)
+    untouched = tensor._version == (1 if padding is None else 2)
     first = float(values.flatten()[0])
-    one_drawn = untouched and values.numel() == 1 and first != 0
+    one_drawn = drawn is not None and untouched and values.numel() == 1 and first != 0
     if bool((values == first).all()) and not one_drawn:
         return {"name": "constant", "value": first}
-    return drawn if untouched and _may_be_drawn(values, drawn) else None
+    return drawn if drawn and untouched and _may_be_drawn(values, drawn) else None

@@ -83,7 +83,7 @@ class _Function(Program):
     def _columns(self, columns: Sequence[numpy.ndarray]) -> Sequence[numpy.ndarray]:
         """JAX would cut the upper half of an int64 off without a word."""
         for column in columns:
-            if (column.dtype == numpy.int64 and not jax.config.jax_enable_x64
+            if (column.dtype == numpy.int64 and jax.dtypes.canonicalize_dtype("int64") != "int64"
                     and column.size and numpy.abs(column).max() >= 2**31):
                 raise ProgramError(
                     f"the number {numpy.abs(column).max()} does not fit JAX's int32: set "
@@ -96,7 +96,7 @@ class _Function(Program):
         if key is None:
             return {"key": None}
         # jax.random.key would take the lower half alone where 64-bit numbers are off.
-        halves = numpy.array([key >> 32, key % 2**32], numpy.uint32)
+        halves = jax.numpy.array([key >> 32, key % 2**32], jax.numpy.uint32)
         return {"key": jax.random.wrap_key_data(halves, impl="threefry2x32")}
 
     def gradients(
@@ -150,8 +150,8 @@ class _Function(Program):
 
         random = numpy.random.default_rng(0)
         rows = [rows_of(variable, columns, size) for variable in self.variables]
-        values = [random.uniform(-0.5, 0.5, v.shape if n is None else (n, *v.shape[1:]))
-                  .astype(numpy.float32) for v, n in zip(self.variables, rows)]
+        values = [random.uniform(-0.5, 0.5, v.shape_of(n)).astype(numpy.float32)
+                  for v, n in zip(self.variables, rows)]
         room = {name: n for v, n in zip(self.variables, rows) if v.table is not None
                 for name in v.table.columns}
         given = {kind: {c.name: numpy.ones((size, *c.shape), c.dtype) for c in columns

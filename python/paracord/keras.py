@@ -122,7 +122,7 @@ class _Model(Program):
         name = v.path[len(prefix):] if v.path.startswith(prefix) else v.path
         if value.dtype != numpy.float32:
             raise ProgramError(f"variable {name} is {value.dtype}, and only float32 is trained")
-        layer = owners.get(id(v))
+        layer: Any = owners.get(id(v))
         if v.constraint is not None and not isinstance(v.constraint, keras.constraints.NonNeg):
             raise ProgramError(
                 f"layer {layer.name!r}: {name} has the constraint {type(v.constraint).__name__}, "
@@ -181,8 +181,9 @@ class _Model(Program):
     def _some_ids(self, tables: Sequence[Variable]) -> Dict[str, numpy.ndarray]:
         """The inputs of a small batch."""
         names = self.input_names()
-        inputs = {name: numpy.ones((2, *(size or 1 for size in i.shape[1:])), i.dtype)
-                  for name, i in zip(names, self.model.inputs)}
+        inputs: Dict[str, Any] = {
+            name: numpy.ones((2, *(size or 1 for size in i.shape[1:])), i.dtype)
+            for name, i in zip(names, self.model.inputs)}
         random = numpy.random.default_rng(0)
         for variable in tables:
             assert variable.table is not None
@@ -221,7 +222,7 @@ class _Model(Program):
                   for i in self.model.inputs]
         trained = [numpy.asarray(v) for v in self._trained]
         states = [numpy.asarray(s) for s in self._states]
-        step = jax.jit(lambda *given: self._call(*given, inputs, training=True)[1])
+        step = jax.jit(lambda trained, states: self._call(trained, states, inputs, True)[1])
 
         def new(at: int, number: float) -> numpy.ndarray:
             given = list(states)
@@ -320,13 +321,12 @@ class _Model(Program):
             *self._split(values, _seed_of(0), averages=False), self._inputs(batch))
         return as_list(outputs)
 
-
     def target_shape(self) -> Tuple[int, ...]:
         """The shape of an example's target, which has no classes where the loss is sparse."""
-        name = getattr(self._loss, "fn", self._loss)
-        name = getattr(name, "__name__", type(name).__name__)
-        name = self._loss.call.__name__ if isinstance(self._loss, _MeanLoss) else name
-        shape = self.model.outputs[0].shape[1:]
+        function = self._loss.call if isinstance(self._loss, _MeanLoss) else getattr(
+            self._loss, "fn", self._loss)
+        name = str(getattr(function, "__name__", type(function).__name__))
+        shape = tuple(self.model.outputs[0].shape[1:])
         return shape[:-1] if "sparse" in name.lower() else shape
 
     def export(self, path: str, sizes: Sequence[int], columns: Sequence[Column],

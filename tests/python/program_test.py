@@ -14,6 +14,7 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "python"))
 HAS_NUMPY = importlib.util.find_spec("numpy") is not None
+HAS_MYPY = HAS_NUMPY and importlib.util.find_spec("mypy") is not None
 
 LINEAR = """
 import numpy as np, paracord
@@ -371,9 +372,26 @@ class Alone(unittest.TestCase):
         self.assertIn("two variables 'w'", ran.stderr)
 
 
+@unittest.skipUnless(HAS_MYPY, "no mypy")
+class Types(unittest.TestCase):
+    def test_of_the_package_are_those_that_a_program_is_checked_by(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(folder + "/train.py", "w", encoding="utf-8") as file:
+                file.write(LINEAR + "reveal_type(loss)\nparacord.nothing\n"
+                           "paracord.numpy.program(variables=3)\n")
+            ran = subprocess.run(
+                [sys.executable, "-m", "mypy", "--config-file", "/dev/null", "--follow-imports",
+                 "silent", "--cache-dir", folder, folder + "/train.py"], text=True,
+                capture_output=True, env=dict(os.environ, MYPYPATH=os.path.join(ROOT, "python")))
+        for found in ('Revealed type is "paracord._program.Program"',
+                      'Module has no attribute "nothing"', 'Argument "variables" to "program" has'):
+            self.assertIn(found, ran.stdout)
+        self.assertIn("Found 2 errors", ran.stdout)
+
+
 if __name__ == "__main__":
     program = unittest.main(exit=False, verbosity=1)
     skipped = len(program.result.skipped)
     if skipped and program.result.wasSuccessful():
-        print(f"skipped: {skipped} tests, for want of NumPy")
+        print(f"skipped: {skipped} tests, for want of NumPy or mypy")
     sys.exit(not program.result.wasSuccessful())
