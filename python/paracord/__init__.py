@@ -10,7 +10,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 from paracord._files import load, save
-from paracord._program import Batch, Output, Program, ProgramError, Table, Variable
+from paracord._arguments import ProgramError
+from paracord._program import Batch, Output, Program, Table, Variable
 from paracord._serve import serve
 
 __all__ = ["Batch", "Output", "Program", "ProgramError", "Table", "Variable", "load", "save",

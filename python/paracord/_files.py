@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Dict, Iterator, List, Mapping, Optional, Tuple
 import numpy
 
 from paracord._crc32c import crc32c
-from paracord._program import ProgramError
+from paracord._arguments import ProgramError
 
 _TYPES = {name: numpy.dtype(dtype).newbyteorder("<") for name, dtype in (
     ("F64", "f8"), ("F32", "f4"), ("F16", "f2"), ("I64", "i8"), ("I32", "i4"), ("I16", "i2"),

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import fnmatch
 import json
-import numbers
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy
 
-Initializer = Union[str, Mapping[str, Any]]
-# {"inputs": {"user": "int64"}}, with targets and weights; other columns are float32.
-Dtypes = Mapping[str, Mapping[str, str]]
-
+from paracord._arguments import (
+    Dtypes, Initializer, ProgramError, check_initializer, shape_of)
 
 _HELLO_BYTES = 64 << 10  # of variables in a packet, well below what a socket takes
-
-
-class ProgramError(Exception):
-    """The program or its batch is wrong; the message is for the user."""
 
 
 class Table:
@@ -46,6 +38,16 @@ class Table:
         return table
 
 
+def as_table(name: str, table: Any) -> Optional[Table]:
+    """What somebody said of a table: the name of its input will do."""
+    if isinstance(table, str):
+        return Table(table)
+    if table is not None and not isinstance(table, Table):
+        raise ProgramError(f"{name} has the table {table!r}: name the input that has its ids, or "
+                           'several, as in paracord.Table("liked", "shown")')
+    return table
+
+
 @dataclasses.dataclass
 class Variable:
     """A variable of the model, in float32.
@@ -68,7 +70,11 @@ class Variable:
     constraint: str = ""
 
     def __post_init__(self) -> None:
-        self.shape = tuple(int(size) for size in self.shape)
+        if not isinstance(self.name, str) or not self.name:
+            raise ProgramError(f"a variable has the name {self.name!r}: give it a text")
+        self.shape = shape_of(f"variable {self.name}", self.shape)
+        check_initializer(f"variable {self.name}", self.initializer)
+        self.table = as_table(self.name, self.table)
         if self.table and (not self.trainable or self.assigned or self.moving_average):
             raise ProgramError(f"variable {self.name} is a table, and not trained")
         if self.assigned and self.moving_average:
@@ -110,8 +116,11 @@ class Output:
     shape: Sequence[int]
     name: str = ""
 
+    def __post_init__(self) -> None:
+        self.shape = shape_of(f"output {self.name!r}" if self.name else "an output", self.shape)
+
     def to_json(self) -> Dict[str, Any]:
-        return {"name": self.name, "shape": [int(size) for size in self.shape]}
+        return {"name": self.name, "shape": list(self.shape)}
 
 
 @dataclasses.dataclass
@@ -132,6 +141,14 @@ class Batch:
     def columns(self) -> Tuple[numpy.ndarray, ...]:
         """Inputs, targets and weights in the order of the job's data."""
         return (*self.inputs.values(), *self.targets.values(), *self.weights.values())
+
+
+    def describe(self) -> str:
+        """Its columns, for an error."""
+        return ", ".join(
+            f"{kind} {name!r} {column.dtype} {column.shape}" for kind, columns in (
+                ("input", self.inputs), ("target", self.targets), ("weight", self.weights))
+            for name, column in columns.items())
 
 
 class Program:
@@ -188,6 +205,11 @@ class Program:
         twice = [name for name, count in collections.Counter(names).items() if count > 1]
         if twice:
             raise ProgramError(f"the program has two variables {twice[0]!r}")
+        for kind, columns in self.dtypes.items():
+            for column, dtype in columns.items():
+                if dtype == "int32":
+                    raise ProgramError(f"dtypes says int32 of {column!r} of {kind}, which exports "
+                                       "alone have: say int64")
         packets: List[Dict[str, Any]] = []
         room = 0
         for variable in self.variables:
@@ -206,25 +228,6 @@ class Program:
             "metrics": ["loss"] if self.evaluates() else [],
         })
         return packets
-
-
-def only_size(batch: Optional[int]) -> List[int]:
-    """A program's `batches`, of the only size that it computes, if there is one."""
-    if batch is None:
-        return []
-    if isinstance(batch, bool) or not isinstance(batch, numbers.Integral) or batch < 1:
-        raise ProgramError(f"batch is {batch!r}, and must be a number of examples, or left out")
-    return [int(batch)]
-
-
-def initial_of(name: str, initial: Mapping[str, Initializer]) -> Optional[Initializer]:
-    """What `initial` says of a variable by its name, or by the first pattern that has it."""
-    if name in initial:
-        return initial[name]
-    for pattern, initializer in initial.items():
-        if fnmatch.fnmatchcase(name, pattern):
-            return initializer
-    return None
 
 
 def store_gradient(variable: Variable, gradient: Any, to: numpy.ndarray) -> None:
@@ -251,8 +254,24 @@ def unknown_initial(names: Sequence[str], call: str, values: str,
         '"initial_weights"')
 
 
+def check_predict(predict: Any, outputs: Sequence[Output]) -> None:
+    if bool(predict) != bool(outputs):
+        raise ProgramError("give both `predict` and the `outputs` that it returns, or neither")
+
+
+def loss_of(loss: Any) -> float:
+    array = numpy.asarray(loss)
+    if array.size != 1 or array.dtype.kind not in "fiub":
+        what = f"an array of shape {array.shape}" if array.size != 1 else repr(loss)
+        raise ProgramError(f"the loss is {what}, and must be a number, the mean over the batch")
+    return float(array.reshape(()))
+
+
 def as_list(results: Any) -> List[Any]:
     """What a prediction returns: a list or tuple of one array for each output, or one array."""
+    if isinstance(results, Mapping):
+        raise ProgramError("a prediction is a dict, and must be a list or tuple of one array for "
+                           "each output, in the order of `outputs`")
     return list(results) if isinstance(results, (list, tuple)) else [results]
 
 

@@ -11,12 +11,13 @@ import stat
 import sys
 import time
 import traceback
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 import numpy
 
+from paracord._arguments import KINDS, ProgramError
 from paracord._forks import end_with_this
-from paracord._program import Batch, Program, ProgramError, store_outputs
+from paracord._program import Batch, Program, loss_of, store_outputs
 from paracord._tables import check_batch, number_ids
 
 SOCKET, MEMORY = 3, 4  # the descriptors that the worker leaves to its child
@@ -45,12 +46,18 @@ def _worker_socket() -> Optional[socket.socket]:
 _worker = _worker_socket()
 
 
-def serve(program: Program, data: Optional[Dict[str, Any]] = None) -> None:
+def serve(program: Program, data: Optional[Mapping[str, Mapping[str, Any]]] = None) -> None:
     """Serves the worker that started this process until it wants no more.
 
     Without a worker it tries one batch and prints what it found. `data` may give that batch's
     columns: {"inputs": {"": array}, "targets": {"": array}}.
     """
+    if not isinstance(program, Program):
+        raise ProgramError(
+            f"paracord.serve is given a {type(program).__name__}: give it what a decorator makes, "
+            "@paracord.numpy.program(variables=...), @paracord.torch.program(model) or "
+            "@paracord.jax.program(params) above a function, or paracord.keras.program(model, "
+            "loss)")
     if _worker is not None:
         _Session(program, _worker).run()
         return
@@ -60,9 +67,8 @@ def serve(program: Program, data: Optional[Dict[str, Any]] = None) -> None:
         sys.exit(f"paracord: {error}")
 
 
-def _number(value: Any) -> Optional[float]:
+def _number(value: float) -> Optional[float]:
     """JSON has no numbers that are not finite; a worker takes null for one."""
-    value = float(value)
     return value if math.isfinite(value) else None
 
 
@@ -161,7 +167,7 @@ class _Session:
         self.outputs = [
             view(at, (batch, *output.shape))
             for at, output in zip(packet["outputs"], self.program.outputs)]
-        for kind in ("inputs", "targets", "weights"):
+        for kind in KINDS:
             self.columns[kind] = {
                 column["name"]: view(column["offset"], (batch, *column["shape"]),
                                      column["dtype"])
@@ -194,12 +200,12 @@ class _Session:
                 if self.tables and not self.checked:
                     check_batch(self.program, values, batch)
                     self.checked = True
-                loss = self.program.gradients(
+                loss = loss_of(self.program.gradients(
                     values, batch, self.rows(request, self.gradients),
-                    lambda v: self.send({"gradient": v}))
+                    lambda v: self.send({"gradient": v})))
                 return {"loss": _number(loss)}
             if request["do"] == "evaluate":
-                loss = float(self.program.evaluate(values, batch))
+                loss = loss_of(self.program.evaluate(values, batch))
                 return {"sums": [[_number(loss * batch.examples), batch.examples]]}
             if request["do"] == "predict":
                 store_outputs(self.program.outputs, self.program.predict(values, batch),
@@ -212,7 +218,7 @@ class _Session:
             return _error(str(error))
         except Exception as error:  # of the user's code: it is the batch's until shown otherwise
             traceback.print_exc()
-            return _error(f"{type(error).__name__}: {error}")
+            return _error(f"{type(error).__name__}: {error} (the batch has {batch.describe()})")
 
 
 def _initial(shapes: Sequence[Sequence[int]]) -> List[numpy.ndarray]:
@@ -221,7 +227,32 @@ def _initial(shapes: Sequence[Sequence[int]]) -> List[numpy.ndarray]:
     return [random.uniform(-0.05, 0.05, shape).astype(numpy.float32) for shape in shapes]
 
 
-def _try_alone(program: Program, data: Optional[Dict[str, Any]]) -> None:
+def _columns_of(program: Program, data: Mapping[str, Mapping[str, Any]]
+                ) -> Dict[str, Dict[str, numpy.ndarray]]:
+    """A batch that somebody gave, of the types that a worker gives them."""
+    wrong = not isinstance(data, Mapping) or any(
+        kind not in KINDS or not isinstance(columns, Mapping) for kind, columns in data.items())
+    if wrong or not data.get("inputs"):
+        raise ProgramError('serve\'s data must be a batch\'s columns by their names ("" where '
+                           'there is one), {"inputs": {"": array}, "targets": {"": array}}')
+    tables = [variable.table for variable in program.variables if variable.table]
+
+    def dtype(kind: str, name: str) -> str:
+        ids = kind == "inputs" and any(name in table.columns for table in tables)
+        return program.dtypes.get(kind, {}).get(name, "int64" if ids else "float32")
+
+    columns = {kind: {name: numpy.asarray(column, dtype(kind, name))
+                      for name, column in data.get(kind, {}).items()} for kind in KINDS}
+    lengths = {f"{name!r} of {kind}": len(column) if column.ndim else 0
+               for kind, found in columns.items() for name, column in found.items()}
+    if len(set(lengths.values())) != 1 or 0 in lengths.values():
+        raise ProgramError("serve's data has columns of "
+                           + ", ".join(f"{n} examples ({name})" for name, n in lengths.items())
+                           + ": give as many of each, one at least")
+    return columns
+
+
+def _try_alone(program: Program, data: Optional[Mapping[str, Mapping[str, Any]]]) -> None:
     program.hello()
     numbers = sum(math.prod(v.shape) for v in program.variables)
     print(f"paracord: {len(program.variables)} variables, {numbers} numbers")
@@ -235,15 +266,7 @@ def _try_alone(program: Program, data: Optional[Dict[str, Any]]) -> None:
         print("paracord: no batch was tried: give serve(program, data=...) one, or run "
               "`paracord validate JOB`")
         return
-    tables = [variable.table for variable in program.variables if variable.table]
-
-    def dtype(kind: str, name: str) -> str:
-        ids = kind == "inputs" and any(name in table.columns for table in tables)
-        return program.dtypes.get(kind, {}).get(name, "int64" if ids else "float32")
-
-    columns = {kind: {name: numpy.asarray(column, dtype(kind, name))
-                      for name, column in data.get(kind, {}).items()}
-               for kind in ("inputs", "targets", "weights")}
+    columns = _columns_of(program, data)
     examples = len(next(iter(columns["inputs"].values())))
     batch = Batch(examples, columns["inputs"], columns["targets"], columns["weights"])
     shapes = number_ids(program, columns["inputs"])
@@ -251,10 +274,10 @@ def _try_alone(program: Program, data: Optional[Dict[str, Any]]) -> None:
     gradients = [numpy.full(shape, numpy.nan, numpy.float32) if v.has_gradient else None
                  for v, shape in zip(program.variables, shapes)]
     program.attach(values)
-    if tables:
+    if any(variable.table for variable in program.variables):
         check_batch(program, values, batch)
     begin = time.perf_counter()
-    loss = program.gradients(values, batch, gradients, lambda v: None)
+    loss = loss_of(program.gradients(values, batch, gradients, lambda v: None))
     took = time.perf_counter() - begin
     for variable, gradient in zip(program.variables, gradients):
         if gradient is not None and not numpy.isfinite(gradient).all():

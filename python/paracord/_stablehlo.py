@@ -17,7 +17,8 @@ import numpy
 from jax.extend.mlir import ir, passmanager
 from jax.extend.mlir.dialects import stablehlo
 
-from paracord._program import Dtypes, Output, ProgramError, Variable
+from paracord._arguments import Dtypes, ProgramError
+from paracord._program import Output, Variable
 
 _TYPES = ("float32", "int32", "int64")
 Sizes = Union[int, Sequence[int]]

@@ -8,7 +8,8 @@ from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy
 
-from paracord._program import Batch, Program, ProgramError
+from paracord._arguments import ProgramError
+from paracord._program import Batch, Program
 
 # What is computed of values and inputs: results, and of a table by its variable the gradient.
 Computed = Tuple[Sequence[numpy.ndarray], Mapping[int, numpy.ndarray]]

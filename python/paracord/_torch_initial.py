@@ -8,7 +8,7 @@ from typing import Any, Dict, Optional
 
 import torch
 
-from paracord._program import Initializer, ProgramError
+from paracord._arguments import Initializer, ProgramError
 
 _SCALED = ("glorot_uniform", "glorot_normal", "he_uniform", "he_normal", "lecun_uniform",
            "lecun_normal", "variance_scaling")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Sequence, Union
 
 import jax
 import numpy
 
+from paracord._arguments import (
+    Dtypes, Initializer, ProgramError, check_named, checked_dtypes, checked_initial, initial_of,
+    nearest, only_size)
 from paracord._program import (
-    Batch, Dtypes, Initializer, Output, Program, ProgramError, Table, Variable, as_list,
-    initial_of, only_size, store_gradient, unknown_initial)
+    Batch, Output, Program, Table, Variable, as_list, as_table, check_predict, loss_of,
+    store_gradient, unknown_initial)
 from paracord._tables import check_batch
 
 if TYPE_CHECKING:  # exports alone need what it imports, which not every JAX has
@@ -38,25 +41,27 @@ class _Function(Program):
         outputs: Sequence[Output],
         initial: Mapping[str, Initializer],
         dtypes: Dtypes,
-        tables: Mapping[str, Table],
+        tables: Mapping[str, Union[str, Table]],
     ) -> None:
-        if bool(predict) != bool(outputs):
-            raise ProgramError("give both `predict` and the `outputs` that it returns, or neither")
+        check_predict(predict, outputs)
         leaves, self._tree = jax.tree_util.tree_flatten_with_path(params)
+        initial = checked_initial(initial)
         unknown: List[str] = []
         self.variables = [
             self._variable(_name(path), leaf, initial, unknown) for path, leaf in leaves]
         if unknown:
             raise unknown_initial(unknown, "program(params", "params")
-        for name in tables:
-            found = [variable for variable in self.variables if variable.name == name]
-            if not found:
-                raise ProgramError(f"there is no parameter {name} to be a table")
-            found[0].table = tables[name]
+        names = [variable.name for variable in self.variables]
+        check_named(initial, names)
+        for name, table in tables.items():
+            if name not in names:
+                raise ProgramError(f"there is no parameter {name!r} to be a table; "
+                                   + nearest(name, names))
+            self.variables[names.index(name)].table = as_table(name, table)
         self.all_rows = True  # else each number of rows would be compiled
         self.outputs = list(outputs)
         self.batches = only_size(batch)
-        self.dtypes = dtypes
+        self.dtypes = checked_dtypes(dtypes)
         self._function, self._predictor = function, predict
         self._keyed = "key" in inspect.signature(function).parameters
         self._step = jax.jit(jax.value_and_grad(function))
@@ -68,7 +73,8 @@ class _Function(Program):
                   unknown: List[str]) -> Variable:
         array = numpy.asarray(leaf)
         if array.dtype != numpy.float32:
-            raise ProgramError(f"parameter {name} is {array.dtype}, and only float32 is trained")
+            raise ProgramError(f"parameter {name} of shape {array.shape} is {array.dtype}, and "
+                               'only float32 is trained: give it as .astype("float32")')
         known = initial_of(name, initial)
         if known is None and array.size and (array == array.flat[0]).all():
             known = {"name": "constant", "value": float(array.flat[0])}
@@ -176,7 +182,7 @@ def program(
     outputs: Sequence[Output] = (),
     initial: Optional[Mapping[str, Initializer]] = None,
     dtypes: Optional[Dtypes] = None,
-    tables: Optional[Mapping[str, Table]] = None,
+    tables: Optional[Mapping[str, Union[str, Table]]] = None,
 ) -> Callable[[Callable[..., Any]], Program]:
     """Makes a program of a function (params, *columns) -> mean loss, which is compiled.
 
@@ -187,8 +193,8 @@ def program(
     function with a parameter `key` is given a random key that the batch decides, and None in an
     evaluation. `predict` is (params, *inputs) -> array, or a list of one for each output. Each size
     of batch is compiled once; `batch` is the only one that it can compute, if there is one.
-    `tables`, {"user": paracord.Table("user_id")}, says of which parameters a batch is given the
-    rows alone that the ids in these inputs name.
+    `tables`, {"user": "user_id"} or {"user": paracord.Table("liked", "shown")}, says of which
+    parameters a batch is given the rows alone that the ids in these inputs name.
     """
 
     def decorate(function: Callable[..., Any]) -> Program:

@@ -14,9 +14,12 @@ import jax  # noqa: E402
 import keras  # noqa: E402
 import numpy  # noqa: E402
 
+from paracord._arguments import (  # noqa: E402
+    Dtypes, Initializer, ProgramError, check_named, checked_dtypes, checked_initial, initial_of,
+    only_size)
 from paracord._program import (  # noqa: E402
-    Batch, Dtypes, Initializer, Output, Program, ProgramError, Table, Variable, as_list,
-    initial_of, only_size, store_gradient, unknown_initial)
+    Batch, Output, Program, Table, Variable, as_list, as_table, loss_of, store_gradient,
+    unknown_initial)
 from paracord._tables import Computed, check_rows  # noqa: E402
 
 if TYPE_CHECKING:  # exports alone need what it imports, which not every JAX has
@@ -87,11 +90,15 @@ class _Model(Program):
             raise ProgramError(
                 f"Keras runs on {keras.backend.backend()}: set KERAS_BACKEND=jax, or import "
                 "paracord.keras before keras")
+        if not hasattr(model, "outputs") or not hasattr(model, "inputs"):
+            raise ProgramError(f"the model is a {type(model).__name__}, whose inputs and outputs "
+                               "nobody knows: give a Sequential or a keras.Model(inputs, outputs)")
         if not model.built:
             raise ProgramError("the model is not built: give it an Input, or call model.build")
+        initial = checked_initial(initial)
         self.model = model
         self.batches = only_size(batch)
-        self.dtypes = dtypes
+        self.dtypes = checked_dtypes(dtypes)
         found = keras.losses.get(loss)
         self._loss = found if isinstance(found, keras.losses.Loss) else _MeanLoss(found)
         outputs = model.outputs
@@ -107,8 +114,9 @@ class _Model(Program):
                 self.variables.append(self._variable(
                     state, owners, initial, trainable=False, assigned=kind == "assigned",
                     moving_average=factor))
+        check_named(initial, [variable.name for variable in self.variables])
         for name, table in tables.items():
-            self._set_table(name, Table(table) if isinstance(table, str) else table, owners)
+            self._set_table(name, as_table(name, table), owners)
         if tables:
             self._check_tables()
             self.all_rows = True  # else each number of rows would be compiled
@@ -136,7 +144,7 @@ class _Model(Program):
                                   "{v.path: v for v in model.variables}")
         return Variable(name, value.shape, known, constraint=constraint, **kind)
 
-    def _set_table(self, name: str, table: Table, owners: Mapping[int, Any]) -> None:
+    def _set_table(self, name: str, table: Optional[Table], owners: Mapping[int, Any]) -> None:
         """Makes the variable of an Embedding a table, by the variable's name or the layer's."""
         states = [s for s, (kind, _) in zip(self._states, self._kinds) if kind != "seed"]
         for variable, v in zip(self.variables, [*self._trained, *states]):

@@ -6,11 +6,18 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy
 
+from paracord._arguments import (
+    Dtypes, ProgramError, checked_dtypes, nearest, only_size)
 from paracord._program import (
-    Batch, Dtypes, Output, Program, ProgramError, Variable, as_list, only_size,
-    store_gradient)
+    Batch, Output, Program, Variable, as_list, check_predict, loss_of, store_gradient)
 
 Values = Dict[str, numpy.ndarray]
+
+
+def _kind(result: Any) -> str:
+    if isinstance(result, tuple):
+        return "(" + ", ".join(type(each).__name__ for each in result) + ")"
+    return type(result).__name__
 
 
 class _Functions(Program):
@@ -23,13 +30,12 @@ class _Functions(Program):
         batch: Optional[int],
         dtypes: Dtypes,
     ) -> None:
-        if bool(predict) != bool(outputs):
-            raise ProgramError("give both `predict` and the `outputs` that it returns, or neither")
+        check_predict(predict, outputs)
         self.function = function
         self.variables = list(variables)
         self.outputs = list(outputs)
         self.batches = only_size(batch)
-        self.dtypes = dtypes
+        self.dtypes = checked_dtypes(dtypes)
         self._predict = predict
         self._index = {variable.name: i for i, variable in enumerate(self.variables)}
 
@@ -43,19 +49,22 @@ class _Functions(Program):
         gradients: Sequence[Optional[numpy.ndarray]],
         done: Callable[[int], None],
     ) -> float:
-        loss, by_name = self.function(self._named(values), *batch.columns)
+        result = self.function(self._named(values), *batch.columns)
+        if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Mapping)):
+            raise ProgramError(f"the function returns {_kind(result)}, and must return (mean loss, "
+                               "{name of a variable: its gradient})")
+        loss, by_name = result
         for name in by_name:
             if name not in self._index:
-                raise ProgramError(
-                    f"the function returns a gradient of {name!r}, which is no variable; those "
-                    f"are {', '.join(self._index)}")
+                raise ProgramError(f"the function returns a gradient of {name!r}, which is no "
+                                   f"variable; {nearest(name, self._index)}")
         for variable, to in zip(self.variables, gradients):
             if to is None:
                 continue
             if variable.name not in by_name:
                 raise ProgramError(f"the function returns no gradient of {variable.name}")
             store_gradient(variable, by_name[variable.name], to)
-        return float(loss)
+        return loss_of(loss)
 
     def predict(self, values: Sequence[numpy.ndarray], batch: Batch) -> List[Any]:
         assert self._predict is not None

@@ -7,9 +7,12 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy
 import torch
 
+from paracord._arguments import (
+    Dtypes, Initializer, ProgramError, check_named, checked_dtypes, checked_initial, initial_of,
+    nearest, only_size)
 from paracord._program import (
-    Batch, Dtypes, Initializer, Output, Program, ProgramError, Table, Variable, as_list,
-    initial_of, only_size, store_gradient, unknown_initial)
+    Batch, Output, Program, Table, Variable, as_list, as_table, loss_of,
+    store_gradient, unknown_initial)
 from paracord._torch_initial import known_initial, with_fans
 
 
@@ -25,11 +28,15 @@ class _Model(Program):
         assigned: Sequence[str],
         tables: Mapping[str, Union[str, Table]],
     ) -> None:
+        if not isinstance(model, torch.nn.Module):
+            raise ProgramError(f"paracord.torch.program is given a {type(model).__name__}: say "
+                               "@paracord.torch.program(model) of a torch.nn.Module")
+        initial = checked_initial(initial)
         self.model = model
         self.tables = tables
         # The modules whose parameter is a table, and its name there, by variable.
         self._rows: Dict[int, List[Tuple[torch.nn.Module, str]]] = {}
-        self.dtypes = dtypes
+        self.dtypes = checked_dtypes(dtypes)
         self.loss = loss
         self.outputs = list(outputs)
         self.batches = only_size(batch)
@@ -46,10 +53,13 @@ class _Model(Program):
         names = [variable.name for variable in self.variables]
         for name in assigned:
             if name not in names:
-                raise ProgramError(f"there is no buffer {name} to be assigned")
+                raise ProgramError(f"there is no buffer {name!r} to be assigned; "
+                                   + nearest(name, [n for n, _ in model.named_buffers()]))
         for name in tables:
             if name not in names and f"{name}.weight" not in names:
-                raise ProgramError(f"there is no Embedding {name!r} to be a table")
+                raise ProgramError(f"there is no Embedding {name!r} to be a table; "
+                                   + nearest(name, names))
+        check_named(initial, names)
         if self._unknown:
             raise unknown_initial(list(self._unknown), "program(model", "model.state_dict()",
                                   self._unknown)
@@ -66,7 +76,7 @@ class _Model(Program):
             raise ProgramError(f"{name}: max_norm changes rows, which a table's are not by that")
         if module.padding_idx not in (None, 0):
             raise ProgramError(f"{name}: the padding_idx of a table is 0, as row 0 is that of id 0")
-        return Table(table) if isinstance(table, str) else table
+        return as_table(name, table)
 
     def _add(self, name: str, module: torch.nn.Module, tensor: torch.Tensor,
              initial: Mapping[str, Initializer], trainable: bool, average: float,
@@ -84,7 +94,8 @@ class _Model(Program):
                     self._padding.pop(v, None)  # the other module reads and trains that row
                 return
         if tensor.dtype != torch.float32:
-            raise ProgramError(f"parameter {name} is {tensor.dtype}, and only float32 is trained")
+            raise ProgramError(f"parameter {name} of shape {tuple(tensor.shape)} is "
+                               f"{tensor.dtype}, and only float32 is trained: call model.float()")
         short = name.rpartition(".")[2]
         initializer = initial_of(name, initial)
         if initializer is not None:
@@ -162,8 +173,11 @@ class _Model(Program):
                 self._tensors[v].data = torch.from_numpy(values[v].copy())
         try:
             loss = self.loss(self.model, *self._columns(batch))
-            if loss.dim() != 0:
-                raise ProgramError(f"the loss has the shape {tuple(loss.shape)}: return its mean")
+            if not isinstance(loss, torch.Tensor) or loss.dim() != 0 or not loss.requires_grad:
+                what = f"a {type(loss).__name__}" if not isinstance(loss, torch.Tensor) else \
+                    f"of shape {tuple(loss.shape)}" if loss.dim() else "without a gradient"
+                raise ProgramError(f"the loss is {what}: return the mean over the batch, as a "
+                                   "tensor that was computed by the parameters")
             loss.backward()
             self._store(values, gradients)
         finally:  # else the next batch would compute on the copies
@@ -191,14 +205,14 @@ class _Model(Program):
         self._begin(values)
         self.model.eval()
         with torch.no_grad():
-            return float(self.loss(self.model, *self._columns(batch)))
+            return loss_of(self.loss(self.model, *self._columns(batch)))
 
     def predict(self, values: Sequence[numpy.ndarray], batch: Batch) -> List[Any]:
         self._begin(values)
         self.model.eval()
         with torch.no_grad():
             result = self.model(*(torch.from_numpy(column) for column in batch.inputs.values()))
-        return [each.numpy() for each in as_list(result)]
+        return as_list(result)
 
 
 def program(

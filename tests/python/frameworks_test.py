@@ -94,7 +94,7 @@ except ImportError:
         import paracord
 
         @paracord.jax.program({"user": numpy.zeros((7, 2), "f4")},
-                              tables={"user": paracord.Table("")})
+                              tables={"user": ""})
         def loss(p, ids):
             return p["user"][ids].sum()
 

@@ -185,7 +185,8 @@ class NumpyProgram(unittest.TestCase):
 
     def test_errors_are_the_batch_s_and_name_the_variable(self):
         for label, what in ((7, "the gradient of w has the shape (3, 2), the variable (2, 3)"),
-                            (8, "KeyError: 'age'")):
+                            (8, "KeyError: 'age' (the batch has input '' float32 (2, 2), target '' "
+                             "float32 (2, 3))")):
             self.at(2048, 1)[:] = label
             answer = self.worker.ask(do="gradients", key=1, examples=2)
             self.assertEqual(answer, {"error": what})
@@ -366,6 +367,35 @@ class Alone(unittest.TestCase):
         self.assertEqual(ran.returncode, 0, ran.stderr)
         self.assertIn("user (1000000000, 2) trained, rows by", ran.stdout)
         self.assertIn("a batch of 2 examples has the loss", ran.stdout)
+
+    def test_says_which_argument_is_wrong_and_what_to_give(self):
+        whole = ('paracord.serve(loss, data={"inputs": {"": np.ones((5, 2))}, '
+                 '"targets": {"": np.zeros((5, 3))}})')
+        right = LINEAR.replace("paracord.serve(loss)", whole)
+        for old, new, why in (
+                ("(2, 3), ", "6, ", "variable w has the shape 6: give a tuple of sizes"),
+                ("(2, 3), ", "(2, 'x'), ", "variable w has the shape (2, 'x')"),
+                ('"w", (', "3, (", "a variable has the name 3"),
+                ('"ones"', "1.5", "variable w has the initializer 1.5: give a name, as in"),
+                ("Output((3,))", "Output(3)", "an output has the shape 3: give a tuple"),
+                ("moving_average=0.5", "table=7", "seen has the table 7: name the input"),
+                ("variables=[", "dtypes={'input': {'': 'int64'}}, variables=[",
+                 "dtypes has {'input': {'': 'int64'}}: it says int64 of columns of inputs, targ"),
+                ("variables=[", "dtypes={'inputs': {'': 'int32'}}, variables=[",
+                 "int32 of '' of inputs, which exports alone have: say int64"),
+                ('"b": 2', '"bb": 2', "a gradient of 'bb', which is no variable; did you mean 'b'"),
+                ("len(x), {", "len(x), 7, {", ", int, dict), and must return (mean loss,"),
+                ('float("nan") if', "error.sum(axis=0) if y[0, 0] == 0 else 1.0 if",
+                 "the loss is an array of shape (3,), and must be a number"),
+                ('x @ values["w"] + values["b"], outputs', 'dict(a=x), outputs',
+                 "a prediction is a dict, and must be a list"),
+                ("serve(loss,", "serve(paracord.numpy.program,", "is given a function: give it wh"),
+                ('data={"inputs"', 'data={"input"', "serve's data must be a batch's columns"),
+                ("np.ones((5, 2))", "np.ones((4, 2))",
+                 "columns of 4 examples ('' of inputs), 5 examples ('' of targets)")):
+            self.assertIn(old, right)
+            ran = self.run_alone(right.replace(old, new, 1))
+            self.assertIn(why, ran.stderr)
 
     def test_two_variables_of_one_name(self):
         ran = self.run_alone(LINEAR.replace('Variable("b"', 'Variable("w"'))

@@ -111,10 +111,12 @@ class TorchProgram(unittest.TestCase):
                 nn.init.zeros_(self.bias)
 
         self.refuse_initial("weight of Own", Own(2, 2))
-        normed = nn.utils.parametrizations.weight_norm(nn.Linear(3, 4))
-        self.refuse_initial("parametrizations.weight.original0 of ParametrizationList", normed)
-        self.refuse_initial("what weight_g of Linear, weight_v of Linear",
-                            nn.utils.weight_norm(nn.Linear(3, 4)))
+        if hasattr(nn.utils.parametrizations, "weight_norm"):  # from PyTorch 2.0 on
+            normed = nn.utils.parametrizations.weight_norm(nn.Linear(3, 4))
+            self.refuse_initial("parametrizations.weight.original0 of Parametrization", normed)
+        if hasattr(nn.utils, "weight_norm"):
+            self.refuse_initial("what weight_g of Linear, weight_v of Linear",
+                                nn.utils.weight_norm(nn.Linear(3, 4)))
         constant = with_layer(lambda m: nn.init.constant_(m.bias, 0.25))
         self.assertEqual(self.initial(constant)["bias"], {"name": "constant", "value": 0.25})
         one = nn.Linear(3, 1)
@@ -358,6 +360,35 @@ class TorchProgram(unittest.TestCase):
 
         random = numpy.random.default_rng(2)
         self.refuse_tables("", lambda model, ids, y: (model(ids) * random.uniform()).sum())
+
+    def test_says_which_argument_is_wrong(self):
+        import numpy
+        import paracord
+        import torch
+
+        program, error = paracord.torch.program, paracord.ProgramError
+        model = torch.nn.Sequential(torch.nn.Linear(2, 1))
+        for options, why in (
+                ({"initial": {"0.wieght": "zeros"}}, "'0.wieght', which is no variable; did you m"),
+                ({"initial": "zeros"}, "initial is 'zeros': give a dict"),
+                ({"initial": {"0.*": 3}}, "initial: 0.\\* has the initializer 3"),
+                ({"tables": {"user": "id"}}, "there is no Embedding 'user' to be a table; there "),
+                ({"assigned": ["u"]}, "there is no buffer 'u' to be assigned; there are")):
+            with self.assertRaisesRegex(error, why):
+                program(model, **options)(lambda model, x: model(x).mean())
+        with self.assertRaisesRegex(error, "is given a function: say @paracord.torch.program"):
+            program(lambda model, x: model(x).mean())(None)
+        with self.assertRaisesRegex(error, r"parameter weight of shape \(1, 2\) is torch.float64"):
+            program(torch.nn.Linear(2, 1).double())(lambda model, x: model(x).mean())
+        batch = paracord.Batch(2, {"": numpy.ones((2, 2), "f4")}, {}, {})
+        for loss, why in ((lambda m, x: 1.0, "the loss is a float: return the mean over the bat"),
+                          (lambda m, x: m(x), r"the loss is of shape \(2, 1\): return the mean"),
+                          (lambda m, x: x.sum(), "the loss is without a gradient")):
+            made = program(model)(loss)
+            values = [numpy.zeros(v.shape, "f4") for v in made.variables]
+            made.attach(values)
+            with self.assertRaisesRegex(error, why):
+                made.gradients(values, batch, values, None)
 
     def test_assigned_buffers(self):
         import numpy
