@@ -11,6 +11,7 @@
 #include "common/files.h"
 #include "common/status_macros.h"
 #include "common/utf8.h"
+#include "config/column_order.h"
 #include "config/job_data.h"
 #include "config/job_settings.h"
 #include "config/job_tables.h"
@@ -415,7 +416,8 @@ std::optional<Job> ReadJobFile(Files& files, const std::string& path,
     problems.Add("", std::string(text.status().message()));
     return std::nullopt;
   }
-  absl::StatusOr<json> document = ParseJson(*text, kJobBytesMax, kJobDepthMax);
+  KeyOrder order;
+  absl::StatusOr<json> document = ParseJson(*text, kJobBytesMax, kJobDepthMax, &order);
   if (!document.ok()) {
     problems.Add("", std::string(document.status().message()));
     return std::nullopt;
@@ -429,7 +431,8 @@ std::optional<Job> ReadJobFile(Files& files, const std::string& path,
   if (document->is_object() && !document->contains("name")) {
     (*document)["name"] = file.stem().string();
   }
-  ApplySettings(settings, *document, problems);
+  ApplySettings(settings, *document, order, problems);
+  NoteColumnOrder(order, *document);
   return ReadJob(*document, &files, file.parent_path(), problems);
 }
 

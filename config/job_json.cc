@@ -3,11 +3,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
+#include "config/column_order.h"
 #include "config/job.h"
 #include "config/job_data.h"
 #include "config/job_tables.h"
 #include "config/json_fields.h"
 #include "config/named_spec.h"
+#include "config/program_spec.h"
 
 namespace paracord {
 namespace {
@@ -170,7 +172,9 @@ void EraseWhatMayDiffer(json& job) {
     if (own || table.contains("optimizer")) kept[layer] = table;
   }
   job["tables"] = kept;
+  const bool by_name = !IsProgram(job["model"]) || IsStableHlo(job["model"]);
   for (json& source : job["data"]) {
+    if (by_name) EraseColumnOrder(source);
     if (source.is_object()) ErasePaths(source);
   }
   // The model's compile_config is redundant here: loss, metrics and optimizer already hold it where

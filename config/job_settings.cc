@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/utf8.h"
+#include "config/column_order.h"
 #include "config/limits.h"
 
 namespace paracord {
@@ -24,7 +25,7 @@ json* Below(json& value, const std::string& name) {
   return absl::SimpleAtoi(name, &index) && index < value.size() ? &value[index] : nullptr;
 }
 
-void Apply(const std::string& setting, json& job, Problems& problems) {
+void Apply(const std::string& setting, json& job, KeyOrder& order, Problems& problems) {
   const auto problem = [&](const std::string& what) {
     problems.Add("--set", absl::StrCat(JsonExcerpt(setting), " ", what));
   };
@@ -53,7 +54,9 @@ void Apply(const std::string& setting, json& job, Problems& problems) {
   json* const place = Below(*at, names.back());
   if (place == nullptr) return problem(absl::StrCat("cannot be set: there is no ", key));
   const std::string text = setting.substr(equals + 1);
-  absl::StatusOr<json> value = ParseJson(text, kJobBytesMax, kJobDepthMax);
+  KeyOrder of_value;
+  absl::StatusOr<json> value = ParseJson(text, kJobBytesMax, kJobDepthMax, &of_value);
+  if (value.ok()) SetKeyOrder(key, of_value, order);
   *place = value.ok() ? *std::move(value) : json(text);
   const bool says = !place->is_null();
   if (key == "epochs" && says) job.erase("steps");
@@ -62,9 +65,10 @@ void Apply(const std::string& setting, json& job, Problems& problems) {
 
 }  // namespace
 
-void ApplySettings(std::span<const std::string> settings, json& job, Problems& problems) {
+void ApplySettings(std::span<const std::string> settings, json& job, KeyOrder& order,
+                   Problems& problems) {
   if (!job.is_object()) return;  // said by who reads it
-  for (const std::string& setting : settings) Apply(setting, job, problems);
+  for (const std::string& setting : settings) Apply(setting, job, order, problems);
 }
 
 }  // namespace paracord

@@ -17,7 +17,9 @@ inline constexpr char kSetHelp[] =
 // Applies `settings` to the text of a job. A value is JSON, or else a string. Objects on the way to
 // a key are created, and the mere name of an optimizer or a loss becomes an object; an element of a
 // list is named by its number, which must exist. `epochs` removes `steps`, and `steps` removes
-// `epochs`. Problems name the setting.
-void ApplySettings(std::span<const std::string> settings, nlohmann::json& job, Problems& problems);
+// `epochs`. `order` is that of the text, and then says of the values of settings, too, in which
+// order their keys stand. Problems name the setting.
+void ApplySettings(std::span<const std::string> settings, nlohmann::json& job, KeyOrder& order,
+                   Problems& problems);
 
 }  // namespace paracord

@@ -65,10 +65,11 @@ class PythonNumbers {
   bool number_as_key_ = false;
 };
 
-// Watches a parse for equal keys in an object, of which nlohmann silently keeps the last.
+// Watches a parse for equal keys in an object, of which nlohmann silently keeps the last, and for
+// the order of the keys, which it forgets.
 class ParseWatch {
  public:
-  explicit ParseWatch(PythonNumbers& numbers) : numbers_(numbers) {}
+  ParseWatch(PythonNumbers& numbers, KeyOrder* order) : numbers_(numbers), order_(order) {}
   bool operator()(int /*depth*/, json::parse_event_t event, json& parsed) {
     if (parsed.is_string()) numbers_.Watch(event == json::parse_event_t::key, parsed);
     if (event == json::parse_event_t::object_start) {
@@ -79,9 +80,9 @@ class ParseWatch {
       Object& object = open_.back();
       object.current = parsed.get<std::string>();
       if (!object.keys.insert(object.current).second && duplicate_.empty()) {
-        duplicate_ = absl::StrJoin(
-            open_, ".", [](std::string* out, const Object& o) { out->append(o.current); });
+        duplicate_ = Path(open_);
       }
+      NoteOrder();
     }
     return true;
   }
@@ -92,7 +93,23 @@ class ParseWatch {
     std::string current;
     std::set<std::string> keys;
   };
+  // Notes the place of the newest key, unless it is deeper, or below a longer name, than any key
+  // of which the order matters: a path is made for each.
+  void NoteOrder() {
+    constexpr size_t kNoted = 8, kNotedName = 256;
+    if (order_ == nullptr || open_.size() > kNoted) return;
+    const std::span<const Object> above = std::span(open_).first(open_.size() - 1);
+    const auto is_long = [](const Object& object) { return object.current.size() > kNotedName; };
+    if (std::ranges::any_of(above, is_long)) return;
+    (*order_)[Path(above)].push_back(open_.back().current);
+  }
+  static std::string Path(std::span<const Object> objects) {
+    return absl::StrJoin(objects, ".",
+                         [](std::string* out, const Object& o) { out->append(o.current); });
+  }
+
   PythonNumbers& numbers_;
+  KeyOrder* const order_;
   std::vector<Object> open_;
   std::string duplicate_;
 };
@@ -126,7 +143,8 @@ absl::Status Problems::ToStatus() const {
   return absl::InvalidArgumentError(absl::StrJoin(lines_, "\n"));
 }
 
-absl::StatusOr<json> ParseJson(std::string_view text, size_t bytes_max, int depth_max) {
+absl::StatusOr<json> ParseJson(std::string_view text, size_t bytes_max, int depth_max,
+                               KeyOrder* order) {
   if (text.size() > bytes_max) {
     return absl::InvalidArgumentError(
         absl::StrCat("is ", text.size(), " bytes long, more than ", bytes_max));
@@ -135,7 +153,7 @@ absl::StatusOr<json> ParseJson(std::string_view text, size_t bytes_max, int dept
     return absl::InvalidArgumentError(absl::StrCat("is nested deeper than ", depth_max));
   }
   PythonNumbers numbers(text);
-  ParseWatch watch(numbers);
+  ParseWatch watch(numbers, order);
   try {
     json result = json::parse(numbers.Text(text), std::ref(watch));
     if (numbers.number_as_key()) {

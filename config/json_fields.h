@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -29,10 +30,16 @@ class Problems {
   std::vector<std::string> lines_;
 };
 
+// The keys of objects as a text has them, which nlohmann::json sorts, by the path of their object
+// ("data.train.features"). A list adds nothing to a path, so that the keys of its objects follow
+// each other.
+using KeyOrder = std::map<std::string, std::vector<std::string>>;
+
 // Parses a whole document. Errors give line and column. It is an error if a key occurs twice in an
 // object, if nesting is deeper than `depth_max`, or if there are more than `bytes_max` bytes.
-// Python's NaN, Infinity and -Infinity are read as numbers.
-absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, size_t bytes_max, int depth_max);
+// Python's NaN, Infinity and -Infinity are read as numbers. `order` gets the order of the keys.
+absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, size_t bytes_max, int depth_max,
+                                         KeyOrder* order = nullptr);
 
 // Returns the value as text for a message, shortened.
 std::string JsonExcerpt(const nlohmann::json& value);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@
 #include "common/mix.h"
 #include "common/status_macros.h"
 #include "common/utf8.h"
+#include "config/column_order.h"
 #include "config/json_fields.h"
 #include "config/nearest.h"
 #include "data/array.h"
@@ -39,10 +41,12 @@ class ArraySource : public DataSource {
     for (const auto& [arrays, columns] :
          {std::pair(&features_, &schema_.inputs), std::pair(&labels_, &schema_.targets),
           std::pair(&weights_, &schema_.weights)}) {
+      std::map<std::string, uint64_t> by_name;  // in whatever order the job declares them
       for (const NamedArray& each : *arrays) {
         columns->push_back({each.name, each.array.shape(), {}, each.array.text()});
-        hash = hash == 0 ? each.array.fingerprint() : Mix64(hash, each.array.fingerprint());
+        by_name[each.name] = each.array.fingerprint();
       }
+      for (const auto& [name, each] : by_name) hash = hash == 0 ? each : Mix64(hash, each);
     }
     fingerprint_ = absl::StrFormat("%s:%d:%016x", format, records(), hash);
   }
@@ -108,14 +112,16 @@ class ArraySource : public DataSource {
 // object, there is one entry named "".
 using Wanted = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
-Wanted ReadWanted(JsonFields& fields, const std::string& key, bool needed, Problems& problems) {
+Wanted ReadWanted(JsonFields& fields, const std::string& key, bool needed, JsonFields& order,
+                  Problems& problems) {
   const json* value = fields.FindValue(key);
   if (value == nullptr && !needed) return {};
   if (value == nullptr || !value->is_object()) return {{"", ReadPaths(fields, key)}};
   Wanted wanted;
   JsonFields names(*value, fields.PathOf(key), problems);
-  for (const auto& [name, entry] : value->items())
+  for (const std::string& name : ReadOrderedNames(order, key, *value)) {
     wanted.emplace_back(name, ReadPaths(names, name));
+  }
   if (wanted.empty()) fields.Problem(key, "is empty");
   return wanted;
 }
@@ -126,10 +132,14 @@ struct ArrayOptions {
 };
 
 ArrayOptions ReadOptions(JsonFields& fields, bool has_scale, Problems& problems) {
+  const json none = json::object();
+  const json* const found = fields.FindValue(kColumnOrderKey);
+  JsonFields order(found == nullptr ? none : *found, fields.PathOf(kColumnOrderKey), problems);
   ArrayOptions options;
-  options.features = ReadWanted(fields, "features", /*needed=*/true, problems);
-  options.labels = ReadWanted(fields, "labels", /*needed=*/true, problems);
-  options.weights = ReadWanted(fields, "weights", /*needed=*/false, problems);
+  options.features = ReadWanted(fields, "features", /*needed=*/true, order, problems);
+  options.labels = ReadWanted(fields, "labels", /*needed=*/true, order, problems);
+  options.weights = ReadWanted(fields, "weights", /*needed=*/false, order, problems);
+  order.ReportUnknown();
   if (has_scale) fields.Number("scale", -1e30, 1e30, options.scale);
   return options;
 }

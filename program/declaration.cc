@@ -149,4 +149,10 @@ std::string OutputsText(const std::vector<ProgramOutput>& outputs) {
   return text;
 }
 
+std::string ColumnText(const char* what, const std::string& name,
+                       const std::vector<uint64_t>& shape, const char* dtype) {
+  return absl::StrCat("  ", what, " \"", OneLine(name, 200), "\" ",
+                      ShapeName({shape.begin(), shape.end()}), " ", dtype, "\n");
+}
+
 }  // namespace paracord

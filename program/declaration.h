@@ -51,5 +51,8 @@ void ReadList(JsonFields& fields, const std::string& key,
 std::string VariablesText(const std::vector<VariableSpec>& variables,
                           const std::function<std::string(size_t variable)>& more = nullptr);
 std::string OutputsText(const std::vector<ProgramOutput>& outputs);
+// A line for a column of `what` ("input") that the program is given; the shape is of one example.
+std::string ColumnText(const char* what, const std::string& name,
+                       const std::vector<uint64_t>& shape, const char* dtype);
 
 }  // namespace paracord

@@ -29,6 +29,11 @@ absl::Status OfRun(const absl::Status& status) {
   return absl::DataLossError(status.message());
 }
 
+const char* NameOfType(ColumnType type) {
+  if (type == ColumnType::kFloat32) return "float32";
+  return type == ColumnType::kInt32 ? "int32" : "int64";
+}
+
 PjrtType TypeOf(ColumnType type) {
   switch (type) {
     case ColumnType::kInt32:
@@ -420,8 +425,16 @@ std::string PjrtProgram::Summary() const {
   std::string text = absl::StrCat(
       "program: StableHLO ", OneLine(file_.stablehlo, 40), " by ", OneLine(file_.made_by, 200),
       "\n", VariablesText(file_.variables, [&](size_t v) { return tables_.Describe(v); }),
-      OutputsText(file_.outputs), "computes batches of ",
-      absl::StrJoin(SizesOf(/*step=*/true), ", "), " alone\n");
+      "is given, by name:\n");
+  for (const auto& [what, columns] :
+       {std::pair("input", &file_.inputs), std::pair("target", &file_.targets),
+        std::pair("weight", &file_.weights)}) {
+    for (const ProgramColumn& column : *columns) {
+      text += ColumnText(what, column.name, column.shape, NameOfType(column.type));
+    }
+  }
+  absl::StrAppend(&text, OutputsText(file_.outputs), "computes batches of ",
+                  absl::StrJoin(SizesOf(/*step=*/true), ", "), " alone\n");
   const std::vector<uint32_t> predicts = SizesOf(/*step=*/false);
   if (!predicts.empty()) {
     absl::StrAppend(&text, "predicts in batches of ", absl::StrJoin(predicts, ", "), "\n");

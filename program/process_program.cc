@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -343,7 +344,17 @@ std::string ProcessProgram::Summary() const {
                                   " (", spec_.files.size(), " files in the job)\n");
   absl::StrAppend(&text,
                   VariablesText(hello_.variables, [&](size_t v) { return tables_.Describe(v); }),
-                  OutputsText(hello_.outputs));
+                  "is given, in the order of the job's data:\n");
+  for (const auto& [what, columns, places] :
+       {std::tuple("input", &schema_.inputs, &layout_.inputs),
+        std::tuple("target", &schema_.targets, &layout_.targets),
+        std::tuple("weight", &schema_.weights, &layout_.weights)}) {
+    for (size_t i = 0; i < columns->size(); ++i) {
+      text += ColumnText(what, (*columns)[i].name, (*columns)[i].shape,
+                         (*places)[i].int64 ? "int64" : "float32");
+    }
+  }
+  text += OutputsText(hello_.outputs);
   if (!hello_.batches.empty()) {
     absl::StrAppend(&text, "computes batches of ", absl::StrJoin(hello_.batches, ", "), " alone\n");
   }

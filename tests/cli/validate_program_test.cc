@@ -1,14 +1,17 @@
 // `paracord validate` of a program of StableHLO, by a plug-in that is none of XLA's
 // (tests/fake_pjrt).
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <sstream>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
 #include "cli/commands.h"
 #include "common/json_text.h"
 #include "tests/fakes.h"
+#include "tests/golden/golden.h"
 #include "tests/program/stablehlo_file.h"
 
 namespace paracord {
@@ -79,6 +82,52 @@ TEST_CASE("without a plug-in validate says what is wrong with a program file and
   validate.file["inputs"][0]["shape"] = {3};
   CHECK(validate.Run() == 2);
   CHECK(absl::StrContains(validate.err, "takes input \"x\" of shape (3,)"));
+}
+
+// A program in a process that says what it was given, in the order in which it was.
+constexpr char kTeller[] = R"(import json, socket
+s = socket.socket(fileno=3)
+s.send(json.dumps({"hello": 1, "variables": [{"name": "w", "shape": [2]}],
+                   "dtypes": {"inputs": {"user": "int64"}}}).encode())
+layout = json.loads(s.recv(1 << 18))
+s.send(json.dumps({"error": " ".join(c["name"] for c in layout["inputs"])}
+                  if TELLS else {"ready": True}).encode())
+s.recv(1)
+)";
+
+TEST_CASE("a program is given columns in the order of the job, whatever their format") {
+  unsetenv("TF_CONFIG");
+  const TestDirectory directory;
+  directory.Write("data.csv", "user,x,y\n1,0.5,0\n2,1.5,1\n");
+  const std::string npz = R"({"format": "npz", "file": ")" + GoldenPath("arrays.npz") +
+                          R"(", "labels": "y", "features": )";
+  const std::string csv = R"({"format": "csv", "files": "data.csv", "label": "y", "features": )";
+  const auto validate = [&](const std::string& data, bool tells) {
+    directory.Write("child.py", absl::StrReplaceAll(kTeller, {{"TELLS", tells ? "1" : "0"}}));
+    directory.Write("job.json", R"({"optimizer": "sgd", "data": {"train": )" + data + R"(},
+        "model": {"program": "process", "command": ["python3", "child.py"],
+                  "files": ["child.py"]}})");
+    std::ostringstream out, err;
+    const std::vector<std::string> args = {directory / "job.json"};
+    const int code = RunValidate(args, out, err);
+    INFO(out.str() << err.str());
+    CHECK(code == (tells ? 2 : 0));
+    return tells ? err.str() : out.str();
+  };
+  for (const std::string& data :
+       {npz + R"({"x": "x", "user": "user"}})", npz + R"({"user": "user", "x": "x"}})",
+        csv + R"([{"column": "x", "input": "x"}, {"column": "user", "input": "user"}]})",
+        csv + R"([{"column": "user", "input": "user"}, {"column": "x", "input": "x"}]})"}) {
+    const bool x_first = data.find("\"x\"") < data.find("\"user\"");
+    CAPTURE(data);
+    CHECK(absl::StrContains(validate(data, true), x_first ? ": x user\n" : ": user x\n"));
+    const std::string out = validate(data, false);
+    const size_t x = out.find("  input \"x\" ("), user = out.find("  input \"user\" (");
+    REQUIRE(std::max(x, user) != std::string::npos);
+    CHECK((x < user) == x_first);
+    CHECK(absl::StrContains(out, ") int64\n"));
+    CHECK(absl::StrContains(out, ") float32\n  target \"\" () float32\n") != x_first);
+  }
 }
 
 TEST_CASE("validate of test data that lack the input of a table says so") {

@@ -47,6 +47,28 @@ TEST_CASE("archives of numpy are read, stored and deflated, with several inputs"
   }
 }
 
+TEST_CASE("named arrays come in the order that the source says, which changes no fingerprint") {
+  PosixFiles files;
+  json options = {{"file", GoldenPath("arrays.npz")},
+                  {"features", {{"a", "x"}, {"b", "user"}}},
+                  {"labels", "y"}};
+  const auto sorted = Open(files, options);
+  options["order"] = {{"features", {"b", "a"}}};
+  const auto source = Open(files, options);
+  INFO(source.status());
+  REQUIRE(source.ok());
+  Batch batch;
+  REQUIRE((*source)->Read(std::vector<uint64_t>{3}, batch).ok());
+  for (const Batch* each : {static_cast<const Batch*>(&batch), &(*source)->schema()}) {
+    REQUIRE(each->inputs.size() == 2);
+    CHECK(each->inputs[0].name == "b");
+    CHECK(each->inputs[1].name == "a");
+    CHECK(each->inputs[1].shape == std::vector<uint64_t>{3, 2});
+  }
+  CHECK(batch.inputs[0].values == Values{3000});
+  CHECK((*source)->fingerprint() == (*sorted)->fingerprint());
+}
+
 TEST_CASE("several archives are one sequence") {
   MemoryFiles files;
   files.contents["/1"] = ReadGolden("arrays.npz");
@@ -117,6 +139,14 @@ TEST_CASE("wrong options of npz data are refused by key") {
       {{{"file", "/d"}, {"features", "xx"}, {"labels", "y"}},
        {"/d: holds no array \"xx\"; did you mean `x`?"}},
       {{{"file", "/d"}, {"features", "x"}, {"labels", {"y", "y"}}}, {"/d: x has ", ", but y has "}},
+      {{{"file", "/d"}, {"features", {{"a", "x"}}}, {"labels", "y"}, {"order", 3}},
+       {"data (npz).order: must be an object"}},
+      {{{"file", "/d"},
+        {"features", {{"a", "x"}, {"b", "x"}}},
+        {"labels", "y"},
+        {"order", {{"features", {"a", "c"}}, {"labels", {"y"}}}}},
+       {"order.features: must list the names of `features`, each once, is [\"a\",\"c\"]",
+        "order.labels: unknown key"}},
   };
   CheckRefused(table, [&](const json& options) { return Open(files, options); });
 }
