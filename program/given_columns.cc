@@ -1,11 +1,27 @@
 #include "program/given_columns.h"
 
+#include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 #include "config/json_fields.h"
 
 namespace paracord {
+namespace {
+
+absl::Status Refuse(const Batch& batch, const char* what, const Column& column, size_t element,
+                    const std::string& value, const char* advice = "") {
+  const size_t each = column.values.size() / batch.examples;
+  return absl::InvalidArgumentError(
+      absl::StrCat(Where(batch, element / each), ": ", what,
+                   column.name.empty() ? "" : absl::StrCat(" \"", column.name, "\""),
+                   each == 1 ? "" : absl::StrCat(", element ", element % each, ","), " has ", value,
+                   ", and the program wants int64", advice));
+}
+
+}  // namespace
 
 absl::Status CheckOwnSettings(const Job& job) {
   Problems problems;
@@ -41,19 +57,28 @@ absl::Status CheckGivenColumn(const char* what, const Column& schema, const Colu
   return absl::OkStatus();
 }
 
-absl::Status ToWholeNumbers(const Batch& batch, const Column& column, std::vector<int64_t>& out) {
-  const auto refuse = [&](size_t element, const auto& value, const char* why) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Where(batch, element * batch.examples / column.values.size()), ": column \"",
-                     column.name, "\" has ", value, why, ", and the program wants int64"));
-  };
+absl::Status CheckNoFractions(const Batch& batch, const char* what, const Column& column) {
+  const auto bad = std::ranges::find_if(column.values, [](float value) {
+    return std::isfinite(value) && value != std::trunc(value);
+  });
+  if (bad == column.values.end()) return absl::OkStatus();
+  return Refuse(batch, what, column, static_cast<size_t>(bad - column.values.begin()),
+                absl::StrCat(*bad, ", which is no whole number"),
+                " of it: give whole numbers, or let it take float32");
+}
+
+absl::Status ToWholeNumbers(const Batch& batch, const char* what, const Column& column,
+                            std::vector<int64_t>& out) {
+  RETURN_IF_ERROR(CheckNoFractions(batch, what, column));
   const std::optional<size_t> bad = WholeNumbers(column, out);
   if (bad.has_value()) {
-    return refuse(*bad, column.values[*bad], ", of which no whole number is certain");
+    return Refuse(batch, what, column, *bad,
+                  absl::StrCat(column.values[*bad], ", of which no whole number is certain"));
   }
   const ExactInteger* const beyond = FirstBeyondInt64(column);
   if (beyond == nullptr) return absl::OkStatus();
-  return refuse(beyond->element, static_cast<uint64_t>(beyond->value), ", which is beyond int64");
+  return Refuse(batch, what, column, beyond->element,
+                absl::StrCat(static_cast<uint64_t>(beyond->value), ", which is beyond int64"));
 }
 
 }  // namespace paracord

@@ -22,8 +22,12 @@ absl::Status CheckGivenColumn(const char* what, const Column& schema, const Colu
 // The batch must have as many columns of `what` as the schema.
 absl::Status CheckColumnCount(const char* what, size_t schema, size_t batch);
 
-// Converts a column of the batch to int64. INVALID_ARGUMENT names a value that is no whole number
-// or beyond int64, its column and its record.
-absl::Status ToWholeNumbers(const Batch& batch, const Column& column, std::vector<int64_t>& out);
+// INVALID_ARGUMENT names a value of a column of `what` ("input") that has a fraction, which int64
+// would cut off, its column and its record.
+absl::Status CheckNoFractions(const Batch& batch, const char* what, const Column& column);
+// Converts a column of `what` to int64. INVALID_ARGUMENT is as above, also of a value that is no
+// certain whole number or beyond int64.
+absl::Status ToWholeNumbers(const Batch& batch, const char* what, const Column& column,
+                            std::vector<int64_t>& out);
 
 }  // namespace paracord

@@ -124,7 +124,7 @@ absl::Status PjrtBatch::Take(const Batch& batch, const RowsInUse& use) {
       if (numbers != nullptr) {
         given.whole = *numbers;
       } else if (given.column->type != ColumnType::kFloat32) {
-        RETURN_IF_ERROR(ToWholeNumbers(batch, column, given.whole));
+        RETURN_IF_ERROR(ToWholeNumbers(batch, given.what, column, given.whole));
       }
       if (given.column->type == ColumnType::kInt32) RETURN_IF_ERROR(Narrow(column.name, given));
     }

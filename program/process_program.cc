@@ -181,7 +181,8 @@ absl::Status ProcessProgram::SameAsBefore(const Batch& batch) const {
 
 absl::Status ProcessProgram::LookAt(const Batch& batch, LookupCounts&) {
   RETURN_IF_ERROR(SameAsBefore(batch));
-  return tables_.declares() ? tables_.RowsOf(batch).status() : absl::OkStatus();
+  ASSIGN_OR_RETURN(const RowsInUse use, tables_.InUse(batch, nullptr));
+  return memory_.CheckBatch(batch, use);
 }
 
 absl::StatusOr<std::shared_ptr<const TableRows>> ProcessProgram::RowsOf(const Batch& batch) {

@@ -8,13 +8,13 @@
 
 namespace paracord {
 
-absl::Status ProgramMemory::PutColumn(const Batch& batch, const Column& column,
+absl::Status ProgramMemory::PutColumn(const Batch& batch, const char* what, const Column& column,
                                       const PlacedColumn& place) {
   if (!place.int64) {
     std::ranges::copy(column.values, At(place.offset));
     return absl::OkStatus();
   }
-  RETURN_IF_ERROR(ToWholeNumbers(batch, column, whole_));
+  RETURN_IF_ERROR(ToWholeNumbers(batch, what, column, whole_));
   std::ranges::copy(whole_, reinterpret_cast<int64_t*>(memory_.data() + place.offset));
   return absl::OkStatus();
 }
@@ -29,10 +29,25 @@ void ProgramMemory::PutNumbers(const std::vector<int64_t>& numbers, const Column
   std::fill(to + numbers.size(), to + room, 0);
 }
 
+std::array<ProgramMemory::Kind, 3> ProgramMemory::Kinds(const Batch& batch) const {
+  return {{{"input", &batch.inputs, &layout_->inputs},
+           {"target", &batch.targets, &layout_->targets},
+           {"weight", &batch.weights, &layout_->weights}}};
+}
+
+absl::Status ProgramMemory::CheckBatch(const Batch& batch, const RowsInUse& use) {
+  for (const auto& [what, columns, places] : Kinds(batch)) {
+    for (size_t i = 0; i < columns->size(); ++i) {
+      const bool ids = columns == &batch.inputs && use.Numbers(i) != nullptr;
+      if (ids || !(*places)[i].int64) continue;
+      RETURN_IF_ERROR(ToWholeNumbers(batch, what, (*columns)[i], whole_));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ProgramMemory::PutBatch(const Batch& batch, const RowsInUse& use) {
-  for (const auto& [columns, places] :
-       {std::pair(&batch.inputs, &layout_->inputs), std::pair(&batch.targets, &layout_->targets),
-        std::pair(&batch.weights, &layout_->weights)}) {
+  for (const auto& [what, columns, places] : Kinds(batch)) {
     for (size_t i = 0; i < columns->size(); ++i) {
       const Column& column = (*columns)[i];
       // A column may have another name than in the training data if it is the only input.
@@ -41,7 +56,7 @@ absl::Status ProgramMemory::PutBatch(const Batch& batch, const RowsInUse& use) {
       if (numbers != nullptr) {
         PutNumbers(*numbers, column, (*places)[i].offset);
       } else {
-        RETURN_IF_ERROR(PutColumn(batch, column, (*places)[i]));
+        RETURN_IF_ERROR(PutColumn(batch, what, column, (*places)[i]));
       }
     }
   }

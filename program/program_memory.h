@@ -2,6 +2,7 @@
 // gradients and outputs come out. Used by one thread at a time.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -25,6 +26,8 @@ class ProgramMemory {
   // Writes the columns of a batch. INVALID_ARGUMENT if a column that is wanted as int64 has a
   // number that is no certain whole one.
   absl::Status PutBatch(const Batch& batch, const RowsInUse& use);
+  // Says what PutBatch would, of a batch of any size.
+  absl::Status CheckBatch(const Batch& batch, const RowsInUse& use);
   void PutValues(ConstTensors values, const RowsInUse& use);
   // The rows that the child's memory has of a variable that was declared as a table.
   uint64_t Rows(size_t variable, const RowsInUse& use) const;
@@ -37,7 +40,14 @@ class ProgramMemory {
 
  private:
   float* At(uint64_t offset) const { return reinterpret_cast<float*>(memory_.data() + offset); }
-  absl::Status PutColumn(const Batch& batch, const Column& column, const PlacedColumn& place);
+  struct Kind {
+    const char* what;
+    const std::vector<Column>* columns;
+    const std::vector<PlacedColumn>* places;
+  };
+  std::array<Kind, 3> Kinds(const Batch& batch) const;
+  absl::Status PutColumn(const Batch& batch, const char* what, const Column& column,
+                         const PlacedColumn& place);
   void PutNumbers(const std::vector<int64_t>& numbers, const Column& column, uint64_t offset);
 
   const ProgramLayout* layout_ = nullptr;

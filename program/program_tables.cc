@@ -12,6 +12,7 @@
 #include "config/shape.h"
 #include "config/tables.h"
 #include "config/unknown_name.h"
+#include "program/given_columns.h"
 #include "program/row_numbers.h"
 
 namespace paracord {
@@ -178,6 +179,7 @@ absl::StatusOr<std::shared_ptr<const ProgramRows>> ProgramTables::RowsOf(const B
     ids.clear();
     const IdSpace space{variables_[group.smallest].name(), static_cast<int64_t>(group.rows)};
     for (const size_t input : group.inputs) {
+      RETURN_IF_ERROR(CheckNoFractions(batch, "input", batch.inputs[input]));
       RETURN_IF_ERROR(AddIds(batch, batch.inputs[input], space, ids));
     }
     Number(group, batch, ids, *rows);

@@ -88,40 +88,62 @@ TEST_CASE("without a plug-in validate says what is wrong with a program file and
 constexpr char kTeller[] = R"(import json, socket
 s = socket.socket(fileno=3)
 s.send(json.dumps({"hello": 1, "variables": [{"name": "w", "shape": [2]}],
-                   "dtypes": {"inputs": {"user": "int64"}}}).encode())
+                   "dtypes": {"inputs": {"INT64": "int64"}}}).encode())
 layout = json.loads(s.recv(1 << 18))
 s.send(json.dumps({"error": " ".join(c["name"] for c in layout["inputs"])}
                   if TELLS else {"ready": True}).encode())
 s.recv(1)
 )";
 
-TEST_CASE("a program is given columns in the order of the job, whatever their format") {
-  unsetenv("TF_CONFIG");
-  const TestDirectory directory;
-  directory.Write("data.csv", "user,x,y\n1,0.5,0\n2,1.5,1\n");
-  const std::string npz = R"({"format": "npz", "file": ")" + GoldenPath("arrays.npz") +
-                          R"(", "labels": "y", "features": )";
-  const std::string csv = R"({"format": "csv", "files": "data.csv", "label": "y", "features": )";
-  const auto validate = [&](const std::string& data, bool tells) {
-    directory.Write("child.py", absl::StrReplaceAll(kTeller, {{"TELLS", tells ? "1" : "0"}}));
+struct ValidateTeller {
+  ValidateTeller() {
+    unsetenv("TF_CONFIG");
+    directory.Write("data.csv", "user,x,y\n1,0.5,0\n2,1.5,1\n");
+  }
+  // Returns the problems, or else what the plan is.
+  std::string Run(const std::string& data, const char* int64, bool tells = false) {
+    directory.Write("child.py", absl::StrReplaceAll(kTeller, {{"TELLS", tells ? "True" : "False"},
+                                                              {"INT64", int64}}));
     directory.Write("job.json", R"({"optimizer": "sgd", "data": {"train": )" + data + R"(},
         "model": {"program": "process", "command": ["python3", "child.py"],
                   "files": ["child.py"]}})");
     std::ostringstream out, err;
     const std::vector<std::string> args = {directory / "job.json"};
     const int code = RunValidate(args, out, err);
-    INFO(out.str() << err.str());
-    CHECK(code == (tells ? 2 : 0));
-    return tells ? err.str() : out.str();
-  };
+    UNSCOPED_INFO(out.str() << err.str());
+    return code == 0 ? out.str() : err.str();
+  }
+
+  TestDirectory directory;
+  const std::string npz = R"({"format": "npz", "file": ")" + GoldenPath("arrays.npz") +
+                          R"(", "labels": "y", "features": )";
+  const std::string csv = R"({"format": "csv", "files": "data.csv", "label": "y", "features": )";
+};
+
+TEST_CASE("a fraction in a column that a program wants as int64 is found by validate") {
+  ValidateTeller validate;
+  CHECK(absl::StrContains(validate.Run(validate.npz + R"({"x": "x"}})", "x"),
+                          "arrays.npz[\"x.npy\"] row 0"));
+  CHECK(absl::StrContains(validate.Run(validate.npz + R"({"x": "x"}})", "x"),
+                          "input \"x\", element 1, has 0.125, which is no whole number"));
+  CHECK(absl::StrContains(
+      validate.Run(validate.csv + R"([{"column": "x", "input": "x"}]})", "x"),
+      "data.csv row 0: input \"x\" has 0.5, which is no whole number, and the program wants "
+      "int64"));
+}
+
+TEST_CASE("a program is given columns in the order of the job, whatever their format") {
+  ValidateTeller validate;
+  const std::string &npz = validate.npz, &csv = validate.csv;
   for (const std::string& data :
        {npz + R"({"x": "x", "user": "user"}})", npz + R"({"user": "user", "x": "x"}})",
         csv + R"([{"column": "x", "input": "x"}, {"column": "user", "input": "user"}]})",
         csv + R"([{"column": "user", "input": "user"}, {"column": "x", "input": "x"}]})"}) {
     const bool x_first = data.find("\"x\"") < data.find("\"user\"");
     CAPTURE(data);
-    CHECK(absl::StrContains(validate(data, true), x_first ? ": x user\n" : ": user x\n"));
-    const std::string out = validate(data, false);
+    CHECK(
+        absl::StrContains(validate.Run(data, "user", true), x_first ? ": x user\n" : ": user x\n"));
+    const std::string out = validate.Run(data, "user");
     const size_t x = out.find("  input \"x\" ("), user = out.find("  input \"user\" (");
     REQUIRE(std::max(x, user) != std::string::npos);
     CHECK((x < user) == x_first);

@@ -329,6 +329,8 @@ TEST_CASE("batches that a program does not take are their own fault") {
       {[](PjrtRig& rig) { rig.batch.inputs[0].shape = {1}; }, "has another shape than before"},
       {[](PjrtRig& rig) { rig.batch.inputs.clear(); }, "the batch has 0 columns of input"},
       {[](PjrtRig& rig) { rig.batch.targets[0].values[1] = 3e9f; }, "no whole number is certain"},
+      {[](PjrtRig& rig) { rig.batch.targets[0].values[1] = 1.5f; },
+       "example 1 of the batch: target has 1.5, which is no whole number"},
       {[](PjrtRig& rig) {
          rig.batch.targets[0].values[1] = 3e9f;
          rig.batch.targets[0].exact = {{1, 3000000001}};
@@ -359,8 +361,7 @@ TEST_CASE("whole numbers beyond float32 reach a program that takes int64") {
   rig.batch.targets[0].exact = {{1, -1}};
   const absl::Status beyond = rig.Step().status();
   CHECK(absl::IsInvalidArgument(beyond));
-  CheckSaid(beyond,
-            "example 1 of the batch: column \"\" has 18446744073709551615, which is beyond");
+  CheckSaid(beyond, "example 1 of the batch: target has 18446744073709551615, which is beyond");
 }
 
 }  // namespace

@@ -363,10 +363,28 @@ TEST_CASE("a program that wants int64 of a column is given all digits of its num
   CHECK(absl::IsInvalidArgument(beyond));
   INFO(beyond);
   CHECK(absl::StrContains(beyond.message(),
-                          "example 3 of the batch: column \"\" has 9223372036854775808, which is "
-                          "beyond int64, and the program wants int64"));
+                          "example 3 of the batch: input, element 1, has 9223372036854775808, "
+                          "which is beyond int64, and the program wants int64"));
   rig.batch.inputs[0].values[7] = -9223372036854775808.0f;
   CHECK(rig.Step().ok());
+}
+
+TEST_CASE("a fraction is refused where a program wants int64, which would cut it off") {
+  Rig rig("int64");
+  REQUIRE(rig.Start().ok());
+  rig.batch.inputs[0].values[5] = 2.7f;
+  LookupCounts counts;
+  for (const absl::Status& status : {rig.Step().status(), rig.program->LookAt(rig.batch, counts)}) {
+    INFO(status);
+    CHECK(absl::IsInvalidArgument(status));
+    CHECK(absl::StrContains(status.message(),
+                            "example 2 of the batch: input, element 1, has 2.7, which is no whole "
+                            "number, and the program wants int64 of it: give whole numbers, or "
+                            "let it take float32"));
+  }
+  rig.batch.inputs[0].values[5] = -2;
+  CHECK(rig.Step().ok());
+  CHECK(rig.program->LookAt(rig.batch, counts).ok());
 }
 
 TEST_CASE("an assigned variable is a moving average that keeps nothing") {

@@ -212,6 +212,7 @@ TEST_CASE("ids that are none of a table are the batch's fault, and name their re
   const auto [id, why] = GENERATE(table<float, std::string>(
       {{1000, "id 1000 is not in the table of user.weight, whose 1000 rows are 0 to 999"},
        {-1, "id -1 is not"},
+       {2.5, "has 2.5, which is no whole number"},
        {33554432, "is no whole number that float32 tells from others"}}));
   rig.SetIds({1, 2, id, 3});
   const absl::Status status = rig.program->RowsOf(rig.batch).status();
