@@ -64,6 +64,20 @@ absl::StatusOr<size_t> OnlyOneLike(const std::string& name,
   return found.value_or(kNoTensor);
 }
 
+// Whether a tensor of this name was surely meant for the growing table, whose rows have names of
+// their own: it is called like the table, like the module that has it ("user" for "user.weight"),
+// or like a path of the table, with "/ids" and "/rows" or without.
+bool MeansTable(std::string_view tensor, const std::string& table) {
+  for (const std::string_view end : {"/ids", "/rows"}) {
+    if (tensor.ends_with(end)) tensor.remove_suffix(end.size());
+  }
+  const std::string named = Named(tensor);
+  const bool owner = table.size() > named.size() && table.starts_with(named) &&
+                     table.find_first_of("/.", named.size() + 1) == std::string::npos &&
+                     (table[named.size()] == '/' || table[named.size()] == '.');
+  return named == table || owner || EndsWithPath(named, table) || EndsWithPath(table, named);
+}
+
 absl::Status InWeights(const absl::Status& status, const std::string& where = "") {
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat("initial_weights: ", where, status.message()));
@@ -232,6 +246,26 @@ absl::Status InitialWeights::FindAll(std::span<const VariableSpec> variables,
   RETURN_IF_ERROR(found.status());
   for (auto next = found->begin(); const VariableSpec& variable : variables) {
     tensors_.push_back(IsGrowing(variable) ? kNoTensor : *next++);
+  }
+  return CheckGrowing(variables, names);
+}
+
+absl::Status InitialWeights::CheckGrowing(std::span<const VariableSpec> variables,
+                                          std::span<const std::string_view> names) const {
+  std::set<size_t> taken(tensors_.begin(), tensors_.end());
+  for (const std::optional<RowTensors>& rows : rows_) {
+    if (rows.has_value()) taken.insert({rows->ids, rows->rows});
+  }
+  for (size_t v = 0; v < variables.size(); ++v) {
+    if (!IsGrowing(variables[v]) || HasRows(v)) continue;
+    const std::string& table = variables[v].name();
+    for (size_t t = 0; t < names.size(); ++t) {
+      if (taken.contains(t) || !MeansTable(names[t], table)) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tensor ", std::string(names[t]), " gives the growing table ", table,
+          " no rows: write these as ", table, "/rows, and their ids, ascending, as ", table,
+          "/ids of I64 (as `paracord export` does), or leave the tensor out to have them drawn"));
+    }
   }
   return absl::OkStatus();
 }

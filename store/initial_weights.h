@@ -60,6 +60,9 @@ class InitialWeights {
   };
   absl::Status FindAll(std::span<const VariableSpec> variables,
                        std::span<const std::string_view> names, bool partial);
+  // INVALID_ARGUMENT names a tensor that was meant for a growing table, and gives it nothing.
+  absl::Status CheckGrowing(std::span<const VariableSpec> variables,
+                            std::span<const std::string_view> names) const;
   // The tensors that have the rows of a growing table; nullopt if there are none.
   absl::StatusOr<std::optional<RowTensors>> FindRows(const VariableSpec& variable) const;
   absl::Status ReadFinite(const TensorInfo& tensor, uint64_t begin, std::span<float> values) const;

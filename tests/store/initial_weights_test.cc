@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "common/files.h"
 #include "storage/safetensors.h"
 #include "tests/fakes.h"
@@ -122,6 +124,56 @@ TEST_CASE("a file that does not fit is refused before anything is read") {
   CHECK(finite(2).empty());
   CHECK(finite(std::numeric_limits<float>::quiet_NaN()) ==
         where + "tensor v: element 1 is nan, as float32");
+}
+
+TEST_CASE("a tensor that was meant for a growing table is no rows of it unless it says so") {
+  TestDirectory directory;
+  PosixFiles files;
+  Job job;
+  std::vector<VariableSpec> variables = Variables({"user.weight", "dense/kernel"});
+  for (VariableSpec& variable : variables) {
+    variable.add_shape(2);
+    variable.add_shape(1);
+  }
+  variables[0].mutable_table()->set_kind(TableSpec::GROWING);
+  job.initial_weights.file = directory / "w";
+  const auto error = [&](const std::vector<std::string>& names) {
+    std::string header = "{", bytes;
+    for (const std::string& name : names) {
+      const bool ids = name.ends_with("ids");
+      const size_t begin = bytes.size();
+      bytes += ids ? std::string(1, '\1') + std::string(7, 0) + "\2" + std::string(7, 0)
+                   : std::string(8, 0);
+      header += absl::StrCat(header.size() > 1 ? "," : "", "\"", name, "\":{\"dtype\":\"",
+                             ids ? "I64\",\"shape\":[2]" : "F32\",\"shape\":[2,1]",
+                             ",\"data_offsets\":[", begin, ",", bytes.size(), "]}");
+    }
+    header += "}";
+    header.resize((header.size() + 7) / 8 * 8, ' ');
+    std::string length(8, '\0');
+    length[0] = static_cast<char>(header.size());
+    length[1] = static_cast<char>(header.size() >> 8);
+    REQUIRE(files.WriteAtomic(directory / "w", length + header + bytes).ok());
+    const auto weights = InitialWeights::Open(files, job, variables);
+    return weights.ok() ? "" : std::string(weights.status().message());
+  };
+  job.initial_weights.partial = GENERATE(false, true);
+  CHECK(error({"dense/kernel", "user.weight"}) ==
+        "initial_weights: " + (directory / "w") +
+            ": tensor user.weight gives the growing table user.weight no rows: write these as "
+            "user.weight/rows, and their ids, ascending, as user.weight/ids of I64 (as `paracord "
+            "export` does), or leave the tensor out to have them drawn");
+  for (const std::string name : {"user.weight:0", "user", "model/user.weight", "user/rows"}) {
+    CAPTURE(name);
+    CHECK(absl::StrContains(error({"dense/kernel", name}),
+                            "tensor " + name + " gives the growing table user.weight no rows"));
+  }
+  CHECK(error({"dense/kernel"}) == "");
+  CHECK(error({"dense/kernel", "user2.weight", "us", "weight"}) == "");
+  CHECK(error({"dense/kernel", "user.weight", "user.weight/ids", "user.weight/rows"}) == "");
+  variables.push_back(variables[1]);
+  variables[2].set_name("user");  // which has a tensor of that name
+  CHECK(error({"dense/kernel", "user"}) == "");
 }
 
 }  // namespace
