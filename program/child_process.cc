@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -31,6 +32,7 @@ constexpr size_t kPacketMax = 256 << 10;  // beyond what a socket takes in one p
 constexpr size_t kLineMax = 4096;
 constexpr char kKilled[] = "it was killed by signal ";
 constexpr int64_t kEndMs = 1000;  // from the end of a child's socket to its own
+constexpr int64_t kByeMs = 2000;  // from a goodbye to the end of the child
 
 void CloseOnce(int& descriptor) {
   if (descriptor >= 0) close(descriptor);
@@ -51,8 +53,14 @@ bool AwaitEither(int first, int second, int64_t until_ms) {
 
 }  // namespace
 
+ChildProcess::ChildProcess(const ChildOptions& options)
+    : directory_(options.directory),
+      running_(options.running),
+      spin_(HasCpuBeside(options.threads)),
+      log_(options.log) {}
+
 absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ChildOptions& options) {
-  std::unique_ptr<ChildProcess> child(new ChildProcess(HasCpuBeside(options.threads)));
+  std::unique_ptr<ChildProcess> child(new ChildProcess(options));
   int sockets[2] = {-1, -1};
   int output[2] = {-1, -1};
   const auto give_up = [&](const char* what) {
@@ -79,6 +87,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ChildOpt
   const std::string own = absl::StrCat(options.directory, "/", spawn.command[0]);
   if (!spawn.command[0].starts_with('/') && access(own.c_str(), F_OK) == 0) spawn.command[0] = own;
   absl::StatusOr<pid_t> pid = Spawn(spawn);
+  if (pid.ok()) child->guard_.Watch(*pid, options.directory, output[1]);
   for (int* const each : {&sockets[1], &output[1]}) CloseOnce(*each);
   RETURN_IF_ERROR(pid.status());
   child->pid_ = *pid;
@@ -86,14 +95,17 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ChildOpt
   child->exit_watch_ = static_cast<int>(syscall(SYS_pidfd_open, *pid, 0));
 #endif
   child->packet_.resize(kPacketMax);
-  child->log_ = options.log;
   auto reader = TryThread([raw = child.get()] { raw->ReadOutput(); });
   if (!reader.has_value()) return absl::UnavailableError("cannot start a thread for the program");
   child->reader_ = *std::move(reader);
+  if (child->running_ != nullptr && !child->running_->Add(child.get())) {
+    return absl::CancelledError("this process leaves");
+  }
   return child;
 }
 
 ChildProcess::~ChildProcess() {
+  if (running_ != nullptr) running_->Remove(this);
   End();
   if (!mapped_.empty()) munmap(mapped_.data(), mapped_.size());
   for (int* const each : {&socket_, &memory_, &output_, &exit_watch_}) CloseOnce(*each);
@@ -123,6 +135,33 @@ void ChildProcess::End() {
   }
   stop_ = true;
   if (reader_.joinable()) reader_.join();
+}
+
+void ChildProcess::SayBye() {
+  if (!takes_requests_) return;
+  constexpr std::string_view kBye = R"({"do":"bye"})";
+  (void)send(socket_, kBye.data(), kBye.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  bye_until_ms_ = SteadyMs() + kByeMs;
+}
+
+// It stays to be waited for by who uses the child.
+bool ChildProcess::HasLeft() const {
+  siginfo_t info = {};
+  const int found = waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
+  return found != 0 ? errno == ECHILD : info.si_pid == pid_;
+}
+
+void ChildProcess::EndNow() {
+  while (!HasLeft() && SteadyMs() < bye_until_ms_) usleep(1000);
+  kill(-pid_, SIGKILL);
+  // While they are being killed they may still write there.
+  constexpr int kTries = 100;
+  std::error_code error;
+  for (int i = 0; i < kTries; ++i) {
+    std::filesystem::remove_all(directory_, error);
+    if (!error) break;
+    usleep(1000);
+  }
 }
 
 absl::Status ChildProcess::Lost(const std::string& why) {

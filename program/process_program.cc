@@ -73,6 +73,12 @@ absl::StatusOr<std::unique_ptr<ProcessProgram>> ProcessProgram::Start(const Job&
   return program;
 }
 
+ProcessProgram::~ProcessProgram() {
+  if (child_ == nullptr) return;
+  child_->SayBye();
+  child_->EndNow();
+}
+
 absl::Status ProcessProgram::Launch() {
   ChildOptions options;
   options.command = spec_.command;
@@ -84,6 +90,7 @@ absl::Status ProcessProgram::Launch() {
   }
   options.log = use_.log;
   options.threads = use_.threads;
+  options.running = use_.running;
   ASSIGN_OR_RETURN(child_, ChildProcess::Start(options));
   ASSIGN_OR_RETURN(ProgramHello hello, TakeHello());
   RETURN_IF_ERROR(CheckHello(hello));
@@ -93,6 +100,7 @@ absl::Status ProcessProgram::Launch() {
     RETURN_IF_ERROR(LayOutFirst(std::move(hello)));
   }
   RETURN_IF_ERROR(TellLayout());
+  child_->TakesRequests();
   known_ = true;
   return absl::OkStatus();
 }
@@ -152,6 +160,9 @@ absl::Status ProcessProgram::WithChild(const Batch& batch, ConstTensors values, 
 absl::Status ProcessProgram::AfterLoss(const absl::Status& why) {
   memory_.Map({});
   child_.reset();
+  if (use_.running != nullptr && use_.running->ended()) {
+    return absl::CancelledError("this process leaves");
+  }
   const int64_t now_ms = SteadyMs();
   losses_ms_.push_back(now_ms);
   while (losses_ms_.front() < now_ms - kMinuteMs) losses_ms_.pop_front();

@@ -35,6 +35,8 @@ struct ProgramUse {
   // Called with each line that the program prints, and with the reason of each restart. Called on
   // any thread.
   std::function<void(const std::string& line)> log;
+  // The programs' children, which the end of a process that leaves without destructors ends.
+  std::shared_ptr<RunningChildren> running = nullptr;
 };
 
 class ProcessProgram : public GradientProgram {
@@ -43,6 +45,7 @@ class ProcessProgram : public GradientProgram {
   // allowed; INVALID_ARGUMENT has one line for each problem.
   static absl::StatusOr<std::unique_ptr<ProcessProgram>> Start(const Job& job, const Batch& schema,
                                                                ProgramUse use);
+  ~ProcessProgram() override;  // says goodbye to the child
 
   const std::vector<VariableSpec>& variables() const override { return variables_; }
   // The metrics that the program evaluates itself; there may be none.

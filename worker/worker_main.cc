@@ -104,8 +104,10 @@ int RunWorker(WorkerOptions options, const DaemonFlags& shared, const GrpcOption
   const auto monitor = StartMonitor(shared, *ParseTask(task), daemon, Shown(worker));
   if (!monitor.ok()) return Complain(program, monitor.status(), ListenExitCode(monitor.status()));
   daemon.environment().loop.Post([&] { worker.Start(); });
+  const int code = daemon.Run([&](const std::string& signal) { worker.Drain(signal); });
+  computer.programs.running->EndAll();
   // At once: the end of the daemon would wait for data that are being opened.
-  LeaveProcess(daemon.Run([&](const std::string& signal) { worker.Drain(signal); }));
+  LeaveProcess(code);
 }
 
 int RunEvaluator(EvaluatorOptions options, const DaemonFlags& shared, const GrpcOptions& grpc,
@@ -182,8 +184,8 @@ int Main(int argc, char** argv) {
   if (!chosen.ok()) return refuse(chosen.status());
   computer.use = {*chosen, /*automatic=*/device == "auto", static_cast<int>(threads),
                   cluster->task->index};
-  const std::string task = cluster->task->ToString();
-  computer.programs.task = task;
+  const std::string task = computer.programs.task = cluster->task->ToString();
+  computer.programs.running = std::make_shared<RunningChildren>();
   computer.programs.log = [log = std::make_shared<Logger>(task)](const std::string& line) {
     log->Info("program: {}", line);
   };

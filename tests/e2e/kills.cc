@@ -21,7 +21,8 @@ uint32_t Seed() {
   return given != nullptr ? static_cast<uint32_t>(std::atol(given)) : std::random_device()();
 }
 
-// Returns a child process of a process; 0 if it has none now.
+// Returns a child process of a process, but no guard of one (program/group_guard.h); 0 if it has
+// none now.
 pid_t ChildOf(pid_t parent) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
@@ -30,6 +31,7 @@ pid_t ChildOf(pid_t parent) {
     if (!(file >> pid) || !std::getline(file, rest)) continue;
     const size_t name_end = rest.rfind(") ");  // "(name) S ppid ..."
     if (name_end == std::string::npos || rest.size() < name_end + 5) continue;
+    if (absl::StrContains(rest, "(sh) ")) continue;
     if (std::atoi(rest.c_str() + name_end + 4) == parent) return std::atoi(pid.c_str());
   }
   return 0;

@@ -1,14 +1,17 @@
 // The counting job with its gradients from a child of each worker, a program in NumPy, under random
 // kills.
 #include <signal.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <random>
 #include <set>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "common/json_text.h"
 #include "common/mix.h"
 #include "e2e/cluster.h"
@@ -17,6 +20,7 @@
 #include "e2e/process.h"
 #include "objects/all_files.h"
 #include "storage/checkpoint.h"
+#include "tests/fakes.h"
 
 namespace paracord::e2e {
 namespace {
@@ -104,6 +108,60 @@ TEST_CASE("the averages and the assigned variables of a program are what its bat
   CHECK(values[0] > 0);
   CHECK(std::vector(values.begin() + 1, values.end()) ==
         std::vector<float>{0.9375f, 1.875f, 81, 81, 81});
+}
+
+// It has a process of its own, whose number it says, and says when it leaves by itself.
+constexpr char kForks[] = R"(import numpy as np, paracord, os, subprocess, time
+own = subprocess.Popen(["sleep", "1000"])
+@paracord.numpy.program(variables=[paracord.Variable("w", (1,))])
+def loss(values, x, y):
+    with open(os.environ["FORKS"], "w") as file:
+        file.write(f"{os.getpid()} {own.pid} {os.getcwd()} ")
+    time.sleep(0.01)
+    return 1.0, {"w": [-1]}
+paracord.serve(loss)
+time.sleep(0.2)
+open(os.environ["FORKS"], "a").write("bye")
+)";
+
+TEST_CASE("nothing of a program outlives its worker, which says goodbye where it can") {
+  const std::string python = PythonWithNumpy();
+  if (python.empty()) {
+    WARN("skipped: no Python here has NumPy (PARACORD_PYTHON names another)");
+    return;
+  }
+  const bool killed = GENERATE(false, true);
+  CAPTURE(killed);
+  const TestDirectory temporary;
+  const std::string said = temporary / "said";
+  Cluster cluster({.workers = 1,
+                   .environment = {{"PYTHONPATH", PARACORD_SOURCE_DIR "/python"},
+                                   {"TMPDIR", temporary.path()},
+                                   {"FORKS", said}},
+                   .job = ProgramPatch(python, killed ? 100000 : 20)});
+  WriteText(cluster.root() + "/count.py", kForks);
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(1));
+  if (killed) kill(cluster.at("worker:0").pid(), SIGKILL);
+  if (!killed) CHECK(cluster.Finish() == 0);
+  if (!killed) CHECK(cluster.WaitAllGone(5000));
+  std::ifstream file(said);
+  pid_t child = 0, own = 0;
+  std::string folder, bye;
+  REQUIRE(file >> child >> own >> folder);
+  file >> bye;
+  CHECK(bye == (killed ? "" : "bye"));
+  CHECK(absl::StartsWith(folder, temporary / "paracord-program-"));
+  for (const pid_t pid : {child, own}) {
+    INFO(pid);
+    const auto gone = [&] {
+      const auto stat = PosixFiles().ReadWhole(absl::StrCat("/proc/", pid, "/stat"));
+      return !stat.ok() || absl::StrContains(*stat, ") Z ");  // for which init has not waited yet
+    };
+    CHECK(WaitUntil(5000, gone));
+  }
+  if (killed) WaitUntil(5000, [&] { return access(folder.c_str(), F_OK) != 0; });
+  CHECK(access(folder.c_str(), F_OK) != 0);
 }
 
 // Each occurrence of an id in a batch adds 1 to each number of its row, by SGD with the rate 1.

@@ -77,7 +77,11 @@ def gradient(v):
                                  floats(layout["values"][v], sizes[v])])
 while True:
     request = hear()
-    if request["do"] == "predict":
+    if request["do"] == "bye":
+        time.sleep(0.1)
+        print("was told goodbye in", os.getcwd(), flush=True)
+        sys.exit(0)
+    elif request["do"] == "predict":
         n = request["examples"]
         put(layout["outputs"][0], list(range(2 * n)))
         say({"done": True})
@@ -131,8 +135,8 @@ struct Lines {
   std::mutex mu;
   std::vector<std::string> lines;
   // Waits for a line with the text, because a child's words come by themselves.
-  bool Has(const std::string& text) {
-    for (int i = 0; i < 200; ++i) {
+  bool Has(const std::string& text, int tries = 200) {
+    for (int i = 0; i < tries; ++i) {
       {
         const std::lock_guard lock(mu);
         for (const std::string& line : lines) {
@@ -414,6 +418,25 @@ TEST_CASE("a folder of a program is its owner's, and goes with it or with the ne
   CHECK(access(left.c_str(), F_OK) != 0);
   first->reset();
   CHECK(access(path.c_str(), F_OK) != 0);
+}
+
+TEST_CASE("a program is told goodbye, and has a while to leave") {
+  for (const bool together : {false, true}) {
+    Rig rig("leaves");
+    const auto running = rig.use.running = std::make_shared<RunningChildren>();
+    REQUIRE(rig.Start().ok());
+    CHECK(rig.said.Has("is ready"));
+    if (together) {  // by the end of a process that destroys nothing
+      running->EndAll();
+      CHECK(absl::IsCancelled(rig.Step().status()));
+    }
+    rig.program.reset();
+    CHECK(rig.said.Has("was told goodbye in /"));
+    CHECK_FALSE(rig.said.Has("lost", /*tries=*/1));
+    std::string path = rig.said.lines.back();
+    path = path.substr(path.find('/'));
+    CHECK(access(path.c_str(), F_OK) != 0);
+  }
 }
 
 TEST_CASE("no process of a program outlives it") {
