@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/own_programs.h"
 #include "cli/plan.h"
+#include "cli/try_batch.h"
 #include "cli/warnings.h"
 #include "common/one_line.h"
 #include "common/status_macros.h"
@@ -141,6 +142,8 @@ std::string FirstDoubt(const GradientProgram& program, const DataSource& source)
   return doubt;
 }
 
+bool Compiles(const std::string& device) { return !device.empty() || !PjrtPluginPaths().empty(); }
+
 // `device` is the plug-in that is to compile a program of StableHLO; "" leaves it to the
 // environment.
 absl::StatusOr<std::unique_ptr<GradientProgram>> Build(const Job& job, const DataSource& train,
@@ -149,7 +152,7 @@ absl::StatusOr<std::unique_ptr<GradientProgram>> Build(const Job& job, const Dat
     return BuildKerasProgram(job, train.schema(), MakeCpuOps(/*threads=*/1));
   }
   ProgramUse programs = OwnPrograms("validate");
-  programs.compiles = !device.empty() || !PjrtPluginPaths().empty();
+  programs.compiles = Compiles(device);
   DeviceUse use = {device.empty() ? "cpu" : device};
   use.automatic = device.empty() && IsStableHlo(job.model);
   ASSIGN_OR_RETURN(DeviceProgram built, BuildJobProgram(job, train.schema(), use, programs));
@@ -160,6 +163,7 @@ absl::StatusOr<std::unique_ptr<GradientProgram>> Build(const Job& job, const Dat
 struct ValidateFlags {
   uint32_t ps = 0;
   std::string device;
+  bool batch = false;
 };
 
 // Opens the data and builds the model, as a worker would, and prints the plan. Parts of the job
@@ -213,6 +217,13 @@ void CheckJob(Files& files, const Job& job, const ValidateFlags& flags, const st
   report.Take(where, PrintPlan(job, (*program)->variables(), flags.ps, slots, out, warnings));
   for (const std::string& note : TableNotes(job)) out << "note: " << note << "\n";
   report.Warn(where, warnings.lines());
+  if (!flags.batch || !weights.ok()) return;
+  if (IsStableHlo(job.model) && !Compiles(flags.device)) {
+    report.Take(where, absl::InvalidArgumentError("--batch: needs a plug-in: --device pjrt:PATH"));
+    return;
+  }
+  const auto tried = TryBatch(job, *train, test.get(), weights->get(), **program);
+  if (report.Take(where, tried)) out << *tried << "\n";
 }
 
 }  // namespace
@@ -233,6 +244,8 @@ int RunValidate(Args args, std::ostream& out, std::ostream& err) {
   flags.String("device", "pjrt:PATH",
                "the plug-in that compiles a program of StableHLO; without one it is only checked",
                &device);
+  bool batch = false;
+  flags.Switch("batch", "compute a batch, too, with the values with which the job begins", &batch);
   const auto code = flags.ParseOrExit(args, "paracord validate", out, err);
   if (code.has_value()) return *code;
   if (!device.empty() && !IsPjrtDevice(device)) {
@@ -249,7 +262,7 @@ int RunValidate(Args args, std::ostream& out, std::ostream& err) {
   const std::optional<Job> job = ReadJobFile(files, AbsolutePath(job_path), set, problems);
   report.Take(job_path, problems.ToStatus());
   if (job) {
-    CheckJob(files, *job, {static_cast<uint32_t>(ps), device}, job_path, report, out);
+    CheckJob(files, *job, {static_cast<uint32_t>(ps), device, batch}, job_path, report, out);
     report.Warn(job_path, JobWarnings(*job));
   }
   out.flush();  // before what is said of it

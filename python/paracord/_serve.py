@@ -264,7 +264,7 @@ def _try_alone(program: Program, data: Optional[Mapping[str, Mapping[str, Any]]]
         print(f"  {variable.name} {tuple(variable.shape)} {what}")
     if data is None:
         print("paracord: no batch was tried: give serve(program, data=...) one, or run "
-              "`paracord validate JOB`")
+              "`paracord validate --batch JOB`")
         return
     columns = _columns_of(program, data)
     examples = len(next(iter(columns["inputs"].values())))

@@ -76,6 +76,10 @@ TEST_CASE("without a plug-in validate says what is wrong with a program file and
   CHECK(validate.Run() == 0);
   CHECK(absl::StrContains(validate.out, "computes batches of 2, 4 alone"));
   CHECK(absl::StrContains(validate.out, "not compiled: no plug-in is named"));
+  CHECK(validate.Run({"--batch"}) == 2);
+  CHECK(absl::StrContains(validate.err, "--batch: needs a plug-in: --device pjrt:PATH"));
+  CHECK(validate.Run({"--batch", "--device", kCheckingDevice}) == 0);
+  CHECK(absl::StrContains(validate.out, "tried a batch: 4 examples of data.train have the loss"));
   validate.file["modules"].erase(1);
   CHECK(validate.Run() == 2);
   CHECK(absl::StrContains(validate.err, "6 records in batches of 4 make one of 2 examples"));
@@ -91,8 +95,12 @@ s.send(json.dumps({"hello": 1, "variables": [{"name": "w", "shape": [2]}],
                    "dtypes": {"inputs": {"INT64": "int64"}}}).encode())
 layout = json.loads(s.recv(1 << 18))
 s.send(json.dumps({"error": " ".join(c["name"] for c in layout["inputs"])}
-                  if TELLS else {"ready": True}).encode())
-s.recv(1)
+                  if TELLS and not BATCH else {"ready": True}).encode())
+while True:
+    request = json.loads(s.recv(1 << 18))
+    if request["do"] == "bye":
+        break
+    s.send(json.dumps({"error": "label 7 is no class"} if TELLS else {"loss": 0.5}).encode())
 )";
 
 struct ValidateTeller {
@@ -101,14 +109,18 @@ struct ValidateTeller {
     directory.Write("data.csv", "user,x,y\n1,0.5,0\n2,1.5,1\n");
   }
   // Returns the problems, or else what the plan is.
-  std::string Run(const std::string& data, const char* int64, bool tells = false) {
-    directory.Write("child.py", absl::StrReplaceAll(kTeller, {{"TELLS", tells ? "True" : "False"},
-                                                              {"INT64", int64}}));
+  std::string Run(const std::string& data, const char* int64, bool tells = false,
+                  bool batch = false) {
+    directory.Write("child.py",
+                    absl::StrReplaceAll(kTeller, {{"TELLS", tells ? "True" : "False"},
+                                                  {"INT64", int64},
+                                                  {"BATCH", batch ? "True" : "False"}}));
     directory.Write("job.json", R"({"optimizer": "sgd", "data": {"train": )" + data + R"(},
         "model": {"program": "process", "command": ["python3", "child.py"],
                   "files": ["child.py"]}})");
     std::ostringstream out, err;
-    const std::vector<std::string> args = {directory / "job.json"};
+    std::vector<std::string> args = {directory / "job.json"};
+    if (batch) args.push_back("--batch");
     const int code = RunValidate(args, out, err);
     UNSCOPED_INFO(out.str() << err.str());
     return code == 0 ? out.str() : err.str();
@@ -130,6 +142,15 @@ TEST_CASE("a fraction in a column that a program wants as int64 is found by vali
       validate.Run(validate.csv + R"([{"column": "x", "input": "x"}]})", "x"),
       "data.csv row 0: input \"x\" has 0.5, which is no whole number, and the program wants "
       "int64"));
+}
+
+TEST_CASE("validate --batch has a program compute one, and says what it says") {
+  ValidateTeller validate;
+  const std::string data = validate.csv + R"(["user"]})";
+  CHECK(absl::StrContains(validate.Run(data, "", false, true),
+                          "tried a batch: 2 examples of data.train have the loss 0.5, in "));
+  CHECK(absl::StrContains(validate.Run(data, "", true, true),
+                          "job.json: data.train: the first batch: label 7 is no class\n"));
 }
 
 TEST_CASE("a program is given columns in the order of the job, whatever their format") {

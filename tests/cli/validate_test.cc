@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/plan.h"
 #include "common/human_bytes.h"
+#include "tests/example_job.h"
 #include "tests/fakes.h"
 
 namespace paracord {
@@ -369,6 +370,27 @@ TEST_CASE("a number that is not finite is found in arrays of floats, with file a
   CHECK(absl::StrContains(example.err, "x.npy row 2, "));
   CHECK(absl::StrContains(example.err, "l.npy row 2: input is inf"));
   CHECK(absl::StrContains(example.err, "1 problem\n"));
+}
+
+TEST_CASE("validate tries a batch if it is told to") {
+  ExampleJob example;
+  const auto run = [&](const std::vector<std::string>& set) {
+    std::vector<std::string> args = {"--batch", example.path("job.json")};
+    for (const std::string& each : set) args.insert(args.end(), {"--set", each});
+    std::ostringstream out, err;
+    const int code = RunValidate(args, out, err);
+    CHECK(code == (err.str().empty() ? 0 : 2));
+    return out.str() + err.str();
+  };
+  CHECK(absl::StrContains(run({}), "tried a batch: 2 examples of data.train have the loss "));
+  CHECK(absl::StrContains(run({}), " ms; 2 of data.test were scored\n"));
+  example.Write("model.json", R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 2, 2], "name": "in"}},
+      {"class_name": "Flatten", "config": {"name": "flatten"}},
+      {"class_name": "Dense", "config": {"name": "dense", "units": 3, "kernel_initializer":
+          {"class_name": "RandomNormal", "config": {"stddev": 1e30}}}}]}})");
+  CHECK(absl::StrContains(run({"data.train.scale=1e30"}),
+                          "job.json: data.train: the first batch: the loss is "));
 }
 
 TEST_CASE("initial weights that are damaged or of another model are found") {
