@@ -3,12 +3,15 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -26,10 +29,11 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
   return pointers;
 }
 
+constexpr int kFirst = 3, kMost = 8;  // descriptors that a child is given
+
 // Descriptors 3, 4, ... become these, and all others are closed at execve. First they are copied
 // out of each other's way.
 void PassDescriptors(const std::vector<int>& descriptors) {
-  constexpr int kFirst = 3, kMost = 8;
   int copies[kMost];
   int count = 0;
   for (const int descriptor : descriptors) {
@@ -51,9 +55,21 @@ void ResetSignals() {
   for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
 }
 
+// What a child that does not become the program writes into a pipe, which execve closes.
+struct Failure {
+  bool in_directory = false;  // that it cannot enter
+  int error = 0;
+};
+
+[[noreturn]] void GiveUp(int pipe, bool in_directory) {
+  const Failure failure{in_directory, errno};
+  (void)!write(pipe, &failure, sizeof failure);
+  _exit(static_cast<int>(ExitCode::kConfiguration));
+}
+
 // Runs in the child, which may call only functions that are safe after fork.
 [[noreturn]] void Become(const std::vector<char*>& argv, const std::vector<char*>& environment,
-                         const SpawnOptions& options, pid_t parent) {
+                         const SpawnOptions& options, pid_t parent, int pipe) {
   setsid();
   prctl(PR_SET_PDEATHSIG, options.death_signal);
   if (getppid() != parent) _exit(static_cast<int>(ExitCode::kPeerLost));  // it died before that
@@ -68,11 +84,30 @@ void ResetSignals() {
   dup2(options.output, STDOUT_FILENO);
   dup2(options.output, STDERR_FILENO);
   if (!options.descriptors.empty()) PassDescriptors(options.descriptors);
-  if (!options.directory.empty() && chdir(options.directory.c_str()) != 0) {
-    _exit(static_cast<int>(ExitCode::kConfiguration));
-  }
+  if (!options.directory.empty() && chdir(options.directory.c_str()) != 0) GiveUp(pipe, true);
   execve(argv[0], argv.data(), environment.data());
-  _exit(static_cast<int>(ExitCode::kConfiguration));
+  GiveUp(pipe, false);
+}
+
+absl::Status CannotRun(const std::string& program, int error) {
+  const bool there = access(program.c_str(), F_OK) == 0;
+  if (error == ENOENT && !there) {
+    const bool by_path = program.find('/') == std::string::npos;
+    return absl::NotFoundError(
+        absl::StrCat("there is no program ", program, by_path ? " in PATH" : ""));
+  }
+  struct stat facts {};
+  const bool folder = stat(program.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
+  const char* const advice =
+      folder             ? ": it is a folder"
+      : error == EACCES  ? ": make it executable (chmod +x), or name its interpreter in front of it"
+      : error == ENOEXEC ? ": it is no program for this machine; begin a script with #!, or name "
+                           "its interpreter in front of it"
+      : error == ENOENT  ? ": the interpreter that its first line (#!) or its header names is not "
+                           "there"
+                         : "";
+  return absl::NotFoundError(
+      absl::StrCat("cannot execute ", program, ": ", strerror(error), advice));
 }
 
 }  // namespace
@@ -88,9 +123,7 @@ std::string FindProgram(const std::string& name) {
 }
 
 absl::StatusOr<pid_t> Spawn(const SpawnOptions& options) {
-  if (access(options.command[0].c_str(), X_OK) != 0) {
-    return absl::NotFoundError(absl::StrCat("there is no program ", options.command[0]));
-  }
+  if (access(options.command[0].c_str(), X_OK) != 0) return CannotRun(options.command[0], errno);
   std::vector<std::string> environment = options.environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const bool replaced =
@@ -102,10 +135,27 @@ absl::StatusOr<pid_t> Spawn(const SpawnOptions& options) {
   const std::vector<char*> argv = Pointers(command);
   const std::vector<char*> envp = Pointers(environment);
   const pid_t parent = getpid();
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot make a pipe");
+  // Above those that the child is given.
+  const int end = fcntl(ends[1], F_DUPFD_CLOEXEC, kFirst + kMost);
+  close(ends[1]);
   const pid_t pid = fork();
-  if (pid == 0) Become(argv, envp, options, parent);
-  if (pid < 0) return absl::ErrnoToStatus(errno, "cannot fork");
-  return pid;
+  if (pid == 0) Become(argv, envp, options, parent, end);
+  const int forked = errno;
+  close(end);
+  Failure failure;
+  ssize_t got = 0;
+  do {
+    got = pid < 0 ? 0 : read(ends[0], &failure, sizeof failure);
+  } while (got < 0 && errno == EINTR);
+  close(ends[0]);
+  if (pid < 0) return absl::ErrnoToStatus(forked, "cannot fork");
+  if (got != sizeof failure) return pid;
+  while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  if (!failure.in_directory) return CannotRun(command[0], failure.error);
+  return absl::ErrnoToStatus(failure.error, "cannot enter " + options.directory);
 }
 
 }  // namespace paracord

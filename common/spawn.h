@@ -27,7 +27,8 @@ struct SpawnOptions {
 // if there is none.
 std::string FindProgram(const std::string& name);
 
-// NOT_FOUND if there is no such program. A child that cannot execute it exits with 2.
+// NOT_FOUND if there is no such program, or it cannot be executed, which the error says how to
+// mend. Waits until the child executes it.
 absl::StatusOr<pid_t> Spawn(const SpawnOptions& options);
 
 }  // namespace paracord

@@ -1,5 +1,6 @@
 #include "config/program_spec.h"
 
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@ namespace paracord {
 namespace {
 
 using nlohmann::json;
+namespace fs = std::filesystem;
 
 constexpr uint64_t kStepMaxS = 24 * 3600;
 
@@ -37,6 +39,16 @@ void ReadCommand(JsonFields& fields, std::vector<std::string>& out) {
     out.push_back(word.get<std::string>());
   }
   if (out[0].empty()) wrong();
+}
+
+// A relative path of a program is that of one of the files, which the child finds in its folder, or
+// else lies where the job file does, as all of a job's paths.
+void PlaceCommand(const BaseDirectory& base, ProgramSpec& spec) {
+  if (!base.has_value() || spec.command.empty()) return;
+  std::string& program = spec.command[0];
+  if (program.starts_with('/') || program.find('/') == std::string::npos) return;
+  if (spec.files.contains(fs::path(program).lexically_normal().string())) return;
+  program = PathIn(base->string(), program);
 }
 
 // The text of one of the files, which travels as JSON.
@@ -93,6 +105,7 @@ ProgramSpec ReadSpec(const json& model, Files* files_of, const BaseDirectory& ba
   ReadFiles(fields, files_of, base, spec.files);
   fields.Integer("step_s", 1, kStepMaxS, spec.step_s);
   fields.ReportUnknown();
+  PlaceCommand(base, spec);
   return spec;
 }
 

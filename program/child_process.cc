@@ -89,7 +89,13 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ChildOpt
   absl::StatusOr<pid_t> pid = Spawn(spawn);
   if (pid.ok()) child->guard_.Watch(*pid, options.directory, output[1]);
   for (int* const each : {&sockets[1], &output[1]}) CloseOnce(*each);
-  RETURN_IF_ERROR(pid.status());
+  if (!pid.ok()) {
+    return absl::Status(
+        pid.status().code(),
+        absl::StrCat(std::string(pid.status().message()),
+                     " (a `command` begins with a program that each worker has in PATH, with a "
+                     "path, which may be relative to the job file, or with one of `files`)"));
+  }
   child->pid_ = *pid;
 #ifdef SYS_pidfd_open
   child->exit_watch_ = static_cast<int>(syscall(SYS_pidfd_open, *pid, 0));

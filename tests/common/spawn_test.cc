@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -76,10 +77,37 @@ TEST_CASE("a child is the leader of its own session, and can be told from one th
   const absl::Status none = Spawn(options).status();
   CHECK(absl::IsNotFound(none));
   CHECK(none.message() == "there is no program /nonexistent/program");
-  options.command = {"/tmp"};  // can be "executed", and is no program
-  const absl::StatusOr<pid_t> folder = Spawn(options);
-  REQUIRE(folder.ok());
-  CHECK(ExitCodeOf(*folder) == 2);
+}
+
+TEST_CASE("a program that cannot be executed is named, with the reason and what to do") {
+  const TestDirectory directory;
+  const auto why = [&](const std::string& program, const std::string& folder = "") {
+    SpawnOptions options;
+    options.output = STDERR_FILENO;
+    options.command = {program};
+    options.directory = folder;
+    const absl::Status status = Spawn(options).status();
+    CHECK(waitpid(-1, nullptr, WNOHANG) < 0);  // no child is left
+    return std::string(status.message());
+  };
+  const auto write = [&](const std::string& name, const std::string& text, mode_t mode) {
+    const std::string path = directory.Write(name, text);
+    REQUIRE(chmod(path.c_str(), mode) == 0);
+    return path;
+  };
+  CHECK(why("no-such") == "there is no program no-such in PATH");
+  CHECK(why("/tmp") == "cannot execute /tmp: Permission denied: it is a folder");
+  const std::string plain = write("plain", "#!/bin/sh\n", 0600);
+  CHECK(why(plain) == "cannot execute " + plain +
+                          ": Permission denied: make it executable (chmod +x), or name its "
+                          "interpreter in front of it");
+  const std::string bare = write("bare", "echo 1\n", 0700);
+  CHECK(why(bare).starts_with("cannot execute " + bare + ": Exec format error: it is no program"));
+  const std::string lost = write("lost", "#!/no/such/python\n", 0700);
+  CHECK(why(lost).starts_with("cannot execute " + lost +
+                              ": No such file or directory: the "
+                              "interpreter that its first line (#!)"));
+  CHECK(why("/bin/true", "/no/such") == "cannot enter /no/such: No such file or directory");
 }
 
 bool interrupts_child = false;

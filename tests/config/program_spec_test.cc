@@ -56,6 +56,28 @@ TEST_CASE("the files of a program travel in the job") {
   CHECK(ReadJobFile(files, path).value().model["files"]["train.py"] == "print(2)\n");
 }
 
+TEST_CASE("a relative path of a program is of one of the files, or lies beside the job file") {
+  const TestDirectory directory;
+  directory.Write("train.py", "#!/usr/bin/env python3\n");
+  directory.Write("lib/model.py", "");
+  PosixFiles files;
+  for (const auto& [command, taken] : std::vector<std::pair<std::string, std::string>>{
+           {"python3", "python3"},
+           {"/usr/bin/python3", "/usr/bin/python3"},
+           {"venv/bin/python", directory / "venv/bin/python"},
+           {"./venv/../bin/python", directory / "bin/python"},
+           {"./train.py", "./train.py"},
+           {"lib/model.py", "lib/model.py"}}) {
+    json model = kProgramModel;
+    model["command"] = {command, "lib/model.py"};
+    const auto job = ReadJobFile(files, directory.Write("job.json", TextOf(JobOf(model))));
+    REQUIRE(job.ok());
+    const json wanted = {taken, "lib/model.py"};
+    CHECK(job->model["command"] == wanted);
+    CHECK(ParseJob(JobToJson(*job)).value().model["command"] == wanted);
+  }
+}
+
 TEST_CASE("what is wrong with a program is said with its key") {
   const auto [patch, why] = GENERATE(table<json, std::string>({
       {{{"program", "tensorflow"}}, "model.program: "},

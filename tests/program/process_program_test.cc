@@ -334,7 +334,14 @@ TEST_CASE("what a job says and a program does itself, and a missing command, are
   CHECK(absl::StrContains(status.message(), "class_weight: is the program's own affair"));
   Rig none("fine");
   none.job.model["command"] = {"no-such-program"};
-  CHECK(absl::StrContains(none.Start().message(), "there is no program no-such-program"));
+  CHECK(
+      absl::StrContains(none.Start().message(),
+                        "model: the program no-such-program: there is no program "
+                        "no-such-program in PATH (a `command` begins with a program that each "
+                        "worker has in PATH, with a path, which may be relative to the job file"));
+  none.job.model["command"] = {"./child.py"};
+  CHECK(absl::StrContains(none.Start().message(),
+                          "/child.py: Permission denied: make it executable (chmod +x), or name"));
 }
 
 TEST_CASE("batches of sizes that a program cannot compute are found before the first") {
