@@ -17,13 +17,12 @@
 #include "common/log.h"
 #include "common/steady_ms.h"
 #include "net/client_hello.h"
-#include "net/relayed_peers.h"
 #include "proto/protocol.h"
 
 namespace paracord {
 namespace {
 
-// Time for a connection to say who it is and what it speaks, the TLS handshake included.
+// Time for a connection to say who it is and what it speaks, with the TLS handshake and the token.
 constexpr int64_t kSpeakMs = 5000;
 constexpr size_t kStrangersMax = 1024;
 constexpr int kLookAgainMs = 20;  // at one that has said half of what it must
@@ -103,8 +102,8 @@ void Door::Run() {
 }
 
 void Door::CloseStranger(Stranger& stranger) {
-  if (stranger.tls == nullptr) close(stranger.fd);
-  stranger.tls = nullptr;
+  if (stranger.channel == nullptr) close(stranger.fd);
+  stranger.channel = nullptr;
 }
 
 // Says whether more has come than was there at the last look, without reading all of it again.
@@ -156,7 +155,11 @@ bool Door::Accept(int listener) {
 
 // Hands the connection to who serves it, or closes it. Returns false while that is not known.
 bool Door::Sort(Stranger& stranger, bool ready) {
-  if (ready && (stranger.tls == nullptr ? Look(stranger) : Shake(stranger))) return true;
+  if (ready && (stranger.channel == nullptr  ? Look(stranger)
+                : stranger.shakes != nullptr ? Shake(stranger)
+                                             : Hear(stranger))) {
+    return true;
+  }
   if (SteadyMs() - stranger.since_ms < kSpeakMs) return false;
   CloseStranger(stranger);
   return true;
@@ -171,7 +174,9 @@ bool Door::Look(Stranger& stranger) {
   if (got <= 0) {
     CloseStranger(stranger);
   } else if (first == kStreamGreeting[0]) {
-    ServeStream(MakePlainChannel(stranger.fd), streams_.access);
+    stranger.channel = MakePlainChannel(stranger.fd);
+    stranger.peer.access = streams_.access;
+    return AwaitGreeting(stranger);
   } else {
     others_(stranger.fd);
   }
@@ -205,12 +210,13 @@ bool Door::LookForTls(Stranger& stranger) {
     SayRefused(-1, tls.status());
     return true;
   }
-  stranger.tls = *std::move(tls);
+  stranger.shakes = tls->get();
+  stranger.channel = *std::move(tls);
   return Shake(stranger);
 }
 
 bool Door::Shake(Stranger& stranger) {
-  const absl::StatusOr<TlsChannel::Step> step = stranger.tls->Handshake();
+  const absl::StatusOr<TlsChannel::Step> step = stranger.shakes->Handshake();
   if (!step.ok()) {
     SayRefused(stranger.fd, step.status());
     CloseStranger(stranger);
@@ -218,13 +224,39 @@ bool Door::Shake(Stranger& stranger) {
   }
   stranger.events = *step == TlsChannel::Step::kWrites ? POLLOUT : POLLIN;
   if (*step != TlsChannel::Step::kDone) return false;
-  absl::StatusOr<RelayedPeer> peer = PeerBehind(*stranger.tls, *credentials_);
+  absl::StatusOr<RelayedPeer> peer = PeerBehind(*stranger.shakes, *credentials_);
   if (!peer.ok()) {
     SayRefused(stranger.fd, peer.status());
     CloseStranger(stranger);
     return true;
   }
-  ServeStream(std::move(stranger.tls), std::move(peer->access));
+  stranger.shakes = nullptr;
+  stranger.peer = *std::move(peer);
+  return AwaitGreeting(stranger);
+}
+
+bool Door::AwaitGreeting(Stranger& stranger) {
+  // A stream has a thread of its own, so only who may call Exchange and Stage gets one.
+  if (const absl::Status may = stranger.peer.access.Check(method::kExchange); !may.ok()) {
+    SayRefused(stranger.fd, may);
+    CloseStranger(stranger);
+    return true;
+  }
+  EndIfNotRead(stranger.fd);  // it would keep what it is sent
+  return Hear(stranger);
+}
+
+bool Door::Hear(Stranger& stranger) {
+  const ClientGreeting::Step step = stranger.greeting.Receive(*stranger.channel);
+  if (step == ClientGreeting::Step::kMore) return false;
+  const bool lets_in =
+      step == ClientGreeting::Step::kWhole &&
+      (!stranger.peer.needs_token || credentials_->IsToken(stranger.greeting.token()));
+  if (lets_in) {
+    ServeStream(std::move(stranger.channel), std::move(stranger.peer.access));
+  } else {
+    CloseStranger(stranger);
+  }
   return true;
 }
 
@@ -238,27 +270,17 @@ void Door::SayRefused(int fd, const absl::Status& why) const {
 }
 
 void Door::ServeStream(std::unique_ptr<Channel> channel, Access access) {
-  // A stream has a thread of its own, so only who may call Exchange and Stage gets one.
-  if (const absl::Status may = access.Check(method::kExchange); !may.ok()) {
-    return SayRefused(channel->fd(), may);
-  }
-  EndIfNotRead(channel->fd());  // it would keep what it is sent
   // A certificate without an index is of any number of tasks.
   const bool one = access.peer().has_value() && access.peer()->index.has_value();
   const std::string task = one ? access.task() : "";
-  // A peer of TLS that has shown no certificate must show the token.
-  const bool wants_token = credentials_ != nullptr && !access.peer().has_value();
   StreamConnection::Serving serving = streams_;
   serving.access = std::move(access);
   Channel& greeted = *channel;
   const auto connection =
       std::make_shared<StreamConnection>(std::move(channel), std::move(serving), "stream");
   served_.Add(
-      [connection, &greeted, wants_token, credentials = credentials_] {
-        const auto lets_in = [&](std::string_view token) {
-          return !wants_token || credentials->IsToken(token);
-        };
-        if (!AnswerGreeting(greeted, kSpeakMs, lets_in)) return connection->Close();
+      [connection, &greeted] {
+        if (!ClientGreeting::Answer(greeted)) return connection->Close();
         connection->Run();
       },
       [connection] { connection->Close(); }, task);

@@ -1,8 +1,10 @@
 // The port at which a daemon listens. Streams are served here (net/stream_connection.h); all other
 // connections are handed on to gRPC, so that both share one port. A stream begins with its
 // greeting, or, where the port asks for TLS, with a ClientHello that offers the protocol of
-// streams; its handshake is done here, on the door's thread, before the stream gets a thread of its
-// own. A port that asks for TLS closes connections that begin with anything else. A burst of more
+// streams. The TLS handshake and the greeting, which may have to bring the token, are done here on
+// the door's thread: until both are over, a connection is a stranger's, which has no thread and
+// takes no place of a peer's, and ends when there are too many strangers or its time is over. A
+// port that asks for TLS closes connections that begin with anything else. A burst of more
 // connections than there are descriptors only waits, and the log says so. It has a thread of its
 // own.
 #pragma once
@@ -17,9 +19,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "net/relayed_peers.h"
 #include "net/served_connections.h"
 #include "net/socket_address.h"
 #include "net/stream_connection.h"
+#include "net/stream_greeting.h"
 #include "net/tls_channel.h"
 #include "security/credentials.h"
 
@@ -46,7 +50,10 @@ class Door {
   // A connection of which it is not known yet who it is or what it speaks.
   struct Stranger {
     int fd = -1;
-    std::unique_ptr<TlsChannel> tls;  // owns the socket while there is a handshake
+    std::unique_ptr<Channel> channel;  // owns the socket once it is known to be a stream's
+    TlsChannel* shakes = nullptr;      // the channel, while there is a handshake
+    RelayedPeer peer;                  // after the handshake
+    ClientGreeting greeting;
     int64_t since_ms = 0;
     short events = POLLIN;  // that it waits for; 0: it is looked at again soon, if more has come
     int seen = 0;           // bytes of its hello that were there at the last look
@@ -62,6 +69,8 @@ class Door {
   bool Look(Stranger& stranger);
   bool LookForTls(Stranger& stranger);
   bool Shake(Stranger& stranger);
+  bool AwaitGreeting(Stranger& stranger);
+  bool Hear(Stranger& stranger);
   void SayRefused(int fd, const absl::Status& why) const;
   void ServeStream(std::unique_ptr<Channel> channel, Access access);
 

@@ -24,9 +24,9 @@ namespace {
 
 constexpr size_t kScratchBytes = 256 << 10;
 constexpr int kRelayTickMs = 100;
-constexpr int64_t kNotReadMs = 100;  // by a client, until nothing more is taken of it
-constexpr int64_t kLastMs = 300;     // for what is on its way at the end
-constexpr int64_t kHandshakeMs = 5000;
+constexpr int64_t kNotReadMs = 100;     // by a client, until nothing more is taken of it
+constexpr int64_t kLastMs = 300;        // for what is on its way at the end
+constexpr int64_t kHandshakeMs = 5000;  // until the token is shown, where one is needed
 constexpr int kEventsAtOnce = 64;
 
 bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
@@ -181,7 +181,9 @@ void FrameRelay::TakeNew() {
     taken.swap(new_);
   }
   for (std::unique_ptr<Connection>& connection : taken) {
-    if (shaking_ > options_.handshakes_max) EndOldestHandshake();
+    if (shaking_ > options_.handshakes_max) {
+      EndOldest([](const Connection& each) { return each.server < 0; });
+    }
     const bool watched = Watch(*connection, connection->client->fd()) &&
                          (connection->server < 0 || Watch(*connection, connection->server));
     if (watched && Serve(*connection)) {
@@ -193,15 +195,25 @@ void FrameRelay::TakeNew() {
   }
 }
 
-// An honest handshake takes milliseconds, so the oldest is the likeliest to be none.
-void FrameRelay::EndOldestHandshake() {
-  const auto since_ms = [](const auto& each) {
-    return each.second->server < 0 ? each.second->since_ms : INT64_MAX;
+// An honest client says who it is within milliseconds, so the oldest is the likeliest to be none.
+template <class IsFn>
+void FrameRelay::EndOldest(IsFn is) {
+  const auto since_ms = [&](const auto& each) {
+    return is(*each.second) ? each.second->since_ms : INT64_MAX;
   };
   const auto oldest = std::ranges::min_element(connections_, {}, since_ms);
-  if (oldest == connections_.end() || oldest->second->server >= 0) return;
+  if (oldest == connections_.end() || !is(*oldest->second)) return;
   End(*oldest->second);
   connections_.erase(oldest);
+}
+
+// Sees whether gRPC has been shown the token meanwhile.
+void FrameRelay::LookAtStranger(Connection& connection) {
+  if (!connection.stranger) return;
+  const std::optional<RelayedPeer> peer = peers_->Find(connection.name);
+  if (!peer.has_value() || !peer->is_known) return;
+  connection.stranger = false;
+  --strangers_;
 }
 
 // Returns false when the connection is over.
@@ -228,9 +240,14 @@ bool FrameRelay::Shake(Connection& connection) {
     }
     return false;
   }
+  const bool stranger = peer->needs_token;
   const int delivered = Pair(connection, *std::move(peer));
   if (delivered < 0) return false;
   --shaking_;
+  if (stranger) {
+    connection.stranger = true;
+    ++strangers_;
+  }
   std::exchange(connection.deliver, nullptr)(delivered);
   return Watch(connection, connection.server) && Pump(connection);
 }
@@ -256,20 +273,35 @@ void FrameRelay::Run() {
       TakeWoken();
       TakeNew();
     }
+    if (strangers_ > options_.strangers_max) {
+      for (auto& [id, each] : connections_) LookAtStranger(*each);
+    }
+    while (strangers_ > options_.strangers_max) {
+      EndOldest([](const Connection& each) { return each.stranger; });
+    }
     if (SteadyMs() - looked_ms < kRelayTickMs) continue;
     looked_ms = SteadyMs();
     options_.intake->Look();
     std::erase_if(connections_, [this](const auto& each) {
-      Connection& connection = *each.second;
-      if (connection.server >= 0) {
-        SetInterest(connection);
-        return false;
-      }
-      const bool late = SteadyMs() - connection.since_ms >= kHandshakeMs;
-      if (late) End(connection);
-      return late;
+      const bool goes_on = Tick(*each.second);
+      if (!goes_on) End(*each.second);
+      return !goes_on;
     });
   }
+}
+
+// Returns false when the connection is over.
+bool FrameRelay::Tick(Connection& connection) {
+  LookAtStranger(connection);
+  const bool known = connection.server >= 0 && !connection.stranger;
+  if (!known && SteadyMs() - connection.since_ms >= kHandshakeMs) return false;
+  if (connection.server < 0) return true;
+  // What the channel has received of a stranger, and kept, makes no socket readable.
+  if (known && std::exchange(connection.stranger_bytes, 0) == kStrangerBytesMax) {
+    return Pump(connection);
+  }
+  SetInterest(connection);
+  return true;
 }
 
 // Returns false when the connection is over.
@@ -320,11 +352,21 @@ bool FrameRelay::MayPass(Connection& connection, std::span<const char> bytes) {
 }
 
 bool FrameRelay::MoveUp(Connection& connection) {
+  LookAtStranger(connection);
   return Move(
       connection.up, scratch_,
-      [&](char* bytes, size_t count) {
+      [&](char* bytes, size_t count) -> ssize_t {
+        if (connection.stranger) {
+          count = std::min(count, kStrangerBytesMax - connection.stranger_bytes);
+        }
+        if (count == 0) {
+          errno = EAGAIN;
+          return -1;
+        }
         iovec room{bytes, count};
-        return connection.client->Receive({&room, 1});
+        const ssize_t got = connection.client->Receive({&room, 1});
+        if (connection.stranger && got > 0) connection.stranger_bytes += static_cast<size_t>(got);
+        return got;
       },
       [&](std::span<const char> bytes) { return MayPass(connection, bytes); },
       [&](const char* bytes, size_t count) {
@@ -353,7 +395,9 @@ void FrameRelay::SetInterest(Connection& connection) const {
     (void)epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event);
   };
   const Way &up = connection.up, &down = connection.down;
-  const bool reads = up.pending.empty() && !up.ended && !not_read && !connection.full;
+  const bool waits =
+      connection.full || (connection.stranger && connection.stranger_bytes == kStrangerBytesMax);
+  const bool reads = up.pending.empty() && !up.ended && !not_read && !waits;
   set(connection.client->fd(), reads, !down.pending.empty());
   set(connection.server, down.pending.empty() && !down.ended, !up.pending.empty());
 }
@@ -361,6 +405,7 @@ void FrameRelay::SetInterest(Connection& connection) const {
 void FrameRelay::End(Connection& connection) {
   if (!connection.name.empty()) peers_->Remove(connection.name);
   if (connection.deliver) --shaking_;
+  if (connection.stranger) --strangers_;
   connection.client.reset();
   if (connection.server >= 0) close(connection.server);
 }

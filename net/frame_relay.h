@@ -3,7 +3,9 @@
 // (net/header_blocks.h): gRPC 1.51 would keep the block, and the answers, without a bound. If a
 // client does not read its answers, nothing more is taken from it, since gRPC would keep the
 // answers; nor while the intake has no room for its requests (net/arriving_requests.h). TLS ends
-// here: gRPC gets plain text, and the relay says who the peer is. One thread serves all
+// here: gRPC gets plain text, and the relay says who the peer is. A client that has to show the
+// token is a stranger until gRPC has seen it: few bytes of a stranger are passed on, and it is cut
+// when its time is over, or when there are too many. One thread serves all
 // connections.
 #pragma once
 
@@ -33,6 +35,7 @@ struct FrameRelayOptions {
   std::shared_ptr<Intake> intake = std::make_shared<Intake>(MemoryShare::kUnlimited);
   int64_t patience_ms = Intake::kPatienceMs;  // with a client while others wait for it
   int handshakes_max = 1024;                  // at once, of TLS; another ends the oldest
+  int strangers_max = 256;                    // that have yet to show the token; the same
 };
 
 class FrameRelay {
@@ -51,6 +54,9 @@ class FrameRelay {
   // Says who is behind a delivered socket, whose peer gRPC calls "unix-abstract:NAME".
   const std::shared_ptr<RelayedPeers>& peers() const { return peers_; }
 
+  // Bytes of a stranger that gRPC gets; its first call and more fit. What is beyond waits.
+  static constexpr size_t kStrangerBytesMax = 64 << 10;
+
  private:
   // One direction of a connection.
   struct Way {
@@ -64,6 +70,8 @@ class FrameRelay {
     TlsChannel* tls = nullptr;         // the client's channel, if it is one of TLS
     std::function<void(int)> deliver;  // until the connection is delivered
     int64_t since_ms = 0;              // when its handshake began
+    bool stranger = false;             // delivered, and has not shown the token
+    size_t stranger_bytes = 0;         // of it that were passed on
     int server = -1;                   // after delivery
     std::string name;                  // of that socket
     HeaderBlocks blocks;
@@ -77,7 +85,10 @@ class FrameRelay {
   void Run();
   void TakeNew();
   void TakeWoken();
-  void EndOldestHandshake();
+  template <class IsFn>
+  void EndOldest(IsFn is);
+  void LookAtStranger(Connection& connection);
+  bool Tick(Connection& connection);
   bool Serve(Connection& connection);
   bool Shake(Connection& connection);
   int Pair(Connection& connection, RelayedPeer peer);
@@ -101,6 +112,7 @@ class FrameRelay {
   Mutex mu_;
   std::vector<std::unique_ptr<Connection>> new_ ABSL_GUARDED_BY(mu_);
   // Used by the relay's thread only.
+  int strangers_ = 0;
   std::map<uint64_t, std::unique_ptr<Connection>> connections_;  // by id
   std::vector<char> scratch_;
   std::thread thread_;

@@ -17,8 +17,9 @@ namespace paracord {
 
 struct RelayedPeer {
   Access access;
-  bool needs_token = false;
-  bool ended = false;  // no more comes from it
+  bool needs_token = false;  // with each call
+  bool is_known = false;     // it has shown the token once
+  bool ended = false;        // no more comes from it
 };
 
 // Returns who is at the other end of a connection after its handshake; UNAUTHENTICATED if the peer
@@ -45,6 +46,11 @@ class RelayedPeers {
   void Remove(const std::string& name) {
     MutexLock lock(mu_);
     peers_.erase(name);
+  }
+  // Notes that the peer has shown the token.
+  void Know(const std::string& name) {
+    MutexLock lock(mu_);
+    if (const auto found = peers_.find(name); found != peers_.end()) found->second.is_known = true;
   }
   std::optional<RelayedPeer> Find(const std::string& name) const {
     MutexLock lock(mu_);

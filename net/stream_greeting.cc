@@ -54,22 +54,26 @@ bool GreetStream(Channel& channel, int64_t patience_ms, bool* silent, const std:
   return true;
 }
 
-bool AnswerGreeting(Channel& channel, int64_t patience_ms,
-                    const std::function<bool(std::string_view token)>& lets_in) {
-  const int64_t end_ms = SteadyMs() + patience_ms;
-  std::string line;
+ClientGreeting::Step ClientGreeting::Receive(Channel& channel) {
   while (true) {
     char byte = 0;
-    if (!Hear(channel, end_ms, byte)) return false;
-    const size_t at = line.size();
-    if (byte == '\n' && at >= kName.size()) break;
-    if (at <= kName.size() && byte != (at < kName.size() ? kName[at] : ' ')) return false;
-    if (at > kName.size() + kGreetedTokenMax) return false;
-    line += byte;
+    iovec room{&byte, 1};
+    const ssize_t got = channel.Receive({&room, 1});
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return Step::kMore;
+    if (got <= 0) return Step::kBad;
+    const size_t at = line_.size();
+    if (byte == '\n' && at >= kName.size()) return Step::kWhole;
+    if (at <= kName.size() && byte != (at < kName.size() ? kName[at] : ' ')) return Step::kBad;
+    if (at > kName.size() + kGreetedTokenMax) return Step::kBad;
+    line_ += byte;
   }
-  const std::string_view token =
-      std::string_view(line).substr(std::min(line.size(), kName.size() + 1));
-  return lets_in(token) && Say(channel, std::string(kGreeting));
 }
+
+std::string_view ClientGreeting::token() const {
+  return std::string_view(line_).substr(std::min(line_.size(), kName.size() + 1));
+}
+
+bool ClientGreeting::Answer(Channel& channel) { return Say(channel, std::string(kGreeting)); }
 
 }  // namespace paracord

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 
@@ -21,9 +20,20 @@ inline constexpr size_t kGreetedTokenMax = 1024;
 bool GreetStream(Channel& channel, int64_t patience_ms, bool* silent = nullptr,
                  const std::string& token = "");
 
-// Waits for the greeting of a client and answers it. Returns false if it does not come, or if
-// `lets_in` returns false of its token, which is empty if the client shows none.
-bool AnswerGreeting(Channel& channel, int64_t patience_ms,
-                    const std::function<bool(std::string_view token)>& lets_in);
+// The greeting of a client as it comes, on the side that listens. Used by one thread at a time.
+class ClientGreeting {
+ public:
+  enum class Step { kMore, kWhole, kBad };
+  // Receives as much of the greeting as has come, and nothing of what follows it, without waiting.
+  // kBad says that the client speaks something else, or has gone.
+  Step Receive(Channel& channel);
+  // The token of a whole greeting; empty if the client shows none.
+  std::string_view token() const;
+  // Answers a whole greeting. Returns false if the client has gone.
+  static bool Answer(Channel& channel);
+
+ private:
+  std::string line_;
+};
 
 }  // namespace paracord

@@ -261,12 +261,14 @@ class GenericService : public grpc::CallbackGenericService {
  private:
   absl::StatusOr<Access> AccessOf(const grpc::GenericCallbackServerContext& context) const {
     if (options_.credentials == nullptr) return Access();
-    const std::optional<RelayedPeer> found = peers_->Find(ConnectionOf(context));
+    const std::string name = ConnectionOf(context);
+    const std::optional<RelayedPeer> found = peers_->Find(name);
     if (!found.has_value()) return absl::UnauthenticatedError("the connection has ended");
     if (!found->needs_token) return found->access;
     const std::string text = Metadata(context, kTokenKey);
     if (text.starts_with(kTokenPrefix) &&
         options_.credentials->IsToken(text.substr(std::string_view(kTokenPrefix).size()))) {
+      if (!found->is_known) peers_->Know(name);
       return Access();
     }
     return absl::UnauthenticatedError(

@@ -8,11 +8,15 @@
 
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "common/descriptors.h"
 #include "net/stream_pair.h"
 #include "spdlog/sinks/ringbuffer_sink.h"
 #include "spdlog/spdlog.h"
@@ -101,6 +105,58 @@ TEST_CASE("half a ClientHello is not read again and again while no more of it co
   (void)before_ms;
 #endif
   for (const int fd : strangers) close(fd);
+}
+
+ptrdiff_t Threads() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
+                       std::filesystem::directory_iterator());
+}
+
+// Connects without a certificate, shakes hands and begins a greeting whose token does not come.
+std::unique_ptr<Channel> HalfGreeted(const Door& door, const TestProcess& as) {
+  NameLookup name(door.address());
+  const absl::StatusOr<int> fd = ConnectSocket(name, 1000);
+  REQUIRE(fd.ok());
+  const auto keys = as.credentials->Current();
+  auto tls = TlsChannel::Make(*fd, keys->client.get(), TlsChannel::End::kClient);
+  REQUIRE(tls.ok());
+  if (!(*tls)->HandshakeWithin(5000).ok()) return nullptr;
+  std::string half = "paracord/1 a-sec";
+  iovec piece{half.data(), half.size()};
+  (void)(*tls)->Send({&piece, 1});
+  return *std::move(tls);
+}
+
+TEST_CASE("strangers who never show the token take no thread and no place of who has it") {
+  REQUIRE(WantDescriptors(4000).ok());
+  const TestCa ca("lab");
+  const TestProcess ps(ca, ca.Issue("URI:spiffe://lab/ps/0"), /*token=*/true);
+  const TestProcess friendly(ca, PemPair(), /*token=*/true);
+  Echo echo;
+  const auto door = Door::Listen("127.0.0.1:0");
+  REQUIRE(door.ok());
+  const auto intake = std::make_shared<Intake>(uint64_t{1} << 30);
+  (*door)->Open(
+      {&echo, intake, uint64_t{1} << 30}, [](int fd) { close(fd); }, ps.credentials);
+  const auto link = [&] {
+    return MakeStreamLink(std::make_unique<RefusingLink>((*door)->address()), friendly.credentials);
+  };
+  const ptrdiff_t threads = Threads();
+  std::vector<std::unique_ptr<Channel>> strangers;
+  for (int i = 0; i < 1200; ++i) strangers.push_back(HalfGreeted(**door, friendly));
+  CHECK(Threads() <= threads);
+  CHECK(Ask(*link(), "/Echo", OnePart("x")).ok());
+  const auto ends = [](Channel& channel) {
+    char byte = 0;
+    iovec room{&byte, 1};
+    const ssize_t got = channel.Receive({&room, 1});
+    return got == 0 || (got < 0 && errno != EAGAIN);
+  };
+  for (const auto& stranger : strangers) {
+    CHECK((stranger == nullptr || Soon([&] { return ends(*stranger); })));
+  }
+  CHECK(Ask(*link(), "/Echo", OnePart("x")).ok());
+  CHECK(echo.handled == 2);
 }
 
 }  // namespace

@@ -4,11 +4,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cstddef>
 #include <string>
 #include <thread>
 #include <vector>
@@ -216,6 +218,83 @@ TEST_CASE("handshakes that do not end lock nobody out of gRPC: the oldest gives 
   CHECK(recv(silent.back(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0);  // it is still there
   for (const int fd : silent) close(fd);
   close(delivered);
+}
+
+// A relay of a ps that takes a token, and clients that have none yet.
+struct TokenRelay {
+  static constexpr int kStrangersMax = 3;
+  const TestCa ca{"lab"};
+  const TestProcess ps{ca, ca.Issue("URI:spiffe://lab/ps/0"), /*token=*/true};
+  const TestProcess nobody{ca, PemPair(), /*token=*/true};
+  FrameRelay relay{{.credentials = ps.credentials, .strangers_max = kStrangersMax}};
+  std::atomic<int> delivered = -1;  // gRPC's end of the last connection
+
+  struct Client {
+    std::unique_ptr<TlsChannel> tls;
+    int server = -1;
+    ~Client() { close(server); }
+  };
+  std::unique_ptr<Client> Connect() {
+    std::array<int, 2> pair{};
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair.data()) == 0);
+    delivered = -1;
+    relay.Add(pair[0], [this](int fd) { delivered = fd; });
+    const auto keys = nobody.credentials->Current();
+    auto tls = TlsChannel::Make(pair[1], keys->client.get(), TlsChannel::End::kClient);
+    REQUIRE(tls.ok());
+    REQUIRE((*tls)->HandshakeWithin(2000).ok());
+    REQUIRE(Soon([&] { return delivered >= 0; }));
+    REQUIRE(fcntl(delivered, F_SETFL, 0) == 0);
+    return std::unique_ptr<Client>(new Client{*std::move(tls), delivered});
+  }
+  // As gRPC does when a call has brought the token.
+  void Know(const Client& client) const {
+    sockaddr_un at{};
+    socklen_t size = sizeof(at);
+    REQUIRE(getpeername(client.server, reinterpret_cast<sockaddr*>(&at), &size) == 0);
+    relay.peers()->Know(std::string(at.sun_path + 1, size - offsetof(sockaddr_un, sun_path) - 1));
+  }
+};
+
+TEST_CASE("clients that never show the token are few, get 5 s, and leave alone who has shown it") {
+  TokenRelay at;
+  const auto known = at.Connect();
+  at.Know(*known);
+  std::vector<std::unique_ptr<TokenRelay::Client>> strangers;
+  for (int i = 0; i < 2 * TokenRelay::kStrangersMax; ++i) strangers.push_back(at.Connect());
+  const auto there = [](const TokenRelay::Client& client) {
+    char byte = 0;
+    return recv(client.server, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
+  };
+  CHECK(Soon([&] { return !there(*strangers[TokenRelay::kStrangersMax - 1]); }));
+  CHECK(there(*strangers[TokenRelay::kStrangersMax]));
+  CHECK(there(*strangers.back()));
+  std::this_thread::sleep_for(std::chrono::milliseconds(5000));
+  CHECK(Soon([&] { return !there(*strangers.back()); }));
+  CHECK(there(*known));
+}
+
+TEST_CASE("few bytes of a client reach gRPC before it has shown the token, and then all") {
+  TokenRelay at;
+  const auto client = at.Connect();
+  std::string sent = kPreface;
+  while (sent.size() < 600000) sent += Frame(kData, 0, 10000);
+  std::thread sends([&] {
+    for (size_t done = 0; done < sent.size();) {
+      iovec piece{sent.data() + done, sent.size() - done};
+      const ssize_t put = client->tls->Send({&piece, 1});
+      if (put > 0) done += static_cast<size_t>(put);
+      if (put < 0 && errno != EAGAIN) return;
+      if (put < 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  std::string got = Receive(client->server, FrameRelay::kStrangerBytesMax);
+  pollfd more{client->server, POLLIN, 0};
+  CHECK(poll(&more, 1, 300) == 0);
+  at.Know(*client);
+  got += Receive(client->server, sent.size() - got.size());
+  sends.join();
+  CHECK((got == sent));
 }
 
 }  // namespace
