@@ -25,7 +25,9 @@ namespace {
 // Time for a connection to say who it is and what it speaks, with the TLS handshake and the token.
 constexpr int64_t kSpeakMs = 5000;
 constexpr size_t kStrangersMax = 1024;
-constexpr int kLookAgainMs = 20;  // at one that has said half of what it must
+constexpr int64_t kOfOneTaskMax = 64;   // streams of one certificate with an index
+constexpr int64_t kOfOneRoleMax = 256;  // streams of all certificates without one
+constexpr int kLookAgainMs = 20;        // at one that has said half of what it must
 constexpr int kReapMs = 1000;
 constexpr int kReserved = 16;   // descriptors for files: checkpoints matter more than strangers
 constexpr int kNoRoomMs = 100;  // after which descriptors are asked for again
@@ -270,9 +272,10 @@ void Door::SayRefused(int fd, const absl::Status& why) const {
 }
 
 void Door::ServeStream(std::unique_ptr<Channel> channel, Access access) {
-  // A certificate without an index is of any number of tasks.
+  // A certificate without an index is of any number of tasks, which leave places for others.
   const bool one = access.peer().has_value() && access.peer()->index.has_value();
-  const std::string task = one ? access.task() : "";
+  const int64_t streams_max = one ? kOfOneTaskMax : kOfOneRoleMax;
+  const std::string task = access.peer().has_value() ? access.peer()->Task() : "";
   StreamConnection::Serving serving = streams_;
   serving.access = std::move(access);
   Channel& greeted = *channel;
@@ -283,7 +286,7 @@ void Door::ServeStream(std::unique_ptr<Channel> channel, Access access) {
         if (!ClientGreeting::Answer(greeted)) return connection->Close();
         connection->Run();
       },
-      [connection] { connection->Close(); }, task);
+      [connection] { connection->Close(); }, task, streams_max);
 }
 
 }  // namespace paracord

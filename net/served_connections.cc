@@ -1,7 +1,6 @@
 #include "net/served_connections.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <optional>
 #include <utility>
 
@@ -11,7 +10,6 @@ namespace paracord {
 namespace {
 
 constexpr size_t kConnectionsMax = 1024;
-constexpr int64_t kOfOneTaskMax = 64;
 
 }  // namespace
 
@@ -23,10 +21,10 @@ ServedConnections::~ServedConnections() {
 }
 
 bool ServedConnections::Add(std::function<void()> run, std::function<void()> abort,
-                            const std::string& task) {
+                            const std::string& task, int64_t of_task_max) {
   if (served_.size() >= kConnectionsMax) return false;
   const auto same = [&](const Served& other) { return other.task == task; };
-  if (!task.empty() && std::ranges::count_if(served_, same) >= kOfOneTaskMax) return false;
+  if (!task.empty() && std::ranges::count_if(served_, same) >= of_task_max) return false;
   Served& served = served_.emplace_back();
   served.task = task;
   served.abort = std::move(abort);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <string>
@@ -17,9 +18,11 @@ class ServedConnections {
   ServedConnections& operator=(const ServedConnections&) = delete;
 
   // Runs `run`, which ends when its peer has gone, or soon after `abort`. False if there are too
-  // many in all or of `task`, which may be empty for peers that are not told apart, or if the
-  // system gives no thread: nothing was kept then, and the peer goes another way.
-  bool Add(std::function<void()> run, std::function<void()> abort, const std::string& task = "");
+  // many in all, or `of_task_max` of `task` already, or if the system gives no thread: nothing was
+  // kept then, and the peer goes another way. Peers with an empty `task` are not told apart, and
+  // only their number in all is bounded.
+  bool Add(std::function<void()> run, std::function<void()> abort, const std::string& task = "",
+           int64_t of_task_max = 0);
   void Reap();  // joins those that have ended
 
  private:

@@ -107,6 +107,40 @@ TEST_CASE("half a ClientHello is not read again and again while no more of it co
   for (const int fd : strangers) close(fd);
 }
 
+TEST_CASE("certificates of a role without an index get 256 streams, and leave the others theirs") {
+  REQUIRE(WantDescriptors(4000).ok());
+  const TestCa ca("lab");
+  const TestProcess ps(ca, ca.Issue("URI:spiffe://lab/ps/0"));
+  const TestProcess any(ca, ca.Issue("URI:spiffe://lab/worker"));
+  const TestProcess another(ca, ca.Issue("URI:spiffe://lab/worker"));
+  const TestProcess third(ca, ca.Issue("URI:spiffe://lab/worker/3"));
+  Echo echo;
+  const auto door = Door::Listen("127.0.0.1:0");
+  REQUIRE(door.ok());
+  const auto intake = std::make_shared<Intake>(uint64_t{1} << 30);
+  (*door)->Open(
+      {&echo, intake, uint64_t{1} << 30}, [](int fd) { close(fd); }, ps.credentials);
+  const auto greeted = [&](const TestProcess& as) -> std::unique_ptr<Channel> {
+    NameLookup name((*door)->address());
+    const absl::StatusOr<int> fd = ConnectSocket(name, 1000);
+    REQUIRE(fd.ok());
+    const auto keys = as.credentials->Current();
+    auto tls = TlsChannel::Make(*fd, keys->client.get(), TlsChannel::End::kClient);
+    REQUIRE(tls.ok());
+    REQUIRE((*tls)->HandshakeWithin(5000).ok());
+    if (!GreetStream(**tls, 5000)) return nullptr;
+    return *std::move(tls);
+  };
+  std::vector<std::unique_ptr<Channel>> streams;
+  for (int i = 0; i < 256; ++i) streams.push_back(greeted(i % 2 == 0 ? any : another));
+  for (const auto& stream : streams) REQUIRE(stream != nullptr);
+  CHECK(greeted(any) == nullptr);
+  CHECK(greeted(another) == nullptr);
+  CHECK(greeted(third) != nullptr);
+  streams.clear();
+  CHECK(Soon([&] { return greeted(any) != nullptr; }));
+}
+
 ptrdiff_t Threads() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
                        std::filesystem::directory_iterator());
