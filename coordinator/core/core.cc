@@ -54,6 +54,7 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
   ps_.SetRun(record_.run_id());
   ps_.TakeOver(record_.replaced_run_id());
   ++record_.counters().coordinator_recoveries;
+  saved_recoveries_ = record_.counters().worker_recoveries + record_.counters().ps_recoveries;
   SaveJobState();
   PlaceLayout();
 }
@@ -77,6 +78,7 @@ std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
     DriveFormation();
     DriveRounds();
     ServeParked(std::holds_alternative<TickEvent>(event));
+    if (record_.begun()) SaveRecoveries();
   } else if (!end_.exited()) {
     if (end_.told()) ps_.Tell(end_.exit(), now_ms_);
     const Departure::Others others{.ps_told = ps_.AllTold(end_.told()),

@@ -78,6 +78,7 @@ class CoordinatorCore {
   void BeginAnew(const JobFacts& facts);
   bool PlaceLayout();
   void SaveJobState();
+  void SaveRecoveries();
   JobExtent Extent() const { return record_.Extent(evaluations_.stop()); }
 
   // core_ps.cc
@@ -136,6 +137,7 @@ class CoordinatorCore {
   Departure end_;
   LastWord last_word_{effects_};
   JobRecord record_;
+  uint64_t saved_recoveries_ = 0;  // of ps and workers, when job.state was last written for them
   std::optional<uint64_t> samples_found_;  // in the ledgers, when this life first read them
   Generation generation_;
   PsTracker ps_;

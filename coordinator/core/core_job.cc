@@ -63,6 +63,13 @@ void CoordinatorCore::SaveJobState() {
   effects_.Emit(WriteJobState{generation_.claimed(), *std::move(saved)});
 }
 
+// The next coordinator goes on counting from what job.state says.
+void CoordinatorCore::SaveRecoveries() {
+  const uint64_t recoveries =
+      record_.counters().worker_recoveries + record_.counters().ps_recoveries + ps_.recoveries();
+  if (std::exchange(saved_recoveries_, recoveries) != recoveries) SaveJobState();
+}
+
 void CoordinatorCore::Handle(const JobStateWrittenEvent& event) {
   const bool fixed_now = record_.EndWrite(event.status, now_ms_);
   if (absl::IsAborted(event.status)) {

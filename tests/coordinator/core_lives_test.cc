@@ -251,6 +251,21 @@ TEST_CASE("the first state that a coordinator writes counts its own recovery") {
   CHECK(ParseJobState(second.job_state, "job.state")->counters.coordinator_recoveries == 1);
 }
 
+TEST_CASE("a coordinator goes on counting the recoveries that the one before it has seen") {
+  CoreHarness first([](Job& job) { job.timeouts.worker_ms = 500; });
+  REQUIRE(first.Join("worker:0") != 0);
+  first.Run(1000);  // the worker is silent
+  first.ps[1].set_boot_id("boot-of-another-life");
+  first.Run(1000);
+  const JobCounters left = ParseJobState(first.job_state, "job.state")->counters;
+  CHECK(left.worker_recoveries == 1);
+  CHECK(left.ps_recoveries == 1);
+  const CoreHarness second({}, After(first), &first);
+  const JobCounters found = ParseJobState(second.job_state, "job.state")->counters;
+  CHECK(found.worker_recoveries == 1);
+  CHECK(found.ps_recoveries == 1);
+}
+
 TEST_CASE("the final round follows at once on a periodic one that commits when all is trained") {
   CoreHarness harness([](Job& job) { job.checkpoint.every_seconds = 1; });
   const uint64_t session = harness.Join("worker:0");
