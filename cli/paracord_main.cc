@@ -1,6 +1,8 @@
 // paracord: the command for people.
 #include <iostream>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/commands.h"
@@ -46,12 +48,16 @@ constexpr Command kCommands[] = {
      [](Args args) { return RunCompute(args, std::cout, std::cerr); }},
 };
 
+constexpr std::pair<std::string_view, std::string_view> kOwnFlags[] = {
+    {"--version", "print the version and the protocol"}, {"--help", "print this"}};
+
 void Usage(std::ostream& out) {
-  out << "usage: paracord COMMAND ...   (--help after a command explains it; --version)\n";
-  for (const Command& command : kCommands) {
-    out << "  " << command.name << std::string(12 - command.name.size(), ' ') << command.what
-        << "\n";
-  }
+  const auto line = [&](std::string_view left, std::string_view right) {
+    out << "  " << left << std::string(12 - left.size(), ' ') << right << "\n";
+  };
+  out << "usage: paracord COMMAND ...   (--help after a command explains it)\n";
+  for (const Command& command : kCommands) line(command.name, command.what);
+  for (const auto& [flag, what] : kOwnFlags) line(flag, what);
 }
 
 // Prints the commands like Flags prints flags: for man(1), or a line each for shells.
@@ -68,6 +74,7 @@ void UsageInForm(const std::string& form, std::ostream& out) {
     page.options.emplace_back(name, what);
     page.see_also.push_back("paracord-" + name);
   }
+  for (const auto& [flag, what] : kOwnFlags) page.options.emplace_back(flag, what);
   if (form == "man") out << ManPageText(page);
 }
 

@@ -15,8 +15,6 @@
 namespace paracord {
 namespace {
 
-constexpr char kHelpHelp[] = "print this";
-
 // Returns the left column of help: "--ps N".
 std::string Shown(const std::string& name, const std::string& value) {
   return absl::StrCat("--", name, value.empty() ? "" : " ", value);
@@ -101,8 +99,27 @@ std::string Flags::Default(const Entry& entry) {
 std::string Flags::NearestFlag(const std::string& shown) const {
   const std::string name = shown.substr(std::min(shown.size(), shown.find_first_not_of('-')));
   std::vector<std::string_view> known = {"help"};
+  if (!version_.empty()) known.push_back("version");
   for (const Entry& entry : flags_) known.push_back(entry.name);
   return NearestName(name, known);
+}
+
+std::vector<std::pair<std::string, std::string>> Flags::OwnFlags() const {
+  std::vector<std::pair<std::string, std::string>> own;
+  if (!version_.empty()) own.emplace_back("--version", "print the version and the protocol");
+  own.emplace_back("--help", "print this");
+  return own;
+}
+
+void Flags::ParsePositional(const std::string& arg, size_t place, Problems& problems) {
+  if (place >= positionals_.size()) {
+    problems.Add("", absl::StrCat("unexpected argument ", JsonExcerpt(arg)));
+    return;
+  }
+  Entry& entry = positionals_[place];
+  entry.given = true;
+  const std::string problem = Set(entry, arg);
+  if (!problem.empty()) problems.Add(entry.name, problem);
 }
 
 absl::Status Flags::Parse(std::span<const std::string> args) {
@@ -112,14 +129,7 @@ absl::Status Flags::Parse(std::span<const std::string> args) {
   for (size_t i = 0; i < args.size(); ++i) {
     const std::string& arg = args[i];
     if (flags_ended || !absl::StartsWith(arg, "-") || arg == "-") {
-      if (positional == positionals_.size()) {
-        problems.Add("", absl::StrCat("unexpected argument ", JsonExcerpt(arg)));
-      } else {
-        Entry& entry = positionals_[positional++];
-        entry.given = true;
-        const std::string problem = Set(entry, arg);
-        if (!problem.empty()) problems.Add(entry.name, problem);
-      }
+      ParsePositional(arg, positional++, problems);
       continue;
     }
     if (arg == "--") {
@@ -130,6 +140,10 @@ absl::Status Flags::Parse(std::span<const std::string> args) {
       help_wanted_ = true;
       help_form_ = arg.substr(std::min(arg.size(), std::string("--help=").size()));
       return absl::OkStatus();
+    }
+    if (arg == "--version" && !version_.empty()) {
+      version_wanted_ = true;
+      continue;
     }
     const size_t equals = arg.find('=');
     const std::string shown = arg.substr(0, equals);
@@ -160,6 +174,7 @@ absl::Status Flags::Parse(std::span<const std::string> args) {
     const std::string problem = Set(*entry, value);
     if (!problem.empty()) problems.Add(shown, absl::StrCat(problem, ", is ", JsonExcerpt(value)));
   }
+  if (version_wanted_) return absl::OkStatus();
   for (; positional < positionals_.size(); ++positional) {
     problems.Add(positionals_[positional].name, "is missing");
   }
@@ -184,7 +199,7 @@ std::string Flags::ManPage() const {
   for (const Entry& entry : flags_) {
     page.options.emplace_back(Shown(entry.name, entry.value), HelpOf(entry));
   }
-  page.options.emplace_back("--help", kHelpHelp);
+  for (const auto& own : OwnFlags()) page.options.push_back(own);
   return ManPageText(page);
 }
 
@@ -196,14 +211,15 @@ std::string Flags::Words() const {
   for (const Entry& entry : flags_) {
     absl::StrAppend(&text, "--", entry.name, "\t", entry.value, "\t", HelpOf(entry), "\n");
   }
-  return absl::StrCat(text, "--help\t\t", kHelpHelp, "\n");
+  for (const auto& [flag, help] : OwnFlags()) absl::StrAppend(&text, flag, "\t\t", help, "\n");
+  return text;
 }
 
 std::string Flags::Help() const {
   std::string text = absl::StrCat("usage: ", program_);
   for (const Entry& entry : positionals_) absl::StrAppend(&text, " ", entry.name);
   absl::StrAppend(&text, flags_.empty() ? "" : " [flags]", "\n", summary_, "\n");
-  size_t width = std::string("--help").size();
+  size_t width = OwnFlags().front().first.size();
   for (const Entry& entry : positionals_) width = std::max(width, entry.name.size());
   for (const Entry& entry : flags_) {
     width = std::max(width, Shown(entry.name, entry.value).size());
@@ -217,14 +233,18 @@ std::string Flags::Help() const {
   for (const Entry& entry : flags_) {
     line(Shown(entry.name, entry.value), HelpOf(entry));
   }
-  line("--help", kHelpHelp);
+  for (const auto& [flag, help] : OwnFlags()) line(flag, help);
   return text;
 }
 
 std::optional<int> Flags::ParseOrExit(std::span<const std::string> args, const std::string& program,
                                       std::ostream& out, std::ostream& err) {
   const absl::Status parsed = Parse(args);
-  if (parsed.ok() && !help_wanted_) return std::nullopt;
+  if (parsed.ok() && !help_wanted_ && !version_wanted_) return std::nullopt;
+  if (version_wanted_ && !help_wanted_) {
+    out << version_ << "\n";
+    return static_cast<int>(ExitCode::kDone);
+  }
   if (help_wanted_) {
     out << (help_form_ == "man" ? ManPage() : help_form_ == "words" ? Words() : Help());
     return static_cast<int>(ExitCode::kDone);

@@ -9,12 +9,15 @@
 #include <ostream>
 #include <span>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
 
 namespace paracord {
+
+class Problems;
 
 class Flags {
  public:
@@ -35,6 +38,8 @@ class Flags {
   void Integer(std::string name, std::string value, std::string help, int64_t low, int64_t high,
                std::optional<int64_t>* out);
   void Switch(std::string name, std::string help, bool* out);  // --name, --name=false
+  // Declares --version, which prints `text` as a line and wins over all but --help.
+  void Version(std::string text) { version_ = std::move(text); }
   // Declares an argument without a flag. Arguments come in the order of these calls.
   void Positional(std::string name, std::string help, std::string* out);
 
@@ -43,13 +48,14 @@ class Flags {
   // one too many. If --help (-h) or one of its forms is given, everything else is ignored.
   absl::Status Parse(std::span<const std::string> args);
   bool help_wanted() const { return help_wanted_; }
+  bool version_wanted() const { return version_wanted_; }
   std::string Help() const;
   std::string ManPage() const;
   // Returns one line for each argument and flag, whose fields are separated by tabs: "--dir", or ""
   // for an argument; the name of its value ("DIR", or "" for a switch); its help.
   std::string Words() const;
-  // Parses, and prints the help that is wanted, or the problems after `program`. Returns the exit
-  // code to leave with, or nullopt to go on.
+  // Parses, and prints the help or the version that is wanted, or the problems after `program`.
+  // Returns the exit code to leave with, or nullopt to go on.
   std::optional<int> ParseOrExit(std::span<const std::string> args, const std::string& program,
                                  std::ostream& out, std::ostream& err);
 
@@ -72,11 +78,16 @@ class Flags {
   static std::string Default(const Entry& entry);
   static std::string HelpOf(const Entry& entry);            // with the default
   std::string NearestFlag(const std::string& shown) const;  // "" if none is near
+  // --version, where it is declared, and --help, each with its help.
+  std::vector<std::pair<std::string, std::string>> OwnFlags() const;
+  void ParsePositional(const std::string& arg, size_t place, Problems& problems);
 
   const std::string program_;
   const std::string summary_;
   std::vector<Entry> flags_;
   std::vector<Entry> positionals_;
+  std::string version_;  // empty: not declared
+  bool version_wanted_ = false;
   bool help_wanted_ = false;
   std::string help_form_;  // "", "man" or "words"
 };

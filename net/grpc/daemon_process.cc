@@ -186,10 +186,7 @@ std::string VersionText(const std::string& program) {
 
 std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv) {
   const std::vector<std::string> args(argv + 1, argv + argc);
-  if (args.size() == 1 && args[0] == "--version") {
-    std::cout << VersionText(std::filesystem::path(argv[0]).filename().string()) << "\n";
-    return static_cast<int>(ExitCode::kDone);
-  }
+  flags.Version(VersionText(std::filesystem::path(argv[0]).filename().string()));
   return flags.ParseOrExit(args, argv[0], std::cout, std::cerr);
 }
 

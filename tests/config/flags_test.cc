@@ -1,6 +1,7 @@
 #include "config/flags.h"
 
 #include <catch2/catch.hpp>
+#include <sstream>
 
 #include "absl/strings/match.h"
 
@@ -124,6 +125,24 @@ TEST_CASE("help is made from the table and wins over mistakes") {
         "  --step N         which step\n"
         "  --fresh          start anew\n"
         "  --help           print this\n");
+}
+
+TEST_CASE("the help of a program with a version has --version, which wins over mistakes") {
+  Flags flags("paracord-ps", "Holds variables.");
+  std::ostringstream out, err;
+  const auto says = [&](std::vector<std::string> args) {
+    out.str("");
+    return flags.ParseOrExit(args, "paracord-ps", out, err) == 0 ? out.str() : "";
+  };
+  CHECK(flags.Help().find("--version") == std::string::npos);
+  flags.Version("paracord-ps 7.8, protocol 9");
+  CHECK(flags.Help().find("  --version  print the version and the protocol\n") !=
+        std::string::npos);
+  CHECK(flags.Words().find("--version\t\tprint the") != std::string::npos);
+  CHECK(flags.ManPage().find("\\-\\-version") != std::string::npos);
+  CHECK(says({"--nope", "--version"}) == "paracord-ps 7.8, protocol 9\n");
+  CHECK(says({"--version", "--help"}) == flags.Help());
+  CHECK(err.str().empty());
 }
 
 TEST_CASE("--help=words has a line for each argument and flag, with tabs between the parts") {
