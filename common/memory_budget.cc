@@ -37,6 +37,7 @@ void MemoryBudget::Divide(uint64_t left) {
   staged_->SetMax(std::min(caps_.staged, left / 16), 0);
   snapshots_->SetMax(std::min(caps_.snapshots, left / 16 - left / 128), 0);
   buffers_->SetMax(std::min(caps_.buffers, left / 128), 0);
+  restores_->SetMax(left, 0);
 }
 
 absl::Status MemoryBudget::HoldVariables(uint64_t bytes, uint64_t push_bytes) {
@@ -83,6 +84,7 @@ std::vector<MemoryUse> MemoryBudget::Uses() const {
   add("staged", *staged_);
   add("snapshots", *snapshots_);
   add("buffers", *buffers_);
+  add("restores", *restores_);
   return uses;
 }
 

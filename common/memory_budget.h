@@ -13,7 +13,8 @@
 // three sixteenths are for all other requests. Replies that slow readers hold have an eighth, and
 // another sixteenth where readers are waited for no longer (store/pinned_bytes.h). Gradients that
 // come before their exchange have a sixteenth, and so have copies for a snapshot together with
-// receive buffers that wait for their next use.
+// receive buffers that wait for their next use. A restore may take all that the variables leave: it
+// has it to itself, since a ps that is being loaded serves nobody.
 #pragma once
 
 #include <atomic>
@@ -66,6 +67,15 @@ class MemoryReservation {
     if (!share_.Reserve(bytes)) return false;
     bytes_ += bytes;
     return true;
+  }
+  // Takes more even if the share has not so much left, and gives some back.
+  void Count(uint64_t bytes) {
+    share_.Add(bytes);
+    bytes_ += bytes;
+  }
+  void Less(uint64_t bytes) {
+    share_.Subtract(bytes);
+    bytes_ -= bytes;
   }
 
  private:
@@ -121,6 +131,7 @@ class MemoryBudget {
   const std::shared_ptr<MemoryShare>& staged() const { return staged_; }
   const std::shared_ptr<MemoryShare>& snapshots() const { return snapshots_; }
   const std::shared_ptr<MemoryShare>& buffers() const { return buffers_; }
+  const std::shared_ptr<MemoryShare>& restores() const { return restores_; }
 
   // Returns the uses of every holder, variables first.
   std::vector<MemoryUse> Uses() const;
@@ -138,6 +149,7 @@ class MemoryBudget {
   const std::shared_ptr<MemoryShare> staged_ = std::make_shared<MemoryShare>();
   const std::shared_ptr<MemoryShare> snapshots_ = std::make_shared<MemoryShare>();
   const std::shared_ptr<MemoryShare> buffers_ = std::make_shared<MemoryShare>();
+  const std::shared_ptr<MemoryShare> restores_ = std::make_shared<MemoryShare>();
 };
 
 }  // namespace paracord

@@ -195,8 +195,9 @@ absl::Status SameCut(const Manifest& manifest, const LoadRequest& request,
 class Restoring {
  public:
   static absl::StatusOr<Restoring> Make(const VariableSpec& variable, const PartitionSpec& spec,
-                                        const Optimizer& optimizer, uint64_t seed) {
-    Restoring made(variable, spec);
+                                        const Optimizer& optimizer, uint64_t seed,
+                                        MemoryReservation& memory) {
+    Restoring made(variable, spec, memory);
     if (IsGrowing(variable)) {
       ASSIGN_OR_RETURN(made.table_.table, MakeTableOfShard(variable, optimizer, seed));
     } else if (variable.trainable()) {
@@ -250,8 +251,8 @@ class Restoring {
   }
 
  private:
-  Restoring(const VariableSpec& variable, const PartitionSpec& spec)
-      : variable_(&variable), spec_(&spec) {}
+  Restoring(const VariableSpec& variable, const PartitionSpec& spec, MemoryReservation& memory)
+      : variable_(&variable), spec_(&spec), memory_(&memory) {}
 
   static absl::Status NoSlot(const std::string& name) {
     return absl::FailedPreconditionError(
@@ -263,11 +264,13 @@ class Restoring {
     if (slot == kRowsSlot) {
       words_ = elements;
       if (elements % table.record_words() != 0) return TensorPlace();
+      memory_->Count(elements * sizeof(float));
       if (!delta) return table.RestoreRoom(elements / table.record_words());
       changed_.resize(elements);
       return {changed_};
     }
     if (slot == kRemovedSlot) {
+      memory_->Count(elements / 2 * sizeof(uint64_t));
       removed_.resize(elements / 2);
       return {{reinterpret_cast<float*>(removed_.data()), removed_.size() * 2}};
     }
@@ -306,6 +309,7 @@ class Restoring {
     };
     if (!was.since.has_value()) return table.FinishRestore(was.now, counts, own);
     RETURN_IF_ERROR(table.RestoreChanges(was.now, counts, removed_, changed_, own));
+    memory_->Less(changed_.size() * sizeof(float) + removed_.size() * sizeof(uint64_t));
     changed_ = {};
     removed_ = {};
     if (table.counts().rows == was.rows) return absl::OkStatus();
@@ -315,6 +319,7 @@ class Restoring {
 
   const VariableSpec* variable_;
   const PartitionSpec* spec_;
+  MemoryReservation* memory_;  // rows count as variables only when all is there
   std::vector<SlotSpec> slots_;
   PartitionContents contents_;
   TableContents table_;
@@ -326,7 +331,7 @@ class Restoring {
 
 absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRequest& request,
                         const Job& job, const std::shared_ptr<PinnedBytes>& pinned,
-                        KnownDamage& damage, Content& content) {
+                        KnownDamage& damage, MemoryReservation& memory, Content& content) {
   ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(files, directory));
   if (manifest.run_id != request.fence().run_id()) {
     return absl::FailedPreconditionError(absl::StrCat(directory, ": is of run ", manifest.run_id,
@@ -338,7 +343,8 @@ absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRe
     RETURN_IF_ERROR(SameCut(manifest, request, spec, directory));
     ids.push_back(spec.id());
     const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
-    ASSIGN_OR_RETURN(Restoring one, Restoring::Make(variable, spec, content.optimizer, job.seed));
+    ASSIGN_OR_RETURN(Restoring one,
+                     Restoring::Make(variable, spec, content.optimizer, job.seed, memory));
     restored.push_back(std::move(one));
   }
   const auto place = [&](size_t i, bool delta, std::string_view slot, uint64_t elements) {
@@ -385,6 +391,7 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
   content->batches_end = BatchesOfJob(request.plan(), job.epochs, job.steps);
   ASSIGN_OR_RETURN(content->optimizer, ParseOptimizer(job.optimizer));
   RETURN_IF_ERROR(Hold(NeedOf(request, content->optimizer), memory));
+  MemoryReservation restores(*memory.restores());
   if (request.checkpoint().empty()) {
     RETURN_IF_ERROR(CreateAll(files, job, request, pinned, *content));
   } else if (!ParseCheckpointName(request.checkpoint()).has_value()) {
@@ -394,7 +401,7 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
     const std::string directory =
         absl::StrCat(CheckpointsDirectory(dir), "/", request.checkpoint());
     RETURN_IF_ERROR(files.CheckBeneath(CheckpointsDirectory(dir), request.checkpoint()));
-    RETURN_IF_ERROR(RestoreAll(files, directory, request, job, pinned, damage, *content));
+    RETURN_IF_ERROR(RestoreAll(files, directory, request, job, pinned, damage, restores, *content));
   }
   // A checkpoint and initial weights have rows of growing tables. They are never refused, because a
   // ps that has trained with them has to be able to come back.

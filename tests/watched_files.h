@@ -1,6 +1,7 @@
 // Real files, of which a test sees what was opened and says what fails.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -16,6 +17,7 @@ class WatchedFiles : public PosixFiles {
  public:
   absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) override {
     RETURN_IF_ERROR(Try("open " + path));
+    if (on_open) on_open();
     MutexLock lock(mu_);
     ++opened_[path];
     return PosixFiles::Open(path);
@@ -42,6 +44,8 @@ class WatchedFiles : public PosixFiles {
     const auto found = opened_.find(path);
     return found == opened_.end() ? 0 : found->second;
   }
+
+  std::function<void()> on_open;  // set while no file is used
 
  private:
   absl::Status Try(const std::string& what) const {

@@ -129,7 +129,9 @@ TEST_CASE("uses say who holds what") {
     text += use.holder + " " + std::to_string(use.bytes) + ", ";
     CHECK(use.bytes_max > 0);
   }
-  CHECK(text == "variables 7, requests 5, replies 0, staged 0, snapshots 0, buffers 0, ");
+  CHECK(text ==
+        "variables 7, requests 5, replies 0, staged 0, snapshots 0, buffers 0, "
+        "restores 0, ");
 }
 
 }  // namespace

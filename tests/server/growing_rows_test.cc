@@ -315,6 +315,28 @@ uint64_t VariableBytes(const PsDescription& described) {
   return described.memory(0).holder() == "variables" ? described.memory(0).bytes() : 0;
 }
 
+TEST_CASE("what a restore takes counts in the memory of its ps while it lasts") {
+  const TestModel model = GrowingModel();
+  TestDirectory root;
+  TestPs ps(model, root / "job");
+  ps.Ready();
+  GrownGradients many;
+  for (uint64_t id = 0; id < 10000; ++id) many[id] = 1.0f;
+  REQUIRE(ps.Exchange(GrownPush(ps, 0, many)).ok());
+  const std::string full = CommitGrown(ps, 1, "", true);
+  REQUIRE(ps.Exchange(GrownPush(ps, 1, {{1, 2.0f}})).ok());
+  const std::string delta = CommitGrown(ps, 2, full, true);
+  const auto memory = std::make_shared<MemoryBudget>(uint64_t{256} << 20);
+  TestPs restored(model, root / "job", 0, 0, 0, false, memory);
+  int64_t most = 0;
+  restored.files.on_open = [&] { most = std::max(most, memory->restores()->bytes()); };
+  REQUIRE(restored.Adopt(2).ok());
+  REQUIRE(restored.Load(delta).ok());
+  CHECK(most >= static_cast<int64_t>(10000 * kGrownDim * sizeof(float)));
+  CHECK(memory->restores()->bytes() == 0);
+  CHECK(GrownCounts(restored).rows() == many.size());
+}
+
 TEST_CASE("the rows of a growing table count in the memory of its ps") {
   const TestModel model = GrowingModel();
   TestDirectory root;
