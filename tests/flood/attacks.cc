@@ -186,6 +186,19 @@ void PingStorm(const std::string& address, const PsDescription&, const Stop& sto
   });
 }
 
+// Each connection sends at once as many pings as are not too many in a second.
+void PingBursts(const std::string& address, const PsDescription&, const Stop& stop) {
+  std::string pings = std::string(kPreface) + Http2Frame(4, 0, 0, "");
+  for (int i = 0; i < 19000; ++i) pings += Http2Frame(6, 0, 0, "12345678");
+  InThreads(8, [&](int) {
+    while (!stop) {
+      const Socket socket(address);
+      (void)socket.Send(pings);
+      for (int i = 0; i < 50 && !stop && !socket.Gone(); ++i) std::this_thread::sleep_for(20ms);
+    }
+  });
+}
+
 bool Greets(const Socket& socket) {
   constexpr int64_t kPatienceMs = 2000;
   const std::unique_ptr<Channel> channel = MakePlainChannel(dup(socket.fd()));
@@ -271,6 +284,7 @@ const std::vector<Attack>& Attacks() {
       {"32 x 64 MiB pushes", LargePushes},
       {"128 x 64 MiB messages", LargeMessages},
       {"ping storm", PingStorm},
+      {"bursts of pings", PingBursts},
       {"slow readers", SlowReaders},
       {"endless headers", EndlessHeaders},
       {"garbage", Garbage},

@@ -103,6 +103,23 @@ TEST_CASE("a ps in a short flood stays inside its memory, and trains on after it
   CHECK(cluster.WaitForBatches(before + 20));
 }
 
+TEST_CASE("bursts of pings cost a ps hardly any memory") {
+  REQUIRE(WantDescriptors(4000).ok());
+  e2e::Cluster cluster(Endless(/*batch_ms=*/1));
+  StartAll(cluster, kLimitMiB);
+  const std::string address = cluster.address("ps:0");
+  const pid_t ps = cluster.at("ps:0").pid();
+  const uint64_t before = StatusMiB(ps, "VmHWM");
+  const auto bursts = std::ranges::find(Attacks(), "bursts of pings", &Attack::name);
+  REQUIRE(bursts != Attacks().end());
+  std::atomic<bool> stop = false;
+  std::thread strangers([&] { bursts->run(address, Describe(address), stop); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+  stop = true;
+  strangers.join();
+  CHECK(StatusMiB(ps, "VmHWM") <= before + 100);
+}
+
 TEST_CASE("a ps in a flood keeps its memory and serves its worker", "[.slow]") {
   REQUIRE(WantDescriptors(4000).ok());
   e2e::Cluster cluster(Endless(/*batch_ms=*/50));
