@@ -63,7 +63,7 @@ void RunQuarter(uint64_t n) {
       // A coordinator would have to claim in the middle of the other's commit; commit_test.cc
       // reaches it.
       if (probe == "coordinator.completed_by_other") continue;
-      // These two are rare. Seed 11,045 reaches the first, core_lives_test.cc the second.
+      // These two are rare. Seed 14,963 reaches the first, core_lives_test.cc the second.
       if (probe == "coordinator.reject.entered") continue;
       if (probe == "coordinator.checkpoint.unusable") continue;
       // This one is rare, so not every quarter reaches it; parameter_server_test.cc does.
