@@ -202,9 +202,10 @@ absl::StatusOr<uint32_t> Array::TakeElements(OneFile& one, uint64_t elements,
     if (!read.ok()) {
       const uint64_t read_bytes = stream.position() - begin;
       const uint64_t whole = header.fortran_order ? 0 : read_bytes / (record_size_ * size);
-      return absl::Status(read.code(), absl::StrCat(read.message(), "; row ", whole,
-                                                    " is the first one missing of the ",
-                                                    header.shape[0], " that its header announces"));
+      return absl::Status(read.code(),
+                          absl::StrCat(read.message(), "; its header announces ",
+                                       begin + elements * size, " bytes, and row ", whole,
+                                       " is the first one missing of the ", header.shape[0]));
     }
     crc = crc32_iscsi(reinterpret_cast<unsigned char*>(chunk.data()),
                       static_cast<int>(chunk.size()), crc);

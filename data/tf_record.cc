@@ -61,7 +61,8 @@ absl::StatusOr<bool> TfRecordCutter::Next(FileCursor& cursor, std::string_view& 
   const size_t whole = kHeadBytes + static_cast<size_t>(length) + kTailBytes;
   ASSIGN_OR_RETURN(text, cursor.Peek(whole));
   if (text.size() < whole) {
-    return Damaged(absl::StrCat("the file ends inside the record, whose length is ", length));
+    return Damaged(absl::StrCat("the file ends inside the record, after ", text.size(), " of the ",
+                                whole, " bytes that its length announces"));
   }
   data = text.substr(kHeadBytes, static_cast<size_t>(length));
   if (LoadRaw<uint32_t>(text, whole - kTailBytes) != MaskedCrc(data)) {

@@ -30,7 +30,8 @@ absl::Status Damaged(const std::string& path, const std::string& what) {
 absl::StatusOr<std::string> ReadPiece(const ReadFile& file, uint64_t offset, uint64_t size,
                                       const std::string& path) {
   if (offset > file.size() || size > file.size() - offset) {
-    return Damaged(path, "the zip archive points beyond its end");
+    return Damaged(path, absl::StrCat("the zip archive points beyond its end: to ", size,
+                                      " bytes from ", offset, " on, and has ", file.size()));
   }
   std::string bytes(static_cast<size_t>(size), '\0');
   RETURN_IF_ERROR(file.ReadAt(offset, std::span(bytes)));
@@ -144,7 +145,9 @@ absl::StatusOr<std::unique_ptr<ByteStream>> OpenZipMember(Files& files, const st
   place.begin = member.header_offset + kLocalBytes + LoadRaw<uint16_t>(local, 26) +
                 LoadRaw<uint16_t>(local, 28);
   if (place.begin > file->size() || member.packed_bytes > file->size() - place.begin) {
-    return Damaged(name, "the file ends inside it");
+    return Damaged(
+        name, absl::StrCat("the file ends inside it: it has ", member.packed_bytes, " bytes from ",
+                           place.begin, " on, and the file has ", file->size()));
   }
   place.end = place.begin + member.packed_bytes;
   place.deflated = member.method == 8;
