@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cli/checkpoint_choice.h"
 #include "cli/commands.h"
 #include "cli/doctor_checks.h"
 #include "cli/own_folder.h"
@@ -20,6 +21,8 @@
 #include "net/grpc/security_flags.h"
 #include "objects/all_files.h"
 #include "security/tls_context.h"
+#include "storage/chain.h"
+#include "storage/checkpoint.h"
 
 namespace paracord {
 namespace {
@@ -95,6 +98,30 @@ void CheckSecurity(Files& files, const SecurityOptions& security, GrpcOptions& o
                    "mend these files or flags: deploy/certs makes the three files of a task"});
 }
 
+// Whether the job in `dir` has lost a checkpoint that its files speak of.
+void CheckCheckpoints(Files& files, const std::string& dir, std::vector<Finding>& found) {
+  const std::string checkpoints = CheckpointsDirectory(dir);
+  const auto names = ListCheckpoints(files, checkpoints);
+  if (!names.ok() || names->empty()) return;
+  const CheckpointName& newest = names->front();
+  if (LacksLastCheckpoint(files, dir, newest)) {
+    found.push_back({Finding::Level::kWrong, "checkpoint",
+                     absl::StrCat(kLastIsLost, "; the newest that is there is ", newest.ToString()),
+                     "put it back from a copy; else train goes on from that one"});
+  }
+  for (const CheckpointName& name : *names) {
+    const std::string directory = checkpoints + "/" + name.ToString();
+    const absl::StatusOr<Manifest> manifest = ReadManifest(files, directory);
+    if (!manifest.ok() || manifest->base.empty()) continue;
+    if (IsCheckpoint(files, BaseOf(directory, *manifest))) continue;
+    found.push_back({Finding::Level::kWrong, "checkpoint",
+                     absl::StrCat(manifest->base, " is not there any more, and ", name.ToString(),
+                                  " continues it"),
+                     "put it back from a copy; without it no checkpoint that continues it can be "
+                     "loaded"});
+  }
+}
+
 // Returns how many findings are wrong.
 int PrintFindings(const std::vector<Finding>& found, std::ostream& out) {
   int wrong = 0, doubtful = 0;
@@ -146,6 +173,7 @@ int RunDoctor(Args args, std::ostream& out, std::ostream& err) {
   if (!own.dir.empty()) {
     std::ranges::move(CheckJobDir(files, AbsolutePath(own.dir), UnixMs()),
                       std::back_inserter(found));
+    CheckCheckpoints(files, AbsolutePath(own.dir), found);
   }
   GrpcOptions options;
   CheckSecurity(files, security, options, found);

@@ -1,5 +1,6 @@
 // Tests export and checkpoint verify on checkpoints that continue others.
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <sstream>
 #include <vector>
 
@@ -30,6 +31,20 @@ TEST_CASE("a command that falls back reads a damaged checkpoint once for all tha
   }
   // Once to read it, and once to look at its size when it is tried itself.
   CHECK(files.Opened(chain.PartOf(base)) == 2);
+}
+
+TEST_CASE("the doctor names a checkpoint that is lost and another one continues") {
+  StoredChain chain(2);
+  const std::string base = chain.Add({{1, 2}}, {}, 1), second = chain.Add({{2, 3}}, {}, 2);
+  const std::vector<std::string> args = {"--dir", chain.dir(), "--device", "cpu"};
+  std::ostringstream out, err;
+  RunDoctor(args, out, err);
+  CHECK_FALSE(absl::StrContains(out.str(), "is not there any more"));
+  std::filesystem::remove_all(chain.Path(base));
+  CHECK(RunDoctor(args, out, err) == 1);
+  INFO(out.str());
+  CHECK(absl::StrContains(out.str(),
+                          base + " is not there any more, and " + second + " continues it"));
 }
 
 TEST_CASE("verify names the checkpoint that continues another one than it says") {

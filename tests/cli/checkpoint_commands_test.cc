@@ -146,6 +146,12 @@ TEST_CASE("where the last checkpoint of a job that is done is lost, the one befo
     CHECK(looked.code == 5);
     CHECK(Has(looked.err, "but its last checkpoint is not there any more"));
   }
+  const Ran doctor = Run(RunDoctor, {"--dir", dir, "--device", "cpu"});
+  CHECK(doctor.code == 1);
+  CHECK(Has(doctor.out,
+            "but its last checkpoint is not there any more; the newest that is there "
+            "is " +
+                first));
   example.directory.Write("summary.json", R"({"status": "failed"})");
   CHECK(Run(RunExport, args).err.empty());  // it may not have come so far
 }
