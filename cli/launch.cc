@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <iostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/own_folder.h"
 #include "cli/ssh_hosts.h"
+#include "cli/terminal.h"
 #include "cli/train.h"
 #include "common/files.h"
 #include "common/status_macros.h"
@@ -77,11 +77,11 @@ int RunLaunch(Args args) {
                &own.train.certs);
   flags.Switch("json", "one JSON object a line instead of text; the logs go to standard error",
                &own.train.json);
-  const auto refused = flags.ParseOrExit(args, "paracord launch", std::cout, std::cerr);
+  const auto refused = flags.ParseOrExit(args, "paracord launch", TerminalOut(), TerminalErr());
   if (refused.has_value()) return *refused;
   absl::StatusOr<SshOptions> options = OptionsOf(own);
   if (!options.ok()) {
-    return Fail("launch", options.status().message(), ExitCode::kConfiguration, std::cerr);
+    return Fail("launch", options.status().message(), ExitCode::kConfiguration, TerminalErr());
   }
   const LaunchFlags defaults;
   own.train.on_hosts =

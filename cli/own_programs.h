@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "common/one_line.h"
 #include "program/process_program.h"
 
 namespace paracord {
@@ -18,7 +19,7 @@ inline ProgramUse OwnPrograms(const std::string& command) {
   use.task = command;
   use.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   use.log = [command](const std::string& line) {  // at once: it comes from another thread
-    std::cerr << absl::StrCat("paracord ", command, ": program: ", line, "\n");
+    std::cerr << TerminalText(absl::StrCat("paracord ", command, ": program: ", line, "\n"));
   };
   return use;
 }

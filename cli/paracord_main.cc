@@ -1,11 +1,11 @@
 // paracord: the command for people.
-#include <iostream>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/terminal.h"
 #include "common/descriptors.h"
 #include "common/log.h"
 #include "config/man_page.h"
@@ -25,27 +25,27 @@ constexpr Command kCommands[] = {
     {"train", "trains a job on a cluster of processes on this machine", RunTrain},
     {"launch", "trains a job on other hosts, whose daemons it starts by ssh", RunLaunch},
     {"validate", "prints the plan of a job, or everything that is wrong with it",
-     [](Args args) { return RunValidate(args, std::cout, std::cerr); }},
+     [](Args args) { return RunValidate(args, TerminalOut(), TerminalErr()); }},
     {"status", "shows how a job goes, and who waits for whom",
-     [](Args args) { return RunStatus(args, std::cout, std::cerr); }},
+     [](Args args) { return RunStatus(args, TerminalOut(), TerminalErr()); }},
     {"health", "asks whether a daemon's event loop turns, for health checks",
-     [](Args args) { return RunHealth(args, std::cout, std::cerr); }},
+     [](Args args) { return RunHealth(args, TerminalOut(), TerminalErr()); }},
     {"doctor", "says what is wrong with this host, and what to do about it",
-     [](Args args) { return RunDoctor(args, std::cout, std::cerr); }},
+     [](Args args) { return RunDoctor(args, TerminalOut(), TerminalErr()); }},
     {"run", "becomes the daemon whose task TF_CONFIG names",
-     [](Args args) { return RunRun(args, std::cout, std::cerr); }},
+     [](Args args) { return RunRun(args, TerminalOut(), TerminalErr()); }},
     {"render", "writes manifests that run a job on Kubernetes",
-     [](Args args) { return RunRender(args, std::cout, std::cerr); }},
+     [](Args args) { return RunRender(args, TerminalOut(), TerminalErr()); }},
     {"evaluate", "computes the test metrics of a checkpoint, without a cluster",
-     [](Args args) { return RunEvaluate(args, std::cout, std::cerr); }},
+     [](Args args) { return RunEvaluate(args, TerminalOut(), TerminalErr()); }},
     {"export", "writes a checkpoint's variables into one safetensors file",
-     [](Args args) { return RunExport(args, std::cout, std::cerr); }},
+     [](Args args) { return RunExport(args, TerminalOut(), TerminalErr()); }},
     {"checkpoint", "lists and verifies a job's checkpoints",
-     [](Args args) { return RunCheckpoint(args, std::cout, std::cerr); }},
+     [](Args args) { return RunCheckpoint(args, TerminalOut(), TerminalErr()); }},
     {"convert", "writes a job's data as a TFRecord file of tf.train.Example",
-     [](Args args) { return RunConvert(args, std::cout, std::cerr); }},
+     [](Args args) { return RunConvert(args, TerminalOut(), TerminalErr()); }},
     {"compute", "computes one batch with the code that trains, to compare with Keras",
-     [](Args args) { return RunCompute(args, std::cout, std::cerr); }},
+     [](Args args) { return RunCompute(args, TerminalOut(), TerminalErr()); }},
 };
 
 constexpr std::pair<std::string_view, std::string_view> kOwnFlags[] = {
@@ -83,15 +83,15 @@ int Main(int argc, char** argv) {
   (void)WantDescriptors(0);  // all there are, as a worker has: data may be many files
   const std::vector<std::string> args(argv + 1, argv + argc);
   if (args.empty() || args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
-    Usage(args.empty() ? std::cerr : std::cout);
+    Usage(args.empty() ? TerminalErr() : TerminalOut());
     return args.empty() ? static_cast<int>(ExitCode::kConfiguration) : 0;
   }
   if (args[0] == "--help=man" || args[0] == "--help=words") {
-    UsageInForm(args[0].substr(std::string("--help=").size()), std::cout);
+    UsageInForm(args[0].substr(std::string("--help=").size()), TerminalOut());
     return 0;
   }
   if (args[0] == "--version") {
-    std::cout << VersionText("paracord") << "\n";
+    TerminalOut() << VersionText("paracord") << "\n";
     return 0;
   }
   std::vector<std::string_view> known;
@@ -100,12 +100,18 @@ int Main(int argc, char** argv) {
     known.push_back(command.name);
   }
   const std::string near = NearestName(args[0], known);
-  std::cerr << "paracord: there is no command " << args[0]
-            << (near.empty() ? "" : "; did you mean " + near + "?") << "\n";
+  TerminalErr() << "paracord: there is no command " << args[0]
+                << (near.empty() ? "" : "; did you mean " + near + "?") << "\n";
   return static_cast<int>(ExitCode::kConfiguration);
 }
 
 }  // namespace
 }  // namespace paracord
 
-int main(int argc, char** argv) { paracord::RunProgram(argc, argv, paracord::Main); }
+int main(int argc, char** argv) {
+  paracord::RunProgram(argc, argv, [](int count, char** words) {
+    const int code = paracord::Main(count, words);
+    paracord::TerminalOut().flush();
+    return code;
+  });
+}

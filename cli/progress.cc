@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/json_text.h"
+#include "common/one_line.h"
 
 namespace paracord {
 namespace {
@@ -67,7 +68,7 @@ void Progress::Event(const std::string& kind, const std::string& text) {
   if (style_ == Style::kJson) {
     out_ << TextOf(nlohmann::json({{"event", kind}, {"text", text}})) << "\n" << std::flush;
   } else {
-    out_ << text << "\n" << std::flush;
+    out_ << TerminalText(text) << "\n" << std::flush;
   }
 }
 
@@ -222,7 +223,7 @@ void Progress::ShowBar(const nlohmann::json& status, int64_t age_ms) {
   }
   // The terminal must not wrap: a line beyond the right margin would stay and a new one appear each
   // time.
-  out_ << "\r\x1b[K\x1b[?7l" << line << "\x1b[?7h" << std::flush;
+  out_ << "\r\x1b[K\x1b[?7l" << TerminalText(line) << "\x1b[?7h" << std::flush;
   bar_shown_ = true;
 }
 

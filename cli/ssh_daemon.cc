@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/one_line.h"
 
 namespace paracord {
 
@@ -79,7 +80,7 @@ void SshDaemon::Close() {
 void SshDaemon::Show(const std::string& line) {
   // The log is opened for each line, since its directory may have been removed and made again.
   std::ofstream(log_, std::ios::app) << line << "\n";
-  out_ << task_ << " | " << line << std::endl;
+  out_ << TerminalText(absl::StrCat(task_, " | ", line)) << std::endl;
 }
 
 }  // namespace paracord

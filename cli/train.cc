@@ -21,6 +21,7 @@
 #include "cli/progress.h"
 #include "cli/ssh_hosts.h"
 #include "cli/status_watch.h"
+#include "cli/terminal.h"
 #include "cli/trace_file.h"
 #include "cli/train_end.h"
 #include "cli/warnings.h"
@@ -52,7 +53,7 @@ constexpr int64_t kLeaveMs = 3000;
 constexpr int64_t kDrainMarginMs = 5000;  // beyond the job's own drain_ms
 
 int Fail(const TrainFlags& flags, const absl::Status& status, ExitCode code) {
-  return Fail(flags.command, status.message(), code, std::cerr);
+  return Fail(flags.command, status.message(), code, TerminalErr());
 }
 
 int Refuse(const TrainFlags& flags, const absl::Status& status) {
@@ -212,9 +213,9 @@ bool KeepDir(Files& files, Supervision& supervision, Progress& progress) {
   }();
   if (absl::IsAlreadyExists(again)) {
     progress.End();
-    std::cerr << "paracord " << supervision.end.command << ": " << dir
-              << " was removed or moved, and another paracord train works there now: this one "
-              << "ends\n";
+    TerminalErr() << "paracord " << supervision.end.command << ": " << dir
+                  << " was removed or moved, and another paracord train works there now: this one "
+                  << "ends\n";
     return false;
   }
   const std::string said = absl::StrCat(
@@ -237,7 +238,8 @@ int GiveUp(LocalCluster& cluster, const Supervision& supervision, Progress& prog
     return ShowEnd(files, supervision.end, *code, progress);
   }
   progress.End();
-  std::cerr << "paracord " << supervision.end.command << ": " << GivenUpText(files, lost) << "\n";
+  TerminalErr() << "paracord " << supervision.end.command << ": " << GivenUpText(files, lost)
+                << "\n";
   const bool refused = lost.code == static_cast<int>(ExitCode::kConfiguration);
   progress.Event("stopped",
                  StoppedText(files, supervision.end, refused ? "once that is mended, " : ""));
@@ -392,10 +394,10 @@ int Train(TrainFlags flags) {
   const absl::StatusOr<Job> job = ReadJobFile(files, flags.job_file, flags.set);
   if (!job.ok()) return Refuse(flags, job.status());
   for (const std::string& warning : JobWarnings(*job)) {
-    std::cerr << "paracord " << flags.command << ": warning: " << ForTerminal(warning) << "\n";
+    TerminalErr() << "paracord " << flags.command << ": warning: " << ForTerminal(warning) << "\n";
   }
   for (const std::string& note : TableNotes(*job)) {
-    std::cerr << "paracord " << flags.command << ": note: " << note << "\n";
+    TerminalErr() << "paracord " << flags.command << ": note: " << note << "\n";
   }
   if (flags.dir.empty()) flags.dir = "paracord-" + job->name;
   flags.dir = AbsolutePath(flags.dir);
@@ -461,11 +463,12 @@ int TrainAndReport(TrainFlags flags) {
   const absl::Status http = CheckHttp(flags.http, SecurityOfCoordinator(flags));
   if (!http.ok()) return Refuse(flags, http);
   const int code = Train(std::move(flags));
-  if (std::cout.flush()) return code;
-  std::cerr
+  if (TerminalOut().flush() && std::cout.flush()) return code;
+  TerminalErr()
       << "paracord " << command
       << ": not all output could be written to standard output; the result of the job is in its "
          "directory\n";
+  TerminalOut().clear();
   std::cout.clear();
   return code;
 }
@@ -480,7 +483,7 @@ int RunTrain(Args args) {
       "replaced only if it is a trace",
       &own.trace);
   flags.Switch("json", "one JSON object a line instead of text", &own.json);
-  const auto refused = flags.ParseOrExit(args, "paracord train", std::cout, std::cerr);
+  const auto refused = flags.ParseOrExit(args, "paracord train", TerminalOut(), TerminalErr());
   return refused.has_value() ? *refused : TrainAndReport(std::move(own));
 }
 

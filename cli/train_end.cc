@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <iostream>
 #include <optional>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "cli/checkpoint_choice.h"
+#include "cli/terminal.h"
 #include "common/exit_code.h"
 #include "common/json_text.h"
 #include "coordinator/core/job_state.h"
@@ -107,8 +107,8 @@ int ShowEnd(Files& files, const TrainEnd& end, int coordinator_exit, Progress& p
   const bool earlier = text.ok() && *text == end.summary_before;
   if (!summary.is_object() || (earlier && coordinator_exit != 0)) {
     const std::string log = end.dir + "/logs/coordinator.log";
-    std::cerr << "paracord " << end.command << ": the coordinator ended with code "
-              << coordinator_exit << ": " << LastWords(files, log) << "\n(" << log << ")\n";
+    TerminalErr() << "paracord " << end.command << ": the coordinator ended with code "
+                  << coordinator_exit << ": " << LastWords(files, log) << "\n(" << log << ")\n";
     return coordinator_exit;
   }
   if (earlier) {
@@ -118,29 +118,29 @@ int ShowEnd(Files& files, const TrainEnd& end, int coordinator_exit, Progress& p
   }
   progress.ShowLast(summary);
   if (end.json) {
-    std::cout << TextOf(nlohmann::json({{"event", "end"}, {"summary", summary}})) << "\n";
+    TerminalOut() << TextOf(nlohmann::json({{"event", "end"}, {"summary", summary}})) << "\n";
     return coordinator_exit;
   }
-  std::cout << summary.value("status", "") << ": " << summary.value("reason", "") << "\n";
+  TerminalOut() << summary.value("status", "") << ": " << summary.value("reason", "") << "\n";
   const nlohmann::json sets = summary.value("metrics", nlohmann::json::object());
   for (const auto& [set, metrics] : sets.items()) {
     for (const auto& [name, value] : metrics.items()) {
-      std::cout << set << " " << name << ": " << value << "\n";
+      TerminalOut() << set << " " << name << ": " << value << "\n";
     }
   }
   const nlohmann::json best = summary.value("best", nlohmann::json::object());
   if (best.is_object() && best.contains("metric")) {
-    std::cout << "best " << best["metric"].get<std::string>() << ": " << best["value"]
-              << " after epoch " << best["epoch"];
+    TerminalOut() << "best " << best["metric"].get<std::string>() << ": " << best["value"]
+                  << " after epoch " << best["epoch"];
     if (best.contains("checkpoint")) {
-      std::cout << ", in checkpoint " << best["checkpoint"].get<std::string>();
+      TerminalOut() << ", in checkpoint " << best["checkpoint"].get<std::string>();
     }
-    std::cout << "\n";
+    TerminalOut() << "\n";
   }
-  std::cout << "summary: " << end.dir << "/" << kSummaryName << "\n";
+  TerminalOut() << "summary: " << end.dir << "/" << kSummaryName << "\n";
   if (summary.value("status", "") != "done" &&
       files.Open(absl::StrCat(end.dir, "/", kDoneSummaryName)).ok()) {
-    std::cout << "how the job ended before: " << end.dir << "/" << kDoneSummaryName << "\n";
+    TerminalOut() << "how the job ended before: " << end.dir << "/" << kDoneSummaryName << "\n";
   }
   return coordinator_exit;
 }

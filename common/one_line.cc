@@ -16,6 +16,13 @@ bool IsControl(std::string_view text, size_t at) {
   return byte < 0x20 || byte == 0x7f;
 }
 
+// Appends the control character at `at` as \x.., and returns its bytes but the first.
+size_t AppendEscaped(std::string_view text, size_t at, std::string& to) {
+  const size_t more = text[at] == '\xc2' ? 1 : 0;
+  absl::StrAppendFormat(&to, "\\x%02x", static_cast<unsigned char>(text[at + more]));
+  return more;
+}
+
 bool IsInside(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
 }  // namespace
@@ -28,6 +35,18 @@ bool IsName(std::string_view text) {
   return true;
 }
 
+std::string TerminalText(std::string_view text) {
+  std::string shown;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\n' || text[i] == '\t' || !IsControl(text, i)) {
+      shown += text[i];
+    } else {
+      i += AppendEscaped(text, i, shown);
+    }
+  }
+  return shown;
+}
+
 std::string OneLine(std::string_view text, size_t bytes_max) {
   std::string_view kept = text.substr(0, bytes_max);
   while (kept.size() < text.size() && !kept.empty() && IsInside(text[kept.size()])) {
@@ -38,9 +57,7 @@ std::string OneLine(std::string_view text, size_t bytes_max) {
     if (kept[i] == '\n') {
       line += i + 1 < text.size() ? "; " : "";
     } else if (IsControl(kept, i)) {
-      const bool two_bytes = kept[i] == '\xc2';
-      absl::StrAppendFormat(&line, "\\x%02x", static_cast<unsigned char>(kept[i + two_bytes]));
-      i += two_bytes;
+      i += AppendEscaped(kept, i, line);
     } else {
       line += kept[i];
     }

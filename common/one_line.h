@@ -18,8 +18,11 @@ bool IsName(std::string_view text);
 // than bytes_max is cut between characters, and its length is appended.
 std::string OneLine(std::string_view text, size_t bytes_max);
 
-// Returns `text` for a terminal: its lines stay lines, and each is as OneLine makes it of at most
-// kTerminalLineMax bytes.
+// Returns all of `text` with \x.. in place of its control characters but line ends and tabs.
+std::string TerminalText(std::string_view text);
+
+// Returns a message for a terminal: its lines stay lines, and each is as OneLine makes it of at
+// most kTerminalLineMax bytes.
 inline constexpr size_t kTerminalLineMax = 4096;
 std::string ForTerminal(std::string_view text);
 

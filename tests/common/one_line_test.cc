@@ -32,6 +32,13 @@ TEST_CASE(
   CHECK(shown.ends_with("... (300000 bytes)\nend"));
 }
 
+TEST_CASE(
+    "text of any length for a terminal keeps lines and tabs, and no other control character") {
+  CHECK(TerminalText("a\tb\nc\r\x1b[2J\u009b1m\x7f größe\xc2") ==
+        "a\tb\nc\\x0d\\x1b[2J\\x9b1m\\x7f größe\xc2");
+  CHECK(TerminalText(std::string(100000, 'a')).size() == 100000);
+}
+
 TEST_CASE("a name is not empty, not long, and has no control character") {
   CHECK(IsName("dense/kernel größe"));
   CHECK(IsName(std::string(kNameBytesMax, 'n')));

@@ -218,6 +218,24 @@ TEST_CASE("every link of a document leads to a file or heading that exists") {
   CHECK(seen > 30);
 }
 
+TEST_CASE(
+    "commands write to the standard streams through what keeps control characters from them") {
+  const std::regex raw(R"(std::(cout|cerr)\s*<<|printf\(|std::(puts|fputs|fwrite)\()");
+  for (const SourceFile& file : SourceFiles()) {
+    if (Top(file.path) != "cli") continue;
+    for (size_t i = 0; i < file.lines.size(); ++i) {
+      const std::string with_next =
+          file.lines[i] + (i + 1 < file.lines.size() ? file.lines[i + 1] : "");
+      if (with_next.find("TerminalText(") != std::string::npos) continue;
+      if (std::regex_search(file.lines[i], raw) ||
+          std::regex_search(with_next, std::regex(R"(std::(cout|cerr)\s+<<)"))) {
+        FAIL_CHECK(file.path << ":" << i + 1 << ": " << file.lines[i]
+                             << ": write to TerminalOut() or TerminalErr()");
+      }
+    }
+  }
+}
+
 TEST_CASE("every header opens with a comment that says what it is") {
   for (const SourceFile& file : SourceFiles()) {
     if (fs::path(file.path).extension() != ".h") continue;

@@ -1,0 +1,44 @@
+// Standard output and error as commands write to them: what comes from files and peers (names of
+// tasks, variables and paths, messages) never reaches a terminal with its control characters, which
+// could move the cursor, change what stands there, or type for the user. Used in main's
+// thread; others write whole lines to std::cerr, each through TerminalText.
+#pragma once
+
+#include <ostream>
+#include <streambuf>
+#include <string>
+
+namespace paracord {
+
+// Passes text on as TerminalText makes it, a line at a time; what is no whole line yet goes on when
+// it is flushed or destroyed.
+class TerminalStream : public std::ostream {
+ public:
+  // `to` must outlive this. With `at_once` every piece of text is flushed.
+  explicit TerminalStream(std::ostream& to, bool at_once = false);
+  ~TerminalStream() override;
+
+ private:
+  class Buffer : public std::streambuf {
+   public:
+    explicit Buffer(std::ostream& to) : to_(to) {}
+
+   protected:
+    int overflow(int character) override;
+    std::streamsize xsputn(const char* text, std::streamsize count) override;
+    int sync() override;
+
+   private:
+    bool Pass(size_t count);
+
+    std::ostream& to_;
+    std::string pending_;
+  };
+  Buffer buffer_;
+};
+
+// Those of the process.
+std::ostream& TerminalOut();
+std::ostream& TerminalErr();
+
+}  // namespace paracord
