@@ -47,26 +47,28 @@ class DaemonSink : public spdlog::sinks::base_sink<std::mutex> {
     const int64_t unix_ms =
         std::chrono::duration_cast<std::chrono::milliseconds>(message.time.time_since_epoch())
             .count();
-    const std::string event = EventOf(text);
+    const char* const format = message.source.funcname;  // of a line that a Logger writes
+    std::string event = EventOf(format == nullptr ? "" : format);
+    if (event == kNoEvent) event = EventOf(text);
     if (limited_ && !text.starts_with("program: ")) {
       const EventLimit::Verdict verdict = limit_.Take(event, unix_ms);
       if (verdict.left_out > 0) {
         const std::string more = absl::StrCat(std::string(task), " ", verdict.left_out,
                                               " more lines of ", event, " were left out");
         Put(spdlog::details::log_msg(message.time, {}, message.logger_name, message.level, more),
-            unix_ms, task, std::string_view(more).substr(task.size() + 1));
+            unix_ms, task, event, std::string_view(more).substr(task.size() + 1));
       }
       if (!verdict.pass) return;
     }
-    Put(message, unix_ms, task, text);
+    Put(message, unix_ms, task, event, text);
   }
 
   void Put(const spdlog::details::log_msg& message, int64_t unix_ms, std::string_view task,
-           std::string_view text) {
+           std::string_view event, std::string_view text) {
     std::string line;
     if (json_) {
       const auto level = spdlog::level::to_string_view(message.level);
-      line = JsonLine(unix_ms, {level.data(), level.size()}, task, text) + "\n";
+      line = JsonLine(unix_ms, {level.data(), level.size()}, task, event, text) + "\n";
     } else {
       spdlog::memory_buf_t formatted;
       formatter_->format(message, formatted);

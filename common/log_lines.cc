@@ -24,6 +24,7 @@ std::string EventOf(std::string_view text) {
     const bool plain = !word.empty() && word.find_first_not_of(
                                             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-'"
                                             "_.") == std::string_view::npos;
+    if (!plain && words == 0) continue;
     if (!plain) break;
     if (words++ > 0) event += '_';
     for (const char c : word) {
@@ -32,11 +33,11 @@ std::string EventOf(std::string_view text) {
     }
     if (last && words > 1) break;
   }
-  return event.empty() ? "line" : event;
+  return event.empty() ? kNoEvent : event;
 }
 
 std::string JsonLine(int64_t unix_ms, std::string_view level, std::string_view task,
-                     std::string_view text) {
+                     std::string_view event, std::string_view text) {
   const std::time_t seconds = unix_ms / 1000;
   std::tm utc{};
   gmtime_r(&seconds, &utc);
@@ -46,7 +47,7 @@ std::string JsonLine(int64_t unix_ms, std::string_view level, std::string_view t
   const nlohmann::ordered_json line = {{"ts", ts},
                                        {"level", std::string(level)},
                                        {"task", std::string(task)},
-                                       {"event", EventOf(text)},
+                                       {"event", std::string(event)},
                                        {"msg", std::string(text)}};
   return TextOf(line);
 }

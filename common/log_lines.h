@@ -10,14 +10,17 @@
 
 namespace paracord {
 
-// The first words of a text up to one that varies (it has a digit, a quote, a slash or a colon
-// inside), at most five of them: "joined_session" of "joined: session 5, generation 2". Programs
-// may rely on it.
+inline constexpr char kNoEvent[] = "line";
+
+// Names the event of a line by the format that it is written with, or else by its text: the first
+// words that stand together and do not vary (a placeholder, or what has a digit, a quote, a slash
+// or a colon inside, does), at most five: "joined_session" of "joined: session {}, generation {}",
+// "is_away" of "{} is away"; "line" without any. Programs may rely on it.
 std::string EventOf(std::string_view text);
 
 // {"ts": ..., "level": ..., "task": ..., "event": ..., "msg": ...}, without an end of line.
 std::string JsonLine(int64_t unix_ms, std::string_view level, std::string_view task,
-                     std::string_view text);
+                     std::string_view event, std::string_view text);
 
 // Lets kPerSecond lines of each event pass in a second. Used on one thread at a time.
 class EventLimit {

@@ -25,7 +25,10 @@ spdlog::level::level_enum SpdlogLevel(LogLevel level) {
 void Logger::Write(LogLevel level, fmt::string_view format, fmt::format_args args) const {
   const spdlog::level::level_enum as = SpdlogLevel(level);
   if (!spdlog::should_log(as)) return;
-  spdlog::log(as, "{} {}", task_, fmt::vformat(format, args));
+  // The sink names the event by the format, which spdlog carries as the name of a function.
+  const std::string event(format.data(), format.size());
+  spdlog::log(spdlog::source_loc("", 1, event.c_str()), as, "{} {}", task_,
+              fmt::vformat(format, args));
 }
 
 }  // namespace paracord

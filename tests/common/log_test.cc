@@ -48,14 +48,16 @@ TEST_CASE("an event is named by the words of its line that do not vary") {
   CHECK(EventOf("checkpoint step-4-g1-r1 in 12 ms") == "checkpoint");
   CHECK(EventOf("cannot write the snapshot: disk full") == "cannot_write_the_snapshot");
   CHECK(EventOf("exit code 0: done") == "exit_code");
-  CHECK(EventOf("ps:1 is away") == "line");
+  CHECK(EventOf("ps:1 is away") == "is_away");
+  CHECK(EventOf("{}: the certificate of {} ends in {} days") == "the_certificate_of");
+  CHECK(EventOf("{}") == "line");
   CHECK(EventOf("") == "line");
   CHECK(EventOf("a b c d e f g") == "a_b_c_d_e");
 }
 
 TEST_CASE("a line in JSON is one object, whatever the text has in it") {
   const std::string text = "he said \"no\"\nand \\ left \xff";
-  const std::string line = JsonLine(1'700'000'000'123, "warning", "ps:0", text);
+  const std::string line = JsonLine(1'700'000'000'123, "warning", "ps:0", "he_said", text);
   CHECK(line.find('\n') == std::string::npos);
   const nlohmann::json read = JsonOf(line);
   REQUIRE(read.is_object());
@@ -109,9 +111,10 @@ TEST_CASE("logs are text or JSON, and a flood of one line is cut short") {
     const Logger log("ps:0");
     for (int i = 0; i < 500; ++i) log.Warn("noise number {}", i);
     for (int i = 0; i < 500; ++i) log.Info("program: line {}", i);
-    log.Info("the end");
+    log.Info("{} comes to the end", "somebody");
   });
   CHECK(status == 0);
+  CHECK((said.find("\"event\":\"comes_to_the_end\"") != std::string::npos) == json);
   CHECK((said.find("\"event\":\"noise_number\"") != std::string::npos) == json);
   CHECK((said.find(" warning ps:0 noise number 0\n") != std::string::npos) == !json);
   CHECK(said.find("noise number 499") == std::string::npos);
