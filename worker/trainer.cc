@@ -191,7 +191,6 @@ void Trainer::Compute(const std::shared_ptr<Computation>& computation, std::func
       },
       gate_.Enter([this, done = gate_.Enter(std::move(done))]() mutable {
         FAILPOINT("worker.computed");
-        ++counters_.computed;
         ++options_.figures->computed;
         parameters_->End();
         done();
@@ -224,6 +223,7 @@ void Trainer::Encode(const std::shared_ptr<Computation>& computation) {
 }
 
 void Trainer::Ready(const Computation& computation) {
+  ++counters_.computed;
   counters_.loss_sum += computation.loss;
   examples_ = computation.examples;
   Push(computation.batch, computation.step);

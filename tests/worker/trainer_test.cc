@@ -344,6 +344,9 @@ TEST_CASE("a batch of which something left early is given up all the same if it 
   CHECK(test.reports[0].problem() == PROBLEM_NONFINITE);
   CHECK(test.reports[0].message() ==
         "the gradient of weight is not finite; example 0 of the batch: input \"x\" is nan");
+  const StepCounters given_up = test.trainer->TakeCounters();
+  CHECK(given_up.computed == 0);  // its loss is in no mean
+  CHECK(given_up.loss_sum == 0);
   // An exchange never names the gradients that left early, and the next batch has other memory.
   const char* const before = test.link.staged[0].pieces[0].data.Flatten().data();
   test.program->gradient = 1;
@@ -355,6 +358,9 @@ TEST_CASE("a batch of which something left early is given up all the same if it 
   REQUIRE(test.link.staged.size() == 2);
   CHECK(test.link.staged[1].pieces[0].data.Flatten().data() != before);
   CHECK(test.link.last_request.staged().id() == test.link.staged[1].header.staged().id());
+  const StepCounters good = test.trainer->TakeCounters();
+  CHECK(good.computed == 1);
+  CHECK(good.loss_sum == 0.5);
 }
 
 TEST_CASE("with overlap gradients leave with their exchange") {
