@@ -141,6 +141,12 @@ absl::StatusOr<Distribution> Read(const VariableSpec& variable, Options& options
     if (variable.shape_size() < 2) return options.Error("use but for two dimensions or more");
     return Distribution{Shape::kOrthogonal, options.Get("gain", 1)};
   }
+  if (name == "initial_weights") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("variable \"", variable.name(),
+                     "\": starts from a file, and the job names none that has it: give "
+                     "\"initial_weights\": \"FILE.safetensors\""));
+  }
   return absl::InvalidArgumentError(absl::StrCat(
       "variable \"", variable.name(), "\": no initializer \"", name,
       "\"; there are zeros, ones, constant, random_uniform, random_normal, truncated_normal, "

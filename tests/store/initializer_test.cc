@@ -106,6 +106,13 @@ TEST_CASE("the fans that a layer gives count, instead of those of the shape") {
   CHECK(!Initialize(Variable("random_normal", {4, 4}, {{"fan_in", 8}}), 1, 0, out).ok());
 }
 
+TEST_CASE("a variable that starts from a file says so where the job has none") {
+  std::vector<float> out(16);
+  const absl::Status status = Initialize(Variable("initial_weights", {4, 4}), 1, 0, out);
+  CHECK(absl::IsInvalidArgument(status));
+  CHECK(std::string(status.message()).find("the job names none that has it") != std::string::npos);
+}
+
 TEST_CASE("an orthogonal matrix has orthonormal rows or columns, and any part of it is the same") {
   for (const auto& shape : {std::pair{6, 24}, {24, 6}, {8, 8}, {1, 5}, {5, 1}}) {
     const int rows = shape.first, columns = shape.second;
