@@ -43,7 +43,7 @@ void ArrivingRequests::Close(uint32_t stream) {
 }
 
 bool ArrivingRequests::Count() {
-  if (open_.empty() || fresh_ == 0) return true;
+  if (call_ == 0 && fresh_ == 0) return true;
   if (call_ == 0) call_ = intake_->Begin(drop_, patience_ms_);
   counted_ += fresh_;
   return intake_->Take(call_, std::exchange(fresh_, 0), resume_);

@@ -23,6 +23,7 @@ namespace paracord {
 namespace {
 
 constexpr size_t kScratchBytes = 256 << 10;
+constexpr size_t kLittleBytes = 16 << 10;  // taken at a time while the intake has no room
 constexpr int kRelayTickMs = 100;
 constexpr int64_t kNotReadMs = 100;     // by a client, until nothing more is taken of it
 constexpr int64_t kLastMs = 300;        // for what is on its way at the end
@@ -156,7 +157,7 @@ void FrameRelay::TakeWoken() {
     const auto found = connections_.find(woken.connection);
     if (found == connections_.end()) continue;
     Connection& connection = *found->second;
-    connection.full = false;
+    connection.full = !woken.ends && !connection.requests->Count();  // others may have been faster
     if (woken.ends) {
       static OncePerSecond say;
       if (say.Now()) {
@@ -319,7 +320,9 @@ bool FrameRelay::PumpUp(Connection& connection) {
   if (!down.pending.empty() && SteadyMs() - down.pending_since_ms >= kNotReadMs) return true;
   if (connection.full && connection.up.pending.empty()) return true;
   const bool ended = connection.up.ended;
-  if (!MoveUp(connection)) return false;
+  do {  // at most twice
+    if (!MoveUp(connection)) return false;
+  } while (connection.kept && connection.up.pending.empty() && !connection.full);
   if (!ended && connection.up.ended) {
     peers_->SetEnded(connection.name);  // before gRPC learns it
     shutdown(connection.server, SHUT_WR);
@@ -351,22 +354,30 @@ bool FrameRelay::MayPass(Connection& connection, std::span<const char> bytes) {
   return false;
 }
 
+ssize_t FrameRelay::ReceiveUp(Connection& connection, std::span<char> to) {
+  size_t count = to.size();
+  if (options_.intake->full() && !connection.kept) count = std::min(count, kLittleBytes);
+  if (connection.stranger) count = std::min(count, kStrangerBytesMax - connection.stranger_bytes);
+  connection.kept = false;
+  if (count == 0) {
+    errno = EAGAIN;
+    return -1;
+  }
+  iovec room{to.data(), count};
+  const ssize_t got = connection.client->Receive({&room, 1});
+  if (got <= 0) return got;
+  connection.kept =
+      connection.tls != nullptr && count < to.size() && static_cast<size_t>(got) == count;
+  if (connection.stranger) connection.stranger_bytes += static_cast<size_t>(got);
+  return got;
+}
+
 bool FrameRelay::MoveUp(Connection& connection) {
   LookAtStranger(connection);
   return Move(
       connection.up, scratch_,
-      [&](char* bytes, size_t count) -> ssize_t {
-        if (connection.stranger) {
-          count = std::min(count, kStrangerBytesMax - connection.stranger_bytes);
-        }
-        if (count == 0) {
-          errno = EAGAIN;
-          return -1;
-        }
-        iovec room{bytes, count};
-        const ssize_t got = connection.client->Receive({&room, 1});
-        if (connection.stranger && got > 0) connection.stranger_bytes += static_cast<size_t>(got);
-        return got;
+      [&](char* bytes, size_t count) {
+        return ReceiveUp(connection, {bytes, count});
       },
       [&](std::span<const char> bytes) { return MayPass(connection, bytes); },
       [&](const char* bytes, size_t count) {

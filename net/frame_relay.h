@@ -78,6 +78,7 @@ class FrameRelay {
     AskingRate asks;
     std::unique_ptr<ArrivingRequests> requests;
     bool full = false;  // the intake has no room for more of them
+    bool kept = false;  // its channel may have more than was taken, of which no socket tells
     Way up;             // from the client
     Way down;           // to it
   };
@@ -96,6 +97,7 @@ class FrameRelay {
   bool Pump(Connection& connection);
   bool PumpUp(Connection& connection);
   bool MoveUp(Connection& connection);
+  ssize_t ReceiveUp(Connection& connection, std::span<char> to);
   bool MayPass(Connection& connection, std::span<const char> bytes);
   bool MoveDown(Connection& connection);
   void SetInterest(Connection& connection) const;

@@ -56,6 +56,7 @@ class Intake {
   void End(uint64_t call);  // frees its bytes; `resume` may still be about to run
 
   uint64_t bytes() const;
+  bool full() const { return share_->bytes() > static_cast<int64_t>(share_->bytes_max()); }
   // The bytes that one request may have, as far as the share says it.
   uint64_t request_bytes_max() const { return share_->spare(); }
 

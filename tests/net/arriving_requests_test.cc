@@ -79,6 +79,25 @@ TEST_CASE("a connection waits for room, and the one whose request is the oldest 
   CHECK(first.dropped + second.dropped == 0);
 }
 
+TEST_CASE("of connections that were told to go on those that find no room any more wait again") {
+  const auto intake = std::make_shared<Intake>(1000);
+  uint64_t held = intake->Hold(900);
+  Arriving oldest(intake), second(intake), third(intake);
+  for (Arriving* const each : {&oldest, &second, &third}) each->Headers(1);
+  CHECK(oldest.Data(1, 100));
+  CHECK_FALSE(second.Data(1, 100));
+  CHECK_FALSE(third.Data(1, 100));
+  intake->End(held);
+  CHECK(second.resumed == 1);
+  CHECK(third.resumed == 1);
+  held = intake->Hold(900);
+  CHECK_FALSE(second.requests.Count());
+  intake->End(held);
+  CHECK(second.resumed == 2);
+  CHECK(third.resumed == 1);  // it has not said that it waits
+  CHECK(third.requests.Count());
+}
+
 TEST_CASE("a complete request keeps its room until it is answered") {
   const auto intake = std::make_shared<Intake>(1000);
   const uint64_t held = intake->Hold(950);
