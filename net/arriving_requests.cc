@@ -13,7 +13,9 @@ void ArrivingRequests::Passed(const Http2Frame& frame, uint64_t bytes, bool ends
   const bool sends = frame.kind == Http2Frame::kHeaders || frame.kind == Http2Frame::kData;
   if (sends) {
     // Data of a request that is over is not kept by gRPC.
-    if (frame.kind == Http2Frame::kHeaders) open_.emplace(frame.stream, 0);
+    if (frame.kind == Http2Frame::kHeaders && open_.emplace(frame.stream, call_bytes_).second) {
+      fresh_ += call_bytes_;
+    }
     const auto request = open_.find(frame.stream);
     if (request == open_.end()) return;
     request->second += bytes;
@@ -21,6 +23,15 @@ void ArrivingRequests::Passed(const Http2Frame& frame, uint64_t bytes, bool ends
   }
   const bool last =
       sends ? (frame.flags & Http2Frame::kEndStream) != 0 : frame.kind == Http2Frame::kResetStream;
+  if (!last || !ends) return;
+  if (!sends) ++resets_;
+  Close(frame.stream);
+}
+
+void ArrivingRequests::Answered(const Http2Frame& frame, bool ends) {
+  const bool answers = frame.kind == Http2Frame::kHeaders || frame.kind == Http2Frame::kData;
+  const bool last = answers ? (frame.flags & Http2Frame::kEndStream) != 0
+                            : frame.kind == Http2Frame::kResetStream;
   if (last && ends) Close(frame.stream);
 }
 

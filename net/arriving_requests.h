@@ -17,26 +17,34 @@ namespace paracord {
 
 class ArrivingRequests {
  public:
+  // What gRPC has of a call besides its messages, measured with 40,000 and 119,000 calls.
+  static constexpr uint64_t kCallBytes = 16 << 10;
   // More than gRPC lets a connection have at once, of which it may not have told the client yet.
   static constexpr size_t kRequestsMax = 4096;
 
   // `resume` and `drop` may run on any thread, and after this has been destroyed.
   ArrivingRequests(std::shared_ptr<Intake> intake, int64_t patience_ms,
-                   std::function<void()> resume, std::function<void()> drop)
+                   std::function<void()> resume, std::function<void()> drop,
+                   uint64_t call_bytes = kCallBytes)
       : intake_(std::move(intake)),
         patience_ms_(patience_ms),
         resume_(std::move(resume)),
-        drop_(std::move(drop)) {}
+        drop_(std::move(drop)),
+        call_bytes_(call_bytes) {}
   ~ArrivingRequests();
   ArrivingRequests(const ArrivingRequests&) = delete;
   ArrivingRequests& operator=(const ArrivingRequests&) = delete;
 
   // Takes note of bytes of a frame of the client.
   void Passed(const Http2Frame& frame, uint64_t bytes, bool ends);
+  // Takes note of bytes of a frame of the server, which may answer a request before it is complete.
+  void Answered(const Http2Frame& frame, bool ends);
   // Counts what has passed. Returns false if no more may be read until `resume` runs.
   bool Count();
   // Whether the client has more requests under way than gRPC serves.
   bool TooMany() const { return open_.size() > kRequestsMax; }
+  // The requests that the client has reset, each of which gRPC works on for a while all the same.
+  uint64_t resets() const { return resets_; }
 
  private:
   void Close(uint32_t stream);
@@ -45,10 +53,12 @@ class ArrivingRequests {
   const int64_t patience_ms_;
   const std::function<void()> resume_;
   const std::function<void()> drop_;
+  const uint64_t call_bytes_;
   std::map<uint32_t, uint64_t> open_;  // the bytes of each request that is not complete, by stream
   uint64_t call_ = 0;                  // of the intake, while `open_` is not empty
   uint64_t counted_ = 0;               // bytes of the call
   uint64_t fresh_ = 0;                 // bytes of `open_` that are not counted yet
+  uint64_t resets_ = 0;
 };
 
 }  // namespace paracord

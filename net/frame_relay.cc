@@ -266,7 +266,10 @@ void FrameRelay::Run() {
       const uint64_t id = events[static_cast<size_t>(i)].data.u64;
       wake = wake || id == 0;
       const auto found = connections_.find(id);  // both its sockets may be ready
-      if (found == connections_.end() || Serve(*found->second)) continue;
+      if (found == connections_.end()) continue;
+      // After an error nothing comes any more, also where nothing is read now.
+      const bool broken = (events[static_cast<size_t>(i)].events & EPOLLERR) != 0;
+      if (Serve(*found->second) && !broken) continue;
       End(*found->second);
       connections_.erase(found);
     }
@@ -334,7 +337,7 @@ bool FrameRelay::PumpUp(Connection& connection) {
 bool FrameRelay::MayPass(Connection& connection, std::span<const char> bytes) {
   HeaderBlocks& blocks = connection.blocks;
   ArrivingRequests& requests = *connection.requests;
-  const uint64_t before = blocks.asking_frames();
+  const uint64_t before = blocks.asking_frames(), resets = requests.resets();
   const bool ends = blocks.Take(bytes, [&](const Http2Frame& frame, uint64_t count, bool last) {
     requests.Passed(frame, count, last);
   });
@@ -343,6 +346,8 @@ bool FrameRelay::MayPass(Connection& connection, std::span<const char> bytes) {
     wrong = "whose header block does not end";
   } else if (!connection.asks.Allow(blocks.asking_frames() - before, SteadyMs())) {
     wrong = "that sends too many PING or SETTINGS frames";
+  } else if (!connection.resets.Allow(requests.resets() - resets, SteadyMs())) {
+    wrong = "that resets too many requests";
   } else if (requests.TooMany()) {
     wrong = "that begins more requests than it may have at once";
   } else {
@@ -389,7 +394,14 @@ bool FrameRelay::MoveDown(Connection& connection) {
   return Move(
       connection.down, scratch_,
       [&](char* bytes, size_t count) { return recv(connection.server, bytes, count, 0); },
-      [](std::span<const char>) { return true; },
+      [&](std::span<const char> bytes) {
+        ArrivingRequests& requests = *connection.requests;
+        connection.answers.Take(bytes, [&](const Http2Frame& frame, uint64_t, bool last) {
+          requests.Answered(frame, last);
+        });
+        connection.full = !requests.Count();
+        return true;
+      },
       [&](const char* bytes, size_t count) {
         iovec piece{const_cast<char*>(bytes), count};
         return connection.client->Send({&piece, 1});

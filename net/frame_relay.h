@@ -75,7 +75,9 @@ class FrameRelay {
     int server = -1;                   // after delivery
     std::string name;                  // of that socket
     HeaderBlocks blocks;
-    AskingRate asks;
+    HeaderBlocks answers{/*preface=*/0};
+    FrameRate asks{FrameRate::kAsksMax};
+    FrameRate resets{FrameRate::kResetsMax};
     std::unique_ptr<ArrivingRequests> requests;
     bool full = false;  // the intake has no room for more of them
     bool kept = false;  // its channel may have more than was taken, of which no socket tells

@@ -36,9 +36,9 @@ bool HeaderBlocks::BeginFrame() {
   have_ = 0;
   skip_ = uint64_t{head_[0]} << 16 | uint64_t{head_[1]} << 8 | head_[2];
   const unsigned char kind = head_[3];
-  frame_ = {
-      kind, head_[4],
-      uint32_t{head_[5]} << 24 | uint32_t{head_[6]} << 16 | uint32_t{head_[7]} << 8 | head_[8]};
+  frame_ = {kind, head_[4],
+            uint32_t{head_[5] & 0x7fu} << 24 | uint32_t{head_[6]} << 16 | uint32_t{head_[7]} << 8 |
+                head_[8]};
   if ((kind == kPing || kind == kSettings) && (head_[4] & kAck) == 0) ++asking_frames_;
   if (kind != kHeaders && kind != kContinuation) return true;
   if (kind == kHeaders) block_ = 0;

@@ -26,6 +26,10 @@ struct Http2Frame {
 
 class HeaderBlocks {
  public:
+  // `preface` is what comes before the first frame: of a client, but not of a server.
+  static constexpr size_t kPrefaceBytes = 24;
+  explicit HeaderBlocks(size_t preface = kPrefaceBytes) : skip_(preface) {}
+
   // Hears of bytes that pass of the body of a frame; `ends` with the last ones.
   using Passing = absl::FunctionRef<void(const Http2Frame& frame, uint64_t bytes, bool ends)>;
 
@@ -40,11 +44,10 @@ class HeaderBlocks {
   uint64_t asking_frames() const { return asking_frames_; }
 
  private:
-  static constexpr size_t kPrefaceBytes = 24;
   static constexpr size_t kFrameHeadBytes = 9;
   bool BeginFrame();
 
-  uint64_t skip_ = kPrefaceBytes;  // bytes up to the next frame
+  uint64_t skip_;  // bytes up to the next frame
   std::array<unsigned char, kFrameHeadBytes> head_{};
   size_t have_ = 0;     // of head_
   Http2Frame frame_;    // under way
@@ -52,12 +55,17 @@ class HeaderBlocks {
   uint64_t asking_frames_ = 0;
 };
 
-// Bounds how many frames a connection asks an answer to in a second, which begins with the first.
-// Clients that measure the network by pings (grpc-go) send one whenever the one before is answered,
-// as long as a reply arrives: thousands a second within a machine.
-class AskingRate {
+// Bounds how many frames of a kind a connection sends in a second, which begins with the first.
+class FrameRate {
  public:
-  static constexpr uint64_t kASecondMax = 20000;
+  // Of those that want an answer. Clients that measure the network by pings (grpc-go) send one
+  // whenever the one before is answered, as long as a reply arrives: thousands a second within a
+  // machine.
+  static constexpr uint64_t kAsksMax = 20000;
+  // Of those that reset a request; a client may have 1000 at once.
+  static constexpr uint64_t kResetsMax = 1000;
+
+  explicit FrameRate(uint64_t a_second_max) : a_second_max_(a_second_max) {}
 
   // Counts frames that have come by now. Returns false if they are too many.
   bool Allow(uint64_t frames, int64_t now_ms) {
@@ -66,10 +74,11 @@ class AskingRate {
       frames_ = 0;
     }
     frames_ += frames;
-    return frames_ <= kASecondMax;
+    return frames_ <= a_second_max_;
   }
 
  private:
+  uint64_t a_second_max_;
   int64_t since_ms_ = 0;
   uint64_t frames_ = 0;
 };

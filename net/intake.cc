@@ -28,6 +28,7 @@ std::function<void()> Intake::DropOfWhoIsStuck() {
   Call& call = calls_.at(oldest);
   const int64_t now = now_ms_();
   const uint64_t bytes = std::max(call.bytes, call.moved);
+  watched_bytes_ = std::min(watched_bytes_, bytes);  // what was given back is no progress
   // If nobody has looked for a long time, this process may have been stopped itself.
   const bool blind = now - std::exchange(looked_ms_, now) >= kPatienceMs;
   if (blind || oldest != watched_ || bytes - watched_bytes_ >= kMovedMin) {

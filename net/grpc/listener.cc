@@ -14,6 +14,7 @@
 #include "common/failpoint.h"
 #include "common/mutex.h"
 #include "common/status_macros.h"
+#include "net/arriving_requests.h"
 #include "net/door.h"
 #include "net/frame_relay.h"
 #include "net/grpc/convert.h"
@@ -230,7 +231,7 @@ void ServerReactor::OnReadDone(bool ok) {
       if (cancelled_ || replied_) return;
     }
     if (!Complete()) return Reply(absl::CancelledError("the request was cut"));
-    number_ = intake_->Hold(request_.size());
+    number_ = intake_->Hold(request_.size() + ArrivingRequests::kCallBytes);
     auto call = std::make_shared<GrpcServerCall>(*this);
     service_.Handle(method_, std::move(request_), std::move(call));
     return;

@@ -10,9 +10,10 @@ namespace {
 constexpr int64_t kArrivingPatienceMs = 1000;
 
 struct Arriving {
-  explicit Arriving(std::shared_ptr<Intake> intake)
+  explicit Arriving(std::shared_ptr<Intake> intake, uint64_t call_bytes = 0)
       : requests(
-            std::move(intake), kArrivingPatienceMs, [this] { ++resumed; }, [this] { ++dropped; }) {}
+            std::move(intake), kArrivingPatienceMs, [this] { ++resumed; }, [this] { ++dropped; },
+            call_bytes) {}
   void Headers(uint32_t stream) {
     requests.Passed({Http2Frame::kHeaders, 0, stream}, 10, /*ends=*/true);
   }
@@ -123,6 +124,45 @@ TEST_CASE("a connection that alone takes more than there is for all is dropped")
   peer.Data(5, 200);
   CHECK(peer.dropped == 1);
   intake->End(held);
+}
+
+TEST_CASE("a request counts before its first byte, and no more once it is answered") {
+  const auto intake = std::make_shared<Intake>(1000);
+  Arriving peer(intake, /*call_bytes=*/100);
+  for (const uint32_t stream : {1u, 3u, 5u}) peer.Headers(stream);
+  peer.requests.Count();
+  CHECK(intake->bytes() == 330);
+  peer.requests.Answered({Http2Frame::kHeaders, 0, 3}, /*ends=*/true);  // more comes
+  CHECK(intake->bytes() == 330);
+  peer.requests.Answered({Http2Frame::kHeaders, Http2Frame::kEndStream, 3}, /*ends=*/true);
+  CHECK(intake->bytes() == 220);
+  peer.requests.Answered({Http2Frame::kResetStream, 0, 5}, /*ends=*/true);
+  CHECK(intake->bytes() == 110);
+  CHECK(peer.Data(5, 500));  // nobody keeps it
+  CHECK(intake->bytes() == 110);
+  CHECK(peer.requests.resets() == 0);
+  peer.Reset(1);
+  CHECK(peer.requests.resets() == 1);
+  CHECK(intake->bytes() == 0);
+}
+
+TEST_CASE("what a connection gives back is no progress of what it sends") {
+  int64_t now_ms = 0;
+  const auto intake =
+      std::make_shared<Intake>(std::make_shared<MemoryShare>(80000), 0, [&] { return now_ms; });
+  Arriving slow(intake), other(intake);
+  slow.Headers(1);
+  slow.Headers(3);
+  slow.Data(1, 90000);
+  slow.Data(3, 50000);
+  other.Headers(1);
+  CHECK_FALSE(other.Data(1, 10));
+  for (int i = 0; i < 4; ++i) {
+    now_ms += kArrivingPatienceMs / 3;
+    if (i == 1) slow.Reset(3);
+    intake->Look();
+  }
+  CHECK(slow.dropped == 1);
 }
 
 TEST_CASE("a connection may not begin requests without end") {

@@ -26,7 +26,7 @@ std::string Frame(unsigned char kind, unsigned char flags, size_t bytes) {
   return frame + std::string("\0\0\0\1", 4) + std::string(bytes, 'x');
 }
 
-constexpr unsigned char kData = 0, kHeaders = 1, kPing = 6, kContinuation = 9;
+constexpr unsigned char kData = 0, kHeaders = 1, kReset = 3, kPing = 6, kContinuation = 9;
 constexpr unsigned char kAck = 1, kEnd = 4;  // flags
 const std::string kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -113,8 +113,8 @@ TEST_CASE("bytes of both ends come through the relay unchanged, and so does thei
 }
 
 TEST_CASE("frames that want an answer count in their own second alone") {
-  AskingRate rate;
-  constexpr uint64_t kMax = AskingRate::kASecondMax;
+  constexpr uint64_t kMax = FrameRate::kAsksMax;
+  FrameRate rate(kMax);
   CHECK(rate.Allow(kMax - 1, 50000));
   CHECK(rate.Allow(1, 50999));
   CHECK_FALSE(rate.Allow(1, 50999));
@@ -135,7 +135,7 @@ TEST_CASE("a client that floods with headers is cut, and one that does not read 
   }
   SECTION("pings") {
     std::string flood = kPreface;
-    for (uint64_t i = 0; i < 5 * AskingRate::kASecondMax; ++i) flood += Frame(kPing, 0, 8);
+    for (uint64_t i = 0; i < 5 * FrameRate::kAsksMax; ++i) flood += Frame(kPing, 0, 8);
     std::thread client([&] { SendAll(ends.client, flood); });
     CHECK(Receive(ends.server, flood.size()).size() < flood.size() / 2);
     client.join();
@@ -143,9 +143,9 @@ TEST_CASE("a client that floods with headers is cut, and one that does not read 
   }
   SECTION("as many pings as a client that measures the network sends") {
     std::string some = kPreface;
-    for (uint64_t i = 0; i < AskingRate::kASecondMax; ++i) some += Frame(kPing, 0, 8);
+    for (uint64_t i = 0; i < FrameRate::kAsksMax; ++i) some += Frame(kPing, 0, 8);
     // Answers want none, and do not count.
-    for (uint64_t i = 0; i < AskingRate::kASecondMax; ++i) some += Frame(kPing, kAck, 8);
+    for (uint64_t i = 0; i < FrameRate::kAsksMax; ++i) some += Frame(kPing, kAck, 8);
     std::thread client([&] { SendAll(ends.client, some); });
     CHECK(Receive(ends.server, some.size()).size() == some.size());
     client.join();
@@ -186,9 +186,30 @@ TEST_CASE("a client waits while the intake has no room for its requests") {
   client.join();
   server.join();
   CHECK(have == up.size());
-  CHECK(intake->bytes() == 20 * 100000 + 10);
+  CHECK(intake->bytes() == 20 * 100000 + 10 + ArrivingRequests::kCallBytes);
   shutdown(ends.client, SHUT_RDWR);
   shutdown(ends.server, SHUT_RDWR);
+  CHECK(Soon([&] { return intake->bytes() == 0; }));
+}
+
+TEST_CASE("a client that resets requests without end is cut") {
+  Ends ends;
+  const std::string one = Frame(kHeaders, kEnd, 10) + Frame(kReset, 0, 4);
+  std::string flood = kPreface;
+  for (uint64_t i = 0; i < 5 * FrameRate::kResetsMax; ++i) flood += one;
+  std::thread client([&] { SendAll(ends.client, flood); });
+  CHECK(Receive(ends.server, flood.size()).size() < flood.size() / 2);
+  client.join();
+  CHECK(Receive(ends.client, 1).empty());
+}
+
+TEST_CASE("a request that is answered before it is complete is counted no more") {
+  const auto intake = std::make_shared<Intake>(1 << 20);
+  Ends ends({.intake = intake});
+  SendAll(ends.client, kPreface + Frame(kHeaders, kEnd, 10) + Frame(kData, 0, 5000));
+  CHECK(Soon([&] { return intake->bytes() == 5010 + ArrivingRequests::kCallBytes; }));
+  constexpr unsigned char kEndStream = 1;
+  SendAll(ends.server, Frame(kHeaders, kEnd | kEndStream, 20));
   CHECK(Soon([&] { return intake->bytes() == 0; }));
 }
 
