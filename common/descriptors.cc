@@ -2,9 +2,18 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <climits>
+
 #include "absl/strings/str_cat.h"
 
 namespace paracord {
+
+int DescriptorsMax() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return INT_MAX;
+  return static_cast<int>(std::min<rlim_t>(files.rlim_cur, INT_MAX));
+}
 
 absl::Status WantDescriptors(uint64_t least) {
   rlimit files{};

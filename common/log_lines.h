@@ -13,8 +13,8 @@ namespace paracord {
 inline constexpr char kNoEvent[] = "line";
 
 // Names the event of a line by the format that it is written with, or else by its text: the first
-// words that stand together and do not vary (a placeholder, or what has a digit, a quote, a slash
-// or a colon inside, does), at most five: "joined_session" of "joined: session {}, generation {}",
+// words that stand together and do not vary (a replacement field, or what has a digit, quote, slash
+// or colon inside, does), at most five: "joined_session" of "joined: session {}, generation {}",
 // "is_away" of "{} is away"; "line" without any. Programs may rely on it.
 std::string EventOf(std::string_view text);
 

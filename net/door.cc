@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/descriptors.h"
 #include "common/log.h"
 #include "common/steady_ms.h"
 #include "net/client_hello.h"
@@ -29,15 +29,8 @@ constexpr int64_t kOfOneTaskMax = 64;   // streams of one certificate with an in
 constexpr int64_t kOfOneRoleMax = 256;  // streams of all certificates without one
 constexpr int kLookAgainMs = 20;        // at one that has said half of what it must
 constexpr int kReapMs = 1000;
-constexpr int kReserved = 16;   // descriptors for files: checkpoints matter more than strangers
-constexpr int kNoRoomMs = 100;  // after which descriptors are asked for again
+constexpr int kNoRoomMs = 100;         // after which descriptors are asked for again
 constexpr int64_t kSayFullMs = 10000;  // between two lines of the log
-
-int DescriptorsMax() {
-  rlimit files{};
-  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return INT_MAX;
-  return static_cast<int>(std::min<rlim_t>(files.rlim_cur, INT_MAX));
-}
 
 }  // namespace
 
@@ -123,14 +116,14 @@ void Door::SayFull(const std::string& why) {
           "{}: new connections wait, {}; this process may have {} descriptors (ulimit -n), {} of "
           "them "
           "for files",
-          address(), why, descriptors_, kReserved);
+          address(), why, descriptors_, kFileDescriptors);
 }
 
 // Returns false if there are no descriptors left for a connection.
 bool Door::Accept(int listener) {
   while (true) {
     const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd >= descriptors_ - kReserved) {
+    if (fd >= descriptors_ - kFileDescriptors) {
       close(fd);
       SayFull("all descriptors are in use");
       return false;

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/descriptors.h"
 #include "common/log.h"
 #include "common/random.h"
 #include "common/steady_ms.h"
@@ -136,6 +137,10 @@ int FrameRelay::Pair(Connection& connection, RelayedPeer peer) {
     return -1;
   }
   connection.server = pair[0];
+  if (std::max(pair[0], pair[1]) >= descriptors_ - kFileDescriptors) {
+    close(pair[1]);
+    return -1;
+  }
   connection.name = absl::StrCat(name_, "-", connection.id);
   if (!Bind(pair[0], connection.name)) {
     close(pair[1]);

@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/descriptors.h"
 #include "common/mutex.h"
 #include "net/arriving_requests.h"
 #include "net/header_blocks.h"
@@ -107,6 +108,7 @@ class FrameRelay {
 
   const FrameRelayOptions options_;
   const int epoll_fd_;
+  const int descriptors_ = DescriptorsMax();  // that this process may have
   const std::shared_ptr<WakeList> wakes_ = std::make_shared<WakeList>();
   const std::string name_;  // of this relay; no other process of the host has it
   const std::shared_ptr<RelayedPeers> peers_ = std::make_shared<RelayedPeers>();

@@ -58,11 +58,11 @@ class HeaderBlocks {
 // Bounds how many frames of a kind a connection sends in a second, which begins with the first.
 class FrameRate {
  public:
-  // Of those that want an answer. Clients that measure the network by pings (grpc-go) send one
-  // whenever the one before is answered, as long as a reply arrives: thousands a second within a
-  // machine.
+  // This bounds those that want an answer. Clients that measure the network by pings (grpc-go) send
+  // one whenever the one before is answered, as long as a reply arrives: thousands a second within
+  // a machine.
   static constexpr uint64_t kAsksMax = 20000;
-  // Of those that reset a request; a client may have 1000 at once.
+  // This bounds those that reset a request; a client may have 1000 at once.
   static constexpr uint64_t kResetsMax = 1000;
 
   explicit FrameRate(uint64_t a_second_max) : a_second_max_(a_second_max) {}

@@ -30,7 +30,7 @@ std::string ConnectionOf(const grpc::GenericCallbackServerContext& context) {
   return peer.substr(peer.find(':') + 1);
 }
 
-// What a caller says under a key; "" if it says nothing.
+// Returns what a caller says under a key; "" if it says nothing.
 std::string Metadata(const grpc::GenericCallbackServerContext& context, const char* key) {
   const auto found = context.client_metadata().find(key);
   const bool said = found != context.client_metadata().end();

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -211,6 +212,28 @@ TEST_CASE("a request that is answered before it is complete is counted no more")
   constexpr unsigned char kEndStream = 1;
   SendAll(ends.server, Frame(kHeaders, kEnd | kEndStream, 20));
   CHECK(Soon([&] { return intake->bytes() == 0; }));
+}
+
+TEST_CASE("the relay leaves descriptors for files") {
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  std::array<int, 2> pair{};
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair.data()) == 0);
+  rlimit few = before;  // there are some left, but only those for files
+  few.rlim_cur = static_cast<rlim_t>(pair[1]) + 10;
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &few) == 0);
+  bool delivered = false;
+  {
+    FrameRelay relay;
+    relay.Add(pair[0], [&](int fd) {
+      delivered = true;
+      close(fd);
+    });
+  }
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK_FALSE(delivered);
+  CHECK(ClosedByPeer(pair[1]));
+  close(pair[1]);
 }
 
 TEST_CASE("handshakes that do not end lock nobody out of gRPC: the oldest gives way") {
