@@ -169,6 +169,7 @@ int RunDoctor(Args args, std::ostream& out, std::ostream& err) {
   std::vector<Finding> found = CheckLimits();
   const absl::StatusOr<std::string> folder = OwnFolder();
   if (folder.ok()) std::ranges::move(CheckPrograms(*folder), std::back_inserter(found));
+  found.push_back(CheckFailpoints());
   found.push_back(CheckDevice(own.device));
   if (!own.dir.empty()) {
     std::ranges::move(CheckJobDir(files, AbsolutePath(own.dir), UnixMs()),

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/descriptors.h"
+#include "common/failpoint.h"
 #include "common/human_bytes.h"
 #include "common/kernel_file.h"
 #include "common/status_text.h"
@@ -210,6 +211,15 @@ Finding CheckCertificate(const std::string& path, int64_t expires_unix_s, int64_
   found.remedy =
       "replace it (deploy/certs makes another one): daemons read the file again by themselves";
   return found;
+}
+
+Finding CheckFailpoints() {
+  const std::string armed = ArmedFailpoints();
+  if (armed.empty()) return {Level::kFine, "failpoints", "none is armed", ""};
+  return {Level::kWrong, "failpoints",
+          absl::StrCat(kFailpointsVariable, "=", armed,
+                       " makes daemons that start from here fail on purpose"),
+          absl::StrCat("unset ", kFailpointsVariable, ", which is for tests")};
 }
 
 Finding CheckDevice(const std::string& device) {

@@ -30,6 +30,9 @@ std::vector<Finding> CheckJobDir(Files& files, const std::string& dir, int64_t u
 Finding CheckPeer(Network& network, const std::string& key, const std::string& address, bool ours);
 // Whether the own certificate holds, and for how long: it expires at `expires_unix_s`.
 Finding CheckCertificate(const std::string& path, int64_t expires_unix_s, int64_t unix_ms);
+// Whether the environment arms failpoints, as tests do, so that daemons started from it would fail
+// on purpose.
+Finding CheckFailpoints();
 // The device that a worker would compute on.
 Finding CheckDevice(const std::string& device);
 // The programs beside this one, and their versions.

@@ -1,7 +1,5 @@
 #include "common/failpoint.h"
 
-#ifdef PARACORD_FAILPOINTS
-
 #include <signal.h>
 #include <unistd.h>
 
@@ -32,7 +30,7 @@ struct Points {
   std::map<std::string, Point, std::less<>> by_name ABSL_GUARDED_BY(mu);
 
   Points() {
-    const char* setting = std::getenv("PARACORD_FAILPOINTS");
+    const char* setting = std::getenv(kFailpointsVariable);
     if (setting == nullptr) return;
     MutexLock lock(mu);
     const std::vector<std::string> items = absl::StrSplit(setting, ';', absl::SkipEmpty());
@@ -49,12 +47,30 @@ struct Points {
 
 }  // namespace
 
-absl::Status HitFailpoint(const char* name) {
+std::string ArmedFailpoints() {
+  const char* const setting = std::getenv(kFailpointsVariable);
+  return setting == nullptr ? "" : setting;
+}
+
+constinit std::atomic<bool> failpoints_armed = false;
+
+namespace {
+
+// An empty setting arms nothing.
+[[maybe_unused]] const bool armed_before_main = [] {
+  const bool armed = !ArmedFailpoints().empty();
+  failpoints_armed.store(armed, std::memory_order_relaxed);
+  return armed;
+}();
+
+}  // namespace
+
+absl::Status HitFailpoint(std::string_view name) {
   static Points points;
   std::string action;
   {
     MutexLock lock(points.mu);
-    const auto it = points.by_name.find(std::string_view(name));
+    const auto it = points.by_name.find(name);
     if (it == points.by_name.end()) return absl::OkStatus();
     ++it->second.hits;
     if (it->second.nth != 0 && it->second.hits != it->second.nth) return absl::OkStatus();
@@ -66,10 +82,8 @@ absl::Status HitFailpoint(const char* name) {
   if (action.starts_with("stall:") && absl::SimpleAtoi(action.substr(6), &stall_ms)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(stall_ms));
   }
-  if (action == "error") return absl::InternalError(absl::StrCat("failpoint ", name));
+  if (action == "error") return absl::InternalError(absl::StrCat("failpoint ", std::string(name)));
   return absl::OkStatus();
 }
 
 }  // namespace paracord
-
-#endif  // PARACORD_FAILPOINTS

@@ -1,25 +1,46 @@
-// Named places where a test can make a process die, stop or fail. Empty in release builds.
-//   FAILPOINT("ps.push.applied");               kill or stall here
-//   FAILPOINT_STATUS("files.sync");             may return an error status from the function
-// Set by the environment: PARACORD_FAILPOINTS="ps.push.applied=kill@3;files.sync=error"
-// (kill, stop, stall:<ms>, error; @n: only at the n-th time it is reached).
+// Named places in the code where a test makes this process die, stop, wait or fail.
+//   FAILPOINT("ps.push.applied");               may kill, stop or stall the process here
+//   FAILPOINT_STATUS("files.sync");             may also return an error from the function
+// An environment variable of the process arms them:
+//   PARACORD_FAILPOINTS="ps.push.applied=kill@3;files.sync=error"
+// (kill, stop, stall:<ms>, error; @n: only the n-th time that the place is reached). Every build
+// has them: an unarmed failpoint costs one relaxed load, and its name is not computed. Daemons say
+// in their log that failpoints are armed, and `paracord doctor` calls the setting wrong.
 #pragma once
+
+#include <atomic>
+#include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 
 namespace paracord {
 
-#ifdef PARACORD_FAILPOINTS
-absl::Status HitFailpoint(const char* name);
-#define FAILPOINT(name) ((void)::paracord::HitFailpoint(name))
-#define FAILPOINT_STATUS(name)                                   \
-  do {                                                           \
-    absl::Status failpoint_status = ::paracord::HitFailpoint(name); \
-    if (!failpoint_status.ok()) return failpoint_status;         \
+// The environment variable that arms failpoints.
+inline constexpr char kFailpointsVariable[] = "PARACORD_FAILPOINTS";
+
+// Set once, before main, by the environment. Constant-initialised, so that code that runs before
+// main may meet a failpoint, too.
+extern std::atomic<bool> failpoints_armed;
+
+// Returns the text of the environment variable that arms failpoints in this process, for a message;
+// empty if none is armed.
+std::string ArmedFailpoints();
+
+// Does what the environment says of the failpoint `name`. Thread-safe.
+absl::Status HitFailpoint(std::string_view name);
+
+#define FAILPOINT(name)                                                            \
+  do {                                                                             \
+    if (::paracord::failpoints_armed.load(std::memory_order_relaxed)) [[unlikely]] \
+      (void)::paracord::HitFailpoint(name);                                        \
   } while (false)
-#else
-#define FAILPOINT(name) ((void)0)
-#define FAILPOINT_STATUS(name) ((void)0)
-#endif
+#define FAILPOINT_STATUS(name)                                                       \
+  do {                                                                               \
+    if (::paracord::failpoints_armed.load(std::memory_order_relaxed)) [[unlikely]] { \
+      absl::Status failpoint_status = ::paracord::HitFailpoint(name);                \
+      if (!failpoint_status.ok()) return failpoint_status;                           \
+    }                                                                                \
+  } while (false)
 
 }  // namespace paracord

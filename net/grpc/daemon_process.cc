@@ -23,6 +23,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/descriptors.h"
+#include "common/failpoint.h"
 #include "common/files.h"
 #include "common/human_bytes.h"
 #include "common/kernel_file.h"
@@ -199,6 +200,11 @@ std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, size_
         .Warn(
             "--insecure: whoever reaches this process over the network may read, change and end "
             "the job; --tls-cert, --tls-key and --tls-ca shut strangers out");
+  }
+  if (const std::string armed = ArmedFailpoints(); !armed.empty()) {
+    Logger(task.ToString())
+        .Warn("{} is set, which is for tests: this process will fail on purpose at {}",
+              kFailpointsVariable, armed);
   }
   const absl::Status enough = WantDescriptors(kOwnDescriptors + peers);
   if (!enough.ok()) return Complain(program, enough, ExitCode::kConfiguration);

@@ -97,6 +97,16 @@ TEST_CASE("doctor ends with 1 where something is wrong, and each such line has a
   CHECK(Doctor({"--help"}).code == 0);
 }
 
+TEST_CASE("doctor calls it wrong where the environment arms failpoints") {
+  CHECK(CheckFailpoints().level == Level::kFine);
+  setenv("PARACORD_FAILPOINTS", "ps.push.applied=kill@3", 1);
+  const Finding armed = CheckFailpoints();
+  unsetenv("PARACORD_FAILPOINTS");
+  CHECK(armed.level == Level::kWrong);
+  CHECK(armed.text.find("ps.push.applied=kill@3") != std::string::npos);
+  CHECK(armed.remedy.starts_with("unset PARACORD_FAILPOINTS"));
+}
+
 TEST_CASE("a certificate is fine, soon to be replaced, or has expired") {
   constexpr int64_t kDay = 24 * 3600;
   const int64_t now_s = 1'000'000;

@@ -65,6 +65,7 @@ TEST_CASE("a process that dies at a named place loses no batch and repeats none"
     cluster.Start(task, environment);
   }
   CHECK(cluster.at(place.task).Wait(20000) == kKilled);
+  CHECK(cluster.Logged(place.task, "will fail on purpose at"));
   CHECK(cluster.Finish() == 0);
   CheckResult(cluster);
 }
