@@ -12,7 +12,7 @@ using nlohmann::json;
 // Returns the value as a job file has it.
 json Parsed(const json& value) { return JsonOf(TextOf(value)); }
 
-std::string Problem(const json& value) {
+std::string ProblemOf(const json& value) {
   Problems problems;
   ReadTables(Parsed(value), problems);
   return std::string(problems.ToStatus().message());
@@ -46,13 +46,13 @@ TEST_CASE("tables are chosen for all or by layer, and come back from their canon
 }
 
 TEST_CASE("what is wrong with tables names the key") {
-  CHECK(Problem("of").starts_with("tables: must be \"auto\", \"off\" or an object"));
-  CHECK(Problem({{"user", {{"kind", "fix"}}}}).starts_with("tables.user.kind: "));
-  CHECK(Problem({{"user", {{"update", "late"}}}}).starts_with("tables.user.update: "));
-  CHECK(Problem({{"user", {{"updates", "lazy"}}}}).starts_with("tables.user.updates: "));
-  CHECK(Problem({{"user", {{"kind", "dense"}, {"update", "lazy"}}}}) ==
+  CHECK(ProblemOf("of").starts_with("tables: must be \"auto\", \"off\" or an object"));
+  CHECK(ProblemOf({{"user", {{"kind", "fix"}}}}).starts_with("tables.user.kind: "));
+  CHECK(ProblemOf({{"user", {{"update", "late"}}}}).starts_with("tables.user.update: "));
+  CHECK(ProblemOf({{"user", {{"updates", "lazy"}}}}).starts_with("tables.user.updates: "));
+  CHECK(ProblemOf({{"user", {{"kind", "dense"}, {"update", "lazy"}}}}) ==
         "tables.user.update: \"lazy\" is for a table, and the kind is \"dense\"");
-  CHECK(!Problem({{"user", 1}}).empty());
+  CHECK(!ProblemOf({{"user", 1}}).empty());
 }
 
 TEST_CASE("a table may have another optimizer than the job, and a dense variable may not") {
@@ -61,18 +61,18 @@ TEST_CASE("a table may have another optimizer than the job, and a dense variable
   const TablesSpec spec = ReadTables(Parsed({{"user", {{"optimizer", adagrad}}}}), problems);
   CHECK(problems.empty());
   CHECK(spec.by_layer.at("user").optimizer->name == "adagrad");
-  CHECK(Problem({{"user", {{"kind", "dense"}, {"optimizer", "adam"}}}})
+  CHECK(ProblemOf({{"user", {{"kind", "dense"}, {"optimizer", "adam"}}}})
             .starts_with("tables.user.optimizer: is for a table"));
   const json row_wise = {{"name", "adam"}, {"row_wise", true}};
-  CHECK(Problem({{"user", {{"optimizer", row_wise}}}})
+  CHECK(ProblemOf({{"user", {{"optimizer", row_wise}}}})
             .starts_with("tables.user.optimizer.row_wise: needs updates row by row"));
-  CHECK(Problem({{"user", {{"update", "lazy"}, {"optimizer", row_wise}}}}).empty());
-  CHECK(Problem({{"user", {{"kind", "growing"}, {"optimizer", row_wise}}}}).empty());
+  CHECK(ProblemOf({{"user", {{"update", "lazy"}, {"optimizer", row_wise}}}}).empty());
+  CHECK(ProblemOf({{"user", {{"kind", "growing"}, {"optimizer", row_wise}}}}).empty());
 }
 
 TEST_CASE("settings of a growing table have bounds, and a fixed one has none of them") {
   const auto growing = [](const char* key, const json& value) {
-    return Problem({{"user", {{"kind", "growing"}, {key, value}}}});
+    return ProblemOf({{"user", {{"kind", "growing"}, {key, value}}}});
   };
   CHECK(growing("shards", 4096).empty());
   CHECK(growing("shards", 0).starts_with("tables.user.shards: "));
@@ -87,7 +87,7 @@ TEST_CASE("settings of a growing table have bounds, and a fixed one has none of 
   CHECK(growing("rows_max", 15) ==
         "tables.user.rows_max: is 15, fewer than one row for each of the 16 shards");
   CHECK(growing("shard", 4).find("`shards`") != std::string::npos);
-  CHECK(Problem({{"user", {{"shards", 4}}}}) ==
+  CHECK(ProblemOf({{"user", {{"shards", 4}}}}) ==
         "tables.user.shards: is for a table whose kind is \"growing\"");
 }
 

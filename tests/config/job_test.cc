@@ -36,7 +36,7 @@ Job MinimalJob() {
 
 // Returns the problem of the minimal job with one key (a JSON pointer) set to a value, or, with
 // "erase", removed.
-std::string Problem(const std::string& pointer, const std::string& value) {
+std::string ProblemOf(const std::string& pointer, const std::string& value) {
   json document = MinimalJson();
   const json::json_pointer place(pointer);
   if (value == "erase") {
@@ -309,7 +309,7 @@ const Bad kBadValues[] = {
 TEST_CASE("every wrong value is named by its full key") {
   for (const Bad& bad : kBadValues) {
     INFO(bad.pointer << " = " << bad.value);
-    const std::string problem = Problem(bad.pointer, bad.value);
+    const std::string problem = ProblemOf(bad.pointer, bad.value);
     INFO(problem);
     CHECK(absl::StrContains(problem, bad.expected));
   }

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kStorageSteps = 1000;
 
-std::string Problem(Cluster& cluster) {
+std::string ProblemOf(Cluster& cluster) {
   const nlohmann::json status = cluster.Status();
   return status.is_object() ? status.at("checkpoint").at("problem").get<std::string>() : "";
 }
@@ -32,8 +32,8 @@ TEST_CASE("a ps that cannot write fails the round, not the training") {
   cluster.Start("ps:1", {{"PARACORD_FAILPOINTS", "ps.snapshot.half=error@2"}});
   cluster.Start("coordinator");
   for (const char* worker : {"worker:0", "worker:1"}) cluster.Start(worker);
-  REQUIRE(WaitUntil(10000, [&] { return !Problem(cluster).empty(); }));
-  CHECK(Problem(cluster).find("ps:1") != std::string::npos);
+  REQUIRE(WaitUntil(10000, [&] { return !ProblemOf(cluster).empty(); }));
+  CHECK(ProblemOf(cluster).find("ps:1") != std::string::npos);
   const std::string kept = NewestCheckpoint(cluster.dir());
   PosixFiles files;
   CHECK(VerifyCheckpoint(files, kept).ok());
@@ -79,9 +79,9 @@ TEST_CASE("training goes on while the disk is full or read-only, and says so") {
   } else {
     REQUIRE(disk.ReadOnly(true));
   }
-  REQUIRE(WaitUntil(15000, [&] { return !Problem(cluster).empty(); }));
-  INFO(Problem(cluster));
-  CHECK(Problem(cluster).find(full ? "No space" : "Read-only") != std::string::npos);
+  REQUIRE(WaitUntil(15000, [&] { return !ProblemOf(cluster).empty(); }));
+  INFO(ProblemOf(cluster));
+  CHECK(ProblemOf(cluster).find(full ? "No space" : "Read-only") != std::string::npos);
   const std::string kept = NewestCheckpoint(cluster.dir());
   PosixFiles files;
   CHECK(VerifyCheckpoint(files, kept).ok());
@@ -115,10 +115,10 @@ TEST_CASE("a disk that fills up before the last checkpoint makes the job wait, a
   }
   fs::resize_file(ballast, fs::file_size(ballast) - (64 << 10));  // for job.state
   cluster.Start("worker:0");
-  REQUIRE(WaitUntil(20000, [&] { return !Problem(cluster).empty(); }));
+  REQUIRE(WaitUntil(20000, [&] { return !ProblemOf(cluster).empty(); }));
   const nlohmann::json status = cluster.Status();
   CHECK(status.at("batches_done") == status.at("batches"));
-  CHECK(Problem(cluster).find("No space") != std::string::npos);
+  CHECK(ProblemOf(cluster).find("No space") != std::string::npos);
   CHECK_FALSE(fs::exists(cluster.dir() + "/summary.json"));
   fs::remove(ballast);
   CHECK(cluster.Finish() == 0);

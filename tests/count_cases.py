@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""Prints how many test cases of a ctest run passed, in the form of ctest's own last line.
+
+usage: tests/count_cases.py RESULTS.xml
+
+ctest counts processes, most of which run hundreds of cases: this adds up what each program says of
+its cases. A process that says nothing of cases is one. RESULTS.xml is what ctest --output-junit
+wrote. The exit status is 1 if a case failed or none ran.
+"""
+import re
+import sys
+import xml.etree.ElementTree as tree
+
+ALL_PASSED = re.compile(r"^All tests passed \(.* in (\d+) test cases?\)", re.M)
+SOME_FAILED = re.compile(r"^test cases: +(\d+) \|(?: +\d+ passed \|)? +(\d+) failed", re.M)
+
+
+def cases_of(process):
+    """Returns (cases that ran, cases that failed) of one process of the run."""
+    if process.get("status") == "disabled" or process.find("skipped") is not None:
+        return 0, 0
+    failed = process.find("failure") is not None
+    output = process.findtext("system-out") or ""
+    passed = ALL_PASSED.search(output)
+    if passed:
+        return int(passed[1]), int(failed)
+    some = SOME_FAILED.search(output)
+    if some:
+        return int(some[1]), int(some[2])
+    if not failed and "No test cases matched" in output or "No tests ran" in output:
+        return 0, int(failed)
+    return 1, int(failed)
+
+
+def main():
+    counts = [cases_of(each) for each in tree.parse(sys.argv[1]).iter("testcase")]
+    ran, failed = (sum(column) for column in zip(*counts)) if counts else (0, 0)
+    percent = 100 * (ran - failed) // max(ran, 1)
+    print(f"{percent}% tests passed, {failed} tests failed out of {ran}")
+    return 1 if failed or not ran else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
