@@ -2,7 +2,7 @@
 // (net/grpc/network.h), by the simulator, and by a direct link for tests.
 //
 // A message is a list of parts. Each part is a valid protobuf message of the call's type, and the
-// message is their concatenation; so messages may exceed gRPC's limit (proto/README.md). Receivers
+// message is their concatenation; so messages may exceed gRPC's limit (docs/wire.md). Receivers
 // get the concatenation. Cords share bytes with their sources, so that a part may point into a
 // block of parameters.
 //

@@ -19,7 +19,7 @@ struct ExitCodeLine {
   const char* codes;
   const char* meaning;
 };
-// README lists the same exit codes.
+// docs/operate.md lists the same exit codes.
 constexpr ExitCodeLine kExitCodes[] = {
     {"0", "done"},
     {"1", "the job failed, or what was printed could not be written"},

@@ -1,4 +1,4 @@
-// The reader of CSV files: an entry of the table in data_source.cc. config/JOB.md ("CSV") has the
+// The reader of CSV files: an entry of the table in data_source.cc. docs/data.md ("CSV") has the
 // keys. Opening indexes the files in one pass, which finds every mistake of syntax; values are
 // checked when they are read.
 #pragma once

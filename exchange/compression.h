@@ -1,6 +1,6 @@
 // Compression of gradients: what a worker sends of a partition's gradient, and the residual that it
 // adds to the next one (error feedback: Seide et al. 2014, Karimireddy et al. 2019). Pure functions
-// over spans, any thread. Layouts are little-endian and described in proto/README.md.
+// over spans, any thread. Layouts are little-endian and described in docs/wire.md.
 //
 // int8: a float32 scale for each 256 elements, all of them first, then an int8 for each element; an
 // element is its int8 times its scale.

@@ -1,4 +1,4 @@
-// The one table of who may call what (proto/README.md, "Who may call what"): gRPC, streams and
+// The one table of who may call what (docs/wire.md, "Who may call what"): gRPC, streams and
 // shared memory ask it before they parse the body of a request. What is not in the table is
 // refused. Pure.
 #pragma once

@@ -1,4 +1,4 @@
-// A checkpoint on disk (storage/CHECKPOINT.md): directory names, MANIFEST.json and the tensors of a
+// A checkpoint on disk (docs/checkpoints.md): directory names, MANIFEST.json and the tensors of a
 // ps file. The coordinator writes manifests, the ps write and read their files, and export and
 // evaluation read variables. Free functions over the Files seam that block, for the executor's
 // thread. Nothing here decides when a checkpoint is taken or which one is deleted.
@@ -203,8 +203,8 @@ absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(Files& files,
 inline constexpr char kAverageSlot[] = "average";
 // A lazy table has this slot: how many times each row was updated, one number a row.
 inline constexpr char kStepsSlot[] = "steps";
-// A growing table has these, as U8, and no values: its rows, whose layout is in CHECKPOINT.md, and
-// the counts of ids that are not admitted yet.
+// A growing table has these, as U8, and no values: its rows (docs/checkpoints.md has the layout),
+// and the counts of ids that are not admitted yet.
 inline constexpr char kRowsSlot[] = "rows";
 inline constexpr char kCandidatesSlot[] = "candidates";
 // The ids whose rows were removed, in a delta.

@@ -1,4 +1,4 @@
-// Writes the contents of a ps into its file of a checkpoint (storage/CHECKPOINT.md). Training goes
+// Writes the contents of a ps into its file of a checkpoint (docs/checkpoints.md). Training goes
 // on: it takes references partition by partition, each under the partition's lock for microseconds,
 // and writes from these. Blocking; runs on the executor's thread. It knows nothing of generations;
 // its caller decides whether the result still counts.

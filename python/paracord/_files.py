@@ -54,7 +54,7 @@ def load(path: str) -> Dict[str, numpy.ndarray]:
 
 
 class _Checkpoint:
-    """A checkpoint's files (storage/CHECKPOINT.md)."""
+    """A checkpoint's files (docs/checkpoints.md)."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -46,7 +46,7 @@ TEST_CASE("installation honours prefix and DESTDIR, and units name the programs 
         "share/man/man1/paracord.1.gz", "share/man/man1/paracord-launch.1.gz",
         "share/man/man1/paracord-worker.1.gz", "share/paracord/paracord.sbatch",
         "share/bash-completion/completions/paracord-ps", "share/zsh/site-functions/_paracord",
-        "share/doc/paracord/README.md"}) {
+        "share/doc/paracord/README.md", "share/doc/paracord/docs/job.md"}) {
     INFO(file);
     CHECK(std::filesystem::exists(root + "/opt/cord/" + file));
   }

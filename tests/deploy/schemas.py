@@ -85,7 +85,7 @@ def same_objects(rendered, kustomized):
 
 def commands_are_tried():
     """What the page tells people to type is what the check of a real cluster runs."""
-    page = (KUBERNETES / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
     check = " ".join((KUBERNETES / "check").read_text(encoding="utf-8").replace("\\\n", "").split())
     shown = [line for block in page.split("```sh\n")[1:]
              for line in block.split("```")[0].splitlines() if line.split()[0] in TRIED]

@@ -1,4 +1,4 @@
-// Tests the units of systemd, by its own check and by README's table of exit codes.
+// Tests the units of systemd, by its own check and by the exit codes of docs/operate.md.
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <set>

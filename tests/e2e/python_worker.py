@@ -1,4 +1,4 @@
-"""A worker in NumPy, written from proto/README.md alone: one Dense layer, mean absolute error.
+"""A worker in NumPy, written from docs/wire.md alone: one Dense layer, mean absolute error.
 python_worker.py COORDINATOR TASK, with what protoc --python_out makes of paracord.proto on its path
 """
 
