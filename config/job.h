@@ -94,7 +94,7 @@ struct CompressionSpec {
 };
 
 // Chooses the embeddings that are tables: a step moves only those of their rows that it reads
-// (docs/job.md).
+// (docs/tables.md).
 struct TablesSpec {
   struct Table {
     bool dense = false;                       // it moves whole

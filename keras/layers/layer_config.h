@@ -164,7 +164,7 @@ class LayerConfig {
 std::string LayerTitle(absl::string_view class_name, absl::string_view name);
 // Ends an error about a layer or an operation that this runtime does not know.
 inline constexpr char kExportInstead[] =
-    "; paracord.keras.export makes a program of a model with others (docs/programs.md)";
+    "; paracord.keras.export makes a program of a model with others (docs/stablehlo.md)";
 
 // The axes of a value that is a number or a list of numbers; empty for anything else.
 std::vector<int64_t> AxesOf(const nlohmann::json& value);

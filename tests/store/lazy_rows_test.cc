@@ -114,7 +114,7 @@ TEST_CASE("a row of a lazy table is what it were as a variable of its own") {
   CHECK(table->GetCounts().healthy);
 }
 
-// Adam with decoupled decay and a schedule, in double, by the formula that docs/job.md has.
+// Adam with decoupled decay and a schedule, in double, by the formula that docs/optimizers.md has.
 TEST_CASE("lazy Adam counts a row's own steps, and a schedule counts batches") {
   const Optimizer lazy = Lazy({"adam",
                                {{"learning_rate",

@@ -1,5 +1,5 @@
 // Row-wise optimizers, which keep one number a row of the squares of gradients, beside the formulas
-// of docs/job.md in double.
+// of docs/optimizers.md in double.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <memory>
@@ -84,7 +84,7 @@ std::vector<float> WiseBatch(uint32_t batch, RowIds& ids) {
   return gradient;
 }
 
-TEST_CASE("row-wise rules are those of docs/job.md, in a growing table and in a lazy one") {
+TEST_CASE("row-wise rules are those of docs/optimizers.md, in a growing table and in a lazy one") {
   const std::string name = GENERATE("adagrad", "adam", "adamw", "amsgrad");
   INFO(name);
   const bool amsgrad = name == "amsgrad";
