@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "common/mix.h"
+#include "common/prefetch.h"
 
 namespace paracord {
 
@@ -30,9 +31,9 @@ class IdIndex {
     const uint64_t hash = Mix64(id ^ key_);
     return {static_cast<uint32_t>(hash >> 56), static_cast<uint32_t>(hash)};
   }
-  void Prefetch(const Place& place) const {
+  [[gnu::always_inline]] void Prefetch(const Place& place) const {
     const Shard& shard = shards_[place.shard];
-    if (shard.capacity != 0) __builtin_prefetch(&shard.entries[shard.Home(place.tag)]);
+    if (shard.capacity != 0) PrefetchToRead(&shard.entries[shard.Home(place.tag)]);
   }
   // The first row at this place for which same(row) is true, or kNone.
   template <class Same>

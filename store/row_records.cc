@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/prefetch.h"
+
 namespace paracord {
 namespace {
 
@@ -17,7 +19,7 @@ constexpr size_t kShare = 16;
 void RowRecords::Prefetch(uint32_t row, uint64_t elements) const {
   const float* const at = memory_.Row(row);
   for (uint64_t i = 0; i < std::min(header_ + elements, kAheadFloatsMax); i += kLineFloats) {
-    __builtin_prefetch(at + i, 1);
+    PrefetchToWrite(at + i);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/parallel.h"
+#include "common/prefetch.h"
 #include "store/lazy_scalars.h"
 #include "store/norm_constraint.h"
 
@@ -137,14 +138,14 @@ class RowUpdater {
            element % kChunkElements;
   }
 
-  void Prefetch(uint64_t id) const {
+  [[gnu::always_inline]] void Prefetch(uint64_t id) const {
     const uint64_t first = (id - layout_.begin) * layout_.elements;
     const uint64_t in_chunk = kChunkElements - first % kChunkElements;
     const uint64_t count = std::min({layout_.elements, in_chunk, uint64_t{kPrefetchFloatsMax}});
     for (size_t b = 0; b < blocks_.size(); ++b) {
       if (b > 0 && optimizer_.slots[b - 1].of_rows) continue;
       const float* const at = At(*blocks_[b], first);
-      for (uint64_t i = 0; i < count; i += kCacheLineFloats) __builtin_prefetch(at + i, 1);
+      for (uint64_t i = 0; i < count; i += kCacheLineFloats) PrefetchToWrite(at + i);
     }
   }
 
@@ -251,7 +252,7 @@ void GatherRows(const Block& values, const RowLayout& layout, std::span<const ui
       return values.chunks()[element / kChunkElements].values().subspan(element % kChunkElements);
     };
     if (i + kAhead < ids.size()) {
-      __builtin_prefetch(at((ids[i + kAhead] - layout.begin) * layout.elements).data());
+      PrefetchToRead(at((ids[i + kAhead] - layout.begin) * layout.elements).data());
     }
     uint64_t element = (ids[i] - layout.begin) * layout.elements;
     for (const uint64_t end = element + layout.elements; element < end;) {
