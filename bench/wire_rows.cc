@@ -49,14 +49,15 @@ class RowsClient {
     const RowIds& pulled = batches_[(next_batch_ + 1) % batches_.size()];
     const uint64_t bytes = pushed.size() * kDim * sizeof(float);
     ExchangeRequest header;
-    *header.add_pull()->mutable_rows() = EncodeRows(pulled);
+    std::vector<PieceView> pieces;
+    NameRows(pulled, 0, Piece::PULL_IDS, *header.add_pull()->mutable_rows(), pieces);
     header.mutable_batch()->set_batch(next_batch_++);
     PartitionPush& push = *header.add_push();
     push.set_bytes(bytes);
-    *push.mutable_rows() = EncodeRows(pushed);
+    NameRows(pushed, 0, Piece::PUSH_IDS, *push.mutable_rows(), pieces);
     const absl::string_view data(reinterpret_cast<const char*>(gradient_->data()), bytes);
-    std::vector<PieceView> pieces = {
-        {0, 0, absl::MakeCordFromExternal(data, [held = gradient_](absl::string_view) {})}};
+    pieces.push_back(
+        {0, 0, absl::MakeCordFromExternal(data, [held = gradient_](absl::string_view) {})});
     const auto landing = MakeExchangeLanding(
         UINT64_MAX, [&](uint32_t, uint64_t offset, uint64_t) { return PlaceOf(offset); });
     std::promise<absl::StatusOr<absl::Cord>> promise;

@@ -1,9 +1,12 @@
-// A rejection is the proof that the coordinator has decided that a batch is entered without its
-// gradients. A worker gets it with its lease and shows it to the ps, so that no worker can have a
-// sound batch left out by itself. It is HMAC-SHA256 of the batch, cut to 16 bytes, under a key that
-// the coordinator draws and tells the ps alone when it adopts them. Pure.
+// Proofs that the coordinator has decided something, which it hands to a worker with a lease and
+// which the worker shows to the ps. A rejection says that a batch is entered without its gradients,
+// so that no worker can have a sound batch left out by itself; a lease's proof says that a split
+// was leased in a generation, so that no worker can push what it was not given to compute. The end
+// of the lease is not part of it. Each is HMAC-SHA256 of what it names, cut to 16 bytes, under a
+// key that the coordinator draws and tells the ps alone when it adopts them. Pure.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -12,8 +15,11 @@
 namespace paracord {
 
 std::string RejectionOf(std::string_view key, const BatchId& batch);
+std::string LeaseProofOf(std::string_view key, uint64_t generation, uint64_t epoch, uint64_t split);
 
-// Whether `rejection` is that of the batch; it takes as long for each wrong one.
+// Whether the proof is that of the batch, or of its split; each wrong one takes as long.
 bool IsRejection(std::string_view rejection, std::string_view key, const BatchId& batch);
+bool IsLeaseProof(std::string_view proof, std::string_view key, uint64_t generation,
+                  const BatchId& batch);
 
 }  // namespace paracord

@@ -83,7 +83,7 @@ void Coordinator::Lead(DirStart::Begun begun) {
                    .workers = options_.workers,
                    .boot_id = boot_id_,
                    .new_run_id = environment_.random.NextId(),
-                   .rejection_key = environment_.random.NextId() + environment_.random.NextId(),
+                   .proof_key = environment_.random.NextId() + environment_.random.NextId(),
                    .dir = options_.dir,
                    .agree_ms = options_.agree_ms,
                    .host = options_.host,

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/bytes.h"
+#include "common/limit_error.h"
 #include "common/status_macros.h"
 #include "exchange/wire_reader.h"
 #include "proto/protocol.h"
@@ -83,14 +84,16 @@ class Reader {
   absl::StatusOr<PieceView> ReadPiece() {
     PieceView piece;
     while (!done()) {
-      PieceHead head{.partition = piece.partition, .offset = piece.offset};
+      PieceHead head{.partition = piece.partition, .offset = piece.offset, .part = piece.part};
       uint64_t tag = 0;
-      RETURN_IF_ERROR(Check(ReadPieceField(wire_, head, tag)));
+      bool known = false;
+      RETURN_IF_ERROR(Check(ReadPieceField(wire_, head, tag, known)));
       piece.partition = head.partition;
       piece.offset = head.offset;
+      piece.part = static_cast<Piece::Part>(head.part);
       if (tag == kPieceDataTag) {
         ASSIGN_OR_RETURN(piece.data, Bytes(head.data_bytes));
-      } else if (tag != kPiecePartitionTag && tag != kPieceOffsetTag) {
+      } else if (!known) {
         RETURN_IF_ERROR(Value(tag).status());
       }
     }
@@ -118,13 +121,18 @@ absl::Status Decode(const absl::Cord& bytes, Header& header, std::vector<PieceVi
       ASSIGN_OR_RETURN(const absl::Cord piece_bytes, reader.Bytes(size));
       ASSIGN_OR_RETURN(PieceView piece, Reader(piece_bytes).ReadPiece());
       if (piece.data.empty()) return Malformed("an empty piece");
-      if (pieces.size() == kPiecesMax) return Malformed("too many pieces");
+      if (pieces.size() == kPiecesMax) {
+        return LimitError(absl::StrCat("an exchange of more than ", kPiecesMax,
+                                       " pieces: a smaller batch, or more ps"));
+      }
       pieces.push_back(std::move(piece));
       continue;
     }
     ASSIGN_OR_RETURN(const absl::Cord value, reader.Value(tag));
     if (value.size() > kHeaderBytesMax - std::min(kHeaderBytesMax, header_bytes.size())) {
-      return Malformed("a header of more than 8 MiB");
+      return LimitError(absl::StrCat("an exchange whose header has more than ",
+                                     kHeaderBytesMax >> 20,
+                                     " MiB, most of which names partitions: more ps"));
     }
     AppendVarint(tag, header_bytes);
     for (const absl::string_view chunk : value.Chunks()) {
@@ -144,6 +152,10 @@ std::string EncodePieceHead(const PieceView& piece, uint64_t data_bytes, size_t 
   if (piece.partition != 0) {
     AppendVarint(kPiecePartitionTag, fields);
     AppendVarint(piece.partition, fields);
+  }
+  if (piece.part != Piece::VALUES) {
+    AppendVarint(kPiecePartTag, fields);
+    AppendVarint(static_cast<uint64_t>(piece.part), fields);
   }
   AppendVarint(kPieceOffsetTag, fields);
   AppendVarint(piece.offset, fields);

@@ -18,6 +18,7 @@ struct PieceView {
   uint32_t partition = 0;
   uint64_t offset = 0;
   absl::Cord data;  // shares bytes with its source
+  Piece::Part part = Piece::VALUES;
 };
 inline uint64_t PieceBytes(const std::vector<PieceView>& pieces) {
   uint64_t bytes = 0;
@@ -40,7 +41,8 @@ struct DecodedReply {
 Parts EncodeExchange(const ExchangeRequest& header, std::vector<PieceView> pieces);
 Parts EncodeExchange(const ExchangeReply& header, std::vector<PieceView> pieces);
 
-// Returns INVALID_ARGUMENT if the bytes are no such message.
+// Returns INVALID_ARGUMENT if the bytes are no such message, and a limit error (common/
+// limit_error.h) if the header or the pieces are too many.
 absl::StatusOr<DecodedRequest> DecodeExchangeRequest(const absl::Cord& bytes);
 absl::StatusOr<DecodedReply> DecodeExchangeReply(const absl::Cord& bytes);
 

@@ -85,10 +85,12 @@ class ExchangeLanding : public Landing {
     piece_ = {};
     while (true) {
       uint64_t tag = 0;
-      const WireRead read = ReadPieceField(reader, piece_, tag);
+      bool known = false;
+      const WireRead read = ReadPieceField(reader, piece_, tag, known);
       if (read != WireRead::kOk) return HeadOf(read);
-      if (tag == kPiecePartitionTag || tag == kPieceOffsetTag) continue;
-      if (tag != kPieceDataTag || piece_.data_bytes == 0) return Head::kWrong;
+      if (!known || piece_.part != Piece::VALUES) return Head::kWrong;
+      if (tag != kPieceDataTag) continue;
+      if (piece_.data_bytes == 0) return Head::kWrong;
       const uint64_t head = before - reader.left();
       return bytes >= head && bytes - head == piece_.data_bytes ? Head::kPiece : Head::kWrong;
     }

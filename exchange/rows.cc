@@ -1,51 +1,90 @@
 #include "exchange/rows.h"
 
 #include <limits>
-#include <string_view>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/bytes.h"
 
 namespace paracord {
+namespace {
 
-RowSet EncodeRows(std::span<const uint64_t> ids) {
-  RowSet rows;
-  rows.set_count(ids.size());
-  std::string& bytes = *rows.mutable_ids();
+constexpr uint64_t kGreatest = std::numeric_limits<uint64_t>::max();
+
+// Reads the varints of ids, which may be cut anywhere.
+class IdReader {
+ public:
+  enum class Read { kMore, kId, kWrong };
+
+  Read Take(char c, uint64_t& id) {
+    const auto byte = static_cast<uint8_t>(c);
+    if (shift_ == 63 && byte > 1) return Read::kWrong;
+    more_ |= static_cast<uint64_t>(byte & 0x7f) << shift_;
+    if (byte >= 0x80) {
+      shift_ += 7;
+      return shift_ > 63 ? Read::kWrong : Read::kMore;
+    }
+    if (!may_follow_ || more_ > kGreatest - least_) return Read::kWrong;
+    id = least_ + more_;
+    may_follow_ = id != kGreatest;
+    least_ = id + 1;
+    more_ = 0;
+    shift_ = 0;
+    return Read::kId;
+  }
+
+ private:
+  uint64_t least_ = 0;  // the least id that may come next
+  uint64_t more_ = 0;   // of the number under way
+  int shift_ = 0;
+  bool may_follow_ = true;  // false: the last id was the greatest that there is
+};
+
+}  // namespace
+
+void NameRows(std::span<const uint64_t> ids, uint32_t partition, Piece::Part part, RowSet& set,
+              std::vector<PieceView>& pieces) {
+  std::string bytes;
   uint64_t least = 0;  // the least id that may come next
   for (const uint64_t id : ids) {
     AppendVarint(id - least, bytes);
     least = id + 1;
   }
-  return rows;
+  set.set_count(ids.size());
+  set.set_bytes(bytes.size());
+  if (!bytes.empty()) pieces.push_back({partition, 0, absl::Cord(std::move(bytes)), part});
 }
 
-absl::StatusOr<RowIds> DecodeRows(const RowSet& rows) {
-  std::string_view bytes = rows.ids();
-  if (rows.count() > bytes.size()) {
+absl::StatusOr<RowIds> DecodeRows(uint64_t count, const absl::Cord& bytes) {
+  if (count > bytes.size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(rows.count(), " rows in ", bytes.size(), " bytes of ids"));
+        absl::StrCat(count, " rows in ", bytes.size(), " bytes of ids"));
   }
   RowIds ids;
-  ids.reserve(rows.count());
-  uint64_t least = 0;
-  bool may_follow = true;  // false: the last id was the greatest that there is
-  for (uint64_t i = 0; i < rows.count(); ++i) {
-    uint64_t more = 0;
-    if (!may_follow || !TakeVarint(bytes, more) ||
-        more > std::numeric_limits<uint64_t>::max() - least) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the id of row ", i, " of ", rows.count(), " is malformed"));
+  ids.reserve(count);
+  uint64_t read = 0;
+  IdReader reader;
+  for (const absl::string_view chunk : bytes.Chunks()) {
+    for (const char byte : chunk) {
+      if (ids.size() == count) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(bytes.size() - read, " bytes of ids follow the last of ", count, " rows"));
+      }
+      ++read;
+      uint64_t id = 0;
+      const IdReader::Read got = reader.Take(byte, id);
+      if (got == IdReader::Read::kMore) continue;
+      if (got == IdReader::Read::kWrong) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the id of row ", ids.size(), " of ", count, " is malformed"));
+      }
+      ids.push_back(id);
     }
-    ids.push_back(least + more);
-    may_follow = ids.back() != std::numeric_limits<uint64_t>::max();
-    least = ids.back() + 1;
   }
-  if (!bytes.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(bytes.size(), " bytes of ids follow the last of ", rows.count(), " rows"));
-  }
-  return ids;
+  if (ids.size() == count) return ids;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the id of row ", ids.size(), " of ", count, " is malformed"));
 }
 
 }  // namespace paracord

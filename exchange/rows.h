@@ -1,5 +1,5 @@
-// The ids of some rows of a variable, and how they travel (proto: RowSet). Pure functions, any
-// thread.
+// The ids of some rows of a variable, and how they travel: a RowSet says how many there are, and
+// their bytes go in pieces, as tensors do. Pure functions, any thread.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/cord.h"
+#include "exchange/codec.h"
 #include "proto/paracord.pb.h"
 
 namespace paracord {
@@ -14,12 +16,14 @@ namespace paracord {
 // Ascending and distinct.
 using RowIds = std::vector<uint64_t>;
 
-// Encodes ids, which must be ascending and distinct.
-RowSet EncodeRows(std::span<const uint64_t> ids);
+// Makes `set` say the ids, which must be ascending and distinct, and adds the piece that has them.
+// `part`: PUSH_IDS or PULL_IDS.
+void NameRows(std::span<const uint64_t> ids, uint32_t partition, Piece::Part part, RowSet& set,
+              std::vector<PieceView>& pieces);
 
-// Decodes a set that a peer sent. INVALID_ARGUMENT, without naming the partition, if it is
-// malformed or has more ids than it has bytes; otherwise the ids are ascending and distinct. Takes
-// memory in proportion to the bytes that arrived, whatever `count` says.
-absl::StatusOr<RowIds> DecodeRows(const RowSet& rows);
+// Decodes `count` ids that a peer sent. INVALID_ARGUMENT, without naming the partition, if the
+// bytes are malformed or fewer than the ids; otherwise the ids are ascending and distinct. Takes 8
+// bytes an id, so at most 8 for each byte that arrived, whatever `count` says.
+absl::StatusOr<RowIds> DecodeRows(uint64_t count, const absl::Cord& bytes);
 
 }  // namespace paracord

@@ -12,8 +12,43 @@
 namespace paracord {
 namespace {
 
-// Joins the pieces of one partition, which must cover it exactly.
-absl::StatusOr<absl::Cord> Assemble(uint32_t id, std::vector<PieceView>& pieces, uint64_t bytes) {
+std::string OfPart(Piece::Part part) {
+  switch (part) {
+    case Piece::VALUES:
+      return "";
+    case Piece::PUSH_IDS:
+      return " of the ids it pushes";
+    case Piece::PULL_IDS:
+      return " of the ids it pulls";
+    default:
+      return absl::StrCat(" of part ", static_cast<int>(part));
+  }
+}
+
+// The pieces of a request, by partition and part.
+class Pieces {
+ public:
+  explicit Pieces(std::vector<PieceView> all) {
+    for (PieceView& piece : all) of_[{piece.partition, piece.part}].push_back(std::move(piece));
+  }
+  // Takes those of one part of a partition and joins them, which must be its `bytes` exactly.
+  absl::StatusOr<absl::Cord> Take(uint32_t partition, Piece::Part part, uint64_t bytes);
+  // An error if any are left.
+  absl::Status NoMore() const {
+    if (of_.empty()) return absl::OkStatus();
+    const auto& [partition, part] = of_.begin()->first;
+    return RefusePartition(partition,
+                           absl::StrCat("pieces", OfPart(part), " without an entry for them"));
+  }
+  bool empty() const { return of_.empty(); }
+
+ private:
+  std::map<std::pair<uint32_t, Piece::Part>, std::vector<PieceView>> of_;
+};
+
+absl::StatusOr<absl::Cord> Pieces::Take(uint32_t id, Piece::Part part, uint64_t bytes) {
+  std::vector<PieceView> pieces = std::move(of_[{id, part}]);
+  of_.erase({id, part});
   std::stable_sort(pieces.begin(), pieces.end(),
                    [](const PieceView& a, const PieceView& b) { return a.offset < b.offset; });
   absl::Cord whole;
@@ -24,24 +59,28 @@ absl::StatusOr<absl::Cord> Assemble(uint32_t id, std::vector<PieceView>& pieces,
                                               whole.size(), " was expected"));
     }
     if (piece.data.size() > bytes - whole.size()) {
-      return RefusePartition(id, absl::StrCat("pieces for more than its ", bytes, " bytes"));
+      return RefusePartition(
+          id, absl::StrCat("pieces", OfPart(part), " for more than its ", bytes, " bytes"));
     }
     whole.Append(std::move(piece.data));
   }
   if (whole.size() == bytes) return whole;
-  return RefusePartition(id, absl::StrCat("pieces for ", whole.size(), " of ", bytes, " bytes"));
+  return RefusePartition(
+      id, absl::StrCat("pieces", OfPart(part), " for ", whole.size(), " of ", bytes, " bytes"));
 }
 
-absl::StatusOr<RowIds> ReadRows(uint32_t partition, const RowSet& set) {
-  absl::StatusOr<RowIds> ids = DecodeRows(set);
+absl::StatusOr<RowIds> ReadRows(uint32_t partition, Piece::Part part, const RowSet& set,
+                                Pieces& pieces) {
+  absl::Cord bytes;
+  if (set.bytes() != 0) {
+    ASSIGN_OR_RETURN(bytes, pieces.Take(partition, part, set.bytes()));
+  }
+  absl::StatusOr<RowIds> ids = DecodeRows(set.count(), bytes);
   if (!ids.ok()) return RefusePartition(partition, std::string(ids.status().message()));
   return *std::move(ids);
 }
 
-absl::StatusOr<std::vector<Update>> ReadUpdates(const ExchangeRequest& header,
-                                                std::vector<PieceView> views) {
-  std::map<uint32_t, std::vector<PieceView>> pieces;
-  for (PieceView& piece : views) pieces[piece.partition].push_back(std::move(piece));
+absl::StatusOr<std::vector<Update>> ReadUpdates(const ExchangeRequest& header, Pieces& pieces) {
   std::vector<Update> updates;
   std::set<uint32_t> named;
   for (const PartitionPush& push : header.push()) {
@@ -52,18 +91,16 @@ absl::StatusOr<std::vector<Update>> ReadUpdates(const ExchangeRequest& header,
     update.partition = push.partition();
     update.encoding = push.encoding();
     if (push.has_rows()) {
-      ASSIGN_OR_RETURN(update.rows, ReadRows(push.partition(), push.rows()));
+      ASSIGN_OR_RETURN(update.rows,
+                       ReadRows(push.partition(), Piece::PUSH_IDS, push.rows(), pieces));
     }
     if (push.bytes() == 0) continue;
-    ASSIGN_OR_RETURN(update.gradient,
-                     Assemble(push.partition(), pieces[push.partition()], push.bytes()));
-    pieces.erase(push.partition());
+    ASSIGN_OR_RETURN(update.gradient, pieces.Take(push.partition(), Piece::VALUES, push.bytes()));
   }
-  if (pieces.empty()) return updates;
-  return RefusePartition(pieces.begin()->first, "pieces without an entry for them");
+  return updates;
 }
 
-absl::StatusOr<std::vector<Want>> ReadWants(const ExchangeRequest& header) {
+absl::StatusOr<std::vector<Want>> ReadWants(const ExchangeRequest& header, Pieces& pieces) {
   std::vector<Want> wants;
   std::set<uint32_t> named;
   for (const PartitionPull& pull : header.pull()) {
@@ -75,7 +112,7 @@ absl::StatusOr<std::vector<Want>> ReadWants(const ExchangeRequest& header) {
     want.encoding = pull.encoding();
     if (pull.has_have_updates()) want.have_updates = pull.have_updates();
     if (pull.has_rows()) {
-      ASSIGN_OR_RETURN(want.rows, ReadRows(pull.partition(), pull.rows()));
+      ASSIGN_OR_RETURN(want.rows, ReadRows(pull.partition(), Piece::PULL_IDS, pull.rows(), pieces));
     }
   }
   return wants;
@@ -90,11 +127,13 @@ absl::Status RefusePartition(uint32_t partition, const std::string& why) {
 absl::StatusOr<StepRequest> ReadStep(DecodedRequest request) {
   const ExchangeRequest& header = request.header;
   StepRequest read;
-  ASSIGN_OR_RETURN(read.wants, ReadWants(header));
+  Pieces pieces(std::move(request.pieces));
+  ASSIGN_OR_RETURN(read.wants, ReadWants(header, pieces));
   if (header.has_batch()) {
     read.step = Step{header.batch(), header.rejected()};
-    ASSIGN_OR_RETURN(read.updates, ReadUpdates(header, std::move(request.pieces)));
-  } else if (header.push_size() != 0 || header.rejected() || !request.pieces.empty()) {
+    ASSIGN_OR_RETURN(read.updates, ReadUpdates(header, pieces));
+    RETURN_IF_ERROR(pieces.NoMore());
+  } else if (header.push_size() != 0 || header.rejected() || !pieces.empty()) {
     return absl::InvalidArgumentError("a push without a batch");
   }
   return read;

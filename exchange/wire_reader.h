@@ -61,19 +61,22 @@ class WireReader {
 struct PieceHead {
   uint32_t partition = 0;
   uint64_t offset = 0;
+  int part = Piece::VALUES;  // perhaps one that a later protocol has
   uint64_t data_bytes = 0;
 };
 inline constexpr uint64_t kPiecePartitionTag = WireTag(Piece::kPartitionFieldNumber, kWireVarint);
 inline constexpr uint64_t kPieceOffsetTag = WireTag(Piece::kOffsetFieldNumber, kWireVarint);
 inline constexpr uint64_t kPieceDataTag = WireTag(Piece::kDataFieldNumber, kWireBytes);
+inline constexpr uint64_t kPiecePartTag = WireTag(Piece::kPartFieldNumber, kWireVarint);
 
 // Reads one field of a piece into `head`, up to the data themselves where `tag` is kPieceDataTag.
-// Where it is none of a piece's, the value of the field is next.
+// Where it is none of a piece's, `known` is false and the value of the field is next.
 template <class At>
-WireRead ReadPieceField(WireReader<At>& reader, PieceHead& head, uint64_t& tag) {
+WireRead ReadPieceField(WireReader<At>& reader, PieceHead& head, uint64_t& tag, bool& known) {
   uint64_t value = 0;
   WireRead read = reader.Tag(tag);
   if (read != WireRead::kOk) return read;
+  known = true;
   switch (tag) {
     case kPiecePartitionTag:
       read = reader.Varint(value);
@@ -81,9 +84,14 @@ WireRead ReadPieceField(WireReader<At>& reader, PieceHead& head, uint64_t& tag) 
       return read;
     case kPieceOffsetTag:
       return reader.Varint(head.offset);
+    case kPiecePartTag:
+      read = reader.Varint(value);
+      head.part = static_cast<int>(value);
+      return read;
     case kPieceDataTag:
       return reader.Varint(head.data_bytes);
     default:
+      known = false;
       return WireRead::kOk;
   }
 }

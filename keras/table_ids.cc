@@ -67,9 +67,10 @@ absl::StatusOr<std::shared_ptr<const NumberedRows>> TableIds::RowsOf(const Batch
       NumberIdsByShard(ids, group.shards, unique, places, shards);
     }
     if (unique.size() > static_cast<size_t>(kPlainRowsMax)) {
-      return absl::InvalidArgumentError(
+      return absl::ResourceExhaustedError(
           absl::StrCat("a batch reads ", unique.size(), " rows of the table of ",
-                       LayerOf(variables_[group.smallest]), ", more than ", kPlainRowsMax));
+                       LayerOf(variables_[group.smallest]), ", and can read ", kPlainRowsMax,
+                       ": a smaller \"batch\""));
     }
     const float first = unique.empty() || unique[0] == 0 ? 0.f : 0.5f;
     size_t at = 0;

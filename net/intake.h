@@ -18,6 +18,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/human_bytes.h"
+#include "common/limit_error.h"
 #include "common/memory_budget.h"
 #include "common/mutex.h"
 #include "common/steady_ms.h"
@@ -91,5 +95,13 @@ class Intake {
   int64_t watched_ms_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t looked_ms_ ABSL_GUARDED_BY(mu_) = 0;
 };
+
+// The answer to a request of more bytes than one may have here.
+inline absl::Status RequestTooLarge(uint64_t bytes_max) {
+  return LimitError(
+      absl::StrCat("a request of more than ", HumanBytes(bytes_max),
+                   ", the most that this process takes in one (with --memory-limit, half of what "
+                   "its variables leave): a smaller \"batch\", more ps, or more memory"));
+}
 
 }  // namespace paracord

@@ -234,7 +234,7 @@ absl::Status StreamConnection::WhyRefused(const StreamFrame& frame) const {
   const uint64_t bytes_max =
       std::min(serving_.request_bytes_max, serving_.intake->request_bytes_max());
   if (frame.body_bytes() <= bytes_max) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("request of more than ", bytes_max, " bytes"));
+  return RequestTooLarge(bytes_max);
 }
 
 bool StreamConnection::Begin(StreamFrame frame) {

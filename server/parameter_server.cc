@@ -6,9 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
+#include "common/human_bytes.h"
+#include "common/limit_error.h"
 #include "common/probe.h"
 #include "common/status_macros.h"
-#include "config/rejection.h"
+#include "config/proofs.h"
 #include "net/rpc_proto.h"
 #include "proto/protocol.h"
 #include "server/parameter_server_impl.h"
@@ -160,14 +162,44 @@ absl::StatusOr<std::shared_ptr<const Content>> ParameterServer::Impl::CheckConte
   return absl::FailedPreconditionError("the ps holds nothing");
 }
 
-absl::Status ParameterServer::Impl::CheckRejected(const ExchangeRequest& header) const {
-  if (!header.rejected() || rejection_key_.empty()) return absl::OkStatus();
-  if (IsRejection(header.rejection(), rejection_key_, header.batch())) return absl::OkStatus();
+absl::Status ParameterServer::Impl::CheckProofs(const ExchangeRequest& header) const {
+  if (proof_key_.empty()) return absl::OkStatus();
+  if (header.has_batch() &&
+      !IsLeaseProof(header.proof(), proof_key_, header.fence().generation(), header.batch())) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(header.worker(), " pushes batch ", header.batch().batch(), " of split ",
+                     header.batch().split(), " of epoch ", header.batch().epoch(),
+                     " without the coordinator's proof that the split is leased: send the lease's "
+                     "`proof` along"));
+  }
+  if (!header.rejected()) return absl::OkStatus();
+  if (IsRejection(header.rejection(), proof_key_, header.batch())) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("batch ", header.batch().batch(), " of split ", header.batch().split(),
                    " of epoch ", header.batch().epoch(),
                    " is pushed as rejected, without the coordinator's proof that it is: send the "
                    "lease's `rejections` of it along"));
+}
+
+absl::Status ParameterServer::Impl::CheckIds(const DecodedRequest& request, uint64_t bytes) const {
+  uint64_t id_bytes = 0;  // an id takes one at least
+  for (const PieceView& piece : request.pieces) {
+    if (piece.part != Piece::VALUES) id_bytes += piece.data.size();
+  }
+  uint64_t ids = 0;
+  const auto count = [&](const RowSet& rows) { ids += std::min(rows.count(), id_bytes - ids); };
+  for (const PartitionPush& push : request.header.push()) count(push.rows());
+  for (const PartitionPull& pull : request.header.pull()) count(pull.rows());
+  const uint64_t bytes_max = memory_->requests()->spare();
+  const uint64_t needed = bytes + ids * sizeof(uint64_t);
+  if (needed <= bytes_max || ids == 0) return absl::OkStatus();
+  return LimitError(absl::StrCat(
+      "a batch of ", ids, " ids (", HumanBytes(needed),
+      ") is more than this ps takes in one request (", HumanBytes(bytes_max),
+      memory_->limited()
+          ? absl::StrCat(", half of what --memory-limit ", HumanBytes(memory_->limit()), " leaves")
+          : "",
+      "): a smaller \"batch\", more ps, or more memory"));
 }
 
 std::deque<ParkedExchange> ParameterServer::Impl::VoidAll(const absl::Status& why,
@@ -200,10 +232,10 @@ void ParameterServer::Impl::Answer(const absl::Cord& request, const CallPtr& cal
   {
     MutexLock lock(mu_);
     content = CheckContent(decoded->header.fence());
-    const absl::Status rejected = CheckRejected(decoded->header);
-    if (content.ok() && !rejected.ok()) {
+    const absl::Status may = CheckProofs(decoded->header);
+    if (content.ok() && !may.ok()) {
       ++counters_.refused;
-      content = rejected;
+      content = may;
     }
   }
   if (!content.ok()) {
@@ -214,6 +246,11 @@ void ParameterServer::Impl::Answer(const absl::Cord& request, const CallPtr& cal
     absl::StatusOr<std::vector<PieceView>> staged = staged_.Take(decoded->header);
     if (!staged.ok()) return call->Reply(staged.status());
     std::ranges::move(*staged, std::back_inserter(decoded->pieces));
+  }
+  if (absl::Status fits = CheckIds(*decoded, request.size()); !fits.ok()) {
+    ++counters_.refused;
+    ++figures_.failed;
+    return call->Reply(std::move(fits));
   }
   const PushFence fence(generation_, decoded->header.fence().generation());
   const Store store(**content, counters_);
@@ -357,7 +394,7 @@ void ParameterServer::Impl::AdoptNow(const AdoptRequest& request, const CallPtr&
     if (coordinator_ != request.coordinator_boot_id()) orders_.ForgetDamage();
     generation_ = request.generation();
     coordinator_ = request.coordinator_boot_id();
-    rejection_key_ = request.rejection_key();
+    proof_key_ = request.proof_key();
     orders_.ForgetWritten();
     ended_.reset();
     staged_.Clear();

@@ -82,10 +82,12 @@ class ParameterServer::Impl : public SharedGate<Impl> {
 
   // Is this for us, now? `held`: the run too, as soon as something is held.
   absl::Status CheckFence(const Fence& fence, bool held) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether the coordinator has decided that the batch is entered without gradients, if it is to
-  // be.
-  absl::Status CheckRejected(const ExchangeRequest& header) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether the coordinator has leased the split of a push, and has decided that the batch is
+  // entered without gradients if it is to be. PERMISSION_DENIED, INVALID_ARGUMENT.
+  absl::Status CheckProofs(const ExchangeRequest& header) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether a request of so many bytes fits together with its ids of rows, which take 8 bytes each
+  // while it is answered. A limit error otherwise.
+  absl::Status CheckIds(const DecodedRequest& request, uint64_t bytes) const;
   // Checks an order of the coordinator that is obeyed, and notes that it was heard from.
   absl::Status CheckOrder(const Fence& fence, const std::string& coordinator, bool held)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -141,7 +143,7 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   bool checkpoint_asked_ ABSL_GUARDED_BY(mu_) = false;  // by what drains
   std::atomic<uint64_t> generation_ = 0;                // 0: never adopted. Written under mu_
   std::string coordinator_ ABSL_GUARDED_BY(mu_);        // whom it obeys
-  std::string rejection_key_ ABSL_GUARDED_BY(mu_);      // of that one
+  std::string proof_key_ ABSL_GUARDED_BY(mu_);          // of that one
   std::shared_ptr<const Content> content_ ABSL_GUARDED_BY(mu_);
   PendingOrders orders_ ABSL_GUARDED_BY(mu_);
   std::optional<int> ended_ ABSL_GUARDED_BY(mu_);  // the job, with this code; and it has stayed

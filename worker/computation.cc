@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
 #include "common/trace.h"
+#include "worker/problem.h"
 
 namespace paracord {
 namespace {
@@ -45,11 +46,11 @@ absl::StatusOr<const Batch*> Read(const Computation& computation, Workload& work
 Problem Computation::problem(std::string& message) const {
   if (!data.ok()) {
     message = std::string(data.message());
-    return PROBLEM_DATA;
+    return ProblemOfBatch(data, PROBLEM_DATA);
   }
   if (!model.ok()) {
     message = std::string(model.message());
-    return PROBLEM_SHAPE;
+    return ProblemOfBatch(model, PROBLEM_SHAPE);
   }
   const std::string because = bad_input.empty() ? "" : "; " + bad_input;
   if (!std::isfinite(loss)) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -253,8 +254,13 @@ PartitionPush ParameterCopy::PushOf(const Part& part, const ExchangeOrder& order
   const TableRows* const rows = buffers_[order.buffer].rows.get();
   push.set_bytes(PushBytes(part, RangeOf(part, rows).elements));
   push.set_encoding(part.push);
-  if (part.table) *push.mutable_rows() = EncodeRows(IdsOf(part, rows));
   return push;
+}
+
+// Names the rows of a table's push, whose ids go before their gradients.
+void ParameterCopy::NamePushed(const Part& part, uint32_t buffer, RowSet& rows,
+                               std::vector<PieceView>& pieces) const {
+  NameRows(IdsOf(part, buffers_[buffer].rows.get()), part.id, Piece::PUSH_IDS, rows, pieces);
 }
 
 Parts ParameterCopy::StageRequest(uint32_t ps, const std::string& worker, const std::string& id,
@@ -263,6 +269,8 @@ Parts ParameterCopy::StageRequest(uint32_t ps, const std::string& worker, const 
   for (const Part& part : parts_[ps]) {
     if (!part.trained || RangeOf(part, buffers_[buffer].rows.get()).elements == 0) continue;
     if (std::ranges::find(variables, part.variable) == variables.end()) continue;
+    RowSet rows;
+    if (part.table) NamePushed(part, buffer, rows, pieces);
     pieces.push_back(PieceOf(part, buffer));
   }
   if (pieces.empty()) return {};
@@ -278,6 +286,7 @@ Parts ParameterCopy::Request(uint32_t ps, const std::string& worker, const Excha
   if (order.batch.has_value()) *header.mutable_batch() = *order.batch;
   header.set_rejected(order.rejected);
   header.set_rejection(order.rejection);
+  header.set_proof(order.proof);
   if (staged != nullptr) {
     header.mutable_staged()->set_id(staged->id);
     header.mutable_staged()->set_calls(staged->calls[ps]);
@@ -291,15 +300,18 @@ Parts ParameterCopy::Request(uint32_t ps, const std::string& worker, const Excha
     if (part.table) {
       const TableRows* const rows =
           order.incoming == nullptr ? nullptr : order.incoming->rows.get();
-      *pull.mutable_rows() = EncodeRows(IdsOf(part, rows));
+      NameRows(IdsOf(part, rows), part.id, Piece::PULL_IDS, *pull.mutable_rows(), pieces);
     } else if (part.have == wanted) {
       pull.set_have_updates(part.updates);
     }
     if (!order.batch.has_value() || !part.trained) continue;
-    const PartitionPush& push = *header.add_push() = PushOf(part, order);
-    if (order.rejected || (part.table && push.bytes() == 0)) continue;
+    PartitionPush& push = *header.add_push() = PushOf(part, order);
+    if (order.rejected) continue;
+    std::vector<PieceView> own;
+    if (part.table) NamePushed(part, order.buffer, *push.mutable_rows(), own);
     if (staged != nullptr && staged->variables[part.variable]) continue;
-    pieces.push_back(PieceOf(part, order.buffer));
+    std::ranges::move(own, std::back_inserter(pieces));
+    if (!part.table || push.bytes() != 0) pieces.push_back(PieceOf(part, order.buffer));
   }
   return EncodeExchange(header, std::move(pieces));
 }
@@ -364,7 +376,7 @@ absl::StatusOr<ExchangeReply> ParameterCopy::TakeValues(uint32_t ps, const Excha
   std::vector<std::span<float>> places;  // of the pieces
   for (const PieceView& piece : reply.pieces) {
     const Part* const part = FindPart(ps, piece.partition);
-    if (part == nullptr) {
+    if (part == nullptr || piece.part != Piece::VALUES) {
       return absl::InternalError(
           absl::StrCat("ps:", ps, " sends bytes of partition ", piece.partition));
     }

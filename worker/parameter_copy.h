@@ -150,6 +150,8 @@ class ParameterCopy {
   std::span<float> PulledArray(const Part& part, const ExchangeOrder& order);
   PieceView PieceOf(const Part& part, uint32_t buffer) const;
   PartitionPush PushOf(const Part& part, const ExchangeOrder& order) const;
+  void NamePushed(const Part& part, uint32_t buffer, RowSet& rows,
+                  std::vector<PieceView>& pieces) const;
   uint64_t PushBytes(const Part& part, uint64_t elements) const;
   bool EncodePart(Part& part, Sent& sent, uint64_t start, uint64_t first, uint64_t count) const;
   Part* FindPart(uint32_t ps, uint32_t id);

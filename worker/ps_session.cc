@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
+#include "common/limit_error.h"
 #include "common/probe.h"
 #include "common/status_text.h"
 #include "exchange/reply_landing.h"
@@ -228,7 +229,7 @@ void PsSession::Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply) {
   TracePush(ps);
   if (reply.ok()) {
     error = Take(ps, *reply);
-    if (!error.ok() && !absl::IsUnavailable(error)) return stale_(Text(error));
+    if (!error.ok() && !absl::IsUnavailable(error) && !IsLimit(error)) return stale_(Text(error));
   }
   PsTries& tries = calls_.tries[ps];
   if (absl::IsNotFound(error) && tries.staged) {

@@ -8,6 +8,7 @@
 #include "common/probe.h"
 #include "common/status_text.h"
 #include "data/batch_plan.h"
+#include "worker/problem.h"
 
 namespace paracord {
 namespace {
@@ -171,7 +172,7 @@ void Trainer::PullAndCompute(const std::shared_ptr<Computation>& computation) {
   Exchange(std::move(order), nullptr, [this, compute](const ExchangeResult& result) {
     if (!result.error.ok()) {
       busy_ = false;
-      return EndLease(PROBLEM_UNREACHABLE, Text(result.error));
+      return EndLease(ProblemOfExchange(result.error, /*pushed=*/false), Text(result.error));
     }
     pulled_ = true;
     compute();
@@ -234,7 +235,7 @@ void Trainer::Push(const BatchId& batch, const std::shared_ptr<StepArrays>& step
   const bool rejected = step == nullptr;
   const std::vector<BatchId> following = Following(batch, batches_ahead());
   const bool ahead = !rejected && MayComputeAhead(following);
-  ExchangeOrder order{.batch = batch, .rejected = rejected};
+  ExchangeOrder order{.batch = batch, .rejected = rejected, .proof = leases_.front().proof()};
   if (rejected) order.rejection = RejectionIn(leases_.front(), batch.batch());
   // The rows of a batch that is computed meanwhile are there.
   order.rows = RowsFor({following.begin() + (ahead && tables_ ? 1 : 0), following.end()});
@@ -317,8 +318,7 @@ void Trainer::DropAhead() {
 void Trainer::Pushed(const BatchId& batch, bool rejected, const ExchangeResult& result) {
   busy_ = false;
   if (!result.error.ok()) {
-    const bool refused = absl::IsInvalidArgument(result.error);
-    return EndLease(refused ? PROBLEM_SHAPE : PROBLEM_UNREACHABLE, Text(result.error));
+    return EndLease(ProblemOfExchange(result.error, /*pushed=*/true), Text(result.error));
   }
   FAILPOINT("worker.pushed");
   pulled_ = true;

@@ -5,6 +5,7 @@
 
 #include "common/failpoint.h"
 #include "common/status_text.h"
+#include "worker/problem.h"
 #include "worker/score_records.h"
 #include "worker/trainer.h"
 
@@ -33,7 +34,7 @@ void Trainer::StartEvaluation() {
     }
     EvaluationReport report;
     report.set_lease(evaluations_.front().id());
-    report.set_problem(PROBLEM_UNREACHABLE);
+    report.set_problem(ProblemOfExchange(result.error, /*pushed=*/false));
     report.set_message(Sendable(result.error));
     Scored(report);
   });
@@ -54,14 +55,14 @@ void Trainer::ScoreRows(const std::shared_ptr<ScoredRange>& range) {
         [status, range, workload = workload_, work] { *status = work(*workload, *range); },
         gate_.Enter([this, status, range, then = std::move(then)] {
           if (status->ok()) return then();
-          range->report.set_problem(PROBLEM_DATA);
+          range->report.set_problem(ProblemOfBatch(*status, PROBLEM_DATA));
           range->report.set_message(Sendable(*status));
           Scored(range->report);
         }));
   };
   const auto score = [this, range, run](const ExchangeResult& pulled) {
     if (!pulled.error.ok()) {
-      range->report.set_problem(PROBLEM_UNREACHABLE);
+      range->report.set_problem(ProblemOfExchange(pulled.error, /*pushed=*/false));
       range->report.set_message(Sendable(pulled.error));
       return Scored(range->report);
     }
@@ -93,7 +94,7 @@ void Trainer::RunEvaluation() {
         const absl::Status scored = Evaluate(*workload, values.tensors, lease.first_record(),
                                              lease.end_record(), batch, *report);
         if (scored.ok()) return;
-        report->set_problem(PROBLEM_DATA);
+        report->set_problem(ProblemOfBatch(scored, PROBLEM_DATA));
         report->set_message(Sendable(scored));
       },
       gate_.Enter([this, report] {

@@ -26,12 +26,14 @@ BatchFailures::Verdict BatchFailures::Add(const BatchId& batch, FailureKind kind
                                           const std::string& worker, bool other_worker) {
   Count& count = counts_[KeyOf(batch)];
   if (count.state != State::kCounted) return Verdict::kTryAgain;  // it has been given up
-  ++count.failures;
-  count.workers.insert(worker);
-  count.nonfinite = kind == FailureKind::kNonFinite;
-  if (count.failures < spec_.per_batch) return Verdict::kTryAgain;
-  if (count.workers.size() < 2 && other_worker) return Verdict::kTryAgain;
-  return GiveUp(count);
+  const bool limit = kind == FailureKind::kLimit;
+  std::set<std::string>& workers = limit ? count.limited_workers : count.workers;
+  const uint32_t failures = ++(limit ? count.limits : count.failures);
+  workers.insert(worker);
+  if (!limit) count.nonfinite = kind == FailureKind::kNonFinite;
+  if (failures < spec_.per_batch) return Verdict::kTryAgain;
+  if (workers.size() < 2 && other_worker) return Verdict::kTryAgain;
+  return limit ? Verdict::kFailJob : GiveUp(count);
 }
 
 BatchFailures::Verdict BatchFailures::GiveUp(Count& count) const {

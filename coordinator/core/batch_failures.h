@@ -21,8 +21,9 @@
 
 namespace paracord {
 
-// A batch fails in one of these ways.
-enum class FailureKind { kData, kNonFinite, kShape };
+// A batch fails in one of these ways. kLimit says nothing of the batch: a message or a memory is
+// too small for it, or a program cannot do what it asks.
+enum class FailureKind { kData, kNonFinite, kShape, kLimit };
 
 // Who outlived a worker that died while it computed a batch. The death says something of the batch
 // only if others lived: machines are taken away, and networks cut, many at once.
@@ -35,7 +36,8 @@ class BatchFailures {
 
   enum class Verdict { kTryAgain, kReject, kFailJob };
   // `other_worker`: there is another worker that could try. A batch is given up after `per_batch`
-  // failures, on two workers where there are two. kReject: it is pending now.
+  // failures, on two workers where there are two. kReject: it is pending now. Limits are counted
+  // by themselves: as many of them fail the job, and no batch is rejected for them.
   Verdict Add(const BatchId& batch, FailureKind kind, const std::string& worker, bool other_worker);
 
   // A worker died that computed the batch. Returns how long nobody should compute it again: longer
@@ -72,9 +74,11 @@ class BatchFailures {
   enum class State { kCounted, kPending, kDecided, kRejected };
   struct Count {
     uint32_t failures = 0;
+    uint32_t limits = 0;
     uint32_t deaths = 0;        // all
     uint32_t death_thirds = 0;  // those that count, in thirds
     std::set<std::string> workers;
+    std::set<std::string> limited_workers;
     bool nonfinite = false;  // the last failure
     bool entered = false;    // some partition has it
     State state = State::kCounted;

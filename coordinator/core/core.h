@@ -106,7 +106,7 @@ class CoordinatorCore {
   void TakeScore(WorkerSession& session, const EvaluationReport& report);
   void AnswerWorker(WorkerSession& session, const WorkEvent& event);
   void FreeLostGrants(const WorkRequest& request);
-  void AddRejected(Lease& lease) const;
+  void AddProofs(Lease& lease) const;
   bool TryGiveTask(WorkerSession& session, CallId call);
   bool WorkIsFree() const;
   void ServeParked(bool tick);

@@ -16,7 +16,13 @@ void CoordinatorCore::CountFailure(const std::string& task, const LeaseState& le
   batch.set_epoch(training_.table()->epoch());
   batch.set_split(lease.split);
   batch.set_batch(lease.next);
-  ActOn(failures_.Add(batch, kind, task, sessions_.AnyOther(task), message), lease.split,
+  const Failures::Verdict verdict =
+      failures_.Add(batch, kind, task, sessions_.AnyOther(task), message);
+  if (kind == FailureKind::kLimit) {
+    if (verdict == Failures::Verdict::kFailJob) FailJob(ExitCode::kConfiguration, failures_.last());
+    return;
+  }
+  ActOn(verdict, lease.split,
         kind == FailureKind::kNonFinite ? ExitCode::kDiverged : ExitCode::kFailed);
 }
 

@@ -21,7 +21,7 @@ struct CoreOptions {
   std::vector<std::string> workers;  // "worker:0": that the cluster names; others may join too
   std::string boot_id;               // of this coordinator
   std::string new_run_id;            // taken if the job is new
-  std::string rejection_key = "";    // drawn by this coordinator (config/rejection.h)
+  std::string proof_key = "";        // drawn by this coordinator (config/proofs.h)
   std::string dir;                   // of the job, for messages alone
   // How long what the first worker finds in the files waits for a second one that finds it too,
   // where the cluster names several.

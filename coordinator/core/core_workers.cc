@@ -6,7 +6,7 @@
 #include "common/one_line.h"
 #include "common/probe.h"
 #include "common/status_text.h"
-#include "config/rejection.h"
+#include "config/proofs.h"
 #include "coordinator/core/core.h"
 
 namespace paracord {
@@ -97,7 +97,7 @@ void CoordinatorCore::TakeScore(WorkerSession& session, const EvaluationReport& 
     session.benched_until_ms = now_ms_ + kUnscoredMs;
   }
   if (taken.hopeless && !end_.planned()) {
-    EndAfterCheckpoint({ExitCode::kFailed, "failed", why});
+    EndAfterCheckpoint({taken.limit ? ExitCode::kConfiguration : ExitCode::kFailed, "failed", why});
   }
 }
 
@@ -131,7 +131,7 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
   LeaseState* const found = training_.table()->Find(report.lease());
   if (found == nullptr || found->session != session.id) return;
   const bool failed = report.problem() == PROBLEM_DATA || report.problem() == PROBLEM_NONFINITE ||
-                      report.problem() == PROBLEM_SHAPE;
+                      report.problem() == PROBLEM_SHAPE || report.problem() == PROBLEM_LIMIT;
   // A failure is one of batch `next`, and a batch that is not there fails no job.
   const uint32_t next = std::max(report.next(), found->next);
   if (next > found->end || (failed && next == found->end)) {
@@ -166,6 +166,9 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
     case PROBLEM_SHAPE:
       CountFailure(session.task, lease, FailureKind::kShape, said);
       break;
+    case PROBLEM_LIMIT:
+      CountFailure(session.task, lease, FailureKind::kLimit, said);
+      break;
     default:  // unreachable ps, stale fence, drained: nothing is wrong with the batch
       break;
   }
@@ -175,16 +178,18 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
   if (report.problem() == PROBLEM_UNREACHABLE) session.benched_until_ms = now_ms_ + 200;
 }
 
-// Names the batches of the lease that are to be entered without gradients, with the proof of it
-// that the ps want.
-void CoordinatorCore::AddRejected(Lease& lease) const {
+// Adds what the ps want to see of this coordinator: that the split is leased, and which of its
+// batches are to be entered without gradients.
+void CoordinatorCore::AddProofs(Lease& lease) const {
+  lease.set_proof(
+      LeaseProofOf(options_.proof_key, generation_.claimed(), lease.epoch(), lease.split()));
   for (const uint32_t number : failures_.counts().Rejected(lease.epoch(), lease.split())) {
     BatchId batch;
     batch.set_epoch(lease.epoch());
     batch.set_split(lease.split());
     batch.set_batch(number);
     lease.add_rejected(number);
-    lease.add_rejections(RejectionOf(options_.rejection_key, batch));
+    lease.add_rejections(RejectionOf(options_.proof_key, batch));
   }
 }
 
@@ -209,7 +214,7 @@ bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
       if (lease.has_value()) PROBE("coordinator.lease.straggler");
     }
     if (!lease.has_value()) return false;
-    AddRejected(*lease);
+    AddProofs(*lease);
     session.work.Grant(*lease);
     *reply.mutable_lease() = *std::move(lease);
   } else {

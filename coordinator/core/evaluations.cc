@@ -59,7 +59,9 @@ Evaluations::Taken Evaluations::Report(uint64_t session, const EvaluationReport&
   Taken taken{running_->Report(report)};
   if (taken.status.ok()) data_failures_ = 0;
   // A record that cannot be scored cannot be left out: evaluation is exact or not at all.
-  taken.hopeless = report.problem() == PROBLEM_DATA && ++data_failures_ >= job_.failures.per_batch;
+  taken.limit = report.problem() == PROBLEM_LIMIT;
+  taken.hopeless = (report.problem() == PROBLEM_DATA || taken.limit) &&
+                   ++data_failures_ >= job_.failures.per_batch;
   return taken;
 }
 

@@ -56,7 +56,8 @@ class Evaluations {
 
   struct Taken {
     absl::Status status;    // why the report is not counted; its range is free again
-    bool hopeless = false;  // the test records cannot be read, time and again
+    bool hopeless = false;  // the test records cannot be read or scored, time and again
+    bool limit = false;     // nothing is wrong with them: something is too small for them
   };
   // Takes what a session reports of a range. Only while an evaluation is running(). A range that
   // the session does not have (any more) changes nothing.

@@ -156,7 +156,7 @@ void PsTracker::Adopt(uint32_t index) {
   adopt.set_generation(generation_.claimed());
   adopt.set_coordinator_boot_id(options_.boot_id);
   adopt.set_protocol(kProtocol);
-  adopt.set_rejection_key(options_.rejection_key);
+  adopt.set_proof_key(options_.proof_key);
   Send(index, ps.call_tag, options_.job.timeouts.ps_ms, adopt);
 }
 

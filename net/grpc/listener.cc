@@ -240,8 +240,7 @@ void ServerReactor::OnReadDone(bool ok) {
   received_.Clear();
   const uint64_t bytes_max = std::min(request_bytes_max_, intake_->request_bytes_max());
   if (request_.size() > bytes_max) {
-    return Reply(
-        absl::ResourceExhaustedError(absl::StrCat("request of more than ", bytes_max, " bytes")));
+    return Reply(RequestTooLarge(bytes_max));
   }
   StartRead(&received_);
 }

@@ -1,4 +1,4 @@
-#include "config/rejection.h"
+#include "config/proofs.h"
 
 #include <catch2/catch.hpp>
 
@@ -33,6 +33,21 @@ TEST_CASE("a rejection is of one batch and one key alone") {
   CHECK_FALSE(IsRejection("", "key", batch));
   CHECK_FALSE(IsRejection(rejection.substr(1), "key", batch));
   CHECK_FALSE(IsRejection(rejection + "x", "key", batch));
+}
+
+// By Python: hmac.new(b"key", b"paracord lease" + struct.pack("<QQQ", 7, 1, 2),
+// hashlib.sha256).digest()[:16].hex()
+TEST_CASE("a lease's proof is of its generation, epoch and split, and of all batches of these") {
+  const std::string proof = LeaseProofOf("key", 7, 1, 2);
+  CHECK(absl::BytesToHexString(proof) == "1c3a2c4a631e59b1fd95500b096d0c4c");
+  CHECK(IsLeaseProof(proof, "key", 7, TheBatch(1, 2, 0)));
+  CHECK(IsLeaseProof(proof, "key", 7, TheBatch(1, 2, 9)));
+  CHECK_FALSE(IsLeaseProof(proof, "kez", 7, TheBatch(1, 2, 0)));
+  CHECK_FALSE(IsLeaseProof(proof, "key", 8, TheBatch(1, 2, 0)));
+  CHECK_FALSE(IsLeaseProof(proof, "key", 7, TheBatch(2, 2, 0)));
+  CHECK_FALSE(IsLeaseProof(proof, "key", 7, TheBatch(1, 3, 0)));
+  CHECK_FALSE(IsLeaseProof(RejectionOf("key", TheBatch(7, 1, 2)), "key", 7, TheBatch(1, 2, 0)));
+  CHECK_FALSE(IsLeaseProof("", "key", 7, TheBatch(1, 2, 0)));
 }
 
 }  // namespace

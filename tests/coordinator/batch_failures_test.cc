@@ -47,6 +47,17 @@ TEST_CASE("policy fail ends the job instead of rejecting") {
   CHECK(failures.RejectedIn(0) == 0);
 }
 
+TEST_CASE("a limit is counted by itself: it fails the job in the end, and rejects no batch") {
+  BatchFailures failures(FailuresSpec{true, 2, 1.0});
+  const BatchId batch = BatchOf(0, 4, 2);
+  CHECK(failures.Add(batch, FailureKind::kLimit, "worker:0", true) == Verdict::kTryAgain);
+  CHECK(failures.Add(batch, FailureKind::kData, "worker:0", true) == Verdict::kTryAgain);
+  CHECK(failures.Add(batch, FailureKind::kLimit, "worker:0", true) == Verdict::kTryAgain);
+  CHECK(failures.Add(batch, FailureKind::kLimit, "worker:1", true) == Verdict::kFailJob);
+  CHECK(failures.Pending().empty());
+  CHECK(failures.All().empty());
+}
+
 TEST_CASE("batches are counted apart and epochs that closed are forgotten") {
   BatchFailures failures(FailuresSpec{true, 1, 0.01});
   (void)failures.Add(BatchOf(0, 1, 3), FailureKind::kData, "w", false);

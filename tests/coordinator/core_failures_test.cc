@@ -30,6 +30,28 @@ TEST_CASE("too many rejected batches end the job with the code for divergence") 
   CHECK(JsonOf(harness.summary).at("status") == "failed");
 }
 
+TEST_CASE("a limit ends the job with the code for its configuration, and no batch is rejected") {
+  CoreHarness harness([](Job& job) { job.failures = {true, 2, 1.0}; });
+  const uint64_t session = harness.Join("worker:0");
+  for (int i = 0; i < 2; ++i) {
+    const WorkReply reply = harness.Work(session);
+    REQUIRE(reply.has_lease());
+    CHECK(reply.lease().rejected_size() == 0);
+    LeaseReport report;
+    report.set_lease(reply.lease().id());
+    report.set_ended(true);
+    report.set_problem(PROBLEM_LIMIT);
+    report.set_message("a batch of 9 ids is more than this ps takes: a smaller \"batch\"");
+    harness.Work(session, {report}, false);
+  }
+  harness.Run(2500);
+  REQUIRE(harness.exit.has_value());
+  CHECK(harness.exit->code == 2);
+  const nlohmann::json summary = JsonOf(harness.summary);
+  CHECK(summary.at("status") == "failed");
+  CHECK(summary.dump().find("a batch of 9 ids is more than this ps takes") != std::string::npos);
+}
+
 TEST_CASE(
     "status says why a job fails at once, while its last checkpoint is taken, and at its end") {
   CoreHarness harness([](Job& job) { job.failures = {true, 1, 0.01}; });

@@ -33,7 +33,7 @@ class FakePs {
     if (const auto* adopt = std::get_if<AdoptRequest>(&e.request)) {
       mine.set_generation(adopt->generation());
       mine.set_coordinator_boot_id(adopt->coordinator_boot_id());
-      rejection_key = adopt->rejection_key();
+      proof_key = adopt->proof_key();
     } else if (const auto* load = std::get_if<LoadRequest>(&e.request)) {
       loads.push_back(*load);
       if (silent_load) return std::nullopt;
@@ -109,7 +109,7 @@ class FakePs {
   absl::StatusCode damage = absl::StatusCode::kDataLoss;
   int64_t snapshot_takes_ms = 0;
   std::set<uint64_t> entered;
-  std::string rejection_key;  // as the ps were told
+  std::string proof_key;  // as the ps were told
   std::vector<LoadRequest> loads;
 
  private:

@@ -45,7 +45,7 @@ class CoreHarness : public FakePs, public FakeDir {
     options.workers = {"worker:0", "worker:1"};
     options.boot_id = "c" + std::to_string(found.generation);
     options.new_run_id = "run";
-    options.rejection_key = "key";
+    options.proof_key = "key";
     options.dir = "/job";
     options.agree_ms = agree_ms;
     for (int i = 0; i < 2; ++i) ps[i].set_boot_id("boot-" + std::to_string(i));

@@ -3,7 +3,7 @@
 #include <limits>
 #include <string>
 
-#include "config/rejection.h"
+#include "config/proofs.h"
 #include "coordinator/core_harness.h"
 
 namespace paracord {
@@ -124,9 +124,11 @@ TEST_CASE("a session that hoards the pieces of an evaluation leaves some to othe
 TEST_CASE("a lease has the proof that a batch is rejected, and the ps know its key") {
   CoreHarness harness([](Job& job) { job.failures = {true, 1, 1.0}; });
   const uint64_t session = harness.Join("worker:0");
-  CHECK(harness.rejection_key == "key");
+  CHECK(harness.proof_key == "key");
   const Lease lease = harness.Work(session).lease();
   CHECK(lease.rejections_size() == 0);
+  CHECK(lease.proof() ==
+        LeaseProofOf("key", harness.core->generation(), lease.epoch(), lease.split()));
   LeaseReport failed = CoreHarness::Done(lease);
   failed.set_next(0);
   failed.set_problem(PROBLEM_DATA);

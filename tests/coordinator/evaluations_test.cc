@@ -104,7 +104,12 @@ TEST_CASE("test records that cannot be read are hopeless after per_batch reports
     const Evaluations::Taken taken = evaluations.Report(7, report);
     CHECK_FALSE(taken.status.ok());
     CHECK(taken.hopeless == (id == 2));
+    CHECK_FALSE(taken.limit);
   }
+  EvaluationReport limited;
+  limited.set_lease(evaluations.Grant(3, 7)->id());
+  limited.set_problem(PROBLEM_LIMIT);
+  CHECK(evaluations.Report(7, limited).limit);
 }
 
 TEST_CASE("a new generation gives up the evaluation under way") {

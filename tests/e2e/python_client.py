@@ -119,9 +119,11 @@ def main():
     rows.batch.batch = 1
     some = struct.pack("<%df" % (2 * width), *([0.5] * 2 * width))
     push = rows.push.add(partition=0, bytes=len(some))
-    push.rows.count, push.rows.ids = 2, bytes([3, 1])
+    push.rows.count, push.rows.bytes = 2, 2
     pull = rows.pull.add(partition=0, have_updates=2)
-    pull.rows.count, pull.rows.ids = 3, bytes([3, 0, 0])
+    pull.rows.count, pull.rows.bytes = 3, 3
+    rows.pieces.add(partition=0, offset=0, data=bytes([3, 1]), part=1)  # PUSH_IDS
+    rows.pieces.add(partition=0, offset=0, data=bytes([3, 0, 0]), part=2)  # PULL_IDS
     rows.pieces.add(partition=0, offset=0, data=some)
     reply = exchange([rows])
     assert reply.partitions[0].updates == 2 and reply.partitions[0].bytes == 3 * 4 * width

@@ -75,16 +75,16 @@ class Session:
         while not self.over.wait(self.layer.job["timeouts"]["worker_ms"] / 4000):
             self.work()
 
-    def exchange(self, batch=None, gradients=None):
+    def exchange(self, batch=None, gradients=None, proof=b""):
         """Pushes a batch, or rejects it if it has no gradients, and pulls all values."""
-        states = sum(self.pool.map(lambda i: self.exchange_with(i, batch, gradients),
+        states = sum(self.pool.map(lambda i: self.exchange_with(i, batch, gradients, proof),
                                    range(len(self.ps))), [])
         return min(s.next for s in states), any(s.outcome == pb.PUSH_GAP for s in states)
 
-    def exchange_with(self, i, batch, gradients):
+    def exchange_with(self, i, batch, gradients, proof):
         fence = pb.Fence(run_id=self.session.run_id, generation=self.session.generation,
-                         boot_id=self.session.ps[i].boot_id, protocol=7)
-        head = pb.ExchangeRequest(fence=fence, worker=sys.argv[2], batch=batch,
+                         boot_id=self.session.ps[i].boot_id, protocol=8)
+        head = pb.ExchangeRequest(fence=fence, worker=sys.argv[2], batch=batch, proof=proof,
                                   rejected=batch is not None and gradients is None)
         ours, pieces = {p.id: p for p in self.session.partitions if p.ps == i}, []
         for p in ours.values():
@@ -112,7 +112,8 @@ class Session:
                 first = (lease.split * plan.split_batches + report.next) * plan.batch
                 gradients = self.layer.gradients(self.values, first, first + plan.batch)
                 rejected = report.next in lease.rejected
-                report.next, gap = self.exchange(batch, None if rejected else gradients)
+                report.next, gap = self.exchange(batch, None if rejected else gradients,
+                                                 lease.proof)
                 report.problem = pb.PROBLEM_GAP if gap else pb.PROBLEM_NONE
         except grpc.RpcError as error:
             report.problem, report.message = pb.PROBLEM_UNREACHABLE, error.details()
@@ -129,7 +130,7 @@ class Session:
 
 def main(model=Layer):
     coordinator, layer = grpc.insecure_channel(sys.argv[1], OPTIONS), None
-    join = pb.JoinRequest(task=sys.argv[2], boot_id=uuid.uuid4().hex, protocol=7, device="numpy")
+    join = pb.JoinRequest(task=sys.argv[2], boot_id=uuid.uuid4().hex, protocol=8, device="numpy")
     while True:
         try:
             reply = call(coordinator, "Join", join, pb.JoinReply).result()

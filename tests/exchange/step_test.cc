@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 #include <functional>
 
+#include "tests/row_pieces.h"
+
 namespace paracord {
 namespace {
 
@@ -14,11 +16,14 @@ DecodedRequest Request() {
   push->set_partition(7);
   push->set_bytes(8);
   push->set_encoding(ENCODING_BF16);
-  *push->mutable_rows() = EncodeRows(RowIds{5, 9});
   request.pieces = {{7, 4, absl::Cord("efgh")}, {7, 0, absl::Cord("abcd")}};
+  SetPushRows(request, *push, {5, 9});
   PartitionPull* pull = request.header.add_pull();
   pull->set_partition(8);
   pull->set_have_updates(6);
+  pull = request.header.add_pull();
+  pull->set_partition(9);
+  SetPullRows(request, *pull, {300, 301});
   return request;
 }
 
@@ -32,10 +37,11 @@ TEST_CASE("a request is read as a step, its updates and what is wanted after it"
   CHECK(*read->updates[0].rows == RowIds{5, 9});
   CHECK(read->updates[0].encoding == ENCODING_BF16);
   CHECK(read->updates[0].gradient == "abcdefgh");
-  REQUIRE(read->wants.size() == 1);
+  REQUIRE(read->wants.size() == 2);
   CHECK(read->wants[0].partition == 8);
   CHECK_FALSE(read->wants[0].rows.has_value());
   CHECK(read->wants[0].have_updates == 6);
+  CHECK(*read->wants[1].rows == RowIds{300, 301});
 }
 
 TEST_CASE("a request that contradicts itself is refused, and the partition is named") {
@@ -54,13 +60,23 @@ TEST_CASE("a request that contradicts itself is refused, and the partition is na
         "partition 7: a piece at offset 5 where 4 was expected");
   CHECK(refused([](auto& r) { r.pieces[0].data = absl::Cord("efghi"); }) ==
         "partition 7: pieces for more than its 8 bytes");
-  CHECK(refused([](auto& r) { r.pieces.pop_back(); }) ==
+  CHECK(refused([](auto& r) { r.pieces.erase(r.pieces.begin() + 1); }) ==
         "partition 7: a piece at offset 4 where 0 was expected");
   CHECK(refused([](auto& r) { r.pieces[0].partition = 8; }) ==
         "partition 7: pieces for 4 of 8 bytes");
   CHECK(refused([](auto& r) {
           r.pieces.push_back({9, 0, absl::Cord("x")});
         }) == "partition 9: pieces without an entry for them");
+  CHECK(refused([](auto& r) {
+          r.pieces.push_back({8, 0, absl::Cord("x"), Piece::PULL_IDS});
+        }) == "partition 8: pieces of the ids it pulls without an entry for them");
+  CHECK(refused([](auto& r) {
+          r.pieces.push_back({8, 0, absl::Cord("x"), static_cast<Piece::Part>(3)});
+        }) == "partition 8: pieces of part 3 without an entry for them");
+  CHECK(refused([](auto& r) { r.pieces.back().data.RemoveSuffix(1); }) ==
+        "partition 9: pieces of the ids it pulls for 2 of 3 bytes");
+  CHECK(refused([](auto& r) { r.header.mutable_push(0)->mutable_rows()->set_bytes(1); }) ==
+        "partition 7: pieces of the ids it pushes for more than its 1 bytes");
   CHECK(refused([](auto& r) { r.header.mutable_push(0)->mutable_rows()->set_count(3); }) ==
         "partition 7: 3 rows in 2 bytes of ids");
   CHECK(refused([](auto& r) { r.header.clear_batch(); }) == "a push without a batch");

@@ -9,6 +9,7 @@
 
 #include "common/json_text.h"
 #include "config/job.h"
+#include "config/proofs.h"
 #include "exchange/codec.h"
 #include "net/rpc_proto.h"
 #include "proto/protocol.h"
@@ -22,7 +23,7 @@ namespace paracord::fuzz {
 class Ps {
  public:
   static constexpr char kRun[] = "0123456789abcdef0123456789abcdef";
-  static constexpr char kRejectionKey[] = "the coordinator's key";
+  static constexpr char kProofKey[] = "the coordinator's key";
   static constexpr uint32_t kPartitions = 4;
   static constexpr uint32_t kTrained = 3;  // the first ones
   static constexpr uint64_t kElements[kPartitions] = {9, 6, 2, 4};
@@ -60,7 +61,7 @@ class Ps {
     request.set_generation(generation);
     request.set_coordinator_boot_id(coordinator);
     request.set_protocol(kProtocol);
-    request.set_rejection_key(kRejectionKey);
+    request.set_proof_key(kProofKey);
     return Send(method::kAdopt, request)->reply.status();
   }
   Fence MakeFence() const {
@@ -95,6 +96,8 @@ class Ps {
     request.header.mutable_batch()->set_epoch(epoch);
     request.header.mutable_batch()->set_split(split);
     request.header.mutable_batch()->set_batch(batch);
+    request.header.set_proof(
+        LeaseProofOf(kProofKey, request.header.fence().generation(), epoch, split));
     for (uint32_t id = 0; id < kTrained; ++id) {
       const std::vector<float> gradient(kElements[id], value);
       const absl::string_view bytes(reinterpret_cast<const char*>(gradient.data()),

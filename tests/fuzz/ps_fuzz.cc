@@ -8,7 +8,7 @@
 #include <map>
 #include <optional>
 
-#include "config/rejection.h"
+#include "config/proofs.h"
 #include "tests/fuzz/ps.h"
 
 namespace paracord::fuzz {
@@ -118,7 +118,7 @@ class Pair {
     rejected = input.Number(255) % 4 == 3;
     if (!rejected) return request;
     request.header.set_rejected(true);
-    request.header.set_rejection(RejectionOf(Ps::kRejectionKey, request.header.batch()));
+    request.header.set_rejection(RejectionOf(Ps::kProofKey, request.header.batch()));
     for (PartitionPush& push : *request.header.mutable_push()) push.set_bytes(0);
     request.pieces.clear();
     return request;

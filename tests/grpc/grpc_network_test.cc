@@ -5,6 +5,7 @@
 #include <future>
 #include <string>
 
+#include "common/limit_error.h"
 #include "net/grpc/network.h"
 #include "net/name_lookup.h"
 
@@ -259,7 +260,7 @@ TEST_CASE("a request above the limit is refused and the connection lives on") {
   REQUIRE(listener.ok());
   const auto link = DialEither(network, (*listener)->address());
   Parts parts(20, absl::Cord(std::string(100, 'x')));
-  CHECK(absl::IsResourceExhausted(Call(*link, "/t/echo", parts).get().status()));
+  CHECK(IsLimit(Call(*link, "/t/echo", parts).get().status()));
   CHECK(Call(*link, "/t/echo", {absl::Cord("x")}).get().ok());
 }
 

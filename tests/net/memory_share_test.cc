@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/limit_error.h"
 #include "common/memory_budget.h"
 #include "net/receive_buffers.h"
 #include "tests/net/stream_pair.h"
@@ -38,9 +41,10 @@ TEST_CASE("a request above what one request may take is refused, and the next is
   pair.Open("127.0.0.1:0");
   pair.link = pair.Dial();
   const auto large = Ask(*pair.link, "/Echo", OnePart(std::string(1001, 'x')));
-  CHECK(absl::IsResourceExhausted(large.status()));
-  CHECK(large.status().message() ==
-        absl::StrCat(pair.door->address(), ": request of more than 1000 bytes"));
+  CHECK(IsLimit(large.status()));
+  CHECK(absl::StartsWith(large.status().message(),
+                         absl::StrCat(pair.door->address(), ": a request of more than 1000 B")));
+  CHECK(absl::StrContains(large.status().message(), "--memory-limit"));
   CHECK(Ask(*pair.link, "/Echo", OnePart(std::string(1000, 'x'))).ok());
   CHECK(pair.echo.handled == 1);
 }

@@ -11,6 +11,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "common/limit_error.h"
 #include "common/steady_ms.h"
 #include "net/receive_buffers.h"
 #include "net/stream_pair.h"
@@ -63,7 +64,7 @@ TEST_CASE("many large messages in both directions of a stream do not block each 
 
 TEST_CASE("a request beyond the limit is refused and the stream lives on") {
   Pair pair(uint64_t{1} << 30, /*request_max=*/1000000);
-  CHECK(absl::IsResourceExhausted(Ask(*pair.link, "/Echo", OnePart(Pattern(3000000))).status()));
+  CHECK(IsLimit(Ask(*pair.link, "/Echo", OnePart(Pattern(3000000))).status()));
   CHECK(Ask(*pair.link, "/Echo", Parts{absl::Cord("x")}).ok());
   CHECK(pair.echo.handled == 1);
   CHECK(Soon([&] { return pair.intake->bytes() == 0; }));
@@ -315,7 +316,7 @@ TEST_CASE("a peer whose calls are refused, and which reads no reply, is not serv
     if (put > 0) sent += static_cast<size_t>(put);
     return sent == calls.size();
   }));
-  CHECK(absl::IsResourceExhausted(Ask(*pair.link, "/Echo", OnePart("x")).status()));
+  CHECK(IsLimit(Ask(*pair.link, "/Echo", OnePart("x")).status()));
   close(fd);
 }
 

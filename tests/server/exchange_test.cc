@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "absl/strings/match.h"
-#include "config/rejection.h"
+#include "config/proofs.h"
 #include "store/store.h"
 #include "tests/server/ps_fixture.h"
 
@@ -103,10 +103,11 @@ TEST_CASE("a rejected batch and one without a gradient advance the ledger alone"
 TEST_CASE("a batch is rejected with the coordinator's proof alone, where it has told its key") {
   TestPs ps;
   AdoptRequest adopt = ps.AdoptOrder(1);
-  adopt.set_rejection_key("key");
+  adopt.set_proof_key("key");
   REQUIRE(ps.Call<PsDescription>(method::kAdopt, adopt).ok());
   REQUIRE(ps.Load().ok());
   DecodedRequest rejected = ps.PushOf(0, 0, 1.0f);
+  rejected.header.set_proof(LeaseProofOf("key", 1, 0, 0));
   rejected.header.set_rejected(true);
   rejected.pieces.clear();
   for (PartitionPush& push : *rejected.header.mutable_push()) push.set_bytes(0);
@@ -127,18 +128,48 @@ TEST_CASE("a batch is rejected with the coordinator's proof alone, where it has 
   rejected.header.set_rejection(RejectionOf("key", rejected.header.batch()));
   CHECK(ps.Exchange(rejected).ok());
   CHECK(ps.Describe().partitions(0).ledger().rejected() == 1);
-  CHECK(ps.Exchange(ps.PushOf(0, 1, 1.0f)).ok());  // a batch with gradients needs none
+  DecodedRequest sound = ps.PushOf(0, 1, 1.0f);  // a batch with gradients needs none
+  sound.header.set_proof(LeaseProofOf("key", 1, 0, 0));
+  CHECK(ps.Exchange(sound).ok());
 
   adopt = ps.AdoptOrder(2, "c2");  // a coordinator that has another key
-  adopt.set_rejection_key("another key");
+  adopt.set_proof_key("another key");
   REQUIRE(ps.Call<PsDescription>(method::kAdopt, adopt).ok());
   rejected.header = ps.PushOf(1, 0, 1.0f).header;
   for (PartitionPush& push : *rejected.header.mutable_push()) push.set_bytes(0);
   rejected.header.set_rejected(true);
+  rejected.header.set_proof(LeaseProofOf("another key", 2, 0, 1));
   rejected.header.set_rejection(RejectionOf("key", rejected.header.batch()));
   const absl::Status refused = ps.Exchange(rejected).status();
   CHECK(
       absl::StrContains(refused.message(), "batch 0 of split 1 of epoch 0 is pushed as rejected"));
+}
+
+TEST_CASE("a push whose split was not leased is refused, where the ps was told the key") {
+  TestPs ps;
+  AdoptRequest adopt = ps.AdoptOrder(7);
+  adopt.set_proof_key("key");
+  REQUIRE(ps.Call<PsDescription>(method::kAdopt, adopt).ok());
+  REQUIRE(ps.Load().ok());
+  DecodedRequest push = ps.PushOf(3, 0, 1.0f, /*epoch=*/900);
+  push.header.set_worker("worker:2");
+  for (const std::string& proof :
+       {std::string(), LeaseProofOf("another", 7, 900, 3), LeaseProofOf("key", 6, 900, 3),
+        LeaseProofOf("key", 7, 0, 3), LeaseProofOf("key", 7, 900, 2)}) {
+    push.header.set_proof(proof);
+    const absl::Status refused = ps.Exchange(push).status();
+    CHECK(absl::IsPermissionDenied(refused));
+    CHECK(absl::StartsWith(refused.message(), "worker:2 pushes batch 0 of split 3 of epoch 900 "));
+  }
+  CHECK(ps.Describe().refused() == 5);
+  CHECK(ps.Describe().partitions(0).updates() == 0);
+  for (uint32_t batch = 0; batch < 2; ++batch) {  // one proof for all batches of the split
+    push = ps.PushOf(3, batch, 1.0f, 900);
+    push.header.set_proof(LeaseProofOf("key", 7, 900, 3));
+    CHECK(ps.Exchange(push).ok());
+  }
+  CHECK(ps.Describe().partitions(0).updates() == 2);
+  CHECK(ps.PullAll().values.size() == 4);  // a pull alone needs none
 }
 
 TEST_CASE("values travel back only if they are not what the worker has") {

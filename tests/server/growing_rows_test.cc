@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/limit_error.h"
 #include "common/memory_budget.h"
 #include "exchange/rows.h"
 #include "storage/safetensors.h"
@@ -73,15 +74,12 @@ TEST_CASE("a push of rows that are not its shard's is refused whole, nothing cha
   SECTION("of another shard") {
     uint64_t other = 0;
     while (ShardOfRow(other, kGrownShards) == shard) ++other;
-    *push.mutable_rows() = EncodeRows(RowIds{other});
+    SetPushRows(request, push, {other});
     why = absl::StrCat("row ", other, " is one of shard ", ShardOfRow(other, kGrownShards),
                        ", not of its shard ", shard, " of 4");
   }
   SECTION("repeated") {  // the greatest id, and whatever comes behind it
-    RowSet set = EncodeRows(RowIds{std::numeric_limits<uint64_t>::max()});
-    set.set_count(2);
-    set.set_ids(set.ids() + std::string(1, '\0'));
-    *push.mutable_rows() = set;
+    SetPushIds(request, push, 2, std::string(9, '\xff') + std::string("\x01\0", 2));
     why = "the id of row 1 of 2 is malformed";
   }
   SECTION("2^32 rows") {
@@ -89,17 +87,18 @@ TEST_CASE("a push of rows that are not its shard's is refused whole, nothing cha
     why = "4294967296 rows in ";
   }
   SECTION("too many values") {
-    *push.mutable_rows() = EncodeRows(RowIds{});
+    SetPushRows(request, push, {});
     why = absl::StrCat("a gradient of ", rows * kGrownDim * sizeof(float),
                        " bytes, it has 0 for 0 rows");
   }
   SECTION("rows that are not named") {
+    SetPushRows(request, push, {});
     push.clear_rows();
     why = "its rows are those of a growing table, and the push does not name them";
   }
   SECTION("not finite") {
     for (PieceView& piece : request.pieces) {
-      if (piece.partition != shard) continue;
+      if (piece.partition != shard || piece.part != Piece::VALUES) continue;
       Floats values(rows * kGrownDim, 1.0f);
       values.back() = std::numeric_limits<float>::infinity();
       piece.data = CordOf(values);
@@ -367,6 +366,66 @@ TEST_CASE("the rows of a growing table count in the memory of its ps") {
   const auto pushed = restored.Exchange(GrownPush(restored, 1, {{1, 2.0f}}));
   REQUIRE(pushed.ok());
   CHECK(pushed->State(0).outcome() == PUSH_APPLIED);
+}
+
+TEST_CASE("a batch of a million random ids, whose bytes are more than a header has, is taken") {
+  TestPs ps(GrowingModel());
+  ps.Ready();
+  SeededRandom random(7);
+  std::vector<RowIds> shards(kGrownShards);
+  for (int i = 0; i < 65536 * 17; ++i) {
+    const auto id = static_cast<uint64_t>(random.Between(0, INT64_MAX));
+    shards[ShardOfRow(id, kGrownShards)].push_back(id);
+  }
+  DecodedRequest request;
+  *request.header.mutable_fence() = ps.MakeFence();
+  request.header.mutable_batch();
+  for (uint32_t shard = 0; shard < kGrownShards; ++shard) {
+    RowIds& ids = shards[shard];
+    std::ranges::sort(ids);
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    PartitionPush& push = *request.header.add_push();
+    push.set_partition(shard);
+    SetPushRows(request, push, ids);
+    const Floats values(ids.size() * kGrownDim, 1.0f);
+    push.set_bytes(values.size() * sizeof(float));
+    request.pieces.push_back({shard, 0, CordOf(values)});
+    PartitionPull& pull = *request.header.add_pull();
+    pull.set_partition(shard);
+    SetPullRows(request, pull, ids);
+  }
+  request.header.add_push()->set_partition(kGrownShards);
+  const absl::StatusOr<Pulled> reply = ps.Exchange(request);
+  INFO(reply.status());
+  REQUIRE(reply.ok());
+  uint64_t rows = 0;
+  for (uint32_t shard = 0; shard < kGrownShards; ++shard) {
+    CHECK(reply->State(shard).outcome() == PUSH_APPLIED);
+    CHECK(reply->values.at(shard).size() == shards[shard].size() * kGrownDim);
+    rows += shards[shard].size();
+  }
+  CHECK(rows > 1'100'000);
+  CHECK(GrownCounts(ps).rows() == rows);
+}
+
+TEST_CASE("ids that a ps has no room for are refused as a limit, which names what to set") {
+  const auto memory = std::make_shared<MemoryBudget>(uint64_t{128} << 20);
+  TestPs ps(GrowingModel(), "", 0, 0, 0, false, memory);
+  ps.Ready();
+  const uint64_t ids = memory->requests()->spare() / 9 + 1;  // a byte each, and 8 once decoded
+  DecodedRequest push;
+  *push.header.mutable_fence() = ps.MakeFence();
+  push.header.mutable_batch();
+  RowSet& rows = *push.header.add_push()->mutable_rows();
+  rows.set_count(ids);
+  rows.set_bytes(ids);
+  push.pieces.push_back({0, 0, absl::Cord(std::string(ids, '\0')), Piece::PUSH_IDS});
+  const absl::Status refused = ps.Exchange(push).status();
+  INFO(refused);
+  CHECK(IsLimit(refused));
+  CHECK(absl::StrContains(refused.message(), absl::StrCat("a batch of ", ids, " ids (")));
+  CHECK(absl::StrContains(refused.message(), "half of what --memory-limit 128.0 MiB leaves"));
+  CHECK(absl::StrContains(refused.message(), "a smaller \"batch\", more ps, or more memory"));
 }
 
 TEST_CASE("a table whose candidates alone do not fit is refused before they are allocated") {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "exchange/rows.h"
+#include "tests/row_pieces.h"
 #include "tests/server/ps_fixture.h"
 
 namespace paracord {
@@ -55,7 +56,7 @@ inline DecodedRequest GrownPush(TestPs& ps, uint32_t batch, const GrownGradients
     PartitionPush& push = *request.header.add_push();
     push.set_partition(shard);
     push.set_bytes(values.size() * sizeof(float));
-    *push.mutable_rows() = EncodeRows(shards[shard]);
+    SetPushRows(request, push, shards[shard]);
     if (!values.empty()) request.pieces.push_back({shard, 0, CordOf(values)});
   }
   PartitionPush& bias = *request.header.add_push();
@@ -72,7 +73,7 @@ inline std::map<uint64_t, Floats> GrownRows(TestPs& ps, const std::set<uint64_t>
   for (uint32_t shard = 0; shard < kGrownShards; ++shard) {
     PartitionPull& pull = *request.header.add_pull();
     pull.set_partition(shard);
-    *pull.mutable_rows() = EncodeRows(shards[shard]);
+    SetPullRows(request, pull, shards[shard]);
   }
   const absl::StatusOr<Pulled> pulled = ps.Exchange(request);
   REQUIRE(pulled.ok());

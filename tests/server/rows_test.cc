@@ -55,8 +55,8 @@ void SetGradient(DecodedRequest& request, uint32_t id, Encoding encoding, const 
 
 void SetRows(DecodedRequest& request, uint32_t id, const RowIds& rows, const Floats& values,
              Encoding encoding = ENCODING_FLOAT32) {
+  SetPushRows(request, *request.header.mutable_push(static_cast<int>(id)), rows);
   SetGradient(request, id, encoding, values);
-  *request.header.mutable_push(static_cast<int>(id))->mutable_rows() = EncodeRows(rows);
 }
 
 RowIds RandomRows(SeededRandom& random, uint64_t begin, uint64_t end, int count) {
@@ -212,7 +212,7 @@ TEST_CASE("the values of rows travel back in their order, whatever the worker ha
     pull->set_partition(id);
     pull->set_encoding(encoding);
     pull->set_have_updates(1);
-    *pull->mutable_rows() = EncodeRows(id == 1 ? rows : RowIds{});
+    SetPullRows(request, *pull, id == 1 ? rows : RowIds{});
   }
   auto call = std::make_shared<FakeCall>();
   ps.ps->Handle(method::kExchange, Joined(EncodeExchange(request.header, request.pieces)), call);
@@ -259,13 +259,6 @@ TEST_CASE("a push of rows copies only the chunks that a reader holds and that ha
   CHECK((Bytes(after) != bytes));
 }
 
-RowSet RowsOf(std::initializer_list<uint8_t> bytes, uint64_t count) {
-  RowSet rows;
-  rows.set_count(count);
-  rows.set_ids(std::string(bytes.begin(), bytes.end()));
-  return rows;
-}
-
 // A ps and a push that names rows of two partitions and is right until a test makes it wrong.
 struct HostilePush {
   HostilePush() {
@@ -295,16 +288,16 @@ TEST_CASE("a push whose rows are not those of its partition is refused whole, no
   PartitionPush& push = hostile.push();
   std::string why;
   SECTION("beyond the table") {
-    *push.mutable_rows() = EncodeRows(RowIds{2000, 4500, 5000});
+    SetPushRows(request, push, {2000, 4500, 5000});
     why = "partition 1: row 4500 is not one of its rows [2000, 4500)";
   }
   SECTION("of another partition") {
-    *push.mutable_rows() = EncodeRows(RowIds{1999, 2000, 2001});
+    SetPushRows(request, push, {1999, 2000, 2001});
     why = "partition 1: row 1999 is not one of its rows [2000, 4500)";
   }
   SECTION("unsorted") {  // by 2^64 - 4 more than the one before
-    *push.mutable_rows() =
-        RowsOf({0xd0, 0x0f, 0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0x00}, 3);
+    SetPushIds(request, push, 3,
+               std::string("\xd0\x0f\xfc\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00", 13));
     why = "partition 1: the id of row 1 of 3 is malformed";
   }
   SECTION("2^32 rows") {
@@ -318,7 +311,7 @@ TEST_CASE("a push whose rows are not those of its partition is refused whole, no
   SECTION("a pull beyond the table") {
     PartitionPull* pull = request.header.add_pull();
     pull->set_partition(2);
-    *pull->mutable_rows() = EncodeRows(RowIds{kRows});
+    SetPullRows(request, *pull, {kRows});
     why = "partition 2: row 5000 is not one of its rows [4500, 5000)";
   }
   hostile.CheckRefused(why);
@@ -330,11 +323,11 @@ TEST_CASE("a push whose values are not those of its rows is refused whole, nothi
   PartitionPush& push = hostile.push();
   std::string why;
   SECTION("too few values") {
-    *push.mutable_rows() = EncodeRows(RowIds{2000, 2001, 2002, 2003});
+    SetPushRows(request, push, {2000, 2001, 2002, 2003});
     why = "partition 1: a gradient of 1800 bytes, it has 2400 for 4 rows";
   }
   SECTION("too many values") {
-    *push.mutable_rows() = EncodeRows(RowIds{});
+    SetPushRows(request, push, {});
     why = "partition 1: a gradient of 1800 bytes, it has 0 for 0 rows";
   }
   SECTION("without values") {

@@ -123,7 +123,7 @@ struct Cluster {
       PartitionPush* push = request.header.add_push();
       push->set_partition(spec.id());
       push->set_bytes(gradient.size() * sizeof(float));
-      if (variable.has_table()) *push->mutable_rows() = EncodeRows(rows);
+      if (variable.has_table()) SetPushRows(request, *push, rows);
       request.pieces.push_back({spec.id(), 0, CordOf(gradient)});
     }
     return request;

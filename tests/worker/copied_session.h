@@ -2,12 +2,15 @@
 // tests.
 #pragma once
 
+#include <catch2/catch.hpp>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "exchange/codec.h"
+#include "exchange/rows.h"
 #include "tests/parts.h"
 #include "worker/parameter_copy.h"
 
@@ -35,14 +38,36 @@ struct CopiedSession {
 struct SentRequest {
   ExchangeRequest header;
   std::map<uint32_t, std::string> bytes;  // by partition
+  std::map<std::pair<uint32_t, Piece::Part>, std::string> ids;
+
+  RowIds Rows(const PartitionPush& push) const {
+    return Rows(push.partition(), Piece::PUSH_IDS, push.rows());
+  }
+  RowIds Rows(const PartitionPull& pull) const {
+    return Rows(pull.partition(), Piece::PULL_IDS, pull.rows());
+  }
+
+ private:
+  RowIds Rows(uint32_t partition, Piece::Part part, const RowSet& rows) const {
+    const auto found = ids.find({partition, part});
+    const std::string bytes_of = found == ids.end() ? "" : found->second;
+    CHECK(rows.bytes() == bytes_of.size());
+    return DecodeRows(rows.count(), absl::Cord(bytes_of)).value();
+  }
 };
 
 inline SentRequest Sent(const ParameterCopy& copy, uint32_t ps, const ExchangeOrder& order) {
   const absl::Cord whole = Joined(copy.Request(ps, "worker:0", order));
   const DecodedRequest decoded = DecodeExchangeRequest(whole).value();
-  SentRequest sent{.header = decoded.header, .bytes = {}};
+  SentRequest sent;
+  sent.header = decoded.header;
   for (const PieceView& piece : decoded.pieces) {
-    sent.bytes[piece.partition] += std::string(piece.data);
+    const std::string data(piece.data);
+    if (piece.part == Piece::VALUES) {
+      sent.bytes[piece.partition] += data;
+    } else {
+      sent.ids[{piece.partition, piece.part}] += data;
+    }
   }
   return sent;
 }

@@ -67,16 +67,16 @@ TEST_CASE(
 
   const SentRequest first = Sent(copy, 0, order);
   REQUIRE(first.header.push_size() == 2);
-  CHECK(DecodeRows(first.header.push(0).rows()).value() == RowIds{1});
+  CHECK(first.Rows(first.header.push(0)) == RowIds{1});
   CHECK(first.header.push(0).bytes() == 8);
   CHECK(first.bytes.at(0) == BytesOf({0, 1}));
   CHECK_FALSE(first.header.push(1).has_rows());
   CHECK(first.bytes.at(2) == BytesOf({8}));
-  CHECK(DecodeRows(first.header.pull(0).rows()).value() == RowIds{0, 5});
+  CHECK(first.Rows(first.header.pull(0)) == RowIds{0, 5});
   const SentRequest second = Sent(copy, 1, order);
-  CHECK(DecodeRows(second.header.push(0).rows()).value() == RowIds{7, 9});
+  CHECK(second.Rows(second.header.push(0)) == RowIds{7, 9});
   CHECK(second.bytes.at(1) == BytesOf({2, 3, 4, 5}));
-  CHECK(DecodeRows(second.header.pull(0).rows()).value() == RowIds{6});
+  CHECK(second.Rows(second.header.pull(0)) == RowIds{6});
 
   float* const place = reinterpret_cast<float*>(copy.PlaceOf(1, order, 1, 4, 4));
   REQUIRE(place != nullptr);
@@ -169,13 +169,13 @@ TEST_CASE("the rows of a growing table are pushed and pulled shard by shard") {
   order.rows = {rows({ids[0][2]}, {ids[1][1]}), rows({ids[0][0], ids[0][2]}, {ids[1][0]})};
   order.incoming = copy.Expect(order.rows);
   const SentRequest first = Sent(copy, 0, order);
-  CHECK(DecodeRows(first.header.push(0).rows()).value() == RowIds{ids[0][1]});
+  CHECK(first.Rows(first.header.push(0)) == RowIds{ids[0][1]});
   CHECK(first.bytes.at(0) == BytesOf({0, 1}));
-  CHECK(DecodeRows(first.header.pull(0).rows()).value() == RowIds{ids[0][0], ids[0][2]});
+  CHECK(first.Rows(first.header.pull(0)) == RowIds{ids[0][0], ids[0][2]});
   const SentRequest second = Sent(copy, 1, order);
-  CHECK(DecodeRows(second.header.push(0).rows()).value() == RowIds{ids[1][0], ids[1][2]});
+  CHECK(second.Rows(second.header.push(0)) == RowIds{ids[1][0], ids[1][2]});
   CHECK(second.bytes.at(1) == BytesOf({2, 3, 4, 5}));
-  CHECK(DecodeRows(second.header.pull(0).rows()).value() == RowIds{ids[1][0], ids[1][1]});
+  CHECK(second.Rows(second.header.pull(0)) == RowIds{ids[1][0], ids[1][1]});
   REQUIRE(copy.TakeReply(0, order, false, Reply({{0, {1, 2, 3, 4}}, {2, {9}}})).ok());
   REQUIRE(copy.TakeReply(1, order, false, Reply({{1, {5, 6, 7, 8}}})).ok());
   copy.TakeRows(order.incoming);

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
+#include "common/limit_error.h"
 #include "exchange/codec.h"
 #include "proto/protocol.h"
 #include "tests/fakes.h"
@@ -64,6 +65,7 @@ class OneWeight : public GradientProgram {
   const std::vector<std::string>& metric_names() const override { return metric_names_; }
   absl::StatusOr<double> ComputeGradients(const Batch&, uint64_t, ConstTensors values,
                                           MutableTensors gradients) override {
+    if (!error.ok()) return error;
     seen_.push_back(values[0][0]);
     for (size_t v = gradients.size(); v-- > 0;) {
       gradients[v][0] = v == 0 ? gradient : 2;
@@ -80,6 +82,7 @@ class OneWeight : public GradientProgram {
   }
 
   float gradient = 1;
+  absl::Status error;  // that it computes nothing for
 
  private:
   std::function<void(size_t)> there_;
@@ -135,6 +138,7 @@ struct TrainerFixture {
     Lease lease;
     lease.set_id(1);
     lease.set_end_batch(batches);
+    lease.set_proof("the lease's proof");
     trainer->Take(lease);
     loop.RunPosted();
     CHECK(link.calls.empty());  // there is no memory for what it would pull
@@ -222,6 +226,41 @@ TEST_CASE("a ps without room costs no try: it is asked again, ever less often") 
   CHECK(test.link.calls.empty());
   REQUIRE(test.reports.size() == 1);
   CHECK(test.reports[0].problem() == PROBLEM_UNREACHABLE);
+}
+
+TEST_CASE("a limit of a ps is asked for once, and is no failure of the batch") {
+  const absl::Status error = GENERATE(LimitError("a batch of 9 ids is more than this ps takes"),
+                                      absl::UnimplementedError("no method /Exchange"));
+  const bool pushes = GENERATE(false, true);
+  TrainerFixture test;
+  if (pushes) {
+    test.AnswerWeight(1, 0);
+    test.RunExecutor();
+    CHECK(test.link.last_request.proof() == "the lease's proof");
+  }
+  test.Answer(error, 10000);
+  CHECK(test.link.calls.empty());
+  REQUIRE(test.reports.size() == 1);
+  CHECK(test.reports[0].problem() == PROBLEM_LIMIT);
+  CHECK(test.reports[0].message() == error.message());
+}
+
+TEST_CASE("a program or a device that lacks something is no failure of the batch") {
+  struct Case {
+    absl::Status status;
+    Problem problem;
+  };
+  for (const Case& one : {Case{absl::ResourceExhaustedError("the GPU is full"), PROBLEM_LIMIT},
+                          Case{absl::UnimplementedError("no such operation"), PROBLEM_LIMIT},
+                          Case{absl::FailedPreconditionError("no GPU"), PROBLEM_LIMIT},
+                          Case{absl::InvalidArgumentError("of a wrong shape"), PROBLEM_SHAPE}}) {
+    TrainerFixture test;
+    test.program->error = one.status;
+    test.AnswerWeight(1, 0);
+    test.RunExecutor();
+    REQUIRE(test.reports.size() == 1);
+    CHECK(test.reports[0].problem() == one.problem);
+  }
 }
 
 TEST_CASE("three calls that find nobody give the lease back, whatever had no room between them") {
