@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Tuple
+from typing import Any, BinaryIO, List, Tuple
 
 import numpy
 
@@ -13,25 +13,24 @@ _Zeros = Tuple[numpy.ndarray, numpy.ndarray]
 _zeros: List[_Zeros] = []
 
 
-def crc32c(path: str) -> int:
+def crc32c(file: BinaryIO) -> int:
     """Remainders are linear: that of two pieces is that of the first, with as many zeros behind it
     as the second has bytes, xor that of the second. So pairs of words are joined, then pairs of
     those, and zeros in front change nothing."""
     if not _zeros:
         _make_zeros()
     remainder: Any = numpy.uint32(0xffffffff)
-    with open(path, "rb") as file:
-        for block in iter(lambda: file.read(1 << _BLOCK), b""):
-            words = numpy.zeros(1 << max(len(block) - 1, 3).bit_length() >> 2, "<u4")
-            words.view(numpy.uint8)[-len(block):] = numpy.frombuffer(block, numpy.uint8)
-            k = 2
-            while len(words) > 1:
-                words = _after(words[0::2], k) ^ words[1::2]
-                k += 1
-            for k in range(_BLOCK + 1):
-                if len(block) >> k & 1:
-                    remainder = _after(remainder, k)
-            remainder = remainder ^ _after(words[0], 2)
+    for block in iter(lambda: file.read(1 << _BLOCK), b""):
+        words = numpy.zeros(1 << max(len(block) - 1, 3).bit_length() >> 2, "<u4")
+        words.view(numpy.uint8)[-len(block):] = numpy.frombuffer(block, numpy.uint8)
+        k = 2
+        while len(words) > 1:
+            words = _after(words[0::2], k) ^ words[1::2]
+            k += 1
+        for k in range(_BLOCK + 1):
+            if len(block) >> k & 1:
+                remainder = _after(remainder, k)
+        remainder = remainder ^ _after(words[0], 2)
     return int(remainder) ^ 0xffffffff
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import math
 import os
@@ -18,6 +20,18 @@ _TYPES = {name: numpy.dtype(dtype).newbyteorder("<") for name, dtype in (
     ("F64", "f8"), ("F32", "f4"), ("F16", "f2"), ("I64", "i8"), ("I32", "i4"), ("I16", "i2"),
     ("I8", "i1"), ("U64", "u8"), ("U32", "u4"), ("U8", "u1"))}
 _CHECKPOINT = re.compile(r"step-\d+-g(\d+)-r(\d+)")
+_FORMAT = 4  # of checkpoints, the newest that is read here
+_SEAL = re.compile(rb',\n "manifest_crc32c": "([0-9a-f]{8})"\n}\n\Z')  # ends a manifest
+
+
+@contextlib.contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """What cannot be understood of a file is said as one error that names the file."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError,
+            RecursionError) as error:
+        raise ProgramError(f"{path}: is damaged: {error!r}") from error
 
 
 def load(path: str) -> Dict[str, numpy.ndarray]:
@@ -34,13 +48,8 @@ def load(path: str) -> Dict[str, numpy.ndarray]:
     if not os.path.exists(os.path.join(path, "MANIFEST.json")):
         path = _newest(path)
     checkpoint = _Checkpoint(path)
-    parts: Dict[str, List[Tuple[int, str]]] = {}
-    for name in checkpoint.partitions:
-        variable, index = name.rsplit("/part_", 1)
-        parts.setdefault(variable, []).append((int(index), name))
     variables: Dict[str, numpy.ndarray] = {}
-    for variable, pieces in parts.items():
-        names = [name for _, name in sorted(pieces)]
+    for variable, names in checkpoint.parts().items():
         if checkpoint.grows(names[0]):
             rows = [checkpoint.rows(name) for name in names]
             ids = numpy.concatenate([of[0] for of in rows])
@@ -58,25 +67,85 @@ class _Checkpoint:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        with open(os.path.join(path, "MANIFEST.json"), encoding="utf-8") as file:
-            self._manifest = json.load(file)
-        self.partitions = {of["name"]: of for of in self._manifest["partitions"]}
+        self._file = os.path.join(path, "MANIFEST.json")
+        self._manifest = _manifest(self._file)
         self._tensors: Dict[str, _Tensor] = {}
         self._metadata: Dict[str, str] = {}
         self._before: Optional[_Checkpoint] = None
-        count = len(self._manifest["files"])
-        for i, told in enumerate(self._manifest["files"]):
-            part = os.path.join(path, f"ps-{i:05d}-of-{count:05d}.safetensors")
-            if (os.path.getsize(part), crc32c(part)) != (told["bytes"], int(told["crc32c"], 16)):
-                raise ProgramError(f"{part}: is damaged: its checksum is not the manifest's")
-            tensors, metadata = _tensors(part)
-            self._tensors.update(tensors)
-            self._metadata.update(metadata)
+        with _reading(self._file):
+            self.partitions = {of["name"]: of for of in self._manifest["partitions"]}
+            self.identity = (self._manifest["run_id"], int(self._manifest["generation"]),
+                             int(self._manifest["round"]))
+            name = "step-{}-g{}-r{}".format(self._manifest["step"], *self.identity[1:])
+            if os.path.basename(os.path.abspath(path)) != name:
+                raise ProgramError(f"{self._file}: is the manifest of {name}, and a checkpoint's "
+                                   "directory has its name")
+            files = [(told["name"], told["bytes"], int(told["crc32c"], 16))
+                     for told in self._manifest["files"]]
+        for i, told in enumerate(files):
+            self._take(f"ps-{i:05d}-of-{len(files):05d}.safetensors", f"{i}/{len(files)}", *told)
+
+    def _take(self, name: str, ps: str, told: str, size: int, crc: int) -> None:
+        """Takes over the tensors and texts of the file of one ps."""
+        path = os.path.join(self.path, name)
+        if told != name:
+            raise ProgramError(f"{self._file}: names the file {told!r} where {name} belongs")
+        try:
+            with open(path, "rb") as file:
+                there = (os.fstat(file.fileno()).st_size, crc32c(file))
+        except OSError as error:
+            raise ProgramError(f"{path}: cannot be read: {error.strerror}") from error
+        if there != (size, crc):
+            raise ProgramError(f"{path}: is damaged: its checksum is not the manifest's")
+        tensors, metadata = _tensors(path)
+        run, generation, number = self.identity
+        own = {"format": "paracord.ps", "run_id": run, "generation": str(generation),
+               "round": str(number), "ps": ps}
+        for key, value in own.items():
+            if metadata.get(key) != value:
+                raise ProgramError(f"{path}: is of another checkpoint: its {key} is "
+                                   f"{metadata.get(key)!r}, not {value!r}")
+        self._tensors.update(tensors)
+        self._metadata.update(metadata)
+
+    def parts(self) -> Dict[str, List[str]]:
+        """The partitions of each variable, in their order: all of its rows, each once."""
+        with _reading(self._file):
+            parts: Dict[str, List[str]] = {}
+            ends: Dict[str, int] = {}
+            for of in sorted(self._manifest["partitions"],
+                             key=lambda of: (of["variable"], of["row_begin"])):
+                variable = self._manifest["variables"][of["variable"]]
+                name, names = variable["name"], parts.setdefault(variable["name"], [])
+                begin, end = of["row_begin"], of["row_end"]
+                if (of["name"] != f"{name}/part_{len(names)}" or begin != ends.get(name, 0)
+                        or end < begin):
+                    raise ProgramError(f"{self._file}: is damaged: {of['name']} of rows {begin} "
+                                       f"to {end} does not follow {ends.get(name, 0)} rows")
+                names.append(of["name"])
+                ends[name] = end
+            for variable in self._manifest["variables"]:
+                rows = variable["shape"][0] if variable["shape"] else 1
+                if ends.get(variable["name"]) != rows:
+                    raise ProgramError(f"{self._file}: is damaged: {variable['name']} has "
+                                       f"partitions of {ends.get(variable['name'], 0)} of {rows} "
+                                       "rows")
+            return parts
 
     def tensor(self, name: str) -> numpy.ndarray:
         if name not in self._tensors:
             raise ProgramError(f"{self.path}: no file has the partition {name}")
-        return self._tensors[name].read()
+        values = self._tensors[name].read()
+        if name in self.partitions:
+            with _reading(self._file):
+                shape = list(self._variable(name)["shape"])
+                if shape:
+                    of = self.partitions[name]
+                    shape[0] = of["row_end"] - of["row_begin"]
+            if list(values.shape) != shape:
+                raise ProgramError(f"{self.path}: {name} has the shape {list(values.shape)}, and "
+                                   f"its manifest says {shape}")
+        return values
 
     def grows(self, partition: str) -> bool:
         return partition + "/.slot/rows" in self._tensors
@@ -98,10 +167,13 @@ class _Checkpoint:
         if not self.partitions[partition].get("delta"):
             return self._own_rows(partition)
         base, table = self._base(), self._table(partition)
-        since = table.get("since", {})
-        then = (base._table(partition)["now"], base._state(partition)["updates"])
-        if (since.get("now"), since.get("updates")) != then:
-            raise ProgramError(f"{self.path}: {partition} does not continue {base.path}")
+        with _reading(self._file):
+            since = table.get("since", {})
+            then = (base._table(partition)["now"], base._state(partition)["updates"])
+            name = os.path.basename(base.path)
+            if ((since.get("now"), since.get("updates")) != then
+                    or since.get("base", name) != name):
+                raise ProgramError(f"{self.path}: {partition} does not continue {base.path}")
         old = base._merged_rows(partition)
         own = self._own_rows(partition)
         removed = self.tensor(partition + "/.slot/removed").reshape(-1).view("<u8")
@@ -133,16 +205,45 @@ class _Checkpoint:
         return self._state(partition)["table"]
 
     def _state(self, partition: str) -> Any:
-        return json.loads(self._metadata["partition:" + partition])
+        with _reading(self.path):
+            return json.loads(self._metadata["partition:" + partition])
 
     def _base(self) -> _Checkpoint:
         if self._before is None:
-            name = self._manifest.get("base", "")
+            name = str(self._manifest.get("base", ""))
             path = os.path.join(os.path.dirname(os.path.abspath(self.path)), name)
             if not _CHECKPOINT.fullmatch(name) or not os.path.isdir(path):
                 raise ProgramError(f"{self.path}: the checkpoint {name!r} before it is missing")
-            self._before = _Checkpoint(path)
+            before = _Checkpoint(path)
+            if (before.identity[0] != self.identity[0]
+                    or before.identity[1:] >= self.identity[1:]):
+                raise ProgramError(f"{self.path}: continues {name}, which is not an older "
+                                   "checkpoint of its run")
+            self._before = before
         return self._before
+
+
+def _manifest(path: str) -> Any:
+    """The manifest in a file, which is whole, unchanged, and of a version that is read here."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read()
+    except OSError as error:
+        raise ProgramError(f"{path}: cannot be read: {error.strerror}") from error
+    seal = _SEAL.search(text)
+    if seal is None:
+        raise ProgramError(f"{path}: is torn: its end is missing")
+    if crc32c(io.BytesIO(text[:seal.start()])) != int(seal[1], 16):
+        raise ProgramError(f"{path}: is damaged: its checksum is wrong")
+    with _reading(path):
+        manifest = json.loads(text)
+        if manifest["format"] != "paracord.checkpoint":
+            raise ProgramError(f"{path}: is no manifest of a checkpoint")
+        if manifest["min_reader_version"] > _FORMAT:
+            raise ProgramError(f"{path}: needs a reader of format "
+                               f"{manifest['min_reader_version']}, and paracord.load reads "
+                               f"{_FORMAT}: a newer package")
+        return manifest
 
 
 def save(path: str, variables: Mapping[str, Any]) -> None:
@@ -207,21 +308,25 @@ class _Tensor:
         self._first, self._end = (begin + offset for offset in entry["data_offsets"])
 
     def read(self) -> numpy.ndarray:
-        data = bytearray(math.prod(self._shape) * self._dtype.itemsize)
-        with open(self._path, "rb") as file:
-            file.seek(self._first)
-            there = file.readinto(data)
-        if there != len(data) or self._end - self._first != len(data):
-            raise ProgramError(f"{self._path}: {self._name} is cut off")
-        return numpy.frombuffer(data, self._dtype).reshape(self._shape)
+        with _reading(self._path):
+            size = math.prod(self._shape) * self._dtype.itemsize
+            if self._end - self._first != size or self._end > os.path.getsize(self._path):
+                raise ProgramError(f"{self._path}: {self._name} is cut off")
+            data = bytearray(size)
+            with open(self._path, "rb") as file:
+                file.seek(self._first)
+                file.readinto(data)
+            return numpy.frombuffer(data, self._dtype).reshape(self._shape)
 
 
 def _tensors(path: str) -> Tuple[Dict[str, _Tensor], Dict[str, str]]:
     """The tensors of a file, and what it says besides."""
     with open(path, "rb") as file:
         header, begin = _header(path, file)
-    metadata = header.pop("__metadata__", {})
-    return {name: _Tensor(path, name, begin, entry) for name, entry in header.items()}, metadata
+    with _reading(path):
+        metadata = header.pop("__metadata__", {})
+        return ({name: _Tensor(path, name, begin, entry) for name, entry in header.items()},
+                dict(metadata))
 
 
 def _header(path: str, file: BinaryIO) -> Tuple[Dict[str, Any], int]:

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 import shutil
 import struct
 import sys
@@ -27,40 +28,65 @@ def write_tensors(path, tensors, metadata):
         file.write(struct.pack("<Q", len(text)) + text + data)
 
 
-def told_of(path):
-    """What a manifest says of a file."""
-    with open(path, "rb") as file:
-        data = file.read()
+def crc_of(data):
     crc = 0xffffffff
     for byte in data:
         crc ^= byte
         for _ in range(8):
             crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
-    return {"bytes": len(data), "crc32c": f"{crc ^ 0xffffffff:08x}"}
+    return f"{crc ^ 0xffffffff:08x}"
+
+
+def identity_of(name):
+    """What a checkpoint's files say of it, by the checkpoint's name."""
+    step, generation, number = re.fullmatch(r"step-(\d+)-g(\d+)-r(\d+)", name).groups()
+    return {"run_id": "run", "generation": int(generation), "round": int(number),
+            "step": int(step)}
+
+
+def ps_metadata(name, ps, count):
+    of = identity_of(name)
+    return {"format": "paracord.ps", "run_id": of["run_id"], "ps": f"{ps}/{count}",
+            "generation": str(of["generation"]), "round": str(of["round"])}
+
+
+def write_manifest(directory, variables, partitions, files, **more):
+    """As the coordinator writes it: `partitions` have a name, a variable and rows."""
+    told = []
+    for path in files:
+        with open(path, "rb") as file:
+            data = file.read()
+        told.append({"name": os.path.basename(path), "bytes": len(data), "crc32c": crc_of(data)})
+    manifest = {"format": "paracord.checkpoint", "format_version": 4, "min_reader_version": 4,
+                **identity_of(os.path.basename(directory)), "variables": variables,
+                "partitions": partitions, "files": told, **more}
+    body = json.dumps(manifest, indent=1)[:-len("\n}")]
+    with open(directory + "/MANIFEST.json", "w", encoding="utf-8") as file:
+        file.write(f'{body},\n "manifest_crc32c": "{crc_of(body.encode())}"\n}}\n')
+
+
+def rows_of(begin, end):
+    return {"row_begin": begin, "row_end": end}
 
 
 def write_checkpoint(folder, name, partitions, files, base=None, now=7, table=None, since=7,
                      rows=None):
     """A checkpoint of the growing table `user` in these partitions, and of b."""
-    os.makedirs(f"{folder}/checkpoints/{name}")
-    told = []
+    directory = f"{folder}/checkpoints/{name}"
+    os.makedirs(directory)
+    paths = [f"{directory}/ps-{i:05d}-of-{len(files):05d}.safetensors" for i in range(len(files))]
     for i, tensors in enumerate(files):
-        path = f"{folder}/checkpoints/{name}/ps-{i:05d}-of-{len(files):05d}.safetensors"
-        write_tensors(path, tensors, {
+        write_tensors(paths[i], tensors, {**ps_metadata(name, i, len(files)), **{
             f"partition:{p}": json.dumps({"updates": now + 1, "table": {
                 "now": now, "steps": True, "since": {"now": since, "updates": since + 1},
                 "rows": rows}})
-            for p in partitions})
-        told.append(told_of(path))
-    manifest = {"files": told, "variables": [
-        {"name": "user", "shape": [2, 3], "table": {"kind": "growing", **(table or {})}},
-        {"name": "b", "shape": [1]}],
-        "partitions": [{"name": p, "variable": 0, **more} for p, more in partitions.items()]}
-    manifest["partitions"].append({"name": "b/part_0", "variable": 1})
-    if base:
-        manifest["base"] = base
-    with open(f"{folder}/checkpoints/{name}/MANIFEST.json", "w", encoding="utf-8") as file:
-        json.dump(manifest, file)
+            for p in partitions}})
+    variables = [{"name": "user", "shape": [len(partitions), 3],
+                  "table": {"kind": "growing", **(table or {})}}, {"name": "b", "shape": [1]}]
+    parts = [{"name": p, "variable": 0, **rows_of(i, i + 1), **more}
+             for i, (p, more) in enumerate(partitions.items())]
+    parts.append({"name": "b/part_0", "variable": 1, **rows_of(0, 1)})
+    write_manifest(directory, variables, parts, paths, **({"base": base} if base else {}))
 
 
 def table_rows(*some):
@@ -92,15 +118,17 @@ class Files(unittest.TestCase):
             for name in ("step-9-g2-r1", "step-10-g10-r1"):
                 checkpoint = f"{folder}/checkpoints/{name}"
                 os.makedirs(checkpoint)
-                at = "ps-{:05d}-of-00002.safetensors"
-                paracord.save(f"{checkpoint}/{at.format(0)}", {
-                    "w/part_1": values["w"][2:], "w/part_0/.slot/velocity": values["w"]})
-                paracord.save(f"{checkpoint}/{at.format(1)}", {
-                    "w/part_0": values["w"][:2] + (name == "step-9-g2-r1"), "b/part_0": 7})
-                with open(checkpoint + "/MANIFEST.json", "w", encoding="utf-8") as file:
-                    json.dump({"files": [told_of(f"{checkpoint}/{at.format(i)}") for i in (0, 1)],
-                               "partitions": [
-                        {"name": "w/part_1"}, {"name": "b/part_0"}, {"name": "w/part_0"}]}, file)
+                paths = [f"{checkpoint}/ps-0000{i}-of-00002.safetensors" for i in (0, 1)]
+                write_tensors(paths[0], {"w/part_1": values["w"][2:],
+                                         "w/part_0/.slot/velocity": values["w"]},
+                              ps_metadata(name, 0, 2))
+                write_tensors(paths[1], {"w/part_0": values["w"][:2] + (name == "step-9-g2-r1"),
+                                         "b/part_0": values["b"]}, ps_metadata(name, 1, 2))
+                write_manifest(
+                    checkpoint, [{"name": "w", "shape": [3, 2]}, {"name": "b", "shape": []}],
+                    [{"name": "w/part_1", "variable": 0, **rows_of(2, 3)},
+                     {"name": "b/part_0", "variable": 1, **rows_of(0, 1)},
+                     {"name": "w/part_0", "variable": 0, **rows_of(0, 2)}], paths)
             loaded = paracord.load(folder)
             self.assertEqual(loaded["w"].tolist(), values["w"].tolist())
             self.assertEqual(sorted(loaded), ["b", "w"])
@@ -185,6 +213,93 @@ class Files(unittest.TestCase):
             shutil.rmtree(folder + "/checkpoints/step-5-g1-r1")
             missing = "step-5-g1-r1' before it is missing"
             with self.assertRaisesRegex(paracord.ProgramError, missing):
+                paracord.load(folder)
+
+    def test_a_flipped_bit_of_a_chain_is_refused_or_changes_nothing(self):
+        import numpy
+        import paracord
+
+        with tempfile.TemporaryDirectory() as folder:
+            tables = {"user/part_0": {}, "user/part_1": {}}
+            b = numpy.float32([7])
+            write_checkpoint(folder, "step-5-g1-r1", tables, [
+                {"user/part_0/.slot/rows": table_rows((9, 1), (4, 2)), "b/part_0": b},
+                {"user/part_1/.slot/rows": table_rows((3, 3))}])
+            write_checkpoint(folder, "step-9-g1-r2", {"user/part_0": {"delta": True},
+                                                      "user/part_1": {}}, [
+                {"user/part_0/.slot/rows": table_rows((6, 6)), "b/part_0": b,
+                 "user/part_0/.slot/removed": numpy.zeros((0, 8), numpy.uint8)},
+                {"user/part_1/.slot/rows": table_rows((3, 4))}],
+                base="step-5-g1-r1", now=9, rows=3)
+            newest = folder + "/checkpoints/step-9-g1-r2"
+            want = {name: array.tolist() for name, array in paracord.load(newest).items()}
+            self.assertEqual(want["user/ids"], [3, 4, 6, 9])
+            flips = refused = 0
+            for directory, _, names in os.walk(folder):
+                for path in (os.path.join(directory, name) for name in names):
+                    with open(path, "rb") as file:
+                        sound = file.read()
+                    for at in range(len(sound)):
+                        # A bit of each byte of the file, another one from byte to byte.
+                        damaged = bytearray(sound)
+                        damaged[at] ^= 1 << at % 8
+                        with open(path, "wb") as file:
+                            file.write(damaged)
+                        flips += 1
+                        try:
+                            loaded = paracord.load(newest)
+                        except paracord.ProgramError as error:
+                            refused += 1
+                            self.assertIn(os.path.basename(directory), str(error))
+                            continue
+                        self.assertEqual(
+                            {name: array.tolist() for name, array in loaded.items()}, want,
+                            f"byte {at} of {path}")
+                    with open(path, "wb") as file:
+                        file.write(sound)
+            self.assertEqual(refused, flips)
+
+    def test_a_manifest_that_is_not_what_it_says_is_refused_by_its_name(self):
+        import numpy
+        import paracord
+
+        with tempfile.TemporaryDirectory() as folder:
+            write_checkpoint(folder, "step-5-g1-r1", {"user/part_0": {}}, [
+                {"user/part_0/.slot/rows": table_rows((1, 1)), "b/part_0": numpy.float32([7])}])
+            sound = folder + "/checkpoints/step-5-g1-r1"
+            manifest = sound + "/MANIFEST.json"
+            with open(manifest, encoding="utf-8") as file:
+                said = json.load(file)
+            said.pop("manifest_crc32c")
+
+            def write(**other):
+                with open(manifest, "w", encoding="utf-8") as file:
+                    body = json.dumps({**said, **other}, indent=1)[:-2]
+                    file.write(f'{body},\n "manifest_crc32c": "{crc_of(body.encode())}"\n}}\n')
+
+            b = {"name": "b/part_0", "variable": 1}
+            user = said["partitions"][0]
+            for other, why in (
+                    ({"min_reader_version": 5}, "needs a reader of format 5, and .* reads 4"),
+                    ({"format": "other"}, "is no manifest"),
+                    ({"step": 6}, "is the manifest of step-6-g1-r1"),
+                    ({"run_id": "other"}, "is of another checkpoint: its run_id is 'run'"),
+                    ({"files": []}, "no file has"),
+                    ({"files": 7}, "is damaged"),
+                    ({"partitions": [user]}, "b has partitions of 0 of 1 rows"),
+                    ({"partitions": [user, {**b, **rows_of(1, 2)}]}, "does not follow 0 rows"),
+                    ({"partitions": [user, {**b, "variable": 4, **rows_of(0, 1)}]}, "is damaged"),
+                    ({"partitions": [{**user, "name": "user/part_1"}, {**b, **rows_of(0, 1)}]},
+                     "is damaged"),
+                    ({"variables": [said["variables"][0], {"name": "b", "shape": [1, 2]}]},
+                     r"b/part_0 has the shape \[1\], and its manifest says \[1, 2\]")):
+                write(**other)
+                with self.subTest(why), self.assertRaisesRegex(paracord.ProgramError, why):
+                    paracord.load(folder)
+            write()
+            self.assertEqual(paracord.load(folder)["user/ids"].tolist(), [1])
+            shutil.move(sound, folder + "/checkpoints/step-7-g1-r1")
+            with self.assertRaisesRegex(paracord.ProgramError, "is the manifest of step-5-g1-r1"):
                 paracord.load(folder)
 
     def test_rows_that_have_expired_are_left_out(self):
