@@ -28,9 +28,12 @@ constexpr int64_t kUncalledMs = 10000;
 }  // namespace
 
 void ParameterServer::Impl::Start() {
-  const auto answer =
-      Enter([this](const ParkedExchange& exchange) { Answer(exchange.request, exchange.call); });
-  parked_ = std::make_shared<ParkedExchanges>(environment_.loop, log_, pinned_, answer);
+  const auto answer = [weak = weak_from_this()](const ParkedExchange& exchange) -> uint64_t {
+    const auto self = weak.lock();
+    return self == nullptr ? 0 : self->Answer(exchange.request, exchange.call);
+  };
+  Executor& lane = options_.exchanges != nullptr ? *options_.exchanges : environment_.executor;
+  parked_ = std::make_shared<ParkedExchanges>(environment_.loop, lane, log_, pinned_, answer);
   parked_->Watch();
   environment_.loop.Post(Enter([this] {
     watch_.Start(environment_.loop.NowMs());
@@ -151,7 +154,7 @@ void ParameterServer::Impl::AskForCheckpoint() {
     }
     PsHoldReply reply;
     reply.set_draining(true);
-    for (CallPtr& call : holds_) answers.emplace_back(std::move(call), ToParts(reply));
+    for (auto& [id, call] : holds_) answers.emplace_back(std::move(call), ToParts(reply));
     holds_.clear();
   }
   Give(answers);

@@ -202,10 +202,20 @@ absl::Status ParameterServer::Impl::CheckIds(const DecodedRequest& request, uint
       "): a smaller \"batch\", more ps, or more memory"));
 }
 
+absl::Status ParameterServer::Impl::CheckRows(uint64_t bytes) const {
+  if (bytes <= pinned_->reserved_max()) return absl::OkStatus();
+  return LimitError(absl::StrCat(
+      "the rows that one pull wants take ", HumanBytes(bytes), ", and replies may hold ",
+      HumanBytes(pinned_->reserved_max()),
+      memory_->limited() ? absl::StrCat(" (by --memory-limit ", HumanBytes(memory_->limit()), ")")
+                         : " (by --pinned-mb)",
+      ": a smaller \"batch\", more ps, or more memory"));
+}
+
 std::deque<ParkedExchange> ParameterServer::Impl::VoidAll(const absl::Status& why,
                                                           Answers& answers) {
   orders_.VoidAll(why, answers);
-  for (CallPtr& hold : holds_) answers.emplace_back(std::move(hold), why);
+  for (auto& [id, hold] : holds_) answers.emplace_back(std::move(hold), why);
   holds_.clear();
   std::deque<ParkedExchange> parked = parked_->TakeAll();
   for (const ParkedExchange& exchange : parked) answers.emplace_back(exchange.call, why);
@@ -216,41 +226,54 @@ std::deque<ParkedExchange> ParameterServer::Impl::VoidAll(const absl::Status& wh
 
 void ParameterServer::Impl::Exchange(const absl::Cord& request, const CallPtr& call) {
   figures_.received_bytes += request.size();
-  if (pinned_->Above()) return parked_->Park(request, call);
-  Answer(request, call);
+  if (pinned_->Above()) return parked_->Park(request, call, 0);
+  if (const uint64_t needed = Answer(request, call)) parked_->Park(request, call, needed);
 }
 
-void ParameterServer::Impl::Answer(const absl::Cord& request, const CallPtr& call) {
+// `counts`: among the pushes that are refused whole.
+void ParameterServer::Impl::Refuse(const CallPtr& call, absl::Status why, bool counts) {
+  if (counts) ++counters_.refused;
+  ++figures_.failed;
+  call->Reply(std::move(why));
+}
+
+uint64_t ParameterServer::Impl::Answer(const absl::Cord& request, const CallPtr& call) {
   const double begun = FigureSeconds();
   absl::StatusOr<DecodedRequest> decoded = DecodeExchangeRequest(request);
   if (!decoded.ok()) {
-    ++counters_.refused;
-    ++figures_.failed;
-    return call->Reply(decoded.status());
+    Refuse(call, decoded.status(), true);
+    return 0;
   }
   absl::StatusOr<std::shared_ptr<const Content>> content;
+  absl::Status may;
   {
     MutexLock lock(mu_);
     content = CheckContent(decoded->header.fence());
-    const absl::Status may = CheckProofs(decoded->header);
-    if (content.ok() && !may.ok()) {
-      ++counters_.refused;
-      content = may;
-    }
+    may = CheckProofs(decoded->header);
   }
   if (!content.ok()) {
-    ++figures_.failed;
-    return call->Reply(content.status());
+    Refuse(call, content.status(), false);
+    return 0;
   }
+  const uint64_t rows = RowBytes(**content, decoded->header);
+  if (may.ok()) may = CheckRows(rows);
+  if (!may.ok()) {
+    Refuse(call, std::move(may), true);
+    return 0;
+  }
+  if (rows > 0 && !pinned_->Reserve(rows)) return rows;
+  PinnedReservation reserved(rows, pinned_);
   if (decoded->header.has_staged()) {
     absl::StatusOr<std::vector<PieceView>> staged = staged_.Take(decoded->header);
-    if (!staged.ok()) return call->Reply(staged.status());
+    if (!staged.ok()) {
+      call->Reply(staged.status());
+      return 0;
+    }
     std::ranges::move(*staged, std::back_inserter(decoded->pieces));
   }
   if (absl::Status fits = CheckIds(*decoded, request.size()); !fits.ok()) {
-    ++counters_.refused;
-    ++figures_.failed;
-    return call->Reply(std::move(fits));
+    Refuse(call, std::move(fits), true);
+    return 0;
   }
   const PushFence fence(generation_, decoded->header.fence().generation());
   const Store store(**content, counters_);
@@ -259,8 +282,10 @@ void ParameterServer::Impl::Answer(const absl::Cord& request, const CallPtr& cal
       [weak = weak_from_this(), begun, call, held = *content](absl::StatusOr<Parts> reply) {
         if (const auto self = weak.lock()) self->Count(begun, reply);
         call->Reply(std::move(reply));
-      });
+      },
+      std::move(reserved));
   FAILPOINT("ps.push.replied");
+  return 0;
 }
 
 void ParameterServer::Impl::Count(double begun, const absl::StatusOr<Parts>& reply) {
@@ -413,12 +438,13 @@ void ParameterServer::Impl::AdoptNow(const AdoptRequest& request, const CallPtr&
 void ParameterServer::Impl::Hold(const PsHoldRequest& request, const CallPtr& call) {
   absl::Status refused;
   bool draining = false;
+  uint64_t id = 0;
   {
     MutexLock lock(mu_);
     refused = CheckOrder(request.fence(), request.coordinator_boot_id(), /*held=*/true);
     if (refused.ok() && (closed_ || holds_.size() >= kWaitingMax)) refused = TooManyWait();
     draining = checkpoint_asked_;
-    if (refused.ok() && !draining) holds_.push_back(call);
+    if (refused.ok() && !draining) holds_[id = ++last_hold_] = call;
   }
   if (!refused.ok()) return call->Reply(refused);
   if (draining) {
@@ -427,15 +453,14 @@ void ParameterServer::Impl::Hold(const PsHoldRequest& request, const CallPtr& ca
     return call->Reply(ToParts(reply));
   }
   // Without the lock, because it may run at once. The coordinator is gone: the time in which it may
-  // come back begins. By the address, since a reference here would keep the call for ever.
-  call->OnCancel(Enter([this, gone = call.get()] {
+  // come back begins. By a number, since a reference here would keep the call for ever.
+  call->OnCancel(Enter([this, id] {
     CallPtr dropped;
     {
       MutexLock lock(mu_);
-      const auto it = std::find_if(holds_.begin(), holds_.end(),
-                                   [&](const CallPtr& hold) { return hold.get() == gone; });
+      const auto it = holds_.find(id);
       if (it == holds_.end()) return;
-      dropped = std::move(*it);
+      dropped = std::move(it->second);
       holds_.erase(it);
     }
     environment_.loop.Post(Enter([this] { AwaitCoordinator(); }));

@@ -33,6 +33,9 @@ struct PsOptions {
   uint64_t staged_bytes_max = uint64_t{1} << 30;  // of gradients that come before their push
   // From which all of the ps reserves; null: one of its own without a limit, but for the two above.
   std::shared_ptr<MemoryBudget> memory = nullptr;
+  // Answers exchanges that had to wait, so that neither the loop nor a snapshot holds them up;
+  // null: the environment's executor does.
+  Executor* exchanges = nullptr;
   // When the job ends it lets go of all it holds and stays, for a supervisor that would start it
   // again whatever it exits with, until it is told to drain or a coordinator wants more.
   bool stay = false;

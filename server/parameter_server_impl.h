@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,7 +58,10 @@ class ParameterServer::Impl : public SharedGate<Impl> {
 
   // ---- calls, parameter_server.cc
   void Exchange(const absl::Cord& request, const CallPtr& call);
-  void Answer(const absl::Cord& request, const CallPtr& call);
+  // Answers, and returns 0; or does nothing and returns the bytes of the rows that are pulled, if
+  // there is no room for these yet.
+  uint64_t Answer(const absl::Cord& request, const CallPtr& call);
+  void Refuse(const CallPtr& call, absl::Status why, bool counts);
   void Count(double begun, const absl::StatusOr<Parts>& reply);
   void Stage(const absl::Cord& request, const CallPtr& call);
   void ForgetStaged();
@@ -88,6 +92,8 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   // Whether a request of so many bytes fits together with its ids of rows, which take 8 bytes each
   // while it is answered. A limit error otherwise.
   absl::Status CheckIds(const DecodedRequest& request, uint64_t bytes) const;
+  // Whether copies of so many bytes may ever be made for one reply. A limit error otherwise.
+  absl::Status CheckRows(uint64_t bytes) const;
   // Checks an order of the coordinator that is obeyed, and notes that it was heard from.
   absl::Status CheckOrder(const Fence& fence, const std::string& coordinator, bool held)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -147,7 +153,8 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   std::shared_ptr<const Content> content_ ABSL_GUARDED_BY(mu_);
   PendingOrders orders_ ABSL_GUARDED_BY(mu_);
   std::optional<int> ended_ ABSL_GUARDED_BY(mu_);  // the job, with this code; and it has stayed
-  std::vector<CallPtr> holds_ ABSL_GUARDED_BY(mu_);
+  std::map<uint64_t, CallPtr> holds_ ABSL_GUARDED_BY(mu_);  // by numbers that are used once
+  uint64_t last_hold_ ABSL_GUARDED_BY(mu_) = 0;
   // These two belong to the job that was last loaded or kept.
   TimeoutsSpec timeouts_ ABSL_GUARDED_BY(mu_);
   std::string settings_ ABSL_GUARDED_BY(mu_);

@@ -28,9 +28,10 @@ bool MayWarn(int64_t now_ms, std::optional<int64_t>& warned_ms) {
 
 }  // namespace
 
-ParkedExchanges::ParkedExchanges(EventLoop& loop, Logger log, std::shared_ptr<PinnedBytes> pinned,
-                                 std::function<void(const ParkedExchange&)> answer)
+ParkedExchanges::ParkedExchanges(EventLoop& loop, Executor& lane, Logger log,
+                                 std::shared_ptr<PinnedBytes> pinned, AnswerFn answer)
     : loop_(loop),
+      lane_(lane),
       log_(std::move(log)),
       pinned_(std::move(pinned)),
       answer_(std::move(answer)),
@@ -55,7 +56,8 @@ void ParkedExchanges::Close(absl::Status why) {
   closed_ = std::move(why);
 }
 
-void ParkedExchanges::Park(const absl::Cord& request, const std::shared_ptr<ServerCall>& call) {
+void ParkedExchanges::Park(const absl::Cord& request, const std::shared_ptr<ServerCall>& call,
+                           uint64_t needed) {
   uint64_t id = 0;
   absl::Status refused;
   {
@@ -66,7 +68,7 @@ void ParkedExchanges::Park(const absl::Cord& request, const std::shared_ptr<Serv
       refused = absl::ResourceExhaustedError("too many exchanges wait for slow readers");
     } else {
       id = ++last_id_;
-      parked_.push_back({id, request, call});
+      parked_.push_back({id, request, call, needed});
     }
   }
   if (!refused.ok()) return call->Reply(refused);
@@ -87,16 +89,19 @@ void ParkedExchanges::PostResume() {
   loop_.Post(Enter([this] { Resume(); }));
 }
 
-// One, and the next after whatever else the loop has to do. Calls that arrive meanwhile do not
-// queue up behind: if they did, many workers would never get off this one thread again.
+std::optional<uint64_t> ParkedExchanges::NeededByNext() const {
+  MutexLock lock(mu_);
+  if (parked_.empty()) return std::nullopt;
+  return parked_.front().needed;
+}
+
+// One at a time. Calls that arrive meanwhile do not queue up behind: if they did, many workers
+// would never get off this one lane again.
 void ParkedExchanges::Resume() {
+  if (answering_) return;
   ParkedExchange next;
-  bool more = false;
-  {
-    MutexLock lock(mu_);
-    more = !parked_.empty();
-  }
-  if (more && pinned_->Wait()) {
+  const std::optional<uint64_t> needed = NeededByNext();
+  if (needed.has_value() && pinned_->Wait(*needed)) {
     if (patience_timer_ != 0) return;
     const int64_t patience_ms = kPatienceDeadlines * deadline_ms_;
     waiting_since_ms_ = loop_.NowMs();
@@ -120,16 +125,31 @@ void ParkedExchanges::Resume() {
     if (parked_.empty()) return;
     next = std::move(parked_.front());
     parked_.pop_front();
-    more = !parked_.empty();
   }
-  answer_(next);
-  if (more) PostResume();
+  Answer(std::move(next));
+}
+
+void ParkedExchanges::Answer(ParkedExchange exchange) {
+  answering_ = true;
+  const auto of = std::make_shared<ParkedExchange>(std::move(exchange));
+  lane_.Run(Enter([this, of] { of->needed = answer_(*of); }), Enter([this, of] {
+              answering_ = false;
+              absl::Status closed;
+              if (of->needed > 0) {  // somebody else was faster
+                MutexLock lock(mu_);
+                closed = closed_;
+                if (closed.ok()) parked_.push_front(std::move(*of));
+              }
+              if (!closed.ok()) of->call->Reply(closed);
+              Resume();
+            }));
 }
 
 // Counted from the first that waited, because its caller may have gone away and come again.
 void ParkedExchanges::LosePatience(int64_t waited_ms) {
   patience_timer_ = 0;
-  if (pinned_->Above()) {
+  const std::optional<uint64_t> needed = NeededByNext();
+  if (needed.has_value() && !pinned_->Fits(*needed)) {
     if (MayWarn(loop_.NowMs(), warned_ms_)) {
       log_.Warn(
           "readers hold {} of replaced or converted values for {} ms, and may hold {} ({}): "

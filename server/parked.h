@@ -1,8 +1,9 @@
-// Exchanges that wait because slow readers pin too much. Nothing of them is looked at before they
-// go on, in the order in which they came, on the loop. Owned by the ParameterServer, which parks
-// one while the pinned bytes are above their limit; thread-safe.
+// Exchanges that wait because slow readers pin too much, or because the rows they pull do not fit
+// beside what is pinned. Nothing of them has been done before they go on, in the order in which
+// they came, one at a time on an executor: the loop only decides. Owned by the ParameterServer,
+// which parks an exchange; thread-safe.
 //
-// Invariants: each exchange is handed on once, given up once, or dropped when its caller goes away.
+// Invariants: each exchange is answered once, given up once, or dropped when its caller goes away.
 // Nobody waits without end: when readers keep what they pin for too long, it is forgiven.
 #pragma once
 
@@ -29,18 +30,21 @@ struct ParkedExchange {
   uint64_t id = 0;
   absl::Cord request;
   std::shared_ptr<ServerCall> call;
+  uint64_t needed = 0;  // bytes that the rows it pulls take; 0: nobody has looked at it
 };
 
 class ParkedExchanges : public SharedGate<ParkedExchanges> {
  public:
-  // `answer` takes each exchange that goes on, on the loop.
-  ParkedExchanges(EventLoop& loop, Logger log, std::shared_ptr<PinnedBytes> pinned,
-                  std::function<void(const ParkedExchange&)> answer);
+  // `answer` answers an exchange that goes on and returns 0, or returns the bytes for which there
+  // is no room yet. It runs on `lane`.
+  using AnswerFn = std::function<uint64_t(const ParkedExchange&)>;
+  ParkedExchanges(EventLoop& loop, Executor& lane, Logger log, std::shared_ptr<PinnedBytes> pinned,
+                  AnswerFn answer);
 
   // Resumes what is parked whenever the pinned bytes have fallen. Before the first Park.
   void Watch();
   // Parks an exchange, or refuses it if there are too many.
-  void Park(const absl::Cord& request, const std::shared_ptr<ServerCall>& call);
+  void Park(const absl::Cord& request, const std::shared_ptr<ServerCall>& call, uint64_t needed);
   // Exchanges have this long to be read, by the job that was loaded or kept.
   void SetDeadline(int64_t ps_ms) { deadline_ms_ = ps_ms; }
 
@@ -53,15 +57,20 @@ class ParkedExchanges : public SharedGate<ParkedExchanges> {
  private:
   void PostResume();  // any thread
   void Resume();
+  void Answer(ParkedExchange exchange);
+  // The exchange that goes on next, if any.
+  std::optional<uint64_t> NeededByNext() const;
   void LosePatience(int64_t waited_ms);
 
   EventLoop& loop_;
+  Executor& lane_;
   const Logger log_;
   const std::shared_ptr<PinnedBytes> pinned_;  // thread-safe itself
-  const std::function<void(const ParkedExchange&)> answer_;
+  const AnswerFn answer_;
   std::atomic<int64_t> deadline_ms_;
 
   // On the loop alone.
+  bool answering_ = false;
   EventLoop::TimerId patience_timer_ = 0;  // 0: nobody waits for slow readers
   int64_t waiting_since_ms_ = 0;           // while the timer runs
   std::optional<int64_t> warned_ms_;       // of slow readers that were waited for no longer

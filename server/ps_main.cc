@@ -12,6 +12,7 @@
 #include "common/memory_budget.h"
 #include "common/parallel.h"
 #include "common/status_macros.h"
+#include "common/thread_loop.h"
 #include "net/grpc/daemon_process.h"
 #include "server/parameter_server.h"
 
@@ -136,6 +137,8 @@ int Main(int argc, char** argv) {
   options.host = HostName();
   options.pinned_bytes_max = static_cast<uint64_t>(own.pinned_mb) << 20;
   options.memory = *memory;
+  ThreadExecutor exchanges(daemon.environment().loop);
+  options.exchanges = &exchanges;
   ParameterServer ps(options, daemon.environment(),
                      [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   const Logger log(task);

@@ -22,9 +22,27 @@ PinnedBytes::PinnedBytes(uint64_t bytes_max)
 
 uint64_t PinnedBytes::bytes() const { return static_cast<uint64_t>(Pinned()); }
 
-bool PinnedBytes::Wait() {
+bool PinnedBytes::FitsBeside(int64_t pinned, uint64_t bytes) const {
+  const int64_t limit = Limit();
+  if (bytes == 0) return pinned <= limit;
+  if (pinned == 0) return bytes <= reserved_max();
+  return pinned <= limit && bytes <= static_cast<uint64_t>(limit - pinned);
+}
+
+bool PinnedBytes::Reserve(uint64_t bytes) {
+  if (bytes > reserved_max()) return false;
+  Add(bytes);
+  if (FitsBeside(std::max<int64_t>(share_->bytes() - static_cast<int64_t>(bytes), 0), bytes)) {
+    return true;
+  }
+  Subtract(bytes);
+  return false;
+}
+
+bool PinnedBytes::Wait(uint64_t bytes) {
+  wanted_ = bytes;
   waits_ = true;
-  return Above();
+  return !Fits(bytes);
 }
 
 void PinnedBytes::Watch(std::function<void()> fell) {
@@ -49,7 +67,7 @@ void PinnedBytes::Subtract(uint64_t bytes) {
   if (!waits_ && forgiven_ == 0) return;
   MutexLock lock(mu_);
   forgiven_ = std::min<int64_t>(forgiven_, Pinned());
-  if (!Above() && waits_.exchange(false) && fell_) fell_();
+  if (Fits(wanted_) && waits_.exchange(false) && fell_) fell_();
 }
 
 PulledChunk::PulledChunk(ChunkRef chunk, std::shared_ptr<PinnedBytes> pinned)
@@ -62,9 +80,21 @@ PulledChunk::~PulledChunk() {
   if (chunk_.pulls().fetch_sub(kPull) == kStale + kPull) pinned_->Subtract(Bytes(chunk_));
 }
 
-PulledCopy::PulledCopy(uint64_t bytes, std::shared_ptr<PinnedBytes> pinned)
-    : data_(static_cast<char*>(AllocateShared(bytes))), bytes_(bytes), pinned_(std::move(pinned)) {
-  pinned_->Add(bytes_);
+PinnedReservation::~PinnedReservation() {
+  if (pinned_ != nullptr && bytes_ > 0) pinned_->Subtract(bytes_);
+}
+
+bool PinnedReservation::Take(uint64_t bytes) {
+  if (bytes > bytes_) return false;
+  bytes_ -= bytes;
+  return true;
+}
+
+PulledCopy::PulledCopy(uint64_t bytes, std::shared_ptr<PinnedBytes> pinned,
+                       PinnedReservation* reserved)
+    : bytes_(bytes), pinned_(std::move(pinned)) {
+  if (reserved == nullptr || !reserved->Take(bytes)) pinned_->Add(bytes_);
+  data_ = static_cast<char*>(AllocateShared(bytes));
 }
 
 PulledCopy::~PulledCopy() {

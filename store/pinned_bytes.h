@@ -1,9 +1,10 @@
 // Counts the bytes that slow readers cost a ps on top of what it holds, for back-pressure. A chunk
 // counts while it is stale (its block has a newer chunk in its place) and a pull references it; a
-// copy in another encoding counts while its pull references it. Chunks that snapshots reference do
-// not count, because training never waits for a snapshot. This class only counts and notifies; the
-// ParameterServer makes exchanges wait (server/parked.h), and shares it with partitions and
-// replies, because replies may outlive the others. Thread-safe; the usual path takes no lock.
+// copy, of rows or in another encoding, counts while its pull references it. Copies of rows are
+// reserved before they are made. Chunks that snapshots reference do not count, because training
+// never waits for a snapshot. This class only counts and notifies; the ParameterServer makes
+// exchanges wait (server/parked.h), and shares it with partitions and replies, because replies may
+// outlive the others. Thread-safe; the usual path takes no lock.
 #pragma once
 
 #include <algorithm>
@@ -33,10 +34,18 @@ class PinnedBytes {
   uint64_t bytes_max() const { return share_->bytes_max(); }
   bool Above() const { return share_->bytes() > Limit(); }
 
-  // Called by the ParameterServer before it parks an exchange. If it returns true, the bytes are
-  // above the limit, and the function set by Watch runs once when they no longer are. If it returns
-  // false, it may run as well.
-  bool Wait();
+  // The most bytes that may ever be reserved at once.
+  uint64_t reserved_max() const { return share_->bytes_max() + share_->spare(); }
+  // Whether so many bytes more are within the limit. More than the limit fit while nothing else is
+  // pinned, up to reserved_max; 0 fit unless Above.
+  bool Fits(uint64_t bytes) const { return FitsBeside(Pinned(), bytes); }
+  // Counts the bytes if they fit; otherwise returns false and counts nothing.
+  bool Reserve(uint64_t bytes);
+
+  // Called by the ParameterServer before it parks an exchange. If it returns true, so many bytes
+  // more do not fit, and the function set by Watch runs once when they do. If it returns false, it
+  // may run as well.
+  bool Wait(uint64_t bytes);
 
   // Sets the function that Wait announces. It runs on whatever thread released bytes (perhaps one
   // of gRPC's), so it should only post to a loop. When Watch returns, the previous function does
@@ -54,6 +63,8 @@ class PinnedBytes {
  private:
   friend class PulledChunk;
   friend class PulledCopy;
+  friend class PinnedReservation;
+  bool FitsBeside(int64_t pinned, uint64_t bytes) const;
   void Add(uint64_t bytes) { share_->Add(bytes); }
   void Subtract(uint64_t bytes);
   int64_t Limit() const { return static_cast<int64_t>(share_->bytes_max()) + forgiven_; }
@@ -64,6 +75,7 @@ class PinnedBytes {
   std::atomic<int64_t> forgiven_{0};          // written under mu_
 
   std::atomic<bool> waits_{false};
+  std::atomic<uint64_t> wanted_{0};  // bytes that who waits wants to reserve
   Mutex mu_;
   std::function<void()> fell_ ABSL_GUARDED_BY(mu_);
 };
@@ -83,11 +95,32 @@ class PulledChunk {
   std::shared_ptr<PinnedBytes> pinned_;  // null: moved from
 };
 
-// Memory for a chunk's values in another encoding, on their way to a reader. It counts from the
-// begin, so that exchanges that come while the values are converted meet the limit.
+// Bytes that are reserved for copies which are not made yet. One thread at a time.
+class PinnedReservation {
+ public:
+  PinnedReservation() = default;  // of nothing
+  // The bytes have been reserved.
+  PinnedReservation(uint64_t bytes, std::shared_ptr<PinnedBytes> pinned)
+      : bytes_(bytes), pinned_(std::move(pinned)) {}
+  PinnedReservation(PinnedReservation&& other) noexcept
+      : bytes_(std::exchange(other.bytes_, 0)), pinned_(std::move(other.pinned_)) {}
+  PinnedReservation& operator=(PinnedReservation&&) = delete;
+  ~PinnedReservation();
+  // Hands so many of the bytes to a copy. Returns false if fewer are left.
+  bool Take(uint64_t bytes);
+
+ private:
+  uint64_t bytes_ = 0;
+  std::shared_ptr<PinnedBytes> pinned_;  // null: moved from, or of nothing
+};
+
+// Memory for values on their way to a reader, of rows or in another encoding. It counts from the
+// begin, so that exchanges that come while the values are copied meet the limit.
 class PulledCopy {
  public:
-  PulledCopy(uint64_t bytes, std::shared_ptr<PinnedBytes> pinned);
+  // `reserved`: has the bytes, or counts for nothing.
+  PulledCopy(uint64_t bytes, std::shared_ptr<PinnedBytes> pinned,
+             PinnedReservation* reserved = nullptr);
   PulledCopy(PulledCopy&& other) noexcept = default;
   PulledCopy& operator=(PulledCopy&&) = delete;
   ~PulledCopy();
@@ -96,7 +129,7 @@ class PulledCopy {
   uint64_t bytes() const { return bytes_; }
 
  private:
-  char* data_;
+  char* data_ = nullptr;
   uint64_t bytes_;
   std::shared_ptr<PinnedBytes> pinned_;  // null: moved from
 };

@@ -1,6 +1,7 @@
 #include "store/store.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "common/status_macros.h"
 #include "common/trace.h"
 #include "exchange/encoding.h"
+#include "proto/protocol.h"
 #include "store/step_check.h"
 
 namespace paracord {
@@ -28,27 +30,35 @@ absl::Cord CordOf(PulledCopy copy) {
   return absl::MakeCordFromExternal(bytes, [copy = std::move(copy)](absl::string_view) {});
 }
 
-// The values of rows, copied while no push can change them.
-void PullRows(const CheckedWant& wanted, PartitionState& state, std::vector<PieceView>& pieces) {
+// The values of rows, in copies of whole rows of about kPieceBytes, each of one moment.
+void PullRows(const CheckedWant& wanted, PinnedReservation& reserved, PartitionState& state,
+              std::vector<PieceView>& pieces) {
   const Partition& partition = *wanted.partition;
   const auto& [id, rows, encoding, have] = wanted.want;
-  const uint64_t elements = ElementsOf(partition, rows);
-  if (elements == 0) return state.set_updates(partition.PullRows({}, {}));
-  PulledCopy copy(elements * ElementBytes(encoding), partition.pinned());
-  state.set_bytes(copy.bytes());
-  if (encoding == ENCODING_FLOAT32) {
-    const std::span<float> values(reinterpret_cast<float*>(copy.data()), elements);
-    state.set_updates(partition.PullRows(*rows, values));
-  } else {
-    const auto values = std::make_unique_for_overwrite<float[]>(elements);
-    state.set_updates(partition.PullRows(*rows, {values.get(), elements}));
-    EncodeDense(encoding, {values.get(), elements}, copy.data());
+  if (rows->empty()) return state.set_updates(partition.PullRows({}, {}));
+  const uint64_t row = partition.row_elements();
+  const uint64_t row_bytes = row * ElementBytes(encoding);
+  const size_t at_once = std::max<uint64_t>(kPieceBytes / row_bytes, 1);
+  state.set_bytes(rows->size() * row_bytes);
+  std::vector<float> decoded;
+  for (size_t first = 0; first < rows->size(); first += at_once) {
+    const auto ids = std::span(*rows).subspan(first, std::min(at_once, rows->size() - first));
+    PulledCopy copy(ids.size() * row_bytes, partition.pinned(), &reserved);
+    std::span<float> values(reinterpret_cast<float*>(copy.data()), ids.size() * row);
+    if (encoding != ENCODING_FLOAT32) {
+      decoded.resize(values.size());
+      values = decoded;
+    }
+    const uint64_t updates = partition.PullRows(ids, values);
+    if (first == 0) state.set_updates(updates);
+    if (encoding != ENCODING_FLOAT32) EncodeDense(encoding, values, copy.data());
+    pieces.push_back({id, first * row_bytes, CordOf(std::move(copy))});
   }
-  pieces.push_back({id, 0, CordOf(std::move(copy))});
 }
 
-void Pull(const CheckedWant& wanted, PartitionState& state, std::vector<PieceView>& pieces) {
-  if (wanted.want.rows.has_value()) return PullRows(wanted, state, pieces);
+void Pull(const CheckedWant& wanted, PinnedReservation& reserved, PartitionState& state,
+          std::vector<PieceView>& pieces) {
+  if (wanted.want.rows.has_value()) return PullRows(wanted, reserved, state, pieces);
   const Partition& partition = *wanted.partition;
   const Encoding encoding = wanted.want.encoding;
   ChunkRefs values;
@@ -100,12 +110,28 @@ class Pushing {
 
 }  // namespace
 
-void Store::Apply(StepRequest request, const PushFence& fence, const Reply& reply) const {
-  reply(Run(std::move(request), fence));
+uint64_t RowBytes(const Content& content, const ExchangeRequest& header) {
+  uint64_t bytes = 0;
+  for (const PartitionPull& pull : header.pull()) {
+    const Partition* const partition = pull.has_rows() ? content.Find(pull.partition()) : nullptr;
+    if (partition == nullptr || !IsDense(pull.encoding())) continue;  // it will be refused
+    const uint64_t row = partition->row_elements() * ElementBytes(pull.encoding());
+    uint64_t of_pull = 0;
+    if (__builtin_mul_overflow(std::min(pull.rows().count(), pull.rows().bytes()), row, &of_pull) ||
+        __builtin_add_overflow(bytes, of_pull, &bytes)) {
+      return std::numeric_limits<uint64_t>::max();
+    }
+  }
+  return bytes;
 }
 
-void Store::Exchange(DecodedRequest request, const PushFence& fence,
-                     const EncodedReply& reply) const {
+void Store::Apply(StepRequest request, const PushFence& fence, const Reply& reply,
+                  PinnedReservation reserved) const {
+  reply(Run(std::move(request), fence, std::move(reserved)));
+}
+
+void Store::Exchange(DecodedRequest request, const PushFence& fence, const EncodedReply& reply,
+                     PinnedReservation reserved) const {
   FAILPOINT("ps.push.received");
   const bool pushes = request.header.has_batch();
   absl::StatusOr<StepRequest> step = ReadStep(std::move(request));
@@ -113,13 +139,17 @@ void Store::Exchange(DecodedRequest request, const PushFence& fence,
     if (pushes) ++counters_.refused;
     return reply(step.status());
   }
-  Apply(*std::move(step), fence, [reply](absl::StatusOr<DecodedReply> applied) {
-    if (!applied.ok()) return reply(applied.status());
-    reply(EncodeExchange(applied->header, std::move(applied->pieces)));
-  });
+  Apply(
+      *std::move(step), fence,
+      [reply](absl::StatusOr<DecodedReply> applied) {
+        if (!applied.ok()) return reply(applied.status());
+        reply(EncodeExchange(applied->header, std::move(applied->pieces)));
+      },
+      std::move(reserved));
 }
 
-absl::StatusOr<DecodedReply> Store::Run(StepRequest request, const PushFence& fence) const {
+absl::StatusOr<DecodedReply> Store::Run(StepRequest request, const PushFence& fence,
+                                        PinnedReservation reserved) const {
   const bool pushes = request.step.has_value();
   Pushing pushing(pushes ? &content_.pushes : nullptr);
   const int64_t received = TraceBegin();
@@ -166,7 +196,7 @@ absl::StatusOr<DecodedReply> Store::Run(StepRequest request, const PushFence& fe
   pushing.End();
   const TraceSpan span("pull");
   for (const CheckedWant& wanted : step->wants) {
-    Pull(wanted, *state_of(*wanted.partition), reply.pieces);
+    Pull(wanted, reserved, *state_of(*wanted.partition), reply.pieces);
   }
   return reply;
 }

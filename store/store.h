@@ -29,6 +29,10 @@ struct UpdateCounters {
   Histogram apply_seconds{kSecondsBounds};  // of all updates of a step
 };
 
+// The bytes of the copies that answering a request takes for the rows it wants, as far as its
+// header can be believed: a row takes a byte of the request at least.
+uint64_t RowBytes(const Content& content, const ExchangeRequest& header);
+
 class Store {
  public:
   using Reply = std::function<void(absl::StatusOr<DecodedReply>)>;
@@ -40,14 +44,18 @@ class Store {
   // Applies a step and reads what is wanted after it. `reply` is called once, perhaps later and on
   // another thread. INVALID_ARGUMENT names the partition and the reason, and nothing has changed.
   // ABORTED: the step's generation ended before all partitions were updated.
-  void Apply(StepRequest request, const PushFence& fence, const Reply& reply) const;
+  // `reserved`: bytes for the rows that are wanted (RowBytes), or none, and then they are counted.
+  void Apply(StepRequest request, const PushFence& fence, const Reply& reply,
+             PinnedReservation reserved = {}) const;
 
   // Does what Apply does for a request as it travels.
   using EncodedReply = std::function<void(absl::StatusOr<Parts>)>;
-  void Exchange(DecodedRequest request, const PushFence& fence, const EncodedReply& reply) const;
+  void Exchange(DecodedRequest request, const PushFence& fence, const EncodedReply& reply,
+                PinnedReservation reserved = {}) const;
 
  private:
-  absl::StatusOr<DecodedReply> Run(StepRequest request, const PushFence& fence) const;
+  absl::StatusOr<DecodedReply> Run(StepRequest request, const PushFence& fence,
+                                   PinnedReservation reserved) const;
 
   const Content& content_;
   UpdateCounters& counters_;

@@ -70,7 +70,7 @@ struct SlowReader {
   uint32_t next = 0;
 };
 
-TEST_CASE("exchanges wait for slow readers and go on in order, on the loop") {
+TEST_CASE("exchanges wait for slow readers and go on in order, decided on the loop") {
   SlowReader test;
   const auto first = test.Push();
   const auto second = test.Push();
@@ -87,6 +87,23 @@ TEST_CASE("exchanges wait for slow readers and go on in order, on the loop") {
   CHECK(test.Waiting() == 0);
   CHECK(test.ps.Describe().pinned_bytes() == 0);
   CHECK(SlowReader::Applied(test.Push()));
+}
+
+TEST_CASE("exchanges that go on are answered on the executor, one at a time, not on the loop") {
+  SlowReader test;
+  const auto first = test.Push();
+  const auto second = test.Push();
+  test.ps.executor.set_at_once(false);
+  SlowReader::LetGo(test.slow);
+  test.ps.loop.RunPosted();
+  CHECK(first->answered == 0);
+  REQUIRE(test.ps.executor.RunOne());
+  CHECK(SlowReader::Applied(first));
+  CHECK_FALSE(test.ps.executor.RunOne());  // the loop has not seen that the first is done
+  test.ps.loop.RunPosted();
+  CHECK(second->answered == 0);
+  REQUIRE(test.ps.executor.RunOne());
+  CHECK(SlowReader::Applied(second));
 }
 
 TEST_CASE("an exchange that went on makes the next wait again, if its reader is slow") {

@@ -150,7 +150,7 @@ TEST_CASE("pulls that begin and end on many threads while chunks are replaced ad
   store.Push();
   CHECK(store.pinned->Above());
   fell = 0;
-  CHECK(store.pinned->Wait());
+  CHECK(store.pinned->Wait(0));
   pulled.clear();
   CHECK(fell == 1);
 }
@@ -170,13 +170,35 @@ TEST_CASE("what is forgiven is forgiven only for as long as it is held") {
   CHECK(store.pinned->Above());
   int fell = 0;
   store.pinned->Watch([&] { ++fell; });
-  CHECK(store.pinned->Wait());
+  CHECK(store.pinned->Wait(0));
   other.clear();
   CHECK_FALSE(store.pinned->Above());
   CHECK(fell == 1);
   stuck.clear();
   other = version();
   CHECK(store.pinned->Above());
+}
+
+TEST_CASE("bytes are reserved if they fit, alone also beyond the limit, and copies take them") {
+  const auto pinned =
+      std::make_shared<PinnedBytes>(std::make_shared<MemoryShare>(/*bytes_max=*/100, /*spare=*/50));
+  CHECK_FALSE(pinned->Reserve(151));
+  {
+    REQUIRE(pinned->Reserve(150));  // nothing else is held
+    PinnedReservation reserved(150, pinned);
+    CHECK(pinned->Above());
+    CHECK_FALSE(pinned->Reserve(1));
+    const PulledCopy copy(40, pinned, &reserved);
+    CHECK(pinned->bytes() == 150);
+    CHECK_FALSE(reserved.Take(111));
+  }
+  CHECK(pinned->bytes() == 0);
+  REQUIRE(pinned->Reserve(60));
+  const PinnedReservation held(60, pinned);
+  CHECK(pinned->Fits(40));
+  CHECK_FALSE(pinned->Fits(41));
+  CHECK(pinned->Fits(0));
+  CHECK(pinned->bytes() == 60);
 }
 
 }  // namespace
