@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/human_bytes.h"
+#include "common/shared_memory.h"
 
 namespace paracord {
 
@@ -85,6 +86,7 @@ std::vector<MemoryUse> MemoryBudget::Uses() const {
   add("snapshots", *snapshots_);
   add("buffers", *buffers_);
   add("restores", *restores_);
+  uses.push_back({"arena", IdleSharedBytes(), kIdleKept});  // that is free, and not given back yet
   return uses;
 }
 

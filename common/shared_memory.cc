@@ -26,9 +26,11 @@ uint64_t Rounded(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
 struct Segment {
   int fd;
-  char* data;
+  char* data;  // null: given back
   uint64_t bytes;
-  uint64_t used = 0;  // parts are cut off from the front
+  uint64_t used = 0;     // parts are cut off from the front
+  uint64_t parts = 0;    // that are in use
+  bool touched = false;  // since the last Trim
 };
 
 std::optional<Segment> MakeSegment(uint64_t bytes) {
@@ -64,10 +66,13 @@ class Arena {
       const auto last = std::prev(free_.upper_bound(fits->first));
       char* const data = last->second;
       sizes_[data] = last->first;
+      idle_bytes_ -= last->first;
       free_.erase(last);
+      Use(SegmentOf(data));
       return data;
     }
-    if (segments_.empty() || segments_.back().bytes - segments_.back().used < wanted) {
+    if (segments_.empty() || segments_.back().data == nullptr ||
+        segments_.back().bytes - segments_.back().used < wanted) {
       std::optional<Segment> segment = MakeSegment(std::max(wanted, kSegmentBytes));
       if (!segment.has_value()) return nullptr;
       by_address_[segment->data] = segments_.size();
@@ -77,6 +82,7 @@ class Arena {
     char* const data = segment.data + segment.used;
     segment.used += wanted;
     sizes_[data] = wanted;
+    Use(segment);
     return data;
   }
 
@@ -86,8 +92,46 @@ class Arena {
     const auto it = sizes_.find(data);
     if (it == sizes_.end()) return false;
     free_.emplace(it->second, data);
+    idle_bytes_ += it->second;
     sizes_.erase(it);
+    Segment& segment = SegmentOf(data);
+    --segment.parts;
+    segment.touched = true;
     return true;
+  }
+
+  void Trim() {
+    std::vector<Segment> closed;  // unmapped without the lock
+    {
+      MutexLock lock(mu_);
+      for (Segment& segment : segments_) {
+        const bool idle = segment.data != nullptr && segment.parts == 0 && !segment.touched;
+        segment.touched = false;
+        if (!idle || idle_bytes_ <= kIdleKept) continue;
+        std::erase_if(free_, [&](const auto& part) {
+          return part.second >= segment.data && part.second < segment.data + segment.bytes;
+        });
+        idle_bytes_ -= segment.used;
+        by_address_.erase(segment.data);
+        closed.push_back(segment);
+        segment.data = nullptr;
+      }
+      closed_ += closed.size();
+    }
+    for (const Segment& segment : closed) {
+      munmap(segment.data, segment.bytes);
+      close(segment.fd);
+    }
+  }
+
+  uint64_t idle_bytes() {
+    MutexLock lock(mu_);
+    return idle_bytes_;
+  }
+  uint64_t closed() const { return closed_; }
+  bool IsOpen(uint64_t segment) {
+    MutexLock lock(mu_);
+    return segments_[segment - 1].data != nullptr;
   }
 
   std::optional<SharedPlace> Find(const char* data) {
@@ -115,7 +159,17 @@ class Arena {
   }
 
  private:
+  Segment& SegmentOf(const char* data) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return segments_[std::prev(by_address_.upper_bound(data))->second];
+  }
+  static void Use(Segment& segment) {
+    ++segment.parts;
+    segment.touched = true;
+  }
+
+  std::atomic<uint64_t> closed_{0};
   Mutex mu_;
+  uint64_t idle_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<Segment> segments_ ABSL_GUARDED_BY(mu_);
   std::map<const char*, size_t> by_address_ ABSL_GUARDED_BY(mu_);  // index in segments_
   std::multimap<uint64_t, char*> free_ ABSL_GUARDED_BY(mu_);       // by size
@@ -176,6 +230,16 @@ std::optional<std::span<const char>> FindSharedSegment(const void* memory) {
 }
 
 SharedSegment GetSharedSegment(uint64_t segment) { return TheArena().Get(segment); }
+
+void TrimSharedMemory() {
+  if (enabled) TheArena().Trim();
+}
+
+uint64_t IdleSharedBytes() { return enabled ? TheArena().idle_bytes() : 0; }
+
+uint64_t SharedSegmentsClosed() { return enabled ? TheArena().closed() : 0; }
+
+bool IsSharedSegmentOpen(uint64_t segment) { return TheArena().IsOpen(segment); }
 
 std::optional<SharedMapping> SharedMapping::Map(int fd, uint64_t bytes) {
   struct stat file {};

@@ -1,8 +1,9 @@
 // Memory of this process that other processes of the host may map: memory files (memfd), which
 // vanish with the last process that has them. Large arrays that are sent (parameters, gradients)
 // are allocated here, so that a peer on this host reads them in place (net/shared_connection.h).
-// Process-wide, thread-safe. Segments are kept until the process ends; their parts are reused.
-// Before EnableSharedMemory, and on systems without memory files, it is ordinary memory.
+// Process-wide, thread-safe. Parts of segments are reused; a segment that nobody uses is given back
+// where the process asks for it (TrimSharedMemory). Before EnableSharedMemory, and on systems
+// without memory files, it is ordinary memory.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +29,17 @@ struct SharedPlace {
 };
 // Returns where a peer finds `memory`; nullopt if it is ordinary memory.
 std::optional<SharedPlace> FindShared(const void* memory);
+
+// Gives back the segments of which no part was in use since the call before, down to kIdleKept.
+// Peers that map them keep their memory until they are told (net/shared_connection.h). Not in a
+// process that asks for FindSharedSegment.
+void TrimSharedMemory();
+inline constexpr uint64_t kIdleKept = 32 << 20;
+// Bytes of parts that are free, which stay resident.
+uint64_t IdleSharedBytes();
+// How often a segment was given back, and whether this one was.
+uint64_t SharedSegmentsClosed();
+bool IsSharedSegmentOpen(uint64_t segment);
 
 // Returns the whole segment that contains `memory`; it is mapped until the process ends.
 std::optional<std::span<const char>> FindSharedSegment(const void* memory);

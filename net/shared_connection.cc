@@ -125,7 +125,7 @@ void SharedConnection::Run() {
   }
   arriving_.reset();
   paused_ = false;
-  mappings_.clear();                            // readers of mapped memory hold it themselves
+  theirs_.Clear();                              // readers of mapped memory hold it themselves
   if (service_ != nullptr) table_.CancelAll();  // unanswered calls hold their requests
   // Memory that the peer may still read stays until the peer has closed its side.
   {
@@ -150,6 +150,7 @@ bool SharedConnection::Wait() {
   const int polled = poll(&ready, 1, often ? kSharedTickMs : serving_tick_ms_);
   const bool nothing = polled == 0 || (polled < 0 && errno == EINTR);
   service_ == nullptr ? ExpireCalls() : ExpireReplies(/*idle=*/polled == 0 && !paused);
+  RetireSegments();
   if (paused) intake_->Look();
   return !nothing;
 }
@@ -197,13 +198,10 @@ bool SharedConnection::Take(const SharedPacket& packet, int fd) {
       }
       return true;
     }
-    case SharedPacket::SEGMENT: {
-      std::optional<SharedMapping> mapping = SharedMapping::Map(fd, packet.segment_bytes());
-      if (!mapping.has_value()) return false;
-      return mappings_
-          .emplace(packet.segment(), std::make_shared<SharedMapping>(*std::move(mapping)))
-          .second;
-    }
+    case SharedPacket::SEGMENT:
+      return theirs_.Map(packet.segment(), fd, packet.segment_bytes());
+    case SharedPacket::RETIRE:
+      return theirs_.Unmap(packet.segment());
     default:
       return false;
   }
@@ -229,10 +227,9 @@ bool SharedConnection::TakeMessage(const SharedPacket& packet) {
       message.inline_bytes += piece.bytes().size();
       if (message.inline_bytes > kInlineBytesMax) return false;
     } else {
-      const auto it = mappings_.find(piece.segment());
-      if (it == mappings_.end()) return false;
-      const SharedMapping& mapping = *it->second;
-      if (piece.offset() > mapping.bytes() || piece.size() > mapping.bytes() - piece.offset()) {
+      const std::shared_ptr<const SharedMapping> mapping = theirs_.Find(piece.segment());
+      if (mapping == nullptr || piece.offset() > mapping->bytes() ||
+          piece.size() > mapping->bytes() - piece.offset()) {
         return false;
       }
       if (++message.places > kPlacesMax) return false;
@@ -242,8 +239,8 @@ bool SharedConnection::TakeMessage(const SharedPacket& packet) {
         message.received = std::make_shared<Received>(shared_from_this(), packet.call());
       }
       message.bytes.Append(absl::MakeCordFromExternal(
-          absl::string_view(mapping.data() + piece.offset(), piece.size()),
-          [received = message.received, held = it->second](absl::string_view) {}));
+          absl::string_view(mapping->data() + piece.offset(), piece.size()),
+          [received = message.received, mapping](absl::string_view) {}));
     }
     if (message.bytes.size() > request_bytes_max_) return false;
     // Bytes that lie in the peer's memory take none of ours.
@@ -428,12 +425,22 @@ void SharedConnection::AddPiece(SharedPacket& packet, absl::Cord chunk,
 }
 
 void SharedConnection::Announce(uint64_t segment) {
-  if (!announced_.insert(segment).second) return;
+  if (!ours_.Add(segment)) return;
   const SharedSegment memory = GetSharedSegment(segment);
   SharedPacket packet = Packet(SharedPacket::SEGMENT, 0);
   packet.set_segment(segment);
   packet.set_segment_bytes(memory.bytes);
   Write(packet, memory.fd);
+}
+
+// Tells the peer of segments that were given back since the last time.
+void SharedConnection::RetireSegments() {
+  MutexLock lock(mu_);
+  for (const uint64_t segment : ours_.TakeClosed()) {
+    SharedPacket packet = Packet(SharedPacket::RETIRE, 0);
+    packet.set_segment(segment);
+    Write(packet);
+  }
 }
 
 void SharedConnection::Write(const SharedPacket& packet, int fd) {

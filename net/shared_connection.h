@@ -29,7 +29,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +38,7 @@
 #include "common/shared_memory.h"
 #include "net/call_table.h"
 #include "net/intake.h"
+#include "net/peer_segments.h"
 #include "proto/shared_memory.pb.h"
 #include "security/call_rights.h"
 
@@ -108,6 +108,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   void AddPiece(SharedPacket& packet, absl::Cord chunk, std::vector<absl::Cord>& kept)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Announce(uint64_t segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void RetireSegments();
   void Write(const SharedPacket& packet, int fd = -1) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CloseIfUnused() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void BreakSlow();
@@ -129,7 +130,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   CallTable table_;
 
   // State of the reading thread.
-  std::map<uint64_t, std::shared_ptr<SharedMapping>> mappings_;
+  PeerSegments theirs_;
   std::unique_ptr<Message> arriving_;  // packets of a message are consecutive
   // When a reply was first seen to be late.
   std::optional<std::chrono::steady_clock::time_point> late_since_;
@@ -145,7 +146,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   bool takes_back_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t received_ ABSL_GUARDED_BY(mu_) = 0;  // messages of the peer that are still referenced
   std::map<uint64_t, Sent> sent_ ABSL_GUARDED_BY(mu_);  // messages not yet released
-  std::set<uint64_t> announced_ ABSL_GUARDED_BY(mu_);
+  ToldSegments ours_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace paracord

@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "common/memory_budget.h"
 #include "common/parallel.h"
+#include "common/shared_memory.h"
 #include "common/status_macros.h"
 #include "common/thread_loop.h"
 #include "net/grpc/daemon_process.h"
@@ -102,6 +103,15 @@ MonitorSource Shown(const ParameterServer& ps) {
   return source;
 }
 
+constexpr int64_t kTrimMs = 1000;
+
+// Gives memory back, again and again, that replies had and nobody has used since the last time.
+void KeepTrimming(EventLoop& loop, Executor& lane) {
+  loop.PostAfter(kTrimMs, [&loop, &lane] {
+    lane.Run(TrimSharedMemory, [&loop, &lane] { KeepTrimming(loop, lane); });
+  });
+}
+
 int Main(int argc, char** argv) {
   Flags flags("paracord-ps",
               "Holds partitions of a job's variables and applies gradients to them. As task ps,\n"
@@ -139,6 +149,7 @@ int Main(int argc, char** argv) {
   options.memory = *memory;
   ThreadExecutor exchanges(daemon.environment().loop);
   options.exchanges = &exchanges;
+  KeepTrimming(daemon.environment().loop, exchanges);
   ParameterServer ps(options, daemon.environment(),
                      [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   const Logger log(task);

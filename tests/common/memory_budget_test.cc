@@ -131,7 +131,7 @@ TEST_CASE("uses say who holds what") {
   }
   CHECK(text ==
         "variables 7, requests 5, replies 0, staged 0, snapshots 0, buffers 0, "
-        "restores 0, ");
+        "restores 0, arena 0, ");
 }
 
 }  // namespace

@@ -10,8 +10,10 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <thread>
 
@@ -98,6 +100,47 @@ TEST_CASE("a message arrives as it was sent, whatever its parts are made of") {
   const absl::StatusOr<absl::Cord> none = Ask(*pair.link, "/Echo", {});
   REQUIRE(none.ok());
   CHECK(none->empty());
+}
+
+// The mappings of memory files of so many bytes.
+int64_t MappingsOf(uint64_t bytes) {
+  std::ifstream maps("/proc/self/maps");
+  int64_t found = 0;
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long begin = 0, end = 0;
+    if (line.find("memfd:paracord") == std::string::npos) continue;
+    if (std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) == 2 && end - begin == bytes) ++found;
+  }
+  return found;
+}
+
+TEST_CASE("segments that nobody uses any more are given back, and the peer unmaps them") {
+  SharedPair pair("test-trim");
+  constexpr uint64_t kBytes = uint64_t{77} << 20;  // of a segment of its own
+  TrimSharedMemory();
+  const uint64_t closed = SharedSegmentsClosed();
+  absl::StatusOr<absl::Cord> reply =
+      Ask(*pair.link, "/Echo", Parts{CordOf(std::make_shared<SharedFloats>(kBytes / 4, 2.5f))});
+  REQUIRE(reply.ok());
+  CHECK(MappingsOf(kBytes) >= 2);  // ours, and that of an end
+  TrimSharedMemory();
+  TrimSharedMemory();
+  CHECK(MappingsOf(kBytes) >= 2);  // the reply is read still
+  reply = absl::StatusOr<absl::Cord>();
+  CHECK(Soon([&] { return IdleSharedBytes() >= kBytes; }));
+  TrimSharedMemory();
+  CHECK(MappingsOf(kBytes) >= 2);  // it was in use since the call before
+  TrimSharedMemory();
+  CHECK(SharedSegmentsClosed() > closed);
+  CHECK(IdleSharedBytes() <= kIdleKept);
+  // The other end may have let go of the request only now.
+  CHECK(Soon([&] {
+    TrimSharedMemory();
+    return MappingsOf(kBytes) == 0;
+  }));
+  // Both ends go on.
+  CHECK(Ask(*pair.link, "/Echo", Parts{CordOf(std::make_shared<SharedFloats>(kBytes / 4, 1.5f))})
+            .ok());
 }
 
 TEST_CASE("sent memory is kept until its receiver has released it, and no longer") {

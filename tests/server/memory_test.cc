@@ -78,7 +78,7 @@ TEST_CASE("describing a ps says who holds what, and what the limit is") {
   ps.Ready();
   const PsDescription now = ps.Describe(false);
   CHECK(now.memory_limit() == 256 * kMiB);
-  REQUIRE(now.memory_size() == 7);
+  REQUIRE(now.memory_size() == 8);
   CHECK(now.memory(0).holder() == "variables");
   CHECK(now.memory(0).bytes() == now.bytes());
   CHECK(now.memory(1).holder() == "requests");
