@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,7 +19,7 @@ namespace {
 
 constexpr size_t kGroup = 32;     // ids whose memory is asked for together
 constexpr size_t kPartIds = 512;  // that a thread takes at a time
-// How many rows a sweep looks at for each id of an update, and at least.
+// How many rows a sweep removes for each id of an update, and at least.
 constexpr size_t kSweptOfId = 4;
 constexpr size_t kSweptMin = 64;
 
@@ -67,7 +68,8 @@ GrowingTable::GrowingTable(GrowingTableOptions options, RowInitializer initializ
                !ZeroGradientChangesNothing(options_.optimizer)),
       index_(Mix64(options_.seed, options_.variable.name())),
       admission_(options_.admit_after, options_.admit_probability, options_.candidates,
-                 Mix64(options_.seed, options_.variable.name() + "/admit")) {}
+                 Mix64(options_.seed, options_.variable.name() + "/admit")),
+      oldest_(Mix64(options_.seed, options_.variable.name() + "/oldest")) {}
 
 bool GrowingTable::Stale(const RowRecords::Record& row) const {
   return options_.expire_batches != 0 &&
@@ -199,15 +201,16 @@ void GrowingTable::Create(Work& work, LazyScalars& scalars, size_t i, uint32_t s
     return;
   }
   if (index_.size() >= options_.rows_max) {
-    // There are as many rows as there may be, so all memory belongs to rows.
-    Remove(oldest_.Take(records_, now_));
-    ++counts_.evicted;
+    const uint32_t oldest = *oldest_.Find(records_, now_);
+    ++(Stale(records_.At(oldest)) ? counts_.expired : counts_.evicted);
+    Remove(oldest);
   }
   const uint32_t row = records_.Add();
   records_.At(row).Begin(id, now_, 0);
   initializer_(id, {records_.At(row).values(), row_elements_});
   FirstSlots(row);
   index_.Insert(index_.PlaceOf(id), row);
+  oldest_.Added(records_, row, now_);
   ++counts_.created;
   changes_.Created();
   if (!UpdateRow(work, scalars, i, row)) work.finite = false;
@@ -252,12 +255,10 @@ void GrowingTable::Remove(uint32_t row) {
 }
 
 void GrowingTable::Sweep(size_t rows) {
-  const uint64_t count = std::min<uint64_t>(rows, records_.rows());
-  for (uint64_t i = 0; i < count; ++i) {
-    if (hand_ >= records_.rows()) hand_ = 0;
-    const auto row = static_cast<uint32_t>(hand_++);
-    if (!records_.At(row).live() || !Stale(records_.At(row))) continue;
-    Remove(row);
+  for (; rows > 0; --rows) {
+    const std::optional<uint32_t> oldest = oldest_.Find(records_, now_);
+    if (!oldest.has_value() || !Stale(records_.At(*oldest))) return;
+    Remove(*oldest);
     ++counts_.expired;
   }
 }
@@ -265,6 +266,9 @@ void GrowingTable::Sweep(size_t rows) {
 GrowingTable::Counts GrowingTable::counts() const {
   Counts counts = counts_;
   counts.rows = index_.size();
+  if (options_.expire_batches != 0) {
+    counts.stale = oldest_.CountOlder(records_, now_, options_.expire_batches);
+  }
   return counts;
 }
 

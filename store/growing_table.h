@@ -1,10 +1,11 @@
 // A table of rows by 64-bit ids. A row comes into being when its first gradient is applied, or when
 // it is admitted; until then, and after it was removed, it reads as its initial values, which are a
 // pure function of seed, table and id: reading creates nothing. Rows that are not touched for long
-// expire, and where there may be no more rows one of those makes room that were not touched for
-// longest, of some hundred rows that are looked at. An update's work is bounded by its ids, also
-// for rows that it removes, whose memory is used again. A row takes its values and slots, 12 bytes
-// beside them and at most 11.5 bytes of the index.
+// expire, and where there may be no more rows that one makes room which was not touched for
+// longest. Which rows go is a function of what a checkpoint has, so that a table which is restored
+// goes on with the same rows. An update removes rows in proportion to its ids, whose memory is used
+// again; it rarely looks through all rows for the oldest. A row takes its values and slots, 12
+// bytes beside them and at most 11.5 bytes of the index.
 //
 // Several threads work on one call (common/parallel.h), but a table has one caller at a time.
 #pragma once
@@ -57,6 +58,7 @@ class GrowingTable {
 
   struct Counts {
     uint64_t rows = 0;     // now
+    uint64_t stale = 0;    // of these, that have expired and are removed by one of the next updates
     uint64_t created = 0;  // ever
     uint64_t expired = 0;
     uint64_t evicted = 0;  // by rows_max
@@ -134,6 +136,7 @@ class GrowingTable {
   void Create(Work& work, LazyScalars& scalars, size_t i, uint32_t stale);
   void FirstSlots(uint32_t row);
   void Remove(uint32_t row);
+  // Removes at most so many rows that have expired.
   void Sweep(size_t rows);
 
   GrowingTableOptions options_;  // of which the learning rate alone changes
@@ -144,8 +147,7 @@ class GrowingTable {
   Admission admission_;
   OldestRows oldest_;
   RowChanges changes_;
-  uint32_t now_ = 0;   // the last update, modulo 2^31
-  uint64_t hand_ = 0;  // the next row that a sweep looks at
+  uint32_t now_ = 0;  // the last update, modulo 2^31
   Counts counts_;
 };
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -97,22 +98,42 @@ class RowRecords {
   std::vector<uint32_t> free_;  // rows that may be used again
 };
 
-// Finds rows that were not touched for long, among some hundred that it looks at.
+// Says which row was not touched for longest; rows that one batch touched last are ordered by a
+// hash of their ids. So the answer depends on what a checkpoint has of the rows and on nothing
+// else: neither on their places in memory nor on when somebody asked. A look through all rows finds
+// some of the oldest, which are then handed out one by one: the others are younger, and only get
+// younger.
 class OldestRows {
  public:
-  // One of `records`, all of which are live. `now` is a batch, modulo 2^31.
-  uint32_t Take(const RowRecords& records, uint32_t now);
+  // `key` orders the rows of one batch.
+  explicit OldestRows(uint64_t key) : key_(key) {}
+
+  // Returns the oldest row of `records`, or nullopt if none is live. `now` is a batch, modulo 2^31,
+  // and no row was touched by a later one.
+  std::optional<uint32_t> Find(const RowRecords& records, uint32_t now);
+  // To be called for each row that comes into being, at batch `now`.
+  void Added(const RowRecords& records, uint32_t row, uint32_t now);
+  // How many rows were touched more than `ages` batches before `now`, of those found and not handed
+  // out yet.
+  uint64_t CountOlder(const RowRecords& records, uint32_t now, uint64_t ages) const;
 
  private:
   struct Row {
-    uint32_t age = 0;
-    uint32_t row = 0;
+    uint64_t hash = 0;  // of its id
     uint32_t touched = 0;
+    uint32_t row = 0;
   };
-  void Find(const RowRecords& records, uint32_t now);
+  // Orders rows with the oldest first.
+  bool Before(const Row& a, const Row& b) const;
+  Row RowAt(const RowRecords& records, uint32_t row) const;
+  bool IsAsFound(const RowRecords& records, const Row& row) const;
+  void Look(const RowRecords& records, uint32_t now);
+  void KeepOldest(size_t most);
 
-  uint64_t hand_ = 0;      // the next row that is looked at
-  std::vector<Row> rows_;  // the oldest last
+  const uint64_t key_;
+  uint32_t looked_ = 0;     // the batch of the last look
+  std::vector<Row> rows_;   // a heap whose top is the oldest
+  std::optional<Row> end_;  // where the look found more rows: none of the others is before this one
 };
 
 }  // namespace paracord

@@ -120,7 +120,7 @@ uint64_t TablePartition::PullRows(std::span<const uint64_t> ids, std::span<float
 Partition::Counts TablePartition::CountsNow() const {
   Counts counts{contents_.ledger, contents_.updates, contents_.healthy, TableCounts()};
   const GrowingTable::Counts table = contents_.table->counts();
-  counts.table->set_rows(table.rows);
+  counts.table->set_rows(table.rows - table.stale);
   counts.table->set_bytes(contents_.table->bytes());
   counts.table->set_admitted(table.created);
   counts.table->set_expired(table.expired);
@@ -167,16 +167,16 @@ class TableImage : public PartitionImage {
       table_.slots.push_back(slot.name);
       if (slot.of_rows) table_.row_slots.push_back(slot.name);
     }
-    rows_ = counts_.table->rows();
+    const uint64_t rows = table.counts().rows;  // those that have expired, too
+    rows_ = rows;
     const auto since = table.changes().SinceImage(order_.base);
-    if (since.has_value() && since->changed <= std::max(kChangedMin, rows_ / kChangedShare)) {
+    if (since.has_value() && since->changed <= std::max(kChangedMin, rows / kChangedShare)) {
       table_.since = {since->now, since->updates, order_.base->ToString()};
-      table_.rows = rows_;
+      table_.rows = rows;
       rows_ = since->changed;
       removed_.assign(since->removed.begin(), since->removed.end());
     }
-    table.changes().Mark(order_.own, order_.base, table_.now, counts_.updates,
-                         counts_.table->rows());
+    table.changes().Mark(order_.own, order_.base, table_.now, counts_.updates, rows);
   }
   const Partition::Counts& counts() const override { return counts_; }
   std::vector<TensorInfo> tensors() const override {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
+#include <memory>
+#include <ranges>
 #include <set>
 
 #include "absl/container/flat_hash_map.h"
@@ -190,6 +192,69 @@ TEST_CASE("where there may be no more rows, the longest untouched go") {
   for (uint64_t id = 0; id < 300; ++id) many.push_back(5000 + id);
   Touch(*table, 200, many);
   CHECK(table->counts().rows == 100);
+}
+
+Ids IdsOf(GrowingTable& table) {
+  Ids ids;
+  const uint64_t parts = table.BeginImage();
+  for (uint64_t part = 0; part < parts; ++part) {
+    for (const GrowingTable::ImageRow& row : table.ReadImage(part)) ids.push_back(row.id);
+  }
+  table.EndImage();
+  std::ranges::sort(ids);
+  return ids;
+}
+
+TEST_CASE("which rows go depends on what a checkpoint has of them, not on their places") {
+  GrowingTableOptions options = Options();
+  options.rows_max = GENERATE(300, 5000, 20000);
+  options.expire_batches = GENERATE(0, 40);
+  const auto table = Make(options);
+  std::unique_ptr<GrowingTable> restored;
+  uint64_t draw = 0;
+  for (uint64_t step = 0; step < 120; ++step) {
+    std::set<uint64_t> ids;
+    while (ids.size() < 400) {
+      const uint64_t x = RandomBits(7, draw++);
+      ids.insert(x % 3 == 0 ? x % 1000 : x % 60000);
+    }
+    const Ids touched(ids.begin(), ids.end());
+    Touch(*table, step, touched);
+    if (restored != nullptr) Touch(*restored, step, touched);
+    if (step != 60) continue;
+    // The same rows in another order, as a checkpoint read by other ps has them.
+    std::vector<GrowingTable::ImageRow> rows;
+    const uint64_t parts = table->BeginImage();
+    for (uint64_t part = 0; part < parts; ++part) {
+      for (GrowingTable::ImageRow& row : table->ReadImage(part)) rows.push_back(std::move(row));
+    }
+    table->EndImage();
+    restored = Make(options);
+    for (const GrowingTable::ImageRow& row : std::views::reverse(rows)) {
+      restored->Restore(step, row);
+    }
+  }
+  CHECK(IdsOf(*table) == IdsOf(*restored));
+  if (options.rows_max < 5001) CHECK(table->counts().evicted > 0);
+  if (options.expire_batches != 0 && options.rows_max == 20000) {
+    CHECK(table->counts().expired > 0);
+  }
+}
+
+TEST_CASE("rows that have expired and are not removed yet are told apart") {
+  GrowingTableOptions options = Options();
+  options.expire_batches = 3;
+  const auto table = Make(options);
+  Ids many;
+  for (uint64_t id = 0; id < 1000; ++id) many.push_back(id);
+  Touch(*table, 0, many);
+  Touch(*table, 3, {5000});
+  CHECK(table->counts().stale == 0);
+  Touch(*table, 4, {5000});  // all but it have expired, and some are removed
+  const GrowingTable::Counts counts = table->counts();
+  CHECK(counts.rows > 900);
+  CHECK(counts.rows - counts.stale == 1);
+  CHECK(counts.created == counts.rows + counts.expired);
 }
 
 TEST_CASE("rows that expire and rows that make room are counted once each") {
