@@ -266,8 +266,14 @@ void Coordinator::CarryOut(FindNewestGeneration& effect) {
 
 void Coordinator::CarryOut(MakeRoundDirectory& effect) {
   OnFiles([&files = environment_.files, round = effect.round,
-           path = CheckpointsDirectory(options_.dir) + "/" + effect.directory]() -> Event {
-    Event event = RoundDirectoryMadeEvent{round, files.MakeDirectories(path)};
+           folder = CheckpointsDirectory(options_.dir) + "/", directory = effect.directory,
+           chain = std::move(effect.chain)]() -> Event {
+    RoundDirectoryMadeEvent event{round, files.MakeDirectories(folder + directory)};
+    // Somebody may have removed it by hand, and all that continue it would be worth nothing.
+    const auto gone = std::ranges::find_if(chain, [&](const std::string& name) {
+      return absl::IsNotFound(files.Open(folder + name + "/" + kManifestName).status());
+    });
+    if (gone != chain.end()) event.gone = *gone;
     FAILPOINT("coordinator.round.made");
     return event;
   });

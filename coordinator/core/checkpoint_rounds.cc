@@ -31,7 +31,7 @@ bool CheckpointRounds::Due(int64_t now_ms, bool at_once, uint64_t computed) cons
 }
 
 void CheckpointRounds::Begin(uint64_t generation, bool complete, size_t ps_count, uint64_t computed,
-                             int64_t now_ms) {
+                             int64_t now_ms, std::optional<std::vector<std::string>> chain) {
   computed_ = computed;
   round_.emplace();
   round_->id = ++last_;
@@ -40,12 +40,9 @@ void CheckpointRounds::Begin(uint64_t generation, bool complete, size_t ps_count
   round_->replies.resize(ps_count);
   round_->tries.resize(ps_count);
   round_->started_ms = now_ms;
-  effects_.Emit(MakeRoundDirectory{round_->id, round_->directory});
-}
-
-void CheckpointRounds::Continue(std::string base) {
-  round_->base = std::move(base);
-  round_->continued = true;
+  round_->continued = chain.has_value();
+  if (chain.has_value()) round_->chain = *std::move(chain);
+  effects_.Emit(MakeRoundDirectory{round_->id, round_->directory, round_->chain});
 }
 
 SnapshotRequest CheckpointRounds::Ask(uint32_t ps) {
@@ -55,7 +52,7 @@ SnapshotRequest CheckpointRounds::Ask(uint32_t ps) {
   request.set_directory(round_->directory);
   request.set_ps(ps);
   request.set_ps_count(static_cast<uint32_t>(round_->tries.size()));
-  request.set_base(round_->base);
+  if (!round_->chain.empty()) request.set_base(round_->chain.front());
   request.set_continued(round_->continued);
   return request;
 }

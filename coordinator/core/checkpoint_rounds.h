@@ -27,7 +27,7 @@ struct CheckpointRound {
   uint64_t id = 0;
   std::string directory;
   bool complete = false;             // the final one of a job that is done
-  std::string base;                  // the checkpoint that it may continue; "": it is full
+  std::vector<std::string> chain;    // that it may continue, the newest first; empty: it is full
   bool continued = false;            // a later one may continue it
   bool asked = false;                // snapshots have been ordered
   std::optional<Manifest> manifest;  // set from the first commit on
@@ -61,13 +61,14 @@ class CheckpointRounds {
   // Whether a round is to begin: `at_once`, or because the time has come and batches were computed
   // since the last one. `computed` counts the batches that were computed in all.
   bool Due(int64_t now_ms, bool at_once, uint64_t computed) const;
-  void Begin(uint64_t generation, bool complete, size_t ps_count, uint64_t computed,
-             int64_t now_ms);
-  // The round that has just begun may continue the checkpoint `base`, unless that is empty, and a
-  // later one may continue it.
-  void Continue(std::string base);
+  // `chain`: the checkpoint that it may continue and those that this one continues, or none; a
+  // later one may continue it. nullopt: none may.
+  void Begin(uint64_t generation, bool complete, size_t ps_count, uint64_t computed, int64_t now_ms,
+             std::optional<std::vector<std::string>> chain = std::nullopt);
   // The directory of the round under way stands: snapshots are to be asked for.
   void DirectoryMade() { round_->asked = true; }
+  // It is full after all: one of its chain is gone.
+  void ContinueNone() { round_->chain.clear(); }
   // The order for a snapshot of this ps, without its fence. A repeated order gets the same answer.
   SnapshotRequest Ask(uint32_t ps);
 

@@ -23,6 +23,11 @@ bool SameProgress(const Manifest& a, const Manifest& b) {
   });
 }
 
+bool SaysDiskFull(const std::string& why) {
+  return absl::StrContains(why, std::strerror(ENOSPC)) ||
+         absl::StrContains(why, std::strerror(EDQUOT));
+}
+
 // Whether `a` is of an earlier generation or round than `b`. A missing name is older than any.
 bool Older(const std::optional<CheckpointName>& a, const std::optional<CheckpointName>& b) {
   const auto order = [](const std::optional<CheckpointName>& name) {
@@ -41,6 +46,7 @@ Checkpoints::Checkpoints(std::vector<Manifest> committed,
 void Checkpoints::Add(Manifest manifest) {
   const auto older = std::ranges::find_if(
       committed_, [&](const Manifest& other) { return Older(other.name, manifest.name); });
+  if (manifest.base.empty()) more_links_ = 0;
   committed_.insert(older, std::move(manifest));
 }
 
@@ -72,14 +78,30 @@ const Manifest* Checkpoints::Find(const std::string& name) const {
   return found == committed_.end() ? nullptr : &*found;
 }
 
-std::string Checkpoints::Continued(size_t full_every) const {
-  size_t links = 0;
-  const Manifest* const newest = Usable();
-  for (const Manifest* link = newest; ++links < full_every; link = Find(link->base)) {
-    if (link == nullptr || Refused(*link)) return "";
-    if (link->base.empty()) return newest->name.ToString();
+std::vector<std::string> Checkpoints::Continued(size_t full_every) const {
+  std::vector<std::string> chain;
+  const Manifest* link = Usable();
+  while (chain.size() + 1 < full_every + more_links_) {
+    if (link == nullptr || Refused(*link)) return {};
+    chain.push_back(link->name.ToString());
+    if (link->base.empty()) return chain;
+    link = Find(link->base);
   }
-  return "";
+  return {};
+}
+
+bool Checkpoints::ContinueInstead(const std::string& why, size_t full_every) {
+  if (!SaysDiskFull(why) || full_every <= 1) return false;
+  more_links_ += full_every;
+  return !Continued(full_every).empty();
+}
+
+void Checkpoints::Lose(const std::string& name, const std::vector<std::string>& chain) {
+  for (const std::string& link : chain) {
+    Refuse(link,
+           link == name ? "it is gone" : absl::StrCat("it continues ", name, ", which is gone"));
+    if (link == name) return;
+  }
 }
 
 std::string Checkpoints::BaseOf(const std::string& name) const {
@@ -175,9 +197,7 @@ std::vector<std::string> Checkpoints::Thin(size_t keep, const std::string& best)
 }
 
 std::vector<std::string> Checkpoints::MakeRoom(const std::string& why, const std::string& best) {
-  const bool full = absl::StrContains(why, std::strerror(ENOSPC)) ||
-                    absl::StrContains(why, std::strerror(EDQUOT));
-  if (!full) return {};
+  if (!SaysDiskFull(why)) return {};
   const auto usable = std::ranges::count_if(
       committed_, [&](const Manifest& manifest) { return !Refused(manifest); });
   // Checkpoints that a chain needs stay, so keeping one less may remove none.

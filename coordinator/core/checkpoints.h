@@ -32,9 +32,17 @@ class Checkpoints {
   const Manifest* Usable() const;
   // The newest one that can be restored and holds exactly so many batches; null if there is none.
   const Manifest* Holding(uint64_t batches) const;
-  // The name of the newest one that can be restored, if the next one may continue it: it and what
-  // it continues itself are fewer than `full_every`, and all there. "": the next one is to be full.
-  std::string Continued(size_t full_every) const;
+  // The newest one that can be restored and those that it continues, if the next one may continue
+  // it: they are fewer than `full_every`, and all there. Empty: the next one is to be full.
+  std::vector<std::string> Continued(size_t full_every) const;
+  // A full checkpoint was not written because the disk is full, and MakeRoom found nothing to
+  // remove: as many as make a chain continue the newest one instead, until a full one is committed.
+  // Returns false if `why` says something else, or if there is none that can be continued.
+  bool ContinueInstead(const std::string& why, size_t full_every);
+  bool continues_instead() const { return more_links_ > 0; }
+  // One that the next one was to continue is gone: it and those of `chain` that rest on it are
+  // refused.
+  void Lose(const std::string& name, const std::vector<std::string>& chain);
   // True if there were checkpoints, `committed_ever` of them by what job.state says, and none can
   // be restored: to create the partitions anew would lose all training without a word.
   bool Lost(uint64_t committed_ever) const;
@@ -72,6 +80,7 @@ class Checkpoints {
 
   std::vector<Manifest> committed_;
   std::map<std::string, std::string> refused_;
+  size_t more_links_ = 0;  // of a chain, beyond the job's, because a full one did not fit
 };
 
 }  // namespace paracord

@@ -125,7 +125,7 @@ class CoordinatorCore {
   void DriveRounds();
   void OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& reply);
   void FailRound(const std::string& why);
-  void MakeRoom(const std::string& why);
+  bool MakeRoom(const std::string& why);
 
   const CoreOptions options_;
   const Job& job_;

@@ -39,7 +39,7 @@ Manifest ManifestOf(const JobView& job, int64_t now_ms) {
       entry.rejected = partition.ledger().rejected();
       entry.healthy = partition.healthy();
       entry.delta = partition.delta();
-      if (entry.delta) manifest.base = round.base;
+      if (entry.delta && !round.chain.empty()) manifest.base = round.chain.front();
     }
   }
   for (size_t p = 0; p < layout.size(); ++p) manifest.partitions[p].spec = layout[p];
@@ -76,16 +76,26 @@ void CoordinatorCore::DriveRounds() {
   if (!phases_.serving()) return;
   const bool at_once = phases_.now() == Phase::kFinishing || end_.planned() || ps_.AnyDrains();
   if (!rounds_.Due(now_ms_, at_once, record_.counters().computed)) return;
-  rounds_.Begin(generation_.claimed(), phases_.now() == Phase::kFinishing && !ps_.reading(),
-                ps_.size(), record_.counters().computed, now_ms_);
+  const bool complete = phases_.now() == Phase::kFinishing && !ps_.reading();
   const bool grows = std::ranges::any_of(record_.variables(), IsGrowing);
-  if (!grows || job_.checkpoint.full_every <= 1 || rounds_.round().complete) return;
-  rounds_.Continue(checkpoints_.Continued(job_.checkpoint.full_every));
+  std::optional<std::vector<std::string>> chain;
+  if (grows && job_.checkpoint.full_every > 1 && (!complete || checkpoints_.continues_instead())) {
+    chain = checkpoints_.Continued(job_.checkpoint.full_every);
+  }
+  rounds_.Begin(generation_.claimed(), complete, ps_.size(), record_.counters().computed, now_ms_,
+                std::move(chain));
 }
 
 void CoordinatorCore::Handle(const RoundDirectoryMadeEvent& event) {
   if (!rounds_.IsRunning(event.round)) return;
   if (!event.status.ok()) return FailRound(std::string(event.status.message()));
+  if (!event.gone.empty()) {
+    effects_.Warn(absl::StrCat("checkpoint ", event.gone,
+                               ", which the next ones were to continue, ",
+                               "is gone from DIR: the next one is full"));
+    checkpoints_.Lose(event.gone, rounds_.round().chain);
+    rounds_.ContinueNone();
+  }
   rounds_.DirectoryMade();
   for (uint32_t i = 0; i < ps_.size(); ++i) ps_.AskSnapshot(i, rounds_.Ask(i));
 }
@@ -114,7 +124,9 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
   if (!rounds_.IsRunning(event.round)) return;
   if (!event.status.ok()) {
     const std::string why(event.status.message());
-    return rounds_.CommitFailed(event.status, now_ms_) ? FailRound(why) : MakeRoom(why);
+    if (rounds_.CommitFailed(event.status, now_ms_)) return FailRound(why);
+    MakeRoom(why);
+    return;
   }
   CheckpointRound round = rounds_.Finish(now_ms_);
   if (round.manifest->name.generation != generation_.claimed()) PROBE("coordinator.commit.late");
@@ -164,16 +176,23 @@ void CoordinatorCore::Handle(const RoundGivenUpEvent& event) {
 }
 
 void CoordinatorCore::FailRound(const std::string& why) {
-  MakeRoom(why);
+  if (!MakeRoom(why) && rounds_.running() && rounds_.round().chain.empty() &&
+      checkpoints_.ContinueInstead(why, job_.checkpoint.full_every)) {
+    effects_.Warn(
+        absl::StrCat("the disk has no room for a full checkpoint: the next ones continue ",
+                     checkpoints_.Continued(job_.checkpoint.full_every).front()));
+  }
   ps_.ForgetSnapshots();
   if (rounds_.Fail(why, now_ms_)) ReadLedgers();
 }
 
-void CoordinatorCore::MakeRoom(const std::string& why) {
+// Returns whether something is removed.
+bool CoordinatorCore::MakeRoom(const std::string& why) {
   std::vector<std::string> removed = checkpoints_.MakeRoom(why, KeptForBest(View()));
-  if (removed.empty()) return;
+  if (removed.empty()) return false;
   effects_.Emit(RemoveCheckpoints{std::move(removed)});
   effects_.Warn("the disk is full: the oldest checkpoint makes room for the next");
+  return true;
 }
 
 }  // namespace paracord

@@ -65,6 +65,7 @@ struct JobStateWrittenEvent {
 struct RoundDirectoryMadeEvent {
   uint64_t round = 0;
   absl::Status status;
+  std::string gone = "";  // one of the chain that has no manifest any more; "": all are there
 };
 
 struct RoundCommittedEvent {
@@ -137,7 +138,8 @@ struct FindNewestGeneration {
 
 struct MakeRoundDirectory {
   uint64_t round = 0;
-  std::string directory;  // below DIR/checkpoints
+  std::string directory;           // below DIR/checkpoints
+  std::vector<std::string> chain;  // checkpoints to look for, which the round continues
 };
 
 struct CommitRound {

@@ -39,12 +39,17 @@ TEST_CASE("a round asks every ps, commits once all have answered, and is over wh
 TEST_CASE("a round orders what it may continue, and is full otherwise") {
   Effects effects;
   CheckpointRounds rounds(0, 0, effects);
-  rounds.Begin(1, false, kPs, 0, 0);
-  CHECK(rounds.Ask(0).base().empty());
-  CHECK_FALSE(rounds.Ask(0).continued());
-  rounds.Continue("step-8-g1-r7");
-  CHECK(rounds.Ask(1).base() == "step-8-g1-r7");
-  CHECK(rounds.Ask(1).continued());
+  const auto chain = GENERATE(std::optional<std::vector<std::string>>(),
+                              std::vector<std::string>{"step-8-g1-r7", "step-6-g1-r6"});
+  rounds.Begin(1, false, kPs, 0, 0, chain);
+  const std::vector<Effect> emitted = effects.Take();
+  REQUIRE(emitted.size() == 1);
+  CHECK(std::get<MakeRoundDirectory>(emitted[0]).chain ==
+        chain.value_or(std::vector<std::string>()));
+  CHECK(rounds.Ask(0).base() == (chain.has_value() ? "step-8-g1-r7" : ""));
+  CHECK(rounds.Ask(0).continued() == chain.has_value());
+  rounds.ContinueNone();
+  CHECK(rounds.Ask(1).base().empty());
 }
 
 TEST_CASE("an order that was lost is repeated while the ps is there, and then fails the round") {

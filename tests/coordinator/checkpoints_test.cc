@@ -93,13 +93,43 @@ TEST_CASE("a checkpoint may be continued until its chain is long enough") {
   Checkpoints checkpoints({Delta(50, 40), Delta(40, 30), At(30)}, {});
   CHECK(checkpoints.Continued(1).empty());
   CHECK(checkpoints.Continued(3).empty());
-  CHECK(checkpoints.Continued(4) == NameAt(50));
+  CHECK(checkpoints.Continued(4) == std::vector<std::string>{NameAt(50), NameAt(40), NameAt(30)});
   checkpoints.Refuse(NameAt(30), "a checksum is wrong");
   CHECK(checkpoints.Continued(4).empty());
-  CHECK(Checkpoints({At(30)}, {}).Continued(2) == NameAt(30));
+  CHECK(Checkpoints({At(30)}, {}).Continued(2) == std::vector<std::string>{NameAt(30)});
   CHECK(Checkpoints({At(30)}, {}).Continued(1).empty());
   CHECK(Checkpoints({Delta(50, 40)}, {}).Continued(9).empty());
   CHECK(Checkpoints({}, {}).Continued(9).empty());
+}
+
+TEST_CASE("where a full checkpoint does not fit, the chain goes on until one does") {
+  const std::string full = std::string("write: ") + std::strerror(ENOSPC);
+  Checkpoints checkpoints({Delta(50, 40), Delta(40, 30), At(30)}, {});
+  CHECK_FALSE(checkpoints.ContinueInstead("the connection broke", 4));
+  CHECK_FALSE(checkpoints.ContinueInstead(full, 1));
+  CHECK(checkpoints.Continued(3).empty());
+  CHECK(checkpoints.ContinueInstead(full, 3));
+  CHECK(checkpoints.continues_instead());
+  CHECK(checkpoints.Continued(3).size() == 3);
+  checkpoints.Add(Delta(60, 50));
+  checkpoints.Add(Delta(70, 60));
+  CHECK(checkpoints.Continued(3).size() == 5);
+  checkpoints.Add(Delta(80, 70));
+  CHECK(checkpoints.Continued(3).empty());  // a full one is tried again
+  checkpoints.Add(At(90));
+  CHECK_FALSE(checkpoints.continues_instead());
+  checkpoints.Add(Delta(100, 90));
+  checkpoints.Add(Delta(110, 100));
+  CHECK(checkpoints.Continued(3).empty());
+}
+
+TEST_CASE("what rests on a checkpoint that is gone is not continued or restored") {
+  Checkpoints checkpoints({Delta(50, 40), Delta(40, 30), At(30), At(10)}, {});
+  checkpoints.Lose(NameAt(40), checkpoints.Continued(9));
+  CHECK(checkpoints.Usable()->name.step == 30);
+  CHECK(checkpoints.refused().at(NameAt(40)) == "it is gone");
+  CHECK(checkpoints.refused().at(NameAt(50)) == "it continues " + NameAt(40) + ", which is gone");
+  CHECK(checkpoints.Continued(9) == std::vector<std::string>{NameAt(30)});
 }
 
 TEST_CASE("a full disk costs the oldest checkpoint, and never the only one") {
