@@ -29,10 +29,13 @@ EventLoop::TimerId ThreadLoop::PostAfter(int64_t delay_ms, std::function<void()>
 }
 
 void ThreadLoop::Cancel(TimerId id) {
+  std::function<void()> cancelled;  // destroyed without the lock
   MutexLock lock(mu_);
   const auto it = due_ms_.find(id);
   if (it == due_ms_.end()) return;
-  timers_.erase({it->second, id});
+  const auto timer = timers_.find({it->second, id});
+  cancelled = std::move(timer->second);
+  timers_.erase(timer);
   due_ms_.erase(it);
 }
 

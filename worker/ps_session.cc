@@ -125,7 +125,11 @@ void PsSession::End() {
   if (calls_.done == nullptr) return;
   const bool over = calls_.open == 0;
   if (over) return Finish();
-  for (auto& [ps, reply] : std::exchange(calls_.parked, {})) Answered(ps, std::move(reply));
+  const Gate::Pass session = gate_.Hold();
+  for (auto& [ps, reply] : std::exchange(calls_.parked, {})) {
+    Answered(ps, std::move(reply));
+    if (!session.open()) return;  // the reply was one that ends it
+  }
 }
 
 void PsSession::GiveUp(const StepArrays& step) {
