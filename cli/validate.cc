@@ -222,7 +222,7 @@ void CheckJob(Files& files, const Job& job, const ValidateFlags& flags, const st
     report.Take(where, absl::InvalidArgumentError("--batch: needs a plug-in: --device pjrt:PATH"));
     return;
   }
-  const auto tried = TryBatch(job, *train, test.get(), weights->get(), **program);
+  const auto tried = TryBatch(job, *train, test.get(), weights->get(), **program, flags.ps);
   if (report.Take(where, tried)) out << *tried << "\n";
 }
 
