@@ -378,7 +378,7 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddNode(const NodeSpec& call, Layer
     ASSIGN_OR_RETURN(value, AddActivation(layer, *activation, value));
   }
   if (const std::vector<Shape> parts = layer.parts(); !parts.empty()) {
-    whole_[values_.size()] = value;
+    whole_[values_.size()] = {value, mask};
     ASSIGN_OR_RETURN(value, graph_.AddCall(Own(MakePartLayer(layer, parts[0], 0)), {value}, 1));
   }
   if (layer.activity().has_value()) {
@@ -403,8 +403,12 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddPart(const NodeSpec& node) {
   }
   int64_t from = 0;
   for (size_t i = 0; i < node.output; ++i) from += Elements(parts[i]);
-  return graph_.AddCall(Own(MakePartLayer(layer, parts[node.output], from)),
-                        {whole_.at(node.inputs[0])}, 1);
+  const Whole& whole = whole_.at(node.inputs[0]);
+  ASSIGN_OR_RETURN(
+      const Value value,
+      graph_.AddCall(Own(MakePartLayer(layer, parts[node.output], from)), {whole.value}, 1));
+  if (whole.mask != kNone && node.output < layer.masked_outputs()) SetMask(value, whole.mask);
+  return value;
 }
 
 bool Graph::Builder::Add(std::span<const std::optional<Shape>> data) {

@@ -92,7 +92,11 @@ class Graph::Builder {
   std::vector<bool> failed_;                       // by layer: it could not be made
   std::map<size_t, const NodeSpec*> first_calls_;  // by layer
   std::vector<Value> values_;                      // by node of the model
-  std::map<size_t, Value> whole_;  // by node: all outputs of a layer that has several
+  struct Whole {
+    Value value = kNone;  // all outputs of the call, one after another
+    Value mask = kNone;   // the mask of the first Layer::masked_outputs()
+  };
+  std::map<size_t, Whole> whole_;  // by node: a call of a layer that has several outputs
   std::vector<Value> masks_;       // by value
   // By node: the numbers that were computed from shapes alone, which are no value of the graph.
   std::map<size_t, KnownNumbers> known_;

@@ -206,6 +206,7 @@ class BidirectionalLayer : public Layer {
   }
 
   MaskRule mask_rule() const override { return inner_[0]->mask_rule(); }
+  size_t masked_outputs() const override { return merge_ == Merge::kNone ? 2 : 1; }
   bool takes_masks() const override { return true; }
   bool masks_come_along(size_t inputs) const override {
     return inner_[0]->masks_come_along(inputs);

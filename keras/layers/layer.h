@@ -140,6 +140,8 @@ class Layer {
     kCompute,  // the layer of MakeMaskLayer computes it
   };
   virtual MaskRule mask_rule() const { return MaskRule::kStop; }
+  // How many outputs, from the first on, carry the mask of mask_rule() if a call has several.
+  virtual size_t masked_outputs() const { return 1; }
   // True if the kernel gets, after the inputs, one mask for each of them; a missing one is null and
   // has the shape ().
   virtual bool takes_masks() const { return false; }

@@ -233,7 +233,7 @@ TEST_CASE("recommenders compute and learn what Keras-RS does") {
 }
 
 TEST_CASE("models over sequences compute and learn what Keras 3 does") {
-  CheckFile("sequence.keras3.json", 80);
+  CheckFile("sequence.keras3.json", 81);
 }
 
 TEST_CASE("models over sequences compute and learn what Keras 2 does") {
