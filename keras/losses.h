@@ -31,8 +31,9 @@ struct LossSpec {
   int64_t targets() const;  // floats of one example
   LossShape Over(int64_t examples) const {
     const float log_offset = keras2 ? kKeras2LogOffset : 0.f;
-    return {kind,  from_logits, rows * examples, columns,  label_smoothing,
-            delta, alpha,       gamma,           balanced, log_offset};
+    const float least_square = keras2 ? 1e-12f : 1e-14f;
+    return {kind,  from_logits, rows * examples, columns,    label_smoothing, delta,
+            alpha, gamma,       balanced,        log_offset, least_square};
   }
 };
 

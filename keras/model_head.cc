@@ -72,6 +72,8 @@ void TakeLogits(const Graph& graph, ModelHead& head) {
   head.loss_value = head.value;
   head.loss_from_logits = head.loss.from_logits;
   const LossKind kind = head.loss.kind;
+  // Keras 3 multiplies the outputs by the mask of ignore_class, and the product has no logits.
+  if (head.loss.ignore_class.has_value() && !head.loss.keras2) return;
   // The factor of a focal loss depends on probabilities, so that only logits of the sigmoid it
   // means can be used; if it is told that outputs are logits, it applies a sigmoid itself, whatever
   // they are.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "tensor/host_device.h"
 #include "tensor/ops.h"
@@ -341,6 +342,28 @@ struct Cosh {
   PARACORD_HD static float Slope(float x, float, const Activation&) { return std::sinh(x); }
 };
 
+// True for activations that Keras computes by selecting one of several expressions, and for those
+// without a gradient. Where such a slope is 0, the gradient is 0 even if an infinity or a NaN comes
+// from the layers behind; every other activation multiplies.
+template <class F>
+constexpr bool kSelects = false;
+template <class F>
+requires(std::is_same_v<F, Relu> || std::is_same_v<F, Clip> || std::is_same_v<F, HardSigmoid> ||
+         std::is_same_v<F, HardTanh> || std::is_same_v<F, HardShrink> ||
+         std::is_same_v<F, SoftShrink> || std::is_same_v<F, SparsePlus> ||
+         std::is_same_v<F, SparseSigmoid> || std::is_same_v<F, Threshold> ||
+         std::is_same_v<F, Sign> || std::is_same_v<F, NotEqual> || std::is_same_v<F, Floor> ||
+         std::is_same_v<F, Ceil> || std::is_same_v<F, Round> ||
+         std::is_same_v<F, Truncate>) constexpr bool kSelects<F> = true;
+
+// The gradient by x, where y is the value at x and dy the gradient by y.
+template <class F>
+PARACORD_HD float GradientOf(float x, float y, float dy, const Activation& p) {
+  const float slope = F::Slope(x, y, p), product = dy * slope;
+  if constexpr (kSelects<F>) return slope == 0 ? 0.f : product;
+  return product;
+}
+
 // A list of activations by kind. A kind that is not in the list does nothing.
 template <class... Functions>
 struct Among {
@@ -354,10 +377,11 @@ struct Among {
     (void)((p.kind == Functions::kKind ? (y = Functions::Value(x, p), true) : false) || ...);
     return y;
   }
-  PARACORD_HD static float Slope(float x, float y, const Activation& p) {
-    float slope = 1;
-    (void)((p.kind == Functions::kKind ? (slope = Functions::Slope(x, y, p), true) : false) || ...);
-    return slope;
+  PARACORD_HD static float Gradient(float x, float y, float dy, const Activation& p) {
+    float dx = dy;
+    (void)((p.kind == Functions::kKind ? (dx = GradientOf<Functions>(x, y, dy, p), true) : false) ||
+           ...);
+    return dx;
   }
 };
 using Elementwise =

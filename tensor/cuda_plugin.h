@@ -15,7 +15,7 @@
 namespace paracord {
 
 // This number must be raised with every change of ops.h, compute_device.h or this file.
-constexpr uint32_t kCudaPluginVersion = 14;
+constexpr uint32_t kCudaPluginVersion = 15;
 
 extern "C" {
 // The table that the plug-in's function paracord_cuda_plugin() returns. Functions that fail write

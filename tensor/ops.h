@@ -255,6 +255,9 @@ struct LossShape {
   float alpha = 0.25f, gamma = 2;  // of the focal crossentropies
   bool balanced = false;           // binary focal crossentropy: alpha weighs the classes
   float log_offset = 0;  // added inside a binary crossentropy's logarithms: Keras 2's epsilon
+  // kCosineSimilarity: the least sum of squares by which vectors are divided, the square of Keras
+  // 3's epsilon, or Keras 2's 1e-12.
+  float least_square = 1e-14f;
 };
 
 // The kind of one time step of a recurrent layer. Gates lie in Keras' order, each `units` wide; z

@@ -170,10 +170,10 @@ class SoftmaxLayer : public Layer {
       return absl::InvalidArgumentError(
           absl::StrCat("key \"axis\": an input of ", ShapeName(x), " has not ", axes_, " axes"));
     }
-    bool fits = mask.size() <= x.size();
-    for (size_t i = 0; fits && i < mask.size(); ++i) {
-      fits = mask[i] == 1 || mask[i] == x[x.size() - mask.size() + i];
-    }
+    // Keras aligns the last axes, batch included: a mask of fewer axes would have its batch where
+    // the input has something else.
+    bool fits = mask.empty() || mask.size() == x.size();
+    for (size_t i = 0; fits && i < mask.size(); ++i) fits = mask[i] == 1 || mask[i] == x[i];
     if (fits) return x;
     return WrongMask(mask, x);
   }

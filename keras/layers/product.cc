@@ -139,7 +139,7 @@ class ProductLayer : public Layer {
   // `axes` are summed over, the batch counted; nullopt multiplies matrices: the last axis of a with
   // the second last of b. With `unit`, the inputs are scaled to unit length along them first.
   ProductLayer(LayerConfig& config, std::optional<std::pair<int64_t, int64_t>> axes, bool unit)
-      : Layer(config), axes_(axes), unit_(unit) {
+      : Layer(config), axes_(axes), unit_(unit), keras2_(config.keras2()) {
     if (axes_.has_value()) return;
     if (config.keras2()) {
       transpose_a_ = config.Flag("transpose_a", false);
@@ -188,12 +188,12 @@ class ProductLayer : public Layer {
     ASSIGN_OR_RETURN(const Product p, ProductOf(inputs));
     ASSIGN_OR_RETURN(auto product, MakeProduct(ops, batch, inputs, p));
     if (!unit_) return Repeating(ops, batch, inputs, p, std::move(product));
-    constexpr float kLeast = 1e-12f;
+    const float least = keras2_ ? 1e-12f : 1e-14f;  // of the squared length
     Shape kept_a = inputs[0], kept_b = inputs[1];
     kept_a[p.transpose_a ? 0 : kept_a.size() - 1] = 1;
     kept_b[p.transpose_b ? 1 : 0] = 1;
-    ASSIGN_OR_RETURN(UnitInput a, UnitInput::Make(ops, batch, inputs[0], kept_a, kLeast));
-    ASSIGN_OR_RETURN(UnitInput b, UnitInput::Make(ops, batch, inputs[1], kept_b, kLeast));
+    ASSIGN_OR_RETURN(UnitInput a, UnitInput::Make(ops, batch, inputs[0], kept_a, least));
+    ASSIGN_OR_RETURN(UnitInput b, UnitInput::Make(ops, batch, inputs[1], kept_b, least));
     return std::make_unique<ProductOfMadeKernel<UnitInput>>(std::move(product), std::move(a),
                                                             std::move(b));
   }
@@ -294,7 +294,7 @@ class ProductLayer : public Layer {
   }
 
   const std::optional<std::pair<int64_t, int64_t>> axes_;
-  const bool unit_;
+  const bool unit_, keras2_;
   bool transpose_a_ = false, transpose_b_ = false, one_constant_ = false;  // of the operation
 };
 

@@ -29,7 +29,8 @@ PARACORD_KERNEL void Slopes(Activation activation, int64_t n, const float* x, co
   Elementwise::With(
       activation.kind, [&]<class F>(F) __attribute__((always_inline)) {
         PARACORD_INDEPENDENT
-        for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] * F::Slope(x[i], y[i], activation);
+        for (int64_t i = 0; i < n; ++i)
+          dx[i] = formulas::GradientOf<F>(x[i], y[i], dy[i], activation);
       });
 }
 PARACORD_WIDTHS(void, SlopesWide,

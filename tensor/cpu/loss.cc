@@ -110,7 +110,9 @@ double KlDivergence(int64_t columns, const float* y, const float* t, float scale
 }
 
 // -t.y / (|t| |y|)
-double CosineSimilarity(int64_t columns, const float* y, const float* t, float scale, float* dy) {
+double CosineSimilarity(const LossShape& s, const float* y, const float* t, float scale,
+                        float* dy) {
+  const int64_t columns = s.columns;
   double yy = 0, tt = 0, ty = 0;
   for (int64_t c = 0; c < columns; ++c) {
     const double a = static_cast<double>(y[c]), b = static_cast<double>(t[c]);
@@ -118,9 +120,9 @@ double CosineSimilarity(int64_t columns, const float* y, const float* t, float s
     tt += b * b;
     ty += a * b;
   }
-  constexpr double kLeast = 1e-24;
-  const double y_size = std::sqrt(std::max(yy, kLeast)), t_size = std::sqrt(std::max(tt, kLeast));
-  const double along = yy > kLeast ? ty / yy : 0;
+  const auto least = static_cast<double>(s.least_square);
+  const double y_size = std::sqrt(std::max(yy, least)), t_size = std::sqrt(std::max(tt, least));
+  const double along = yy > least ? ty / yy : 0;
   for (int64_t c = 0; c < columns && dy != nullptr; ++c) {
     const double d = static_cast<double>(t[c]) - along * static_cast<double>(y[c]);
     dy[c] = -scale * static_cast<float>(d / (y_size * t_size));
@@ -201,7 +203,7 @@ double RowLoss(const LossShape& s, const float* y, const float* t, bool binary, 
     case LossKind::kKlDivergence:
       return KlDivergence(s.columns, y, t, scale, dy);
     case LossKind::kCosineSimilarity:
-      return CosineSimilarity(s.columns, y, t, scale, dy);
+      return CosineSimilarity(s, y, t, scale, dy);
   }
   return 0;
 }

@@ -38,7 +38,7 @@ PARACORD_HD PARACORD_CALLED inline void ActivateUnitsBackward(const Activation& 
                                                               In y, In dy, Out dx) {
   if (p.kind == ActivationKind::kSparsemax) return SparsemaxBackwardRow(u.end, x, y, dy, dx);
   if (!OfRows(p)) {
-    for (int64_t k = u.begin; k < u.end; ++k) dx[k] = dy[k] * SlopeOf(p, x[k], y[k]);
+    for (int64_t k = u.begin; k < u.end; ++k) dx[k] = GradientOf(p, x[k], y[k], dy[k]);
     return;
   }
   const bool log = p.kind == ActivationKind::kLogSoftmax;

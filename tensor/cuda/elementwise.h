@@ -12,9 +12,9 @@ PARACORD_HD inline float ValueOf(const Activation& p, float x) {
   if (p.kind == ActivationKind::kAffine) return p.alpha * x + p.beta;
   return formulas::Elementwise::Value(x, p);
 }
-PARACORD_HD inline float SlopeOf(const Activation& p, float x, float y) {
-  if (p.kind == ActivationKind::kAffine) return p.alpha;
-  return formulas::Elementwise::Slope(x, y, p);
+PARACORD_HD inline float GradientOf(const Activation& p, float x, float y, float dy) {
+  if (p.kind == ActivationKind::kAffine) return p.alpha * dy;
+  return formulas::Elementwise::Gradient(x, y, dy, p);
 }
 
 struct ActivateBody {
@@ -36,7 +36,7 @@ struct ActivateBackwardBody {
   AnyOut dx;
   PARACORD_HD Loaded Load(int64_t i) const { return {x.Load(i), y.Load(i), dy.Load(i)}; }
   PARACORD_HD float Value(int64_t, const Loaded& v) const {
-    return dy.Of(v.dy) * SlopeOf(p, x.Of(v.x), y.Of(v.y));
+    return GradientOf(p, x.Of(v.x), y.Of(v.y), dy.Of(v.dy));
   }
   PARACORD_HD void Store(int64_t i, float v) const { dx.Store(i, v); }
 };

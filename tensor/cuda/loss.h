@@ -220,8 +220,9 @@ struct LossBody {
       v.ties = ties;
     }
   }
-  PARACORD_HD static double SizeOf(double squares) {
-    return std::sqrt(squares > 1e-24 ? squares : 1e-24);
+  PARACORD_HD double SizeOf(double squares) const {
+    const auto least = static_cast<double>(rows.s.least_square);
+    return std::sqrt(squares > least ? squares : least);
   }
   PARACORD_HD double Loss(const Value& v) const {
     switch (rows.s.kind) {
@@ -272,7 +273,7 @@ struct LossBody {
         return rows.s.from_logits ? d * share : d / rows.sums[r];
       }
       case LossKind::kCosineSimilarity: {
-        const double along = v.a > 1e-24 ? v.c / v.a : 0;
+        const double along = v.a > static_cast<double>(rows.s.least_square) ? v.c / v.a : 0;
         const double d = static_cast<double>(t) - along * static_cast<double>(y);
         return -static_cast<float>(d / (SizeOf(v.a) * SizeOf(v.b)));
       }

@@ -18,6 +18,7 @@ import numpy as np
 from batch_cases import CASES as BATCH_CASES
 from call_cases import CASES as CALL_CASES
 from constant_cases import CASES as CONSTANT_CASES
+from edge_cases import CASES as EDGE_CASES
 from graph_cases import CASES
 from image_cases import CASES as IMAGE_CASES
 from operation_cases import CASES as OPERATION_CASES
@@ -184,6 +185,8 @@ def write(cases, name):
 ALL = {"graph": CASES, "sequence": SEQUENCE_CASES, "batch": BATCH_CASES, "call": CALL_CASES,
        "constant": CONSTANT_CASES, "image": IMAGE_CASES, "operation": OPERATION_CASES,
        "recommender": RECOMMENDER_CASES, "size": SIZE_CASES}
+if not KERAS2:
+    ALL["edge"] = EDGE_CASES
 VERSION = "keras2" if KERAS2 else "keras3"
 good = [write(cases, f"{name}.{VERSION}.json") for name, cases in ALL.items()
         if not ONLY or any(wanted in cases for wanted in ONLY)]

@@ -498,20 +498,3 @@ def product_under_masks(keras, keras2, rng):
     x["b"][2, 1:] = 0
     return {"model": keras.Model([a, b], out, name="m"), "x": x, "y": draw(rng, 3, 6),
             "loss": "mse"}
-
-
-@case
-def bidirectional_two_masks(keras, keras2, rng):
-    """Without a merge both outputs have the mask."""
-    if keras2:
-        return None
-    L = keras.layers
-    x = L.Input((5,), name="x")
-    e = L.Embedding(6, 3, mask_zero=True, name="e")(x)
-    one_way, other = L.Bidirectional(L.LSTM(2, return_sequences=True), merge_mode=None,
-                                     name="b")(e)
-    pooled = [L.GlobalAveragePooling1D(name="p")(one_way), L.GRU(2, name="g")(other)]
-    model = keras.Model(x, [L.Dense(2, name="one")(L.Concatenate(name="c")(pooled)),
-                            L.Dense(1, name="steps")(other)], name="m")
-    return {"model": model, "x": {"x": tokens(rng)}, "loss": "mse",
-            "y": {"one": draw(rng, 3, 2), "steps": draw(rng, 3, 5, 1)}}

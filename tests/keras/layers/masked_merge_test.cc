@@ -71,8 +71,9 @@ TEST_CASE("a mask that is not of an input's steps is refused by whoever would re
        std::vector<Masked>{{"GlobalAveragePooling1D", json::object(), {1}},
                            {"GlobalAveragePooling1D", json::object(), {3}},
                            {"GlobalAveragePooling1D", json::object(), {5, 2}},
-                           {"GlobalAveragePooling1D", json::object(), {2}, false},
-                           {"Concatenate", {{"axis", 1}}, {1}, false},
+                           {"GlobalAveragePooling1D", json::object(), {1, 2}, false},
+                           {"Softmax", json::object(), {1}},
+                           {"Softmax", json::object(), {2}},
                            {"Concatenate", {{"axis", 1}}, {1, 2}, false},
                            {"TimeDistributed", {{"layer", softmax}}, {1, 2}},
                            {"TimeDistributed", {{"layer", softmax}}, {7, 2}}}) {
