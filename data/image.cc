@@ -1,68 +1,16 @@
 #include "data/image.h"
 
-#include <png.h>
-
 #include <algorithm>
 #include <cmath>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "common/file_kind.h"
-#include "common/status_macros.h"
 #include "data/image_jpeg.h"
+#include "data/image_png.h"
 
 namespace paracord {
 namespace {
-
-// Removes the chunks that say how bright the numbers are meant: libpng would correct the numbers,
-// which TensorFlow takes as they are.
-std::string WithoutGamma(std::string_view png) {
-  constexpr size_t kFrame = 12;  // length, name and checksum of a chunk
-  size_t at = std::min<size_t>(8, png.size());
-  std::string kept(png.substr(0, at));
-  while (png.size() - at >= kFrame) {
-    size_t size = 0;
-    for (size_t i = 0; i < 4; ++i) size = size << 8 | static_cast<unsigned char>(png[at + i]);
-    const std::string_view chunk = png.substr(at, size + kFrame);
-    if (chunk.substr(4, 4) != "gAMA") kept += chunk;
-    at += chunk.size();
-  }
-  kept += png.substr(at);
-  return kept;
-}
-
-absl::StatusOr<Image> DecodePng(std::string_view file, uint64_t pixels_max) {
-  const std::string bytes = WithoutGamma(file);
-  struct Guard {  // frees what libpng holds, however this ends
-    ~Guard() { png_image_free(&image); }
-    png_image image{};
-  } png;
-  png.image.version = PNG_IMAGE_VERSION;
-  const auto failed = [&] {
-    return absl::InvalidArgumentError(absl::StrCat("the PNG is damaged: ", png.image.message));
-  };
-  if (png_image_begin_read_from_memory(&png.image, bytes.data(), bytes.size()) == 0) {
-    return failed();
-  }
-  const bool colour = (png.image.format & PNG_FORMAT_FLAG_COLOR) != 0;
-  Image image{png.image.height, png.image.width, colour ? 3u : 1u, {}};
-  RETURN_IF_ERROR(CheckPixels(image.height, image.width, pixels_max));
-  // A transparent pixel keeps its colour, as in TensorFlow: alpha is read, and dropped below.
-  const uint32_t alpha = png.image.format & PNG_FORMAT_FLAG_ALPHA;
-  png.image.format = (colour ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY) | alpha;
-  png.image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
-  const size_t pixels = size_t{image.height} * image.width, size = image.channels;
-  const size_t stored = size + (alpha != 0 ? 1 : 0);
-  image.bytes.resize(pixels * stored);
-  if (png_image_finish_read(&png.image, nullptr, image.bytes.data(), 0, nullptr) == 0) {
-    return failed();
-  }
-  for (size_t i = 1; i < pixels && alpha != 0; ++i) {
-    std::copy_n(&image.bytes[i * stored], size, &image.bytes[i * size]);
-  }
-  image.bytes.resize(pixels * size);
-  return image;
-}
 
 // Converts to the wanted number of channels. The weights of grey are libpng's, in 2^-15 and
 // truncated, which TensorFlow uses as well.

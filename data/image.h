@@ -25,6 +25,9 @@ struct Image {
 absl::StatusOr<Image> DecodeImage(std::string_view bytes, uint32_t channels,
                                   uint64_t pixels_max = kPixelsMax);
 
+// INVALID_ARGUMENT says that the image has no pixels, or too many.
+absl::Status CheckPixels(uint64_t height, uint64_t width, uint64_t pixels_max);
+
 // Resizes bilinearly, with the centres of pixels at half-integers and edges repeated, as
 // tf.image.resize does without antialiasing. `out` is (height, width, image.channels) and
 // multiplied by `scale`.

@@ -8,6 +8,4 @@ namespace paracord {
 // Decodes to grey or RGB, as `channels` asks for.
 absl::StatusOr<Image> DecodeJpeg(std::string_view bytes, uint32_t channels, uint64_t pixels_max);
 
-absl::Status CheckPixels(uint64_t height, uint64_t width, uint64_t pixels_max);
-
 }  // namespace paracord

@@ -90,6 +90,36 @@ TEST_CASE("a PNG's numbers are taken as they are, whatever gamma it says they ha
   }
 }
 
+TEST_CASE("an interlaced PNG of 16 bits a sample has the pixels that were written") {
+  struct Interlaced {
+    const char* file;  // in base64: RGB, grey, RGB with alpha
+    std::vector<int> pixels;
+  };
+  for (const Interlaced& each : std::vector<Interlaced>{
+           {"iVBORw0KGgoAAAANSUhEUgAAAAQAAAADEAIAAAEcAdVEAAAAWUlEQVR4nAFOALH/A8++Fe0t7wPehpUI"
+            "ChYEa4xuPaqUVi2GkB+wATyfLm3NINx5J56hwQRamf7R78KyqfzfOCUAnwh6o0PJKOSxALwNCF4dGXO+"
+            "ZCfjSIRJVT8ir1M1ioIAAAAASUVORK5CYII=",
+            {207, 22,  46,  60,  46,  204, 222, 148, 10,  24,  85,  110,
+             158, 122, 68,  41,  176, 187, 8,   29,  115, 100, 226, 132,
+             107, 110, 170, 150, 44,  188, 193, 244, 200, 72,  82,  165}},
+           {"iVBORw0KGgoAAAANSUhEUgAAAAQAAAADEAAAAAG2CB3PAAAAKUlEQVR4nAEeAOH/ABOwA/GiAqmkPqMA"
+            "+TRMZAGVzePaAyOmPw7j2N9DwA8NfYZxea4AAAAASUVORK5CYII=",
+            {20, 248, 241, 76, 36, 80, 11, 227, 169, 149, 62, 120}},
+           {"iVBORw0KGgoAAAANSUhEUgAAAAQAAAADEAYAAAGTY0ITAAAAcUlEQVR4nAFmAJn/A4ULX85A7hdCBO2N"
+            "NQqbsKFNAFNa4ORidBox5vV6zGK8JXYBm82pFoUs7nSkqqM+95TPbwL8HTB0I912ZPf0ZnhQ1Y3cAkrh"
+            "uN+nXTf9Y0nUc9e5qFsBNa7LOaHR8Onjbbb0/MI62Lg1dG1Maj4AAAAASUVORK5CYII=",
+            {133, 95,  65,  155, 168, 133, 237, 53,  155, 63,  76,  124,
+             75,  184, 167, 99,  212, 215, 1,   174, 57,  233, 109, 244,
+             83,  224, 98,  151, 217, 167, 230, 122, 98,  54,  178, 204}},
+       }) {
+    const uint32_t channels = each.pixels.size() == 12 ? 1 : 3;
+    const auto image = DecodeImage(Decoded(each.file), channels);
+    INFO(image.status());
+    REQUIRE(image.ok());
+    CHECK(std::vector<int>(image->bytes.begin(), image->bytes.end()) == each.pixels);
+  }
+}
+
 TEST_CASE("grey is the same from every kind of file") {
   const auto grey = DecodeImage(File("grey.png"), 1);
   REQUIRE(grey.ok());
