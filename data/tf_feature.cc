@@ -14,6 +14,9 @@ absl::Status Missing() {
   return absl::InvalidArgumentError("is missing, and there is no `default`");
 }
 
+// True for the list of a SequenceExample that has no steps, and hence no type.
+bool IsEmpty(const ExampleFeature& feature) { return feature.kind == ExampleFeature::Kind::kNone; }
+
 // Returns how many values are dropped in front of those that are kept, which are at most spec.size.
 // An error says that the list does not fit.
 absl::StatusOr<size_t> LeftOut(const FeatureSpec& spec, size_t count) {
@@ -132,6 +135,8 @@ absl::Status FillPresent(const FeatureSpec& spec, const ExampleFeature* feature,
   size_t count = 0;
   if (feature == nullptr) {
     count = spec.default_value || spec.default_text ? out.size() : 0;
+  } else if (IsEmpty(*feature)) {
+    count = 0;
   } else if (spec.text_list) {
     std::vector<std::string> texts;
     RETURN_IF_ERROR(ReadTexts(*feature, texts));
@@ -155,8 +160,9 @@ absl::Status FillNumbers(const FeatureSpec& spec, const ExampleFeature* feature,
                          std::span<float> out, std::vector<ExactInteger>& exact) {
   if (spec.kind == FeatureSpec::Kind::kPresent) return FillPresent(spec, feature, out);
   const auto scale = static_cast<float>(spec.scale);
-  if (feature == nullptr) {
-    const std::optional<double>& value = spec.default_value ? spec.default_value : spec.pad_value;
+  if (feature == nullptr || IsEmpty(*feature)) {
+    const bool is_default = feature == nullptr && spec.default_value.has_value();
+    const std::optional<double>& value = is_default ? spec.default_value : spec.pad_value;
     if (!value) return Missing();
     std::ranges::fill(out, scale * static_cast<float>(*value));
     return absl::OkStatus();
@@ -172,8 +178,9 @@ absl::Status FillNumbers(const FeatureSpec& spec, const ExampleFeature* feature,
 
 absl::Status FillTexts(const FeatureSpec& spec, const ExampleFeature* feature,
                        std::span<std::string> out) {
-  if (feature == nullptr) {
-    const std::optional<std::string>& text = spec.default_text ? spec.default_text : spec.pad_text;
+  if (feature == nullptr || IsEmpty(*feature)) {
+    const bool is_default = feature == nullptr && spec.default_text.has_value();
+    const std::optional<std::string>& text = is_default ? spec.default_text : spec.pad_text;
     if (!text) return Missing();
     std::ranges::fill(out, *text);
     return absl::OkStatus();

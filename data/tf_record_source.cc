@@ -86,7 +86,7 @@ class TfRecordSource : public RowSource {
                            const Row* inputs) {
     std::vector<ExactInteger> no_input;
     for (const FeatureSpec& spec : specs) {
-      const ExampleFeature* feature = Find(example, spec.name);
+      const ExampleFeature* feature = Find(example, spec);
       const absl::Status filled =
           spec.text()
               ? FillTexts(spec, feature, {inputs->strings[spec.column] + spec.offset, spec.size})
@@ -97,14 +97,17 @@ class TfRecordSource : public RowSource {
     return absl::OkStatus();
   }
 
-  // Returns null if the example has no feature of that name.
+  // Returns null if the example has no feature of the spec's name. The list of a SequenceExample
+  // that has no steps is there, although nothing in it says its type.
   static const ExampleFeature* Find(const std::vector<ExampleFeature>& example,
-                                    const std::string& name) {
+                                    const FeatureSpec& spec) {
+    const std::string& name = spec.name;
     const auto feature = std::lower_bound(
         example.begin(), example.end(), name,
         [](const ExampleFeature& each, const std::string& wanted) { return each.name < wanted; });
     const bool there = feature != example.end() && feature->name == name &&
-                       feature->kind != ExampleFeature::Kind::kNone;
+                       (feature->kind != ExampleFeature::Kind::kNone ||
+                        (feature->joined != nullptr && spec.pads()));
     return there ? &*feature : nullptr;
   }
 

@@ -211,6 +211,21 @@ TEST_CASE("a SequenceExample's context and lists are features") {
   CHECK(batch.inputs[0].values == Values{1, 2, 3, 4, 0, 0});
   CHECK(batch.targets[0].values == Values{3});
 
+  // A list without steps is an empty list, and no missing one.
+  const std::string none = Message({{1, Message({{1, "x"}, {2, ""}})}});
+  files.contents["/t"] = Container({Message({{1, context}, {2, none}}), Message({{1, context}})});
+  for (const json& dtype : {json("float32"), json("int64")}) {
+    const Batch filled = ReadAllRecords(OpenFeatures(
+        files, FeatureOptions(
+                   {{"name", "x"}, {"shape", {2}}, {"pad", 4}, {"default", 9}, {"dtype", dtype}})));
+    CHECK(filled.inputs[0].values == Values{4, 4, 9, 9});
+  }
+  const Batch words = ReadAllRecords(OpenFeatures(
+      files,
+      FeatureOptions(
+          {{"name", "x"}, {"shape", {1}}, {"pad", "-"}, {"default", "?"}, {"dtype", "string"}})));
+  CHECK(words.inputs[0].strings == Texts{"-", "?"});
+
   const std::string mixed = Message({{1, step("\x01")}, {1, floats({3})}});
   const std::string bad = Message({{1, Message({{1, "x"}, {2, mixed}})}});
   files.contents["/t"] = Container({Message({{1, context}, {2, bad}})});
