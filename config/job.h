@@ -18,6 +18,8 @@
 
 namespace paracord {
 
+class MemoryShare;
+
 class Files;
 class KeptNames;
 class Problems;
@@ -37,6 +39,9 @@ struct DataSpec {
   std::string format;      // "idx", "npy"
   nlohmann::json options;  // the other keys; paths absolute
   KeepPlace keep = {};
+  // What the records may take in memory, for sources that hold them; null: no limit. As `keep`, it
+  // is the process's own.
+  std::shared_ptr<MemoryShare> memory = {};
 };
 
 // A name in Keras' snake_case ("adam", "sparse_categorical_crossentropy") with Keras' own options.

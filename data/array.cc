@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/human_bytes.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
 #include "common/utf8.h"
@@ -77,6 +78,12 @@ void AppendTexts(const ArrayHeader& header, std::span<const char> bytes,
     }
     text.resize(text.find_last_not_of('\0') + 1);
   }
+}
+
+// The bytes that an element takes, in the file and as a string in memory.
+size_t SizeFor(const ArrayHeader& header) {
+  const bool strings = header.text != ArrayHeader::Text::kNone;
+  return header.element_bytes() + (strings ? sizeof(std::string) : 0);
 }
 
 }  // namespace
@@ -223,6 +230,34 @@ absl::StatusOr<uint32_t> Array::TakeElements(OneFile& one, uint64_t elements,
   return crc;
 }
 
+// Decides whether the elements to come are held in memory, and reserves it.
+absl::StatusOr<bool> Array::IsHeld(const ArrayHeader& header, uint64_t elements,
+                                   const ByteStream& stream) const {
+  const bool large = !stream.packed() && elements > held_max_ / SizeFor(header);
+  if (large && header.fortran_order) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(stream.path(), ": is beyond ", held_max_,
+                     " bytes and in Fortran order, which has to be held; save it in C order"));
+  }
+  if (large || memory_ == nullptr) return !large;
+  uint64_t each = SizeFor(header);
+  if (header.text == ArrayHeader::Text::kNone) {
+    each = header.is_bytes() ? 1 : header.is_integers() ? sizeof(int64_t) : sizeof(float);
+  }
+  if (header.fortran_order) each *= 2;  // it is reordered into a copy
+  const uint64_t bytes =
+      elements > MemoryShare::kUnlimited / each ? MemoryShare::kUnlimited : elements * each;
+  if (memory_->Reserve(bytes)) return true;
+  if (!stream.packed() && !header.fortran_order) return false;
+  return absl::InvalidArgumentError(
+      absl::StrCat(stream.path(), ": its ", header.shape[0], " records take ", HumanBytes(bytes),
+                   " in memory, and --memory-limit leaves ",
+                   HumanBytes(memory_->bytes_max() - static_cast<uint64_t>(memory_->bytes())),
+                   " for data; raise the limit, or save the array ",
+                   stream.packed() ? "unpacked (numpy.savez or numpy.save)" : "in C order",
+                   ", so that it stays on disk"));
+}
+
 absl::Status Array::Append(const ArrayHeader& header, ByteStream& stream) {
   if (header.shape.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(stream.path(), ": has no axis of records"));
@@ -234,15 +269,11 @@ absl::Status Array::Append(const ArrayHeader& header, ByteStream& stream) {
   }
   const uint64_t elements = header.shape[0] * record_size_;
   const bool strings = header.text != ArrayHeader::Text::kNone;
-  const size_t size = header.element_bytes() + (strings ? sizeof(std::string) : 0);
+  const size_t size = SizeFor(header);
   OneFile one{stream.path(), records_, header, {}, {}, {}, {}, {}, nullptr, 0};
+  ASSIGN_OR_RETURN(const bool in_memory, IsHeld(header, elements, stream));
   // An offset of 0 says "in memory", which is unambiguous since no header is empty.
-  if (!stream.packed() && elements > held_max_ / size) one.file_offset = stream.file_position();
-  if (one.file_offset != 0 && header.fortran_order) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(stream.path(), ": is beyond ", held_max_,
-                     " bytes and in Fortran order, which has to be held; save it in C order"));
-  }
+  if (!in_memory) one.file_offset = stream.file_position();
   // All memory is reserved at once: what a growing vector gives back stays with the process.
   // Nothing is reserved for a header that promises more than the file can hold.
   if (one.file_offset == 0 && elements <= std::min(held_max_, stream.left_max()) / size) {
@@ -271,9 +302,35 @@ absl::Status Array::Append(const ArrayHeader& header, ByteStream& stream) {
   return absl::OkStatus();
 }
 
+absl::Status HeaderCount::Add(ReadArrayHeader read_header, ByteStream& stream) {
+  ASSIGN_OR_RETURN(const ArrayHeader header, read_header(stream));
+  uint64_t bytes = header.element_bytes();
+  for (const uint64_t dim : header.shape) {
+    bytes = dim != 0 && bytes > kElementsMax / dim ? kElementsMax : bytes * dim;
+  }
+  const bool whole = !header.shape.empty() && bytes <= stream.left_max();
+  const std::vector<uint64_t> shape(header.shape.begin() + (whole ? 1 : 0), header.shape.end());
+  if (!whole || (shape_.has_value() && *shape_ != shape)) records_.reset();
+  shape_ = shape;
+  if (records_.has_value()) *records_ += header.shape[0];
+  return absl::OkStatus();
+}
+
+absl::StatusOr<HeaderCount> CountRecords(Files& files, const std::vector<std::string>& patterns,
+                                         ReadArrayHeader read_header) {
+  HeaderCount count;
+  ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPaths(files, patterns));
+  for (const std::string& path : paths) {
+    ASSIGN_OR_RETURN(const std::unique_ptr<ByteStream> stream, ByteStream::Open(files, path));
+    RETURN_IF_ERROR(count.Add(read_header, *stream));
+  }
+  return count;
+}
+
 absl::StatusOr<Array> ReadArray(Files& files, const std::vector<std::string>& patterns,
-                                ReadArrayHeader read_header) {
-  Array array;
+                                ReadArrayHeader read_header,
+                                const std::shared_ptr<MemoryShare>& memory) {
+  Array array(kHeldBytesMax, memory);
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPaths(files, patterns));
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(const std::unique_ptr<ByteStream> stream, ByteStream::Open(files, path));

@@ -6,12 +6,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/files.h"
+#include "common/memory_budget.h"
 #include "data/byte_stream.h"
 #include "data/data_source.h"
 #include "data/element.h"
@@ -42,8 +44,10 @@ constexpr uint64_t kHeldBytesMax = uint64_t{1} << 30;
 
 class Array {
  public:
-  // A file whose elements take more than `held_max` bytes stays on disk, unless it is packed.
-  explicit Array(uint64_t held_max = kHeldBytesMax) : held_max_(held_max) {}
+  // A file whose elements take more than `held_max` bytes, or more than `memory` has left, stays on
+  // disk. A packed one cannot: with more than `memory` has left, Append fails.
+  explicit Array(uint64_t held_max = kHeldBytesMax, std::shared_ptr<MemoryShare> memory = nullptr)
+      : held_max_(held_max), memory_(std::move(memory)) {}
 
   uint64_t records() const { return records_; }
   const std::vector<uint64_t>& shape() const { return shape_; }  // of a record
@@ -87,9 +91,12 @@ class Array {
   };
   absl::Status CheckHeader(const ArrayHeader& header, const std::string& path) const;
   absl::StatusOr<uint32_t> TakeElements(OneFile& one, uint64_t elements, ByteStream& stream) const;
+  absl::StatusOr<bool> IsHeld(const ArrayHeader& header, uint64_t elements,
+                              const ByteStream& stream) const;
   const OneFile& FileOf(uint64_t record) const;
 
   const uint64_t held_max_;
+  const std::shared_ptr<MemoryShare> memory_;  // null: no limit
   std::vector<OneFile> by_file_;
   uint64_t records_ = 0;
   uint64_t record_size_ = 1;
@@ -100,9 +107,26 @@ class Array {
 // Reads a file's header, which is everything before its elements.
 using ReadArrayHeader = absl::StatusOr<ArrayHeader> (*)(ByteStream& stream);
 
-// Reads all files that `patterns` (globs) name, one after the other, as one array.
+// Counts the records that the headers of an array's files announce.
+class HeaderCount {
+ public:
+  // Reads a header, after which the stream goes on.
+  absl::Status Add(ReadArrayHeader read_header, ByteStream& stream);
+  // Nullopt: the files cannot have or be what some header says, which reading them will say.
+  const std::optional<uint64_t>& records() const { return records_; }
+
+ private:
+  std::optional<uint64_t> records_ = 0;
+  std::optional<std::vector<uint64_t>> shape_;  // of a record
+};
+
+// Counts the records of all files that `patterns` (globs) name.
+absl::StatusOr<HeaderCount> CountRecords(Files& files, const std::vector<std::string>& patterns,
+                                         ReadArrayHeader read_header);
+// Reads the files, one after the other, as one array. `memory` may be null.
 absl::StatusOr<Array> ReadArray(Files& files, const std::vector<std::string>& patterns,
-                                ReadArrayHeader read_header);
+                                ReadArrayHeader read_header,
+                                const std::shared_ptr<MemoryShare>& memory);
 
 absl::StatusOr<ArrayHeader> ReadIdxHeader(ByteStream& stream);
 absl::StatusOr<ArrayHeader> ReadNpyHeader(ByteStream& stream);

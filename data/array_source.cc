@@ -144,37 +144,65 @@ ArrayOptions ReadOptions(JsonFields& fields, bool has_scale, Problems& problems)
   return options;
 }
 
-using ReadOne = std::function<absl::StatusOr<Array>(const std::vector<std::string>& names)>;
+// How the arrays of a format are read.
+struct ArrayReader {
+  // Of the headers alone.
+  std::function<absl::StatusOr<HeaderCount>(const std::vector<std::string>& names)> count;
+  std::function<absl::StatusOr<Array>(const std::vector<std::string>& names)> read;
+};
 
-// Reads the wanted arrays, which must all have as many records as the first one. `of` says whose
-// names they have.
-absl::Status ReadAll(const std::string& of, const Wanted& wanted, const ReadOne& read_one,
-                     std::string& first_name, uint64_t& records, Arrays& arrays) {
-  for (const auto& [name, names] : wanted) {
-    ASSIGN_OR_RETURN(Array array, read_one(names));
-    if (first_name.empty()) {
-      first_name = names[0];
-      records = array.records();
+// Checks that all wanted arrays have as many records as the first one.
+class SameRecords {
+ public:
+  // `of` says whose names the arrays have.
+  explicit SameRecords(std::string of) : of_(std::move(of)) {}
+  absl::Status Add(const std::string& name, uint64_t records) {
+    if (!first_.has_value()) first_ = {name, records};
+    if (records == first_->second) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(of_, first_->first, " has ", first_->second,
+                                                   " records, but ", name, " has ", records));
+  }
+
+ private:
+  const std::string of_;
+  std::optional<std::pair<std::string, uint64_t>> first_;
+};
+
+// Compares the counts by the headers, before anything is unpacked.
+absl::Status CheckHeaders(const std::string& of, const ArrayOptions& options,
+                          const ArrayReader& reader) {
+  SameRecords same(of);
+  for (const Wanted* wanted : {&options.features, &options.labels, &options.weights}) {
+    for (const auto& [name, names] : *wanted) {
+      ASSIGN_OR_RETURN(const HeaderCount count, reader.count(names));
+      if (!count.records().has_value()) return absl::OkStatus();
+      RETURN_IF_ERROR(same.Add(names[0], *count.records()));
     }
-    if (array.records() != records) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          of, first_name, " has ", records, " records, but ", names[0], " has ", array.records()));
-    }
-    arrays.push_back({name, std::move(array)});
   }
   return absl::OkStatus();
 }
 
+absl::StatusOr<Arrays> ReadAll(const Wanted& wanted, const ArrayReader& reader, SameRecords& same) {
+  Arrays arrays;
+  for (const auto& [name, names] : wanted) {
+    ASSIGN_OR_RETURN(Array array, reader.read(names));
+    RETURN_IF_ERROR(same.Add(names[0], array.records()));
+    arrays.push_back({name, std::move(array)});
+  }
+  return arrays;
+}
+
 absl::StatusOr<std::unique_ptr<DataSource>> Open(const std::string& format, const std::string& of,
                                                  const ArrayOptions& options,
-                                                 const ReadOne& read_one) {
-  Arrays features, labels, weights;
-  std::string first_name;
-  uint64_t records = 0;
-  RETURN_IF_ERROR(ReadAll(of, options.features, read_one, first_name, records, features));
-  RETURN_IF_ERROR(ReadAll(of, options.labels, read_one, first_name, records, labels));
-  RETURN_IF_ERROR(ReadAll(of, options.weights, read_one, first_name, records, weights));
-  if (records == 0) return absl::InvalidArgumentError(of + first_name + ": has no records");
+                                                 const ArrayReader& reader) {
+  RETURN_IF_ERROR(CheckHeaders(of, options, reader));
+  SameRecords same(of);
+  ASSIGN_OR_RETURN(Arrays features, ReadAll(options.features, reader, same));
+  ASSIGN_OR_RETURN(Arrays labels, ReadAll(options.labels, reader, same));
+  ASSIGN_OR_RETURN(Arrays weights, ReadAll(options.weights, reader, same));
+  if (features[0].array.records() == 0) {
+    return absl::InvalidArgumentError(of + options.features[0].second[0] + ": has no records");
+  }
   for (const auto& [key, arrays] : {std::pair("labels", &labels), std::pair("weights", &weights)}) {
     for (const NamedArray& each : *arrays) {
       if (!each.array.text()) continue;
@@ -199,14 +227,17 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenFiles(Files& files, const DataSp
   const ArrayOptions options = ReadOptions(fields, has_scale, problems);
   fields.ReportUnknown();
   RETURN_IF_ERROR(problems.ToStatus());
-  return Open(spec.format, /*of=*/"", options, [&](const std::vector<std::string>& paths) {
-    return ReadArray(files, paths, read_header);
-  });
+  ArrayReader reader;
+  reader.count = [&](const auto& paths) { return CountRecords(files, paths, read_header); };
+  reader.read = [&](const auto& paths) {
+    return ReadArray(files, paths, read_header, spec.memory);
+  };
+  return Open(spec.format, /*of=*/"", options, reader);
 }
 
-// Appends the array `key` of one archive.
-absl::Status AppendKey(Files& files, const std::string& path, const std::string& key,
-                       Array& array) {
+// Opens the array `key` of one archive.
+absl::StatusOr<std::unique_ptr<ByteStream>> OpenKey(Files& files, const std::string& path,
+                                                    const std::string& key) {
   ASSIGN_OR_RETURN(const std::unique_ptr<ReadFile> file, files.Open(path));
   ASSIGN_OR_RETURN(const std::vector<ZipMember> members, ReadZipDirectory(*file, path));
   std::vector<std::string_view> known;
@@ -214,10 +245,7 @@ absl::Status AppendKey(Files& files, const std::string& path, const std::string&
     std::string_view name = member.name;
     if (name.ends_with(".npy")) name.remove_suffix(4);
     if (Utf8Prefix(name) == name.size()) known.push_back(name);
-    if (name != key) continue;
-    ASSIGN_OR_RETURN(const std::unique_ptr<ByteStream> stream, OpenZipMember(files, path, member));
-    ASSIGN_OR_RETURN(const ArrayHeader header, ReadNpyHeader(*stream));
-    return array.Append(header, *stream);
+    if (name == key) return OpenZipMember(files, path, member);
   }
   return absl::NotFoundError(
       absl::StrCat(path, ": holds no array ", Quoted(key), NearestHint(key, known)));
@@ -240,14 +268,32 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenNpz(Files& files, const DataSpec
   fields.ReportUnknown();
   RETURN_IF_ERROR(problems.ToStatus());
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPaths(files, patterns));
-  const auto read = [&](const std::vector<std::string>& keys) -> absl::StatusOr<Array> {
-    Array array;
+  const auto each = [&](const std::vector<std::string>& keys,
+                        const std::function<absl::Status(ByteStream&)>& work) -> absl::Status {
     for (const std::string& path : paths) {
-      for (const std::string& key : keys) RETURN_IF_ERROR(AppendKey(files, path, key, array));
+      for (const std::string& key : keys) {
+        ASSIGN_OR_RETURN(const std::unique_ptr<ByteStream> stream, OpenKey(files, path, key));
+        RETURN_IF_ERROR(work(*stream));
+      }
     }
+    return absl::OkStatus();
+  };
+  ArrayReader reader;
+  reader.count = [&](const std::vector<std::string>& keys) -> absl::StatusOr<HeaderCount> {
+    HeaderCount count;
+    RETURN_IF_ERROR(
+        each(keys, [&](ByteStream& stream) { return count.Add(ReadNpyHeader, stream); }));
+    return count;
+  };
+  reader.read = [&](const std::vector<std::string>& keys) -> absl::StatusOr<Array> {
+    Array array(kHeldBytesMax, spec.memory);
+    RETURN_IF_ERROR(each(keys, [&](ByteStream& stream) -> absl::Status {
+      ASSIGN_OR_RETURN(const ArrayHeader header, ReadNpyHeader(stream));
+      return array.Append(header, stream);
+    }));
     return array;
   };
-  return Open("npz", paths[0] + ": ", options, read);
+  return Open("npz", paths[0] + ": ", options, reader);
 }
 
 }  // namespace paracord

@@ -109,7 +109,7 @@ class CsvSource : public RowSource {
   absl::Status Open(Files& files, const DataSpec& spec) {
     ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPaths(files, options_.files));
     index_.Recall(files, spec, paths);
-    for (const std::string& path : paths) RETURN_IF_ERROR(AddFile(files, path));
+    for (const std::string& path : paths) RETURN_IF_ERROR(AddFile(files, path, spec));
     RETURN_IF_ERROR(index_.Keep());
     if (options_.header && fields_ == 0) {
       return absl::InvalidArgumentError(paths[0] + ": has no header");
@@ -213,8 +213,9 @@ class CsvSource : public RowSource {
     return text.ok() ? std::vector{*text} : std::vector<std::string_view>();
   }
 
-  absl::Status AddFile(Files& files, const std::string& path) {
-    ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenDataFile(files, path));
+  absl::Status AddFile(Files& files, const std::string& path, const DataSpec& spec) {
+    ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file,
+                     OpenDataFile(files, path, {.memory = spec.memory}));
     const absl::StatusOr<uint64_t> start = TextBegin(*file);
     if (!start.ok()) return At(path, start.status());
     FileCursor cursor(*file, *start, file->size(), kHeaderBytes);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/file_kind.h"
+#include "common/human_bytes.h"
 #include "common/status_macros.h"
 #include "data/byte_stream.h"
 #include "data/kept_open.h"
@@ -15,10 +16,17 @@ namespace {
 
 constexpr size_t kStepBytes = 1 << 20;
 
+// Bytes of a share that may outlive its other owners.
+struct Reserved {
+  explicit Reserved(std::shared_ptr<MemoryShare> of) : share(std::move(of)), bytes(*share) {}
+  const std::shared_ptr<MemoryShare> share;
+  MemoryReservation bytes;
+};
+
 class UnpackedFile : public ReadFile {
  public:
-  UnpackedFile(std::string path, std::string bytes)
-      : path_(std::move(path)), bytes_(std::move(bytes)) {}
+  UnpackedFile(std::string path, std::string bytes, std::unique_ptr<Reserved> reserved)
+      : path_(std::move(path)), bytes_(std::move(bytes)), reserved_(std::move(reserved)) {}
   uint64_t size() const override { return bytes_.size(); }
   absl::Status ReadAt(uint64_t offset, std::span<char> out) const override {
     if (offset > bytes_.size() || out.size() > bytes_.size() - offset) {
@@ -30,6 +38,7 @@ class UnpackedFile : public ReadFile {
 
  private:
   const std::string path_, bytes_;
+  const std::unique_ptr<Reserved> reserved_;
 };
 
 absl::StatusOr<bool> IsGzip(const ReadFile& file) {
@@ -42,26 +51,38 @@ absl::StatusOr<bool> IsGzip(const ReadFile& file) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ReadFile>> OpenDataFile(Files& files, const std::string& path,
-                                                       uint64_t unpacked_max, bool zlib) {
+                                                       const Unpacking& unpacking) {
   ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenKept(files, path));
   ASSIGN_OR_RETURN(const bool is_gzip, IsGzip(*file));
-  if (!is_gzip && !zlib) return file;
-  ASSIGN_OR_RETURN(const std::unique_ptr<ByteStream> stream, ByteStream::Open(files, path, zlib));
+  if (!is_gzip && !unpacking.zlib) return file;
+  ASSIGN_OR_RETURN(const std::unique_ptr<ByteStream> stream,
+                   ByteStream::Open(files, path, unpacking.zlib));
+  const auto too_large = [&](uint64_t bytes, const std::string& which) {
+    return absl::ResourceExhaustedError(absl::StrCat(path, ": is more than ", bytes,
+                                                     " bytes when unpacked, which is done in ",
+                                                     "memory", which, "; unpack it on disk"));
+  };
+  std::unique_ptr<Reserved> reserved;
+  if (unpacking.memory != nullptr) reserved = std::make_unique<Reserved>(unpacking.memory);
   std::string bytes;
   size_t got = 1;
   while (got > 0) {
     const size_t size = bytes.size();
-    if (size > unpacked_max) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat(path, ": is more than ", unpacked_max,
-                       " bytes when unpacked, which is done in memory; unpack it on disk"));
+    if (size > unpacking.bytes_max) return too_large(unpacking.bytes_max, "");
+    if (bytes.capacity() < size + kStepBytes) {  // it grows to twice its size, beside the old one
+      const size_t more = std::max(size, kStepBytes);
+      if (reserved != nullptr && !reserved->bytes.More(more)) {
+        return too_large(size, absl::StrCat(", of which --memory-limit leaves ",
+                                            HumanBytes(reserved->share->bytes_max()), " to data"));
+      }
+      bytes.reserve(size + more);
     }
     bytes.resize(size + kStepBytes);
     ASSIGN_OR_RETURN(got, stream->ReadSome(std::span(bytes).subspan(size)));
     bytes.resize(size + got);
   }
   bytes.shrink_to_fit();
-  return std::make_unique<UnpackedFile>(path, std::move(bytes));
+  return std::make_unique<UnpackedFile>(path, std::move(bytes), std::move(reserved));
 }
 
 absl::StatusOr<uint64_t> TextBegin(const ReadFile& file) {

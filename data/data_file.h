@@ -10,16 +10,22 @@
 
 #include "absl/status/statusor.h"
 #include "common/files.h"
+#include "common/memory_budget.h"
 
 namespace paracord {
 
 constexpr uint64_t kUnpackedBytesMax = uint64_t{4} << 30;
 
-// With `zlib` the file is in zlib's own format, which the caller knows; a gzip file is recognised
-// by its first bytes.
+struct Unpacking {
+  uint64_t bytes_max = kUnpackedBytesMax;
+  bool zlib = false;  // the file is in zlib's own format, which the caller knows
+  // What is unpacked is reserved here until the file is closed; null: there is no other limit.
+  std::shared_ptr<MemoryShare> memory = {};
+};
+
+// A gzip file is recognised by its first bytes.
 absl::StatusOr<std::unique_ptr<ReadFile>> OpenDataFile(Files& files, const std::string& path,
-                                                       uint64_t unpacked_max = kUnpackedBytesMax,
-                                                       bool zlib = false);
+                                                       const Unpacking& unpacking = {});
 
 // Returns the offset of the first character, which follows the byte-order mark that some programs
 // write. UTF-16 is an error, and so is a file that is packed by anything but gzip.

@@ -68,7 +68,8 @@ std::vector<std::string> ReadClasses(JsonFields& fields, const std::string& key)
 }
 
 absl::StatusOr<std::vector<std::string>> ReadLines(Files& files, const std::string& path) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<ReadFile> file, OpenDataFile(files, path, kLinesBytesMax));
+  ASSIGN_OR_RETURN(const std::unique_ptr<ReadFile> file,
+                   OpenDataFile(files, path, {.bytes_max = kLinesBytesMax}));
   if (file->size() > kLinesBytesMax) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": is ", file->size(), " bytes long, more than ", kLinesBytesMax));

@@ -64,7 +64,7 @@ Opened OpenMix(Files& files, const DataSpec& spec) {
   }
   for (size_t i = 0; entries != nullptr && i < entries->size(); ++i) {
     const std::string path = absl::StrCat("mix[", i, "]");
-    DataSpec each{(*entries)[i].value("format", ""), (*entries)[i], spec.keep};
+    DataSpec each{(*entries)[i].value("format", ""), (*entries)[i], spec.keep, spec.memory};
     Problems own;
     JsonFields own_fields(each.options, path, own);
     WeightedSource source;

@@ -162,7 +162,8 @@ class TextSource : public RowSource {
     ASSIGN_OR_RETURN(vocabulary_, MakeVocabulary(files, options_.vocabulary, spec, from));
     index_.Recall(files, spec, paths);
     for (const std::string& path : paths) {
-      ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenDataFile(files, path));
+      ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file,
+                       OpenDataFile(files, path, {.memory = spec.memory}));
       const absl::StatusOr<uint64_t> begin = TextBegin(*file);
       if (!begin.ok()) return At(path, begin.status());
       const uint64_t before = records();

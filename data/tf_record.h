@@ -20,7 +20,9 @@ class TfRecordCutter : public RecordCutter {
 };
 
 // Opens a file that may have one of TensorFlow's two compressions, which its first bytes tell.
-absl::StatusOr<std::unique_ptr<ReadFile>> OpenRecordFile(Files& files, const std::string& path);
+// `memory` is as in Unpacking.
+absl::StatusOr<std::unique_ptr<ReadFile>> OpenRecordFile(
+    Files& files, const std::string& path, const std::shared_ptr<MemoryShare>& memory);
 
 // {files, features, label, weight}: an entry of the table in data_source.cc. Records are
 // tf.train.Example.

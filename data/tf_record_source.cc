@@ -42,7 +42,7 @@ class TfRecordSource : public RowSource {
     ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPaths(files, options_.files));
     index_.Recall(files, spec, paths);
     for (const std::string& path : paths) {
-      ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenRecordFile(files, path));
+      ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenRecordFile(files, path, spec.memory));
       const uint64_t before = records();
       RETURN_IF_ERROR(index_.Add(path, std::move(file), 0, cutter_));
       NoteFile(path, records() - before);

@@ -119,9 +119,14 @@ absl::Status CheckBatchSizes(const GradientProgram& program, const Job& job, uin
 }
 
 absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, const BuildProgramFn& build,
-                                      const KeepPlace& keep) {
+                                      const KeepPlace& keep,
+                                      const std::shared_ptr<MemoryShare>& memory) {
   job.train.keep = keep;
-  if (job.test.has_value()) job.test->keep = keep;
+  job.train.memory = memory;
+  if (job.test.has_value()) {
+    job.test->keep = keep;
+    job.test->memory = memory;
+  }
   Workload workload;
   ASSIGN_OR_RETURN(std::unique_ptr<DataSource> train, OpenDataSource(files, job.train));
   ASSIGN_OR_RETURN(workload.program, build(job, train->schema()));

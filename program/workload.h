@@ -58,8 +58,10 @@ absl::Status CheckBatchSizes(const GradientProgram& program, const Job& job, uin
 using BuildProgramFn = std::function<absl::StatusOr<std::unique_ptr<GradientProgram>>(
     const Job& job, const Batch& schema)>;
 // Opens the readers of the job and builds its program. Facts about the files that take long to find
-// are kept in `keep` for the next process that opens them.
+// are kept in `keep` for the next process that opens them. The records that readers hold are
+// reserved in `memory`; null: there is no limit.
 absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, const BuildProgramFn& build,
-                                      const KeepPlace& keep = {});
+                                      const KeepPlace& keep = {},
+                                      const std::shared_ptr<MemoryShare>& memory = nullptr);
 
 }  // namespace paracord

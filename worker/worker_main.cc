@@ -67,7 +67,11 @@ OpenWorkloadFn Opener(Daemon& daemon, Computer computer, const std::string& dir,
       device = built.device;
       return std::move(built.program);
     };
-    ASSIGN_OR_RETURN(Workload workload, OpenWorkload(daemon.environment().files, job, build, keep));
+    const uint64_t limit = daemon.memory()->limit();
+    const uint64_t own = std::min(limit, MemoryBudget::kProgramBytes);
+    ASSIGN_OR_RETURN(Workload workload,
+                     OpenWorkload(daemon.environment().files, job, build, keep,
+                                  std::make_shared<MemoryShare>(limit - own, 0)));
     for (const std::string& line : workload.warnings) Logger("data").Warn("{}", line);
     Logger("device").Info("{}: {}", device, workload.program->Memory());
     RETURN_IF_ERROR(

@@ -410,11 +410,16 @@ TEST_CASE("an index that may not grow still finds every record") {
 TEST_CASE("a gzip file beyond the limit is refused with the limit") {
   MemoryFiles files;
   files.contents["/bomb.gz"] = Gzip(std::string(5 << 20, '0'));
-  const auto file = OpenDataFile(files, "/bomb.gz", 1 << 20);
+  const auto file = OpenDataFile(files, "/bomb.gz", {.bytes_max = 1 << 20});
   REQUIRE_FALSE(file.ok());
   CHECK(file.status().message() ==
         "/bomb.gz: is more than 1048576 bytes when unpacked, which is done in memory; unpack it "
         "on disk");
+  const auto memory = std::make_shared<MemoryShare>(3 << 20, 0);
+  CHECK(OpenDataFile(files, "/bomb.gz", {.memory = memory}).status().message() ==
+        "/bomb.gz: is more than 2097152 bytes when unpacked, which is done in memory, of which "
+        "--memory-limit leaves 3.0 MiB to data; unpack it on disk");
+  CHECK(memory->bytes() == 0);
 }
 
 }  // namespace

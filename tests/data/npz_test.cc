@@ -78,6 +78,39 @@ TEST_CASE("several archives are one sequence") {
   CHECK((*source)->records() == 8);
 }
 
+TEST_CASE("headers tell that record counts differ before anything is unpacked") {
+  std::string broken = ReadGolden("arrays_packed.npz");
+  broken.replace(broken.find("PK\1\2") + 16, 2,
+                 "\1\2");  // reading all of x would find the CRC wrong
+  MemoryFiles files;
+  files.contents["/d"] = broken;
+  const auto source = Open(files, {{"file", "/d"}, {"features", "x"}, {"labels", {"y", "y"}}});
+  CHECK(source.status().message() == "/d: x has 4 records, but y has 8");
+}
+
+TEST_CASE("what an archive holds stays within the memory limit, which the error names") {
+  MemoryFiles files;
+  for (const std::string name : {"arrays.npz", "arrays_packed.npz"}) {
+    files.contents["/" + name] = ReadGolden(name);
+  }
+  const auto open = [&](const std::string& file, uint64_t bytes) {
+    const json options = {{"file", file}, {"features", "x"}, {"labels", "y"}};
+    DataSpec spec{"npz", JsonOf(TextOf(options))};
+    spec.memory = std::make_shared<MemoryShare>(bytes, 0);
+    return OpenDataSource(files, spec);
+  };
+  CHECK(open("/arrays_packed.npz", 1 << 10).ok());
+  CHECK(open("/arrays_packed.npz", 20).status().message() ==
+        "/arrays_packed.npz[\"x.npy\"]: its 4 records take 96 B in memory, and --memory-limit "
+        "leaves 20 B for data; raise the limit, or save the array unpacked (numpy.savez or "
+        "numpy.save), so that it stays on disk");
+  // An array that is not packed stays on disk instead.
+  const Batch held = ReadAllRecords(open("/arrays.npz", 1 << 10));
+  const Batch on_disk = ReadAllRecords(open("/arrays.npz", 20));
+  CHECK(on_disk.inputs[0].values == held.inputs[0].values);
+  CHECK(on_disk.targets[0].values == held.targets[0].values);
+}
+
 TEST_CASE("damaged archives are refused by name") {
   const std::string good = ReadGolden("arrays.npz"), packed = ReadGolden("arrays_packed.npz");
   const auto with = [](std::string bytes, size_t at, const std::string& piece) {
