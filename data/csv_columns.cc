@@ -93,8 +93,13 @@ absl::Status ConvertCategory(const CsvSpec& spec, std::string_view text, const O
 }
 
 // Reads a whole number of 64 bits as its only spelling: without a plus, spaces or leading zeros. Of
-// one beyond int64 it returns the same 64 bits.
+// one beyond int64 it returns the same 64 bits. "7.0" is 7: pandas writes a column of whole numbers
+// so if one of them is missing.
 std::optional<int64_t> DecimalId(std::string_view text) {
+  if (const size_t point = text.find_last_not_of('0');
+      point < text.size() - 1 && text[point] == '.') {
+    text = text.substr(0, point);
+  }
   const std::string_view digits = text.starts_with('-') ? text.substr(1) : text;
   const bool zero = text == "0";
   if (digits.empty() || digits[0] < (zero ? '0' : '1') || digits[0] > '9') return std::nullopt;

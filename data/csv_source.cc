@@ -21,6 +21,7 @@ namespace paracord {
 namespace {
 
 constexpr uint64_t kSkipLinesMax = 1000;
+constexpr size_t kDelimiterBytesMax = 8;
 constexpr size_t kHeaderBytes = 64 << 10;
 constexpr uint64_t kCountedMax = 1000;  // records that are looked at for warnings
 
@@ -51,13 +52,16 @@ void ReadMark(JsonFields& fields, const std::string& key, char& mark) {
 void ReadDialect(JsonFields& fields, CsvDialect& dialect) {
   ReadMark(fields, "quote", dialect.quote);
   ReadMark(fields, "escape", dialect.escape);
-  std::string text(1, dialect.delimiter);
+  std::string text = dialect.delimiter;
   fields.String("delimiter", text);
-  if (text.size() != 1 || text[0] == dialect.quote || text == "\n" || text == "\r") {
-    return fields.Problem("delimiter", "must be one character, and no quote or end of line");
+  const auto has = [&](char mark) { return mark != 0 && text.find(mark) != std::string::npos; };
+  if (text.empty() || text.size() > kDelimiterBytesMax || has(dialect.quote) || has('\n') ||
+      has('\r')) {
+    return fields.Problem("delimiter", absl::StrCat("must be 1 to ", kDelimiterBytesMax,
+                                                    " characters, and no quote or end of line"));
   }
-  dialect.delimiter = text[0];
-  if (dialect.escape == dialect.delimiter) fields.Problem("escape", "is the delimiter, too");
+  dialect.delimiter = text;
+  if (has(dialect.escape)) fields.Problem("escape", "is the delimiter, too");
   fields.Bool("trim", dialect.trim);
 }
 

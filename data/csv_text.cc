@@ -24,7 +24,7 @@ std::string_view Trimmed(std::string_view text) {
 // Parses one record in one pass.
 class Parser {
  public:
-  Parser(std::string_view text, bool at_end, CsvDialect dialect, CsvFields& fields)
+  Parser(std::string_view text, bool at_end, const CsvDialect& dialect, CsvFields& fields)
       : text_(text), at_end_(at_end), dialect_(dialect), fields_(fields) {}
 
   absl::StatusOr<size_t> Parse() {
@@ -38,20 +38,26 @@ class Parser {
         ReadPlain();
       }
       if (at_ == text_.size()) return at_end_ ? at_ : 0;
-      if (text_[at_++] == '\n') return at_;
+      if (text_[at_] == '\n') return at_ + 1;
+      at_ += dialect_.delimiter.size();
     }
   }
 
  private:
+  // Whether a delimiter begins at at_, which is not the end of the text.
+  bool AtDelimiter() const {
+    return text_[at_] == first_ &&
+           (dialect_.delimiter.size() == 1 || text_.substr(at_).starts_with(dialect_.delimiter));
+  }
   void SkipBlanks() {
-    while (at_ < text_.size() && IsBlank(text_[at_]) && text_[at_] != dialect_.delimiter) ++at_;
+    while (at_ < text_.size() && IsBlank(text_[at_]) && !AtDelimiter()) ++at_;
   }
 
   // Reads a field without quotes, up to a delimiter, the end of the line or of the text.
   void ReadPlain() {
     const size_t begin = at_;
     bool escaped = false;
-    while (at_ < text_.size() && text_[at_] != dialect_.delimiter && text_[at_] != '\n') {
+    while (at_ < text_.size() && text_[at_] != '\n' && !AtDelimiter()) {
       if (dialect_.escape != 0 && text_[at_] == dialect_.escape && at_ + 1 < text_.size()) {
         escaped = true;
         ++at_;
@@ -105,7 +111,9 @@ class Parser {
 
   absl::Status AfterQuote() {
     if (dialect_.trim) SkipBlanks();
-    if (at_ == text_.size() || text_[at_] == dialect_.delimiter || text_[at_] == '\n') {
+    if (at_ == text_.size() || text_[at_] == '\n' || AtDelimiter()) return absl::OkStatus();
+    if (!at_end_ && dialect_.delimiter.starts_with(text_.substr(at_))) {  // the rest is to come
+      at_ = text_.size();
       return absl::OkStatus();
     }
     if (text_[at_] == '\r') {
@@ -124,19 +132,20 @@ class Parser {
 
   const std::string_view text_;
   const bool at_end_;
-  const CsvDialect dialect_;
+  const CsvDialect& dialect_;
+  const char first_ = dialect_.delimiter[0];
   CsvFields& fields_;
   size_t at_ = 0;
 };
 
 }  // namespace
 
-absl::StatusOr<size_t> ParseCsvRecord(std::string_view text, bool at_end, CsvDialect dialect,
+absl::StatusOr<size_t> ParseCsvRecord(std::string_view text, bool at_end, const CsvDialect& dialect,
                                       CsvFields& fields) {
   return Parser(text, at_end, dialect, fields).Parse();
 }
 
-size_t LinesWithinFields(const CsvFields& fields, char delimiter) {
+size_t LinesWithinFields(const CsvFields& fields, std::string_view delimiter) {
   const size_t wanted = fields.values.size();
   size_t found = 0;
   for (size_t i = 0; i < wanted; ++i) {
@@ -145,9 +154,12 @@ size_t LinesWithinFields(const CsvFields& fields, char delimiter) {
     // The first line has the fields before this one, too, and the last line those behind it.
     size_t columns = i, lines = 0;
     bool records = true;
-    for (const char c : field) {
-      if (c == delimiter) ++columns;
-      if (c != '\n') continue;
+    for (size_t at = 0; at < field.size(); ++at) {
+      if (field.substr(at).starts_with(delimiter)) {
+        ++columns;
+        at += delimiter.size() - 1;
+      }
+      if (field[at] != '\n') continue;
       records = records && columns + 1 == wanted;
       columns = 0;
       ++lines;

@@ -7,6 +7,7 @@
 #include <deque>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -15,10 +16,10 @@
 namespace paracord {
 
 struct CsvDialect {
-  char delimiter = ',';
-  bool trim = false;  // spaces and tabs around fields, also before a quote
-  char quote = '"';   // 0: a field holds neither delimiters nor ends of lines, and quotes are text
-  char escape = 0;    // in front of a character that is text; 0: there is none
+  std::string delimiter = ",";  // never empty; several characters together are one delimiter
+  bool trim = false;            // spaces and tabs around fields, also before a quote
+  char quote = '"';  // 0: a field holds neither delimiters nor ends of lines, and quotes are text
+  char escape = 0;   // in front of a character that is text; 0: there is none
 };
 
 // The fields of one record: views into the parsed text or into `owned`.
@@ -29,18 +30,19 @@ struct CsvFields {
 
 // Counts the ends of lines within the fields of a record where the lines look like records of as
 // many fields themselves: a sign that the file knows no quotes.
-size_t LinesWithinFields(const CsvFields& fields, char delimiter);
+size_t LinesWithinFields(const CsvFields& fields, std::string_view delimiter);
 
 // Parses the record at the start of `text` and returns its length including the end of its line.
 // Returns 0 if the text ends before the record does; `at_end` says that nothing follows the text.
 // INVALID_ARGUMENT says what is wrong, but not where.
-absl::StatusOr<size_t> ParseCsvRecord(std::string_view text, bool at_end, CsvDialect dialect,
+absl::StatusOr<size_t> ParseCsvRecord(std::string_view text, bool at_end, const CsvDialect& dialect,
                                       CsvFields& fields);
 
 // Cuts a file into records with a fixed number of fields.
 class CsvCutter : public RecordCutter {
  public:
-  explicit CsvCutter(CsvDialect dialect, size_t fields = 0) : dialect_(dialect), count_(fields) {}
+  explicit CsvCutter(CsvDialect dialect, size_t fields = 0)
+      : dialect_(std::move(dialect)), count_(fields) {}
 
   absl::StatusOr<bool> Skip(FileCursor& cursor) const override;
   // Reads the next record, which stays in the cursor's buffer until the cursor's next use. Returns

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/json_text.h"
+#include "data/csv_text.h"
 #include "data/memory_files.h"
 #include "data/packing.h"
 #include "tests/data/source_testing.h"
@@ -40,6 +41,28 @@ TEST_CASE("a dialect without quotes takes them as text") {
   }
   CHECK(Read("t,y\n'a,b',1\n'it''s',2\n\"c\",3\n", Options({{"quote", "'"}})) ==
         Texts{"a,b", "it's", "\"c\""});
+}
+
+TEST_CASE("a delimiter may be several characters, of which one alone is text") {
+  json options = Options({{"delimiter", "::"}, {"header", false}, {"label", 2}});
+  options["features"][0].update({{"column", 1}, {"default", ""}});
+  options["quote"] = nullptr;
+  CHECK(Read("3::Ages: a film (1995)::1\n4::Other::2\n5::::3\n6:::x: y::4\n", options) ==
+        Texts{"Ages: a film (1995)", "Other", "", ":x: y"});
+  options["quote"] = "\"";
+  CHECK(Read("3::\"a::b\"::1\n", options) == Texts{"a::b"});
+  // The text of a file comes in pieces, which may end within a delimiter.
+  CsvFields fields;
+  const CsvDialect dialect{.delimiter = "::"};
+  const std::string record = "\"a\"::b::c\n";
+  for (size_t size = 0; size < record.size(); ++size) {
+    CHECK(ParseCsvRecord(record.substr(0, size), /*at_end=*/false, dialect, fields).value() == 0);
+  }
+  CHECK(ParseCsvRecord(record, /*at_end=*/false, dialect, fields).value() == record.size());
+  CHECK(fields.values == std::vector<std::string_view>{"a", "b", "c"});
+  CHECK(LinesWithinFields({{"x", "1\n2::3", "4"}, {}}, "::") == 0);
+  CHECK(LinesWithinFields({{"x", "1\n2::3\n4"}, {}}, "::") == 0);
+  CHECK(LinesWithinFields({{"x", "1\ny::2\nz::3"}, {}}, "::") == 2);
 }
 
 TEST_CASE("an escape makes the next character text, within quotes and outside") {

@@ -150,7 +150,8 @@ TEST_CASE("numbers that are held keep all their digits in as few bytes as they n
 TEST_CASE("csv has ids of 64 bits: decimal ones as they are, and fingerprints of other texts") {
   MemoryFiles files;
   files.contents["/d"] =
-      "a,y\n20000001,1\n-20000001,1\n18446744073709551615,1\n007,1\n68fd1e64,1\n,1\n7,1\n";
+      "a,y\n20000001,1\n-20000001,1\n18446744073709551615,1\n007,1\n68fd1e64,1\n,1\n7,1\n"
+      "7.0,1\n-12.00,1\n20000001.0,1\n7.5,1\n7.,1\n.0,1\n";
   const auto ids = [&](const json& feature) {
     const Batch batch = ReadAllRecords(
         Open(files, "csv", {{"files", "/d"}, {"features", {feature}}, {"label", "y"}}));
@@ -162,14 +163,18 @@ TEST_CASE("csv has ids of 64 bits: decimal ones as they are, and fingerprints of
     return static_cast<int64_t>(Fingerprint64(text));
   };
   json feature = {{"column", "a"}, {"kind", "id"}, {"default", 0}};
-  // A number in another spelling than its own is text: 007 is not 7.
-  CHECK(ids(feature) ==
-        std::vector<int64_t>{20000001, -20000001, -1, print("007"), print("68fd1e64"), 0, 7});
+  // A number in another spelling than its own is text: 007 is not 7, but 7.0 is, as pandas writes
+  // it where another id of the column is missing.
+  CHECK(ids(feature) == std::vector<int64_t>{20000001, -20000001, -1, print("007"),
+                                             print("68fd1e64"), 0, 7, 7, -12, 20000001,
+                                             print("7.5"), print("7."), print(".0")});
   feature["hash"] = true;
   feature["default"] = "none";
   CHECK(ids(feature) == std::vector<int64_t>{print("20000001"), print("-20000001"),
                                              print("18446744073709551615"), print("007"),
-                                             print("68fd1e64"), print("none"), print("7")});
+                                             print("68fd1e64"), print("none"), print("7"),
+                                             print("7.0"), print("-12.00"), print("20000001.0"),
+                                             print("7.5"), print("7."), print(".0")});
 }
 
 TEST_CASE("Criteo's format is read as a csv entry says") {
