@@ -26,6 +26,8 @@ constexpr Kind kKinds[] = {
     {"\xfd\x37zXZ"sv, "an xz file; unpack it, or pack it with gzip instead"},
     {"BZh91AY&"sv, "a bzip2 file; unpack it, or pack it with gzip instead"},
     {"\x28\xb5\x2f\xfd"sv, "a zstd file; unpack it, or pack it with gzip instead"},
+    {"\x04\x22\x4d\x18"sv, "an lz4 file; unpack it, or pack it with gzip instead"},
+    {"\xff\x06\0\0sNaPpY"sv, "a snappy file; unpack it, or pack it with gzip instead"},
     {"7z\xbc\xaf\x27\x1c"sv, "a 7z archive; unpack it"},
     {"Rar!\x1a\x07"sv, "a rar archive; unpack it"},
     {"PAR1\x15"sv, "a Parquet file; save it as CSV, npy or TFRecord"},
@@ -48,6 +50,10 @@ std::string FileKind(std::string_view beginning) {
   if (beginning.empty()) return "empty";
   for (const Kind& kind : kKinds) {
     if (beginning.starts_with(kind.magic)) return std::string(kind.what);
+  }
+  if (constexpr size_t kTarMagicAt = 257;
+      beginning.size() > kTarMagicAt && beginning.substr(kTarMagicAt).starts_with("ustar")) {
+    return "a tar archive; unpack it";
   }
   // PyTorch once saved models as pickles of protocol 2 or later.
   if (beginning.size() > 2 && beginning[0] == '\x80' && beginning[1] >= 2 && beginning[1] <= 5 &&
