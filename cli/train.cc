@@ -81,10 +81,10 @@ absl::Status Furnish(Files& files, const std::string& dir, const std::string& jo
   return files.WriteAtomic(absl::StrCat(dir, "/", kRunningJobName), job_json);
 }
 
-// Shows which variables are drawn because `initial_weights` has only some of them. Errors are left
-// to the ps, which reads the file anyway.
+// Shows which variables are drawn because `initial_weights` lacks them, and which of its tensors no
+// variable takes. Errors are left to the ps, which reads the file anyway.
 void ShowDrawn(Files& files, const Job& job, Progress& progress) {
-  if (!job.initial_weights.partial || IsProgram(job.model)) return;
+  if (!job.initial_weights.file.has_value() || IsProgram(job.model)) return;
   const std::vector<VariableSpec> variables = DeclaredVariables(job, MakeCpuOps(/*threads=*/1));
   const auto weights = InitialWeights::Open(files, job, variables);
   if (!weights.ok() || *weights == nullptr) return;

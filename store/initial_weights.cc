@@ -252,10 +252,7 @@ absl::Status InitialWeights::FindAll(std::span<const VariableSpec> variables,
 
 absl::Status InitialWeights::CheckGrowing(std::span<const VariableSpec> variables,
                                           std::span<const std::string_view> names) const {
-  std::set<size_t> taken(tensors_.begin(), tensors_.end());
-  for (const std::optional<RowTensors>& rows : rows_) {
-    if (rows.has_value()) taken.insert({rows->ids, rows->rows});
-  }
+  const std::set<size_t> taken = Taken();
   for (size_t v = 0; v < variables.size(); ++v) {
     if (!IsGrowing(variables[v]) || HasRows(v)) continue;
     const std::string& table = variables[v].name();
@@ -270,18 +267,36 @@ absl::Status InitialWeights::CheckGrowing(std::span<const VariableSpec> variable
   return absl::OkStatus();
 }
 
+std::set<size_t> InitialWeights::Taken() const {
+  std::set<size_t> taken(tensors_.begin(), tensors_.end());
+  for (const std::optional<RowTensors>& rows : rows_) {
+    if (rows.has_value()) taken.insert({rows->ids, rows->rows});
+  }
+  return taken;
+}
+
 std::string InitialWeights::Drawn(std::span<const VariableSpec> variables) const {
-  constexpr size_t kShown = 20;
-  std::vector<std::string_view> drawn;
+  static constexpr size_t kShown = 20;
+  const auto listed = [](std::span<const std::string_view> names) {
+    const size_t shown = std::min(names.size(), kShown);
+    return absl::StrCat(
+        JoinNames(names.first(shown)),
+        shown < names.size() ? absl::StrCat(" and ", names.size() - shown, " more") : "");
+  };
+  std::vector<std::string_view> drawn, left;
   for (size_t v = 0; v < variables.size(); ++v) {
     if (!Has(v) && !HasRows(v)) drawn.push_back(variables[v].name());
   }
-  if (drawn.empty()) return "";
-  const size_t shown = std::min(drawn.size(), kShown);
+  const std::set<size_t> taken = Taken();
+  const std::vector<TensorInfo>& tensors = file_->header().tensors;
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    if (!taken.contains(t)) left.push_back(tensors[t].name);
+  }
+  if (drawn.empty() && left.empty()) return "";
   return absl::StrCat(
       "initial_weights: ", variables.size() - drawn.size(), " of ", variables.size(),
-      " variables are from the file; drawn: ", JoinNames(std::span(drawn).first(shown)),
-      shown < drawn.size() ? absl::StrCat(" and ", drawn.size() - shown, " more") : "");
+      " variables are from the file", drawn.empty() ? "" : "; drawn: ", listed(drawn),
+      left.empty() ? "" : "; tensors of the file that no variable takes: ", listed(left));
 }
 
 absl::Status InitialWeights::Read(size_t variable, uint64_t begin, const Block& value) const {

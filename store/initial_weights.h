@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -47,7 +48,8 @@ class InitialWeights {
   // INVALID_ARGUMENT: ids do not ascend, or an element is not finite.
   using TakeRowFn = std::function<absl::Status(uint64_t id, std::span<const float> row)>;
   absl::Status ReadRows(size_t variable, const TakeRowFn& take) const;
-  // Names the variables that are drawn, in one line for people; empty if none are.
+  // Names the variables that are drawn and the tensors of the file that no variable takes, in one
+  // line for people; empty if there are neither.
   std::string Drawn(std::span<const VariableSpec> variables) const;
   // The elements of a variable that it has, from `begin` on. INVALID_ARGUMENT: one is not finite.
   absl::Status Read(size_t variable, uint64_t begin, const Block& value) const;
@@ -63,6 +65,7 @@ class InitialWeights {
   // INVALID_ARGUMENT names a tensor that was meant for a growing table, and gives it nothing.
   absl::Status CheckGrowing(std::span<const VariableSpec> variables,
                             std::span<const std::string_view> names) const;
+  std::set<size_t> Taken() const;  // the tensors that some variable takes
   // The tensors that have the rows of a growing table; nullopt if there are none.
   absl::StatusOr<std::optional<RowTensors>> FindRows(const VariableSpec& variable) const;
   absl::Status ReadFinite(const TensorInfo& tensor, uint64_t begin, std::span<float> values) const;

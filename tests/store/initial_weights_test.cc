@@ -163,6 +163,10 @@ TEST_CASE("a tensor that was meant for a growing table is no rows of it unless i
             ": tensor user.weight gives the growing table user.weight no rows: write these as "
             "user.weight/rows, and their ids, ascending, as user.weight/ids of I64 (as `paracord "
             "export` does), or leave the tensor out to have them drawn");
+  CHECK(error({"dense/kernel", "people.weight/ids", "people.weight/rows"}).empty());
+  CHECK(InitialWeights::Open(files, job, variables).value()->Drawn(variables) ==
+        "initial_weights: 1 of 2 variables are from the file; drawn: user.weight; tensors of the "
+        "file that no variable takes: people.weight/ids, people.weight/rows");
   for (const std::string name : {"user.weight:0", "user", "model/user.weight", "user/rows"}) {
     CAPTURE(name);
     CHECK(absl::StrContains(error({"dense/kernel", name}),
