@@ -12,6 +12,11 @@ absl::Status CheckDataPlan(const DataPlan& plan) {
   if (plan.records() == 0) return absl::InvalidArgumentError("data plan: records is 0");
   if (plan.batch() == 0) return absl::InvalidArgumentError("data plan: batch is 0");
   if (plan.split_batches() == 0) return absl::InvalidArgumentError("data plan: split_batches is 0");
+  if (BatchesPerEpoch(plan) == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data plan: drop_last leaves no batch: ", plan.records(),
+                     " records make no whole batch of ", plan.batch()));
+  }
   const uint64_t records = std::max(plan.records(), plan.test_records());
   if (records > kRecordsMax) {
     return absl::InvalidArgumentError(
@@ -34,7 +39,15 @@ absl::Status CheckEpochs(const DataPlan& plan, uint64_t epochs) {
       "epochs: ", epochs, " epochs of ", each, " batches are more than ", kBatchesMax, " batches"));
 }
 
-uint64_t BatchesPerEpoch(const DataPlan& plan) { return DivideUp(plan.records(), plan.batch()); }
+uint64_t BatchesPerEpoch(const DataPlan& plan) {
+  const uint64_t batches = DivideUp(plan.records(), plan.batch());
+  const bool whole = batches == 0 || plan.records() % plan.batch() == 0;
+  return plan.drop_last() && !whole ? batches - 1 : batches;
+}
+
+uint64_t ExamplesPerEpoch(const DataPlan& plan) {
+  return plan.drop_last() ? BatchesPerEpoch(plan) * plan.batch() : plan.records();
+}
 
 uint64_t BatchesOfJob(const DataPlan& plan, uint64_t epochs, std::optional<uint64_t> steps) {
   const uint64_t per_epoch = BatchesPerEpoch(plan);

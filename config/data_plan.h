@@ -28,6 +28,8 @@ absl::Status CheckDataPlan(const DataPlan& plan);
 absl::Status CheckEpochs(const DataPlan& plan, uint64_t epochs);
 
 uint64_t BatchesPerEpoch(const DataPlan& plan);
+// Returns the records of an epoch's batches together.
+uint64_t ExamplesPerEpoch(const DataPlan& plan);
 // Returns the batches of all epochs, or `steps` if that is set; at most kBatchesMax.
 uint64_t BatchesOfJob(const DataPlan& plan, uint64_t epochs, std::optional<uint64_t> steps);
 uint64_t SplitsPerEpoch(const DataPlan& plan);
@@ -44,8 +46,8 @@ uint32_t BatchesInSplit(const DataPlan& plan, uint64_t split);
 // Returns the batch's number within its epoch.
 uint64_t BatchInEpoch(const DataPlan& plan, uint64_t split, uint32_t batch);
 
-// Returns the records of a batch: plan.batch(), or fewer for the last one of an epoch, or 0 if
-// there is no such batch.
+// Returns the records of a batch: plan.batch(), or fewer for the last one of an epoch unless the
+// plan drops that one, or 0 if there is no such batch.
 uint32_t BatchExamples(const DataPlan& plan, uint64_t split, uint32_t batch);
 
 }  // namespace paracord

@@ -154,6 +154,7 @@ struct Job {
   uint32_t accumulate = 1;
   std::optional<uint32_t> split_batches;  // none: by DefaultSplitBatches
   bool shuffle = true;
+  bool drop_last = false;  // an epoch has whole batches alone
   uint64_t seed = 1;
   uint64_t epochs = 1;
   std::optional<uint64_t> steps;  // batches in all, instead of epochs

@@ -98,6 +98,7 @@ json ToJson(const Job& job) {
       {"seed", job.seed},
       {"epochs", job.steps ? json() : json(job.epochs)},  // steps take their place
       {"steps", OrNull(job.steps)},
+      {"drop_last", job.drop_last},
       {"initial_weights", InitialWeightsToJson(job)},
       {"loss", losses},  // a program may have its own
       {"loss_weights", job.loss_weights.by_output},

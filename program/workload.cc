@@ -109,11 +109,13 @@ absl::Status CheckSameColumns(const Batch& train, const Batch& test) {
 absl::Status CheckBatchSizes(const GradientProgram& program, const Job& job, uint64_t records) {
   const std::vector<uint32_t> sizes = program.BatchSizes();
   if (sizes.empty()) return absl::OkStatus();
-  for (const uint64_t size : {std::min<uint64_t>(records, job.batch), records % job.batch}) {
+  const uint64_t last = job.drop_last ? 0 : records % job.batch;
+  for (const uint64_t size : {std::min<uint64_t>(records, job.batch), last}) {
     if (size == 0 || std::find(sizes.begin(), sizes.end(), size) != sizes.end()) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "data.train: ", records, " records in batches of ", job.batch, " make one of ", size,
-        " examples, and the program computes batches of ", absl::StrJoin(sizes, ", "), " alone"));
+        " examples, and the program computes batches of ", absl::StrJoin(sizes, ", "),
+        " alone; with \"drop_last\": true an epoch has whole batches alone"));
   }
   return absl::OkStatus();
 }

@@ -24,13 +24,15 @@ constexpr char kPsFormatName[] = "paracord.ps";
 constexpr char kChecksumKey[] = "manifest_crc32c";
 
 ordered_json PlanToJson(const DataPlan& plan) {
-  return {{"records", plan.records()},
-          {"test_records", plan.test_records()},
-          {"batch", plan.batch()},
-          {"split_batches", plan.split_batches()},
-          {"shuffle", plan.shuffle()},
-          {"seed", plan.seed()},
-          {"fingerprint", plan.fingerprint()}};
+  ordered_json object = {{"records", plan.records()},
+                         {"test_records", plan.test_records()},
+                         {"batch", plan.batch()},
+                         {"split_batches", plan.split_batches()},
+                         {"shuffle", plan.shuffle()},
+                         {"seed", plan.seed()},
+                         {"fingerprint", plan.fingerprint()}};
+  if (plan.drop_last()) object["drop_last"] = true;
+  return object;
 }
 
 DataPlan PlanFromJson(const json& value) {
@@ -40,6 +42,7 @@ DataPlan PlanFromJson(const json& value) {
   plan.set_batch(value.at("batch").get<uint32_t>());
   plan.set_split_batches(value.at("split_batches").get<uint32_t>());
   plan.set_shuffle(value.at("shuffle").get<bool>());
+  plan.set_drop_last(value.value("drop_last", false));
   plan.set_seed(value.at("seed").get<uint64_t>());
   plan.set_fingerprint(value.at("fingerprint").get<std::string>());
   return plan;

@@ -148,7 +148,7 @@ Report::LedgerCounts Report::CountsOf(const JobView& job) {
   const uint64_t per_epoch = BatchesPerEpoch(plan);
   const uint64_t entered = std::min(counts.applied_min + counts.rejected, counts.batches);
   const uint64_t examples =
-      entered / per_epoch * plan.records() + entered % per_epoch * plan.batch();
+      entered / per_epoch * ExamplesPerEpoch(plan) + entered % per_epoch * plan.batch();
   counts.samples = examples - std::min(examples, counts.rejected * plan.batch());
   return counts;
 }

@@ -40,6 +40,29 @@ TEST_CASE("only the last batch of an epoch is short") {
   CHECK(BatchExamples(plan, 29, 9) == 32);
 }
 
+TEST_CASE("an epoch that drops its last batch has whole batches alone") {
+  for (const uint64_t records : {32u, 33u, 63u, 64u, 1000u}) {
+    DataPlan plan = PlanOf(records, 32, 4);
+    plan.set_drop_last(true);
+    CHECK(CheckDataPlan(plan).ok());
+    CHECK(BatchesPerEpoch(plan) == records / 32);
+    CHECK(ExamplesPerEpoch(plan) == records / 32 * 32);
+    uint64_t examples = 0;
+    for (uint64_t split = 0; split < SplitsPerEpoch(plan); ++split) {
+      for (uint32_t b = 0; b < BatchesInSplit(plan, split); ++b) {
+        CHECK(BatchExamples(plan, split, b) == 32);
+        examples += 32;
+      }
+    }
+    CHECK(examples == ExamplesPerEpoch(plan));
+  }
+  DataPlan few = PlanOf(31, 32, 4);
+  CHECK(ExamplesPerEpoch(few) == 31);
+  few.set_drop_last(true);
+  CHECK(CheckDataPlan(few).message() ==
+        "data plan: drop_last leaves no batch: 31 records make no whole batch of 32");
+}
+
 TEST_CASE("splits and batches that the plan does not have are empty") {
   const DataPlan plan = PlanOf(100, 10, 4);
   CHECK(BatchesInSplit(plan, 3) == 0);

@@ -354,6 +354,8 @@ TEST_CASE("batches of sizes that a program cannot compute are found before the f
   CHECK(absl::StrContains(rig.Step().status().message(), "the number 16777217"));
 }
 
+  rig.job.drop_last = true;
+  CHECK(CheckBatchSizes(*rig.program, rig.job, 9).ok());
 TEST_CASE("a program that wants int64 of a column is given all digits of its numbers") {
   Rig rig("int64");
   const absl::Status started = rig.Start();
