@@ -51,6 +51,9 @@ class Files {
   virtual absl::Status MakeDirectories(const std::string& path) = 0;
   // Returns the sorted names, not paths, in a directory. NOT_FOUND if there is none.
   virtual absl::StatusOr<std::vector<std::string>> List(const std::string& path) = 0;
+  // Announces that the caller, who has just listed these files, opens them in this order and reads
+  // each from its start, so that a storage with long round trips can fetch several at once.
+  virtual void Expect(const std::vector<std::string>& /*paths*/) {}
   // Removes a file, or a directory with all below it. A path that does not exist is no error.
   virtual absl::Status RemoveTree(const std::string& path) = 0;
 

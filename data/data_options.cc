@@ -45,6 +45,7 @@ absl::StatusOr<std::vector<std::string>> ExpandPaths(Files& files,
     ASSIGN_OR_RETURN(const std::vector<std::string> some, ExpandGlob(files, pattern));
     paths.insert(paths.end(), some.begin(), some.end());
   }
+  files.Expect(paths);
   return paths;
 }
 

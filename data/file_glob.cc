@@ -36,8 +36,12 @@ absl::StatusOr<std::vector<std::string>> ExpandGlob(Files& files, const std::str
         continue;
       }
       const auto names = files.List(prefix.empty() ? "." : prefix);
-      // A file that an earlier component matched has nothing below it.
-      if (IsNoDirectory(names.status())) continue;
+      // A file that an earlier component matched has nothing below it. A store has no directories,
+      // so that its other errors say something else.
+      if (IsNoDirectory(names.status()) &&
+          (absl::IsNotFound(names.status()) || SchemeOf(prefix).empty())) {
+        continue;
+      }
       RETURN_IF_ERROR(names.status());
       const bool literal = !IsPattern(component) ||
                            std::find(names->begin(), names->end(), component) != names->end();

@@ -68,6 +68,13 @@ absl::Status AllFiles::MakeDirectories(const std::string& path) {
 absl::StatusOr<std::vector<std::string>> AllFiles::List(const std::string& path) {
   return Of(path).List(path);
 }
+void AllFiles::Expect(const std::vector<std::string>& paths) {
+  std::vector<std::string> objects;
+  for (const std::string& path : paths) {
+    if (SchemeOf(path) == "s3") objects.push_back(path);
+  }
+  if (!objects.empty()) Of(objects[0]).Expect(objects);
+}
 absl::Status AllFiles::RemoveTree(const std::string& path) { return Of(path).RemoveTree(path); }
 absl::Status AllFiles::AbandonUnfinished(const std::string& directory) {
   return Of(directory).AbandonUnfinished(directory);

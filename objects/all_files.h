@@ -26,6 +26,7 @@ class AllFiles : public Files {
   absl::Status SyncDirectory(const std::string& path) override;
   absl::Status MakeDirectories(const std::string& path) override;
   absl::StatusOr<std::vector<std::string>> List(const std::string& path) override;
+  void Expect(const std::vector<std::string>& paths) override;
   absl::Status RemoveTree(const std::string& path) override;
   absl::Status AbandonUnfinished(const std::string& directory) override;
   absl::Status CheckBeneath(const std::string& base, const std::string& name) override;

@@ -1,11 +1,14 @@
 // Finds the credentials for an S3-compatible store where AWS' own tools look: in the environment
 // (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN), in a web identity token
-// (AWS_WEB_IDENTITY_TOKEN_FILE, AWS_ROLE_ARN), which STS exchanges for credentials for an hour, and
-// in the shared credentials file (AWS_SHARED_CREDENTIALS_FILE, AWS_PROFILE). Thread-safe.
+// (AWS_WEB_IDENTITY_TOKEN_FILE, AWS_ROLE_ARN), which STS exchanges for credentials for an hour, in
+// the shared files (AWS_SHARED_CREDENTIALS_FILE, AWS_CONFIG_FILE, AWS_PROFILE), and from the agent
+// of ECS and of EKS Pod Identity (AWS_CONTAINER_CREDENTIALS_FULL_URI or _RELATIVE_URI).
+// Thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +29,9 @@ struct S3Credentials {
 
 // Returns a variable of the environment; "" if it is not set.
 using VariableFn = std::function<std::string(const std::string& name)>;
+// Returns `variable` without blanks and line breaks around the values: secrets of Kubernetes often
+// end with a line break.
+VariableFn Stripped(VariableFn variable);
 
 class CredentialSource {
  public:
@@ -41,6 +47,7 @@ class CredentialSource {
   absl::StatusOr<S3Credentials> Find();
   absl::StatusOr<S3Credentials> OfWebIdentity(const std::string& token_file);
   absl::StatusOr<std::optional<S3Credentials>> OfFile();
+  absl::StatusOr<S3Credentials> OfContainer(const std::string& url);
 
   HttpClient& http_;
   const VariableFn variable_;
@@ -49,14 +56,17 @@ class CredentialSource {
   std::optional<S3Credentials> kept_ ABSL_GUARDED_BY(mu_);
 };
 
-// Reads a profile of a shared credentials file; nullopt if the file has no such profile, or the
-// profile no key.
-std::optional<S3Credentials> CredentialsOfProfile(std::string_view text, std::string_view profile);
+// Returns the keys of a section of one of AWS' shared files, in small letters, without those that
+// are indented below another key.
+std::map<std::string, std::string> SectionOf(std::string_view text, std::string_view section);
+// Returns the keys of the profile that AWS_PROFILE names in the file of AWS_CONFIG_FILE
+// (~/.aws/config), such as "region" and "endpoint_url"; none if there is no such file.
+absl::StatusOr<std::map<std::string, std::string>> ConfigOf(const VariableFn& variable);
 
-// Returns the texts of all elements <tag>...</tag> of `xml`, with entities replaced. This is enough
-// for the answers of S3 and STS, in which no element contains another of its name.
-std::vector<std::string> XmlTexts(std::string_view xml, std::string_view tag);
-// Returns the text of the first such element; "" if there is none.
+// Returns what is inside each element <tag>...</tag> of `xml`. This is enough for the answers of S3
+// and STS, in which no element contains another of its name.
+std::vector<std::string_view> XmlInside(std::string_view xml, std::string_view tag);
+// Returns the text of the first such element with entities replaced; "" if there is none.
 std::string XmlText(std::string_view xml, std::string_view tag);
 
 }  // namespace paracord

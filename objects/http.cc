@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "objects/curl_library.h"
 
@@ -120,6 +121,9 @@ absl::StatusOr<HttpResponse> HttpClient::Send(const HttpRequest& request) {
   curl.easy_setopt(handle, CURLOPT_WRITEDATA, &reply);
   curl.easy_setopt(handle, CURLOPT_HEADERFUNCTION, TakeHeader);
   curl.easy_setopt(handle, CURLOPT_HEADERDATA, &reply);
+  char why[CURL_ERROR_SIZE] = {};
+  curl.easy_setopt(handle, CURLOPT_ERRORBUFFER, why);
+  if (!ca_bundle_.empty()) curl.easy_setopt(handle, CURLOPT_CAINFO, ca_bundle_.c_str());
   Method(curl, handle, request, body);
   curl_slist* headers = nullptr;
   for (const std::string& header : request.headers) {
@@ -130,8 +134,16 @@ absl::StatusOr<HttpResponse> HttpClient::Send(const HttpRequest& request) {
   long code = 0;
   curl.easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &code);
   curl.slist_free_all(headers);
+  curl.easy_setopt(handle, CURLOPT_ERRORBUFFER, nullptr);
   GiveBack(curl, handle);
   silent = result == CURLE_OPERATION_TIMEDOUT ? std::min(silent + 1, kSilentMax) : 0;
+  // Another try would meet the same certificate and the same bundle.
+  if (result == CURLE_PEER_FAILED_VERIFICATION || result == CURLE_SSL_CACERT_BADFILE) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        std::string(why[0] == 0 ? curl.easy_strerror(result) : why), "; the authorities are ",
+        ca_bundle_.empty() ? "those of libcurl" : "in " + ca_bundle_,
+        ", and AWS_CA_BUNDLE names others"));
+  }
   if (result != CURLE_OK) return absl::UnavailableError(curl.easy_strerror(result));
   reply.code = static_cast<int>(code);
   return reply;

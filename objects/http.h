@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -33,12 +34,13 @@ class HttpClient {
  public:
   // A request has failed that long after the last byte. Requests of a thread that fail so one after
   // the other, as tries of the same do, have twice as long each, up to `silence_max_s`.
-  explicit HttpClient(int silence_s = 4, int silence_max_s = 32)
-      : silence_s_(silence_s), silence_max_s_(silence_max_s) {}
+  // `ca_bundle` is a file of the authorities that are believed; "": libcurl's own.
+  explicit HttpClient(int silence_s = 4, int silence_max_s = 32, std::string ca_bundle = "")
+      : silence_s_(silence_s), silence_max_s_(silence_max_s), ca_bundle_(std::move(ca_bundle)) {}
   ~HttpClient();
 
   // Sends a request and waits for the reply, whatever its code. UNAVAILABLE: no whole reply came.
-  // FAILED_PRECONDITION: this machine has no libcurl.
+  // FAILED_PRECONDITION: this machine has no libcurl, or the server's certificate is refused.
   absl::StatusOr<HttpResponse> Send(const HttpRequest& request);
 
  private:
@@ -46,6 +48,7 @@ class HttpClient {
   void GiveBack(const CurlLibrary& curl, void* handle);
 
   const int silence_s_, silence_max_s_;
+  const std::string ca_bundle_;
   Mutex mu_;
   std::vector<void*> idle_ ABSL_GUARDED_BY(mu_);  // curl's handles
 };

@@ -1,15 +1,19 @@
 #include "objects/object_files.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
 #include "common/mutex.h"
 #include "common/status_macros.h"
+#include "common/try_thread.h"
 
 namespace paracord {
 namespace {
+
+constexpr size_t kFactsMax = 1 << 17;  // of lists
 
 const absl::Status& StatusOf(const absl::Status& status) { return status; }
 template <class T>
@@ -32,8 +36,14 @@ auto ObjectFiles::Ask(Call call, bool* retried) {
 // costs a round trip.
 class ObjectFiles::Reader : public ReadFile {
  public:
-  Reader(ObjectFiles& files, std::string path, ObjectFacts facts)
-      : files_(files), path_(std::move(path)), facts_(std::move(facts)) {}
+  static constexpr uint64_t kAheadBytes = 8 << 20, kApartBytes = 64 << 10;
+
+  // `beginning` has the first bytes, as far as they have been fetched.
+  Reader(ObjectFiles& files, std::string path, ObjectFacts facts, std::string beginning = "")
+      : files_(files),
+        path_(std::move(path)),
+        facts_(std::move(facts)),
+        ahead_(std::move(beginning)) {}
   uint64_t size() const override { return facts_.size; }
   std::string identity() const override { return absl::StrCat(facts_.size, " ", facts_.version); }
 
@@ -51,8 +61,6 @@ class ObjectFiles::Reader : public ReadFile {
   }
 
  private:
-  static constexpr uint64_t kAheadBytes = 8 << 20, kApartBytes = 64 << 10;
-
   absl::Status Get(uint64_t offset, std::span<char> out) const {
     return files_.Ask([&] { return files_.store_.Get(path_, facts_.version, offset, out); });
   }
@@ -156,8 +164,81 @@ class ObjectFiles::Writer : public WriteFile {
 };
 
 absl::StatusOr<std::unique_ptr<ReadFile>> ObjectFiles::Open(const std::string& path) {
+  if (std::optional<Expected> known = TakeExpected(path); known.has_value()) {
+    return std::make_unique<Reader>(*this, path, std::move(known->facts),
+                                    std::move(known->beginning));
+  }
   ASSIGN_OR_RETURN(ObjectFacts facts, Ask([&] { return store_.Look(path); }));
   return std::make_unique<Reader>(*this, path, std::move(facts));
+}
+
+void ObjectFiles::Expect(const std::vector<std::string>& paths) {
+  MutexLock lock(mu_);
+  if (expected_.size() > kFactsMax) expected_.clear();
+  for (const std::string& path : paths) {
+    const auto facts = listed_.find(path);
+    if (facts == listed_.end()) continue;
+    Expected expected;
+    expected.facts = facts->second;
+    expected_[path] = std::move(expected);
+  }
+  listed_.clear();
+}
+
+std::optional<ObjectFiles::Expected> ObjectFiles::TakeExpected(const std::string& path) {
+  FetchFrom(path);
+  MutexLock lock(mu_);
+  const auto found = expected_.find(path);
+  if (found == expected_.end()) return std::nullopt;
+  Expected taken = found->second;
+  found->second.beginning.clear();
+  return taken;
+}
+
+// Fetches the beginnings of an expected object and of those behind it, unless that has been done.
+// An object that gives none is expected no longer: it is asked for as if no list had named it.
+void ObjectFiles::FetchFrom(const std::string& path) {
+  constexpr size_t kTogether = 32, kThreads = 16;
+  struct Fetch {
+    std::string path;
+    Expected expected;
+    bool failed = false;
+  };
+  std::vector<Fetch> all;
+  {
+    MutexLock lock(mu_);
+    auto at = expected_.find(path);
+    if (at == expected_.end() || at->second.fetched) return;
+    for (; at != expected_.end() && all.size() < kTogether; ++at) {
+      if (!at->second.fetched) all.push_back({at->first, at->second});
+    }
+  }
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < all.size(); i = next++) {
+      const ObjectFacts& facts = all[i].expected.facts;
+      std::string& beginning = all[i].expected.beginning;
+      beginning = std::string(static_cast<size_t>(std::min(facts.size, Reader::kApartBytes)), '\0');
+      all[i].failed = !store_.Get(all[i].path, facts.version, 0, beginning).ok();
+    }
+  };
+  std::vector<std::thread> helpers;
+  while (helpers.size() + 1 < std::min(all.size(), kThreads)) {
+    std::optional<std::thread> helper = TryThread(work);
+    if (!helper.has_value()) break;
+    helpers.push_back(*std::move(helper));
+  }
+  work();
+  for (std::thread& helper : helpers) helper.join();
+  MutexLock lock(mu_);
+  for (Fetch& each : all) {
+    if (each.failed) {
+      expected_.erase(each.path);
+    } else {
+      each.expected.fetched = true;
+      expected_[each.path] = std::move(each.expected);
+    }
+  }
 }
 
 absl::StatusOr<std::unique_ptr<WriteFile>> ObjectFiles::Create(const std::string& path) {
@@ -210,6 +291,9 @@ absl::StatusOr<std::vector<std::string>> ObjectFiles::ListAll(const std::string&
   do {
     ASSIGN_OR_RETURN(ObjectList page, Ask([&] { return store_.List(prefix, deep, from); }));
     std::move(page.names.begin(), page.names.end(), std::back_inserter(names));
+    MutexLock lock(mu_);
+    if (listed_.size() > kFactsMax) listed_.clear();
+    for (auto& [name, facts] : page.facts) listed_[prefix + name] = std::move(facts);
     from = std::move(page.next);
   } while (!from.empty());
   return names;

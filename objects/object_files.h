@@ -6,12 +6,15 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/files.h"
+#include "common/mutex.h"
 #include "objects/object_store.h"
 
 namespace paracord {
@@ -33,6 +36,7 @@ class ObjectFiles : public Files {
   absl::Status SyncDirectory(const std::string& path) override;
   absl::Status MakeDirectories(const std::string& path) override;
   absl::StatusOr<std::vector<std::string>> List(const std::string& path) override;
+  void Expect(const std::vector<std::string>& paths) override;
   absl::Status RemoveTree(const std::string& path) override;
   absl::Status AbandonUnfinished(const std::string& directory) override;
   absl::Status WriteAtomic(const std::string& path, std::string_view contents) override;
@@ -46,11 +50,22 @@ class ObjectFiles : public Files {
   auto Ask(Call call, bool* retried = nullptr);
   absl::Status CheckConditions(const std::string& path, std::string_view contents);
   absl::StatusOr<std::vector<std::string>> ListAll(const std::string& prefix, bool deep);
+  // An object whose size and version a list has said, and that is about to be opened.
+  struct Expected {
+    ObjectFacts facts;
+    bool fetched = false;
+    std::string beginning;  // the first bytes, from when they are fetched until they are handed out
+  };
+  std::optional<Expected> TakeExpected(const std::string& path);
+  void FetchFrom(const std::string& path);
 
   ObjectStore& store_;
   const WaitFn wait_;
   const size_t part_bytes_;
   std::atomic<bool> conditions_kept_ = false;  // the store has shown that it does
+  Mutex mu_;
+  std::map<std::string, ObjectFacts> listed_ ABSL_GUARDED_BY(mu_);  // since the last Expect
+  std::map<std::string, Expected> expected_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace paracord

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +25,8 @@ struct ObjectFacts {
 struct ObjectList {
   std::vector<std::string> names;  // below the prefix, without it
   std::string next;                // where to go on; "": that was all
+  // By name, as far as the store says them in its list.
+  std::map<std::string, ObjectFacts> facts;
 };
 
 struct OpenUpload {

@@ -1,5 +1,7 @@
 #include "objects/s3_store.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
@@ -15,13 +17,32 @@
 namespace paracord {
 namespace {
 
+constexpr int kSilenceS = 4, kSilenceMaxS = 32;  // of an answer, before it is given up
+
 std::string First(const std::string& one, const std::string& other) {
   return one.empty() ? other : one;
 }
 
-std::string WithoutSlash(std::string url) {
+// Returns the URL without "/" at its end and without its scheme's own port, which clients leave out
+// of the Host header, and so of what is signed.
+std::string PlainUrl(std::string url) {
   while (url.ends_with('/')) url.pop_back();
+  if (url.starts_with("http://") && url.ends_with(":80")) return url.substr(0, url.size() - 3);
+  if (url.starts_with("https://") && url.ends_with(":443")) return url.substr(0, url.size() - 4);
   return url;
+}
+
+// The bundle of authorities by which people tell AWS' tools and OpenSSL, or that of the system.
+std::string BundleOf(const VariableFn& variable, const std::string& of_config) {
+  for (const std::string& told :
+       {variable("AWS_CA_BUNDLE"), of_config, variable("SSL_CERT_FILE")}) {
+    if (!told.empty()) return told;
+  }
+  for (const char* path : {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
+                           "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"}) {
+    if (access(path, R_OK) == 0) return path;
+  }
+  return "";
 }
 
 // Returns the CRC-32C, big-endian, in base64, which S3 compares with what has arrived.
@@ -72,19 +93,45 @@ absl::StatusOr<Place> PlaceOf(const std::string& path) {
 
 }  // namespace
 
+S3Store::Settings S3Store::SettingsOf(const VariableFn& variable) {
+  Settings settings;
+  std::map<std::string, std::string> config;
+  if (auto found = ConfigOf(variable); found.ok()) {
+    config = *std::move(found);
+  } else {
+    settings.wrong = found.status();
+  }
+  settings.region = First(First(variable("AWS_REGION"), variable("AWS_DEFAULT_REGION")),
+                          First(config["region"], "us-east-1"));
+  settings.endpoint =
+      PlainUrl(First(First(variable("AWS_ENDPOINT_URL_S3"), variable("AWS_ENDPOINT_URL")),
+                     config["endpoint_url"]));
+  settings.ca_bundle = BundleOf(variable, config["ca_bundle"]);
+  settings.checksums = First(variable("AWS_REQUEST_CHECKSUM_CALCULATION"),
+                             config["request_checksum_calculation"]) != "when_required";
+  const std::string& endpoint = settings.endpoint;
+  if (!endpoint.empty() && !endpoint.starts_with("http://") && !endpoint.starts_with("https://")) {
+    settings.wrong = absl::InvalidArgumentError(
+        absl::StrCat("the endpoint of s3:// is \"", endpoint, "\": AWS_ENDPOINT_URL (or ",
+                     "endpoint_url in ~/.aws/config) begins with http:// or https://"));
+  }
+  return settings;
+}
+
 S3Store::S3Store(VariableFn variable)
-    : region_(First(First(variable("AWS_REGION"), variable("AWS_DEFAULT_REGION")), "us-east-1")),
-      endpoint_(WithoutSlash(First(variable("AWS_ENDPOINT_URL_S3"), variable("AWS_ENDPOINT_URL")))),
-      credentials_(http_, variable, region_) {}
+    : settings_(SettingsOf(Stripped(variable))),
+      http_(kSilenceS, kSilenceMaxS, settings_.ca_bundle),
+      credentials_(http_, Stripped(variable), settings_.region) {}
 
 // The bucket is part of the path if the endpoint is given, since that may be an IP address.
 absl::StatusOr<std::string> S3Store::Url(const Asked& asked) const {
   ASSIGN_OR_RETURN(const Place place, PlaceOf(asked.path));
-  const bool in_path = !endpoint_.empty() || place.bucket.find('.') != std::string::npos;
-  const std::string host = !endpoint_.empty()
-                               ? endpoint_
+  const std::string& endpoint = settings_.endpoint;
+  const bool in_path = !endpoint.empty() || place.bucket.find('.') != std::string::npos;
+  const std::string host = !endpoint.empty()
+                               ? endpoint
                                : absl::StrCat("https://", in_path ? "" : place.bucket + ".", "s3.",
-                                              region_, ".amazonaws.com");
+                                              settings_.region, ".amazonaws.com");
   std::string url = absl::StrCat(host, in_path ? "/" + place.bucket : "", "/",
                                  UrlEncode(place.key, /*slash=*/true));
   for (size_t i = 0; i < asked.query.size(); ++i) {
@@ -100,9 +147,14 @@ absl::Status S3Store::Problem(const Asked& asked, const HttpResponse& reply) con
       absl::StrCat(asked.path, ": ", asked.method, " is answered by ", reply.code,
                    code.empty() ? "" : " " + code + " (" + XmlText(reply.body, "Message") + ")");
   const auto region = reply.headers.find("x-amz-bucket-region");
-  if (region != reply.headers.end() && region->second != region_) {
+  if (region != reply.headers.end() && region->second != settings_.region) {
     return absl::InvalidArgumentError(absl::StrCat(what, ": the bucket is in the region ",
                                                    region->second, ": set AWS_REGION to it"));
+  }
+  if (code == "NoSuchBucket") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": there is no bucket of this name at ",
+                     First(settings_.endpoint, "s3." + settings_.region + ".amazonaws.com")));
   }
   switch (reply.code) {
     case 404:
@@ -126,31 +178,35 @@ absl::Status S3Store::Problem(const Asked& asked, const HttpResponse& reply) con
 }
 
 absl::StatusOr<HttpResponse> S3Store::AskOnce(const Asked& asked) {
+  RETURN_IF_ERROR(settings_.wrong);
   ASSIGN_OR_RETURN(const S3Credentials credentials, credentials_.Get());
   HttpRequest request;
   request.method = asked.method;
   ASSIGN_OR_RETURN(request.url, Url(asked));
   SignedHeaders headers = asked.headers;
-  if (asked.method == "PUT") {
+  if (asked.method == "PUT" && settings_.checksums) {
     headers.emplace_back("x-amz-checksum-crc32c", Checksum(asked.body));
   } else if (asked.method == "POST") {
     headers.emplace_back("content-type", "application/xml");
   }
   const size_t host = request.url.find("://") + 3;
   const size_t target = request.url.find('/', host);
-  // S3 checks a body against the CRC-32C; a SHA-256 for the signature would take as long again.
-  const std::string hash = asked.method == "PUT" ? "UNSIGNED-PAYLOAD" : Sha256Hex(asked.body);
+  // S3 checks a body against the CRC-32C; a SHA-256 for the signature would take as long again. A
+  // store that takes no checksums checks the SHA-256.
+  const bool checked = asked.method == "PUT" && settings_.checksums;
+  const std::string hash = checked ? "UNSIGNED-PAYLOAD" : Sha256Hex(asked.body);
   headers =
-      SignRequest({region_, credentials.key_id, credentials.secret, credentials.token},
+      SignRequest({settings_.region, credentials.key_id, credentials.secret, credentials.token},
                   asked.method, request.url.substr(host, target - host), request.url.substr(target),
                   hash, std::move(headers), static_cast<int64_t>(std::time(nullptr)));
   for (const auto& [name, value] : headers) request.headers.push_back(name + ": " + value);
   request.body = asked.body;
   absl::StatusOr<HttpResponse> reply = http_.Send(request);
   if (reply.ok()) return reply;
-  return absl::Status(reply.status().code(), absl::StrCat(asked.path, ": ", asked.method, " to ",
-                                                          First(endpoint_, "s3.amazonaws.com"),
-                                                          ": ", reply.status().message()));
+  return absl::Status(
+      reply.status().code(),
+      absl::StrCat(asked.path, ": ", asked.method, " to ",
+                   First(settings_.endpoint, "s3.amazonaws.com"), ": ", reply.status().message()));
 }
 
 absl::StatusOr<HttpResponse> S3Store::Ask(const Asked& asked) {
@@ -163,7 +219,33 @@ absl::StatusOr<HttpResponse> S3Store::Ask(const Asked& asked) {
     credentials_.Forget();
     ASSIGN_OR_RETURN(reply, AskOnce(asked));
   }
-  if (reply.code / 100 == 2) return reply;
+  if (reply.code / 100 == 2) {
+    NoteAnswer(asked.path);
+    return reply;
+  }
+  return asked.method == "HEAD" ? ProblemOfHead(asked, reply) : Problem(asked, reply);
+}
+
+void S3Store::NoteAnswer(const std::string& path) {
+  const absl::StatusOr<Place> place = PlaceOf(path);
+  MutexLock lock(mu_);
+  if (place.ok()) buckets_.insert(place->bucket);
+}
+
+absl::Status S3Store::ProblemOfHead(const Asked& asked, const HttpResponse& reply) {
+  const absl::StatusOr<Place> place = PlaceOf(asked.path);
+  {
+    // Objects are often looked for that do not exist; only an unknown bucket is worth a question.
+    MutexLock lock(mu_);
+    if (reply.code == 404 && place.ok() && buckets_.contains(place->bucket)) {
+      return Problem(asked, reply);
+    }
+  }
+  if (reply.code / 100 == 4) {
+    const Asked again{.method = "GET", .path = asked.path, .headers = {{"range", "bytes=0-0"}}};
+    const absl::StatusOr<HttpResponse> said = AskOnce(again);
+    if (said.ok() && said->code == reply.code) return Problem(again, *said);
+  }
   return Problem(asked, reply);
 }
 
@@ -222,13 +304,21 @@ absl::StatusOr<ObjectList> S3Store::List(const std::string& prefix, bool deep,
   asked.query.emplace_back("prefix", place.key);
   ASSIGN_OR_RETURN(const HttpResponse reply, Ask(asked));
   ObjectList list;
-  const auto add = [&](const std::string& encoded) {
-    const std::string key = Decoded(encoded);
-    if (key.starts_with(place.key)) list.names.push_back(key.substr(place.key.size()));
+  // A store that does not know the encoding lists names as they are, and says none.
+  const bool encoded = XmlText(reply.body, "EncodingType") == "url";
+  const auto add = [&](std::string_view xml, const char* tag) {
+    const std::string text = XmlText(xml, tag), key = encoded ? Decoded(text) : text;
+    if (!key.starts_with(place.key)) return std::string();
+    return list.names.emplace_back(key.substr(place.key.size()));
   };
-  for (const std::string& object : XmlTexts(reply.body, "Contents")) add(XmlText(object, "Key"));
-  for (const std::string& common : XmlTexts(reply.body, "CommonPrefixes")) {
-    add(XmlText(common, "Prefix"));
+  for (const std::string_view object : XmlInside(reply.body, "Contents")) {
+    const std::string name = add(object, "Key");
+    ObjectFacts facts{.version = XmlText(object, "ETag")};
+    const bool sized = absl::SimpleAtoi(XmlText(object, "Size"), &facts.size);
+    if (!name.empty() && sized && !facts.version.empty()) list.facts[name] = std::move(facts);
+  }
+  for (const std::string_view common : XmlInside(reply.body, "CommonPrefixes")) {
+    add(common, "Prefix");
   }
   if (XmlText(reply.body, "IsTruncated") == "true") {
     list.next = XmlText(reply.body, "NextContinuationToken");
@@ -237,11 +327,9 @@ absl::StatusOr<ObjectList> S3Store::List(const std::string& prefix, bool deep,
 }
 
 absl::StatusOr<std::string> S3Store::StartUpload(const std::string& path) {
-  ASSIGN_OR_RETURN(const HttpResponse reply,
-                   Ask({.method = "POST",
-                        .path = path,
-                        .query = {{"uploads", ""}},
-                        .headers = {{"x-amz-checksum-algorithm", "CRC32C"}}}));
+  Asked asked{.method = "POST", .path = path, .query = {{"uploads", ""}}};
+  if (settings_.checksums) asked.headers.emplace_back("x-amz-checksum-algorithm", "CRC32C");
+  ASSIGN_OR_RETURN(const HttpResponse reply, Ask(asked));
   std::string id = XmlText(reply.body, "UploadId");
   if (id.empty()) return absl::UnknownError(path + ": the store gives its upload no name");
   return id;
@@ -265,9 +353,11 @@ absl::Status S3Store::FinishUpload(const OpenUpload& upload, const std::vector<s
   std::string body = "<CompleteMultipartUpload>";
   for (size_t i = 0; i < tags.size(); ++i) {
     const size_t space = tags[i].rfind(' ');
-    absl::StrAppend(&body, "<Part><ChecksumCRC32C>", tags[i].substr(space + 1),
-                    "</ChecksumCRC32C><ETag>", XmlEscape(tags[i].substr(0, space)),
-                    "</ETag><PartNumber>", i + 1, "</PartNumber></Part>");
+    const std::string checksum =
+        absl::StrCat("<ChecksumCRC32C>", tags[i].substr(space + 1), "</ChecksumCRC32C>");
+    absl::StrAppend(&body, "<Part>", settings_.checksums ? checksum : "", "<ETag>",
+                    XmlEscape(tags[i].substr(0, space)), "</ETag><PartNumber>", i + 1,
+                    "</PartNumber></Part>");
   }
   body += "</CompleteMultipartUpload>";
   const Asked asked{.method = "POST",
@@ -297,7 +387,7 @@ absl::StatusOr<std::vector<OpenUpload>> S3Store::Uploads(const std::string& pref
                         .path = "s3://" + place.bucket,
                         .query = {{"prefix", place.key}, {"uploads", ""}}}));
   std::vector<OpenUpload> uploads;
-  for (const std::string& upload : XmlTexts(reply.body, "Upload")) {
+  for (const std::string_view upload : XmlInside(reply.body, "Upload")) {
     const std::string key = XmlText(upload, "Key");
     if (!key.starts_with(place.key)) continue;
     uploads.push_back({absl::StrCat("s3://", place.bucket, "/", key), XmlText(upload, "UploadId")});

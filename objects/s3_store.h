@@ -3,11 +3,13 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "common/mutex.h"
 #include "objects/aws_signer.h"
 #include "objects/credentials.h"
 #include "objects/http.h"
@@ -17,7 +19,8 @@ namespace paracord {
 
 class S3Store : public ObjectStore {
  public:
-  // `variable` reads the environment, which has the endpoint, the region and the credentials.
+  // `variable` reads the environment, which has the endpoint, the region and the credentials, or
+  // says where AWS' shared files with them are. What is wrong there is the answer to every request.
   explicit S3Store(VariableFn variable);
 
   absl::StatusOr<ObjectFacts> Look(const std::string& path) override;
@@ -49,10 +52,23 @@ class S3Store : public ObjectStore {
   absl::StatusOr<HttpResponse> AskOnce(const Asked& asked);
   absl::StatusOr<std::string> Url(const Asked& asked) const;
   absl::Status Problem(const Asked& asked, const HttpResponse& reply) const;
+  // The error of a HEAD, whose answer has no body: a GET of one byte is told the reason.
+  absl::Status ProblemOfHead(const Asked& asked, const HttpResponse& reply);
+  void NoteAnswer(const std::string& path);  // of its bucket
 
-  const std::string region_;
-  const std::string endpoint_;  // without "/" at its end; "": Amazon's own
+  struct Settings {
+    absl::Status wrong;
+    std::string region;
+    std::string endpoint;   // without "/" at its end; "": Amazon's own
+    std::string ca_bundle;  // "": libcurl's own
+    bool checksums = true;  // false: AWS_REQUEST_CHECKSUM_CALCULATION is when_required
+  };
+  static Settings SettingsOf(const VariableFn& variable);
+
+  const Settings settings_;
   HttpClient http_;
+  Mutex mu_;
+  std::set<std::string> buckets_ ABSL_GUARDED_BY(mu_);  // those that have answered
   CredentialSource credentials_;
 };
 
