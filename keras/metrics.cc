@@ -15,6 +15,8 @@ namespace {
 using nlohmann::json;
 using Kind = MetricSpec::Kind;
 
+constexpr double kLeastOfTopK = -1e10;  // Keras' threshold of top_k
+
 struct NamedMetric {
   std::string_view name;
   Kind kind;
@@ -109,6 +111,20 @@ void ReadThreshold(JsonFields& options, double& threshold) {
   }
 }
 
+// Reads top_k, whose classes are predicted whatever their numbers are unless there is a threshold,
+// and class_id.
+void ReadClasses(JsonFields& options, MetricSpec& metric) {
+  if (options.Find("top_k") != nullptr) {
+    options.Integer("top_k", 1, metric.columns, metric.top_k.emplace(1));
+    const json* const thresholds = options.Find("thresholds");
+    if (thresholds == nullptr) metric.threshold = kLeastOfTopK;
+  }
+  if (options.Find("class_id") != nullptr) {
+    options.Integer("class_id", 0, std::max<int64_t>(metric.columns - 1, 0),
+                    metric.class_id.emplace(0));
+  }
+}
+
 void ReadAverage(JsonFields& options, MetricSpec& metric) {
   static constexpr std::string_view kAverages[] = {"micro", "macro", "weighted"};
   std::string average;
@@ -139,6 +155,10 @@ absl::Status ReadOptions(const std::string& title, const NamedSpec& spec, Metric
       break;
     case Kind::kConfusion:
       ReadThreshold(options, metric.threshold);
+      if (metric.state == METRIC_PRECISION || metric.state == METRIC_RECALL) {
+        ReadClasses(options, metric);
+      }
+      options.Bool("from_logits", metric.logits);
       break;
     case Kind::kCurve:
       ReadCurve(options, metric);
@@ -149,6 +169,7 @@ absl::Status ReadOptions(const std::string& title, const NamedSpec& spec, Metric
       [[fallthrough]];
     case Kind::kBinaryMatch:
       options.Number("threshold", -kAnyNumber, kAnyNumber, metric.threshold);
+      options.Bool("from_logits", metric.logits);
       break;
     case Kind::kResiduals:
       options.Number("num_regressors", 0, 0, regressors);
@@ -166,6 +187,9 @@ absl::Status ReadOptions(const std::string& title, const NamedSpec& spec, Metric
   ReportUnknownOptions(spec, options);
   return problems.ToStatus();
 }
+
+// The output as a metric at thresholds takes it.
+float ShareOf(const MetricSpec& m, float y) { return m.logits ? 1 / (1 + std::exp(-y)) : y; }
 
 int64_t ArgMax(const float* row, int64_t columns) {
   return std::max_element(row, row + columns) - row;
@@ -193,7 +217,9 @@ double RowMatch(const MetricSpec& m, const float* y, const float* t) {
   }
   int64_t equal = 0;
   const auto threshold = static_cast<float>(m.threshold);
-  for (int64_t c = 0; c < m.columns; ++c) equal += t[c] == (y[c] > threshold ? 1.f : 0.f) ? 1 : 0;
+  for (int64_t c = 0; c < m.columns; ++c) {
+    equal += t[c] == (ShareOf(m, y[c]) > threshold ? 1.f : 0.f) ? 1 : 0;
+  }
   return static_cast<double>(equal) / static_cast<double>(m.columns);
 }
 
@@ -223,7 +249,7 @@ void AddToCurve(const MetricSpec& m, const float* y, const float* t, double weig
 // of its row or equal to that, and not zero.
 bool SaysClass(const MetricSpec& m, float y, float largest) {
   if (m.by_argmax) return y >= largest && std::abs(y) > 1e-9f;
-  return y > static_cast<float>(m.threshold);
+  return ShareOf(m, y) > static_cast<float>(m.threshold);
 }
 
 void AddToClasses(const MetricSpec& m, const float* y, const float* t, double weight,
@@ -250,10 +276,21 @@ void AddToResiduals(const MetricSpec& m, const float* y, const float* t, double 
   }
 }
 
+// Whether the class is among the k largest of the row; of equal ones the first are.
+bool IsOfTopK(const MetricSpec& m, const float* y, int64_t c) {
+  int64_t before = 0;
+  for (int64_t i = 0; i < m.columns; ++i) {
+    before += y[i] > y[c] || (y[i] == y[c] && i < c) ? 1 : 0;
+  }
+  return before < *m.top_k;
+}
+
 void AddToConfusion(const MetricSpec& m, const float* y, const float* t, double weight,
                     double* values) {
   for (int64_t c = 0; c < m.columns; ++c) {
-    const bool said = y[c] > static_cast<float>(m.threshold), is = t[c] > 0;
+    if (m.class_id.has_value() && c != *m.class_id) continue;
+    const bool of_top = !m.top_k.has_value() || IsOfTopK(m, y, c);
+    const bool said = of_top && ShareOf(m, y[c]) > static_cast<float>(m.threshold), is = t[c] > 0;
     if (said && is) values[0] += weight;
     if (said && !is) values[1] += weight;
     if (!said && is) values[2] += weight;
@@ -280,6 +317,28 @@ int64_t StateSize(const MetricSpec& m) {
 bool IsSparse(const MetricSpec& metric) {
   return metric.kind == Kind::kSparseMatch || metric.kind == Kind::kSparseTopK ||
          (metric.kind == Kind::kMeanLoss && IsSparse(metric.loss));
+}
+
+bool NeedsProbabilities(const LossSpec& loss) {
+  return IsCrossentropy(loss.kind) && !loss.from_logits;
+}
+
+bool NeedsProbabilities(const MetricSpec& metric) {
+  // A threshold of 0 is what people give for logits.
+  const bool between = metric.threshold > 0 && metric.threshold < 1;
+  switch (metric.kind) {
+    case Kind::kMeanLoss:
+      return NeedsProbabilities(metric.loss);
+    case Kind::kCurve:
+      return !metric.logits;
+    case Kind::kConfusion:
+    case Kind::kBinaryMatch:
+      return !metric.logits && between;
+    case Kind::kPerClass:
+      return !metric.logits && !metric.by_argmax && between;
+    default:
+      return false;
+  }
 }
 
 absl::StatusOr<MetricSpec> ResolveMetric(const NamedSpec& spec, const Shape& output,

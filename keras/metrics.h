@@ -3,6 +3,7 @@
 // works on the host's memory.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,8 +35,10 @@ struct MetricSpec {
   float sign = 1;  // of a loss: Keras' metric may be the negative
   double threshold = 0.5;
   bool by_argmax = false;  // kPerClass: the best class is predicted, not all above the threshold
-  bool logits = false;     // kCurve: a sigmoid first
+  bool logits = false;     // of those that need probabilities: a sigmoid first
   int64_t k = 5;
+  std::optional<int64_t> top_k;       // kConfusion: the k largest of a row alone are predicted
+  std::optional<int64_t> class_id;    // kConfusion: the only column that counts
   int64_t points = 200;               // thresholds of a curve
   bool by_label = false;              // kCurve: a curve for each column
   std::vector<double> label_weights;  // kCurve: of the columns; empty: all count alike
@@ -51,6 +54,10 @@ absl::StatusOr<MetricSpec> ResolveMetric(const NamedSpec& spec, const Shape& out
 
 // True if targets are class indices, which must be checked before use.
 bool IsSparse(const MetricSpec& metric);
+
+// True if the metric means nothing of outputs that are no probabilities.
+bool NeedsProbabilities(const MetricSpec& metric);
+bool NeedsProbabilities(const LossSpec& loss);
 
 // Adds some examples: `rows` rows of the metric's columns of outputs. `weights` has a weight for
 // each row, or is empty.

@@ -60,6 +60,10 @@ class ScoredProgram : public GradientProgram {
   bool Means(const NamedSpec& spec, size_t output) const;
   absl::Status CheckAllTargets(const Batch& batch) const;
   void CheckNames(Problems& problems) const;
+  // INVALID_ARGUMENT names a prediction that is no probability, and what is measured of it that
+  // needs one: a program that predicts logits would have wrong scores.
+  absl::Status CheckPredictions(const ModelHead& head, const Batch& batch,
+                                const Column& output) const;
   void AddStates(const ModelHead& head, const Batch& batch, const Column& output,
                  std::vector<MetricState>& states, size_t& at);
 
@@ -197,6 +201,27 @@ absl::Status ScoredProgram::CheckAllTargets(const Batch& batch) const {
 }
 
 absl::Status ScoredProgram::Evaluate(const Batch& batch, ConstTensors values,
+absl::Status ScoredProgram::CheckPredictions(const ModelHead& head, const Batch& batch,
+                                             const Column& output) const {
+  std::string what, name;
+  if (head.has_loss && NeedsProbabilities(head.loss)) what = "loss", name = job_.loss.name;
+  for (const MetricSpec& metric : head.metrics) {
+    if (what.empty() && NeedsProbabilities(metric)) what = "metrics", name = metric.name;
+  }
+  if (what.empty()) return absl::OkStatus();
+  constexpr float kRounding = 1e-5f;
+  const auto off = std::find_if(output.values.begin(), output.values.end(), [](float value) {
+    return value < -kRounding || value > 1 + kRounding;
+  });
+  if (off == output.values.end()) return absl::OkStatus();
+  const auto at = static_cast<size_t>(off - output.values.begin());
+  const size_t each = std::max<size_t>(output.values.size() / std::max(1u, batch.examples), 1);
+  return absl::InvalidArgumentError(absl::StrCat(
+      what, ": ", name, " is of probabilities, and the program predicts ", *off, " for ",
+      Where(batch, at / each), ": give the ", what == "loss" ? "loss" : "metric",
+      " \"from_logits\": true if it predicts logits, or have it predict probabilities"));
+}
+
                                      std::vector<MetricState>& states) {
   states.resize(names_.size());
   size_t at = std::max<size_t>(program_->metric_names().size(), 1);
@@ -210,6 +235,7 @@ absl::Status ScoredProgram::Evaluate(const Batch& batch, ConstTensors values,
   for (size_t i = 0; i < heads_.size(); ++i) {
     if (!IsMeasured(heads_[i])) continue;
     AddStates(heads_[i], batch, outputs[i], states, at);
+    RETURN_IF_ERROR(CheckPredictions(heads_[i], batch, outputs[i]));
   }
   return absl::OkStatus();
 }

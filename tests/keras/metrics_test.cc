@@ -142,6 +142,31 @@ TEST_CASE("AUC by label is the mean of the labels' areas, with their weights, as
   CHECK(MetricValue(state) == Approx(0.5336701));
 }
 
+TEST_CASE("precision and recall are of the k largest classes, or of one class, as Keras says") {
+  const Floats outputs = {.1f, .7f, .7f, .2f, .9f, .3f, .2f, .9f,
+                          .4f, .6f, .1f, .5f, .8f, .1f, .6f, .55f},
+               targets = {0, 1, 0, 1, 0, 1, 0, 1, 1, 1, 0, 0, 1, 0, 0, 1};
+  struct Case {
+    nlohmann::json options;
+    double precision, recall;
+  };
+  for (const auto& [options, precision, recall] :
+       std::vector<Case>{{nlohmann::json::object(), .625, .625},
+                         {{{"top_k", 2}}, .5, .5},
+                         {{{"top_k", 1}}, .75, .375},
+                         {{{"class_id", 1}}, 1, 2. / 3},
+                         {{{"class_id", 3}, {"top_k", 2}}, .5, 1. / 3},
+                         {{{"top_k", 2}, {"thresholds", .65}}, .6, .375},
+                         {{{"class_id", 0}, {"thresholds", .3}}, 2. / 3, 1}}) {
+    CAPTURE(options);
+    CHECK(Measure(options, "precision", 4, outputs, targets) == Approx(precision));
+    CHECK(Measure(options, "recall", 4, outputs, targets) == Approx(recall));
+  }
+  const NamedSpec spec{"precision", {{"class_id", 4}}};
+  CHECK(ResolveMetric(spec, {4}, {4}).status().message() ==
+        "metric precision.class_id: must be an integer from 0 to 3, is 4");
+}
+
 TEST_CASE("an option of AUC that does not work by label is refused by name") {
   const auto refused = [](const nlohmann::json& options, const Shape& shape) {
     return std::string(ResolveMetric({"auc", options}, shape, shape).status().message());

@@ -61,7 +61,8 @@ std::string Said(const MetricSpec& metric) {
   std::string text =
       absl::StrCat(Said(metric.loss), " ", static_cast<int>(metric.kind), " ",
                    static_cast<int>(metric.state), " ", metric.threshold, " ", metric.by_argmax,
-                   metric.logits, metric.by_label, " ", metric.k, " ", metric.points);
+                   metric.logits, metric.by_label, " ", metric.k, " ", metric.points, " ",
+                   metric.top_k.value_or(-1), " ", metric.class_id.value_or(-1));
   for (const double weight : metric.label_weights) absl::StrAppend(&text, " ", weight);
   return text;
 }

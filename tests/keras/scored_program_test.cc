@@ -125,6 +125,42 @@ TEST_CASE("a program that evaluates its loss itself predicts for the job's metri
   CHECK(both.Value("mean_absolute_error") == 1);
 }
 
+TEST_CASE("what needs probabilities is no score of logits, unless it says that it takes them") {
+  const auto scored = [](const NamedSpec& metric, const Floats& outputs, double* value = nullptr) {
+    ScoredRig rig;
+    rig.schema.inputs = {{"", {1}, {}}};
+    rig.schema.targets = {{"", {1}, {}}};
+    rig.outputs = {{"", {1}}};
+    rig.job.loss = {"mean_squared_error"};
+    rig.job.metrics = {metric};
+    const absl::Status made = rig.Make();
+    INFO(made);
+    REQUIRE(made.ok());
+    const absl::Status status = rig.Evaluate(4, {outputs}, {{1, 0, 0, 1}});
+    if (value != nullptr) *value = rig.Value(metric.name);
+    return std::string(status.message());
+  };
+  const Floats logits = {.25f, -3, .75f, 2}, shares = {.25f, 0, .75f, 1.000001f};
+  for (const std::string name : {"auc", "accuracy", "precision", "recall", "binary_crossentropy"}) {
+    CAPTURE(name);
+    CHECK(scored({name}, shares).empty());
+    CHECK(scored({name}, logits) ==
+          "metrics: " + name +
+              " is of probabilities, and the program predicts -3 for example 1 of the batch: give "
+              "the metric \"from_logits\": true if it predicts logits, or have it predict "
+              "probabilities");
+    CHECK(scored({name, {{"from_logits", true}}}, logits).empty());
+  }
+  double value = 0;
+  CHECK(scored({"accuracy", {{"from_logits", true}}}, logits, &value).empty());
+  CHECK(value == .75);  // 0.25 and 0.75 are above even odds
+  CHECK(scored({"recall", {{"from_logits", true}}}, logits, &value).empty());
+  CHECK(value == 1);
+  CHECK(scored({"recall", {{"thresholds", 0}}}, logits, &value).empty());
+  CHECK(value == 1);
+  CHECK(scored({"mean_absolute_error"}, logits).empty());
+}
+
 TEST_CASE("metrics of several outputs are told apart by their names") {
   ScoredRig rig;
   rig.schema.inputs = {{"a", {2}, {}}, {"b", {3}, {}}};
