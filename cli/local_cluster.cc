@@ -116,11 +116,17 @@ std::vector<std::string> LocalCluster::Arguments(const Process& process) const {
   arguments.insert(arguments.end(), security.begin(), security.end());
   if (process.task.role == Role::kCoordinator) {
     arguments.insert(arguments.end(), {"--job", options_.job_file});
+    for (const std::string& file : options_.accept_changes) {
+      arguments.insert(arguments.end(), {"--accept-change", file});
+    }
     if (!options_.http.empty()) arguments.insert(arguments.end(), {"--http", options_.http});
   }
   // Who starts the cluster has chosen the job, and the program in it.
   if (computes) {
     arguments.insert(arguments.end(), {"--device", options_.device, "--allow-programs"});
+    if (options_.threads.has_value()) {
+      arguments.insert(arguments.end(), {"--threads", absl::StrCat(*options_.threads)});
+    }
   }
   return arguments;
 }
@@ -157,7 +163,8 @@ absl::StatusOr<pid_t> LocalCluster::Spawned(Process& process) {
     return process.remote->Start(std::move(spawn));
   }
   spawn.command[0] = options_.bin_dir + "/" + spawn.command[0];
-  if (task.role != Role::kCoordinator) {
+  const bool told = options_.threads.has_value() && task.role != Role::kPs;
+  if (task.role != Role::kCoordinator && !told) {
     spawn.command.insert(spawn.command.end(), {"--threads", absl::StrCat(Threads(task))});
   }
   // Spinning threads of several workers would fight for the same cores.

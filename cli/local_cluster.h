@@ -33,6 +33,8 @@ struct LocalClusterOptions {
   uint32_t workers = 1;
   bool evaluator = false;  // one that scores checkpoints
   std::string device = "auto";
+  std::optional<int64_t> threads;           // of each worker; none: a share of the machine's
+  std::vector<std::string> accept_changes;  // files of the job's program, for the coordinator
   std::string log_level = "info";
   std::string http;                     // where the coordinator shows its status page; "": nowhere
   std::string trace_dir;                // each life of a daemon writes its spans there; "": none

@@ -19,8 +19,8 @@ struct OwnTask {
 // The flags of `paracord run`, of which each daemon gets those that it has. Empty: its default.
 struct OwnTaskFlags {
   std::string job, dir, device = "auto";
-  std::vector<std::string> set;  // of the coordinator
-  std::string http;              // of the daemon that this process becomes, not of the one beside
+  std::vector<std::string> set, accept_changes;  // of the coordinator
+  std::string http;  // of the daemon that this process becomes, not of the one beside
   std::string log_level, log_format, memory_limit;
   std::optional<int64_t> threads;  // of workers, evaluators and parameter servers
   bool allow_programs = false;     // of workers and evaluators

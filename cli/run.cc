@@ -45,6 +45,7 @@ void AddShared(Words& words, const OwnTaskFlags& flags, bool computes) {
 Words CoordinatorOf(const OwnTaskFlags& flags) {
   Words words = {"paracord-coordinator", "--job", flags.job, "--dir", flags.dir};
   for (const std::string& setting : flags.set) Add(words, "--set", setting);
+  for (const std::string& file : flags.accept_changes) Add(words, "--accept-change", file);
   AddShared(words, flags, /*computes=*/false);
   return words;
 }
@@ -108,6 +109,7 @@ absl::StatusOr<Cluster> FromEnvironment() {
 void AddFlags(Flags& flags, OwnTaskFlags& own) {
   flags.String("job", "FILE", "the job, for the coordinator", &own.job);
   flags.Strings("set", "KEY=VALUE", kSetHelp, &own.set);
+  flags.Strings("accept-change", "FILE", kAcceptChangeHelp, &own.accept_changes);
   flags.String("dir", "DIR", "the job's directory, shared by all", &own.dir);
   flags.String("device", "DEVICE", "of a worker: auto, cpu, cuda:N, cuda:all or pjrt:PATH",
                &own.device);

@@ -297,6 +297,8 @@ absl::StatusOr<LocalClusterOptions> OptionsOf(const TrainFlags& flags) {
   options.workers = static_cast<uint32_t>(flags.workers);
   options.evaluator = flags.evaluator;
   options.device = flags.device;
+  options.threads = flags.threads;
+  options.accept_changes = flags.accept_changes;
   options.log_level = flags.log_level;
   options.http = flags.http;
   options.ssh = flags.ssh;
@@ -437,8 +439,12 @@ int Train(TrainFlags flags) {
 void TrainFlags::AddTo(Flags& flags) {
   flags.Positional("JOB", "the job file", &job_file);
   flags.Strings("set", "KEY=VALUE", kSetHelp, &set);
+  flags.Strings("accept-change", "FILE", kAcceptChangeHelp, &accept_changes);
   flags.Integer("ps", "N", "parameter servers", 1, 64, &ps);
   flags.Integer("workers", "N", "workers", 1, 256, &workers);
+  flags.Integer("threads", "N",
+                "of each worker that compute; default: the machine's, divided among its workers", 1,
+                1024, &threads);
   flags.String("device", "DEVICE",
                "what workers compute on: auto, cpu, cuda:N, cuda:all or pjrt:PATH", &device);
   flags.String("dir", "DIR", "where the job lives; default: paracord-<job name>", &dir);

@@ -15,10 +15,11 @@ namespace paracord {
 struct TrainFlags {
   std::string command = "train";  // as messages name it
   std::string job_file;
-  std::vector<std::string> set;
+  std::vector<std::string> set, accept_changes;
   int64_t ps = 1;
   int64_t workers = 1;
   std::string device = "auto";
+  std::optional<int64_t> threads;  // of each worker
   std::string dir;
   std::string log_level = "info";
   bool evaluator = false;

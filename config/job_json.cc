@@ -1,7 +1,10 @@
 // Writes the canonical form of a job, and decides which of its keys may change on resume.
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/json_text.h"
 #include "config/column_order.h"
 #include "config/job.h"
@@ -95,10 +98,10 @@ json ToJson(const Job& job) {
       {"accumulate", job.accumulate},
       {"split_batches", OrNull(job.split_batches)},
       {"shuffle", job.shuffle},
+      {"drop_last", job.drop_last},
       {"seed", job.seed},
       {"epochs", job.steps ? json() : json(job.epochs)},  // steps take their place
       {"steps", OrNull(job.steps)},
-      {"drop_last", job.drop_last},
       {"initial_weights", InitialWeightsToJson(job)},
       {"loss", losses},  // a program may have its own
       {"loss_weights", job.loss_weights.by_output},
@@ -135,6 +138,22 @@ json ToJson(const Job& job) {
   };
 }
 
+// Says how two texts differ: by their first line that does, if they have several.
+std::string Difference(const json& before, const json& now) {
+  if (!before.is_string() || !now.is_string() ||
+      before.get_ref<const std::string&>().find('\n') == std::string::npos) {
+    return absl::StrCat("was ", JsonExcerpt(before), " and is now ", JsonExcerpt(now));
+  }
+  const std::vector<std::string> lines = absl::StrSplit(before.get_ref<const std::string&>(), '\n');
+  const std::vector<std::string> others = absl::StrSplit(now.get_ref<const std::string&>(), '\n');
+  size_t line = 0;
+  while (line < lines.size() && line < others.size() && lines[line] == others[line]) ++line;
+  const auto text = [&](const std::vector<std::string>& of) {
+    return line < of.size() ? JsonExcerpt(of[line]) : std::string("missing");
+  };
+  return absl::StrCat("line ", line + 1, " was ", text(lines), " and is now ", text(others));
+}
+
 // Notes each place where two values differ, by its full key.
 void Compare(const json& before, const json& now, const std::string& path, Problems& problems) {
   const bool both_nan = before.is_number_float() && now.is_number_float() &&
@@ -152,8 +171,12 @@ void Compare(const json& before, const json& now, const std::string& path, Probl
       Compare(before[i], now[i], absl::StrCat(path, "[", i, "]"), problems);
     }
   } else {
-    problems.Add(path, absl::StrCat("was ", JsonExcerpt(before), " and is now ", JsonExcerpt(now),
-                                    ", but cannot change on resume"));
+    constexpr std::string_view kFiles = "model.files.";
+    const bool file = path.starts_with(kFiles);
+    problems.Add(path, absl::StrCat(Difference(before, now), ", but cannot change on resume",
+                                    file ? absl::StrCat(" without --accept-change ",
+                                                        path.substr(kFiles.size()))
+                                         : ""));
   }
 }
 
@@ -195,7 +218,8 @@ std::string PsSettings(const Job& job) {
                      {"steps", all["steps"]}});
 }
 
-absl::Status CheckResumable(Job before, const Job& now, uint32_t split_batches) {
+absl::Status CheckResumable(Job before, const Job& now, uint32_t split_batches,
+                            std::span<const std::string> accepted) {
   // A job without `split_batches` keeps that of the data plan.
   before.split_batches =
       now.split_batches.has_value() ? std::optional(split_batches) : std::nullopt;
@@ -204,6 +228,18 @@ absl::Status CheckResumable(Job before, const Job& now, uint32_t split_batches) 
   EraseWhatMayDiffer(old_json);
   EraseWhatMayDiffer(new_json);
   Problems problems;
+  for (const std::string& file : accepted) {
+    bool known = false;
+    for (json* job : {&old_json, &new_json}) {
+      json& model = (*job)["model"];
+      if (!IsProgram(model) || !model.contains("files")) continue;
+      known = model["files"].erase(file) > 0 || known;
+    }
+    if (!known) {
+      problems.Add("--accept-change",
+                   absl::StrCat("the job's program has no file ", file, " in its `files`"));
+    }
+  }
   Compare(old_json, new_json, "", problems);
   return problems.ToStatus();
 }

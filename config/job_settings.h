@@ -13,6 +13,9 @@ namespace paracord {
 inline constexpr char kSetHelp[] =
     "as if the job file said so: epochs=3, optimizer.learning_rate=0.01, data.test.files=b.csv; "
     "may be given again";
+inline constexpr char kAcceptChangeHelp[] =
+    "a file of the job's program that may have changed since the job was begun, to mend it; its "
+    "variables and metrics stay; may be given again";
 
 // Applies `settings` to the text of a job. A value is JSON, or else a string. Objects on the way to
 // a key are created, and the mere name of an optimizer or a loss becomes an object; an element of a

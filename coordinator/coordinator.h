@@ -28,13 +28,14 @@ namespace paracord {
 
 struct CoordinatorOptions {
   Job job;
-  std::vector<std::string> ps_addresses;  // by index
-  std::vector<std::string> workers = {};  // tasks, as in CoreOptions
-  int64_t agree_ms = 2000;                // as in CoreOptions
-  std::string dir;                        // shared DIR of the job; absolute
-  std::string host = "";                  // on which this runs, for messages
-  bool charts = false;                    // to be written to DIR/tensorboard
-  bool insecure = false;                  // strangers may call too; the status says so
+  std::vector<std::string> accept_changes = {};  // files of its program that may differ on resume
+  std::vector<std::string> ps_addresses;         // by index
+  std::vector<std::string> workers = {};         // tasks, as in CoreOptions
+  int64_t agree_ms = 2000;                       // as in CoreOptions
+  std::string dir;                               // shared DIR of the job; absolute
+  std::string host = "";                         // on which this runs, for messages
+  bool charts = false;                           // to be written to DIR/tensorboard
+  bool insecure = false;                         // strangers may call too; the status says so
 };
 
 class Coordinator : public Service {

@@ -26,7 +26,7 @@ constexpr MemoryBudget::Caps kCaps = {.requests = uint64_t{256} << 20,
 struct CoordinatorFlags {
   DaemonFlags shared;
   std::string job;
-  std::vector<std::string> set;
+  std::vector<std::string> set, accept_changes;
   std::string ps;
   GrpcOptions grpc;
   std::shared_ptr<MemoryBudget> memory;
@@ -84,6 +84,7 @@ absl::StatusOr<CoordinatorOptions> ReadOptions(Files& files, const CoordinatorFl
                                                const Cluster& cluster) {
   CoordinatorOptions options;
   ASSIGN_OR_RETURN(options.job, ReadJobFile(files, AbsolutePath(own.job), own.set));
+  options.accept_changes = own.accept_changes;
   ASSIGN_OR_RETURN(options.ps_addresses, PsAddresses(cluster, own.ps));
   for (const std::string& ps : options.ps_addresses) {
     RETURN_IF_ERROR(CheckPlainText(own.shared.security, ps, "the ps at"));
@@ -121,6 +122,7 @@ int Main(int argc, char** argv) {
   own.shared.AddTo(flags);
   flags.String("job", "FILE", "the job", &own.job);
   flags.Strings("set", "KEY=VALUE", kSetHelp, &own.set);
+  flags.Strings("accept-change", "FILE", kAcceptChangeHelp, &own.accept_changes);
   flags.String("ps", "ADDRESS,...", "the parameter servers, where the cluster leaves them out",
                &own.ps);
   if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;

@@ -32,7 +32,8 @@ ExitCode ExitCodeFor(const absl::Status& status) {
 
 void Coordinator::Start(std::string address) {
   address_ = std::move(address);
-  start_ = std::make_shared<DirStart>(environment_.files, options_.dir, options_.job, boot_id_);
+  start_ = std::make_shared<DirStart>(environment_.files, options_.dir, options_.job, boot_id_,
+                                      options_.accept_changes);
   TryToBegin();
 }
 

@@ -36,8 +36,13 @@ uint64_t MostEntered(const Manifest& manifest) {
 
 }  // namespace
 
-DirStart::DirStart(Files& files, std::string dir, Job job, std::string boot_id)
-    : files_(files), dir_(std::move(dir)), job_(std::move(job)), boot_id_(std::move(boot_id)) {}
+DirStart::DirStart(Files& files, std::string dir, Job job, std::string boot_id,
+                   std::vector<std::string> accepted)
+    : files_(files),
+      dir_(std::move(dir)),
+      job_(std::move(job)),
+      boot_id_(std::move(boot_id)),
+      accepted_(std::move(accepted)) {}
 
 absl::StatusOr<FoundInDir> DirStart::LookInDir() {
   FoundInDir found;
@@ -85,7 +90,8 @@ absl::StatusOr<DirStart::Verdict> DirStart::CheckFound(FoundInDir& found) const 
   if (!before.empty()) {
     ASSIGN_OR_RETURN(Job job_before, ParseJob(before));
     const bool same_end = job_before.stop_when == job_.stop_when;
-    const absl::Status same = CheckResumable(std::move(job_before), job_, plan.split_batches());
+    const absl::Status same =
+        CheckResumable(std::move(job_before), job_, plan.split_batches(), accepted_);
     if (!same.ok()) {
       return absl::InvalidArgumentError(absl::StrCat(
           std::string(same.message()),

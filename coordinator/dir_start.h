@@ -17,7 +17,9 @@ namespace paracord {
 
 class DirStart {
  public:
-  DirStart(Files& files, std::string dir, Job job, std::string boot_id);
+  // `accepted` is that of CheckResumable.
+  DirStart(Files& files, std::string dir, Job job, std::string boot_id,
+           std::vector<std::string> accepted = {});
 
   struct Begun {
     bool done = false;  // the job is, and summary.json says so
@@ -45,6 +47,7 @@ class DirStart {
   const std::string dir_;
   const Job job_;
   const std::string boot_id_;
+  const std::vector<std::string> accepted_;
   std::map<std::string, absl::Status> verified_;  // by name: OK or the damage
 };
 

@@ -144,5 +144,25 @@ TEST_CASE("a program file that is none is refused with its path") {
   CHECK(absl::StrContains(status.message(), why));
 }
 
+TEST_CASE("a file of the program may change on resume if somebody accepts that") {
+  const auto program = [](const std::string& text) {
+    Job job;
+    job.name = "t";
+    job.model = {{"program", "process"},
+                 {"command", {"python3", "train.py"}},
+                 {"files", {{"train.py", text}, {"more.py", "x\n"}}},
+                 {"step_s", 300}};
+    return job;
+  };
+  const Job bug = program("import a\nbug()\nrun()\n"), mended = program("import a\nrun()\n");
+  const std::vector<std::string> accepted = {"train.py"}, unknown = {"other.py"};
+  CHECK(CheckResumable(bug, mended, 4).message() ==
+        "model.files.train.py: line 2 was \"bug()\" and is now \"run()\", but cannot change on "
+        "resume without --accept-change train.py");
+  CHECK(CheckResumable(bug, mended, 4, accepted).ToString() == "OK");
+  CHECK(CheckResumable(bug, bug, 4, unknown).message() ==
+        "--accept-change: the job's program has no file other.py in its `files`");
+}
+
 }  // namespace
 }  // namespace paracord
