@@ -172,6 +172,15 @@ void Progress::ShowWaiting(const nlohmann::json& status) {
   Event("waiting", "waiting: " + waiting);
 }
 
+// Shows why a batch failed, or why a worker's program was lost, whenever the status has a new one.
+void Progress::ShowFailure(const nlohmann::json& status) {
+  const std::string failure = status.value("last_failure", "");
+  const uint64_t losses = status.value("program_losses", uint64_t{0});
+  const bool again = losses > std::exchange(program_losses_, losses);
+  if (failure.empty() || (std::exchange(failure_, failure) == failure && !again)) return;
+  Event("failure", "warning: " + failure);
+}
+
 // Says that all shown numbers are old while the coordinator does not answer.
 void Progress::ShowSilence(int64_t age_ms, const std::string& problem) {
   const bool silent = age_ms >= kSilentMs;
@@ -199,6 +208,7 @@ void Progress::Show(const nlohmann::json& status, int64_t age_ms, const std::str
   ShowEvaluations(status, epochs_);
   ShowEpoch(status);
   ShowCheckpoint(status);
+  ShowFailure(status);
   ShowWaiting(status);
   ShowSilence(age_ms, problem);
   if (style_ == Style::kBar) ShowBar(status, age_ms);

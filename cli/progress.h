@@ -32,6 +32,7 @@ class Progress {
   void ShowEpoch(const nlohmann::json& status);
   void ShowCheckpoint(const nlohmann::json& status);
   void ShowWaiting(const nlohmann::json& status);
+  void ShowFailure(const nlohmann::json& status);
   void ShowSilence(int64_t age_ms, const std::string& problem);
   void ShowBar(const nlohmann::json& status, int64_t age_ms);
 
@@ -44,6 +45,8 @@ class Progress {
   std::map<uint64_t, nlohmann::json> evaluations_shown_;  // the metrics shown last, by epoch
   uint64_t epochs_ = 0;                                   // of the job, as the newest status says
   std::set<std::string> refused_shown_;                   // names of checkpoints
+  std::string failure_;                                   // the batch's or program's shown last
+  uint64_t program_losses_ = 0;                           // of the last status
   std::string checkpoint_problem_;                        // the problem shown last
   bool checkpoint_waits_ = false;                         // it was shown as what ends the job
   uint64_t epoch_shown_ = 0;                              // the epoch under way in the last status

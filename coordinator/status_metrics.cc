@@ -40,6 +40,9 @@ void AddProgress(const json& status, MetricSet& metrics) {
   gauge("paracord_job_batches", "batches", "Batches in all.");
   gauge("paracord_job_batches_done", "batches_done", "Batches applied or rejected.");
   gauge("paracord_job_rejected_batches", "rejected", "Batches left out because they fail.");
+  metrics.Counter("paracord_job_program_losses_total",
+                  "Times that a worker's program was lost and started again.",
+                  Number(status, "program_losses"));
   gauge("paracord_job_healthy", "healthy", "0 if some value is not finite.");
   gauge("paracord_job_samples_per_second", "samples_per_second",
         "Samples computed in a second, over the recent past.");

@@ -43,6 +43,7 @@ class ScoredProgram : public GradientProgram {
                                           ConstTensors values, MutableTensors gradients) override {
     return program_->ComputeGradients(batch, batch_key, values, gradients);
   }
+  Losses TakeLosses() override { return program_->TakeLosses(); }
   absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) override {
     return program_->Predict(batch, values);
   }
@@ -59,11 +60,11 @@ class ScoredProgram : public GradientProgram {
   void AddMetric(const NamedSpec& spec, ModelHead& head, Problems& problems);
   bool Means(const NamedSpec& spec, size_t output) const;
   absl::Status CheckAllTargets(const Batch& batch) const;
-  void CheckNames(Problems& problems) const;
   // INVALID_ARGUMENT names a prediction that is no probability, and what is measured of it that
   // needs one: a program that predicts logits would have wrong scores.
   absl::Status CheckPredictions(const ModelHead& head, const Batch& batch,
                                 const Column& output) const;
+  void CheckNames(Problems& problems) const;
   void AddStates(const ModelHead& head, const Batch& batch, const Column& output,
                  std::vector<MetricState>& states, size_t& at);
 
@@ -200,7 +201,6 @@ absl::Status ScoredProgram::CheckAllTargets(const Batch& batch) const {
   return absl::OkStatus();
 }
 
-absl::Status ScoredProgram::Evaluate(const Batch& batch, ConstTensors values,
 absl::Status ScoredProgram::CheckPredictions(const ModelHead& head, const Batch& batch,
                                              const Column& output) const {
   std::string what, name;
@@ -222,6 +222,7 @@ absl::Status ScoredProgram::CheckPredictions(const ModelHead& head, const Batch&
       " \"from_logits\": true if it predicts logits, or have it predict probabilities"));
 }
 
+absl::Status ScoredProgram::Evaluate(const Batch& batch, ConstTensors values,
                                      std::vector<MetricState>& states) {
   states.resize(names_.size());
   size_t at = std::max<size_t>(program_->metric_names().size(), 1);
@@ -234,8 +235,8 @@ absl::Status ScoredProgram::CheckPredictions(const ModelHead& head, const Batch&
   ASSIGN_OR_RETURN(const std::vector<Column> outputs, program_->Predict(batch, values));
   for (size_t i = 0; i < heads_.size(); ++i) {
     if (!IsMeasured(heads_[i])) continue;
-    AddStates(heads_[i], batch, outputs[i], states, at);
     RETURN_IF_ERROR(CheckPredictions(heads_[i], batch, outputs[i]));
+    AddStates(heads_[i], batch, outputs[i], states, at);
   }
   return absl::OkStatus();
 }

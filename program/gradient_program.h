@@ -105,6 +105,13 @@ class GradientProgram {
   // Computes the model's outputs in inference mode, row-major and with their names; for `paracord
   // compute`.
   virtual absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) = 0;
+  // How often what computes was lost and started again since the last call of this, and the last
+  // time, for people.
+  struct Losses {
+    uint64_t count = 0;
+    std::string last;
+  };
+  virtual Losses TakeLosses() { return {}; }
   // Names, with file and record, something in a batch that is probably a mistake although it is no
   // error, for people; "" if there is nothing.
   virtual std::string Doubt(const Batch& /*batch*/) const { return ""; }

@@ -172,6 +172,8 @@ absl::Status ProcessProgram::AfterLoss(const absl::Status& why) {
         absl::StrCat(what, " (", losses_ms_.size(), " times within a minute)"));
   }
   if (use_.log) use_.log(what + "; it is started again, and the batch is computed anew");
+  ++losses_.count;
+  losses_.last = what;
   return absl::OkStatus();
 }
 

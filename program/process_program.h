@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/program_spec.h"
@@ -64,6 +65,7 @@ class ProcessProgram : public GradientProgram {
   void UseRows(std::shared_ptr<const TableRows> rows) override { rows_ = std::move(rows); }
   std::string Summary() const override;
   std::string Memory() const override;
+  Losses TakeLosses() override { return std::exchange(losses_, {}); }
 
  private:
   ProcessProgram(ProgramSpec spec, ProgramUse use, const Batch& schema, Job job);
@@ -104,6 +106,7 @@ class ProcessProgram : public GradientProgram {
   RowsInUse in_use_;  // of the batch that is computed
   std::function<void(size_t)> there_;
   std::deque<int64_t> losses_ms_;  // of the last minute
+  Losses losses_;                  // since they were taken
 };
 
 }  // namespace paracord

@@ -101,6 +101,7 @@ void RunComputation(Computation& computation, Workload& workload, uint64_t key) 
   const absl::StatusOr<double> loss =
       ComputeGradients(computation, **batch, *workload.program, key);
   computation.model = loss.status();
+  computation.losses = workload.program->TakeLosses();
   if (!loss.ok()) return;
   computation.loss = *loss;
   Check(computation, workload, [&](size_t v) { return step.GradientFinite(v); });

@@ -27,6 +27,7 @@ struct Computation {
   absl::Status model;  // computing with it
   uint32_t examples = 0;
   double loss = 0;
+  GradientProgram::Losses losses;           // of what computes, meanwhile
   const VariableSpec* nonfinite = nullptr;  // of its gradient, or of what is to be sent of that
   std::vector<SharedRows> next_rows;        // by `next`; null: not known yet
   std::string bad_input;  // where the batch holds what is not finite, if loss or gradient is not

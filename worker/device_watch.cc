@@ -19,6 +19,7 @@ class WatchedProgram : public GradientProgram {
     return program_->LookAt(batch, counts);
   }
   std::string Memory() const override { return program_->Memory(); }
+  Losses TakeLosses() override { return program_->TakeLosses(); }
   int64_t MultiplyAdds() const override { return program_->MultiplyAdds(); }
   bool host_memory() const override { return program_->host_memory(); }
   std::vector<uint32_t> BatchSizes() const override { return program_->BatchSizes(); }

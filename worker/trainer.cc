@@ -199,6 +199,10 @@ void Trainer::Compute(const std::shared_ptr<Computation>& computation, std::func
 }
 
 void Trainer::Computed(const std::shared_ptr<Computation>& computation) {
+  if (computation->losses.count > 0) {
+    counters_.program.count += computation->losses.count;
+    counters_.program.last = computation->losses.last;
+  }
   std::string message;
   const Problem problem = computation->problem(message);
   if (problem != PROBLEM_NONE) return GiveUp(*computation, problem, message);

@@ -39,6 +39,7 @@ struct StepCounters {
   uint64_t samples = 0;
   double loss_sum = 0;
   uint64_t staleness_sum = 0;
+  GradientProgram::Losses program = {};
 };
 
 struct TrainerOptions {

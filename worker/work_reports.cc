@@ -41,6 +41,8 @@ WorkRequest WorkReports::Begin(bool ask, const std::vector<uint64_t>& held, int6
     request.set_samples(counters.samples);
     request.set_loss_sum(counters.loss_sum);
     request.set_staleness_sum(counters.staleness_sum);
+    request.set_program_losses(counters.program.count);
+    request.set_program_lost(counters.program.last);
   }
   request.set_want_task(ask);
   if (ask) {
@@ -72,7 +74,8 @@ void WorkReports::PutBackCounters(const WorkRequest& sent) {
                                 .duplicates = sent.duplicates(),
                                 .samples = sent.samples(),
                                 .loss_sum = sent.loss_sum(),
-                                .staleness_sum = sent.staleness_sum()};
+                                .staleness_sum = sent.staleness_sum(),
+                                .program = {sent.program_losses(), sent.program_lost()}};
 }
 
 }  // namespace paracord

@@ -112,6 +112,11 @@ void CoordinatorCore::CountReport(WorkerSession& session, const WorkRequest& req
   throughput_.Count(request, now_ms_);
   record_.counters().computed += request.computed();
   record_.counters().duplicates += request.duplicates();
+  if (request.program_losses() > 0) {
+    constexpr uint64_t kLossesMost = 16;  // between two reports
+    record_.counters().program_losses += std::min(request.program_losses(), kLossesMost);
+    failures_.NoteLoss(session.task, OneLine(request.program_lost(), kSendableBytesMax));
+  }
   if (request.samples() > 0 && record_.counters().first_step_ms < 0) {
     record_.counters().first_step_ms = now_ms_ - phases_.started_ms();
   }

@@ -41,6 +41,11 @@ Failures::Verdict Failures::Add(const BatchId& batch, FailureKind kind, const st
   return counts_.Add(batch, kind, task, other_worker);
 }
 
+void Failures::NoteLoss(const std::string& task, const std::string& why) {
+  last_ = absl::StrCat(task, ": ", why);
+  effects_.Warn(last_);
+}
+
 void Failures::LedgersAsked() {
   asked_ = std::exchange(noted_, {});
   pending_ = counts_.Pending();

@@ -55,6 +55,8 @@ class Failures {
   Verdict Add(const BatchId& batch, FailureKind kind, const std::string& task, bool other_worker,
               const std::string& message);
 
+  // A worker's program was lost and started again, and its batch computed anew.
+  void NoteLoss(const std::string& task, const std::string& why);
   void NoteDeath(WorkerDeath death) { noted_.push_back(std::move(death)); }
   // The ledgers are asked for: they will place the deaths so far and decide what is pending.
   void LedgersAsked();

@@ -51,6 +51,7 @@ std::vector<Message> ListFromJson(const json& list) {
 json CountersToJson(const JobCounters& counters) {
   return {{"computed", counters.computed},
           {"duplicates", counters.duplicates},
+          {"program_losses", counters.program_losses},
           {"worker_recoveries", counters.worker_recoveries},
           {"ps_recoveries", counters.ps_recoveries},
           {"coordinator_recoveries", counters.coordinator_recoveries},
@@ -65,6 +66,7 @@ JobCounters CountersFromJson(const json& value) {
   JobCounters counters;
   value.at("computed").get_to(counters.computed);
   value.at("duplicates").get_to(counters.duplicates);
+  counters.program_losses = value.value("program_losses", uint64_t{0});
   value.at("worker_recoveries").get_to(counters.worker_recoveries);
   value.at("ps_recoveries").get_to(counters.ps_recoveries);
   value.at("coordinator_recoveries").get_to(counters.coordinator_recoveries);

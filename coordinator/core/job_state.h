@@ -27,8 +27,9 @@ struct EvaluationResult {
 
 // Counters that live longer than one coordinator.
 struct JobCounters {
-  uint64_t computed = 0;    // batches whose gradients workers computed
-  uint64_t duplicates = 0;  // of them, dropped by every partition
+  uint64_t computed = 0;        // batches whose gradients workers computed
+  uint64_t duplicates = 0;      // of them, dropped by every partition
+  uint64_t program_losses = 0;  // of the job's program, which was started again
   uint64_t worker_recoveries = 0;
   uint64_t ps_recoveries = 0;
   uint64_t coordinator_recoveries = 0;

@@ -186,6 +186,7 @@ std::string Report::SummaryText(const std::string& status, const std::string& re
       {"samples", ledger_.samples},
       {"computed", counters_.computed},
       {"duplicates", counters_.duplicates},
+      {"program_losses", counters_.program_losses},
       {"samples_per_second",
        Ratio(static_cast<double>(counters_.training_samples), Seconds(counters_.training_ms))},
       {"metrics", metrics},
@@ -311,6 +312,7 @@ std::string Report::StatusJson() const {
   if (!waiting.empty()) status["waiting"] = waiting;
   if (!job_.refusals.by_task().empty()) status["refused"] = job_.refusals.by_task();
   if (!job_.failures.last().empty()) status["last_failure"] = job_.failures.last();
+  status["program_losses"] = counters_.program_losses;
   return TextOf(status);
 }
 

@@ -177,6 +177,25 @@ TEST_CASE("with --json a failed round is an object of its own") {
   CHECK(line.at("text").get<std::string>().find("disk full") != std::string::npos);
 }
 
+TEST_CASE("why a batch failed or a program was lost is a warning, once for each time") {
+  std::ostringstream out;
+  Progress progress(Progress::Style::kLines, out);
+  json status = Status("");
+  progress.Show(status);
+  status["last_failure"] = "batch 3 of epoch 1 on worker:0: ValueError: no";
+  progress.Show(status);
+  progress.Show(status);
+  status["last_failure"] = "worker:0: the program was lost: it ended with exit code 7";
+  for (const int losses : {1, 1, 2}) {
+    status["program_losses"] = losses;
+    progress.Show(status);
+  }
+  CHECK(out.str() ==
+        "warning: batch 3 of epoch 1 on worker:0: ValueError: no\n"
+        "warning: worker:0: the program was lost: it ended with exit code 7\n"
+        "warning: worker:0: the program was lost: it ended with exit code 7\n");
+}
+
 TEST_CASE(
     "a wait that lasts a moment is a line that says who waits for whom, and its end is another") {
   std::ostringstream out;

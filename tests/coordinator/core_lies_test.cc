@@ -48,6 +48,26 @@ TEST_CASE("numbers of more work than a worker was given are not counted") {
   CHECK(harness.log.find("it says that", said + 20) == std::string::npos);  // once
 }
 
+TEST_CASE("programs that were lost are counted once for each report, and the status says why") {
+  CoreHarness harness;
+  const uint64_t session = harness.Join("worker:0");
+  WorkRequest report;
+  report.set_session(session);
+  report.set_report(1);
+  report.set_program_losses(2);
+  report.set_program_lost("the program was lost: it ended with exit code 7\nforged line");
+  for (int i = 0; i < 3; ++i) Say(harness, report);
+  report.set_report(2);
+  report.set_program_losses(~uint64_t{0});
+  Say(harness, report);
+  const nlohmann::json status = nlohmann::json::parse(harness.Told().StatusJson());
+  CHECK(status.at("program_losses") == 2 + 16);  // of one report so many are believed
+  CHECK(SummaryOf(harness).at("program_losses") == 2 + 16);
+  const std::string why = status.at("last_failure");
+  CHECK(why.starts_with("worker:0: the program was lost: it ended with exit code 7"));
+  CHECK(why.find('\n') == std::string::npos);
+}
+
 TEST_CASE("a worker cannot add up more than it was given, however often it reports") {
   CoreHarness harness;
   const uint64_t session = harness.Join("worker:0");

@@ -252,6 +252,10 @@ TEST_CASE("a child that is lost costs no batch: another one computes it anew") {
   CHECK(rig.gradients == expected);
   CHECK(rig.said.Has(why));
   CHECK(rig.said.Has("it is started again"));
+  const GradientProgram::Losses losses = rig.program->TakeLosses();
+  CHECK(losses.count == 1);
+  CHECK(absl::StrContains(losses.last, why));
+  CHECK(rig.program->TakeLosses().count == 0);
 }
 
 TEST_CASE("a gradient that was sent early stays as it was when its child is lost after that") {
@@ -350,12 +354,12 @@ TEST_CASE("batches of sizes that a program cannot compute are found before the f
   CHECK(CheckBatchSizes(*rig.program, rig.job, 8).ok());
   const absl::Status status = CheckBatchSizes(*rig.program, rig.job, 9);
   CHECK(absl::StrContains(status.message(), "make one of 1 examples"));
+  rig.job.drop_last = true;
+  CHECK(CheckBatchSizes(*rig.program, rig.job, 9).ok());
   rig.batch.inputs[0].exact = {{0, 16777217}};
   CHECK(absl::StrContains(rig.Step().status().message(), "the number 16777217"));
 }
 
-  rig.job.drop_last = true;
-  CHECK(CheckBatchSizes(*rig.program, rig.job, 9).ok());
 TEST_CASE("a program that wants int64 of a column is given all digits of its numbers") {
   Rig rig("int64");
   const absl::Status started = rig.Start();
