@@ -7,10 +7,12 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/human_bytes.h"
 #include "common/one_line.h"
+#include "common/spawn.h"
 #include "common/status_macros.h"
 #include "common/steady_ms.h"
 #include "program/given_columns.h"
@@ -66,9 +68,12 @@ absl::StatusOr<std::unique_ptr<ProcessProgram>> ProcessProgram::Start(const Job&
     launched = program->Launch();
   }
   if (!launched.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("model: the program ",
-                                                   absl::StrJoin(program->spec_.command, " "), ": ",
-                                                   launched.message()));
+    // Of several Pythons, another one may have the package.
+    const bool package = absl::StrContains(launched.message(), "No module named");
+    const std::string& first = program->spec_.command[0];
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model: the program ", absl::StrJoin(program->spec_.command, " "), ": ", launched.message(),
+        package ? absl::StrCat("; ", first, " is ", FindProgram(first)) : ""));
   }
   return program;
 }
@@ -167,13 +172,13 @@ absl::Status ProcessProgram::AfterLoss(const absl::Status& why) {
   losses_ms_.push_back(now_ms);
   while (losses_ms_.front() < now_ms - kMinuteMs) losses_ms_.pop_front();
   const std::string what = absl::StrCat("the program was lost: ", why.message());
+  ++losses_.count;
+  losses_.last = what;
   if (losses_ms_.size() >= kLossesMax) {
     return absl::DataLossError(
         absl::StrCat(what, " (", losses_ms_.size(), " times within a minute)"));
   }
   if (use_.log) use_.log(what + "; it is started again, and the batch is computed anew");
-  ++losses_.count;
-  losses_.last = what;
   return absl::OkStatus();
 }
 

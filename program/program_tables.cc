@@ -29,7 +29,10 @@ bool Names(const std::string& key, const VariableSpec& variable) {
 
 void ReportUnknownTables(const Job& job, const ProgramHello& hello, Problems& problems) {
   std::vector<std::string_view> known;
+  std::vector<std::string> owners;
+  for (const auto& [v, table] : hello.tables) owners.push_back(OwnerOf(hello.variables[v].name()));
   for (const auto& [v, table] : hello.tables) known.push_back(hello.variables[v].name());
+  known.insert(known.end(), owners.begin(), owners.end());
   for (const auto& [key, table] : job.tables.by_layer) {
     const bool found = std::ranges::any_of(hello.tables, [&, &key = key](const auto& each) {
       return Names(key, hello.variables[each.first]);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy
@@ -93,6 +94,7 @@ class _Model(Program):
                 elif self._padding.get(v) != getattr(module, "padding_idx", None):
                     self._padding.pop(v, None)  # the other module reads and trains that row
                 return
+        self._check_memory(name, tensor)
         if tensor.dtype != torch.float32:
             raise ProgramError(f"parameter {name} of shape {tuple(tensor.shape)} is "
                                f"{tensor.dtype}, and only float32 is trained: call model.float()")
@@ -114,6 +116,22 @@ class _Model(Program):
         self.variables.append(
             Variable(name, tensor.shape, initializer, trainable, average, assigned, table))
         self._tensors.append(tensor)
+
+    def _check_memory(self, name: str, tensor: torch.Tensor) -> None:
+        """Refuses memory of another variable: PyTorch trains both as one, and here they would be
+        two that go apart."""
+        if tensor.is_meta or not tensor.numel():
+            return
+        first, end = _extent(tensor)
+        for variable, other in zip(self.variables, self._tensors):
+            if other.is_meta or not other.numel():
+                continue
+            begin, behind = _extent(other)
+            if first < behind and begin < end:
+                raise ProgramError(
+                    f"{name} shares memory with {variable.name}, and is another Parameter: tie "
+                    "them by assigning the Parameter itself (decoder.weight = encoder.weight), "
+                    "not its .data or a copy of what detach() gives; or clone() what is untied")
 
     def _add_buffer(self, name: str, module: torch.nn.Module, buffer: torch.Tensor,
                     initial: Mapping[str, Initializer], assigned: bool) -> None:
@@ -157,6 +175,19 @@ class _Model(Program):
     def _columns(self, batch: Batch) -> List[torch.Tensor]:
         return [torch.from_numpy(column) for column in batch.columns]
 
+    def _called(self, batch: Batch) -> Any:
+        try:
+            return self.loss(self.model, *self._columns(batch))
+        except (RuntimeError, IndexError) as error:
+            floats = [name for name, column in batch.targets.items()
+                      if column.dtype == numpy.float32]
+            if not floats or not re.search(r"\b(Long|int64|integer|Byte)\b", str(error)):
+                raise
+            raise ProgramError(
+                f"{error}; the targets come as float32: where they are labels, say "
+                f'dtypes={{"targets": {{{floats[0]!r}: "int64"}}}} in paracord.torch.program') \
+                from error
+
     def gradients(
         self,
         values: Sequence[numpy.ndarray],
@@ -172,7 +203,7 @@ class _Model(Program):
             if v in self._averages or variable.assigned:
                 self._tensors[v].data = torch.from_numpy(values[v].copy())
         try:
-            loss = self.loss(self.model, *self._columns(batch))
+            loss = self._called(batch)
             if not isinstance(loss, torch.Tensor) or loss.dim() != 0 or not loss.requires_grad:
                 what = f"a {type(loss).__name__}" if not isinstance(loss, torch.Tensor) else \
                     f"of shape {tuple(loss.shape)}" if loss.dim() else "without a gradient"
@@ -205,7 +236,7 @@ class _Model(Program):
         self._begin(values)
         self.model.eval()
         with torch.no_grad():
-            return loss_of(self.loss(self.model, *self._columns(batch)))
+            return loss_of(self._called(batch))
 
     def predict(self, values: Sequence[numpy.ndarray], batch: Batch) -> List[Any]:
         self._begin(values)
@@ -213,6 +244,13 @@ class _Model(Program):
         with torch.no_grad():
             result = self.model(*(torch.from_numpy(column) for column in batch.inputs.values()))
         return as_list(result)
+
+
+def _extent(tensor: torch.Tensor) -> Tuple[int, int]:
+    """The addresses of a tensor's first byte, and behind its last."""
+    last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
+    first = tensor.data_ptr()
+    return first, first + (last + 1) * tensor.element_size()
 
 
 def program(

@@ -37,6 +37,56 @@ class TorchProgram(unittest.TestCase):
         self.assertTrue(numpy.allclose(gradients[4], [3.25] * 3))  # the mean of what it saw
         self.assertTrue((values[4] == 0.5).all())
 
+    def test_parameters_that_share_memory_are_one_or_refused(self):
+        import paracord
+        import torch
+
+        def made(tie):
+            model = torch.nn.Module()
+            model.encoder = torch.nn.Linear(4, 4, bias=False)
+            model.decoder = torch.nn.Linear(4, 4, bias=False)
+            tie(model.encoder, model.decoder)
+            program = paracord.torch.program(model)(lambda model, x: x.sum())
+            return [variable.name for variable in program.variables]
+
+        def by_parameter(encoder, decoder):
+            decoder.weight = encoder.weight
+
+        def by_data(encoder, decoder):
+            decoder.weight.data = encoder.weight.data
+
+        def by_view(encoder, decoder):
+            decoder.weight = torch.nn.Parameter(encoder.weight.detach()[:2])
+
+        def halves(encoder, decoder):  # of one tensor, apart
+            both = torch.randn(2, 4, 4)
+            encoder.weight = torch.nn.Parameter(both[0])
+            decoder.weight = torch.nn.Parameter(both[1])
+
+        self.assertEqual(made(lambda *_: None), ["encoder.weight", "decoder.weight"])
+        self.assertEqual(made(by_parameter), ["encoder.weight"])
+        for tie in (by_data, by_view):
+            with self.assertRaisesRegex(paracord.ProgramError,
+                                        "decoder.weight shares memory with encoder.weight"):
+                made(tie)
+        with self.assertRaisesRegex(paracord.ProgramError, "say what they start from|initial"):
+            made(halves)  # drawn by nobody that is known, but not the same memory
+
+    def test_labels_that_have_to_be_whole_name_dtypes(self):
+        import numpy
+        import paracord
+        import torch
+
+        model = torch.nn.Linear(2, 3)
+        program = paracord.torch.program(model)(
+            lambda model, x, y: torch.nn.functional.cross_entropy(model(x), y))
+        values = [numpy.ones(v.shape, numpy.float32) for v in program.variables]
+        program.attach(values)
+        batch = paracord.Batch(1, {"": numpy.ones((2, 2), numpy.float32)},
+                               {"": numpy.zeros(2, numpy.float32)}, {})
+        with self.assertRaisesRegex(paracord.ProgramError, 'dtypes={"targets": {\'\': "int64"}}'):
+            program.gradients(values, batch, [None, None], lambda v: None)
+
     def initial(self, model, **options):
         import paracord
 
