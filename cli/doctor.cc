@@ -84,6 +84,9 @@ void CheckSecurity(Files& files, const SecurityOptions& security, GrpcOptions& o
       if (found.back().level == Finding::Level::kWrong) return;
     }
   }
+  for (const std::string& open : OpenSecrets(security)) {
+    found.push_back({Finding::Level::kDoubtful, "secrets", open, "let its owner alone read it"});
+  }
   const absl::Status loaded = SetUpSecurity(security, /*task=*/"", options);
   if (loaded.ok()) {
     if (options.credentials == nullptr) return;

@@ -25,6 +25,7 @@
 #include "net/rpc_proto.h"
 #include "net/socket_address.h"
 #include "proto/health.pb.h"
+#include "security/tls_context.h"
 #include "tensor/device.h"
 
 namespace paracord {
@@ -207,7 +208,9 @@ Finding CheckCertificate(const std::string& path, int64_t expires_unix_s, int64_
                 absl::StrCat(path, " expires in ", left_s / kDaySeconds, " days"), ""};
   if (left_s >= kSoonDays * kDaySeconds) return found;
   found.level = left_s > 0 ? Level::kDoubtful : Level::kWrong;
-  if (left_s <= 0) found.text = path + " has expired";
+  if (left_s <= 0) {
+    found.text = absl::StrCat(path, " expired ", Distance(expires_unix_s, unix_ms / 1000), " ago");
+  }
   found.remedy =
       "replace it (deploy/certs makes another one): daemons read the file again by themselves";
   return found;

@@ -61,7 +61,12 @@ bool HttpConnection::ShakeHands() {
       SayRefused(std::string(step.status().message()));
       Close();
     } else if (*step == TlsChannel::Step::kDone) {
+      const absl::Status may = https_->CheckReader(tls_->ssl());
       state_ = State::kHead;
+      if (!may.ok()) {
+        SayRefused(std::string(may.message()));
+        Send({403, std::string(may.message()) + "\n"}, SteadyMs() + kLingerMs);
+      }
     } else {
       shake_sends_ = *step == TlsChannel::Step::kWrites;
     }

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/descriptors.h"
 #include "common/log.h"
 #include "common/steady_ms.h"
@@ -60,16 +61,18 @@ Door::~Door() {
 }
 
 void Door::Open(StreamConnection::Serving streams, std::function<void(int fd)> others,
-                std::shared_ptr<Credentials> credentials) {
+                std::shared_ptr<Credentials> credentials, std::shared_ptr<RefusedPeers> refused) {
   streams_ = std::move(streams);
   others_ = std::move(others);
   credentials_ = std::move(credentials);
+  refused_ = std::move(refused);
   thread_ = std::thread([this] { Run(); });
 }
 
 void Door::Run() {
   bool room = true;
-  int64_t looked_ms = 0;  // when strangers that had said half were last looked at
+  int64_t looked_ms = 0;    // when strangers that had said half were last looked at
+  int64_t believed_ms = 0;  // when the certificates of streams were
   while (true) {
     std::vector<pollfd> wanted = {{stop_fd_, POLLIN, 0}};
     for (const int fd : sockets_.fds) wanted.push_back({room ? fd : -1, POLLIN, 0});
@@ -82,6 +85,10 @@ void Door::Run() {
     poll(wanted.data(), wanted.size(), patience_ms);
     if (wanted[0].revents != 0) return;
     served_.Reap();
+    if (SteadyMs() - believed_ms >= kReapMs) {
+      believed_ms = SteadyMs();
+      EndUnbelieved();
+    }
     const bool looks = SteadyMs() - looked_ms >= kLookAgainMs;
     if (looks) looked_ms = SteadyMs();
     std::vector<Stranger> still;
@@ -192,7 +199,10 @@ bool Door::LookForTls(Stranger& stranger) {
       others_(stranger.fd);
       return true;
     case Offer::kBad:
-      if (!hello.empty()) SayRefused(stranger.fd, absl::UnauthenticatedError("it speaks no TLS"));
+      if (!hello.empty()) {
+        SayRefused(stranger.fd, RefusedPeers::Cause::kTls, "",
+                   absl::UnauthenticatedError("it speaks no TLS"));
+      }
       CloseStranger(stranger);
       return true;
     case Offer::kYes:
@@ -202,7 +212,7 @@ bool Door::LookForTls(Stranger& stranger) {
   absl::StatusOr<std::unique_ptr<TlsChannel>> tls =
       TlsChannel::Make(stranger.fd, keys->server.get(), TlsChannel::End::kServer);
   if (!tls.ok()) {
-    SayRefused(-1, tls.status());
+    SayRefused(-1, RefusedPeers::Cause::kTls, "", tls.status());
     return true;
   }
   stranger.shakes = tls->get();
@@ -213,7 +223,7 @@ bool Door::LookForTls(Stranger& stranger) {
 bool Door::Shake(Stranger& stranger) {
   const absl::StatusOr<TlsChannel::Step> step = stranger.shakes->Handshake();
   if (!step.ok()) {
-    SayRefused(stranger.fd, step.status());
+    SayRefused(stranger.fd, RefusedPeers::Cause::kTls, "", step.status());
     CloseStranger(stranger);
     return true;
   }
@@ -221,7 +231,7 @@ bool Door::Shake(Stranger& stranger) {
   if (*step != TlsChannel::Step::kDone) return false;
   absl::StatusOr<RelayedPeer> peer = PeerBehind(*stranger.shakes, *credentials_);
   if (!peer.ok()) {
-    SayRefused(stranger.fd, peer.status());
+    SayRefused(stranger.fd, RefusedPeers::Cause::kTls, "", peer.status());
     CloseStranger(stranger);
     return true;
   }
@@ -233,7 +243,7 @@ bool Door::Shake(Stranger& stranger) {
 bool Door::AwaitGreeting(Stranger& stranger) {
   // A stream has a thread of its own, so only who may call Exchange and Stage gets one.
   if (const absl::Status may = stranger.peer.access.Check(method::kExchange); !may.ok()) {
-    SayRefused(stranger.fd, may);
+    SayRefused(stranger.fd, RefusedPeers::Cause::kRight, stranger.peer.certificate.Name(), may);
     CloseStranger(stranger);
     return true;
   }
@@ -248,7 +258,7 @@ bool Door::Hear(Stranger& stranger) {
       step == ClientGreeting::Step::kWhole &&
       (!stranger.peer.needs_token || credentials_->IsToken(stranger.greeting.token()));
   if (lets_in) {
-    ServeStream(std::move(stranger.channel), std::move(stranger.peer.access));
+    ServeStream(std::move(stranger.channel), std::move(stranger.peer));
   } else {
     CloseStranger(stranger);
   }
@@ -256,15 +266,32 @@ bool Door::Hear(Stranger& stranger) {
 }
 
 // A stranger can be refused as often as it can connect.
-void Door::SayRefused(int fd, const absl::Status& why) const {
+void Door::SayRefused(int fd, RefusedPeers::Cause cause, const std::string& name,
+                      const absl::Status& why) const {
   static OncePerSecond may_say;
-  if (!may_say.Now()) return;
-  Logger("listener")
-      .Warn("{}: refuses {}: {}", address(), fd < 0 ? "a connection" : PeerOf(fd),
-            std::string(why.message()));
+  const bool says = may_say.Now();
+  const std::string sentence = absl::StrCat(
+      address(), ": refuses ", fd < 0 ? "a connection" : PeerOf(fd),
+      name.empty() ? "" : absl::StrCat(" (", name, ")"), ": ", std::string(why.message()));
+  if (says) Logger("listener").Warn("{}", sentence);
+  if (refused_ != nullptr) refused_->Note(cause, says ? sentence : "");
 }
 
-void Door::ServeStream(std::unique_ptr<Channel> channel, Access access) {
+// A certificate may expire or be revoked while its connection lasts.
+void Door::EndUnbelieved() {
+  if (credentials_ == nullptr) return;
+  served_.EndIf([this](const PeerCertificate& certificate) {
+    const std::string problem = credentials_->ProblemOf(certificate);
+    if (problem.empty()) return false;
+    Logger("listener")
+        .Warn("{}: ends a stream, since its certificate is believed no more: {}", address(),
+              problem);
+    return true;
+  });
+}
+
+void Door::ServeStream(std::unique_ptr<Channel> channel, RelayedPeer peer) {
+  Access& access = peer.access;
   // A certificate without an index is of any number of tasks, which leave places for others.
   const bool one = access.peer().has_value() && access.peer()->index.has_value();
   const int64_t streams_max = one ? kOfOneTaskMax : kOfOneRoleMax;
@@ -279,7 +306,7 @@ void Door::ServeStream(std::unique_ptr<Channel> channel, Access access) {
         if (!ClientGreeting::Answer(greeted)) return connection->Close();
         connection->Run();
       },
-      [connection] { connection->Close(); }, task, streams_max);
+      [connection] { connection->Close(); }, task, streams_max, std::move(peer.certificate));
 }
 
 }  // namespace paracord

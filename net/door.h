@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "net/refused_peers.h"
 #include "net/relayed_peers.h"
 #include "net/served_connections.h"
 #include "net/socket_address.h"
@@ -40,7 +41,8 @@ class Door {
   // Starts to take connections; `others` gets a connected socket that does not block, of which
   // nothing has been read. With `credentials` the port asks for TLS.
   void Open(StreamConnection::Serving streams, std::function<void(int fd)> others,
-            std::shared_ptr<Credentials> credentials = nullptr);
+            std::shared_ptr<Credentials> credentials = nullptr,
+            std::shared_ptr<RefusedPeers> refused = nullptr);
   const std::string& address() const { return sockets_.address; }
   const std::string& own_address() const { return sockets_.own_address; }
   // True if other machines can reach one of its sockets.
@@ -71,8 +73,10 @@ class Door {
   bool Shake(Stranger& stranger);
   bool AwaitGreeting(Stranger& stranger);
   bool Hear(Stranger& stranger);
-  void SayRefused(int fd, const absl::Status& why) const;
-  void ServeStream(std::unique_ptr<Channel> channel, Access access);
+  void SayRefused(int fd, RefusedPeers::Cause cause, const std::string& name,
+                  const absl::Status& why) const;
+  void ServeStream(std::unique_ptr<Channel> channel, RelayedPeer peer);
+  void EndUnbelieved();
 
   const ListeningSockets sockets_;
   const int stop_fd_;
@@ -80,6 +84,7 @@ class Door {
   StreamConnection::Serving streams_;
   std::function<void(int)> others_;
   std::shared_ptr<Credentials> credentials_;  // null: the port is plain
+  std::shared_ptr<RefusedPeers> refused_;     // may be null
   std::vector<Stranger> strangers_;           // of the thread
   std::optional<int64_t> said_full_ms_;       // of the thread
   ServedConnections served_;                  // of the thread while it runs

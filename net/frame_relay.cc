@@ -240,13 +240,19 @@ bool FrameRelay::Shake(Connection& connection) {
   absl::StatusOr<RelayedPeer> peer = step.ok() ? PeerBehind(*connection.tls, *options_.credentials)
                                                : absl::StatusOr<RelayedPeer>(step.status());
   if (!peer.ok()) {
-    static OncePerSecond say;
-    if (say.Now()) {
-      Logger("listener").Warn("refuses {}: {}", PeerOf(fd), std::string(peer.status().message()));
-    }
+    Refuse(RefusedPeers::Cause::kTls,
+           absl::StrCat("refuses ", PeerOf(fd), ": ", std::string(peer.status().message())));
+    return false;
+  }
+  const std::string name = peer->certificate.Name();
+  if (offenders_.Refused(name, SteadyMs())) {
+    Refuse(RefusedPeers::Cause::kResets,
+           absl::StrCat("refuses ", PeerOf(fd), " (", name,
+                        ") for a while: it has reset too many requests"));
     return false;
   }
   const bool stranger = peer->needs_token;
+  connection.certificate = peer->certificate;
   const int delivered = Pair(connection, *std::move(peer));
   if (delivered < 0) return false;
   --shaking_;
@@ -305,6 +311,15 @@ bool FrameRelay::Tick(Connection& connection) {
   const bool known = connection.server >= 0 && !connection.stranger;
   if (!known && SteadyMs() - connection.since_ms >= kHandshakeMs) return false;
   if (connection.server < 0) return true;
+  if (options_.credentials != nullptr) {  // its certificate may expire or be revoked meanwhile
+    const std::string problem = options_.credentials->ProblemOf(connection.certificate);
+    if (!problem.empty()) {
+      Logger("listener")
+          .Warn("ends the connection of {}, since its certificate is believed no more: {}",
+                PeerOf(connection.client->fd()), problem);
+      return false;
+    }
+  }
   // What the channel has received of a stranger, and kept, makes no socket readable.
   if (known && std::exchange(connection.stranger_bytes, 0) == kStrangerBytesMax) {
     return Pump(connection);
@@ -347,21 +362,33 @@ bool FrameRelay::MayPass(Connection& connection, std::span<const char> bytes) {
     requests.Passed(frame, count, last);
   });
   const char* wrong = nullptr;
+  RefusedPeers::Cause cause = RefusedPeers::Cause::kFrames;
   if (!ends) {
-    wrong = "whose header block does not end";
+    wrong = "its header block does not end";
   } else if (!connection.asks.Allow(blocks.asking_frames() - before, SteadyMs())) {
-    wrong = "that sends too many PING or SETTINGS frames";
+    wrong = "it sends too many PING or SETTINGS frames";
   } else if (!connection.resets.Allow(requests.resets() - resets, SteadyMs())) {
-    wrong = "that resets too many requests";
+    wrong = "it resets too many requests";
+    cause = RefusedPeers::Cause::kResets;
+    offenders_.Cut(connection.certificate.Name(), SteadyMs());
   } else if (requests.TooMany()) {
-    wrong = "that begins more requests than it may have at once";
+    wrong = "it begins more requests than it may have at once";
   } else {
     connection.full = !requests.Count();
     return true;
   }
-  static OncePerSecond say;
-  if (say.Now()) Logger("listener").Warn("cuts a connection {}", wrong);
+  const std::string name = connection.certificate.Name();
+  Refuse(cause, absl::StrCat("cuts ", PeerOf(connection.client->fd()), name.empty() ? "" : " (",
+                             name, name.empty() ? ": " : "): ", wrong));
   return false;
+}
+
+// A client can be refused as often as it can connect.
+void FrameRelay::Refuse(RefusedPeers::Cause cause, const std::string& sentence) const {
+  static OncePerSecond say;
+  const bool says = say.Now();
+  if (says) Logger("listener").Warn("{}", sentence);
+  if (options_.refused != nullptr) options_.refused->Note(cause, says ? sentence : "");
 }
 
 ssize_t FrameRelay::ReceiveUp(Connection& connection, std::span<char> to) {

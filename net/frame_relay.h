@@ -1,5 +1,5 @@
 // Stands between gRPC's clients and gRPC: passes bytes on in both directions, and cuts a connection
-// whose header block does not end, or that sends PING and SETTINGS without end
+// whose header block does not end, or that sends PING and SETTINGS, or resets requests, without end
 // (net/header_blocks.h): gRPC 1.51 would keep the block, and the answers, without a bound. If a
 // client does not read its answers, nothing more is taken from it, since gRPC would keep the
 // answers; nor while the intake has no room for its requests (net/arriving_requests.h). TLS ends
@@ -24,6 +24,8 @@
 #include "net/arriving_requests.h"
 #include "net/header_blocks.h"
 #include "net/intake.h"
+#include "net/offenders.h"
+#include "net/refused_peers.h"
 #include "net/relayed_peers.h"
 #include "net/tls_channel.h"
 #include "net/wake_list.h"
@@ -37,6 +39,7 @@ struct FrameRelayOptions {
   int64_t patience_ms = Intake::kPatienceMs;  // with a client while others wait for it
   int handshakes_max = 1024;                  // at once, of TLS; another ends the oldest
   int strangers_max = 256;                    // that have yet to show the token; the same
+  std::shared_ptr<RefusedPeers> refused = nullptr;
 };
 
 class FrameRelay {
@@ -75,6 +78,7 @@ class FrameRelay {
     size_t stranger_bytes = 0;         // of it that were passed on
     int server = -1;                   // after delivery
     std::string name;                  // of that socket
+    PeerCertificate certificate;
     HeaderBlocks blocks;
     HeaderBlocks answers{/*preface=*/0};
     FrameRate asks{FrameRate::kAsksMax};
@@ -102,6 +106,7 @@ class FrameRelay {
   bool MoveUp(Connection& connection);
   ssize_t ReceiveUp(Connection& connection, std::span<char> to);
   bool MayPass(Connection& connection, std::span<const char> bytes);
+  void Refuse(RefusedPeers::Cause cause, const std::string& sentence) const;
   bool MoveDown(Connection& connection);
   void SetInterest(Connection& connection) const;
   void End(Connection& connection);
@@ -119,6 +124,7 @@ class FrameRelay {
   std::vector<std::unique_ptr<Connection>> new_ ABSL_GUARDED_BY(mu_);
   // Used by the relay's thread only.
   int strangers_ = 0;
+  Offenders offenders_;
   std::map<uint64_t, std::unique_ptr<Connection>> connections_;  // by id
   std::vector<char> scratch_;
   std::thread thread_;

@@ -62,8 +62,9 @@ class FrameRate {
   // one whenever the one before is answered, as long as a reply arrives: thousands a second within
   // a machine.
   static constexpr uint64_t kAsksMax = 20000;
-  // This bounds those that reset a request; a client may have 1000 at once.
-  static constexpr uint64_t kResetsMax = 1000;
+  // This bounds those that reset a request, each of which gRPC works on all the same. A client of
+  // ours resets one that it gives up.
+  static constexpr uint64_t kResetsMax = 200;
 
   explicit FrameRate(uint64_t a_second_max) : a_second_max_(a_second_max) {}
 

@@ -8,7 +8,9 @@ absl::StatusOr<RelayedPeer> PeerBehind(const TlsChannel& tls, Credentials& crede
   }
   absl::StatusOr<PeerIdentity> identity = credentials.PeerOf(tls.ssl());
   if (!identity.ok()) return identity.status();
-  return RelayedPeer{.access = Access(*std::move(identity)), .needs_token = false};
+  return RelayedPeer{.access = Access(*std::move(identity)),
+                     .needs_token = false,
+                     .certificate = PeerCertificate(tls.ssl())};
 }
 
 }  // namespace paracord

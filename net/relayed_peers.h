@@ -20,6 +20,7 @@ struct RelayedPeer {
   bool needs_token = false;  // with each call
   bool is_known = false;     // it has shown the token once
   bool ended = false;        // no more comes from it
+  PeerCertificate certificate = {};
 };
 
 // Returns who is at the other end of a connection after its handshake; UNAUTHENTICATED if the peer

@@ -8,6 +8,8 @@
 #include <string>
 #include <thread>
 
+#include "security/credentials.h"
+
 namespace paracord {
 
 class ServedConnections {
@@ -22,13 +24,16 @@ class ServedConnections {
   // kept then, and the peer goes another way. Peers with an empty `task` are not told apart, and
   // only their number in all is bounded.
   bool Add(std::function<void()> run, std::function<void()> abort, const std::string& task = "",
-           int64_t of_task_max = 0);
+           int64_t of_task_max = 0, PeerCertificate certificate = {});
   void Reap();  // joins those that have ended
+  // Ends the connections that `ends` returns true for, by the certificates they were added with.
+  void EndIf(const std::function<bool(const PeerCertificate& certificate)>& ends);
 
  private:
   struct Served {
     std::string task;
     std::function<void()> abort;
+    PeerCertificate certificate;
     std::atomic<bool> over{false};
     std::thread thread;
   };

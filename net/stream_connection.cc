@@ -30,7 +30,8 @@ constexpr uint64_t kWriteAtOnce = 1 << 20;
 constexpr uint64_t kWriteByOthers = 1 << 20;
 constexpr int kTickMs = 100;  // the precision of deadlines
 constexpr int kOwedTickMs = 1000;
-constexpr size_t kUnsentMax = 64;  // replies; no more is read from a peer with so many
+constexpr int64_t kFirstCallMs = 5000;  // from the greeting
+constexpr size_t kUnsentMax = 64;       // replies; no more is read from a peer with so many
 
 constexpr size_t kSizeBytes = sizeof(uint32_t);
 
@@ -125,7 +126,9 @@ void StreamConnection::Wait() {
   short events = paused ? short{0} : short{POLLIN};
   if (wants_room) events = static_cast<short>(events | POLLOUT);
   pollfd ready[] = {{channel_->fd(), events, 0}, {wake_fd_, POLLIN, 0}};
-  poll(ready, 2, serving_.service == nullptr ? kTickMs : any_ ? kOwedTickMs : -1);
+  const bool serves = serving_.service != nullptr;
+  const int idle_ms = called_ ? -1 : static_cast<int>(kFirstCallMs);
+  poll(ready, 2, !serves ? kTickMs : any_ ? kOwedTickMs : idle_ms);
   if (ready[1].revents != 0) {
     uint64_t times = 0;
     (void)!read(wake_fd_, &times, sizeof(times));
@@ -138,6 +141,9 @@ void StreamConnection::Wait() {
   const bool late = EndLate();
   const bool owes = (late || (any_ && !paused)) && (ready[0].revents & POLLIN) == 0;
   if (owes && SteadyMs() - received_ms_ > kSilentMs) return Break();
+  // Who dials a stream has a call to make; others would only take the places of those.
+  const bool idle = serves && !called_ && !any_ && (ready[0].revents & POLLIN) == 0;
+  if (idle && SteadyMs() - received_ms_ >= kFirstCallMs) return Break();
   {
     MutexLock lock(mu_);
     if (!wants_room_ || (ready[0].revents & POLLOUT) == 0) return;
@@ -248,6 +254,7 @@ bool StreamConnection::Begin(StreamFrame frame) {
       return true;
     case StreamFrame::CALL:
       if (!serves) return false;
+      called_ = true;
       if (!table_.Begin(call)) return false;
       if (const absl::Status refused = WhyRefused(frame); !refused.ok()) {
         Reply(call, 0, refused);

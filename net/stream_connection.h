@@ -102,7 +102,8 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   uint64_t body_bytes_ = 0;  // total of received bytes that somebody waits for
   size_t in_begin_ = 0;
   size_t in_end_ = 0;
-  bool any_ = false;  // a frame is arriving
+  bool any_ = false;     // a frame is arriving
+  bool called_ = false;  // the peer has made a call
   Arriving arriving_;
 
   std::atomic<std::thread::id> reader_;

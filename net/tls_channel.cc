@@ -122,17 +122,15 @@ ssize_t TlsChannel::Refill(size_t bytes_max) {
 
 // Says why the operation that returned `error` failed.
 absl::Status TlsChannel::WhatIsWrong(int error) const {
-  const long verified = SSL_get_verify_result(ssl_);  // NOLINT(google-runtime-int)
-  if (verified != X509_V_OK) {
-    return absl::UnauthenticatedError(absl::StrCat("its certificate: ", VerifyErrorText(verified)));
+  if (std::string refused = RefusedCertificate(ssl_); !refused.empty()) {
+    return absl::UnauthenticatedError("its certificate: " + refused);
   }
   const unsigned long code = ERR_peek_last_error();  // NOLINT(google-runtime-int)
   if (error == SSL_ERROR_SSL && ERR_GET_REASON(code) != SSL_R_UNEXPECTED_EOF_WHILE_READING) {
-    const char* const reason = ERR_reason_error_string(code);
-    if (ERR_GET_REASON(code) == SSL_R_TLSV1_ALERT_UNKNOWN_CA) {
-      return absl::UnauthenticatedError(absl::StrCat(
-          "to its --tls-ca the own certificate is signed by another CA (", reason, ")"));
+    if (const std::string alert = AlertOfOwnCertificate(); !alert.empty()) {
+      return absl::UnauthenticatedError(alert);
     }
+    const char* const reason = ERR_reason_error_string(code);
     return absl::UnauthenticatedError(reason == nullptr ? "TLS fails" : reason);
   }
   return absl::UnavailableError(

@@ -1,6 +1,8 @@
 #include "security/credentials.h"
 
 #include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/sha.h>
 
 #include <algorithm>
@@ -10,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "common/log.h"
 #include "common/status_macros.h"
 #include "security/tls_context.h"
@@ -71,10 +74,37 @@ absl::StatusOr<PeerIdentity> IdentityIn(const std::vector<std::string>& uris,
 
 bool Same(const Credentials::Keys& a, const Credentials::Keys& b) {
   return a.chain_pem == b.chain_pem && a.key_pem == b.key_pem && a.ca_pem == b.ca_pem &&
-         a.token == b.token;
+         a.crl_pem == b.crl_pem && a.token == b.token;
+}
+
+using SharedChain = std::shared_ptr<STACK_OF(X509)>;
+
+SharedChain ChainOf(STACK_OF(X509) * chain) {
+  return {chain, [](STACK_OF(X509) * all) { sk_X509_pop_free(all, X509_free); }};
 }
 
 }  // namespace
+
+PeerCertificate::PeerCertificate(SSL* ssl)
+    : certificate_(SSL_get1_peer_certificate(ssl), X509_free) {
+  STACK_OF(X509)* const chain = SSL_get_peer_cert_chain(ssl);
+  if (chain != nullptr) chain_ = ChainOf(X509_chain_up_ref(chain));
+}
+
+PeerCertificate::PeerCertificate(const std::string& pem) {
+  const std::unique_ptr<BIO, decltype(&BIO_free_all)> bio(
+      BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), BIO_free_all);
+  certificate_ = {PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr), X509_free};
+  chain_ = ChainOf(sk_X509_new_null());
+  while (X509* const each = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)) {
+    if (sk_X509_push(chain_.get(), each) == 0) X509_free(each);
+  }
+  ERR_clear_error();
+}
+
+std::string PeerCertificate::Name() const {
+  return certificate_ == nullptr ? "" : CertificateName(certificate_.get());
+}
 
 Credentials::Credentials(const SecurityOptions& options, Files& files,
                          std::function<int64_t()> now_ms)
@@ -101,8 +131,12 @@ absl::StatusOr<std::shared_ptr<Credentials::Keys>> Credentials::Read(
                        .ca_pem = {},
                        .chain_name = "--tls-cert " + options_.cert,
                        .key_name = "--tls-key " + options_.key,
-                       .ca_name = "--tls-ca " + options_.ca};
+                       .ca_name = "--tls-ca " + options_.ca,
+                       .crl_name = "--tls-crl " + options_.crl};
   ASSIGN_OR_RETURN(source.ca_pem, files_.ReadWhole(options_.ca));
+  if (!options_.crl.empty()) {
+    ASSIGN_OR_RETURN(source.crl_pem, files_.ReadWhole(options_.crl));
+  }
   if (!options_.token_file.empty()) {
     ASSIGN_OR_RETURN(keys->token, ReadToken(files_, options_.token_file));
   }
@@ -119,10 +153,12 @@ absl::StatusOr<std::shared_ptr<Credentials::Keys>> Credentials::Read(
     keys->own = *own;
     keys->expires_unix_s = facts.expires_unix_s;
     if (facts.expires_unix_s * 1000 <= UnixMs()) {
-      return absl::InvalidArgumentError(source.chain_name + " has expired: replace it");
+      return absl::UnavailableError(absl::StrCat(source.chain_name, " expired ",
+                                                 Distance(facts.expires_unix_s, UnixMs() / 1000),
+                                                 " ago: replace it"));
     }
     ASSIGN_OR_RETURN(keys->server, MakeContext(Side::kServer, source, takes_token()));
-    ASSIGN_OR_RETURN(keys->https, MakeContext(Side::kHttps, source, true));
+    ASSIGN_OR_RETURN(keys->https, MakeContext(Side::kHttps, source, options_.http_clients.empty()));
     if (const std::string why = OwnChainProblem(keys->server.get()); !why.empty()) {
       keys->own_problem = absl::StrCat(source.chain_name, ": ", why, "; no peer that has this ",
                                        source.ca_name, " believes it");
@@ -132,6 +168,7 @@ absl::StatusOr<std::shared_ptr<Credentials::Keys>> Credentials::Read(
   keys->chain_pem = std::move(source.chain_pem);
   keys->key_pem = std::move(source.key_pem);
   keys->ca_pem = std::move(source.ca_pem);
+  keys->crl_pem = std::move(source.crl_pem);
   return keys;
 }
 
@@ -172,6 +209,28 @@ absl::StatusOr<PeerIdentity> Credentials::PeerNamed(const std::vector<std::strin
     cluster = cluster_;
   }
   return IdentityIn(uris, cluster);
+}
+
+absl::Status Credentials::CheckReader(SSL* ssl) {
+  if (options_.http_clients.empty()) return absl::OkStatus();
+  const absl::StatusOr<PeerIdentity> peer = PeerOf(ssl);
+  if (!peer.ok()) return peer.status();
+  const std::vector<std::string> roles = absl::StrSplit(options_.http_clients, ',');
+  const std::string role(NameOf(peer->role));
+  if (std::find(roles.begin(), roles.end(), role) != roles.end()) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat(peer->Uri(), " may not read these pages (--http-clients)"));
+}
+
+std::string Credentials::ProblemOf(const PeerCertificate& peer) {
+  if (!peer.shown()) return "";
+  const std::shared_ptr<const Keys> keys = Current();
+  X509* const certificate = peer.certificate_.get();
+  const bool expired = X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0;
+  if (peer.believed_by_ == keys->version && !expired) return "";
+  std::string problem = ChainProblem(keys->client.get(), certificate, peer.chain_.get());
+  if (problem.empty()) peer.believed_by_ = keys->version;
+  return problem;
 }
 
 absl::StatusOr<PeerIdentity> Credentials::PeerOf(SSL* ssl) {

@@ -31,6 +31,27 @@ inline constexpr std::string_view kHttp2Protocol = "h2";
 inline constexpr std::string_view kStreamProtocol = "paracord/1";
 inline constexpr std::string_view kHttpsProtocol = "http/1.1";
 
+// The certificate that a peer has shown, kept to be verified again while its connection lasts.
+class PeerCertificate {
+ public:
+  PeerCertificate() = default;  // none
+  explicit PeerCertificate(SSL* ssl);
+  // As PEM text: the certificate first, and then the others of its chain.
+  explicit PeerCertificate(const std::string& pem);
+
+  bool shown() const { return certificate_ != nullptr; }
+  // "spiffe://lab/ps/0, serial 1A", for logs; "" without one.
+  std::string Name() const;
+
+ private:
+  friend class Credentials;
+  // Shared, because a listener and its connections look at one certificate.
+  std::shared_ptr<X509> certificate_;
+  std::shared_ptr<STACK_OF(X509)> chain_;
+  // The version of the keys that believe it, which they do until it expires; 0: none has yet.
+  mutable uint64_t believed_by_ = 0;
+};
+
 class Credentials {
  public:
   // Keys are what the files said together at one time; they never change.
@@ -39,6 +60,7 @@ class Credentials {
     std::string chain_pem;  // empty without a certificate, as key_pem
     std::string key_pem;
     std::string ca_pem;
+    std::string crl_pem;              // empty without lists of revoked certificates
     std::string token;                // empty without a token file
     std::optional<PeerIdentity> own;  // nullopt without a certificate
     int64_t expires_unix_s = 0;       // of the own certificate
@@ -51,7 +73,8 @@ class Credentials {
     // verified.
     std::shared_ptr<SSL_CTX> server;  // null without a certificate
     std::shared_ptr<SSL_CTX> client;
-    // Proves the own name to who reads pages, and asks for none; null as `server`.
+    // Proves the own name to who reads pages, and asks for theirs only if the options have
+    // http_clients; null as `server`.
     std::shared_ptr<SSL_CTX> https;
   };
 
@@ -66,8 +89,14 @@ class Credentials {
   // Returns who the peer is after a handshake with one of the contexts; UNAUTHENTICATED if it has
   // shown no certificate, or one of another cluster or without an identity.
   absl::StatusOr<PeerIdentity> PeerOf(SSL* ssl);
+  // Whether who reads pages over HTTPS may do so, after a handshake with that context.
+  absl::Status CheckReader(SSL* ssl);
   // Returns who a peer is whose verified certificate has these URIs.
   absl::StatusOr<PeerIdentity> PeerNamed(const std::vector<std::string>& uris);
+
+  // Returns why the present keys do not believe a peer's certificate (any more), such as that it
+  // has expired or is revoked; "" if they do. The subject of the sentence is the certificate.
+  std::string ProblemOf(const PeerCertificate& peer);
 
   // True if a client may show the token instead of a certificate.
   bool takes_token() const { return !options_.token_file.empty(); }

@@ -1,6 +1,6 @@
 // The settings that say how a process proves who it is and whom it believes: the flags --tls-cert,
-// --tls-key, --tls-ca, --token-file, --cluster-name and --insecure (net/grpc/security_flags.h).
-// Plain facts.
+// --tls-key, --tls-ca, --tls-crl, --token-file, --cluster-name and --insecure
+// (net/grpc/security_flags.h). Plain facts.
 #pragma once
 
 #include <string>
@@ -16,6 +16,9 @@ struct SecurityOptions {
   std::string token_file;  // path of the secret that stands for a certificate of a client
   std::string cluster;     // the cluster of peers; empty: the one of the own certificate
   bool insecure = false;   // plain text is allowed beyond this machine
+  std::string http_clients =
+      {};                // the roles that may read --http's pages, by commas; empty: anybody
+  std::string crl = {};  // path of lists of revoked certificates, PEM; empty: none is revoked
 
   // True if connections use TLS.
   bool tls() const { return !ca.empty(); }

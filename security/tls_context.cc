@@ -4,10 +4,13 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
+#include <algorithm>
 #include <ctime>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/one_line.h"
 #include "common/status_macros.h"
 #include "security/credentials.h"
 
@@ -67,8 +70,97 @@ absl::Status UseCertificate(SSL_CTX* context, const ContextSource& source) {
     return Wrong(source.key_name, "has no private key in PEM that can be read without passphrase");
   }
   if (SSL_CTX_use_PrivateKey(context, key.get()) != 1 || SSL_CTX_check_private_key(context) != 1) {
-    return Wrong(source.key_name, absl::StrCat("is not the key of ", source.chain_name));
+    // As while both are being replaced.
+    return absl::UnavailableError(
+        Wrong(source.key_name, absl::StrCat("is not the key of ", source.chain_name)).message());
   }
+  return absl::OkStatus();
+}
+
+int64_t UnixSeconds(const ASN1_TIME* time) {
+  std::tm parts{};
+  return ASN1_TIME_to_tm(time, &parts) == 1 ? timegm(&parts) : 0;
+}
+
+std::string Verdict(long error, const X509* certificate) {  // NOLINT(google-runtime-int)
+  const CertificateFacts facts = FactsOf(certificate);
+  const int64_t now_s = std::time(nullptr);
+  switch (error) {
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+      return absl::StrCat("expired ", Distance(facts.expires_unix_s, now_s), " ago");
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+      return absl::StrCat("is not valid for another ", Distance(facts.begins_unix_s, now_s),
+                          ": see whether the clocks agree");
+    case X509_V_ERR_CERT_REVOKED:
+      return "is revoked by --tls-crl";
+    default:
+      return "";
+  }
+}
+
+std::string WhyRefused(X509_STORE_CTX* check) {
+  const int error = X509_STORE_CTX_get_error(check);
+  X509* const certificate = X509_STORE_CTX_get_current_cert(check);
+  if (certificate == nullptr) return VerifyErrorText(error);
+  const std::string verdict = Verdict(error, certificate);
+  const bool of_ca = X509_STORE_CTX_get_error_depth(check) > 0;
+  return absl::StrCat(
+      verdict.empty() ? VerifyErrorText(error) : absl::StrCat(of_ca ? "its CA " : "it ", verdict),
+      " (", CertificateName(certificate), ")");
+}
+
+// Where a connection keeps why it refused its peer's certificate.
+int RefusedIndex() {
+  static const int index = SSL_get_ex_new_index(
+      0, nullptr, nullptr, nullptr,
+      [](void*, void* kept, CRYPTO_EX_DATA*, int, long, void*) {  // NOLINT(google-runtime-int)
+        delete static_cast<std::string*>(kept);
+      });
+  return index;
+}
+
+// A list of revoked certificates only ever takes trust away: an authority without a list, or whose
+// list is old, revokes nobody else.
+bool IsOfLists(int error) {
+  return error == X509_V_ERR_UNABLE_TO_GET_CRL || error == X509_V_ERR_CRL_HAS_EXPIRED;
+}
+
+// OpenSSL asks this for each certificate of a chain, and goes on if it returns 1.
+int Verified(int ok, X509_STORE_CTX* check) {
+  if (ok == 1) return 1;
+  if (IsOfLists(X509_STORE_CTX_get_error(check))) {
+    X509_STORE_CTX_set_error(check, X509_V_OK);
+    return 1;
+  }
+  auto* const ssl =
+      static_cast<SSL*>(X509_STORE_CTX_get_ex_data(check, SSL_get_ex_data_X509_STORE_CTX_idx()));
+  if (ssl == nullptr) return 0;
+  auto* const kept = static_cast<std::string*>(SSL_get_ex_data(ssl, RefusedIndex()));
+  if (kept != nullptr) {
+    *kept = WhyRefused(check);
+  } else {
+    auto said = std::make_unique<std::string>(WhyRefused(check));
+    if (SSL_set_ex_data(ssl, RefusedIndex(), said.get()) == 1) (void)said.release();
+  }
+  return 0;
+}
+
+absl::Status UseRevoked(X509_STORE* store, const ContextSource& source) {
+  if (source.crl_pem.empty()) return absl::OkStatus();
+  ERR_clear_error();
+  const Bio bio = Reading(source.crl_pem);
+  int lists = 0;
+  while (X509_CRL* const each = PEM_read_bio_X509_CRL(bio.get(), nullptr, NoPassphrase, nullptr)) {
+    const bool added = X509_STORE_add_crl(store, each) == 1;
+    X509_CRL_free(each);
+    if (!added) return Wrong(source.crl_name, "has a list that cannot be used");
+    ++lists;
+  }
+  if (lists == 0 || ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) {
+    return Wrong(source.crl_name, "has no list of revoked certificates in PEM that can be read");
+  }
+  ERR_clear_error();
+  X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK);
   return absl::OkStatus();
 }
 
@@ -137,17 +229,66 @@ std::string VerifyErrorText(long error) {  // NOLINT(google-runtime-int)
   }
 }
 
+std::string Distance(int64_t unix_s, int64_t now_unix_s) {
+  const int64_t apart_s = std::max(unix_s, now_unix_s) - std::min(unix_s, now_unix_s);
+  constexpr std::pair<int64_t, std::string_view> kUnits[] = {
+      {24 * 3600, " day"}, {3600, " hour"}, {60, " minute"}, {1, " second"}};
+  for (const auto& [seconds, unit] : kUnits) {
+    const int64_t count = apart_s / seconds;
+    if (count > 0 || seconds == 1) {
+      return absl::StrCat(count, std::string(unit), count == 1 ? "" : "s");
+    }
+  }
+  return "";
+}
+
+std::string ChainProblem(SSL_CTX* context, X509* certificate, STACK_OF(X509) * chain) {
+  const std::unique_ptr<X509_STORE_CTX, Freer<X509_STORE_CTX_free>> check(X509_STORE_CTX_new());
+  if (check == nullptr ||
+      X509_STORE_CTX_init(check.get(), SSL_CTX_get_cert_store(context), certificate, chain) != 1) {
+    return "it cannot be verified: " + TakeOpenSslError();
+  }
+  X509_STORE_CTX_set_verify_cb(check.get(), Verified);
+  const bool verified = X509_verify_cert(check.get()) == 1;
+  ERR_clear_error();
+  return verified ? "" : WhyRefused(check.get());
+}
+
 std::string OwnChainProblem(SSL_CTX* context) {
   STACK_OF(X509)* chain = nullptr;
   SSL_CTX_get0_chain_certs(context, &chain);
-  const std::unique_ptr<X509_STORE_CTX, Freer<X509_STORE_CTX_free>> check(X509_STORE_CTX_new());
-  if (check == nullptr || X509_STORE_CTX_init(check.get(), SSL_CTX_get_cert_store(context),
-                                              SSL_CTX_get0_certificate(context), chain) != 1) {
-    return "it cannot be verified: " + TakeOpenSslError();
+  return ChainProblem(context, SSL_CTX_get0_certificate(context), chain);
+}
+
+std::string RefusedCertificate(SSL* ssl) {
+  const auto* const kept = static_cast<std::string*>(SSL_get_ex_data(ssl, RefusedIndex()));
+  return kept == nullptr ? "" : *kept;
+}
+
+std::string AlertOfOwnCertificate() {
+  const unsigned long code = ERR_peek_last_error();  // NOLINT(google-runtime-int)
+  if (ERR_GET_LIB(code) != ERR_LIB_SSL) return "";
+  switch (ERR_GET_REASON(code)) {
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+      return "the peer says that the own certificate has expired: replace it, or see whether the "
+             "clocks agree";
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
+      return "the peer says that the own certificate is revoked (its --tls-crl)";
+    case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+      return "the peer asks for a certificate: give --tls-cert and --tls-key";
+    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+      return absl::StrCat("to its --tls-ca the own certificate is signed by another CA (",
+                          ERR_reason_error_string(code), ")");
+    case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+    case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
+    case SSL_R_TLSV1_ALERT_DECRYPT_ERROR:
+    case SSL_R_TLSV1_ALERT_ACCESS_DENIED:
+      return absl::StrCat("the peer refuses the own certificate (", ERR_reason_error_string(code),
+                          "): its log says why");
+    default:
+      return "";
   }
-  const bool verified = X509_verify_cert(check.get()) == 1;
-  ERR_clear_error();
-  return verified ? "" : VerifyErrorText(X509_STORE_CTX_get_error(check.get()));
 }
 
 CertificateFacts FactsOf(const X509* certificate) {
@@ -162,11 +303,26 @@ CertificateFacts FactsOf(const X509* certificate) {
                             static_cast<size_t>(ASN1_STRING_length(uri)));
   }
   GENERAL_NAMES_free(names);
-  std::tm expires{};
-  if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &expires) == 1) {
-    facts.expires_unix_s = timegm(&expires);
-  }
+  facts.begins_unix_s = UnixSeconds(X509_get0_notBefore(certificate));
+  facts.expires_unix_s = UnixSeconds(X509_get0_notAfter(certificate));
+  BIGNUM* const serial = ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), nullptr);
+  char* const digits = serial == nullptr ? nullptr : BN_bn2hex(serial);
+  facts.serial = digits == nullptr ? "" : digits;
+  OPENSSL_free(digits);
+  BN_free(serial);
   return facts;
+}
+
+std::string CertificateName(const X509* certificate) {
+  constexpr size_t kNameMax = 200;
+  const CertificateFacts facts = FactsOf(certificate);
+  std::string name = facts.uris.empty() ? "" : facts.uris[0];
+  if (name.empty()) {
+    char subject[kNameMax] = "";
+    X509_NAME_oneline(X509_get_subject_name(certificate), subject, sizeof subject);
+    name = subject;
+  }
+  return absl::StrCat(OneLine(name, kNameMax), ", serial ", facts.serial);
 }
 
 absl::StatusOr<CertificateFacts> ReadCertificate(const std::string& pem, const std::string& name) {
@@ -191,9 +347,11 @@ absl::StatusOr<std::shared_ptr<SSL_CTX>> MakeContext(Side side, const ContextSou
       return Wrong(source.ca_name, "has a certificate that cannot be used");
     }
   }
-  int verify = side == Side::kHttps ? SSL_VERIFY_NONE : SSL_VERIFY_PEER;
+  RETURN_IF_ERROR(UseRevoked(store, source));
+  const bool asks_nobody = side == Side::kHttps && peer_may_be_nobody;
+  int verify = asks_nobody ? SSL_VERIFY_NONE : SSL_VERIFY_PEER;
   if (!peer_may_be_nobody) verify |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
-  SSL_CTX_set_verify(context.get(), verify, nullptr);
+  SSL_CTX_set_verify(context.get(), verify, Verified);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(context.get(), 0);
   SSL_CTX_set_mode(context.get(),

@@ -36,6 +36,25 @@ class TestCa {
     return {PemOf(cert.get()), PemOf(key.get())};
   }
   std::string pem() const { return PemOf(cert_.get()); }
+  // A list of revoked certificates, as PEM text, with this one.
+  std::string Revoking(const PemPair& pair) const {
+    const std::unique_ptr<BIO, decltype(&BIO_free_all)> bio(
+        BIO_new_mem_buf(pair.cert.data(), static_cast<int>(pair.cert.size())), BIO_free_all);
+    const Certificate cert(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr), X509_free);
+    const std::unique_ptr<X509_CRL, decltype(&X509_CRL_free)> list(X509_CRL_new(), X509_CRL_free);
+    const std::unique_ptr<ASN1_TIME, decltype(&ASN1_TIME_free)> at(X509_gmtime_adj(nullptr, -60),
+                                                                   ASN1_TIME_free);
+    X509_CRL_set_version(list.get(), 1);
+    X509_CRL_set_issuer_name(list.get(), X509_get_subject_name(cert_.get()));
+    X509_CRL_set1_lastUpdate(list.get(), at.get());
+    X509_CRL_set1_nextUpdate(list.get(), at.get());  // it is old, and revokes all the same
+    X509_REVOKED* const revoked = X509_REVOKED_new();
+    X509_REVOKED_set_serialNumber(revoked, X509_get_serialNumber(cert.get()));
+    X509_REVOKED_set_revocationDate(revoked, at.get());
+    X509_CRL_add0_revoked(list.get(), revoked);
+    X509_CRL_sign(list.get(), key_.get(), EVP_sha256());
+    return PemBy([&](BIO* to) { PEM_write_bio_X509_CRL(to, list.get()); });
+  }
 
  private:
   using Key = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;

@@ -17,9 +17,11 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/mutex.h"
 #include "config/cluster.h"
+#include "net/dial_probe.h"
 #include "net/grpc/convert.h"
 #include "net/grpc/network.h"
 #include "net/grpc/peer_check.h"
@@ -42,7 +44,7 @@ absl::Status PlainTextOut(const std::string& address) {
 
 constexpr char kNowhere[] = "unix:/nonexistent";
 
-constexpr int64_t kDoubtMs = 1000;  // without a connection for so long, the name is looked up
+constexpr int64_t kDoubtMs = 1000;  // without a connection for so long, it is found out why
 
 // The channel of a link. Calls in flight share it, since the link may replace it.
 struct Way {
@@ -88,11 +90,13 @@ class Calls {
 class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   // `name` is nullptr if the address has no name.
-  ClientCall(std::shared_ptr<Way> way, std::shared_ptr<NameLookup> name, Calls& calls,
-             std::string_view method, Parts request, int64_t deadline_ms,
-             const std::string& address, const absl::Status& refused, ReplyFn done)
+  ClientCall(std::shared_ptr<Way> way, std::shared_ptr<NameLookup> name,
+             std::shared_ptr<DialProbe> probe, Calls& calls, std::string_view method, Parts request,
+             int64_t deadline_ms, const std::string& address, const absl::Status& refused,
+             ReplyFn done)
       : way_(std::move(way)),
         name_(std::move(name)),
+        probe_(std::move(probe)),
         calls_(calls),
         request_(CutParts(std::move(request))),
         deadline_ms_(deadline_ms),
@@ -111,10 +115,12 @@ class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
     context_.AddMetadata(kBytesKey, absl::StrCat(bytes));
     if (!refused_.ok()) context_.TryCancel();
     calls_.Add(&context_);
-    if (name_ != nullptr && !way_->connected()) {
+    if (refused_.ok() && !way_->connected()) {
       doubt_.emplace().Set(now + std::chrono::milliseconds(std::min(deadline_ms / 2, kDoubtMs)),
-                           [way = way_, name = name_](bool waited) {
-                             if (waited && !way->connected()) name->Look();
+                           [way = way_, name = name_, probe = probe_](bool waited) {
+                             if (!waited || way->connected()) return;
+                             if (name != nullptr) name->Look();
+                             probe->Look();
                            });
     }
     way_->stub.PrepareBidiStreamingCall(&context_, std::string(method), {}, this);
@@ -153,7 +159,7 @@ class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
       done_(std::move(reply_));
     } else {
       const absl::Status error = FromGrpc(status);
-      done_(absl::Status(error.code(), absl::StrCat(address_, ": ", WhatHappened(error))));
+      done_(absl::Status(error.code(), WhatHappened(error)));
     }
     done_ = nullptr;
     doubt_.reset();
@@ -161,23 +167,26 @@ class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
     delete this;
   }
 
-  // Explains a call that waited in vain: gRPC's own message does not say what it waited for.
+  // Explains a call that waited in vain, with the address once: gRPC's own message does not say
+  // what it waited for.
   std::string WhatHappened(const absl::Status& error) const {
+    const std::string at = address_ + ": ";
     if (!absl::IsDeadlineExceeded(error) || error.message() != "Deadline Exceeded") {
-      return std::string(error.message());
+      return at + std::string(error.message());
     }
-    if (way_->connected()) return absl::StrCat("no answer within ", deadline_ms_, " ms");
+    if (way_->connected()) return absl::StrCat(at, "no answer within ", deadline_ms_, " ms");
     std::string why = name_ == nullptr ? "" : name_->Problem();
     if (!why.empty()) way_->nameless = true;
-    if (why.empty()) why = way_->check.problem();
+    if (why.empty()) why = probe_->Problem();
     if (why.empty()) {
-      why = "nobody answers there in plain text (a port of TLS or of --http does not)";
+      why = absl::StrCat("no connection within ", deadline_ms_, " ms: ", way_->check.problem());
     }
-    return absl::StrCat("no connection within ", deadline_ms_, " ms: ", why);
+    return absl::StrContains(why, address_) ? why : at + why;
   }
 
   const std::shared_ptr<Way> way_;
   const std::shared_ptr<NameLookup> name_;
+  const std::shared_ptr<DialProbe> probe_;
   Calls& calls_;
   Parts request_;
   const int64_t deadline_ms_;
@@ -201,13 +210,14 @@ class GrpcLink : public Link {
         refused_(options.credentials != nullptr || options.insecure || StaysHere(address)
                      ? absl::OkStatus()
                      : PlainTextOut(address)),
-        name_(HasName(address) ? std::make_shared<NameLookup>(address) : nullptr) {}
+        name_(HasName(address) ? std::make_shared<NameLookup>(address) : nullptr),
+        probe_(std::make_shared<DialProbe>(address, options.credentials)) {}
 
   ~GrpcLink() override { calls_.CancelAndWait(); }
 
   void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done) override {
-    new ClientCall(TheWay(method), name_, calls_, method, std::move(request), deadline_ms, address_,
-                   refused_, std::move(done));
+    new ClientCall(TheWay(method), name_, probe_, calls_, method, std::move(request), deadline_ms,
+                   address_, refused_, std::move(done));
   }
 
   const std::string& address() const override { return address_; }
@@ -258,6 +268,7 @@ class GrpcLink : public Link {
   const std::shared_ptr<Credentials> credentials_;  // nullptr: plain text
   const absl::Status refused_;                      // why no call may go out
   const std::shared_ptr<NameLookup> name_;          // nullptr if the address has no name
+  const std::shared_ptr<DialProbe> probe_;
   Mutex mu_;
   std::shared_ptr<Way> way_ ABSL_GUARDED_BY(mu_);  // nullptr before the first call
   Calls calls_;

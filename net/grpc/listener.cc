@@ -346,8 +346,11 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcNetwork::Listen(const std::string&
                      ", and there plain text lets in everybody: give --tls-cert, --tls-key and "
                      "--tls-ca, or listen at 127.0.0.1, or give --insecure"));
   }
-  auto relay = std::make_unique<FrameRelay>(FrameRelayOptions{
-      .credentials = credentials, .intake = intake_, .patience_ms = options_.request_patience_ms});
+  auto relay =
+      std::make_unique<FrameRelay>(FrameRelayOptions{.credentials = credentials,
+                                                     .intake = intake_,
+                                                     .patience_ms = options_.request_patience_ms,
+                                                     .refused = options_.refused});
   auto generic = std::make_unique<GenericService>(service, options_, intake_, relay->peers());
   grpc::ServerBuilder builder;
   SetArguments(builder, options_);
@@ -367,7 +370,7 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcNetwork::Listen(const std::string&
   };
   door->Open(
       {&service, intake_, options_.request_bytes_max},
-      [deliver, &to = *relay](int fd) { to.Add(fd, deliver); }, credentials);
+      [deliver, &to = *relay](int fd) { to.Add(fd, deliver); }, credentials, options_.refused);
   return std::make_unique<GrpcListener>(std::move(generic), std::move(server), std::move(relay),
                                         std::move(door));
 }

@@ -12,6 +12,7 @@
 
 #include "common/rpc.h"
 #include "net/intake.h"
+#include "net/refused_peers.h"
 #include "security/credentials.h"
 
 namespace paracord {
@@ -32,6 +33,7 @@ struct GrpcOptions {
   // With credentials, every connection uses TLS, and both sides show who they are. Without, plain
   // text goes to and from this machine only, unless `insecure`.
   std::shared_ptr<Credentials> credentials = {};
+  std::shared_ptr<RefusedPeers> refused = nullptr;  // hears of clients that listeners refuse
   bool insecure = false;
 };
 
@@ -47,6 +49,7 @@ class GrpcNetwork : public Network {
   // too.
   const std::shared_ptr<Intake>& intake() const { return intake_; }
   const std::shared_ptr<Credentials>& credentials() const { return options_.credentials; }
+  const std::shared_ptr<RefusedPeers>& refused() const { return options_.refused; }
 
  private:
   const GrpcOptions options_;

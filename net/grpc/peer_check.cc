@@ -35,6 +35,13 @@ class PeerCheck::Verifier : public tls::ExternalCertificateVerifier {
       uris.emplace_back(uri.data(), uri.size());
     }
     std::string problem = ProblemOf(uris);
+    // gRPC does not look at lists of revoked certificates.
+    if (problem.empty()) {
+      const PeerCertificate certificate(std::string(request->peer_cert_full_chain().data(),
+                                                    request->peer_cert_full_chain().size()));
+      problem = credentials_->ProblemOf(certificate);
+      if (!problem.empty()) problem = "its certificate: " + problem;
+    }
     if (!problem.empty()) *status = {grpc::StatusCode::UNAUTHENTICATED, problem};
     MutexLock lock(findings_->mu);
     findings_->problem = std::move(problem);
@@ -94,11 +101,13 @@ bool PeerCheck::SameAs(const PeerCheck& other) const {
 }
 
 std::string PeerCheck::problem() const {
-  if (keys_ == nullptr) return "";
+  if (keys_ == nullptr) {
+    return "what listens there does not speak plain text (a port of TLS or of --http does not)";
+  }
   MutexLock lock(findings_->mu);
   if (!findings_->problem.empty()) return findings_->problem;
-  return "nobody answers there with TLS and a certificate that --tls-ca signs, or it refuses the "
-         "own certificate (its log says why)";
+  return "what listens there does not speak TLS with a certificate that --tls-ca signs, or refuses "
+         "the own certificate (its log says why)";
 }
 
 }  // namespace paracord

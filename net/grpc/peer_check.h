@@ -22,7 +22,7 @@ class PeerCheck {
   std::string token() const;
   // Whether a channel with this check may be used where the other is wanted.
   bool SameAs(const PeerCheck& other) const;
-  // Returns why the last peer was refused; "" if none was.
+  // Returns why the last peer was refused, or what else may be wrong with it.
   std::string problem() const;
 
  private:

@@ -1,5 +1,9 @@
 #include "net/grpc/security_flags.h"
 
+#include <sys/stat.h>
+
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "config/cluster.h"
@@ -13,6 +17,9 @@ void AddSecurityFlags(Flags& flags, SecurityOptions& options) {
   flags.String("tls-key", "FILE", "the private key of --tls-cert (PEM)", &options.key);
   flags.String("tls-ca", "FILE", "use TLS, and believe the certificates that these sign (PEM)",
                &options.ca);
+  flags.String("tls-crl", "FILE",
+               "believe no certificate that these lists revoke (PEM); read again when it changes",
+               &options.crl);
   flags.String("token-file", "FILE", "let in, or be let in, by this secret over TLS",
                &options.token_file);
   flags.String("cluster-name", "NAME",
@@ -30,10 +37,25 @@ std::vector<std::string> SecurityArguments(const SecurityOptions& options) {
   add("--tls-cert", options.cert);
   add("--tls-key", options.key);
   add("--tls-ca", options.ca);
+  add("--tls-crl", options.crl);
   add("--token-file", options.token_file);
   add("--cluster-name", options.cluster);
   if (options.insecure) arguments.push_back("--insecure");
   return arguments;
+}
+
+std::vector<std::string> OpenSecrets(const SecurityOptions& options) {
+  std::vector<std::string> lines;
+  for (const auto& [flag, path] :
+       {std::pair("--tls-key ", options.key), {"--token-file ", options.token_file}}) {
+    struct stat facts {};
+    if (path.empty() || ::stat(path.c_str(), &facts) != 0 || (facts.st_mode & S_IROTH) == 0)
+      continue;
+    lines.push_back(absl::StrCat(flag, path,
+                                 " can be read by every user of this host, who may then "
+                                 "speak for this process: chmod o-rwx, and replace it"));
+  }
+  return lines;
 }
 
 absl::Status SetUpSecurity(const SecurityOptions& options, const std::string& task,

@@ -17,6 +17,9 @@ void AddSecurityFlags(Flags& flags, SecurityOptions& options);
 // Returns the flags that say what `options` do, for a daemon that this program starts.
 std::vector<std::string> SecurityArguments(const SecurityOptions& options);
 
+// Returns a line for each file of a key or token that every user of this host can read.
+std::vector<std::string> OpenSecrets(const SecurityOptions& options);
+
 // Checks the flags, and loads the credentials that they name into `grpc`. `task` is what the own
 // certificate has to be for, such as "ps:0"; "" for a program that nobody dials, whose certificate
 // may say anything. INVALID_ARGUMENT, or the error of a file, says which flag is wrong.

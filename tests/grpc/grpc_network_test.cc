@@ -171,9 +171,7 @@ TEST_CASE("a call to nobody ends at its deadline, and says whether it was connec
   Reply reply = Call(*link, "/t/echo", {}, 100).get();
   CHECK(absl::IsDeadlineExceeded(reply.status()));
   CHECK(std::string(reply.status().message()) ==
-        link->address() +
-            ": no connection within 100 ms: nobody answers there in plain text (a port of TLS or "
-            "of --http does not)");
+        "connection refused: no process listens at " + link->address());
 
   EchoService service;
   const auto listener = network.Listen("127.0.0.1:0", service);
@@ -196,9 +194,7 @@ TEST_CASE("a call to a name that does not resolve says so, and keeps its deadlin
   CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(2));
   CHECK(absl::IsDeadlineExceeded(reply.status()));
   const std::string said(reply.status().message());
-  CHECK(said.find("host.invalid:7401: no connection within ") == 0);
-  CHECK(said.find(" ms: the name host.invalid ") != std::string::npos);
-  CHECK(said.find("nobody answers") == std::string::npos);
+  CHECK(said.find("host.invalid:7401: the name host.invalid ") == 0);
 }
 
 TEST_CASE("a parked call is cancelled when its caller goes away") {

@@ -1,4 +1,5 @@
-// A client of HTTPS that believes one authority, on OpenSSL alone. It shows no certificate.
+// A client of HTTPS that believes one authority, on OpenSSL alone. It shows a certificate if it is
+// given one.
 #pragma once
 
 #include <openssl/err.h>
@@ -12,6 +13,7 @@
 #include <string>
 
 #include "monitor/http_client.h"
+#include "tests/certificates.h"
 
 namespace paracord {
 
@@ -20,7 +22,7 @@ class HttpsClient {
   // `name` is what the server's certificate has to be of; `protocols` as ALPN encodes them. The
   // handshake is done if done().
   HttpsClient(const std::string& address, const std::string& ca_pem, const std::string& name,
-              const std::string& protocols = "\x02h2\x08http/1.1")
+              const std::string& protocols = "\x02h2\x08http/1.1", const PemPair& own = {})
       : raw_(address), context_(SSL_CTX_new(TLS_client_method()), SSL_CTX_free) {
     const std::unique_ptr<BIO, decltype(&BIO_free_all)> pem(
         BIO_new_mem_buf(ca_pem.data(), static_cast<int>(ca_pem.size())), BIO_free_all);
@@ -28,6 +30,7 @@ class HttpsClient {
         PEM_read_bio_X509(pem.get(), nullptr, nullptr, nullptr), X509_free);
     X509_STORE_add_cert(SSL_CTX_get_cert_store(context_.get()), ca.get());
     SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER, nullptr);
+    if (!own.cert.empty()) Show(own);
     ssl_.reset(SSL_new(context_.get()));
     SSL_set1_host(ssl_.get(), name.c_str());
     SSL_set_alpn_protos(ssl_.get(), reinterpret_cast<const unsigned char*>(protocols.data()),
@@ -76,6 +79,20 @@ class HttpsClient {
   }
 
  private:
+  void Show(const PemPair& own) {
+    const auto reading = [](const std::string& text) {
+      return std::unique_ptr<BIO, decltype(&BIO_free_all)>(
+          BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free_all);
+    };
+    X509* const cert = PEM_read_bio_X509(reading(own.cert).get(), nullptr, nullptr, nullptr);
+    EVP_PKEY* const key =
+        PEM_read_bio_PrivateKey(reading(own.key).get(), nullptr, nullptr, nullptr);
+    SSL_CTX_use_certificate(context_.get(), cert);
+    SSL_CTX_use_PrivateKey(context_.get(), key);
+    X509_free(cert);
+    EVP_PKEY_free(key);
+  }
+
   const RawHttpClient raw_;
   const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context_;
   std::unique_ptr<SSL, decltype(&SSL_free)> ssl_{nullptr, SSL_free};

@@ -15,8 +15,11 @@ constexpr char kNames[] = "DNS:lab,URI:spiffe://lab/ps/0";
 
 // A server with the certificate of ps:0 of the cluster lab, and a clock that the test moves.
 struct Secure {
-  explicit Secure(const HttpLimits& limits = {}, const std::string& page = "the page") {
-    auto loaded = Credentials::Load(keys.options(), files, [this] { return now_ms.load(); });
+  explicit Secure(const HttpLimits& limits = {}, const std::string& page = "the page",
+                  const std::string& http_clients = "") {
+    SecurityOptions options = keys.options();
+    options.http_clients = http_clients;
+    auto loaded = Credentials::Load(options, files, [this] { return now_ms.load(); });
     REQUIRE(loaded.ok());
     auto started = HttpServer::Start(
         "127.0.0.1:0",
@@ -49,6 +52,19 @@ TEST_CASE("a page is read by HTTPS without a certificate, and its end is said") 
   CHECK(CodeOf(reply) == 200);
   CHECK(reply.ends_with("\r\n\r\nthe page"));
   CHECK(CodeOf(secure.Client("").Get("/")) == 200);  // it names no protocol
+}
+
+TEST_CASE("a page may be for readers with certain certificates alone") {
+  const Secure secure({}, "the page", "operator,monitor");
+  CHECK(CodeOf(HttpsClient(secure.address(), secure.ca.pem(), "lab").Get("/")) != 200);
+  const auto read = [&](const std::string& uri) {
+    const PemPair pair = secure.ca.Issue(uri);
+    return HttpsClient(secure.address(), secure.ca.pem(), "lab", "\x08http/1.1", pair).Get("/");
+  };
+  CHECK(CodeOf(read("URI:spiffe://lab/monitor")) == 200);
+  const std::string refused = read("URI:spiffe://lab/worker/3");
+  CHECK(CodeOf(refused) == 403);
+  CHECK(refused.find("spiffe://lab/worker/3 may not read these pages") != std::string::npos);
 }
 
 TEST_CASE("a page of megabytes comes whole by HTTPS, and a head may come in pieces") {

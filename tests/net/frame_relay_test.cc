@@ -12,6 +12,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstddef>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -202,6 +203,41 @@ TEST_CASE("a client that resets requests without end is cut") {
   CHECK(Receive(ends.server, flood.size()).size() < flood.size() / 2);
   client.join();
   CHECK(Receive(ends.client, 1).empty());
+}
+
+TEST_CASE("a certificate whose connections reset requests again and again is refused for a while") {
+  Offenders offenders;
+  offenders.Cut("", 1000);
+  CHECK_FALSE(offenders.Refused("", 1000));
+  offenders.Cut("spiffe://lab/monitor/0, serial 1", 1000);
+  CHECK_FALSE(offenders.Refused("spiffe://lab/monitor/0, serial 1", 1000));  // once is no habit
+  offenders.Cut("spiffe://lab/monitor/0, serial 1", 2000);
+  CHECK(offenders.Refused("spiffe://lab/monitor/0, serial 1", 2000 + Offenders::kWhileMs));
+  CHECK_FALSE(offenders.Refused("spiffe://lab/monitor/0, serial 1", 2001 + Offenders::kWhileMs));
+  CHECK_FALSE(offenders.Refused("spiffe://lab/worker/0, serial 2", 2000));
+}
+
+TEST_CASE("who was cut, and why, is counted and told") {
+  const auto refused = std::make_shared<RefusedPeers>();
+  std::mutex mu;
+  std::string told;
+  refused->Tell([&](const std::string& sentence) {
+    const std::lock_guard<std::mutex> lock(mu);
+    told = sentence;
+  });
+  Ends ends({.refused = refused});
+  std::string flood = kPreface;
+  for (uint64_t i = 0; i < 5 * FrameRate::kResetsMax; ++i) {
+    flood += Frame(kHeaders, kEnd, 10) + Frame(kReset, 0, 4);
+  }
+  std::thread client([&] { SendAll(ends.client, flood); });
+  CHECK(Soon([&] { return refused->counts()[RefusedPeers::Cause::kResets] == 1; }));
+  client.join();
+  refused->Note(RefusedPeers::Cause::kRight, "");  // one that the log leaves out
+  refused->Note(RefusedPeers::Cause::kRight, "refuses 10.0.0.9:4411: it may not");
+  CHECK(refused->counts()[RefusedPeers::Cause::kRight] == 2);
+  const std::lock_guard<std::mutex> lock(mu);
+  CHECK(told == "refuses 10.0.0.9:4411: it may not");
 }
 
 TEST_CASE("a request that is answered before it is complete is counted no more") {

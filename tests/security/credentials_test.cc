@@ -78,7 +78,57 @@ TEST_CASE("a peer whose certificate another CA signed, or that has expired, is r
   PosixFiles files;
   const auto own = Credentials::Load(keys.options(), files);
   REQUIRE_FALSE(own.ok());
-  CHECK(Text(own.status()).find("task.crt has expired") != std::string::npos);
+  CHECK(Text(own.status()).find("task.crt expired 1 minute ago: replace it") != std::string::npos);
+  CHECK(absl::IsUnavailable(own.status()));  // a better one may come
+}
+
+TEST_CASE("the time between two moments is told in its largest unit") {
+  CHECK(Distance(1000, 1000 + 3 * 60 + 59) == "3 minutes");
+  CHECK(Distance(1000 + 24 * 3600, 1000) == "1 day");
+  CHECK(Distance(1000, 1000 + 7200) == "2 hours");
+  CHECK(Distance(1000, 1000) == "0 seconds");
+}
+
+TEST_CASE("a certificate that a list revokes is refused, from when the list says so") {
+  const TestCa ca("lab"), other("other");
+  const PemPair lost = ca.Issue("URI:spiffe://lab/worker/0");
+  Process worker(ca.pem(), lost);
+  TestKeys keys(ca.pem(), ca.Issue("URI:spiffe://lab/ps/2"));
+  SecurityOptions options = keys.options();
+  options.crl = keys.Path("revoked.pem");
+  keys.Write("revoked.pem", other.Revoking(lost));  // of an authority that nobody believes
+  int64_t now_ms = 1'000'000;
+  PosixFiles files;
+  const auto loaded = Credentials::Load(options, files, [&] { return now_ms; });
+  INFO(loaded.status());
+  REQUIRE(loaded.ok());
+  const std::shared_ptr<Credentials> ps = *loaded;
+  const Handshake before(ps->Current()->server.get(), worker.Keys()->client.get());
+  REQUIRE(before.done());
+  const PeerCertificate certificate(before.server.get());
+  CHECK(certificate.Name().starts_with("spiffe://lab/worker/0, serial "));
+  CHECK(ps->ProblemOf(certificate).empty());
+
+  keys.Write("revoked.pem", ca.Revoking(lost));
+  now_ms += 1000;
+  CHECK(ps->ProblemOf(certificate) == "it is revoked by --tls-crl (" + certificate.Name() + ")");
+  CHECK(ps->ProblemOf(PeerCertificate(lost.cert)) == ps->ProblemOf(certificate));
+  const Handshake after(ps->Current()->server.get(), worker.Keys()->client.get());
+  CHECK_FALSE(after.server_done);
+  CHECK(RefusedCertificate(after.server.get()) == ps->ProblemOf(certificate));
+  Process another(ca.pem(), ca.Issue("URI:spiffe://lab/worker/0"));
+  CHECK(Handshake(ps->Current()->server.get(), another.Keys()->client.get()).done());
+  keys.Write("revoked.pem", "no list");
+  now_ms += 1000;
+  CHECK_FALSE(ps->ProblemOf(certificate).empty());  // the keys stay as they were
+}
+
+TEST_CASE("a certificate that expires while its connection lasts is believed no more") {
+  const TestCa ca("lab");
+  Process ps(ca.pem(), ca.Issue("URI:spiffe://lab/ps/2"));
+  const PeerCertificate gone(ca.Issue("URI:spiffe://lab/worker/0", /*seconds=*/-180).cert);
+  CHECK(ps.credentials->ProblemOf(gone) == "it expired 3 minutes ago (" + gone.Name() + ")");
+  CHECK(ps.credentials->ProblemOf(PeerCertificate()).empty());  // who showed the token
 }
 
 TEST_CASE("an own certificate that the own CAs have not signed is told with the files' names") {

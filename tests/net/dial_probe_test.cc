@@ -1,0 +1,60 @@
+// Tests what a probe finds of a peer that calls do not reach.
+#include "net/dial_probe.h"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "net/stream_pair.h"
+#include "security/tls_context.h"
+
+namespace paracord {
+namespace {
+
+std::string Why(const std::string& address, Credentials* credentials = nullptr) {
+  NameLookup name(address);
+  return WhyNotReached(name, credentials, 2000);
+}
+
+TEST_CASE("an address where no process listens is told from one where one does") {
+  const TestDirectory directory;
+  const std::string path = "unix:" + directory / "socket";
+  CHECK(Why(path) == "connection refused: no process listens at " + path);
+  std::string free;
+  {
+    const auto door = Door::Listen("127.0.0.1:0");
+    REQUIRE(door.ok());
+    free = (*door)->address();
+    CHECK(Why(free).empty());
+  }
+  CHECK(Why(free) == "connection refused: no process listens at " + free);
+  CHECK(Why("nowhere.invalid:1").find("does not resolve") != std::string::npos);
+}
+
+TEST_CASE("a probe says which end's certificate is refused, and why") {
+  const TestCa ca("lab");
+  TestProcess ps(ca, ca.Issue("URI:spiffe://lab/ps/0"));
+  auto door = Door::Listen("127.0.0.1:0");
+  REQUIRE(door.ok());
+  Echo echo;
+  (*door)->Open(
+      {&echo, std::make_shared<Intake>(1 << 20), 1 << 20}, [](int fd) { close(fd); },
+      ps.credentials);
+  const std::string& address = (*door)->address();
+  TestProcess worker(ca, ca.Issue("URI:spiffe://lab/worker/0"));
+  CHECK(Why(address, worker.credentials.get()).empty());
+
+  TestProcess brief(ca, ca.Issue("URI:spiffe://lab/worker/0", /*seconds=*/1));
+  sleep(2);  // until it has expired
+  CHECK_THAT(Why(address, brief.credentials.get()),
+             Catch::StartsWith("the peer says that the own certificate has expired"));
+  const TestCa other("other");
+  TestProcess misled(other, other.Issue("URI:spiffe://lab/worker/0"));
+  CHECK_THAT(
+      Why(address, misled.credentials.get()),
+      Catch::StartsWith("TLS: its certificate: it is signed by another CA than those of --tls-ca"));
+}
+
+}  // namespace
+}  // namespace paracord
