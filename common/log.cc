@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "common/last_events.h"
 #include "common/log_format.h"
 #include "common/log_lines.h"
@@ -72,7 +73,10 @@ class DaemonSink : public spdlog::sinks::base_sink<std::mutex> {
     } else {
       spdlog::memory_buf_t formatted;
       formatter_->format(message, formatted);
-      line.assign(formatted.data(), formatted.size());
+      // A line that begins with a time is one that this process wrote, whatever a peer has said.
+      std::string_view whole(formatted.data(), formatted.size());
+      if (whole.ends_with('\n')) whole.remove_suffix(1);
+      line = absl::StrReplaceAll(TerminalText(whole), {{"\n", "\n  "}}) + "\n";
     }
     RememberEvent(line);
     (void)std::fwrite(line.data(), 1, line.size(), stderr);

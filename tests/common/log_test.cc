@@ -122,6 +122,18 @@ TEST_CASE("logs are text or JSON, and a flood of one line is cut short") {
   CHECK(said.find("the end") != std::string::npos);
 }
 
+TEST_CASE("what a peer says begins no line of the log, and moves no cursor") {
+  const auto [said, status] = InChild([] {
+    SetUpLogging("info", "text");
+    Logger("ps:0").Info("leaving with {}: {}", 7,
+                        "x\n2026-01-01T00:00:00.000 info ps:0 \x1b[Aforged");
+  });
+  CHECK(status == 0);
+  CHECK(said.find("\n2026-01-01") == std::string::npos);
+  CHECK(said.find("leaving with 7: x\n  2026-01-01T00:00:00.000 info ps:0 \\x1b[Aforged\n") !=
+        std::string::npos);
+}
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE("a fatal signal shows the stack and the last thousand events, and ends the process") {
   const auto [said, status] = InChild([] {
