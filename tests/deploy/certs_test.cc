@@ -70,6 +70,15 @@ TEST_CASE("certificates and their authority are replaced without a moment in whi
   CHECK_FALSE(certs.Verifies("worker-12.crt"));
 }
 
+TEST_CASE("the folder of another cluster's certificates is refused") {
+  const Certs certs;
+  const ShellResult refused = certs.Make("plant ps:0");
+  CHECK(refused.code == 2);
+  CHECK(refused.said.find("has the authority of the cluster lab, and not of plant") !=
+        std::string::npos);
+  CHECK(certs.Uri("ps-0.crt") == "URI:spiffe://lab/ps/0");
+}
+
 TEST_CASE("a cluster or a task that cannot be in a certificate is refused by name") {
   const Certs certs;
   for (const auto& [words, what] : std::map<std::string, std::string>{
