@@ -25,6 +25,10 @@ constexpr int64_t kLookAgainMs = 100;
 // A ps that no coordinator has called says after this time that it waits for one.
 constexpr int64_t kUncalledMs = 10000;
 
+// A coordinator calls a ps several times in timeouts.ps_ms; one that it has not called for so many
+// of them serves nobody.
+constexpr int64_t kUncalledShare = 3;
+
 }  // namespace
 
 void ParameterServer::Impl::Start() {
@@ -154,6 +158,7 @@ void ParameterServer::Impl::AskForCheckpoint() {
     }
     PsHoldReply reply;
     reply.set_draining(true);
+    if (!holds_.empty()) told_draining_ = coordinator_;
     for (auto& [id, call] : holds_) answers.emplace_back(std::move(call), ToParts(reply));
     holds_.clear();
   }
@@ -200,13 +205,27 @@ HealthState ParameterServer::Impl::Health() const {
   if (draining_) return {false, "is draining"};
   if (orders_.loading()) return {false, "is loading its partitions"};
   if (content_ == nullptr) return {false, "holds nothing yet"};
-  return {true, absl::StrCat("holds ", content_->partitions.size(), " partitions")};
+  std::string holds = absl::StrCat("holds ", content_->partitions.size(), " partitions");
+  // Another process may have taken its place, which nobody tells it.
+  const int64_t uncalled_ms = environment_.loop.NowMs() - watch_.heard_ms();
+  if (uncalled_ms <= kUncalledShare * timeouts_.ps_ms) return {true, std::move(holds)};
+  return {false, absl::StrCat(holds, ", and no coordinator has called for ", uncalled_ms / 1000,
+                              " s: another process may have its place")};
 }
 
 void ParameterServer::Impl::Exit(int code, std::string reason) {
   environment_.loop.Post(Enter([this, code, reason = std::move(reason)] {
     if (std::exchange(exited_, true)) return;
     log_.Info("leaving with {}: {}", code, reason);
+    Answers answers;
+    {
+      // A coordinator that holds on to this ps need not find out by its silence.
+      MutexLock lock(mu_);
+      const absl::Status left = absl::UnavailableError("it has left: " + reason);
+      for (auto& [id, hold] : holds_) answers.emplace_back(std::move(hold), left);
+      holds_.clear();
+    }
+    Give(answers);
     exit_(code, reason);
   }));
 }

@@ -443,7 +443,9 @@ void ParameterServer::Impl::Hold(const PsHoldRequest& request, const CallPtr& ca
     MutexLock lock(mu_);
     refused = CheckOrder(request.fence(), request.coordinator_boot_id(), /*held=*/true);
     if (refused.ok() && (closed_ || holds_.size() >= kWaitingMax)) refused = TooManyWait();
-    draining = checkpoint_asked_;
+    // A coordinator is told once; its next hold ends when this ps leaves.
+    draining = checkpoint_asked_ && told_draining_ != coordinator_;
+    if (refused.ok() && draining) told_draining_ = coordinator_;
     if (refused.ok() && !draining) holds_[id = ++last_hold_] = call;
   }
   if (!refused.ok()) return call->Reply(refused);

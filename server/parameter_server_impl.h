@@ -155,6 +155,8 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   std::optional<int> ended_ ABSL_GUARDED_BY(mu_);  // the job, with this code; and it has stayed
   std::map<uint64_t, CallPtr> holds_ ABSL_GUARDED_BY(mu_);  // by numbers that are used once
   uint64_t last_hold_ ABSL_GUARDED_BY(mu_) = 0;
+  // The boot id of the coordinator that knows that this ps drains.
+  std::string told_draining_ ABSL_GUARDED_BY(mu_);
   // These two belong to the job that was last loaded or kept.
   TimeoutsSpec timeouts_ ABSL_GUARDED_BY(mu_);
   std::string settings_ ABSL_GUARDED_BY(mu_);

@@ -93,6 +93,7 @@ void CoordinatorCore::Handle(const PsAnswerEvent& event) {
 
 void CoordinatorCore::PsReady() {
   if (!ps_.AllAre(PsState::kReady)) return;
+  ps_.CountReplaced();
   generation_.Use();
   ReadLedgers();
 }

@@ -1,6 +1,7 @@
 // The answers of parameter servers, and the news that each brings.
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/probe.h"
 #include "common/status_text.h"
@@ -20,8 +21,8 @@ constexpr int64_t kPatienceShare = 4;
 
 // Who takes connections and says nothing is another trouble than who refuses them.
 std::string NoAnswer(const absl::Status& status) {
-  return absl::IsDeadlineExceeded(status) ? "it hangs, or cannot be reached: " + Text(status)
-                                          : Text(status);
+  const bool hangs = absl::StrContains(status.message(), "no answer within");
+  return hangs ? "it hangs, or cannot be reached: " + Text(status) : Text(status);
 }
 
 // Whether a call may have happened or not, and may be repeated.
@@ -136,6 +137,7 @@ PsNews PsTracker::TakeDescription(uint32_t index, const PsDescription& descripti
     ++recoveries_;
     ps.served_boot_id.clear();
   }
+  if (ps.served_boot_id.empty()) ps.found_empty = description.partitions_size() == 0;
   ps.state = PsState::kSeen;
   ps.retry_at_ms = now_ms;
   ps.ping_at_ms = now_ms + PingMs();  // another may stay away for an hour
@@ -247,8 +249,7 @@ PsNews PsTracker::OnHoldAnswer(uint32_t index, const absl::StatusOr<PsReply>& re
   }
   if (!std::get<PsHoldReply>(*reply).draining() || ps.draining) return {};
   effects_.Info(absl::StrCat("ps:", index, " is draining: taking a checkpoint for it"));
-  ps.draining = true;
-  ps.hold_tag = ++last_tag_;  // no further hold: it will leave
+  ps.draining = true;  // the next hold ends when it leaves
   return {PsNews::Kind::kDraining};
 }
 

@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/probe.h"
 #include "common/status_text.h"
@@ -195,6 +196,12 @@ void PsTracker::MarkReady(uint32_t index, int64_t now_ms) {
   ps.draining = ps.finished = false;
 }
 
+void PsTracker::CountReplaced() {
+  if (std::exchange(replaced_counted_, true)) return;
+  const auto empty = std::ranges::count_if(ps_, [](const Ps& ps) { return ps.found_empty; });
+  if (static_cast<size_t>(empty) < ps_.size()) recoveries_ += static_cast<uint64_t>(empty);
+}
+
 void PsTracker::BeginGeneration() {
   for (Ps& ps : ps_) {
     if (ps.state != PsState::kAway) ps.state = PsState::kSeen;
@@ -323,8 +330,10 @@ std::vector<std::string> PsTracker::Missing() const {
   std::vector<std::string> missing;
   for (size_t i = 0; i < ps_.size(); ++i) {
     if (ps_[i].state != PsState::kAway) continue;
-    missing.push_back(absl::StrCat("ps:", i, " at ", ps_[i].address, " (",
-                                   ps_[i].problem.empty() ? "no answer yet" : ps_[i].problem, ")"));
+    const std::string& problem = ps_[i].problem;
+    const bool says_where = absl::StrContains(problem, ps_[i].address);
+    missing.push_back(absl::StrCat("ps:", i, says_where ? "" : " at " + ps_[i].address, " (",
+                                   problem.empty() ? "no answer yet" : problem, ")"));
   }
   return missing;
 }

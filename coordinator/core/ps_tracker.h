@@ -36,6 +36,7 @@ struct Ps {
   PsState state = PsState::kAway;
   PsDescription description;   // the newest known, without the intervals of its ledgers
   std::string served_boot_id;  // of the life that was last kReady
+  bool found_empty = false;    // it held nothing when this coordinator found it
   uint64_t call_tag = 0;       // calls in flight; 0: none
   uint64_t hold_tag = 0;
   uint64_t ping_tag = 0;
@@ -101,6 +102,9 @@ class PsTracker {
   bool AnyNeedsLoad() const;
   // How many new lives of ps that were ready have come.
   uint64_t recoveries() const { return recoveries_; }
+  // All are ready for the first time: those that held nothing, while others held the run, have come
+  // in place of ps that were lost together with the last coordinator.
+  void CountReplaced();
 
   // Looks for ps that are away, and at those that are there. `formed`: all were ready once. Returns
   // why the job ends if one has been away for too long, which counts once the cluster lives.
@@ -191,6 +195,7 @@ class PsTracker {
   std::vector<Ps> ps_;
   uint64_t last_tag_ = 0;
   uint64_t recoveries_ = 0;
+  bool replaced_counted_ = false;
   int64_t look_at_ms_ = 0;  // when a newer coordinator is looked for, while a ps is away
   bool reading_ = false;
   bool reread_ = false;

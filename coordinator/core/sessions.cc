@@ -180,6 +180,7 @@ void Sessions::Forgive(int64_t stopped_ms, int64_t now_ms) {
 
 void Sessions::Asked(const std::string& task) {
   if (untold_.size() < kSessionsMax) untold_.insert(task);
+  if (asking_.size() < kSessionsMax) asking_.insert(task);
 }
 
 void Sessions::TellAll(const Exit& exit) {

@@ -113,8 +113,13 @@ class Sessions {
 
   // A worker asks to join, or has been told of the end.
   void Asked(const std::string& task);
-  void Told(const std::string& task) { untold_.erase(task); }
+  void Told(const std::string& task) {
+    untold_.erase(task);
+    asking_.erase(task);
+  }
   bool AllTold() const { return untold_.empty(); }
+  // How many tasks have asked to join and wait.
+  size_t asking() const { return asking_.size(); }
   // Tells all sessions to leave that have a call to answer.
   void TellAll(const Exit& exit);
   // Nobody needs to be told: only this coordinator leaves.
@@ -131,6 +136,7 @@ class Sessions {
   std::map<std::string, std::set<uint64_t>> reports_counted_;   // the newest of that life
   std::set<std::string> displaced_;                             // boot ids of the lives before
   std::set<std::string> untold_;                                // tasks
+  std::set<std::string> asking_;                                // tasks that have no session yet
   RateLimit opened_{kSessionsAMinuteMax, 60000, kSessionsMax};  // by task and generation
   int64_t heard_all_at_ms_ = 0;                                 // after a stop
 };

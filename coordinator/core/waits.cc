@@ -20,13 +20,23 @@ constexpr size_t kStallsMax = 8;     // said one by one
 
 std::string MissingTasks(const JobView& job) {
   std::vector<std::string> missing = job.ps.Missing();
+  const size_t asking = job.sessions.asking();
+  const std::string wait = absl::StrCat(asking, asking == 1 ? " worker waits" : " workers wait");
+  std::string more;
   if (!job.record.fixed() || job.sessions.empty()) {
     const std::string& last = job.refusals.last();
-    missing.push_back(
-        absl::StrCat("a worker (", job.sessions.AnyCame() ? "none is left" : "none has joined",
-                     last.empty() ? "" : absl::StrCat("; the last to come: ", last), ")"));
+    if (asking > 0 && !missing.empty()) {
+      more = absl::StrCat("; ", wait, " to join");
+    } else {
+      missing.push_back(absl::StrCat("a worker (",
+                                     asking > 0               ? wait + " to join"
+                                     : job.sessions.AnyCame() ? "none is left"
+                                                              : "none has joined",
+                                     last.empty() ? "" : absl::StrCat("; the last to come: ", last),
+                                     ")"));
+    }
   }
-  return absl::StrCat("missing ", absl::StrJoin(missing, ", "));
+  return absl::StrCat("missing ", absl::StrJoin(missing, ", "), more);
 }
 
 std::string WaitReason(const JobView& job) {

@@ -70,7 +70,7 @@ TEST_CASE("who is missing is said with why the last to come was refused") {
   CoreHarness later({}, After(harness), &harness);
   CHECK(later.Join("worker:0", 41) == 0);
   const auto waiting = [&] { return later.Told().StatusJson(); };
-  CHECK(waiting().find("none has joined; the last to come: worker:0 waits: it finds 41 tra") !=
+  CHECK(waiting().find("worker waits to join; the last to come: worker:0 waits: it finds 41 tra") !=
         std::string::npos);
   REQUIRE(later.Join("worker:0", 40, 0, "another life") != 0);
   CHECK(waiting().find("the last to come") == std::string::npos);

@@ -92,6 +92,40 @@ TEST_CASE("a ps is seen, adopted and loaded, and then it is ready") {
   CHECK(two.tracker.Missing().empty());
 }
 
+TEST_CASE("a ps that came back together with the coordinator counts as replaced") {
+  TwoPs two;
+  two.tracker.Drive(two.now, false);
+  two.Answer(0, two.Called<DescribeRequest>(0), PsReply(two.Description(0, /*holds=*/true)));
+  two.Answer(1, two.Called<DescribeRequest>(1), PsReply(two.Description(1)));
+  CHECK(two.tracker.recoveries() == 0);
+  two.tracker.CountReplaced();
+  two.tracker.CountReplaced();  // it is counted once
+  CHECK(two.tracker.recoveries() == 1);
+  TwoPs anew;  // all are empty: a job that begins, or a cluster that was stopped
+  anew.Serve(0);
+  anew.Serve(1);
+  anew.tracker.CountReplaced();
+  CHECK(anew.tracker.recoveries() == 0);
+}
+
+TEST_CASE("a ps that drains is held on to, and lost as soon as it says that it leaves") {
+  TwoPs two;
+  two.Serve(0);
+  two.Serve(1);
+  two.tracker.Drive(two.now, true);
+  const uint64_t first = two.Called<PsHoldRequest>(0);
+  PsHoldReply draining;
+  draining.set_draining(true);
+  CHECK(two.Answer(0, first, PsReply(draining)) == PsNews::Kind::kDraining);
+  two.tracker.Drive(two.now, true);
+  const uint64_t second = two.Called<PsHoldRequest>(0);
+  REQUIRE(second != first);
+  CHECK(two.Answer(0, second, absl::UnavailableError("it has left: drained")) ==
+        PsNews::Kind::kLost);
+  CHECK(two.tracker.all()[0].state == PsState::kAway);
+  CHECK(two.tracker.all()[0].problem == "it has left: drained");
+}
+
 TEST_CASE("an answer with another tag than the call in flight is late and changes nothing") {
   TwoPs two;
   two.tracker.Drive(two.now, false);

@@ -34,6 +34,15 @@ TEST_CASE("who is missing is said now and again until a worker has joined") {
   CHECK(SaidBy(effects).empty());
 }
 
+TEST_CASE("a worker that waits to join is not one that has not joined") {
+  CoreHarness away({}, {}, nullptr, {1});
+  away.Join("worker:0");
+  const std::string missing = MissingTasks(away.core->View());
+  INFO(missing);
+  CHECK(missing.find("none has joined") == std::string::npos);
+  CHECK(missing.find("1 worker waits to join") != std::string::npos);
+}
+
 TEST_CASE("what keeps training is said once, whatever its numbers") {
   CoreHarness harness;
   const uint64_t session = harness.Join("worker:0");

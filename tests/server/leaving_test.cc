@@ -56,6 +56,38 @@ TEST_CASE("a ps without a coordinator leaves in time, with 202 or with the job's
   }
 }
 
+TEST_CASE("a ps that leaves as it was told tells the coordinator that holds on to it") {
+  TestPs ps;
+  ps.Ready();
+  const auto first = ps.Send(method::kPsHold, HoldOrder(ps));
+  ps.ps->Drain();
+  ps.loop.Advance(200);
+  REQUIRE(first->answered == 1);
+  const auto second = ps.Send(method::kPsHold, HoldOrder(ps));
+  ps.loop.Advance(1000);
+  CHECK_FALSE(second->answered == 1);
+  ps.loop.Advance(60000);
+  CHECK(ps.exits == std::vector<int>{143});
+  REQUIRE(second->answered == 1);
+  CHECK(absl::IsUnavailable(second->reply.status()));
+  CHECK(std::string(second->reply.status().message()) == "it has left: drained");
+}
+
+TEST_CASE("a ps that no coordinator calls any more is not ready, and says so") {
+  TestModel model;
+  model.job.timeouts.ps_ms = 1000;
+  TestPs ps(model);
+  ps.Ready();
+  ps.loop.Advance(2000);
+  CHECK(ps.ps->Health().ready);
+  ps.loop.Advance(2000);
+  CHECK_FALSE(ps.ps->Health().ready);
+  CHECK(ps.ps->Health().text.find("no coordinator has called for 4 s") != std::string::npos);
+  CHECK(ps.Adopt(2).ok());
+  ps.loop.RunPosted();
+  CHECK(ps.ps->Health().ready);
+}
+
 TEST_CASE("only a coordinator of its own run keeps a ps from being alone") {
   TestModel model;
   model.job.timeouts.orphan_ms = 5000;

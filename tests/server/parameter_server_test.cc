@@ -267,7 +267,10 @@ TEST_CASE("Hold is parked until the ps drains, the coordinator changes, or it go
   ps.loop.Advance(100);
   CHECK(ps.Answer<PsHoldReply>(third)->draining());
   CHECK(ps.Describe().draining());
-  CHECK(ps.Call<PsHoldReply>(method::kPsHold, HoldOrder(ps, "c2"))->draining());
+  const auto fourth = ps.Send(method::kPsHold, HoldOrder(ps, "c2"));
+  CHECK(fourth->answered == 0);  // c2 knows; this one ends when the ps leaves
+  REQUIRE(ps.Adopt(3, "c3").ok());
+  CHECK(ps.Call<PsHoldReply>(method::kPsHold, HoldOrder(ps, "c3"))->draining());
 }
 
 TEST_CASE("a ps that drains leaves when told, or when its time is over") {
