@@ -92,6 +92,12 @@ Contents Criteo() {
   return {{"train.tsv", rows}, {"test.tsv", rows}};
 }
 
+Contents Recommender() {
+  std::string rows = "user,item,clicked\n";
+  for (const int user : {1, 2, 3, 4, 5}) absl::StrAppend(&rows, "u", user, ",i1,", user % 2, "\n");
+  return {{"clicks.csv", rows}};
+}
+
 // Returns the rows of each example.
 std::map<std::string, Contents> StandIns() {
   return {
@@ -100,6 +106,7 @@ std::map<std::string, Contents> StandIns() {
       {"fashion-mnist", FashionMnist()},
       {"flights", Flights()},
       {"movielens", Movielens()},
+      {"recommender", Recommender()},
       {"sentiment", {{"reviews.tsv", Repeated("bad\ttoo long , by far .\ngood\tit 's fun\n", 10)}}},
       {"shakespeare", {{"tinyshakespeare.txt", Repeated(kCharacters, 20)}}},
       {"transformer", {{"tinyshakespeare.txt", Repeated(kCharacters, 20)}}},
