@@ -109,8 +109,8 @@ void JobReader::ReadCounts() {
   if (fields_.FindValue("split_batches") != nullptr) {
     fields_.Integer("split_batches", 1, 1 << 20, job_.split_batches.emplace());
   }
-  fields_.Bool("shuffle", job_.shuffle);
-  fields_.Bool("drop_last", job_.drop_last);
+  fields_.Bool("shuffle", job_.each_epoch.shuffle);
+  fields_.Bool("drop_last", job_.each_epoch.drop_last);
   fields_.Integer("seed", 0, std::numeric_limits<uint64_t>::max(), job_.seed);
   const bool has_epochs = fields_.FindValue("epochs") != nullptr;
   const bool has_steps = fields_.FindValue("steps") != nullptr;

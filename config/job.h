@@ -125,6 +125,12 @@ struct LossWeightsSpec {
   std::map<int64_t, double> by_class;       // others have 1
 };
 
+// How the records become the batches of an epoch.
+struct EpochSpec {
+  bool shuffle = true;
+  bool drop_last = false;  // it has whole batches alone
+};
+
 // The guarantees hold for every update, whatever fails.
 struct GuaranteesSpec {
   std::string consistency = "async";
@@ -153,8 +159,7 @@ struct Job {
   uint32_t batch = 64;
   uint32_t accumulate = 1;
   std::optional<uint32_t> split_batches;  // none: by DefaultSplitBatches
-  bool shuffle = true;
-  bool drop_last = false;  // an epoch has whole batches alone
+  EpochSpec each_epoch;
   uint64_t seed = 1;
   uint64_t epochs = 1;
   std::optional<uint64_t> steps;  // batches in all, instead of epochs

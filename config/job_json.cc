@@ -97,8 +97,8 @@ json ToJson(const Job& job) {
       {"batch", job.batch},
       {"accumulate", job.accumulate},
       {"split_batches", OrNull(job.split_batches)},
-      {"shuffle", job.shuffle},
-      {"drop_last", job.drop_last},
+      {"shuffle", job.each_epoch.shuffle},
+      {"drop_last", job.each_epoch.drop_last},
       {"seed", job.seed},
       {"epochs", job.steps ? json() : json(job.epochs)},  // steps take their place
       {"steps", OrNull(job.steps)},

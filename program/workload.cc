@@ -109,7 +109,7 @@ absl::Status CheckSameColumns(const Batch& train, const Batch& test) {
 absl::Status CheckBatchSizes(const GradientProgram& program, const Job& job, uint64_t records) {
   const std::vector<uint32_t> sizes = program.BatchSizes();
   if (sizes.empty()) return absl::OkStatus();
-  const uint64_t last = job.drop_last ? 0 : records % job.batch;
+  const uint64_t last = job.each_epoch.drop_last ? 0 : records % job.batch;
   for (const uint64_t size : {std::min<uint64_t>(records, job.batch), last}) {
     if (size == 0 || std::find(sizes.begin(), sizes.end(), size) != sizes.end()) continue;
     return absl::InvalidArgumentError(absl::StrCat(

@@ -81,9 +81,9 @@ absl::Status JobRecord::Begin(const std::string& run_id, const JobFacts& facts) 
   plan.set_records(facts.records());
   plan.set_test_records(facts.test_records());
   plan.set_batch(job_.batch);
-  plan.set_drop_last(job_.drop_last);
+  plan.set_drop_last(job_.each_epoch.drop_last);
   plan.set_split_batches(job_.split_batches.value_or(DefaultSplitBatches(BatchesPerEpoch(plan))));
-  plan.set_shuffle(job_.shuffle);
+  plan.set_shuffle(job_.each_epoch.shuffle);
   plan.set_seed(job_.seed);
   plan.set_fingerprint(facts.fingerprint());
   RETURN_IF_ERROR(CheckNames(facts));

@@ -53,7 +53,7 @@ TEST_CASE("a job with only the required keys has the documented defaults") {
   CHECK(!job.split_batches);
   CHECK(job.epochs == 1);
   CHECK(!job.steps);
-  CHECK(job.shuffle);
+  CHECK(job.each_epoch.shuffle);
   CHECK(job.guarantees.consistency == "async");
   CHECK(job.loss.name == "mean_squared_error");
   CHECK(job.optimizer.name == "sgd");

@@ -354,7 +354,7 @@ TEST_CASE("batches of sizes that a program cannot compute are found before the f
   CHECK(CheckBatchSizes(*rig.program, rig.job, 8).ok());
   const absl::Status status = CheckBatchSizes(*rig.program, rig.job, 9);
   CHECK(absl::StrContains(status.message(), "make one of 1 examples"));
-  rig.job.drop_last = true;
+  rig.job.each_epoch.drop_last = true;
   CHECK(CheckBatchSizes(*rig.program, rig.job, 9).ok());
   rig.batch.inputs[0].exact = {{0, 16777217}};
   CHECK(absl::StrContains(rig.Step().status().message(), "the number 16777217"));

@@ -15,7 +15,7 @@ Job BaseJob(const CountingOptions& counting) {
   job.model = JsonOf(R"({"class_name": "Sequential", "config": {"layers": []}})");
   job.train = {"idx", {{"features", "/f"}, {"labels", "/l"}}};
   if (counting.test_records > 0) job.test = job.train;
-  job.shuffle = false;
+  job.each_epoch.shuffle = false;
   job.loss = {"mean_squared_error"};
   job.optimizer = {"sgd", {{"learning_rate", 1.0}}};
   return job;
