@@ -26,8 +26,9 @@ struct CoreOptions {
   // How long what the first worker finds in the files waits for a second one that finds it too,
   // where the cluster names several.
   int64_t agree_ms = 0;
-  std::string host = "";  // this coordinator's host, for messages alone
-  bool insecure = false;  // for the status alone
+  std::string host = "";                  // this coordinator's host, for messages alone
+  bool insecure = false;                  // for the status alone
+  std::vector<std::string> untaken = {};  // keys of the job file, for the status alone
   int64_t started_unix_ms = 0;
 
   // The job's directory in messages.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <span>
 #include <tuple>
 
@@ -160,7 +161,13 @@ uint64_t Report::BatchesDone() const {
   return job_.training.closed() * BatchesPerEpoch(job_.record.plan()) + table->batches_done();
 }
 
+// A window in which nothing more comes stays open while training is parked: its rate is old then.
 double Report::SamplesPerSecond() const {
+  constexpr int64_t kOldMs = 5000;
+  constexpr int64_t kBatchesMissed = 4;
+  const auto batches = static_cast<int64_t>(std::max<uint64_t>(recently_.computed, 1));
+  const int64_t old_ms = std::max(kOldMs, kBatchesMissed * recently_.length_ms / batches);
+  if (now_ms_ - job_.throughput.counted_ms().value_or(now_ms_) > old_ms) return 0;
   return Ratio(static_cast<double>(recently_.samples), Seconds(recently_.length_ms));
 }
 
@@ -243,10 +250,19 @@ std::optional<double> Report::SecondsLeft() const {
 std::vector<std::vector<PartitionSize>> LargestPartitions(const JobView& job, size_t most) {
   const std::vector<PartitionSpec>& layout = job.ps.layout();
   const std::vector<uint64_t> bytes = PartitionBytes(job.record.variables(), layout);
+  // A growing table has the rows that have come, whatever its layout makes room for.
+  std::map<uint32_t, uint64_t> grown;
+  for (const Ps& ps : job.ps.all()) {
+    for (const PartitionDescription& partition : ps.description.partitions()) {
+      if (partition.has_table()) grown[partition.id()] = partition.table().bytes();
+    }
+  }
   std::vector<std::vector<PartitionSize>> of_ps(job.ps.size());
   for (size_t i = 0; i < layout.size(); ++i) {
     if (layout[i].ps() >= of_ps.size()) continue;
-    of_ps[layout[i].ps()].push_back({layout[i].name(), bytes[i]});
+    const auto rows = grown.find(layout[i].id());
+    of_ps[layout[i].ps()].push_back(
+        {layout[i].name(), rows == grown.end() ? bytes[i] : rows->second});
   }
   for (std::vector<PartitionSize>& all : of_ps) {
     const auto larger = [](const auto& a, const auto& b) {
@@ -261,33 +277,34 @@ std::vector<std::vector<PartitionSize>> LargestPartitions(const JobView& job, si
 
 std::string Report::StatusJson() const {
   const std::optional<int64_t> counted_ms = job_.throughput.counted_ms();
-  json status = {{"job", job_.options.job.name},
-                 {"run_id", job_.record.run_id()},
-                 {"phase", PhaseName(job_.phases.now())},
-                 {"generation", job_.generation.claimed()},
-                 {"coordinator", job_.options.boot_id},
-                 {"dir", job_.options.ShownDir()},
-                 {"epoch", job_.training.closed() + (job_.training.table() != nullptr ? 1 : 0)},
-                 {"epochs", job_.record.fixed() ? job_.Extent().epochs() : job_.options.job.epochs},
-                 {"batches", ledger_.batches},
-                 {"batches_done", BatchesDone()},
-                 {"applied_min", ledger_.applied_min},
-                 {"applied_max", ledger_.applied_max},
-                 {"rejected", ledger_.rejected},
-                 {"healthy", ledger_.healthy},
-                 {"insecure", job_.options.insecure},
-                 {"loss", recently_.computed > 0 ? json(recently_.loss()) : json()},
-                 {"samples_per_second", SamplesPerSecond()},
-                 {"last_batch_seconds",
-                  counted_ms.has_value() ? json(Seconds(now_ms_ - *counted_ms)) : json()},
-                 {"wall_seconds", Seconds(counters_.wall_ms)},
-                 {"up_seconds", Seconds(now_ms_ - job_.phases.started_ms())},
-                 {"ps", PsJson(job_.ps, now_ms_)},
-                 {"workers", WorkersJson(job_.sessions, job_.training.table(), now_ms_)},
-                 {"recoveries",
-                  {{"worker", counters_.worker_recoveries},
-                   {"ps", counters_.ps_recoveries},
-                   {"coordinator", counters_.coordinator_recoveries}}}};
+  json status = {
+      {"job", job_.options.job.name},
+      {"run_id", job_.record.run_id()},
+      {"phase", PhaseName(job_.phases.now())},
+      {"generation", job_.generation.claimed()},
+      {"coordinator", job_.options.boot_id},
+      {"dir", job_.options.ShownDir()},
+      {"epoch", job_.training.closed() + (job_.training.table() != nullptr ? 1 : 0)},
+      {"epochs", job_.record.fixed() ? job_.Extent().epochs() : job_.options.job.epochs},
+      {"batches", ledger_.batches},
+      {"batches_done", BatchesDone()},
+      {"applied_min", ledger_.applied_min},
+      {"applied_max", ledger_.applied_max},
+      {"rejected", std::max<uint64_t>(ledger_.rejected, job_.failures.counts().All().size())},
+      {"healthy", ledger_.healthy},
+      {"insecure", job_.options.insecure},
+      {"loss", recently_.computed > 0 ? json(recently_.loss()) : json()},
+      {"samples_per_second", SamplesPerSecond()},
+      {"last_batch_seconds",
+       counted_ms.has_value() ? json(Seconds(now_ms_ - *counted_ms)) : json()},
+      {"wall_seconds", Seconds(counters_.wall_ms)},
+      {"up_seconds", Seconds(now_ms_ - job_.phases.started_ms())},
+      {"ps", PsJson(job_.ps, now_ms_)},
+      {"workers", WorkersJson(job_.sessions, job_.training.table(), now_ms_)},
+      {"recoveries",
+       {{"worker", counters_.worker_recoveries},
+        {"ps", counters_.ps_recoveries},
+        {"coordinator", counters_.coordinator_recoveries}}}};
   json& checkpoint = status["checkpoint"] = CheckpointJson(job_.checkpoints.Usable());
   checkpoint.update({{"count", counters_.checkpoints},
                      {"every_seconds", job_.options.job.checkpoint.every_seconds},
@@ -310,6 +327,7 @@ std::string Report::StatusJson() const {
   if (!tables.is_null()) status["tables"] = tables;
   const std::string waiting = Waiting(job_, now_ms_);
   if (!waiting.empty()) status["waiting"] = waiting;
+  if (!job_.options.untaken.empty()) status["untaken"] = job_.options.untaken;
   if (!job_.refusals.by_task().empty()) status["refused"] = job_.refusals.by_task();
   if (!job_.failures.last().empty()) status["last_failure"] = job_.failures.last();
   status["program_losses"] = counters_.program_losses;

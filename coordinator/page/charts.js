@@ -9,7 +9,33 @@ function make(name, attributes, ...children) {
   return element;
 }
 
-function fill(id, ...children) { document.getElementById(id).replaceChildren(...children); }
+// Makes `old` like `made` and keeps its nodes where it can, so that a selection, the focus and the
+// pointer stay where they are while the page is drawn anew.
+function morph(old, made) {
+  if (old.nodeType !== made.nodeType || old.nodeName !== made.nodeName) return old.replaceWith(made);
+  if (old.nodeType === Node.TEXT_NODE) {
+    if (old.data !== made.data) old.data = made.data;
+    return;
+  }
+  for (const {name} of [...old.attributes]) if (!made.hasAttribute(name)) old.removeAttribute(name);
+  for (const {name, value} of made.attributes) {
+    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  if (made.points) old.points = made.points;
+  morphChildren(old, [...made.childNodes]);
+}
+
+function morphChildren(old, made) {
+  made.forEach((child, i) => {
+    if (i < old.childNodes.length) morph(old.childNodes[i], child);
+    else old.append(child);
+  });
+  while (old.childNodes.length > made.length) old.lastChild.remove();
+}
+
+function fill(id, ...children) { morphChildren(document.getElementById(id), children); }
+
+function say(element, text) { if (element.textContent !== text) element.textContent = text; }
 
 function bytesText(bytes) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -58,10 +84,11 @@ function tickText(value) {
 
 // One curve with its axes. Points without a value are gaps. The caption shows the newest value, or
 // the one under the pointer.
-function curve(title, xs, ys, color, fromZero) {
+function curve(title, xs, ys, color, fromZero, xText = tickText) {
   const width = 340, height = 150, left = 44, right = 8, top = 8, bottom = 20;
   const known = ys.map((y, i) => i).filter((i) => ys[i] !== null && isFinite(ys[i]));
-  const shown = make("b", {}, known.length ? number(ys[known[known.length - 1]]) : "–");
+  const newest = known.length ? number(ys[known[known.length - 1]]) : "–";
+  const shown = make("b", {}, newest);
   const svg = make("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title});
   const figure = make("figure", {}, make("figcaption", {}, title, shown), svg);
   if (!known.length) {
@@ -81,7 +108,7 @@ function curve(title, xs, ys, color, fromZero) {
   }
   for (const x of ticks(first, last, 4)) {
     if (Math.round(x) !== x) continue;
-    svg.append(make("text", {x: px(x), y: height - 5, "text-anchor": "middle"}, tickText(x)));
+    svg.append(make("text", {x: px(x), y: height - 5, "text-anchor": "middle"}, xText(x)));
   }
   let path = "", pen = "M";
   for (let i = 0; i < xs.length; ++i) {
@@ -92,55 +119,21 @@ function curve(title, xs, ys, color, fromZero) {
   }
   svg.append(make("path", {class: known.length === 1 ? "curve dot" : "curve", d: path,
     style: `stroke: var(--c${color})`, "stroke-linecap": "round"}));
-  const cross = make("line", {class: "cross", y1: top, y2: height - bottom, visibility: "hidden"});
-  svg.append(cross);
-  svg.addEventListener("pointermove", (event) => {
-    const box = svg.getBoundingClientRect();
-    const x = first + ((event.clientX - box.left) / box.width * width - left) /
-      (width - left - right) * (last - first);
-    let best = known[0];
-    for (const i of known) if (Math.abs(xs[i] - x) < Math.abs(xs[best] - x)) best = i;
-    shown.textContent = tickText(xs[best]) + ": " + number(ys[best]);
-    for (const end of ["x1", "x2"]) cross.setAttribute(end, px(xs[best]));
-    cross.setAttribute("visibility", "visible");
-  });
+  svg.append(make("line", {class: "cross", y1: top, y2: height - bottom, visibility: "hidden"}));
+  svg.points = known.map((i) => ({x: px(xs[i]), text: xText(xs[i]) + ": " + number(ys[i])}));
+  svg.points.width = width;
   return figure;
 }
 
-// Rows of tasks, the coordinator above the ps above the workers. An edge says who waits for whom;
-// edges of those who do not wait are left out where there would be too many to tell apart.
-function clusterPicture(rows, edges, width) {
-  const w = 108, h = 46, gapX = 14, gapY = 18, levelY = 40;
-  const perRow = Math.max(1, Math.floor((width + gapX) / (w + gapX)));
-  const at = {};
-  let y = 4;
-  const nodes = [];
-  for (const row of rows) {
-    for (let begin = 0; begin < row.length; begin += perRow) {
-      const line = row.slice(begin, begin + perRow);
-      const whole = line.length * (w + gapX) - gapX;
-      line.forEach((task, i) => {
-        const x = (width - whole) / 2 + i * (w + gapX);
-        at[task.name] = {x: x + w / 2, top: y, bottom: y + h};
-        nodes.push(make("g", {class: "node " + task.kind}, make("title", {}, task.title),
-          make("rect", {x, y, width: w, height: h, rx: 7}),
-          make("text", {class: "name", x: x + w / 2, y: y + 19, "text-anchor": "middle"}, task.name),
-          make("text", {x: x + w / 2, y: y + 36, "text-anchor": "middle"}, task.detail)));
-      });
-      y += h + gapY;
-    }
-    y += levelY - gapY;
-  }
-  const lines = [];
-  for (const edge of edges) {
-    const a = at[edge.from], b = at[edge.to];
-    if (!a || !b) continue;
-    const [upper, lower] = a.top < b.top ? [a, b] : [b, a];
-    const middle = (upper.bottom + lower.top) / 2;
-    lines.push(make("path", {class: "edge" + (edge.waits ? " waits" : ""),
-      d: `M${upper.x} ${upper.bottom}C${upper.x} ${middle} ${lower.x} ${middle} ${lower.x} ${lower.top}`}));
-  }
-  const height = Math.max(20, y - levelY + 6);
-  return make("svg", {viewBox: `0 0 ${width} ${height}`, role: "img",
-    "aria-label": "the tasks of the cluster", style: `height: ${height}px`}, ...lines, ...nodes);
-}
+// Shows the point of a curve that is nearest to the pointer, until the curve is drawn anew.
+document.addEventListener("pointermove", (event) => {
+  const svg = event.target.closest && event.target.closest("figure svg");
+  if (!svg || !svg.points || !svg.points.length) return;
+  const box = svg.getBoundingClientRect();
+  const at = (event.clientX - box.left) / box.width * svg.points.width;
+  const best = svg.points.reduce((a, b) => Math.abs(b.x - at) < Math.abs(a.x - at) ? b : a);
+  say(svg.parentNode.querySelector("b"), best.text);
+  const cross = svg.querySelector(".cross");
+  for (const end of ["x1", "x2"]) cross.setAttribute(end, best.x);
+  cross.setAttribute("visibility", "visible");
+});

@@ -1,9 +1,10 @@
-// The page asks for status.json every second and draws it anew.
+// The page asks for status.json every second and draws what has changed.
 const POLL_MS = 1000;
 const SILENT_S = 3;
-const EDGES_MAX = 120;
+const CERTIFICATE_DAYS = 14;
 let last = null;      // the newest status
 let answeredAt = 0;   // when it came
+let byTime = false;   // the curves' axis
 
 function phaseKind(status) {
   if (status.phase === "ended") return !status.exit || status.exit.code === 0 ? "ok" : "bad";
@@ -12,18 +13,35 @@ function phaseKind(status) {
   return status.phase === "training" || status.phase === "evaluating" ? "go" : "busy";
 }
 
+// Whom training waits for, shortly; "" if for nobody.
+function awaitedTasks(status) {
+  if (!status.waiting || !status.ps) return "";
+  const away = status.ps.filter((p) => p.state === "away" || p.silent_seconds > SILENT_S);
+  if (away.length) {
+    return away.slice(0, 3).map((p) => p.task).join(", ") + (away.length > 3 ? ", ..." : "");
+  }
+  return (status.workers || []).length ? "" : "a worker";
+}
+
+function silentWorkers(status) {
+  return (status.workers || []).filter((w) => w.silent_seconds > SILENT_S && status.phase !== "ended");
+}
+
 function phaseText(status) {
   if (status.ending) return status.ending.code === 143 ? "stopping" : "failing";
-  if (status.phase !== "ended" || !status.exit) return status.phase;
+  if (status.phase !== "ended" || !status.exit) {
+    const awaited = awaitedTasks(status);
+    return awaited ? "waiting for " + awaited : status.phase;
+  }
   if (status.exit.code === 0) return "done";
   return status.exit.code === 143 ? "stopped" : "failed";
 }
 
 function drawHead(status) {
   document.title = status.job + " – " + phaseText(status);
-  document.getElementById("job").textContent = status.job;
+  say(document.getElementById("job"), status.job);
   const pill = document.getElementById("phase");
-  pill.textContent = phaseText(status);
+  say(pill, phaseText(status));
   pill.className = "pill " + phaseKind(status);
   const share = status.batches ? Math.min(1, status.batches_done / status.batches) : 0;
   const bar = document.getElementById("bar");
@@ -39,7 +57,7 @@ function drawHead(status) {
     words.push(`${status.seconds_left < 1 ? "" : "about "}${timeText(status.seconds_left)} left`);
   }
   if (status.wall_seconds) words.push(`${timeText(status.wall_seconds)} so far`);
-  document.getElementById("progress").textContent = words.join(" · ") || "The job begins.";
+  say(document.getElementById("progress"), words.join(" · ") || "The job begins.");
 }
 
 function drawNotice(status, silentS) {
@@ -62,18 +80,31 @@ function drawNotice(status, silentS) {
     text = "Some parameters are not finite: the job has diverged.";
   } else if (status && status.waiting) {
     text = "Waiting: " + status.waiting;
+  } else if (status && silentWorkers(status).length) {
+    text = silentWorkers(status).slice(0, 5).map((w) =>
+      `${w.task} has been silent for ${timeText(w.silent_seconds)}`).join("; ") +
+      ": stopped, or cut off from the coordinator.";
   } else if (status && status.checkpoint && status.checkpoint.problem) {
     text = "The last checkpoint failed: " + status.checkpoint.problem;
+  } else if (status && status.untaken) {
+    text = "The job goes on as it was; not taken from the job file: " + status.untaken.join("; ");
+  } else if (status && status.certificate && status.certificate.days_left < CERTIFICATE_DAYS) {
+    text = `The coordinator's certificate ${certificateText(status)}: replace it.`;
   }
-  notice.textContent = text;
+  say(notice, text);
   notice.className = kind;
   notice.hidden = !text;
   document.body.className = silentS >= SILENT_S && !ended ? "stale" : "";
 }
 
-function tile(title, value, kind) {
+function certificateText(status) {
+  const days = status.certificate.days_left;
+  return days < 0 ? `expired ${timeText(-days * 86400)} ago` : `holds for ${Math.floor(days)} days`;
+}
+
+function tile(title, value, kind, note) {
   return make("div", {class: "tile " + (kind || "")}, make("span", {}, title),
-    make("b", {}, value));
+    make("b", {}, value), make("small", {}, note || ""));
 }
 
 function newest(history, name) {
@@ -89,26 +120,34 @@ function drawTiles(status) {
   const age = point.created_unix_ms ? (status.unix_ms - point.created_unix_ms) / 1000 : null;
   const late = point.every_seconds > 0 && age > 2 * point.every_seconds &&
     status.phase === "training";
-  fill("tiles",
+  const ended = status.phase === "ended";
+  const idle = status.last_batch_seconds;
+  const tiles = [
     tile("loss", number(status.loss)),
-    tile("samples / s", number(status.samples_per_second)),
+    tile("samples / s", number(status.samples_per_second), "",
+      !ended && idle > SILENT_S ? `no batch for ${timeText(idle)}` : ""),
     tile("staleness", number(newest(status.history, "cluster/staleness"))),
-    tile("workers", workers.length, workers.length || status.phase === "ended" ? "" : "busy"),
+    tile("workers", workers.length, workers.length ? "" : "busy"),
     tile("ps ready", `${ready} of ${ps.length}`, ready < ps.length ? "bad" : ""),
     tile("checkpoint age", age === null ? "none yet" : timeText(Math.max(age, 0)),
       late || point.problem ? "bad" : ""),
     tile("recoveries", (recoveries.ps || 0) + (recoveries.worker || 0) +
       (recoveries.coordinator || 0)),
-    tile("rejected", status.rejected || 0, status.rejected ? "bad" : ""));
+    tile("rejected", status.rejected || 0, status.rejected ? "bad" : "")];
+  if (ended) tiles.forEach((each) => each.setAttribute("class", "tile gone"));
+  fill("tiles", ...tiles);
 }
 
 function drawCurves(status) {
-  const history = status.history || {step: []};
+  const history = status.history || {step: [], unix_ms: []};
   const all = (name) => history[name] || history.step.map(() => null);
+  const xs = byTime ? history.unix_ms.map((ms) => ms / 1000) : history.step;
+  const xText = byTime ? (s) => new Date(s * 1000).toLocaleTimeString("en-GB") : tickText;
+  const by = byTime ? "by time" : "by batch";
   const charts = [
-    curve("training loss, by batch", history.step, all("train/loss"), 0, false),
-    curve("samples per second, by batch", history.step, all("cluster/samples_per_second"), 1, true),
-    curve("staleness, by batch", history.step, all("cluster/staleness"), 3, true)];
+    curve("training loss, " + by, xs, all("train/loss"), 0, false, xText),
+    curve("samples per second, " + by, xs, all("cluster/samples_per_second"), 1, true, xText),
+    curve("staleness, " + by, xs, all("cluster/staleness"), 3, true, xText)];
   const evaluations = status.evaluations || [];
   const names = [...new Set(evaluations.flatMap((e) => Object.keys(e.metrics)))].slice(0, 9);
   names.forEach((name, i) => charts.push(curve(`test ${name}, by epoch`,
@@ -118,52 +157,15 @@ function drawCurves(status) {
 }
 
 function psKind(ps) {
+  if (last && last.phase === "ended") return "gone";
   if (ps.state === "away" || ps.silent_seconds > SILENT_S) return "bad";
   return ps.state === "ready" ? "ok" : "busy";
 }
 
 function workerKind(worker) {
+  if (last && last.phase === "ended") return "gone";
   if (worker.silent_seconds > SILENT_S) return "bad";
   return worker.resting || worker.waits_for ? "busy" : "ok";
-}
-
-function psDetail(ps) {
-  if (ps.state === "away") return "away" + (ps.away_seconds ? " " + timeText(ps.away_seconds) : "");
-  if (ps.silent_seconds > SILENT_S) return "silent " + timeText(ps.silent_seconds);
-  return ps.state === "ready" ? bytesText(ps.bytes) : ps.state;
-}
-
-function workerDetail(worker) {
-  if (worker.silent_seconds > SILENT_S) return "silent " + timeText(worker.silent_seconds);
-  if (worker.waits_for) return "waits";
-  if (worker.resting) return "rests";
-  return number(worker.samples_per_second) + "/s";
-}
-
-function drawCluster(status) {
-  const ps = status.ps || [], workers = status.workers || [];
-  const rows = [
-    [{name: "coordinator", kind: phaseKind(status) === "bad" ? "bad" : "ok", detail: status.phase,
-      title: "leads generation " + status.generation}],
-    ps.map((p) => ({name: p.task, kind: psKind(p), detail: psDetail(p),
-      title: `${p.address}: ${p.state}${p.problem ? ", " + p.problem : ""}`})),
-    workers.map((w) => ({name: w.task, kind: workerKind(w), detail: workerDetail(w),
-      title: `${w.device}${w.waits_for ? ", waits for " + w.waits_for : ""}`}))];
-  const edges = [];
-  const many = workers.length * ps.length > EDGES_MAX;
-  for (const p of ps) {
-    const waits = (status.waiting || "").startsWith(p.task + " ") || p.state === "away";
-    if (waits || ps.length <= 24) edges.push({from: "coordinator", to: p.task, waits});
-  }
-  for (const w of workers) {
-    for (const p of ps) {
-      const waits = (w.waits_for || "").split(/[^a-z:0-9]/).includes(p.task);
-      if (waits || !many) edges.push({from: w.task, to: p.task, waits});
-    }
-  }
-  edges.sort((a, b) => a.waits - b.waits);
-  const width = Math.max(250, document.getElementById("cluster").clientWidth);
-  fill("cluster", clusterPicture(rows.filter((row) => row.length), edges, width));
 }
 
 function drawPartitions(status) {
@@ -181,12 +183,36 @@ function drawPartitions(status) {
     shown.forEach((part, i) => stack.append(make("i", {title: `${part.name}: ${bytesText(part.bytes)}`,
       style: `width: ${100 * part.bytes / whole}%; background: var(--c${i % 6})`})));
     rows.push(stack);
+    const held = Object.entries(p.memory || {}).filter(([, part]) => part.bytes > 0 || part.bytes_max > 0);
+    if (held.length) {
+      rows.push(make("p", {class: "legend"}, "memory: " + held.map(([holder, part]) => holder + " " +
+        bytesText(part.bytes) + (part.bytes_max ? " of " + bytesText(part.bytes_max) : "")).join(", ")));
+    }
     if (shown.length) {
       rows.push(make("p", {class: "legend"}, "largest values: " + shown.slice(0, 3).map(
         (part) => `${part.name} (${bytesText(part.bytes)})`).join(", ") + "; grey: others and slots"));
     }
   }
   fill("partitions", ...(rows.length ? rows : [make("p", {}, "There are none yet.")]));
+}
+
+// What grows by the ids that come: the share of a hot id is that of the pushes that name it.
+function drawTables(status) {
+  const tables = Object.entries(status.tables || {});
+  document.getElementById("growing").hidden = !tables.length;
+  const count = (value) => (value || 0).toLocaleString("en");
+  const cell = (text) => make("td", {}, text);
+  const rows = [make("tr", {}, ...["table", "rows", "memory", "pulled", "pushed", "admitted", "expired",
+    "evicted", "dropped", "hot ids (share of the pushes)"].map((name) => make("th", {scope: "col"}, name)))];
+  for (const [name, table] of tables) {
+    const hot = (table.hot_ids || []).map((id) => `${id.word || id.id} (${Math.round(100 * id.share)} %)`);
+    rows.push(make("tr", {}, cell(name), cell(count(table.rows)), cell(bytesText(table.bytes)),
+      cell(number(table.pulled_rows_per_second) + " rows/s"),
+      cell(number(table.pushed_rows_per_second) + " rows/s"), cell(count(table.admitted)),
+      cell(count(table.expired)), cell(count(table.evicted)), cell(count(table.dropped)),
+      cell(hot.join(", ") || "–")));
+  }
+  fill("tables", ...rows);
 }
 
 function drawCheckpoint(status) {
@@ -244,14 +270,15 @@ function draw(status) {
   drawHead(status);
   drawTiles(status);
   drawCurves(status);
-  drawCluster(status);
+  drawTables(status);
   drawPartitions(status);
   drawCheckpoint(status);
   drawTasks(status);
   drawEvents(status);
-  document.getElementById("about").textContent =
+  say(document.getElementById("about"),
     `${status.dir || ""}${status.run_id ? " · run " + status.run_id : ""} · generation ` +
-    `${status.generation ?? "–"}`;
+    `${status.generation ?? "–"}` +
+    (status.certificate ? ` · the coordinator's certificate ${certificateText(status)}` : ""));
 }
 
 const opened = Date.now();
@@ -270,5 +297,9 @@ async function poll() {
   drawNotice(last, document.hidden ? 0 : (Date.now() - (answeredAt || opened)) / 1000);
   setTimeout(poll, POLL_MS);
 }
+document.getElementById("axis").addEventListener("click", (event) => {
+  byTime = !byTime;
+  say(event.target, byTime ? "by batch" : "by time");
+  if (last) drawCurves(last);
+});
 poll();
-window.addEventListener("resize", () => { if (last) drawCluster(last); });

@@ -38,6 +38,16 @@ TEST_CASE("points are a second apart, and a clock that goes back stops nothing")
   CHECK(Shown(history).at("history").at("step").back() == 9000);
 }
 
+TEST_CASE("a batch has one point, the newest, while a job stands still") {
+  History history;
+  history.Add(1000, {5, {{"train/loss", 2}}});
+  history.Add(2000, {6, {{"train/loss", 1.5}}});
+  for (int64_t s = 3; s < 9; ++s) history.Add(s * 1000, {6, {{"train/loss", 1.25}}});
+  const nlohmann::json curves = Shown(history).at("history");
+  CHECK(curves.at("step") == nlohmann::json({5, 6}));
+  CHECK(curves.at("train/loss") == nlohmann::json({2, 1.25}));
+}
+
 TEST_CASE("a restore takes the curves back with the job") {
   History history;
   for (int64_t s = 0; s < 10; ++s) history.Add(s * 1000, {s * 10, {}});
