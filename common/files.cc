@@ -25,7 +25,9 @@ namespace paracord {
 namespace {
 
 absl::Status ErrnoStatus(int error, const std::string& what, const std::string& path) {
-  return absl::ErrnoToStatus(error, absl::StrCat(what, " ", path));
+  const absl::Status status = absl::ErrnoToStatus(error, absl::StrCat(what, " ", path));
+  // A share that was mounted anew answers again; abseil takes this for a conflict.
+  return error == ESTALE ? absl::UnavailableError(status.message()) : status;
 }
 
 absl::Status ErrorCodeStatus(const std::error_code& error, const std::string& what,

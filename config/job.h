@@ -212,4 +212,7 @@ std::string PsSettings(const Job& job);
 absl::Status CheckResumable(Job before, const Job& now, uint32_t split_batches,
                             std::span<const std::string> accepted = {});
 
+// Returns a line for each key in which two jobs differ: "batch: was 64 and is now 32".
+std::vector<std::string> JobDifferences(const Job& before, const Job& now);
+
 }  // namespace paracord

@@ -154,8 +154,9 @@ std::string Difference(const json& before, const json& now) {
   return absl::StrCat("line ", line + 1, " was ", text(lines), " and is now ", text(others));
 }
 
-// Notes each place where two values differ, by its full key.
-void Compare(const json& before, const json& now, const std::string& path, Problems& problems) {
+// Notes each place where two values differ, by its full key; `resumes` says that they may not.
+void Compare(const json& before, const json& now, const std::string& path, bool resumes,
+             Problems& problems) {
   const bool both_nan = before.is_number_float() && now.is_number_float() &&
                         std::isnan(before.get<double>()) && std::isnan(now.get<double>());
   if (before == now || both_nan || problems.lines().size() > kDifferencesMax) return;
@@ -164,19 +165,20 @@ void Compare(const json& before, const json& now, const std::string& path, Probl
     keys.update(now);
     for (const auto& [key, unused] : keys.items()) {
       Compare(before.value(key, json()), now.value(key, json()),
-              path.empty() ? key : absl::StrCat(path, ".", key), problems);
+              path.empty() ? key : absl::StrCat(path, ".", key), resumes, problems);
     }
   } else if (before.is_array() && now.is_array() && before.size() == now.size()) {
     for (size_t i = 0; i < before.size(); ++i) {
-      Compare(before[i], now[i], absl::StrCat(path, "[", i, "]"), problems);
+      Compare(before[i], now[i], absl::StrCat(path, "[", i, "]"), resumes, problems);
     }
   } else {
     constexpr std::string_view kFiles = "model.files.";
-    const bool file = path.starts_with(kFiles);
-    problems.Add(path, absl::StrCat(Difference(before, now), ", but cannot change on resume",
-                                    file ? absl::StrCat(" without --accept-change ",
-                                                        path.substr(kFiles.size()))
-                                         : ""));
+    const bool file = resumes && path.starts_with(kFiles);
+    problems.Add(
+        path,
+        absl::StrCat(
+            Difference(before, now), resumes ? ", but cannot change on resume" : "",
+            file ? absl::StrCat(" without --accept-change ", path.substr(kFiles.size())) : ""));
   }
 }
 
@@ -240,8 +242,14 @@ absl::Status CheckResumable(Job before, const Job& now, uint32_t split_batches,
                    absl::StrCat("the job's program has no file ", file, " in its `files`"));
     }
   }
-  Compare(old_json, new_json, "", problems);
+  Compare(old_json, new_json, "", /*resumes=*/true, problems);
   return problems.ToStatus();
+}
+
+std::vector<std::string> JobDifferences(const Job& before, const Job& now) {
+  Problems problems;
+  Compare(ToJson(before), ToJson(now), "", /*resumes=*/false, problems);
+  return problems.lines();
 }
 
 }  // namespace paracord

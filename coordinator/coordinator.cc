@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
+#include "common/json_text.h"
 #include "common/status_macros.h"
 #include "common/status_text.h"
 #include "common/trace.h"
@@ -166,6 +167,11 @@ void Coordinator::Handle(std::string_view method, absl::Cord request,
     } else if (name == method::kStatus) {
       StatusReply reply;
       reply.set_json(Report(core_->View(), environment_.loop.NowMs()).StatusJson());
+      if (options_.certificate_expires_s != nullptr) {
+        nlohmann::json status = JsonOf(reply.json());
+        AddCertificate(status);
+        reply.set_json(TextOf(status));
+      }
       call->Reply(ToParts(reply));
     } else {
       call->Reply(absl::UnimplementedError("a coordinator has no method " + name));

@@ -36,6 +36,9 @@ struct CoordinatorOptions {
   std::string host = "";                         // on which this runs, for messages
   bool charts = false;                           // to be written to DIR/tensorboard
   bool insecure = false;                         // strangers may call too; the status says so
+  // When the own certificate expires, since 1970; null without one. For the status.
+  std::function<int64_t()> certificate_expires_s = nullptr;
+  bool keep_job = false;  // a job in DIR that cannot become this one goes on
 };
 
 class Coordinator : public Service {
@@ -60,6 +63,8 @@ class Coordinator : public Service {
   // newest events and the largest partitions; and the same as metrics.
   std::string PageJson();
   void AddMetrics(MetricSet& metrics) const;
+  // Shows those who watch what a listener says of a client that it refused. On the loop.
+  void NoteRefused(const std::string& sentence);
 
   // For tests and the simulator.
   const CoordinatorCore* core() const { return core_.get(); }
@@ -67,6 +72,7 @@ class Coordinator : public Service {
  private:
   void Feed(const Event& event);
   void Tick();
+  void AddCertificate(nlohmann::json& status) const;
   void WriteCharts();
   void Remember();
   template <class Request, class EventType>

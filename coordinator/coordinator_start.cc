@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/probe.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/dir_start.h"
@@ -13,10 +14,11 @@ namespace {
 
 constexpr int64_t kRetryStorageMs = 1000;
 
-// Whether storage may recover from an error at the start: room may be made, and a mount may answer
-// again.
+// Whether storage may recover from an error at the start: room may be made, a mount may answer
+// again or be made writable, and a right may be given.
 bool MayRecover(const absl::Status& status) {
   return absl::IsResourceExhausted(status) || absl::IsUnavailable(status) ||
+         absl::IsPermissionDenied(status) || absl::IsDeadlineExceeded(status) ||
          absl::IsUnknown(status);
 }
 
@@ -33,7 +35,7 @@ ExitCode ExitCodeFor(const absl::Status& status) {
 void Coordinator::Start(std::string address) {
   address_ = std::move(address);
   start_ = std::make_shared<DirStart>(environment_.files, options_.dir, options_.job, boot_id_,
-                                      options_.accept_changes);
+                                      options_.accept_changes, options_.keep_job);
   TryToBegin();
 }
 
@@ -72,6 +74,14 @@ void Coordinator::Lead(DirStart::Begun begun) {
     return;
   }
   FoundInDir& found = begun.found;
+  options_.job = std::move(begun.job);
+  if (!begun.untaken.empty()) {
+    Log said{Log::Level::kWarning,
+             absl::StrCat("the job goes on as it is in its directory (--keep-job), and these keys "
+                          "of the job file are not taken: ",
+                          absl::StrJoin(begun.untaken, "; "))};
+    CarryOut(said);
+  }
   for (const Manifest& manifest : found.manifests) {
     const std::string name = manifest.name.ToString();
     if (found.unreadable.contains(name)) continue;
@@ -89,6 +99,7 @@ void Coordinator::Lead(DirStart::Begun begun) {
                    .agree_ms = options_.agree_ms,
                    .host = options_.host,
                    .insecure = options_.insecure,
+                   .untaken = std::move(begun.untaken),
                    .started_unix_ms = environment_.loop.UnixMs()};
   for (const auto& ps : core.ps_addresses) links_.push_back(environment_.network.Dial(ps));
   if (options_.charts) {

@@ -26,6 +26,18 @@ void Coordinator::LeaveWith(Exit exit) {
   environment_.loop.PostAfter(kLastLookMs, gate_.Enter(leave));
 }
 
+void Coordinator::AddCertificate(nlohmann::json& status) const {
+  if (options_.certificate_expires_s == nullptr) return;
+  const int64_t expires_s = options_.certificate_expires_s();
+  const double left_s =
+      static_cast<double>(expires_s) - static_cast<double>(environment_.loop.UnixMs()) / 1000;
+  status["certificate"] = {{"expires_unix_s", expires_s}, {"days_left", left_s / (24 * 3600)}};
+}
+
+void Coordinator::NoteRefused(const std::string& sentence) {
+  history_.AddEvent(environment_.loop.UnixMs(), "warn", sentence);
+}
+
 std::string Coordinator::PageJson() {
   constexpr size_t kPartitionsOfPs = 12;
   watched_ms_ = environment_.loop.NowMs();
@@ -44,6 +56,7 @@ std::string Coordinator::PageJson() {
   }
   nlohmann::json status = JsonOf(Report(core_->View(), environment_.loop.NowMs()).StatusJson());
   status["unix_ms"] = unix_ms;
+  AddCertificate(status);
   const auto largest = LargestPartitions(core_->View(), kPartitionsOfPs);
   for (size_t i = 0; i < status["ps"].size() && i < largest.size(); ++i) {
     nlohmann::json& shown = status["ps"][i]["largest"] = nlohmann::json::array();

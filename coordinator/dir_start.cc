@@ -37,12 +37,22 @@ uint64_t MostEntered(const Manifest& manifest) {
 }  // namespace
 
 DirStart::DirStart(Files& files, std::string dir, Job job, std::string boot_id,
-                   std::vector<std::string> accepted)
+                   std::vector<std::string> accepted, bool keeps_job)
     : files_(files),
       dir_(std::move(dir)),
       job_(std::move(job)),
       boot_id_(std::move(boot_id)),
-      accepted_(std::move(accepted)) {}
+      accepted_(std::move(accepted)),
+      keeps_job_(keeps_job) {}
+
+absl::Status DirStart::KeepJob(const std::string& before, const std::string& why) {
+  if (!keeps_job_) return absl::InvalidArgumentError(why);
+  ASSIGN_OR_RETURN(Job kept, ParseJob(before));
+  std::vector<std::string> lines = JobDifferences(kept, job_);
+  if (!lines.empty()) untaken_ = std::move(lines);
+  job_ = std::move(kept);
+  return absl::OkStatus();
+}
 
 absl::StatusOr<FoundInDir> DirStart::LookInDir() {
   FoundInDir found;
@@ -77,7 +87,7 @@ absl::StatusOr<FoundInDir> DirStart::LookInDir() {
   return found;
 }
 
-absl::StatusOr<DirStart::Verdict> DirStart::CheckFound(FoundInDir& found) const {
+absl::StatusOr<DirStart::Verdict> DirStart::CheckFound(FoundInDir& found) {
   std::string before;
   DataPlan plan;
   if (found.job_state.has_value()) {
@@ -89,14 +99,16 @@ absl::StatusOr<DirStart::Verdict> DirStart::CheckFound(FoundInDir& found) const 
   }
   if (!before.empty()) {
     ASSIGN_OR_RETURN(Job job_before, ParseJob(before));
-    const bool same_end = job_before.stop_when == job_.stop_when;
+    const std::optional<StopWhen> end_before = job_before.stop_when;
     const absl::Status same =
         CheckResumable(std::move(job_before), job_, plan.split_batches(), accepted_);
     if (!same.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          std::string(same.message()),
-          "; give it as it was, or begin anew: another --dir, or with paracord train --fresh"));
+      RETURN_IF_ERROR(
+          KeepJob(before, absl::StrCat(std::string(same.message()),
+                                       "; give it as it was, or begin anew: another --dir, or with "
+                                       "paracord train --fresh")));
     }
+    const bool same_end = end_before == job_.stop_when;
     RETURN_IF_ERROR(BatchesOf(job_, plan).status());
     if (!same_end && found.job_state.has_value()) found.job_state->stop.reset();
   }
@@ -116,8 +128,10 @@ absl::StatusOr<DirStart::Verdict> DirStart::CheckFound(FoundInDir& found) const 
   }
   const uint64_t entered = MostEntered(newest);
   if (batches >= entered) return Verdict::kGoOn;
-  return absl::InvalidArgumentError(TooFewBatches(
-      job_, batches, entered, absl::StrCat("in checkpoint ", newest.name.ToString())));
+  RETURN_IF_ERROR(
+      KeepJob(before, TooFewBatches(job_, batches, entered,
+                                    absl::StrCat("in checkpoint ", newest.name.ToString()))));
+  return Verdict::kGoOn;
 }
 
 absl::StatusOr<uint64_t> DirStart::ClaimFirst() {
@@ -177,8 +191,18 @@ absl::Status DirStart::TakeCompletionBack(FoundInDir& found) {
       ManifestToText(newest));
 }
 
+// INVALID_ARGUMENT where only a person can mend it.
+absl::Status DirStart::MakeDir() {
+  const absl::Status made = files_.MakeDirectories(CheckpointsDirectory(dir_));
+  const bool ours =
+      absl::IsNotFound(made) || absl::IsFailedPrecondition(made) || absl::IsAlreadyExists(made);
+  if (made.ok()) return made;
+  return absl::Status(ours ? absl::StatusCode::kInvalidArgument : made.code(),
+                      absl::StrCat("--dir: ", std::string(made.message())));
+}
+
 absl::StatusOr<DirStart::Begun> DirStart::Begin() {
-  RETURN_IF_ERROR(files_.MakeDirectories(CheckpointsDirectory(dir_)));
+  RETURN_IF_ERROR(MakeDir());
   Begun begun;
   ASSIGN_OR_RETURN(Verdict verdict, LookAndClaim(begun.found));
   while (verdict == Verdict::kDoneIfSound) {
@@ -194,6 +218,8 @@ absl::StatusOr<DirStart::Begun> DirStart::Begin() {
   RETURN_IF_ERROR(CheckNewestGeneration(files_, dir_, begun.found.generation));
   RETURN_IF_ERROR(TakeCompletionBack(begun.found));
   RETURN_IF_ERROR(SetSummaryAside());
+  begun.job = job_;
+  begun.untaken = untaken_;
   return begun;
 }
 

@@ -17,13 +17,16 @@ namespace paracord {
 
 class DirStart {
  public:
-  // `accepted` is that of CheckResumable.
+  // `accepted` is that of CheckResumable. With `keeps_job`, a job in DIR that cannot become `job`
+  // goes on as it was.
   DirStart(Files& files, std::string dir, Job job, std::string boot_id,
-           std::vector<std::string> accepted = {});
+           std::vector<std::string> accepted = {}, bool keeps_job = false);
 
   struct Begun {
     bool done = false;  // the job is, and summary.json says so
     FoundInDir found;
+    Job job;                           // that goes on
+    std::vector<std::string> untaken;  // keys of the job given that are another's there, with both
   };
   // Reads DIR, claims a generation, and takes back what an earlier end has left. It may be called
   // again after an error.
@@ -31,10 +34,13 @@ class DirStart {
 
  private:
   enum class Verdict { kGoOn, kDone, kDoneIfSound };
+  absl::Status MakeDir();
   absl::StatusOr<FoundInDir> LookInDir();
   // Decides whether the job can go on from what was found. Takes back an end that another
   // `stop_when` decided.
-  absl::StatusOr<Verdict> CheckFound(FoundInDir& found) const;
+  absl::StatusOr<Verdict> CheckFound(FoundInDir& found);
+  // The job goes on as it was, for this reason; an error if it may not.
+  absl::Status KeepJob(const std::string& before, const std::string& why);
   absl::StatusOr<uint64_t> ClaimFirst();
   absl::StatusOr<Verdict> LookAndClaim(FoundInDir& found);
   // Reads all of a checkpoint, once.
@@ -45,9 +51,11 @@ class DirStart {
 
   Files& files_;
   const std::string dir_;
-  const Job job_;
+  Job job_;
   const std::string boot_id_;
   const std::vector<std::string> accepted_;
+  const bool keeps_job_;
+  std::vector<std::string> untaken_;
   std::map<std::string, absl::Status> verified_;  // by name: OK or the damage
 };
 

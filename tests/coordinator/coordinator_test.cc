@@ -7,6 +7,7 @@
 
 #include "common/json_text.h"
 #include "coordinator/core/job_state.h"
+#include "coordinator/core_harness.h"
 #include "proto/protocol.h"
 #include "spdlog/spdlog.h"
 #include "storage/sealed_json.h"
@@ -58,6 +59,91 @@ Exit RunInVain(const TestDirectory& directory, const Job& job = SmallJob()) {
   loop.Advance((job.timeouts.start_s + 10) * 1000);
   REQUIRE(left.has_value());
   return *left;
+}
+
+// What the coordinator says while it waits for a job that cannot form.
+struct Kept {
+  std::optional<Exit> left;
+  nlohmann::json status;
+};
+Kept GoOnWith(const TestDirectory& directory, const Job& job, bool keep_job) {
+  spdlog::set_level(spdlog::level::off);
+  ManualLoop loop;
+  ManualExecutor executor(loop);
+  SilentNetwork network;
+  PosixFiles files;
+  SeededRandom random(1);
+  Kept kept;
+  CoordinatorOptions options{
+      .job = job, .ps_addresses = {"unix:/nobody", "unix:/none"}, .dir = directory.path()};
+  options.keep_job = keep_job;
+  Coordinator coordinator(options, {loop, network, files, executor, random},
+                          [&](int code, std::string reason) {
+                            kept.left = Exit{code, reason};
+                          });
+  coordinator.Start("");
+  loop.Advance(100);
+  kept.status = JsonOf(coordinator.PageJson());
+  return kept;
+}
+
+TEST_CASE("a job that has changed goes on as it was where that is asked for, and says so") {
+  const TestDirectory directory;
+  PosixFiles files;
+  CoreHarness harness;
+  REQUIRE(harness.Join("worker:0") != 0);
+  REQUIRE(files.WriteAtomic(directory / "job.state-1", harness.job_state).ok());
+  const Job job = *ParseJob(ParseJobState(harness.job_state, "job.state")->job_json);
+  Job changed = job;
+  changed.batch = 32;
+  changed.epochs = 7;
+  const Kept refused = GoOnWith(directory, changed, /*keep_job=*/false);
+  REQUIRE(refused.left.has_value());
+  CHECK(refused.left->code == 2);
+  const Kept kept = GoOnWith(directory, changed, /*keep_job=*/true);
+  INFO((kept.left.has_value() ? kept.left->reason : ""));
+  REQUIRE_FALSE(kept.left.has_value());
+  CHECK(kept.status["run_id"] == "run");
+  CHECK(kept.status.value("untaken", nlohmann::json()) ==
+        nlohmann::json({"batch: was 10 and is now 32", "epochs: was 2 and is now 7"}));
+  CHECK(TextOf(kept.status["events"]).find("batch: was 10 and is now 32") != std::string::npos);
+  changed.batch = job.batch;  // more epochs alone are no other job
+  const Kept more = GoOnWith(directory, changed, /*keep_job=*/true);
+  CHECK_FALSE(more.status.contains("untaken"));
+  CHECK(more.status.value("epochs", 0) == 7);
+}
+
+// A directory in which nothing can be made, as on storage that is mounted read-only.
+class ReadOnlyFiles : public PosixFiles {
+ public:
+  absl::Status MakeDirectories(const std::string& path) override {
+    if (!writable) return absl::PermissionDeniedError("cannot create " + path + ": Read-only");
+    return PosixFiles::MakeDirectories(path);
+  }
+  bool writable = false;
+};
+
+TEST_CASE("a coordinator waits for storage that is read-only at its start, and says so") {
+  const TestDirectory directory;
+  ManualLoop loop;
+  ManualExecutor executor(loop);
+  SilentNetwork network;
+  ReadOnlyFiles files;
+  SeededRandom random(1);
+  std::optional<Exit> left;
+  Coordinator coordinator(
+      {.job = SmallJob(), .ps_addresses = {"unix:/nobody"}, .dir = directory / "job"},
+      {loop, network, files, executor, random}, [&](int code, std::string reason) {
+        left = Exit{code, reason};
+      });
+  coordinator.Start("");
+  loop.Advance(60000);
+  CHECK_FALSE(left.has_value());
+  CHECK(coordinator.Health().text.find("waits for the storage: --dir: cannot create") == 0);
+  files.writable = true;
+  loop.Advance(2000);
+  CHECK_FALSE(left.has_value());
+  CHECK(coordinator.Health().ready);
 }
 
 TEST_CASE("a run that comes to nothing leaves the summary of the job that was done") {

@@ -32,6 +32,19 @@ TEST_CASE("a job that resumes with another batch size is refused, naming the key
   CheckCounted(cluster.dir(), kRefusalSteps + 100);
 }
 
+TEST_CASE("a job that has changed goes on as it was with --keep-job") {
+  Cluster cluster({.batch_ms = 4, .job = {{"steps", kRefusalSteps}}});
+  cluster.StartAll();
+  REQUIRE(WaitUntil(20000, [&] { return !NewestCheckpoint(cluster.dir()).empty(); }));
+  const auto before = cluster.TakeOut("coordinator");
+  before->Kill();
+  cluster.WriteJob({{"steps", kRefusalSteps}, {"batch", 32}});
+  cluster.Start("coordinator", {}, {"--keep-job"});
+  CHECK(cluster.Finish() == 0);
+  CHECK(cluster.Logged("coordinator", "are not taken: batch: was 16 and is now 32"));
+  CheckCounted(cluster.dir(), kRefusalSteps);
+}
+
 TEST_CASE("a job that is done takes more steps") {
   Cluster cluster({.job = {{"steps", kRefusalSteps}}});
   cluster.StartAll();
