@@ -28,9 +28,25 @@ struct CoordinatorFlags {
   std::string job;
   std::vector<std::string> set, accept_changes;
   std::string ps;
+  bool keep_job = false;
   GrpcOptions grpc;
   std::shared_ptr<MemoryBudget> memory;
+
+  void AddTo(Flags& flags);
 };
+
+void CoordinatorFlags::AddTo(Flags& flags) {
+  shared.AddTo(flags);
+  flags.String("job", "FILE", "the job", &job);
+  flags.Strings("set", "KEY=VALUE", kSetHelp, &set);
+  flags.Strings("accept-change", "FILE", kAcceptChangeHelp, &accept_changes);
+  flags.Switch("keep-job",
+               "go on with the job in --dir where the one given has keys that cannot change, and "
+               "name them, instead of leaving with 2",
+               &keep_job);
+  flags.String("ps", "ADDRESS,...", "the parameter servers, where the cluster leaves them out",
+               &ps);
+}
 
 absl::StatusOr<std::vector<std::string>> PsAddresses(const Cluster& cluster,
                                                      const std::string& flag) {
@@ -75,7 +91,9 @@ absl::Status CheckTask(CoordinatorFlags& own, const Cluster& cluster) {
   }
   ASSIGN_OR_RETURN(const uint64_t memory_limit, own.shared.MemoryLimit());
   own.memory = std::make_shared<MemoryBudget>(memory_limit, kCaps);
-  return SetUpSecurity(own.shared.security, cluster.task->ToString(), own.grpc);
+  const std::string& listens_at =
+      own.shared.listen.empty() ? cluster.coordinator : own.shared.listen;
+  return AwaitSecurity(own.shared, cluster.task->ToString(), listens_at, own.grpc);
 }
 
 // Reads the job, and takes the other tasks from the cluster. An error names the job's key or the
@@ -90,6 +108,7 @@ absl::StatusOr<CoordinatorOptions> ReadOptions(Files& files, const CoordinatorFl
     RETURN_IF_ERROR(CheckPlainText(own.shared.security, ps, "the ps at"));
   }
   options.insecure = own.shared.security.insecure;
+  options.keep_job = own.keep_job;
   for (const auto& [index, address] : cluster.workers) {
     options.workers.push_back(Task{Role::kWorker, index}.ToString());
   }
@@ -106,6 +125,26 @@ std::string ListenAddress(const Logger& log, const DaemonFlags& shared, const Cl
   return cluster.coordinator;
 }
 
+// Says where the coordinator is, in what directory, and with which certificate.
+void Place(CoordinatorOptions& options, const DaemonFlags& shared, const Daemon& daemon) {
+  options.dir = AbsolutePath(shared.dir);
+  options.charts = SchemeOf(options.dir).empty();  // their files grow
+  options.host = HostName();
+  if (const auto credentials = daemon.credentials(); credentials != nullptr) {
+    options.certificate_expires_s = [credentials] {
+      return credentials->Current()->expires_unix_s;
+    };
+  }
+}
+
+// The listeners' refusals are events of the job.
+void HearRefusals(Coordinator& coordinator, Daemon& daemon) {
+  daemon.refused()->Tell(
+      [&coordinator, &loop = daemon.environment().loop](const std::string& said) {
+        loop.Post([&coordinator, said] { coordinator.NoteRefused(said); });
+      });
+}
+
 // Returns the source of what --http shows.
 MonitorSource Shown(Coordinator& coordinator) {
   MonitorSource source;
@@ -119,20 +158,15 @@ MonitorSource Shown(Coordinator& coordinator) {
 int Main(int argc, char** argv) {
   Flags flags("paracord-coordinator", "Owns a job: variables, leases, checkpoints, evaluation.");
   CoordinatorFlags own;
-  own.shared.AddTo(flags);
-  flags.String("job", "FILE", "the job", &own.job);
-  flags.Strings("set", "KEY=VALUE", kSetHelp, &own.set);
-  flags.Strings("accept-change", "FILE", kAcceptChangeHelp, &own.accept_changes);
-  flags.String("ps", "ADDRESS,...", "the parameter servers, where the cluster leaves them out",
-               &own.ps);
-  if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;
+  own.AddTo(flags);
+  if (const std::optional<int> code = ParseOrExit(flags, argc, argv, own.shared)) return *code;
   const auto configuration = [&](const absl::Status& status) {
     return Complain(argv[0], status, ExitCode::kConfiguration);
   };
   const absl::StatusOr<Cluster> cluster = FindCluster(own.shared);
   if (!cluster.ok()) return configuration(cluster.status());
   if (const absl::Status checked = CheckTask(own, *cluster); !checked.ok()) {
-    return configuration(checked);
+    return Complain(argv[0], checked, SecurityExitCode(checked));
   }
   Daemon daemon(own.grpc, own.memory);
   const size_t peers = cluster->ps.size() + cluster->workers.size();
@@ -140,24 +174,21 @@ int Main(int argc, char** argv) {
   absl::StatusOr<CoordinatorOptions> read = ReadOptions(daemon.environment().files, own, *cluster);
   if (!read.ok()) return configuration(read.status());
   CoordinatorOptions options = *std::move(read);
-  if (const auto code = MakeDirOrExit(daemon.environment().files, argv[0], own.shared.dir)) {
-    return *code;
-  }
-  options.dir = own.shared.dir;
-  options.charts = SchemeOf(options.dir).empty();  // their files grow
-  options.host = HostName();
+  Place(options, own.shared, daemon);
   const Logger log("coordinator");
   WarnOfLoopbackPs(log, *cluster, options.ps_addresses);
   const std::string dir = options.dir;
   const int64_t drain_ms = options.job.timeouts.drain_ms;
   Coordinator coordinator(std::move(options), daemon.environment(),
                           [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
+  HearRefusals(coordinator, daemon);
   HealthService service(
       "coordinator", daemon.environment().loop, [&] { return coordinator.Health(); }, &coordinator);
   const auto listener = daemon.Listen(ListenAddress(log, own.shared, *cluster), service, log);
   if (!listener.ok()) {
     return Complain(argv[0], listener.status(), ListenExitCode(listener.status()));
   }
+  daemon.AnswerLocally((*listener)->address(), "coordinator", [&] { return coordinator.Health(); });
   const auto monitor = StartMonitor(own.shared, *cluster->task, daemon, Shown(coordinator));
   if (!monitor.ok()) return Complain(argv[0], monitor.status(), ListenExitCode(monitor.status()));
   // A coordinator that is draining is gone by then.

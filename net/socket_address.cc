@@ -25,12 +25,13 @@ constexpr int kSocketFlags = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
 
 bool IsUnix(const std::string& address) { return address.starts_with("unix:"); }
 
-// Fills in a unix socket's path. False if it is too long.
+// Fills in a unix socket's path, or its abstract name, which "@" begins. False if it is too long.
 bool FillPath(const std::string& address, sockaddr_un& to) {
   const std::string path = address.substr(5);
   if (path.size() >= sizeof(to.sun_path)) return false;
   to.sun_family = AF_UNIX;
   std::memcpy(to.sun_path, path.data(), path.size());
+  if (path.starts_with('@')) to.sun_path[0] = '\0';
   return true;
 }
 
@@ -57,12 +58,25 @@ bool SomebodyListens(const sockaddr_un& at) {
   return live;
 }
 
+// Listens at an abstract name, of which no file is left.
+absl::StatusOr<ListeningSockets> ListenAtName(const std::string& address, const sockaddr_un& at) {
+  const int fd = ::socket(AF_UNIX, kSocketFlags, 0);
+  if (fd < 0 || ::bind(fd, reinterpret_cast<const sockaddr*>(&at), sizeof(at)) != 0 ||
+      ::listen(fd, SOMAXCONN) != 0) {
+    const int error = errno;
+    if (fd >= 0) ::close(fd);
+    return CannotListen(address, error);
+  }
+  return ListeningSockets{{fd}, address, address, address.substr(5), 0};
+}
+
 absl::StatusOr<ListeningSockets> ListenAtPath(const std::string& address) {
   sockaddr_un at{};
   if (!FillPath(address, at)) {
     return absl::InvalidArgumentError(
         absl::StrCat("socket path is too long (107 bytes at most): ", address));
   }
+  if (at.sun_path[0] == '\0') return ListenAtName(address, at);
   if (SomebodyListens(at)) {
     return absl::AlreadyExistsError(absl::StrCat("somebody listens at ", address));
   }

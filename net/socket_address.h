@@ -1,4 +1,5 @@
-// Sockets for addresses as clusters write them: "host:port", "[v6]:port" or "unix:/path".
+// Sockets for addresses as clusters write them: "host:port", "[v6]:port" or "unix:/path"; and
+// "unix:@name", an abstract name, for sockets of our own that no cluster names.
 #pragma once
 
 #include <cstdint>

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "common/files.h"
 #include "common/log.h"
 #include "common/memory_budget.h"
 #include "common/parallel.h"
@@ -118,7 +119,7 @@ int Main(int argc, char** argv) {
               "without an index, it has the one that its host's name ends with.");
   PsFlags own;
   own.AddTo(flags);
-  if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;
+  if (const std::optional<int> code = ParseOrExit(flags, argc, argv, own.shared)) return *code;
   DaemonFlags& shared = own.shared;
   if (shared.task == "ps") shared.task = TaskOfHost();
   const absl::StatusOr<Cluster> cluster = FindCluster(shared);
@@ -129,8 +130,9 @@ int Main(int argc, char** argv) {
   const uint32_t index = cluster->task->index;
   const std::string task = cluster->task->ToString();
   const std::string expected = ExpectedAddress(*cluster);
-  if (const absl::Status safe = SetUpSecurity(shared.security, task, own.grpc); !safe.ok()) {
-    return Complain(argv[0], safe, ExitCode::kConfiguration);
+  const std::string& listens_at = shared.listen.empty() ? expected : shared.listen;
+  if (const absl::Status safe = AwaitSecurity(shared, task, listens_at, own.grpc); !safe.ok()) {
+    return Complain(argv[0], safe, SecurityExitCode(safe));
   }
   const absl::StatusOr<std::shared_ptr<MemoryBudget>> memory = own.Memory();
   if (!memory.ok()) return Complain(argv[0], memory.status(), ExitCode::kConfiguration);
@@ -138,12 +140,9 @@ int Main(int argc, char** argv) {
   SetParallelThreads(static_cast<int>(own.threads));
   const size_t peers = cluster->workers.size() + 1;
   if (const auto code = SetUpOrExit(shared, *cluster->task, peers, argv[0])) return *code;
-  if (const auto code = MakeDirOrExit(daemon.environment().files, argv[0], shared.dir)) {
-    return *code;
-  }
   PsOptions options = own.options;
   options.index = index;
-  options.dir = shared.dir;
+  options.dir = AbsolutePath(shared.dir);
   options.host = HostName();
   options.pinned_bytes_max = static_cast<uint64_t>(own.pinned_mb) << 20;
   options.memory = *memory;
@@ -165,6 +164,8 @@ int Main(int argc, char** argv) {
     return Complain(argv[0], listener.status(), ListenExitCode(listener.status()));
   }
   log.Info("listens at {}", (*listener)->address());
+  daemon.AnswerLocally((*listener)->address(), task, [&ps] { return ps.Health(); });
+  daemon.MakeDir(options.dir, log);
   WarnOfOtherAddress(log, task, "cluster.ps", expected, (*listener)->address());
   const auto monitor = StartMonitor(shared, *cluster->task, daemon, Shown(ps));
   if (!monitor.ok()) return Complain(argv[0], monitor.status(), ListenExitCode(monitor.status()));

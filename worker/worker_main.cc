@@ -91,7 +91,7 @@ MonitorSource Shown(const Worker& worker) {
 }
 
 int RunWorker(WorkerOptions options, const DaemonFlags& shared, const GrpcOptions& grpc,
-              const Computer& computer, const char* program) {
+              const Computer& computer, const Cluster& cluster, const char* program) {
   Daemon daemon(grpc, std::make_shared<MemoryBudget>(computer.memory_limit));
   const std::string task = options.task;
   SetParallelThreads(computer.use.threads);  // that encode gradients
@@ -105,6 +105,11 @@ int RunWorker(WorkerOptions options, const DaemonFlags& shared, const GrpcOption
   if (!listener.ok()) {
     return Complain(program, listener.status(), ListenExitCode(listener.status()));
   }
+  // A worker that does not listen tells its health by the address that the cluster gives it.
+  const auto own = cluster.workers.find(cluster.task->index);
+  const std::string own_address = own == cluster.workers.end() ? "" : own->second;
+  const std::string at = *listener == nullptr ? own_address : (*listener)->address();
+  daemon.AnswerLocally(at, task, [&worker] { return worker.Health(); });
   const auto monitor = StartMonitor(shared, *ParseTask(task), daemon, Shown(worker));
   if (!monitor.ok()) return Complain(program, monitor.status(), ListenExitCode(monitor.status()));
   daemon.environment().loop.Post([&] { worker.Start(); });
@@ -153,7 +158,7 @@ void AddFlags(Flags& flags, WorkerOptions& options, Computer& computer, std::str
 absl::Status Secure(const DaemonFlags& shared, const Task& task, const std::string& coordinator,
                     GrpcOptions& grpc) {
   const bool listens = task.role == Role::kWorker && !shared.listen.empty();
-  RETURN_IF_ERROR(SetUpSecurity(shared.security, listens ? task.ToString() : "", grpc));
+  RETURN_IF_ERROR(AwaitSecurity(shared, listens ? task.ToString() : "", shared.listen, grpc));
   if (coordinator.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(CheckAddress(coordinator, "--coordinator"));
   return CheckPlainText(shared.security, coordinator, "the coordinator at");
@@ -172,7 +177,7 @@ int Main(int argc, char** argv) {
   Computer computer;
   int64_t threads = std::max(1u, std::thread::hardware_concurrency());
   AddFlags(flags, options, computer, device, threads);
-  if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;
+  if (const std::optional<int> code = ParseOrExit(flags, argc, argv, shared)) return *code;
   const auto refuse = [&](const absl::Status& status) {
     return Complain(argv[0], status, ExitCode::kConfiguration);
   };
@@ -197,7 +202,7 @@ int Main(int argc, char** argv) {
   if (options.coordinator.empty()) options.coordinator = cluster->coordinator;
   GrpcOptions grpc;
   const absl::Status safe = Secure(shared, *cluster->task, options.coordinator, grpc);
-  if (!safe.ok()) return refuse(safe);
+  if (!safe.ok()) return Complain(argv[0], safe, SecurityExitCode(safe));
   if (cluster->task->role == Role::kEvaluator) {
     if (shared.dir.empty()) return refuse(absl::InvalidArgumentError(task + " needs --dir DIR"));
     if (const auto code = SetUpOrExit(shared, *cluster->task, peers, argv[0])) return *code;
@@ -219,7 +224,7 @@ int Main(int argc, char** argv) {
         NoAddress(*cluster, "the coordinator", "cluster.chief", "give --coordinator ADDRESS"));
   }
   if (const auto code = SetUpOrExit(shared, *cluster->task, peers, argv[0])) return *code;
-  return RunWorker(std::move(options), shared, grpc, computer, argv[0]);
+  return RunWorker(std::move(options), shared, grpc, computer, *cluster, argv[0]);
 }
 
 }  // namespace

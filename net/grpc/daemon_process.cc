@@ -37,6 +37,7 @@
 #include "common/steady_ms.h"
 #include "common/trace.h"
 #include "net/grpc/grpc_log.h"
+#include "net/grpc/restarts.h"
 #include "net/name_lookup.h"
 #include "net/receive_buffers.h"
 #include "proto/protocol.h"
@@ -85,6 +86,7 @@ uint64_t ResidentBytes() {
 
 GrpcOptions WithRequests(GrpcOptions options, std::shared_ptr<MemoryShare> requests) {
   options.requests = std::move(requests);
+  options.refused = std::make_shared<RefusedPeers>();
   return options;
 }
 
@@ -131,6 +133,14 @@ void DaemonFlags::AddTo(Flags& flags) {
                &memory_limit);
   flags.String("trace", "FILE", "write spans of time there, as `paracord train --trace` asks",
                &trace);
+  flags.String("http-clients", "ROLES",
+               "over HTTPS show --http's pages only to certificates of these roles, such as "
+               "operator,monitor (to anybody)",
+               &security.http_clients);
+  flags.Integer("restarts", "N",
+                "start the daemon again where that may help (exit codes from 128 but 143, and "
+                "signals), at most so often one after the other",
+                0, 1000, &restarts);
   AddSecurityFlags(flags, security);
 }
 
@@ -185,10 +195,13 @@ std::string VersionText(const std::string& program) {
   return absl::StrCat(program, " ", PARACORD_VERSION, ", protocol ", kProtocol);
 }
 
-std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv) {
+std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv, const DaemonFlags& shared) {
   const std::vector<std::string> args(argv + 1, argv + argc);
   flags.Version(VersionText(std::filesystem::path(argv[0]).filename().string()));
-  return flags.ParseOrExit(args, argv[0], std::cout, std::cerr);
+  const std::optional<int> code = flags.ParseOrExit(args, argv[0], std::cout, std::cerr);
+  if (code.has_value() || shared.restarts == 0) return code;
+  SetUpLogging(shared.log_level, shared.log_format);
+  return RestartWhereItHelps({.restarts_max = shared.restarts, .task = shared.task});
 }
 
 std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, size_t peers,
@@ -205,6 +218,9 @@ std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, size_
     Logger(task.ToString())
         .Warn("{} is set, which is for tests: this process will fail on purpose at {}",
               kFailpointsVariable, armed);
+  }
+  for (const std::string& open : OpenSecrets(flags.security)) {
+    Logger(task.ToString()).Warn("{}", open);
   }
   const absl::Status enough = WantDescriptors(kOwnDescriptors + peers);
   if (!enough.ok()) return Complain(program, enough, ExitCode::kConfiguration);
@@ -250,6 +266,13 @@ absl::StatusOr<std::unique_ptr<Monitor>> StartMonitor(const DaemonFlags& flags, 
   if (credentials != nullptr && credentials->Current()->own.has_value()) {
     source.certificate_expires_s = [credentials] { return credentials->Current()->expires_unix_s; };
   }
+  source.measure = [inner = std::move(source.measure), refused = daemon.refused()](MetricSet& to) {
+    if (inner != nullptr) inner(to);
+    for (const auto& [cause, count] : refused->counts()) {
+      to.Counter("paracord_refused_connections_total", "Clients refused or cut off, by the cause.",
+                 static_cast<double>(count), {{"cause", RefusedPeers::NameOf(cause)}});
+    }
+  };
   ASSIGN_OR_RETURN(std::unique_ptr<Monitor> monitor,
                    Monitor::Start(flags.http, daemon.environment().loop, std::move(source)));
   if (monitor != nullptr) log.Info("{} at {}", https ? "HTTPS" : "HTTP", monitor->address());
@@ -319,17 +342,6 @@ ExitCode ListenExitCode(const absl::Status& status) {
   return absl::IsAlreadyExists(status) ? ExitCode::kInUse : ExitCode::kConfiguration;
 }
 
-std::optional<int> MakeDirOrExit(Files& files, const char* program, std::string& dir) {
-  dir = AbsolutePath(dir);
-  const absl::Status made = files.MakeDirectories(dir);
-  if (made.ok()) return std::nullopt;
-  const bool ours = absl::IsNotFound(made) || absl::IsPermissionDenied(made) ||
-                    absl::IsFailedPrecondition(made) || absl::IsAlreadyExists(made) ||
-                    absl::IsInvalidArgument(made);
-  return Complain(program, absl::Status(made.code(), absl::StrCat("--dir: ", made.message())),
-                  ours ? ExitCode::kConfiguration : ExitCode::kPeerLost);
-}
-
 // Called first of all: threads inherit the signal mask, and only the one in Run may take these
 // signals.
 bool Daemon::Prepare(const MemoryBudget& memory) {
@@ -385,6 +397,13 @@ absl::StatusOr<std::unique_ptr<Listener>> Daemon::Listen(const std::string& addr
         absl::StrCat("cannot listen at ", address, ": ", std::string(found.message())));
     if (found.ok()) {
       absl::StatusOr<std::unique_ptr<Listener>> listener = network_.Listen(address, service);
+      const bool plain = credentials() == nullptr && !address.starts_with("unix:");
+      if (listener.ok() && plain && StaysHere(address)) {
+        log.Warn(
+            "{} is plain text: any user of this host may read, change and end the job; a unix "
+            "socket, or --tls-cert, --tls-key and --tls-ca, keep others out",
+            address);
+      }
       if (!absl::IsNotFound(listener.status())) return listener;
       missing = listener.status();
     }
@@ -401,6 +420,29 @@ absl::StatusOr<std::unique_ptr<Listener>> Daemon::Listen(const std::string& addr
     const int signal = sigtimedwait(&signals, nullptr, &second);
     if (signal > 0) return absl::CancelledError(SignalName(signal) + " before it listened");
   }
+}
+
+void Daemon::MakeDir(const std::string& dir, const Logger& log, bool said) {
+  const auto made = std::make_shared<absl::Status>();
+  executor_.Run([this, made, dir] { *made = files_.MakeDirectories(dir); },
+                [this, made, dir, log, said] {
+                  if (made->ok()) return;
+                  const std::string why = absl::StrCat("--dir: ", std::string(made->message()));
+                  const bool ours = absl::IsNotFound(*made) || absl::IsFailedPrecondition(*made) ||
+                                    absl::IsAlreadyExists(*made) || absl::IsInvalidArgument(*made);
+                  if (ours) return Exit(static_cast<int>(ExitCode::kConfiguration), why);
+                  constexpr int64_t kAgainMs = 1000;
+                  if (!said) log.Warn("waits for the storage: {}", why);
+                  loop_.PostAfter(kAgainMs, [this, dir, log] { MakeDir(dir, log, true); });
+                });
+}
+
+void Daemon::AnswerLocally(const std::string& address, const std::string& task,
+                           std::function<HealthState()> health) {
+  MonitorSource source;
+  source.task = task;
+  source.health = std::move(health);
+  local_health_ = ServeLocalHealth(address, loop_, std::move(source));
 }
 
 void Daemon::Exit(int exit_code, const std::string& reason) {

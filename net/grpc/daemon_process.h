@@ -17,6 +17,7 @@
 #include "common/thread_loop.h"
 #include "config/cluster.h"
 #include "config/flags.h"
+#include "monitor/local_health.h"
 #include "monitor/monitor.h"
 #include "net/grpc/network.h"
 #include "net/grpc/security_flags.h"
@@ -40,6 +41,7 @@ struct DaemonFlags {
   SecurityOptions security;
   std::string http;
   std::string memory_limit;
+  int64_t restarts = 0;
 
   void AddTo(Flags& flags);
   // Returns what --memory-limit says, or else nine tenths of what the process's control groups let
@@ -54,9 +56,12 @@ absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags);
 // What --version prints: the program, its version and the protocol that it speaks.
 std::string VersionText(const std::string& program);
 
-// Parses the flags of a daemon. If it prints help, its version or problems, it returns the exit
-// code to leave with.
-std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv);
+// Parses the flags of a daemon, which `shared` has added. If it prints help, its version or
+// problems, it returns the exit code to leave with. With --restarts, this process starts the daemon
+// again where that may help: returns the code to leave with in the first process, and nullopt in
+// the daemon. Called before there are threads.
+std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv,
+                               const DaemonFlags& shared = {});
 
 // Sets up logging and, if wanted, the trace, and checks that there are descriptors for that many
 // peers. Called before the daemon starts threads; returns an exit code on failure.
@@ -75,6 +80,14 @@ bool ServesHttps(const std::string& address, const SecurityOptions& security);
 // others by HTTPS, which needs a certificate, or if --insecure says that the network is trusted.
 // INVALID_ARGUMENT says so of an address.
 absl::Status CheckHttp(const std::string& address, const SecurityOptions& security);
+// As SetUpSecurity, but waits for a better certificate or key where one has expired or does not
+// fit, and says so; supervisors on this host hear meanwhile that the daemon, which will listen at
+// `address`, lives. UNAVAILABLE after ten minutes.
+absl::Status AwaitSecurity(const DaemonFlags& flags, const std::string& task,
+                           const std::string& address, GrpcOptions& grpc);
+// The exit code if the certificates cannot be used: a restart may help where time does.
+ExitCode SecurityExitCode(const absl::Status& status);
+
 // Starts what --http shows, and logs where. On failure returns an error for ListenExitCode.
 absl::StatusOr<std::unique_ptr<Monitor>> StartMonitor(const DaemonFlags& flags, const Task& task,
                                                       Daemon& daemon, MonitorSource source);
@@ -111,10 +124,6 @@ void WarnOfOtherAddress(const Logger& log, const std::string& task, const std::s
 // or the process was told to leave meanwhile.
 ExitCode ListenExitCode(const absl::Status& status);
 
-// Makes the job's directory and its path absolute. On failure returns the exit code for
-// configuration if only a person can fix it, otherwise one that says that a restart may help.
-std::optional<int> MakeDirOrExit(Files& files, const char* program, std::string& dir);
-
 class Daemon {
  public:
   // Blocks the signals that Run takes. Must be constructed before any other thread is started.
@@ -127,6 +136,7 @@ class Daemon {
   const std::shared_ptr<MemoryBudget>& memory() const { return memory_; }
   // Null where connections are plain text.
   const std::shared_ptr<Credentials>& credentials() const { return network_.credentials(); }
+  const std::shared_ptr<RefusedPeers>& refused() const { return network_.refused(); }
   // The intake for requests that come through other listeners than this network's.
   const std::shared_ptr<Intake>& intake() const { return network_.intake(); }
 
@@ -135,6 +145,13 @@ class Daemon {
   // last address. CANCELLED: one of LeaveSignals() came meanwhile. `log` gets a line if it waits.
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, Service& service,
                                                    const Logger& log);
+
+  // Makes the job's directory while the loop runs, and tries again while that may help, which `log`
+  // says once. It ends Run where only a person can mend what is wrong.
+  void MakeDir(const std::string& dir, const Logger& log, bool said = false);
+  // Tells supervisors on this host of the health of a daemon that listens at `address`.
+  void AnswerLocally(const std::string& address, const std::string& task,
+                     std::function<HealthState()> health);
 
   // Ends Run. The role is given this function.
   void Exit(int exit_code, const std::string& reason);
@@ -157,6 +174,7 @@ class Daemon {
   AllFiles files_;
   ThreadExecutor executor_;
   SystemRandom random_;
+  std::unique_ptr<Monitor> local_health_;
   int exit_code_ = 0;
 };
 
