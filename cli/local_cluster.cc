@@ -22,6 +22,7 @@
 #include "common/spawn.h"
 #include "common/status_macros.h"
 #include "net/grpc/security_flags.h"
+#include "net/socket_address.h"
 #include "nlohmann/json.hpp"
 
 namespace paracord {
@@ -58,6 +59,14 @@ LocalCluster::LocalCluster(LocalClusterOptions options)
                                       : std::nullopt) {}
 
 LocalCluster::~LocalCluster() { WaitAll(0); }
+
+std::string WithPort(const std::string& address) {
+  if (!address.ends_with(":0")) return address;
+  const absl::StatusOr<ListeningSockets> sockets = ListenAt(address);
+  if (!sockets.ok()) return address;
+  for (const int fd : sockets->fds) close(fd);
+  return sockets->address;
+}
 
 SecurityOptions SecurityOf(const std::string& certs, const std::string& name, bool insecure) {
   SecurityOptions options;

@@ -44,6 +44,9 @@ struct LocalClusterOptions {
   bool insecure = false;                // the daemons speak plain text to other hosts
 };
 
+// Returns the address with a port that is free now in place of port 0, so that it can be told.
+std::string WithPort(const std::string& address);
+
 // Returns the options of whose certificate is NAME.crt in a folder as deploy/certs makes it.
 SecurityOptions SecurityOf(const std::string& certs, const std::string& name, bool insecure);
 

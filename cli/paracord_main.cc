@@ -82,6 +82,13 @@ int Main(int argc, char** argv) {
   SetUpLogging("info");      // standard output is for results
   (void)WantDescriptors(0);  // all there are, as a worker has: data may be many files
   const std::vector<std::string> args(argv + 1, argv + argc);
+  if (args.size() > 1 && args[0] == "help") {  // of that command, and a word that is none is named
+    std::vector<std::string> asked(argv, argv + 1);
+    asked.insert(asked.end(), {args[1], "--help"});
+    std::vector<char*> words;
+    for (std::string& word : asked) words.push_back(word.data());
+    return Main(static_cast<int>(words.size()), words.data());
+  }
   if (args.empty() || args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
     Usage(args.empty() ? TerminalErr() : TerminalOut());
     return args.empty() ? static_cast<int>(ExitCode::kConfiguration) : 0;
@@ -99,6 +106,7 @@ int Main(int argc, char** argv) {
     if (command.name == args[0]) return command.run(Args(args).subspan(1));
     known.push_back(command.name);
   }
+  for (const auto& [flag, what] : kOwnFlags) known.push_back(flag);
   const std::string near = NearestName(args[0], known);
   TerminalErr() << "paracord: there is no command " << args[0]
                 << (near.empty() ? "" : "; did you mean " + near + "?") << "\n";

@@ -1,6 +1,10 @@
 // paracord status: what a coordinator is doing, and who waits for whom.
+#include <chrono>
 #include <ostream>
+#include <sstream>
+#include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/checkpoint_choice.h"
@@ -24,6 +28,9 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::chrono::seconds kWatchAgain(2);
+constexpr char kClearScreen[] = "\x1b[H\x1b[2J";
+
 // Checks that the coordinator at `address`, which `dir` names, leads the job there: by now the
 // address may be another job's.
 absl::Status CheckOfDir(Files& files, const std::string& dir, const std::string& address,
@@ -38,7 +45,11 @@ absl::StatusOr<json> Ask(const GrpcOptions& options, const std::string& address)
   GrpcNetwork network(options);
   constexpr int64_t kDeadlineMs = 3000;
   absl::StatusOr<json> status = AskStatus(network, address, kDeadlineMs);
-  if (!absl::IsDeadlineExceeded(status.status())) return status;
+  const std::string why(status.status().message());
+  // What is known to be wrong needs no guess.
+  const bool unknown =
+      absl::StrContains(why, "no answer within") || absl::StrContains(why, "no connection within");
+  if (!absl::IsDeadlineExceeded(status.status()) || !unknown) return status;
   return absl::DeadlineExceededError(
       absl::StrCat(status.status().message(),
                    ": it hangs, or cannot be reached; is that the coordinator's address "
@@ -89,6 +100,20 @@ void PrintTables(const json& tables, std::ostream& out) {
   }
 }
 
+// Prints what somebody should see to though the job goes on.
+void PrintNotes(const json& status, std::ostream& out) {
+  const json certificate = status.value("certificate", json::object());
+  constexpr double kSoonDays = 14;  // as the alert ParacordCertificateExpires
+  if (const double days = certificate.value("days_left", kSoonDays); days < kSoonDays) {
+    out << absl::StrFormat(
+        "the coordinator's certificate %s: replace it\n",
+        days < 0 ? "has expired" : absl::StrFormat("expires in %.1f days", days));
+  }
+  for (const json& key : status.value("untaken", json::array())) {
+    out << "not taken from the job file: " << key.get<std::string>() << "\n";
+  }
+}
+
 void Print(const json& status, std::ostream& out) {
   const auto number = [&](const char* key) { return status.at(key).get<uint64_t>(); };
   out << absl::StrFormat("%s: %s, epoch %d of %d, %d of %d batches, generation %d\n",
@@ -98,6 +123,7 @@ void Print(const json& status, std::ostream& out) {
   if (status.value("insecure", false)) {
     out << "INSECURE: whoever reaches the coordinator may read, change and end this job\n";
   }
+  PrintNotes(status, out);
   for (const auto& [key, title] :
        {std::pair("ending", "is ending"), std::pair("exit", "has ended")}) {
     if (!status.contains(key)) continue;
@@ -228,18 +254,65 @@ int ShowDir(Files& files, const std::string& dir, const absl::Status& why, bool 
   return static_cast<int>(ended ? ExitCode::kDone : ExitCode::kPeerLost);
 }
 
+// Where a job is asked for, and how its status is shown.
+struct Asked {
+  std::string address, dir;
+  bool as_json = false;
+};
+
+// Shows the status as it is now. Sets `ended` when the job has ended.
+int ShowNow(Files& files, const GrpcOptions& options, Asked asked, std::ostream& out,
+            std::ostream& err, bool& ended) {
+  const std::string& dir = asked.dir;
+  if (!dir.empty()) {
+    asked.address = AddressIn(files, dir);
+    const absl::Status checked = asked.address.empty()
+                                     ? absl::OkStatus()
+                                     : CheckAddress(asked.address, dir + "/coordinator.address");
+    if (!checked.ok()) return ShowDir(files, dir, checked, asked.as_json, out, err);
+  }
+  absl::StatusOr<json> status = absl::NotFoundError(dir + "/coordinator.address is not there");
+  if (!asked.address.empty()) status = Ask(options, asked.address);
+  if (status.ok() && !dir.empty()) {
+    const absl::Status checked = CheckOfDir(files, dir, asked.address, *status);
+    if (!checked.ok()) status = checked;
+  }
+  if (!status.ok()) {
+    if (dir.empty()) return Fail("status", status.status().message(), ExitCode::kPeerLost, err);
+    const int code = ShowDir(files, dir, status.status(), asked.as_json, out, err);
+    ended = code == static_cast<int>(ExitCode::kDone);
+    return code;
+  }
+  ended = (*status)["phase"] == "ended";
+  if (asked.as_json) {
+    out << status->dump() << "\n";
+    return 0;
+  }
+  try {
+    Print(*status, out);
+  } catch (const json::exception& error) {
+    return Fail(
+        "status",
+        absl::StrCat("the coordinator at ", asked.address, " answers as another version does (",
+                     error.what(), "): --json shows it"),
+        ExitCode::kVersion, err);
+  }
+  return 0;
+}
+
 }  // namespace
 
 int RunStatus(Args args, std::ostream& out, std::ostream& err) {
   std::string address;
   std::string dir;
-  bool as_json = false;
+  bool as_json = false, watch = false;
   Flags flags(
       "paracord status",
       "Asks a coordinator how its job goes. With --dir and no coordinator: what is known of it.");
   flags.String("address", "A", "of the coordinator", &address);
   flags.String("dir", "DIR", "the job's directory, instead of an address", &dir);
   flags.Switch("json", "the status as one JSON object", &as_json);
+  flags.Switch("watch", "show it again every two seconds until the job has ended", &watch);
   SecurityOptions security;
   AddSecurityFlags(flags, security);
   const auto code = flags.ParseOrExit(args, "paracord status", out, err);
@@ -259,36 +332,16 @@ int RunStatus(Args args, std::ostream& out, std::ostream& err) {
   }
   if (!safe.ok()) return Fail("status", safe.message(), ExitCode::kConfiguration, err);
   AllFiles files;
-  if (!dir.empty()) {
-    dir = AbsolutePath(dir);
-    address = AddressIn(files, dir);
-    const absl::Status checked =
-        address.empty() ? absl::OkStatus() : CheckAddress(address, dir + "/coordinator.address");
-    if (!checked.ok()) return ShowDir(files, dir, checked, as_json, out, err);
+  if (!dir.empty()) dir = AbsolutePath(dir);
+  bool ended = false;
+  while (true) {
+    std::ostringstream shown;
+    const int now = ShowNow(files, options, {address, dir, as_json}, shown, err, ended);
+    if (watch && !as_json) out << kClearScreen;
+    out << shown.str() << std::flush;
+    if (!watch || ended) return now;
+    std::this_thread::sleep_for(kWatchAgain);
   }
-  absl::StatusOr<json> status = absl::NotFoundError(dir + "/coordinator.address is not there");
-  if (!address.empty()) status = Ask(options, address);
-  if (status.ok() && !dir.empty()) {
-    const absl::Status checked = CheckOfDir(files, dir, address, *status);
-    if (!checked.ok()) status = checked;
-  }
-  if (!status.ok()) {
-    if (!dir.empty()) return ShowDir(files, dir, status.status(), as_json, out, err);
-    return Fail("status", status.status().message(), ExitCode::kPeerLost, err);
-  }
-  if (as_json) {
-    out << status->dump() << "\n";
-  } else {
-    try {
-      Print(*status, out);
-    } catch (const json::exception& error) {
-      return Fail("status",
-                  absl::StrCat("the coordinator at ", address, " answers as another version does (",
-                               error.what(), "): --json shows it"),
-                  ExitCode::kVersion, err);
-    }
-  }
-  return 0;
 }
 
 }  // namespace paracord

@@ -300,7 +300,7 @@ absl::StatusOr<LocalClusterOptions> OptionsOf(const TrainFlags& flags) {
   options.threads = flags.threads;
   options.accept_changes = flags.accept_changes;
   options.log_level = flags.log_level;
-  options.http = flags.http;
+  options.http = flags.ssh.has_value() ? flags.http : WithPort(flags.http);
   options.ssh = flags.ssh;
   options.certs = flags.certs;
   options.insecure = flags.insecure;
@@ -356,12 +356,12 @@ int RunCluster(const TrainFlags& flags, const LocalClusterOptions& options,
   if (!started.ok()) return Refuse(flags, started);
   progress.Event("start", start);
   if (!flags.http.empty()) {
-    const bool any_port = flags.http.ends_with(":0");
+    const bool any_port = options.http.ends_with(":0");  // on another host
     const char* const scheme =
-        ServesHttps(flags.http, SecurityOfCoordinator(flags)) ? "https://" : "http://";
+        ServesHttps(options.http, SecurityOfCoordinator(flags)) ? "https://" : "http://";
     progress.Event("http", any_port ? absl::StrCat("the page is where ", flags.dir,
                                                    "/logs/coordinator.log says")
-                                    : absl::StrCat("the page is at ", scheme, flags.http, "/"));
+                                    : absl::StrCat("the page is at ", scheme, options.http, "/"));
   }
   GrpcNetwork network(*grpc);
   const int code = Supervise(cluster, network, supervision, progress);

@@ -147,11 +147,12 @@ bool Compiles(const std::string& device) { return !device.empty() || !PjrtPlugin
 // `device` is the plug-in that is to compile a program of StableHLO; "" leaves it to the
 // environment.
 absl::StatusOr<std::unique_ptr<GradientProgram>> Build(const Job& job, const DataSource& train,
-                                                       const std::string& device) {
+                                                       const std::string& device, bool allowed) {
   if (!IsProgram(job.model) && device.empty()) {
     return BuildKerasProgram(job, train.schema(), MakeCpuOps(/*threads=*/1));
   }
   ProgramUse programs = OwnPrograms("validate");
+  programs.allowed = allowed;
   programs.compiles = Compiles(device);
   DeviceUse use = {device.empty() ? "cpu" : device};
   use.automatic = device.empty() && IsStableHlo(job.model);
@@ -164,6 +165,7 @@ struct ValidateFlags {
   uint32_t ps = 0;
   std::string device;
   bool batch = false;
+  bool allow_programs = false;
 };
 
 // Opens the data and builds the model, as a worker would, and prints the plan. Parts of the job
@@ -192,7 +194,13 @@ void CheckJob(Files& files, const Job& job, const ValidateFlags& flags, const st
     }
     return;
   }
-  const auto program = Build(job, *train, flags.device);
+  // A program of StableHLO is checked without running anything.
+  if (IsProgram(job.model) && !IsStableHlo(job.model) && !flags.allow_programs) {
+    out << "note: the model is a program, which is code of whoever wrote the job: it is only run, "
+           "and its variables and outputs only checked, with --allow-programs\n";
+    return;
+  }
+  const auto program = Build(job, *train, flags.device, flags.allow_programs);
   if (!report.Take(where, program)) return;
   CheckFirstBatches(*train, **program, where + ": data.train", report);
   if (test != nullptr) CheckFirstBatches(*test, **program, where + ": data.test", report);
@@ -245,6 +253,10 @@ int RunValidate(Args args, std::ostream& out, std::ostream& err) {
                "the plug-in that compiles a program of StableHLO; without one it is only checked",
                &device);
   bool batch = false;
+  bool allow_programs = false;
+  flags.Switch("allow-programs",
+               "run the command of a job whose model is a program: code of whoever wrote the job",
+               &allow_programs);
   flags.Switch("batch", "compute a batch, too, with the values with which the job begins", &batch);
   const auto code = flags.ParseOrExit(args, "paracord validate", out, err);
   if (code.has_value()) return *code;
@@ -262,7 +274,8 @@ int RunValidate(Args args, std::ostream& out, std::ostream& err) {
   const std::optional<Job> job = ReadJobFile(files, AbsolutePath(job_path), set, problems);
   report.Take(job_path, problems.ToStatus());
   if (job) {
-    CheckJob(files, *job, {static_cast<uint32_t>(ps), device, batch}, job_path, report, out);
+    CheckJob(files, *job, {static_cast<uint32_t>(ps), device, batch, allow_programs}, job_path,
+             report, out);
     report.Warn(job_path, JobWarnings(*job));
   }
   out.flush();  // before what is said of it

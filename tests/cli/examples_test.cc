@@ -151,7 +151,7 @@ TEST_CASE("validate finds nothing wrong with the jobs of the examples") {
       const std::string file = entry.path().filename().string();
       if (entry.path().extension() != ".json" || file == "model.json") continue;
       std::ostringstream out, err;
-      const std::vector<std::string> args = {entry.path().string()};
+      const std::vector<std::string> args = {entry.path().string(), "--allow-programs"};
       CHECK(RunValidate(args, out, err) == 0);
       CHECK(err.str() == "");
       ++jobs;

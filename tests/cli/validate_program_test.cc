@@ -121,6 +121,7 @@ struct ValidateTeller {
     std::ostringstream out, err;
     std::vector<std::string> args = {directory / "job.json"};
     if (batch) args.push_back("--batch");
+    args.push_back("--allow-programs");
     const int code = RunValidate(args, out, err);
     UNSCOPED_INFO(out.str() << err.str());
     return code == 0 ? out.str() : err.str();
@@ -131,6 +132,17 @@ struct ValidateTeller {
                           R"(", "labels": "y", "features": )";
   const std::string csv = R"({"format": "csv", "files": "data.csv", "label": "y", "features": )";
 };
+
+TEST_CASE("validate runs the program of a job only if that is allowed") {
+  ValidateTeller validate;
+  const std::string data = validate.csv + R"(["user"]})";
+  validate.directory.Write("marked", "");
+  CHECK(!absl::StrContains(validate.Run(data, ""), "only run"));
+  std::ostringstream out, err;
+  const std::vector<std::string> args = {validate.directory / "job.json"};
+  CHECK(RunValidate(args, out, err) == 0);
+  CHECK(absl::StrContains(out.str(), "only checked, with --allow-programs"));
+}
 
 TEST_CASE("a fraction in a column that a program wants as int64 is found by validate") {
   ValidateTeller validate;
