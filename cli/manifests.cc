@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kMark = "# render: ";
-constexpr size_t kLabelBytesMax = 40;                // "<name>-coordinator-12345" is a label of 63
+constexpr size_t kLabelBytesMax = 40;               // "<name>-coordinator-12345" is a label of 63
 constexpr size_t kConfigMapBytesMax = 1000 * 1024;  // of 1 MiB, which counts more than the values
 constexpr char kDataDirectory[] = "/data";
 
@@ -92,14 +92,17 @@ std::string Lines(const std::vector<std::string>& items) {
 }
 
 // Returns what is put into the manifest of a role; "" for one that has no pods.
-std::map<std::string, std::string> ValuesOf(const ManifestOptions& options,
+std::map<std::string, std::string> ValuesOf(const Job& job, const ManifestOptions& options,
                                             const std::string& role) {
-  std::map<std::string, std::string> values = {{"image", options.image},
-                                               {"ps", absl::StrCat(options.ps)},
-                                               {"workers", absl::StrCat(options.workers)},
-                                               {"gpus", ""},
-                                               {"programs", ""},
-                                               {"tls", ""}};
+  constexpr int64_t kGraceMarginS = 15;  // beyond the job's own drain_ms
+  std::map<std::string, std::string> values = {
+      {"image", options.image},
+      {"ps", absl::StrCat(options.ps)},
+      {"workers", absl::StrCat(options.workers)},
+      {"grace", absl::StrCat((job.timeouts.drain_ms + 999) / 1000 + kGraceMarginS)},
+      {"gpus", ""},
+      {"programs", ""},
+      {"tls", ""}};
   if (options.programs) values["programs"] = "- --allow-programs";
   if (options.gpus > 0) values["gpus"] = absl::StrCat("nvidia.com/gpu: ", options.gpus);
   std::string data_mount, data_volume, tls_mount, tls_volume;
@@ -200,7 +203,7 @@ absl::StatusOr<std::string> KubernetesManifests(const Job& job, const std::strin
   for (auto& [role, manifest] : manifests) {
     if (options.tls) manifest = absl::StrReplaceAll(manifest, {{kProbe, kTlsProbe}});
     ASSIGN_OR_RETURN(const std::string filled,
-                     FillIn(manifest, options.name, ValuesOf(options, role)));
+                     FillIn(manifest, options.name, ValuesOf(job, options, role)));
     absl::StrAppend(&all, "---\n", filled);
   }
   return all;

@@ -25,6 +25,7 @@ struct OwnTaskFlags {
   std::optional<int64_t> threads;  // of workers, evaluators and parameter servers
   bool allow_programs = false;     // of workers and evaluators
   bool stay = false;               // of workers and parameter servers
+  bool keep_job = false;           // of the coordinator
 };
 
 // Called only for a `cluster` that has a task.

@@ -46,6 +46,7 @@ Words CoordinatorOf(const OwnTaskFlags& flags) {
   Words words = {"paracord-coordinator", "--job", flags.job, "--dir", flags.dir};
   for (const std::string& setting : flags.set) Add(words, "--set", setting);
   for (const std::string& file : flags.accept_changes) Add(words, "--accept-change", file);
+  if (flags.keep_job) words.push_back("--keep-job");
   AddShared(words, flags, /*computes=*/false);
   return words;
 }
@@ -120,6 +121,10 @@ void AddFlags(Flags& flags, OwnTaskFlags& own) {
                &own.allow_programs);
   flags.Switch("stay", "of a worker or a ps: wait for another job when this one is done",
                &own.stay);
+  flags.Switch("keep-job",
+               "of the coordinator: go on with the job in --dir where the one given has keys that "
+               "cannot change",
+               &own.keep_job);
   flags.String("http", "ADDRESS",
                "show metrics, health and the coordinator's page there; where worker 0 is the "
                "coordinator as well, the coordinator alone does",
