@@ -152,13 +152,13 @@ void ParameterServer::Impl::AskForCheckpoint() {
   int64_t drain_ms = 0;
   {
     MutexLock lock(mu_);
-    checkpoint_asked_ = true;
+    checkpoint_asked_ = "";
     if (!holds_.empty() && content_ != nullptr) {
       drain_ms = std::max<int64_t>(0, timeouts_.drain_ms - kLookAgainMs);
     }
     PsHoldReply reply;
     reply.set_draining(true);
-    if (!holds_.empty()) told_draining_ = coordinator_;
+    if (!holds_.empty()) checkpoint_asked_ = coordinator_;
     for (auto& [id, call] : holds_) answers.emplace_back(std::move(call), ToParts(reply));
     holds_.clear();
   }

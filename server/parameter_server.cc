@@ -444,8 +444,8 @@ void ParameterServer::Impl::Hold(const PsHoldRequest& request, const CallPtr& ca
     refused = CheckOrder(request.fence(), request.coordinator_boot_id(), /*held=*/true);
     if (refused.ok() && (closed_ || holds_.size() >= kWaitingMax)) refused = TooManyWait();
     // A coordinator is told once; its next hold ends when this ps leaves.
-    draining = checkpoint_asked_ && told_draining_ != coordinator_;
-    if (refused.ok() && draining) told_draining_ = coordinator_;
+    draining = checkpoint_asked_.has_value() && checkpoint_asked_ != coordinator_;
+    if (refused.ok() && draining) checkpoint_asked_ = coordinator_;
     if (refused.ok() && !draining) holds_[id = ++last_hold_] = call;
   }
   if (!refused.ok()) return call->Reply(refused);

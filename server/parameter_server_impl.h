@@ -146,17 +146,16 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   mutable Mutex mu_;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
-  bool checkpoint_asked_ ABSL_GUARDED_BY(mu_) = false;  // by what drains
-  std::atomic<uint64_t> generation_ = 0;                // 0: never adopted. Written under mu_
-  std::string coordinator_ ABSL_GUARDED_BY(mu_);        // whom it obeys
-  std::string proof_key_ ABSL_GUARDED_BY(mu_);          // of that one
+  // Set once a checkpoint is asked for, since this ps drains: which coordinator knows; "": none.
+  std::optional<std::string> checkpoint_asked_ ABSL_GUARDED_BY(mu_);
+  std::atomic<uint64_t> generation_ = 0;          // 0: never adopted. Written under mu_
+  std::string coordinator_ ABSL_GUARDED_BY(mu_);  // whom it obeys
+  std::string proof_key_ ABSL_GUARDED_BY(mu_);    // of that one
   std::shared_ptr<const Content> content_ ABSL_GUARDED_BY(mu_);
   PendingOrders orders_ ABSL_GUARDED_BY(mu_);
   std::optional<int> ended_ ABSL_GUARDED_BY(mu_);  // the job, with this code; and it has stayed
   std::map<uint64_t, CallPtr> holds_ ABSL_GUARDED_BY(mu_);  // by numbers that are used once
   uint64_t last_hold_ ABSL_GUARDED_BY(mu_) = 0;
-  // The boot id of the coordinator that knows that this ps drains.
-  std::string told_draining_ ABSL_GUARDED_BY(mu_);
   // These two belong to the job that was last loaded or kept.
   TimeoutsSpec timeouts_ ABSL_GUARDED_BY(mu_);
   std::string settings_ ABSL_GUARDED_BY(mu_);

@@ -127,11 +127,10 @@ int Main(int argc, char** argv) {
   if (const absl::Status checked = CheckTask(shared, *cluster); !checked.ok()) {
     return Complain(argv[0], checked, ExitCode::kConfiguration);
   }
-  const uint32_t index = cluster->task->index;
   const std::string task = cluster->task->ToString();
   const std::string expected = ExpectedAddress(*cluster);
-  const std::string& listens_at = shared.listen.empty() ? expected : shared.listen;
-  if (const absl::Status safe = AwaitSecurity(shared, task, listens_at, own.grpc); !safe.ok()) {
+  const std::string& listen = shared.listen.empty() ? expected : shared.listen;
+  if (const absl::Status safe = AwaitSecurity(shared, task, listen, own.grpc); !safe.ok()) {
     return Complain(argv[0], safe, SecurityExitCode(safe));
   }
   const absl::StatusOr<std::shared_ptr<MemoryBudget>> memory = own.Memory();
@@ -141,7 +140,7 @@ int Main(int argc, char** argv) {
   const size_t peers = cluster->workers.size() + 1;
   if (const auto code = SetUpOrExit(shared, *cluster->task, peers, argv[0])) return *code;
   PsOptions options = own.options;
-  options.index = index;
+  options.index = cluster->task->index;
   options.dir = AbsolutePath(shared.dir);
   options.host = HostName();
   options.pinned_bytes_max = static_cast<uint64_t>(own.pinned_mb) << 20;
@@ -152,11 +151,8 @@ int Main(int argc, char** argv) {
   ParameterServer ps(options, daemon.environment(),
                      [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   const Logger log(task);
-  std::string listen = shared.listen;
-  if (listen.empty()) {
-    WarnOfOwnLoopback(log, task, absl::StrCat("cluster.ps[", index, "]"), expected, *cluster);
-    listen = expected;
-  }
+  const std::string key = absl::StrCat("cluster.ps[", options.index, "]");
+  if (shared.listen.empty()) WarnOfOwnLoopback(log, task, key, expected, *cluster);
   HealthService service(
       task, daemon.environment().loop, [&ps] { return ps.Health(); }, &ps);
   const auto listener = daemon.Listen(listen, service, log);
