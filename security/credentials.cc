@@ -228,7 +228,8 @@ std::string Credentials::ProblemOf(const PeerCertificate& peer) {
   X509* const certificate = peer.certificate_.get();
   const bool expired = X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0;
   if (peer.believed_by_ == keys->version && !expired) return "";
-  std::string problem = ChainProblem(keys->client.get(), certificate, peer.chain_.get());
+  std::string problem =
+      ChainProblem(keys->client.get(), certificate, peer.chain_.get(), Authority::kAny);
   if (problem.empty()) peer.believed_by_ = keys->version;
   return problem;
 }

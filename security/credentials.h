@@ -94,8 +94,9 @@ class Credentials {
   // Returns who a peer is whose verified certificate has these URIs.
   absl::StatusOr<PeerIdentity> PeerNamed(const std::vector<std::string>& uris);
 
-  // Returns why the present keys do not believe a peer's certificate (any more), such as that it
-  // has expired or is revoked; "" if they do. The subject of the sentence is the certificate.
+  // Returns why a connection that exists has to end: the peer's certificate has expired meanwhile,
+  // or is revoked; "" if neither. The subject of the sentence is the certificate. An authority that
+  // is believed no more ends no connection, so that authorities are replaced while a job trains.
   std::string ProblemOf(const PeerCertificate& peer);
 
   // True if a client may show the token instead of a certificate.

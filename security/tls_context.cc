@@ -119,6 +119,21 @@ int RefusedIndex() {
   return index;
 }
 
+// Whether a certificate is refused for who signed it.
+bool IsOfAuthority(long error) {  // NOLINT(google-runtime-int)
+  switch (error) {
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // A list of revoked certificates only ever takes trust away: an authority without a list, or whose
 // list is old, revokes nobody else.
 bool IsOfLists(int error) {
@@ -143,6 +158,13 @@ int Verified(int ok, X509_STORE_CTX* check) {
     if (SSL_set_ex_data(ssl, RefusedIndex(), said.get()) == 1) (void)said.release();
   }
   return 0;
+}
+
+// As Verified, but whoever signed is believed.
+int VerifiedByAny(int ok, X509_STORE_CTX* check) {
+  if (ok == 1 || !IsOfAuthority(X509_STORE_CTX_get_error(check))) return Verified(ok, check);
+  X509_STORE_CTX_set_error(check, X509_V_OK);
+  return 1;
 }
 
 absl::Status UseRevoked(X509_STORE* store, const ContextSource& source) {
@@ -216,17 +238,8 @@ std::string TakeOpenSslError() {
 
 std::string VerifyErrorText(long error) {  // NOLINT(google-runtime-int)
   const std::string reason = X509_verify_cert_error_string(error);
-  switch (error) {
-    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
-    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
-    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
-    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
-    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
-      return absl::StrCat("it is signed by another CA than those of --tls-ca (", reason, ")");
-    default:
-      return reason;
-  }
+  if (!IsOfAuthority(error)) return reason;
+  return absl::StrCat("it is signed by another CA than those of --tls-ca (", reason, ")");
 }
 
 std::string Distance(int64_t unix_s, int64_t now_unix_s) {
@@ -242,13 +255,15 @@ std::string Distance(int64_t unix_s, int64_t now_unix_s) {
   return "";
 }
 
-std::string ChainProblem(SSL_CTX* context, X509* certificate, STACK_OF(X509) * chain) {
+std::string ChainProblem(SSL_CTX* context, X509* certificate, STACK_OF(X509) * chain,
+                         Authority authority) {
   const std::unique_ptr<X509_STORE_CTX, Freer<X509_STORE_CTX_free>> check(X509_STORE_CTX_new());
   if (check == nullptr ||
       X509_STORE_CTX_init(check.get(), SSL_CTX_get_cert_store(context), certificate, chain) != 1) {
     return "it cannot be verified: " + TakeOpenSslError();
   }
-  X509_STORE_CTX_set_verify_cb(check.get(), Verified);
+  X509_STORE_CTX_set_verify_cb(check.get(),
+                               authority == Authority::kAny ? VerifiedByAny : Verified);
   const bool verified = X509_verify_cert(check.get()) == 1;
   ERR_clear_error();
   return verified ? "" : WhyRefused(check.get());
@@ -257,7 +272,7 @@ std::string ChainProblem(SSL_CTX* context, X509* certificate, STACK_OF(X509) * c
 std::string OwnChainProblem(SSL_CTX* context) {
   STACK_OF(X509)* chain = nullptr;
   SSL_CTX_get0_chain_certs(context, &chain);
-  return ChainProblem(context, SSL_CTX_get0_certificate(context), chain);
+  return ChainProblem(context, SSL_CTX_get0_certificate(context), chain, Authority::kOfContext);
 }
 
 std::string RefusedCertificate(SSL* ssl) {

@@ -53,9 +53,13 @@ absl::StatusOr<std::shared_ptr<SSL_CTX>> MakeContext(Side side, const ContextSou
 // of the sentence is the certificate.
 std::string OwnChainProblem(SSL_CTX* context);
 
+// Whose signature a certificate needs: that of an authority of the context, or anybody's, since an
+// authority believed it when its connection began.
+enum class Authority { kOfContext, kAny };
 // Returns why the context does not believe a certificate, which came with `chain`, now; "" if it
 // does. The subject of the sentence is the certificate.
-std::string ChainProblem(SSL_CTX* context, X509* certificate, STACK_OF(X509) * chain);
+std::string ChainProblem(SSL_CTX* context, X509* certificate, STACK_OF(X509) * chain,
+                         Authority authority);
 
 // Returns why the last verification during the handshake of `ssl` refused the peer's certificate,
 // with who that is; "" if none did. The subject of the sentence is the certificate.

@@ -169,7 +169,7 @@ TEST_CASE("scripts find their tree through a link and whatever CDPATH says") {
        {Case{"deploy/setup", "nobody", "deploy/setup: nothing in deploy/packages is for: nobody\n"},
         Case{"deploy/gpu-check", "pack", "gpu-check: pack where to?\n"},
         Case{"deploy/gpu-check", "-x", "gpu-check: no such option: -x; see --help\n"},
-        Case{"tests/run", "--fast", "usage: tests/run [--sanitizers] [--slow]\n"}}) {
+        Case{"tests/run", "--fast", "usage: tests/run [--since REF] [--sanitizers] [--slow]\n"}}) {
     CAPTURE(c.script);
     REQUIRE(Shell("ln -sf " PARACORD_SOURCE_DIR "/" + c.script + " " + links / "link").status == 0);
     CHECK(Shell(links / "link " + c.arguments).text == c.said);

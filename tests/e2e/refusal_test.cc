@@ -155,7 +155,8 @@ TEST_CASE("a ps that is missing at the start is named when the deadline is over"
   CHECK(cluster.at("coordinator").Wait(10000) == kPeerLost);
   const std::string reason = cluster.Summary().at("reason");
   INFO(reason);
-  CHECK(reason.find("ps:1 at") != std::string::npos);
+  CHECK(reason.find("missing ps:1 (") != std::string::npos);
+  CHECK(reason.find(cluster.address("ps:1")) != std::string::npos);
   CHECK(reason.find("ps:0") == std::string::npos);
   CHECK(reason.find("timeouts.start_s") != std::string::npos);
 }

@@ -146,7 +146,8 @@ TEST_CASE("strangers to a cluster with certificates learn and change nothing") {
   secure.Start("ps:1", "ps-1");
   CHECK(secure.Status({}) != 0);
   CHECK(WaitUntil(20000, [&] { return secure.Status(secure.Keys("monitor")) == 0; }));
-  CHECK(secure.Tool({"health", secure.cluster.address("ps:0")}) == 1);
+  // The health of a daemon is no secret from its own user, whom a socket of the host proves.
+  CHECK(secure.Tool({"health", secure.cluster.address("ps:0")}) == 0);
 
   secure.Start("worker:1", "worker-0");  // with another's certificate
   CHECK(WaitUntil(20000, [&] {

@@ -131,6 +131,18 @@ TEST_CASE("a certificate that expires while its connection lasts is believed no 
   CHECK(ps.credentials->ProblemOf(PeerCertificate()).empty());  // who showed the token
 }
 
+TEST_CASE("an authority that is believed no more ends no connection that exists") {
+  const TestCa before("lab"), after("lab");
+  Process ps(before.pem(), before.Issue("URI:spiffe://lab/ps/2"));
+  Process worker(before.pem(), before.Issue("URI:spiffe://lab/worker/0"));
+  const Handshake handshake(ps.Keys()->server.get(), worker.Keys()->client.get());
+  REQUIRE(handshake.done());
+  const PeerCertificate certificate(handshake.server.get());
+  Process later(after.pem(), after.Issue("URI:spiffe://lab/ps/2"));
+  CHECK(later.credentials->ProblemOf(certificate).empty());
+  CHECK_FALSE(Handshake(later.Keys()->server.get(), worker.Keys()->client.get()).server_done);
+}
+
 TEST_CASE("an own certificate that the own CAs have not signed is told with the files' names") {
   const TestCa ca("lab"), other("lab");
   Process sound(ca.pem(), ca.Issue("URI:spiffe://lab/ps/2"));
