@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/terminal.h"
 #include "common/descriptors.h"
+#include "common/failpoint.h"
 #include "common/log.h"
 #include "config/man_page.h"
 #include "config/nearest.h"
@@ -79,7 +80,12 @@ void UsageInForm(const std::string& form, std::ostream& out) {
 }
 
 int Main(int argc, char** argv) {
-  SetUpLogging("info");      // standard output is for results
+  SetUpLogging("info");  // standard output is for results
+  if (const std::string armed = ArmedFailpoints(); !armed.empty()) {
+    TerminalErr() << "paracord: " << kFailpointsVariable
+                  << " is set, which is for tests: this command "
+                  << "and what it starts will fail on purpose at " << armed << "\n";
+  }
   (void)WantDescriptors(0);  // all there are, as a worker has: data may be many files
   const std::vector<std::string> args(argv + 1, argv + argc);
   if (args.size() > 1 && args[0] == "help") {  // of that command, and a word that is none is named

@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <string>
-#include <string_view>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -17,33 +17,74 @@
 #include "common/mutex.h"
 
 namespace paracord {
+
+constinit std::atomic<bool> failpoints_armed = false;
+
 namespace {
 
 struct Point {
-  std::string action;  // kill, stop, stall:<ms>, error
-  int64_t nth = 0;     // 0: every time
+  enum class Action { kKill, kStop, kStall, kError };
+  Action action = Action::kKill;
+  int64_t stall_ms = 0;
+  int64_t nth = 0;  // 0: every time
   int64_t hits = 0;
 };
+
+// Parses what stands behind a failpoint's name, such as "stall:100@3"; nullopt if it is nothing.
+std::optional<Point> ParsePoint(const std::string& text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('@', 1));
+  Point point;
+  if (parts[0] == "stop") {
+    point.action = Point::Action::kStop;
+  } else if (parts[0] == "error") {
+    point.action = Point::Action::kError;
+  } else if (parts[0].starts_with("stall:")) {
+    point.action = Point::Action::kStall;
+    if (!absl::SimpleAtoi(parts[0].substr(6), &point.stall_ms)) return std::nullopt;
+  } else if (parts[0] != "kill") {
+    return std::nullopt;
+  }
+  if (parts.size() > 1 && (!absl::SimpleAtoi(parts[1], &point.nth) || point.nth < 1)) {
+    return std::nullopt;
+  }
+  return point;
+}
 
 struct Points {
   Mutex mu;
   std::map<std::string, Point, std::less<>> by_name ABSL_GUARDED_BY(mu);
 
+  // A test with a setting that is misspelt would try nothing, so such a process ends at once.
   Points() {
-    const char* setting = std::getenv(kFailpointsVariable);
-    if (setting == nullptr) return;
     MutexLock lock(mu);
-    const std::vector<std::string> items = absl::StrSplit(setting, ';', absl::SkipEmpty());
+    const std::vector<std::string> items =
+        absl::StrSplit(ArmedFailpoints(), ';', absl::SkipEmpty());
     for (const std::string& item : items) {
-      const std::pair<std::string, std::string> pair =
-          absl::StrSplit(item, absl::MaxSplits('=', 1));
-      const std::vector<std::string> action = absl::StrSplit(pair.second, '@');
-      Point point{action[0]};
-      if (action.size() > 1 && !absl::SimpleAtoi(action[1], &point.nth)) continue;
-      by_name[pair.first] = point;
+      const size_t sign = item.find('=');
+      const std::optional<Point> point =
+          sign == std::string::npos ? std::nullopt : ParsePoint(item.substr(sign + 1));
+      if (!point.has_value()) {
+        std::fprintf(stderr,
+                     "%s: \"%s\" is not NAME=kill|stop|stall:MS|error, with @N or without\n",
+                     kFailpointsVariable, item.c_str());
+        _exit(2);
+      }
+      by_name[item.substr(0, sign)] = *point;
     }
   }
 };
+
+Points& ThePoints() {
+  static Points& points = *new Points;  // never destroyed: a failpoint may be met at exit
+  return points;
+}
+
+[[maybe_unused]] const bool armed_before_main = [] {
+  if (ArmedFailpoints().empty()) return false;
+  ThePoints();
+  failpoints_armed.store(true, std::memory_order_relaxed);
+  return true;
+}();
 
 }  // namespace
 
@@ -52,37 +93,30 @@ std::string ArmedFailpoints() {
   return setting == nullptr ? "" : setting;
 }
 
-constinit std::atomic<bool> failpoints_armed = false;
-
-namespace {
-
-// An empty setting arms nothing.
-[[maybe_unused]] const bool armed_before_main = [] {
-  const bool armed = !ArmedFailpoints().empty();
-  failpoints_armed.store(armed, std::memory_order_relaxed);
-  return armed;
-}();
-
-}  // namespace
-
 absl::Status HitFailpoint(std::string_view name) {
-  static Points points;
-  std::string action;
+  Point point;
   {
+    Points& points = ThePoints();
     MutexLock lock(points.mu);
     const auto it = points.by_name.find(name);
     if (it == points.by_name.end()) return absl::OkStatus();
+    point = it->second;
     ++it->second.hits;
-    if (it->second.nth != 0 && it->second.hits != it->second.nth) return absl::OkStatus();
-    action = it->second.action;
   }
-  if (action == "kill") ::kill(::getpid(), SIGKILL);
-  if (action == "stop") ::kill(::getpid(), SIGSTOP);
-  int64_t stall_ms = 0;
-  if (action.starts_with("stall:") && absl::SimpleAtoi(action.substr(6), &stall_ms)) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(stall_ms));
+  if (point.nth != 0 && point.hits + 1 != point.nth) return absl::OkStatus();
+  switch (point.action) {
+    case Point::Action::kKill:
+      ::kill(::getpid(), SIGKILL);
+      break;
+    case Point::Action::kStop:
+      ::kill(::getpid(), SIGSTOP);
+      break;
+    case Point::Action::kStall:
+      std::this_thread::sleep_for(std::chrono::milliseconds(point.stall_ms));
+      break;
+    case Point::Action::kError:
+      return absl::InternalError(absl::StrCat("failpoint ", std::string(name)));
   }
-  if (action == "error") return absl::InternalError(absl::StrCat("failpoint ", std::string(name)));
   return absl::OkStatus();
 }
 

@@ -7,6 +7,7 @@ usage: tests/changed_rooms.py REF
 The change is what differs between REF and the working tree, with files that git does not know yet.
 """
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -29,10 +30,11 @@ PROGRAMS = {
 }
 # What changes the build, or what all tests share, concerns all of them.
 ALL = ("CMakeLists.txt", "CMakePresets.json", "cmake/", "tests/CMakeLists.txt", "tests/main.cc",
-       "tests/run", "proto/")
+       "tests/catch3/", "proto/")
 OUTSIDE = {"deploy": ["deploy"], "python": ["python"], "examples": ["cli"],
            "tests/golden": ["keras", "cuda_host"], "tests/fake_plugin": ["tensor"],
-           "tests/fake_pjrt": ["program"], "tests/plugins": ["python"]}
+           "tests/fake_pjrt": ["program"], "tests/plugins": ["python", "plugins"],
+           "tests/gpu": ["cuda_host"], "tests/odd_storage": ["e2e"], "tests/fuzz": []}
 
 
 def read_rooms():
@@ -58,8 +60,10 @@ def changed_files(ref):
     def git(*arguments):
         answer = subprocess.run(["git", "-C", str(ROOT), *arguments], check=True,
                                 capture_output=True, text=True)
-        return answer.stdout.splitlines()
-    return git("diff", "--name-only", ref, "--") + git("ls-files", "--others", "--exclude-standard")
+        return [name for name in answer.stdout.split("\0") if name]
+    # A file that was moved concerns both its places.
+    return (git("diff", "--name-only", "--no-renames", "-z", ref, "--") +
+            git("ls-files", "--others", "--exclude-standard", "-z"))
 
 
 def programs_of(path, rooms):
@@ -71,7 +75,7 @@ def programs_of(path, rooms):
         if path.startswith(place + "/"):
             return programs
     if path.startswith("tests/"):
-        return [path.split("/")[1]]
+        return [path.split("/")[1]] if path.count("/") > 1 else []
     if path.endswith(".md"):
         return []
     inside = [room for room in rooms if path.startswith(room + "/")]
@@ -91,7 +95,12 @@ def main():
             print("all")
             return
         programs.update(concerned)
-    print("\n".join(sorted(programs - {"run", "rooms", "bench", "fuzz", "flood"})))
+    build = (ROOT / "tests/CMakeLists.txt").read_text()
+    known = set(re.findall(r"^ *paracord_test\((\w+)", build, re.M))
+    unknown = programs - known - {"python", "plugins"}
+    if unknown:
+        sys.exit(f"tests/changed_rooms.py: no test program is called {', '.join(sorted(unknown))}")
+    print("\n".join(sorted(programs)))
 
 
 if __name__ == "__main__":

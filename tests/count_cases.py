@@ -12,23 +12,29 @@ import sys
 import xml.etree.ElementTree as tree
 
 ALL_PASSED = re.compile(r"^All tests passed \(.* in (\d+) test cases?\)", re.M)
-SOME_FAILED = re.compile(r"^test cases: +(\d+) \|(?: +\d+ passed \|)? +(\d+) failed", re.M)
+SOME_FAILED = re.compile(r"^test cases: +(\d+) \|(.*)$", re.M)
+UNITTEST = re.compile(r"^Ran (\d+) tests? in .*\n\n(.*)$", re.M)
 
 
 def cases_of(process):
     """Returns (cases that ran, cases that failed) of one process of the run."""
-    if process.get("status") == "disabled" or process.find("skipped") is not None:
-        return 0, 0
     failed = process.find("failure") is not None
     output = process.findtext("system-out") or ""
-    passed = ALL_PASSED.search(output)
-    if passed:
-        return int(passed[1]), int(failed)
-    some = SOME_FAILED.search(output)
-    if some:
-        return int(some[1]), int(some[2])
-    if not failed and "No test cases matched" in output or "No tests ran" in output:
-        return 0, int(failed)
+    if passed := ALL_PASSED.search(output):
+        return int(passed[1]), int(failed)  # a program may fail after its last case
+    if some := SOME_FAILED.search(output):
+        wrong = re.search(r"(\d+) failed(?: \||$)", some[2])
+        left_out = re.search(r"(\d+) skipped", some[2])
+        ran = int(some[1]) - int(left_out[1] if left_out else 0)
+        return ran, max(int(wrong[1]) if wrong else 0, int(failed))
+    if python := UNITTEST.search(output):
+        left_out = re.search(r"skipped=(\d+)", python[2])
+        wrong = sum(map(int, re.findall(r"(?:failures|errors)=(\d+)", python[2])))
+        return int(python[1]) - int(left_out[1] if left_out else 0), max(wrong, int(failed))
+    if process.get("status") == "disabled" or process.find("skipped") is not None:
+        return 0, 0
+    if not failed and "No tests ran" in output:  # fewer cases than cores
+        return 0, 0
     return 1, int(failed)
 
 
