@@ -283,6 +283,8 @@ PsNews PsTracker::OnLedgers(uint32_t index, const absl::StatusOr<PsReply>& reply
     return Lose(index, "it was restarted or obeys another coordinator", now_ms);
   }
   ps.description = description;
+  // Where epochs are short, ledgers are read so often that no ping is answered.
+  ps.rates.Take(description, now_ms);
   ps.ledgers.assign(description.partitions().begin(), description.partitions().end());
   // The intervals of thousands of partitions and workers are most of a coordinator's memory.
   for (PartitionDescription& partition : *ps.description.mutable_partitions()) {

@@ -162,6 +162,23 @@ TEST_CASE("a ps that is reached again in the same life serves on, and a new life
   CHECK(two.tracker.recoveries() == 1);
 }
 
+TEST_CASE("the rates of tables come from ledgers, too, which short epochs read again and again") {
+  TwoPs two;
+  two.Serve(0);
+  two.Serve(1);
+  for (int reading = 0; reading <= 40; ++reading, two.now += 100) {
+    REQUIRE(two.tracker.ReadLedgers(two.now));
+    for (const uint32_t ps : {0u, 1u}) {
+      PsDescription description = two.Description(ps, true);
+      description.mutable_partitions(0)->mutable_table()->set_pulled(
+          static_cast<uint64_t>(reading) * 100);
+      two.Answer(ps, two.Called<DescribeRequest>(ps), PsReply(description), true);
+    }
+  }
+  CHECK(two.tracker.all()[0].rates.Of(0).pulled == 1000);
+  CHECK(two.tracker.all()[1].rates.Of(1).pulled == 1000);
+}
+
 TEST_CASE("ledgers are read of all ps at once, and one that is lost spoils the reading") {
   TwoPs two;
   two.Serve(0);
