@@ -1,4 +1,5 @@
 // paracord render kubernetes: the manifests that run a job, for who has no kustomize.
+#include <algorithm>
 #include <filesystem>
 #include <ostream>
 #include <string>
@@ -6,9 +7,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "cli/commands.h"
 #include "cli/manifests.h"
 #include "common/files.h"
+#include "common/json_text.h"
 #include "common/status_text.h"
 #include "config/flags.h"
 #include "config/job.h"
@@ -63,6 +66,17 @@ struct RenderFlags {
   }
 };
 
+// Returns the bytes of the largest ConfigMap, as `kubectl apply` keeps the object in an annotation.
+size_t LargestConfigMap(const std::string& manifests) {
+  size_t largest = 0;
+  const std::vector<std::string> documents = absl::StrSplit(manifests, "\n---\n");
+  for (const std::string& document : documents) {
+    if (document.find("\nkind: ConfigMap\n") == std::string::npos) continue;
+    largest = std::max(largest, TextOf(nlohmann::json(document)).size());
+  }
+  return largest;
+}
+
 }  // namespace
 
 int RunRender(Args args, std::ostream& out, std::ostream& err) {
@@ -108,6 +122,12 @@ int RunRender(Args args, std::ostream& out, std::ostream& err) {
   const absl::StatusOr<std::string> manifests = KubernetesManifests(*job, directory, options);
   if (!manifests.ok()) return refuse(Text(manifests.status()));
   out << *manifests;
+  constexpr size_t kAnnotationBytesMax = 262144;  // Kubernetes'
+  if (const size_t bytes = LargestConfigMap(*manifests); bytes > kAnnotationBytesMax) {
+    err << kCommand << ": the ConfigMap has about " << bytes << " bytes, more than the "
+        << kAnnotationBytesMax << " that `kubectl apply` may keep in an annotation: apply it with "
+        << "`kubectl apply --server-side -f FILE`\n";
+  }
   return 0;
 }
 

@@ -30,7 +30,9 @@ struct Rendered {
 
 class RenderExample {
  public:
-  RenderExample() { directory_.Write("model.json", kModel); }
+  explicit RenderExample(const std::string& model = kModel) {
+    directory_.Write("model.json", model);
+  }
 
   Rendered Render(std::vector<std::string> args, const std::string& name = "Counting Job") {
     const nlohmann::json job = {
@@ -133,6 +135,18 @@ TEST_CASE("rendered manifests have the job's own cluster, settings and model") {
   CHECK(job["data"]["train"]["features"] == "/data/data/x.npy");
   CHECK(job["data"]["train"]["labels"] == "/mnt/y.npy");
   CHECK(BlockOf(rendered.out, "model.json") == nlohmann::json::parse(kModel));
+}
+
+TEST_CASE("a job too large for the annotation of kubectl apply is rendered with the way out") {
+  CHECK(RenderExample().Render({}).err.empty());
+  nlohmann::json model = nlohmann::json::parse(kModel);
+  for (int i = 0; i < 4000; ++i) {
+    model["config"]["layers"].push_back(
+        {{"class_name", "Dense"}, {"config", {{"name", absl::StrCat("d", i)}, {"units", 3}}}});
+  }
+  const Rendered large = RenderExample(model.dump()).Render({});
+  CHECK(large.code == 0);
+  CHECK(large.err.find("`kubectl apply --server-side -f FILE`") != std::string::npos);
 }
 
 TEST_CASE("render refuses another cluster manager and wrong flags, naming them") {
