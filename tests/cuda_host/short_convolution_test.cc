@@ -75,7 +75,8 @@ bool Rounded(double off) { return off > 2e-5; }
 
 TEST_CASE("without an engine for all directions in 16 bits a convolution takes all of them") {
   const Outcome wanted = Convolve({}, Operands::kFloat32), whole = Convolve({});
-  for (const size_t r : {0u, 1u, 3u}) CHECK(Rounded(LargestOff(whole.results[r], wanted.results[r])));
+  for (const size_t r : {0u, 1u, 3u})
+    CHECK(Rounded(LargestOff(whole.results[r], wanted.results[r])));
   CHECK(whole.results[2] == wanted.results[2]);  // the gradient of the bias
   for (const bool none : {false, true}) {
     const LogText log;
@@ -85,7 +86,8 @@ TEST_CASE("without an engine for all directions in 16 bits a convolution takes a
     const Outcome outcome = Convolve(std::move(options));
     CHECK(log.lines() == 1);
     CHECK(outcome.called.count("cudnnConvolutionForward") == (none ? 0 : 1));
-    for (size_t r = 0; r < 4; ++r) CHECK_FALSE(Rounded(LargestOff(outcome.results[r], wanted.results[r])));
+    for (size_t r = 0; r < 4; ++r)
+      CHECK_FALSE(Rounded(LargestOff(outcome.results[r], wanted.results[r])));
   }
 }
 
@@ -179,7 +181,8 @@ TEST_CASE("a convolution of bfloat16 tensors reads and writes them where they li
   CHECK(apart.launched ==
         Names{kMoves, kForward, "bias", kOfKernel, kMoves, kOfBias, kOfBias, kMoves, kOfInput});
   const ShortOutcome together = ConvolveShort({}, true, true);
-  for (size_t r = 0; r < 4; ++r) CHECK(LargestOff(apart.results[r], together.results[r]) < 1.0 / 128);
+  for (size_t r = 0; r < 4; ++r)
+    CHECK(LargestOff(apart.results[r], together.results[r]) < 1.0 / 128);
 }
 
 TEST_CASE("a convolution of bfloat16 tensors that cuDNN has not all of is one of float32") {
@@ -187,7 +190,8 @@ TEST_CASE("a convolution of bfloat16 tensors that cuDNN has not all of is one of
   const auto wide = [&](const ShortOutcome& outcome) {
     CHECK(Count(outcome.launched, "convert") >= 4);
     CHECK(Count(outcome.launched, "to bfloat16") == 0);
-    for (size_t r = 0; r < 4; ++r) CHECK(LargestOff(outcome.results[r], wanted.results[r]) < 1.0 / 128);
+    for (size_t r = 0; r < 4; ++r)
+      CHECK(LargestOff(outcome.results[r], wanted.results[r]) < 1.0 / 128);
   };
   for (const bool none : {false, true}) {
     const LogText log;
@@ -211,7 +215,8 @@ TEST_CASE("what cuDNN refuses of bfloat16 tensors, or begins anywhere, is comput
     for (const char* name : {"convert", "to bfloat16", "from 16 bits"}) {
       CHECK(Count(outcome.launched, name) == 0);
     }
-    for (size_t r = 0; r < 4; ++r) CHECK(LargestOff(outcome.results[r], wanted.results[r]) < 1.0 / 128);
+    for (size_t r = 0; r < 4; ++r)
+      CHECK(LargestOff(outcome.results[r], wanted.results[r]) < 1.0 / 128);
   };
   for (bool cuda::Directions::*way :
        {&cuda::Directions::forward, &cuda::Directions::filter, &cuda::Directions::data}) {
