@@ -125,9 +125,9 @@ std::shared_ptr<PulledRows> ParameterCopy::Expect(const std::vector<SharedRows>&
   // The memory of the exchange before the last is used again, unless a late call still has it.
   std::shared_ptr<PulledRows> incoming = std::exchange(spare_, nullptr);
   if (incoming == nullptr || incoming.use_count() > 1) incoming = std::make_shared<PulledRows>();
-  // The count is read relaxed: what the call that let go of the memory wrote there comes before
-  // what is written now.
-  std::atomic_thread_fence(std::memory_order_acquire);
+  // use_count() orders nothing, but a copy that is dropped does: what the call that let go of the
+  // memory wrote there comes before what is written now.
+  std::shared_ptr<PulledRows>(incoming).reset();
   incoming->batches = batches;
   incoming->rows = RowsOfAll(batches);
   for (size_t v = 0; v < variables_.size(); ++v) {
