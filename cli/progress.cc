@@ -8,16 +8,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cli/progress_line.h"
 #include "common/json_text.h"
 #include "common/one_line.h"
 
 namespace paracord {
 namespace {
-
-std::string Bar(double share, size_t width) {
-  const size_t full = static_cast<size_t>(std::clamp(share, 0.0, 1.0) * static_cast<double>(width));
-  return std::string(full, '#') + std::string(width - full, '.');
-}
 
 // JSON has no NaN: it stands as null.
 double Number(const nlohmann::json& value) {
@@ -44,16 +40,6 @@ std::string PaceText(const nlohmann::json& status) {
 
 }  // namespace
 
-std::string TimeText(double seconds) {
-  if (!(seconds >= 0) || seconds > 1e9) return "?";
-  const auto whole = static_cast<int64_t>(std::llround(seconds));
-  if (whole < 90) return absl::StrCat(whole, " s");
-  const int64_t minutes = (whole + 30) / 60;
-  if (minutes < 90) return absl::StrCat(minutes, " min");
-  if (minutes < 48 * 60) return absl::StrCat(minutes / 60, " h ", minutes % 60, " min");
-  return absl::StrCat(minutes / 1440, " d ", minutes % 1440 / 60, " h");
-}
-
 std::string EvaluationText(const nlohmann::json& evaluation, uint64_t epochs) {
   std::string text =
       absl::StrCat("epoch ", evaluation.at("epoch").get<uint64_t>(), "/", epochs, ":");
@@ -65,6 +51,7 @@ std::string EvaluationText(const nlohmann::json& evaluation, uint64_t epochs) {
 
 void Progress::Event(const std::string& kind, const std::string& text) {
   End();
+  if (style_ != Style::kJson) said_ = true;
   if (style_ == Style::kJson) {
     out_ << TextOf(nlohmann::json({{"event", kind}, {"text", text}})) << "\n" << std::flush;
   } else {
@@ -211,30 +198,60 @@ void Progress::Show(const nlohmann::json& status, int64_t age_ms, const std::str
   ShowFailure(status);
   ShowWaiting(status);
   ShowSilence(age_ms, problem);
-  if (style_ == Style::kBar) ShowBar(status, age_ms);
+  ShowLine(status, age_ms);
 }
 
-void Progress::ShowBar(const nlohmann::json& status, int64_t age_ms) {
-  const double batches = Number(status.at("batches"));
-  const double share = batches > 0 ? Number(status.at("batches_done")) / batches : 0;
-  std::string line =
-      absl::StrFormat("[%s] %s epoch %d/%d", Bar(share, 24), status.at("phase").get<std::string>(),
-                      status.at("epoch").get<uint64_t>(), status.at("epochs").get<uint64_t>());
-  if (status.contains("seconds_left")) {
-    absl::StrAppend(&line, "  ", TimeText(Number(status.at("seconds_left"))), " left");
-  }
-  absl::StrAppendFormat(&line, "  %.0f samples/s  loss %.4f  workers %d",
-                        Number(status.at("samples_per_second")), Number(status.at("loss")),
-                        status.at("workers").size());
+std::string Progress::Note(const nlohmann::json& status, int64_t age_ms) const {
+  std::string note;
   if (age_ms >= kSilentMs) {
-    absl::StrAppend(&line, "  (", age_ms / 1000, " s old: the coordinator does not answer)");
+    note = absl::StrCat("(", age_ms / 1000, " s old: the coordinator does not answer)");
   } else if (status.contains("waiting")) {
-    absl::StrAppend(&line, "  waiting: ", status.at("waiting").get<std::string>());
+    note = "waiting: " + status.at("waiting").get<std::string>();
+  } else if (Number(status.at("batches_done")) < batches_most_) {
+    note = absl::StrFormat("again %.0f of %.0f batches", Number(status.at("batches_done")),
+                           batches_most_);
   }
-  // The terminal must not wrap: a line beyond the right margin would stay and a new one appear each
-  // time.
-  out_ << "\r\x1b[K\x1b[?7l" << TerminalText(line) << "\x1b[?7h" << std::flush;
-  bar_shown_ = true;
+  return note;
+}
+
+void Progress::ShowLine(const nlohmann::json& status, int64_t age_ms) {
+  batches_most_ = std::max(batches_most_, Number(status.at("batches_done")));
+  const bool rate = age_ms < kSilentMs && !status.contains("waiting");
+  const std::string note = Note(status, age_ms);
+  if (style_ == Style::kBar) {
+    // The text must not wrap, wherever the margin is by now: a line beyond it would stay, and a new
+    // one appear each time.
+    out_ << "\r\x1b[K\x1b[?7l" << TerminalText(ProgressLine(status, note, rate, columns_()))
+         << "\x1b[?7h" << std::flush;
+    bar_shown_ = true;
+    return;
+  }
+  const double seconds = Number(status.at("wall_seconds"));
+  if (std::exchange(said_, false)) said_seconds_ = seconds;
+  const double least = style_ == Style::kJson ? kProgressSecondsLeast : kQuietSecondsMost;
+  if (!(seconds >= said_seconds_ + least)) return;
+  said_seconds_ = seconds;
+  if (style_ == Style::kLines) {
+    Event("progress", ProgressLine(status, note, rate, 0));
+    said_ = false;
+    return;
+  }
+  nlohmann::json line = {{"event", "progress"}};
+  for (const char* key : {"phase", "epoch", "epochs", "batches", "batches_done", "loss",
+                          "samples_per_second", "seconds_left", "waiting", "wall_seconds"}) {
+    if (status.contains(key)) line[key] = status[key];
+  }
+  out_ << TextOf(line) << "\n" << std::flush;
+}
+
+void Progress::Verdict(const std::string& status, const std::string& reason) {
+  const char* const colour = status == "done" ? "32" : status == "failed" ? "31" : "33";
+  if (style_ == Style::kBar && coloured_) {
+    out_ << "\x1b[" << colour << "m" << TerminalText(status) << ":\x1b[0m ";
+  } else {
+    out_ << TerminalText(status) << ": ";
+  }
+  out_ << TerminalText(reason) << "\n" << std::flush;
 }
 
 void Progress::ShowLast(const nlohmann::json& summary) {

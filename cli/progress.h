@@ -1,12 +1,15 @@
-// Shows a job's progress from the coordinator's status: a progress bar on a terminal, one line an
-// epoch elsewhere, one JSON object a line with --json. Used in one thread.
+// Shows a job's progress from the coordinator's status: a line that is drawn again on a terminal, a
+// line an epoch elsewhere, and after a minute without one a line of progress; one JSON object a
+// line with --json. Used in one thread.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <ostream>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "nlohmann/json.hpp"
 
@@ -15,7 +18,11 @@ namespace paracord {
 class Progress {
  public:
   enum class Style { kBar, kLines, kJson };
-  Progress(Style style, std::ostream& out) : style_(style), out_(out) {}
+  // `columns` gives the terminal's width, which may change. `coloured` allows colours there.
+  Progress(
+      Style style, std::ostream& out, std::function<size_t()> columns = [] { return 80; },
+      bool coloured = false)
+      : style_(style), out_(out), columns_(std::move(columns)), coloured_(coloured) {}
 
   // Shows a status. `age_ms` is the time since the coordinator gave it; `problem` says why there is
   // no newer one.
@@ -25,6 +32,8 @@ class Progress {
   void ShowLast(const nlohmann::json& summary);
   // Writes a line such as "worker:1 died (signal 9) and was restarted".
   void Event(const std::string& kind, const std::string& text);
+  // Writes how the job ended: "done: all batches are applied".
+  void Verdict(const std::string& status, const std::string& reason);
   void End();  // leaves the bar's line
 
  private:
@@ -34,14 +43,20 @@ class Progress {
   void ShowWaiting(const nlohmann::json& status);
   void ShowFailure(const nlohmann::json& status);
   void ShowSilence(int64_t age_ms, const std::string& problem);
-  void ShowBar(const nlohmann::json& status, int64_t age_ms);
+  void ShowLine(const nlohmann::json& status, int64_t age_ms);
+  // Returns what the numbers of a status do not say; "" if nothing.
+  std::string Note(const nlohmann::json& status, int64_t age_ms) const;
 
   static constexpr double kEpochSecondsLeast = 1;  // between lines of epochs
   static constexpr double kWaitingSecondsLeast = 1;
+  static constexpr double kProgressSecondsLeast = 1;  // between objects of progress
+  static constexpr double kQuietSecondsMost = 60;     // without a line, where there is no bar
   static constexpr int64_t kSilentMs = 3000;
 
   const Style style_;
   std::ostream& out_;
+  const std::function<size_t()> columns_;
+  const bool coloured_;
   std::map<uint64_t, nlohmann::json> evaluations_shown_;  // the metrics shown last, by epoch
   uint64_t epochs_ = 0;                                   // of the job, as the newest status says
   std::set<std::string> refused_shown_;                   // names of checkpoints
@@ -56,12 +71,12 @@ class Progress {
   bool waiting_told_ = false;                             // waiting_ has been shown
   bool waiting_shown_ = false;                            // "it goes on" has to follow
   bool silence_shown_ = false;                            // the coordinator's silence was shown
+  double batches_most_ = 0;                               // applied, of all statuses
+  bool said_ = true;                                      // a line was written since said_seconds_
+  double said_seconds_ = 0;                               // the job's seconds at the last line
   bool first_ = true;
   bool bar_shown_ = false;
 };
-
-// How long something takes, in two units at most: "45 s", "12 min", "3 h 20 min", "2 d 5 h".
-std::string TimeText(double seconds);
 
 // "epoch 2/5: accuracy 0.9012, loss 0.2841" of an entry of status["evaluations"].
 std::string EvaluationText(const nlohmann::json& evaluation, uint64_t epochs);

@@ -1,5 +1,9 @@
 #include "cli/terminal.h"
 
+#include <sys/ioctl.h>
+
+#include <cstdlib>
+#include <cstring>
 #include <iostream>
 
 #include "common/one_line.h"
@@ -36,6 +40,18 @@ std::streamsize TerminalStream::Buffer::xsputn(const char* text, std::streamsize
 int TerminalStream::Buffer::sync() {
   const bool passed = Pass(pending_.size());
   return passed && to_.flush() ? 0 : -1;
+}
+
+size_t TerminalColumns(int descriptor) {
+  winsize size{};
+  const bool told = ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return told ? size.ws_col : 80;
+}
+
+bool ColoursWanted() {
+  const char* const none = std::getenv("NO_COLOR");
+  const char* const kind = std::getenv("TERM");
+  return (none == nullptr || *none == '\0') && kind != nullptr && std::strcmp(kind, "dumb") != 0;
 }
 
 std::ostream& TerminalOut() {

@@ -4,6 +4,7 @@
 // thread; others write whole lines to std::cerr, each through TerminalText.
 #pragma once
 
+#include <cstddef>
 #include <ostream>
 #include <streambuf>
 #include <string>
@@ -36,6 +37,12 @@ class TerminalStream : public std::ostream {
   };
   Buffer buffer_;
 };
+
+// Returns how many columns the terminal at a descriptor has now; 80 if it does not say.
+size_t TerminalColumns(int descriptor);
+
+// Whether colours may be written: neither NO_COLOR is set nor is TERM "dumb".
+bool ColoursWanted();
 
 // Those of the process.
 std::ostream& TerminalOut();

@@ -412,7 +412,8 @@ int Train(TrainFlags flags) {
   const absl::StatusOr<int> lock = TakeDir(files, flags.dir);
   if (!lock.ok()) return FailOfDir(flags, lock.status());
   signal(SIGPIPE, SIG_IGN);  // nobody has to read on for a job to end
-  Progress progress(StyleOf(flags), std::cout);
+  Progress progress(
+      StyleOf(flags), std::cout, [] { return TerminalColumns(STDOUT_FILENO); }, ColoursWanted());
   const std::string job_json = JobToJson(*job);
   const absl::Status prepared = PrepareDir(files, flags, *job, job_json, progress);
   if (!prepared.ok()) return FailOfDir(flags, prepared);

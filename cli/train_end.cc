@@ -121,7 +121,7 @@ int ShowEnd(Files& files, const TrainEnd& end, int coordinator_exit, Progress& p
     TerminalOut() << TextOf(nlohmann::json({{"event", "end"}, {"summary", summary}})) << "\n";
     return coordinator_exit;
   }
-  TerminalOut() << summary.value("status", "") << ": " << summary.value("reason", "") << "\n";
+  progress.Verdict(summary.value("status", ""), summary.value("reason", ""));
   const nlohmann::json sets = summary.value("metrics", nlohmann::json::object());
   for (const auto& [set, metrics] : sets.items()) {
     for (const auto& [name, value] : metrics.items()) {

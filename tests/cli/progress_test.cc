@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <sstream>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
@@ -59,15 +60,76 @@ TEST_CASE(
         "round-g1-r4: full\n");
 }
 
-TEST_CASE("the bar is one line of a terminal of any width") {
+TEST_CASE("the bar is drawn again in the line where it stands, without wrapping") {
+  std::ostringstream out;
+  size_t columns = 80;
+  Progress progress(Progress::Style::kBar, out, [&] { return columns; });
+  progress.Show(Status(""));
+  // Wrapping at the right margin is switched off, and on again for the output behind the line.
+  CHECK(out.str() ==
+        "\r\x1b[K\x1b[?7l[######................]  epoch 1/2   30 %  loss 0.5000  5 samples/s  "
+        "0 workers\x1b[?7h");
+  out.str("");
+  columns = 30;
+  progress.Show(Status(""));
+  CHECK(out.str() == "\r\x1b[K\x1b[?7lepoch 1/2  loss 0.5000\x1b[?7h");
+}
+
+TEST_CASE("after a restore the bar says how many batches are applied again") {
   std::ostringstream out;
   Progress progress(Progress::Style::kBar, out);
+  for (const int done : {3, 7, 2, 7}) {
+    json status = Status("");
+    status["batches_done"] = done;
+    out.str("");
+    progress.Show(status);
+    CHECK((out.str().find("  again 2 of 7 batches") != std::string::npos) == (done == 2));
+  }
+}
+
+TEST_CASE("without a terminal a minute without a line ends with one that says how far it is") {
+  std::ostringstream out;
+  Progress progress(Progress::Style::kLines, out);
   json status = Status("");
-  status["waiting"] = "as long as a line can be: " + std::string(300, 'w');
-  progress.Show(status);
-  // The bar switches wrapping at the right margin off, and on again for the output behind it.
-  CHECK(out.str().starts_with("\r\x1b[K\x1b[?7l[#######"));
-  CHECK(out.str().ends_with("w\x1b[?7h"));
+  for (const double seconds : {1.0, 60.0, 61.0, 100.0, 122.0}) {
+    status["wall_seconds"] = seconds;
+    progress.Show(status);
+  }
+  const std::string line = "epoch 1/2   30 %  loss 0.5000  5 samples/s  0 workers\n";
+  CHECK(out.str() == line + line);
+}
+
+TEST_CASE("with --json there is an object of progress a second") {
+  std::ostringstream out;
+  Progress progress(Progress::Style::kJson, out);
+  json status = Status("");
+  for (const double seconds : {1.0, 1.5, 2.0, 2.5}) {
+    status["wall_seconds"] = seconds;
+    progress.Show(status);
+  }
+  std::istringstream lines(out.str());
+  std::vector<double> at;
+  for (std::string line; std::getline(lines, line);) {
+    CHECK(JsonOf(line).at("event") == "progress");
+    CHECK(JsonOf(line).at("batches_done") == 3);
+    at.push_back(JsonOf(line).at("wall_seconds"));
+  }
+  CHECK(at == std::vector<double>{2.0});
+}
+
+TEST_CASE("how a job ended has a colour where colours are wanted, and never elsewhere") {
+  const auto verdict = [](Progress::Style style, bool coloured, const char* status) {
+    std::ostringstream out;
+    Progress progress(
+        style, out, [] { return 80; }, coloured);
+    progress.Verdict(status, "why\x1b[2J");
+    return out.str();
+  };
+  CHECK(verdict(Progress::Style::kBar, true, "failed") == "\x1b[31mfailed:\x1b[0m why\\x1b[2J\n");
+  CHECK(verdict(Progress::Style::kBar, true, "stopped").starts_with("\x1b[33m"));
+  CHECK(verdict(Progress::Style::kBar, true, "done").starts_with("\x1b[32m"));
+  CHECK(verdict(Progress::Style::kBar, false, "failed") == "failed: why\\x1b[2J\n");
+  CHECK(verdict(Progress::Style::kLines, true, "failed") == "failed: why\\x1b[2J\n");
 }
 
 TEST_CASE("evaluations of an earlier run are not shown again") {
@@ -247,15 +309,6 @@ TEST_CASE("the bar says how much time is left, if that is known") {
   status["seconds_left"] = 750.0;
   progress.Show(status);
   CHECK(out.str().find("  13 min left  ") != std::string::npos);
-}
-
-TEST_CASE("a time is told in two units at most") {
-  CHECK(TimeText(0) == "0 s");
-  CHECK(TimeText(89.4) == "89 s");
-  CHECK(TimeText(90) == "2 min");
-  CHECK(TimeText(5400) == "1 h 30 min");
-  CHECK(TimeText(200000) == "2 d 7 h");
-  CHECK(TimeText(1.0 / 0.0) == "?");
 }
 
 }  // namespace
