@@ -69,13 +69,18 @@ void Delta(GrowingTable& table, uint64_t keys, uint64_t& step, std::span<const f
     table.Update(step, ids, gradients);
   }
   const double begin = Seconds();
-  const uint64_t parts = table.BeginImage();
+  const auto undo =
+      std::make_shared<UndoLog>(table.records().memory(), table.records().rows(), nullptr);
+  table.BeginImage(undo);
   uint64_t words = 0;
-  for (uint64_t part = 0; part < parts; ++part) {
-    words += table.ReadImageWords(part, table.now(), ChangedBound(now, table.now())).size();
+  std::vector<float> part;
+  for (uint64_t group = 0; group < undo->groups(); ++group) {
+    if (!undo->Read(group, part).ok()) std::abort();
+    table.records().KeepLive(part, table.now(), ChangedBound(now, table.now()));
+    words += part.size();
   }
   const double seconds = Seconds() - begin;
-  table.EndImage();
+  table.BeginImage(nullptr);
   if (words != table.changes().SinceImage(base)->changed * table.record_words()) std::abort();
   const uint64_t all = table.counts().rows * table.record_words();
   PrintGoal("bytes of a checkpoint with 1 % of the rows touched",
@@ -100,10 +105,11 @@ void Growing(uint64_t keys, uint64_t dim, int rounds) {
     for (; n < keys && ids.size() < kBatch; ++n) ids.push_back(IdOf(n));
     table->Update(step++, ids, gradients);
   }
-  std::printf(
-      "%.1f M rows created, %.2f M/s; %.1f bytes a row beside values and slots\n",
-      static_cast<double>(keys) / 1e6, static_cast<double>(keys) / (Seconds() - begin) / 1e6,
-      static_cast<double>(table->bytes() - table->value_bytes()) / static_cast<double>(keys));
+  std::printf("%.1f M rows created, %.2f M/s; %.1f bytes a row beside values and slots\n",
+              static_cast<double>(keys) / 1e6,
+              static_cast<double>(keys) / (Seconds() - begin) / 1e6,
+              static_cast<double>(table->bytes()) / static_cast<double>(keys) -
+                  static_cast<double>(2 * dim * sizeof(float)));
   Batches batches(keys);
   for (auto& batch : batches.all) {
     for (uint64_t& id : batch) id = IdOf(id);

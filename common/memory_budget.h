@@ -5,16 +5,17 @@
 // refused, and an eighth of the limit stays for the others. Thread-safe; owned by main, shares also
 // by whoever counts in them, because replies outlive the others.
 //
-// The budget does not count one thing: while a ps writes a checkpoint, each chunk of its variables
-// and slots that is changed meanwhile is there twice (copy on write), which is at worst all of
-// them once more.
+// The budget does not count one thing: while a ps writes a checkpoint, each chunk of its dense
+// variables and slots that is changed meanwhile is there twice (copy on write), which is at worst
+// all of them once more.
 //
 // Half of what the variables leave is for one request that must be able to go on (net/intake.h),
 // three sixteenths are for all other requests. Replies that slow readers hold have an eighth, and
 // another sixteenth where readers are waited for no longer (store/pinned_bytes.h). Gradients that
-// come before their exchange have a sixteenth, and so have copies for a snapshot together with
-// receive buffers that wait for their next use. A restore may take all that the variables leave: it
-// has it to itself, since a ps that is being loaded serves nobody.
+// come before their exchange have a sixteenth, and so has what a snapshot copies (partitions, and
+// rows before pushes change them) together with receive buffers that wait for their next use. A
+// restore may take all that the variables leave: it has it to itself, since a ps that is being
+// loaded serves nobody.
 #pragma once
 
 #include <atomic>
@@ -104,7 +105,7 @@ class MemoryBudget {
     uint64_t one_request = uint64_t{64} << 30;
     uint64_t replies = uint64_t{2} << 30;
     uint64_t staged = uint64_t{1} << 30;
-    uint64_t snapshots = uint64_t{256} << 20;
+    uint64_t snapshots = uint64_t{2} << 30;
     uint64_t buffers = uint64_t{256} << 20;
   };
 

@@ -120,13 +120,6 @@ bool GrowingTable::Update(uint64_t step, std::span<const uint64_t> ids,
   Work work{.ids = ids, .gradients = gradients, .step = step};
   work.scalars = LazyScalarsAt(options_.optimizer, step, 0);
   const size_t parts = (ids.size() + kPartIds - 1) / kPartIds;
-  if (records_.memory().has_image()) {
-    std::vector<uint32_t> rows;
-    Locate(ids, 0, [&](size_t, uint32_t row) {
-      if (row != IdIndex::kNone) rows.push_back(row);
-    });
-    records_.memory().BeforeWrite(rows);
-  }
   work.missing.resize(parts);
   work.seen.resize(parts);
   ParallelFor(parts, [&](size_t part) { UpdatePart(work, part); });
@@ -145,10 +138,12 @@ void GrowingTable::UpdatePart(Work& work, size_t part) const {
   LazyScalars scalars(options_.optimizer, work.step);
   bool finite = true;
   RowChanges::Seen seen;
+  const uint64_t unread = undo_ == nullptr ? 0 : undo_->first_unread();
   Locate(ids, records_.elements(), [&](size_t i, uint32_t row) {
     if (row == IdIndex::kNone || Stale(records_.At(row))) {
       work.missing[part].push_back({first + i, row});
     } else {
+      if (undo_ != nullptr) undo_->BeforeWrite(row, unread);
       changes_.Look(records_.At(row).touched(), seen);
       finite = UpdateRow(work, scalars, first + i, row) && finite;
     }
@@ -205,7 +200,7 @@ void GrowingTable::Create(Work& work, LazyScalars& scalars, size_t i, uint32_t s
     ++(Stale(records_.At(oldest)) ? counts_.expired : counts_.evicted);
     Remove(oldest);
   }
-  const uint32_t row = records_.Add();
+  const uint32_t row = AddRecord();
   records_.At(row).Begin(id, now_, 0);
   initializer_(id, {records_.At(row).values(), row_elements_});
   FirstSlots(row);
@@ -222,7 +217,7 @@ absl::Status GrowingTable::AddRow(uint64_t id, std::span<const float> values) {
         absl::StrCat("there are more rows than rows_max allows, which is ", options_.rows_max,
                      " for each of the table's shards"));
   }
-  const uint32_t row = records_.Add();
+  const uint32_t row = AddRecord();
   records_.At(row).Begin(id, now_, 0);
   std::ranges::copy(values, records_.At(row).values());
   FirstSlots(row);
@@ -247,8 +242,15 @@ void GrowingTable::FirstSlots(uint32_t row) {
   }
 }
 
+uint32_t GrowingTable::AddRecord() {
+  const uint32_t row = records_.Add();
+  if (undo_ != nullptr) undo_->BeforeWrite(row, undo_->first_unread());
+  return row;
+}
+
 void GrowingTable::Remove(uint32_t row) {
   const RowRecords::Record record = records_.At(row);
+  if (undo_ != nullptr) undo_->BeforeWrite(row, undo_->first_unread());
   changes_.Removed(record.id(), record.touched(), index_.size());
   index_.Erase(index_.PlaceOf(record.id()), row);
   records_.Remove(row);
@@ -272,23 +274,23 @@ GrowingTable::Counts GrowingTable::counts() const {
   return counts;
 }
 
-uint64_t GrowingTable::value_bytes() const {
-  return index_.size() * records_.elements() * sizeof(float);
-}
-
 uint64_t GrowingTable::bytes() const {
   return records_.bytes() + index_.bytes() + admission_.bytes() + changes_.bytes();
 }
 
-std::vector<GrowingTable::ImageRow> GrowingTable::ReadImage(uint64_t part) {
-  std::vector<float> words = records_.memory().ReadImage(part);
-  std::vector<ImageRow> rows;
-  for (const RowRecords::Record& record : records_.RecordsOf(words)) {
-    rows.push_back({.id = record.id(),
-                    .touched = record.touched(),
-                    .steps = record.steps(),
-                    .values = {record.values(), record.values() + records_.elements()}});
-  }
+std::shared_ptr<UndoLog> GrowingTable::BeginImage(std::shared_ptr<UndoLog> undo) {
+  undo_.swap(undo);
+  if (undo != nullptr) undo->EndReplaced();
+  if (undo_ != nullptr) undo_->Begin();
+  return undo;
+}
+
+uint64_t GrowingTable::RowsToPreserve(std::span<const uint64_t> ids) const {
+  uint64_t rows = 0;
+  if (undo_ == nullptr) return rows;
+  Locate(ids, 0, [&](size_t, uint32_t row) {
+    if (row != IdIndex::kNone && undo_->Needs(row)) ++rows;
+  });
   return rows;
 }
 
@@ -345,14 +347,6 @@ absl::Status GrowingTable::RestoreChanges(uint32_t now, const Counts& counts,
   now_ = now & kTouchedMask;
   counts_ = counts;
   return absl::OkStatus();
-}
-
-void GrowingTable::Restore(uint64_t now, const ImageRow& row) {
-  now_ = static_cast<uint32_t>(now) & kTouchedMask;
-  const uint32_t place = records_.Add();
-  records_.At(place).Begin(row.id, row.touched & kTouchedMask, row.steps);
-  std::ranges::copy(row.values, records_.At(place).values());
-  index_.Insert(index_.PlaceOf(row.id), place);
 }
 
 }  // namespace paracord

@@ -25,6 +25,7 @@
 #include "store/optimizer.h"
 #include "store/row_changes.h"
 #include "store/row_records.h"
+#include "store/undo_log.h"
 
 namespace paracord {
 
@@ -65,29 +66,18 @@ class GrowingTable {
     uint64_t dropped = 0;  // gradients of ids that were not admitted
   };
   Counts counts() const;
-  uint64_t value_bytes() const;  // of the rows' values and slots
-  uint64_t bytes() const;        // of everything
+  uint64_t bytes() const;  // of everything
 
-  // A row as an image has it.
-  struct ImageRow {
-    uint64_t id = 0;
-    uint32_t touched = 0;         // batch, modulo 2^31
-    uint32_t steps = 0;           // of its own
-    std::vector<float> values{};  // and slots, one after another
-  };
-  // Begins an image of this moment, in place of any before it, and returns the number of its parts,
-  // each of which is read once, between updates. Beginning it takes a bit for each few KiB.
-  uint64_t BeginImage() { return records_.memory().BeginImage(); }
-  std::vector<ImageRow> ReadImage(uint64_t part);
-  void EndImage() { records_.memory().EndImage(); }
-  // Reads a part as words that follow one another: of each row its id, the batch that touched it
-  // with bit 31 set, its steps if they are counted, values and slots. Rows that were touched `ages`
-  // batches before `now` or more are left out.
-  std::vector<float> ReadImageWords(uint64_t part, uint32_t now = 0, uint64_t ages = UINT64_MAX) {
-    std::vector<float> words = records_.memory().ReadImage(part);
-    records_.KeepLive(words, now, ages);
-    return words;
-  }
+  // ---- Images.
+  // Begins an image of this moment, whose rows are read from `undo`, in place of the one before it;
+  // null: there is none any more. Returns the log of the one before it.
+  std::shared_ptr<UndoLog> BeginImage(std::shared_ptr<UndoLog> undo);
+  UndoLog* undo() const { return undo_.get(); }
+  // How many of these rows an update would have to preserve for the image.
+  uint64_t RowsToPreserve(std::span<const uint64_t> ids) const;
+  // An image has of each row these words: its id, the batch that touched it with bit 31 set, its
+  // steps if they are counted, values and slots.
+  const RowRecords& records() const { return records_; }
   uint64_t record_words() const { return records_.record_words(); }
   bool counts_steps() const { return !ZeroGradientChangesNothing(options_.optimizer); }
   const std::vector<SlotSpec>& slots() const { return options_.optimizer.slots; }
@@ -102,8 +92,6 @@ class GrowingTable {
   // batch had touched it. INVALID_ARGUMENT: there may be no more.
   absl::Status AddRow(uint64_t id, std::span<const float> values);
 
-  // Restores a row into a table that lacks it. `now`: the batches applied.
-  void Restore(uint64_t now, const ImageRow& row);
   // Restores an empty table from words, which are first put into the memory of so many rows and of
   // the candidates, and then taken over. DATA_LOSS: they are no rows of a table, or not of one that
   // has the ids for which `own` is true.
@@ -136,6 +124,8 @@ class GrowingTable {
   void Create(Work& work, LazyScalars& scalars, size_t i, uint32_t stale);
   void FirstSlots(uint32_t row);
   void Remove(uint32_t row);
+  // An unused row, which may be written.
+  uint32_t AddRecord();
   // Removes at most so many rows that have expired.
   void Sweep(size_t rows);
 
@@ -147,7 +137,8 @@ class GrowingTable {
   Admission admission_;
   OldestRows oldest_;
   RowChanges changes_;
-  uint32_t now_ = 0;  // the last update, modulo 2^31
+  std::shared_ptr<UndoLog> undo_;  // of the image that is open, which reads it as well; or null
+  uint32_t now_ = 0;               // the last update, modulo 2^31
   Counts counts_;
 };
 

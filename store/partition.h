@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/memory_budget.h"
 #include "exchange/rows.h"
 #include "exchange/step.h"
 #include "proto/paracord.pb.h"
@@ -59,6 +60,10 @@ struct PartitionUpdate {
 struct ImageOrder {
   std::optional<CheckpointName> base = {};
   std::optional<CheckpointName> own = {};
+  // Counts what rows were before they changed; null: nobody counts. Where it is full, pushes wait
+  // so long for the image, and then the image ends.
+  MemoryShare* snapshots = nullptr;
+  int64_t push_wait_ms = 0;
 };
 
 class PartitionImage;

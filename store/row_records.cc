@@ -28,36 +28,25 @@ uint32_t RowRecords::Add() {
   if (free_.empty()) return memory_.Append();
   const uint32_t row = free_.back();
   free_.pop_back();
-  memory_.BeforeWrite({&row, 1});
   return row;
 }
 
 void RowRecords::Remove(uint32_t row) {
-  memory_.BeforeWrite({&row, 1});
   At(row).End();
   free_.push_back(row);
 }
 
-std::vector<RowRecords::Record> RowRecords::RecordsOf(std::span<float> part) const {
-  std::vector<Record> records;
-  for (size_t at = 0; at < part.size(); at += memory_.row_floats()) {
-    const Record record(&part[at], header_);
-    if (record.live()) records.push_back(record);
-  }
-  return records;
-}
-
-void RowRecords::KeepLive(std::vector<float>& part, uint32_t now, uint64_t ages) const {
-  const uint64_t words = record_words();
+void RowRecords::KeepLive(std::vector<float>& words, uint32_t now, uint64_t ages) const {
+  const uint64_t width = record_words();
   size_t kept = 0;
-  for (size_t at = 0; at < part.size(); at += words) {
-    const Record record(&part[at], header_);
+  for (size_t at = 0; at < words.size(); at += width) {
+    const Record record(&words[at], header_);
     if (!record.live() || ((now - record.touched()) & kTouchedMask) >= ages) continue;
     // An id is no float and is not copied as one.
-    if (kept != at) std::memcpy(&part[kept], &part[at], words * sizeof(float));
-    kept += words;
+    if (kept != at) std::memcpy(&words[kept], &words[at], width * sizeof(float));
+    kept += width;
   }
-  part.resize(kept);
+  words.resize(kept);
 }
 
 bool OldestRows::Before(const Row& a, const Row& b) const {

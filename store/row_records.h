@@ -23,7 +23,7 @@ class RowRecords {
   RowRecords(uint64_t elements, bool counts_steps)
       : header_(counts_steps ? kStepsAt + 1 : kStepsAt), memory_(header_ + elements) {}
 
-  // A view of one row, in memory or in an image.
+  // A view of one row, in memory or in the words of an image.
   class Record {
    public:
     Record(float* at, uint64_t header) : at_(at), header_(header) {}
@@ -65,9 +65,7 @@ class RowRecords {
   Record At(uint32_t row) const { return {memory_.Row(row), header_}; }
   uint64_t rows() const { return memory_.rows(); }  // those that were removed, too
   uint64_t elements() const { return memory_.row_floats() - header_; }
-  uint64_t bytes() const {
-    return memory_.bytes() + memory_.saved_bytes() + free_.capacity() * sizeof(uint32_t);
-  }
+  uint64_t bytes() const { return memory_.bytes() + free_.capacity() * sizeof(uint32_t); }
   // Asks for the memory of a row's first elements.
   void Prefetch(uint32_t row, uint64_t elements) const;
 
@@ -75,13 +73,12 @@ class RowRecords {
   uint32_t Add();
   void Remove(uint32_t row);
 
-  // Images, as RowMemory has them.
   RowMemory& memory() { return memory_; }
-  std::vector<Record> RecordsOf(std::span<float> part) const;
+  const RowMemory& memory() const { return memory_; }
   uint64_t record_words() const { return memory_.row_floats(); }
-  // Leaves the words of the live rows alone in a part, of those that were touched fewer than `ages`
+  // Keeps of the words of some rows those of the live rows that were touched fewer than `ages`
   // batches before `now`.
-  void KeepLive(std::vector<float>& part, uint32_t now, uint64_t ages) const;
+  void KeepLive(std::vector<float>& words, uint32_t now, uint64_t ages) const;
   // Sets a row to words as an image has them.
   void Assign(uint32_t row, std::span<const float> words) const {
     std::memcpy(memory_.Row(row), words.data(), words.size_bytes());

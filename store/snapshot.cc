@@ -23,6 +23,8 @@ constexpr auto kGiveWayStep = std::chrono::microseconds(100);
 constexpr int kGiveWaySteps = 50;       // at a time
 constexpr int kGiveWayStepsAll = 5000;  // in one snapshot
 
+constexpr uint64_t kCopiedMax = uint64_t{256} << 20;  // bytes of partitions
+
 struct Taken {
   const Partition* partition;
   std::unique_ptr<PartitionImage> image;
@@ -52,9 +54,15 @@ class GiveWay {
 // unless they are images by pages. Those whose tensors are bytes come last, as a file has them.
 std::vector<Taken> MakeImages(const Content& content, const ImageOrder& order,
                               MemoryReservation& reserved) {
+  const bool tables = std::ranges::any_of(
+      content.partitions, [](const auto& partition) { return partition->images_by_pages(); });
+  // The rest is for what rows of tables were before they changed.
+  uint64_t left = std::min(kCopiedMax, order.snapshots->bytes_max() / (tables ? 2 : 1));
   std::vector<Taken> images;
   for (const auto& partition : content.partitions) {
-    const bool copied = !partition->images_by_pages() && reserved.More(partition->resident_bytes());
+    const uint64_t bytes = partition->resident_bytes();
+    const bool copied = !partition->images_by_pages() && bytes <= left && reserved.More(bytes);
+    if (copied) left -= bytes;
     images.push_back({partition.get(), partition->NewImage(copied, order), copied});
   }
   std::stable_partition(images.begin(), images.end(),
@@ -116,8 +124,10 @@ absl::Status WriteAll(GiveWay& give_way, SafetensorsWriter& writer, std::vector<
 
 absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content,
                                             const PsFileIdentity& identity,
-                                            const std::string& directory, const ImageOrder& order,
+                                            const std::string& directory, ImageOrder order,
                                             MemoryShare& copies, const std::atomic<bool>& voided) {
+  order.snapshots = &copies;
+  order.push_wait_ms = content.timeouts.ps_ms / 2;
   FAILPOINT_STATUS("ps.snapshot.begin");
   if (voided.load()) return Voided();
   const std::string name = PsFileName(identity.ps, identity.ps_count);

@@ -17,12 +17,12 @@ namespace paracord {
 
 // `directory` is absolute and exists. When this returns OK, file and directory are synced. A file
 // that could not be written whole is removed. `order` says which rows may be left out. Partitions
-// are copied while the share `copies` has room for them; the others are read in place. ABORTED once
-// `voided` is set.
+// are copied while half of the share `copies` has room for them; the others are read in place, and
+// the share counts what rows of tables were before pushes changed them. RESOURCE_EXHAUSTED: it was
+// full for longer than pushes wait, half of the job's timeouts.ps_ms. ABORTED once `voided` is set.
 absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content,
                                             const PsFileIdentity& identity,
-                                            const std::string& directory, const ImageOrder& order,
-                                            MemoryShare& copies,
-                                            const std::atomic<bool>& voided);
+                                            const std::string& directory, ImageOrder order,
+                                            MemoryShare& copies, const std::atomic<bool>& voided);
 
 }  // namespace paracord

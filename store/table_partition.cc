@@ -1,10 +1,13 @@
 #include "store/table_partition.h"
 
 #include <algorithm>
+#include <chrono>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/probe.h"
 #include "common/status_macros.h"
 #include "config/partitions.h"
 
@@ -91,6 +94,7 @@ Outcome TablePartition::Push(const PlanBatch& batch, bool rejected, const Partit
                              const PushFence& fence) {
   const std::vector<float> gradient = DecodedGradient(update.gradient);
   MutexLock lock(mu_);
+  if (update.rows.has_value()) AwaitRoom(*update.rows);
   if (fence.over()) return {};
   const uint64_t step = contents_.ledger.applied();
   const PartitionLedger::Entry entry = contents_.ledger.Enter(batch, rejected);
@@ -102,6 +106,20 @@ Outcome TablePartition::Push(const PlanBatch& batch, bool rejected, const Partit
     ++contents_.updates;
   }
   return {entry.outcome, entry.next, contents_.updates};
+}
+
+void TablePartition::AwaitRoom(std::span<const uint64_t> ids) {
+  const auto has_room = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    UndoLog* const undo = contents_.table->undo();
+    return undo == nullptr || undo->HasRoomFor(ids.size()) ||
+           undo->HasRoomFor(contents_.table->RowsToPreserve(ids));
+  };
+  if (has_room()) return;
+  PROBE("ps.push.waits_for_image");
+  std::unique_lock<std::mutex> held(mu_.native(), std::adopt_lock);
+  const bool room = room_.wait_for(held, std::chrono::milliseconds(push_wait_ms_), has_room);
+  held.release();  // the caller unlocks it
+  if (!room) contents_.table->undo()->EndFull();
 }
 
 uint64_t TablePartition::Pull(ChunkRefs& values) const {
@@ -144,14 +162,71 @@ Partition::Counts TablePartition::GetCounts() const {
 class TableImage : public PartitionImage {
  public:
   TableImage(const TablePartition& partition, ImageOrder order)
-      : partition_(partition), order_(std::move(order)) {}
+      : partition_(partition), order_(std::move(order)) {
+    MutexLock lock(partition.mu_);
+    records_ = &partition.contents_.table->records();
+    memory_ = &records_->memory();
+  }
   ~TableImage() override { End(); }
 
   void Take() override {
-    MutexLock lock(partition_.mu_);
+    for (uint64_t rows_max = Records(); undo_ == nullptr; rows_max = Records()) {
+      rows_max += rows_max / 16 + 1024;  // that may come meanwhile
+      auto undo = std::make_shared<UndoLog>(*memory_, rows_max, order_.snapshots);
+      std::shared_ptr<UndoLog> replaced;  // whose memory is given back without the lock
+      MutexLock lock(partition_.mu_);
+      if (memory_->rows() > rows_max) continue;
+      undo_ = undo;
+      replaced = partition_.contents_.table->BeginImage(std::move(undo));
+      partition_.push_wait_ms_ = order_.push_wait_ms;
+      partition_.room_.notify_all();
+      TakeCounts();
+    }
+  }
+  const Partition::Counts& counts() const override { return counts_; }
+  std::vector<TensorInfo> tensors() const override {
+    const std::string& name = partition_.facts().name;
+    constexpr uint64_t kWord = sizeof(float);
+    std::vector<TensorInfo> tensors = {{.name = SlotTensorName(name, kRowsSlot),
+                                        .dtype = "U8",
+                                        .shape = {rows_, record_words_ * kWord}},
+                                       {.name = SlotTensorName(name, kCandidatesSlot),
+                                        .dtype = "U8",
+                                        .shape = {candidates_.size(), kWord}}};
+    if (!table_.since.has_value()) return tensors;
+    tensors.push_back({.name = SlotTensorName(name, kRemovedSlot),
+                       .dtype = "U8",
+                       .shape = {removed_.size(), sizeof(uint64_t)}});
+    return tensors;
+  }
+  PartitionMetadata metadata() const override {
+    return {.updates = counts_.updates, .healthy = counts_.healthy, .table = table_};
+  }
+  absl::Status Write(const AppendFn& append) override {
+    const uint64_t ages =
+        table_.since.has_value() ? ChangedBound(table_.since->now, table_.now) : UINT64_MAX;
+    uint64_t written = 0;
+    std::vector<float> words;
+    for (uint64_t group = 0; group < undo_->groups(); ++group) {
+      RETURN_IF_ERROR(Named(undo_->Read(group, words)));
+      if (undo_->Pass(group)) Recycle();
+      records_->KeepLive(words, table_.now, ages);
+      written += words.size() / record_words_;
+      if (written > rows_) break;
+      RETURN_IF_ERROR(
+          append({reinterpret_cast<const char*>(words.data()), words.size() * sizeof(float)}));
+    }
+    if (written != rows_) return Forget(written);
+    End();
+    RETURN_IF_ERROR(append({reinterpret_cast<const char*>(candidates_.data()),
+                            candidates_.size() * sizeof(uint32_t)}));
+    return append(
+        {reinterpret_cast<const char*>(removed_.data()), removed_.size() * sizeof(uint64_t)});
+  }
+
+ private:
+  void TakeCounts() ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition_.mu_) {
     GrowingTable& table = *partition_.contents_.table;
-    image_ = ++partition_.image_;
-    parts_ = table.BeginImage();
     counts_ = partition_.CountsNow();
     candidates_ = table.candidates();
     record_words_ = table.record_words();
@@ -178,59 +253,38 @@ class TableImage : public PartitionImage {
     }
     table.changes().Mark(order_.own, order_.base, table_.now, counts_.updates, rows);
   }
-  const Partition::Counts& counts() const override { return counts_; }
-  std::vector<TensorInfo> tensors() const override {
-    const std::string& name = partition_.facts().name;
-    constexpr uint64_t kWord = sizeof(float);
-    std::vector<TensorInfo> tensors = {{.name = SlotTensorName(name, kRowsSlot),
-                                        .dtype = "U8",
-                                        .shape = {rows_, record_words_ * kWord}},
-                                       {.name = SlotTensorName(name, kCandidatesSlot),
-                                        .dtype = "U8",
-                                        .shape = {candidates_.size(), kWord}}};
-    if (!table_.since.has_value()) return tensors;
-    tensors.push_back({.name = SlotTensorName(name, kRemovedSlot),
-                       .dtype = "U8",
-                       .shape = {removed_.size(), sizeof(uint64_t)}});
-    return tensors;
-  }
-  PartitionMetadata metadata() const override {
-    return {.updates = counts_.updates, .healthy = counts_.healthy, .table = table_};
-  }
-  absl::Status Write(const AppendFn& append) override {
-    const uint64_t ages =
-        table_.since.has_value() ? ChangedBound(table_.since->now, table_.now) : UINT64_MAX;
-    uint64_t written = 0;
-    for (uint64_t part = 0; part < parts_; ++part) {
-      std::vector<float> words;
-      {
-        MutexLock lock(partition_.mu_);
-        if (partition_.image_ != image_) {
-          return absl::AbortedError("a newer snapshot has taken the place of this one");
-        }
-        words = partition_.contents_.table->ReadImageWords(part, table_.now, ages);
-        written += words.size() / record_words_;
-        if (written > rows_ || (part + 1 == parts_ && written != rows_)) return Forget(written);
-      }
-      RETURN_IF_ERROR(
-          append({reinterpret_cast<const char*>(words.data()), words.size() * sizeof(float)}));
-    }
-    End();
-    RETURN_IF_ERROR(append({reinterpret_cast<const char*>(candidates_.data()),
-                            candidates_.size() * sizeof(uint32_t)}));
-    return append(
-        {reinterpret_cast<const char*>(removed_.data()), removed_.size() * sizeof(uint64_t)});
+
+  uint64_t Records() const {
+    MutexLock lock(partition_.mu_);
+    return memory_->rows();
   }
 
- private:
-  void End() {
+  absl::Status Named(const absl::Status& status) const {
+    if (status.ok()) return status;
+    return absl::Status(status.code(),
+                        absl::StrCat(partition_.facts().name, ": ", std::string(status.message())));
+  }
+
+  void Recycle() {
     MutexLock lock(partition_.mu_);
-    if (partition_.image_ == image_) partition_.contents_.table->EndImage();
+    undo_->Recycle();
+    partition_.room_.notify_all();
+  }
+
+  void End() {
+    const std::shared_ptr<UndoLog> own = std::move(undo_);
+    std::shared_ptr<UndoLog> ended;  // its memory is given back without the lock
+    if (own == nullptr) return;
+    MutexLock lock(partition_.mu_);
+    GrowingTable& table = *partition_.contents_.table;
+    if (table.undo() == own.get()) ended = table.BeginImage(nullptr);
+    partition_.room_.notify_all();
   }
 
   // After 2^31 batches a row that was never touched again looks as if it had been. The next
   // checkpoint has all rows then.
-  absl::Status Forget(uint64_t written) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition_.mu_) {
+  absl::Status Forget(uint64_t written) const {
+    MutexLock lock(partition_.mu_);
     partition_.contents_.table->changes().Forget();
     return absl::AbortedError(absl::StrCat(partition_.facts().name, ": ", written,
                                            " rows have changed, and ", rows_, " were counted"));
@@ -240,8 +294,9 @@ class TableImage : public PartitionImage {
   const ImageOrder order_;
   uint64_t rows_ = 0;  // that are written
   std::vector<uint64_t> removed_;
-  uint64_t image_ = 0;  // 0: not taken
-  uint64_t parts_ = 0;
+  std::shared_ptr<UndoLog> undo_;  // as the table has it while the image is open; null: not taken
+  const RowRecords* records_ = nullptr;
+  const RowMemory* memory_ = nullptr;
   uint64_t record_words_ = 0;
   Partition::Counts counts_;
   TableMetadata table_;

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -56,6 +58,8 @@ class TablePartition : public Partition {
  private:
   friend class TableImage;
   Counts CountsNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Waits until an image that is open has room for what these rows are now, or ends the image.
+  void AwaitRoom(std::span<const uint64_t> ids) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const uint64_t shards_;
   const uint64_t row_elements_;
@@ -65,8 +69,8 @@ class TablePartition : public Partition {
   TableContents contents_ ABSL_GUARDED_BY(mu_);
   uint64_t pushed_ ABSL_GUARDED_BY(mu_) = 0;  // rows
   HotIds hot_ ABSL_GUARDED_BY(mu_);
-  // The number of images so far, the newest of which alone can be read.
-  mutable uint64_t image_ ABSL_GUARDED_BY(mu_) = 0;
+  mutable int64_t push_wait_ms_ ABSL_GUARDED_BY(mu_) = 0;  // of the image that is open
+  mutable std::condition_variable room_;  // the image has more, or is over; used with mu_
 };
 
 }  // namespace paracord

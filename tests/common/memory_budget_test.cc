@@ -96,7 +96,7 @@ TEST_CASE("shares are capped, and without a limit the caps alone count") {
   caps.requests = 10 * kMiB;
   const MemoryBudget large(uint64_t{1} << 40, caps);
   CHECK(large.requests()->bytes_max() == 10 * kMiB);
-  CHECK(large.snapshots()->bytes_max() == 256 * kMiB);
+  CHECK(large.snapshots()->bytes_max() == 2048 * kMiB);
   const MemoryBudget unlimited;
   CHECK_FALSE(unlimited.limited());
   CHECK(unlimited.replies()->bytes_max() == uint64_t{2} << 30);

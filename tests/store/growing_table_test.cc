@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
-#include <ranges>
 #include <set>
 
 #include "absl/container/flat_hash_map.h"
@@ -194,13 +195,45 @@ TEST_CASE("where there may be no more rows, the longest untouched go") {
   CHECK(table->counts().rows == 100);
 }
 
+// The words of all rows, as an image has them that begins now. `part` is called before each of its
+// parts.
+Floats WordsOf(GrowingTable& table, const std::function<void(uint64_t part)>& part = {}) {
+  const auto undo =
+      std::make_shared<UndoLog>(table.records().memory(), table.records().rows(), nullptr);
+  table.BeginImage(undo);
+  Floats all, words;
+  for (uint64_t group = 0; group < undo->groups(); ++group) {
+    if (part) part(group);
+    REQUIRE(undo->Read(group, words).ok());
+    undo->Pass(group);
+    table.records().KeepLive(words, 0, UINT64_MAX);
+    all.insert(all.end(), words.begin(), words.end());
+  }
+  table.BeginImage(nullptr);
+  return all;
+}
+
+// A table of these rows in the order in which other ps may read them: the last one first.
+std::unique_ptr<GrowingTable> Restored(const GrowingTableOptions& options, uint32_t now,
+                                       const Floats& words) {
+  std::unique_ptr<GrowingTable> table = Make(options);
+  const uint64_t width = table->record_words();
+  uint64_t left = words.size();
+  for (const std::span<float> room : table->RestoreRoom(words.size() / width)) {
+    for (uint64_t at = 0; at < room.size(); at += width, left -= width) {
+      std::memcpy(&room[at], &words[left - width], width * sizeof(float));
+    }
+  }
+  REQUIRE(table->FinishRestore(now, {}, [](uint64_t) { return true; }).ok());
+  return table;
+}
+
 Ids IdsOf(GrowingTable& table) {
   Ids ids;
-  const uint64_t parts = table.BeginImage();
-  for (uint64_t part = 0; part < parts; ++part) {
-    for (const GrowingTable::ImageRow& row : table.ReadImage(part)) ids.push_back(row.id);
+  Floats words = WordsOf(table);
+  for (uint64_t at = 0; at < words.size(); at += table.record_words()) {
+    ids.push_back(table.records().InWords(std::span(words).subspan(at)).id());
   }
-  table.EndImage();
   std::ranges::sort(ids);
   return ids;
 }
@@ -222,17 +255,7 @@ TEST_CASE("which rows go depends on what a checkpoint has of them, not on their 
     Touch(*table, step, touched);
     if (restored != nullptr) Touch(*restored, step, touched);
     if (step != 60) continue;
-    // The same rows in another order, as a checkpoint read by other ps has them.
-    std::vector<GrowingTable::ImageRow> rows;
-    const uint64_t parts = table->BeginImage();
-    for (uint64_t part = 0; part < parts; ++part) {
-      for (GrowingTable::ImageRow& row : table->ReadImage(part)) rows.push_back(std::move(row));
-    }
-    table->EndImage();
-    restored = Make(options);
-    for (const GrowingTable::ImageRow& row : std::views::reverse(rows)) {
-      restored->Restore(step, row);
-    }
+    restored = Restored(options, static_cast<uint32_t>(step), WordsOf(*table));
   }
   CHECK(IdsOf(*table) == IdsOf(*restored));
   if (options.rows_max < 5001) CHECK(table->counts().evicted > 0);
@@ -305,7 +328,8 @@ TEST_CASE("a row takes at most 24 bytes beside values and slots, at any size") {
     for (int i = 0; i < 1000; ++i) ids.push_back(Mix64(id++));
     Touch(*table, step, ids);
     const auto rows = static_cast<double>(table->counts().rows);
-    const auto beside = static_cast<double>(table->bytes() - table->value_bytes()) / rows;
+    const double own = rows * 2 * kDim * sizeof(float);  // values and slots
+    const auto beside = (static_cast<double>(table->bytes()) - own) / rows;
     if (rows > 50000 && beside > 24) FAIL(beside << " bytes a row of " << rows);
   }
 }
@@ -327,19 +351,13 @@ TEST_CASE("an image is of one moment while rows change, and a table is restored 
   for (uint64_t id = 0; id < 9000; ++id) then[id << 20] = RowOf(*table, id << 20);
   const uint64_t live = table->counts().rows;
 
-  const uint64_t parts = table->BeginImage();
-  REQUIRE(parts > 10);
-  const auto restored = Make(options);
-  uint64_t rows = 0;
-  for (uint64_t part = 0; part < parts; ++part) {
-    if (part % 4 == 0) step(*table, batch + part / 4);  // rows change, expire and come meanwhile
-    for (const GrowingTable::ImageRow& row : table->ReadImage(part)) {
-      restored->Restore(batch - 1, row);
-      ++rows;
-    }
-  }
-  table->EndImage();
-  CHECK(rows == live);
+  uint64_t meanwhile = batch;
+  const Floats words = WordsOf(*table, [&](uint64_t) {
+    for (int i = 0; i < 9; ++i) step(*table, meanwhile++);  // rows change, expire and come
+  });
+  CHECK(meanwhile > batch + 9);
+  CHECK(words.size() == live * table->record_words());
+  const auto restored = Restored(options, static_cast<uint32_t>(batch) - 1, words);
   for (const auto& [id, values] : then) {
     if (RowOf(*restored, id) != values) FAIL("id " << id);
   }
@@ -355,8 +373,7 @@ TEST_CASE("an image is of one moment while rows change, and a table is restored 
 TEST_CASE("changes in which a row stands twice are refused") {
   const auto table = Make(Options()), restored = Make(Options());
   Touch(*table, 3, {7, 8});
-  REQUIRE(table->BeginImage() == 1);
-  Floats words = table->ReadImageWords(0);
+  Floats words = WordsOf(*table);
   const auto own = [](uint64_t) { return true; };
   CHECK(restored->RestoreChanges(3, {}, {}, words, own).ok());
   const auto size = static_cast<int64_t>(table->record_words());

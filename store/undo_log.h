@@ -1,0 +1,117 @@
+// The old records of the rows that change while an image of a table is read. The image's thread
+// copies the rows from the table's memory without a lock, group by group, and then puts the old
+// records over the copy, so that the image has every row as it was when the image began.
+//
+// Writers call BeforeWrite before they change a row. They hold the partition's lock, or work on
+// other threads for who holds it, each on rows of its own. One thread reads the image. The memory
+// of old records is reserved in a share before it is taken. Bands of groups that have been read
+// give their memory back for others. Where no more memory is to be had the image ends, and writers
+// go on.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/memory_budget.h"
+#include "common/mutex.h"
+#include "store/row_memory.h"
+
+namespace paracord {
+
+class UndoLog {
+ public:
+  // Makes a log for an image of at most `rows_max` rows of `memory`, which outlives it. `share`
+  // counts what the log takes; null: nobody counts. Slow: not to be called under a lock.
+  UndoLog(const RowMemory& memory, uint64_t rows_max, MemoryShare* share);
+  ~UndoLog();
+  UndoLog(const UndoLog&) = delete;
+  UndoLog& operator=(const UndoLog&) = delete;
+
+  uint64_t rows_max() const { return rows_max_; }
+  // Begins the image of the rows that there are now. Under the partition's lock.
+  void Begin() { rows_ = memory_.rows(); }
+
+  // ---- For writers.
+
+  // The first row that the image has not read. A writer asks this once for many rows: an answer
+  // that has become old costs entries that nobody needs, and no more.
+  uint64_t first_unread() const { return first_unread_.load(std::memory_order_acquire); }
+  // Preserves the record of a row if the image needs it. The caller may change the row then.
+  void BeforeWrite(uint32_t row, uint64_t first_unread) {
+    if (row >= first_unread && row < rows_) Preserve(row);
+  }
+  // Whether BeforeWrite would preserve the row.
+  bool Needs(uint32_t row) const;
+  // Whether there is memory for so many records more, wherever they lie.
+  bool HasRoomFor(uint64_t rows);
+  // The image ends because another has taken its place, or because no memory is left for records.
+  // Under the partition's lock.
+  void EndReplaced() { End(kReplaced); }
+  void EndFull() { End(kFull); }
+
+  // ---- For the thread that reads the image.
+
+  uint64_t groups() const { return (rows_ + (uint64_t{1} << shift_) - 1) >> shift_; }
+  // Copies the words of a group's rows as they were when the image began. ABORTED: another image
+  // has taken the place of this one. RESOURCE_EXHAUSTED: the share was full.
+  absl::Status Read(uint64_t group, std::vector<float>& words) const;
+  // Says that a group will not be read again: pass them in order. Returns true if Recycle would get
+  // memory back.
+  bool Pass(uint64_t group);
+  // Lets the old records of bands that are passed make room for others. Under the partition's lock,
+  // so that no writer is at work that has seen an older first_unread.
+  void Recycle();
+
+ private:
+  static constexpr uint64_t kBands = 16;
+  enum Ending : int { kOpen, kReplaced, kFull };
+
+  // A piece of memory for records. Its first `used` places are taken; more were asked for.
+  struct Segment {
+    char* memory = nullptr;
+    std::atomic<uint32_t> used{0};
+  };
+  // Some groups side by side, whose records lie in segments of their own.
+  struct Band {
+    std::atomic<Segment*> filling{nullptr};
+    std::vector<Segment*> segments{};  // guarded by the log's mu_
+  };
+
+  void Preserve(uint32_t row);
+  void End(Ending why);
+  // Returns room for an entry of a band, or null if there is no memory.
+  char* Room(Band& band);
+  Segment* TakeSegment() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Segment* AddSegment(char* memory) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  char* Map(int flags) const;
+  // Makes a segment that writers find ready, so that they need not wait for the system's pages.
+  void MakeAhead();
+  bool Reserve(uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const RowMemory& memory_;
+  const uint64_t rows_max_;
+  const uint32_t shift_;  // a group has 1 << shift_ rows
+  const uint64_t entry_bytes_, segment_bytes_;
+  const uint64_t entries_;  // of a segment
+  const uint64_t groups_of_band_;
+  MemoryShare* const share_;
+  uint64_t rows_ = 0;  // set by Begin, before other threads know the log
+  const std::unique_ptr<std::atomic<uint64_t>[]> preserved_;  // a bit a row
+  const std::unique_ptr<std::atomic<char*>[]> lists_;         // of a group's entries
+  std::array<Band, kBands> bands_;
+  std::atomic<uint64_t> first_unread_{0};
+  std::atomic<Ending> ending_{kOpen};
+
+  Mutex mu_;
+  uint64_t reserved_ ABSL_GUARDED_BY(mu_) = 0;  // bytes
+  std::vector<std::unique_ptr<Segment>> segments_ ABSL_GUARDED_BY(mu_);
+  std::vector<Segment*> free_ ABSL_GUARDED_BY(mu_);
+  uint64_t recycled_ ABSL_GUARDED_BY(mu_) = 0;  // bands
+};
+
+}  // namespace paracord
