@@ -13,6 +13,7 @@
 #include "config/partitions.h"
 #include "store/lazy_scalars.h"
 #include "store/norm_constraint.h"
+#include "store/row_kernel.h"
 
 namespace paracord {
 namespace {
@@ -36,6 +37,7 @@ struct GrowingTable::Work {
   };
   std::vector<std::vector<Missing>> missing{};  // by part
   std::vector<RowChanges::Seen> seen{};         // the same
+  RowList created{};                            // one row
   std::atomic<bool> finite = true;
 };
 
@@ -76,28 +78,46 @@ bool GrowingTable::Stale(const RowRecords::Record& row) const {
          ((now_ - row.touched()) & kTouchedMask) > options_.expire_batches;
 }
 
+// While one group of ids is used, the records of the next one and the index for the one after that
+// are on their way from memory.
 template <class Use>
 void GrowingTable::Locate(std::span<const uint64_t> ids, uint64_t elements, const Use& use) const {
-  std::array<IdIndex::Place, kGroup> places;
-  std::array<uint32_t, kGroup> rows;
-  for (size_t first = 0; first < ids.size(); first += kGroup) {
-    const size_t count = std::min(kGroup, ids.size() - first);
-    for (size_t i = 0; i < count; ++i) {
-      places[i] = index_.PlaceOf(ids[first + i]);
-      index_.Prefetch(places[i]);
-    }
-    for (size_t i = 0; i < count; ++i) {
-      // The row of another id with the same 32 bits is rare.
-      rows[i] = index_.Find(places[i], [](uint32_t) { return true; });
-      if (rows[i] != IdIndex::kNone) records_.Prefetch(rows[i], elements);
-    }
-    for (size_t i = 0; i < count; ++i) {
-      const uint64_t id = ids[first + i];
-      if (rows[i] != IdIndex::kNone && records_.At(rows[i]).id() != id) {
-        rows[i] = index_.Find(places[i], [&](uint32_t row) { return records_.At(row).id() == id; });
+  constexpr size_t kStages = 3;
+  std::array<std::array<IdIndex::Place, kGroup>, kStages> places;
+  std::array<std::array<uint32_t, kGroup>, kStages> rows;
+  const size_t groups = (ids.size() + kGroup - 1) / kGroup;
+  const auto ids_of = [&](size_t group) {
+    return ids.subspan(group * kGroup, std::min(kGroup, ids.size() - group * kGroup));
+  };
+  for (size_t step = 0; step < groups + 2; ++step) {
+    if (step < groups) {
+      const auto own = ids_of(step);
+      for (size_t i = 0; i < own.size(); ++i) {
+        IdIndex::Place& place = places[step % kStages][i];
+        place = index_.PlaceOf(own[i]);
+        index_.Prefetch(place);
       }
-      use(first + i, rows[i]);
     }
+    if (step >= 1 && step <= groups) {
+      const size_t count = ids_of(step - 1).size();
+      for (size_t i = 0; i < count; ++i) {
+        // The row of another id with the same 32 bits is rare.
+        const uint32_t row =
+            index_.Find(places[(step - 1) % kStages][i], [](uint32_t) { return true; });
+        rows[(step - 1) % kStages][i] = row;
+        if (row != IdIndex::kNone) records_.Prefetch(row, elements);
+      }
+    }
+    if (step < 2) continue;
+    const auto own = ids_of(step - 2);
+    auto& found = rows[(step - 2) % kStages];
+    for (size_t i = 0; i < own.size(); ++i) {
+      const uint64_t id = own[i];
+      if (found[i] == IdIndex::kNone || records_.At(found[i]).id() == id) continue;
+      found[i] = index_.Find(places[(step - 2) % kStages][i],
+                             [&](uint32_t row) { return records_.At(row).id() == id; });
+    }
+    use((step - 2) * kGroup, std::span<const uint32_t>(found).first(own.size()));
   }
 }
 
@@ -105,10 +125,15 @@ void GrowingTable::Lookup(std::span<const uint64_t> ids, std::span<float> out) c
   ParallelFor((ids.size() + kPartIds - 1) / kPartIds, [&](size_t part) {
     const size_t first = part * kPartIds;
     const auto own = ids.subspan(first, std::min(kPartIds, ids.size() - first));
-    Locate(own, row_elements_, [&](size_t i, uint32_t row) {
-      const std::span<float> to = out.subspan((first + i) * row_elements_, row_elements_);
-      if (row == IdIndex::kNone || Stale(records_.At(row))) return initializer_(own[i], to);
-      std::copy_n(records_.At(row).values(), row_elements_, to.data());
+    Locate(own, row_elements_, [&](size_t group, std::span<const uint32_t> rows) {
+      for (size_t i = 0; i < rows.size(); ++i) {
+        const std::span<float> to = out.subspan((first + group + i) * row_elements_, row_elements_);
+        if (rows[i] == IdIndex::kNone || Stale(records_.At(rows[i]))) {
+          initializer_(own[group + i], to);
+        } else {
+          std::copy_n(records_.At(rows[i]).values(), row_elements_, to.data());
+        }
+      }
     });
   });
 }
@@ -118,7 +143,7 @@ bool GrowingTable::Update(uint64_t step, std::span<const uint64_t> ids,
   now_ = static_cast<uint32_t>(step) & kTouchedMask;
   changes_.Begin(now_);
   Work work{.ids = ids, .gradients = gradients, .step = step};
-  work.scalars = LazyScalarsAt(options_.optimizer, step, 0);
+  work.scalars = work.created.scalars[0] = LazyScalarsAt(options_.optimizer, step, 0);
   const size_t parts = (ids.size() + kPartIds - 1) / kPartIds;
   work.missing.resize(parts);
   work.seen.resize(parts);
@@ -139,46 +164,50 @@ void GrowingTable::UpdatePart(Work& work, size_t part) const {
   bool finite = true;
   RowChanges::Seen seen;
   const uint64_t unread = undo_ == nullptr ? 0 : undo_->first_unread();
-  Locate(ids, records_.elements(), [&](size_t i, uint32_t row) {
-    if (row == IdIndex::kNone || Stale(records_.At(row))) {
-      work.missing[part].push_back({first + i, row});
-    } else {
+  RowList list;
+  list.scalars[0] = work.scalars;
+  Locate(ids, records_.elements(), [&](size_t group, std::span<const uint32_t> rows) {
+    list.size = 0;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const uint32_t row = rows[i];
+      if (row == IdIndex::kNone || Stale(records_.At(row))) {
+        work.missing[part].push_back({first + group + i, row});
+        continue;
+      }
       if (undo_ != nullptr) undo_->BeforeWrite(row, unread);
       changes_.Look(records_.At(row).touched(), seen);
-      finite = UpdateRow(work, scalars, first + i, row) && finite;
+      AddTo(list, scalars, work.gradients.data() + (first + group + i) * row_elements_, row);
     }
+    finite = UpdateList(list) && finite;
   });
   work.seen[part] = seen;
   if (!finite) work.finite = false;
 }
 
-bool GrowingTable::UpdateRow(Work& work, LazyScalars& scalars, size_t i, uint32_t row) const {
-  const Optimizer& optimizer = options_.optimizer;
+// The row is touched, and its values follow with the list.
+void GrowingTable::AddTo(RowList& list, LazyScalars& scalars, const float* gradient,
+                         uint32_t row) const {
   const RowRecords::Record record = records_.At(row);
-  float* const values = record.values();
-  UpdateArrays arrays{.gradient = work.gradients.subspan(i * row_elements_, row_elements_),
-                      .value_in = values,
-                      .value_out = values};
-  std::array<float*, kSlotsMax> numbers{};
-  float* slot = values + row_elements_;
-  for (size_t s = 0; s < optimizer.slots.size(); ++s) {
-    arrays.slots_in[s] = arrays.slots_out[s] = slot;
-    if (optimizer.slots[s].of_rows) numbers[s] = slot;
-    slot += SlotElements(optimizer.slots[s], row_elements_);
-  }
   record.Touch(now_);
-  const auto update = [&](const UpdateScalars& own) {
-    const bool entered = !optimizer.row_wise || EnterRow(optimizer, own, arrays.gradient, numbers);
-    return UpdateElements(optimizer, own, arrays) && entered;
-  };
-  if (!record.counts_steps()) return update(work.scalars);
-  const uint32_t steps = record.steps();
-  const bool finite = update(scalars.At(steps));
-  if (steps != UINT32_MAX) record.SetSteps(steps + 1);
-  if (optimizer.norm.has_value()) {
-    std::vector<uint64_t> one(options_.variable.shape().begin(), options_.variable.shape().end());
-    one[0] = 1;
-    const std::array<std::span<float>, 1> chunks = {std::span(values, row_elements_)};
+  list.values[list.size] = record.values();
+  list.gradients[list.size] = gradient;
+  if (record.counts_steps()) {
+    const uint32_t steps = record.steps();
+    list.own_scalars = true;
+    list.scalars[list.size] = scalars.At(steps);
+    if (steps != UINT32_MAX) record.SetSteps(steps + 1);
+  }
+  ++list.size;
+}
+
+bool GrowingTable::UpdateList(const RowList& list) const {
+  const Optimizer& optimizer = options_.optimizer;
+  const bool finite = UpdateRows(optimizer, row_elements_, list);
+  if (!optimizer.norm.has_value()) return finite;
+  std::vector<uint64_t> one(options_.variable.shape().begin(), options_.variable.shape().end());
+  one[0] = 1;
+  for (size_t i = 0; i < list.size; ++i) {
+    const std::array<std::span<float>, 1> chunks = {std::span(list.values[i], row_elements_)};
     ScaleToNorm(*optimizer.norm, one, chunks);
   }
   return finite;
@@ -208,7 +237,9 @@ void GrowingTable::Create(Work& work, LazyScalars& scalars, size_t i, uint32_t s
   oldest_.Added(records_, row, now_);
   ++counts_.created;
   changes_.Created();
-  if (!UpdateRow(work, scalars, i, row)) work.finite = false;
+  work.created.size = 0;
+  AddTo(work.created, scalars, work.gradients.data() + i * row_elements_, row);
+  if (!UpdateList(work.created)) work.finite = false;
 }
 
 absl::Status GrowingTable::AddRow(uint64_t id, std::span<const float> values) {
@@ -288,8 +319,9 @@ std::shared_ptr<UndoLog> GrowingTable::BeginImage(std::shared_ptr<UndoLog> undo)
 uint64_t GrowingTable::RowsToPreserve(std::span<const uint64_t> ids) const {
   uint64_t rows = 0;
   if (undo_ == nullptr) return rows;
-  Locate(ids, 0, [&](size_t, uint32_t row) {
-    if (row != IdIndex::kNone && undo_->Needs(row)) ++rows;
+  Locate(ids, 0, [&](size_t, std::span<const uint32_t> found) {
+    rows += static_cast<uint64_t>(std::ranges::count_if(
+        found, [&](uint32_t row) { return row != IdIndex::kNone && undo_->Needs(row); }));
   });
   return rows;
 }

@@ -30,6 +30,7 @@
 namespace paracord {
 
 class LazyScalars;
+struct RowList;
 
 struct GrowingTableOptions {
   VariableSpec variable;  // shape[0] says nothing
@@ -115,12 +116,15 @@ class GrowingTable {
   GrowingTable(GrowingTableOptions options, RowInitializer initializer);
 
   bool Stale(const RowRecords::Record& row) const;
-  // Calls use(i, row) for each id, with row kNone if it has none; memory of the row's first
-  // `elements` is asked for some time before.
+  // Calls use(first, rows) for each group of ids, with the rows of the ids from that place on,
+  // kNone for an id that has none. Memory of a row's first `elements` is asked for some time
+  // before.
   template <class Use>
   void Locate(std::span<const uint64_t> ids, uint64_t elements, const Use& use) const;
   void UpdatePart(Work& work, size_t part) const;
-  bool UpdateRow(Work& work, LazyScalars& scalars, size_t i, uint32_t row) const;
+  // Adds a row to those that are updated next.
+  void AddTo(RowList& list, LazyScalars& scalars, const float* gradient, uint32_t row) const;
+  bool UpdateList(const RowList& list) const;
   void Create(Work& work, LazyScalars& scalars, size_t i, uint32_t stale);
   void FirstSlots(uint32_t row);
   void Remove(uint32_t row);

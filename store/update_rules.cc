@@ -10,6 +10,7 @@
 #include "common/flush_denormals.h"
 #include "common/vector_widths.h"
 #include "store/optimizer.h"
+#include "store/row_kernel.h"
 
 // A rule is a lambda, which must be inlined into the loop of each width like everything else.
 #define PARACORD_RULE __attribute__((always_inline))
@@ -61,16 +62,28 @@ PARACORD_KERNEL bool ForEach(const UpdateScalars& scalars, const UpdateArrays& a
   return bad == 0;
 }
 
+// value -= rate * g.
+PARACORD_KERNEL auto PlainSgd(const UpdateScalars& scalars) {
+  const float rate = scalars.rate;
+  return [=](float g, float v, float&, float&, float&) PARACORD_RULE { return v - g * rate; };
+}
+
+// a' = a + g^2; value -= rate * g / sqrt(a' + epsilon).
+PARACORD_KERNEL auto Adagrad(const Optimizer& optimizer, const UpdateScalars& scalars) {
+  const float rate = scalars.rate;
+  const float epsilon = static_cast<float>(optimizer.epsilon);
+  return [=](float g, float v, float& a, float&, float&) PARACORD_RULE {
+    a = a + g * g;
+    return v - rate * g / std::sqrt(a + epsilon);
+  };
+}
+
 // m' = m * momentum - g * rate; value += m', or with Nesterov m' * momentum - g * rate.
 PARACORD_KERNEL bool UpdateSgd(const Optimizer& optimizer, const UpdateScalars& scalars,
                                const UpdateArrays& arrays) {
   const float rate = scalars.rate;
   const float momentum = static_cast<float>(optimizer.momentum);
-  if (momentum == 0) {
-    return ForEach<0>(scalars, arrays, [=](float g, float v, float&, float&, float&) PARACORD_RULE {
-      return v - g * rate;
-    });
-  }
+  if (momentum == 0) return ForEach<0>(scalars, arrays, PlainSgd(scalars));
   if (!optimizer.nesterov) {
     return ForEach<1>(scalars, arrays,
                       [=](float g, float v, float& m, float&, float&) PARACORD_RULE {
@@ -84,20 +97,14 @@ PARACORD_KERNEL bool UpdateSgd(const Optimizer& optimizer, const UpdateScalars& 
   });
 }
 
-// a' = a + g^2; value -= rate * g / sqrt(a' + epsilon). Row-wise EnterRow has made a'.
+// Row-wise EnterRow has made the new sum of squares.
 PARACORD_KERNEL bool UpdateAdagrad(const Optimizer& optimizer, const UpdateScalars& scalars,
                                    const UpdateArrays& arrays) {
+  if (!optimizer.row_wise) return ForEach<1>(scalars, arrays, Adagrad(optimizer, scalars));
   const float rate = scalars.rate;
-  const float epsilon = static_cast<float>(optimizer.epsilon);
-  if (optimizer.row_wise) {
-    const float root = std::sqrt(*arrays.slots_in[0] + epsilon);
-    return ForEach<0>(scalars, arrays, [=](float g, float v, float&, float&, float&) PARACORD_RULE {
-      return v - rate * g / root;
-    });
-  }
-  return ForEach<1>(scalars, arrays, [=](float g, float v, float& a, float&, float&) PARACORD_RULE {
-    a = a + g * g;
-    return v - rate * g / std::sqrt(a + epsilon);
+  const float root = std::sqrt(*arrays.slots_in[0] + static_cast<float>(optimizer.epsilon));
+  return ForEach<0>(scalars, arrays, [=](float g, float v, float&, float&, float&) PARACORD_RULE {
+    return v - rate * g / root;
   });
 }
 
@@ -337,6 +344,49 @@ float MeanSquare(std::span<const float> gradient, float clip) {
   return sum / static_cast<float>(gradient.size());
 }
 
+// Rows of so many elements, one after another, by one rule.
+template <size_t kSlots, class Rule>
+PARACORD_KERNEL bool ForRows(const RowList& list, const size_t elements, const Rule rule) {
+  bool finite = true;
+  for (size_t r = 0; r < list.size; ++r) {
+    float* const values = list.values[r];
+    UpdateArrays arrays{
+        .gradient = {list.gradients[r], elements}, .value_in = values, .value_out = values};
+    for (size_t s = 0; s < kSlots; ++s) {
+      arrays.slots_in[s] = arrays.slots_out[s] = values + (s + 1) * elements;
+    }
+    finite = ForEach<kSlots>(list.scalars[0], arrays, rule) && finite;
+  }
+  return finite;
+}
+
+template <size_t kSlots, class Rule>
+PARACORD_KERNEL bool ForRowsOfUsualSizes(const RowList& list, const size_t elements,
+                                         const Rule rule) {
+  switch (elements) {
+    case 16:
+      return ForRows<kSlots>(list, 16, rule);
+    case 32:
+      return ForRows<kSlots>(list, 32, rule);
+    case 64:
+      return ForRows<kSlots>(list, 64, rule);
+    default:
+      return ForRows<kSlots>(list, elements, rule);
+  }
+}
+
+// The rules that are exact where rows travel alone.
+PARACORD_KERNEL bool UpdateList(const Optimizer& optimizer, const RowList& list, size_t elements) {
+  if (optimizer.rule == Optimizer::Rule::kSgd) {
+    return ForRowsOfUsualSizes<0>(list, elements, PlainSgd(list.scalars[0]));
+  }
+  return ForRowsOfUsualSizes<1>(list, elements, Adagrad(optimizer, list.scalars[0]));
+}
+
+PARACORD_WIDTHS(bool, UpdateListWide,
+                (const Optimizer& optimizer, const RowList& list, size_t elements),
+                UpdateList(optimizer, list, elements))
+
 PARACORD_WIDTHS(bool, UpdateWide,
                 (const Optimizer& optimizer, const UpdateScalars& scalars,
                  const UpdateArrays& arrays),
@@ -363,6 +413,32 @@ bool EnterRow(const Optimizer& optimizer, const UpdateScalars& scalars,
   v = v + (square - v) * static_cast<float>(1 - optimizer.beta_2);
   if (optimizer.amsgrad) *numbers[2] = std::max(*numbers[2], v);
   return NotFinite(v) == 0;
+}
+
+bool UpdateRows(const Optimizer& optimizer, uint64_t row_elements, const RowList& list) {
+  static const auto update = PICK_WIDTH(UpdateWide);
+  static const auto update_list = PICK_WIDTH(UpdateListWide);
+  const FlushDenormals flush;
+  if (!list.own_scalars && !optimizer.row_wise) return update_list(optimizer, list, row_elements);
+  bool finite = true;
+  for (size_t r = 0; r < list.size; ++r) {
+    const UpdateScalars& scalars = list.scalars[list.own_scalars ? r : 0];
+    float* const values = list.values[r];
+    UpdateArrays arrays{
+        .gradient = {list.gradients[r], row_elements}, .value_in = values, .value_out = values};
+    std::array<float*, kSlotsMax> numbers{};
+    float* slot = values + row_elements;
+    for (size_t s = 0; s < optimizer.slots.size(); ++s) {
+      arrays.slots_in[s] = arrays.slots_out[s] = slot;
+      if (optimizer.slots[s].of_rows) numbers[s] = slot;
+      slot += SlotElements(optimizer.slots[s], row_elements);
+    }
+    if (optimizer.row_wise) {
+      finite = EnterRow(optimizer, scalars, arrays.gradient, numbers) && finite;
+    }
+    finite = update(optimizer, scalars, arrays) && finite;
+  }
+  return finite;
 }
 
 std::vector<UpdateFunction> UpdatesOfAllWidths() {
