@@ -12,8 +12,7 @@
 #include "common/parallel.h"
 #include "config/flags.h"
 #include "measure.h"
-#include "store/dense_partition.h"
-#include "store/growing_table.h"
+#include "store/table_partition.h"
 
 namespace paracord::bench {
 namespace {
@@ -142,10 +141,16 @@ void Fixed(uint64_t rows, uint64_t dim, int rounds) {
                          .shape = {rows, dim},
                          .trained = true,
                          .bytes = rows * dim * sizeof(float)};
-  PartitionContents contents{.value = Block(rows * dim), .slots = {}, .ledger = {}};
-  contents.value.Fill(0.5f);
-  FillSlots(optimizer, contents);
-  DensePartition partition(std::move(facts), optimizer, std::move(contents));
+  TableContents contents;
+  contents.fixed =
+      std::make_unique<FixedTable>(optimizer, facts.shape, /*row_begin=*/0, /*trained=*/true);
+  const PlacedIn<float> place = contents.fixed->PlaceOf(contents.fixed->columns()[0]);
+  const std::vector<float> some(kBatch * dim, 0.5f);
+  for (uint64_t done = 0; done < place.size; done += some.size()) {
+    place.Put(done, std::span(some).first(std::min<uint64_t>(some.size(), place.size - done)));
+  }
+  contents.fixed->FillSlots();
+  TablePartition partition(std::move(facts), 1, std::move(contents));
   Batches batches(rows);
   for (auto& batch : batches.all) std::ranges::sort(batch);
   const std::vector<float> gradients(kBatch * dim, 0.01f);
@@ -159,7 +164,7 @@ void Fixed(uint64_t rows, uint64_t dim, int rounds) {
           absl::string_view(reinterpret_cast<const char*>(gradients.data()),
                             update.rows->size() * dim * sizeof(float)),
           [](absl::string_view) {}));
-      if (partition.Push({0, next++, kSplitBatches}, false, update).outcome != PUSH_APPLIED) {
+      if (partition.Push({0, next++, kSplitBatches}, false, update, {}).outcome != PUSH_APPLIED) {
         std::abort();
       }
     }

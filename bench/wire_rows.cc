@@ -12,7 +12,7 @@
 #include "exchange/reply_landing.h"
 #include "exchange/rows.h"
 #include "measure.h"
-#include "store/dense_partition.h"
+#include "store/table_partition.h"
 
 namespace paracord::bench {
 namespace {
@@ -93,16 +93,19 @@ std::unique_ptr<Content> MakeTable() {
   content->plan.set_batch(1);
   content->plan.set_split_batches(1 << 30);
   content->optimizer = ParseOptimizer({"adagrad", nlohmann::json::object()}).value();
-  PartitionContents values{.value = Block(kRows * kDim), .slots = {}, .ledger = {}};
-  values.value.Fill(0.5f);
-  FillSlots(content->optimizer, values);
+  TableContents table;
+  table.fixed = std::make_unique<FixedTable>(content->optimizer, std::vector<uint64_t>{kRows, kDim},
+                                             0, /*trained=*/true);
+  const PlacedIn<float> values = table.fixed->PlaceOf(table.fixed->columns()[0]);
+  values.Put(0, std::vector<float>(values.size, 0.5f));
+  table.fixed->FillSlots();
   Partition::Facts facts{.id = 0,
                          .name = "table",
                          .shape = {kRows, kDim},
                          .trained = true,
                          .bytes = kRows * kDim * sizeof(float)};
   content->partitions.push_back(
-      std::make_unique<DensePartition>(std::move(facts), content->optimizer, std::move(values)));
+      std::make_unique<TablePartition>(std::move(facts), 1, std::move(table)));
   content->trained = 1;
   return content;
 }

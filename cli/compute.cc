@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -193,13 +194,21 @@ class Store {
             std::make_unique<TablePartition>(std::move(facts), 1, std::move(table)));
         continue;
       }
+      const Optimizer own = OptimizerFor(variable, store.optimizer_);
+      if (KeepsFixedRows(variable, own)) {
+        TableContents table;
+        table.fixed = std::make_unique<FixedTable>(own, facts.shape, 0, variable.trainable());
+        table.fixed->PlaceOf(table.fixed->columns()[0]).Put(0, weights.values[i]);
+        table.fixed->FillSlots();
+        store.fixed_[i] = table.fixed.get();
+        store.partitions_.push_back(
+            std::make_unique<TablePartition>(std::move(facts), 1, std::move(table)));
+        continue;
+      }
       PartitionContents contents{
           .value = Block(weights.values[i].size()), .slots = {}, .ledger = {}};
       contents.value.Assign(weights.values[i]);
-      const Optimizer own = OptimizerFor(variable, store.optimizer_);
-      if (variable.trainable()) {
-        FillSlots(own, contents, variable.shape_size() == 0 ? 1 : variable.shape(0));
-      }
+      if (variable.trainable()) FillSlots(own, contents);
       store.partitions_.push_back(
           std::make_unique<DensePartition>(std::move(facts), own, std::move(contents)));
     }
@@ -231,6 +240,10 @@ class Store {
         partitions_[i]->PullRows(rows->ids[i], values[i]);
         continue;
       }
+      if (partitions_[i]->is_table()) {
+        partitions_[i]->PullRange(0, values[i]);
+        continue;
+      }
       ChunkRefs chunks;
       partitions_[i]->Pull(chunks);
       auto out = values[i].begin();
@@ -241,14 +254,27 @@ class Store {
   // whole.
   std::vector<std::vector<float>> Averages(const TableRows* rows) const {
     std::vector<std::vector<float>> averages(partitions_.size());
+    const auto average_of = [](const std::vector<SlotSpec>& slots) -> std::optional<size_t> {
+      const auto at = std::ranges::find(slots, std::string(kAverageSlot), &SlotSpec::name);
+      if (at == slots.end()) return std::nullopt;
+      return static_cast<size_t>(at - slots.begin());
+    };
     for (size_t i = 0; i < partitions_.size(); ++i) {
+      if (rows != nullptr && !rows->ids[i].empty()) continue;
+      if (const auto fixed = fixed_.find(i); fixed != fixed_.end()) {
+        const std::optional<size_t> slot = average_of(fixed->second->slots());
+        if (!slot.has_value()) continue;
+        const PlacedIn<float> place = fixed->second->PlaceOf(fixed->second->columns()[*slot + 1]);
+        averages[i].resize(place.size);
+        place.Take(0, averages[i]);
+        continue;
+      }
       const auto* const dense = dynamic_cast<const DensePartition*>(partitions_[i].get());
-      if (dense == nullptr || (rows != nullptr && !rows->ids[i].empty())) continue;
+      const std::optional<size_t> slot =
+          dense == nullptr ? std::nullopt : average_of(dense->slots());
+      if (!slot.has_value()) continue;
       const DensePartition::Image image = dense->TakeImage();
-      const std::vector<SlotSpec>& slots = dense->slots();
-      const auto average = std::ranges::find(slots, std::string(kAverageSlot), &SlotSpec::name);
-      if (average == slots.end()) continue;
-      for (const ChunkRef& chunk : image.slots[static_cast<size_t>(average - slots.begin())]) {
+      for (const ChunkRef& chunk : image.slots[*slot]) {
         averages[i].insert(averages[i].end(), chunk.values().begin(), chunk.values().end());
       }
     }
@@ -275,6 +301,7 @@ class Store {
 
   Optimizer optimizer_;
   std::vector<std::unique_ptr<Partition>> partitions_;
+  std::map<size_t, const FixedTable*> fixed_;  // of the partitions that are fixed tables
 };
 
 struct Results {

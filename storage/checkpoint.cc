@@ -210,8 +210,10 @@ using FilePlan = std::map<std::string, Wanted, std::less<>>;
 
 BytesPlace BytesOf(const TensorPlace& place) {
   BytesPlace bytes;
-  for (const std::span<float> span : place) {
-    bytes.emplace_back(reinterpret_cast<char*>(span.data()), span.size_bytes());
+  constexpr uint64_t kEach = sizeof(float);
+  for (const PlacedIn<float>& to : place) {
+    bytes.emplace_back(reinterpret_cast<char*>(to.data), to.size * kEach, to.run * kEach,
+                       to.stride * kEach);
   }
   return bytes;
 }

@@ -183,7 +183,7 @@ std::vector<absl::Status> FindOwnDamage(Files& files, const std::string& directo
                                         const Manifest& manifest, TableStates& tables);
 
 // Memory for the elements of a tensor, in order; empty for a tensor that is not wanted.
-using TensorPlace = std::vector<std::span<float>>;
+using TensorPlace = std::vector<PlacedIn<float>>;
 
 // Returns the memory for a tensor of the partition `ids[index]`, as float32 or other words of four
 // bytes, with so many elements. `slot` is empty for the values. A tensor without memory is only

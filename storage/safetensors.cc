@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -274,20 +275,23 @@ namespace {
 struct FileRange {
   uint64_t at = 0;
   uint64_t bytes = 0;
-  char* out = nullptr;  // null: they are only looked at
+  std::optional<PlacedIn<char>> out = {};  // nullopt: they are only looked at
+  uint64_t first = 0;                      // of the bytes that have their place there
   uint32_t crc = 0;
   absl::Status status{};
 };
 
 void ReadRange(const ReadFile& file, FileRange& range) {
   std::array<char, kLookedAtBytes> looked_at;
+  const bool in_place = range.out.has_value() && range.out->run == range.out->stride;
   for (uint64_t done = 0; done < range.bytes && range.status.ok();) {
     const uint64_t left = range.bytes - done;
-    const std::span<char> to = range.out != nullptr
-                                   ? std::span(range.out, left)
+    const std::span<char> to = in_place
+                                   ? std::span(range.out->data + range.first, left)
                                    : std::span(looked_at).first(std::min(left, kLookedAtBytes));
     range.status = file.ReadAt(range.at + done, to);
     range.crc = Crc32c(to, range.crc);
+    if (range.out.has_value() && !in_place) range.out->Put(range.first + done, to);
     done += to.size();
   }
 }
@@ -380,11 +384,12 @@ absl::StatusOr<uint32_t> SafetensorsFile::ReadAll(
     const BytesPlace wanted = place(tensor);
     const uint64_t end = header_.data_begin + tensor.end;
     uint64_t there = 0;
-    for (const std::span<char> out : wanted) {
-      there += out.size();
-      for (uint64_t done = 0; done < out.size(); done += ranges.back().bytes) {
-        const uint64_t bytes = std::min(kReadBytes, out.size() - done);
-        ranges.push_back({std::exchange(at, at + bytes), bytes, out.data() + done});
+    for (const PlacedIn<char>& out : wanted) {
+      there += out.size;
+      for (uint64_t done = 0; done < out.size; done += ranges.back().bytes) {
+        const uint64_t bytes = std::min(kReadBytes, out.size - done);
+        ranges.push_back(
+            {.at = std::exchange(at, at + bytes), .bytes = bytes, .out = out, .first = done});
       }
     }
     if (!wanted.empty() && at != end) {
@@ -394,7 +399,7 @@ absl::StatusOr<uint32_t> SafetensorsFile::ReadAll(
     }
     while (at < end) {
       const uint64_t bytes = std::min(kReadBytes, end - at);
-      ranges.push_back({std::exchange(at, at + bytes), bytes, nullptr});
+      ranges.push_back({.at = std::exchange(at, at + bytes), .bytes = bytes});
     }
   }
   std::atomic<bool> failed = false;

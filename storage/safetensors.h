@@ -5,7 +5,10 @@
 // thread a writer.
 #pragma once
 
+#include <algorithm>
+#include <concepts>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
@@ -78,8 +81,47 @@ class SafetensorsWriter {
   uint32_t crc32c_ = 0;
 };
 
+// Memory for elements in order: side by side, or `run` of them at each `stride` elements.
+template <class T>
+struct PlacedIn {
+  template <class Memory>
+  requires std::convertible_to<Memory&, std::span<T>> PlacedIn(
+      Memory&& memory)  // NOLINT(google-explicit-constructor): as a span is made of it
+      : PlacedIn(std::span<T>(memory).data(), std::span<T>(memory).size()) {}
+  PlacedIn(T* to, uint64_t count) : PlacedIn(to, count, count, count) {}
+  PlacedIn(T* to, uint64_t count, uint64_t run_elements, uint64_t stride_elements)
+      : data(to), size(count), run(run_elements), stride(stride_elements) {}
+
+  // Puts elements, of which `first` come before, where they belong, or takes them from there.
+  void Put(uint64_t first, std::span<const T> elements) const {
+    ForRuns(first, elements.size(), [&](T* at, uint64_t done, uint64_t count) {
+      std::memcpy(at, elements.data() + done, count * sizeof(T));
+    });
+  }
+  void Take(uint64_t first, std::span<T> elements) const {
+    ForRuns(first, elements.size(), [&](const T* at, uint64_t done, uint64_t count) {
+      std::memcpy(elements.data() + done, at, count * sizeof(T));
+    });
+  }
+
+  T* data;
+  uint64_t size;  // elements in all
+  uint64_t run, stride;
+
+ private:
+  template <class Move>
+  void ForRuns(uint64_t first, uint64_t all, const Move& move) const {
+    for (uint64_t done = 0; done < all;) {
+      const uint64_t at = first + done;
+      const uint64_t count = std::min(all - done, run - at % run);
+      move(data + at / run * stride + at % run, done, count);
+      done += count;
+    }
+  }
+};
+
 // Memory for the bytes of a tensor, in order; empty for a tensor that is not wanted.
-using BytesPlace = std::vector<std::span<char>>;
+using BytesPlace = std::vector<PlacedIn<char>>;
 
 // An open file with its header checked. Errors name the file.
 class SafetensorsFile {

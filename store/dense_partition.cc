@@ -3,19 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <numeric>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/parallel.h"
 #include "common/status_macros.h"
 #include "store/norm_constraint.h"
 
 namespace paracord {
 
-void FillSlots(const Optimizer& optimizer, PartitionContents& contents, uint64_t rows) {
-  for (const SlotSpec& slot : StoredSlots(optimizer)) {
-    contents.slots.emplace_back(slot.of_rows ? rows : contents.value.elements());
+void FillSlots(const Optimizer& optimizer, PartitionContents& contents) {
+  for (const SlotSpec& slot : optimizer.slots) {
+    contents.slots.emplace_back(contents.value.elements());
     Block& block = contents.slots.back();
     block.Fill(slot.initial);
     for (size_t i = 0; slot.of_value && i < block.chunks().size(); ++i) {
@@ -33,24 +31,12 @@ void Replace(Block& block, size_t i, ChunkRef chunk, PinnedBytes& pinned) {
   block.Replace(i, std::move(chunk));
 }
 
-RowLayout LayoutOf(const Partition::Facts& facts) {
-  if (facts.shape.empty()) return {};
-  RowLayout layout{
-      .begin = facts.row_begin, .rows = facts.shape[0], .elements = 1, .one = facts.shape};
-  layout.one[0] = 1;
-  for (size_t i = 1; i < facts.shape.size(); ++i) layout.elements *= facts.shape[i];
-  return layout;
-}
-
 }  // namespace
 
 DensePartition::DensePartition(Facts facts, const Optimizer& optimizer, PartitionContents contents,
                                std::shared_ptr<PinnedBytes> pinned)
     : Partition(std::move(facts), std::move(pinned)),
-      rows_(LayoutOf(this->facts())),
-      lazy_(optimizer.lazy),
-      leaves_rows_alone_(lazy_ || ZeroGradientChangesNothing(optimizer)),
-      slots_(this->facts().trained ? StoredSlots(optimizer) : std::vector<SlotSpec>()),
+      slots_(this->facts().trained ? optimizer.slots : std::vector<SlotSpec>()),
       optimizer_(optimizer),
       contents_(std::move(contents)) {}
 
@@ -59,30 +45,7 @@ DensePartition::~DensePartition() {
   for (const ChunkRef& chunk : contents_.value.chunks()) pinned()->Replaced(chunk);
 }
 
-std::string DensePartition::WhyNotItsRows(const RowIds& ids) const {
-  if (rows_.rows == 0) return "rows of a variable that has no axis 0";
-  const uint64_t end = rows_.begin + rows_.rows;
-  const auto outside = [&](uint64_t row) {
-    return absl::StrCat("row ", row, " is not one of its rows [", rows_.begin, ", ", end, ")");
-  };
-  if (!ids.empty() && ids.front() < rows_.begin) return outside(ids.front());
-  if (!ids.empty() && ids.back() >= end) {
-    return outside(*std::lower_bound(ids.begin(), ids.end(), end));
-  }
-  return "";
-}
-
-std::vector<uint64_t> DensePartition::SlotShape(const SlotSpec& slot) const {
-  return slot.of_rows ? std::vector<uint64_t>{rows_.rows} : facts().shape;
-}
-
-uint64_t DensePartition::resident_bytes() const {
-  uint64_t bytes = facts().bytes;
-  for (const SlotSpec& slot : slots_) {
-    bytes += slot.of_rows ? rows_.rows * sizeof(float) : facts().bytes;
-  }
-  return bytes;
-}
+uint64_t DensePartition::resident_bytes() const { return facts().bytes * (1 + slots_.size()); }
 
 bool DensePartition::SetLearningRate(const LearningRate& rate, const PushFence& fence) {
   MutexLock lock(mu_);
@@ -105,18 +68,12 @@ void DensePartition::Apply(uint64_t step, const PartitionUpdate& update) {
   const UpdateScalars scalars = ScalarsAt(optimizer_, step);
   const Gradient& gradient = update.gradient;
   bool finite = true;
-  if (update.rows.has_value()) {
-    finite = ApplyRows(step, *update.rows, gradient);
-  } else if (lazy_) {
-    RowIds all(rows_.rows);
-    std::iota(all.begin(), all.end(), rows_.begin);
-    finite = ApplyRows(step, all, gradient);
-  } else if (gradient.sparse() && ZeroGradientChangesNothing(optimizer_)) {
+  if (gradient.sparse() && ZeroGradientChangesNothing(optimizer_)) {
     finite = ApplySparse(scalars, gradient);
   } else {
     finite = ApplyDense(scalars, gradient);
   }
-  if (optimizer_.norm.has_value() && !lazy_) Constrain();
+  if (optimizer_.norm.has_value()) Constrain();
   if (!finite) contents_.healthy = false;
   ++contents_.updates;
 }
@@ -229,22 +186,9 @@ bool DensePartition::ApplyEntries(size_t index, const UpdateScalars& scalars,
   return finite;
 }
 
-bool DensePartition::ApplyRows(uint64_t step, std::span<const uint64_t> ids,
-                               const Gradient& gradient) {
-  const std::vector<Block*> blocks = Blocks();
-  if (ids.size() < rows_.rows) pushed_rows_ = true;
-  return UpdateRows(optimizer_, step, rows_, ids, gradient, blocks, *pinned(), kept_.get());
-}
-
 uint64_t DensePartition::Pull(ChunkRefs& values) const {
   MutexLock lock(mu_);
   values = contents_.value.chunks();
-  return contents_.updates;
-}
-
-uint64_t DensePartition::PullRows(std::span<const uint64_t> ids, std::span<float> values) const {
-  MutexLock lock(mu_);
-  GatherRows(contents_.value, rows_, ids, values);
   return contents_.updates;
 }
 
@@ -254,25 +198,6 @@ DensePartition::Image DensePartition::TakeImage() const {
       {contents_.ledger, contents_.updates, contents_.healthy, {}}, contents_.value.chunks(), {}};
   for (const Block& slot : contents_.slots) image.slots.push_back(slot.chunks());
   return image;
-}
-
-DensePartition::Image DensePartition::TakeImage(std::shared_ptr<KeptPages>& kept) const {
-  MutexLock lock(mu_);
-  std::vector<ChunkRefs> blocks = {contents_.value.chunks()};
-  for (const Block& slot : contents_.slots) blocks.push_back(slot.chunks());
-  kept = kept_ = std::make_shared<KeptPages>(std::move(blocks));
-  return {{contents_.ledger, contents_.updates, contents_.healthy, {}}, {}, {}};
-}
-
-void DensePartition::TakeKept(KeptPages& kept, size_t block, size_t chunk,
-                              std::vector<float>& to) const {
-  MutexLock lock(mu_);
-  kept.Take(block, chunk, to);
-}
-
-void DensePartition::EndKept(const std::shared_ptr<KeptPages>& kept) const {
-  MutexLock lock(mu_);
-  if (kept_ == kept) kept_ = nullptr;
 }
 
 DensePartition::Counts DensePartition::GetCounts() const {
@@ -295,24 +220,15 @@ ChunkRefs FreshChunks(uint64_t elements) {
 
 class DenseImage : public PartitionImage {
  public:
-  DenseImage(const DensePartition& partition, bool copied)
-      : partition_(partition), by_pages_(!copied && partition.images_by_pages()) {
-    if (!copied) return;
+  DenseImage(const DensePartition& partition, bool copied) : partition_(partition) {
     const uint64_t elements = partition.facts().bytes / sizeof(float);
-    room_.push_back(FreshChunks(elements));
-    for (const SlotSpec& slot : partition.slots()) {
-      room_.push_back(FreshChunks(slot.of_rows ? partition.rows().rows : elements));
+    for (size_t b = 0; copied && b < 1 + partition.slots().size(); ++b) {
+      room_.push_back(FreshChunks(elements));
     }
   }
 
-  ~DenseImage() override {
-    if (kept_ != nullptr) partition_.EndKept(kept_);
-  }
-  DenseImage(const DenseImage&) = delete;
-  DenseImage& operator=(const DenseImage&) = delete;
-
   void Take() override {
-    image_ = by_pages_ ? partition_.TakeImage(kept_) : partition_.TakeImage();
+    image_ = partition_.TakeImage();
     if (room_.empty()) return;
     MoveTo(room_[0], image_.value);
     for (size_t s = 0; s < image_.slots.size(); ++s) MoveTo(room_[s + 1], image_.slots[s]);
@@ -324,7 +240,7 @@ class DenseImage : public PartitionImage {
     tensors.push_back({.name = name, .shape = partition_.facts().shape});
     for (const SlotSpec& slot : partition_.slots()) {
       tensors.push_back(
-          {.name = SlotTensorName(name, slot.name), .shape = partition_.SlotShape(slot)});
+          {.name = SlotTensorName(name, slot.name), .shape = partition_.facts().shape});
     }
     return tensors;
   }
@@ -332,7 +248,6 @@ class DenseImage : public PartitionImage {
     return {.updates = image_.updates, .healthy = image_.healthy, .table = {}};
   }
   absl::Status Write(const AppendFn& append) override {
-    if (by_pages_) return WriteKept(append);
     RETURN_IF_ERROR(Append(append, image_.value));
     for (ChunkRefs& slot : image_.slots) RETURN_IF_ERROR(Append(append, slot));
     return absl::OkStatus();
@@ -355,23 +270,9 @@ class DenseImage : public PartitionImage {
     return absl::OkStatus();
   }
 
-  absl::Status WriteKept(const AppendFn& append) {
-    std::vector<float> values;
-    for (size_t block = 0; block < kept_->blocks(); ++block) {
-      for (size_t chunk = 0; chunk < kept_->chunks(block); ++chunk) {
-        partition_.TakeKept(*kept_, block, chunk, values);
-        RETURN_IF_ERROR(
-            append({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)}));
-      }
-    }
-    return absl::OkStatus();
-  }
-
   const DensePartition& partition_;
-  const bool by_pages_;
   std::vector<ChunkRefs> room_;  // of the values and each slot, or nothing
   DensePartition::Image image_;
-  std::shared_ptr<KeptPages> kept_;  // has the chunks of an image by pages
 };
 
 }  // namespace

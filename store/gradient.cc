@@ -43,6 +43,15 @@ void ReadAll(const absl::Cord& bytes, std::vector<T>& out) {
 Gradient::Gradient(absl::Cord floats)
     : elements_(floats.size() / sizeof(float)), bytes_(std::move(floats)) {}
 
+std::span<const float> Gradient::Flat() const {
+  if (encoding_ != ENCODING_FLOAT32) return {};
+  const absl::optional<absl::string_view> flat = bytes_.TryFlat();
+  if (!flat.has_value() || reinterpret_cast<uintptr_t>(flat->data()) % alignof(float) != 0) {
+    return {};
+  }
+  return {reinterpret_cast<const float*>(flat->data()), elements_};
+}
+
 absl::Status Gradient::CheckBytes(Encoding encoding, uint64_t elements, uint64_t bytes) {
   uint64_t expected = 0;
   switch (encoding) {

@@ -29,6 +29,8 @@ class Gradient {
   bool empty() const { return elements_ == 0; }
   uint64_t elements() const { return elements_; }
   bool sparse() const { return encoding_ == ENCODING_TOP_K; }
+  // The elements where they are; empty if they lie in pieces or have another encoding.
+  std::span<const float> Flat() const;
   bool Finite() const;
   // The first element of a dense encoding that is not finite; there must be one.
   uint64_t FirstNotFinite() const;

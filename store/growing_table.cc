@@ -11,9 +11,6 @@
 #include "common/parallel.h"
 #include "common/status_macros.h"
 #include "config/partitions.h"
-#include "store/lazy_scalars.h"
-#include "store/norm_constraint.h"
-#include "store/row_kernel.h"
 
 namespace paracord {
 namespace {
@@ -63,11 +60,11 @@ absl::StatusOr<std::unique_ptr<GrowingTable>> GrowingTable::Make(GrowingTableOpt
 }
 
 GrowingTable::GrowingTable(GrowingTableOptions options, RowInitializer initializer)
-    : options_(std::move(options)),
+    : RowStore(options.optimizer,
+               {options.variable.shape().begin(), options.variable.shape().end()}),
+      options_(std::move(options)),
       initializer_(std::move(initializer)),
-      row_elements_(RowElements(options_.variable)),
-      records_(RowNumbers(options_.optimizer, row_elements_),
-               !ZeroGradientChangesNothing(options_.optimizer)),
+      records_(RowNumbers(optimizer_, row_elements()), !ZeroGradientChangesNothing(optimizer_)),
       index_(Mix64(options_.seed, options_.variable.name())),
       admission_(options_.admit_after, options_.admit_probability, options_.candidates,
                  Mix64(options_.seed, options_.variable.name() + "/admit")),
@@ -125,13 +122,14 @@ void GrowingTable::Lookup(std::span<const uint64_t> ids, std::span<float> out) c
   ParallelFor((ids.size() + kPartIds - 1) / kPartIds, [&](size_t part) {
     const size_t first = part * kPartIds;
     const auto own = ids.subspan(first, std::min(kPartIds, ids.size() - first));
-    Locate(own, row_elements_, [&](size_t group, std::span<const uint32_t> rows) {
+    Locate(own, row_elements(), [&](size_t group, std::span<const uint32_t> rows) {
       for (size_t i = 0; i < rows.size(); ++i) {
-        const std::span<float> to = out.subspan((first + group + i) * row_elements_, row_elements_);
+        const std::span<float> to =
+            out.subspan((first + group + i) * row_elements(), row_elements());
         if (rows[i] == IdIndex::kNone || Stale(records_.At(rows[i]))) {
           initializer_(own[group + i], to);
         } else {
-          std::copy_n(records_.At(rows[i]).values(), row_elements_, to.data());
+          std::copy_n(records_.At(rows[i]).values(), row_elements(), to.data());
         }
       }
     });
@@ -143,13 +141,13 @@ bool GrowingTable::Update(uint64_t step, std::span<const uint64_t> ids,
   now_ = static_cast<uint32_t>(step) & kTouchedMask;
   changes_.Begin(now_);
   Work work{.ids = ids, .gradients = gradients, .step = step};
-  work.scalars = work.created.scalars[0] = LazyScalarsAt(options_.optimizer, step, 0);
+  work.scalars = work.created.scalars[0] = LazyScalarsAt(optimizer_, step, 0);
   const size_t parts = (ids.size() + kPartIds - 1) / kPartIds;
   work.missing.resize(parts);
   work.seen.resize(parts);
   ParallelFor(parts, [&](size_t part) { UpdatePart(work, part); });
   for (const RowChanges::Seen& seen : work.seen) changes_.Add(seen);
-  LazyScalars scalars(options_.optimizer, step);
+  LazyScalars scalars(optimizer_, step);
   for (const auto& missing : work.missing) {
     for (const Work::Missing& one : missing) Create(work, scalars, one.i, one.stale);
   }
@@ -160,7 +158,7 @@ bool GrowingTable::Update(uint64_t step, std::span<const uint64_t> ids,
 void GrowingTable::UpdatePart(Work& work, size_t part) const {
   const size_t first = part * kPartIds;
   const auto ids = work.ids.subspan(first, std::min(kPartIds, work.ids.size() - first));
-  LazyScalars scalars(options_.optimizer, work.step);
+  LazyScalars scalars(optimizer_, work.step);
   bool finite = true;
   RowChanges::Seen seen;
   const uint64_t unread = undo_ == nullptr ? 0 : undo_->first_unread();
@@ -176,7 +174,7 @@ void GrowingTable::UpdatePart(Work& work, size_t part) const {
       }
       if (undo_ != nullptr) undo_->BeforeWrite(row, unread);
       changes_.Look(records_.At(row).touched(), seen);
-      AddTo(list, scalars, work.gradients.data() + (first + group + i) * row_elements_, row);
+      AddTo(list, scalars, work.gradients.data() + (first + group + i) * row_elements(), row);
     }
     finite = UpdateList(list) && finite;
   });
@@ -200,19 +198,6 @@ void GrowingTable::AddTo(RowList& list, LazyScalars& scalars, const float* gradi
   ++list.size;
 }
 
-bool GrowingTable::UpdateList(const RowList& list) const {
-  const Optimizer& optimizer = options_.optimizer;
-  const bool finite = UpdateRows(optimizer, row_elements_, list);
-  if (!optimizer.norm.has_value()) return finite;
-  std::vector<uint64_t> one(options_.variable.shape().begin(), options_.variable.shape().end());
-  one[0] = 1;
-  for (size_t i = 0; i < list.size; ++i) {
-    const std::array<std::span<float>, 1> chunks = {std::span(list.values[i], row_elements_)};
-    ScaleToNorm(*optimizer.norm, one, chunks);
-  }
-  return finite;
-}
-
 void GrowingTable::Create(Work& work, LazyScalars& scalars, size_t i, uint32_t stale) {
   const uint64_t id = work.ids[i];
   // Its row may have made room for another meanwhile.
@@ -231,14 +216,14 @@ void GrowingTable::Create(Work& work, LazyScalars& scalars, size_t i, uint32_t s
   }
   const uint32_t row = AddRecord();
   records_.At(row).Begin(id, now_, 0);
-  initializer_(id, {records_.At(row).values(), row_elements_});
+  initializer_(id, {records_.At(row).values(), row_elements()});
   FirstSlots(row);
   index_.Insert(index_.PlaceOf(id), row);
   oldest_.Added(records_, row, now_);
   ++counts_.created;
   changes_.Created();
   work.created.size = 0;
-  AddTo(work.created, scalars, work.gradients.data() + i * row_elements_, row);
+  AddTo(work.created, scalars, work.gradients.data() + i * row_elements(), row);
   if (!UpdateList(work.created)) work.finite = false;
 }
 
@@ -261,9 +246,9 @@ absl::Status GrowingTable::AddRow(uint64_t id, std::span<const float> values) {
 // The values come before the slots.
 void GrowingTable::FirstSlots(uint32_t row) {
   const float* const values = records_.At(row).values();
-  float* to = records_.At(row).values() + row_elements_;
-  for (const SlotSpec& slot : options_.optimizer.slots) {
-    const uint64_t elements = SlotElements(slot, row_elements_);
+  float* to = records_.At(row).values() + row_elements();
+  for (const SlotSpec& slot : optimizer_.slots) {
+    const uint64_t elements = SlotElements(slot, row_elements());
     if (slot.of_value) {
       std::copy_n(values, elements, to);
     } else {
@@ -275,13 +260,13 @@ void GrowingTable::FirstSlots(uint32_t row) {
 
 uint32_t GrowingTable::AddRecord() {
   const uint32_t row = records_.Add();
-  if (undo_ != nullptr) undo_->BeforeWrite(row, undo_->first_unread());
+  BeforeWrite(row);
   return row;
 }
 
 void GrowingTable::Remove(uint32_t row) {
   const RowRecords::Record record = records_.At(row);
-  if (undo_ != nullptr) undo_->BeforeWrite(row, undo_->first_unread());
+  BeforeWrite(row);
   changes_.Removed(record.id(), record.touched(), index_.size());
   index_.Erase(index_.PlaceOf(record.id()), row);
   records_.Remove(row);
@@ -307,13 +292,6 @@ GrowingTable::Counts GrowingTable::counts() const {
 
 uint64_t GrowingTable::bytes() const {
   return records_.bytes() + index_.bytes() + admission_.bytes() + changes_.bytes();
-}
-
-std::shared_ptr<UndoLog> GrowingTable::BeginImage(std::shared_ptr<UndoLog> undo) {
-  undo_.swap(undo);
-  if (undo != nullptr) undo->EndReplaced();
-  if (undo_ != nullptr) undo_->Begin();
-  return undo;
 }
 
 uint64_t GrowingTable::RowsToPreserve(std::span<const uint64_t> ids) const {

@@ -6,8 +6,6 @@
 // goes on with the same rows. An update removes rows in proportion to its ids, whose memory is used
 // again; it rarely looks through all rows for the oldest. A row takes its values and slots, 12
 // bytes beside them and at most 11.5 bytes of the index.
-//
-// Several threads work on one call (common/parallel.h), but a table has one caller at a time.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +23,9 @@
 #include "store/optimizer.h"
 #include "store/row_changes.h"
 #include "store/row_records.h"
-#include "store/undo_log.h"
+#include "store/row_store.h"
 
 namespace paracord {
-
-class LazyScalars;
-struct RowList;
 
 struct GrowingTableOptions {
   VariableSpec variable;  // shape[0] says nothing
@@ -43,20 +38,17 @@ struct GrowingTableOptions {
   uint64_t rows_max = 0;                    // 0: as many as there can be, 2^32 - 2
 };
 
-class GrowingTable {
+class GrowingTable : public RowStore {
  public:
   static constexpr uint64_t kExpireMax = kExpireBatchesMax;
 
   // INVALID_ARGUMENT names the variable, whose initializer may need a table's size, or the option.
   static absl::StatusOr<std::unique_ptr<GrowingTable>> Make(GrowingTableOptions options);
 
-  uint64_t row_elements() const { return row_elements_; }
-
-  // Copies the rows `ids` to `out`, in their order.
-  void Lookup(std::span<const uint64_t> ids, std::span<float> out) const;
-  // Updates the rows `ids`, which are distinct, by the optimizer, each with its own count of steps.
-  // `step` is the number of batches applied before. Returns false if a result is not finite.
-  bool Update(uint64_t step, std::span<const uint64_t> ids, std::span<const float> gradients);
+  void Lookup(std::span<const uint64_t> ids, std::span<float> out) const override;
+  // Each row has its own count of steps.
+  bool Update(uint64_t step, std::span<const uint64_t> ids,
+              std::span<const float> gradients) override;
 
   struct Counts {
     uint64_t rows = 0;     // now
@@ -67,21 +59,16 @@ class GrowingTable {
     uint64_t dropped = 0;  // gradients of ids that were not admitted
   };
   Counts counts() const;
-  uint64_t bytes() const;  // of everything
+  uint64_t bytes() const override;
+  uint64_t RowsToPreserve(std::span<const uint64_t> ids) const override;
+  const RowMemory& memory() const override { return records_.memory(); }
 
-  // ---- Images.
-  // Begins an image of this moment, whose rows are read from `undo`, in place of the one before it;
-  // null: there is none any more. Returns the log of the one before it.
-  std::shared_ptr<UndoLog> BeginImage(std::shared_ptr<UndoLog> undo);
-  UndoLog* undo() const { return undo_.get(); }
-  // How many of these rows an update would have to preserve for the image.
-  uint64_t RowsToPreserve(std::span<const uint64_t> ids) const;
   // An image has of each row these words: its id, the batch that touched it with bit 31 set, its
   // steps if they are counted, values and slots.
   const RowRecords& records() const { return records_; }
   uint64_t record_words() const { return records_.record_words(); }
-  bool counts_steps() const { return !ZeroGradientChangesNothing(options_.optimizer); }
-  const std::vector<SlotSpec>& slots() const { return options_.optimizer.slots; }
+  bool counts_steps() const { return !ZeroGradientChangesNothing(optimizer_); }
+  const std::vector<SlotSpec>& slots() const { return optimizer_.slots; }
   // An image has these beside its rows.
   uint32_t now() const { return now_; }
   const std::vector<uint32_t>& candidates() const { return admission_.candidates(); }
@@ -107,8 +94,6 @@ class GrowingTable {
   absl::Status RestoreChanges(uint32_t now, const Counts& counts, std::span<const uint64_t> removed,
                               std::span<float> words, const OwnFn& own);
 
-  void SetLearningRate(const LearningRate& rate) { options_.optimizer.learning_rate = rate; }
-
  private:
   // The state of an update that several threads apply.
   struct Work;
@@ -124,7 +109,6 @@ class GrowingTable {
   void UpdatePart(Work& work, size_t part) const;
   // Adds a row to those that are updated next.
   void AddTo(RowList& list, LazyScalars& scalars, const float* gradient, uint32_t row) const;
-  bool UpdateList(const RowList& list) const;
   void Create(Work& work, LazyScalars& scalars, size_t i, uint32_t stale);
   void FirstSlots(uint32_t row);
   void Remove(uint32_t row);
@@ -133,16 +117,14 @@ class GrowingTable {
   // Removes at most so many rows that have expired.
   void Sweep(size_t rows);
 
-  GrowingTableOptions options_;  // of which the learning rate alone changes
+  const GrowingTableOptions options_;
   const RowInitializer initializer_;
-  const uint64_t row_elements_;
   RowRecords records_;
   IdIndex index_;
   Admission admission_;
   OldestRows oldest_;
   RowChanges changes_;
-  std::shared_ptr<UndoLog> undo_;  // of the image that is open, which reads it as well; or null
-  uint32_t now_ = 0;               // the last update, modulo 2^31
+  uint32_t now_ = 0;  // the last update, modulo 2^31
   Counts counts_;
 };
 

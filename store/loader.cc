@@ -47,24 +47,44 @@ absl::Status CheckRequest(const LoadRequest& request, uint64_t partition_bytes_m
   return absl::OkStatus();
 }
 
-// `weights` null, or without the variable: from the initializer.
+// Fills `block` with the elements of a variable from `begin` on. `weights` null, or without the
+// variable: from the initializer.
+absl::Status FirstValues(const VariableSpec& variable, uint32_t index, uint64_t begin,
+                         uint64_t seed, const InitialWeights* weights, const Block& block) {
+  if (weights != nullptr && weights->Has(index)) return weights->Read(index, begin, block);
+  for (const ChunkRef& chunk : block.chunks()) {
+    RETURN_IF_ERROR(Initialize(variable, seed, begin, chunk.mutable_values()));
+    begin += chunk.values().size();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TableContents> CreateTable(const VariableSpec& variable, const PartitionSpec& spec,
+                                          const Optimizer& optimizer, uint64_t seed,
+                                          const InitialWeights* weights) {
+  TableContents contents;
+  contents.fixed = std::make_unique<FixedTable>(OptimizerFor(variable, optimizer),
+                                                PartitionShape(variable, spec), spec.row_begin(),
+                                                variable.trainable());
+  const uint64_t begin = spec.row_begin() * RowElements(variable);
+  const PlacedIn<float> to = contents.fixed->PlaceOf(contents.fixed->columns()[0]);
+  for (uint64_t done = 0; done < to.size; done += kChunkElements) {
+    const Block piece(std::min(to.size - done, kChunkElements));
+    RETURN_IF_ERROR(FirstValues(variable, spec.variable(), begin + done, seed, weights, piece));
+    to.Put(done, piece.chunks()[0].values());
+  }
+  contents.fixed->FillSlots();
+  return contents;
+}
+
 absl::StatusOr<PartitionContents> Create(const VariableSpec& variable, const PartitionSpec& spec,
                                          const Optimizer& optimizer, uint64_t seed,
                                          const InitialWeights* weights) {
-  const uint64_t elements = PartitionElements(variable, spec);
-  uint64_t begin = spec.row_begin() * RowElements(variable);
-  PartitionContents contents{.value = Block(elements), .slots = {}, .ledger = {}};
-  if (weights != nullptr && weights->Has(spec.variable())) {
-    RETURN_IF_ERROR(weights->Read(spec.variable(), begin, contents.value));
-  } else {
-    for (const ChunkRef& chunk : contents.value.chunks()) {
-      RETURN_IF_ERROR(Initialize(variable, seed, begin, chunk.mutable_values()));
-      begin += chunk.values().size();
-    }
-  }
-  if (variable.trainable()) {
-    FillSlots(OptimizerFor(variable, optimizer), contents, spec.row_end() - spec.row_begin());
-  }
+  PartitionContents contents{
+      .value = Block(PartitionElements(variable, spec)), .slots = {}, .ledger = {}};
+  RETURN_IF_ERROR(FirstValues(variable, spec.variable(), spec.row_begin() * RowElements(variable),
+                              seed, weights, contents.value));
+  if (variable.trainable()) FillSlots(OptimizerFor(variable, optimizer), contents);
   return contents;
 }
 
@@ -86,14 +106,19 @@ Need NeedOf(const LoadRequest& request, const Optimizer& optimizer) {
       all = std::min(all + EmptyTableBytes(variable), kMax);
       continue;
     }
+    const Optimizer own = OptimizerFor(variable, optimizer);
+    if (KeepsFixedRows(variable, own)) {
+      const uint64_t rows = spec.row_end() - spec.row_begin();
+      const uint64_t bytes =
+          FixedTable::BytesOf(own, rows, RowElements(variable), variable.trainable());
+      all = std::min(all + bytes, kMax);
+      continue;
+    }
     const uint64_t bytes = PartitionElements(variable, spec) * sizeof(float);
     all = std::min(all + bytes, kMax);
     if (!variable.trainable()) continue;
-    if (!variable.has_table()) pushed = std::min(pushed + bytes, kMax);
-    for (const SlotSpec& slot : StoredSlots(OptimizerFor(variable, optimizer))) {
-      const uint64_t rows = spec.row_end() - spec.row_begin();
-      all = std::min(all + (slot.of_rows ? rows * sizeof(float) : bytes), kMax);
-    }
+    pushed = std::min(pushed + bytes, kMax);
+    all = std::min(all + own.slots.size() * bytes, kMax);
   }
   return {all, pushed + pushed / 64 + (64 << 10)};  // what stands around the elements is little
 }
@@ -129,7 +154,9 @@ std::unique_ptr<Partition> MakePartition(const VariableSpec& variable, const Par
 std::unique_ptr<Partition> MakePartition(const VariableSpec& variable, const PartitionSpec& spec,
                                          TableContents contents,
                                          const std::shared_ptr<PinnedBytes>& pinned) {
-  return std::make_unique<TablePartition>(FactsOf(variable, spec, 0), variable.shape(0),
+  const uint64_t bytes =
+      contents.fixed == nullptr ? 0 : PartitionElements(variable, spec) * sizeof(float);
+  return std::make_unique<TablePartition>(FactsOf(variable, spec, bytes), variable.shape(0),
                                           std::move(contents), pinned);
 }
 
@@ -161,6 +188,12 @@ absl::Status CreateAll(Files& files, const Job& job, const LoadRequest& request,
       TableContents table;
       ASSIGN_OR_RETURN(table.table, MakeTableOfShard(variable, content.optimizer, job.seed));
       here[spec.variable()][static_cast<uint32_t>(spec.row_begin())] = table.table.get();
+      content.partitions.push_back(MakePartition(variable, spec, std::move(table), pinned));
+      continue;
+    }
+    if (KeepsFixedRows(variable, OptimizerFor(variable, content.optimizer))) {
+      ASSIGN_OR_RETURN(TableContents table,
+                       CreateTable(variable, spec, content.optimizer, job.seed, weights.get()));
       content.partitions.push_back(MakePartition(variable, spec, std::move(table), pinned));
       continue;
     }
@@ -198,22 +231,32 @@ class Restoring {
                                         const Optimizer& optimizer, uint64_t seed,
                                         MemoryReservation& memory) {
     Restoring made(variable, spec, memory);
+    const Optimizer own = OptimizerFor(variable, optimizer);
     if (IsGrowing(variable)) {
       ASSIGN_OR_RETURN(made.table_.table, MakeTableOfShard(variable, optimizer, seed));
+    } else if (KeepsFixedRows(variable, own)) {
+      made.table_.fixed = std::make_unique<FixedTable>(own, PartitionShape(variable, spec),
+                                                       spec.row_begin(), variable.trainable());
+      made.slots_ = made.table_.fixed->slots();
     } else if (variable.trainable()) {
-      made.slots_ = StoredSlots(OptimizerFor(variable, optimizer));
+      made.slots_ = own.slots;
       made.contents_.slots.resize(made.slots_.size(), Block(0));
     }
+    made.slot_elements_.resize(made.slots_.size());
     return made;
   }
 
   TensorPlace PlaceOfTensor(bool delta, std::string_view slot, uint64_t elements) {
     if (table_.table != nullptr) return PlaceInTable(delta, slot, elements);
-    if (slot.empty()) return PlaceOf(contents_.value = Block(elements));
     for (size_t s = 0; s < slots_.size(); ++s) {
-      if (slots_[s].name == slot) return PlaceOf(contents_.slots[s] = Block(elements));
+      if (slots_[s].name != slot) continue;
+      slot_elements_[s] = elements;
+      if (table_.fixed != nullptr) return PlaceInColumn(s + 1, elements);
+      return PlaceOf(contents_.slots[s] = Block(elements));
     }
-    return TensorPlace();
+    if (!slot.empty()) return TensorPlace();
+    if (table_.fixed != nullptr) return PlaceInColumn(0, elements);
+    return PlaceOf(contents_.value = Block(elements));
   }
 
   // Takes over what one checkpoint of the chain has. The error lacks the partition's name.
@@ -228,21 +271,23 @@ class Restoring {
                                                     const std::shared_ptr<PinnedBytes>& pinned) {
     ASSIGN_OR_RETURN(PartitionLedger ledger,
                      PartitionLedger::FromProto(stored.ledger, content.plan));
-    if (table_.table != nullptr) {
-      table_.table->changes().Mark(restored, {}, table_.table->now(), stored.updates,
-                                   table_.table->counts().rows);
+    const uint64_t rows = spec_->row_end() - spec_->row_begin();
+    for (size_t s = 0; s < slots_.size(); ++s) {
+      if (slot_elements_[s] == 0) return NoSlot(slots_[s].name);
+      const uint64_t all = PartitionElements(*variable_, *spec_);
+      if (slot_elements_[s] == (slots_[s].of_rows ? rows : all)) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat("its slot ", slots_[s].name, " is that of another optimizer"));
+    }
+    if (table_.table != nullptr || table_.fixed != nullptr) {
+      if (table_.table != nullptr) {
+        table_.table->changes().Mark(restored, {}, table_.table->now(), stored.updates,
+                                     table_.table->counts().rows);
+      }
       table_.ledger = std::move(ledger);
       table_.updates = stored.updates;
       table_.healthy = stored.healthy;
       return MakePartition(*variable_, *spec_, std::move(table_), pinned);
-    }
-    const uint64_t rows = spec_->row_end() - spec_->row_begin();
-    for (size_t s = 0; s < slots_.size(); ++s) {
-      const uint64_t elements = contents_.slots[s].elements();
-      if (elements == 0) return NoSlot(slots_[s].name);
-      if (elements == (slots_[s].of_rows ? rows : contents_.value.elements())) continue;
-      return absl::FailedPreconditionError(
-          absl::StrCat("its slot ", slots_[s].name, " is that of another optimizer"));
     }
     contents_.ledger = std::move(ledger);
     contents_.updates = stored.updates;
@@ -259,13 +304,22 @@ class Restoring {
         absl::StrCat("it has no slot ", name, ", which the optimizer needs"));
   }
 
+  TensorPlace PlaceInColumn(size_t index, uint64_t elements) {
+    const PlacedIn<float> place = table_.fixed->PlaceOf(table_.fixed->columns()[index]);
+    return place.size == elements ? TensorPlace{place} : TensorPlace();
+  }
+
   TensorPlace PlaceInTable(bool delta, std::string_view slot, uint64_t elements) {
     GrowingTable& table = *table_.table;
     if (slot == kRowsSlot) {
       words_ = elements;
       if (elements % table.record_words() != 0) return TensorPlace();
       memory_->Count(elements * sizeof(float));
-      if (!delta) return table.RestoreRoom(elements / table.record_words());
+      if (!delta) {
+        const std::vector<std::span<float>> room =
+            table.RestoreRoom(elements / table.record_words());
+        return {room.begin(), room.end()};
+      }
       changed_.resize(elements);
       return {changed_};
     }
@@ -319,8 +373,9 @@ class Restoring {
 
   const VariableSpec* variable_;
   const PartitionSpec* spec_;
-  MemoryReservation* memory_;  // rows count as variables only when all is there
-  std::vector<SlotSpec> slots_;
+  MemoryReservation* memory_;            // rows count as variables only when all is there
+  std::vector<SlotSpec> slots_;          // that are tensors of their own
+  std::vector<uint64_t> slot_elements_;  // that were found of them
   PartitionContents contents_;
   TableContents table_;
   uint64_t words_ = 0;             // of the table's rows

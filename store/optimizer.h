@@ -60,7 +60,7 @@ struct Optimizer {
   std::optional<NormConstraint> norm;    // after everything else, which is Constrain's to do
   uint64_t ema_overwrite_frequency = 0;  // steps after which it becomes the values; 0: never
   bool lazy = false;                     // a push updates its rows alone (see LazyScalarsAt)
-  bool row_wise = false;                 // slots of squares have one number a row (see EnterRow)
+  bool row_wise = false;                 // slots of squares have one number a row
   std::vector<SlotSpec> slots;           // at most kSlotsMax
 };
 
@@ -115,12 +115,6 @@ struct UpdateArrays {
   std::array<const float*, kSlotsMax> slots_in{};  // in the order of Optimizer::slots
   std::array<float*, kSlotsMax> slots_out{};
 };
-
-// Enters the mean of the squares of a row's whole gradient into the row's own numbers, by slot; the
-// numbers of other slots are null. It comes before UpdateElements, to which it hands those numbers
-// as the slots. For row-wise optimizers alone. Returns false if a result is not finite.
-bool EnterRow(const Optimizer& optimizer, const UpdateScalars& scalars,
-              std::span<const float> gradient, std::span<float* const> numbers);
 
 // Updates gradient.size() elements. A slot with one number a row is read, not written. Returns
 // false if a result is not finite (it is stored anyway).

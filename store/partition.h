@@ -1,6 +1,6 @@
 // A partition of a variable, with its ledger, under one lock: a push is applied whole or not at
-// all. Two kinds keep their values in different ways (store/dense_partition.h,
-// store/table_partition.h); steps, snapshots and descriptions know this interface alone.
+// all. Dense partitions move whole (store/dense_partition.h), of tables single rows do
+// (store/table_partition.h); steps, snapshots and descriptions know this interface alone.
 // Thread-safe. Does not check what it is given: its caller has (store/step_check.h).
 #pragma once
 
@@ -96,37 +96,45 @@ class Partition {
   const Facts& facts() const { return facts_; }
   const std::shared_ptr<PinnedBytes>& pinned() const { return pinned_; }
 
-  // The elements of one row.
-  virtual uint64_t row_elements() const = 0;
+  // Whether pushes and pulls may name rows of it.
+  virtual bool is_table() const { return false; }
   // Says why it has not all of these rows; "" if it has. Ids are ascending and distinct.
-  virtual std::string WhyNotItsRows(const RowIds& ids) const = 0;
-  // Whether an update leaves rows that a push does not name as they are.
-  virtual bool LeavesOtherRowsAlone() const = 0;
-  // Whether every push with a gradient has to name its rows, and every pull.
-  virtual bool lazy() const = 0;
-  virtual bool growing() const = 0;
-  // Whether a push that meets an image which is not written yet preserves the pages alone that it
-  // changes; otherwise it preserves chunks, and it costs less to copy the partition beforehand.
-  virtual bool images_by_pages() const = 0;
+  virtual std::string WhyNotItsRows(const RowIds& /*ids*/) const {
+    return "rows alone of a variable that is no table, because the job has none of it, or because "
+           "its optimizer or a constraint also changes the others; \"update\": \"lazy\" of the "
+           "table "
+           "has the others left alone";
+  }
+  // The elements of one row of a table.
+  virtual uint64_t row_elements() const { return 0; }
+  // Whether every push with a gradient has to name its rows.
+  virtual bool lazy() const { return false; }
+  // Whether rows come and go; then every pull has to name its rows, too.
+  virtual bool growing() const { return false; }
   virtual uint64_t resident_bytes() const = 0;
 
   // Enters the batch if it is next, and then applies the update unless there is none or the batch
-  // is rejected. Its gradient is finite and has as many elements as the partition or its rows, and
-  // rows are given only if others are left alone. PUSH_NONE: its generation is over.
+  // is rejected. Its gradient is finite and has as many elements as the partition or its rows; only
+  // a table is given rows. PUSH_NONE: its generation is over.
   virtual Outcome Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
                        const PushFence& fence) = 0;
   // Sets the rate of the updates to come. Returns false if the generation that wants it is over.
   virtual bool SetLearningRate(const LearningRate& rate, const PushFence& fence) = 0;
 
-  // The count of updates, and into `values` the values it belongs to; not for growing ones.
+  // The count of updates, and into `values` the values it belongs to; not of tables.
   virtual uint64_t Pull(ChunkRefs& values) const = 0;
-  // Copies some of its rows to `values`, in their order, and returns the count of updates.
-  virtual uint64_t PullRows(std::span<const uint64_t> ids, std::span<float> values) const = 0;
+  // Copies some rows of a table to `values`, in their order, and returns the count of updates.
+  virtual uint64_t PullRows(std::span<const uint64_t> /*ids*/, std::span<float> /*values*/) const {
+    return 0;
+  }
+  // Copies rows of a fixed table that follow one another, from its first-th row on.
+  virtual uint64_t PullRange(uint64_t /*first*/, std::span<float> /*values*/) const { return 0; }
   virtual Counts GetCounts() const = 0;
 
   // An image that has not been taken yet; `copied`: into memory of its own, so that pushes need not
-  // preserve what it has not written yet. It must not outlive the partition. It is whole unless the
-  // partition is a growing table that knows what changed since `order.base`.
+  // preserve what it has not written yet; a table preserves single rows, and is never copied. It
+  // must not outlive the partition. It is whole unless the partition is a table that knows what
+  // changed since `order.base`.
   virtual std::unique_ptr<PartitionImage> NewImage(bool copied,
                                                    const ImageOrder& order = {}) const = 0;
 

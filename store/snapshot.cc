@@ -51,17 +51,17 @@ class GiveWay {
 };
 
 // Images of all partitions, which have memory for copies in order, as long as it fits in the share,
-// unless they are images by pages. Those whose tensors are bytes come last, as a file has them.
+// unless they are of tables. Those whose tensors are bytes come last, as a file has them.
 std::vector<Taken> MakeImages(const Content& content, const ImageOrder& order,
                               MemoryReservation& reserved) {
   const bool tables = std::ranges::any_of(
-      content.partitions, [](const auto& partition) { return partition->images_by_pages(); });
+      content.partitions, [](const auto& partition) { return partition->is_table(); });
   // The rest is for what rows of tables were before they changed.
   uint64_t left = std::min(kCopiedMax, order.snapshots->bytes_max() / (tables ? 2 : 1));
   std::vector<Taken> images;
   for (const auto& partition : content.partitions) {
     const uint64_t bytes = partition->resident_bytes();
-    const bool copied = !partition->images_by_pages() && bytes <= left && reserved.More(bytes);
+    const bool copied = !partition->is_table() && bytes <= left && reserved.More(bytes);
     if (copied) left -= bytes;
     images.push_back({partition.get(), partition->NewImage(copied, order), copied});
   }

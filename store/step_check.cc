@@ -20,23 +20,19 @@ absl::Status CheckIds(const Partition& partition, const RowIds& ids) {
 
 absl::Status CheckRows(const Partition& partition, const Update& update, bool rejected) {
   const uint32_t id = partition.facts().id;
-  if (!update.rows.has_value()) {
-    if (update.gradient.empty() || !partition.lazy()) return absl::OkStatus();
+  if (!update.rows.has_value() && update.gradient.empty()) return absl::OkStatus();
+  if (!update.rows.has_value() && partition.lazy()) {
     return RefusePartition(id, partition.growing()
                                    ? "its rows are those of a growing table, and the push does not "
                                      "name them"
                                    : "its rows are updated lazily, and the push does not name "
                                      "them");
   }
-  RETURN_IF_ERROR(CheckIds(partition, *update.rows));
-  if (rejected && !update.rows->empty()) return RefusePartition(id, "rows in a rejected batch");
-  if (!partition.LeavesOtherRowsAlone()) {
-    return RefusePartition(
-        id,
-        "rows alone, where the job's optimizer or a constraint also changes the others; "
-        "\"update\": \"lazy\" of the table has the others left alone");
+  if (update.rows.has_value()) {
+    RETURN_IF_ERROR(CheckIds(partition, *update.rows));
+    if (rejected && !update.rows->empty()) return RefusePartition(id, "rows in a rejected batch");
   }
-  if (IsDense(update.encoding)) return absl::OkStatus();
+  if (!partition.is_table() || IsDense(update.encoding)) return absl::OkStatus();
   return RefusePartition(id, absl::StrCat("encoding ", static_cast<int>(update.encoding),
                                           " is not one of rows, which are float32, bf16 or f16"));
 }

@@ -30,26 +30,28 @@ absl::Cord CordOf(PulledCopy copy) {
   return absl::MakeCordFromExternal(bytes, [copy = std::move(copy)](absl::string_view) {});
 }
 
-// The values of rows, in copies of whole rows of about kPieceBytes, each of one moment.
-void PullRows(const CheckedWant& wanted, PinnedReservation& reserved, PartitionState& state,
-              std::vector<PieceView>& pieces) {
+// The values of some rows of a table, or of all, in copies of whole rows of about kPieceBytes, each
+// of one moment.
+void PullRows(const CheckedWant& wanted, uint64_t count, PinnedReservation& reserved,
+              PartitionState& state, std::vector<PieceView>& pieces) {
   const Partition& partition = *wanted.partition;
   const auto& [id, rows, encoding, have] = wanted.want;
-  if (rows->empty()) return state.set_updates(partition.PullRows({}, {}));
   const uint64_t row = partition.row_elements();
   const uint64_t row_bytes = row * ElementBytes(encoding);
-  const size_t at_once = std::max<uint64_t>(kPieceBytes / row_bytes, 1);
-  state.set_bytes(rows->size() * row_bytes);
+  const size_t at_once = std::max<uint64_t>(kPieceBytes / std::max<uint64_t>(row_bytes, 1), 1);
+  state.set_bytes(count * row_bytes);
   std::vector<float> decoded;
-  for (size_t first = 0; first < rows->size(); first += at_once) {
-    const auto ids = std::span(*rows).subspan(first, std::min(at_once, rows->size() - first));
-    PulledCopy copy(ids.size() * row_bytes, partition.pinned(), &reserved);
-    std::span<float> values(reinterpret_cast<float*>(copy.data()), ids.size() * row);
+  for (size_t first = 0; first < count; first += at_once) {
+    const size_t some = std::min<size_t>(at_once, count - first);
+    PulledCopy copy(some * row_bytes, partition.pinned(), &reserved);
+    std::span<float> values(reinterpret_cast<float*>(copy.data()), some * row);
     if (encoding != ENCODING_FLOAT32) {
       decoded.resize(values.size());
       values = decoded;
     }
-    const uint64_t updates = partition.PullRows(ids, values);
+    const uint64_t updates = rows.has_value()
+                                 ? partition.PullRows(std::span(*rows).subspan(first, some), values)
+                                 : partition.PullRange(first, values);
     if (first == 0) state.set_updates(updates);
     if (encoding != ENCODING_FLOAT32) EncodeDense(encoding, values, copy.data());
     pieces.push_back({id, first * row_bytes, CordOf(std::move(copy))});
@@ -58,13 +60,18 @@ void PullRows(const CheckedWant& wanted, PinnedReservation& reserved, PartitionS
 
 void Pull(const CheckedWant& wanted, PinnedReservation& reserved, PartitionState& state,
           std::vector<PieceView>& pieces) {
-  if (wanted.want.rows.has_value()) return PullRows(wanted, reserved, state, pieces);
   const Partition& partition = *wanted.partition;
   const Encoding encoding = wanted.want.encoding;
   ChunkRefs values;
   const uint64_t updates = partition.Pull(values);
   state.set_updates(updates);
+  if (wanted.want.rows.has_value()) {
+    return PullRows(wanted, wanted.want.rows->size(), reserved, state, pieces);
+  }
   if (wanted.want.have_updates == updates) return;
+  if (partition.is_table()) {
+    return PullRows(wanted, partition.facts().shape[0], reserved, state, pieces);
+  }
   const uint64_t element_bytes = ElementBytes(encoding);
   state.set_bytes(partition.facts().bytes / sizeof(float) * element_bytes);
   const size_t first = pieces.size();
@@ -113,11 +120,13 @@ class Pushing {
 uint64_t RowBytes(const Content& content, const ExchangeRequest& header) {
   uint64_t bytes = 0;
   for (const PartitionPull& pull : header.pull()) {
-    const Partition* const partition = pull.has_rows() ? content.Find(pull.partition()) : nullptr;
-    if (partition == nullptr || !IsDense(pull.encoding())) continue;  // it will be refused
+    const Partition* const partition = content.Find(pull.partition());
+    if (partition == nullptr || !partition->is_table() || !IsDense(pull.encoding())) continue;
+    const uint64_t rows = pull.has_rows() ? std::min(pull.rows().count(), pull.rows().bytes())
+                                          : partition->facts().shape[0];
     const uint64_t row = partition->row_elements() * ElementBytes(pull.encoding());
     uint64_t of_pull = 0;
-    if (__builtin_mul_overflow(std::min(pull.rows().count(), pull.rows().bytes()), row, &of_pull) ||
+    if (__builtin_mul_overflow(rows, row, &of_pull) ||
         __builtin_add_overflow(bytes, of_pull, &bytes)) {
       return std::numeric_limits<uint64_t>::max();
     }

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/probe.h"
 #include "common/status_macros.h"
 #include "config/partitions.h"
 
@@ -15,23 +14,28 @@ namespace paracord {
 namespace {
 
 constexpr size_t kHotTold = 4;  // ids of each partition
-// An image has the rows that changed alone if they are at most this share of all, or so few. A
-// restore holds them beside the table.
-constexpr uint64_t kChangedShare = 4;
-constexpr uint64_t kChangedMin = 4096;
-
-std::vector<float> DecodedGradient(const Gradient& gradient) {
-  std::vector<float> values(gradient.elements());
-  Gradient::Reader reader(gradient, 0, values.size());
-  for (size_t at = 0; at < values.size();) {
-    const std::span<float> room = std::span(values).subspan(at);
-    const std::span<const float> next =
-        reader.Next(room.first(std::min(room.size(), kFloatsAtOnce)));
-    if (next.data() != room.data()) std::ranges::copy(next, room.begin());
-    at += next.size();
+// The elements of a gradient side by side: where they are, or decoded.
+class FlatGradient {
+ public:
+  explicit FlatGradient(const Gradient& gradient) : values_(gradient.Flat()) {
+    if (!values_.empty() || gradient.empty()) return;
+    decoded_.resize(gradient.elements());
+    Gradient::Reader reader(gradient, 0, decoded_.size());
+    for (size_t at = 0; at < decoded_.size();) {
+      const std::span<float> room = std::span(decoded_).subspan(at);
+      const std::span<const float> next =
+          reader.Next(room.first(std::min(room.size(), kFloatsAtOnce)));
+      if (next.data() != room.data()) std::ranges::copy(next, room.begin());
+      at += next.size();
+    }
+    values_ = decoded_;
   }
-  return values;
-}
+  std::span<const float> values() const { return values_; }
+
+ private:
+  std::span<const float> values_;
+  std::vector<float> decoded_;
+};
 
 uint64_t CandidatesOfShard(const VariableSpec& variable) {
   const uint64_t candidates = variable.table().candidates();
@@ -39,6 +43,11 @@ uint64_t CandidatesOfShard(const VariableSpec& variable) {
 }
 
 }  // namespace
+
+bool KeepsFixedRows(const VariableSpec& variable, const Optimizer& own) {
+  return variable.has_table() && !IsGrowing(variable) &&
+         (!variable.trainable() || FixedTable::Fits(own));
+}
 
 uint64_t EmptyTableBytes(const VariableSpec& variable) {
   return Admission::BytesOf(variable.table().admit_after(), CandidatesOfShard(variable));
@@ -65,10 +74,23 @@ TablePartition::TablePartition(Facts facts, uint64_t shards, TableContents conte
                                std::shared_ptr<PinnedBytes> pinned)
     : Partition(std::move(facts), std::move(pinned)),
       shards_(shards),
-      row_elements_(contents.table->row_elements()),
+      growing_(contents.table != nullptr),
+      row_elements_(growing_ ? contents.table->row_elements() : contents.fixed->row_elements()),
+      lazy_(growing_ || contents.fixed->optimizer().lazy),
       contents_(std::move(contents)) {}
 
+RowStore& TablePartition::store() const {
+  if (growing_) return *contents_.table;
+  return *contents_.fixed;
+}
+
 std::string TablePartition::WhyNotItsRows(const RowIds& ids) const {
+  if (!growing_) {
+    const uint64_t begin = facts().row_begin, end = begin + facts().shape[0];
+    if (ids.empty() || (ids.front() >= begin && ids.back() < end)) return "";
+    const uint64_t row = ids.front() < begin ? ids.front() : *std::ranges::lower_bound(ids, end);
+    return absl::StrCat("row ", row, " is not one of its rows [", begin, ", ", end, ")");
+  }
   for (const uint64_t id : ids) {
     const uint32_t shard = ShardOfRow(id, shards_);
     if (shard == facts().row_begin) continue;
@@ -80,46 +102,55 @@ std::string TablePartition::WhyNotItsRows(const RowIds& ids) const {
 
 uint64_t TablePartition::resident_bytes() const {
   MutexLock lock(mu_);
-  return contents_.table->bytes();
+  return store().bytes();
 }
 
 bool TablePartition::SetLearningRate(const LearningRate& rate, const PushFence& fence) {
   MutexLock lock(mu_);
   if (fence.over()) return false;
-  contents_.table->SetLearningRate(rate);
+  store().SetLearningRate(rate);
   return true;
 }
 
 Outcome TablePartition::Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
                              const PushFence& fence) {
-  const std::vector<float> gradient = DecodedGradient(update.gradient);
+  const FlatGradient gradient(update.gradient);
   MutexLock lock(mu_);
-  if (update.rows.has_value()) AwaitRoom(*update.rows);
+  AwaitRoom(update);
   if (fence.over()) return {};
   const uint64_t step = contents_.ledger.applied();
   const PartitionLedger::Entry entry = contents_.ledger.Enter(batch, rejected);
-  // An update without rows counts as well, since time goes on for the rows that expire.
-  if (entry.outcome == PUSH_APPLIED && !rejected && update.rows.has_value()) {
-    if (!contents_.table->Update(step, *update.rows, gradient)) contents_.healthy = false;
-    pushed_ += update.rows->size();
-    hot_.Push(*update.rows);
+  // An update of no rows counts as well, since time goes on for the rows that expire.
+  if (entry.outcome == PUSH_APPLIED && !rejected && !update.none()) {
+    if (!Apply(step, update, gradient.values())) contents_.healthy = false;
     ++contents_.updates;
   }
   return {entry.outcome, entry.next, contents_.updates};
 }
 
-void TablePartition::AwaitRoom(std::span<const uint64_t> ids) {
+bool TablePartition::Apply(uint64_t step, const PartitionUpdate& update,
+                           std::span<const float> gradient) {
+  if (!update.rows.has_value()) return contents_.fixed->UpdateAll(step, gradient);
+  if (growing_) {
+    pushed_ += update.rows->size();
+    hot_.Push(*update.rows);
+  }
+  return store().Update(step, *update.rows, gradient);
+}
+
+void TablePartition::AwaitRoom(const PartitionUpdate& update) {
   const auto has_room = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    UndoLog* const undo = contents_.table->undo();
-    return undo == nullptr || undo->HasRoomFor(ids.size()) ||
-           undo->HasRoomFor(contents_.table->RowsToPreserve(ids));
+    UndoLog* const undo = store().undo();
+    if (undo == nullptr || update.none()) return true;
+    if (!update.rows.has_value()) return undo->HasRoomFor(contents_.fixed->rows());
+    return undo->HasRoomFor(update.rows->size()) ||
+           undo->HasRoomFor(store().RowsToPreserve(*update.rows));
   };
   if (has_room()) return;
-  PROBE("ps.push.waits_for_image");
   std::unique_lock<std::mutex> held(mu_.native(), std::adopt_lock);
   const bool room = room_.wait_for(held, std::chrono::milliseconds(push_wait_ms_), has_room);
   held.release();  // the caller unlocks it
-  if (!room) contents_.table->undo()->EndFull();
+  if (!room) store().undo()->EndFull();
 }
 
 uint64_t TablePartition::Pull(ChunkRefs& values) const {
@@ -131,12 +162,20 @@ uint64_t TablePartition::Pull(ChunkRefs& values) const {
 uint64_t TablePartition::PullRows(std::span<const uint64_t> ids, std::span<float> values) const {
   pulled_ += ids.size();
   MutexLock lock(mu_);
-  contents_.table->Lookup(ids, values);
+  store().Lookup(ids, values);
+  return contents_.updates;
+}
+
+uint64_t TablePartition::PullRange(uint64_t first, std::span<float> values) const {
+  MutexLock lock(mu_);
+  contents_.fixed->Read(first, values);
   return contents_.updates;
 }
 
 Partition::Counts TablePartition::CountsNow() const {
-  Counts counts{contents_.ledger, contents_.updates, contents_.healthy, TableCounts()};
+  Counts counts{contents_.ledger, contents_.updates, contents_.healthy, {}};
+  if (!growing_) return counts;
+  counts.table.emplace();
   const GrowingTable::Counts table = contents_.table->counts();
   counts.table->set_rows(table.rows - table.stale);
   counts.table->set_bytes(contents_.table->bytes());
@@ -157,155 +196,6 @@ Partition::Counts TablePartition::CountsNow() const {
 Partition::Counts TablePartition::GetCounts() const {
   MutexLock lock(mu_);
   return CountsNow();
-}
-
-class TableImage : public PartitionImage {
- public:
-  TableImage(const TablePartition& partition, ImageOrder order)
-      : partition_(partition), order_(std::move(order)) {
-    MutexLock lock(partition.mu_);
-    records_ = &partition.contents_.table->records();
-    memory_ = &records_->memory();
-  }
-  ~TableImage() override { End(); }
-
-  void Take() override {
-    for (uint64_t rows_max = Records(); undo_ == nullptr; rows_max = Records()) {
-      rows_max += rows_max / 16 + 1024;  // that may come meanwhile
-      auto undo = std::make_shared<UndoLog>(*memory_, rows_max, order_.snapshots);
-      std::shared_ptr<UndoLog> replaced;  // whose memory is given back without the lock
-      MutexLock lock(partition_.mu_);
-      if (memory_->rows() > rows_max) continue;
-      undo_ = undo;
-      replaced = partition_.contents_.table->BeginImage(std::move(undo));
-      partition_.push_wait_ms_ = order_.push_wait_ms;
-      partition_.room_.notify_all();
-      TakeCounts();
-    }
-  }
-  const Partition::Counts& counts() const override { return counts_; }
-  std::vector<TensorInfo> tensors() const override {
-    const std::string& name = partition_.facts().name;
-    constexpr uint64_t kWord = sizeof(float);
-    std::vector<TensorInfo> tensors = {{.name = SlotTensorName(name, kRowsSlot),
-                                        .dtype = "U8",
-                                        .shape = {rows_, record_words_ * kWord}},
-                                       {.name = SlotTensorName(name, kCandidatesSlot),
-                                        .dtype = "U8",
-                                        .shape = {candidates_.size(), kWord}}};
-    if (!table_.since.has_value()) return tensors;
-    tensors.push_back({.name = SlotTensorName(name, kRemovedSlot),
-                       .dtype = "U8",
-                       .shape = {removed_.size(), sizeof(uint64_t)}});
-    return tensors;
-  }
-  PartitionMetadata metadata() const override {
-    return {.updates = counts_.updates, .healthy = counts_.healthy, .table = table_};
-  }
-  absl::Status Write(const AppendFn& append) override {
-    const uint64_t ages =
-        table_.since.has_value() ? ChangedBound(table_.since->now, table_.now) : UINT64_MAX;
-    uint64_t written = 0;
-    std::vector<float> words;
-    for (uint64_t group = 0; group < undo_->groups(); ++group) {
-      RETURN_IF_ERROR(Named(undo_->Read(group, words)));
-      if (undo_->Pass(group)) Recycle();
-      records_->KeepLive(words, table_.now, ages);
-      written += words.size() / record_words_;
-      if (written > rows_) break;
-      RETURN_IF_ERROR(
-          append({reinterpret_cast<const char*>(words.data()), words.size() * sizeof(float)}));
-    }
-    if (written != rows_) return Forget(written);
-    End();
-    RETURN_IF_ERROR(append({reinterpret_cast<const char*>(candidates_.data()),
-                            candidates_.size() * sizeof(uint32_t)}));
-    return append(
-        {reinterpret_cast<const char*>(removed_.data()), removed_.size() * sizeof(uint64_t)});
-  }
-
- private:
-  void TakeCounts() ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition_.mu_) {
-    GrowingTable& table = *partition_.contents_.table;
-    counts_ = partition_.CountsNow();
-    candidates_ = table.candidates();
-    record_words_ = table.record_words();
-    table_ = {.now = table.now(),
-              .steps = table.counts_steps(),
-              .slots = {},
-              .row_slots = {},
-              .admitted = counts_.table->admitted(),
-              .expired = counts_.table->expired(),
-              .evicted = counts_.table->evicted(),
-              .dropped = counts_.table->dropped()};
-    for (const SlotSpec& slot : table.slots()) {
-      table_.slots.push_back(slot.name);
-      if (slot.of_rows) table_.row_slots.push_back(slot.name);
-    }
-    const uint64_t rows = table.counts().rows;  // those that have expired, too
-    rows_ = rows;
-    const auto since = table.changes().SinceImage(order_.base);
-    if (since.has_value() && since->changed <= std::max(kChangedMin, rows / kChangedShare)) {
-      table_.since = {since->now, since->updates, order_.base->ToString()};
-      table_.rows = rows;
-      rows_ = since->changed;
-      removed_.assign(since->removed.begin(), since->removed.end());
-    }
-    table.changes().Mark(order_.own, order_.base, table_.now, counts_.updates, rows);
-  }
-
-  uint64_t Records() const {
-    MutexLock lock(partition_.mu_);
-    return memory_->rows();
-  }
-
-  absl::Status Named(const absl::Status& status) const {
-    if (status.ok()) return status;
-    return absl::Status(status.code(),
-                        absl::StrCat(partition_.facts().name, ": ", std::string(status.message())));
-  }
-
-  void Recycle() {
-    MutexLock lock(partition_.mu_);
-    undo_->Recycle();
-    partition_.room_.notify_all();
-  }
-
-  void End() {
-    const std::shared_ptr<UndoLog> own = std::move(undo_);
-    std::shared_ptr<UndoLog> ended;  // its memory is given back without the lock
-    if (own == nullptr) return;
-    MutexLock lock(partition_.mu_);
-    GrowingTable& table = *partition_.contents_.table;
-    if (table.undo() == own.get()) ended = table.BeginImage(nullptr);
-    partition_.room_.notify_all();
-  }
-
-  // After 2^31 batches a row that was never touched again looks as if it had been. The next
-  // checkpoint has all rows then.
-  absl::Status Forget(uint64_t written) const {
-    MutexLock lock(partition_.mu_);
-    partition_.contents_.table->changes().Forget();
-    return absl::AbortedError(absl::StrCat(partition_.facts().name, ": ", written,
-                                           " rows have changed, and ", rows_, " were counted"));
-  }
-
-  const TablePartition& partition_;
-  const ImageOrder order_;
-  uint64_t rows_ = 0;  // that are written
-  std::vector<uint64_t> removed_;
-  std::shared_ptr<UndoLog> undo_;  // as the table has it while the image is open; null: not taken
-  const RowRecords* records_ = nullptr;
-  const RowMemory* memory_ = nullptr;
-  uint64_t record_words_ = 0;
-  Partition::Counts counts_;
-  TableMetadata table_;
-  std::vector<uint32_t> candidates_;
-};
-
-std::unique_ptr<PartitionImage> TablePartition::NewImage(bool /*copied*/,
-                                                         const ImageOrder& order) const {
-  return std::make_unique<TableImage>(*this, order);
 }
 
 }  // namespace paracord

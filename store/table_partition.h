@@ -1,5 +1,6 @@
-// A partition of a growing table: the rows of those ids that a hash gives to its shard, with its
-// ledger, under one lock. Rows come and go as store/growing_table.h says. Thread-safe.
+// A partition of a table, with its ledger, under one lock. Of a fixed table it has the rows of a
+// range of ids (store/fixed_table.h), of a growing one those of the ids that a hash gives to its
+// shard (store/growing_table.h). Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -11,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/mutex.h"
+#include "store/fixed_table.h"
 #include "store/growing_table.h"
 #include "store/hot_ids.h"
 #include "store/partition.h"
@@ -22,12 +24,17 @@ absl::StatusOr<std::unique_ptr<GrowingTable>> MakeTableOfShard(const VariableSpe
                                                                const Optimizer& optimizer,
                                                                uint64_t seed);
 
+// Whether a variable is a fixed table whose rows may be named: with `own`, its optimizer, others
+// are left alone, or it is not trained.
+bool KeepsFixedRows(const VariableSpec& variable, const Optimizer& own);
+
 // The bytes that the table of one shard takes before it has rows.
 uint64_t EmptyTableBytes(const VariableSpec& variable);
 
-// A partition of a growing table begins with these.
+// A partition of a table begins with these, and with a table of one of the kinds.
 struct TableContents {
   std::unique_ptr<GrowingTable> table;
+  std::unique_ptr<FixedTable> fixed;
   PartitionLedger ledger;
   uint64_t updates = 0;
   bool healthy = true;
@@ -35,16 +42,15 @@ struct TableContents {
 
 class TablePartition : public Partition {
  public:
-  // Its shard is facts.row_begin, of `shards`.
+  // The shard of a growing table is facts.row_begin, of `shards`.
   TablePartition(Facts facts, uint64_t shards, TableContents contents,
                  std::shared_ptr<PinnedBytes> pinned = nullptr);
 
+  bool is_table() const override { return true; }
   uint64_t row_elements() const override { return row_elements_; }
   std::string WhyNotItsRows(const RowIds& ids) const override;
-  bool LeavesOtherRowsAlone() const override { return true; }
-  bool lazy() const override { return true; }
-  bool growing() const override { return true; }
-  bool images_by_pages() const override { return true; }
+  bool lazy() const override { return lazy_; }
+  bool growing() const override { return growing_; }
   uint64_t resident_bytes() const override;
 
   Outcome Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
@@ -52,17 +58,27 @@ class TablePartition : public Partition {
   bool SetLearningRate(const LearningRate& rate, const PushFence& fence) override;
   uint64_t Pull(ChunkRefs& values) const override;
   uint64_t PullRows(std::span<const uint64_t> ids, std::span<float> values) const override;
+  uint64_t PullRange(uint64_t first, std::span<float> values) const override;
   Counts GetCounts() const override;
   std::unique_ptr<PartitionImage> NewImage(bool copied, const ImageOrder& order) const override;
 
  private:
   friend class TableImage;
+  friend class GrowingImage;
+  friend class FixedImage;
+
+  RowStore& store() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Counts CountsNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Waits until an image that is open has room for what these rows are now, or ends the image.
-  void AwaitRoom(std::span<const uint64_t> ids) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Waits until an image that is open has room for what the update's rows are now, or ends the
+  // image.
+  void AwaitRoom(const PartitionUpdate& update) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool Apply(uint64_t step, const PartitionUpdate& update, std::span<const float> gradient)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const uint64_t shards_;
+  const bool growing_;
   const uint64_t row_elements_;
+  const bool lazy_;
   mutable std::atomic<uint64_t> pulled_ = 0;  // rows
 
   mutable Mutex mu_;

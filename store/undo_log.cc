@@ -164,16 +164,26 @@ bool UndoLog::HasRoomFor(uint64_t rows) {
   return free_.size() + left / segment_bytes_ >= segments;
 }
 
-absl::Status UndoLog::Read(uint64_t group, std::vector<float>& words) const {
-  const uint64_t first = group << shift_, width = memory_.row_floats();
-  words.resize(std::min(uint64_t{1} << shift_, rows_ - first) * width);
-  CopyWhileWritten(memory_.Row(static_cast<uint32_t>(first)), words.size(), words.data());
+absl::Status UndoLog::Read(uint64_t group, uint64_t first, uint64_t count,
+                           std::vector<float>& words) const {
+  const uint64_t begin = group << shift_, width = memory_.row_floats();
+  const uint64_t rows = std::min(uint64_t{1} << shift_, rows_ - begin);
+  const float* const from = memory_.Row(static_cast<uint32_t>(begin)) + first;
+  words.resize(rows * count);
+  if (count == width) {
+    CopyWhileWritten(from, words.size(), words.data());
+  } else {
+    for (uint64_t r = 0; r < rows; ++r) {
+      CopyWhileWritten(from + r * width, count, words.data() + r * count);
+    }
+  }
   MemoryFence(std::memory_order_acquire);
   const char* entry = lists_[group].load(std::memory_order_acquire);
   while (entry != nullptr) {
     uint32_t row = 0;
     std::memcpy(&row, entry + kRowAt, sizeof row);
-    std::memcpy(&words[(row - first) * width], entry + kRecordAt, width * sizeof(float));
+    std::memcpy(&words[(row - begin) * count], entry + kRecordAt + first * sizeof(float),
+                count * sizeof(float));
     std::memcpy(&entry, entry, sizeof entry);
   }
   switch (ending_.load(std::memory_order_acquire)) {

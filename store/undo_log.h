@@ -57,9 +57,14 @@ class UndoLog {
   // ---- For the thread that reads the image.
 
   uint64_t groups() const { return (rows_ + (uint64_t{1} << shift_) - 1) >> shift_; }
-  // Copies the words of a group's rows as they were when the image began. ABORTED: another image
-  // has taken the place of this one. RESOURCE_EXHAUSTED: the share was full.
-  absl::Status Read(uint64_t group, std::vector<float>& words) const;
+  // Copies of each row of a group `count` words from the first-th on, as they were when the image
+  // began. ABORTED: another image has taken the place of this one. RESOURCE_EXHAUSTED: the share
+  // was full.
+  absl::Status Read(uint64_t group, uint64_t first, uint64_t count,
+                    std::vector<float>& words) const;
+  absl::Status Read(uint64_t group, std::vector<float>& words) const {
+    return Read(group, 0, memory_.row_floats(), words);
+  }
   // Says that a group will not be read again: pass them in order. Returns true if Recycle would get
   // memory back.
   bool Pass(uint64_t group);

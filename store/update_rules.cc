@@ -401,9 +401,12 @@ bool UpdateElements(const Optimizer& optimizer, const UpdateScalars& scalars,
   return update(optimizer, scalars, arrays);
 }
 
+namespace {
+
+// Enters the mean of the squares of a row's whole gradient into the row's own numbers, by slot; the
+// numbers of other slots are null. Returns false if a result is not finite.
 bool EnterRow(const Optimizer& optimizer, const UpdateScalars& scalars,
               std::span<const float> gradient, std::span<float* const> numbers) {
-  const FlushDenormals flush;
   const float square = MeanSquare(gradient, scalars.clip);
   if (optimizer.rule == Optimizer::Rule::kAdagrad) {
     *numbers[0] += square;
@@ -414,6 +417,8 @@ bool EnterRow(const Optimizer& optimizer, const UpdateScalars& scalars,
   if (optimizer.amsgrad) *numbers[2] = std::max(*numbers[2], v);
   return NotFinite(v) == 0;
 }
+
+}  // namespace
 
 bool UpdateRows(const Optimizer& optimizer, uint64_t row_elements, const RowList& list) {
   static const auto update = PICK_WIDTH(UpdateWide);

@@ -7,9 +7,9 @@
 #include "absl/strings/match.h"
 #include "common/half_float.h"
 #include "exchange/encoding.h"
-#include "store/dense_partition.h"
 #include "store/partition_set.h"
 #include "tests/server/ps_fixture.h"
+#include "tests/store/fixed_rows.h"
 
 namespace paracord {
 namespace {
@@ -24,6 +24,7 @@ TestModel TableModel(NamedSpec optimizer = {"sgd", {{"learning_rate", 0.5}}}) {
   model.variables = {TestVariable("table/embeddings", {kRows, kDim}),
                      TestVariable("dense/bias", {2}), TestVariable("scalar", {})};
   model.variables[0].mutable_initializer()->set_name("random_uniform");
+  model.variables[0].mutable_table()->set_kind(TableSpec::FIXED);
   model.partitions = {TestPartition(0, 0, "table/embeddings/part_0", 0, 2000),
                       TestPartition(1, 0, "table/embeddings/part_1", 2000, 4500),
                       TestPartition(2, 0, "table/embeddings/part_2", 4500, kRows),
@@ -74,24 +75,14 @@ Floats RandomFloats(SeededRandom& random, size_t count) {
   return values;
 }
 
-std::string Bytes(const ChunkRefs& chunks) {
-  std::string bytes;
-  for (const ChunkRef& chunk : chunks) {
-    const std::span<const float> values = chunk.values();
-    bytes.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
-  }
-  return bytes;
-}
-
 // Values and slots of all partitions.
 std::vector<std::string> AllOf(TestPs& ps) {
   std::vector<std::string> all;
   for (const auto& partition : ps.ps->content()->partitions) {
-    const DensePartition::Image image = dynamic_cast<const DensePartition&>(*partition).TakeImage();
-    all.push_back(Bytes(image.value));
-    for (const ChunkRefs& slot : image.slots) all.push_back(Bytes(slot));
-    all.push_back(absl::StrCat(image.updates, " ", image.healthy, " ",
-                               image.ledger.ToProto(/*intervals=*/true).ShortDebugString()));
+    for (const auto& [name, bytes] : TensorsOf(*partition)) all.push_back(name + bytes);
+    const Partition::Counts counts = partition->GetCounts();
+    all.push_back(absl::StrCat(counts.updates, " ", counts.healthy, " ",
+                               counts.ledger.ToProto(/*intervals=*/true).ShortDebugString()));
   }
   return all;
 }
@@ -206,7 +197,7 @@ TEST_CASE("the values of rows travel back in their order, whatever the worker ha
   ps.Ready();
   DecodedRequest request = EmptyPush(ps, 0);
   SetRows(request, 1, {2001}, Floats(kDim, 1.0f));
-  const RowIds rows = {2000, 2001, 3747, 3748, 4499};  // one lies in two chunks
+  const RowIds rows = {2000, 2001, 3747, 3748, 4499};
   for (const uint32_t id : {0, 1}) {
     PartitionPull* pull = request.header.add_pull();
     pull->set_partition(id);
@@ -237,26 +228,6 @@ TEST_CASE("the values of rows travel back in their order, whatever the worker ha
     wanted.insert(wanted.end(), first, first + kDim);
   }
   CHECK(data == EncodedCord(encoding, wanted));
-}
-
-TEST_CASE("a push of rows copies only the chunks that a reader holds and that have the rows") {
-  TestPs ps(TableModel());
-  ps.Ready();
-  const auto content = ps.ps->content();
-  const Partition& partition = *content->Find(1);
-  ChunkRefs before;
-  partition.Pull(before);
-  REQUIRE(before.size() == 2);
-  const std::string bytes = Bytes(before);
-  DecodedRequest request = EmptyPush(ps, 0);
-  SetRows(request, 1, {4499}, Floats(kDim, 1.0f));
-  REQUIRE(ps.Exchange(request).ok());
-  ChunkRefs after;
-  partition.Pull(after);
-  CHECK(after[0] == before[0]);
-  CHECK_FALSE(after[1] == before[1]);
-  CHECK((Bytes(before) == bytes));
-  CHECK((Bytes(after) != bytes));
 }
 
 // A ps and a push that names rows of two partitions and is right until a test makes it wrong.
@@ -304,9 +275,9 @@ TEST_CASE("a push whose rows are not those of its partition is refused whole, no
     push.mutable_rows()->set_count(uint64_t{1} << 32);
     why = "partition 1: 4294967296 rows in 4 bytes of ids";
   }
-  SECTION("of a scalar") {
-    SetRows(request, 4, {0}, Floats(1, 1.0f));
-    why = "partition 4: rows of a variable that has no axis 0";
+  SECTION("of no table") {
+    SetRows(request, 3, {0}, Floats(1, 1.0f));
+    why = "partition 3: " + hostile.ps.ps->content()->Find(3)->WhyNotItsRows({0});
   }
   SECTION("a pull beyond the table") {
     PartitionPull* pull = request.header.add_pull();

@@ -73,8 +73,7 @@ class Oracle {
   };
   void CheckOutcomes(const BatchId& batch, const ExchangeReply& reply, const PsSeen& after);
   void CheckStaleness(const ExchangeRequest& request, bool applied);
-  static std::string Difference(const DensePartition& partition, const Optimizer& optimizer,
-                                const StoredTensors& stored);
+  static std::string Difference(const Partition& partition, const StoredTensors& stored);
   bool Grows(uint32_t partition) const;
   std::vector<float> GrownValues(const Partition& partition) const;
   absl::StatusOr<std::map<uint32_t, std::vector<float>>> GrownIn(Files& files,

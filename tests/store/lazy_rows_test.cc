@@ -4,12 +4,13 @@
 #include <functional>
 
 #include "store/dense_partition.h"
+#include "tests/store/fixed_rows.h"
 
 namespace paracord {
 namespace {
 
 constexpr uint64_t kRows = 2000;
-constexpr uint64_t kRowDim = 150;  // so that rows lie across the ends of chunks
+constexpr uint64_t kRowDim = 150;
 constexpr uint32_t kBatches = 40;
 
 using Floats = std::vector<float>;
@@ -19,29 +20,39 @@ absl::Cord CordOf(const Floats& values) {
                                       values.size() * sizeof(float)));
 }
 
-std::unique_ptr<DensePartition> Make(const Optimizer& optimizer, uint64_t rows, float value) {
-  Partition::Facts facts{.id = 0,
-                         .name = "v",
-                         .shape = {rows, kRowDim},
-                         .trained = true,
-                         .bytes = rows * kRowDim * sizeof(float)};
-  PartitionContents contents{.value = Block(rows * kRowDim), .slots = {}, .ledger = {}};
-  contents.value.Fill(value);
-  FillSlots(optimizer, contents, rows);
-  return std::make_unique<DensePartition>(std::move(facts), optimizer, std::move(contents));
+std::unique_ptr<TablePartition> Make(const Optimizer& optimizer, uint64_t rows, float value) {
+  return MakeFixedRows(optimizer, {rows, kRowDim}, value);
 }
 
-Floats ValuesOf(const DensePartition& partition, uint64_t row) {
+Floats ValuesOf(const TablePartition& partition, uint64_t row) {
   Floats values(kRowDim);
   partition.PullRows(std::vector<uint64_t>{row}, values);
   return values;
+}
+
+// A variable that is no table, of the shape of one row.
+std::unique_ptr<DensePartition> MakeDense(const Optimizer& optimizer, uint64_t elements,
+                                          float value) {
+  Partition::Facts facts{.id = 0,
+                         .name = "v",
+                         .shape = {1, elements},
+                         .trained = true,
+                         .bytes = elements * sizeof(float)};
+  PartitionContents contents{.value = Block(elements), .slots = {}, .ledger = {}};
+  contents.value.Fill(value);
+  FillSlots(optimizer, contents);
+  return std::make_unique<DensePartition>(std::move(facts), optimizer, std::move(contents));
+}
+
+Floats ValuesOf(const DensePartition& partition) {
+  const std::span<const float> values = partition.TakeImage().value[0].values();
+  return {values.begin(), values.end()};
 }
 
 float GradientOf(uint32_t batch, uint64_t row, uint64_t i) {
   return static_cast<float>((batch * 7919 + row * 31 + i * 17) % 200) / 50.0f - 1.9f;
 }
 
-// Row 1747 lies in two chunks.
 const RowIds kPushed = {0, 3, 4, 1747, 1999};
 bool Has(uint32_t batch, uint64_t row) { return (batch + row) % (row % 5 + 1) == 0; }
 
@@ -52,7 +63,7 @@ Floats RowGradient(uint32_t batch, uint64_t row) {
 }
 
 // Pushes the rows that each batch has.
-void PushAll(DensePartition& partition) {
+void PushAll(TablePartition& partition) {
   for (uint32_t batch = 0; batch < kBatches; ++batch) {
     PartitionUpdate update;
     update.rows.emplace();
@@ -64,7 +75,7 @@ void PushAll(DensePartition& partition) {
       gradient.insert(gradient.end(), own.begin(), own.end());
     }
     if (!gradient.empty()) update.gradient = Gradient(CordOf(gradient));
-    REQUIRE(partition.Push({0, batch, 1000}, false, update).outcome == PUSH_APPLIED);
+    REQUIRE(partition.Push({0, batch, 1000}, false, update, {}).outcome == PUSH_APPLIED);
   }
 }
 
@@ -100,15 +111,15 @@ TEST_CASE("a row of a lazy table is what it were as a variable of its own") {
   Optimizer plain = lazy;
   plain.lazy = false;
   for (const uint64_t row : kPushed) {
-    const auto alone = Make(plain, 1, 0.5f);
+    const auto alone = MakeDense(plain, kRowDim, 0.5f);
     uint32_t steps = 0;
     for (uint32_t batch = 0; batch < kBatches; ++batch) {
       if (!Has(batch, row)) continue;
       alone->Push({0, steps++, 1000}, false, Gradient(CordOf(RowGradient(batch, row))));
     }
     REQUIRE(steps > 0);
-    CHECK((ValuesOf(*table, row) == ValuesOf(*alone, 0)));
-    CHECK(table->TakeImage().slots.back()[0].values()[row] == static_cast<float>(steps));
+    CHECK((ValuesOf(*table, row) == ValuesOf(*alone)));
+    CHECK(TensorOf(*table, "v/.slot/steps")[row] == static_cast<float>(steps));
   }
   CHECK((ValuesOf(*table, 1) == Floats(kRowDim, 0.5f)));
   CHECK(table->GetCounts().healthy);
@@ -151,9 +162,9 @@ TEST_CASE("a dense gradient of a lazy table is one of all its rows") {
   const Optimizer lazy = Lazy({"adam"});
   const auto table = Make(lazy, 3, 0.5f);
   const Floats whole(3 * kRowDim, 0.25f);
-  table->Push({0, 0, 1000}, false, Gradient(CordOf(whole)));
+  table->Push({0, 0, 1000}, false, PartitionUpdate{Gradient(CordOf(whole)), {}}, {});
   const auto other = Make(lazy, 3, 0.5f);
-  other->Push({0, 0, 1000}, false, PartitionUpdate{Gradient(CordOf(whole)), RowIds{0, 1, 2}});
+  other->Push({0, 0, 1000}, false, PartitionUpdate{Gradient(CordOf(whole)), RowIds{0, 1, 2}}, {});
   for (uint64_t row = 0; row < 3; ++row) {
     CHECK((ValuesOf(*table, row) == ValuesOf(*other, row)));
     CHECK((ValuesOf(*table, row) != Floats(kRowDim, 0.5f)));

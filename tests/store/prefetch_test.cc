@@ -48,7 +48,7 @@ TEST_CASE("updates and lookups of tables ask for memory ahead in the built libra
   const std::map<std::string, int> found = PrefetchesOfFunctions();
   // A fixed table's row, and of a growing one the index and the record.
   for (const Expected& expected :
-       {Expected{"RowUpdater::|UpdateRows\\(", 1}, Expected{"GatherRows\\(", 1},
+       {Expected{"FixedTable::Update", 1}, Expected{"FixedTable::Lookup", 1},
         Expected{"GrowingTable::UpdatePart\\(", 2}, Expected{"GrowingTable::Lookup\\(", 2}}) {
     CAPTURE(expected.function);
     const std::regex named(expected.function);

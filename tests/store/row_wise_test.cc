@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "absl/strings/match.h"
-#include "store/dense_partition.h"
 #include "store/growing_table.h"
+#include "tests/store/fixed_rows.h"
 
 namespace paracord {
 namespace {
@@ -100,15 +100,7 @@ TEST_CASE("row-wise rules are those of docs/optimizers.md, in a growing table an
   const auto table = GrowingTable::Make(options).value();
 
   const Optimizer lazy = RowWise(rule, amsgrad, TableSpec::FIXED);
-  Partition::Facts facts{.id = 0,
-                         .name = "v",
-                         .shape = {kWiseRows, kWiseDim},
-                         .trained = true,
-                         .bytes = kWiseRows * kWiseDim * sizeof(float)};
-  PartitionContents contents{.value = Block(kWiseRows * kWiseDim), .slots = {}, .ledger = {}};
-  contents.value.Fill(0);
-  FillSlots(lazy, contents, kWiseRows);
-  DensePartition partition(std::move(facts), lazy, std::move(contents));
+  const auto partition = MakeFixedRows(lazy, {kWiseRows, kWiseDim}, 0);
 
   std::vector<WiseOracle> oracles(kWiseIds.size(), WiseOracle(grown));
   for (uint32_t batch = 0; batch < kWiseBatches; ++batch) {
@@ -123,15 +115,15 @@ TEST_CASE("row-wise rules are those of docs/optimizers.md, in a growing table an
       update.gradient = Gradient(absl::Cord(absl::string_view(
           reinterpret_cast<const char*>(gradient.data()), gradient.size() * sizeof(float))));
     }
-    REQUIRE(partition.Push({0, batch, 1000}, false, update).outcome == PUSH_APPLIED);
+    REQUIRE(partition->Push({0, batch, 1000}, false, update, {}).outcome == PUSH_APPLIED);
   }
-  CHECK(partition.GetCounts().healthy);
+  CHECK(partition->GetCounts().healthy);
   for (size_t r = 0; r < kWiseIds.size(); ++r) {
     const std::vector<uint64_t> id = {kWiseIds[r]};
     std::vector<float> row(kWiseDim), other(kWiseDim);
     table->Lookup(id, row);
     oracles[r].Check(row);
-    partition.PullRows(id, other);
+    partition->PullRows(id, other);
     CHECK(row == other);
   }
 }

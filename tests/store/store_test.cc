@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "store/dense_partition.h"
+#include "store/table_partition.h"
 
 namespace paracord {
 namespace {
@@ -19,16 +19,18 @@ std::unique_ptr<Content> MakeContent() {
   content->plan.set_batch(10);
   content->plan.set_split_batches(10);
   content->optimizer = ParseOptimizer({"sgd", {{"learning_rate", 1.0}}}).value();
-  Partition::Facts facts{.id = 4,
-                         .name = "v",
-                         .shape = {5, 2},
-                         .trained = true,
-                         .bytes = 10 * sizeof(float),
-                         .row_begin = 100};
-  PartitionContents contents{.value = Block(10), .slots = {}, .ledger = {}};
-  contents.value.Fill(1);
+  TableContents contents;
+  contents.fixed = std::make_unique<FixedTable>(content->optimizer, std::vector<uint64_t>{5, 2},
+                                                /*row_begin=*/100, /*trained=*/true);
+  contents.fixed->PlaceOf(contents.fixed->columns()[0]).Put(0, std::vector<float>(10, 1.0f));
   content->partitions.push_back(
-      std::make_unique<DensePartition>(std::move(facts), content->optimizer, std::move(contents)));
+      std::make_unique<TablePartition>(Partition::Facts{.id = 4,
+                                                        .name = "v",
+                                                        .shape = {5, 2},
+                                                        .trained = true,
+                                                        .bytes = 10 * sizeof(float),
+                                                        .row_begin = 100},
+                                       1, std::move(contents)));
   content->trained = 1;
   return content;
 }

@@ -1,0 +1,189 @@
+#include "store/fixed_table.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+#include "common/parallel.h"
+#include "common/prefetch.h"
+
+namespace paracord {
+namespace {
+
+constexpr uint64_t kLineWords = 64 / sizeof(float);
+// Memory is asked for so many rows ahead, and at most this much of a row.
+constexpr size_t kLookAhead = 16;
+constexpr uint64_t kAheadWordsMax = 16 * kLineWords;
+constexpr uint64_t kPartRows = 512;    // that a thread takes at a time
+constexpr uint64_t kRowsAlone = 8192;  // fewer are not worth a second thread
+// The counts of steps of a lazy table's rows are float32, which counts so far exactly.
+constexpr float kStepsMax = 1 << 24;
+
+std::vector<FixedTable::Column> ColumnsOf(std::span<const SlotSpec> slots, uint64_t row_elements) {
+  std::vector<FixedTable::Column> columns = {{0, row_elements}};
+  for (const SlotSpec& slot : slots) {
+    const FixedTable::Column& last = columns.back();
+    columns.push_back({last.word + last.words, SlotElements(slot, row_elements)});
+  }
+  return columns;
+}
+
+// Records begin at a cache line unless what lies between them would be more than an eighth.
+uint64_t WidthOf(std::span<const FixedTable::Column> columns) {
+  const uint64_t words = columns.back().word + columns.back().words;
+  const uint64_t padded = (words + kLineWords - 1) / kLineWords * kLineWords;
+  return words >= kLineWords && (padded - words) * 8 <= words ? padded : words;
+}
+
+std::vector<SlotSpec> SlotsOf(const Optimizer& optimizer, bool trained) {
+  return trained ? StoredSlots(optimizer) : std::vector<SlotSpec>();
+}
+
+uint64_t RowsOf(std::span<const uint64_t> shape) { return shape.empty() ? 1 : shape[0]; }
+
+[[gnu::always_inline]] inline void PrefetchRecord(const float* at, uint64_t words) {
+  for (uint64_t i = 0; i < std::min(words, kAheadWordsMax); i += kLineWords) {
+    PrefetchToWrite(at + i);
+  }
+}
+
+template <class Body>
+void ForParts(uint64_t rows, const Body& body) {
+  const size_t parts = (rows + kPartRows - 1) / kPartRows;
+  if (rows >= kRowsAlone) return ParallelFor(parts, body);
+  for (size_t part = 0; part < parts; ++part) body(part);
+}
+
+}  // namespace
+
+FixedTable::FixedTable(const Optimizer& optimizer, const std::vector<uint64_t>& shape,
+                       uint64_t row_begin, bool trained)
+    : RowStore(optimizer, shape),
+      row_begin_(row_begin),
+      slots_(SlotsOf(optimizer, trained)),
+      columns_(ColumnsOf(slots_, row_elements())),
+      width_(std::max<uint64_t>(WidthOf(columns_), 1)),
+      memory_(width_, RowsOf(shape)),
+      base_(RowsOf(shape) == 0 ? nullptr : memory_.AppendMany(RowsOf(shape))[0].data()) {}
+
+uint64_t FixedTable::BytesOf(const Optimizer& optimizer, uint64_t rows, uint64_t row_elements,
+                             bool trained) {
+  const std::vector<SlotSpec> slots = SlotsOf(optimizer, trained);
+  return rows * WidthOf(ColumnsOf(slots, row_elements)) * sizeof(float);
+}
+
+PlacedIn<float> FixedTable::PlaceOf(const Column& column) const {
+  return {base_ + column.word, rows() * column.words, column.words, width_};
+}
+
+void FixedTable::FillSlots() {
+  for (uint64_t row = 0; row < rows(); ++row) {
+    float* const record = RecordOf(row);
+    for (size_t s = 0; s < slots_.size(); ++s) {
+      const Column& column = columns_[s + 1];
+      if (slots_[s].of_value) {
+        std::copy_n(record, column.words, record + column.word);
+      } else {
+        std::fill_n(record + column.word, column.words, slots_[s].initial);
+      }
+    }
+  }
+}
+
+void FixedTable::Lookup(std::span<const uint64_t> ids, std::span<float> out) const {
+  ForParts(ids.size(), [&](size_t part) {
+    const size_t first = part * kPartRows;
+    const size_t end = std::min<size_t>(ids.size(), first + kPartRows);
+    const auto ask = [&](size_t i) __attribute__((always_inline)) {
+      PrefetchRecord(RecordOf(ids[i] - row_begin_), row_elements());
+    };
+    for (size_t i = first; i < std::min(end, first + kLookAhead); ++i) ask(i);
+    for (size_t i = first; i < end; ++i) {
+      if (i + kLookAhead < end) ask(i + kLookAhead);
+      std::copy_n(RecordOf(ids[i] - row_begin_), row_elements(), out.data() + i * row_elements());
+    }
+  });
+}
+
+void FixedTable::Read(uint64_t first, std::span<float> out) const {
+  for (uint64_t at = 0; at < out.size(); at += row_elements()) {
+    std::copy_n(RecordOf(first++), row_elements(), out.data() + at);
+  }
+}
+
+// The state of a thread that updates a part of a push.
+struct FixedTable::Part {
+  explicit Part(const FixedTable& table, uint64_t batches)
+      : step(batches), scalars(table.optimizer(), batches) {
+    if (table.undo() != nullptr) unread = table.undo()->first_unread();
+  }
+  const uint64_t step;
+  LazyScalars scalars;
+  uint64_t unread = 0;
+};
+
+// While the rows of one list are updated, those of the next are on their way from memory.
+template <class RowOf>
+bool FixedTable::UpdateRowsOf(uint64_t step, uint64_t count, std::span<const float> gradients,
+                              const RowOf& row_of) {
+  std::atomic<bool> finite = true;
+  const UpdateScalars exact = ScalarsAt(optimizer_, step);
+  const uint64_t words = columns_.back().word + columns_.back().words;
+  ForParts(count, [&](size_t index) {
+    Part part(*this, step);
+    std::array<RowList, 2> lists;
+    std::array<std::array<uint32_t, RowList::kMost>, 2> rows;
+    const uint64_t end = std::min(count, (index + 1) * kPartRows);
+    size_t now = 0;
+    for (RowList& list : lists) {
+      list.own_scalars = optimizer_.lazy;
+      list.scalars[0] = exact;
+    }
+    bool all_finite = true;
+    for (uint64_t first = index * kPartRows; first < end; now ^= 1) {
+      RowList& next = lists[now];
+      for (next.size = 0; next.size < RowList::kMost && first < end; ++first, ++next.size) {
+        const auto row = static_cast<uint32_t>(row_of(first));
+        rows[now][next.size] = row;
+        next.values[next.size] = RecordOf(row);
+        next.gradients[next.size] = gradients.data() + first * row_elements();
+        PrefetchRecord(next.values[next.size], words);
+      }
+      all_finite = Finish(part, lists[now ^ 1], rows[now ^ 1]) && all_finite;
+    }
+    if (!Finish(part, lists[now ^ 1], rows[now ^ 1]) || !all_finite) finite = false;
+  });
+  return finite;
+}
+
+bool FixedTable::Finish(Part& part, RowList& list, std::span<const uint32_t> rows) const {
+  if (list.size == 0) return true;
+  const uint64_t steps_word = columns_.back().word;
+  for (size_t i = 0; i < list.size; ++i) {
+    if (undo_ != nullptr) undo_->BeforeWrite(rows[i], part.unread);
+    if (!optimizer_.lazy) continue;
+    float& steps = list.values[i][steps_word];
+    list.scalars[i] = part.scalars.At(static_cast<uint64_t>(steps));
+    if (steps < kStepsMax) ++steps;
+  }
+  const bool finite = UpdateList(list);
+  list.size = 0;
+  return finite;
+}
+
+bool FixedTable::Update(uint64_t step, std::span<const uint64_t> ids,
+                        std::span<const float> gradients) {
+  return UpdateRowsOf(step, ids.size(), gradients, [&](uint64_t i) { return ids[i] - row_begin_; });
+}
+
+bool FixedTable::UpdateAll(uint64_t step, std::span<const float> gradients) {
+  return UpdateRowsOf(step, rows(), gradients, [](uint64_t i) { return i; });
+}
+
+uint64_t FixedTable::RowsToPreserve(std::span<const uint64_t> ids) const {
+  if (undo_ == nullptr) return 0;
+  return static_cast<uint64_t>(std::ranges::count_if(
+      ids, [&](uint64_t id) { return undo_->Needs(static_cast<uint32_t>(id - row_begin_)); }));
+}
+
+}  // namespace paracord

@@ -1,0 +1,79 @@
+// The rows of a fixed table's partition: all of them exist, row_begin is the first, and an id leads
+// to its record by subtraction. A record has the row's values, each slot, and in a lazy table the
+// count of the row's updates; records of a cache line and more begin at one where that costs
+// little. Checkpoints have values and slots as tensors of their own, which are columns of the
+// records.
+//
+// Several threads work on one call (common/parallel.h), but a table has one caller at a time.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "storage/safetensors.h"
+#include "store/optimizer.h"
+#include "store/row_memory.h"
+#include "store/row_store.h"
+
+namespace paracord {
+
+class FixedTable : public RowStore {
+ public:
+  // `shape` is the partition's. The rows are to be filled (Columns) before anything else; a table
+  // that is not trained has no slots.
+  FixedTable(const Optimizer& optimizer, const std::vector<uint64_t>& shape, uint64_t row_begin,
+             bool trained);
+
+  // Whether the rows of a variable with this optimizer may be updated alone.
+  static bool Fits(const Optimizer& optimizer) {
+    return optimizer.lazy || ZeroGradientChangesNothing(optimizer);
+  }
+  // The bytes of a table of so many rows.
+  static uint64_t BytesOf(const Optimizer& optimizer, uint64_t rows, uint64_t row_elements,
+                          bool trained);
+
+  uint64_t row_begin() const { return row_begin_; }
+  uint64_t rows() const { return memory_.rows(); }
+  // The tensors beside the values, and the shape of one.
+  const std::vector<SlotSpec>& slots() const { return slots_; }
+  // A tensor among the words of a record: the values are the first, and then come the slots.
+  struct Column {
+    uint64_t word = 0, words = 0;
+  };
+  const std::vector<Column>& columns() const { return columns_; }
+  // The memory of a column of all rows, for whoever fills the table.
+  PlacedIn<float> PlaceOf(const Column& column) const;
+  // Sets the slots of a new table, whose values are there, to their first values.
+  void FillSlots();
+
+  void Lookup(std::span<const uint64_t> ids, std::span<float> out) const override;
+  // Copies the values of rows that follow one another, from the first one of them on.
+  void Read(uint64_t first, std::span<float> out) const;
+  bool Update(uint64_t step, std::span<const uint64_t> ids,
+              std::span<const float> gradients) override;
+  // Updates all rows.
+  bool UpdateAll(uint64_t step, std::span<const float> gradients);
+  uint64_t bytes() const override { return memory_.bytes(); }
+  uint64_t RowsToPreserve(std::span<const uint64_t> ids) const override;
+  const RowMemory& memory() const override { return memory_; }
+
+ private:
+  struct Part;
+
+  // Updates `count` rows, which row_of(i) names.
+  template <class RowOf>
+  bool UpdateRowsOf(uint64_t step, uint64_t count, std::span<const float> gradients,
+                    const RowOf& row_of);
+  bool Finish(Part& part, RowList& list, std::span<const uint32_t> rows) const;
+  float* RecordOf(uint64_t row) const { return base_ + row * width_; }
+
+  const uint64_t row_begin_;
+  const std::vector<SlotSpec> slots_;
+  const std::vector<Column> columns_;
+  const uint64_t width_;  // words of a record
+  RowMemory memory_;
+  float* const base_;  // where the rows lie, side by side
+};
+
+}  // namespace paracord

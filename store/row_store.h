@@ -1,0 +1,67 @@
+// What fixed and growing tables have in common: rows of values and slots in memory of their own,
+// updated by one kernel, and an image of one moment that is read while rows change. The two differ
+// in how an id leads to its row, and in whether rows come and go.
+//
+// Several threads work on one call (common/parallel.h), but a table has one caller at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "store/lazy_scalars.h"
+#include "store/optimizer.h"
+#include "store/row_kernel.h"
+#include "store/row_memory.h"
+#include "store/undo_log.h"
+
+namespace paracord {
+
+class RowStore {
+ public:
+  virtual ~RowStore() = default;
+  RowStore(const RowStore&) = delete;
+  RowStore& operator=(const RowStore&) = delete;
+
+  uint64_t row_elements() const { return row_elements_; }
+  const Optimizer& optimizer() const { return optimizer_; }
+  void SetLearningRate(const LearningRate& rate) { optimizer_.learning_rate = rate; }
+
+  // Copies the rows `ids` to `out`, in their order.
+  virtual void Lookup(std::span<const uint64_t> ids, std::span<float> out) const = 0;
+  // Updates the rows `ids`, which are ascending and distinct, by the optimizer. `step` is the
+  // number of batches applied before. Returns false if a result is not finite.
+  virtual bool Update(uint64_t step, std::span<const uint64_t> ids,
+                      std::span<const float> gradients) = 0;
+  virtual uint64_t bytes() const = 0;  // of everything
+
+  // ---- Images.
+  // Begins an image of this moment, whose rows are read from `undo`, in place of the one before it;
+  // null: there is none any more. Returns the log of the one before it.
+  std::shared_ptr<UndoLog> BeginImage(std::shared_ptr<UndoLog> undo);
+  UndoLog* undo() const { return undo_.get(); }
+  // How many of these rows an update would have to preserve for the image.
+  virtual uint64_t RowsToPreserve(std::span<const uint64_t> ids) const = 0;
+  virtual const RowMemory& memory() const = 0;
+
+ protected:
+  // `shape` is the variable's, or a partition's.
+  RowStore(const Optimizer& optimizer, std::vector<uint64_t> shape);
+
+  // Updates the rows of a list, values and slots, and applies the constraint of a norm.
+  bool UpdateList(const RowList& list) const;
+  void BeforeWrite(uint32_t row) const {
+    if (undo_ != nullptr) undo_->BeforeWrite(row, undo_->first_unread());
+  }
+
+  Optimizer optimizer_;            // of which the learning rate alone changes
+  std::shared_ptr<UndoLog> undo_;  // of the image that is open, which reads it as well; or null
+
+ private:
+  const std::vector<uint64_t> one_;  // the shape of one row
+  const uint64_t row_elements_;
+};
+
+}  // namespace paracord

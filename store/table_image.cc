@@ -1,0 +1,228 @@
+// Images of tables (TablePartition::NewImage): what a checkpoint has of their rows.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "store/table_partition.h"
+
+namespace paracord {
+namespace {
+
+// An image has the rows that changed alone if they are at most this share of all, or so few. A
+// restore holds them beside the table.
+constexpr uint64_t kChangedShare = 4;
+constexpr uint64_t kChangedMin = 4096;
+
+std::string_view BytesOfWords(const auto& words) {
+  return {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(words[0])};
+}
+
+}  // namespace
+
+// What images of both kinds have in common: the log from which they read rows.
+class TableImage : public PartitionImage {
+ public:
+  TableImage(const TablePartition& partition, ImageOrder order)
+      : partition_(partition), order_(std::move(order)) {
+    MutexLock lock(partition.mu_);
+    memory_ = &partition.store().memory();
+  }
+  ~TableImage() override { End(); }
+  TableImage(const TableImage&) = delete;
+  TableImage& operator=(const TableImage&) = delete;
+
+  void Take() override {
+    for (uint64_t rows_max = Records(); undo_ == nullptr; rows_max = Records()) {
+      rows_max += rows_max / 16 + 1024;  // that may come meanwhile
+      auto undo = std::make_shared<UndoLog>(*memory_, rows_max, order_.snapshots);
+      std::shared_ptr<UndoLog> replaced;  // whose memory is given back without the lock
+      MutexLock lock(partition_.mu_);
+      if (memory_->rows() > rows_max) continue;
+      undo_ = undo;
+      replaced = partition_.store().BeginImage(std::move(undo));
+      partition_.push_wait_ms_ = order_.push_wait_ms;
+      partition_.room_.notify_all();
+      counts_ = partition_.CountsNow();
+      Begun();
+    }
+  }
+  const Partition::Counts& counts() const override { return counts_; }
+
+ protected:
+  // Called when the image has begun.
+  virtual void Begun() ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition_.mu_) = 0;
+
+  uint64_t groups() const { return undo_->groups(); }
+  // Reads words of a group's rows, and for the last time if `pass`.
+  absl::Status Read(uint64_t group, uint64_t first, uint64_t count, bool pass,
+                    std::vector<float>& words) {
+    const absl::Status read = undo_->Read(group, first, count, words);
+    if (!read.ok()) {
+      return absl::Status(read.code(),
+                          absl::StrCat(partition_.facts().name, ": ", std::string(read.message())));
+    }
+    if (!pass || !undo_->Pass(group)) return absl::OkStatus();
+    MutexLock lock(partition_.mu_);
+    undo_->Recycle();
+    partition_.room_.notify_all();
+    return absl::OkStatus();
+  }
+
+  void End() {
+    const std::shared_ptr<UndoLog> own = std::move(undo_);
+    std::shared_ptr<UndoLog> ended;  // its memory is given back without the lock
+    if (own == nullptr) return;
+    MutexLock lock(partition_.mu_);
+    if (partition_.store().undo() == own.get()) ended = partition_.store().BeginImage(nullptr);
+    partition_.room_.notify_all();
+  }
+
+  const TablePartition& partition_;
+  const ImageOrder order_;
+  const RowMemory* memory_ = nullptr;
+  Partition::Counts counts_;
+
+ private:
+  uint64_t Records() const {
+    MutexLock lock(partition_.mu_);
+    return memory_->rows();
+  }
+
+  std::shared_ptr<UndoLog> undo_;  // as the table has it while the image is open; null: not taken
+};
+
+class GrowingImage : public TableImage {
+ public:
+  using TableImage::TableImage;
+
+  std::vector<TensorInfo> tensors() const override {
+    const std::string& name = partition_.facts().name;
+    constexpr uint64_t kWord = sizeof(float);
+    std::vector<TensorInfo> tensors = {{.name = SlotTensorName(name, kRowsSlot),
+                                        .dtype = "U8",
+                                        .shape = {rows_, memory_->row_floats() * kWord}},
+                                       {.name = SlotTensorName(name, kCandidatesSlot),
+                                        .dtype = "U8",
+                                        .shape = {candidates_.size(), kWord}}};
+    if (!table_.since.has_value()) return tensors;
+    tensors.push_back({.name = SlotTensorName(name, kRemovedSlot),
+                       .dtype = "U8",
+                       .shape = {removed_.size(), sizeof(uint64_t)}});
+    return tensors;
+  }
+  PartitionMetadata metadata() const override {
+    return {.updates = counts_.updates, .healthy = counts_.healthy, .table = table_};
+  }
+  absl::Status Write(const AppendFn& append) override {
+    const uint64_t ages =
+        table_.since.has_value() ? ChangedBound(table_.since->now, table_.now) : UINT64_MAX;
+    uint64_t written = 0;
+    std::vector<float> words;
+    for (uint64_t group = 0; group < groups(); ++group) {
+      RETURN_IF_ERROR(Read(group, 0, memory_->row_floats(), /*pass=*/true, words));
+      records_->KeepLive(words, table_.now, ages);
+      written += words.size() / memory_->row_floats();
+      if (written > rows_) break;
+      RETURN_IF_ERROR(append(BytesOfWords(words)));
+    }
+    if (written != rows_) return Forget(written);
+    End();
+    RETURN_IF_ERROR(append(BytesOfWords(candidates_)));
+    return append(BytesOfWords(removed_));
+  }
+
+ private:
+  void Begun() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition_.mu_) {
+    GrowingTable& table = *partition_.contents_.table;
+    records_ = &table.records();
+    candidates_ = table.candidates();
+    table_ = {.now = table.now(),
+              .steps = table.counts_steps(),
+              .slots = {},
+              .row_slots = {},
+              .admitted = counts_.table->admitted(),
+              .expired = counts_.table->expired(),
+              .evicted = counts_.table->evicted(),
+              .dropped = counts_.table->dropped()};
+    for (const SlotSpec& slot : table.slots()) {
+      table_.slots.push_back(slot.name);
+      if (slot.of_rows) table_.row_slots.push_back(slot.name);
+    }
+    const uint64_t rows = table.counts().rows;  // those that have expired, too
+    rows_ = rows;
+    const auto since = table.changes().SinceImage(order_.base);
+    if (since.has_value() && since->changed <= std::max(kChangedMin, rows / kChangedShare)) {
+      table_.since = {since->now, since->updates, order_.base->ToString()};
+      table_.rows = rows;
+      rows_ = since->changed;
+      removed_.assign(since->removed.begin(), since->removed.end());
+    }
+    table.changes().Mark(order_.own, order_.base, table_.now, counts_.updates, rows);
+  }
+
+  // After 2^31 batches a row that was never touched again looks as if it had been. The next
+  // checkpoint has all rows then.
+  absl::Status Forget(uint64_t written) const {
+    MutexLock lock(partition_.mu_);
+    partition_.contents_.table->changes().Forget();
+    return absl::AbortedError(absl::StrCat(partition_.facts().name, ": ", written,
+                                           " rows have changed, and ", rows_, " were counted"));
+  }
+
+  uint64_t rows_ = 0;  // that are written
+  std::vector<uint64_t> removed_;
+  const RowRecords* records_ = nullptr;
+  TableMetadata table_;
+  std::vector<uint32_t> candidates_;
+};
+
+// Values and slots are tensors of their own, for each of which the image goes through the rows.
+class FixedImage : public TableImage {
+ public:
+  using TableImage::TableImage;
+
+  std::vector<TensorInfo> tensors() const override {
+    const Partition::Facts& facts = partition_.facts();
+    std::vector<TensorInfo> tensors = {{.name = facts.name, .shape = facts.shape}};
+    for (const SlotSpec& slot : table_->slots()) {
+      const std::vector<uint64_t> of_rows = {facts.shape[0]};
+      tensors.push_back({.name = SlotTensorName(facts.name, slot.name),
+                         .shape = slot.of_rows ? of_rows : facts.shape});
+    }
+    return tensors;
+  }
+  PartitionMetadata metadata() const override {
+    return {.updates = counts_.updates, .healthy = counts_.healthy, .table = {}};
+  }
+  absl::Status Write(const AppendFn& append) override {
+    std::vector<float> words;
+    for (const FixedTable::Column& column : table_->columns()) {
+      const bool last = &column == &table_->columns().back();
+      for (uint64_t group = 0; group < groups(); ++group) {
+        RETURN_IF_ERROR(Read(group, column.word, column.words, last, words));
+        RETURN_IF_ERROR(append(BytesOfWords(words)));
+      }
+    }
+    End();
+    return absl::OkStatus();
+  }
+
+ private:
+  void Begun() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition_.mu_) {
+    table_ = partition_.contents_.fixed.get();
+  }
+
+  const FixedTable* table_ = nullptr;  // of which only what never changes is used
+};
+
+std::unique_ptr<PartitionImage> TablePartition::NewImage(bool /*copied*/,
+                                                         const ImageOrder& order) const {
+  if (growing_) return std::make_unique<GrowingImage>(*this, order);
+  return std::make_unique<FixedImage>(*this, order);
+}
+
+}  // namespace paracord
