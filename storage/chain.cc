@@ -56,13 +56,16 @@ absl::Status CheckContinues(const StoredPartition& older, const StoredPartition&
   const std::string& name = manifest.partitions[newer.id].spec.name();
   const auto& was = older.table;
   const auto& is = newer.table;
-  if (!was.has_value() || !is.has_value() || !is->since.has_value()) {
+  // A fixed table that has all rows says nothing of itself.
+  const bool whole = is.has_value() && is->fixed && !was.has_value();
+  if ((!was.has_value() && !whole) || !is.has_value() || !is->since.has_value()) {
     return absl::DataLossError(
         absl::StrCat(directory, ": partition ", name, " does not say what it continues"));
   }
-  const bool same = is->since->now == was->now && is->since->updates == older.updates &&
-                    is->slots == was->slots && is->steps == was->steps &&
-                    is->row_slots == was->row_slots;
+  const bool same_slots =
+      whole || (is->since->now == was->now && is->fixed == was->fixed && is->slots == was->slots &&
+                is->steps == was->steps && is->row_slots == was->row_slots);
+  const bool same = same_slots && is->since->updates == older.updates;
   if (!same) {
     return absl::DataLossError(absl::StrCat(directory, ": partition ", name, " continues ",
                                             is->since->updates, " updates, ", manifest.base,

@@ -1,5 +1,5 @@
-// Delta checkpoints: of a growing table's partition such a checkpoint has the rows that changed
-// since the checkpoint that it continues, and the ids whose rows were removed since. So a
+// Delta checkpoints: of a table's partition such a checkpoint has the rows that changed since the
+// checkpoint that it continues, and of a growing one the ids whose rows were removed since. So a
 // partition's rows lie in a chain of checkpoints, the oldest of which has them all. Dense
 // partitions are whole in each of them. Free functions that block, for the executor's thread;
 // errors as in checkpoint.h, and what is missing or damaged in a chain is named.

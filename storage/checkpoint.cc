@@ -77,14 +77,16 @@ std::string Dimensions(std::span<const uint64_t> shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
 
-// Checks a tensor of a growing table's partition, whose rows only its metadata and its size tell.
+// Checks a tensor of a growing table's partition, or of one that has the rows alone that changed:
+// how many there are only its metadata and its size tell.
 absl::Status CheckTableTensor(const SafetensorsHeader& header, const VariableSpec& variable,
                               const TensorKey& key, const TensorInfo& tensor, bool delta) {
   const auto refuse = [&](const std::string& what) {
     return absl::DataLossError(absl::StrCat("tensor ", tensor.name, " ", what));
   };
-  const bool removed = key.slot == kRemovedSlot;
-  if (key.slot != kRowsSlot && key.slot != kCandidatesSlot && !removed) {
+  const bool growing = IsGrowing(variable);
+  const bool removed = growing && key.slot == kRemovedSlot;
+  if (key.slot != kRowsSlot && !(growing && key.slot == kCandidatesSlot) && !removed) {
     return refuse("is none of a table");
   }
   if (removed && !delta) return refuse("is of a partition that has all rows");
@@ -98,6 +100,7 @@ absl::Status CheckTableTensor(const SafetensorsHeader& header, const VariableSpe
       return refuse(
           "has all rows where the manifest says that some changed, or the other way round");
     }
+    if (table->fixed == growing) return refuse("is of the other kind of table");
     words = RecordWords(*table, RowElements(variable));
   }
   if (tensor.shape.size() == 2 && tensor.shape[1] == words * sizeof(float) &&
@@ -138,11 +141,13 @@ absl::Status CheckNoneMissing(const FoundTensors& found, const Manifest& manifes
   std::map<std::string, const Found*> updated;  // by the variable that has its own optimizer, or ""
   for (const auto& [name, here] : found) {
     if (!here.value) return absl::DataLossError(absl::StrCat("no tensor ", name));
-    if (here.partition->delta && !here.removed) {
+    const VariableSpec& variable = manifest.variables[here.partition->spec.variable()];
+    const bool growing = IsGrowing(variable);
+    if (growing && here.partition->delta && !here.removed) {
       return absl::DataLossError(absl::StrCat("no tensor ", SlotTensorName(name, kRemovedSlot)));
     }
-    const VariableSpec& variable = manifest.variables[here.partition->spec.variable()];
-    if (!variable.trainable() || variable.moving_average() > 0 || IsGrowing(variable)) continue;
+    if (growing || here.partition->delta) continue;
+    if (!variable.trainable() || variable.moving_average() > 0) continue;
     if (variable.table().lazy() && !here.steps) {
       return absl::DataLossError(absl::StrCat("no tensor ", SlotTensorName(name, kStepsSlot)));
     }
@@ -173,8 +178,8 @@ absl::Status CheckTensors(const SafetensorsHeader& header, const Manifest& manif
     };
     const PartitionSpec& spec = it->second.partition->spec;
     const VariableSpec& variable = manifest.variables[spec.variable()];
-    if (IsGrowing(variable)) {
-      const bool delta = it->second.partition->delta;
+    const bool delta = it->second.partition->delta;
+    if (IsGrowing(variable) || delta) {
       RETURN_IF_ERROR(CheckTableTensor(header, variable, key, tensor, delta));
       it->second.value = it->second.value || key.slot == kRowsSlot;
       it->second.removed = it->second.removed || key.slot == kRemovedSlot;
@@ -410,13 +415,13 @@ std::vector<absl::Status> FindOwnDamage(Files& files, const std::string& directo
   for (uint32_t ps = 0; ps < manifest.files.size(); ++ps) {
     // A ps without partitions has a file, too, which is verified.
     StoredPartition dense;  // looked at, not kept
-    TableStates growing;
+    TableStates states;
     FilePlan plan;
     for (const ManifestPartition& partition : manifest.partitions) {
       if (partition.spec.ps() != ps) continue;
-      const bool grows = IsGrowing(manifest.variables[partition.spec.variable()]);
+      const bool table = manifest.variables[partition.spec.variable()].has_table();
       const uint32_t id = partition.spec.id();
-      StoredPartition* const counts = grows ? &growing[id] : &dense;
+      StoredPartition* const counts = table ? &states[id] : &dense;
       counts->id = id;
       plan.try_emplace(partition.spec.name(), Wanted{counts, 0});
     }
@@ -426,8 +431,8 @@ std::vector<absl::Status> FindOwnDamage(Files& files, const std::string& directo
       damage.push_back(std::move(read));
       continue;
     }
-    for (auto& [id, counts] : growing) counts.ledger.Clear();
-    tables.merge(growing);
+    for (auto& [id, counts] : states) counts.ledger.Clear();
+    tables.merge(states);
   }
   return damage;
 }

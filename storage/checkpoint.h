@@ -30,6 +30,8 @@ inline constexpr uint32_t kCheckpointFormat = 2;  // 1 is read too: ledgers in t
 inline constexpr uint32_t kGrowingFormat = 3;     // of a checkpoint with growing tables
 // The format of one that continues another, or has tables with an optimizer of their own.
 inline constexpr uint32_t kChainFormat = 4;
+// The format of one in which a fixed table continues another checkpoint; readers read all of these.
+inline constexpr uint32_t kFixedChainFormat = 5;
 inline constexpr char kManifestName[] = "MANIFEST.json";
 
 // Returns the directory of all checkpoints of the job in `dir`.
@@ -77,7 +79,7 @@ struct ManifestPartition {
   uint64_t applied = 0;  // 0 for partitions that are not trained
   uint64_t rejected = 0;
   bool healthy = true;
-  bool delta = false;  // of a growing table: it has the rows that changed since Manifest::base
+  bool delta = false;  // of a table: it has the rows that changed since Manifest::base
 };
 
 struct Manifest {
@@ -146,8 +148,9 @@ bool SaysDamaged(const absl::Status& status);
 // Returns OK, or the first error of FindDamage.
 absl::Status VerifyCheckpoint(Files& files, const std::string& directory);
 
-// The state of a growing table's partition that lies beside its rows.
+// The state of a table's partition that lies beside its rows; of a fixed table only a delta has it.
 struct TableMetadata {
+  bool fixed = false;
   uint32_t now = 0;                         // the last batch that changed rows, modulo 2^31
   bool steps = false;                       // each row counts its own
   std::vector<std::string> slots;           // of a row, behind its values
@@ -175,7 +178,7 @@ struct StoredPartition {
   std::optional<TableMetadata> table = {};
 };
 
-// The states of growing tables' partitions that files have, without their ledgers, by id.
+// The states of tables' partitions that files have, without their ledgers, by id.
 using TableStates = std::map<uint32_t, StoredPartition>;
 // Reads the files of one checkpoint whole, without those that it continues. Returns what is wrong,
 // as FindDamage, and puts the states of the other files' tables into `tables`.

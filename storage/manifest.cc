@@ -237,7 +237,7 @@ absl::Status CheckBase(const Manifest& manifest) {
   }
   for (const ManifestPartition& partition : manifest.partitions) {
     if (!partition.delta) continue;
-    if (older && IsGrowing(manifest.variables[partition.spec.variable()])) continue;
+    if (older && manifest.variables[partition.spec.variable()].has_table()) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("partition ", partition.spec.name(), " continues nothing"));
   }
@@ -259,9 +259,10 @@ absl::Status CheckManifest(const Manifest& manifest) {
     if (!names.insert(spec.name()).second) return refuse("stands twice");
     if (spec.ps() >= manifest.files.size()) return refuse("has no file");
     const VariableSpec& variable = manifest.variables[spec.variable()];
-    // A growing table's rows are counted in its file alone.
-    const uint64_t bytes =
-        IsGrowing(variable) ? 0 : PartitionElements(variable, spec) * sizeof(float);
+    // How many rows there are only the file tells, of a growing table and of rows that changed.
+    const uint64_t bytes = IsGrowing(variable) || partition.delta
+                               ? 0
+                               : PartitionElements(variable, spec) * sizeof(float);
     if (bytes > bytes_left[spec.ps()]) {
       return refuse(absl::StrCat("has no room in ", manifest.files[spec.ps()].name));
     }
@@ -314,7 +315,10 @@ std::string ManifestToText(const Manifest& manifest) {
   });
   const bool chain = own || !manifest.base.empty();
   const uint32_t least = growing ? kGrowingFormat : kCheckpointFormat;
-  const uint32_t format = chain ? kChainFormat : least;
+  const bool fixed = std::ranges::any_of(manifest.partitions, [&](const ManifestPartition& one) {
+    return one.delta && !IsGrowing(manifest.variables[one.spec.variable()]);
+  });
+  const uint32_t format = fixed ? kFixedChainFormat : chain ? kChainFormat : least;
   const uint32_t reader = chain || growing ? format : manifest.min_reader_version;
   ordered_json root = {{"format", kFormatName},
                        {"format_version", format},
@@ -358,10 +362,10 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text, const std::string&
     return absl::FailedPreconditionError(absl::StrCat(path, ": not a manifest of Paracord"));
   }
   const json version = root.value("min_reader_version", json());
-  if (version.is_number_unsigned() && version.get<uint64_t>() > kChainFormat) {
+  if (version.is_number_unsigned() && version.get<uint64_t>() > kFixedChainFormat) {
     return absl::UnimplementedError(absl::StrCat(path, ": needs a reader of format ",
                                                  version.get<uint64_t>(), ", this one reads ",
-                                                 kChainFormat));
+                                                 kFixedChainFormat));
   }
   Manifest manifest;
   try {  // the JSON library reports a missing key or a wrong type in no other way
@@ -395,6 +399,7 @@ std::map<std::string, std::string> PsFileMetadata(
                         {"slots", table->slots},     {"admitted", table->admitted},
                         {"expired", table->expired}, {"evicted", table->evicted},
                         {"dropped", table->dropped}};
+      if (table->fixed) value["table"]["fixed"] = true;
       if (!table->row_slots.empty()) value["table"]["row_slots"] = table->row_slots;
       if (table->since.has_value()) {
         value["table"]["since"] = {{"now", table->since->now}, {"updates", table->since->updates}};
@@ -438,6 +443,7 @@ absl::StatusOr<std::optional<TableMetadata>> ReadTableMetadata(
     table.expired = found->at("expired").get<uint64_t>();
     table.evicted = found->at("evicted").get<uint64_t>();
     table.dropped = found->at("dropped").get<uint64_t>();
+    table.fixed = found->value("fixed", false);
     table.row_slots = found->value("row_slots", std::vector<std::string>());
     if (const auto since = found->find("since"); since != found->end()) {
       table.since = {since->at("now").get<uint32_t>(), since->at("updates").get<uint64_t>(),

@@ -1,5 +1,6 @@
 // Reads whole variables out of a checkpoint, and all rows that growing tables have there.
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <utility>
 
@@ -44,14 +45,22 @@ class ReadingVariables {
       return rows_.try_emplace(id, variable).first->second.PlaceOf(slot, elements);
     }
     if (slot.empty()) return TensorPlace{Part(id)};
+    if (slot == kRowsSlot) {
+      changed_[id].resize(elements);
+      return TensorPlace{changed_[id]};
+    }
     if (slot != kAverageSlot) return TensorPlace();
     return TensorPlace{averages_.try_emplace(id, Part(id).size()).first->second};
   }
 
   // A link of a partition's chain has been read.
   absl::Status EndLink(uint32_t id, const StoredPartition& stored) {
-    const auto rows = rows_.find(id);
-    return rows == rows_.end() ? absl::OkStatus() : rows->second.EndLink(stored);
+    if (const auto rows = rows_.find(id); rows != rows_.end()) return rows->second.EndLink(stored);
+    const auto changed = changed_.find(id);
+    if (changed == changed_.end()) return absl::OkStatus();
+    const std::vector<float> words = std::move(changed->second);
+    changed_.erase(changed);
+    return TakeChanged(id, stored, words);
   }
 
   std::vector<std::vector<float>> Take(VariableIds* ids) {
@@ -74,6 +83,35 @@ class ReadingVariables {
   }
 
  private:
+  // Puts rows of a fixed table in place of what there was.
+  absl::Status TakeChanged(uint32_t id, const StoredPartition& stored,
+                           std::span<const float> words) {
+    const PartitionSpec& spec = manifest_.partitions[id].spec;
+    const uint64_t width = RowElements(VariableOf(id)), rows = spec.row_end() - spec.row_begin();
+    if (!stored.table.has_value()) return absl::DataLossError("it has no state of a table");
+    const TableMetadata& table = *stored.table;
+    const auto average = std::ranges::find(table.slots, kAverageSlot);
+    const auto slot = static_cast<size_t>(average - table.slots.begin());
+    const uint64_t each = RecordWords(table, width);
+    std::vector<bool> changed(rows);
+    for (uint64_t at = 0; at + each <= words.size(); at += each) {
+      uint64_t row = 0;
+      std::memcpy(&row, &words[at], sizeof row);
+      row -= spec.row_begin();  // of an id that comes before all rows it becomes a large number
+      if (row >= rows || changed[row]) {
+        return absl::DataLossError(
+            absl::StrCat("the changed row of id ", row + spec.row_begin(),
+                         row < rows ? " stands twice" : " is none of its own"));
+      }
+      changed[row] = true;
+      const auto at_row = static_cast<int64_t>(row * width);
+      std::copy_n(&words[at + RowHeaderWords(table.steps)], width, Part(id).begin() + at_row);
+      if (average == table.slots.end() || !averages_.contains(id)) continue;
+      std::copy_n(&words[at + SlotWord(table, slot, width)], width, averages_[id].begin() + at_row);
+    }
+    return absl::OkStatus();
+  }
+
   const VariableSpec& VariableOf(uint32_t id) const {
     return manifest_.variables[manifest_.partitions[id].spec.variable()];
   }
@@ -88,6 +126,7 @@ class ReadingVariables {
   std::vector<std::vector<float>> values_;
   std::map<uint32_t, std::vector<float>> averages_;  // by partition
   std::map<uint32_t, FoldedRows> rows_;              // by partition
+  std::map<uint32_t, std::vector<float>> changed_;   // rows of fixed tables, of the link under way
 };
 
 }  // namespace

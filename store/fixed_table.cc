@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "common/parallel.h"
 #include "common/prefetch.h"
 
@@ -62,9 +64,12 @@ FixedTable::FixedTable(const Optimizer& optimizer, const std::vector<uint64_t>& 
       row_begin_(row_begin),
       slots_(SlotsOf(optimizer, trained)),
       columns_(ColumnsOf(slots_, row_elements())),
+      slot_words_(trained ? RowNumbers(optimizer, row_elements()) - row_elements() : 0),
+      header_words_(RowHeaderWords(optimizer.lazy && trained)),
       width_(std::max<uint64_t>(WidthOf(columns_), 1)),
       memory_(width_, RowsOf(shape)),
-      base_(RowsOf(shape) == 0 ? nullptr : memory_.AppendMany(RowsOf(shape))[0].data()) {}
+      base_(RowsOf(shape) == 0 ? nullptr : memory_.AppendMany(RowsOf(shape))[0].data()),
+      changes_(RowsOf(shape)) {}
 
 uint64_t FixedTable::BytesOf(const Optimizer& optimizer, uint64_t rows, uint64_t row_elements,
                              bool trained) {
@@ -156,11 +161,12 @@ bool FixedTable::UpdateRowsOf(uint64_t step, uint64_t count, std::span<const flo
   return finite;
 }
 
-bool FixedTable::Finish(Part& part, RowList& list, std::span<const uint32_t> rows) const {
+bool FixedTable::Finish(Part& part, RowList& list, std::span<const uint32_t> rows) {
   if (list.size == 0) return true;
   const uint64_t steps_word = columns_.back().word;
   for (size_t i = 0; i < list.size; ++i) {
     if (undo_ != nullptr) undo_->BeforeWrite(rows[i], part.unread);
+    changes_.Set(rows[i]);
     if (!optimizer_.lazy) continue;
     float& steps = list.values[i][steps_word];
     list.scalars[i] = part.scalars.At(static_cast<uint64_t>(steps));
@@ -184,6 +190,54 @@ uint64_t FixedTable::RowsToPreserve(std::span<const uint64_t> ids) const {
   if (undo_ == nullptr) return 0;
   return static_cast<uint64_t>(std::ranges::count_if(
       ids, [&](uint64_t id) { return undo_->Needs(static_cast<uint32_t>(id - row_begin_)); }));
+}
+
+namespace {
+
+// The bit that says of a growing table's row that it is there.
+constexpr uint32_t kMark = uint32_t{1} << 31;
+
+}  // namespace
+
+void FixedTable::AppendChanged(uint64_t row, const float* record, std::vector<float>& words) const {
+  const uint64_t id = row_begin_ + row, values = columns_[0].words + slot_words_;
+  const size_t at = words.size();
+  words.resize(at + changed_words());
+  std::memcpy(&words[at], &id, sizeof id);
+  std::memcpy(&words[at + 2], &kMark, sizeof kMark);
+  if (header_words_ > 3) {
+    const auto steps = static_cast<uint32_t>(record[values]);
+    std::memcpy(&words[at + 3], &steps, sizeof steps);
+  }
+  std::copy_n(record, values, &words[at + header_words_]);
+}
+
+absl::Status FixedTable::RestoreChanged(const TableMetadata& stored, std::span<const float> words) {
+  const bool same = stored.steps == optimizer_.lazy &&
+                    std::ranges::equal(stored.slots, optimizer_.slots, {}, {}, &SlotSpec::name);
+  if (!same || words.size() % changed_words() != 0) {
+    return absl::FailedPreconditionError("its rows are those of another optimizer");
+  }
+  const uint64_t values = columns_[0].words + slot_words_;
+  std::vector<bool> changed(rows());
+  for (uint64_t at = 0; at + changed_words() <= words.size(); at += changed_words()) {
+    uint64_t id = 0;
+    uint32_t steps = 0;
+    std::memcpy(&id, &words[at], sizeof id);
+    if (id < row_begin_ || id - row_begin_ >= rows()) {
+      return absl::DataLossError(absl::StrCat("the changed row of id ", id, " is none of its own"));
+    }
+    if (changed[id - row_begin_]) {
+      return absl::DataLossError(absl::StrCat("the changed row of id ", id, " stands twice"));
+    }
+    changed[id - row_begin_] = true;
+    float* const record = RecordOf(id - row_begin_);
+    std::copy_n(&words[at + header_words_], values, record);
+    if (header_words_ == 3) continue;
+    std::memcpy(&steps, &words[at + 3], sizeof steps);
+    record[values] = std::min(static_cast<float>(steps), kStepsMax);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace paracord

@@ -11,7 +11,10 @@
 #include <span>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "storage/checkpoint.h"
 #include "storage/safetensors.h"
+#include "store/changed_rows.h"
 #include "store/optimizer.h"
 #include "store/row_memory.h"
 #include "store/row_store.h"
@@ -54,9 +57,21 @@ class FixedTable : public RowStore {
               std::span<const float> gradients) override;
   // Updates all rows.
   bool UpdateAll(uint64_t step, std::span<const float> gradients);
-  uint64_t bytes() const override { return memory_.bytes(); }
+  uint64_t bytes() const override { return memory_.bytes() + changes_.bytes(); }
   uint64_t RowsToPreserve(std::span<const uint64_t> ids) const override;
   const RowMemory& memory() const override { return memory_; }
+
+  // ---- Changes since images; whoever takes an image marks it there.
+  ChangedRows& changes() { return changes_; }
+  // A checkpoint has of a row that changed these words, as of a growing table's: its id, a mark,
+  // the steps of a lazy one, values and slots.
+  uint64_t changed_words() const { return header_words_ + columns_[0].words + slot_words_; }
+  // Appends the words of a row, of which `record` is the record.
+  void AppendChanged(uint64_t row, const float* record, std::vector<float>& words) const;
+  // Takes over rows that have changed since the image that the table was restored from, of which a
+  // checkpoint says `stored`. DATA_LOSS: they are no rows of this table, or one stands twice.
+  // FAILED_PRECONDITION: they are those of another optimizer.
+  absl::Status RestoreChanged(const TableMetadata& stored, std::span<const float> words);
 
  private:
   struct Part;
@@ -65,15 +80,18 @@ class FixedTable : public RowStore {
   template <class RowOf>
   bool UpdateRowsOf(uint64_t step, uint64_t count, std::span<const float> gradients,
                     const RowOf& row_of);
-  bool Finish(Part& part, RowList& list, std::span<const uint32_t> rows) const;
+  bool Finish(Part& part, RowList& list, std::span<const uint32_t> rows);
   float* RecordOf(uint64_t row) const { return base_ + row * width_; }
 
   const uint64_t row_begin_;
   const std::vector<SlotSpec> slots_;
   const std::vector<Column> columns_;
-  const uint64_t width_;  // words of a record
+  const uint64_t slot_words_;    // of a record, without the count of a lazy row's steps
+  const uint64_t header_words_;  // of a changed row in a checkpoint
+  const uint64_t width_;         // words of a record
   RowMemory memory_;
   float* const base_;  // where the rows lie, side by side
+  ChangedRows changes_;
 };
 
 }  // namespace paracord

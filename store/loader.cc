@@ -248,6 +248,7 @@ class Restoring {
 
   TensorPlace PlaceOfTensor(bool delta, std::string_view slot, uint64_t elements) {
     if (table_.table != nullptr) return PlaceInTable(delta, slot, elements);
+    if (delta) return PlaceOfChanged(slot, elements);
     for (size_t s = 0; s < slots_.size(); ++s) {
       if (slots_[s].name != slot) continue;
       slot_elements_[s] = elements;
@@ -261,6 +262,7 @@ class Restoring {
 
   // Takes over what one checkpoint of the chain has. The error lacks the partition's name.
   absl::Status EndLink(const StoredPartition& stored) {
+    if (table_.fixed != nullptr) return FinishFixed(stored);
     return table_.table == nullptr ? absl::OkStatus() : FinishTable(stored);
   }
 
@@ -280,7 +282,10 @@ class Restoring {
           absl::StrCat("its slot ", slots_[s].name, " is that of another optimizer"));
     }
     if (table_.table != nullptr || table_.fixed != nullptr) {
-      if (table_.table != nullptr) {
+      if (table_.fixed != nullptr && restored.has_value()) {
+        ChangedRows& changes = table_.fixed->changes();
+        changes.Mark(restored, {}, stored.updates, changes.NewBits());
+      } else if (table_.table != nullptr) {
         table_.table->changes().Mark(restored, {}, table_.table->now(), stored.updates,
                                      table_.table->counts().rows);
       }
@@ -302,6 +307,23 @@ class Restoring {
   static absl::Status NoSlot(const std::string& name) {
     return absl::FailedPreconditionError(
         absl::StrCat("it has no slot ", name, ", which the optimizer needs"));
+  }
+
+  // The memory for rows of a fixed table that have changed.
+  TensorPlace PlaceOfChanged(std::string_view slot, uint64_t elements) {
+    if (table_.fixed == nullptr || slot != kRowsSlot) return TensorPlace();
+    memory_->Count(elements * sizeof(float));
+    changed_.resize(elements);
+    return {changed_};
+  }
+
+  absl::Status FinishFixed(const StoredPartition& stored) {
+    if (changed_.empty() && !stored.table.has_value()) return absl::OkStatus();
+    if (!stored.table.has_value()) return absl::DataLossError("it has no state of a table");
+    RETURN_IF_ERROR(table_.fixed->RestoreChanged(*stored.table, changed_));
+    memory_->Less(changed_.size() * sizeof(float));
+    changed_ = {};
+    return absl::OkStatus();
   }
 
   TensorPlace PlaceInColumn(size_t index, uint64_t elements) {

@@ -51,7 +51,7 @@ class GiveWay {
 };
 
 // Images of all partitions, which have memory for copies in order, as long as it fits in the share,
-// unless they are of tables. Those whose tensors are bytes come last, as a file has them.
+// unless they are of tables.
 std::vector<Taken> MakeImages(const Content& content, const ImageOrder& order,
                               MemoryReservation& reserved) {
   const bool tables = std::ranges::any_of(
@@ -65,8 +65,6 @@ std::vector<Taken> MakeImages(const Content& content, const ImageOrder& order,
     if (copied) left -= bytes;
     images.push_back({partition.get(), partition->NewImage(copied, order), copied});
   }
-  std::stable_partition(images.begin(), images.end(),
-                        [](const Taken& one) { return !one.partition->growing(); });
   return images;
 }
 
@@ -81,6 +79,10 @@ absl::StatusOr<std::vector<Taken>> TakeAll(const Content& content, const ImageOr
     if (one.copied) give_way();
     one.image->Take();
   }
+  // Those whose tensors are bytes come last, as a file has them.
+  std::stable_partition(images.begin(), images.end(), [](const Taken& one) {
+    return one.image->tensors().front().dtype == "F32";
+  });
   return images;
 }
 

@@ -21,6 +21,13 @@ std::string_view BytesOfWords(const auto& words) {
   return {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(words[0])};
 }
 
+void NameSlots(const Optimizer& optimizer, TableMetadata& table) {
+  for (const SlotSpec& slot : optimizer.slots) {
+    table.slots.push_back(slot.name);
+    if (slot.of_rows) table.row_slots.push_back(slot.name);
+  }
+}
+
 }  // namespace
 
 // What images of both kinds have in common: the log from which they read rows.
@@ -38,6 +45,7 @@ class TableImage : public PartitionImage {
   void Take() override {
     for (uint64_t rows_max = Records(); undo_ == nullptr; rows_max = Records()) {
       rows_max += rows_max / 16 + 1024;  // that may come meanwhile
+      Prepare();
       auto undo = std::make_shared<UndoLog>(*memory_, rows_max, order_.snapshots);
       std::shared_ptr<UndoLog> replaced;  // whose memory is given back without the lock
       MutexLock lock(partition_.mu_);
@@ -53,23 +61,26 @@ class TableImage : public PartitionImage {
   const Partition::Counts& counts() const override { return counts_; }
 
  protected:
+  // Called before the image begins, without the lock.
+  virtual void Prepare() {}
   // Called when the image has begun.
   virtual void Begun() ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition_.mu_) = 0;
 
   uint64_t groups() const { return undo_->groups(); }
-  // Reads words of a group's rows, and for the last time if `pass`.
-  absl::Status Read(uint64_t group, uint64_t first, uint64_t count, bool pass,
-                    std::vector<float>& words) {
-    const absl::Status read = undo_->Read(group, first, count, words);
-    if (!read.ok()) {
-      return absl::Status(read.code(),
-                          absl::StrCat(partition_.facts().name, ": ", std::string(read.message())));
-    }
-    if (!pass || !undo_->Pass(group)) return absl::OkStatus();
+  // Reads words of a group's rows (UndoLog::Read).
+  absl::Status Read(uint64_t group, uint64_t first, uint64_t count, std::vector<float>& words,
+                    const uint64_t* wanted = nullptr) {
+    const absl::Status read = undo_->Read(group, first, count, words, wanted);
+    if (read.ok()) return read;
+    return absl::Status(read.code(),
+                        absl::StrCat(partition_.facts().name, ": ", std::string(read.message())));
+  }
+  // Says that a group will not be read again.
+  void Pass(uint64_t group) {
+    if (!undo_->Pass(group)) return;
     MutexLock lock(partition_.mu_);
     undo_->Recycle();
     partition_.room_.notify_all();
-    return absl::OkStatus();
   }
 
   void End() {
@@ -123,7 +134,8 @@ class GrowingImage : public TableImage {
     uint64_t written = 0;
     std::vector<float> words;
     for (uint64_t group = 0; group < groups(); ++group) {
-      RETURN_IF_ERROR(Read(group, 0, memory_->row_floats(), /*pass=*/true, words));
+      RETURN_IF_ERROR(Read(group, 0, memory_->row_floats(), words));
+      Pass(group);
       records_->KeepLive(words, table_.now, ages);
       written += words.size() / memory_->row_floats();
       if (written > rows_) break;
@@ -148,10 +160,7 @@ class GrowingImage : public TableImage {
               .expired = counts_.table->expired(),
               .evicted = counts_.table->evicted(),
               .dropped = counts_.table->dropped()};
-    for (const SlotSpec& slot : table.slots()) {
-      table_.slots.push_back(slot.name);
-      if (slot.of_rows) table_.row_slots.push_back(slot.name);
-    }
+    NameSlots(table.optimizer(), table_);
     const uint64_t rows = table.counts().rows;  // those that have expired, too
     rows_ = rows;
     const auto since = table.changes().SinceImage(order_.base);
@@ -180,13 +189,23 @@ class GrowingImage : public TableImage {
   std::vector<uint32_t> candidates_;
 };
 
-// Values and slots are tensors of their own, for each of which the image goes through the rows.
+// Values and slots are tensors of their own, for each of which the image goes through the rows; but
+// the rows that changed alone are records, as of a growing table.
 class FixedImage : public TableImage {
  public:
-  using TableImage::TableImage;
+  FixedImage(const TablePartition& partition, const ImageOrder& order)
+      : TableImage(partition, order) {
+    MutexLock lock(partition.mu_);
+    table_ = partition.contents_.fixed.get();
+  }
 
   std::vector<TensorInfo> tensors() const override {
     const Partition::Facts& facts = partition_.facts();
+    if (since_.has_value()) {
+      return {{.name = SlotTensorName(facts.name, kRowsSlot),
+               .dtype = "U8",
+               .shape = {rows_, table_->changed_words() * sizeof(float)}}};
+    }
     std::vector<TensorInfo> tensors = {{.name = facts.name, .shape = facts.shape}};
     for (const SlotSpec& slot : table_->slots()) {
       const std::vector<uint64_t> of_rows = {facts.shape[0]};
@@ -196,27 +215,80 @@ class FixedImage : public TableImage {
     return tensors;
   }
   PartitionMetadata metadata() const override {
-    return {.updates = counts_.updates, .healthy = counts_.healthy, .table = {}};
+    PartitionMetadata metadata{.updates = counts_.updates, .healthy = counts_.healthy};
+    if (!since_.has_value()) return metadata;
+    TableMetadata& table = metadata.table.emplace();
+    table.fixed = true;
+    table.steps = table_->optimizer().lazy;
+    table.rows = table_->rows();
+    table.since = since_;
+    NameSlots(table_->optimizer(), table);
+    return metadata;
   }
   absl::Status Write(const AppendFn& append) override {
-    std::vector<float> words;
-    for (const FixedTable::Column& column : table_->columns()) {
-      const bool last = &column == &table_->columns().back();
-      for (uint64_t group = 0; group < groups(); ++group) {
-        RETURN_IF_ERROR(Read(group, column.word, column.words, last, words));
-        RETURN_IF_ERROR(append(BytesOfWords(words)));
-      }
-    }
+    RETURN_IF_ERROR(since_.has_value() ? WriteChanged(append) : WriteAll(append));
     End();
     return absl::OkStatus();
   }
 
  private:
+  void Prepare() override {
+    if (order_.own.has_value()) fresh_ = table_->changes().NewBits();
+    if (order_.base.has_value()) changed_.reserve(table_->rows() / 64 + 1);
+  }
   void Begun() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition_.mu_) {
-    table_ = partition_.contents_.fixed.get();
+    ChangedRows& changes = table_->changes();
+    const auto since = changes.SinceImage(order_.base, changed_);
+    const uint64_t most = std::max(kChangedMin, table_->rows() / kChangedShare);
+    if (since.has_value() && since->changed <= most) {
+      since_ = {0, since->updates, order_.base->ToString()};
+      rows_ = since->changed;
+    }
+    // An image that neither continues one nor is continued leaves what is known of others.
+    if (order_.own.has_value() || order_.base.has_value()) {
+      changes.Mark(order_.own, order_.base, counts_.updates, std::move(fresh_));
+    }
   }
 
-  const FixedTable* table_ = nullptr;  // of which only what never changes is used
+  absl::Status WriteAll(const AppendFn& append) {
+    std::vector<float> words;
+    for (const FixedTable::Column& column : table_->columns()) {
+      const bool last = &column == &table_->columns().back();
+      for (uint64_t group = 0; group < groups(); ++group) {
+        RETURN_IF_ERROR(Read(group, column.word, column.words, words));
+        if (last) Pass(group);
+        RETURN_IF_ERROR(append(BytesOfWords(words)));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status WriteChanged(const AppendFn& append) {
+    const uint64_t each = uint64_t{1} << memory_->group_shift(), width = memory_->row_floats();
+    std::vector<float> words, changed;
+    for (uint64_t group = 0; group < groups(); ++group) {
+      const uint64_t begin = group * each, end = std::min(begin + each, table_->rows());
+      const auto is_changed = [&](uint64_t row) {
+        return (changed_[row / 64] >> (row % 64) & 1) != 0;
+      };
+      uint64_t row = begin;
+      while (row < end && !is_changed(row)) ++row;
+      if (row < end) RETURN_IF_ERROR(Read(group, 0, width, words, changed_.data()));
+      Pass(group);
+      changed.clear();
+      for (; row < end; ++row) {
+        if (is_changed(row)) table_->AppendChanged(row, &words[(row - begin) * width], changed);
+      }
+      if (!changed.empty()) RETURN_IF_ERROR(append(BytesOfWords(changed)));
+    }
+    return absl::OkStatus();
+  }
+
+  FixedTable* table_ = nullptr;  // without the lock only what never changes is used
+  ChangedRows::Bits fresh_;
+  std::vector<uint64_t> changed_;  // a bit a row
+  std::optional<TableMetadata::Since> since_;
+  uint64_t rows_ = 0;  // that have changed
 };
 
 std::unique_ptr<PartitionImage> TablePartition::NewImage(bool /*copied*/,

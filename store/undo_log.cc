@@ -165,15 +165,17 @@ bool UndoLog::HasRoomFor(uint64_t rows) {
 }
 
 absl::Status UndoLog::Read(uint64_t group, uint64_t first, uint64_t count,
-                           std::vector<float>& words) const {
+                           std::vector<float>& words, const uint64_t* wanted) const {
   const uint64_t begin = group << shift_, width = memory_.row_floats();
   const uint64_t rows = std::min(uint64_t{1} << shift_, rows_ - begin);
   const float* const from = memory_.Row(static_cast<uint32_t>(begin)) + first;
   words.resize(rows * count);
-  if (count == width) {
+  if (count == width && wanted == nullptr) {
     CopyWhileWritten(from, words.size(), words.data());
   } else {
     for (uint64_t r = 0; r < rows; ++r) {
+      const uint64_t row = begin + r;
+      if (wanted != nullptr && (wanted[row / 64] >> (row % 64) & 1) == 0) continue;
       CopyWhileWritten(from + r * width, count, words.data() + r * count);
     }
   }

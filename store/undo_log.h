@@ -59,9 +59,10 @@ class UndoLog {
   uint64_t groups() const { return (rows_ + (uint64_t{1} << shift_) - 1) >> shift_; }
   // Copies of each row of a group `count` words from the first-th on, as they were when the image
   // began. ABORTED: another image has taken the place of this one. RESOURCE_EXHAUSTED: the share
-  // was full.
-  absl::Status Read(uint64_t group, uint64_t first, uint64_t count,
-                    std::vector<float>& words) const;
+  // was full. Of rows whose bits are not set in `wanted` the words may be anything; null: all are
+  // wanted.
+  absl::Status Read(uint64_t group, uint64_t first, uint64_t count, std::vector<float>& words,
+                    const uint64_t* wanted = nullptr) const;
   absl::Status Read(uint64_t group, std::vector<float>& words) const {
     return Read(group, 0, memory_.row_floats(), words);
   }

@@ -77,9 +77,10 @@ void CoordinatorCore::DriveRounds() {
   const bool at_once = phases_.now() == Phase::kFinishing || end_.planned() || ps_.AnyDrains();
   if (!rounds_.Due(now_ms_, at_once, record_.counters().computed)) return;
   const bool complete = phases_.now() == Phase::kFinishing && !ps_.reading();
-  const bool grows = std::ranges::any_of(record_.variables(), IsGrowing);
+  const bool tables = std::ranges::any_of(
+      record_.variables(), [](const VariableSpec& variable) { return variable.has_table(); });
   std::optional<std::vector<std::string>> chain;
-  if (grows && job_.checkpoint.full_every > 1 && (!complete || checkpoints_.continues_instead())) {
+  if (tables && job_.checkpoint.full_every > 1 && (!complete || checkpoints_.continues_instead())) {
     chain = checkpoints_.Continued(job_.checkpoint.full_every);
   }
   rounds_.Begin(generation_.claimed(), complete, ps_.size(), record_.counters().computed, now_ms_,

@@ -20,7 +20,7 @@ _TYPES = {name: numpy.dtype(dtype).newbyteorder("<") for name, dtype in (
     ("F64", "f8"), ("F32", "f4"), ("F16", "f2"), ("I64", "i8"), ("I32", "i4"), ("I16", "i2"),
     ("I8", "i1"), ("U64", "u8"), ("U32", "u4"), ("U8", "u1"))}
 _CHECKPOINT = re.compile(r"step-\d+-g(\d+)-r(\d+)")
-_FORMAT = 4  # of checkpoints, the newest that is read here
+_FORMAT = 5  # of checkpoints, the newest that is read here
 _SEAL = re.compile(rb',\n "manifest_crc32c": "([0-9a-f]{8})"\n}\n\Z')  # ends a manifest
 
 
@@ -133,6 +133,8 @@ class _Checkpoint:
             return parts
 
     def tensor(self, name: str) -> numpy.ndarray:
+        if name in self.partitions and self.partitions[name].get("delta"):
+            return self._changed(name)
         if name not in self._tensors:
             raise ProgramError(f"{self.path}: no file has the partition {name}")
         values = self._tensors[name].read()
@@ -148,7 +150,20 @@ class _Checkpoint:
         return values
 
     def grows(self, partition: str) -> bool:
-        return partition + "/.slot/rows" in self._tensors
+        with _reading(self._file):
+            return self._variable(partition).get("table", {}).get("kind") == "growing"
+
+    def _changed(self, partition: str) -> numpy.ndarray:
+        """The rows of a fixed table's partition that has only those that changed, put over what the
+        checkpoint before it has."""
+        values = self._continued(partition).tensor(partition).copy()
+        ids, _, own = self._own_rows(partition)
+        with _reading(self._file):
+            begin, end = (int(self.partitions[partition][key]) for key in ("row_begin", "row_end"))
+        if len(set(ids.tolist())) != len(ids) or ((ids < begin) | (ids >= end)).any():
+            raise ProgramError(f"{self.path}: {partition} has rows that are not its own, or twice")
+        values[(ids - numpy.uint64(begin)).astype("i8")] = own
+        return values
 
     def rows(self, partition: str) -> Tuple[numpy.ndarray, numpy.ndarray]:
         """The ids and values of the rows that a growing table's partition has and that have not
@@ -166,15 +181,8 @@ class _Checkpoint:
         rows that changed is put over what the checkpoint before it has."""
         if not self.partitions[partition].get("delta"):
             return self._own_rows(partition)
-        base, table = self._base(), self._table(partition)
-        with _reading(self._file):
-            since = table.get("since", {})
-            then = (base._table(partition)["now"], base._state(partition)["updates"])
-            name = os.path.basename(base.path)
-            if ((since.get("now"), since.get("updates")) != then
-                    or since.get("base", name) != name):
-                raise ProgramError(f"{self.path}: {partition} does not continue {base.path}")
-        old = base._merged_rows(partition)
+        table = self._table(partition)
+        old = self._continued(partition)._merged_rows(partition)
         own = self._own_rows(partition)
         removed = self.tensor(partition + "/.slot/removed").reshape(-1).view("<u8")
         kept = ~numpy.isin(old[0], numpy.concatenate([own[0], removed]))
@@ -184,6 +192,19 @@ class _Checkpoint:
             raise ProgramError(f"{self.path}: {partition} has {len(ids)} rows after the changes, "
                                f"and should have {table.get('rows')}")
         return ids, touched, values
+
+    def _continued(self, partition: str) -> _Checkpoint:
+        """The checkpoint before this one, which has the partition as it was."""
+        base = self._base()
+        with _reading(self._file):
+            since = self._table(partition).get("since", {})
+            state = base._state(partition)  # a fixed table that has all rows says no `table`
+            then = (state.get("table", {}).get("now", 0), state["updates"])
+            name = os.path.basename(base.path)
+            if ((since.get("now"), since.get("updates")) != then
+                    or since.get("base", name) != name):
+                raise ProgramError(f"{self.path}: {partition} does not continue {base.path}")
+        return base
 
     def _own_rows(self, partition: str) -> Tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
         image = self.tensor(partition + "/.slot/rows")

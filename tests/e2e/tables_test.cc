@@ -125,6 +125,8 @@ TEST_CASE("each row of a table has the occurrences of its id, whatever is killed
   constexpr uint64_t kEpochs = 12;
   json job = RowCountingJob(kEpochs);
   job["overlap"] = overlap;
+  // Checkpoints that have the changed rows alone, and what restores from them.
+  if (overlap) job["checkpoint"] = {{"every_seconds", 0.1}, {"keep", 2}, {"full_every", 50}};
   Cluster cluster({.ps = 2, .workers = 2, .tcp = overlap, .batch_ms = 5, .job = job});
   const std::vector<float> counts = WriteIds(cluster.root(), kIds * kWidth, kTarget);
   cluster.StartAll();

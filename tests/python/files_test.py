@@ -280,7 +280,7 @@ class Files(unittest.TestCase):
             b = {"name": "b/part_0", "variable": 1}
             user = said["partitions"][0]
             for other, why in (
-                    ({"min_reader_version": 5}, "needs a reader of format 5, and .* reads 4"),
+                    ({"min_reader_version": 6}, "needs a reader of format 6, and .* reads 5"),
                     ({"format": "other"}, "is no manifest"),
                     ({"step": 6}, "is the manifest of step-6-g1-r1"),
                     ({"run_id": "other"}, "is of another checkpoint: its run_id is 'run'"),
@@ -301,6 +301,50 @@ class Files(unittest.TestCase):
             shutil.move(sound, folder + "/checkpoints/step-7-g1-r1")
             with self.assertRaisesRegex(paracord.ProgramError, "is the manifest of step-5-g1-r1"):
                 paracord.load(folder)
+
+    def test_changed_rows_of_a_fixed_table_are_put_over_the_checkpoint_before(self):
+        import numpy
+        import paracord
+
+        def write(folder, name, first, second, continued=None, **since):
+            directory = f"{folder}/checkpoints/{name}"
+            os.makedirs(directory)
+            path = directory + "/ps-00000-of-00001.safetensors"
+            updates = identity_of(name)["step"]
+            table = {"now": 0, "steps": True, "fixed": True, "rows": 2, "since": since}
+            delta = {"delta": True} if continued else {}
+            write_tensors(path, {**first, **second}, {**ps_metadata(name, 0, 1), **{
+                "partition:user/part_0": json.dumps({"updates": updates,
+                                                     **({"table": table} if continued else {})}),
+                "partition:user/part_1": json.dumps({"updates": updates})}})
+            write_manifest(
+                directory, [{"name": "user", "shape": [4, 3], "table": {"kind": "fixed"}}],
+                [{"name": "user/part_0", "variable": 0, **rows_of(0, 2), **delta},
+                 {"name": "user/part_1", "variable": 0, **rows_of(2, 4)}], [path],
+                **({"base": continued, "min_reader_version": 5} if continued else {}))
+            return directory
+
+        with tempfile.TemporaryDirectory() as folder:
+            values = numpy.arange(12, dtype="f4").reshape(4, 3)
+            write(folder, "step-5-g1-r1", {"user/part_0": values[:2]}, {"user/part_1": values[2:]})
+            delta = write(folder, "step-9-g1-r2", {"user/part_0/.slot/rows": table_rows((1, 70))},
+                          {"user/part_1": values[2:] + 100}, "step-5-g1-r1", now=0, updates=5,
+                          base="step-5-g1-r1")
+            loaded = paracord.load(folder)["user"].tolist()
+            self.assertEqual(loaded, [[0, 1, 2], [70, 71, 72], [106, 107, 108], [109, 110, 111]])
+            wrong = write(folder, "step-10-g1-r3", {"user/part_0/.slot/rows": table_rows((2, 70))},
+                          {"user/part_1": values[2:]}, "step-9-g1-r2", now=0, updates=9,
+                          base="step-9-g1-r2")
+            with self.assertRaisesRegex(paracord.ProgramError, f"{wrong}: user/part_0 has rows"):
+                paracord.load(wrong)
+            other = write(folder, "step-11-g1-r4", {"user/part_0/.slot/rows": table_rows((1, 70))},
+                          {"user/part_1": values[2:]}, "step-9-g1-r2", now=0, updates=8,
+                          base="step-9-g1-r2")
+            with self.assertRaisesRegex(paracord.ProgramError, "does not continue"):
+                paracord.load(other)
+            shutil.rmtree(folder + "/checkpoints/step-5-g1-r1")
+            with self.assertRaisesRegex(paracord.ProgramError, f"{delta}: .*is missing"):
+                paracord.load(delta)
 
     def test_rows_that_have_expired_are_left_out(self):
         import numpy

@@ -403,7 +403,7 @@ std::string RunSeed(uint64_t seed, uint64_t* trace_hash, uint64_t* steps, SimKin
   plan.DrawWire(world.Fork(9));
   if (kind.tables) plan.MakeTables();
   if (kind.growing) plan.MakeGrowing(world.Fork(10));
-  if (kind.growing) plan.DrawDeltas(world.Fork(11));
+  if (kind.tables || kind.growing) plan.DrawDeltas(world.Fork(11));
   SimCluster cluster(world, plan);
   const bool right = cluster.Run();
   if (trace_hash != nullptr) *trace_hash = world.trace().hash();
