@@ -6,7 +6,8 @@
 
 namespace paracord {
 
-// Returns the SHA-256 of the bytes in hex digits.
+// Returns the SHA-256 of the bytes in hex digits; "" if OpenSSL computes none, as under a rule that
+// allows FIPS providers alone and without such a provider. The caller then trusts no text.
 std::string Sha256Hex(std::string_view bytes);
 
 }  // namespace paracord

@@ -16,18 +16,21 @@ void AppendLittleEndian(uint64_t value, std::string& text) {
   for (int shift = 0; shift < 64; shift += 8) text += static_cast<char>(value >> shift);
 }
 
+// Returns "", which proves nothing, if OpenSSL computes no HMAC.
 std::string ProofOf(std::string_view key, std::string text,
                     std::initializer_list<uint64_t> numbers) {
   for (const uint64_t number : numbers) AppendLittleEndian(number, text);
   unsigned char whole[EVP_MAX_MD_SIZE] = {};
   unsigned int size = 0;
-  HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-       reinterpret_cast<const unsigned char*>(text.data()), text.size(), whole, &size);
+  const unsigned char* const made =
+      HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+           reinterpret_cast<const unsigned char*>(text.data()), text.size(), whole, &size);
+  if (made == nullptr || size < kProofBytes) return "";
   return {reinterpret_cast<const char*>(whole), kProofBytes};
 }
 
 bool Same(std::string_view proof, const std::string& expected) {
-  return proof.size() == expected.size() &&
+  return !expected.empty() && proof.size() == expected.size() &&
          CRYPTO_memcmp(proof.data(), expected.data(), expected.size()) == 0;
 }
 

@@ -3,7 +3,9 @@
 // so that no worker can have a sound batch left out by itself; a lease's proof says that a split
 // was leased in a generation, so that no worker can push what it was not given to compute. The end
 // of the lease is not part of it. Each is HMAC-SHA256 of what it names, cut to 16 bytes, under a
-// key that the coordinator draws and tells the ps alone when it adopts them. Pure.
+// key that the coordinator draws and tells the ps alone when it adopts them. Where OpenSSL computes
+// no HMAC, as under a rule that allows FIPS providers alone and without such a provider, a proof is
+// "" and every proof is wrong. Pure.
 #pragma once
 
 #include <cstdint>

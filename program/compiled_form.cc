@@ -56,8 +56,9 @@ std::optional<KeptBytes> KeptForm(const CompiledPlace& place, const PjrtClient& 
   if (place.files == nullptr || std::ranges::any_of(kFlags, NamesFlagsFile)) return std::nullopt;
   const absl::StatusOr<std::string> compiled_for = client.CompiledFor();
   const std::string processor = ProcessorText();
-  if (!compiled_for.ok() || processor.empty()) return std::nullopt;
-  std::string depends = absl::StrCat(Sha256Hex(code), "\n", *compiled_for, "\n", processor);
+  const std::string module = Sha256Hex(code);
+  if (!compiled_for.ok() || processor.empty() || module.empty()) return std::nullopt;
+  std::string depends = absl::StrCat(module, "\n", *compiled_for, "\n", processor);
   for (const char* const name : kOfCompiler) {
     const char* const value = std::getenv(name);
     absl::StrAppend(&depends, name, "=", value == nullptr ? "" : value, "\n");

@@ -40,16 +40,17 @@ absl::StatusOr<std::string> ReadToken(Files& files, const std::string& path) {
 
 using Digest = std::array<unsigned char, SHA256_DIGEST_LENGTH>;
 
-Digest DigestOf(std::string_view text) {
-  Digest digest{};
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
-  return digest;
+// Returns false if OpenSSL computes no SHA-256.
+bool GetDigest(std::string_view text, Digest& digest) {
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(text.data());
+  return SHA256(bytes, text.size(), digest.data()) != nullptr;
 }
 
-// Takes the same time whatever differs, the length included.
+// Takes the same time whatever differs, the length included. Secrets without digests differ.
 bool SameSecret(std::string_view a, std::string_view b) {
-  const Digest of_a = DigestOf(a), of_b = DigestOf(b);
-  return CRYPTO_memcmp(of_a.data(), of_b.data(), of_a.size()) == 0;
+  Digest of_a{}, of_b{};
+  const bool both = GetDigest(a, of_a) && GetDigest(b, of_b);
+  return both && CRYPTO_memcmp(of_a.data(), of_b.data(), of_a.size()) == 0;
 }
 
 // Returns the identity among a certificate's URIs; `cluster` may be empty for any.
@@ -226,7 +227,8 @@ std::string Credentials::ProblemOf(const PeerCertificate& peer) {
   if (!peer.shown()) return "";
   const std::shared_ptr<const Keys> keys = Current();
   X509* const certificate = peer.certificate_.get();
-  const bool expired = X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0;
+  // 0 is an error, after which the chain is verified anew.
+  const bool expired = X509_cmp_current_time(X509_get0_notAfter(certificate)) <= 0;
   if (peer.believed_by_ == keys->version && !expired) return "";
   std::string problem =
       ChainProblem(keys->client.get(), certificate, peer.chain_.get(), Authority::kAny);

@@ -182,8 +182,8 @@ absl::Status UseRevoked(X509_STORE* store, const ContextSource& source) {
     return Wrong(source.crl_name, "has no list of revoked certificates in PEM that can be read");
   }
   ERR_clear_error();
-  X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK);
-  return absl::OkStatus();
+  if (X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) == 1) return absl::OkStatus();
+  return Wrong(source.crl_name, "cannot be looked at");
 }
 
 // The protocols that a client offers, as OpenSSL gives them, and where it takes the choice.

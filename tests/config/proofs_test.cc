@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "absl/strings/escaping.h"
+#include "tests/no_hashes.h"
 
 namespace paracord {
 namespace {
@@ -48,6 +49,17 @@ TEST_CASE("a lease's proof is of its generation, epoch and split, and of all bat
   CHECK_FALSE(IsLeaseProof(proof, "key", 7, TheBatch(1, 3, 0)));
   CHECK_FALSE(IsLeaseProof(RejectionOf("key", TheBatch(7, 1, 2)), "key", 7, TheBatch(1, 2, 0)));
   CHECK_FALSE(IsLeaseProof("", "key", 7, TheBatch(1, 2, 0)));
+}
+
+TEST_CASE("where OpenSSL computes no HMAC, no proof is right") {
+  const BatchId batch = TheBatch(1, 2, 3);
+  const std::string rejection = RejectionOf("key", batch), proof = LeaseProofOf("key", 7, 1, 2);
+  const NoHashes none;
+  CHECK(RejectionOf("key", batch).empty());
+  for (const std::string& shown : {rejection, proof, std::string(), std::string(16, '\0')}) {
+    CHECK_FALSE(IsRejection(shown, "key", batch));
+    CHECK_FALSE(IsLeaseProof(shown, "key", 7, batch));
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "security/tls_context.h"
 #include "tests/certificates.h"
+#include "tests/no_hashes.h"
 #include "tests/security/handshake.h"
 
 namespace paracord {
@@ -233,6 +234,13 @@ TEST_CASE("a token is the file's one word; a replaced one counts for five minute
   CHECK(credentials.IsToken("another-secret-of-it"));
   Process none(ca.pem(), ca.Issue("URI:spiffe://lab/ps/0"));
   CHECK_FALSE(none.credentials->IsToken(""));
+}
+
+TEST_CASE("where OpenSSL computes no SHA-256, no token is right") {
+  const TestCa ca("lab");
+  const Process ps(ca.pem(), ca.Issue("URI:spiffe://lab/ps/0"), /*token=*/true);
+  const NoHashes none;
+  CHECK_FALSE(ps.credentials->IsToken("a-word-that-a-stranger-guesses"));
 }
 
 TEST_CASE("a file of keys that cannot be used is named, and never quoted") {
