@@ -186,14 +186,10 @@ absl::StatusOr<pid_t> LocalCluster::Spawned(Process& process) {
 
 absl::Status LocalCluster::Launch(Process& process) {
   ++process.starts;
+  process.furthest = furthest_;
+  process.started_at = std::chrono::steady_clock::now();
   ASSIGN_OR_RETURN(process.pid, Spawned(process));
-  process.applied = applied_;
   return absl::OkStatus();
-}
-
-void LocalCluster::BatchesApplied(uint64_t applied) {
-  if (applied > last_applied_) ++applied_;  // a ps that lost some has them applied again
-  last_applied_ = applied;
 }
 
 // Over ssh, a daemon that lost its connection may still hold its port when the next one starts,
@@ -207,7 +203,10 @@ bool LocalCluster::MayRestart(const Process& process, int code) const {
 LocalCluster::Death LocalCluster::AfterDeath(Process& process, int code, std::string how) {
   Death death{process.task.ToString(), std::move(how), code, "", LogPath(process.task)};
   const Role role = process.task.role;
-  if (applied_ > process.applied) process.restarts = 0;
+  const auto lived = std::chrono::steady_clock::now() - process.started_at;
+  if (furthest_ > process.furthest && lived >= std::chrono::milliseconds(options_.sound_ms)) {
+    process.restarts = 0;
+  }
   if (role == Role::kCoordinator && code < kRestartMayHelp) coordinator_exit_ = code;
   death.ends_job = coordinator_exit_ == code || (given_up_.has_value() && given_up_->code == code);
   if (draining_ || coordinator_exit_.has_value()) return death;

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -42,6 +43,7 @@ struct LocalClusterOptions {
   std::optional<SshOptions> ssh;        // the daemons run on these hosts; they see `dir` there
   std::string certs;                    // has TASK.crt, TASK.key and ca.crt; "": no TLS
   bool insecure = false;                // the daemons speak plain text to other hosts
+  int64_t sound_ms = 5000;  // A daemon that dies sooner is restarted a bounded number of times.
 };
 
 // Returns the address with a port that is free now in place of port 0, so that it can be told.
@@ -71,10 +73,13 @@ class LocalCluster {
     bool ends_job = false;
   };
   // Collects the processes that have ended, and restarts those that a restart may help, at most
-  // kRestartsMax times each without a batch applied in between: at once, then after longer and
-  // longer pauses. A start that fails counts as a death. Called again and again.
+  // kRestartsMax times each: at once, then after longer and longer pauses. A daemon's restarts are
+  // counted anew once a life of the daemon lasted `sound_ms` and brought the job further than the
+  // job had ever been, so that replayed batches do not keep a crash loop going. A start that fails
+  // counts as a death. Called again and again.
   std::vector<Death> Reap();
-  void BatchesApplied(uint64_t applied);
+  // Called with the batches that the job's ledgers have, which are fewer after a ps was restored.
+  void BatchesApplied(uint64_t applied) { furthest_ = std::max(furthest_, applied); }
   // The first daemon that is not restarted any more although the job needs it: a ps, the last
   // worker, or a coordinator that was killed. A daemon that left with 0 is never given up: the job
   // is done.
@@ -105,8 +110,9 @@ class LocalCluster {
     Task task;
     pid_t pid = 0;  // 0: not running
     uint32_t starts = 0;
-    uint32_t restarts = 0;  // without a batch applied in between
-    uint64_t applied = 0;   // when it was last started
+    uint32_t restarts = 0;  // since the last sound life
+    uint64_t furthest = 0;  // of the job, when this process was started
+    Time started_at = Time();
     std::optional<Time> restart_at = std::nullopt;
     std::unique_ptr<SshDaemon> remote = nullptr;  // with hosts
   };
@@ -134,8 +140,7 @@ class LocalCluster {
   std::string coordinator_address_;
   std::string tf_config_;
   std::vector<Process> processes_;
-  uint64_t applied_ = 0;  // how often batches have been applied since they were last asked for
-  uint64_t last_applied_ = 0;
+  uint64_t furthest_ = 0;   // the most batches that the job's ledgers have had
   uint64_t oom_kills_ = 0;  // of the whole machine
   Time oom_killed_at_ = Time::min();
   bool draining_ = false;

@@ -77,7 +77,7 @@ std::string GivenUpText(Files& files, const LocalCluster::Death& lost) {
       lost.code < kRestartMayHelp
           ? absl::StrCat(lost.task, " ended (", lost.how, "), and nobody is left in its place")
           : absl::StrCat(lost.task, " died ", LocalCluster::kRestartsMax + 1,
-                         " times without a batch in between (at last: ", lost.how, ")");
+                         " times, and the job got no further (at last: ", lost.how, ")");
   if (const std::string words = own_words ? LastWords(files, lost.log) : ""; !words.empty()) {
     absl::StrAppend(&text, ": ", words);
   }

@@ -85,9 +85,11 @@ TEST_CASE("ends of daemons are seen by a process that was started with SIGCHLD i
   signal(SIGCHLD, before);
 }
 
-TEST_CASE("batches applied in between make the count of restarts begin anew") {
+TEST_CASE("a ps whose lives bring the job further is started again without end") {
   const Scripts scripts(kStays, "exit 202\n", kStays);
-  LocalCluster cluster(scripts.Options());
+  LocalClusterOptions options = scripts.Options();
+  options.sound_ms = 0;
+  LocalCluster cluster(options);
   REQUIRE(cluster.Start().ok());
   for (uint64_t applied = 1; applied <= LocalCluster::kRestartsMax + 3; ++applied) {
     cluster.BatchesApplied(applied);
@@ -96,6 +98,25 @@ TEST_CASE("batches applied in between make the count of restarts begin anew") {
     CHECK(deaths[0].then == "and was restarted");
   }
   CHECK_FALSE(cluster.given_up().has_value());
+}
+
+TEST_CASE("a ps that dies soon, or while it repeats batches, is given up after five restarts") {
+  const bool soon = GENERATE(true, false);
+  CAPTURE(soon);
+  const Scripts scripts(kStays, "exit 202\n", kStays);
+  LocalClusterOptions options = scripts.Options();
+  options.sound_ms = soon ? 60000 : 0;
+  LocalCluster cluster(options);
+  REQUIRE(cluster.Start().ok());
+  cluster.BatchesApplied(100);
+  REQUIRE(Deaths(cluster, 1).size() == 1);  // a life that took the job to batch 100
+  for (uint64_t i = 1; i <= LocalCluster::kRestartsMax; ++i) {
+    CHECK_FALSE(cluster.given_up().has_value());
+    cluster.BatchesApplied(soon ? 100 + i : 10 * i);  // each life, back from a checkpoint
+    REQUIRE(Deaths(cluster, 1).size() == 1);
+  }
+  REQUIRE(cluster.given_up().has_value());
+  CHECK(cluster.given_up()->task == "ps:0");
 }
 
 TEST_CASE("a coordinator that ends with a code of its own is not started again") {

@@ -65,10 +65,11 @@ TEST_CASE("a daemon that is given up is named with its last words, or how often 
                      log, ")"));
   CHECK(
       GivenUpText(d.files, {"ps:0", "exit code 202", 202, "", log})
-          .starts_with("ps:0 died 6 times without a batch in between (at last: exit code 202): "));
-  CHECK(GivenUpText(d.files, {"coordinator:0", "signal 9", 137, "", log}) ==
-        absl::StrCat("coordinator:0 died 6 times without a batch in between (at last: signal 9)\n(",
-                     log, ")"));
+          .starts_with("ps:0 died 6 times, and the job got no further (at last: exit code 202): "));
+  CHECK(
+      GivenUpText(d.files, {"coordinator:0", "signal 9", 137, "", log}) ==
+      absl::StrCat("coordinator:0 died 6 times, and the job got no further (at last: signal 9)\n(",
+                   log, ")"));
 }
 
 TEST_CASE("a stop without a summary says what is lost and where to look") {

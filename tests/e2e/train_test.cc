@@ -347,7 +347,7 @@ TEST_CASE("train gives up a daemon that dies again and again") {
   Train train;
   const auto command = train.Start({"--ps", "1", "--workers", "1"}, "ps.load.begin=kill");
   CHECK(command->Wait(30000) == 1);
-  CHECK(train.Said("ps:0 died 6 times without a batch in between"));
+  CHECK(train.Said("ps:0 died 6 times, and the job got no further"));
   CHECK(train.Said("ps:0 ended (signal 9); see"));
   CHECK(train.Daemons().empty());
 }
@@ -356,7 +356,7 @@ TEST_CASE("train ends with 1 where its coordinator is killed again and again") {
   Train train;
   const auto command = train.Start({}, "coordinator.generation.claimed=kill");
   CHECK(command->Wait(30000) == 1);
-  CHECK(train.Said("coordinator:0 died 6 times without a batch in between (at last: signal 9)"));
+  CHECK(train.Said("coordinator:0 died 6 times, and the job got no further (at last: signal 9)"));
   CHECK(train.Said("logs/coordinator.log"));
   CHECK(train.Daemons().empty());
 }
