@@ -57,19 +57,21 @@ class DaemonSink : public spdlog::sinks::base_sink<std::mutex> {
         const std::string more = absl::StrCat(std::string(task), " ", verdict.left_out,
                                               " more lines of ", event, " were left out");
         Put(spdlog::details::log_msg(message.time, {}, message.logger_name, message.level, more),
-            unix_ms, task, event, std::string_view(more).substr(task.size() + 1));
+            unix_ms, task, event, "", std::string_view(more).substr(task.size() + 1));
       }
       if (!verdict.pass) return;
     }
-    Put(message, unix_ms, task, event, text);
+    // A Logger alone names the format.
+    const std::string_view fields = format == nullptr ? "" : message.source.filename;
+    Put(message, unix_ms, task, event, fields, text);
   }
 
   void Put(const spdlog::details::log_msg& message, int64_t unix_ms, std::string_view task,
-           std::string_view event, std::string_view text) {
+           std::string_view event, std::string_view fields, std::string_view text) {
     std::string line;
     if (json_) {
       const auto level = spdlog::level::to_string_view(message.level);
-      line = JsonLine(unix_ms, {level.data(), level.size()}, task, event, text) + "\n";
+      line = JsonLine(unix_ms, {level.data(), level.size()}, task, event, fields, text) + "\n";
     } else {
       spdlog::memory_buf_t formatted;
       formatter_->format(message, formatted);

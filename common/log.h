@@ -1,5 +1,7 @@
 // Logs with one line for each event, and the role and task in each line. Each role owns a Logger;
-// all write to the process's spdlog logger, which main sets up and the simulator silences. This
+// all write to the process's spdlog logger, which main sets up and the simulator silences. Named
+// arguments with the names of kLogFields are fields of a line in JSON, whether or not the format
+// uses them: log.Warn("{peer} is gone", "peer"_a = task). A format has names alone or none. This
 // header includes fmt only, because spdlog's headers cost each file three seconds of compile time.
 #pragma once
 
@@ -9,6 +11,11 @@
 #include "spdlog/fmt/fmt.h"
 
 namespace paracord {
+
+using namespace fmt::literals;  // "peer"_a
+
+// Who a line is about, such as a task or a certificate; its address; and why.
+inline constexpr const char* kLogFields[] = {"peer", "address", "reason"};
 
 enum class LogLevel { kDebug, kInfo, kWarn, kError };
 

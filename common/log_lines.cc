@@ -1,5 +1,6 @@
 #include "common/log_lines.h"
 
+#include <algorithm>
 #include <cctype>
 #include <ctime>
 #include <functional>
@@ -37,18 +38,26 @@ std::string EventOf(std::string_view text) {
 }
 
 std::string JsonLine(int64_t unix_ms, std::string_view level, std::string_view task,
-                     std::string_view event, std::string_view text) {
+                     std::string_view event, std::string_view fields, std::string_view text) {
   const std::time_t seconds = unix_ms / 1000;
   std::tm utc{};
   gmtime_r(&seconds, &utc);
   const std::string ts =
       absl::StrFormat("%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", utc.tm_year + 1900, utc.tm_mon + 1,
                       utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, unix_ms % 1000);
-  const nlohmann::ordered_json line = {{"ts", ts},
-                                       {"level", std::string(level)},
-                                       {"task", std::string(task)},
-                                       {"event", std::string(event)},
-                                       {"msg", std::string(text)}};
+  nlohmann::ordered_json line = {{"ts", ts},
+                                 {"level", std::string(level)},
+                                 {"task", std::string(task)},
+                                 {"event", std::string(event)}};
+  while (!fields.empty()) {
+    const std::string_view field = fields.substr(0, fields.find('\x1e'));
+    const size_t name = field.find('\x1f');
+    fields.remove_prefix(std::min(fields.size(), field.size() + 1));
+    if (name < field.size()) {
+      line[std::string(field.substr(0, name))] = std::string(field.substr(name + 1));
+    }
+  }
+  line["msg"] = std::string(text);
   return TextOf(line);
 }
 

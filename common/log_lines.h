@@ -18,9 +18,11 @@ inline constexpr char kNoEvent[] = "line";
 // "is_away" of "{} is away"; "line" without any. Programs may rely on it.
 std::string EventOf(std::string_view text);
 
-// {"ts": ..., "level": ..., "task": ..., "event": ..., "msg": ...}, without an end of line.
+// {"ts": ..., "level": ..., "task": ..., "event": ..., "peer": ..., "address": ..., "reason": ...,
+// "msg": ...}, without an end of line. `fields` is "name\x1fvalue\x1e" for each of kLogFields that
+// the line has.
 std::string JsonLine(int64_t unix_ms, std::string_view level, std::string_view task,
-                     std::string_view event, std::string_view text);
+                     std::string_view event, std::string_view fields, std::string_view text);
 
 // Lets kPerSecond lines of each event pass in a second. Used on one thread at a time.
 class EventLimit {

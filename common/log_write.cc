@@ -1,5 +1,7 @@
 // Logger::Write alone, which the CUDA plug-in compiles into itself: it links nothing else of
 // common.
+#include <algorithm>
+
 #include "common/log.h"
 #include "spdlog/spdlog.h"
 
@@ -20,14 +22,29 @@ spdlog::level::level_enum SpdlogLevel(LogLevel level) {
   return spdlog::level::err;
 }
 
+// Returns the fields among the arguments as "name\x1fvalue\x1e" one after the other; those that are
+// empty are left out.
+std::string FieldsOf(fmt::format_args args) {
+  std::string fields;
+  for (const char* const name : kLogFields) {
+    if (!args.get(fmt::string_view(name))) continue;
+    std::string value = fmt::vformat(std::string("{") + name + "}", args);
+    std::replace_if(
+        value.begin(), value.end(), [](char c) { return c == '\x1e' || c == '\x1f'; }, ' ');
+    if (!value.empty()) fields += std::string(name) + '\x1f' + value + '\x1e';
+  }
+  return fields;
+}
+
 }  // namespace
 
 void Logger::Write(LogLevel level, fmt::string_view format, fmt::format_args args) const {
   const spdlog::level::level_enum as = SpdlogLevel(level);
   if (!spdlog::should_log(as)) return;
-  // The sink names the event by the format, which spdlog carries as the name of a function.
-  const std::string event(format.data(), format.size());
-  spdlog::log(spdlog::source_loc("", 1, event.c_str()), as, "{} {}", task_,
+  // The sink names the event by the format, which spdlog carries as the name of a function, and
+  // finds the fields where spdlog carries the name of a file.
+  const std::string event(format.data(), format.size()), fields = FieldsOf(args);
+  spdlog::log(spdlog::source_loc(fields.c_str(), 1, event.c_str()), as, "{} {}", task_,
               fmt::vformat(format, args));
 }
 

@@ -332,11 +332,11 @@ void Coordinator::CarryOut(Log& effect) {
   history_.AddEvent(environment_.loop.UnixMs(), level, effect.text);
   switch (effect.level) {
     case Log::Level::kInfo:
-      return log_.Info("{}", effect.text);
+      return log_.Info("{}", effect.text, "peer"_a = effect.peer, "reason"_a = effect.reason);
     case Log::Level::kWarning:
-      return log_.Warn("{}", effect.text);
+      return log_.Warn("{}", effect.text, "peer"_a = effect.peer, "reason"_a = effect.reason);
     case Log::Level::kError:
-      return log_.Error("{}", effect.text);
+      return log_.Error("{}", effect.text, "peer"_a = effect.peer, "reason"_a = effect.reason);
   }
 }
 

@@ -202,7 +202,7 @@ int Main(int argc, char** argv) {
     coordinator.Start((*listener)->address());
   };
   daemon.environment().loop.Post([&] { rival.Start(start); });
-  log.Info("listens at {}", (*listener)->address());
+  log.Info("listens at {address}", "address"_a = (*listener)->address());
   WarnOfOtherAddress(log, "the coordinator", "cluster.chief", cluster->coordinator,
                      (*listener)->address());
   const std::unique_ptr<ListenerCheck> check = daemon.CheckListener((*listener)->own_address());

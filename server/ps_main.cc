@@ -159,7 +159,7 @@ int Main(int argc, char** argv) {
   if (!listener.ok()) {
     return Complain(argv[0], listener.status(), ListenExitCode(listener.status()));
   }
-  log.Info("listens at {}", (*listener)->address());
+  log.Info("listens at {address}", "address"_a = (*listener)->address());
   daemon.AnswerLocally((*listener)->address(), task, [&ps] { return ps.Health(); });
   daemon.MakeDir(options.dir, log);
   WarnOfOtherAddress(log, task, "cluster.ps", expected, (*listener)->address());

@@ -117,7 +117,7 @@ void Evaluator::Drain() {
 
 void Evaluator::Exit(ExitCode code, const std::string& reason) {
   if (std::exchange(exiting_, true)) return;
-  log_.Info("leaves with exit code {}: {}", static_cast<int>(code), reason);
+  log_.Info("leaves with exit code {}: {}", static_cast<int>(code), reason, "reason"_a = reason);
   exit_(static_cast<int>(code), reason);
 }
 

@@ -61,7 +61,7 @@ void Worker::Told(const Leave& leave) {
 void Worker::Exit(ExitCode code, const std::string& reason) {
   if (std::exchange(exiting_, true)) return;
   trainer_.reset();
-  log_.Info("leaves with exit code {}: {}", static_cast<int>(code), reason);
+  log_.Info("leaves with exit code {}: {}", static_cast<int>(code), reason, "reason"_a = reason);
   exit_(static_cast<int>(code), reason);
 }
 

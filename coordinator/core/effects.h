@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/core/events.h"
 
 namespace paracord {
@@ -19,6 +20,10 @@ class Effects {
   }
   void Info(std::string text) { Emit(Log{Log::Level::kInfo, std::move(text)}); }
   void Warn(std::string text) { Emit(Log{Log::Level::kWarning, std::move(text)}); }
+  // Says that something is the matter with a task: "PEER WHAT: WHY".
+  void Warn(const std::string& peer, const std::string& what, const std::string& why) {
+    Emit(Log{Log::Level::kWarning, absl::StrCat(peer, " ", what, ": ", why), peer, why});
+  }
   void Error(std::string text) { Emit(Log{Log::Level::kError, std::move(text)}); }
 
   // Returns all effects and forgets them.

@@ -167,6 +167,9 @@ struct Log {
   enum class Level { kInfo, kWarning, kError };
   Level level = Level::kInfo;
   std::string text;
+  // The task that the text is about, and why; fields of a log in JSON. Empty where there is none.
+  std::string peer = "";
+  std::string reason = "";
 };
 
 struct Exit {  // when everything before it has been carried out and answered

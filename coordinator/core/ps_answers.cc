@@ -187,7 +187,7 @@ PsNews PsTracker::OnOtherDir(uint32_t index, int64_t now_ms) {
                    ": --dir has to be the same directory for all tasks, on storage that their "
                    "hosts share");
   if (ps.problem != problem) {
-    effects_.Warn(absl::StrCat("ps:", index, " has another directory: ", problem));
+    effects_.Warn(absl::StrCat("ps:", index), "has another directory", problem);
   }
   ps.problem = problem;
   RetryLater(index, now_ms);
@@ -219,7 +219,7 @@ PsNews PsTracker::OnLoadFailed(uint32_t index, const absl::Status& status, int64
     return Hopeless(ExitCode::kConfiguration, absl::StrCat("ps:", index, ": ", Text(status)));
   }
   if (ps.problem != Text(status)) {
-    effects_.Warn(absl::StrCat("ps:", index, " cannot load, and tries again: ", Text(status)));
+    effects_.Warn(absl::StrCat("ps:", index), "cannot load, and tries again", Text(status));
   }
   ps.problem = Text(status);
   RetryLater(index, now_ms);
@@ -235,7 +235,7 @@ PsNews PsTracker::Lose(uint32_t index, const std::string& why, int64_t now_ms) {
   ps.rates = {};
   ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = 0;
   reading_ = false;
-  effects_.Warn(absl::StrCat("ps:", index, " is away: ", why));
+  effects_.Warn(absl::StrCat("ps:", index), "is away", why);
   return {PsNews::Kind::kLost, why};
 }
 

@@ -81,7 +81,10 @@ std::optional<WorkerSession> Sessions::Close(uint64_t id, const std::string& why
   sessions_.erase(it);
   by_id_.erase(id);
   session_of_.erase(session.task);
-  if (logged) effects_.Info(absl::StrCat(session.task, " left: ", why));
+  if (logged) {
+    effects_.Emit(
+        Log{Log::Level::kInfo, absl::StrCat(session.task, " left: ", why), session.task, why});
+  }
   if (session.hold.has_value()) {
     effects_.Emit(AnswerHold{*session.hold, RejoinReply<WorkerHoldReply>(why)});
   }

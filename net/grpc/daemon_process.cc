@@ -275,7 +275,9 @@ absl::StatusOr<std::unique_ptr<Monitor>> StartMonitor(const DaemonFlags& flags, 
   };
   ASSIGN_OR_RETURN(std::unique_ptr<Monitor> monitor,
                    Monitor::Start(flags.http, daemon.environment().loop, std::move(source)));
-  if (monitor != nullptr) log.Info("{} at {}", https ? "HTTPS" : "HTTP", monitor->address());
+  if (monitor != nullptr)
+    log.Info("{} at {}", https ? "HTTPS" : "HTTP", monitor->address(),
+             "address"_a = monitor->address());
   return monitor;
 }
 
@@ -446,7 +448,7 @@ void Daemon::AnswerLocally(const std::string& address, const std::string& task,
 }
 
 void Daemon::Exit(int exit_code, const std::string& reason) {
-  Logger("daemon").Info("exit code {}: {}", exit_code, reason);
+  Logger("daemon").Info("exit code {}: {}", exit_code, reason, "reason"_a = reason);
   exit_code_ = exit_code;
   loop_.Stop();
 }

@@ -57,7 +57,7 @@ TEST_CASE("an event is named by the words of its line that do not vary") {
 
 TEST_CASE("a line in JSON is one object, whatever the text has in it") {
   const std::string text = "he said \"no\"\nand \\ left \xff";
-  const std::string line = JsonLine(1'700'000'000'123, "warning", "ps:0", "he_said", text);
+  const std::string line = JsonLine(1'700'000'000'123, "warning", "ps:0", "he_said", "", text);
   CHECK(line.find('\n') == std::string::npos);
   const nlohmann::json read = JsonOf(line);
   REQUIRE(read.is_object());
@@ -120,6 +120,26 @@ TEST_CASE("logs are text or JSON, and a flood of one line is cut short") {
   CHECK(said.find("noise number 499") == std::string::npos);
   CHECK(said.find("program: line 499") != std::string::npos);
   CHECK(said.find("the end") != std::string::npos);
+}
+
+TEST_CASE("who a line is about, where that is and why are fields of a line in JSON") {
+  const auto [said, status] = InChild([] {
+    SetUpLogging("info", "json");
+    const std::string peer = "worker:1";
+    Logger("ps:0").Warn("{peer} at {address} is gone", "peer"_a = peer,
+                        "address"_a = "10.0.0.9:4411", "reason"_a = "it \"hangs\"\x1e\n");
+    Logger("ps:0").Warn("nobody is gone", "peer"_a = std::string());
+  });
+  CHECK(status == 0);
+  const nlohmann::json first = JsonOf(said.substr(0, said.find('\n')));
+  REQUIRE(first.is_object());
+  CHECK(first.at("task") == "ps:0");
+  CHECK(first.at("event") == "at");
+  CHECK(first.at("peer") == "worker:1");
+  CHECK(first.at("address") == "10.0.0.9:4411");
+  CHECK(first.at("reason") == "it \"hangs\" \n");  // one byte would have ended the field
+  CHECK(first.at("msg") == "worker:1 at 10.0.0.9:4411 is gone");
+  CHECK_FALSE(JsonOf(said.substr(said.find('\n') + 1)).contains("peer"));
 }
 
 TEST_CASE("what a peer says begins no line of the log, and moves no cursor") {
