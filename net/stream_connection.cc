@@ -31,6 +31,7 @@ constexpr uint64_t kWriteByOthers = 1 << 20;
 constexpr int kTickMs = 100;  // the precision of deadlines
 constexpr int kOwedTickMs = 1000;
 constexpr int64_t kFirstCallMs = 5000;  // from the greeting
+constexpr int64_t kBelieveMs = 1000;    // between two looks at the peer's certificate
 constexpr size_t kUnsentMax = 64;       // replies; no more is read from a peer with so many
 
 constexpr size_t kSizeBytes = sizeof(uint32_t);
@@ -81,10 +82,11 @@ class StreamConnection::ServerSide : public ServerCall {
 };
 
 StreamConnection::StreamConnection(std::unique_ptr<Channel> channel, Serving serving,
-                                   std::string peer)
+                                   std::string peer, std::function<bool()> believes)
     : channel_(std::move(channel)),
       wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       serving_(std::move(serving)),
+      believes_(std::move(believes)),
       table_(std::move(peer)),
       in_(kInBytes),
       broken_(wake_fd_ < 0) {}
@@ -155,6 +157,7 @@ void StreamConnection::Wait() {
 // Ends calls whose deadline has passed. Returns true if there were any.
 bool StreamConnection::EndLate() {
   looked_ms_ = SteadyMs();
+  LookAtPeer();
   uint64_t moved = body_bytes_;
   bool sends = false;
   {
@@ -172,6 +175,12 @@ bool StreamConnection::EndLate() {
     Enqueue(Frame(StreamFrame::CANCEL, call), {});
   }
   return !late.empty();
+}
+
+void StreamConnection::LookAtPeer() {
+  if (believes_ == nullptr || looked_ms_ - believed_ms_ < kBelieveMs) return;
+  believed_ms_ = looked_ms_;
+  if (!believes_()) Break();
 }
 
 bool StreamConnection::Full() const { return paused_ || unsent_ >= kUnsentMax; }

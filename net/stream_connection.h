@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -39,8 +40,11 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
     Access access = {};  // that the peer has
   };
 
-  // Takes a channel that is connected and greeted. The owner then calls Run once.
-  StreamConnection(std::unique_ptr<Channel> channel, Serving serving, std::string peer);
+  // Takes a channel that is connected and greeted. The owner then calls Run once. `believes`, which
+  // may be null, says whether the peer's certificate is still believed: on the calling side Run
+  // asks once a second, on its thread, and ends the connection on false.
+  StreamConnection(std::unique_ptr<Channel> channel, Serving serving, std::string peer,
+                   std::function<bool()> believes = nullptr);
   // Takes ownership of `fd`, whose channel is plain.
   StreamConnection(int fd, Serving serving, std::string peer)
       : StreamConnection(MakePlainChannel(fd), std::move(serving), std::move(peer)) {}
@@ -71,6 +75,7 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
 
   void Wait();
   bool EndLate();
+  void LookAtPeer();
   bool Full() const;
   bool ReadAll();
   bool TakeIn();
@@ -93,12 +98,14 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   const std::unique_ptr<Channel> channel_;
   const int wake_fd_;
   const Serving serving_;
+  const std::function<bool()> believes_;
   CallTable table_;
 
   // State of the reading thread.
   std::vector<char> in_;  // received but not parsed: [in_begin_, in_end_)
   int64_t received_ms_ = 0;
   int64_t looked_ms_ = 0;    // when deadlines were last checked
+  int64_t believed_ms_ = 0;  // when the peer's certificate was last checked
   uint64_t body_bytes_ = 0;  // total of received bytes that somebody waits for
   size_t in_begin_ = 0;
   size_t in_end_ = 0;

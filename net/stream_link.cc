@@ -62,7 +62,13 @@ class Stream : public std::enable_shared_from_this<Stream> {
   };
   void Connect(Clock::time_point until);
   absl::Status CheckPeer(SSL* ssl);
-  std::unique_ptr<Channel> Open(int fd, Clock::time_point until, int64_t& again_ms);
+  // A channel to a peer that speaks streams, and what says whether its certificate is believed.
+  struct Opened {
+    std::unique_ptr<Channel> channel;
+    std::function<bool()> believes;
+  };
+  Opened Open(int fd, Clock::time_point until, int64_t& again_ms);
+  std::function<bool()> Believes(SSL* ssl) const;
   void Connected(const std::shared_ptr<StreamConnection>& connection, int64_t again_ms);
 
   const std::string address_;
@@ -117,19 +123,20 @@ void Stream::Connect(Clock::time_point until) {
       ConnectSocket(name_, std::clamp<int64_t>(MsUntil(until), 1, kConnectMs));
   if (!fd.ok()) return Connected(nullptr, kAgainMs);
   int64_t again_ms = kNotSpokenMs;
-  std::unique_ptr<Channel> channel = Open(*fd, until, again_ms);
-  if (channel == nullptr) return Connected(nullptr, again_ms);
-  const auto connection =
-      std::make_shared<StreamConnection>(std::move(channel), StreamConnection::Serving(), address_);
+  Opened opened = Open(*fd, until, again_ms);
+  if (opened.channel == nullptr) return Connected(nullptr, again_ms);
+  const auto connection = std::make_shared<StreamConnection>(
+      std::move(opened.channel), StreamConnection::Serving(), address_, std::move(opened.believes));
   Connected(connection, kAgainMs);
   connection->Run();
 }
 
-// Returns nullptr if the peer does not speak streams, or is not who it should be. If another
+// Returns no channel if the peer does not speak streams, or is not who it should be. If another
 // attempt may soon help, it sets `again_ms`.
-std::unique_ptr<Channel> Stream::Open(int fd, Clock::time_point until, int64_t& again_ms) {
+Stream::Opened Stream::Open(int fd, Clock::time_point until, int64_t& again_ms) {
   bool silent = false;
-  std::unique_ptr<Channel> channel;
+  Opened opened;
+  std::unique_ptr<Channel>& channel = opened.channel;
   std::string token;
   if (credentials_ == nullptr) {
     channel = MakePlainChannel(fd);
@@ -142,18 +149,33 @@ std::unique_ptr<Channel> Stream::Open(int fd, Clock::time_point until, int64_t& 
     if (status.ok()) status = CheckPeer((*tls)->ssl());
     if (!status.ok()) {
       if (absl::IsUnauthenticated(status)) {
-        Logger("connection").Warn("{}: no stream: {}", address_, std::string(status.message()));
+        Logger("connection")
+            .Warn("{address}: no stream: {reason}", "address"_a = address_,
+                  "reason"_a = std::string(status.message()));
       }
       if (absl::IsUnavailable(status)) again_ms = kAgainMs;  // the peer may be overloaded
       if (silent) again_ms = kSilentAgainMs;
-      return nullptr;
+      return {};
     }
     if (!keys->own.has_value()) token = keys->token;
+    opened.believes = Believes((*tls)->ssl());
     channel = *std::move(tls);
   }
-  if (GreetStream(*channel, std::min(kGreetMs, MsUntil(until)), &silent, token)) return channel;
+  if (GreetStream(*channel, std::min(kGreetMs, MsUntil(until)), &silent, token)) return opened;
   if (silent) again_ms = kSilentAgainMs;
-  return nullptr;
+  return {};
+}
+
+// The certificate of a ps may expire or be revoked while the stream lasts.
+std::function<bool()> Stream::Believes(SSL* ssl) const {
+  return [credentials = credentials_, certificate = PeerCertificate(ssl), address = address_] {
+    const std::string problem = credentials->ProblemOf(certificate);
+    if (problem.empty()) return true;
+    Logger("connection")
+        .Warn("{address}: ends the stream, since its certificate is believed no more: {reason}",
+              "peer"_a = certificate.Name(), "address"_a = address, "reason"_a = problem);
+    return false;
+  };
 }
 
 // Streams are dialled to a ps only.

@@ -50,6 +50,42 @@ TEST_CASE("a stream ends soon after its certificate is believed no more") {
   CHECK(Ask(*sound, method::kExchange, OnePart("x")).ok());
 }
 
+TEST_CASE("a client ends its stream, and the calls on it, once its list revokes the ps") {
+  const TestCa ca("lab");
+  const PemPair of_ps = ca.Issue("URI:spiffe://lab/ps/0");
+  const TestProcess ps(ca, of_ps, /*token=*/true);
+  const TestKeys keys(ca.pem(), PemPair());
+  keys.Write("token", "a-secret-of-the-cluster");
+  keys.Write("revoked.pem", ca.Revoking(ca.Issue("URI:spiffe://lab/ps/9")));
+  SecurityOptions options = keys.options();
+  options.cert = options.key = "";
+  options.token_file = keys.Path("token");
+  options.crl = keys.Path("revoked.pem");
+  std::atomic<int64_t> now_ms = 1'000'000;
+  PosixFiles files;
+  const auto credentials = Credentials::Load(options, files, [&] { return now_ms.load(); });
+  REQUIRE(credentials.ok());
+  Echo echo;
+  auto door = Door::Listen("127.0.0.1:0");
+  REQUIRE(door.ok());
+  (*door)->Open(
+      {&echo, std::make_shared<Intake>(uint64_t{1} << 20), uint64_t{1} << 20},
+      [](int fd) { close(fd); }, ps.credentials);
+  {
+    const auto link =
+        MakeStreamLink(std::make_unique<RefusingLink>((*door)->address()), *credentials);
+    CHECK(Ask(*link, "/Echo", OnePart("x")).ok());
+    auto parked = AskLater(*link, "/Park", OnePart("x"), 60000);
+    keys.Write("revoked.pem", ca.Revoking(of_ps));
+    now_ms += 5000;
+    REQUIRE(parked.wait_for(std::chrono::seconds(5)) == std::future_status::ready);
+    CHECK(absl::IsUnavailable(parked.get().status()));
+    CHECK(Soon([&] { return echo.cancelled == 1; }));
+    CHECK(
+        absl::IsUnimplemented(Ask(*link, "/Echo", OnePart("x")).status()));  // of the link beneath
+  }
+}
+
 TEST_CASE("a stream whose peer never calls ends, and gives its place to others") {
   Served cluster;
   const auto keys = cluster.worker.credentials->Current();
