@@ -15,6 +15,7 @@ void ArrivingRequests::Passed(const Http2Frame& frame, uint64_t bytes, bool ends
     // Data of a request that is over is not kept by gRPC.
     if (frame.kind == Http2Frame::kHeaders && open_.emplace(frame.stream, call_bytes_).second) {
       fresh_ += call_bytes_;
+      ++begun_;
     }
     const auto request = open_.find(frame.stream);
     if (request == open_.end()) return;

@@ -20,7 +20,7 @@ class ArrivingRequests {
   // What gRPC has of a call besides its messages, measured with 40,000 and 119,000 calls.
   static constexpr uint64_t kCallBytes = 16 << 10;
   // More than gRPC lets a connection have at once, of which it may not have told the client yet.
-  static constexpr size_t kRequestsMax = 4096;
+  static constexpr size_t kRequestsMax = 256;
 
   // `resume` and `drop` may run on any thread, and after this has been destroyed.
   ArrivingRequests(std::shared_ptr<Intake> intake, int64_t patience_ms,
@@ -45,6 +45,8 @@ class ArrivingRequests {
   bool TooMany() const { return open_.size() > kRequestsMax; }
   // The requests that the client has reset, each of which gRPC works on for a while all the same.
   uint64_t resets() const { return resets_; }
+  // The requests that the client has begun.
+  uint64_t begun() const { return begun_; }
 
  private:
   void Close(uint32_t stream);
@@ -59,6 +61,7 @@ class ArrivingRequests {
   uint64_t counted_ = 0;               // bytes of the call
   uint64_t fresh_ = 0;                 // bytes of `open_` that are not counted yet
   uint64_t resets_ = 0;
+  uint64_t begun_ = 0;
 };
 
 }  // namespace paracord

@@ -200,8 +200,8 @@ bool Door::LookForTls(Stranger& stranger) {
       return true;
     case Offer::kBad:
       if (!hello.empty()) {
-        SayRefused(stranger.fd, RefusedPeers::Cause::kTls, "",
-                   absl::UnauthenticatedError("it speaks no TLS"));
+        Refuse(stranger.fd, RefusedPeers::Cause::kTls, "",
+               absl::UnauthenticatedError("it speaks no TLS"));
       }
       CloseStranger(stranger);
       return true;
@@ -212,7 +212,7 @@ bool Door::LookForTls(Stranger& stranger) {
   absl::StatusOr<std::unique_ptr<TlsChannel>> tls =
       TlsChannel::Make(stranger.fd, keys->server.get(), TlsChannel::End::kServer);
   if (!tls.ok()) {
-    SayRefused(-1, RefusedPeers::Cause::kTls, "", tls.status());
+    Refuse(-1, RefusedPeers::Cause::kTls, "", tls.status());
     return true;
   }
   stranger.shakes = tls->get();
@@ -223,7 +223,7 @@ bool Door::LookForTls(Stranger& stranger) {
 bool Door::Shake(Stranger& stranger) {
   const absl::StatusOr<TlsChannel::Step> step = stranger.shakes->Handshake();
   if (!step.ok()) {
-    SayRefused(stranger.fd, RefusedPeers::Cause::kTls, "", step.status());
+    Refuse(stranger.fd, RefusedPeers::Cause::kTls, "", step.status());
     CloseStranger(stranger);
     return true;
   }
@@ -231,7 +231,7 @@ bool Door::Shake(Stranger& stranger) {
   if (*step != TlsChannel::Step::kDone) return false;
   absl::StatusOr<RelayedPeer> peer = PeerBehind(*stranger.shakes, *credentials_);
   if (!peer.ok()) {
-    SayRefused(stranger.fd, RefusedPeers::Cause::kTls, "", peer.status());
+    Refuse(stranger.fd, RefusedPeers::Cause::kTls, "", peer.status());
     CloseStranger(stranger);
     return true;
   }
@@ -243,7 +243,7 @@ bool Door::Shake(Stranger& stranger) {
 bool Door::AwaitGreeting(Stranger& stranger) {
   // A stream has a thread of its own, so only who may call Exchange and Stage gets one.
   if (const absl::Status may = stranger.peer.access.Check(method::kExchange); !may.ok()) {
-    SayRefused(stranger.fd, RefusedPeers::Cause::kRight, stranger.peer.certificate.Name(), may);
+    Refuse(stranger.fd, RefusedPeers::Cause::kRight, stranger.peer.certificate.Name(), may);
     CloseStranger(stranger);
     return true;
   }
@@ -265,16 +265,12 @@ bool Door::Hear(Stranger& stranger) {
   return true;
 }
 
-// A stranger can be refused as often as it can connect.
-void Door::SayRefused(int fd, RefusedPeers::Cause cause, const std::string& name,
-                      const absl::Status& why) const {
-  static OncePerSecond may_say;
-  const bool says = may_say.Now();
-  const std::string sentence = absl::StrCat(
-      address(), ": refuses ", fd < 0 ? "a connection" : PeerOf(fd),
-      name.empty() ? "" : absl::StrCat(" (", name, ")"), ": ", std::string(why.message()));
-  if (says) Logger("listener").Warn("{}", sentence);
-  if (refused_ != nullptr) refused_->Note(cause, says ? sentence : "");
+void Door::Refuse(int fd, RefusedPeers::Cause cause, const std::string& name,
+                  const absl::Status& why) const {
+  refused_->Note({.cause = cause,
+                  .address = fd < 0 ? "a connection" : PeerOf(fd),
+                  .certificate = name,
+                  .why = std::string(why.message())});
 }
 
 // A certificate may expire or be revoked while its connection lasts.
@@ -284,8 +280,8 @@ void Door::EndUnbelieved() {
     const std::string problem = credentials_->ProblemOf(certificate);
     if (problem.empty()) return false;
     Logger("listener")
-        .Warn("{}: ends a stream, since its certificate is believed no more: {}", address(),
-              problem);
+        .Warn("ends a stream of {peer}, since its certificate is believed no more: {reason}",
+              "peer"_a = certificate.Name(), "reason"_a = problem);
     return true;
   });
 }

@@ -42,7 +42,7 @@ class Door {
   // nothing has been read. With `credentials` the port asks for TLS.
   void Open(StreamConnection::Serving streams, std::function<void(int fd)> others,
             std::shared_ptr<Credentials> credentials = nullptr,
-            std::shared_ptr<RefusedPeers> refused = nullptr);
+            std::shared_ptr<RefusedPeers> refused = std::make_shared<RefusedPeers>());
   const std::string& address() const { return sockets_.address; }
   const std::string& own_address() const { return sockets_.own_address; }
   // True if other machines can reach one of its sockets.
@@ -73,8 +73,8 @@ class Door {
   bool Shake(Stranger& stranger);
   bool AwaitGreeting(Stranger& stranger);
   bool Hear(Stranger& stranger);
-  void SayRefused(int fd, RefusedPeers::Cause cause, const std::string& name,
-                  const absl::Status& why) const;
+  void Refuse(int fd, RefusedPeers::Cause cause, const std::string& name,
+              const absl::Status& why) const;
   void ServeStream(std::unique_ptr<Channel> channel, RelayedPeer peer);
   void EndUnbelieved();
 
@@ -84,10 +84,10 @@ class Door {
   StreamConnection::Serving streams_;
   std::function<void(int)> others_;
   std::shared_ptr<Credentials> credentials_;  // null: the port is plain
-  std::shared_ptr<RefusedPeers> refused_;     // may be null
-  std::vector<Stranger> strangers_;           // of the thread
-  std::optional<int64_t> said_full_ms_;       // of the thread
-  ServedConnections served_;                  // of the thread while it runs
+  std::shared_ptr<RefusedPeers> refused_;
+  std::vector<Stranger> strangers_;      // of the thread
+  std::optional<int64_t> said_full_ms_;  // of the thread
+  ServedConnections served_;             // of the thread while it runs
   std::thread thread_;
 };
 

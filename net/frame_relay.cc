@@ -240,19 +240,25 @@ bool FrameRelay::Shake(Connection& connection) {
   absl::StatusOr<RelayedPeer> peer = step.ok() ? PeerBehind(*connection.tls, *options_.credentials)
                                                : absl::StatusOr<RelayedPeer>(step.status());
   if (!peer.ok()) {
-    Refuse(RefusedPeers::Cause::kTls,
-           absl::StrCat("refuses ", PeerOf(fd), ": ", std::string(peer.status().message())));
+    options_.refused->Note({.cause = RefusedPeers::Cause::kTls,
+                            .address = PeerOf(fd),
+                            .why = std::string(peer.status().message())});
     return false;
   }
   const std::string name = peer->certificate.Name();
   if (offenders_.Refused(name, SteadyMs())) {
-    Refuse(RefusedPeers::Cause::kResets,
-           absl::StrCat("refuses ", PeerOf(fd), " (", name,
-                        ") for a while: it has reset too many requests"));
+    options_.refused->Note({.cause = RefusedPeers::Cause::kResets,
+                            .address = PeerOf(fd),
+                            .certificate = name,
+                            .why = "for a while, since it has begun or reset too many requests"});
     return false;
   }
   const bool stranger = peer->needs_token;
   connection.certificate = peer->certificate;
+  connection.certificate_name = name;
+  const std::optional<PeerIdentity>& identity = peer->access.peer();
+  connection.only_looks = identity.has_value() && (identity->role == PeerRole::kMonitor ||
+                                                   identity->role == PeerRole::kOperator);
   const int delivered = Pair(connection, *std::move(peer));
   if (delivered < 0) return false;
   --shaking_;
@@ -315,8 +321,11 @@ bool FrameRelay::Tick(Connection& connection) {
     const std::string problem = options_.credentials->ProblemOf(connection.certificate);
     if (!problem.empty()) {
       Logger("listener")
-          .Warn("ends the connection of {}, since its certificate is believed no more: {}",
-                PeerOf(connection.client->fd()), problem);
+          .Warn(
+              "ends the connection of {address}, since its certificate is believed no more: "
+              "{reason}",
+              "peer"_a = connection.certificate_name, "address"_a = PeerOf(connection.client->fd()),
+              "reason"_a = problem);
       return false;
     }
   }
@@ -357,38 +366,34 @@ bool FrameRelay::PumpUp(Connection& connection) {
 bool FrameRelay::MayPass(Connection& connection, std::span<const char> bytes) {
   HeaderBlocks& blocks = connection.blocks;
   ArrivingRequests& requests = *connection.requests;
-  const uint64_t before = blocks.asking_frames(), resets = requests.resets();
+  const uint64_t before = blocks.asking_frames();
+  const uint64_t resets_before = requests.resets(), begun_before = requests.begun();
   const bool ends = blocks.Take(bytes, [&](const Http2Frame& frame, uint64_t count, bool last) {
     requests.Passed(frame, count, last);
   });
+  const std::string& name = connection.certificate_name;
+  const uint64_t resets = requests.resets() - resets_before;
+  const uint64_t looks = connection.only_looks ? requests.begun() - begun_before : 0;
+  const int64_t now_ms = SteadyMs();
   const char* wrong = nullptr;
   RefusedPeers::Cause cause = RefusedPeers::Cause::kFrames;
   if (!ends) {
     wrong = "its header block does not end";
-  } else if (!connection.asks.Allow(blocks.asking_frames() - before, SteadyMs())) {
+  } else if (!connection.asks.Allow(blocks.asking_frames() - before, now_ms)) {
     wrong = "it sends too many PING or SETTINGS frames";
-  } else if (!connection.resets.Allow(requests.resets() - resets, SteadyMs())) {
-    wrong = "it resets too many requests";
+  } else if (!connection.resets.Allow(resets, now_ms) ||
+             !offenders_.Allow(name, resets, looks, now_ms)) {
+    wrong = "it begins or resets too many requests";
     cause = RefusedPeers::Cause::kResets;
-    offenders_.Cut(connection.certificate.Name(), SteadyMs());
+    offenders_.Cut(name, now_ms);
   } else if (requests.TooMany()) {
     wrong = "it begins more requests than it may have at once";
   } else {
     connection.full = !requests.Count();
     return true;
   }
-  const std::string name = connection.certificate.Name();
-  Refuse(cause, absl::StrCat("cuts ", PeerOf(connection.client->fd()), name.empty() ? "" : " (",
-                             name, name.empty() ? ": " : "): ", wrong));
+  options_.refused->Note({cause, "cuts", PeerOf(connection.client->fd()), name, wrong});
   return false;
-}
-
-// A client can be refused as often as it can connect.
-void FrameRelay::Refuse(RefusedPeers::Cause cause, const std::string& sentence) const {
-  static OncePerSecond say;
-  const bool says = say.Now();
-  if (says) Logger("listener").Warn("{}", sentence);
-  if (options_.refused != nullptr) options_.refused->Note(cause, says ? sentence : "");
 }
 
 ssize_t FrameRelay::ReceiveUp(Connection& connection, std::span<char> to) {

@@ -1,6 +1,7 @@
 // Stands between gRPC's clients and gRPC: passes bytes on in both directions, and cuts a connection
 // whose header block does not end, or that sends PING and SETTINGS, or resets requests, without end
-// (net/header_blocks.h): gRPC 1.51 would keep the block, and the answers, without a bound. If a
+// (net/header_blocks.h), or whose certificate does so over several connections (net/offenders.h):
+// gRPC 1.51 would keep the block, and the answers, without a bound. If a
 // client does not read its answers, nothing more is taken from it, since gRPC would keep the
 // answers; nor while the intake has no room for its requests (net/arriving_requests.h). TLS ends
 // here: gRPC gets plain text, and the relay says who the peer is. A client that has to show the
@@ -39,7 +40,7 @@ struct FrameRelayOptions {
   int64_t patience_ms = Intake::kPatienceMs;  // with a client while others wait for it
   int handshakes_max = 1024;                  // at once, of TLS; another ends the oldest
   int strangers_max = 256;                    // that have yet to show the token; the same
-  std::shared_ptr<RefusedPeers> refused = nullptr;
+  std::shared_ptr<RefusedPeers> refused = std::make_shared<RefusedPeers>();
 };
 
 class FrameRelay {
@@ -79,6 +80,8 @@ class FrameRelay {
     int server = -1;                   // after delivery
     std::string name;                  // of that socket
     PeerCertificate certificate;
+    std::string certificate_name;  // with its serial; "" without one
+    bool only_looks = false;       // a monitor's or an operator's
     HeaderBlocks blocks;
     HeaderBlocks answers{/*preface=*/0};
     FrameRate asks{FrameRate::kAsksMax};
@@ -106,7 +109,6 @@ class FrameRelay {
   bool MoveUp(Connection& connection);
   ssize_t ReceiveUp(Connection& connection, std::span<char> to);
   bool MayPass(Connection& connection, std::span<const char> bytes);
-  void Refuse(RefusedPeers::Cause cause, const std::string& sentence) const;
   bool MoveDown(Connection& connection);
   void SetInterest(Connection& connection) const;
   void End(Connection& connection);

@@ -344,6 +344,7 @@ PsDescription ParameterServer::Impl::Description(bool intervals) {
   if (memory_->limited()) description.set_memory_limit(memory_->limit());
   description.set_duplicates(counters_.duplicates);
   description.set_refused(counters_.refused);
+  if (options_.refused_peer != nullptr) description.set_refused_peer(options_.refused_peer());
   description.set_protocol(kProtocol);
   description.set_ps(options_.index);
   if (content == nullptr) return description;

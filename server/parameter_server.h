@@ -36,6 +36,9 @@ struct PsOptions {
   // Answers exchanges that had to wait, so that neither the loop nor a snapshot holds them up;
   // null: the environment's executor does.
   Executor* exchanges = nullptr;
+  // Says which client the listener has refused or cut last, and why; "" for none. The coordinator
+  // is told. Called on any thread; null: nobody knows.
+  std::function<std::string()> refused_peer = nullptr;
   // When the job ends it lets go of all it holds and stays, for a supervisor that would start it
   // again whatever it exits with, until it is told to drain or a coordinator wants more.
   bool stay = false;

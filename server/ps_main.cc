@@ -145,6 +145,7 @@ int Main(int argc, char** argv) {
   options.host = HostName();
   options.pinned_bytes_max = static_cast<uint64_t>(own.pinned_mb) << 20;
   options.memory = *memory;
+  options.refused_peer = [refused = daemon.refused()] { return refused->last(); };
   ThreadExecutor exchanges(daemon.environment().loop);
   options.exchanges = &exchanges;
   KeepTrimming(daemon.environment().loop, exchanges);

@@ -3,6 +3,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/one_line.h"
 #include "common/probe.h"
 #include "common/status_text.h"
 #include "coordinator/core/limits.h"
@@ -268,9 +269,20 @@ PsNews PsTracker::OnPinged(uint32_t index, const absl::StatusOr<PsReply>& reply,
                                    ", newer than ours"));
   }
   if (ps.state != PsState::kReady) return {};
+  SayRefusedPeer(index, description);
   ps.description = description;
   ps.rates.Take(description, now_ms);
   return {};
+}
+
+// Makes an event of each client that the listener of a ps has refused since the description before.
+void PsTracker::SayRefusedPeer(uint32_t index, const PsDescription& description) {
+  constexpr size_t kSaidMax = 300;
+  const PsDescription& before = ps_[index].description;
+  if (description.refused_peer().empty() || description.refused_peer() == before.refused_peer()) {
+    return;
+  }
+  effects_.Warn(absl::StrCat("ps:", index, ": ", OneLine(description.refused_peer(), kSaidMax)));
 }
 
 PsNews PsTracker::OnLedgers(uint32_t index, const absl::StatusOr<PsReply>& reply, int64_t now_ms) {
@@ -282,6 +294,7 @@ PsNews PsTracker::OnLedgers(uint32_t index, const absl::StatusOr<PsReply>& reply
       description.generation() != generation_.claimed()) {
     return Lose(index, "it was restarted or obeys another coordinator", now_ms);
   }
+  SayRefusedPeer(index, description);
   ps.description = description;
   // Where epochs are short, ledgers are read so often that no ping is answered.
   ps.rates.Take(description, now_ms);

@@ -185,6 +185,7 @@ class PsTracker {
   PsNews OnHoldAnswer(uint32_t index, const absl::StatusOr<PsReply>& reply, int64_t now_ms);
   PsNews OnPinged(uint32_t index, const absl::StatusOr<PsReply>& reply, int64_t now_ms);
   PsNews OnLedgers(uint32_t index, const absl::StatusOr<PsReply>& reply, int64_t now_ms);
+  void SayRefusedPeer(uint32_t index, const PsDescription& description);
 
   const CoreOptions& options_;
   const Generation& generation_;

@@ -56,7 +56,7 @@ inline absl::Cord ToCord(const grpc::ByteBuffer& buffer) {
 // parts of its own, such as a job with long vocabularies, may be too long. The receiver
 // concatenates parts.
 inline Parts CutParts(Parts parts) {
-  constexpr size_t kBytesMax = 8 << 20;
+  constexpr size_t kBytesMax = 2 << 20;
   Parts cut;
   for (absl::Cord& part : parts) {
     for (; part.size() > kBytesMax; part.RemovePrefix(kBytesMax)) {

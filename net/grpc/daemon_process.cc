@@ -268,9 +268,12 @@ absl::StatusOr<std::unique_ptr<Monitor>> StartMonitor(const DaemonFlags& flags, 
   }
   source.measure = [inner = std::move(source.measure), refused = daemon.refused()](MetricSet& to) {
     if (inner != nullptr) inner(to);
-    for (const auto& [cause, count] : refused->counts()) {
-      to.Counter("paracord_refused_connections_total", "Clients refused or cut off, by the cause.",
-                 static_cast<double>(count), {{"cause", RefusedPeers::NameOf(cause)}});
+    for (const auto& [who, count] : refused->counts()) {
+      const auto& [cause, certificate] = who;
+      to.Counter("paracord_refused_connections_total",
+                 "Clients refused or cut off, by the cause and the certificate, if it is believed.",
+                 static_cast<double>(count),
+                 {{"cause", RefusedPeers::NameOf(cause)}, {"certificate", certificate}});
     }
   };
   ASSIGN_OR_RETURN(std::unique_ptr<Monitor> monitor,

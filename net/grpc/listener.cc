@@ -310,7 +310,9 @@ class GrpcListener : public Listener {
   const std::string own_address_;
 };
 
-constexpr int kCallsAtOnce = 1000;  // of one connection; each costs memory while it is open
+// Calls of one connection that are open at once, each with memory of up to a message. Clients of
+// ours have at most five open for long, and others wait for their turn in the client.
+constexpr int kCallsAtOnce = 8;
 
 void SetArguments(grpc::ServerBuilder& builder, const GrpcOptions& options) {
   builder.AddChannelArgument("grpc.server_handshake_timeout_ms", 5000);

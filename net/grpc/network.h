@@ -18,7 +18,7 @@
 namespace paracord {
 
 struct GrpcOptions {
-  int64_t message_bytes_max = 16 << 20;  // of one part; a message has as many parts as it needs
+  int64_t message_bytes_max = 2 << 20;  // of one part; a message has as many parts as it needs
   uint64_t request_bytes_max = uint64_t{64} << 30;  // of one request, all parts
   // The limit for all requests that are arriving or being answered; above it their peers wait
   // (net/intake.h).
@@ -28,12 +28,13 @@ struct GrpcOptions {
   // another one.
   int64_t idle_ms = 300000;
   // How long a gRPC request may bring nothing while others wait for it. Its bytes become visible a
-  // message at a time, and a message has up to 16 MiB.
+  // message at a time.
   int64_t request_patience_ms = 30000;
   // With credentials, every connection uses TLS, and both sides show who they are. Without, plain
   // text goes to and from this machine only, unless `insecure`.
   std::shared_ptr<Credentials> credentials = {};
-  std::shared_ptr<RefusedPeers> refused = nullptr;  // hears of clients that listeners refuse
+  // Hears of clients that listeners refuse.
+  std::shared_ptr<RefusedPeers> refused = std::make_shared<RefusedPeers>();
   bool insecure = false;
 };
 

@@ -48,6 +48,29 @@ TEST_CASE("numbers of more work than a worker was given are not counted") {
   CHECK(harness.log.find("it says that", said + 20) == std::string::npos);  // once
 }
 
+TEST_CASE("a client that a ps has cut is an event of the job, once, and forges no line") {
+  CoreHarness harness;
+  const uint64_t session = harness.Join("worker:0");
+  const auto look = [&] {
+    for (int i = 0; i < 3; ++i) {  // the ps are asked again
+      harness.Work(session);
+      harness.Run(1000);
+    }
+  };
+  look();
+  CHECK(harness.log.find("cuts") == std::string::npos);
+  const std::string cut = "cuts 10.0.0.9:4411 (spiffe://lab/monitor, serial 1A): it resets";
+  harness.ps[1].set_refused_peer(cut + "\nforged line");
+  look();
+  const size_t said = harness.log.find("ps:1: " + cut);
+  REQUIRE(said != std::string::npos);
+  CHECK(harness.log.find(cut, said + 10) == std::string::npos);
+  CHECK(harness.log.find("\nforged") == std::string::npos);
+  harness.ps[1].set_refused_peer("cuts 10.0.0.9:4412: it resets");
+  look();
+  CHECK(harness.log.find("ps:1: cuts 10.0.0.9:4412") != std::string::npos);
+}
+
 TEST_CASE("programs that were lost are counted once for each report, and the status says why") {
   CoreHarness harness;
   const uint64_t session = harness.Join("worker:0");

@@ -217,6 +217,34 @@ TEST_CASE("a certificate whose connections reset requests again and again is ref
   CHECK_FALSE(offenders.Refused("spiffe://lab/worker/0, serial 2", 2000));
 }
 
+TEST_CASE("what a certificate's connections do is bounded in their sum") {
+  const std::string monitor = "spiffe://lab/monitor, serial 1", worker = "spiffe://lab/worker/0";
+  Offenders offenders;
+  CHECK(offenders.Allow(monitor, Offenders::kResetsMax, 0, 1000));
+  CHECK_FALSE(offenders.Allow(monitor, 1, 0, 1999));
+  CHECK(offenders.Allow(monitor, 1, 0, 2000));  // the second before is over
+  CHECK(offenders.Allow(worker, 1, 0, 1999));
+  CHECK(offenders.Allow(monitor, 0, Offenders::kLooksMax, 2000));
+  CHECK_FALSE(offenders.Allow(monitor, 0, 1, 2001));
+  CHECK(offenders.Allow("", uint64_t{1} << 40, uint64_t{1} << 40, 2001));  // many have none
+}
+
+TEST_CASE("the metrics tell apart 64 certificates that were refused, and count the others") {
+  RefusedPeers refused;
+  uint64_t all = 0;
+  for (int i = 0; i < 100; ++i) {
+    refused.Note({.cause = RefusedPeers::Cause::kResets,
+                  .address = "10.0.0.9:4411",
+                  .certificate = absl::StrCat("spiffe://lab/worker/", i),
+                  .why = "it resets too many requests"});
+  }
+  CHECK(refused.counts().size() <= 65);
+  CHECK(refused.counts().at({RefusedPeers::Cause::kResets, "spiffe://lab/worker/0"}) == 1);
+  const auto counts = refused.counts();
+  for (const auto& [who, count] : counts) all += count;
+  CHECK(all == 100);
+}
+
 TEST_CASE("who was cut, and why, is counted and told") {
   const auto refused = std::make_shared<RefusedPeers>();
   std::mutex mu;
@@ -231,13 +259,14 @@ TEST_CASE("who was cut, and why, is counted and told") {
     flood += Frame(kHeaders, kEnd, 10) + Frame(kReset, 0, 4);
   }
   std::thread client([&] { SendAll(ends.client, flood); });
-  CHECK(Soon([&] { return refused->counts()[RefusedPeers::Cause::kResets] == 1; }));
+  CHECK(Soon([&] { return refused->counts()[{RefusedPeers::Cause::kResets, ""}] == 1; }));
   client.join();
-  refused->Note(RefusedPeers::Cause::kRight, "");  // one that the log leaves out
-  refused->Note(RefusedPeers::Cause::kRight, "refuses 10.0.0.9:4411: it may not");
-  CHECK(refused->counts()[RefusedPeers::Cause::kRight] == 2);
+  refused->Note({.cause = RefusedPeers::Cause::kRight, .address = "10.0.0.9:4411", .why = "no"});
+  CHECK(refused->counts()[{RefusedPeers::Cause::kRight, ""}] == 1);
   const std::lock_guard<std::mutex> lock(mu);
-  CHECK(told == "refuses 10.0.0.9:4411: it may not");
+  CHECK(told.starts_with("cuts "));  // the log leaves out what comes too soon after that
+  CHECK(told.ends_with(": it begins or resets too many requests"));
+  CHECK(refused->last() == told);
 }
 
 TEST_CASE("a request that is answered before it is complete is counted no more") {
@@ -298,6 +327,54 @@ TEST_CASE("handshakes that do not end lock nobody out of gRPC: the oldest gives 
   CHECK(recv(silent.back(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0);  // it is still there
   for (const int fd : silent) close(fd);
   close(delivered);
+}
+
+TEST_CASE("a monitor that asks without end is cut, and its certificate is named") {
+  const TestCa ca("lab");
+  const TestProcess ps(ca, ca.Issue("URI:spiffe://lab/ps/0"));
+  const auto refused = std::make_shared<RefusedPeers>();
+  FrameRelay relay({.credentials = ps.credentials, .refused = refused});
+  // Sends calls as whose certificate has this name. Returns whether the relay has cut it.
+  const auto cut = [&](const std::string& name) {
+    const TestProcess client(ca, ca.Issue("URI:spiffe://lab/" + name));
+    std::array<int, 2> pair{};
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair.data()) == 0);
+    std::atomic<int> delivered = -1;
+    relay.Add(pair[0], [&](int fd) { delivered = fd; });
+    const auto keys = client.credentials->Current();
+    auto tls = TlsChannel::Make(pair[1], keys->client.get(), TlsChannel::End::kClient);
+    REQUIRE(tls.ok());
+    REQUIRE((*tls)->HandshakeWithin(2000).ok());
+    REQUIRE(Soon([&] { return delivered >= 0; }));
+    constexpr unsigned char kEndStream = 1;
+    std::string flood = kPreface;
+    for (uint64_t i = 0; i < 2 * Offenders::kLooksMax; ++i) {
+      std::string call = Frame(kHeaders, kEnd | kEndStream, 10);
+      const uint64_t stream = 2 * i + 1;
+      for (size_t b = 0; b < 4; ++b) call[5 + b] = static_cast<char>(stream >> (24 - 8 * b));
+      flood += call;
+    }
+    std::thread sends([&] {
+      for (size_t done = 0; done < flood.size();) {
+        iovec piece{flood.data() + done, flood.size() - done};
+        const ssize_t put = (*tls)->Send({&piece, 1});
+        if (put > 0) done += static_cast<size_t>(put);
+        if (put < 0 && errno != EAGAIN) return;
+      }
+    });
+    REQUIRE(fcntl(delivered, F_SETFL, 0) == 0);
+    const bool whole = Receive(delivered, flood.size()).size() == flood.size();
+    sends.join();
+    close(delivered);
+    return !whole;
+  };
+  CHECK(cut("monitor"));
+  CHECK(Soon([&] { return !refused->last().empty(); }));
+  CHECK(refused->last().find("(spiffe://lab/monitor, serial ") != std::string::npos);
+  const auto counts = refused->counts();
+  REQUIRE(counts.size() == 1);
+  CHECK(counts.begin()->first.second.starts_with("spiffe://lab/monitor, serial "));
+  CHECK_FALSE(cut("worker/0"));  // who trains asks as fast as it computes
 }
 
 // A relay of a ps that takes a token, and clients that have none yet.
