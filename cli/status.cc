@@ -184,6 +184,10 @@ std::string EndText(const std::string& title, const json& summary) {
   };
   std::string lines = absl::StrCat(title, text("status"), " (", text("reason"), "), ",
                                    text("samples"), " samples\n");
+  for (const auto& [key, said] : {std::pair("waiting", "what it waited for: "),
+                                  std::pair("last_failure", "the last failure: ")}) {
+    if (summary.contains(key)) absl::StrAppend(&lines, said, text(key), "\n");
+  }
   const auto metrics = summary.find("metrics");
   if (metrics == summary.end() || !metrics->is_object()) return lines;
   for (const auto& [set, values] : metrics->items()) {

@@ -300,7 +300,10 @@ void CoordinatorCore::Handle(const DrainEvent& event) {
   if (end_.planned() || phases_.ended()) return;
   if (!Living()) return EndJob(ExitCode::kDrained, "stopped", event.signal + " before training");
   effects_.Info(event.signal + ": taking a checkpoint, then leaving");
-  EndAfterCheckpoint({ExitCode::kDrained, "stopped", event.signal});
+  // Who ends the tasks of a job by signals tells workers first: that none is left is no cause.
+  const bool kept = !ps_.AllAre(PsState::kReady) || !refusals_.last().empty();
+  EndAfterCheckpoint(
+      {ExitCode::kDrained, "stopped", event.signal, kept ? Waiting(View(), now_ms_) : ""});
 }
 
 // The state that was trained is kept where the ps are well: with another `failures` the job goes on

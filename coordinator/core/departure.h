@@ -19,6 +19,7 @@ struct Ending {
   ExitCode code = ExitCode::kDrained;
   std::string status;  // as in summary.json
   std::string reason;
+  std::string waiting = "";  // what kept the job from training when its end was planned
 };
 
 class Departure {

@@ -208,6 +208,12 @@ std::string Report::SummaryText(const std::string& status, const std::string& re
         {"ps", counters_.ps_recoveries},
         {"coordinator", counters_.coordinator_recoveries}}},
       {"checkpoints", {{"count", counters_.checkpoints}, {"last_step", 0}, {"bytes", 0}}}};
+  if (status != "done" && !job_.failures.last().empty()) {
+    summary["last_failure"] = job_.failures.last();
+  }
+  if (job_.end.planned() && !job_.end.ending().waiting.empty()) {
+    summary["waiting"] = job_.end.ending().waiting;
+  }
   const json tables = TablesJson(job_.record.variables(), job_.ps);
   if (!tables.is_null()) summary["tables"] = tables;
   if (const EvaluationResult* const best = job_.evaluations.Best()) {

@@ -478,13 +478,14 @@ TEST_CASE("without a coordinator status says what the directory knows") {
   // A resume that failed does not hide that the job was done before.
   example.Write(kDoneSummaryName, *example.files.ReadWhole(example.path("summary.json")));
   CHECK_FALSE(Has(Run(RunStatus, {"--dir", dir}).out, "before that"));
-  example.Write("summary.json", R"({"status": "failed", "reason": "no sound checkpoint"})");
+  example.Write("summary.json", R"({"status": "failed", "reason": "no sound checkpoint",
+                                    "waiting": "missing ps:0", "last_failure": "no"})");
   ran = Run(RunStatus, {"--dir", dir});
+  CHECK(Has(ran.out, "what it waited for: missing ps:0\nthe last failure: no"));
   CHECK(Has(ran.out, "the job has ended: failed (no sound checkpoint)"));
   CHECK(Has(ran.out, "before that it had ended: done (all batches are applied)"));
   CHECK(Has(ran.out, "test accuracy: 0.5"));
-  ran = Run(RunStatus, {"--dir", dir, "--json"});
-  CHECK(JsonOf(ran.out)["done_before"]["status"] == "done");
+  CHECK(JsonOf(Run(RunStatus, {"--dir", dir, "--json"}).out)["done_before"]["status"] == "done");
 }
 
 TEST_CASE("ages are shown in the unit that fits") {

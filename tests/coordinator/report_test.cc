@@ -22,6 +22,41 @@ TEST_CASE("the last word of a coordinator that is no longer the newest is not wr
   CHECK(harness.exit->code == 201);
 }
 
+TEST_CASE("the summary of a job that is stopped says what had kept it from training") {
+  const std::string cause = GENERATE("nothing", "a worker that cannot", "a ps");
+  CAPTURE(cause);
+  CoreHarness harness;
+  const uint64_t session = harness.Join("worker:0");
+  REQUIRE(session != 0);
+  WorkRequest leaving;
+  leaving.set_session(session);
+  leaving.set_leaving(true);
+  harness.Feed(WorkEvent{++harness.call, leaving});
+  if (cause == "a worker that cannot") {
+    JoinRequest request;
+    request.set_task("worker:0");
+    request.set_boot_id("another life");
+    request.set_protocol(kProtocol);
+    request.set_error("train-y.npy: no such file");
+    harness.Feed(JoinEvent{++harness.call, request});
+  }
+  if (cause == "a ps") {
+    harness.dead.insert(1);
+    harness.Run(5000);
+  }
+  harness.Feed(DrainEvent{"SIGTERM"});
+  harness.Run(30000);
+  const nlohmann::json summary = JsonOf(harness.summary);
+  CHECK(summary.at("status") == "stopped");
+  CHECK(summary.at("reason").get<std::string>().starts_with("SIGTERM"));
+  if (cause == "nothing") {
+    CHECK_FALSE(summary.contains("waiting"));
+  } else {
+    const std::string waiting = summary.at("waiting");
+    CHECK(waiting.find(cause == "a ps" ? "ps:1" : "train-y.npy: no such file") != waiting.npos);
+  }
+}
+
 TEST_CASE("a report whose answer was lost is counted once") {
   CoreHarness harness;
   const uint64_t session = harness.Join("worker:0");
