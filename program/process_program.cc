@@ -145,7 +145,7 @@ absl::Status ProcessProgram::TellLayout() {
 
 template <class Act>
 absl::Status ProcessProgram::WithChild(const Batch& batch, ConstTensors values, const Act& act) {
-  while (true) {
+  for (size_t times = 1;; ++times) {
     absl::Status status;
     if (child_ == nullptr) {
       status = Launch();
@@ -158,25 +158,29 @@ absl::Status ProcessProgram::WithChild(const Batch& batch, ConstTensors values, 
       status = act();
     }
     if (!absl::IsUnavailable(status)) return status;
-    RETURN_IF_ERROR(AfterLoss(status));
+    RETURN_IF_ERROR(AfterLoss(status, times));
   }
 }
 
-absl::Status ProcessProgram::AfterLoss(const absl::Status& why) {
+absl::Status ProcessProgram::AfterLoss(const absl::Status& why, size_t times) {
   memory_.Map({});
   child_.reset();
   if (use_.running != nullptr && use_.running->ended()) {
     return absl::CancelledError("this process leaves");
   }
   const int64_t now_ms = SteadyMs();
-  losses_ms_.push_back(now_ms);
-  while (losses_ms_.front() < now_ms - kMinuteMs) losses_ms_.pop_front();
   const std::string what = absl::StrCat("the program was lost: ", why.message());
   ++losses_.count;
   losses_.last = what;
+  if (times == 1) losses_ms_.push_back(now_ms);
+  std::erase_if(losses_ms_, [&](int64_t at_ms) { return at_ms < now_ms - kMinuteMs; });
+  if (times == kLossesMax) {
+    if (!losses_ms_.empty()) losses_ms_.pop_back();  // the program is at fault, not this machine
+    return absl::FailedPreconditionError(absl::StrCat(what, " (", times, " times at one batch)"));
+  }
   if (losses_ms_.size() >= kLossesMax) {
     return absl::DataLossError(
-        absl::StrCat(what, " (", losses_ms_.size(), " times within a minute)"));
+        absl::StrCat(what, " (at ", losses_ms_.size(), " batches within a minute)"));
   }
   if (use_.log) use_.log(what + "; it is started again, and the batch is computed anew");
   return absl::OkStatus();

@@ -1,7 +1,8 @@
 // A gradient program in a child process, which maps the same memory (proto/PROGRAM.md). A child
 // that ends, hangs or answers what it must not is lost, which is never the batch's fault: it is
-// started again, and the batch computed anew. Only when too many are lost in a minute it is
-// DATA_LOSS, as of a device.
+// started again, and the batch computed anew. Losses at three batches within a minute are
+// DATA_LOSS, as of a device. Three losses at one batch are FAILED_PRECONDITION: the program cannot
+// compute the batch, on any machine.
 #pragma once
 
 #include <cstdint>
@@ -77,7 +78,8 @@ class ProcessProgram : public GradientProgram {
   // `act` says by UNAVAILABLE.
   template <class Act>
   absl::Status WithChild(const Batch& batch, ConstTensors values, const Act& act);
-  absl::Status AfterLoss(const absl::Status& why);
+  // `times`: how often the child has been lost at the batch that is computed.
+  absl::Status AfterLoss(const absl::Status& why, size_t times);
   absl::Status Check(const Batch& batch) const;
   absl::Status SameAsBefore(const Batch& batch) const;
   absl::StatusOr<RowsInUse> RowsFor(const Batch& batch) const;
@@ -105,7 +107,7 @@ class ProcessProgram : public GradientProgram {
   std::shared_ptr<const TableRows> rows_;
   RowsInUse in_use_;  // of the batch that is computed
   std::function<void(size_t)> there_;
-  std::deque<int64_t> losses_ms_;  // of the last minute
+  std::deque<int64_t> losses_ms_;  // the first loss at each batch, of the last minute
   Losses losses_;                  // since they were taken
 };
 

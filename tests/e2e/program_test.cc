@@ -81,6 +81,33 @@ TEST_CASE("a program in a child process counts exactly through kills of ps, work
   }
 }
 
+constexpr char kLost[] = R"(import os, numpy as np, paracord
+UNITS = 4096
+@paracord.numpy.program(variables=[paracord.Variable("count/kernel", (2, UNITS)),
+                                   paracord.Variable("count/bias", (UNITS,))])
+def loss(values, x, y):
+    print("cannot go on")
+    os._exit(7)
+paracord.serve(loss)
+)";
+
+TEST_CASE("a program that is lost at one batch again and again ends the job, which says why") {
+  const std::string python = PythonWithNumpy();
+  if (python.empty()) {
+    WARN("skipped: no Python here has NumPy (PARACORD_PYTHON names another)");
+    return;
+  }
+  nlohmann::json job = ProgramPatch(python, 100);
+  job["failures"] = {{"per_batch", 2}};
+  Cluster cluster(
+      {.environment = {{"PYTHONPATH", PARACORD_SOURCE_DIR "/python"}}, .job = std::move(job)});
+  WriteText(cluster.root() + "/count.py", kLost);
+  cluster.StartAll();
+  CHECK(cluster.Finish(120000) == 2);
+  CHECK(cluster.Logged("coordinator", "exit code 7; its last line: cannot go on (3 times at one "
+                                      "batch)"));
+}
+
 constexpr char kStates[] = R"(import numpy as np, paracord
 @paracord.numpy.program(
     variables=[paracord.Variable("w", (1,)), paracord.Variable("mean", (2,), moving_average=0.5),
