@@ -27,6 +27,13 @@ class ScoredProgram : public GradientProgram {
 
   const std::vector<VariableSpec>& variables() const override { return program_->variables(); }
   const std::vector<std::string>& metric_names() const override { return names_; }
+  std::vector<std::string> Outputs() const override {
+    std::vector<std::string> texts;
+    for (const ProgramOutput& output : outputs_) {
+      texts.push_back(absl::StrCat(output.name, " ", ShapeName(output.shape)));
+    }
+    return texts;
+  }
   std::vector<uint32_t> BatchSizes() const override { return program_->BatchSizes(); }
   std::string Summary() const override { return program_->Summary(); }
   std::string Memory() const override { return program_->Memory(); }

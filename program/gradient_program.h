@@ -58,6 +58,10 @@ class GradientProgram {
   // The names of an evaluation's results: "loss" first, then the job's metrics.
   virtual const std::vector<std::string>& metric_names() const = 0;
 
+  // What it predicts, as "NAME (SHAPE)", where a program of the job declares that; empty where the
+  // job's own model says it.
+  virtual std::vector<std::string> Outputs() const { return {}; }
+
   // The numbers of examples that it can compute; empty: any.
   virtual std::vector<uint32_t> BatchSizes() const { return {}; }
 

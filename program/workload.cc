@@ -153,6 +153,7 @@ absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, const BuildProgramF
     *facts.add_variables() = variable;
   }
   for (const std::string& name : workload.program->metric_names()) facts.add_metric_names(name);
+  for (const std::string& output : workload.program->Outputs()) facts.add_outputs(output);
   workload.clip = ReadGradientClip(job.optimizer, workload.program->variables());
   const bool tables =
       std::ranges::any_of(workload.program->variables(),

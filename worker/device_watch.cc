@@ -13,6 +13,7 @@ class WatchedProgram : public GradientProgram {
 
   const std::vector<VariableSpec>& variables() const override { return program_->variables(); }
   const std::vector<std::string>& metric_names() const override { return program_->metric_names(); }
+  std::vector<std::string> Outputs() const override { return program_->Outputs(); }
   std::string Summary() const override { return program_->Summary(); }
   std::string Doubt(const Batch& batch) const override { return program_->Doubt(batch); }
   absl::Status LookAt(const Batch& batch, LookupCounts& counts) override {

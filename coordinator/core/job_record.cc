@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/fingerprint64.h"
 #include "common/one_line.h"
 #include "common/status_macros.h"
@@ -17,6 +18,7 @@ namespace {
 
 constexpr int kMetricsMax = 1000;
 constexpr size_t kShownBytesMax = 200;  // of what a worker says, in a line of the log
+constexpr size_t kListsBytesMax = 1000;
 
 constexpr char kOtherData[] =
     ": what data.train and data.test name is not what the job was begun with; put that back, or "
@@ -37,7 +39,21 @@ absl::Status CheckNames(const JobFacts& facts) {
     return absl::InvalidArgumentError(
         absl::StrCat("facts: no metric can be named ", OneLine(name, kShownBytesMax)));
   }
+  if (facts.outputs_size() > kMetricsMax || !std::ranges::all_of(facts.outputs(), IsName)) {
+    return absl::InvalidArgumentError("facts: the outputs are no names with shapes");
+  }
   return absl::OkStatus();
+}
+
+// Says how a list of a worker's facts differs from that of the job; nullopt if it does not, or if
+// one of them says nothing.
+template <class Theirs>
+std::optional<std::string> OtherList(const char* what, const std::vector<std::string>& ours,
+                                     const Theirs& theirs) {
+  if (ours.empty() || theirs.empty() || std::ranges::equal(ours, theirs)) return std::nullopt;
+  return OneLine(absl::StrCat("its model has the ", what, " ", absl::StrJoin(theirs, ", "),
+                              ", and the job has ", absl::StrJoin(ours, ", ")),
+                 kListsBytesMax);
 }
 
 }  // namespace
@@ -134,12 +150,16 @@ std::optional<std::string> JobRecord::Differs(const JobFacts& facts) const {
   if (static_cast<size_t>(facts.variables_size()) != state_.variables.size()) {
     return "its model lacks variables of the job";
   }
-  return std::nullopt;
+  if (auto other = OtherList("metrics", state_.metric_names, facts.metric_names())) return other;
+  return OtherList("outputs", state_.outputs, facts.outputs());
 }
 
 void JobRecord::NameMetrics(const JobFacts& facts) {
-  if (!state_.metric_names.empty()) return;
-  state_.metric_names.assign(facts.metric_names().begin(), facts.metric_names().end());
+  const auto take = [](const auto& theirs, std::vector<std::string>& ours) {
+    if (ours.empty()) ours.assign(theirs.begin(), theirs.end());
+  };
+  take(facts.metric_names(), state_.metric_names);
+  take(facts.outputs(), state_.outputs);
 }
 
 JobExtent JobRecord::Extent(const std::optional<StopDecision>& stop) const {

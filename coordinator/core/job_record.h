@@ -43,7 +43,7 @@ class JobRecord {
   void Forget();
   // Why a worker that has found these facts cannot take part in the job; nullopt if it can.
   std::optional<std::string> Differs(const JobFacts& facts) const;
-  // Takes the metrics' names from a worker where the job was restored without them.
+  // Takes the names of metrics and outputs from a worker where the job was restored without them.
   void NameMetrics(const JobFacts& facts);
 
   bool begun() const { return !state_.run_id.empty(); }

@@ -119,6 +119,7 @@ std::string JobStateToText(const JobState& state) {
                                   {"stop", nullptr},
                                   {"rejected", std::move(rejected)},
                                   {"counters", CountersToJson(state.counters)}};
+  if (!state.outputs.empty()) value["outputs"] = state.outputs;
   if (!state.replaced_run_id.empty()) value["replaced_run_id"] = state.replaced_run_id;
   if (state.stop.has_value()) {
     value["stop"] = {{"epochs", state.stop->epochs}, {"reason", state.stop->reason}};
@@ -140,6 +141,7 @@ absl::StatusOr<JobState> ParseJobState(const std::string& text, const std::strin
     state.variables = ListFromJson<VariableSpec>(value.at("variables"));
     state.partitions = ListFromJson<PartitionSpec>(value.at("partitions"));
     value.at("metric_names").get_to(state.metric_names);
+    state.outputs = value.value("outputs", std::vector<std::string>());
     for (const json& item : value.at("evaluations")) {
       state.evaluations.push_back(
           {item.at("epoch").get<uint64_t>(), MetricsFromJson(item.at("metrics"))});

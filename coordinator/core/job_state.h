@@ -62,6 +62,7 @@ struct JobState {
   std::vector<VariableSpec> variables;
   std::vector<PartitionSpec> partitions;  // without their place
   std::vector<std::string> metric_names;
+  std::vector<std::string> outputs;           // of the job's program, as facts have them
   std::vector<EvaluationResult> evaluations;  // by epoch
   std::optional<StopDecision> stop;
   std::vector<RejectedBatch> rejected;

@@ -111,6 +111,35 @@ TEST_CASE("a worker that has found something else cannot take part, and is told 
         "its model has another variable dense/kernel");
   CHECK(differs([](JobFacts& f) { f.clear_variables(); }) ==
         "its model lacks variables of the job");
+  CHECK(differs([](JobFacts& f) { f.add_metric_names("auc"); }) ==
+        "its model has the metrics loss, auc, and the job has loss");
+  CHECK(differs([](JobFacts& f) { f.clear_metric_names(); }).empty());  // it says nothing of them
+}
+
+TEST_CASE("a program that predicts other outputs than the job's is refused, also after a resume") {
+  const Job job = SmallJob();
+  JobFacts facts = Facts();
+  facts.add_outputs("click (1)");
+  facts.add_outputs("buy (1)");
+  JobRecord first(job);
+  REQUIRE(first.Begin("run", facts).ok());
+  const absl::StatusOr<JobState> saved =
+      ParseJobState(JobStateToText(*first.BeginWrite(false)), "job.state");
+  REQUIRE(saved.ok());
+  JobRecord second(job);
+  second.Restore(*saved);
+  CHECK_FALSE(second.Differs(facts).has_value());
+  facts.set_outputs(1, "buy (2)");
+  CHECK(second.Differs(facts).value_or("") ==
+        "its model has the outputs click (1), buy (2), and the job has click (1), buy (1)");
+  facts.set_outputs(1, "two\nlines");
+  CHECK(second.Differs(facts).value_or("") == "facts: the outputs are no names with shapes");
+
+  JobRecord older(job);  // restored from what was written before outputs were
+  JobState without = *saved;
+  without.outputs.clear();
+  older.Restore(without);
+  CHECK_FALSE(older.Differs(Facts()).has_value());
 }
 
 TEST_CASE("facts that no job can be begun by are refused with what is wrong") {

@@ -91,6 +91,7 @@ TEST_CASE("loss and metrics of a job are those of what its program predicts, ove
   rig.job.metrics = {{"mean_absolute_error"}};
   REQUIRE(rig.Make().ok());
   CHECK(rig.program->metric_names() == std::vector<std::string>{"loss", "mean_absolute_error"});
+  CHECK(rig.program->Outputs() == std::vector<std::string>{" (2,)"});
   REQUIRE(rig.Evaluate(2, {{1, 2, 3, 4}}, {{1, 2, 3, 8}}).ok());
   REQUIRE(rig.Evaluate(1, {{0, 0}}, {{2, 2}}).ok());
   CHECK(rig.Value("loss") == Approx(24.0 / 6));
