@@ -29,8 +29,9 @@ class HotIds {
     uint64_t id = 0;
     double share = 0;  // of the pushes, that name it, estimated
   };
-  // Returns the ids that are the hottest for sure, as far as samples tell. An id that was seen a
-  // few times only is none of them.
+  // Returns the ids that are the hottest for sure, as far as samples tell. An id that was sampled
+  // less than fifty times is none of them, since the hottest of many ids are those whose few
+  // samples say too much.
   std::vector<Hot> Top(size_t count) const;
 
  private:

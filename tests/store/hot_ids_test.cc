@@ -71,6 +71,25 @@ TEST_CASE("shares of hot ids are those of an exact count, however many rows a pu
   }
 }
 
+TEST_CASE("ids that come as often as each other are told, if at all, with about their share") {
+  constexpr uint64_t kDrawn = 75;
+  const auto [rows, pushes] = GENERATE(table<size_t, int>({{1, 200000}, {20, 20000}}));
+  CAPTURE(rows, pushes);
+  const double share = static_cast<double>(rows) / kDrawn;
+  HotIds hot;
+  uint64_t draw = 0;
+  double most = 0;
+  for (int push = 0; push < pushes; ++push) {
+    std::set<uint64_t> ids;
+    while (ids.size() < rows) ids.insert(Mix64(RandomBits(3, draw++) % kDrawn));
+    hot.Push(std::vector<uint64_t>(ids.begin(), ids.end()));
+    if (push % 500 != 0) continue;
+    for (const HotIds::Hot& one : hot.Top(5)) most = std::max(most, one.share);
+  }
+  CHECK(most < 1.7 * share);
+  CHECK_FALSE(hot.Top(5).empty());
+}
+
 TEST_CASE("one id that all pushes name stands out of thousands that come once") {
   HotIds hot;
   uint64_t next = 1000;
