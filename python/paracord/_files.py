@@ -34,6 +34,14 @@ def _reading(path: str) -> Iterator[None]:
         raise ProgramError(f"{path}: is damaged: {error!r}") from error
 
 
+def _refuse_url(call: str, path: str, instead: str) -> None:
+    """Says that a URL is no path, which the file system would take for one."""
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", os.fspath(path))
+    if scheme:
+        raise ProgramError(f"{path}: paracord.{call} takes a path of this machine, and "
+                           f"{scheme[1]}:// is none: {instead}")
+
+
 def load(path: str) -> Dict[str, numpy.ndarray]:
     """Returns arrays by name: of a safetensors file (as `paracord export` writes), of a
     checkpoint's directory, or of the newest checkpoint of a job's directory.
@@ -43,6 +51,8 @@ def load(path: str) -> Dict[str, numpy.ndarray]:
     and `user/embeddings/rows`, their values, in both. Ids are int64, and those beyond 2^63 negative
     (`ids.view("uint64")` has them as they are, by which they ascend). All arrays are copies.
     """
+    _refuse_url("load", path, "`paracord export --dir URL --out FILE` writes a job's newest "
+                "checkpoint from there into a file")
     if os.path.isfile(path):
         return {name: tensor.read() for name, tensor in _tensors(path)[0].items()}
     if not os.path.exists(os.path.join(path, "MANIFEST.json")):
@@ -270,6 +280,7 @@ def _manifest(path: str) -> Any:
 def save(path: str, variables: Mapping[str, Any]) -> None:
     """Writes arrays as a safetensors file of their types, for a job's `initial_weights`. Mappings
     and lists of arrays have a name for each, as JAX's variables do: "dense/kernel"."""
+    _refuse_url("save", path, "write a file, and copy it there with the store's own tool")
     header: Dict[str, Any] = {}
     data: List[bytes] = []
     at = 0

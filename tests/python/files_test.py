@@ -135,6 +135,22 @@ class Files(unittest.TestCase):
             with self.assertRaisesRegex(paracord.ProgramError, "no checkpoint"):
                 paracord.load(folder + "/checkpoints")
 
+    def test_a_url_is_refused_by_its_scheme_and_makes_no_file(self):
+        import paracord
+
+        here = os.getcwd()
+        with tempfile.TemporaryDirectory() as directory:
+            os.chdir(directory)
+            try:
+                for call in (lambda: paracord.load("s3://models/job"),
+                             lambda: paracord.save("s3://models/w.safetensors", {"w": [1.0]}),
+                             lambda: paracord.save("gs://w.safetensors", {"w": [1.0]})):
+                    with self.assertRaisesRegex(paracord.ProgramError, r"(s3|gs):// is none"):
+                        call()
+                self.assertEqual(os.listdir(directory), [])
+            finally:
+                os.chdir(here)
+
     def test_arrays_keep_their_types(self):
         import numpy
         import paracord
