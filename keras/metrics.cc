@@ -63,11 +63,29 @@ std::string ByShapes(const std::string& name, const Shape& output, const Shape& 
   return (sparse ? "sparse_categorical_" : "categorical_") + what;
 }
 
+// Reads thresholds of a curve, which take the place of those that are spread evenly.
+void ReadThresholds(JsonFields& options, MetricSpec& metric) {
+  constexpr size_t kThresholdsMax = 10'000;
+  if (options.Find("thresholds") == nullptr) return;
+  std::vector<double> given;
+  options.Numbers("thresholds", given);
+  const bool within =
+      std::ranges::all_of(given, [](double threshold) { return threshold >= 0 && threshold <= 1; });
+  if (given.size() > kThresholdsMax || !within) {
+    options.Problem("thresholds",
+                    absl::StrCat("must be at most ", kThresholdsMax, " numbers from 0 to 1"));
+  }
+  std::ranges::sort(given);
+  metric.thresholds.assign(given.begin(), given.end());
+  metric.points = static_cast<int64_t>(given.size()) + 2;  // one below all, and one above
+}
+
 // Reads the options of AUC, be it over all labels or by label.
 void ReadCurve(JsonFields& options, MetricSpec& metric) {
   static constexpr std::string_view kCurves[] = {"ROC", "PR"}, kSums[] = {"interpolation"};
   std::string curve, sum;
   options.Integer("num_thresholds", 2, 10'000, metric.points);
+  ReadThresholds(options, metric);
   options.Bool("from_logits", metric.logits);
   options.OneOf("curve", kCurves, curve);
   options.OneOf("summation_method", kSums, sum);
@@ -229,6 +247,14 @@ double* Values(MetricState& state, int64_t n) {
   return state.mutable_values()->mutable_data();
 }
 
+// Returns the bucket of a prediction: how many thresholds above the first one are below it.
+int64_t BucketOf(const MetricSpec& m, float p) {
+  if (!m.thresholds.empty()) {
+    return std::ranges::lower_bound(m.thresholds, p) - m.thresholds.begin();
+  }
+  return static_cast<int64_t>(std::max(std::ceil(p * static_cast<float>(m.points - 1)) - 1, 0.f));
+}
+
 // Counts predictions in buckets between the thresholds, as Keras' own implementation does; the
 // value sums the buckets above each threshold.
 void AddToCurve(const MetricSpec& m, const float* y, const float* t, double weight,
@@ -239,8 +265,7 @@ void AddToCurve(const MetricSpec& m, const float* y, const float* t, double weig
     double p = static_cast<double>(y[c]);
     if (m.logits) p = 1 / (1 + std::exp(-p));
     p = std::min(std::max(0.0, p), 1.0);  // 0 of what is no number
-    const auto bucket = static_cast<int64_t>(
-        std::max(std::ceil(static_cast<float>(p) * static_cast<float>(m.points - 1)) - 1, 0.f));
+    const int64_t bucket = BucketOf(m, static_cast<float>(p));
     values[t[c] > 0 ? bucket : m.points + bucket] += own;
   }
 }

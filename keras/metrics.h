@@ -39,7 +39,8 @@ struct MetricSpec {
   int64_t k = 5;
   std::optional<int64_t> top_k;       // kConfusion: the k largest of a row alone are predicted
   std::optional<int64_t> class_id;    // kConfusion: the only column that counts
-  int64_t points = 200;               // thresholds of a curve
+  int64_t points = 200;               // thresholds of a curve, the one below 0 and that above 1 too
+  std::vector<float> thresholds;      // kCurve: between these two, ascending; empty: spread evenly
   bool by_label = false;              // kCurve: a curve for each column
   std::vector<double> label_weights;  // kCurve: of the columns; empty: all count alike
   int64_t rows = 0, columns = 0;

@@ -142,6 +142,31 @@ TEST_CASE("AUC by label is the mean of the labels' areas, with their weights, as
   CHECK(MetricValue(state) == Approx(0.5336701));
 }
 
+// By NumPy, with the formulas of keras/src/metrics/confusion_metrics.py.
+TEST_CASE("AUC at thresholds of the job's own is that of Keras, in whatever order they come") {
+  const Floats targets = {0, 1, 0, 1, 0, 1, 0, 0, 1, 1, 1, 0, 1, 0, 0};
+  const Floats outputs = {.1f, .8f, .7f, .6f, .4f,  .2f, .7f, .1f,
+                          .9f, .8f, .3f, .4f, .35f, .5f, .6f};
+  const auto auc = [&](const nlohmann::json& thresholds, const char* curve) {
+    return Measure({{"thresholds", thresholds}, {"curve", curve}, {"num_thresholds", 7}}, "auc", 3,
+                   outputs, targets);
+  };
+  CHECK(auc({.5}, "ROC") == Approx(0.59821429));
+  CHECK(auc({.65, .15, .33}, "ROC") == Approx(0.58928571));
+  CHECK(auc({.65, .15, .33}, "PR") == Approx(0.54496681));
+  CHECK(auc(nlohmann::json::array(), "ROC") == Approx(0.5));
+  CHECK(auc({0, 1}, "PR") == Approx(0.46666667));
+  nlohmann::json even = nlohmann::json::array();
+  for (int i = 1; i < 199; ++i) even.push_back(i / 199.0);
+  CHECK(auc(even, "ROC") == Approx(Measure(nlohmann::json::object(), "auc", 3, outputs, targets)));
+  const auto refused = [](const nlohmann::json& thresholds) {
+    const NamedSpec spec{"auc", {{"thresholds", thresholds}}};
+    return std::string(ResolveMetric(spec, {3}, {3}).status().message());
+  };
+  CHECK(refused({0.5, 1.5}) == "metric auc.thresholds: must be at most 10000 numbers from 0 to 1");
+  CHECK(refused({-0.1}).starts_with("metric auc.thresholds: "));
+}
+
 TEST_CASE("precision and recall are of the k largest classes, or of one class, as Keras says") {
   const Floats outputs = {.1f, .7f, .7f, .2f, .9f, .3f, .2f, .9f,
                           .4f, .6f, .1f, .5f, .8f, .1f, .6f, .55f},
