@@ -1,6 +1,7 @@
 #include "config/job.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <utility>
@@ -164,6 +165,10 @@ void JobReader::ReadLosses(const CompileConfig& compiled) {
       problems_.Add(absl::StrCat("class_weight.", name),
                     "is no number of a class, as in {\"0\": 1, \"1\": 20}");
       continue;
+    }
+    if (!std::isfinite(number) || number < 0) {
+      problems_.Add(absl::StrCat("class_weight.", name),
+                    absl::StrCat("must be a number from 0 on, is ", number));
     }
     job_.loss_weights.by_class[id] = number;
   }

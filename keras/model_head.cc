@@ -66,6 +66,26 @@ absl::Status WithoutShapes(const Resolve& resolve, const NamedSpec& spec) {
   return status;
 }
 
+// Returns how many classes the targets of a loss tell apart; 0 if they are numbers.
+int64_t ClassesOf(const ModelHead& head) {
+  if (head.classes > 0) return head.classes;
+  if (head.targets_each > 1) return head.targets_each;
+  const LossKind kind = head.loss.kind;
+  const bool binary =
+      kind == LossKind::kBinaryCrossentropy || kind == LossKind::kBinaryFocalCrossentropy;
+  return head.has_loss && binary ? 2 : 0;
+}
+
+void CheckClasses(const Job& job, const ModelHead& head, Problems& problems) {
+  const int64_t classes = ClassesOf(head);
+  for (const auto& [id, weight] : job.loss_weights.by_class) {
+    if (classes == 0 || id < classes) continue;
+    problems.Add(
+        absl::StrCat("class_weight.", id),
+        absl::StrCat("there is no such class: the model has ", classes, ", 0 to ", classes - 1));
+  }
+}
+
 // Keras computes a loss from the logits where it can see them, which loses no digits, even if a
 // sigmoid's output goes to a loss meant for softmax, or the other way round.
 void TakeLogits(const Graph& graph, ModelHead& head) {
@@ -225,6 +245,7 @@ std::vector<ModelHead> MakeHeads(const Job& job, const ModelSpec& model, Graph& 
   if (!job.loss_weights.by_class.empty() && (!one || (!heads.empty() && heads[0].loss.rows != 1))) {
     problems.Add("class_weight", "needs a model of one output, with one target an example");
   }
+  if (one && !heads.empty()) CheckClasses(job, heads[0], problems);
   return heads;
 }
 

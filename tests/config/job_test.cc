@@ -239,6 +239,8 @@ const Bad kBadValues[] = {
     {"/loss", "{}", "loss.name: is missing"},
     {"/class_weight", R"({"cat": 2})", "class_weight.cat: is no number of a class"},
     {"/class_weight", R"({"1": 2, "01": 3})", "class_weight.01: is no number of a class"},
+    {"/class_weight", R"({"-1": 2})", "class_weight.-1: is no number of a class"},
+    {"/class_weight", R"({"0": 1, "1": -2})", "class_weight.1: must be a number from 0 on, is -2"},
     {"/class_weight", R"({" 1": 2})", "class_weight. 1: is no number of a class"},
     {"/optimizer", "erase", "optimizer: is missing, and the model's"},
     {"/optimizer", "{\"learning_rate\": 1}", "optimizer.name: is missing"},

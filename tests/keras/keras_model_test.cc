@@ -318,6 +318,26 @@ TEST_CASE("a label that is no class is refused by file and row") {
   }
 }
 
+TEST_CASE("a weight of a class that the model does not have is refused by its number") {
+  const auto problem = [](int64_t units, const char* activation, const char* loss, int64_t id) {
+    Job job = JobFor(SequentialJson({Dense({{"units", units}, {"activation", activation}})}), loss);
+    job.loss_weights.by_class = {{0, 1.0}, {id, 2.0}};
+    const bool sparse = job.loss.name == "sparse_categorical_crossentropy";
+    const auto units_each = static_cast<uint64_t>(units);
+    const Batch schema =
+        SchemaOf({4}, sparse ? std::vector<uint64_t>{} : std::vector<uint64_t>{units_each});
+    return std::string(BuildKerasProgram(job, schema, TestOps()).status().message());
+  };
+  const std::string sparse = "sparse_categorical_crossentropy", dense = "categorical_crossentropy";
+  CHECK(problem(3, "softmax", sparse.c_str(), 2).empty());
+  CHECK(problem(3, "softmax", sparse.c_str(), 3) ==
+        "class_weight.3: there is no such class: the model has 3, 0 to 2");
+  CHECK(problem(3, "softmax", dense.c_str(), 3).starts_with("class_weight.3: "));
+  CHECK(problem(1, "sigmoid", "binary_crossentropy", 1).empty());
+  CHECK(problem(1, "sigmoid", "binary_crossentropy", 2).starts_with("class_weight.2: "));
+  CHECK(problem(1, "linear", "mean_squared_error", 7).empty());  // of numbers nobody knows it
+}
+
 TEST_CASE("a batch that does not fit the model is refused") {
   Job job = JobFor(SequentialJson({Dense({{"units", 3}})}), "mse");
   const Batch schema = SchemaOf({4}, {3});
