@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/charconv.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -52,6 +53,13 @@ void PutIndex(uint64_t index, const Out& out) {
   if (out.exact != nullptr) KeepExact(out.element, static_cast<int64_t>(index), *out.exact);
 }
 
+// Whether a text that is no number is a word of people, and no name of a number.
+bool IsWord(std::string_view text) {
+  const std::string lower = absl::AsciiStrToLower(std::string(text));
+  return !lower.empty() && absl::ascii_isalpha(static_cast<unsigned char>(lower[0])) &&
+         lower != "nan" && lower != "inf" && lower != "infinity";
+}
+
 absl::Status ConvertNumber(const CsvSpec& spec, std::string_view text, const Out& out) {
   const std::string_view whole = text;
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
@@ -66,7 +74,9 @@ absl::Status ConvertNumber(const CsvSpec& spec, std::string_view text, const Out
                     (result.ec == std::errc::result_out_of_range && std::abs(number) < 1);
   const bool decimal = text.find_first_of("xX") == std::string_view::npos;
   if (text.empty() || !read || !decimal || result.ptr != end || !std::isfinite(value)) {
-    return Wrong(spec.columns[0], absl::StrCat(Quoted(whole), " is not a finite number"));
+    return Wrong(spec.columns[0],
+                 absl::StrCat(Quoted(whole), " is not a finite number",
+                              IsWord(text) ? "; \"kind\": \"categorical\" takes words" : ""));
   }
   *out.value = value;
   KeepLarge(spec, text, number, out);

@@ -182,7 +182,11 @@ absl::Status NoSuchOptimizer(const std::string& path, const std::string& name) {
 void ReadRate(JsonFields& options, double otherwise, Optimizer& optimizer, Problems& problems) {
   const nlohmann::json* value = options.Find("learning_rate");
   if (const nlohmann::json* old = options.Find("lr")) {
-    if (value != nullptr) options.Problem("lr", "is the same as learning_rate: give one of them");
+    if (value != nullptr) {
+      options.Problem("lr",
+                      "is the old name of learning_rate, which is given too; did you mean "
+                      "`learning_rate`?");
+    }
     value = old;
   }
   const nlohmann::json none = otherwise;

@@ -191,7 +191,8 @@ TEST_CASE("several files are one sequence, and numbers count from each file's st
   const auto source = OpenCsv(files, {{"files", "/d/*"}, {"features", {"a"}}, {"label", "y"}});
   REQUIRE_FALSE(source.ok());
   CHECK(source.status().message() ==
-        "/d/2.csv.gz row 1: column \"a\": \"x\" is not a finite number");
+        "/d/2.csv.gz row 1: column \"a\": \"x\" is not a finite number; \"kind\": "
+        "\"categorical\" takes words");
   files.contents["/d/2.csv.gz"] = Gzip("a,y\n3,0\n4,0\n");
   const auto good = OpenCsv(files, {{"files", {"/d/*"}}, {"features", {"a"}}, {"label", "y"}});
   REQUIRE(good.ok());
@@ -266,6 +267,7 @@ TEST_CASE("damaged csv files are refused by file, row and column") {
       {"a,t,y\n1.5.2,x,0\n", "\"1.5.2\" is not a finite number"},
       {"a,t,y\n\xff\x01,x,0\n", "\"\\xff\\x01\" is not a finite number"},
       {"a,t,y\n" + std::string(100, '7') + "x,x,0\n", "7...\" is not a finite number"},
+      {"a,t,y\nyes,x,0\n", "\"yes\" is not a finite number; \"kind\": \"categorical\" takes words"},
       {"a,t,y\n1,x,maybe\n", "/d.csv row 0: column \"y\": \"maybe\" is not in the vocabulary"},
       {"a,t,y\n1,x,0\n1,m\xfcl,0\n", "/d.csv row 1: column \"t\": \"m\\xfcl\" is not UTF-8"},
       {"a,b\xff,y\n1,x,0\n", "/d.csv header: \"b\\xff\" is not UTF-8"},
@@ -302,7 +304,8 @@ TEST_CASE("a bad value far into a csv file is an error of its batch alone") {
   Batch batch;
   CHECK((*source)->Read(std::vector<uint64_t>{2344, 2346}, batch).ok());
   CHECK((*source)->Read(std::vector<uint64_t>{2345}, batch).message() ==
-        "/d.csv row 2345: column \"a\": \"oops\" is not a finite number");
+        "/d.csv row 2345: column \"a\": \"oops\" is not a finite number; \"kind\": \"categorical\" "
+        "takes words");
 }
 
 TEST_CASE(

@@ -237,7 +237,7 @@ TEST_CASE("what is wrong with a table is said before anything is computed") {
   SECTION("a name that no table has") {
     rig.job.tables.by_layer["users"] = {};
     CHECK(absl::StrContains(rig.Start(), "tables.users: names no table of the program"));
-    CHECK(absl::StrContains(rig.Start(), "supported: user.weight"));
+    CHECK(absl::StrContains(rig.Start(), "(did you mean \"user\"?); supported: user.weight"));
   }
   SECTION("an input that the data lack") {
     CHECK(absl::StrContains(TableRig(R"({"columns": ["film"]})").Start(),

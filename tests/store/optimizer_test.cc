@@ -446,7 +446,7 @@ const std::vector<Bad> kBadOptions = {
     {"nadam", {{"decay", 0.1}}, "optimizer.decay"},
     {"adam", {{"decay", -0.1}}, "optimizer.decay"},
     {"adam", {{"adaptive_epsilon", true}}, "optimizer.adaptive_epsilon"},
-    {"adam", {{"lr", 0.1}, {"learning_rate", 0.1}}, "optimizer.lr"},
+    {"adam", {{"lr", 0.1}, {"learning_rate", 0.1}}, "optimizer.lr: is the old name of"},
     {"adam",
      {{"decay", 0.1},
       {"learning_rate",
