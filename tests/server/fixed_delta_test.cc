@@ -139,19 +139,20 @@ TEST_CASE("rows that change while a delta is written are in the next one") {
   for (uint32_t batch = 0; batch < 3; ++batch) PushFixed(saved, batch, 3);
   const std::string first = CommitGrown(saved, 1, "", true);
   PushFixed(saved, 3, 50);
-  // An image that becomes no checkpoint: what changed before it still changed since the first one.
+  // Images that become no checkpoint: what changed before them still changed since the first one.
   CommitGrown(saved, 2, first, true);
   PushFixed(saved, 4, 60);
-  const std::string third = CommitGrown(saved, 3, first, true);
+  CommitGrown(saved, 3, first, true);
+  PushFixed(saved, 5, 70);
+  const std::string third = CommitGrown(saved, 4, first, true);
   CHECK(ReadManifest(saved.files, absl::StrCat(dir, "/checkpoints/", third))->base == first);
   CheckSameRows(*RestoredFixed(model, dir, third), saved);
 
   Partition& partition = *saved.ps->content()->Find(0);
   const auto name = ParseCheckpointName(third);
-  const auto before = TensorsOf(*RestoredFixed(model, dir, third, 3)->ps->content()->Find(0));
-  const auto image = partition.NewImage(false, {.base = name, .own = CheckpointName{9, 1, 4}});
+  const auto image = partition.NewImage(false, {.base = name, .own = CheckpointName{9, 1, 5}});
   image->Take();
-  PushFixed(saved, 5, 40);
+  PushFixed(saved, 6, 40);
   std::string bytes;
   REQUIRE(image
               ->Write([&](std::string_view more) {
@@ -160,7 +161,7 @@ TEST_CASE("rows that change while a delta is written are in the next one") {
               })
               .ok());
   CHECK(bytes.empty());  // nothing changed between the two
-  const std::string fifth = CommitGrown(saved, 5, third, true);
+  const std::string fifth = CommitGrown(saved, 6, third, true);
   CHECK(ReadManifest(saved.files, absl::StrCat(dir, "/checkpoints/", fifth))->base == third);
   CheckSameRows(*RestoredFixed(model, dir, fifth, 4), saved);
 }
