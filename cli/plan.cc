@@ -94,7 +94,7 @@ absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables, 
   ASSIGN_OR_RETURN(std::vector<PartitionSpec> partitions,
                    PartitionVariables(variables, job.partitioner));
   std::vector<uint64_t> bytes = PartitionBytes(variables, partitions);
-  RETURN_IF_ERROR(PlacePartitions(job.placement, ps_count, bytes, partitions));
+  RETURN_IF_ERROR(PlacePartitions(job.partitioner.placement, ps_count, bytes, partitions));
   // A growing table begins without rows.
   for (size_t i = 0; i < partitions.size(); ++i) {
     if (IsGrowing(variables[partitions[i].variable()])) bytes[i] = 0;
@@ -110,7 +110,7 @@ absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables, 
   }
   const std::vector<uint64_t> of_ps = BytesOfPs(ps_count, bytes, partitions);
   out << "partitions: " << partitions.size() << " on " << ps_count << " ps ("
-      << PartitionerText(job.partitioner) << "; " << job.placement << ")\n";
+      << PartitionerText(job.partitioner) << "; " << job.partitioner.placement << ")\n";
   const uint64_t mean = std::accumulate(bytes.begin(), bytes.end(), uint64_t{0}) / bytes.size();
   if (partitions.size() >= kManyPartitions && mean < kSmallPartitionBytes) {
     warnings.Add("partitioner",

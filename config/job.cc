@@ -97,6 +97,9 @@ void JobReader::ReadData() {
   if (const json* test = fields.FindValue("test")) {
     job_.test = ReadDataSpec(*test, "data.test", base_, problems_);
   }
+  if (const json* predict = fields.FindValue("predict")) {
+    job_.predict = ReadDataSpec(*predict, "data.predict", base_, problems_);
+  }
   fields.ReportUnknown();
 }
 
@@ -251,7 +254,7 @@ void JobReader::ReadModes() {
       {"mixed_bfloat16", "bf16"}, {"bfloat16", "bf16"}, {"mixed_float16", "fp16"},
       {"float16", "fp16"},        {"f16", "fp16"},      {"fp32", "float32"}};
   fields_.OneOf("precision", kPrecisions, job_.precision, kOtherPrecisions);
-  fields_.OneOf("placement", kPlacement, job_.placement);
+  fields_.OneOf("placement", kPlacement, job_.partitioner.placement);
   static constexpr std::string_view kWire[] = {"float32", "bf16", "f16"};
   static constexpr JsonFields::OtherName kOtherWires[] = {
       {"float16", "f16"}, {"fp16", "f16"},    {"half", "f16"},     {"bfloat16", "bf16"},
@@ -438,6 +441,7 @@ std::optional<Job> ReadJobFile(Files& files, const std::string& path,
     (*document)["name"] = file.stem().string();
   }
   ApplySettings(settings, *document, order, problems);
+  InheritData(*document);
   NoteColumnOrder(order, *document);
   return ReadJob(*document, &files, file.parent_path(), problems);
 }
@@ -447,6 +451,7 @@ absl::StatusOr<Job> ParseJob(const std::string& canonical_json) {
   if (!document.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("job: ", document.status().message()));
   }
+  InheritData(*document);
   Problems problems;
   std::optional<Job> job = ReadJob(*document, nullptr, std::nullopt, problems);
   RETURN_IF_ERROR(problems.ToStatus());

@@ -42,6 +42,9 @@ struct DataSpec {
   // What the records may take in memory, for sources that hold them; null: no limit. As `keep`, it
   // is the process's own.
   std::shared_ptr<MemoryShare> memory = {};
+  // If true, the records are read to predict for them: labels and weights are left out, and the
+  // files may lack them. This is no part of the job either.
+  bool inputs_alone = false;
 };
 
 // A name in Keras' snake_case ("adam", "sparse_categorical_crossentropy") with Keras' own options.
@@ -88,6 +91,7 @@ struct PartitionerSpec {
   uint64_t min_shard_bytes = 256 << 10;    // min_size
   uint64_t max_shard_bytes = 0;            // max_size
   std::optional<uint64_t> max_shards = 8;  // min_size, max_size
+  std::string placement = "greedy";        // or "round_robin": which ps has which partition
 };
 
 // The compression of gradients on their way to the ps. A remainder that is not sent is added to the
@@ -156,6 +160,7 @@ struct Job {
   nlohmann::json model;  // Keras' JSON itself
   DataSpec train;
   std::optional<DataSpec> test;
+  std::optional<DataSpec> predict;  // what `paracord predict` reads
   uint32_t batch = 64;
   uint32_t accumulate = 1;
   std::optional<uint32_t> split_batches;  // none: by DefaultSplitBatches
@@ -180,7 +185,6 @@ struct Job {
   TimeoutsSpec timeouts;
   TablesSpec tables;
   PartitionerSpec partitioner;
-  std::string placement = "greedy";  // or "round_robin"
   CheckpointSpec checkpoint;
 };
 

@@ -1,19 +1,23 @@
 #include "config/job_data.h"
 
+#include <algorithm>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
+#include "config/column_order.h"
 
 namespace paracord {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kMix = "mix";
+constexpr char kMix[] = "mix";
 constexpr char kSomewhere[] = "(files)";  // in place of paths
+constexpr char kVocabularyFrom[] = "vocabulary_from";
 
 // The keys of each format that hold paths: a string, or lists and objects of strings. In any
 // format, at any depth, `vocabulary_file` holds one, too.
@@ -28,7 +32,7 @@ const std::vector<Format>& Formats() {
                                               {"images", {"folder", "list"}},
                                               {"npy", {"features", "labels", "weights"}},
                                               {"npz", {"file"}},
-                                              {"text", {"files", "vocabulary_from"}},
+                                              {"text", {"files", kVocabularyFrom}},
                                               {"tfrecord", {"files"}}};
   return formats;
 }
@@ -58,7 +62,7 @@ void EraseNestedPaths(json& value) {
 // reader.
 std::optional<DataSpec> ReadMix(const json& value, const std::string& path,
                                 const BaseDirectory& base, Problems& problems) {
-  DataSpec spec{std::string(kMix), value};
+  DataSpec spec{kMix, value};
   spec.options.erase("format");
   json& entries = spec.options["mix"];
   if (!entries.is_array() || entries.empty()) {
@@ -76,6 +80,33 @@ std::optional<DataSpec> ReadMix(const json& value, const std::string& path,
     entries[i]["format"] = source->format;
   }
   return all ? std::optional(spec) : std::nullopt;
+}
+
+bool IsOneSource(const json& data, const char* key) {
+  const auto found = data.find(key);
+  return found != data.end() && found->is_object() && !found->contains(kMix);
+}
+
+void Inherit(const json& train, json& source) {
+  const json format = train.value("format", json());
+  if (source.value("format", format) != format) return;
+  std::set<std::string> kept = {"part", kColumnOrderKey};
+  for (const Format& each : Formats()) {
+    if (format != each.name) continue;
+    std::set<std::string> places(each.path_keys.begin(), each.path_keys.end());
+    places.erase(kVocabularyFrom);
+    const bool own =
+        std::ranges::any_of(places, [&](const std::string& key) { return source.contains(key); });
+    if (own) kept.insert(places.begin(), places.end());
+  }
+  for (const auto& [key, value] : train.items()) {
+    if (!kept.contains(key) && !source.contains(key)) source[key] = value;
+  }
+  if (format != "text") return;
+  const json vocabulary = source.value("vocabulary", json());
+  const bool said = vocabulary.is_array() || source.contains(std::string(kNestedPathKey)) ||
+                    source.contains(kVocabularyFrom);
+  if (!said && train.contains("files")) source[kVocabularyFrom] = train["files"];
 }
 
 }  // namespace
@@ -128,6 +159,15 @@ std::optional<DataSpec> ReadDataSpec(const json& value, const std::string& path,
     MakeNestedAbsolute(spec.options, base, path, problems);
   }
   return spec;
+}
+
+void InheritData(json& job) {
+  if (!job.is_object() || !job.contains("data") || !job["data"].is_object()) return;
+  json& data = job["data"];
+  if (!IsOneSource(data, "train")) return;
+  for (const char* const heir : {"test", "predict"}) {
+    if (IsOneSource(data, heir)) Inherit(data["train"], data[heir]);
+  }
 }
 
 void ErasePaths(json& source) {

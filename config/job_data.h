@@ -25,6 +25,13 @@ void MakeAbsolute(nlohmann::json& value, const BaseDirectory& base, const std::s
 std::optional<DataSpec> ReadDataSpec(const nlohmann::json& value, const std::string& path,
                                      const BaseDirectory& base, Problems& problems);
 
+// Gives `data.test` and `data.predict` of a job's text each key that they lack and `data.train`
+// has, if both are read by the same format. A key is taken as a whole, and null in place of a value
+// keeps it away. Never taken are `part` and the order of columns, and nothing is taken from or for
+// a mix. Where a source names files of its own, it takes none of the others'. A text that says
+// nothing of its vocabulary has that of the training text. Twice does the same as once.
+void InheritData(nlohmann::json& job);
+
 // Removes the paths from a canonical source. Two sources are equal afterwards if at most the places
 // of their files differ; the fingerprint says whether the files do.
 void ErasePaths(nlohmann::json& source);

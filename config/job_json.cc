@@ -32,6 +32,14 @@ json DataToJson(const DataSpec& spec) {
   return object;
 }
 
+json DataToJson(const Job& job) {
+  json data = {{"train", DataToJson(job.train)},
+               {"test", job.test ? DataToJson(*job.test) : json()}};
+  // A job without the key is the same text as before there was one.
+  if (job.predict.has_value()) data["predict"] = DataToJson(*job.predict);
+  return data;
+}
+
 json PartitionerToJson(const PartitionerSpec& spec) {
   switch (spec.kind) {
     case PartitionerSpec::Kind::kFixedShards:
@@ -92,8 +100,7 @@ json ToJson(const Job& job) {
   return {
       {"name", job.name},
       {"model", job.model},
-      {"data",
-       {{"train", DataToJson(job.train)}, {"test", job.test ? DataToJson(*job.test) : json()}}},
+      {"data", DataToJson(job)},
       {"batch", job.batch},
       {"accumulate", job.accumulate},
       {"split_batches", OrNull(job.split_batches)},
@@ -130,7 +137,7 @@ json ToJson(const Job& job) {
         {"drain_ms", timeouts.drain_ms}}},
       {"tables", TablesToJson(job.tables)},
       {"partitioner", PartitionerToJson(job.partitioner)},
-      {"placement", job.placement},
+      {"placement", job.partitioner.placement},
       {"checkpoint",
        {{"every_seconds", job.checkpoint.every_seconds},
         {"keep", job.checkpoint.keep},
@@ -198,6 +205,7 @@ void EraseWhatMayDiffer(json& job) {
     if (own || table.contains("optimizer")) kept[layer] = table;
   }
   job["tables"] = kept;
+  job["data"].erase("predict");
   const bool by_name = !IsProgram(job["model"]) || IsStableHlo(job["model"]);
   for (json& source : job["data"]) {
     if (by_name) EraseColumnOrder(source);

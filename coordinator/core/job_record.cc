@@ -168,8 +168,8 @@ JobExtent JobRecord::Extent(const std::optional<StopDecision>& stop) const {
 
 absl::StatusOr<std::vector<PartitionSpec>> JobRecord::Layout(uint32_t ps_count) const {
   std::vector<PartitionSpec> layout = state_.partitions;
-  RETURN_IF_ERROR(
-      PlacePartitions(job_.placement, ps_count, PartitionBytes(state_.variables, layout), layout));
+  RETURN_IF_ERROR(PlacePartitions(job_.partitioner.placement, ps_count,
+                                  PartitionBytes(state_.variables, layout), layout));
   return layout;
 }
 

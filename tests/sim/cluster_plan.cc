@@ -65,7 +65,7 @@ ClusterPlan ClusterPlan::Draw(SimRandom random) {
   job.timeouts.drain_ms = random.Between(500, 5000);
   job.partitioner.kind = PartitionerSpec::Kind::kFixedShards;
   job.partitioner.shards = static_cast<uint64_t>(random.Between(1, 3));
-  job.placement = random.Chance(0.5) ? "greedy" : "round_robin";
+  job.partitioner.placement = random.Chance(0.5) ? "greedy" : "round_robin";
   job.checkpoint.every_seconds = random.Chance(0.1) ? 0 : 0.2 + 2 * random.Unit();
   job.checkpoint.keep = static_cast<uint32_t>(random.Between(1, 3));
   plan.reports_ahead = random.Chance(0.1);
