@@ -131,14 +131,19 @@ struct ArrayOptions {
   double scale = 1;
 };
 
-ArrayOptions ReadOptions(JsonFields& fields, bool has_scale, Problems& problems) {
+ArrayOptions ReadOptions(JsonFields& fields, const DataSpec& spec, bool has_scale,
+                         Problems& problems) {
   const json none = json::object();
   const json* const found = fields.FindValue(kColumnOrderKey);
   JsonFields order(found == nullptr ? none : *found, fields.PathOf(kColumnOrderKey), problems);
   ArrayOptions options;
   options.features = ReadWanted(fields, "features", /*needed=*/true, order, problems);
-  options.labels = ReadWanted(fields, "labels", /*needed=*/true, order, problems);
-  options.weights = ReadWanted(fields, "weights", /*needed=*/false, order, problems);
+  if (spec.inputs_alone) {
+    for (const char* const key : {"labels", "weights"}) fields.Find(key), order.Find(key);
+  } else {
+    options.labels = ReadWanted(fields, "labels", /*needed=*/true, order, problems);
+    options.weights = ReadWanted(fields, "weights", /*needed=*/false, order, problems);
+  }
   order.ReportUnknown();
   if (has_scale) fields.Number("scale", -1e30, 1e30, options.scale);
   return options;
@@ -224,7 +229,7 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenFiles(Files& files, const DataSp
                                                       bool has_scale, ReadArrayHeader read_header) {
   Problems problems;
   JsonFields fields(spec.options, absl::StrCat("data (", spec.format, ")"), problems);
-  const ArrayOptions options = ReadOptions(fields, has_scale, problems);
+  const ArrayOptions options = ReadOptions(fields, spec, has_scale, problems);
   fields.ReportUnknown();
   RETURN_IF_ERROR(problems.ToStatus());
   ArrayReader reader;
@@ -264,7 +269,7 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenNpz(Files& files, const DataSpec
   Problems problems;
   JsonFields fields(spec.options, "data (npz)", problems);
   const std::vector<std::string> patterns = ReadPaths(fields, "file");
-  const ArrayOptions options = ReadOptions(fields, /*has_scale=*/true, problems);
+  const ArrayOptions options = ReadOptions(fields, spec, /*has_scale=*/true, problems);
   fields.ReportUnknown();
   RETURN_IF_ERROR(problems.ToStatus());
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPaths(files, patterns));

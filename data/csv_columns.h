@@ -79,6 +79,16 @@ std::vector<CsvSpec> ReadCsvSpecs(JsonFields& fields, const std::string& key,
 absl::Status BindCsvSpecs(Files& files, const std::vector<std::string>& names, size_t fields,
                           const std::string& path, std::vector<CsvSpec>& specs);
 
+// Returns the place of the column that `name` names, or numbers where it is a number and the
+// columns have no names. INVALID_ARGUMENT names it and the nearest that there is in the file at
+// `path`.
+absl::StatusOr<size_t> FindCsvColumn(const std::vector<std::string>& names, size_t fields,
+                                     const std::string& path, const std::string& name);
+
+// Removes the specs of columns that the file lacks.
+void LeaveOutAbsent(const std::vector<std::string>& names, size_t fields,
+                    std::vector<CsvSpec>& specs);
+
 // Removes from `features` those that a pattern took in although they are the label or the weight.
 void LeaveOut(const std::vector<CsvSpec>& others, std::vector<CsvSpec>& features);
 

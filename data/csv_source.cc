@@ -33,6 +33,7 @@ struct CsvOptions {
   uint64_t skip_lines = 0;  // at the start of each file
   MissingTexts missing = {""};
   std::vector<CsvSpec> features, labels, weights;
+  bool inputs_alone = false;  // as DataSpec has it
 };
 
 // Reads a character, or none (null or "").
@@ -82,8 +83,10 @@ absl::StatusOr<CsvOptions> ReadCsvOptions(const DataSpec& spec) {
   options.labels = ReadCsvSpecs(fields, "label", "output", /*oov_default=*/0, problems);
   options.weights = ReadCsvSpecs(fields, "weight", "output", /*oov_default=*/0, problems);
   for (const std::string key : {"features", "label"}) {
+    if (key == "label" && spec.inputs_alone) continue;
     if (fields.FindValue(key) == nullptr) fields.Problem(key, "is missing");
   }
+  options.inputs_alone = spec.inputs_alone;
   fields.ReportUnknown();
   const absl::Status strings = CheckStrings(options.features);
   if (!strings.ok()) problems.Add("", std::string(strings.message()));
@@ -137,6 +140,24 @@ class CsvSource : public RowSource {
   }
   std::string Where(uint64_t record) const override { return index_.Where(record); }
 
+  absl::StatusOr<std::vector<std::string>> Fields(
+      std::span<const uint64_t> records, std::span<const std::string> names) const override {
+    std::vector<size_t> places;
+    for (const std::string& name : names) {
+      ASSIGN_OR_RETURN(places.emplace_back(),
+                       FindCsvColumn(options_.columns, fields_, first_path_, name));
+    }
+    std::vector<std::string> texts;
+    texts.reserve(records.size() * names.size());
+    for (const uint64_t record : records) {
+      ASSIGN_OR_RETURN(FileCursor cursor, index_.Seek(record, cutter_));
+      CsvFields fields;
+      RETURN_IF_ERROR(Cut(record, cursor, fields));
+      for (const size_t place : places) texts.emplace_back(fields.values[place]);
+    }
+    return texts;
+  }
+
   std::vector<std::string> Warnings() const override {
     std::vector<std::string> warnings = RowSource::Warnings();
     Count count;
@@ -165,9 +186,7 @@ class CsvSource : public RowSource {
   absl::Status ReadRow(uint64_t record, const Row& row) const override {
     ASSIGN_OR_RETURN(FileCursor cursor, index_.Seek(record, cutter_));
     CsvFields fields;
-    const absl::StatusOr<bool> more = cutter_.Next(cursor, fields);
-    if (!more.ok()) return At(Where(record), more.status());
-    if (!*more) return absl::DataLossError(Where(record) + ": the file has changed");
+    RETURN_IF_ERROR(Cut(record, cursor, fields));
     RETURN_IF_ERROR(Convert(record, options_.features, fields, row.inputs, &row));
     RETURN_IF_ERROR(Convert(record, options_.labels, fields, row.targets, nullptr));
     return Convert(record, options_.weights, fields, row.weights, nullptr);
@@ -183,6 +202,12 @@ class CsvSource : public RowSource {
     size_t within = 0;         // as LinesWithinFields has it
     std::string where;
   };
+
+  absl::Status Cut(uint64_t record, FileCursor& cursor, CsvFields& fields) const {
+    const absl::StatusOr<bool> more = cutter_.Next(cursor, fields);
+    if (!more.ok()) return At(Where(record), more.status());
+    return *more ? absl::OkStatus() : absl::DataLossError(Where(record) + ": the file has changed");
+  }
 
   // Returns false if the record cannot be read.
   bool CountOne(uint64_t record, Count& count) const {
@@ -283,12 +308,26 @@ class CsvSource : public RowSource {
                                                      options_.columns.size(), " columns, but ",
                                                      path, " has ", fields_));
     }
+    if (options_.inputs_alone) {
+      LeaveOutAbsent(options_.columns, fields_, options_.labels);
+      LeaveOutAbsent(options_.columns, fields_, options_.weights);
+    }
     Problems problems;
     for (std::vector<CsvSpec>* specs : {&options_.features, &options_.labels, &options_.weights}) {
       const absl::Status bound = BindCsvSpecs(files, options_.columns, fields_, path, *specs);
       if (!bound.ok()) problems.Add("", std::string(bound.message()));
     }
     if (!problems.empty()) return problems.ToStatus();
+    const absl::Status apart = TellApart();
+    if (!options_.inputs_alone) return apart;
+    options_.labels.clear();  // a pattern of features takes them in no more
+    options_.weights.clear();
+    return apart;
+  }
+
+  // Takes label and weight out of the features that a pattern names.
+  absl::Status TellApart() {
+    Problems problems;
     if (FieldsOf(options_.features) == FieldsOf(options_.labels)) return absl::OkStatus();
     const std::string pattern = options_.features[0].path;
     LeaveOut(options_.labels, options_.features);

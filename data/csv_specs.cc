@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
@@ -311,6 +312,26 @@ absl::Status BindCsvSpecs(Files& files, const std::vector<std::string>& names, s
   }
   specs = std::move(bound);
   return problems.ToStatus();
+}
+
+absl::StatusOr<size_t> FindCsvColumn(const std::vector<std::string>& names, size_t fields,
+                                     const std::string& path, const std::string& name) {
+  size_t number = 0;
+  const bool counted = names.empty() && absl::SimpleAtoi(name, &number);
+  return FindColumn(counted ? CsvColumnName{"", number} : CsvColumnName{name, {}}, names, fields,
+                    path, "columns");
+}
+
+void LeaveOutAbsent(const std::vector<std::string>& names, size_t fields,
+                    std::vector<CsvSpec>& specs) {
+  std::erase_if(specs, [&](const CsvSpec& spec) {
+    return std::ranges::any_of(spec.columns, [&](const CsvColumnName& column) {
+      if (column.number.has_value()) return *column.number >= fields;
+      return std::ranges::none_of(names, [&](const std::string& name) {
+        return name == column.name || fnmatch(column.name.c_str(), name.c_str(), 0) == 0;
+      });
+    });
+  });
 }
 
 void LeaveOut(const std::vector<CsvSpec>& others, std::vector<CsvSpec>& features) {

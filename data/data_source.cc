@@ -16,6 +16,7 @@
 #include "data/array_source.h"
 #include "data/csv_source.h"
 #include "data/image_source.h"
+#include "data/inputs_source.h"
 #include "data/mix_source.h"
 #include "data/part_source.h"
 #include "data/text_source.h"
@@ -144,6 +145,13 @@ std::string FirstNotFinite(const Batch& batch) {
   return "";
 }
 
+absl::StatusOr<std::vector<std::string>> DataSource::Fields(
+    std::span<const uint64_t> /*records*/, std::span<const std::string> names) const {
+  if (names.empty()) return std::vector<std::string>();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "\"", names[0], "\": only csv, tfrecord and images have columns that can be copied"));
+}
+
 size_t CheckedAtOnce(const Batch& schema) {
   constexpr double kRecordsAtOnce = 16, kFloatsAtOnce = 1 << 20;
   double floats = 1;
@@ -208,6 +216,7 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenDataSource(Files& files, const D
   if (!steps.empty()) {
     ASSIGN_OR_RETURN(source, MakeTransformed(std::move(source), std::move(steps)));
   }
+  if (spec.inputs_alone) source = InputsOf(std::move(source));
   return source;
 }
 

@@ -112,6 +112,11 @@ class DataSource {
   // Names the file and row of a record ("train.csv row 17"), for an error that is found after
   // reading. A record that several files contribute to has one for each.
   virtual std::string Where(uint64_t record) const = 0;
+  // Returns the text of each of `names` in each record, record after record, as the file has it: a
+  // column of a CSV, a feature of an Example, the `path` of a picture. INVALID_ARGUMENT names one
+  // that there is not; without records the names alone are looked at. Any thread.
+  virtual absl::StatusOr<std::vector<std::string>> Fields(std::span<const uint64_t> records,
+                                                          std::span<const std::string> names) const;
   // Further facts for people ("vocabulary of 67"); may be empty.
   virtual std::string Describe() const { return ""; }
   // Lines that warn of what is no error but surely unexpected: files that are left out, or values

@@ -26,7 +26,8 @@ constexpr uint64_t kFileBytesMax = uint64_t{256} << 20;
 constexpr uint64_t kChecked = 4;
 
 struct ImageOptions {
-  std::string folder, list;  // one of the two
+  std::string folder, list;   // one of the two
+  bool inputs_alone = false;  // as DataSpec has it: pictures need no class
   std::vector<std::string> classes;
   uint32_t height = 0, width = 0, channels = 3;
   double scale = 1;
@@ -61,6 +62,7 @@ absl::StatusOr<ImageOptions> ReadImageOptions(const DataSpec& spec) {
   fields.Number("scale", -1e30, 1e30, options.scale);
   fields.ReportUnknown();
   RETURN_IF_ERROR(problems.ToStatus());
+  options.inputs_alone = spec.inputs_alone;
   return options;
 }
 
@@ -106,6 +108,18 @@ class ImageSource : public RowSource {
     return absl::StrFormat("images:%d:%016x", records(), fingerprint_);
   }
   std::string Where(uint64_t record) const override { return entries_[record].path; }
+  absl::StatusOr<std::vector<std::string>> Fields(
+      std::span<const uint64_t> records, std::span<const std::string> names) const override {
+    for (const std::string& name : names) {
+      if (name == "path") continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", name, "\": a picture has its `path` alone"));
+    }
+    std::vector<std::string> texts;
+    for (const uint64_t record : records)
+      texts.resize(texts.size() + names.size(), entries_[record].path);
+    return texts;
+  }
   std::string Describe() const override { return absl::StrCat(classes_.size(), " classes"); }
   std::vector<std::string> Warnings() const override {
     if (left_out_.empty()) return {};
@@ -149,14 +163,16 @@ class ImageSource : public RowSource {
   // Lists the folders: each is a class, also one without images, unless `classes` names them.
   absl::Status ListFolders() {
     classes_ = options_.classes;
-    if (classes_.empty()) {
+    if (classes_.empty() || options_.inputs_alone) {
       ASSIGN_OR_RETURN(classes_, files_.List(options_.folder));
     }
     std::vector<std::string> found;
     for (const std::string& name : classes_) {
       const std::string folder = absl::StrCat(options_.folder, "/", name);
       const absl::StatusOr<std::vector<std::string>> names = files_.List(folder);
-      const bool beside = IsNoDirectory(names.status()) && options_.classes.empty();
+      const bool listed = options_.classes.empty() || options_.inputs_alone;
+      const bool beside = IsNoDirectory(names.status()) && listed;
+      if (beside && options_.inputs_alone && IsImageName(name)) entries_.push_back({folder, 0});
       if (beside || name[0] == '.') continue;
       RETURN_IF_ERROR(names.status());
       for (const std::string& image : *names) {
@@ -172,6 +188,10 @@ class ImageSource : public RowSource {
     return absl::OkStatus();
   }
 
+  static std::string InList(const std::string& base, const std::string& path) {
+    return path[0] == '/' ? path : base + path;
+  }
+
   // Reads lines "path<TAB>class" or "path,class", whose paths are relative to the list's directory.
   absl::Status ReadList() {
     ASSIGN_OR_RETURN(const std::vector<std::string> lines, ReadLines(files_, options_.list));
@@ -180,15 +200,19 @@ class ImageSource : public RowSource {
     for (size_t i = 0; i < lines.size(); ++i) {
       if (lines[i].empty()) continue;
       const size_t tab = lines[i].rfind('\t');
-      const size_t at = tab == std::string::npos ? lines[i].rfind(',') : tab;
+      size_t at = tab == std::string::npos ? lines[i].rfind(',') : tab;
+      if (options_.inputs_alone && IsImageName(lines[i])) at = lines[i].size();
+      if (options_.inputs_alone && at != std::string::npos && at > 0) {
+        pairs.emplace_back(InList(base, lines[i].substr(0, at)), "");
+        continue;
+      }
       if (at == std::string::npos || at == 0 || at + 1 == lines[i].size()) {
         return absl::InvalidArgumentError(
             absl::StrCat(options_.list, " row ", i, ": is not a path, a tab and a class"));
       }
-      const std::string path = lines[i].substr(0, at);
-      pairs.emplace_back(path[0] == '/' ? path : base + path, lines[i].substr(at + 1));
+      pairs.emplace_back(InList(base, lines[i].substr(0, at)), lines[i].substr(at + 1));
     }
-    classes_ = options_.classes;
+    classes_ = options_.inputs_alone ? std::vector<std::string>{""} : options_.classes;
     if (classes_.empty()) {
       for (const auto& [path, name] : pairs) classes_.push_back(name);
       std::sort(classes_.begin(), classes_.end());

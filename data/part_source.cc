@@ -32,6 +32,11 @@ class PartSource : public DataSource {
   std::string Where(uint64_t record) const override { return whole_->Where(InWhole(record)); }
   std::string Describe() const override { return whole_->Describe(); }
   std::vector<std::string> Warnings() const override { return whole_->Warnings(); }
+  absl::StatusOr<std::vector<std::string>> Fields(
+      std::span<const uint64_t> records, std::span<const std::string> names) const override {
+    ASSIGN_OR_RETURN(const std::vector<uint64_t> in_whole, AllInWhole(records));
+    return whole_->Fields(in_whole, names);
+  }
 
   absl::Status Read(std::span<const uint64_t> records, Batch& batch) const override {
     ASSIGN_OR_RETURN(const std::vector<uint64_t> in_whole, AllInWhole(records));

@@ -38,6 +38,7 @@ struct TextOptions {
   uint64_t window = 0, stride = 0;
   std::vector<std::string> labels;  // empty: windows of running text
   VocabularyOptions vocabulary;
+  bool inputs_alone = false;  // as DataSpec has it: a line may be a text without a label
 };
 
 absl::StatusOr<TextOptions> ReadTextOptions(const DataSpec& spec) {
@@ -61,6 +62,7 @@ absl::StatusOr<TextOptions> ReadTextOptions(const DataSpec& spec) {
     fields.Integer("stride", 1, std::max<uint64_t>(options.window, 1), options.stride);
   }
   options.vocabulary = ReadVocabularyOptions(fields, options.tokenizer.words);
+  options.inputs_alone = spec.inputs_alone;
   fields.ReportUnknown();
   RETURN_IF_ERROR(problems.ToStatus());
   return options;
@@ -242,18 +244,25 @@ class TextSource : public RowSource {
     ASSIGN_OR_RETURN(const bool more, line_cutter_.Next(cursor, line));
     if (!more) return absl::DataLossError("the file has changed");
     const size_t tab = line.find('\t');
-    if (tab == std::string_view::npos) {
+    if (tab == std::string_view::npos && !options_.inputs_alone) {
       return absl::InvalidArgumentError("has no tab between label and text");
     }
     const std::string_view label = line.substr(0, tab);
     const auto at = std::find(options_.labels.begin(), options_.labels.end(), label);
-    if (at == options_.labels.end()) {
+    const bool labelled = tab != std::string_view::npos && at != options_.labels.end();
+    if (options_.inputs_alone && !labelled) return Window(line, row);
+    if (!labelled) {
       return absl::InvalidArgumentError(
           absl::StrCat("the label ", Quoted(label), " is not in `labels`"));
     }
     row.targets[0][0] = static_cast<float>(at - options_.labels.begin());
+    return Window(line.substr(tab + 1), row);
+  }
+
+  // The first tokens of a text that has a label or needs one; zeros follow a short one.
+  absl::Status Window(std::string_view text, const Row& row) const {
     std::vector<float> numbers;
-    RETURN_IF_ERROR(Numbers(line.substr(tab + 1), options_.window, numbers));
+    RETURN_IF_ERROR(Numbers(text, options_.window, numbers));
     numbers.resize(static_cast<size_t>(options_.window), 0);
     std::copy(numbers.begin(), numbers.end(), row.inputs[0]);
     return absl::OkStatus();

@@ -60,18 +60,35 @@ class TfRecordSource : public RowSource {
     return absl::StrFormat("tfrecord:%d:%016x", records(), index_.fingerprint());
   }
   std::string Where(uint64_t record) const override { return index_.Where(record); }
+  absl::StatusOr<std::vector<std::string>> Fields(
+      std::span<const uint64_t> records, std::span<const std::string> names) const override {
+    std::vector<std::string> texts;
+    texts.reserve(records.size() * names.size());
+    for (const uint64_t record : records) {
+      ASSIGN_OR_RETURN(FileCursor cursor, index_.Seek(record, cutter_));
+      std::vector<ExampleFeature> example;
+      const absl::Status status = Parse(cursor, example);
+      if (!status.ok()) return At(Where(record), status);
+      for (const std::string& name : names) {
+        FeatureSpec spec;
+        spec.name = name;
+        const ExampleFeature* const feature = Find(example, spec);
+        const absl::StatusOr<std::string> text =
+            feature == nullptr ? absl::InvalidArgumentError("the example lacks it")
+                               : TextOfFeature(*feature);
+        if (!text.ok())
+          return At(absl::StrCat(Where(record), ": feature \"", name, "\""), text.status());
+        texts.push_back(*text);
+      }
+    }
+    return texts;
+  }
 
  protected:
   absl::Status ReadRow(uint64_t record, const Row& row) const override {
     ASSIGN_OR_RETURN(FileCursor cursor, index_.Seek(record, cutter_));
-    std::string_view data;
-    const absl::StatusOr<bool> more = cutter_.Next(cursor, data);
-    if (!more.ok()) return At(Where(record), more.status());
-    if (!*more) return absl::DataLossError(Where(record) + ": the file has changed");
     std::vector<ExampleFeature> example;
-    absl::Status status = ParseExample(data, example);
-    std::stable_sort(example.begin(), example.end(),
-                     [](const auto& a, const auto& b) { return a.name < b.name; });
+    absl::Status status = Parse(cursor, example);
     if (status.ok()) status = Fill(options_.features, example, row.inputs, &row);
     if (status.ok()) status = Fill(options_.labels, example, row.targets, nullptr);
     if (status.ok()) status = Fill(options_.weights, example, row.weights, nullptr);
@@ -79,6 +96,34 @@ class TfRecordSource : public RowSource {
   }
 
  private:
+  // Fills in the features of the record at the cursor, sorted by name; they point into its buffer.
+  absl::Status Parse(FileCursor& cursor, std::vector<ExampleFeature>& example) const {
+    std::string_view data;
+    ASSIGN_OR_RETURN(const bool more, cutter_.Next(cursor, data));
+    if (!more) return absl::DataLossError("the file has changed");
+    const absl::Status status = ParseExample(data, example);
+    std::stable_sort(example.begin(), example.end(),
+                     [](const auto& a, const auto& b) { return a.name < b.name; });
+    return status;
+  }
+
+  // A feature of one value as text.
+  static absl::StatusOr<std::string> TextOfFeature(const ExampleFeature& feature) {
+    if (feature.kind != ExampleFeature::Kind::kFloat) {
+      std::vector<std::string> texts;
+      RETURN_IF_ERROR(ReadTexts(feature, texts));
+      if (texts.size() == 1) return texts[0];
+      return absl::InvalidArgumentError(
+          absl::StrCat("has ", texts.size(), " values, and one can be copied"));
+    }
+    float value = 0;
+    std::vector<ExactInteger> exact;
+    ASSIGN_OR_RETURN(const size_t count, ReadNumbers(feature, {&value, 1}, 0, exact));
+    if (count == 1) return absl::StrCat(value);
+    return absl::InvalidArgumentError(
+        absl::StrCat("has ", count, " values, and one can be copied"));
+  }
+
   // The features of `example` are sorted by name. `inputs` is null for targets and weights, since
   // only inputs have strings and exact numbers.
   static absl::Status Fill(const std::vector<FeatureSpec>& specs,
@@ -124,10 +169,15 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenTfRecord(Files& files, const Dat
   TfRecordOptions options;
   options.files = ReadPaths(fields, "files");
   options.features = ReadFeatureSpecs(fields, "features", "input", problems);
-  options.labels = ReadFeatureSpecs(fields, "label", "output", problems);
-  options.weights = ReadFeatureSpecs(fields, "weight", "output", problems);
+  if (spec.inputs_alone) {
+    for (const char* const key : {"label", "weight"}) fields.Find(key);
+  } else {
+    options.labels = ReadFeatureSpecs(fields, "label", "output", problems);
+    options.weights = ReadFeatureSpecs(fields, "weight", "output", problems);
+  }
   CheckTexts(fields, options.features);
   for (const std::string key : {"features", "label"}) {
+    if (key == "label" && spec.inputs_alone) continue;
     if (fields.FindValue(key) == nullptr) fields.Problem(key, "is missing");
   }
   fields.ReportUnknown();

@@ -93,6 +93,10 @@ class TransformedSource : public DataSource {
   std::string Where(uint64_t record) const override { return source_->Where(record); }
   std::string Describe() const override { return source_->Describe(); }
   std::vector<std::string> Warnings() const override { return source_->Warnings(); }
+  absl::StatusOr<std::vector<std::string>> Fields(
+      std::span<const uint64_t> records, std::span<const std::string> names) const override {
+    return source_->Fields(records, names);
+  }
 
   absl::Status Read(std::span<const uint64_t> records, Batch& batch) const override {
     RETURN_IF_ERROR(source_->Read(records, batch));
