@@ -75,6 +75,7 @@ absl::Status KerasProgram::Rehearse(const Batch& schema) {
   }
   if (data_->tables().any()) UseRows(data_->tables().Widest(batch));
   const absl::Cleanup whole = [this] { UseRows(nullptr); };
+  if (job_.train.inputs_alone) return Predict(batch, values).status();
   RETURN_IF_ERROR(ComputeGradients(batch, 0, values, gradients).status());
   RETURN_IF_ERROR(PrepareAnother());
   if (gradient_sum_) gradient_sum_->Learn();

@@ -205,6 +205,7 @@ void CheckLearning(const Job& job, const ModelSpec* model, Problems& problems) {
 
 std::vector<ModelHead> MakeHeads(const Job& job, const ModelSpec& model, Graph& graph,
                                  const Batch& schema, Problems& problems) {
+  if (job.train.inputs_alone) return {};  // it predicts, and nothing is measured
   CheckNames(job, model, problems);
   const bool one = model.outputs.size() == 1;
   std::vector<ModelHead> heads;

@@ -18,9 +18,10 @@ namespace paracord {
 
 class PjrtBatch {
  public:
-  // INVALID_ARGUMENT unless the data have the columns that the file's modules take. All that is
-  // given lives longer.
-  absl::Status Match(const ProgramFile& file, const Batch& schema, const ProgramTables& tables);
+  // INVALID_ARGUMENT unless the data have the columns that the file's modules take; with
+  // `inputs_alone` those that a prediction takes. All that is given lives longer.
+  absl::Status Match(const ProgramFile& file, const Batch& schema, const ProgramTables& tables,
+                     bool inputs_alone);
 
   // INVALID_ARGUMENT unless a batch has the columns of the data that were matched, in their shapes.
   // It comes before anything else reads the batch by its columns.

@@ -110,7 +110,8 @@ absl::StatusOr<std::unique_ptr<PjrtProgram>> PjrtProgram::Check(const Job& job, 
   std::unique_ptr<PjrtProgram> program(new PjrtProgram(*std::move(file), schema));
   RETURN_IF_ERROR(program->CheckSizes(std::min(memory_max, FindMemory().bytes)));
   RETURN_IF_ERROR(program->MakeTables(job));
-  RETURN_IF_ERROR(program->batch_.Match(program->file_, program->schema_, program->tables_));
+  RETURN_IF_ERROR(program->batch_.Match(program->file_, program->schema_, program->tables_,
+                                        job.train.inputs_alone));
   return program;
 }
 

@@ -98,6 +98,9 @@ absl::Status ProcessProgram::Launch() {
   options.running = use_.running;
   ASSIGN_OR_RETURN(child_, ChildProcess::Start(options));
   ASSIGN_OR_RETURN(ProgramHello hello, TakeHello());
+  if (job_.train.inputs_alone) {  // records without targets and weights, to predict for
+    std::erase_if(hello.int64_columns, [](const auto& column) { return column.first != "inputs"; });
+  }
   RETURN_IF_ERROR(CheckHello(hello));
   if (known_) {
     RETURN_IF_ERROR(CheckSameHello(hello_, hello));

@@ -79,6 +79,12 @@ std::string ColumnText(const Column& column) {
   return absl::StrCat(column.text ? "strings" : "numbers", " of shape ", ShapeName(shape));
 }
 
+void AddFacts(const GradientProgram& program, JobFacts& facts) {
+  for (const VariableSpec& variable : program.variables()) *facts.add_variables() = variable;
+  for (const std::string& name : program.metric_names()) facts.add_metric_names(name);
+  for (const std::string& output : program.Outputs()) facts.add_outputs(output);
+}
+
 }  // namespace
 
 absl::Status CheckSameColumns(const Batch& train, const Batch& test) {
@@ -149,11 +155,7 @@ absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, const BuildProgramF
     absl::StrAppend(&fingerprint, "+", workload.test->fingerprint());
   }
   facts.set_fingerprint(fingerprint);
-  for (const VariableSpec& variable : workload.program->variables()) {
-    *facts.add_variables() = variable;
-  }
-  for (const std::string& name : workload.program->metric_names()) facts.add_metric_names(name);
-  for (const std::string& output : workload.program->Outputs()) facts.add_outputs(output);
+  AddFacts(*workload.program, facts);
   workload.clip = ReadGradientClip(job.optimizer, workload.program->variables());
   const bool tables =
       std::ranges::any_of(workload.program->variables(),
@@ -161,6 +163,33 @@ absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, const BuildProgramF
   workload.feed =
       std::make_unique<PreparedBatches>(std::move(train), tables ? kPreparedWithTables : kPrepared);
   return workload;
+}
+
+absl::StatusOr<Workload> OpenSource(Files& files, const Job& job, DataSpec data,
+                                    const BuildProgramFn& build, const KeepPlace& keep) {
+  data.keep = keep;
+  Workload workload;
+  ASSIGN_OR_RETURN(workload.test, OpenDataSource(files, data));
+  ASSIGN_OR_RETURN(workload.program, build(job, workload.test->schema()));
+  workload.facts.set_test_records(workload.test->records());
+  workload.facts.set_fingerprint(workload.test->fingerprint());
+  AddFacts(*workload.program, workload.facts);
+  workload.warnings = workload.test->Warnings();
+  return workload;
+}
+
+Job PredictingJob(Job job, DataSpec data) {
+  job.train = std::move(data);
+  job.train.inputs_alone = true;
+  job.test.reset();
+  job.predict.reset();
+  job.loss = {};
+  job.losses.clear();
+  job.loss_weights = {};
+  job.metrics.clear();
+  job.stop_when.reset();
+  job.accumulate = 1;  // a prediction is not computed in slices
+  return job;
 }
 
 }  // namespace paracord

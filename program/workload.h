@@ -64,4 +64,12 @@ absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, const BuildProgramF
                                       const KeepPlace& keep = {},
                                       const std::shared_ptr<MemoryShare>& memory = nullptr);
 
+// Opens `data` alone as the workload's test data, and builds the program from its schema, for
+// values that are there already: nothing of the training data is read, and there is no feed.
+absl::StatusOr<Workload> OpenSource(Files& files, const Job& job, DataSpec data,
+                                    const BuildProgramFn& build, const KeepPlace& keep = {});
+// Returns the job whose program predicts for the records of `data`, which have neither labels nor
+// weights: it has no losses and no metrics, and these records alone (key inputs_alone).
+Job PredictingJob(Job job, DataSpec data);
+
 }  // namespace paracord
