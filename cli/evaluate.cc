@@ -5,10 +5,12 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "cli/checkpoint_choice.h"
 #include "cli/commands.h"
 #include "cli/own_programs.h"
 #include "common/json_text.h"
+#include "common/one_line.h"
 #include "common/random.h"
 #include "common/status_macros.h"
 #include "config/flags.h"
@@ -24,6 +26,8 @@
 
 namespace paracord {
 namespace {
+
+constexpr size_t kOthersBytesMax = 500;
 
 struct EvaluateFlags {
   std::string job;
@@ -48,15 +52,19 @@ void Print(const Manifest& manifest, const Score& score, bool as_json, std::ostr
   for (const auto& [name, value] : score.metrics) out << "test " << name << ": " << value << "\n";
 }
 
-// Warns if the training data are not those of the checkpoint, since their vocabulary and columns
-// make the numbers that the model gets. The test data may be others.
-void WarnOfOtherData(const Workload& workload, const std::string& trained_with, std::ostream& err) {
-  std::string train = workload.facts.fingerprint();  // and that of the test data
-  if (workload.test != nullptr)
-    train.resize(train.size() - workload.test->fingerprint().size() - 1);
-  if (trained_with == train || trained_with.starts_with(train + "+")) return;
-  err << "paracord evaluate: warning: data.train is not what the checkpoint was trained with (its "
-      << "fingerprint is " << train << ", that was " << trained_with
+// Warns if the job describes other training data than the checkpoint's, since their columns and
+// vocabulary make the numbers that the model gets. The test data may be others.
+void WarnOfOtherData(const Job& job, const std::string& trained_with, std::ostream& err) {
+  const absl::StatusOr<Job> before = ParseJob(trained_with);
+  if (!before.ok()) return;  // of another version
+  std::string others;
+  for (const std::string& line : JobDifferences(*before, job)) {
+    if (!line.starts_with("data.train")) continue;
+    absl::StrAppend(&others, others.empty() ? "" : "; ", line);
+  }
+  if (others.empty()) return;
+  err << "paracord evaluate: warning: data.train is not what the checkpoint was trained with ("
+      << OneLine(others, kOthersBytesMax)
       << "): with another vocabulary or other columns the metrics mean nothing\n";
 }
 
@@ -84,9 +92,14 @@ int Run(EvaluateFlags own, std::ostream& out, std::ostream& err) {
     return std::move(built.program);
   };
   SystemRandom random;
-  absl::StatusOr<Workload> workload = OpenWorkload(files, *job, build, PlaceIn(own.dir, random));
+  if (!job->test.has_value()) {
+    return fail(absl::InvalidArgumentError("the job has no test data (key data.test)"),
+                ExitCode::kConfiguration);
+  }
+  absl::StatusOr<Workload> workload =
+      OpenSource(files, *job, *job->test, build, PlaceIn(own.dir, random));
   if (!workload.ok()) return fail(workload.status(), ExitCode::kConfiguration);
-  WarnOfOtherData(*workload, chosen->manifest.plan.fingerprint(), err);
+  WarnOfOtherData(*job, chosen->manifest.job_json, err);
   const std::atomic<bool> stop = false;
   const absl::StatusOr<Score> score =
       ScoreVariables(*workload, chosen->manifest.variables, chosen->values, chosen->ids,

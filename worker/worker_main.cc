@@ -69,9 +69,16 @@ OpenWorkloadFn Opener(Daemon& daemon, Computer computer, const std::string& dir,
     };
     const uint64_t limit = daemon.memory()->limit();
     const uint64_t own = std::min(limit, MemoryBudget::kProgramBytes);
-    ASSIGN_OR_RETURN(Workload workload,
-                     OpenWorkload(daemon.environment().files, job, build, keep,
-                                  std::make_shared<MemoryShare>(limit - own, 0)));
+    Files& files = daemon.environment().files;
+    const auto memory = std::make_shared<MemoryShare>(limit - own, 0);
+    Workload workload;
+    if (trains || !job.test.has_value()) {
+      ASSIGN_OR_RETURN(workload, OpenWorkload(files, job, build, keep, memory));
+    } else {
+      DataSpec test = *job.test;
+      test.memory = memory;
+      ASSIGN_OR_RETURN(workload, OpenSource(files, job, std::move(test), build, keep));
+    }
     for (const std::string& line : workload.warnings) Logger("data").Warn("{}", line);
     Logger("device").Info("{}: {}", device, workload.program->Memory());
     RETURN_IF_ERROR(

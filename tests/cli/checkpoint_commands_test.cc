@@ -1,8 +1,7 @@
-// Tests export, checkpoint, evaluate and status on a directory that no coordinator serves.
+// Tests export, checkpoint and status on a directory that no coordinator serves.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <functional>
-#include <sstream>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -11,31 +10,13 @@
 #include "common/json_text.h"
 #include "coordinator/core/job_state.h"
 #include "nlohmann/json.hpp"
+#include "tests/cli/ran.h"
 #include "tests/example_job.h"
 
 namespace paracord {
 namespace {
 
 using nlohmann::json;
-using Command = int (*)(Args, std::ostream&, std::ostream&);
-
-struct Ran {
-  int code;
-  std::string out, err;
-};
-
-Ran Run(Command command, const std::vector<std::string>& args) {
-  std::ostringstream out, err;
-  const int code = command(args, out, err);
-  return {code, out.str(), err.str()};
-}
-
-// Whether `text` contains `part`; a failed check shows both.
-bool Has(const std::string& text, const std::string& part) {
-  UNSCOPED_INFO("in: " << text << "\nlooked for: " << part);
-  return text.find(part) != std::string::npos;
-}
-
 std::vector<float> ReadAll(const SafetensorsFile& file, const std::string& name) {
   const TensorInfo* tensor = file.header().Find(name);
   REQUIRE(tensor != nullptr);
@@ -369,80 +350,6 @@ TEST_CASE("wrong arguments of checkpoint are configuration errors") {
     CHECK_FALSE(ran.err.empty());
   }
   CHECK(Run(RunCheckpoint, {"--help"}).code == 0);
-}
-
-TEST_CASE("evaluate scores a checkpoint on the job's test data") {
-  ExampleJob example;
-  example.Commit(2, 1, {.bias = 1});
-  const std::string job = example.path("job.json");
-  const std::string dir = example.directory.path();
-  Ran ran = Run(RunEvaluate, {job, "--dir", dir, "--json"});
-  INFO(ran.err);
-  REQUIRE(ran.code == 0);
-  const json result = JsonOf(ran.out);
-  CHECK(result["checkpoint"] == "step-2-g1-r1");
-  CHECK(result["examples"] == 3);
-  CHECK(result["metrics"]["accuracy"] == Approx(1.0 / 3));
-  ran = Run(RunEvaluate, {job, "--dir", dir});
-  CHECK(Has(ran.out, "checkpoint step-2-g1-r1 (epoch 1, batch 2 of 2), 3 test records"));
-  CHECK(Has(ran.out, "test accuracy: 0.333"));
-
-  CHECK(Run(RunEvaluate, {job, "--dir", dir, "--step=9"}).code == 5);
-  CHECK(Run(RunEvaluate, {job}).code == 2);
-  CHECK(Run(RunEvaluate, {dir + "/none.json", "--dir", dir}).code == 2);
-  ran = Run(RunEvaluate, {job, "--dir", dir, "--device=cuda:99"});
-  CHECK(ran.code == 2);
-  CHECK(Has(ran.err, "--device cuda:99"));
-  CHECK(Run(RunEvaluate, {job, "--dir", dir, "--device=gpu"}).code == 2);
-}
-
-TEST_CASE("evaluate warns where the training data are others than the checkpoint's") {
-  ExampleJob example;
-  example.Commit(2, 1, {.bias = 1});
-  const std::vector<std::string> args = {example.path("job.json"), "--dir",
-                                         example.directory.path()};
-  std::string job = *example.files.ReadWhole(args[0]);
-  const std::string x = *example.files.ReadWhole(example.path("x"));
-  example.Write("other", x.substr(0, x.size() - 1) + "?");
-  job.replace(job.rfind("\"x\""), 3, "\"other\"");
-  example.Write("job.json", job);  // other test data are what one may want to score
-  Ran ran = Run(RunEvaluate, args);
-  CHECK(ran.code == 0);
-  CHECK(ran.err.empty());
-  job.replace(job.find("\"x\""), 3, "\"other\"");
-  example.Write("job.json", job);
-  ran = Run(RunEvaluate, args);
-  CHECK(ran.code == 0);
-  CHECK(Has(ran.err, "warning: data.train is not what the checkpoint was trained with"));
-  CHECK(Has(ran.err, "that was idx:3:1b9b7a432cd96dfd+idx:3:1b9b7a432cd96dfd)"));
-}
-
-TEST_CASE("evaluate falls back to the CPU if the GPU cannot be used, and says so") {
-  ExampleJob example;
-  example.Commit(2, 1, {.bias = 1});
-  const std::string job = example.path("job.json");
-  const std::string dir = example.directory.path();
-  setenv("PARACORD_CUDA_PLUGIN", PARACORD_BIN_DIR "/fake_plugins/libtwo.so", 1);
-  const Ran automatic = Run(RunEvaluate, {job, "--dir", dir});
-  const Ran named = Run(RunEvaluate, {job, "--dir", dir, "--device=cuda:0"});
-  unsetenv("PARACORD_CUDA_PLUGIN");
-  const std::string why = "cuda:0 cannot be used: cuBLAS is missing: no such file\n";
-  CHECK(automatic.code == 0);
-  CHECK(automatic.err == "paracord evaluate: computing on the CPU: " + why);
-  CHECK(Has(automatic.out, "test accuracy: 0.333"));
-  CHECK(named.code == 2);
-  CHECK(named.err == "paracord evaluate: " + why);
-}
-
-TEST_CASE("evaluate refuses a job of another model, naming the variable") {
-  ExampleJob example;
-  example.Commit(2, 1, {});
-  std::string model = *example.files.ReadWhole(example.path("model.json"));
-  model.replace(model.find("\"units\": 3"), 10, "\"units\": 4");
-  example.Write("model.json", model);
-  const Ran ran = Run(RunEvaluate, {example.path("job.json"), "--dir", example.directory.path()});
-  CHECK(ran.code == 2);
-  CHECK(Has(ran.err, "variable dense/kernel has another shape"));
 }
 
 TEST_CASE("without a coordinator status says what the directory knows") {

@@ -1,0 +1,61 @@
+#include "worker/scored_checkpoint.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "config/partitions.h"
+
+namespace paracord {
+
+absl::StatusOr<WholeVariables> MatchVariables(std::span<const VariableSpec> model,
+                                              std::span<const VariableSpec> variables,
+                                              std::span<const std::vector<float>> values,
+                                              const VariableIds& ids) {
+  WholeVariables matched;
+  for (const VariableSpec& variable : model) {
+    const auto found = std::find_if(
+        variables.begin(), variables.end(),
+        [&](const VariableSpec& candidate) { return candidate.name() == variable.name(); });
+    if (found == variables.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the checkpoint has no variable ", variable.name(), " of the model"));
+    }
+    if (!std::equal(found->shape().begin(), found->shape().end(), variable.shape().begin(),
+                    variable.shape().end())) {
+      return absl::InvalidArgumentError(absl::StrCat("the checkpoint's variable ", variable.name(),
+                                                     " has another shape than the model's"));
+    }
+    if (IsGrowing(*found) != IsGrowing(variable)) {
+      return absl::InvalidArgumentError(absl::StrCat("the checkpoint's variable ", variable.name(),
+                                                     " is another kind of table than the model's"));
+    }
+    const auto place = static_cast<size_t>(found - variables.begin());
+    matched.values.emplace_back(values[place]);
+    matched.ids.push_back(place < ids.size() ? std::span(ids[place]) : std::span<const uint64_t>());
+  }
+  if (matched.values.size() == variables.size()) return matched;
+  return absl::InvalidArgumentError(absl::StrCat("the checkpoint has ", variables.size(),
+                                                 " variables, the model ", matched.values.size()));
+}
+
+ScoredCheckpoint::ScoredCheckpoint(GradientProgram& program, RowsOfWhole rows)
+    : program_(&program), rows_(std::move(rows)) {}
+
+absl::StatusOr<ScoredCheckpoint> ScoredCheckpoint::Make(GradientProgram& program,
+                                                        const WholeVariables& whole,
+                                                        uint64_t seed) {
+  ASSIGN_OR_RETURN(RowsOfWhole rows, RowsOfWhole::Make(program.variables(), whole, seed));
+  return ScoredCheckpoint(program, std::move(rows));
+}
+
+absl::StatusOr<std::vector<Column>> ScoredCheckpoint::Predict(const Batch& batch) {
+  if (!rows_.any()) return program_->Predict(batch, rows_.whole());
+  ASSIGN_OR_RETURN(const std::shared_ptr<const TableRows> rows, program_->RowsOf(batch));
+  program_->UseRows(rows);
+  return program_->Predict(batch, rows_.Of(*rows));
+}
+
+}  // namespace paracord
