@@ -23,6 +23,8 @@ int RunLaunch(Args args);
 int RunValidate(Args args, std::ostream& out, std::ostream& err);
 int RunStatus(Args args, std::ostream& out, std::ostream& err);
 int RunEvaluate(Args args, std::ostream& out, std::ostream& err);
+// Writes what a trained model predicts for records without labels.
+int RunPredict(Args args, std::ostream& out, std::ostream& err);
 int RunExport(Args args, std::ostream& out, std::ostream& err);
 int RunCheckpoint(Args args, std::ostream& out, std::ostream& err);
 int RunConvert(Args args, std::ostream& out, std::ostream& err);

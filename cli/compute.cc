@@ -16,6 +16,7 @@
 #include "cli/compute_batch.h"
 #include "cli/out_file.h"
 #include "cli/tensor_file.h"
+#include "cli/weights_file.h"
 #include "common/files.h"
 #include "common/finite.h"
 #include "common/status_macros.h"
@@ -31,7 +32,6 @@
 #include "program/gradient_clip.h"
 #include "program/gradient_program.h"
 #include "store/dense_partition.h"
-#include "store/initial_weights.h"
 #include "store/optimizer.h"
 #include "store/table_partition.h"
 #include "tensor/device.h"
@@ -101,76 +101,6 @@ absl::StatusOr<Job> MakeJob(Files& files, const ComputeFlags& flags) {
   }
   if (compiled.optimizer.has_value()) job.optimizer = *compiled.optimizer;
   return job;
-}
-
-// The weights are in the order of the model's variables. A growing table has rows and their ids.
-struct Weights {
-  std::vector<std::vector<float>> values;
-  VariableIds ids;
-};
-
-// Takes the rows of a growing table out of the file, as export writes them; there may be none.
-absl::Status TakeRows(const VariableSpec& variable, std::vector<ReadTensor>& tensors,
-                      std::vector<float>& values, std::vector<uint64_t>& ids) {
-  const auto take = [&](const char* what) {
-    const std::string name = absl::StrCat(variable.name(), "/", what);
-    const auto found = std::ranges::find(tensors, name, &ReadTensor::name);
-    ReadTensor tensor;
-    if (found == tensors.end()) return tensor;
-    tensor = std::move(*found);
-    tensors.erase(found);
-    return tensor;
-  };
-  ReadTensor rows = take("rows"), named = take("ids");
-  std::vector<int64_t> whole;
-  const Column column{.name = "", .shape = {}, .values = named.values, .exact = named.exact};
-  const bool known = !WholeNumbers(column, whole).has_value();
-  const bool fits = rows.values.size() == whole.size() * RowElements(variable);
-  ids.assign(whole.begin(), whole.end());
-  if (!known || !fits || std::ranges::adjacent_find(ids, std::greater_equal()) != ids.end()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "tensors ", variable.name(), "/ids and ", variable.name(), "/rows are not a row of ",
-        RowElements(variable), " numbers for each id, which ascend as unsigned numbers"));
-  }
-  values = std::move(rows.values);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<Weights> ReadWeights(Files& files, const std::string& path,
-                                    const std::vector<VariableSpec>& variables) {
-  const auto in_file = [&](const absl::Status& status) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", std::string(status.message())));
-  };
-  ASSIGN_OR_RETURN(std::vector<ReadTensor> tensors,
-                   ReadTensors(files, path, [](const std::string& name) {
-                     return name.ends_with("/ids") ? TensorForm::kWhole : TensorForm::kNumbers;
-                   }));
-  Weights weights{std::vector<std::vector<float>>(variables.size()), VariableIds(variables.size())};
-  std::vector<VariableSpec> others;
-  for (size_t v = 0; v < variables.size(); ++v) {
-    if (!IsGrowing(variables[v])) {
-      others.push_back(variables[v]);
-      continue;
-    }
-    const absl::Status taken = TakeRows(variables[v], tensors, weights.values[v], weights.ids[v]);
-    if (!taken.ok()) return in_file(taken);
-  }
-  std::vector<std::string_view> names;
-  for (const ReadTensor& tensor : tensors) names.push_back(tensor.name);
-  const absl::StatusOr<std::vector<size_t>> found = FindVariables(names, others);
-  if (!found.ok()) return in_file(found.status());
-  for (size_t v = 0, next = 0; v < variables.size(); ++v) {
-    if (IsGrowing(variables[v])) continue;
-    ReadTensor& tensor = tensors[(*found)[next++]];
-    const std::vector<uint64_t> shape(variables[v].shape().begin(), variables[v].shape().end());
-    if (tensor.shape != shape) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", tensor.name, " has shape ",
-                                                     ShapeText(tensor.shape), ", the model's is ",
-                                                     ShapeText(shape)));
-    }
-    weights.values[v] = std::move(tensor.values);
-  }
-  return weights;
 }
 
 // Holds the variables as a parameter server does, each in one partition.

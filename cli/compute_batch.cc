@@ -14,36 +14,50 @@
 namespace paracord {
 namespace {
 
-// The kind of an input in the model decides how its tensor is read.
-TensorForm FormOf(const std::map<std::string, RawKind>& kinds, const std::string& tensor) {
-  if (!tensor.starts_with("inputs/")) return TensorForm::kNumbers;
-  const auto named = kinds.find(tensor.substr(7));
-  const auto it = kinds.size() == 1 ? kinds.begin() : named;
-  if (it == kinds.end() || it->second == RawKind::kFloat) return TensorForm::kNumbers;
-  return it->second == RawKind::kString ? TensorForm::kText : TensorForm::kWhole;
-}
-
-using Kinds = std::map<std::string, RawKind>;
-
-// The kinds of a model's inputs, by name.
-absl::StatusOr<Kinds> KindsOf(const nlohmann::json& model) {
-  if (!IsStableHlo(model)) return InputKinds(model);
-  ASSIGN_OR_RETURN(const ProgramFile program, ReadProgramFile(model.at("file")));
-  Kinds kinds;
-  for (const ProgramColumn& column : program.inputs) {
-    kinds[column.name] = column.type == ColumnType::kFloat32 ? RawKind::kFloat : RawKind::kInteger;
+TensorForm FormOfKind(RawKind kind) {
+  switch (kind) {
+    case RawKind::kFloat:
+      return TensorForm::kNumbers;
+    case RawKind::kString:
+      return TensorForm::kText;
+    case RawKind::kInteger:
+      break;
   }
-  return kinds;
+  return TensorForm::kWhole;
 }
 
 }  // namespace
 
-absl::StatusOr<Batch> ReadBatch(Files& files, const nlohmann::json& model,
-                                const std::string& path) {
-  ASSIGN_OR_RETURN(const Kinds kinds, KindsOf(model));
+absl::StatusOr<InputForms> InputForms::Of(const nlohmann::json& model) {
+  InputForms forms;
+  if (IsStableHlo(model)) {
+    ASSIGN_OR_RETURN(const ProgramFile program, ReadProgramFile(model.at("file")));
+    for (const ProgramColumn& column : program.inputs) {
+      const bool whole = column.type != ColumnType::kFloat32;
+      forms.by_name_[column.name] = whole ? TensorForm::kWhole : TensorForm::kNumbers;
+    }
+  } else if (IsProgram(model)) {
+    forms.other_ = TensorForm::kWhole;  // it says only once it runs which of them are whole
+  } else {
+    ASSIGN_OR_RETURN(const auto kinds, InputKinds(model));
+    for (const auto& [name, kind] : kinds) forms.by_name_[name] = FormOfKind(kind);
+  }
+  return forms;
+}
+
+TensorForm InputForms::operator[](const std::string& input) const {
+  const auto named = by_name_.find(input);
+  const auto it = by_name_.size() == 1 ? by_name_.begin() : named;
+  return it == by_name_.end() ? other_ : it->second;
+}
+
+absl::StatusOr<Batch> ReadBatch(Files& files, const nlohmann::json& model, const std::string& path,
+                                bool inputs_alone) {
+  ASSIGN_OR_RETURN(const InputForms forms, InputForms::Of(model));
   ASSIGN_OR_RETURN(
-      std::vector<ReadTensor> tensors,
-      ReadTensors(files, path, [&](const std::string& tensor) { return FormOf(kinds, tensor); }));
+      std::vector<ReadTensor> tensors, ReadTensors(files, path, [&](const std::string& tensor) {
+        return tensor.starts_with("inputs/") ? forms[tensor.substr(7)] : TensorForm::kNumbers;
+      }));
   Batch batch;
   for (ReadTensor& tensor : tensors) {
     const auto refuse = [&](const std::string& what) {
@@ -77,6 +91,7 @@ absl::StatusOr<Batch> ReadBatch(Files& files, const nlohmann::json& model,
     }
   }
   if (batch.inputs.empty()) return absl::InvalidArgumentError(path + ": no tensor inputs/<name>");
+  if (inputs_alone) return batch;
   if (batch.targets.empty()) return absl::InvalidArgumentError(path + ": no tensor targets");
   return batch;
 }

@@ -1,17 +1,32 @@
-// The batch that `paracord compute` is given as a file of tensors.
+// Batches that commands are given as a file of tensors.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "cli/tensor_file.h"
 #include "common/files.h"
 #include "data/data_source.h"
 #include "nlohmann/json.hpp"
 
 namespace paracord {
 
+// How the tensors of a model's inputs are read: as numbers, whole numbers or strings.
+class InputForms {
+ public:
+  static absl::StatusOr<InputForms> Of(const nlohmann::json& model);
+  TensorForm operator[](const std::string& input) const;
+
+ private:
+  std::map<std::string, TensorForm> by_name_;  // the only one has any name
+  TensorForm other_ = TensorForm::kNumbers;
+};
+
 // Reads inputs, targets and weights by the names of their tensors, and inputs of whole numbers as
-// the model has them. INVALID_ARGUMENT names a tensor that is none of these.
-absl::StatusOr<Batch> ReadBatch(Files& files, const nlohmann::json& model, const std::string& path);
+// the model has them. With `inputs_alone` there need be no targets. INVALID_ARGUMENT names a tensor
+// that is none of these.
+absl::StatusOr<Batch> ReadBatch(Files& files, const nlohmann::json& model, const std::string& path,
+                                bool inputs_alone = false);
 
 }  // namespace paracord

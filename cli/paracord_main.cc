@@ -1,4 +1,7 @@
 // paracord: the command for people.
+#include <unistd.h>
+
+#include <iostream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +25,12 @@ struct Command {
   int (*run)(Args args);
 };
 
+// Rows for another program are written as they are; only a terminal is spared their controls.
+int Predict(Args args) {
+  const bool terminal = isatty(STDOUT_FILENO) != 0;
+  return RunPredict(args, terminal ? TerminalOut() : std::cout, TerminalErr());
+}
+
 constexpr Command kCommands[] = {
     {"train", "trains a job on a cluster of processes on this machine", RunTrain},
     {"launch", "trains a job on other hosts, whose daemons it starts by ssh", RunLaunch},
@@ -39,6 +48,7 @@ constexpr Command kCommands[] = {
      [](Args args) { return RunRender(args, TerminalOut(), TerminalErr()); }},
     {"evaluate", "computes the test metrics of a checkpoint, without a cluster",
      [](Args args) { return RunEvaluate(args, TerminalOut(), TerminalErr()); }},
+    {"predict", "writes what a trained model predicts, a row for each record", Predict},
     {"export", "writes a checkpoint's variables into one safetensors file",
      [](Args args) { return RunExport(args, TerminalOut(), TerminalErr()); }},
     {"checkpoint", "lists and verifies a job's checkpoints",

@@ -3,7 +3,7 @@
 include(GNUInstallDirs)
 
 set(daemons paracord-ps paracord-worker paracord-coordinator)
-set(commands train launch validate status evaluate export checkpoint convert compute)
+set(commands train launch validate status evaluate predict export checkpoint convert compute)
 install(TARGETS paracord ${daemons} RUNTIME COMPONENT programs)
 if(TARGET paracord_cuda)
   install(TARGETS paracord_cuda LIBRARY DESTINATION lib/paracord COMPONENT programs OPTIONAL)

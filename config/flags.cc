@@ -57,6 +57,15 @@ void Flags::Positional(std::string name, std::string help, std::string* out) {
   positionals_.push_back({std::move(name), "", std::move(help), out});
 }
 
+void Flags::OptionalPositional(std::string name, std::string help, std::string* out) {
+  Positional(std::move(name), std::move(help), out);
+  positionals_.back().optional = true;
+}
+
+std::string Flags::NameOf(const Entry& positional) {
+  return positional.optional ? absl::StrCat("[", positional.name, "]") : positional.name;
+}
+
 Flags::Entry* Flags::Find(const std::string& name) {
   for (Entry& entry : flags_) {
     if (entry.name == name) return &entry;
@@ -176,6 +185,7 @@ absl::Status Flags::Parse(std::span<const std::string> args) {
   }
   if (version_wanted_) return absl::OkStatus();
   for (; positional < positionals_.size(); ++positional) {
+    if (positionals_[positional].optional) continue;
     problems.Add(positionals_[positional].name, "is missing");
   }
   return problems.ToStatus();
@@ -192,7 +202,7 @@ std::string Flags::ManPage() const {
   page.summary = summary_.substr(0, summary_.find(". "));
   std::replace(page.summary.begin(), page.summary.end(), '\n', ' ');
   if (page.summary.ends_with(".")) page.summary.pop_back();
-  for (const Entry& entry : positionals_) absl::StrAppend(&page.synopsis, entry.name, " ");
+  for (const Entry& entry : positionals_) absl::StrAppend(&page.synopsis, NameOf(entry), " ");
   page.synopsis += "[flags]";
   page.description = summary_;
   for (const Entry& entry : positionals_) page.options.emplace_back(entry.name, entry.help);
@@ -217,7 +227,7 @@ std::string Flags::Words() const {
 
 std::string Flags::Help() const {
   std::string text = absl::StrCat("usage: ", program_);
-  for (const Entry& entry : positionals_) absl::StrAppend(&text, " ", entry.name);
+  for (const Entry& entry : positionals_) absl::StrAppend(&text, " ", NameOf(entry));
   absl::StrAppend(&text, flags_.empty() ? "" : " [flags]", "\n", summary_, "\n");
   size_t width = OwnFlags().front().first.size();
   for (const Entry& entry : positionals_) width = std::max(width, entry.name.size());

@@ -42,6 +42,8 @@ class Flags {
   void Version(std::string text) { version_ = std::move(text); }
   // Declares an argument without a flag. Arguments come in the order of these calls.
   void Positional(std::string name, std::string help, std::string* out);
+  // Declares one, after all others, that need not be given.
+  void OptionalPositional(std::string name, std::string help, std::string* out);
 
   // Returns INVALID_ARGUMENT with one line a problem: an unknown flag with the nearest known one, a
   // value that is missing or malformed, a flag that is given twice, an argument that is missing or
@@ -70,10 +72,12 @@ class Flags {
     int64_t low = 0;
     int64_t high = 0;
     bool given = false;
+    bool optional = false;  // of a positional argument
   };
 
   Entry* Find(const std::string& name);
   // Returns "", or why `text` is no value of the flag.
+  static std::string NameOf(const Entry& positional);  // "[JOB]" of one that is optional
   static std::string Set(const Entry& entry, const std::string& text);
   static std::string Default(const Entry& entry);
   static std::string HelpOf(const Entry& entry);            // with the default

@@ -162,6 +162,20 @@ TEST_CASE("--help=words has a line for each argument and flag, with tabs between
         "--help: unknown flag; did you mean `--help`?");
 }
 
+TEST_CASE("an argument that need not be given is shown in brackets") {
+  std::string job = "its own";
+  Flags flags("prog", "Does this.");
+  flags.OptionalPositional("JOB", "the job", &job);
+  CHECK(flags.Parse({}).ok());
+  CHECK(job == "its own");
+  CHECK(flags.Help().find("usage: prog [JOB]\n") == 0);
+  CHECK(flags.ManPage().find("[JOB] [flags]") != std::string::npos);
+  CHECK(flags.Words().find("\tJOB\tthe job\n") == 0);
+  const std::vector<std::string> args = {"j", "k"};
+  CHECK_FALSE(flags.Parse(args).ok());
+  CHECK(job == "j");
+}
+
 TEST_CASE("--help=man is a page of the manual, where nothing of the text is taken for a command") {
   std::string text;
   Flags flags("prog one", "Does this.\n'Then' that. And more.");

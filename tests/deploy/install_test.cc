@@ -72,8 +72,9 @@ TEST_CASE("each command and daemon has a page whose language man understands") {
   const bool lint = RunShell("command -v mandoc").code == 0;
   for (const std::string program :
        {"paracord", "paracord train", "paracord launch", "paracord validate", "paracord status",
-        "paracord evaluate", "paracord export", "paracord checkpoint", "paracord convert",
-        "paracord compute", "paracord-ps", "paracord-worker", "paracord-coordinator"}) {
+        "paracord evaluate", "paracord predict", "paracord export", "paracord checkpoint",
+        "paracord convert", "paracord compute", "paracord-ps", "paracord-worker",
+        "paracord-coordinator"}) {
     CAPTURE(program);
     const ShellResult page = RunShell(kPath + program + " --help=man");
     REQUIRE(page.code == 0);

@@ -1,0 +1,155 @@
+#include "cli/predict_model.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cli/own_programs.h"
+#include "common/json_text.h"
+#include "common/status_macros.h"
+#include "config/job_settings.h"
+#include "config/json_fields.h"
+#include "config/partitions.h"
+#include "config/program_spec.h"
+#include "keras/job_program.h"
+#include "tensor/device.h"
+
+namespace paracord {
+namespace {
+
+// The job of a checkpoint, with settings as if its file said so.
+absl::StatusOr<Job> JobOf(const Manifest& manifest, const std::vector<std::string>& set) {
+  if (set.empty()) return ParseJob(manifest.job_json);
+  KeyOrder order;
+  ASSIGN_OR_RETURN(nlohmann::json document,
+                   ParseJson(manifest.job_json, kJobBytesMax, kJobDepthMax, &order));
+  Problems problems;
+  ApplySettings(set, document, order, problems);
+  RETURN_IF_ERROR(problems.ToStatus());
+  return ParseJob(PythonTextOf(document));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PredictModel>> PredictModel::Choose(Files& files,
+                                                                   PredictModelFlags flags,
+                                                                   std::ostream& notes,
+                                                                   ExitCode& code) {
+  code = ExitCode::kConfiguration;
+  std::unique_ptr<PredictModel> model(new PredictModel(files, std::move(flags), notes));
+  const PredictModelFlags& own = model->flags_;
+  ASSIGN_OR_RETURN(model->device_, ChooseDevice(own.device, DeviceFor::kOneModel, nullptr));
+  if (!own.dir.empty()) {
+    absl::StatusOr<ChosenCheckpoint> chosen = ChooseCheckpoint(files, own.dir, own.step, notes);
+    if (!chosen.ok()) {
+      code = ExitCodeOfChoice(chosen.status());
+      return chosen.status();
+    }
+    model->chosen_ = *std::move(chosen);
+  }
+  RETURN_IF_ERROR(model->ReadJob());
+  return model;
+}
+
+absl::Status PredictModel::ReadJob() {
+  if (flags_.job.empty()) {
+    ASSIGN_OR_RETURN(job_, JobOf(chosen_->manifest, flags_.set));
+  } else {
+    ASSIGN_OR_RETURN(job_, ReadJobFile(files_, flags_.job, flags_.set));
+  }
+  if (flags_.batch.has_value()) job_.batch = static_cast<uint32_t>(*flags_.batch);
+  return absl::OkStatus();
+}
+
+std::string PredictModel::name() const {
+  return chosen_.has_value() ? absl::StrCat("checkpoint ", chosen_->manifest.name.ToString())
+                             : flags_.weights;
+}
+
+BuildProgramFn PredictModel::Builder() {
+  return [this](const Job& of,
+                const Batch& schema) -> absl::StatusOr<std::unique_ptr<GradientProgram>> {
+    const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    ProgramUse programs = OwnPrograms("predict");
+    // A job that somebody names is theirs; that of a checkpoint may be anybody's.
+    programs.allowed = flags_.allow_programs || !flags_.job.empty();
+    ASSIGN_OR_RETURN(
+        DeviceProgram built,
+        BuildJobProgram(of, schema, {device_, flags_.device == "auto", threads}, programs));
+    if (!built.note.empty()) notes_ << "paracord predict: " << built.note << "\n";
+    return std::move(built.program);
+  };
+}
+
+absl::Status PredictModel::Open(const DataSpec& data) {
+  job_ = PredictingJob(std::move(job_), data);
+  ASSIGN_OR_RETURN(workload_, OpenSource(files_, job_, job_.train, Builder()));
+  return TakeValues();
+}
+
+absl::Status PredictModel::Build(const Batch& schema) {
+  job_ = PredictingJob(std::move(job_), job_.train);
+  ASSIGN_OR_RETURN(workload_.program, Builder()(job_, schema));
+  return TakeValues();
+}
+
+absl::Status PredictModel::TakeValues() {
+  const std::vector<VariableSpec>& variables = workload_.program->variables();
+  WholeVariables whole;
+  uint64_t seed = job_.seed;
+  if (chosen_.has_value()) {
+    ASSIGN_OR_RETURN(whole, MatchVariables(variables, chosen_->manifest.variables, chosen_->values,
+                                           chosen_->ids));
+    seed = chosen_->manifest.plan.seed();
+  } else {
+    ASSIGN_OR_RETURN(weights_, ReadWeights(files_, flags_.weights, variables));
+    whole.values = {weights_.values.begin(), weights_.values.end()};
+    whole.ids = {weights_.ids.begin(), weights_.ids.end()};
+  }
+  ASSIGN_OR_RETURN(scored_, ScoredCheckpoint::Make(*workload_.program, whole, seed));
+  return absl::OkStatus();
+}
+
+uint32_t PredictModel::SizeFor(uint32_t examples) const {
+  if (IsStableHlo(job_.model)) return examples;  // it cuts and fills up by itself
+  uint32_t size = 0;
+  for (const uint32_t each : workload_.program->BatchSizes()) {
+    if (each >= examples && each <= job_.batch && (size == 0 || each < size)) size = each;
+  }
+  return size == 0 ? examples : size;
+}
+
+absl::StatusOr<std::vector<float>> PredictModel::Rows(const std::string& table,
+                                                      std::span<const uint64_t> ids) {
+  if (!chosen_.has_value()) return absl::InvalidArgumentError("rows are those of a checkpoint");
+  const std::vector<VariableSpec>& variables = chosen_->manifest.variables;
+  const auto found = std::ranges::find_if(variables, [&](const VariableSpec& variable) {
+    return variable.name() == table && IsGrowing(variable);
+  });
+  if (found == variables.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the checkpoint has no growing table \"", table, "\""));
+  }
+  if (!rows_.has_value()) {
+    const WholeVariables whole{{chosen_->values.begin(), chosen_->values.end()},
+                               {chosen_->ids.begin(), chosen_->ids.end()}};
+    ASSIGN_OR_RETURN(rows_, RowsOfWhole::Make(variables, whole, chosen_->manifest.plan.seed()));
+  }
+  const auto place = static_cast<size_t>(found - variables.begin());
+  TableRows wanted;
+  wanted.ids.resize(variables.size());
+  wanted.ids[place].assign(ids.begin(), ids.end());
+  const ConstTensors values = rows_->Of(wanted);
+  return std::vector<float>(values[place].begin(), values[place].end());
+}
+
+absl::StatusOr<std::vector<Column>> PredictModel::Predict(const Batch& batch) {
+  absl::StatusOr<std::vector<Column>> outputs = scored_->Predict(batch);
+  if (!absl::IsUnimplemented(outputs.status())) return outputs;
+  return absl::InvalidArgumentError(
+      absl::StrCat("model: ", std::string(outputs.status().message()),
+                   ": have it declare `outputs` and compute them (`predict`)"));
+}
+
+}  // namespace paracord

@@ -1,0 +1,79 @@
+// The model that `paracord predict` computes with: a checkpoint or a file of weights, the job that
+// it is of, and the program that predicts. Blocking, in main's thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cli/checkpoint_choice.h"
+#include "cli/weights_file.h"
+#include "common/exit_code.h"
+#include "common/files.h"
+#include "config/job.h"
+#include "program/workload.h"
+#include "worker/scored_checkpoint.h"
+
+namespace paracord {
+
+struct PredictModelFlags {
+  std::string dir, weights;  // one of them; absolute
+  std::optional<int64_t> step;
+  std::string job;  // absolute; "": the checkpoint's own
+  std::vector<std::string> set;
+  std::optional<int64_t> batch;
+  std::string device = "auto";
+  bool allow_programs = false;
+};
+
+class PredictModel {
+ public:
+  // Chooses the checkpoint and reads the job. `notes` gets what people should know. After an error
+  // `code` is the one to leave with.
+  static absl::StatusOr<std::unique_ptr<PredictModel>> Choose(Files& files, PredictModelFlags flags,
+                                                              std::ostream& notes, ExitCode& code);
+
+  const Job& job() const { return job_; }
+  uint32_t batch() const { return job_.batch; }
+  std::string name() const;  // of the checkpoint or of the file of weights, for people
+
+  // Opens the records and builds the program for them. INVALID_ARGUMENT names what does not fit.
+  absl::Status Open(const DataSpec& data);
+  // Builds the program for records of this schema, which come from elsewhere.
+  absl::Status Build(const Batch& schema);
+
+  const DataSource& source() const { return *workload_.test; }
+  // The number of examples to give the program in place of `examples`: more where it computes
+  // batches of some sizes alone.
+  uint32_t SizeFor(uint32_t examples) const;
+  // Returns rows of a growing table, one for each id: the trained ones, and of an id without a row
+  // the values with which it would begin. INVALID_ARGUMENT: there is no such table.
+  absl::StatusOr<std::vector<float>> Rows(const std::string& table, std::span<const uint64_t> ids);
+  // Returns the model's outputs for the batch.
+  absl::StatusOr<std::vector<Column>> Predict(const Batch& batch);
+
+ private:
+  PredictModel(Files& files, PredictModelFlags flags, std::ostream& notes)
+      : files_(files), flags_(std::move(flags)), notes_(notes) {}
+  absl::Status ReadJob();
+  BuildProgramFn Builder();
+  absl::Status TakeValues();
+
+  Files& files_;
+  const PredictModelFlags flags_;
+  std::ostream& notes_;
+  Job job_;
+  std::optional<ChosenCheckpoint> chosen_;
+  Weights weights_;  // in place of the checkpoint
+  std::string device_;
+  Workload workload_;
+  std::optional<ScoredCheckpoint> scored_;
+  std::optional<RowsOfWhole> rows_;  // of all tables, in the order of the checkpoint
+};
+
+}  // namespace paracord
