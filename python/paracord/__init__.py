@@ -4,6 +4,8 @@ A program declares its variables and computes the gradients of a batch; `serve` 
 worker that started this process. `paracord.numpy.program` makes one of NumPy functions,
 `paracord.torch.program` one of a PyTorch model, `paracord.jax.program` one of a JAX function,
 `paracord.keras.program` one of a Keras model. The protocol is proto/PROGRAM.md.
+
+What was trained comes back by `load`, `load_into` a model, or a `predictor` (docs/serve.md).
 """
 
 import importlib
@@ -11,11 +13,13 @@ from typing import TYPE_CHECKING
 
 from paracord._files import load, save
 from paracord._arguments import ProgramError
+from paracord._load_into import load_into
+from paracord._predictor import features, predictor
 from paracord._program import Batch, Output, Program, Table, Variable
 from paracord._serve import serve
 
-__all__ = ["Batch", "Output", "Program", "ProgramError", "Table", "Variable", "load", "save",
-           "serve"]
+__all__ = ["Batch", "Output", "Program", "ProgramError", "Table", "Variable", "features", "load",
+           "load_into", "predictor", "save", "serve"]
 
 
 if TYPE_CHECKING:

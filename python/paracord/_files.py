@@ -67,9 +67,37 @@ def load(path: str) -> Dict[str, numpy.ndarray]:
             variables[variable + "/ids"] = ids[order].view("<i8")
             variables[variable + "/rows"] = numpy.concatenate([of[1] for of in rows])[order]
             continue
-        arrays = [checkpoint.tensor(name) for name in names]
-        variables[variable] = arrays[0] if len(arrays) == 1 else numpy.concatenate(arrays)
+        variables[variable] = checkpoint.whole(names)
     return variables
+
+
+def result_of(path: str) -> Tuple[Dict[str, numpy.ndarray], List[str]]:
+    """What `paracord export` would write of a job's directory, of a checkpoint's, or has written
+    into this file, but for growing tables: the variables, averages where a job has them, and the
+    names of the tables that are left out."""
+    variables: Dict[str, numpy.ndarray] = {}
+    if os.path.isfile(path):
+        tensors = _tensors(path)[0]
+        tables = [name[:-5] for name in tensors
+                  if name.endswith("/rows") and name[:-5] + "/ids" in tensors]
+        parts = {f"{table}/{part}" for table in tables for part in ("ids", "rows")}
+        return {name: tensor.read() for name, tensor in tensors.items()
+                if name not in parts}, tables
+    checkpoint = _Checkpoint(_chosen(path))
+    tables = []
+    for variable, names in checkpoint.parts().items():
+        if checkpoint.grows(names[0]):
+            tables.append(variable)
+        else:
+            variables[variable] = checkpoint.whole(names, averages=True)
+    return variables, tables
+
+
+def job_of(path: str) -> Any:
+    """The job of the checkpoint that `result_of` reads."""
+    manifest = os.path.join(_chosen(path), "MANIFEST.json")
+    with _reading(manifest):
+        return json.loads(_manifest(manifest)["job"])
 
 
 class _Checkpoint:
@@ -158,6 +186,14 @@ class _Checkpoint:
                 raise ProgramError(f"{self.path}: {name} has the shape {list(values.shape)}, and "
                                    f"its manifest says {shape}")
         return values
+
+    def whole(self, partitions: List[str], averages: bool = False) -> numpy.ndarray:
+        """A variable's values, or their averages, where the job's optimizer has some."""
+        arrays = [self.tensor(name) for name in partitions]
+        for i, name in enumerate(partitions):
+            if averages and name + "/.slot/average" in self._tensors:
+                arrays[i] = self.tensor(name + "/.slot/average").reshape(arrays[i].shape)
+        return arrays[0] if len(arrays) == 1 else numpy.concatenate(arrays)
 
     def grows(self, partition: str) -> bool:
         with _reading(self._file):
@@ -318,6 +354,29 @@ def _flat(name: str, value: Any) -> Iterator[Tuple[str, Any]]:
 
 def _newest(directory: str) -> str:
     """The checkpoint with the greatest generation and round."""
+    return _all(directory)[0]
+
+
+def _chosen(path: str) -> str:
+    """The checkpoint that `paracord export` takes of a job's directory: the newest one whose values
+    are finite, or the best one, where the job is done and restores that."""
+    if os.path.exists(os.path.join(path, "MANIFEST.json")):
+        return path
+    found = _all(path)
+    newest = _manifest(os.path.join(found[0], "MANIFEST.json"))
+    with _reading(found[0]):
+        best = ((newest.get("summary") or {}).get("best") or {}).get("checkpoint")
+        best = os.path.join(os.path.dirname(found[0]), str(best))
+        if newest.get("complete") and best in found:
+            return best
+    for directory in found:
+        if _manifest(os.path.join(directory, "MANIFEST.json")).get("healthy", True):
+            return directory
+    raise ProgramError(f"{path}: no checkpoint is healthy: each has values that are not finite")
+
+
+def _all(directory: str) -> List[str]:
+    """The checkpoints of a job's directory, the newest first."""
     folder = os.path.join(directory, "checkpoints")
     found: List[Tuple[int, int, str]] = []
     for name in os.listdir(folder) if os.path.isdir(folder) else []:
@@ -326,7 +385,7 @@ def _newest(directory: str) -> str:
             found.append((int(match[1]), int(match[2]), name))
     if not found:
         raise ProgramError(f"{directory} has no checkpoint")
-    return os.path.join(folder, max(found)[2])
+    return [os.path.join(folder, name) for _, _, name in sorted(found, reverse=True)]
 
 
 class _Tensor:

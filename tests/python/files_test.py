@@ -231,6 +231,33 @@ class Files(unittest.TestCase):
             with self.assertRaisesRegex(paracord.ProgramError, missing):
                 paracord.load(folder)
 
+    def test_a_result_is_the_best_or_the_newest_healthy_checkpoint_with_averages(self):
+        import numpy
+        from paracord._files import job_of, result_of
+
+        def write(name, value, **more):
+            directory = f"{folder}/checkpoints/{name}"
+            os.makedirs(directory)
+            path = directory + "/ps-00000-of-00001.safetensors"
+            write_tensors(path, {"b/part_0": numpy.float32([value]),
+                                 "b/part_0/.slot/average": numpy.float32([-value])},
+                          ps_metadata(name, 0, 1))
+            write_manifest(directory, [{"name": "b", "shape": [1]}],
+                           [{"name": "b/part_0", "variable": 0, **rows_of(0, 1)}], [path],
+                           job=json.dumps({"name": name}), **more)
+
+        with tempfile.TemporaryDirectory() as folder:
+            write("step-1-g1-r1", 1, healthy=True)
+            write("step-2-g1-r2", 2, healthy=True)
+            write("step-3-g1-r3", 3, healthy=False)
+            self.assertEqual(result_of(folder)[0]["b"].tolist(), [-2])
+            self.assertEqual(job_of(folder), {"name": "step-2-g1-r2"})
+            write("step-4-g1-r4", 4, complete=True,
+                  summary={"best": {"checkpoint": "step-1-g1-r1"}})
+            self.assertEqual(result_of(folder)[0]["b"].tolist(), [-1])
+            newest = folder + "/checkpoints/step-4-g1-r4"
+            self.assertEqual(result_of(newest), ({"b": [-4]}, []))
+
     def test_a_flipped_bit_of_a_chain_is_refused_or_changes_nothing(self):
         import numpy
         import paracord

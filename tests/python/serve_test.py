@@ -1,0 +1,179 @@
+"""The Python package's ways from a checkpoint to a service."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "python"))
+PARACORD = os.environ.get("PARACORD") or os.path.join(ROOT, "build/release/bin/paracord")
+HAS_NUMPY = importlib.util.find_spec("numpy") is not None
+HAS_TORCH = HAS_NUMPY and importlib.util.find_spec("torch") is not None
+HAS_KERAS = (HAS_NUMPY and importlib.util.find_spec("jax") is not None
+             and importlib.util.find_spec("keras") is not None)
+
+
+def job(**more):
+    """A job that looks words and numbers of a CSV up and adds them in a dense layer."""
+    layers = [{"class_name": "InputLayer", "config": {"batch_shape": [None, 3], "name": "in"}},
+              {"class_name": "Dense", "config": {"name": "score", "units": 1}}]
+    return {"model": {"class_name": "Sequential", "config": {"name": "s", "layers": layers}},
+            "data": {"train": {"format": "csv", "files": "train.csv", "label": "y", "features": [
+                {"column": "city", "kind": "categorical", "vocabulary": ["Bonn", "Oslo"]},
+                {"column": "age", "mean": 10, "std": 2},
+                {"column": "street", "kind": "hashed", "bins": 1000}]}},
+            "batch": 4, "loss": "mse", "optimizer": "sgd", **more}
+
+
+@unittest.skipUnless(HAS_NUMPY and os.path.exists(PARACORD), "no NumPy, or no program paracord")
+class Predictor(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        import numpy
+        import paracord
+
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.job = os.path.join(cls.folder.name, "job.json")
+        with open(cls.job, "w") as file:
+            json.dump(job(), file)
+        cls.weights = os.path.join(cls.folder.name, "w.safetensors")
+        paracord.save(cls.weights, {"score/kernel": numpy.float32([[1], [10], [0]]),
+                                    "score/bias": numpy.float32([0.5])})
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def served(self):
+        from paracord._predictor import Predictor
+
+        return Predictor(["--weights", self.weights, self.job], PARACORD)
+
+    def test_predicts_for_columns_in_their_order(self):
+        import numpy
+
+        ages = numpy.arange(10, 20)
+        with self.served() as predict:
+            scores = predict({"street": ["a"] * 10, "age": ages, "city": ["Oslo", "Rom"] * 5})
+            self.assertEqual(scores.shape, (10, 1))
+            expected = [[2, 0][i % 2] + 10 * (age - 10) / 2 + 0.5 for i, age in enumerate(ages)]
+            self.assertEqual(scores[:, 0].tolist(), expected)
+            self.assertEqual(predict({"street": ["x, \"y\"\n"], "age": [12], "city": ["Bonn"]})
+                             .tolist(), [[11.5]])
+
+    def test_errors_are_the_products_own_and_end_nothing(self):
+        import paracord
+
+        with self.served() as predict:
+            for columns, why in (({"age": [1], "city": ["Bonn"]}, 'no column "street"'),
+                                 ({"age": ["x"], "city": ["a"], "street": ["b"]}, "row 0"),
+                                 ({"age": [1, 2], "city": ["a"]}, "'age' has 2, 'city' has 1"),
+                                 ({}, "no columns")):
+                with self.assertRaisesRegex(paracord.ProgramError, why):
+                    predict(columns)
+            self.assertEqual(predict({"street": ["a"], "age": [10], "city": ["Rom"]}).tolist(),
+                             [[0.5]])
+        with self.assertRaisesRegex(paracord.ProgramError, "gone"):
+            paracord.predictor(os.path.join(self.folder.name, "gone"), command=PARACORD)
+        with self.assertRaisesRegex(paracord.ProgramError, "is not found: name it"):
+            paracord.predictor(self.folder.name, command="/no/paracord")
+
+    def test_features_are_what_the_model_gets(self):
+        import paracord
+
+        with paracord.features(self.job, command=PARACORD) as features:
+            given = features({"street": ["a", "b"], "age": [12, 8], "city": ["Bonn", "Rom"]})
+        self.assertEqual(list(given), [""])
+        self.assertEqual(given[""][:, :2].tolist(), [[1, 1], [0, -1]])
+        self.assertNotEqual(*given[""][:, 2].tolist())
+
+    def test_a_frame_that_is_none_ends_it(self):
+        ran = subprocess.run([PARACORD, "predict", "--serve", self.job],
+                             input=b"\x05\0\0\0\0\0\0\0ab", capture_output=True)
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn(b"is no frame", ran.stderr)
+
+
+@unittest.skipUnless(HAS_TORCH, "no PyTorch")
+class IntoTorch(unittest.TestCase):
+    def test_values_go_into_the_module_or_nothing_does(self):
+        import numpy
+        import paracord
+        import torch
+
+        module = torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.BatchNorm1d(1))
+        values = {"0.weight": numpy.float32([[1, 2]]), "0.bias": numpy.float32([3]),
+                  "1.weight": numpy.float32([4]), "1.bias": numpy.float32([5]),
+                  "1.running_mean": numpy.float32([6]), "1.running_var": numpy.float32([7])}
+        with tempfile.TemporaryDirectory() as folder:
+            path = folder + "/w.safetensors"
+            paracord.save(path, values)
+            paracord.load_into(module, path)
+            for name, value in values.items():
+                self.assertEqual(module.state_dict()[name].tolist(), value.tolist())
+            paracord.save(path, {**values, "0.bias": numpy.float32([8, 9]),
+                                 "more": values["0.bias"]})
+            with self.assertRaisesRegex(paracord.ProgramError, "the model lacks more; 0.bias has"):
+                paracord.load_into(module, path)
+            del values["1.bias"]
+            paracord.save(path, {**values, "0.weight": numpy.zeros((1, 2), "f4")})
+            with self.assertRaisesRegex(paracord.ProgramError, "it lacks 1.bias"):
+                paracord.load_into(module, path)
+            self.assertEqual(module[0].weight.tolist(), [[1, 2]])
+
+
+@unittest.skipUnless(HAS_KERAS, "no Keras")
+class IntoKeras(unittest.TestCase):
+    def setUp(self):
+        os.environ.setdefault("KERAS_BACKEND", "jax")
+
+    def test_values_go_to_the_variables_of_their_paths(self):
+        import keras
+        import numpy
+        import paracord
+
+        inner = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3, name="a")], name="inner")
+        model = keras.Sequential([keras.Input((2,)), inner, keras.layers.Dense(1, name="b")])
+        values = {"a/kernel": numpy.full((2, 3), 2, "f4"), "a/bias": numpy.full(3, 3, "f4"),
+                  "b/kernel": numpy.full((3, 1), 4, "f4"), "b/bias": numpy.full(1, 5, "f4")}
+        with tempfile.TemporaryDirectory() as folder:
+            path = folder + "/w.safetensors"
+            paracord.save(path, values)
+            paracord.load_into(model, path)
+            self.assertEqual(model(numpy.ones((1, 2), "f4")).tolist(), [[3 * 4 * 7 + 5]])
+            paracord.save(path, {**values, "c": numpy.float32(1), "b/bias": numpy.zeros(2, "f4")})
+            with self.assertRaisesRegex(paracord.ProgramError, "b/bias has .*; the model lacks c"):
+                paracord.load_into(model, path)
+            # A growing table has no place in a model.
+            rows = {"t/rows": numpy.zeros((1, 2), "f4"), "t/ids": numpy.zeros(1, "i8")}
+            paracord.save(path, {**values, **rows})
+            with self.assertRaisesRegex(paracord.ProgramError, "t grow"):
+                paracord.load_into(model, path)
+            paracord.load_into(model, path, tables="skip")
+
+
+@unittest.skipUnless(HAS_NUMPY, "no NumPy")
+class Models(unittest.TestCase):
+    def test_other_models_and_files_are_refused(self):
+        import numpy
+        import paracord
+        from paracord.export import main
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = folder + "/w.safetensors"
+            paracord.save(path, {"a": numpy.float32([1])})
+            with self.assertRaisesRegex(paracord.ProgramError, "the model is a dict: give a Keras"):
+                paracord.load_into({}, path)
+            self.assertEqual(main(["--dir", folder, "--out", folder + "/m.onnx"]), 2)
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False, verbosity=1)
+    skipped = len(program.result.skipped)
+    if skipped and program.result.wasSuccessful():
+        print(f"skipped: {skipped} tests, for want of NumPy, a framework or paracord")
+    sys.exit(not program.result.wasSuccessful())
