@@ -1,4 +1,5 @@
 // paracord export: a checkpoint's variables in one safetensors file.
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -40,6 +41,19 @@ std::vector<NamedTensor> TensorsOf(const ChosenCheckpoint& chosen, uint64_t& byt
   return tensors;
 }
 
+// A file of another kind would be taken for what its name says.
+absl::Status CheckEnding(const std::string& dir, const std::string& path) {
+  const std::string ending = std::filesystem::path(path).extension().string();
+  if (ending.empty() || ending == ".safetensors") return absl::OkStatus();
+  const bool keras = ending == ".keras" || path.ends_with(".weights.h5");
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--out: ", path, ": safetensors are written, which are no ", ending, ": ",
+      keras ? absl::StrCat("`python3 -m paracord.export --dir ", dir, " --out ", path,
+                           "` writes what Keras reads")
+            : "name it .safetensors, or see `python3 -m paracord.export --help` for Keras' .keras "
+              "and .weights.h5"));
+}
+
 }  // namespace
 
 int RunExport(Args args, std::ostream& out, std::ostream& err) {
@@ -67,6 +81,7 @@ int RunExport(Args args, std::ostream& out, std::ostream& err) {
   path = AbsolutePath(path);
   absl::Status writable = CheckOutFile(files, path);
   if (writable.ok()) writable = CheckNotOfJob("--out", dir, path);
+  if (writable.ok()) writable = CheckEnding(dir, path);
   if (!writable.ok()) return fail(writable.message(), ExitCode::kConfiguration);
   const absl::StatusOr<ChosenCheckpoint> chosen = ChooseCheckpoint(files, dir, step, err);
   if (!chosen.ok()) {

@@ -161,6 +161,23 @@ TEST_CASE("export says what it cannot export, with the exit code for it") {
   CHECK(absl::StartsWith(help.out, "usage: paracord export"));
 }
 
+TEST_CASE("export refuses a name of another kind of file, and names what writes that") {
+  ExampleJob example;
+  example.Commit(2, 1, {});
+  const std::string dir = example.directory.path();
+  for (const char* const name : {"m.keras", "m.weights.h5"}) {
+    const std::string path = example.path(name);
+    const Ran ran = Run(RunExport, {"--dir", dir, "--out", path});
+    CHECK(ran.code == 2);
+    CHECK(Has(ran.err, "python3 -m paracord.export --dir " + dir + " --out " + path));
+    CHECK_FALSE(example.files.Open(path).ok());
+  }
+  const Ran ran = Run(RunExport, {"--dir", dir, "--out", example.path("m.onnx")});
+  CHECK(ran.code == 2);
+  CHECK(Has(ran.err, "which are no .onnx: name it .safetensors"));
+  CHECK(Run(RunExport, {"--dir", dir, "--out", example.path("weights")}).code == 0);
+}
+
 TEST_CASE("export does not overwrite the job's own files") {
   ExampleJob example;
   const std::string dir = example.directory.path();
