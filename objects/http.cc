@@ -12,10 +12,21 @@ namespace paracord {
 namespace {
 
 constexpr size_t kIdleMax = 16;
+constexpr const char* kTooLarge = "paracord/reply-too-large";
 constexpr int kSilentMax = 8;  // beyond it the time no longer grows
 
-size_t TakeBody(char* bytes, size_t size, size_t count, void* reply) {
-  static_cast<HttpResponse*>(reply)->body.append(bytes, size * count);
+// The body of a reply, and how many bytes it may have.
+struct ReplyBody {
+  std::string& bytes;
+  size_t bytes_max;
+  bool too_large = false;
+};
+
+size_t TakeBody(char* bytes, size_t size, size_t count, void* of) {
+  auto& body = *static_cast<ReplyBody*>(of);
+  body.too_large = size * count > body.bytes_max - body.bytes.size();
+  if (body.too_large) return 0;  // which ends the request
+  body.bytes.append(bytes, size * count);
   return size * count;
 }
 
@@ -109,6 +120,7 @@ absl::StatusOr<HttpResponse> HttpClient::Send(const HttpRequest& request) {
   curl.easy_reset(handle);
   HttpResponse reply;
   Body body{request.body, request.body};
+  ReplyBody taken{reply.body, request.reply_bytes_max};
   curl.easy_setopt(handle, CURLOPT_URL, request.url.c_str());
   curl.easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
   curl.easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
@@ -118,7 +130,7 @@ absl::StatusOr<HttpResponse> HttpClient::Send(const HttpRequest& request) {
   curl.easy_setopt(handle, CURLOPT_LOW_SPEED_TIME,
                    static_cast<long>(std::min(silence_s_ << silent, silence_max_s_)));
   curl.easy_setopt(handle, CURLOPT_WRITEFUNCTION, TakeBody);
-  curl.easy_setopt(handle, CURLOPT_WRITEDATA, &reply);
+  curl.easy_setopt(handle, CURLOPT_WRITEDATA, &taken);
   curl.easy_setopt(handle, CURLOPT_HEADERFUNCTION, TakeHeader);
   curl.easy_setopt(handle, CURLOPT_HEADERDATA, &reply);
   char why[CURL_ERROR_SIZE] = {};
@@ -144,10 +156,18 @@ absl::StatusOr<HttpResponse> HttpClient::Send(const HttpRequest& request) {
         ca_bundle_.empty() ? "those of libcurl" : "in " + ca_bundle_,
         ", and AWS_CA_BUNDLE names others"));
   }
+  if (taken.too_large) {
+    absl::Status too_large = absl::FailedPreconditionError(
+        absl::StrCat("the answer ", code, " has more than ", request.reply_bytes_max, " bytes"));
+    too_large.SetPayload(kTooLarge, absl::Cord());
+    return too_large;
+  }
   if (result != CURLE_OK) return absl::UnavailableError(curl.easy_strerror(result));
   reply.code = static_cast<int>(code);
   return reply;
 }
+
+bool IsTooLarge(const absl::Status& status) { return status.GetPayload(kTooLarge).has_value(); }
 
 std::string UrlEncode(std::string_view text, bool slash) {
   constexpr char kDigits[] = "0123456789ABCDEF";

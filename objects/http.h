@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/mutex.h"
 
@@ -22,6 +23,7 @@ struct HttpRequest {
   std::string url;                        // encoded
   std::vector<std::string> headers = {};  // "name: value"
   std::string_view body = {};             // of PUT and POST
+  size_t reply_bytes_max = 32 << 20;      // of the reply's body
 };
 
 struct HttpResponse {
@@ -40,6 +42,7 @@ class HttpClient {
   ~HttpClient();
 
   // Sends a request and waits for the reply, whatever its code. UNAVAILABLE: no whole reply came.
+  // IsTooLarge: its body has more than reply_bytes_max bytes, and the rest was not fetched.
   // FAILED_PRECONDITION: this machine has no libcurl, or the server's certificate is refused.
   absl::StatusOr<HttpResponse> Send(const HttpRequest& request);
 
@@ -52,6 +55,9 @@ class HttpClient {
   Mutex mu_;
   std::vector<void*> idle_ ABSL_GUARDED_BY(mu_);  // curl's handles
 };
+
+// Whether the request failed because the reply's body was too large.
+bool IsTooLarge(const absl::Status& status);
 
 // Encodes every character as "%XX" except letters, digits, "-._~" and, with `slash`, "/".
 std::string UrlEncode(std::string_view text, bool slash);

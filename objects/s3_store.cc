@@ -201,12 +201,16 @@ absl::StatusOr<HttpResponse> S3Store::AskOnce(const Asked& asked) {
                   hash, std::move(headers), static_cast<int64_t>(std::time(nullptr)));
   for (const auto& [name, value] : headers) request.headers.push_back(name + ": " + value);
   request.body = asked.body;
+  request.reply_bytes_max = std::max(request.reply_bytes_max, asked.bytes);
   absl::StatusOr<HttpResponse> reply = http_.Send(request);
   if (reply.ok()) return reply;
-  return absl::Status(
+  absl::Status named(
       reply.status().code(),
       absl::StrCat(asked.path, ": ", asked.method, " to ",
                    First(settings_.endpoint, "s3.amazonaws.com"), ": ", reply.status().message()));
+  reply.status().ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { named.SetPayload(url, payload); });
+  return named;
 }
 
 absl::StatusOr<HttpResponse> S3Store::Ask(const Asked& asked) {
@@ -262,6 +266,17 @@ absl::StatusOr<ObjectFacts> S3Store::Look(const std::string& path) {
   return facts;
 }
 
+namespace {
+
+absl::Status NoRange(const std::string& path, size_t bytes, uint64_t offset) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      path, ": the store gives more than the ", bytes, " bytes at ", offset,
+      " that it was asked for: it, or a proxy before it, takes no notice of the header "
+      "\"range\""));
+}
+
+}  // namespace
+
 absl::Status S3Store::Get(const std::string& path, const std::string& version, uint64_t offset,
                           std::span<char> out) {
   if (out.empty()) return absl::OkStatus();
@@ -269,11 +284,14 @@ absl::Status S3Store::Get(const std::string& path, const std::string& version, u
       Ask({.method = "GET",
            .path = path,
            .headers = {{"range", absl::StrCat("bytes=", offset, "-", offset + out.size() - 1)},
-                       {"if-match", version}}});
+                       {"if-match", version}},
+           .bytes = out.size()});
   if (absl::IsAlreadyExists(reply.status())) {
     return absl::DataLossError(path + ": has been replaced since it was opened");
   }
+  if (IsTooLarge(reply.status())) return NoRange(path, out.size(), offset);
   RETURN_IF_ERROR(reply.status());
+  if (reply->body.size() > out.size()) return NoRange(path, out.size(), offset);
   if (reply->body.size() != out.size()) {
     return absl::UnavailableError(absl::StrCat(path, ": ", reply->body.size(),
                                                " bytes came of the ", out.size(), " at ", offset));

@@ -46,6 +46,7 @@ class S3Store : public ObjectStore {
     Query query = {};
     SignedHeaders headers = {};  // names in small letters
     std::string_view body = {};
+    size_t bytes = 0;  // that the answer is to have, where they may be many
   };
   // Returns a reply with a code of success, or an error made from the reply's code and text.
   absl::StatusOr<HttpResponse> Ask(const Asked& asked);

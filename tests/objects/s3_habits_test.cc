@@ -55,6 +55,28 @@ TEST_CASE("names of a list are decoded if the store says that it has encoded the
   CHECK(list->names == std::vector<std::string>{"p 1%&lt;<.csv", "s t/"});
 }
 
+TEST_CASE("a store that takes no notice of ranges fills no memory") {
+  std::string object(40 << 20, 'x');
+  AnsweringServer server([&](const std::string&) { return std::pair(200, object); });
+  S3Store store(FromMap(With(server)));
+  std::string part(100, ' ');
+  // Neither is tried again, since another try would get the same answer.
+  const std::string wrong =
+      "s3://b/k: the store gives more than the 100 bytes at 7 that it was asked";
+  absl::Status got = store.Get("s3://b/k", "\"tag\"", 7, part);
+  CHECK(absl::IsFailedPrecondition(got));
+  CHECK(absl::StartsWith(got.message(), wrong));
+  object.resize(8000);
+  got = store.Get("s3://b/k", "\"tag\"", 7, part);
+  CHECK(absl::IsFailedPrecondition(got));
+  CHECK(absl::StartsWith(got.message(), wrong));
+  CHECK(server.heads().size() == 2);
+  // Other answers have a limit as well.
+  object.resize(40 << 20);
+  CHECK(absl::StrContains(store.List("s3://b/", /*deep=*/true, "").status().message(),
+                          "the answer 200 has more than 33554432 bytes"));
+}
+
 TEST_CASE("an environment as people type it works, or is named") {
   AnsweringServer server([](const std::string&) { return std::pair(200, std::string()); });
   const auto headers = [&](const Variables& more) {
