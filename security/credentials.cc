@@ -175,10 +175,22 @@ absl::StatusOr<std::shared_ptr<Credentials::Keys>> Credentials::Read(
 
 void Credentials::Look(int64_t every_ms) {
   const int64_t now_ms = now_ms_();
-  if (now_ms - looked_ms_ < every_ms) return;
-  looked_ms_ = now_ms;
+  std::string cluster;
+  {
+    MutexLock lock(mu_);
+    if (looks_ || now_ms - looked_ms_ < every_ms) return;
+    looks_ = true;
+    looked_ms_ = now_ms;
+    cluster = cluster_;
+  }
+  absl::StatusOr<std::shared_ptr<Keys>> read = Read(cluster);
+  MutexLock lock(mu_);
+  looks_ = false;
+  TakeKeys(std::move(read), now_ms);
+}
+
+void Credentials::TakeKeys(absl::StatusOr<std::shared_ptr<Keys>> read, int64_t now_ms) {
   const Logger log("credentials");
-  absl::StatusOr<std::shared_ptr<Keys>> read = Read(cluster_);
   if (!read.ok()) {
     std::string problem(read.status().message());
     if (problem != last_problem_) log.Warn("the keys stay as they were: {}", problem);
@@ -198,8 +210,8 @@ void Credentials::Look(int64_t every_ms) {
 }
 
 std::shared_ptr<const Credentials::Keys> Credentials::Current() {
-  MutexLock lock(mu_);
   Look(kLookMs);
+  MutexLock lock(mu_);
   return keys_;
 }
 
@@ -249,6 +261,7 @@ absl::StatusOr<PeerIdentity> Credentials::PeerOf(SSL* ssl) {
 }
 
 bool Credentials::IsKnownToken(std::string_view text) {
+  MutexLock lock(mu_);
   const bool current = SameSecret(text, keys_->token);
   const bool former = SameSecret(text, former_token_);
   return current || (former && !former_token_.empty() && now_ms_() < former_until_ms_);
@@ -256,7 +269,6 @@ bool Credentials::IsKnownToken(std::string_view text) {
 
 bool Credentials::IsToken(std::string_view text) {
   if (!takes_token() || text.empty()) return false;
-  MutexLock lock(mu_);
   Look(kLookMs);
   if (IsKnownToken(text)) return true;
   Look(kLookForTokenMs);

@@ -1,9 +1,11 @@
 // The certificate, key, token and trusted signers of this process, read from the files that
 // SecurityOptions name. A file that has changed is read again, at most once a second, when somebody
 // asks for the keys: a connection that begins then uses the new ones, and connections that exist
-// keep theirs. Files that do not fit together, as while they are being replaced, are left alone
-// until they do. Shared by all listeners and links of a process; thread-safe. It never logs or
-// returns in an error what a key or a token says.
+// keep theirs. One thread reads the files, without a lock; others that ask meanwhile get the keys
+// as they were, so that a file system that hangs keeps one thread and not every listener. Files
+// that do not fit together, as while they are being replaced, are left alone until they do. Shared
+// by all listeners and links of a process; thread-safe. It never logs or returns in an error what a
+// key or a token says.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -108,8 +110,10 @@ class Credentials {
  private:
   Credentials(const SecurityOptions& options, Files& files, std::function<int64_t()> now_ms);
   absl::StatusOr<std::shared_ptr<Keys>> Read(const std::string& cluster) const;
-  void Look(int64_t every_ms) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool IsKnownToken(std::string_view text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Look(int64_t every_ms);
+  void TakeKeys(absl::StatusOr<std::shared_ptr<Keys>> read, int64_t now_ms)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool IsKnownToken(std::string_view text);
 
   const SecurityOptions options_;
   Files& files_;
@@ -118,6 +122,7 @@ class Credentials {
   std::string cluster_ ABSL_GUARDED_BY(mu_);  // of peers; empty: any
   std::shared_ptr<const Keys> keys_ ABSL_GUARDED_BY(mu_);
   int64_t looked_ms_ ABSL_GUARDED_BY(mu_) = 0;
+  bool looks_ ABSL_GUARDED_BY(mu_) = false;        // some thread reads the files now
   std::string last_problem_ ABSL_GUARDED_BY(mu_);  // why the files were left alone
   std::string former_token_ ABSL_GUARDED_BY(mu_);
   int64_t former_until_ms_ ABSL_GUARDED_BY(mu_) = 0;

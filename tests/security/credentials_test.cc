@@ -1,6 +1,9 @@
 #include "security/credentials.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <thread>
 
 #include "security/tls_context.h"
 #include "tests/certificates.h"
@@ -195,6 +198,50 @@ TEST_CASE("files that change are read again, and those that do not fit are left 
   CHECK(Handshake(second->server.get(), worker.Keys()->client.get()).done());
   Process late(ca.pem(), ca.Issue("URI:spiffe://lab/worker/0"));
   CHECK_FALSE(Handshake(second->server.get(), late.Keys()->client.get()).client_done);
+}
+
+// Files of a storage that hangs while the test says so.
+class HangingFiles : public PosixFiles {
+ public:
+  absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) override {
+    waiting += hangs ? 1 : 0;
+    while (hangs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return PosixFiles::Open(path);
+  }
+  std::atomic<bool> hangs = false;
+  std::atomic<int> waiting = 0;
+};
+
+bool Becomes(const std::atomic<int>& number, int wanted) {
+  for (int i = 0; i < 5000 && number != wanted; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return number == wanted;
+}
+
+TEST_CASE("a storage that hangs keeps one thread that asks for the keys, and no other") {
+  const TestCa ca("lab");
+  const TestKeys keys(ca.pem(), ca.Issue("URI:spiffe://lab/ps/2"));
+  HangingFiles files;
+  std::atomic<int64_t> now_ms = 1'000'000;
+  const auto credentials =
+      Credentials::Load(keys.options(), files, [&] { return now_ms.load(); }).value();
+  const auto first = credentials->Current();
+  files.hangs = true;
+  now_ms += 1000;
+  std::thread reader([&] { credentials->Current(); });
+  CHECK(Becomes(files.waiting, 1));
+  now_ms += 5000;
+  std::atomic<int> answers = 0;
+  std::thread other([&] {
+    answers += credentials->Current() == first ? 1 : 0;
+    answers += credentials->PeerNamed({"spiffe://lab/worker/0"}).ok() ? 1 : 0;
+  });
+  CHECK(Becomes(answers, 2));
+  CHECK(files.waiting == 1);
+  files.hangs = false;
+  reader.join();
+  other.join();
 }
 
 TEST_CASE(
