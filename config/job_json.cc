@@ -216,6 +216,31 @@ void EraseWhatMayDiffer(json& job) {
   if (job["model"].is_object()) job["model"].erase("compile_config");
 }
 
+// What a job says of a layer's table, in short.
+json TableSaid(const json& tables, const std::string& layer) {
+  if (!tables.is_object()) return tables;      // "auto" or "off"
+  if (!tables.contains(layer)) return "auto";  // as layers that are not named
+  const json& table = tables[layer];
+  json said = {{"kind", table["kind"]}, {"update", table["update"]}};
+  if (table.contains("optimizer")) said["optimizer"] = table["optimizer"]["name"];
+  return said;
+}
+
+// Notes each table of which only one of the jobs has state of its own, and takes it out of that.
+// `before` and `now` are what the jobs say.
+void CompareTables(const json& before, const json& now, json& old_tables, json& new_tables,
+                   Problems& problems) {
+  json layers = old_tables;
+  layers.update(new_tables);
+  for (const auto& [layer, unused] : layers.items()) {
+    if (old_tables.contains(layer) == new_tables.contains(layer)) continue;
+    problems.Add("tables." + layer, Difference(TableSaid(before, layer), TableSaid(now, layer)) +
+                                        ", but cannot change on resume");
+    old_tables.erase(layer);
+    new_tables.erase(layer);
+  }
+}
+
 }  // namespace
 
 std::string JobToJson(const Job& job) { return PythonTextOf(ToJson(job)); }
@@ -235,9 +260,11 @@ absl::Status CheckResumable(Job before, const Job& now, uint32_t split_batches,
       now.split_batches.has_value() ? std::optional(split_batches) : std::nullopt;
   json old_json = ToJson(before);
   json new_json = ToJson(now);
+  const json old_tables = old_json["tables"], new_tables = new_json["tables"];
   EraseWhatMayDiffer(old_json);
   EraseWhatMayDiffer(new_json);
   Problems problems;
+  CompareTables(old_tables, new_tables, old_json["tables"], new_json["tables"], problems);
   for (const std::string& file : accepted) {
     bool known = false;
     for (json* job : {&old_json, &new_json}) {

@@ -91,5 +91,32 @@ TEST_CASE("settings of a growing table have bounds, and a fixed one has none of 
         "tables.user.shards: is for a table whose kind is \"growing\"");
 }
 
+TEST_CASE("a table that is another one on resume is named by what both jobs say of it") {
+  Job before;
+  const auto difference = [&](const Job& now) {
+    return std::string(CheckResumable(before, now, 1).message());
+  };
+  before.tables.by_layer["t"] = {.growing = true};
+  Job now = before;
+  CHECK(difference(now).empty());
+  now.tables.by_layer.clear();
+  CHECK(difference(now) ==
+        R"(tables.t: was {"kind":"growing","update":"exact"} and is now "auto", )"
+        "but cannot change on resume");
+  now.tables.automatic = false;
+  CHECK(difference(now) == R"(tables.t: was {"kind":"growing","update":"exact"} and is now "off", )"
+                           "but cannot change on resume");
+  now = before;
+  now.tables.by_layer["t"] = {.dense = true};
+  CHECK(difference(now) == R"(tables.t: was {"kind":"growing","update":"exact"} and is now )"
+                           R"({"kind":"dense","update":"exact"}, but cannot change on resume)");
+  now = before;
+  now.tables.by_layer["t"].shards = 8;
+  CHECK(difference(now) == "tables.t.shards: was 16 and is now 8, but cannot change on resume");
+  std::swap(before, now);
+  before.tables.by_layer.clear();
+  CHECK(difference(now).starts_with("tables.t: was \"auto\" and is now {\"kind\":\"growing\""));
+}
+
 }  // namespace
 }  // namespace paracord
