@@ -400,7 +400,10 @@ class Ops : public Device {
   // y[i, :] = table[ids[i], :], ids as in row_ids.h; one outside of the table gives zeros.
   virtual void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids,
                       const float* table, float* y) = 0;
-  // dtable = 0, then dtable[ids[i], :] += dy[i, :].
+  // dtable[r, :] = the sum of dy[i, :] over the i with ids[i] = r, in ascending order and by
+  // halves: of n > 1 parts the first 2^k, for the largest 2^k below n, are added up, then the
+  // others, then both sums. Its bits so depend on these parts alone, and its error grows with
+  // log(n).
   virtual void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids,
                           const float* dy, float* dtable) = 0;
 

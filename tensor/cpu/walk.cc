@@ -1,7 +1,10 @@
 // Operations along a walk (Walk in ops.h), gathers, scatters, and random numbers.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "common/mix.h"
@@ -248,12 +251,61 @@ void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids, 
   }
 }
 
+namespace {
+
+// Writes the sum of the rows of dy that `places` names, cut where a power of two of them is before
+// the cut: rounding errors grow with the logarithm of their number. `spare` has room for a row for
+// each cut on the way down.
+void SumByHalves(int64_t width, const float* dy, std::span<const int64_t> places, float* sum,
+                 float* spare) {
+  if (places.size() <= 3) {
+    std::copy_n(dy + places[0] * width, width, sum);
+    for (const int64_t place : places.subspan(1)) Add(width, dy + place * width, sum);
+    return;
+  }
+  const size_t half = std::bit_floor(places.size() - 1);
+  SumByHalves(width, dy, places.first(half), sum, spare);
+  SumByHalves(width, dy, places.subspan(half), spare, spare + width);
+  Add(width, spare, sum);
+}
+
+}  // namespace
+
 void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids, const float* dy,
                 float* dtable) {
   std::fill(dtable, dtable + table_rows * width, 0.f);
-  for (int64_t i = 0; i < count; ++i, dy += width) {
+  std::vector<int64_t> ends(static_cast<size_t>(table_rows), 0);  // first: how many places name it
+  int64_t most = 0;
+  for (int64_t i = 0; i < count; ++i) {
     const int64_t row = RowOfFloat(ids[i], table_rows);
-    if (row >= 0) Add(width, dy, dtable + row * width);
+    if (row >= 0) most = std::max(most, ++ends[static_cast<size_t>(row)]);
+  }
+  if (most <= 3) {  // then halves and one after the other are the same sum
+    for (int64_t i = 0; i < count; ++i, dy += width) {
+      const int64_t row = RowOfFloat(ids[i], table_rows);
+      if (row >= 0) Add(width, dy, dtable + row * width);
+    }
+    return;
+  }
+  int64_t placed = 0;
+  for (int64_t& end : ends) placed += std::exchange(end, placed);
+  std::vector<int64_t> places(static_cast<size_t>(placed));
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t row = RowOfFloat(ids[i], table_rows);
+    if (row >= 0) places[static_cast<size_t>(ends[static_cast<size_t>(row)]++)] = i;
+  }
+  const auto cuts = static_cast<size_t>(std::bit_width(static_cast<uint64_t>(most)));
+  std::vector<float> sum(static_cast<size_t>(width) * (cuts + 2));
+  const std::span<const int64_t> all(places);
+  size_t begin = 0;
+  for (const int64_t end : ends) {
+    const std::span<const int64_t> own = all.subspan(begin, static_cast<size_t>(end) - begin);
+    if (!own.empty()) {
+      SumByHalves(width, dy, own, sum.data(), sum.data() + width);
+      Add(width, sum.data(), dtable);  // to zeros, so that a sum is never the negative one
+    }
+    dtable += width;
+    begin += own.size();
   }
 }
 

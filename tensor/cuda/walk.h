@@ -256,11 +256,12 @@ struct MergeRunsBody {
   }
 };
 
-// The thread of the first place of each row sums up all places of the row, in order. One row may
-// have most of the places (a padding id), so several elements are loaded before it is known whether
-// they belong to the row.
+// The thread of the first place of each row sums up all places of the row, by halves as Ops says.
+// One row may have most of the places (a padding id), so several elements are loaded before it is
+// known whether they belong to the row.
 struct ScatterSumBody {
   static constexpr int kPlaces = 16;
+  static constexpr int kLevels = 40;
   int64_t count, width, rows;
   Ptr<const int64_t> keys;
   In dy;
@@ -270,6 +271,9 @@ struct ScatterSumBody {
     const int64_t row = keys[at] / count;
     const int64_t begin = row * count, end = begin + count;  // the keys of the row
     if (row >= rows || (at > 0 && keys[at - 1] >= begin)) return;
+    // Sums of 2^k whole blocks each, for the bits k of the number of blocks.
+    float partial[kLevels];
+    int64_t blocks = 0;
     float sum = 0;
     bool more = true;
     for (int64_t k = at; more; k += kPlaces) {
@@ -279,12 +283,19 @@ struct ScatterSumBody {
       for (int p = 0; p < kPlaces; ++p) {
         value[p] = key[p] < end ? dy[(key[p] - begin) * width + column] : 0.f;
       }
-      for (int p = 0; p < kPlaces; ++p) {
-        if (key[p] < end) sum += value[p];
+      for (int step = 1; step < kPlaces; step *= 2) {
+        for (int p = 0; p + step < kPlaces; p += 2 * step) value[p] += value[p + step];
       }
+      sum = value[0];
       more = key[kPlaces - 1] < end;
+      int level = 0;
+      for (int64_t b = blocks; b > 0 && (!more || (b & 1) != 0); b >>= 1, ++level) {
+        if ((b & 1) != 0) sum = partial[level] + sum;
+      }
+      if (more) partial[level] = sum;
+      ++blocks;
     }
-    dtable[row * width + column] = sum;
+    dtable[row * width + column] = 0 + sum;  // never the negative zero
   }
 };
 

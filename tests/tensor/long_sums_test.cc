@@ -59,6 +59,28 @@ TEST_CASE("the sum of a million rows has float32's digits") {
   CHECK(static_cast<double>(sum) == Approx(Of(x).sum).epsilon(1e-6));
 }
 
+TEST_CASE("rows of a table that many places name are added by halves, in their order") {
+  const auto ops = MakeCpuOps(2);
+  const Floats x = Numbers();
+  // Every third place names row 1, the others row 2; the last 5 name row 0, and one names none.
+  Floats ids(x.size()), sums(4 * 2, 9);
+  double of_one = 0;
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = i % 3 == 0 ? 1.f : 2.f;
+  for (size_t i = ids.size() / 2 - 6; i < ids.size() / 2; ++i) ids[i] = 0;
+  ids[ids.size() / 2 - 1] = -1;
+  for (size_t i = 0; i < ids.size() / 2; ++i) {
+    if (ids[i] == 1) of_one += static_cast<double>(x[2 * i + 1]);
+  }
+  const auto count = static_cast<int64_t>(x.size() / 2);
+  ops->ScatterAdd(count, 2, 4, ids.data(), x.data(), sums.data());
+  CHECK(static_cast<double>(sums[3]) == Approx(of_one).epsilon(3e-7));
+  const float* const five = x.data() + 2 * (count - 6);
+  for (size_t c = 0; c < 2; ++c) {
+    CHECK(sums[c] == ((five[c] + five[2 + c]) + (five[4 + c] + five[6 + c])) + five[8 + c]);
+    CHECK(sums[6 + c] == 0);
+  }
+}
+
 TEST_CASE("the sum along a long axis that is not the last has float32's digits") {
   const auto ops = MakeCpuOps(2);
   const Floats x = Numbers();
