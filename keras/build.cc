@@ -103,6 +103,7 @@ absl::StatusOr<Built> Build(const Job& job, const Batch* schema, std::unique_ptr
   for (const auto& [layer, table] : tables) {
     graph->SetTable(model->layers[layer].name, table.spec, table.shards);
   }
+  graph->TakeIdMasks();
   const absl::Status large = graph->CheckLargeTables();
   if (!large.ok()) problems.Add("", std::string(large.message()));
   auto program = std::make_unique<KerasProgram>(

@@ -101,13 +101,24 @@ class Graph {
   // Makes the Embedding's variable a table, if it is trained: runs may have some of its rows alone.
   // A growing one has `shards` on axis 0, and its ids may be any.
   void SetTable(const std::string& layer, const TableSpec& table, uint64_t shards = 0);
-  // The inputs of the graph that have a table's ids, ascending, and how many ids these are of one
-  // example.
+  // A call that reads rows by the ids of an input of the graph. An id has no part in what the call
+  // computes where its weight is 0, or where the mask of its id hides it; these are inputs, too.
+  struct IdReader {
+    size_t input = 0;
+    std::optional<size_t> weights = {};
+    std::optional<size_t> mask = {};
+  };
+  // The inputs of the graph that have a table's ids, ascending, how many ids these are of one
+  // example, and the calls that read them.
   struct TableInputs {
     std::vector<size_t> inputs;
     int64_t ids = 0;
+    std::vector<IdReader> readers;
   };
   TableInputs InputsOfTable(size_t variable) const;
+  // Has masks that the model file computes of ids (`ids != 0`) take what tables take for ids.
+  // Called before PlanTraining.
+  void TakeIdMasks();
   // The following runs have so many rows of each table, by variable; empty: all rows.
   void UseRows(std::vector<int64_t> rows);
   // Training has all rows, which takes more memory. Called after PlanTraining.
@@ -228,6 +239,11 @@ class Graph {
   void AddVariables(Layer& layer, Node& node);
   static bool IsView(const Node& node) { return node.in_place || node.layer->is_view(); }
   static bool Observes(const Node& node);
+  std::optional<size_t> InputOf(Value value) const {
+    return storages_[nodes_[value].storage].input;
+  }
+  IdReader ReaderOf(Value reader) const;
+  std::optional<size_t> MaskHiding(Value steps) const;
   void FoldActivations();
   void ShortenStorages(std::span<const Value> loss_values);
   void MarkTraining(std::span<const Value> loss_values);

@@ -8,6 +8,7 @@
 #include "common/status_macros.h"
 #include "keras/graph.h"
 #include "keras/layers/layers.h"
+#include "keras/layers/table_layer.h"
 #include "tensor/row_ids.h"
 
 namespace paracord {
@@ -140,6 +141,7 @@ absl::Status Graph::CheckLargeTables() const {
   }
   for (const Node& node : nodes_) {
     if (node.layer == nullptr || is_large(node) || node.layer->is_view()) continue;
+    if (dynamic_cast<const IdMask*>(node.layer) != nullptr) continue;
     for (const Value input : node.inputs) {
       if (input == kNone || !ids.contains(nodes_[input].storage)) continue;
       return refuse(node, absl::StrCat("reads the ids of an embedding of more than 2^24 rows, "

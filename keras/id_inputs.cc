@@ -23,6 +23,15 @@ bool IsLargeLayer(const LayerSpec& layer) {
          rows->get<int64_t>() > kPlainRowsMax;
 }
 
+// Whether the node is `ids != 0`, as Keras 3 writes the mask of an Embedding with mask_zero.
+bool IsIdMask(const ModelSpec& model, const NodeSpec& node) {
+  if (node.constant.has_value() || node.inputs.size() != 1) return false;
+  const LayerSpec& layer = model.layers[node.layer];
+  const auto is_zero = [](const nlohmann::json& arg) { return arg.is_number() && arg == 0; };
+  return layer.operation && layer.class_name == "NotEqual" && node.args.size() == 2 &&
+         std::ranges::any_of(node.args, is_zero);
+}
+
 // By layer.
 using Kinds = std::map<size_t, size_t>;
 
@@ -42,6 +51,20 @@ Kinds KindsOf(const ModelSpec& model, const TableLayers& tables) {
     const std::tuple group(read, large, shards);
     kinds[layer] = groups.emplace(group, kTables + groups.size()).first->second;
   }
+  Kinds masks;
+  for (const NodeSpec& node : model.nodes) {
+    if (!IsIdMask(model, node)) continue;
+    std::set<size_t> beside;  // kinds of those that read these ids
+    for (const NodeSpec& reader : model.nodes) {
+      const bool reads = !reader.inputs.empty() && reader.inputs[0] == node.inputs[0];
+      if (reads && kinds.contains(reader.layer)) beside.insert(kinds.at(reader.layer));
+      if (reads && !kinds.contains(reader.layer) && IsLargeTable(model, reader)) {
+        beside.insert(kLarge);
+      }
+    }
+    if (!beside.empty()) masks.emplace(node.layer, *beside.rbegin());
+  }
+  kinds.merge(masks);
   return kinds;
 }
 

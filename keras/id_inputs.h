@@ -15,7 +15,8 @@ namespace paracord {
 bool IsLargeTable(const ModelSpec& model, const NodeSpec& node);
 
 // An input whose readers take numbers of several kinds becomes several inputs, of the same column
-// of the data. Tables that read the same inputs take the same numbers. `columns`: of each input.
+// of the data. Tables that read the same inputs take the same numbers, and so do masks of the ids.
+// `columns`: of each input.
 void SplitIdInputs(ModelSpec& model, const TableLayers& tables, std::vector<size_t>& columns);
 
 }  // namespace paracord

@@ -38,7 +38,43 @@ TableIds::TableIds(const Graph& graph, std::vector<size_t> columns, int64_t batc
       group.rows = rows;
     }
     group.variables.push_back(v);
+    for (const Graph::IdReader& reader : inputs.readers) group.readers.push_back(ReaderOf(reader));
   }
+}
+
+TableIds::Reader TableIds::ReaderOf(const Graph::IdReader& reader) const {
+  Reader made{.input = reader.input};
+  if (reader.weights.has_value()) made.weights = columns_[*reader.weights];
+  // Only a mask of the ids themselves hides no other id than 0.
+  made.hides_zero = reader.mask.has_value() && columns_[*reader.mask] == columns_[reader.input];
+  return made;
+}
+
+// Says of each id whether some reader has a use for it; empty: all have.
+std::vector<char> TableIds::UsedIds(const Batch& batch, const Group& group,
+                                    std::span<const uint64_t> ids) const {
+  const auto takes_all = [](const Reader& reader) {
+    return !reader.weights.has_value() && !reader.hides_zero;
+  };
+  std::vector<char> used;
+  size_t begin = 0;
+  for (const size_t input : group.inputs) {
+    const size_t count = batch.inputs[columns_[input]].values.size();
+    const auto of_input = [&](const Reader& reader) { return reader.input == input; };
+    const bool all = std::ranges::any_of(
+        group.readers, [&](const Reader& reader) { return of_input(reader) && takes_all(reader); });
+    if (!all) used.resize(ids.size(), 1);
+    for (size_t i = 0; i < count && !all; ++i) {
+      used[begin + i] = std::ranges::any_of(group.readers, [&](const Reader& reader) {
+        if (!of_input(reader)) return false;
+        const bool hidden = reader.hides_zero && ids[begin + i] == 0;
+        return !hidden &&
+               (!reader.weights.has_value() || batch.inputs[*reader.weights].values[i] != 0);
+      });
+    }
+    begin += count;
+  }
+  return used;
 }
 
 // One input's after the other's.
@@ -61,6 +97,14 @@ absl::StatusOr<std::shared_ptr<const NumberedRows>> TableIds::RowsOf(const Batch
   for (const Group& group : groups_) {
     ids.clear();
     RETURN_IF_ERROR(ReadIds(batch, group, ids));
+    const std::vector<char> used = UsedIds(batch, group, ids);
+    if (!used.empty()) {
+      size_t kept = 0;
+      for (size_t i = 0; i < ids.size(); ++i) {
+        if (used[i] != 0) ids[kept++] = ids[i];
+      }
+      ids.resize(kept);
+    }
     if (group.shards == 0) {
       NumberIds(ids, unique, places);
     } else {
@@ -73,12 +117,16 @@ absl::StatusOr<std::shared_ptr<const NumberedRows>> TableIds::RowsOf(const Batch
                        ": a smaller \"batch\""));
     }
     const float first = unique.empty() || unique[0] == 0 ? 0.f : 0.5f;
-    size_t at = 0;
+    size_t at = 0, place_at = 0;
     for (const size_t input : group.inputs) {
       std::vector<float>& numbers = rows->numbers[input];
       numbers.resize(batch.inputs[columns_[input]].values.size());
       for (float& number : numbers) {
-        const uint32_t place = places[at++];
+        if (!used.empty() && used[at++] == 0) {
+          number = -1;
+          continue;
+        }
+        const uint32_t place = places[place_at++];
         number = place == 0 ? first : static_cast<float>(place);
       }
     }

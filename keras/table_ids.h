@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -16,7 +18,8 @@ namespace paracord {
 
 struct NumberedRows : TableRows {
   // By input of the graph; empty for one that no table reads. Row 0 of these is given as 1/2 if its
-  // id is not 0, so that zero is the id 0 alone, which masks hide.
+  // id is not 0, so that zero is the id 0 alone, which masks hide. -1 is an id of which no row is
+  // there, because no call that reads it has a use for it: its weight is 0, or a mask hides it.
   std::vector<std::vector<float>> numbers;
 };
 
@@ -37,6 +40,12 @@ class TableIds {
   std::shared_ptr<const NumberedRows> Widest(const Batch& batch) const;
 
  private:
+  // A call that reads ids of the group (Graph::IdReader).
+  struct Reader {
+    size_t input = 0;
+    std::optional<size_t> weights = {};  // the column
+    bool hides_zero = false;
+  };
   // Tables that read the same inputs.
   struct Group {
     std::vector<size_t> inputs;
@@ -44,8 +53,12 @@ class TableIds {
     size_t smallest = 0;  // the variable with the fewest rows
     int64_t rows = 0;     // of that
     uint64_t shards = 0;  // of growing tables; 0: of fixed ones
+    std::vector<Reader> readers = {};
   };
+  Reader ReaderOf(const Graph::IdReader& reader) const;
   absl::Status ReadIds(const Batch& batch, const Group& group, std::vector<uint64_t>& ids) const;
+  std::vector<char> UsedIds(const Batch& batch, const Group& group,
+                            std::span<const uint64_t> ids) const;
 
   const std::vector<size_t> columns_;
   std::vector<VariableSpec> variables_;

@@ -8,6 +8,7 @@
 #include "common/status_macros.h"
 #include "keras/layers/layers.h"
 #include "keras/layers/table_layer.h"
+#include "tensor/row_ids.h"
 
 namespace paracord {
 namespace {
@@ -171,7 +172,7 @@ class EmbedReduceLayer : public Layer, public TableLayer {
  public:
   explicit EmbedReduceLayer(LayerConfig& config)
       : Layer(config),
-        rows_(config.RequiredInteger("input_dim", 1)),
+        rows_(config.RequiredInteger("input_dim", 1, kTableRowsMax)),
         width_(config.RequiredInteger("output_dim", 1)),
         initializer_(config.InitializerOf("embeddings_initializer", "random_uniform")) {
     const std::string combiner = config.Choice("combiner", "mean", {"sum", "mean", "sqrtn"});
@@ -194,7 +195,9 @@ class EmbedReduceLayer : public Layer, public TableLayer {
     }
     return Shape{width_};
   }
-  std::optional<int64_t> ids_below() const override { return rows_; }
+  std::optional<int64_t> ids_below() const override {
+    return growing_ ? std::nullopt : std::optional(rows_);
+  }
   int64_t Arithmetic(std::span<const Shape> inputs, const Shape&) const override {
     return Elements(inputs[0]) * width_;
   }
@@ -214,8 +217,7 @@ class EmbedReduceLayer : public Layer, public TableLayer {
       ASSIGN_OR_RETURN(scratch.d_divisor, ops.Allocate(batch));
     }
     return std::make_unique<ReduceKernel>(
-        ops, plan, [this] { return rows_there_ > 0 ? rows_there_ : rows_; }, std::move(scratch),
-        std::move(divisors));
+        ops, plan, [this] { return RowsThere(rows_); }, std::move(scratch), std::move(divisors));
   }
 
  private:

@@ -4,15 +4,43 @@
 #include "keras/layers/layers.h"
 #include "keras/layers/table_layer.h"
 #include "keras/layers/walks.h"
+#include "tensor/row_ids.h"
 
 namespace paracord {
 namespace {
+
+class IdMaskLayer : public Layer, public IdMask {
+ public:
+  explicit IdMaskLayer(const Layer& of) : Layer(of) {}
+  bool differentiable() const override { return false; }
+  absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override { return inputs[0]; }
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
+                                                     std::span<const Shape> inputs) override {
+    return std::make_unique<IdMaskKernel>(ops, batch * Elements(inputs[0]));
+  }
+
+ private:
+  // Numbers of ids that are not 0 are above 0, and -1 stands for the id 0.
+  class IdMaskKernel : public Kernel {
+   public:
+    IdMaskKernel(Ops& ops, int64_t n) : ops_(ops), n_(n) {}
+    void Forward(const ForwardCall& call) override {
+      ops_.Activate({ActivationKind::kRelu}, 1, n_, call.inputs[0], call.output);
+      ops_.Activate({ActivationKind::kNotEqual}, 1, n_, call.output, call.output);
+    }
+    void Backward(const BackwardCall&) override {}
+
+   private:
+    Ops& ops_;
+    const int64_t n_;
+  };
+};
 
 class EmbeddingLayer : public Layer, public TableLayer {
  public:
   explicit EmbeddingLayer(LayerConfig& config)
       : Layer(config),
-        rows_(config.RequiredInteger("input_dim", 1)),
+        rows_(config.RequiredInteger("input_dim", 1, kTableRowsMax)),
         width_(config.RequiredInteger("output_dim", 1)),
         mask_zero_(config.Flag("mask_zero", false)),
         initializer_(config.InitializerOf("embeddings_initializer", "random_uniform")) {
@@ -28,7 +56,7 @@ class EmbeddingLayer : public Layer, public TableLayer {
   }
   MaskRule mask_rule() const override { return mask_zero_ ? MaskRule::kCompute : MaskRule::kStop; }
   std::unique_ptr<Layer> MakeMaskLayer(std::span<const Shape>) const override {
-    return std::make_unique<NotZeroLayer>(*this);
+    return MakeIdMask(*this);
   }
   std::optional<int64_t> ids_below() const override {
     return growing_ ? std::nullopt : std::optional(rows_);
@@ -45,13 +73,13 @@ class EmbeddingLayer : public Layer, public TableLayer {
     EmbeddingKernel(Ops& ops, int64_t count, const EmbeddingLayer& layer)
         : ops_(ops), count_(count), width_(layer.width_), layer_(layer) {}
     void Forward(const ForwardCall& call) override {
-      ops_.Gather(count_, width_, layer_.RowsThere(), call.inputs[0], call.parameters[0],
-                  call.output);
+      ops_.Gather(count_, width_, layer_.RowsThere(layer_.rows_), call.inputs[0],
+                  call.parameters[0], call.output);
     }
     void Backward(const BackwardCall& call) override {
       if (call.d_inputs[0] != nullptr) ops_.Fill(count_, 0, call.d_inputs[0]);
       if (call.d_parameters[0] == nullptr) return;
-      ops_.ScatterAdd(count_, width_, layer_.RowsThere(), call.inputs[0], call.d_output,
+      ops_.ScatterAdd(count_, width_, layer_.RowsThere(layer_.rows_), call.inputs[0], call.d_output,
                       call.d_parameters[0]);
     }
 
@@ -60,37 +88,6 @@ class EmbeddingLayer : public Layer, public TableLayer {
     const int64_t count_, width_;
     const EmbeddingLayer& layer_;
   };
-  int64_t RowsThere() const { return rows_there_ > 0 ? rows_there_ : rows_; }
-
-  // The mask of an Embedding: 1 where the id is not zero.
-  class NotZeroLayer : public Layer {
-   public:
-    explicit NotZeroLayer(const EmbeddingLayer& of) : Layer(of), of_(of) {}
-    bool differentiable() const override { return false; }
-    std::optional<int64_t> ids_below() const override { return of_.ids_below(); }
-    absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override { return inputs[0]; }
-    absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
-                                                       std::span<const Shape> inputs) override {
-      return std::make_unique<NotZeroKernel>(ops, batch * Elements(inputs[0]));
-    }
-
-   private:
-    class NotZeroKernel : public Kernel {
-     public:
-      NotZeroKernel(Ops& ops, int64_t n) : ops_(ops), n_(n) {}
-      void Forward(const ForwardCall& call) override {
-        ops_.Activate({ActivationKind::kNotEqual}, 1, n_, call.inputs[0], call.output);
-      }
-      void Backward(const BackwardCall&) override {}
-
-     private:
-      Ops& ops_;
-      const int64_t n_;
-    };
-
-    const EmbeddingLayer& of_;
-  };
-
   const int64_t rows_, width_;
   const bool mask_zero_;
   const Initializer initializer_;
@@ -177,6 +174,7 @@ class MaskingLayer : public Layer {
 
 }  // namespace
 
+std::unique_ptr<Layer> MakeIdMask(const Layer& of) { return std::make_unique<IdMaskLayer>(of); }
 std::unique_ptr<Layer> MakeEmbedding(LayerConfig& config) {
   return std::make_unique<EmbeddingLayer>(config);
 }

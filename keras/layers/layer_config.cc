@@ -189,13 +189,14 @@ double LayerConfig::Bound(absl::string_view key, double fallback) {
   return infinite ? value->get<double>() : Number(key, fallback);
 }
 
-int64_t LayerConfig::Integer(absl::string_view key, int64_t fallback, int64_t least) {
+int64_t LayerConfig::Integer(absl::string_view key, int64_t fallback, int64_t least,
+                             int64_t named_most) {
   const json* value = Find(key);
   if (value == nullptr) return fallback;
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   const bool whole = value->is_number_integer();
   if (whole && value->get<double>() > static_cast<double>(kMost)) {
-    Fail(key, absl::StrCat("must be at most ", kMost, ", not ", Shown(*value)));
+    Fail(key, absl::StrCat("must be at most ", named_most, ", not ", Shown(*value)));
     return fallback;
   }
   if (!whole || value->get<int64_t>() < least) {
@@ -205,9 +206,9 @@ int64_t LayerConfig::Integer(absl::string_view key, int64_t fallback, int64_t le
   return value->get<int64_t>();
 }
 
-int64_t LayerConfig::RequiredInteger(absl::string_view key, int64_t least) {
+int64_t LayerConfig::RequiredInteger(absl::string_view key, int64_t least, int64_t named_most) {
   if (!Has(key)) Fail(key, "is missing");
-  return Integer(key, least, least);
+  return Integer(key, least, least, named_most);
 }
 
 bool LayerConfig::Flag(absl::string_view key, bool fallback) {

@@ -103,8 +103,11 @@ class LayerConfig {
   // or range is a mistake.
   double Number(absl::string_view key, double fallback);
   double Bound(absl::string_view key, double fallback);  // a number that may be infinite
-  int64_t Integer(absl::string_view key, int64_t fallback, int64_t least);
-  int64_t RequiredInteger(absl::string_view key, int64_t least);
+  // `named_most` is the limit that the mistake names, where somebody else checks a smaller one.
+  int64_t Integer(absl::string_view key, int64_t fallback, int64_t least,
+                  int64_t named_most = std::numeric_limits<int32_t>::max());
+  int64_t RequiredInteger(absl::string_view key, int64_t least,
+                          int64_t named_most = std::numeric_limits<int32_t>::max());
   bool Flag(absl::string_view key, bool fallback);
   // A string that must be one of `known`.
   std::string Choice(absl::string_view key, absl::string_view fallback,

@@ -108,6 +108,8 @@ absl::StatusOr<PadAround> PadsOf(PadAround given, const Shape& input);
 std::unique_ptr<Layer> MakeMirrorPad(LayerConfig& config, PadAround around, bool edge_twice);
 // Makes a layer that adds two inputs.
 std::unique_ptr<Layer> MakeAddLayer(const Layer& of);
+// An IdMask (table_layer.h) with the name of another layer.
+std::unique_ptr<Layer> MakeIdMask(const Layer& of);
 // Makes a layer that gives 1 where either of two masks is 1.
 std::unique_ptr<Layer> MakeOrLayer(const Layer& of);
 

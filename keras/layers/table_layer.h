@@ -1,5 +1,6 @@
-// A layer whose first variable is a table of rows that its input names. For a run in which only
-// some rows are there, the graph says how many, and the input has their numbers among these.
+// Layers that read ids. The first variable of a TableLayer is a table of rows that its first input
+// names. For a run in which only some rows are there, the graph says how many, and the input has
+// their numbers among these, or -1 for an id whose row is not there: that reads as zeros.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +10,22 @@ namespace paracord {
 class TableLayer {
  public:
   virtual ~TableLayer() = default;
-  // 0, as at first: all rows are there.
+  static constexpr int64_t kAllRows = -1;
   void UseRows(int64_t rows) { rows_there_ = rows; }
   // Called once if the table grows: its ids may then be any.
   void Grow() { growing_ = true; }
 
  protected:
-  int64_t rows_there_ = 0;
+  int64_t RowsThere(int64_t all) const { return rows_there_ == kAllRows ? all : rows_there_; }
+
+  int64_t rows_there_ = kAllRows;
   bool growing_ = false;
+};
+
+// Gives 1 for each id but 0, and 0 for the id 0. Takes whatever numbers a TableLayer takes.
+class IdMask {
+ public:
+  virtual ~IdMask() = default;
 };
 
 }  // namespace paracord

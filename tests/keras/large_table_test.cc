@@ -182,6 +182,17 @@ TEST_CASE("an input is ids of a large table and a number for others at once") {
   CheckRefused(model, IdBatch({kPlainRowsMax + 1}), "16777217 is a whole number beyond 2^24");
 }
 
+TEST_CASE("a fixed table that is too large is told one limit, whatever its size") {
+  const auto refused = [](int64_t rows, const std::string& what) {
+    const json model =
+        SequentialJson({InputJson("id", "int64", {nullptr, 1}), TableJson(rows), FlattenJson()});
+    CheckRefused(model, IdBatch({1}),
+                 absl::StrCat("layer \"table\" (Embedding): ", what, kTableRowsMax));
+  };
+  refused(kTableRowsMax + 1, absl::StrCat("has ", kTableRowsMax + 1, " rows, more than "));
+  refused(int64_t{1} << 40, "key \"input_dim\": must be at most ");
+}
+
 TEST_CASE("ids of a large table that the model computes are refused by layer") {
   const json model = Functional({RescaledOn("id"), TableOn("r"), FlattenOn("table")}, "flat");
   CheckRefused(model, IdBatch({1}),
