@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,17 +17,14 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kPacketBytes = 32 << 10;
-constexpr size_t kInlineBytes = 8 << 10;        // of one chunk; a packet with so many is full
-constexpr uint64_t kInlineBytesMax = 64 << 20;  // of a message: small tensors and headers
-constexpr uint64_t kPlacesMax = 1 << 20;        // of a message
-constexpr uint64_t kPlaceBytes = 128;           // about what a place costs us
-constexpr int kPiecesMax = 256;
+constexpr uint64_t kPlaceBytes = 128;                       // about what a place costs us
+constexpr uint64_t kWaitingBytesMax = 2 * kInlineBytesMax;  // of packets
 constexpr size_t kUnreleasedMax = 16;     // messages; a peer that keeps more never releases them
 constexpr int kSharedTickMs = 100;        // the precision of deadlines
 constexpr int64_t kServingTickMs = 1000;  // how often the serving side checks its replies
 constexpr int kSocketPackets = 1000;      // more than a socket holds
-constexpr int kStuckMs = 1000;            // a peer that reads nothing for so long is given up
+constexpr uint64_t kUnreadBytesMax = 256 << 10;  // of packets that wait for a caller
+constexpr int kStuckMs = 1000;  // a peer that reads nothing for so long is given up
 
 // Makes a packet about a call. REPLY and CALL are told apart by who sends them; RELEASE is about
 // the request or the reply, whichever its sender received.
@@ -102,7 +98,8 @@ SharedConnection::SharedConnection(int fd, Service* service, std::shared_ptr<Int
       peer_(peer),
       access_(std::move(access)),
       table_(std::move(peer)),
-      buffer_(kPacketBytes) {}
+      buffer_(kPacketBytes),
+      packets_(fd) {}
 
 SharedConnection::~SharedConnection() { close(fd_); }
 
@@ -141,18 +138,29 @@ void SharedConnection::Run() {
   Ended();
 }
 
-// Waits for a packet (while paused: for the peer's end), or for a tick. Then ends calls and replies
-// that are late.
+// Waits for a packet (while paused: for the peer's end), for room for packets that wait, or for a
+// tick. Then ends calls and replies that are late. Returns whether there is something to read.
 bool SharedConnection::Wait() {
   const bool paused = paused_;
-  pollfd ready{fd_, paused ? short{0} : short{POLLIN}, 0};
+  pollfd ready[2] = {{fd_, 0, 0}, {packets_.wake_fd(), POLLIN, 0}};
+  bool reads = !paused;
+  {
+    MutexLock lock(mu_);
+    if (!broken_ && !packets_.empty()) ready[0].events |= POLLOUT;
+    // Who does not read replies is not served on. The dialling side always reads, so that no two
+    // ends wait for each other.
+    if (service_ != nullptr && !broken_ && packets_.bytes() > kUnreadBytesMax) reads = false;
+  }
+  if (reads) ready[0].events |= POLLIN;
   const bool often = service_ == nullptr || arriving_ != nullptr;
-  const int polled = poll(&ready, 1, often ? kSharedTickMs : serving_tick_ms_);
-  const bool nothing = polled == 0 || (polled < 0 && errno == EINTR);
-  service_ == nullptr ? ExpireCalls() : ExpireReplies(/*idle=*/polled == 0 && !paused);
+  const int polled = poll(ready, 2, often ? kSharedTickMs : serving_tick_ms_);
+  const bool readable = polled > 0 && (ready[0].revents & ~POLLOUT) != 0;
+  if (polled > 0 && ready[1].revents != 0) packets_.Woken();
+  FlushPackets();
+  service_ == nullptr ? ExpireCalls() : ExpireReplies(/*idle=*/polled >= 0 && !readable && reads);
   RetireSegments();
   if (paused) intake_->Look();
-  return !nothing;
+  return readable;
 }
 
 bool SharedConnection::ReadPacket() {
@@ -289,7 +297,7 @@ bool SharedConnection::Serve() {
 void SharedConnection::ExpireCalls() {
   for (const uint64_t call : table_.Expire()) {
     MutexLock lock(mu_);
-    Write(Packet(SharedPacket::CANCEL, call));
+    Write(Packet(SharedPacket::CANCEL, call).SerializeAsString());
   }
 }
 
@@ -334,13 +342,13 @@ void SharedConnection::Call(std::string_view method, Parts request, int64_t dead
                             ReplyFn done) {
   const uint64_t call = table_.Add(std::move(done), deadline_ms);
   if (call == 0) return;
+  SharedPacket packet = Packet(SharedPacket::CALL, call);
+  packet.set_method(std::string(method));
+  SharedMessage message;  // destroyed without the lock
+  if (alive()) message = MakeSharedMessage(std::move(packet), request);
   {
     MutexLock lock(mu_);
-    if (!broken_ && !closing_) {
-      SharedPacket packet = Packet(SharedPacket::CALL, call);
-      packet.set_method(std::string(method));
-      return Send(std::move(packet), request);
-    }
+    if (!broken_ && !closing_) return Send(call, message);
   }
   table_.Answer(call, absl::UnavailableError("the connection broke"));
 }
@@ -355,73 +363,28 @@ void SharedConnection::Reply(uint64_t call, absl::StatusOr<Parts> reply) {
   } else {
     parts = *std::move(reply);
   }
+  SharedMessage message = MakeSharedMessage(std::move(packet), parts);
   MutexLock lock(mu_);
-  Send(std::move(packet), parts);
+  Send(call, message);
 }
 
 void SharedConnection::Release(uint64_t call) {
   MutexLock lock(mu_);
   --received_;
-  Write(Packet(SharedPacket::RELEASE, call));
+  Write(Packet(SharedPacket::RELEASE, call).SerializeAsString());
   CloseIfUnused();
 }
 
-void SharedConnection::Send(SharedPacket packet, const Parts& parts) {
-  std::vector<absl::Cord> kept;
-  size_t inline_bytes = 0;  // of the packet
-  uint64_t inline_all = 0;
-  for (const absl::Cord& part : parts) {
-    size_t offset = 0;
-    for (const absl::string_view chunk : part.Chunks()) {
-      if (broken_) break;
-      if (inline_bytes >= kInlineBytes || packet.pieces_size() >= kPiecesMax) {
-        packet.set_more(true);
-        Write(packet);
-        packet.clear_pieces();
-        packet.clear_method();
-        packet.set_more(false);
-        inline_bytes = 0;
-      }
-      AddPiece(packet, part.Subcord(offset, chunk.size()), kept);
-      const size_t bytes = packet.pieces(packet.pieces_size() - 1).bytes().size();
-      inline_bytes += bytes;
-      inline_all += bytes;
-      if (inline_all > kInlineBytesMax) Break("a message has too many bytes in small tensors");
-      if (kept.size() > kPlacesMax) Break("a message has too many tensors");
-      offset += chunk.size();
-    }
-  }
+void SharedConnection::Send(uint64_t call, SharedMessage& message) {
+  if (!message.problem.empty()) Break(message.problem);
+  for (const uint64_t segment : message.segments) Announce(segment);
   const auto now = std::chrono::steady_clock::now();
-  if (!kept.empty() && (!sent_.try_emplace(packet.call(), Sent{std::move(kept), now}).second ||
-                        sent_.size() > kUnreleasedMax)) {
+  if (!message.kept.empty() &&
+      (!sent_.try_emplace(call, Sent{std::move(message.kept), now}).second ||
+       sent_.size() > kUnreleasedMax)) {
     Break("the peer lets go of nothing");
   }
-  Write(packet);
-}
-
-void SharedConnection::AddPiece(SharedPacket& packet, absl::Cord chunk,
-                                std::vector<absl::Cord>& kept) {
-  const absl::string_view bytes = *chunk.TryFlat();
-  SharedPiece& piece = *packet.add_pieces();
-  std::optional<SharedPlace> place = FindShared(bytes.data());
-  if (!place.has_value() && bytes.size() > kInlineBytes) {  // large and not shared: copied once
-    void* const copy = AllocateShared(bytes.size());
-    std::memcpy(copy, bytes.data(), bytes.size());
-    chunk = absl::MakeCordFromExternal(
-        absl::string_view(static_cast<const char*>(copy), bytes.size()),
-        [](absl::string_view held) { FreeShared(const_cast<char*>(held.data()), held.size()); });
-    place = FindShared(copy);
-    if (!place.has_value()) Break("no memory file is to be had");
-  }
-  if (!place.has_value()) {
-    if (bytes.size() <= kInlineBytes) piece.set_bytes(bytes.data(), bytes.size());
-    return;
-  }
-  Announce(place->segment);
-  piece.set_segment(place->segment);
-  piece.set_offset(place->offset);
-  piece.set_size(chunk.size());
-  kept.push_back(std::move(chunk));
+  for (std::string& packet : message.packets) Write(std::move(packet));
 }
 
 void SharedConnection::Announce(uint64_t segment) {
@@ -430,7 +393,7 @@ void SharedConnection::Announce(uint64_t segment) {
   SharedPacket packet = Packet(SharedPacket::SEGMENT, 0);
   packet.set_segment(segment);
   packet.set_segment_bytes(memory.bytes);
-  Write(packet, memory.fd);
+  Write(packet.SerializeAsString(), memory.fd);
 }
 
 // Tells the peer of segments that were given back since the last time.
@@ -439,21 +402,25 @@ void SharedConnection::RetireSegments() {
   for (const uint64_t segment : ours_.TakeClosed()) {
     SharedPacket packet = Packet(SharedPacket::RETIRE, 0);
     packet.set_segment(segment);
-    Write(packet);
+    Write(packet.SerializeAsString());
   }
 }
 
-void SharedConnection::Write(const SharedPacket& packet, int fd) {
-  const std::string bytes = packet.SerializeAsString();
-  if (bytes.size() > kPacketBytes) Break("a packet is too large");
-  while (!broken_) {
-    if (SendPacket(fd_, bytes, fd) >= 0) return;
-    pollfd ready{fd_, POLLOUT, 0};
-    const bool full = errno == EAGAIN || errno == EINTR || errno == ENOBUFS;
-    if (!full) broken_ = true;  // the peer is gone
-    if (full && poll(&ready, 1, kStuckMs) <= 0) Break("the peer does not read");
-  }
+// Waits for nobody: what finds no room in the socket is sent by the reading thread.
+void SharedConnection::Write(std::string packet, int fd) {
+  if (!broken_ && packets_.bytes() > kWaitingBytesMax) Break("the peer does not read");
+  if (!broken_ && !packets_.Send(std::move(packet), fd)) broken_ = true;  // the peer is gone
+  if (!broken_) return;
   closing_ = true;
+  CloseIfUnused();
+}
+
+void SharedConnection::FlushPackets() {
+  MutexLock lock(mu_);
+  if (broken_ || packets_.empty()) return;
+  if (!packets_.Flush()) broken_ = true;
+  if (packets_.stuck_ms() > kStuckMs) Break("the peer does not read");
+  closing_ = closing_ || broken_;
   CloseIfUnused();
 }
 
@@ -461,6 +428,7 @@ void SharedConnection::Write(const SharedPacket& packet, int fd) {
 
 void SharedConnection::CloseIfUnused() {
   if (!closing_ || received_ > 0) return;
+  if (!broken_ && !packets_.empty()) return;  // the last one of these comes here again
   broken_ = true;
   // The peer closes then, and Run ends. With takes_back_ Run does not wait for the peer.
   shutdown(fd_, takes_back_ ? SHUT_RDWR : SHUT_WR);

@@ -18,7 +18,8 @@
 // A peer can do no harm: places are checked, segments are sealed against shrinking and limited in
 // number (over all connections), payload is only numbers, and what comes through the socket is
 // bounded and counts, as places do, in the intake of the serving side. One thread (Run) reads each
-// connection; everything else may be used from any thread.
+// connection, and sends what found no room in the socket; everything else may be used from any
+// thread, and waits for no peer.
 #pragma once
 
 #include <sys/types.h>
@@ -38,7 +39,9 @@
 #include "common/shared_memory.h"
 #include "net/call_table.h"
 #include "net/intake.h"
+#include "net/packet_queue.h"
 #include "net/peer_segments.h"
+#include "net/shared_message.h"
 #include "proto/shared_memory.pb.h"
 #include "security/call_rights.h"
 
@@ -104,12 +107,11 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
 
   void Reply(uint64_t call, absl::StatusOr<Parts> reply);
   void Release(uint64_t call);
-  void Send(SharedPacket packet, const Parts& parts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void AddPiece(SharedPacket& packet, absl::Cord chunk, std::vector<absl::Cord>& kept)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Send(uint64_t call, SharedMessage& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Announce(uint64_t segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void RetireSegments();
-  void Write(const SharedPacket& packet, int fd = -1) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Write(std::string packet, int fd = -1) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void FlushPackets();
   void CloseIfUnused() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void BreakSlow();
   void Break(std::string_view why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -147,6 +149,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   uint64_t received_ ABSL_GUARDED_BY(mu_) = 0;  // messages of the peer that are still referenced
   std::map<uint64_t, Sent> sent_ ABSL_GUARDED_BY(mu_);  // messages not yet released
   ToldSegments ours_ ABSL_GUARDED_BY(mu_);
+  PacketQueue packets_;  // guarded by mu_, but for its wake_fd
 };
 
 }  // namespace paracord

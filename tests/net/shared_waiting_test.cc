@@ -1,0 +1,83 @@
+// Ends of a shared connection that have more to say than their socket holds.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <memory>
+#include <thread>
+
+#include "fakes.h"
+#include "net/echo.h"
+#include "net/shared_connection.h"
+
+namespace paracord {
+namespace {
+
+constexpr uint64_t kRequestBytesMax = uint64_t{1} << 30;
+
+// Small parts, which go through the socket.
+Parts SmallParts(size_t count) {
+  Parts parts;
+  for (size_t i = 0; i < count; ++i) parts.emplace_back(std::string(4096, 'x'));
+  return parts;
+}
+
+// A connection of this process with itself; without `answers` the other end is never read.
+struct Ends {
+  explicit Ends(bool answers) {
+    REQUIRE(EnableSharedMemory());
+    int ends[2];
+    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    caller =
+        std::make_shared<SharedConnection>(ends[0], nullptr, nullptr, kRequestBytesMax, "test");
+    calling = std::thread([this] { caller->Run(); });
+    silent = answers ? -1 : ends[1];
+    if (!answers) return;
+    server = std::make_shared<SharedConnection>(ends[1], &echo, std::make_shared<Intake>(256 << 20),
+                                                kRequestBytesMax, "test");
+    serving = std::thread([this] { server->Run(); });
+  }
+  ~Ends() {
+    caller->Abort();
+    if (silent >= 0) close(silent);
+    calling.join();
+    if (serving.joinable()) serving.join();
+  }
+
+  Echo echo;
+  std::shared_ptr<SharedConnection> caller, server;
+  std::thread calling, serving;
+  int silent = -1;
+};
+
+TEST_CASE("neither end of a shared connection waits for the other to read") {
+  constexpr int kCalls = 12;
+  std::atomic<int> answered = 0, lost = 0;
+  Ends ends(/*answers=*/true);
+  for (int i = 0; i < kCalls; ++i) {
+    ends.caller->Call("/Echo", SmallParts(256), /*deadline_ms=*/60'000,
+                      [&](const absl::StatusOr<absl::Cord>& reply) {
+                        const bool whole = reply.ok() && reply->size() == 256 * 4096;
+                        ++(whole ? answered : lost);
+                      });
+  }
+  CHECK(Soon([&] { return answered + lost == kCalls; }));
+  CHECK(answered == kCalls);
+  CHECK(ends.caller->alive());
+}
+
+TEST_CASE("a caller does not wait for a peer that reads nothing, which is given up") {
+  std::atomic<int> lost = 0;
+  {
+    Ends ends(/*answers=*/false);
+    const auto done = [&](const absl::StatusOr<absl::Cord>& reply) { lost += reply.ok() ? 0 : 1; };
+    ends.caller->Call("/Echo", SmallParts(2000), /*deadline_ms=*/60'000, done);
+    CHECK(ends.caller->alive());  // the call has not waited until the peer was given up
+    CHECK(Soon([&] { return !ends.caller->alive(); }));
+  }
+  CHECK(lost == 1);
+}
+
+}  // namespace
+}  // namespace paracord
