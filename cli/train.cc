@@ -23,8 +23,8 @@
 #include "cli/status_watch.h"
 #include "cli/terminal.h"
 #include "cli/trace_file.h"
+#include "cli/train_checks.h"
 #include "cli/train_end.h"
-#include "cli/warnings.h"
 #include "common/descriptors.h"
 #include "common/exit_code.h"
 #include "common/files.h"
@@ -38,7 +38,6 @@
 #include "config/program_spec.h"
 #include "coordinator/core/job_state.h"
 #include "keras/build.h"
-#include "keras/tables.h"
 #include "net/grpc/daemon_process.h"
 #include "net/grpc/network.h"
 #include "store/initial_weights.h"
@@ -395,12 +394,8 @@ int Train(TrainFlags flags) {
   flags.job_file = AbsolutePath(flags.job_file);
   const absl::StatusOr<Job> job = ReadJobFile(files, flags.job_file, flags.set);
   if (!job.ok()) return Refuse(flags, job.status());
-  for (const std::string& warning : JobWarnings(*job)) {
-    TerminalErr() << "paracord " << flags.command << ": warning: " << ForTerminal(warning) << "\n";
-  }
-  for (const std::string& note : TableNotes(*job)) {
-    TerminalErr() << "paracord " << flags.command << ": note: " << note << "\n";
-  }
+  const absl::Status fits = CheckBeforeStart(files, flags, *job);
+  if (!fits.ok()) return Refuse(flags, fits);
   if (flags.dir.empty()) flags.dir = "paracord-" + job->name;
   flags.dir = AbsolutePath(flags.dir);
   const absl::Status usable = CheckDir(flags);

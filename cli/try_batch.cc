@@ -11,8 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/finite.h"
-#include "common/human_bytes.h"
-#include "common/memory_budget.h"
 #include "common/status_macros.h"
 #include "common/steady_ms.h"
 #include "config/partitions.h"
@@ -24,8 +22,6 @@ namespace paracord {
 namespace {
 
 using Values = std::vector<std::vector<float>>;
-
-constexpr uint64_t kLeastBeside = MemoryBudget::kProgramBytes;
 
 // Where a job's values come from before its first batch.
 struct Begin {
@@ -65,42 +61,16 @@ struct Begin {
   }
 };
 
-// What the rows of a batch ask of each ps beside the limits on them (server/parameter_server.cc):
-// with --memory-limit a request, in which an id takes a byte and 8 decoded at least, has half of
-// what variables leave, and the rows of a reply three sixteenths.
-std::string NeedsOfRows(const Begin& begin, const TableRows& rows, uint32_t ps) {
-  const uint64_t element = begin.job.wire == "float32" ? 4 : 2;
-  uint64_t ids = 0, request = 0, reply = 0;
-  for (size_t v = 0; v < begin.variables.size(); ++v) {
-    if (!begin.variables[v].has_table()) continue;
-    const uint64_t of_table = rows.ids[v].size();
-    const uint64_t values = of_table * RowElements(begin.variables[v]) * element;
-    ids += of_table;
-    // Pushed and pulled, and each id has two bytes in most tables and ten at most.
-    request += 2 * of_table * (2 + sizeof(uint64_t)) + values;
-    reply += values;
-  }
-  if (ids == 0) return "";
-  request = request / ps + 1;
-  reply = reply / ps + 1;
-  const uint64_t least = kLeastBeside + std::max(2 * request, reply * 16 / 3);
-  return absl::StrCat("; it reads ", ids, " ids of tables: each of ", ps, " ps takes requests of ",
-                      HumanBytes(request), " and answers with ", HumanBytes(reply),
-                      ", for which a --memory-limit of ", HumanBytes(least),
-                      " beside its variables is enough");
-}
-
-// Reads the first examples, and returns the values that they need.
+// Reads the first examples, and returns the values that they need, and their rows of tables.
 absl::StatusOr<Values> Prepare(const Begin& begin, const DataSource& source, bool training,
-                               GradientProgram& program, Batch& batch, uint32_t ps,
-                               std::string& needs) {
+                               GradientProgram& program, Batch& batch,
+                               std::shared_ptr<const TableRows>& rows) {
   std::vector<uint64_t> records(std::min<uint64_t>(begin.job.batch, source.records()));
   std::iota(records.begin(), records.end(), 0);
   RETURN_IF_ERROR(training ? source.ReadForTraining(records, /*epoch_key=*/0, batch)
                            : source.Read(records, batch));
-  ASSIGN_OR_RETURN(const std::shared_ptr<const TableRows> rows, program.RowsOf(batch));
+  ASSIGN_OR_RETURN(rows, program.RowsOf(batch));
   program.UseRows(rows);
-  if (training && rows != nullptr) needs = NeedsOfRows(begin, *rows, ps);
   Values values;
   for (size_t v = 0; v < begin.variables.size(); ++v) {
     const VariableSpec& variable = begin.variables[v];
@@ -124,12 +94,12 @@ absl::Status CheckFiniteBatch(std::span<const VariableSpec> variables, double lo
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> TryTrain(const Begin& begin, const DataSource& train,
-                                     GradientProgram& program, uint32_t ps) {
+absl::StatusOr<TriedBatch> TryTrain(const Begin& begin, const DataSource& train,
+                                    GradientProgram& program) {
   Batch batch;
-  std::string needs;
+  TriedBatch tried;
   ASSIGN_OR_RETURN(const Values values,
-                   Prepare(begin, train, /*training=*/true, program, batch, ps, needs));
+                   Prepare(begin, train, /*training=*/true, program, batch, tried.rows));
   Values gradients;
   for (size_t v = 0; v < values.size(); ++v) {
     gradients.emplace_back(begin.variables[v].trainable() ? values[v].size() : 0);
@@ -143,16 +113,18 @@ absl::StatusOr<std::string> TryTrain(const Begin& begin, const DataSource& train
                    program.ComputeGradients(batch, BatchKey(plan, BatchId()), in, out));
   const int64_t took_ms = SteadyMs() - begin_ms;
   RETURN_IF_ERROR(CheckFiniteBatch(begin.variables, loss, gradients));
-  return absl::StrCat("tried a batch: ", batch.examples, " examples of data.train have the loss ",
-                      loss, ", in ", took_ms, " ms", needs);
+  tried.line =
+      absl::StrCat("tried a batch: ", batch.examples, " examples of data.train have the loss ",
+                   loss, ", in ", took_ms, " ms");
+  return tried;
 }
 
 absl::StatusOr<std::string> TryTest(const Begin& begin, const DataSource& test,
                                     GradientProgram& program) {
   Batch batch;
-  std::string needs;
+  std::shared_ptr<const TableRows> rows;
   ASSIGN_OR_RETURN(const Values values,
-                   Prepare(begin, test, /*training=*/false, program, batch, 1, needs));
+                   Prepare(begin, test, /*training=*/false, program, batch, rows));
   const std::vector<std::span<const float>> in(values.begin(), values.end());
   std::vector<MetricState> states;
   RETURN_IF_ERROR(program.Evaluate(batch, in, states));
@@ -166,16 +138,16 @@ absl::Status In(const char* data, const absl::Status& status) {
 
 }  // namespace
 
-absl::StatusOr<std::string> TryBatch(const Job& job, const DataSource& train,
-                                     const DataSource* test, const InitialWeights* weights,
-                                     GradientProgram& program, uint32_t ps) {
+absl::StatusOr<TriedBatch> TryBatch(const Job& job, const DataSource& train, const DataSource* test,
+                                    const InitialWeights* weights, GradientProgram& program) {
   const Begin begin{job, weights, program.variables()};
-  absl::StatusOr<std::string> line = TryTrain(begin, train, program, ps);
-  if (!line.ok()) return In("data.train", line.status());
-  if (test == nullptr) return line;
+  absl::StatusOr<TriedBatch> tried = TryTrain(begin, train, program);
+  if (!tried.ok()) return In("data.train", tried.status());
+  if (test == nullptr) return tried;
   const absl::StatusOr<std::string> scored = TryTest(begin, *test, program);
   if (!scored.ok()) return In("data.test", scored.status());
-  return *line + *scored;
+  tried->line += *scored;
+  return tried;
 }
 
 }  // namespace paracord

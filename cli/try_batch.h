@@ -1,7 +1,7 @@
 // Computes one batch of a job as a worker would, without a cluster, to see whether that works.
 #pragma once
 
-#include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -12,13 +12,16 @@
 
 namespace paracord {
 
+struct TriedBatch {
+  std::string line;                       // for people
+  std::shared_ptr<const TableRows> rows;  // that the batch read; null without tables
+};
+
 // Computes loss and gradients of the first examples of `train`, with the values with which the job
 // begins, and the metrics of the first examples of `test`, which may be null, as may `weights`.
-// Returns a line about it, and of a job with tables what its rows ask of each of `ps` ps.
-// INVALID_ARGUMENT names `data.train` or `data.test`, and what was wrong
-// with the batch; a loss or gradient that is not finite is that, too.
-absl::StatusOr<std::string> TryBatch(const Job& job, const DataSource& train,
-                                     const DataSource* test, const InitialWeights* weights,
-                                     GradientProgram& program, uint32_t ps);
+// INVALID_ARGUMENT names `data.train` or `data.test`, and what was wrong with the batch; a loss or
+// gradient that is not finite is that, too.
+absl::StatusOr<TriedBatch> TryBatch(const Job& job, const DataSource& train, const DataSource* test,
+                                    const InitialWeights* weights, GradientProgram& program);
 
 }  // namespace paracord

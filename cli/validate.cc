@@ -7,11 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "cli/batch_needs.h"
 #include "cli/commands.h"
 #include "cli/own_programs.h"
 #include "cli/plan.h"
 #include "cli/try_batch.h"
 #include "cli/warnings.h"
+#include "common/memory_budget.h"
 #include "common/one_line.h"
 #include "common/status_macros.h"
 #include "config/cluster.h"
@@ -25,6 +27,7 @@
 #include "keras/build.h"
 #include "keras/job_program.h"
 #include "keras/tables.h"
+#include "net/grpc/daemon_process.h"
 #include "objects/all_files.h"
 #include "program/gradient_program.h"
 #include "program/pjrt_plugin.h"
@@ -161,12 +164,30 @@ absl::StatusOr<std::unique_ptr<GradientProgram>> Build(const Job& job, const Dat
   return std::move(built.program);
 }
 
+absl::StatusOr<std::optional<uint64_t>> LimitOf(const std::string& memory_limit) {
+  if (memory_limit.empty()) return std::nullopt;
+  DaemonFlags daemon;
+  daemon.memory_limit = memory_limit;
+  ASSIGN_OR_RETURN(const uint64_t bytes, daemon.MemoryLimit());
+  return bytes;
+}
+
 struct ValidateFlags {
   uint32_t ps = 0;
   std::string device;
   bool batch = false;
   bool allow_programs = false;
+  std::optional<uint64_t> memory_limit;  // of each ps
 };
+
+// Prints what a batch with these rows asks of each ps.
+absl::Status SayNeeds(const Job& job, const GradientProgram& program, const Optimizer& optimizer,
+                      const ValidateFlags& flags, const TableRows* rows, std::ostream& out) {
+  ASSIGN_OR_RETURN(const BatchNeeds needs,
+                   MeasureBatch(job, program.variables(), optimizer, flags.ps, rows));
+  for (const std::string& line : NeedLines(needs, flags.memory_limit)) out << line << "\n";
+  return CheckNeeds(needs, flags.memory_limit.value_or(MemoryBudget::kUnlimited));
+}
 
 // Opens the data and builds the model, as a worker would, and prints the plan. Parts of the job
 // that an earlier problem left out are not looked at.
@@ -230,8 +251,11 @@ void CheckJob(Files& files, const Job& job, const ValidateFlags& flags, const st
     report.Take(where, absl::InvalidArgumentError("--batch: needs a plug-in: --device pjrt:PATH"));
     return;
   }
-  const auto tried = TryBatch(job, *train, test.get(), weights->get(), **program, flags.ps);
-  if (report.Take(where, tried)) out << *tried << "\n";
+  const auto tried = TryBatch(job, *train, test.get(), weights->get(), **program);
+  if (!report.Take(where, tried)) return;
+  out << tried->line << "\n";
+  if (!optimizer.ok()) return;
+  report.Take(where, SayNeeds(job, **program, *optimizer, flags, tried->rows.get(), out));
 }
 
 }  // namespace
@@ -257,13 +281,22 @@ int RunValidate(Args args, std::ostream& out, std::ostream& err) {
   flags.Switch("allow-programs",
                "run the command of a job whose model is a program: code of whoever wrote the job",
                &allow_programs);
-  flags.Switch("batch", "compute a batch, too, with the values with which the job begins", &batch);
+  flags.Switch("batch",
+               "compute a batch, too, with the values with which the job begins, and say what its "
+               "rows of tables ask of each ps",
+               &batch);
+  std::string memory_limit;
+  flags.String("memory-limit", "BYTES",
+               "with --batch: refuse what a ps of so much memory cannot do", &memory_limit);
   const auto code = flags.ParseOrExit(args, "paracord validate", out, err);
   if (code.has_value()) return *code;
   if (!device.empty() && !IsPjrtDevice(device)) {
     return Fail("validate", absl::StrCat("--device ", device, " is no pjrt:PATH, a plug-in"),
                 ExitCode::kConfiguration, err);
   }
+
+  const absl::StatusOr<std::optional<uint64_t>> limit = LimitOf(memory_limit);
+  if (!limit.ok()) return Fail("validate", limit.status().message(), ExitCode::kConfiguration, err);
 
   Report report;
   AllFiles files;
@@ -274,8 +307,8 @@ int RunValidate(Args args, std::ostream& out, std::ostream& err) {
   const std::optional<Job> job = ReadJobFile(files, AbsolutePath(job_path), set, problems);
   report.Take(job_path, problems.ToStatus());
   if (job) {
-    CheckJob(files, *job, {static_cast<uint32_t>(ps), device, batch, allow_programs}, job_path,
-             report, out);
+    CheckJob(files, *job, {static_cast<uint32_t>(ps), device, batch, allow_programs, *limit},
+             job_path, report, out);
     report.Warn(job_path, JobWarnings(*job));
   }
   out.flush();  // before what is said of it

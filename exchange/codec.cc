@@ -17,12 +17,6 @@ namespace {
 constexpr uint64_t kPiecesTag = WireTag(ExchangeRequest::kPiecesFieldNumber, kWireBytes);
 static_assert(+ExchangeRequest::kPiecesFieldNumber == +ExchangeReply::kPiecesFieldNumber);
 
-// All fields except the pieces are copied.
-constexpr size_t kHeaderBytesMax = 8 << 20;
-
-// A message of 64 GiB has far fewer pieces, and so many need little memory.
-constexpr size_t kPiecesMax = 1 << 20;
-
 absl::Status Malformed(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("malformed exchange: ", what));
 }

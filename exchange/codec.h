@@ -14,6 +14,11 @@
 
 namespace paracord {
 
+// Limits of a message: all fields except the pieces are copied, and a message of 64 GiB has far
+// fewer pieces.
+inline constexpr size_t kHeaderBytesMax = 8 << 20;
+inline constexpr size_t kPiecesMax = 1 << 20;
+
 struct PieceView {
   uint32_t partition = 0;
   uint64_t offset = 0;

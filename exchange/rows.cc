@@ -1,5 +1,6 @@
 #include "exchange/rows.h"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <utility>
@@ -54,6 +55,18 @@ void NameRows(std::span<const uint64_t> ids, uint32_t partition, Piece::Part par
   set.set_count(ids.size());
   set.set_bytes(bytes.size());
   if (!bytes.empty()) pieces.push_back({partition, 0, absl::Cord(std::move(bytes)), part});
+}
+
+uint64_t CountIds(const DecodedRequest& request) {
+  uint64_t bytes = 0;  // an id takes one at least
+  for (const PieceView& piece : request.pieces) {
+    if (piece.part != Piece::VALUES) bytes += piece.data.size();
+  }
+  uint64_t ids = 0;
+  const auto count = [&](const RowSet& rows) { ids += std::min(rows.count(), bytes - ids); };
+  for (const PartitionPush& push : request.header.push()) count(push.rows());
+  for (const PartitionPull& pull : request.header.pull()) count(pull.rows());
+  return ids;
 }
 
 absl::StatusOr<RowIds> DecodeRows(uint64_t count, const absl::Cord& bytes) {

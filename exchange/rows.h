@@ -21,6 +21,10 @@ using RowIds = std::vector<uint64_t>;
 void NameRows(std::span<const uint64_t> ids, uint32_t partition, Piece::Part part, RowSet& set,
               std::vector<PieceView>& pieces);
 
+// How many ids a request has, by what it says itself, but no more than its bytes of ids can hold. A
+// ps holds 8 bytes for each while it answers.
+uint64_t CountIds(const DecodedRequest& request);
+
 // Decodes `count` ids that a peer sent. INVALID_ARGUMENT, without naming the partition, if the
 // bytes are malformed or fewer than the ids; otherwise the ids are ascending and distinct. Takes 8
 // bytes an id, so at most 8 for each byte that arrived, whatever `count` says.

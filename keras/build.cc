@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "config/partitions.h"
 #include "config/unknown_name.h"
 #include "keras/id_inputs.h"
 #include "keras/job_precision.h"
@@ -150,18 +151,30 @@ absl::StatusOr<std::unique_ptr<GradientProgram>> BuildReplicas(const Job& job, c
                       MakeReplicas(std::move(sums), std::move(parts), job.batch));
 }
 
-std::vector<VariableSpec> DeclaredVariables(const Job& job, std::unique_ptr<Ops> ops) {
+DeclaredModel Declare(const Job& job, std::unique_ptr<Ops> ops) {
   Problems problems;
+  DeclaredModel declared;
   absl::StatusOr<ModelSpec> model = ReadKerasModel(job.model);
-  if (!model.ok() || !model->problems.empty()) return {};
+  if (!model.ok() || !model->problems.empty()) return declared;
   Preprocessor::TakeOut(*model, nullptr, problems);
   const std::vector<std::optional<Shape>> shapes(model->inputs.size());
   const std::unique_ptr<Graph> graph = Graph::Build(*ops, *model, shapes, problems);
-  if (graph == nullptr) return {};
+  if (graph == nullptr) return declared;
   for (const auto& [layer, table] : ChooseTables(job, *model, problems)) {
     graph->SetTable(model->layers[layer].name, table.spec, table.shards);
   }
-  return graph->variables();
+  declared.variables = graph->variables();
+  for (size_t v = 0; v < declared.variables.size(); ++v) {
+    const VariableSpec& variable = declared.variables[v];
+    uint64_t ids = uint64_t{job.batch} * static_cast<uint64_t>(graph->InputsOfTable(v).ids);
+    if (!IsGrowing(variable) && variable.shape_size() > 0) ids = std::min(ids, variable.shape(0));
+    declared.rows.push_back(variable.has_table() ? ids : 0);
+  }
+  return declared;
+}
+
+std::vector<VariableSpec> DeclaredVariables(const Job& job, std::unique_ptr<Ops> ops) {
+  return Declare(job, std::move(ops)).variables;
 }
 
 absl::Status CheckKerasModel(const Job& job, std::unique_ptr<Ops> ops) {

@@ -23,6 +23,12 @@ absl::StatusOr<std::unique_ptr<GradientProgram>> BuildKerasProgram(const Job& jo
 
 // Returns the variables of the job's model if its file says their shapes; none if the data has to.
 std::vector<VariableSpec> DeclaredVariables(const Job& job, std::unique_ptr<Ops> ops);
+// With, by variable, the most rows of a table that a batch of training can read.
+struct DeclaredModel {
+  std::vector<VariableSpec> variables;
+  std::vector<uint64_t> rows;
+};
+DeclaredModel Declare(const Job& job, std::unique_ptr<Ops> ops);
 
 // Reports the problems of BuildKerasProgram that can be seen without data.
 absl::Status CheckKerasModel(const Job& job, std::unique_ptr<Ops> ops);

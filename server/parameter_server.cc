@@ -11,6 +11,7 @@
 #include "common/probe.h"
 #include "common/status_macros.h"
 #include "config/proofs.h"
+#include "exchange/rows.h"
 #include "net/rpc_proto.h"
 #include "proto/protocol.h"
 #include "server/parameter_server_impl.h"
@@ -182,14 +183,7 @@ absl::Status ParameterServer::Impl::CheckProofs(const ExchangeRequest& header) c
 }
 
 absl::Status ParameterServer::Impl::CheckIds(const DecodedRequest& request, uint64_t bytes) const {
-  uint64_t id_bytes = 0;  // an id takes one at least
-  for (const PieceView& piece : request.pieces) {
-    if (piece.part != Piece::VALUES) id_bytes += piece.data.size();
-  }
-  uint64_t ids = 0;
-  const auto count = [&](const RowSet& rows) { ids += std::min(rows.count(), id_bytes - ids); };
-  for (const PartitionPush& push : request.header.push()) count(push.rows());
-  for (const PartitionPull& pull : request.header.pull()) count(pull.rows());
+  const uint64_t ids = CountIds(request);
   const uint64_t bytes_max = memory_->requests()->spare();
   const uint64_t needed = bytes + ids * sizeof(uint64_t);
   if (needed <= bytes_max || ids == 0) return absl::OkStatus();

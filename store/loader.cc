@@ -88,15 +88,9 @@ absl::StatusOr<PartitionContents> Create(const VariableSpec& variable, const Par
   return contents;
 }
 
-// The bytes of partitions, and of a push of all of them.
-struct Need {
-  uint64_t all = 0;
-  uint64_t pushed = 0;
-};
+}  // namespace
 
-// Says what the partitions will take, before any of it is allocated. Of tables it does not know the
-// rows of a push, which are few, and of growing ones neither those that there will be.
-Need NeedOf(const LoadRequest& request, const Optimizer& optimizer) {
+LoadNeed NeedOf(const LoadRequest& request, const Optimizer& optimizer) {
   constexpr uint64_t kMax = MemoryBudget::kUnlimited;
   uint64_t all = 0;
   uint64_t pushed = 0;
@@ -123,7 +117,9 @@ Need NeedOf(const LoadRequest& request, const Optimizer& optimizer) {
   return {all, pushed + pushed / 64 + (64 << 10)};  // what stands around the elements is little
 }
 
-absl::Status Hold(const Need& need, MemoryBudget& memory) {
+namespace {
+
+absl::Status Hold(const LoadNeed& need, MemoryBudget& memory) {
   const absl::Status held = memory.HoldVariables(need.all, need.pushed);
   return held.ok() ? held : absl::InvalidArgumentError(held.message());
 }

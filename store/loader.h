@@ -14,6 +14,16 @@
 
 namespace paracord {
 
+// The bytes of partitions, and of a push of all of them.
+struct LoadNeed {
+  uint64_t all = 0;
+  uint64_t pushed = 0;
+};
+
+// Says what the partitions of an order will take, before any of it is allocated. Of tables it does
+// not know the rows of a push, which are few, and of growing ones neither those that there will be.
+LoadNeed NeedOf(const LoadRequest& request, const Optimizer& optimizer);
+
 // `dir` is the job's DIR, `pinned` counts for every partition. INVALID_ARGUMENT: the order makes no
 // sense, a partition is larger than `partition_bytes_max`, or all of them do not fit in `memory`,
 // which counts them from here on. `damage` is what was found before in checkpoints with these

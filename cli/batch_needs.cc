@@ -1,0 +1,278 @@
+#include "cli/batch_needs.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "common/human_bytes.h"
+#include "common/memory_budget.h"
+#include "common/mix.h"
+#include "common/status_macros.h"
+#include "config/partitions.h"
+#include "coordinator/core/partitioner.h"
+#include "coordinator/core/placement.h"
+#include "exchange/codec.h"
+#include "exchange/compression.h"
+#include "exchange/encoding.h"
+#include "exchange/rows.h"
+#include "program/row_numbers.h"
+#include "proto/protocol.h"
+#include "store/loader.h"
+
+namespace paracord {
+namespace {
+
+// Values that nobody reads, without memory of their own.
+absl::Cord BlankBytes(uint64_t bytes) {
+  static const std::string blank(kPieceBytes, '\0');
+  absl::Cord all;
+  while (bytes > 0) {
+    const uint64_t some = std::min<uint64_t>(bytes, blank.size());
+    all.Append(absl::MakeCordFromExternal(absl::string_view(blank).substr(0, some), [] {}));
+    bytes -= some;
+  }
+  return all;
+}
+
+std::span<const uint64_t> IdsOf(const PartitionSpec& partition, const TableRows& rows) {
+  const std::vector<uint64_t>& ids = rows.ids[partition.variable()];
+  if (rows.has_shards(partition.variable())) {
+    const std::vector<uint32_t>& shards = rows.shards[partition.variable()];
+    const uint32_t first = shards[partition.row_begin()];
+    return std::span(ids).subspan(first, shards[partition.row_end()] - first);
+  }
+  const auto begin = std::ranges::lower_bound(ids, partition.row_begin());
+  return {begin, std::lower_bound(begin, ids.end(), partition.row_end())};
+}
+
+// How values of a variable travel, and its gradients, as in the worker's ParameterCopy.
+Encoding PulledAs(const Job& job, const VariableSpec& variable) {
+  return variable.moving_average() > 0 ? ENCODING_FLOAT32 : EncodingOfWire(job.wire);
+}
+
+Encoding PushedAs(const Job& job, const VariableSpec& variable) {
+  const bool compressed = variable.moving_average() == 0 && !variable.has_table();
+  if (compressed && job.compression.kind == CompressionSpec::Kind::kInt8) return ENCODING_INT8;
+  if (compressed && job.compression.kind == CompressionSpec::Kind::kTopK) return ENCODING_TOP_K;
+  return PulledAs(job, variable);
+}
+
+uint64_t EncodedBytes(const Job& job, Encoding encoding, uint64_t elements) {
+  if (encoding == ENCODING_INT8) return Int8Bytes(elements);
+  if (encoding != ENCODING_TOP_K) return elements * ElementBytes(encoding);
+  return TopKCount(elements, job.compression.ratio) * kTopKEntryBytes;
+}
+
+// The request of a worker to one ps, as it is built up.
+class Request {
+ public:
+  Request(const Job& job, const TableRows& rows) : job_(job), rows_(rows) {
+    // As long as those of a worker of a running job.
+    const std::string id(16, 'x');
+    header_.mutable_fence()->set_run_id(id);
+    header_.mutable_fence()->set_boot_id(id);
+    header_.mutable_fence()->set_protocol(kProtocol);
+    header_.set_worker("worker:0");
+    header_.set_proof(std::string(32, 'x'));
+    header_.mutable_batch()->set_batch(1);
+  }
+
+  void Add(const VariableSpec& variable, const PartitionSpec& partition, PsNeed& need) {
+    const bool table = variable.has_table();
+    uint64_t elements = PartitionElements(variable, partition);
+    PartitionPull& pull = *header_.add_pull();
+    pull.set_partition(partition.id());
+    pull.set_encoding(PulledAs(job_, variable));
+    if (table) {
+      const std::span<const uint64_t> ids = IdsOf(partition, rows_);
+      elements = ids.size() * RowElements(variable);
+      need.row_bytes += elements * ElementBytes(pull.encoding());
+      NameRows(ids, partition.id(), Piece::PULL_IDS, *pull.mutable_rows(), pieces_);
+    }
+    if (!variable.trainable()) return;
+    PartitionPush& push = *header_.add_push();
+    push.set_partition(partition.id());
+    push.set_encoding(PushedAs(job_, variable));
+    push.set_bytes(EncodedBytes(job_, push.encoding(), elements));
+    if (table) {
+      NameRows(IdsOf(partition, rows_), partition.id(), Piece::PUSH_IDS, *push.mutable_rows(),
+               pieces_);
+    }
+    if (push.bytes() != 0) pieces_.push_back({partition.id(), 0, BlankBytes(push.bytes())});
+  }
+
+  // Reads it as the ps does.
+  void Measure(PsNeed& need) {
+    absl::Cord bytes;
+    for (absl::Cord& part : EncodeExchange(header_, std::move(pieces_))) bytes.Append(part);
+    need.request_bytes = bytes.size();
+    need.header_bytes = header_.ByteSizeLong();
+    const absl::StatusOr<DecodedRequest> decoded = DecodeExchangeRequest(bytes);
+    need.limit = decoded.status();
+    if (!decoded.ok()) return;
+    need.pieces = decoded->pieces.size();
+    need.ids = CountIds(*decoded);
+  }
+
+ private:
+  const Job& job_;
+  const TableRows& rows_;
+  ExchangeRequest header_;
+  std::vector<PieceView> pieces_;
+};
+
+// The largest of what the ps have.
+template <class Of>
+uint64_t Most(const BatchNeeds& needs, Of of) {
+  uint64_t most = 0;
+  for (const PsNeed& need : needs.ps) most = std::max<uint64_t>(most, std::invoke(of, need));
+  return most;
+}
+
+// What a ps may take with so much memory, which it divides as it will when it runs.
+struct Shares {
+  uint64_t request = 0, rows = 0;
+};
+absl::StatusOr<Shares> SharesOf(const PsNeed& need, uint64_t memory_limit) {
+  MemoryBudget memory(memory_limit);
+  RETURN_IF_ERROR(memory.HoldVariables(need.variables, need.pushed));
+  return Shares{memory.requests()->spare(),
+                memory.replies()->bytes_max() + memory.replies()->spare()};
+}
+
+std::string Enough(const BatchNeeds& needs) {
+  uint64_t least = MemoryBudget::kLimitMin;
+  for (const PsNeed& need : needs.ps) {
+    const uint64_t beside =
+        std::max(2 * std::max(need.answering_bytes(), need.pushed), need.row_bytes / 3 * 16 + 64);
+    least = std::max(least, need.variables + MemoryBudget::kProgramBytes + beside);
+  }
+  return absl::StrCat("a --memory-limit of ", HumanBytes(least + (least >> 6)),
+                      " for each ps is enough, without the rows that growing tables get");
+}
+
+}  // namespace
+
+TableRows MostRows(std::span<const VariableSpec> variables, std::span<const uint64_t> rows) {
+  TableRows most;
+  most.ids.resize(variables.size());
+  most.shards.resize(variables.size());
+  for (size_t v = 0; v < variables.size(); ++v) {
+    std::vector<uint64_t> ids(rows[v]);
+    const bool growing = IsGrowing(variables[v]);
+    for (uint64_t i = 0; i < ids.size(); ++i) {
+      ids[i] = growing ? Mix64(i)
+                       : static_cast<uint64_t>(static_cast<unsigned __int128>(i) *
+                                               variables[v].shape(0) / ids.size());
+    }
+    if (!growing) most.ids[v] = std::move(ids);
+    if (!growing) continue;
+    std::vector<uint32_t> places;
+    NumberIdsByShard(ids, variables[v].shape(0), most.ids[v], places, most.shards[v]);
+  }
+  return most;
+}
+
+absl::StatusOr<BatchNeeds> MeasureBatch(const Job& job, std::span<const VariableSpec> variables,
+                                        const Optimizer& optimizer, uint32_t ps,
+                                        const TableRows* rows) {
+  ASSIGN_OR_RETURN(std::vector<PartitionSpec> partitions,
+                   PartitionVariables(variables, job.partitioner));
+  RETURN_IF_ERROR(PlacePartitions(job.partitioner.placement, ps,
+                                  PartitionBytes(variables, partitions), partitions));
+  BatchNeeds needs;
+  needs.ps.resize(ps);
+  std::vector<LoadRequest> loads(ps);
+  for (LoadRequest& load : loads) {
+    load.mutable_variables()->Add(variables.begin(), variables.end());
+  }
+  for (const PartitionSpec& partition : partitions)
+    *loads[partition.ps()].add_partitions() = partition;
+  for (uint32_t p = 0; p < ps; ++p) {
+    const LoadNeed held = NeedOf(loads[p], optimizer);
+    needs.ps[p].variables = held.all;
+    needs.ps[p].pushed = held.pushed;
+    if (rows == nullptr) continue;
+    Request request(job, *rows);
+    for (const PartitionSpec& partition : loads[p].partitions()) {
+      request.Add(variables[partition.variable()], partition, needs.ps[p]);
+    }
+    request.Measure(needs.ps[p]);
+  }
+  for (size_t v = 0; v < variables.size() && rows != nullptr; ++v) {
+    if (!variables[v].has_table()) continue;
+    const uint64_t row_bytes = RowElements(variables[v]) * ElementBytes(EncodingOfWire(job.wire));
+    TableNeed& table = needs.tables.emplace_back();
+    table.name = variables[v].name();
+    table.ids = rows->ids[v].size();
+    table.bytes = table.ids * row_bytes;
+    std::vector<uint64_t> of_ps(ps);
+    for (const PartitionSpec& partition : partitions) {
+      if (partition.variable() == v) of_ps[partition.ps()] += IdsOf(partition, *rows).size();
+    }
+    table.ps_ids = std::ranges::max(of_ps);
+    table.ps_bytes = table.ps_ids * row_bytes;
+  }
+  return needs;
+}
+
+absl::Status CheckNeeds(const BatchNeeds& needs, uint64_t memory_limit) {
+  for (size_t ps = 0; ps < needs.ps.size(); ++ps) {
+    const PsNeed& need = needs.ps[ps];
+    const auto refuse = [&](const auto&... what) {
+      return absl::InvalidArgumentError(absl::StrCat("ps:", ps, ": ", what...));
+    };
+    if (!need.limit.ok()) return refuse(need.limit.message());
+    const absl::StatusOr<Shares> shares = SharesOf(need, memory_limit);
+    if (!shares.ok()) return refuse(shares.status().message());
+    if (need.ids != 0 && need.answering_bytes() > shares->request) {
+      return refuse("batch: ", need.ids, " ids and what is pushed of their rows take ",
+                    HumanBytes(need.answering_bytes()), ", and one request may take ",
+                    HumanBytes(shares->request), ", half of what --memory-limit ",
+                    HumanBytes(memory_limit),
+                    " leaves: a smaller \"batch\", more ps, or more "
+                    "memory");
+    }
+    if (need.row_bytes > shares->rows) {
+      return refuse("batch: the rows of a batch take ", HumanBytes(need.row_bytes),
+                    ", and replies may hold ", HumanBytes(shares->rows), " of --memory-limit ",
+                    HumanBytes(memory_limit), ": a smaller \"batch\", more ps, or more memory");
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> NeedLines(const BatchNeeds& needs, std::optional<uint64_t> memory_limit) {
+  std::vector<std::string> lines;
+  if (needs.tables.empty()) return lines;
+  for (const TableNeed& table : needs.tables) {
+    lines.push_back(absl::StrCat(table.name, needs.at_most ? ": at most " : ": ", table.ids,
+                                 " ids a batch, whose rows have ", HumanBytes(table.bytes),
+                                 "; of one ps at most ", table.ps_ids, " ids and ",
+                                 HumanBytes(table.ps_bytes)));
+  }
+  uint64_t request_max = 0, rows_max = 0;
+  for (const PsNeed& need : needs.ps) {
+    const absl::StatusOr<Shares> shares =
+        SharesOf(need, memory_limit.value_or(MemoryBudget::kUnlimited));
+    if (!shares.ok()) continue;
+    request_max = request_max == 0 ? shares->request : std::min(request_max, shares->request);
+    rows_max = rows_max == 0 ? shares->rows : std::min(rows_max, shares->rows);
+  }
+  const auto of = [&](uint64_t bytes_max) {
+    return memory_limit.has_value() ? absl::StrCat(" of ", HumanBytes(bytes_max)) : "";
+  };
+  lines.push_back(absl::StrCat(
+      "a batch asks of a ps at most: a header of ", HumanBytes(Most(needs, &PsNeed::header_bytes)),
+      " of ", HumanBytes(kHeaderBytesMax), ", ", Most(needs, &PsNeed::pieces), " pieces of ",
+      kPiecesMax, ", requests of ", HumanBytes(Most(needs, &PsNeed::answering_bytes)),
+      of(request_max), " with ", Most(needs, &PsNeed::ids),
+      " ids (8 bytes each beside what arrives)", ", answers with rows of ",
+      HumanBytes(Most(needs, &PsNeed::row_bytes)), of(rows_max)));
+  if (!memory_limit.has_value()) lines.push_back(Enough(needs));
+  return lines;
+}
+
+}  // namespace paracord

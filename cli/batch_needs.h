@@ -1,0 +1,62 @@
+// What the rows of a batch ask of each ps, by the same sums by which a ps refuses what it cannot
+// take, before any daemon runs. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "config/job.h"
+#include "program/gradient_program.h"
+#include "proto/paracord.pb.h"
+#include "store/optimizer.h"
+
+namespace paracord {
+
+// Of a table: how many rows a batch reads, and their bytes as they travel, of all ps and of the ps
+// with the most.
+struct TableNeed {
+  std::string name;
+  uint64_t ids = 0, bytes = 0;
+  uint64_t ps_ids = 0, ps_bytes = 0;
+};
+
+// What one ps holds, and what the exchange of a batch asks of it.
+struct PsNeed {
+  uint64_t variables = 0, pushed = 0;     // bytes (NeedOf in store/loader.h)
+  uint64_t header_bytes = 0, pieces = 0;  // of the request
+  uint64_t request_bytes = 0, ids = 0;    // the whole request, and the ids in it
+  uint64_t row_bytes = 0;                 // of the rows that it answers with
+  absl::Status limit;                     // of a request that is beyond a limit of its form
+  uint64_t answering_bytes() const { return request_bytes + ids * sizeof(uint64_t); }
+};
+
+struct BatchNeeds {
+  bool at_most = false;  // a batch may read fewer rows
+  std::vector<TableNeed> tables;
+  std::vector<PsNeed> ps;
+};
+
+// Measures the exchange that pushes a batch with these rows, and pulls the same rows for the next
+// one. Without `rows` nothing is pushed, and ps are asked for their variables alone. An error says
+// why the variables cannot be partitioned or placed.
+absl::StatusOr<BatchNeeds> MeasureBatch(const Job& job, std::span<const VariableSpec> variables,
+                                        const Optimizer& optimizer, uint32_t ps,
+                                        const TableRows* rows);
+
+// The rows of a batch that reads so many of each table, by variable: the most that there can be.
+TableRows MostRows(std::span<const VariableSpec> variables, std::span<const uint64_t> rows);
+
+// INVALID_ARGUMENT names the first ps that cannot take the batch if it has so much memory, the
+// limit, and the keys that help.
+absl::Status CheckNeeds(const BatchNeeds& needs, uint64_t memory_limit);
+
+// A line for each table, and one with what a ps is asked beside each limit. Without a
+// `memory_limit` the last line says which is enough. None without tables.
+std::vector<std::string> NeedLines(const BatchNeeds& needs, std::optional<uint64_t> memory_limit);
+
+}  // namespace paracord

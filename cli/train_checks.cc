@@ -1,0 +1,95 @@
+#include "cli/train_checks.h"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+#include "cli/batch_needs.h"
+#include "cli/terminal.h"
+#include "cli/warnings.h"
+#include "common/memory_budget.h"
+#include "common/one_line.h"
+#include "common/status_macros.h"
+#include "config/partitions.h"
+#include "config/program_spec.h"
+#include "data/data_source.h"
+#include "keras/build.h"
+#include "keras/tables.h"
+#include "net/grpc/daemon_process.h"
+#include "store/optimizer.h"
+#include "tensor/cpu/cpu_ops.h"
+
+namespace paracord {
+namespace {
+
+bool HasTables(std::span<const VariableSpec> variables) {
+  return std::ranges::any_of(variables, [](const VariableSpec& v) { return v.has_table(); });
+}
+
+// Measures the first batch. What is wrong with the data or the model is left to the daemons to say.
+absl::StatusOr<BatchNeeds> MeasureFirst(Files& files, const Job& job, const Optimizer& optimizer,
+                                        uint32_t ps) {
+  const auto source = OpenDataSource(files, job.train);
+  if (!source.ok()) return BatchNeeds();
+  const auto program = BuildKerasProgram(job, (*source)->schema(), MakeCpuOps(/*threads=*/1));
+  if (!program.ok()) return BatchNeeds();
+  const std::span<const VariableSpec> variables = (*program)->variables();
+  Batch batch;
+  std::vector<uint64_t> records(std::min<uint64_t>(job.batch, (*source)->records()));
+  std::iota(records.begin(), records.end(), 0);
+  if (!(*source)->Read(records, batch).ok()) return BatchNeeds();
+  const auto rows = (*program)->RowsOf(batch);
+  if (!rows.ok()) return BatchNeeds();
+  return MeasureBatch(job, variables, optimizer, ps, rows->get());
+}
+
+}  // namespace
+
+absl::Status CheckFits(Files& files, const Job& job, uint32_t ps,
+                       std::optional<uint64_t> memory_limit, std::vector<std::string>& lines) {
+  const uint64_t limit = memory_limit.value_or(MemoryBudget::kUnlimited);
+  const absl::StatusOr<Optimizer> optimizer = ParseOptimizer(job.optimizer);
+  if (IsProgram(job.model) || !optimizer.ok()) return absl::OkStatus();
+  const DeclaredModel declared = Declare(job, MakeCpuOps(/*threads=*/1));
+  BatchNeeds needs;
+  const bool known = !declared.variables.empty();
+  if (known) {
+    RETURN_IF_ERROR(CheckVariables(declared.variables));
+    const TableRows most = MostRows(declared.variables, declared.rows);
+    const bool tables = HasTables(declared.variables);
+    ASSIGN_OR_RETURN(
+        needs, MeasureBatch(job, declared.variables, *optimizer, ps, tables ? &most : nullptr));
+    needs.at_most = true;
+  }
+  if (!known || (!CheckNeeds(needs, limit).ok() && HasTables(declared.variables))) {
+    ASSIGN_OR_RETURN(BatchNeeds first, MeasureFirst(files, job, *optimizer, ps));
+    const bool measured = !first.ps.empty();
+    if (measured) needs = std::move(first);
+    if (!measured && known) {  // of the rows nothing is certain
+      ASSIGN_OR_RETURN(needs, MeasureBatch(job, declared.variables, *optimizer, ps, nullptr));
+    }
+  }
+  RETURN_IF_ERROR(CheckNeeds(needs, limit));
+  for (std::string& line : NeedLines(needs, memory_limit)) lines.push_back(std::move(line));
+  return absl::OkStatus();
+}
+
+absl::Status CheckBeforeStart(Files& files, const TrainFlags& flags, const Job& job) {
+  const auto say = [&](const char* what, const std::vector<std::string>& lines) {
+    for (const std::string& line : lines) {
+      TerminalErr() << "paracord " << flags.command << ": " << what << ": " << ForTerminal(line)
+                    << "\n";
+    }
+  };
+  say("warning", JobWarnings(job));
+  std::optional<uint64_t> limit;  // of other hosts only they know
+  if (!flags.ssh.has_value()) {
+    ASSIGN_OR_RETURN(limit, DaemonFlags().MemoryLimit());
+  }
+  std::vector<std::string> notes = TableNotes(job);
+  const absl::Status fits = CheckFits(files, job, static_cast<uint32_t>(flags.ps), limit, notes);
+  say("note", notes);
+  return fits;
+}
+
+}  // namespace paracord

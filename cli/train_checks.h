@@ -1,0 +1,28 @@
+// What `paracord train` finds out of a job before it starts a process: whether its partitions and
+// the rows of its batches fit into ps.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cli/train.h"
+#include "common/files.h"
+#include "config/job.h"
+
+namespace paracord {
+
+// INVALID_ARGUMENT names the key of a job that no ps with so much memory can train; without a
+// `memory_limit` nobody knows what ps hold. `lines` gets what its tables ask of ps. Nothing is said
+// of a program in a process, whose variables only it knows. Reads data only where the model does
+// not say enough.
+absl::Status CheckFits(Files& files, const Job& job, uint32_t ps,
+                       std::optional<uint64_t> memory_limit, std::vector<std::string>& lines);
+
+// Prints warnings and notes of the job on standard error, and checks that it fits into ps of this
+// machine; of other hosts nobody knows what they hold.
+absl::Status CheckBeforeStart(Files& files, const TrainFlags& flags, const Job& job);
+
+}  // namespace paracord

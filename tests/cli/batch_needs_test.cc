@@ -1,0 +1,155 @@
+// What is said of a batch before it is trained on: it is what a worker then sends, and what a ps
+// then takes or refuses.
+#include "cli/batch_needs.h"
+
+#include <catch2/catch.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "cli/train_checks.h"
+#include "coordinator/core/partitioner.h"
+#include "coordinator/core/placement.h"
+#include "exchange/encoding.h"
+#include "tensor/ops.h"
+#include "tests/example_job.h"
+#include "tests/fakes.h"
+#include "tests/keras/model_testing.h"
+#include "worker/parameter_copy.h"
+
+namespace paracord {
+namespace {
+
+VariableSpec Variable(const std::string& name, std::vector<uint64_t> shape) {
+  VariableSpec variable;
+  variable.set_name(name);
+  for (const uint64_t axis : shape) variable.add_shape(axis);
+  variable.set_trainable(true);
+  return variable;
+}
+
+std::vector<VariableSpec> Variables() {
+  std::vector<VariableSpec> variables = {Variable("user/embeddings", {5, 8}),
+                                         Variable("film/embeddings", {100'000, 4}),
+                                         Variable("dense/kernel", {300, 7})};
+  variables[0].mutable_table()->set_kind(TableSpec::GROWING);
+  variables[1].mutable_table()->set_kind(TableSpec::FIXED);
+  return variables;
+}
+
+Optimizer Adagrad() { return ParseOptimizer(NamedSpec{"adagrad"}).value(); }
+
+// The bytes of the request that a worker sends to a ps.
+uint64_t SentBytes(const Job& job, uint32_t ps, const std::shared_ptr<const TableRows>& rows) {
+  const std::vector<VariableSpec> variables = Variables();
+  std::vector<PartitionSpec> partitions = PartitionVariables(variables, job.partitioner).value();
+  REQUIRE(PlacePartitions(job.partitioner.placement, 2, PartitionBytes(variables, partitions),
+                          partitions)
+              .ok());
+  Session session;
+  session.set_run_id(std::string(16, 'r'));
+  for (int i = 0; i < 2; ++i) session.add_ps()->set_boot_id(std::string(16, 'b'));
+  for (const PartitionSpec& partition : partitions) *session.add_partitions() = partition;
+  ParameterCopy copy(session, variables, {EncodingOfWire(job.wire), job.compression});
+  copy.PrepareGradients(0, rows);
+  for (size_t v = 0; v < variables.size(); ++v) REQUIRE(copy.Encode(0, v));
+  ExchangeOrder order;
+  order.batch.emplace().set_batch(1);
+  order.proof = std::string(32, 'p');
+  order.rows = {rows};
+  order.incoming = copy.Expect(order.rows);
+  uint64_t bytes = 0;
+  for (const absl::Cord& part : copy.Request(ps, "worker:0", order)) bytes += part.size();
+  return bytes;
+}
+
+TEST_CASE("what is measured of a batch is what a worker sends of it") {
+  Job job;
+  job.partitioner.kind = PartitionerSpec::Kind::kFixedShards;
+  job.partitioner.shards = 3;
+  job.wire = GENERATE("float32", "bf16");
+  if (GENERATE(false, true)) job.compression.kind = CompressionSpec::Kind::kInt8;
+  const auto rows =
+      std::make_shared<const TableRows>(MostRows(Variables(), std::vector<uint64_t>{700, 900, 0}));
+  const auto needs = MeasureBatch(job, Variables(), Adagrad(), 2, rows.get());
+  INFO(needs.status());
+  REQUIRE(needs.ok());
+  uint64_t ids = 0, row_bytes = 0;
+  for (uint32_t ps = 0; ps < 2; ++ps) {
+    CHECK(needs->ps[ps].request_bytes == SentBytes(job, ps, rows));
+    CHECK(needs->ps[ps].limit.ok());
+    ids += needs->ps[ps].ids;
+    row_bytes += needs->ps[ps].row_bytes;
+  }
+  const uint64_t element = job.wire == "float32" ? 4 : 2;
+  CHECK(ids == 2 * (700 + 900));  // pushed and pulled
+  CHECK(row_bytes == (700 * 8 + 900 * 4) * element);
+  REQUIRE(needs->tables.size() == 2);
+  CHECK(needs->tables[0].ids == 700);
+  CHECK(needs->tables[0].bytes == 700 * 8 * element);
+  CHECK(needs->tables[0].ps_ids >= 350);
+  CHECK(needs->tables[1].ids == 900);
+  const std::vector<std::string> lines = NeedLines(*needs, std::nullopt);
+  REQUIRE(lines.size() == 4);
+  CHECK(absl::StartsWith(lines[0], "user/embeddings: 700 ids a batch"));
+  CHECK(absl::StrContains(lines[2], " of 8.0 MiB, "));
+  CHECK(absl::StrContains(lines[3], "is enough"));
+  CHECK(CheckNeeds(*needs, uint64_t{128} << 20).ok());
+}
+
+TEST_CASE("a batch that no ps could take is refused with its ids, the limit and the key") {
+  constexpr uint64_t kLimit = uint64_t{128} << 20;
+  const auto check = [&](uint64_t ids) {
+    const TableRows rows = MostRows(Variables(), std::vector<uint64_t>{ids, 0, 0});
+    const auto needs = MeasureBatch(Job(), Variables(), Adagrad(), 1, &rows);
+    REQUIRE(needs.ok());
+    const absl::Status fits = CheckNeeds(*needs, kLimit);
+    // What is said to be enough is.
+    const std::string enough = NeedLines(*needs, std::nullopt).back();
+    INFO(enough);
+    CHECK(CheckNeeds(*needs, uint64_t{2} << 30).ok());
+    return fits;
+  };
+  CHECK(check(100'000).ok());
+  const absl::Status refused = check(1'500'000);
+  INFO(refused);
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK(absl::StartsWith(refused.message(), "ps:0: batch: 3000000 ids and what is pushed"));
+  CHECK(absl::StrContains(refused.message(), "of what --memory-limit 128.0 MiB leaves"));
+}
+
+Job EmbeddingJob(int64_t rows, int64_t width) {
+  Job job = JobFor(
+      SequentialJson(
+          {LayerJson("InputLayer",
+                     {{"name", "id"}, {"dtype", "int64"}, {"batch_shape", {nullptr, 4}}}),
+           LayerJson("Embedding", {{"name", "user"}, {"input_dim", rows}, {"output_dim", width}}),
+           LayerJson("Flatten", {{"name", "flat"}})}),
+      "mean_squared_error", 64);
+  job.optimizer.name = "adagrad";
+  return job;
+}
+
+TEST_CASE("train finds what does not fit before it starts a process") {
+  PosixFiles files;
+  std::vector<std::string> lines;
+  Job job = EmbeddingJob(1'000'000, 16);
+  CHECK(CheckFits(files, job, 2, uint64_t{1} << 30, lines).ok());
+  REQUIRE(lines.size() == 2);
+  CHECK(absl::StartsWith(lines[0], "user/embeddings: at most 256 ids a batch"));
+  CHECK(absl::StrContains(lines[1], " pieces of 1048576, "));
+
+  // Variables beside which no push finds room, and a partition that no ps takes.
+  absl::Status fits = CheckFits(files, EmbeddingJob(4'000'000, 16), 2, uint64_t{128} << 20, lines);
+  CHECK(absl::StrContains(fits.message(), "--memory-limit is 128.0 MiB"));
+  job.partitioner.kind = PartitionerSpec::Kind::kFixedShards;
+  job.partitioner.shards = 1;
+  job.model["config"]["layers"][1]["config"]["input_dim"] = 20'000'000;
+  fits = CheckFits(files, job, 2, uint64_t{1} << 40, lines);
+  INFO(fits);
+  CHECK(absl::IsInvalidArgument(fits));
+  CHECK(absl::StrContains(fits.message(), "a partition has 1280000000 bytes"));
+  CHECK(absl::StrContains(fits.message(), "\"partitioner\""));
+}
+
+}  // namespace
+}  // namespace paracord
