@@ -131,4 +131,67 @@ absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables, 
   return absl::OkStatus();
 }
 
+namespace {
+
+// The most that stands before a row's numbers: its id, the batch that touched it last, and its
+// count of steps; and what the index takes for it.
+constexpr uint64_t kRowHeaderBytes = 16, kRowIndexBytes = 12;
+
+// How many checkpoints are on disk at once.
+struct OnDisk {
+  uint64_t full = 0;  // one of them is being written
+  uint64_t continuing = 0;
+};
+OnDisk CountOnDisk(const CheckpointSpec& spec) {
+  const uint64_t of_chain = std::max<uint32_t>(spec.full_every, 1);
+  // The newest `keep` lie in so many chains at most, all of which stay down to their full ones.
+  const uint64_t chains = (spec.keep + of_chain - 2) / of_chain + 1;
+  if (of_chain == 1) return {spec.keep + uint64_t{1}, 0};
+  return {chains + 1, chains * (of_chain - 1)};
+}
+
+std::string TableKey(const VariableSpec& variable) {
+  return absl::StrCat("tables.", variable.name().substr(0, variable.name().rfind('/')));
+}
+
+}  // namespace
+
+void PrintCheckpoints(const Job& job, std::span<const VariableSpec> variables,
+                      const Optimizer& optimizer, std::ostream& out) {
+  uint64_t fixed = 0, rows = 0;  // bytes of a full checkpoint
+  std::string more, notes;
+  for (const VariableSpec& variable : variables) {
+    const uint64_t numbers =
+        variable.trainable() ? RowNumbers(OptimizerFor(variable, optimizer), RowElements(variable))
+                             : RowElements(variable);
+    if (!IsGrowing(variable)) {
+      const uint64_t all = variable.shape_size() == 0 ? 1 : variable.shape(0);
+      fixed += all * numbers * sizeof(float);
+      continue;
+    }
+    const uint64_t row = numbers * sizeof(float) + kRowHeaderBytes;
+    const uint64_t most = variable.table().rows_max();
+    rows += most * row;
+    absl::StrAppend(&more, more.empty() ? " and " : ", ", row, " for each row of ",
+                    variable.name());
+    if (most != 0) continue;
+    absl::StrAppend(
+        &notes, "note: ", TableKey(variable), ".rows_max is missing: the table grows ",
+        "with every new id, by ", row + kRowIndexBytes, " bytes of the ps' memory for ",
+        "each row, which --memory-limit does not bound; \"expire\" removes rows that no ",
+        "batch touches\n");
+  }
+  const auto [full, continuing] = CountOnDisk(job.checkpoint);
+  out << "checkpoints: a full one takes " << HumanBytes(fixed) << more << "; at most " << full;
+  if (continuing != 0) {
+    out << " full ones and " << continuing
+        << " that continue them, which have at most a quarter of "
+        << "the rows of growing tables,";
+  }
+  out << " are on disk at once: " << HumanBytes((full + continuing) * fixed);
+  if (!more.empty() && rows == 0) out << " and the rows of growing tables";
+  if (rows != 0) out << ", and " << HumanBytes(full * rows + continuing * rows / 4) << " of rows";
+  out << "\n" << notes;
+}
+
 }  // namespace paracord

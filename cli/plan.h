@@ -11,6 +11,7 @@
 #include "config/job.h"
 #include "config/json_fields.h"
 #include "proto/paracord.pb.h"
+#include "store/optimizer.h"
 
 namespace paracord {
 
@@ -21,5 +22,11 @@ void PrintCluster(const Cluster& cluster, std::ostream& out);
 // An error says why the variables cannot be partitioned or placed.
 absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables, uint32_t ps_count,
                        uint64_t slots, std::ostream& out, Problems& warnings);
+
+// Prints what a row of each growing table takes, and what checkpoints take on disk, of which as
+// many are there at once as `checkpoint` of the job says. A growing table without `rows_max` is
+// warned of.
+void PrintCheckpoints(const Job& job, std::span<const VariableSpec> variables,
+                      const Optimizer& optimizer, std::ostream& out);
 
 }  // namespace paracord

@@ -244,6 +244,9 @@ void CheckJob(Files& files, const Job& job, const ValidateFlags& flags, const st
   const uint64_t slots = optimizer.ok() ? optimizer->slots.size() : 0;
   Problems warnings;
   report.Take(where, PrintPlan(job, (*program)->variables(), flags.ps, slots, out, warnings));
+  if (optimizer.ok()) {
+    PrintCheckpoints(job, (*program)->variables(), *optimizer, out);
+  }
   for (const std::string& note : TableNotes(job)) out << "note: " << note << "\n";
   report.Warn(where, warnings.lines());
   if (!flags.batch || !weights.ok()) return;

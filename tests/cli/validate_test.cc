@@ -88,7 +88,8 @@ TEST_CASE("validate prints cluster, variables, partitions and bytes of a good jo
       "dense/kernel/part_0, dense/bias/part_0\n"
       "  ps:1  28 bytes, 84 with optimizer state, 2 partitions: "
       "dense/kernel/part_1, dense/bias/part_1\n"
-      "imbalance (largest / mean): 1.067\n");
+      "imbalance (largest / mean): 1.067\n"
+      "checkpoints: a full one takes 180 B; at most 4 are on disk at once: 720 B\n");
 }
 
 TEST_CASE("of very many partitions only the first are printed") {

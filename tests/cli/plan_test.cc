@@ -1,0 +1,42 @@
+// What the plan of a job says of its checkpoints and growing tables.
+#include "cli/plan.h"
+
+#include <catch2/catch.hpp>
+#include <sstream>
+
+namespace paracord {
+namespace {
+
+TEST_CASE("what checkpoints take on disk is printed, and a table without an end is named") {
+  Job job;
+  job.checkpoint.keep = 3;
+  std::vector<VariableSpec> variables(2);
+  for (VariableSpec& variable : variables) variable.set_trainable(true);
+  variables[0].set_name("user/embeddings");
+  variables[0].add_shape(16);
+  variables[0].add_shape(8);
+  variables[0].mutable_table()->set_kind(TableSpec::GROWING);
+  variables[1].set_name("dense/kernel");
+  variables[1].add_shape(1024);
+  const Optimizer adagrad = ParseOptimizer(NamedSpec{"adagrad"}).value();
+  const auto said = [&] {
+    std::ostringstream out;
+    PrintCheckpoints(job, variables, adagrad, out);
+    return out.str();
+  };
+  CHECK(said() ==
+        "checkpoints: a full one takes 8.0 KiB and 80 for each row of user/embeddings; at most 4 "
+        "are on disk at once: 32.0 KiB and the rows of growing tables\n"
+        "note: tables.user.rows_max is missing: the table grows with every new id, by 92 bytes of "
+        "the ps' memory for each row, which --memory-limit does not bound; \"expire\" removes rows "
+        "that no batch touches\n");
+  variables[0].mutable_table()->set_rows_max(1024);
+  job.checkpoint.full_every = 5;
+  CHECK(said() ==
+        "checkpoints: a full one takes 8.0 KiB and 80 for each row of user/embeddings; at most 3 "
+        "full ones and 8 that continue them, which have at most a quarter of the rows of growing "
+        "tables, are on disk at once: 88.0 KiB, and 400.0 KiB of rows\n");
+}
+
+}  // namespace
+}  // namespace paracord
