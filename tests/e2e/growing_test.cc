@@ -208,26 +208,30 @@ TEST_CASE("each row of a growing table has the occurrences of its id, whatever i
   }
 }
 
+// The names of the newest checkpoint and of those that it continues, down to a full one; none if
+// one of them cannot be read.
+std::vector<std::string> NewestChain(const std::string& dir) {
+  AllFiles files;
+  const std::string checkpoints = CheckpointsDirectory(dir);
+  const auto names = ListCheckpoints(files, checkpoints);
+  std::vector<std::string> chain;
+  std::string name = names.ok() && !names->empty() ? names->front().ToString() : "";
+  while (!name.empty()) {
+    const auto manifest = ReadManifest(files, checkpoints + "/" + name);
+    if (!manifest.ok()) return {};
+    chain.push_back(name);
+    name = manifest->base;
+  }
+  return chain;
+}
+
 TEST_CASE("a checkpoint that continues others restores to another number of ps") {
   json job = UserJob(kUserEpochs);
   job["checkpoint"] = {{"every_seconds", 0.1}, {"keep", 1}, {"full_every", 1000}};
   Cluster cluster({.ps = 2, .workers = 1, .batch_ms = 5, .job = job});
   const auto [counts, test] = WriteUserData(cluster.root());
   cluster.StartAll();
-  AllFiles files;
-  const auto links = [&] {
-    uint64_t count = 0;
-    const std::string checkpoints = CheckpointsDirectory(cluster.dir());
-    const auto names = ListCheckpoints(files, checkpoints);
-    std::string name = names.ok() && !names->empty() ? names->front().ToString() : "";
-    while (!name.empty()) {
-      const auto manifest = ReadManifest(files, checkpoints + "/" + name);
-      if (!manifest.ok()) return uint64_t{0};
-      ++count;
-      name = manifest->base;
-    }
-    return count;
-  };
+  const auto links = [&] { return NewestChain(cluster.dir()).size(); };
   WaitUntil(30000, [&] { return links() >= 4; });
   cluster.KillAll();
   REQUIRE(links() >= 4);
@@ -236,6 +240,36 @@ TEST_CASE("a checkpoint that continues others restores to another number of ps")
   CHECK(RunCommand(root, "checkpoint ls --dir dir").find("continues step-") != std::string::npos);
   RunCommand(root, "export --dir dir --out values.safetensors");
   RunCommand(root, "train job.json --dir dir --workers 1 --ps 3");
+  CheckNewestUsers(cluster.dir(), counts, kUserEpochs);
+}
+
+TEST_CASE("a running job whose chain loses a manifest goes on with a full checkpoint") {
+  json job = UserJob(kUserEpochs);
+  job["checkpoint"] = {{"every_seconds", 0.1}, {"keep", 2}, {"full_every", 1000}};
+  Cluster cluster({.ps = 2, .workers = 1, .batch_ms = 5, .job = job});
+  const auto [counts, test] = WriteUserData(cluster.root());
+  cluster.StartAll();
+  WaitUntil(30000, [&] { return NewestChain(cluster.dir()).size() >= 4; });
+  const std::vector<std::string> chain = NewestChain(cluster.dir());
+  REQUIRE(chain.size() >= 4);
+  const std::string lost = chain[chain.size() - 2];
+  AllFiles files;
+  REQUIRE(files
+              .RemoveTree(
+                  absl::StrCat(CheckpointsDirectory(cluster.dir()), "/", lost, "/", kManifestName))
+              .ok());
+  // What is written from now on rests on nothing that is gone.
+  WaitUntil(30000, [&] {
+    const std::vector<std::string> newest = NewestChain(cluster.dir());
+    return !newest.empty() && newest.back() != chain.back();
+  });
+  const std::vector<std::string> newest = NewestChain(cluster.dir());
+  REQUIRE_FALSE(newest.empty());
+  CHECK(newest.back() != chain.back());
+  CHECK(cluster.Log("coordinator").find(absl::StrCat("checkpoint ", lost)) != std::string::npos);
+  cluster.KillAll();
+  cluster.StartAll();
+  CHECK(cluster.Finish(120000) == 0);
   CheckNewestUsers(cluster.dir(), counts, kUserEpochs);
 }
 
