@@ -30,9 +30,12 @@ constexpr Kind kKinds[] = {
     {"\xff\x06\0\0sNaPpY"sv, "a snappy file; unpack it, or pack it with gzip instead"},
     {"7z\xbc\xaf\x27\x1c"sv, "a 7z archive; unpack it"},
     {"Rar!\x1a\x07"sv, "a rar archive; unpack it"},
-    {"PAR1\x15"sv, "a Parquet file; save it as CSV, npy or TFRecord"},
-    {"ARROW1"sv, "an Arrow file; save it as CSV, npy or TFRecord"},
-    {"Obj\x01"sv, "an Avro file; save it as CSV, npy or TFRecord"},
+    {"PAR1\x15"sv, "a Parquet file; `python3 -m paracord.convert FILE... OUT/` makes CSV of it"},
+    {"ARROW1\0\0"sv,
+     "a Feather (Arrow) file; `python3 -m paracord.convert FILE... OUT/` makes CSV of it"},
+    {"FEA1\0"sv, "a Feather file; `python3 -m paracord.convert FILE... OUT/` makes CSV of it"},
+    {"Obj\x01"sv,
+     "an Avro file; save it as Parquet, of which `python3 -m paracord.convert` makes CSV"},
     {"SQLite format 3\0"sv, "a SQLite database; save its table as CSV"},
     {"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"sv, "an old file of an office program; save it as CSV"},
     {"MATLAB 5.0 MAT-file"sv, "a file of MATLAB; save its arrays as npy"},
@@ -54,6 +57,10 @@ std::string FileKind(std::string_view beginning) {
   if (constexpr size_t kTarMagicAt = 257;
       beginning.size() > kTarMagicAt && beginning.substr(kTarMagicAt).starts_with("ustar")) {
     return "a tar archive; unpack it";
+  }
+  // "ORC" alone may begin a text, which has no zeros.
+  if (beginning.starts_with("ORC") && beginning.find('\0') != std::string_view::npos) {
+    return "an ORC file; `python3 -m paracord.convert FILE... OUT/` makes CSV of it";
   }
   // PyTorch once saved models as pickles of protocol 2 or later.
   if (beginning.size() > 2 && beginning[0] == '\x80' && beginning[1] >= 2 && beginning[1] <= 5 &&
