@@ -8,7 +8,8 @@ install(TARGETS paracord ${daemons} RUNTIME COMPONENT programs)
 if(TARGET paracord_cuda)
   install(TARGETS paracord_cuda LIBRARY DESTINATION lib/paracord COMPONENT programs OPTIONAL)
 endif()
-install(FILES README.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/paracord COMPONENT programs)
+install(FILES README.md CHANGELOG.md
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/paracord COMPONENT programs)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/paracord COMPONENT programs)
 foreach(place slurm systemd)
   install(FILES deploy/${place}/README.md
