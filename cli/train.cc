@@ -81,10 +81,12 @@ absl::Status Furnish(Files& files, const std::string& dir, const std::string& jo
 }
 
 // Shows which variables are drawn because `initial_weights` lacks them, and which of its tensors no
-// variable takes. Errors are left to the ps, which reads the file anyway.
+// variable takes. Errors are left to the ps, which reads the file anyway. Nothing is shown of a
+// model whose variables are known once the data are opened.
 void ShowDrawn(Files& files, const Job& job, Progress& progress) {
   if (!job.initial_weights.file.has_value() || IsProgram(job.model)) return;
   const std::vector<VariableSpec> variables = DeclaredVariables(job, MakeCpuOps(/*threads=*/1));
+  if (variables.empty()) return;
   const auto weights = InitialWeights::Open(files, job, variables);
   if (!weights.ok() || *weights == nullptr) return;
   const std::string drawn = (*weights)->Drawn(variables);

@@ -1,6 +1,9 @@
 """paracord.fit: its data, its cluster, and models of Keras, PyTorch and JAX."""
 
+import contextlib
 import importlib.util
+import io
+import json
 import os
 import signal
 import sys
@@ -140,9 +143,9 @@ class Cluster(unittest.TestCase):
             def __init__(self, values, **_):
                 self.values = values
 
-            def job(self, folder, columns):
+            def job(_, folder, columns):
                 with open(os.path.join(folder, "model.json"), "w") as file:
-                    file.write(LINEAR)
+                    file.write(self.json)
                 return {"model": "model.json", "loss": "mse",
                         "optimizer": {"name": "sgd", "learning_rate": 0.1}}
 
@@ -152,6 +155,7 @@ class Cluster(unittest.TestCase):
             def take(self, values):
                 self.values.update(values)
 
+        self.json = LINEAR
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
         original = _fit._side
@@ -162,8 +166,26 @@ class Cluster(unittest.TestCase):
         self.y = self.x @ numpy.float32([[1], [2], [3]]) + 0.5
         self.model = {"d/kernel": numpy.zeros((3, 1), "f4"), "d/bias": numpy.zeros(1, "f4")}
 
-    def fit(self, **more):
-        return _fit.fit(self.model, self.x, self.y, verbose=0, **more)
+    def test_a_model_of_words_begins_with_its_values_and_no_false_word_of_them(self):
+        layers = [{"class_name": "StringLookup", "config": {"name": "l", "vocabulary": ["a", "b"]}},
+                  {"class_name": "Embedding", "config": {"name": "e", "input_dim": 3,
+                                                         "output_dim": 1}},
+                  {"class_name": "Flatten", "config": {"name": "f"}}]
+        self.json = json.dumps({"class_name": "Sequential", "config": {
+            "name": "m", "layers": [{"class_name": "InputLayer", "config": {
+                "name": "x", "batch_shape": [None, 1], "dtype": "string"}}, *layers]}})
+        self.x = numpy.array([["a"], ["b"]] * 100)
+        self.y = numpy.float32([[1], [2]] * 100)
+        self.model = {"e/embeddings": numpy.float32([[5], [1], [2]])}
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            self.fit(verbose=1)
+        # Its values are right from the start, so that no gradient changes them.
+        self.assertEqual(self.model["e/embeddings"].tolist(), [[5], [1], [2]])
+        self.assertNotIn("variables are from the file", said.getvalue())
+
+    def fit(self, verbose=0, **more):
+        return _fit.fit(self.model, self.x, self.y, verbose=verbose, **more)
 
     def test_the_model_has_what_was_trained_and_history_has_each_epoch(self):
         history = self.fit(epochs=4, validation_split=0.25)
