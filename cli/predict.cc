@@ -21,7 +21,7 @@
 #include "cli/predict_model.h"
 #include "cli/predict_serve.h"
 #include "cli/prediction_writer.h"
-#include "cli/progress.h"
+#include "cli/progress_line.h"
 #include "common/json_text.h"
 #include "common/status_macros.h"
 #include "common/steady_ms.h"
@@ -92,13 +92,6 @@ class StreamFile : public WriteFile {
   std::ostream& out_;
 };
 
-// "1,204,000"
-std::string Grouped(uint64_t number) {
-  std::string text = absl::StrCat(number);
-  for (size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
-  return text;
-}
-
 // Says how far the records are: on a terminal in a line that rewrites itself, for programs as an
 // object a line.
 class RowProgress {
@@ -127,9 +120,10 @@ class RowProgress {
         static_cast<double>(done) / static_cast<double>(std::max<uint64_t>(records_, 1));
     const auto marks = static_cast<size_t>(share * 24);
     err_ << absl::StrFormat("\r\x1b[K[%s%s] %3.0f %%  %s rows", std::string(marks, '#'),
-                            std::string(24 - marks, '.'), share * 100, Grouped(done));
+                            std::string(24 - marks, '.'), share * 100,
+                            Grouped(static_cast<double>(done)));
     if (rate > 0) {
-      err_ << "  " << Grouped(static_cast<uint64_t>(rate)) << " rows/s  "
+      err_ << "  " << Grouped(rate) << " rows/s  "
            << TimeText(static_cast<double>(records_ - done) / rate) << " left";
     }
     err_ << std::flush;

@@ -24,13 +24,6 @@ double NumberOf(const nlohmann::json& status, const char* key) {
                                                      : std::numeric_limits<double>::quiet_NaN();
 }
 
-// "142,804"
-std::string Grouped(double number) {
-  std::string digits = absl::StrFormat("%.0f", number);
-  for (size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
-  return digits;
-}
-
 std::string EpochText(const nlohmann::json& status) {
   const std::string phase = status.at("phase").get<std::string>();
   if (phase == "forming" || phase == "loading") return phase;
@@ -60,6 +53,12 @@ std::string Cut(const std::string& text, size_t columns) {
 }
 
 }  // namespace
+
+std::string Grouped(double number) {
+  std::string digits = absl::StrFormat("%.0f", number);
+  for (size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
+  return digits;
+}
 
 std::string TimeText(double seconds) {
   if (!(seconds >= 0) || seconds > 1e9) return "?";

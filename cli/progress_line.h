@@ -19,4 +19,7 @@ std::string ProgressLine(const nlohmann::json& status, const std::string& note, 
 // How long something takes, in two units at most: "45 s", "12 min", "3 h 20 min", "2 d 5 h".
 std::string TimeText(double seconds);
 
+// A whole number in groups of three digits: "142,804".
+std::string Grouped(double number);
+
 }  // namespace paracord
