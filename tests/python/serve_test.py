@@ -29,6 +29,30 @@ def job(**more):
             "batch": 4, "loss": "mse", "optimizer": "sgd", **more}
 
 
+def table_job():
+    """A job with a row for each user that has one, whose id is a hash of the name."""
+    def layer(name, kind, config, inputs):
+        nodes = [[[of, 0, 0, {}] for of in inputs]] if inputs else []
+        return {"class_name": kind, "name": name, "config": {**config, "name": name},
+                "inbound_nodes": nodes}
+
+    layers = [layer("user", "InputLayer", {"dtype": "int64", "batch_shape": [None, 1]}, []),
+              layer("age", "InputLayer", {"batch_shape": [None, 1]}, []),
+              layer("users", "Embedding", {"input_dim": 100, "output_dim": 3}, ["user"]),
+              layer("flat", "Flatten", {}, ["users"]),
+              layer("all", "Concatenate", {"axis": -1}, ["flat", "age"]),
+              layer("like", "Dense", {"units": 1, "activation": "sigmoid"}, ["all"])]
+    model = {"class_name": "Functional", "config": {
+        "name": "m", "layers": layers, "input_layers": [["user", 0, 0], ["age", 0, 0]],
+        "output_layers": [["like", 0, 0]]}}
+    data = {"format": "csv", "files": "users.csv", "label": "y", "features": [
+        {"column": "user", "kind": "id", "hash": True, "input": "user"},
+        {"column": "age", "input": "age"}]}
+    return {"model": model, "data": {"train": data}, "batch": 10, "loss": "binary_crossentropy",
+            "optimizer": {"name": "adagrad", "learning_rate": 0.5},
+            "tables": {"users": {"kind": "growing"}}}
+
+
 @unittest.skipUnless(HAS_NUMPY and os.path.exists(PARACORD), "no NumPy, or no program paracord")
 class Predictor(unittest.TestCase):
     @classmethod
@@ -90,6 +114,37 @@ class Predictor(unittest.TestCase):
         self.assertEqual(list(given), [""])
         self.assertEqual(given[""][:, :2].tolist(), [[1, 1], [0, -1]])
         self.assertNotEqual(*given[""][:, 2].tolist())
+
+    def test_rows_of_a_growing_table_make_the_scores_with_ids_that_have_none(self):
+        import numpy
+        import paracord
+
+        folder = self.folder.name
+        with open(folder + "/users.csv", "w") as file:
+            file.write("user,age,y\n" + "".join(
+                f"name {i * i % 37},{i % 5},{int(i * i % 37 % 3 == 0)}\n" for i in range(100)))
+        with open(folder + "/rows.json", "w") as file:
+            json.dump(table_job(), file)
+        subprocess.run([PARACORD, "train", folder + "/rows.json", "--dir", folder + "/rows"],
+                       check=True, capture_output=True)
+        given = {"user": [f"name {i}" for i in range(50)], "age": numpy.arange(50) % 5}
+        trained = paracord.load(folder + "/rows")
+        with paracord.features(folder + "/rows", command=PARACORD) as features:
+            inputs = features(given)
+        ids = inputs["user"][:, 0]
+        self.assertEqual(ids.dtype, "int64")
+        known = numpy.isin(ids, trained["users/embeddings/ids"])
+        self.assertTrue(known.any() and not known.all())
+        with paracord.predictor(folder + "/rows", command=PARACORD) as predict:
+            scores = predict(given)
+            rows = predict.rows("users/embeddings", ids)
+            own = predict.rows("users/embeddings", trained["users/embeddings/ids"])
+            with self.assertRaisesRegex(paracord.ProgramError, 'no growing table "users"'):
+                predict.rows("users", ids)
+        self.assertEqual(own.tolist(), trained["users/embeddings/rows"].tolist())
+        logits = numpy.concatenate([rows, inputs["age"]], 1) @ trained["like/kernel"]
+        expected = 1 / (1 + numpy.exp(-(logits + trained["like/bias"])))
+        self.assertLess(abs(expected - scores).max(), 1e-6)
 
     def test_a_frame_that_is_none_ends_it(self):
         ran = subprocess.run([PARACORD, "predict", "--serve", self.job],
