@@ -11,11 +11,9 @@ import sys
 import tempfile
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
-import numpy
-
 from paracord import _fit_data
 from paracord._fit_run import Training, TrainError, run
-from paracord._files import load, save
+from paracord._files import save
 
 PROGRAM = '''import base64
 import os
@@ -61,8 +59,8 @@ class Side:
         """The values that the model begins with, by name."""
         raise NotImplementedError
 
-    def take(self, values: Mapping[str, numpy.ndarray]) -> None:
-        """Puts trained values into the model."""
+    def take(self, source: str) -> None:
+        """Puts the values that a job's directory has into the model."""
         raise NotImplementedError
 
     def history(self) -> Any:
@@ -236,9 +234,7 @@ def _train(side: Side, arguments: Sequence[str], folder: str, dir: Optional[str]
                              code, summary)
         raise TrainError(training.errors(), code)
     if _has_checkpoint(folder):
-        trained = os.path.join(folder, "trained.safetensors")
-        run(["export", "--dir", "run", "--out", trained], folder)
-        side.take(load(trained))
+        side.take(os.path.join(folder, "run"))
     if code:  # it left, and was not done before it was told to
         raise KeyboardInterrupt(f"training stopped; paracord.fit(..., dir={folder!r}) goes on")
     history = side.history()

@@ -8,6 +8,7 @@ import jax
 import numpy
 
 from paracord import _fit
+from paracord._files import result_of
 from paracord._fit_data import Columns
 
 
@@ -49,8 +50,9 @@ class Side(_fit.Side):
     def start(self) -> Mapping[str, Any]:
         return self._params  # type: ignore[no-any-return]
 
-    def take(self, values: Mapping[str, numpy.ndarray]) -> None:
+    def take(self, source: str) -> None:
         from paracord.jax import _name
+        values = result_of(source)[0]
         leaves, tree = jax.tree_util.tree_flatten_with_path(self._params)
         self._params = jax.tree_util.tree_unflatten(
             tree, [values[_name(path)] for path, _ in leaves])

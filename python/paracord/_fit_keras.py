@@ -12,6 +12,7 @@ import numpy
 from paracord import _fit
 from paracord._fit_data import Columns
 from paracord._fit_run import TrainError
+from paracord._load_into import load_into
 
 _LOOKUPS = ("StringLookup", "IntegerLookup", "TextVectorization")
 
@@ -118,13 +119,8 @@ class Side(_fit.Side):
         return {path: numpy.asarray(v) for path, v in self._variables().items()
                 if not any(f"/{name}/" in f"/{path}" for name in grows)}
 
-    def take(self, values: Mapping[str, numpy.ndarray]) -> None:
-        for path, variable in self._variables().items():
-            # A path begins with the model's name in a Sequential, and lacks it in a nested model.
-            alike = [name for name in values if f"/{path}".endswith(f"/{name}")
-                     or f"/{name}".endswith(f"/{path}")]
-            if alike:  # a growing table has rows instead
-                variable.assign(values[min(alike, key=lambda n: abs(len(n) - len(path)))])
+    def take(self, source: str) -> None:
+        load_into(self._model, source, tables="skip")
 
     def history(self) -> Any:
         history = keras.callbacks.History()

@@ -9,6 +9,7 @@ import numpy
 import torch
 
 from paracord import _fit
+from paracord._files import result_of
 from paracord._fit_data import Columns
 from paracord._program import Output
 
@@ -150,7 +151,9 @@ class Side(_fit.Side):
     def start(self) -> Mapping[str, Any]:
         return {name: tensor.detach().cpu() for name, tensor in self._tensors().items()}
 
-    def take(self, values: Mapping[str, numpy.ndarray]) -> None:
+    def take(self, source: str) -> None:
+        # Constants among the buffers, which load_into would ask for, are no variables of the job.
+        values = result_of(source)[0]
         with torch.no_grad():
             for name, tensor in self._tensors().items():
                 if name in values:  # a growing table has rows instead

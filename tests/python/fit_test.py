@@ -33,7 +33,7 @@ HAS_JAX = CAN_TRAIN and has("jax", "cloudpickle")
 if HAS_NUMPY:
     import numpy
 
-    from paracord import _fit, _fit_data
+    from paracord import _files, _fit, _fit_data
 
 
 class Frame:
@@ -152,8 +152,8 @@ class Cluster(unittest.TestCase):
             def start(self):
                 return self.values
 
-            def take(self, values):
-                self.values.update(values)
+            def take(self, source):
+                self.values.update(_files.result_of(source)[0])
 
         self.json = LINEAR
         self.folder = tempfile.TemporaryDirectory()
