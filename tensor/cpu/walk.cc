@@ -274,7 +274,8 @@ void SumByHalves(int64_t width, const float* dy, std::span<const int64_t> places
 void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids, const float* dy,
                 float* dtable) {
   std::fill(dtable, dtable + table_rows * width, 0.f);
-  std::vector<int64_t> ends(static_cast<size_t>(table_rows), 0);  // first: how many places name it
+  thread_local std::vector<int64_t> ends;  // of each row; at first how many places name it
+  ends.assign(static_cast<size_t>(table_rows), 0);
   int64_t most = 0;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t row = RowOfFloat(ids[i], table_rows);
@@ -289,14 +290,16 @@ void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* i
   }
   int64_t placed = 0;
   for (int64_t& end : ends) placed += std::exchange(end, placed);
-  std::vector<int64_t> places(static_cast<size_t>(placed));
+  thread_local std::vector<int64_t> places;
+  places.resize(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
     const int64_t row = RowOfFloat(ids[i], table_rows);
     if (row >= 0) places[static_cast<size_t>(ends[static_cast<size_t>(row)]++)] = i;
   }
   const auto cuts = static_cast<size_t>(std::bit_width(static_cast<uint64_t>(most)));
-  std::vector<float> sum(static_cast<size_t>(width) * (cuts + 2));
-  const std::span<const int64_t> all(places);
+  thread_local std::vector<float> sum;
+  sum.resize(static_cast<size_t>(width) * (cuts + 2));
+  const auto all = std::span<const int64_t>(places).first(static_cast<size_t>(placed));
   size_t begin = 0;
   for (const int64_t end : ends) {
     const std::span<const int64_t> own = all.subspan(begin, static_cast<size_t>(end) - begin);
