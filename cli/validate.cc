@@ -189,10 +189,8 @@ absl::Status SayNeeds(const Job& job, const GradientProgram& program, const Opti
   return CheckNeeds(needs, flags.memory_limit.value_or(MemoryBudget::kUnlimited));
 }
 
-// Opens the data and builds the model, as a worker would, and prints the plan. Parts of the job
-// that an earlier problem left out are not looked at.
-void CheckJob(Files& files, const Job& job, const ValidateFlags& flags, const std::string& where,
-              Report& report, std::ostream& out) {
+// Reads the job's optimizer and those that tables have of their own.
+absl::StatusOr<Optimizer> ReadOptimizers(const Job& job, const std::string& where, Report& report) {
   absl::StatusOr<Optimizer> optimizer = absl::UnknownError("the job names none");
   if (!job.optimizer.name.empty()) {
     optimizer = ParseOptimizer(job.optimizer);
@@ -203,6 +201,14 @@ void CheckJob(Files& files, const Job& job, const ValidateFlags& flags, const st
     const std::string path = absl::StrCat("tables.", layer, ".optimizer");
     report.Take(where, ParseTableOptimizer(*table.optimizer, path));
   }
+  return optimizer;
+}
+
+// Opens the data and builds the model, as a worker would, and prints the plan. Parts of the job
+// that an earlier problem left out are not looked at.
+void CheckJob(Files& files, const Job& job, const ValidateFlags& flags, const std::string& where,
+              Report& report, std::ostream& out) {
+  const absl::StatusOr<Optimizer> optimizer = ReadOptimizers(job, where, report);
   const auto train = OpenData(files, "train", job.train, where, report, out);
   const auto test = job.test ? OpenData(files, "test", *job.test, where, report, out) : nullptr;
   if (train != nullptr && test != nullptr) {
@@ -244,9 +250,7 @@ void CheckJob(Files& files, const Job& job, const ValidateFlags& flags, const st
   const uint64_t slots = optimizer.ok() ? optimizer->slots.size() : 0;
   Problems warnings;
   report.Take(where, PrintPlan(job, (*program)->variables(), flags.ps, slots, out, warnings));
-  if (optimizer.ok()) {
-    PrintCheckpoints(job, (*program)->variables(), *optimizer, out);
-  }
+  if (optimizer.ok()) PrintCheckpoints(job, (*program)->variables(), *optimizer, out);
   for (const std::string& note : TableNotes(job)) out << "note: " << note << "\n";
   report.Warn(where, warnings.lines());
   if (!flags.batch || !weights.ok()) return;
