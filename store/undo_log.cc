@@ -19,7 +19,9 @@ constexpr uint64_t kPage = 4096;
 constexpr uint64_t kSegmentBytesMax = uint64_t{256} << 10;
 constexpr uint64_t kSegmentsOfShare = 256;  // that a share has room for, where it is small
 constexpr uint64_t kSegmentsOfTable = 64;
-constexpr uint64_t kAheadMax = 16;  // segments
+constexpr uint64_t kAheadBytes = uint64_t{16} << 20;  // that lie ready for writers
+// Only while less than this part of the share is held.
+constexpr uint64_t kAheadShare = 4;
 
 uint64_t RoundUp(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
 
@@ -68,9 +70,13 @@ UndoLog::UndoLog(const RowMemory& memory, uint64_t rows_max, MemoryShare* share)
       preserved_(std::make_unique<std::atomic<uint64_t>[]>(rows_max / 64 + 1)),
       lists_(std::make_unique<std::atomic<char*>[]>((rows_max >> shift_) + 1)) {
   const uint64_t group_bytes = (memory.row_floats() * sizeof(float)) << shift_;
-  MutexLock lock(mu_);
-  if (Reserve(rows_max / 8 + ((rows_max >> shift_) + 1) * sizeof(char*) + group_bytes)) return;
-  ending_ = kFull;
+  {
+    MutexLock lock(mu_);
+    const bool reserved =
+        Reserve(rows_max / 8 + ((rows_max >> shift_) + 1) * sizeof(char*) + group_bytes);
+    if (!reserved) ending_ = kFull;
+  }
+  while (ending_ == kOpen && MakeAhead()) continue;
 }
 
 UndoLog::~UndoLog() {
@@ -84,9 +90,10 @@ bool UndoLog::Reserve(uint64_t bytes) {
   return true;
 }
 
-char* UndoLog::Map(int flags) const {
+char* UndoLog::Map() const {
+  // All pages at once take a fraction of as many faults.
   void* const memory = mmap(nullptr, segment_bytes_, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   return memory == MAP_FAILED ? nullptr : static_cast<char*>(memory);
 }
 
@@ -98,7 +105,7 @@ UndoLog::Segment* UndoLog::AddSegment(char* memory) {
 }
 
 UndoLog::Segment* UndoLog::TakeSegment() {
-  if (free_.empty()) return Reserve(segment_bytes_) ? AddSegment(Map(0)) : nullptr;
+  if (free_.empty()) return Reserve(segment_bytes_) ? AddSegment(Map()) : nullptr;
   Segment* const segment = free_.back();
   free_.pop_back();
   return segment;
@@ -203,21 +210,24 @@ absl::Status UndoLog::Read(uint64_t group, uint64_t first, uint64_t count,
   return absl::OkStatus();
 }
 
-void UndoLog::MakeAhead() {
+bool UndoLog::MakeAhead() {
   {
     MutexLock lock(mu_);
-    if (free_.size() >= std::min<uint64_t>(kAheadMax, segments_.size())) return;
-    // What lies ready here others lack.
-    const auto more = static_cast<int64_t>(2 * kAheadMax * segment_bytes_);
+    // No more than the rows that are left could fill, and little of what others lack.
+    const uint64_t unread = rows_max_ - std::min(rows_max_, first_unread());
+    const uint64_t most = std::min(kAheadBytes, unread * entry_bytes_ / 8);
+    if ((free_.size() + 1) * segment_bytes_ > most) return false;
     if (share_ != nullptr &&
-        share_->bytes() + more > static_cast<int64_t>(share_->bytes_max() / 2)) {
-      return;
+        share_->bytes() >= static_cast<int64_t>(share_->bytes_max() / kAheadShare)) {
+      return false;
     }
-    if (!Reserve(segment_bytes_)) return;
+    if (!Reserve(segment_bytes_)) return false;
   }
-  char* const memory = Map(MAP_POPULATE);
+  char* const memory = Map();
   MutexLock lock(mu_);
-  if (Segment* const segment = AddSegment(memory)) free_.push_back(segment);
+  Segment* const segment = AddSegment(memory);
+  if (segment != nullptr) free_.push_back(segment);
+  return segment != nullptr;
 }
 
 bool UndoLog::Pass(uint64_t group) {

@@ -94,9 +94,10 @@ class UndoLog {
   char* Room(Band& band);
   Segment* TakeSegment() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Segment* AddSegment(char* memory) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  char* Map(int flags) const;
+  char* Map() const;
   // Makes a segment that writers find ready, so that they need not wait for the system's pages.
-  void MakeAhead();
+  // Returns false if enough are ready.
+  bool MakeAhead();
   bool Reserve(uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const RowMemory& memory_;

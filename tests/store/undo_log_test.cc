@@ -162,7 +162,7 @@ TEST_CASE(
   const auto image = table.partition->NewImage(false, {.snapshots = &share, .push_wait_ms = 20});
   image->Take();
   CHECK(share.bytes() > 0);
-  CHECK(share.bytes() < 50000);
+  CHECK(share.bytes() < 100000);
   CHECK(table.Push().outcome == PUSH_APPLIED);
   CHECK(table.First() == 3);
   CHECK(share.bytes() <= 200000);
