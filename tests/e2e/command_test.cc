@@ -24,10 +24,10 @@ class Shell {
  public:
   Shell() { WriteCountingJob(root(), {{"steps", 100}, {"evaluate", {{"every_epochs", 0}}}}); }
   const std::string& root() const { return temp_.path(); }
-  // Writes the counting job with other training data.
-  void WriteJob(const std::string& name, const json& train) const {
+  // Writes the counting job with other data, of training or of another name.
+  void WriteJob(const std::string& name, const json& data, const char* of = "train") const {
     json job = JsonOf(ReadText(root() + "/job.json"));
-    job["data"]["train"] = train;
+    job["data"][of] = data;
     WriteText(root() + "/" + name, TextOf(job));
   }
   Ran Run(const std::string& line) const {
@@ -168,7 +168,7 @@ TEST_CASE("a command's log does not go to its standard output") {
                      {"header", false},
                      {"features", {0, 0}},
                      {"label", std::vector<int>(kUnits, 1)}};
-  shell.WriteJob("wide.json", data);
+  shell.WriteJob("wide.json", data, "test");
   const Ran ran = shell.Run(
       "paracord train job.json --dir d > /dev/null && touch d/index && "
       "pad=$(head -c 50000 /dev/zero | tr '\\0' x) && "
