@@ -75,7 +75,7 @@ class StreamFile : public WriteFile {
  public:
   explicit StreamFile(std::ostream& out) : out_(out) {}
   absl::Status Append(std::string_view bytes) override {
-    out_.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    out_.write(bytes.data(), static_cast<std::streamsize>(bytes.size())).flush();
     return Written();
   }
   absl::Status Sync() override {
@@ -158,7 +158,7 @@ absl::StatusOr<PredictionFormat> FormatOf(const PredictFlags& flags) {
   if (name == "jsonl") return PredictionFormat::kJsonl;
   if (name == "npy") return PredictionFormat::kNpy;
   return absl::InvalidArgumentError(
-      absl::StrCat("--format: ", name, " is none of csv, jsonl and npy"));
+      absl::StrCat("--format: ", name, " is none of csv, csv.gz, jsonl and npy"));
 }
 
 class Prediction {
@@ -177,6 +177,7 @@ class Prediction {
   absl::Status PredictAll(const std::string& path);
   absl::StatusOr<std::unique_ptr<WriteFile>> OpenOut(const std::string& path,
                                                      const std::string& name);
+  std::unique_ptr<WriteFile> Compressed(std::unique_ptr<WriteFile> file) const;
   absl::StatusOr<std::vector<std::string>> Copied(uint64_t first, size_t records) const;
   absl::Status Write(const std::string& path, uint64_t first, size_t records,
                      const std::vector<Column>& outputs);
@@ -228,7 +229,7 @@ absl::StatusOr<std::unique_ptr<WriteFile>> Prediction::OpenOut(const std::string
       return absl::InvalidArgumentError(
           "--out: the model has several outputs, which are an array each: give a folder");
     }
-    return std::make_unique<StreamFile>(out_);
+    return Compressed(std::make_unique<StreamFile>(out_));
   }
   if (!name.empty()) {
     std::string file = name;
@@ -237,8 +238,12 @@ absl::StatusOr<std::unique_ptr<WriteFile>> Prediction::OpenOut(const std::string
     return files_.Create(absl::StrCat(path, "/", file, ".npy"));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<WriteFile> file, files_.Create(path));
-  if (absl::EndsWith(flags_.out, ".gz")) file = std::make_unique<GzipFile>(std::move(file));
-  return file;
+  return Compressed(std::move(file));
+}
+
+std::unique_ptr<WriteFile> Prediction::Compressed(std::unique_ptr<WriteFile> file) const {
+  const bool asked = absl::EndsWith(flags_.format.empty() ? flags_.out : flags_.format, ".gz");
+  return asked ? std::make_unique<GzipFile>(std::move(file)) : std::move(file);
 }
 
 absl::StatusOr<std::vector<std::string>> Prediction::Copied(uint64_t first, size_t records) const {
@@ -275,6 +280,7 @@ absl::Status Prediction::Write(const std::string& path, uint64_t first, size_t r
     PredictionTable table;
     table.copied = columns_;
     table.records = model_->source().records();
+    table.at_once = streams();
     for (const Column& output : outputs) table.outputs.push_back({output.name, output.shape, {}});
     code_ = ExitCode::kConfiguration;
     const auto open = [&](const std::string& name) { return OpenOut(path, name); };
@@ -396,7 +402,7 @@ int RunPredict(Args args, std::ostream& out, std::ostream& err) {
                "the file to write, replaced as a whole: .csv, .csv.gz, .jsonl or .npy (of several "
                "outputs a folder of them); - is standard output",
                &own.out);
-  flags.String("format", "FORMAT", "csv, jsonl or npy, where the name of the file does not say it",
+  flags.String("format", "FORMAT", "csv, csv.gz, jsonl or npy, whatever the file's name says",
                &own.format);
   flags.String(
       "columns", "NAME,NAME",

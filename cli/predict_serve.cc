@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -139,8 +140,21 @@ class Server {
   Job job_;
   std::optional<DataSpec> rows_;  // how the text of rows is read; nullopt: the job's are no rows
   InputForms forms_;
+  std::set<std::string> ids_;  // the inputs of which the rows have nothing but ids
   bool built_ = false;
 };
+
+// Returns the inputs all of whose features are ids in a description of csv data.
+std::set<std::string> InputsOfIds(const DataSpec& rows) {
+  std::set<std::string> ids, others;
+  const nlohmann::json features = rows.options.value("features", nlohmann::json());
+  for (const nlohmann::json& feature : features.is_array() ? features : nlohmann::json::array()) {
+    if (!feature.is_object()) continue;
+    (feature.value("kind", "") == "id" ? ids : others).insert(feature.value("input", ""));
+  }
+  std::erase_if(ids, [&](const std::string& name) { return others.contains(name); });
+  return ids;
+}
 
 absl::Status Server::Start(ExitCode& code) {
   code = ExitCode::kConfiguration;
@@ -156,6 +170,7 @@ absl::Status Server::Start(ExitCode& code) {
   if (data.ok() && data->format == "csv") {  // other formats have arrays by input
     rows_ = *std::move(data);
     rows_->inputs_alone = true;
+    ids_ = InputsOfIds(*rows_);
   }
   return absl::OkStatus();
 }
@@ -271,7 +286,9 @@ absl::Status Server::AddInputs(const Batch& batch, Answers& answers) {
     }
     std::vector<int64_t> whole;
     // What a program takes is not known: what float32 lacks is whole there.
-    const bool wants = unknown ? !column.exact.empty() : forms_[column.name] == TensorForm::kWhole;
+    const bool wants =
+        ids_.contains(column.name) ||
+        (unknown ? !column.exact.empty() : forms_[column.name] == TensorForm::kWhole);
     const bool is_whole = wants && !WholeNumbers(column, whole).has_value();
     Answer& answer =
         TensorOf(name, is_whole ? "I64" : "F32", column.shape, batch.examples, answers);

@@ -58,7 +58,7 @@ class TextWriter : public PredictionWriter {
       AddRecord(copied.subspan(i * each, each), outputs, i);
       if (buffer_.size() >= kBufferBytes) RETURN_IF_ERROR(Flush());
     }
-    return absl::OkStatus();
+    return table_.at_once ? Flush() : absl::OkStatus();
   }
   absl::Status End() override {
     RETURN_IF_ERROR(Flush());

@@ -26,6 +26,7 @@ struct PredictionTable {
   std::vector<std::string> copied;  // the names of the columns that are copied
   std::vector<Column> outputs;      // names and shapes, of one record; "" is called "prediction"
   uint64_t records = 0;
+  bool at_once = false;  // text is passed on with each batch, for whoever reads it as it comes
 };
 
 class PredictionWriter {

@@ -85,6 +85,9 @@ def _array(name: str, column: Any) -> numpy.ndarray:
 
 def _field(value: Any) -> Any:
     """A value as a field of a CSV; what is missing is an empty one."""
+    if isinstance(value, (list, tuple, dict, set)) or getattr(value, "ndim", 0):
+        raise ProgramError("a column of a csv has a value for each row, as the file has it (words, "
+                           f"numbers, a list as its text), and {value!r} is none")
     if isinstance(value, bytes):
         return value.decode()
     if value is None or value != value:

@@ -62,6 +62,9 @@ TEST_CASE("predict writes JSON lines and arrays of NumPy") {
   INFO(ran.err);
   REQUIRE(ran.code == 0);
   CHECK(ran.out.substr(0, ran.out.find('\n')) == R"({"row": "0", "dense": [0.1, 0, 0]})");
+  ran = Predict({"--dir", dir, "--format", "csv.gz"});
+  REQUIRE(ran.code == 0);
+  CHECK(ran.out.starts_with("\x1f\x8b"));
   const std::string out = example.path("p.npy");
   REQUIRE(Predict({"--dir", dir, "--out", out}).code == 0);
   const std::string bytes = *example.files.ReadWhole(out);

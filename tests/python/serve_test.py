@@ -36,7 +36,7 @@ def table_job():
         return {"class_name": kind, "name": name, "config": {**config, "name": name},
                 "inbound_nodes": nodes}
 
-    layers = [layer("user", "InputLayer", {"dtype": "int64", "batch_shape": [None, 1]}, []),
+    layers = [layer("user", "InputLayer", {"batch_shape": [None, 1]}, []),
               layer("age", "InputLayer", {"batch_shape": [None, 1]}, []),
               layer("users", "Embedding", {"input_dim": 100, "output_dim": 3}, ["user"]),
               layer("flat", "Flatten", {}, ["users"]),
