@@ -30,13 +30,17 @@ void RefusedPeers::Note(const Refusal& refusal) {
         .Warn("{}", sentence, "peer"_a = certificate, "address"_a = refusal.address,
               "reason"_a = refusal.why);
   }
-  MutexLock lock(mu_);
-  const Who who(refusal.cause, certificate);
-  const bool known = counts_.size() < kCertificatesMax || counts_.contains(who);
-  ++counts_[known ? who : Who(refusal.cause, "")];
-  if (!says) return;
-  last_ = sentence;
-  if (hear_ != nullptr) hear_(sentence);
+  std::function<void(const std::string&)> hear;
+  {
+    MutexLock lock(mu_);
+    const Who who(refusal.cause, certificate);
+    const bool known = counts_.size() < kCertificatesMax || counts_.contains(who);
+    ++counts_[known ? who : Who(refusal.cause, "")];
+    if (!says) return;
+    last_ = sentence;
+    hear = hear_;
+  }
+  if (hear != nullptr) hear(sentence);  // without the lock, which `hear` may need
 }
 
 void RefusedPeers::Tell(std::function<void(const std::string& sentence)> hear) {
