@@ -195,6 +195,15 @@ inline std::string Pattern(size_t bytes) {
   return text;
 }
 
+inline StreamFrame CallFrame(uint64_t call, const std::string& method, uint64_t bytes) {
+  StreamFrame frame;
+  frame.set_kind(StreamFrame::CALL);
+  frame.set_call(call);
+  frame.set_method(method);
+  frame.set_body_bytes(bytes);
+  return frame;
+}
+
 inline std::string Framed(const StreamFrame& frame) {
   const std::string bytes = frame.SerializeAsString();
   std::string framed(4, '\0');

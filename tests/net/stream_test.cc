@@ -155,15 +155,6 @@ TEST_CASE("connections that speak something else are handed on, silent ones hold
   close(other);
 }
 
-StreamFrame CallFrame(uint64_t call, const std::string& method, uint64_t bytes) {
-  StreamFrame frame;
-  frame.set_kind(StreamFrame::CALL);
-  frame.set_call(call);
-  frame.set_method(method);
-  frame.set_body_bytes(bytes);
-  return frame;
-}
-
 TEST_CASE("a stream that breaks the rules is closed, and only that one") {
   Pair pair;
   StreamFrame reply = CallFrame(1, "", 0);
