@@ -16,6 +16,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 #include "common/steady_ms.h"
 
 namespace paracord {
@@ -58,8 +59,8 @@ bool SomebodyListens(const sockaddr_un& at) {
   return live;
 }
 
-// Listens at an abstract name, of which no file is left.
-absl::StatusOr<ListeningSockets> ListenAtName(const std::string& address, const sockaddr_un& at) {
+// Returns a unix socket that listens at `at`, which `address` is in an error.
+absl::StatusOr<int> ListenAtUnix(const std::string& address, const sockaddr_un& at) {
   const int fd = ::socket(AF_UNIX, kSocketFlags, 0);
   if (fd < 0 || ::bind(fd, reinterpret_cast<const sockaddr*>(&at), sizeof(at)) != 0 ||
       ::listen(fd, SOMAXCONN) != 0) {
@@ -67,7 +68,7 @@ absl::StatusOr<ListeningSockets> ListenAtName(const std::string& address, const 
     if (fd >= 0) ::close(fd);
     return CannotListen(address, error);
   }
-  return ListeningSockets{{fd}, address, address, address.substr(5), 0};
+  return fd;
 }
 
 absl::StatusOr<ListeningSockets> ListenAtPath(const std::string& address) {
@@ -76,7 +77,10 @@ absl::StatusOr<ListeningSockets> ListenAtPath(const std::string& address) {
     return absl::InvalidArgumentError(
         absl::StrCat("socket path is too long (107 bytes at most): ", address));
   }
-  if (at.sun_path[0] == '\0') return ListenAtName(address, at);
+  if (at.sun_path[0] == '\0') {  // an abstract name, of which no file is left
+    ASSIGN_OR_RETURN(const int fd, ListenAtUnix(address, at));
+    return ListeningSockets{{fd}, address, address, address.substr(5), 0};
+  }
   if (SomebodyListens(at)) {
     return absl::AlreadyExistsError(absl::StrCat("somebody listens at ", address));
   }
@@ -95,13 +99,7 @@ absl::StatusOr<ListeningSockets> ListenAtPath(const std::string& address) {
     }
     ::unlink(at.sun_path);  // a socket that nobody listens at any more
   }
-  const int fd = ::socket(AF_UNIX, kSocketFlags, 0);
-  if (fd < 0 || ::bind(fd, reinterpret_cast<const sockaddr*>(&at), sizeof(at)) != 0 ||
-      ::listen(fd, SOMAXCONN) != 0) {
-    const int error = errno;
-    if (fd >= 0) ::close(fd);
-    return CannotListen(address, error);
-  }
+  ASSIGN_OR_RETURN(const int fd, ListenAtUnix(address, at));
   ListeningSockets sockets{{fd}, address, address, at.sun_path, 0};
   if (::lstat(at.sun_path, &there) == 0) sockets.socket_inode = there.st_ino;
   return sockets;
