@@ -188,8 +188,9 @@ absl::StatusOr<BatchNeeds> MeasureBatch(const Job& job, std::span<const Variable
   for (LoadRequest& load : loads) {
     load.mutable_variables()->Add(variables.begin(), variables.end());
   }
-  for (const PartitionSpec& partition : partitions)
+  for (const PartitionSpec& partition : partitions) {
     *loads[partition.ps()].add_partitions() = partition;
+  }
   for (uint32_t p = 0; p < ps; ++p) {
     const LoadNeed held = NeedOf(loads[p], optimizer);
     needs.ps[p].variables = held.all;

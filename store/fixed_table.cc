@@ -43,9 +43,10 @@ std::vector<SlotSpec> SlotsOf(const Optimizer& optimizer, bool trained) {
 
 uint64_t RowsOf(std::span<const uint64_t> shape) { return shape.empty() ? 1 : shape[0]; }
 
-[[gnu::always_inline]] inline void PrefetchRecord(const float* at, uint64_t words) {
+// Asks for the lines of a record, or of its values alone.
+[[gnu::always_inline]] inline void PrefetchRecord(const float* at, uint64_t words, bool to_write) {
   for (uint64_t i = 0; i < std::min(words, kAheadWordsMax); i += kLineWords) {
-    PrefetchToWrite(at + i);
+    to_write ? PrefetchToWrite(at + i) : PrefetchToRead(at + i);
   }
 }
 
@@ -100,7 +101,7 @@ void FixedTable::Lookup(std::span<const uint64_t> ids, std::span<float> out) con
     const size_t first = part * kPartRows;
     const size_t end = std::min<size_t>(ids.size(), first + kPartRows);
     const auto ask = [&](size_t i) __attribute__((always_inline)) {
-      PrefetchRecord(RecordOf(ids[i] - row_begin_), row_elements());
+      PrefetchRecord(RecordOf(ids[i] - row_begin_), row_elements(), /*to_write=*/false);
     };
     for (size_t i = first; i < std::min(end, first + kLookAhead); ++i) ask(i);
     for (size_t i = first; i < end; ++i) {
@@ -152,7 +153,7 @@ bool FixedTable::UpdateRowsOf(uint64_t step, uint64_t count, std::span<const flo
         rows[now][next.size] = row;
         next.values[next.size] = RecordOf(row);
         next.gradients[next.size] = gradients.data() + first * row_elements();
-        PrefetchRecord(next.values[next.size], words);
+        PrefetchRecord(next.values[next.size], words, /*to_write=*/true);
       }
       all_finite = Finish(part, lists[now ^ 1], rows[now ^ 1]) && all_finite;
     }

@@ -12,10 +12,11 @@
 namespace paracord {
 namespace {
 
-// An image has the rows that changed alone if they are at most this share of all, or so few. A
-// restore holds them beside the table.
-constexpr uint64_t kChangedShare = 4;
-constexpr uint64_t kChangedMin = 4096;
+// Whether an image has only the rows that changed since another one: a quarter of all rows at most,
+// or a few thousand. A restore holds these rows in memory beside the table.
+bool FewChanged(uint64_t changed, uint64_t rows) {
+  return changed <= std::max<uint64_t>(4096, rows / 4);
+}
 
 std::string_view BytesOfWords(const auto& words) {
   return {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(words[0])};
@@ -164,7 +165,7 @@ class GrowingImage : public TableImage {
     const uint64_t rows = table.counts().rows;  // those that have expired, too
     rows_ = rows;
     const auto since = table.changes().SinceImage(order_.base);
-    if (since.has_value() && since->changed <= std::max(kChangedMin, rows / kChangedShare)) {
+    if (since.has_value() && FewChanged(since->changed, rows)) {
       table_.since = {since->now, since->updates, order_.base->ToString()};
       table_.rows = rows;
       rows_ = since->changed;
@@ -239,12 +240,12 @@ class FixedImage : public TableImage {
   void Begun() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition_.mu_) {
     ChangedRows& changes = table_->changes();
     const auto since = changes.SinceImage(order_.base, changed_);
-    const uint64_t most = std::max(kChangedMin, table_->rows() / kChangedShare);
-    if (since.has_value() && since->changed <= most) {
+    if (since.has_value() && FewChanged(since->changed, table_->rows())) {
       since_ = {0, since->updates, order_.base->ToString()};
       rows_ = since->changed;
     }
-    // An image that neither continues one nor is continued leaves what is known of others.
+    // An image outside of a chain of checkpoints must not reset the bits of changed rows, which the
+    // next checkpoint of the chain needs.
     if (order_.own.has_value() || order_.base.has_value()) {
       changes.Mark(order_.own, order_.base, counts_.updates, std::move(fresh_));
     }

@@ -77,7 +77,8 @@ class UndoLog {
   static constexpr uint64_t kBands = 16;
   enum Ending : int { kOpen, kReplaced, kFull };
 
-  // A piece of memory for records. Its first `used` places are taken; more were asked for.
+  // A piece of memory for entries. Writers count `used` up, and whoever gets a place beyond the end
+  // takes another segment.
   struct Segment {
     char* memory = nullptr;
     std::atomic<uint32_t> used{0};
