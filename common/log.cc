@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -48,8 +49,11 @@ class DaemonSink : public spdlog::sinks::base_sink<std::mutex> {
     const int64_t unix_ms =
         std::chrono::duration_cast<std::chrono::milliseconds>(message.time.time_since_epoch())
             .count();
-    const char* const format = message.source.funcname;  // of a line that a Logger writes
-    std::string event = EventOf(format == nullptr ? "" : format);
+    // A Logger alone says them: the format, and the fields behind it.
+    const std::string_view said = message.source.funcname == nullptr ? "" : message.source.funcname;
+    const size_t format_end = std::min(said.find('\x1d'), said.size());
+    const std::string_view fields = said.substr(std::min(format_end + 1, said.size()));
+    std::string event = EventOf(said.substr(0, format_end));
     if (event == kNoEvent) event = EventOf(text);
     if (limited_ && !text.starts_with("program: ")) {
       const EventLimit::Verdict verdict = limit_.Take(event, unix_ms);
@@ -61,8 +65,6 @@ class DaemonSink : public spdlog::sinks::base_sink<std::mutex> {
       }
       if (!verdict.pass) return;
     }
-    // A Logger alone names the format.
-    const std::string_view fields = format == nullptr ? "" : message.source.filename;
     Put(message, unix_ms, task, event, fields, text);
   }
 

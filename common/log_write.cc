@@ -41,10 +41,10 @@ std::string FieldsOf(fmt::format_args args) {
 void Logger::Write(LogLevel level, fmt::string_view format, fmt::format_args args) const {
   const spdlog::level::level_enum as = SpdlogLevel(level);
   if (!spdlog::should_log(as)) return;
-  // The sink names the event by the format, which spdlog carries as the name of a function, and
-  // finds the fields where spdlog carries the name of a file.
-  const std::string event(format.data(), format.size()), fields = FieldsOf(args);
-  spdlog::log(spdlog::source_loc(fields.c_str(), 1, event.c_str()), as, "{} {}", task_,
+  // The sink names the event by the format and finds the fields behind it, where spdlog carries the
+  // name of a function: no formatter of spdlog's reads that one, also not after this call.
+  const std::string source = std::string(format.data(), format.size()) + '\x1d' + FieldsOf(args);
+  spdlog::log(spdlog::source_loc("", 0, source.c_str()), as, "{} {}", task_,
               fmt::vformat(format, args));
 }
 
