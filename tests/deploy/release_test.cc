@@ -13,7 +13,7 @@ namespace {
 
 TEST_CASE("the changelog has the version and the protocol that programs say") {
   const std::string said = RunShell(PARACORD_BIN_DIR "/paracord --version").said;
-  std::string version, protocol;  // "paracord 0.1.0, protocol 8"
+  std::string version, protocol;  // "paracord 0.1.0, protocol 9"
   version = said.substr(9, said.find(',') - 9);
   protocol = said.substr(said.rfind(' ') + 1, said.size() - said.rfind(' ') - 2);
   INFO(said);
