@@ -58,13 +58,14 @@ Outcome DensePartition::Push(const PlanBatch& batch, bool rejected, const Partit
                              const PushFence& fence) {
   MutexLock lock(mu_);
   if (fence.over()) return {};
-  const uint64_t step = contents_.ledger.applied();
   const PartitionLedger::Entry entry = contents_.ledger.Enter(batch, rejected);
-  if (entry.outcome == PUSH_APPLIED && !rejected && !update.none()) Apply(step, update);
+  if (entry.outcome == PUSH_APPLIED && !rejected) TakeStep(update);
   return {entry.outcome, entry.next, contents_.updates};
 }
 
-void DensePartition::Apply(uint64_t step, const PartitionUpdate& update) {
+void DensePartition::TakeStep(const PartitionUpdate& update) {
+  const uint64_t step = contents_.steps++;
+  if (update.none()) return;
   const UpdateScalars scalars = ScalarsAt(optimizer_, step);
   const Gradient& gradient = update.gradient;
   bool finite = true;

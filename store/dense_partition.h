@@ -24,6 +24,7 @@ struct PartitionContents {
   Block value{0};
   std::vector<Block> slots;  // in the order of StoredSlots; none if not trained
   PartitionLedger ledger;
+  uint64_t steps = 0;    // of the optimizer: batches that were entered and not rejected
   uint64_t updates = 0;  // changes of the values
   bool healthy = true;   // false: some update gave a result that is not finite
 };
@@ -59,7 +60,8 @@ class DensePartition : public Partition {
   Image TakeImage() const;
 
  private:
-  void Apply(uint64_t step, const PartitionUpdate& update) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // A step of the optimizer, of which an update may be none.
+  void TakeStep(const PartitionUpdate& update) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // False: some result is not finite.
   bool ApplyDense(const UpdateScalars& scalars, const Gradient& gradient)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -285,11 +285,13 @@ class Restoring {
         table_.table->changes().Mark(restored, {}, table_.table->now(), stored.updates,
                                      table_.table->counts().rows);
       }
+      table_.steps = ledger.applied();
       table_.ledger = std::move(ledger);
       table_.updates = stored.updates;
       table_.healthy = stored.healthy;
       return MakePartition(*variable_, *spec_, std::move(table_), pinned);
     }
+    contents_.steps = ledger.applied();
     contents_.ledger = std::move(ledger);
     contents_.updates = stored.updates;
     contents_.healthy = stored.healthy;

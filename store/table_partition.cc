@@ -118,14 +118,17 @@ Outcome TablePartition::Push(const PlanBatch& batch, bool rejected, const Partit
   MutexLock lock(mu_);
   AwaitRoom(update);
   if (fence.over()) return {};
-  const uint64_t step = contents_.ledger.applied();
   const PartitionLedger::Entry entry = contents_.ledger.Enter(batch, rejected);
-  // An update of no rows counts as well, since time goes on for the rows that expire.
-  if (entry.outcome == PUSH_APPLIED && !rejected && !update.none()) {
-    if (!Apply(step, update, gradient.values())) contents_.healthy = false;
-    ++contents_.updates;
-  }
+  if (entry.outcome == PUSH_APPLIED && !rejected) TakeStep(update, gradient.values());
   return {entry.outcome, entry.next, contents_.updates};
+}
+
+void TablePartition::TakeStep(const PartitionUpdate& update, std::span<const float> gradient) {
+  const uint64_t step = contents_.steps++;
+  if (update.none()) return;
+  // An update of no rows counts as well, since time goes on for the rows that expire.
+  if (!Apply(step, update, gradient)) contents_.healthy = false;
+  ++contents_.updates;
 }
 
 bool TablePartition::Apply(uint64_t step, const PartitionUpdate& update,

@@ -36,6 +36,7 @@ struct TableContents {
   std::unique_ptr<GrowingTable> table;
   std::unique_ptr<FixedTable> fixed;
   PartitionLedger ledger;
+  uint64_t steps = 0;  // as of dense partitions
   uint64_t updates = 0;
   bool healthy = true;
 };
@@ -72,6 +73,9 @@ class TablePartition : public Partition {
   // Waits until an image that is open has room for what the update's rows are now, or ends the
   // image.
   void AwaitRoom(const PartitionUpdate& update) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // A step of the optimizer, of which an update may be none.
+  void TakeStep(const PartitionUpdate& update, std::span<const float> gradient)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool Apply(uint64_t step, const PartitionUpdate& update, std::span<const float> gradient)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
