@@ -189,7 +189,7 @@ class FixedRows {
 uint64_t WriteImage(const TablePartition& partition, const ImageOrder& order = {}) {
   const std::unique_ptr<PartitionImage> image = partition.NewImage(/*copied=*/false, order);
   uint64_t bytes = 0;
-  image->Take();
+  image->Refer();
   const absl::Status written = image->Write([&](std::string_view more) {
     bytes += more.size();
     return absl::OkStatus();

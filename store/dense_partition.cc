@@ -228,8 +228,8 @@ class DenseImage : public PartitionImage {
     }
   }
 
-  void Take() override {
-    image_ = partition_.TakeImage();
+  void Refer() override { image_ = partition_.TakeImage(); }
+  void Copy() override {
     if (room_.empty()) return;
     MoveTo(room_[0], image_.value);
     for (size_t s = 0; s < image_.slots.size(); ++s) MoveTo(room_[s + 1], image_.slots[s]);

@@ -131,7 +131,7 @@ class Partition {
   virtual uint64_t PullRange(uint64_t /*first*/, std::span<float> /*values*/) const { return 0; }
   virtual Counts GetCounts() const = 0;
 
-  // An image that has not been taken yet; `copied`: into memory of its own, so that pushes need not
+  // An image that refers to nothing yet; `copied`: with memory of its own, so that pushes need not
   // preserve what it has not written yet; a table preserves single rows, and is never copied. It
   // must not outlive the partition. It is whole unless the partition is a table that knows what
   // changed since `order.base`.
@@ -149,10 +149,12 @@ class PartitionImage {
   using AppendFn = std::function<absl::Status(std::string_view bytes)>;
 
   virtual ~PartitionImage() = default;
-  // Makes it the image of now.
-  virtual void Take() = 0;
+  // Makes it the image of now, by references, under the partition's lock for a moment.
+  virtual void Refer() = 0;
+  // Moves what it refers to into memory of its own, if it has any. Called without the lock.
+  virtual void Copy() {}
 
-  // Once it is taken:
+  // Once it refers:
   virtual const Partition::Counts& counts() const = 0;
   virtual std::vector<TensorInfo> tensors() const = 0;
   virtual PartitionMetadata metadata() const = 0;

@@ -77,7 +77,8 @@ absl::StatusOr<std::vector<Taken>> TakeAll(const Content& content, const ImageOr
   for (Taken& one : images) {
     if (voided.load()) return Voided();
     if (one.copied) give_way();
-    one.image->Take();
+    one.image->Refer();
+    one.image->Copy();
   }
   // Those whose tensors are bytes come last, as a file has them.
   std::stable_partition(images.begin(), images.end(), [](const Taken& one) {

@@ -43,7 +43,7 @@ class TableImage : public PartitionImage {
   TableImage(const TableImage&) = delete;
   TableImage& operator=(const TableImage&) = delete;
 
-  void Take() override {
+  void Refer() override {
     for (uint64_t rows_max = Records(); undo_ == nullptr; rows_max = Records()) {
       rows_max += rows_max / 16 + 1024;  // that may come meanwhile
       Prepare();

@@ -151,7 +151,7 @@ TEST_CASE("rows that change while a delta is written are in the next one") {
   Partition& partition = *saved.ps->content()->Find(0);
   const auto name = ParseCheckpointName(third);
   const auto image = partition.NewImage(false, {.base = name, .own = CheckpointName{9, 1, 5}});
-  image->Take();
+  image->Refer();
   PushFixed(saved, 6, 40);
   std::string bytes;
   REQUIRE(image

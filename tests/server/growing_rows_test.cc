@@ -278,7 +278,7 @@ TEST_CASE("a snapshot of rows is of the moment it was taken, while they are writ
   const auto before = GrownRows(ps, {1, 4999});
   const Partition& partition = *ps.ps->content()->partitions[ShardOfRow(4999, kGrownShards)];
   const std::unique_ptr<PartitionImage> image = partition.NewImage(false);
-  image->Take();
+  image->Refer();
   REQUIRE(ps.Exchange(GrownPush(ps, 1, many)).ok());
   std::string bytes;
   REQUIRE(image
@@ -303,8 +303,8 @@ TEST_CASE("a snapshot of rows is of the moment it was taken, while they are writ
   // The newer one of two images alone can be written.
   const std::unique_ptr<PartitionImage> older = partition.NewImage(false);
   const std::unique_ptr<PartitionImage> newer = partition.NewImage(false);
-  older->Take();
-  newer->Take();
+  older->Refer();
+  newer->Refer();
   const auto nothing = [](std::string_view) { return absl::OkStatus(); };
   CHECK(absl::IsAborted(older->Write(nothing)));
   CHECK(newer->Write(nothing).ok());

@@ -38,7 +38,7 @@ std::vector<float> ValuesOf(const Partition& partition, const ChunkRefs& chunks)
 // Returns what an image of a partition has now, as a checkpoint would have it.
 StoredTensors ImageOf(const Partition& partition) {
   const std::unique_ptr<PartitionImage> image = partition.NewImage(/*copied=*/false);
-  image->Take();
+  image->Refer();
   std::vector<float> all;
   image
       ->Write([&](std::string_view bytes) {

@@ -32,7 +32,7 @@ inline std::unique_ptr<TablePartition> MakeFixedRows(const Optimizer& optimizer,
 // What an image of a partition has of one moment, by the tensors' names.
 inline std::map<std::string, std::string> TensorsOf(const Partition& partition) {
   const std::unique_ptr<PartitionImage> image = partition.NewImage(/*copied=*/false, {});
-  image->Take();
+  image->Refer();
   std::string bytes;
   REQUIRE(image
               ->Write([&](std::string_view more) {

@@ -76,7 +76,7 @@ TEST_CASE("an image of a fixed table has the rows of its moment, whatever is pus
   for (int round = 0; round < 2; ++round) {
     const auto before = TensorsOf(*rows.partition);
     const std::unique_ptr<PartitionImage> image = rows.partition->NewImage(/*copied=*/false, {});
-    image->Take();
+    image->Refer();
     rows.PushRows(500);
     std::string bytes;
     int parts = 0;

@@ -160,7 +160,7 @@ TEST_CASE(
   Pushed table(20000);
   MemoryShare share(200000);
   const auto image = table.partition->NewImage(false, {.snapshots = &share, .push_wait_ms = 20});
-  image->Take();
+  image->Refer();
   CHECK(share.bytes() > 0);
   CHECK(share.bytes() < 100000);
   CHECK(table.Push().outcome == PUSH_APPLIED);
@@ -174,7 +174,7 @@ TEST_CASE(
   CHECK(table.Push().outcome == PUSH_APPLIED);
   SECTION("and the next image is whole where there is room") {
     const auto next = table.partition->NewImage(false, {.snapshots = nullptr});
-    next->Take();
+    next->Refer();
     CHECK(table.Written(*next).ok());
   }
 }
@@ -183,7 +183,7 @@ TEST_CASE("a push that waits for room goes on as the image is read, which is as 
   Pushed table(20000);
   MemoryShare share(200000);
   const auto image = table.partition->NewImage(false, {.snapshots = &share, .push_wait_ms = 60000});
-  image->Take();
+  image->Refer();
   std::thread pushes([&] {
     for (int i = 0; i < 3; ++i) table.Push();
   });
@@ -208,7 +208,7 @@ TEST_CASE("an image that is given up gives its memory back") {
   MemoryShare share(uint64_t{64} << 20);
   {
     const auto image = table.partition->NewImage(false, {.snapshots = &share});
-    image->Take();
+    image->Refer();
     table.Push();
     CHECK(share.bytes() > 20000 * 40);
   }
