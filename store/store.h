@@ -8,14 +8,13 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <memory>
-#include <utility>
 
 #include "absl/status/statusor.h"
 #include "common/histogram.h"
 #include "exchange/codec.h"
 #include "exchange/step.h"
 #include "store/partition_set.h"
+#include "store/pending_pull.h"
 
 namespace paracord {
 
@@ -28,10 +27,6 @@ struct UpdateCounters {
   std::atomic<uint64_t> stale{0};           // steps whose generation ended before they were done
   Histogram apply_seconds{kSecondsBounds};  // of all updates of a step
 };
-
-// The bytes of the copies that answering a request takes for the rows it wants, as far as its
-// header can be believed: a row takes a byte of the request at least.
-uint64_t RowBytes(const Content& content, const ExchangeRequest& header);
 
 class Store {
  public:
@@ -54,8 +49,9 @@ class Store {
                 PinnedReservation reserved = {}) const;
 
  private:
-  absl::StatusOr<DecodedReply> Run(StepRequest request, const PushFence& fence,
-                                   PinnedReservation reserved) const;
+  // Checks the step and enters its push.
+  absl::StatusOr<PendingPull> Enter(StepRequest request, const PushFence& fence,
+                                    PinnedReservation reserved) const;
 
   const Content& content_;
   UpdateCounters& counters_;

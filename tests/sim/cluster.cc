@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/exit_code.h"
+#include "common/gate.h"
 #include "common/probe.h"
 #include "config/data_plan.h"
 #include "coordinator/coordinator.h"
@@ -30,11 +31,11 @@ class WatchedCall : public ServerCall {
     if (reply.ok()) {
       for (const absl::Cord& part : *reply) bytes_.Append(part);
     }
-    if (on_reply_ && reply.ok()) on_reply_();
+    if (on_reply_) on_reply_();
     call_->Reply(std::move(reply));
   }
   void OnCancel(std::function<void()> fn) override { call_->OnCancel(std::move(fn)); }
-  void OnReply(std::function<void()> fn) { on_reply_ = std::move(fn); }  // that is no error
+  void OnReply(std::function<void()> fn) { on_reply_ = std::move(fn); }
   bool answered() const { return answered_; }
   const absl::Status& answer() const { return answer_; }
   const absl::Cord& bytes() const { return bytes_; }
@@ -83,7 +84,9 @@ class SimCluster::Ps : public Role, public Service {
     const auto watched = std::make_shared<WatchedCall>(std::move(call));
     if (method == method::kLoad) {
       const auto load = ParseMessage<LoadRequest>(request);
-      watched->OnReply([this, from = load.ok() ? load->checkpoint() : ""] { Loaded(from); });
+      watched->OnReply([this, from = load.ok() ? load->checkpoint() : "", call = watched.get()] {
+        if (call->answer().ok()) Loaded(from);
+      });
     }
     ps_.Handle(method, request, watched);
     if (method != method::kAdopt || !watched->answered() || !watched->answer().ok()) return;
@@ -108,24 +111,36 @@ class SimCluster::Ps : public Role, public Service {
     const Oracle::PsSeen before = cluster_.oracle_.Look(ps_);
     const auto watched = std::make_shared<WatchedCall>(std::move(call));
     ps_.Handle(method::kExchange, request, watched);
-    if (!watched->answered()) return cluster_.world_.Violation("an exchange is not answered");
     const absl::StatusOr<DecodedRequest> decoded = DecodeExchangeRequest(request);
     if (!decoded.ok()) return cluster_.world_.Violation("a worker sends a broken exchange");
+    const Oracle::PsSeen after = cluster_.oracle_.Look(ps_);
+    if (watched->answered()) return Exchanged(*watched, decoded->header, before, after);
+    if (!decoded->header.has_state()) return cluster_.world_.Violation("an exchange waits");
+    // Its push is entered, and its pull waits.
+    watched->OnReply(
+        gate_.Enter([this, call = watched.get(), header = decoded->header, before, after] {
+          if (call->answer().ok()) Exchanged(*call, header, before, after);
+        }));
+  }
+
+  void Exchanged(const WatchedCall& call, const ExchangeRequest& request,
+                 const Oracle::PsSeen& before, const Oracle::PsSeen& after) {
     absl::StatusOr<ExchangeReply> answer = ExchangeReply();
-    if (watched->answer().ok()) {
-      const absl::StatusOr<DecodedReply> reply = DecodeExchangeReply(watched->bytes());
+    if (!call.answer().ok()) {
+      answer = call.answer();
+    } else {
+      const absl::StatusOr<DecodedReply> reply = DecodeExchangeReply(call.bytes());
       if (!reply.ok()) return cluster_.world_.Violation("a ps sends a broken answer");
       answer = reply->header;
-    } else {
-      answer = watched->answer();
     }
-    cluster_.oracle_.Exchanged(ps_, decoded->header, answer, before);
+    cluster_.oracle_.Exchanged(ps_, request, answer, before, after);
   }
 
   SimCluster& cluster_;
   std::shared_ptr<const Content> loaded_;
   ParameterServer ps_;
   std::unique_ptr<Listener> listener_;
+  Gate gate_;
 };
 
 class SimCluster::Chief : public Role, public Service {

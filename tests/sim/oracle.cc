@@ -148,8 +148,8 @@ void Oracle::CheckPartition(const std::string& where, uint32_t id, const Seen& s
 }
 
 void Oracle::Exchanged(const ParameterServer& ps, const ExchangeRequest& request,
-                       const absl::StatusOr<ExchangeReply>& answer, const PsSeen& before) {
-  const PsSeen after = Look(ps);
+                       const absl::StatusOr<ExchangeReply>& answer, const PsSeen& before,
+                       const PsSeen& after) {
   if (!answer.ok()) {
     if (after != before) Violation("a refused push changed something");
     return;

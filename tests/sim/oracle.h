@@ -48,9 +48,11 @@ class Oracle {
   };
   using PsSeen = std::map<uint32_t, Seen>;
   PsSeen Look(const ParameterServer& ps) const;
-  // Called after an exchange was answered; `before` is what the ps held when it arrived.
+  // Called when an exchange is answered; `before` is what the ps held when it arrived, and `after`
+  // when its push had been entered.
   void Exchanged(const ParameterServer& ps, const ExchangeRequest& request,
-                 const absl::StatusOr<ExchangeReply>& answer, const PsSeen& before);
+                 const absl::StatusOr<ExchangeReply>& answer, const PsSeen& before,
+                 const PsSeen& after);
   // Called after a ps has loaded its partitions, new ones or those of `checkpoint`.
   void Loaded(const Content& content, const std::string& checkpoint);
   // Called when a ps begins to obey this coordinator.

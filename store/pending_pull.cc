@@ -1,0 +1,131 @@
+#include "store/pending_pull.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "common/parallel.h"
+#include "common/trace.h"
+#include "exchange/encoding.h"
+#include "proto/protocol.h"
+
+namespace paracord {
+namespace {
+
+// A Cord that points to the values and keeps the reference to them.
+absl::Cord CordOf(PulledChunk chunk) {
+  const std::span<const float> values = chunk.chunk().values();
+  const absl::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+  return absl::MakeCordFromExternal(bytes, [chunk = std::move(chunk)](absl::string_view) {});
+}
+
+absl::Cord CordOf(PulledCopy copy) {
+  const absl::string_view bytes(copy.data(), copy.bytes());
+  return absl::MakeCordFromExternal(bytes, [copy = std::move(copy)](absl::string_view) {});
+}
+
+// The values of some rows of a table, or of all, in copies of whole rows of about kPieceBytes, each
+// of one moment.
+void ReadRows(const CheckedWant& wanted, uint64_t count, PinnedReservation& reserved,
+              PartitionState& state, std::vector<PieceView>& pieces) {
+  const Partition& partition = *wanted.partition;
+  const auto& [id, rows, encoding, have] = wanted.want;
+  const uint64_t row = partition.row_elements();
+  const uint64_t row_bytes = row * ElementBytes(encoding);
+  const size_t at_once = std::max<uint64_t>(kPieceBytes / std::max<uint64_t>(row_bytes, 1), 1);
+  state.set_bytes(count * row_bytes);
+  std::vector<float> decoded;
+  for (size_t first = 0; first < count; first += at_once) {
+    const size_t some = std::min<size_t>(at_once, count - first);
+    PulledCopy copy(some * row_bytes, partition.pinned(), &reserved);
+    std::span<float> values(reinterpret_cast<float*>(copy.data()), some * row);
+    if (encoding != ENCODING_FLOAT32) {
+      decoded.resize(values.size());
+      values = decoded;
+    }
+    const uint64_t updates = rows.has_value()
+                                 ? partition.PullRows(std::span(*rows).subspan(first, some), values)
+                                 : partition.PullRange(first, values);
+    if (first == 0) state.set_updates(updates);
+    if (encoding != ENCODING_FLOAT32) EncodeDense(encoding, values, copy.data());
+    pieces.push_back({id, first * row_bytes, CordOf(std::move(copy))});
+  }
+}
+
+void ReadValues(const CheckedWant& wanted, PinnedReservation& reserved, PartitionState& state,
+                std::vector<PieceView>& pieces) {
+  const Partition& partition = *wanted.partition;
+  const Encoding encoding = wanted.want.encoding;
+  ChunkRefs values;
+  const uint64_t updates = partition.Pull(values);
+  state.set_updates(updates);
+  if (wanted.want.rows.has_value()) {
+    return ReadRows(wanted, wanted.want.rows->size(), reserved, state, pieces);
+  }
+  if (wanted.want.have_updates == updates) return;
+  if (partition.is_table()) {
+    return ReadRows(wanted, partition.facts().shape[0], reserved, state, pieces);
+  }
+  const uint64_t element_bytes = ElementBytes(encoding);
+  state.set_bytes(partition.facts().bytes / sizeof(float) * element_bytes);
+  const size_t first = pieces.size();
+  uint64_t offset = 0;
+  for (const ChunkRef& chunk : values) {
+    pieces.push_back({partition.facts().id, offset, {}});
+    offset += chunk.values().size() * element_bytes;
+  }
+  if (encoding == ENCODING_FLOAT32) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      pieces[first + i].data = CordOf(PulledChunk(std::move(values[i]), partition.pinned()));
+    }
+  } else {
+    std::vector<PulledCopy> copies;
+    for (const ChunkRef& chunk : values) {
+      copies.emplace_back(chunk.values().size() * element_bytes, partition.pinned());
+    }
+    ParallelFor(values.size(), [&](size_t i) {
+      EncodeDense(encoding, values[i].values(), copies[i].data());
+      pieces[first + i].data = CordOf(std::move(copies[i]));
+    });
+  }
+}
+
+}  // namespace
+
+uint64_t RowBytes(const Content& content, const ExchangeRequest& header) {
+  uint64_t bytes = 0;
+  for (const PartitionPull& pull : header.pull()) {
+    const Partition* const partition = content.Find(pull.partition());
+    if (partition == nullptr || !partition->is_table() || !IsDense(pull.encoding())) continue;
+    const uint64_t rows = pull.has_rows() ? std::min(pull.rows().count(), pull.rows().bytes())
+                                          : partition->facts().shape[0];
+    const uint64_t row = partition->row_elements() * ElementBytes(pull.encoding());
+    uint64_t of_pull = 0;
+    if (__builtin_mul_overflow(rows, row, &of_pull) ||
+        __builtin_add_overflow(bytes, of_pull, &bytes)) {
+      return std::numeric_limits<uint64_t>::max();
+    }
+  }
+  return bytes;
+}
+
+PartitionState& PendingPull::StateOf(uint32_t partition) {
+  PartitionState*& state = states_[partition];
+  if (state == nullptr) {
+    state = reply_.header.add_partitions();
+    state->set_partition(partition);
+  }
+  return *state;
+}
+
+DecodedReply PendingPull::Answer() {
+  const TraceSpan span("pull");
+  PinnedReservation reserved = std::move(reserved_);  // what is left of it ends here
+  for (const CheckedWant& wanted : wants_) {
+    ReadValues(wanted, reserved, StateOf(wanted.partition->facts().id), reply_.pieces);
+  }
+  return std::move(reply_);
+}
+
+}  // namespace paracord
