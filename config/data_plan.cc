@@ -55,9 +55,11 @@ uint64_t BatchesOfJob(const DataPlan& plan, uint64_t epochs, std::optional<uint6
   return per_epoch == 0 || epochs <= kBatchesMax / per_epoch ? epochs * per_epoch : kBatchesMax;
 }
 
-uint64_t SplitsPerEpoch(const DataPlan& plan) {
-  return DivideUp(BatchesPerEpoch(plan), plan.split_batches());
+uint64_t SplitsOf(const DataPlan& plan, uint64_t batches) {
+  return DivideUp(batches, plan.split_batches());
 }
+
+uint64_t SplitsPerEpoch(const DataPlan& plan) { return SplitsOf(plan, BatchesPerEpoch(plan)); }
 
 uint32_t DefaultSplitBatches(uint64_t batches_per_epoch) {
   constexpr uint64_t kMany = uint64_t{1} << 20;  // splits; and what a job may say of split_batches
@@ -66,14 +68,38 @@ uint32_t DefaultSplitBatches(uint64_t batches_per_epoch) {
       std::clamp<uint64_t>(DivideUp(batches_per_epoch, kMany), few, kMany));
 }
 
-uint32_t BatchesInSplit(const DataPlan& plan, uint64_t split) {
-  if (split >= SplitsPerEpoch(plan)) return 0;
-  const uint64_t left = BatchesPerEpoch(plan) - split * plan.split_batches();
+uint32_t BatchesOfSplit(const DataPlan& plan, uint64_t split, uint64_t batches) {
+  if (split >= SplitsOf(plan, batches)) return 0;
+  const uint64_t left = batches - split * plan.split_batches();
   return static_cast<uint32_t>(std::min<uint64_t>(left, plan.split_batches()));
+}
+
+uint32_t BatchesInSplit(const DataPlan& plan, uint64_t split) {
+  return BatchesOfSplit(plan, split, BatchesPerEpoch(plan));
+}
+
+std::optional<uint64_t> BatchesOfFirst(const DataPlan& plan, uint64_t splits) {
+  const uint64_t each = SplitsPerEpoch(plan);
+  if (each == 0) return 0;
+  uint64_t batches = 0;
+  if (__builtin_mul_overflow(splits / each, BatchesPerEpoch(plan), &batches) ||
+      __builtin_add_overflow(batches, splits % each * plan.split_batches(), &batches)) {
+    return std::nullopt;
+  }
+  return batches;
 }
 
 uint64_t BatchInEpoch(const DataPlan& plan, uint64_t split, uint32_t batch) {
   return split * plan.split_batches() + batch;
+}
+
+BatchId BatchAt(const DataPlan& plan, uint64_t epoch, uint64_t place) {
+  BatchId id;
+  id.set_epoch(epoch);
+  if (plan.split_batches() == 0) return id;
+  id.set_split(place / plan.split_batches());
+  id.set_batch(static_cast<uint32_t>(place % plan.split_batches()));
+  return id;
 }
 
 uint32_t BatchExamples(const DataPlan& plan, uint64_t split, uint32_t batch) {

@@ -1,6 +1,7 @@
-// The arithmetic of the data plan: how many batches and splits there are, which coordinator, ps and
-// workers must agree on. Pure functions over DataPlan; a plan that CheckDataPlan refuses has no
-// batches. data/batch_plan.h decides which records a batch holds.
+// The arithmetic of the data plan: how many batches and splits there are, and which place of its
+// epoch a batch has, which coordinator, ps and workers must agree on. Pure functions over DataPlan;
+// a plan that CheckDataPlan refuses has no batches. data/batch_plan.h decides which records a batch
+// holds.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +34,8 @@ uint64_t ExamplesPerEpoch(const DataPlan& plan);
 // Returns the batches of all epochs, or `steps` if that is set; at most kBatchesMax.
 uint64_t BatchesOfJob(const DataPlan& plan, uint64_t epochs, std::optional<uint64_t> steps);
 uint64_t SplitsPerEpoch(const DataPlan& plan);
+// Returns how many splits have some of the first `batches` batches of an epoch.
+uint64_t SplitsOf(const DataPlan& plan, uint64_t batches);
 
 // The batches of a split in a job that does not say. An epoch gets 64 splits, so that nobody waits
 // long for the last one, but a split has at least 4 batches, so that reading ahead pays, and at
@@ -40,11 +43,19 @@ uint64_t SplitsPerEpoch(const DataPlan& plan);
 uint32_t DefaultSplitBatches(uint64_t batches_per_epoch);
 
 // Returns the batches of a split, whose number counts within its epoch; 0 if the epoch has no such
-// split.
+// split. With `batches` only those of the first so many batches of the epoch, where a job ends.
 uint32_t BatchesInSplit(const DataPlan& plan, uint64_t split);
+uint32_t BatchesOfSplit(const DataPlan& plan, uint64_t split, uint64_t batches);
 
-// Returns the batch's number within its epoch.
+// Returns the batches of the first `splits` splits of the job, which are numbered through all
+// epochs; nullopt if they are more than an uint64_t counts.
+std::optional<uint64_t> BatchesOfFirst(const DataPlan& plan, uint64_t splits);
+
+// Returns the batch's number within its epoch, its place.
 uint64_t BatchInEpoch(const DataPlan& plan, uint64_t split, uint32_t batch);
+
+// Returns the batch at a place of an epoch. BatchExamples is 0 for a place behind the epoch's end.
+BatchId BatchAt(const DataPlan& plan, uint64_t epoch, uint64_t place);
 
 // Returns the records of a batch: plan.batch(), or fewer for the last one of an epoch unless the
 // plan drops that one, or 0 if there is no such batch.

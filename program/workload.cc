@@ -60,11 +60,8 @@ class PreparedBatches : public BatchFeed {
  private:
   // Returns the batch that is `steps` batches later in the epoch; batch numbers past the epoch's
   // end have no records.
-  static BatchId After(const DataPlan& plan, BatchId id, uint64_t steps) {
-    const uint64_t in_epoch = BatchInEpoch(plan, id.split(), id.batch()) + steps;
-    id.set_split(in_epoch / plan.split_batches());
-    id.set_batch(static_cast<uint32_t>(in_epoch % plan.split_batches()));
-    return id;
+  static BatchId After(const DataPlan& plan, const BatchId& id, uint64_t steps) {
+    return BatchAt(plan, id.epoch(), BatchInEpoch(plan, id.split(), id.batch()) + steps);
   }
 
   const std::unique_ptr<DataSource> source_;

@@ -14,21 +14,12 @@ namespace {
 // Far above any job, and far below where epoch * splits could overflow.
 constexpr uint64_t kSplitsMax = uint64_t{1} << 56;
 
-// The number of batches of the splits [0, count), through all epochs; nullopt on overflow.
-std::optional<uint64_t> BatchesBefore(const DataPlan& plan, uint64_t count) {
-  const uint64_t splits = SplitsPerEpoch(plan);
-  uint64_t batches = 0;
-  if (__builtin_mul_overflow(count / splits, BatchesPerEpoch(plan), &batches)) return std::nullopt;
-  return batches + count % splits * plan.split_batches();
-}
-
-// Checks the counts. Every split but an epoch's last is full, so BatchesBefore is exact for partial
-// epochs.
+// Checks the counts.
 absl::Status AddUp(const Ledger& ledger, const DataPlan& plan) {
   uint64_t batches = 0;
   for (const SplitInterval& interval : ledger.finished()) {
-    const std::optional<uint64_t> before = BatchesBefore(plan, interval.first());
-    const std::optional<uint64_t> after = BatchesBefore(plan, interval.last() + 1);
+    const std::optional<uint64_t> before = BatchesOfFirst(plan, interval.first());
+    const std::optional<uint64_t> after = BatchesOfFirst(plan, interval.last() + 1);
     if (!before.has_value() || !after.has_value() ||
         __builtin_add_overflow(batches, *after - *before, &batches)) {
       return absl::DataLossError("ledger: a split number is too large");

@@ -252,7 +252,7 @@ void CoordinatorCore::BeginEpoch(const OpenEpoch& open, uint64_t begun) {
     rounds_.MayBegin(now_ms_);
     return;
   }
-  training_.Open(open, extent.BatchesOfEpoch(epoch), record_.plan().split_batches());
+  training_.Open(open, extent.BatchesOfEpoch(epoch), record_.plan());
   SetPhase(Phase::kTraining);
   CheckRejected();
 }

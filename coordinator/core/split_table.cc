@@ -18,18 +18,18 @@ uint64_t Begun(const Ledger& ledger, uint64_t base) {
 
 }  // namespace
 
-SplitTable::SplitTable(uint64_t epoch, uint64_t batches, uint32_t split_batches)
+SplitTable::SplitTable(uint64_t epoch, uint64_t batches, const DataPlan& plan)
     : epoch_(epoch),
       batches_(batches),
-      split_batches_(split_batches),
-      open_splits_(DivideUp(batches, split_batches)) {}
+      plan_(plan),
+      count_(SplitsOf(plan, batches)),
+      open_splits_(count_) {}
 
 bool SplitTable::Begin() {
-  const uint64_t first = splits_.size() * split_batches_;
-  if (first >= batches_) return false;
-  free_.insert(splits_.size());
-  splits_.push_back(
-      {.end = static_cast<uint32_t>(std::min<uint64_t>(split_batches_, batches_ - first))});
+  const uint64_t split = splits_.size();
+  if (split == count_) return false;
+  free_.insert(split);
+  splits_.push_back({.end = BatchesOfSplit(plan_, split, batches_)});
   return true;
 }
 
@@ -143,13 +143,12 @@ uint64_t SplitTable::batches_done() const {
 }
 
 std::vector<uint32_t> LeastNext(const std::vector<const Ledger*>& ledgers, uint64_t epoch,
-                                uint64_t batches, uint32_t split_batches,
-                                uint64_t splits_per_epoch) {
-  const uint64_t base = epoch * splits_per_epoch;
-  uint64_t splits = ledgers.empty() ? 0 : DivideUp(batches, split_batches);
+                                uint64_t batches, const DataPlan& plan) {
+  const uint64_t base = epoch * SplitsPerEpoch(plan);
+  uint64_t splits = ledgers.empty() ? 0 : SplitsOf(plan, batches);
   for (const Ledger* ledger : ledgers) splits = std::min(splits, Begun(*ledger, base));
   const uint64_t end = base + splits;
-  std::vector<uint32_t> least(splits, split_batches);
+  std::vector<uint32_t> least(splits, plan.split_batches());
   // Only splits that a ledger has not finished are looked at: there may be thousands of ledgers and
   // a million splits.
   for (const Ledger* ledger : ledgers) {
@@ -171,10 +170,11 @@ std::vector<uint32_t> LeastNext(const std::vector<const Ledger*>& ledgers, uint6
   return least;
 }
 
-bool CoversAll(const std::vector<uint32_t>& next, uint64_t batches, uint32_t split_batches) {
-  if (next.size() < DivideUp(batches, split_batches)) return false;
-  for (uint64_t s = 0; s * split_batches < batches; ++s) {
-    if (next[s] < std::min<uint64_t>(split_batches, batches - s * split_batches)) return false;
+bool CoversAll(const std::vector<uint32_t>& next, uint64_t batches, const DataPlan& plan) {
+  const uint64_t splits = SplitsOf(plan, batches);
+  if (next.size() < splits) return false;
+  for (uint64_t split = 0; split < splits; ++split) {
+    if (next[split] < BatchesOfSplit(plan, split, batches)) return false;
   }
   return true;
 }

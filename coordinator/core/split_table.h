@@ -27,7 +27,7 @@ struct LeaseState {
 class SplitTable {
  public:
   // `batches` of the epoch are to be done; splits beyond them do not exist.
-  SplitTable(uint64_t epoch, uint64_t batches, uint32_t split_batches);
+  SplitTable(uint64_t epoch, uint64_t batches, const DataPlan& plan);
 
   uint64_t epoch() const { return epoch_; }
   uint64_t batches() const { return batches_; }
@@ -39,7 +39,7 @@ class SplitTable {
   bool AllDone() const { return open_splits_ == 0; }
 
   // Whether there is a split that is not done and not leased.
-  bool HasFree() const { return !free_.empty() || splits_.size() * split_batches_ < batches_; }
+  bool HasFree() const { return !free_.empty() || splits_.size() < count_; }
   // The first split that is not done, not leased and not in `withheld`; nullopt if there is none.
   // The caller fills in which batches are rejected. Later leases have greater ids and times.
   std::optional<Lease> Grant(uint64_t lease_id, uint64_t session, int64_t now_ms,
@@ -79,7 +79,8 @@ class SplitTable {
 
   const uint64_t epoch_;
   const uint64_t batches_;
-  const uint64_t split_batches_;
+  const DataPlan plan_;
+  const uint64_t count_;  // of splits
   // The first ones. An epoch may have millions, so those that nobody has begun are not here yet.
   std::vector<Split> splits_;
   uint64_t open_splits_;     // of all
@@ -93,11 +94,10 @@ class SplitTable {
 // For each split of `epoch` the least first-missing batch over the ledgers given, up to the last
 // split that all of them have begun: it is 0 for those after it, and for all if there is no ledger.
 std::vector<uint32_t> LeastNext(const std::vector<const Ledger*>& ledgers, uint64_t epoch,
-                                uint64_t batches, uint32_t split_batches,
-                                uint64_t splits_per_epoch);
+                                uint64_t batches, const DataPlan& plan);
 
 // Whether `next` of LeastNext says that no ledger lacks any of the epoch's batches.
-bool CoversAll(const std::vector<uint32_t>& next, uint64_t batches, uint32_t split_batches);
+bool CoversAll(const std::vector<uint32_t>& next, uint64_t batches, const DataPlan& plan);
 
 // How far into the job some ledger has come: one past its last batch, in the order of the plan.
 uint64_t BatchesReached(const std::vector<const Ledger*>& ledgers, const DataPlan& plan);

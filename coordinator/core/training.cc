@@ -10,7 +10,6 @@ namespace paracord {
 OpenEpoch Training::FirstOpen(const std::vector<const Ledger*>& ledgers, const DataPlan& plan,
                               const JobExtent& extent) const {
   const uint64_t splits_per_epoch = SplitsPerEpoch(plan);
-  const uint32_t split_batches = plan.split_batches();
   // Whole epochs that every ledger has without a hole need no closer look.
   OpenEpoch open{.epoch = ledgers.empty() ? 0 : extent.epochs(), .next = {}};
   for (const Ledger* ledger : ledgers) {
@@ -20,17 +19,17 @@ OpenEpoch Training::FirstOpen(const std::vector<const Ledger*>& ledgers, const D
   }
   for (; open.epoch < extent.epochs(); ++open.epoch) {
     const uint64_t batches = extent.BatchesOfEpoch(open.epoch);
-    open.next = LeastNext(ledgers, open.epoch, batches, split_batches, splits_per_epoch);
-    if (!CoversAll(open.next, batches, split_batches)) break;
+    open.next = LeastNext(ledgers, open.epoch, batches, plan);
+    if (!CoversAll(open.next, batches, plan)) break;
   }
   return open;
 }
 
 bool Training::CloseBefore(uint64_t epoch) { return std::exchange(closed_, epoch) != epoch; }
 
-void Training::Open(const OpenEpoch& open, uint64_t batches, uint32_t split_batches) {
+void Training::Open(const OpenEpoch& open, uint64_t batches, const DataPlan& plan) {
   abandoned_.clear();
-  table_.emplace(open.epoch, batches, split_batches);
+  table_.emplace(open.epoch, batches, plan);
   table_->Load(open.next);
 }
 

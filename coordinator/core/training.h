@@ -37,7 +37,7 @@ class Training {
 
   // All epochs before this one are done. True if that is new.
   bool CloseBefore(uint64_t epoch);
-  void Open(const OpenEpoch& open, uint64_t batches, uint32_t split_batches);
+  void Open(const OpenEpoch& open, uint64_t batches, const DataPlan& plan);
   // No epoch is open any more.
   void Close() { table_.reset(); }
 

@@ -16,8 +16,11 @@ TEST_CASE("the batches of all splits hold every record once") {
         uint64_t examples = 0, batches = 0;
         for (uint64_t split = 0; split < SplitsPerEpoch(plan); ++split) {
           REQUIRE(BatchesInSplit(plan, split) > 0);
+          REQUIRE(BatchesOfFirst(plan, split) == batches);
           for (uint32_t b = 0; b < BatchesInSplit(plan, split); ++b) {
             REQUIRE(BatchInEpoch(plan, split, b) == batches);
+            const BatchId id = BatchAt(plan, /*epoch=*/3, batches);
+            REQUIRE((id.epoch() == 3 && id.split() == split && id.batch() == b));
             REQUIRE(BatchExamples(plan, split, b) > 0);
             examples += BatchExamples(plan, split, b);
             ++batches;
@@ -63,10 +66,30 @@ TEST_CASE("an epoch that drops its last batch has whole batches alone") {
         "data plan: drop_last leaves no batch: 31 records make no whole batch of 32");
 }
 
+TEST_CASE("the first batches of an epoch are those of its first splits") {
+  const DataPlan plan = PlanOf(100, 10, 4);
+  CHECK(SplitsOf(plan, 0) == 0);
+  CHECK(SplitsOf(plan, 5) == 2);
+  CHECK(BatchesOfSplit(plan, 0, 5) == 4);
+  CHECK(BatchesOfSplit(plan, 1, 5) == 1);
+  CHECK(BatchesOfSplit(plan, 2, 5) == 0);
+}
+
+TEST_CASE("the batches of the first splits of a job are counted through its epochs") {
+  const DataPlan plan = PlanOf(100, 10, 4);  // splits of 4, 4 and 2 batches
+  CHECK(BatchesOfFirst(plan, 2) == 8);
+  CHECK(BatchesOfFirst(plan, 3) == 10);
+  CHECK(BatchesOfFirst(plan, 7) == 24);
+  CHECK_FALSE(BatchesOfFirst(plan, std::numeric_limits<uint64_t>::max()).has_value());
+  CHECK(BatchesOfFirst(PlanOf(1, 1, 0), 5) == 0);
+}
+
 TEST_CASE("splits and batches that the plan does not have are empty") {
   const DataPlan plan = PlanOf(100, 10, 4);
   CHECK(BatchesInSplit(plan, 3) == 0);
   CHECK(BatchExamples(plan, 2, 2) == 0);
+  const BatchId behind = BatchAt(plan, 0, 10);
+  CHECK(BatchExamples(plan, behind.split(), behind.batch()) == 0);
   CHECK(BatchesInSplit(plan, std::numeric_limits<uint64_t>::max()) == 0);
   CHECK(BatchExamples(plan, 0, std::numeric_limits<uint32_t>::max()) == 0);
 }

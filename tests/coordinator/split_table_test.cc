@@ -3,11 +3,18 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "tests/batches.h"
+
 namespace paracord {
 namespace {
 
+// An epoch of so many batches, each of one record.
+DataPlan Splits(uint64_t batches, uint32_t split_batches) {
+  return PlanOf(batches, 1, split_batches);
+}
+
 TEST_CASE("splits are granted once, in order, and the last one is shorter") {
-  SplitTable table(/*epoch=*/2, /*batches=*/10, /*split_batches=*/4);
+  SplitTable table(/*epoch=*/2, /*batches=*/10, Splits(10, 4));
   const auto first = table.Grant(1, 100, 0);
   const auto second = table.Grant(2, 101, 0);
   const auto third = table.Grant(3, 100, 0);
@@ -21,7 +28,7 @@ TEST_CASE("splits are granted once, in order, and the last one is shorter") {
 }
 
 TEST_CASE("a split that ended unfinished is granted again from where it stood") {
-  SplitTable table(0, 4, 4);
+  SplitTable table(0, 4, Splits(4, 4));
   REQUIRE(table.Grant(1, 100, 0).has_value());
   table.Progress(*table.Find(1), 3);
   table.End(1);
@@ -35,7 +42,7 @@ TEST_CASE("a split that ended unfinished is granted again from where it stood") 
 }
 
 TEST_CASE("progress never goes back by a report, and does by the ledgers") {
-  SplitTable table(0, 4, 4);
+  SplitTable table(0, 4, Splits(4, 4));
   REQUIRE(table.Grant(1, 100, 0).has_value());
   table.Progress(*table.Find(1), 4);
   table.Progress(*table.Find(1), 1);
@@ -46,14 +53,14 @@ TEST_CASE("progress never goes back by a report, and does by the ledgers") {
 }
 
 TEST_CASE("reports of leases that are not held change nothing") {
-  SplitTable table(0, 4, 4);
+  SplitTable table(0, 4, Splits(4, 4));
   table.End(9);
   CHECK_FALSE(table.AllDone());
   CHECK(table.Find(9) == nullptr);
 }
 
 TEST_CASE("the end of a session frees its splits and returns its leases") {
-  SplitTable table(0, 8, 4);
+  SplitTable table(0, 8, Splits(8, 4));
   REQUIRE(table.Grant(1, 100, 0).has_value());
   REQUIRE(table.Grant(2, 100, 0).has_value());
   table.Progress(*table.Find(1), 2);
@@ -67,7 +74,7 @@ TEST_CASE("the end of a session frees its splits and returns its leases") {
 }
 
 TEST_CASE("a straggler's split is granted to one more session and only when it is old") {
-  SplitTable table(0, 4, 4);
+  SplitTable table(0, 4, Splits(4, 4));
   REQUIRE(table.Grant(1, 100, /*now_ms=*/1000).has_value());
   CHECK_FALSE(table.GrantAgain(2, 101, 1500, 5000).has_value());
   CHECK_FALSE(table.GrantAgain(2, 100, 9000, 5000).has_value());
@@ -82,7 +89,7 @@ TEST_CASE("a straggler's split is granted to one more session and only when it i
 }
 
 TEST_CASE("a table takes back what the ledgers no longer say, and does not leave out a split") {
-  SplitTable table(0, 12, 4);
+  SplitTable table(0, 12, Splits(12, 4));
   table.Load({4, 2});
   CHECK(table.Grant(1, 100, 0, /*withheld=*/{1, 2}) == std::nullopt);
   CHECK(table.HasFree());
@@ -97,10 +104,10 @@ TEST_CASE("a table takes back what the ledgers no longer say, and does not leave
 
 TEST_CASE("splits that nobody has begun take no memory") {
   constexpr uint64_t kBatches = uint64_t{1} << 60;
-  SplitTable table(0, kBatches, 4);
+  SplitTable table(0, kBatches, Splits(kBatches, 4));
   CHECK(table.Grant(1, 100, 0)->split() == 0);
   CHECK_FALSE(table.AllDone());
-  CHECK(LeastNext({}, 0, kBatches, 4, kBatches / 4).empty());
+  CHECK(LeastNext({}, 0, kBatches, Splits(kBatches, 4)).empty());
 }
 
 Ledger MakeLedger(std::vector<std::pair<uint64_t, uint64_t>> finished,
@@ -121,20 +128,21 @@ Ledger MakeLedger(std::vector<std::pair<uint64_t, uint64_t>> finished,
 
 TEST_CASE("what is left of an epoch is the least over the ledgers") {
   // Three splits an epoch of 4, 4 and 2 batches; epoch 1 is splits 3, 4, 5.
+  const DataPlan plan = Splits(10, 4);
   const Ledger ahead = MakeLedger({{0, 3}}, {{4, 3}, {5, 1}});
   const Ledger behind = MakeLedger({{0, 2}}, {{3, 1}, {4, 4}});
-  CHECK(LeastNext({&ahead}, 1, 10, 4, 3) == std::vector<uint32_t>{4, 3, 1});
-  CHECK(LeastNext({&ahead, &behind}, 1, 10, 4, 3) == std::vector<uint32_t>{1, 3});
-  CHECK(LeastNext({}, 1, 10, 4, 3).empty());
-  SplitTable table(0, 10, 4);
-  table.Load(LeastNext({&ahead, &behind}, 0, 10, 4, 3));
+  CHECK(LeastNext({&ahead}, 1, 10, plan) == std::vector<uint32_t>{4, 3, 1});
+  CHECK(LeastNext({&ahead, &behind}, 1, 10, plan) == std::vector<uint32_t>{1, 3});
+  CHECK(LeastNext({}, 1, 10, plan).empty());
+  SplitTable table(0, 10, plan);
+  table.Load(LeastNext({&ahead, &behind}, 0, 10, plan));
   CHECK(table.AllDone());
-  CHECK(CoversAll({4, 4, 2}, 10, 4));
-  CHECK_FALSE(CoversAll({4, 3, 2}, 10, 4));
-  CHECK_FALSE(CoversAll({4, 4, 1}, 10, 4));
-  CHECK_FALSE(CoversAll({4, 4}, 10, 4));
-  constexpr uint64_t kMany = uint64_t{1} << 60;
-  CHECK(LeastNext({&ahead, &behind}, 0, 4 * kMany, 4, kMany) ==
+  CHECK(CoversAll({4, 4, 2}, 10, plan));
+  CHECK_FALSE(CoversAll({4, 3, 2}, 10, plan));
+  CHECK_FALSE(CoversAll({4, 4, 1}, 10, plan));
+  CHECK_FALSE(CoversAll({4, 4}, 10, plan));
+  constexpr uint64_t kMany = uint64_t{1} << 62;
+  CHECK(LeastNext({&ahead, &behind}, 0, kMany, Splits(kMany, 4)) ==
         std::vector<uint32_t>{4, 4, 4, 1, 3});
 }
 
@@ -167,7 +175,7 @@ TEST_CASE("ledgers with holes tell the least of each split, whatever the epoch")
       begun = std::min(begun, std::max(end, epoch * kSplits) - epoch * kSplits);
     }
     least.resize(begun);
-    CHECK(LeastNext({&ledgers[0], &ledgers[1], &ledgers[2]}, epoch, 20, 4, kSplits) == least);
+    CHECK(LeastNext({&ledgers[0], &ledgers[1], &ledgers[2]}, epoch, 20, Splits(20, 4)) == least);
   }
 }
 

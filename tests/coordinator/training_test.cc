@@ -56,7 +56,7 @@ TEST_CASE("the first open epoch is the first that any ledger lacks a batch of") 
 
 TEST_CASE("a split that a lease was lost of may be pushed until a generation keeps that out") {
   Training training;
-  training.Open({0, {}}, 10, 2);
+  training.Open({0, {}}, 10, Plan());
   CHECK(training.IsOpen(0));
   const auto lease = training.table()->Grant(1, 7, 0);
   REQUIRE(lease.has_value());
@@ -68,7 +68,7 @@ TEST_CASE("a split that a lease was lost of may be pushed until a generation kee
   training.Fenced();
   CHECK_FALSE(training.MayBePushed(lease->split()));
   training.Abandon(3);
-  training.Open({1, {}}, 10, 2);
+  training.Open({1, {}}, 10, Plan());
   CHECK_FALSE(training.MayBePushed(3));
 }
 
@@ -78,7 +78,7 @@ TEST_CASE("an epoch is closed once") {
   CHECK(training.CloseBefore(2));
   CHECK_FALSE(training.CloseBefore(2));
   CHECK(training.closed() == 2);
-  training.Open({2, {}}, 10, 2);
+  training.Open({2, {}}, 10, Plan());
   training.Close();
   CHECK(training.table() == nullptr);
   CHECK_FALSE(training.IsOpen(2));

@@ -269,10 +269,7 @@ void Oracle::CheckOrdered(const StoredTensors& partition, uint64_t elements) {
   DensePartition expected(facts, *optimizer, std::move(contents));
   const uint64_t per_epoch = BatchesPerEpoch(plan_);
   for (uint64_t b = 0; b < TotalBatches(); ++b) {
-    BatchId batch;
-    batch.set_epoch(b / per_epoch);
-    batch.set_split(b % per_epoch / plan_.split_batches());
-    batch.set_batch(static_cast<uint32_t>(b % per_epoch % plan_.split_batches()));
+    const BatchId batch = BatchAt(plan_, b / per_epoch, b % per_epoch);
     const absl::StatusOr<PlanBatch> known = FindBatch(plan_, batch);
     if (!known.ok()) return Violation(known.status().ToString());
     const std::vector<float> gradient =
