@@ -1,10 +1,34 @@
 #include "config/data_plan.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 
 namespace paracord {
+
+namespace {
+
+absl::Status CheckLanes(const DataPlan& plan) {
+  if (plan.lanes() > kLanesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data plan: lanes is ", plan.lanes(), ", more than ", kLanesMax));
+  }
+  const uint64_t rounds = DivideUp(BatchesPerEpoch(plan), plan.lanes());
+  if (rounds > std::numeric_limits<uint32_t>::max()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data plan: ", BatchesPerEpoch(plan), " batches an epoch in ", plan.lanes(), " lanes are ",
+        rounds, " rounds, more than ", std::numeric_limits<uint32_t>::max(),
+        ": a larger batch or round_batches makes fewer"));
+  }
+  if (plan.split_batches() == rounds) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("data plan: split_batches is ",
+                                                 plan.split_batches(), ", but with ", plan.lanes(),
+                                                 " lanes it is the rounds of an epoch, ", rounds));
+}
+
+}  // namespace
 
 uint64_t DivideUp(uint64_t a, uint64_t b) { return b == 0 ? 0 : a / b + (a % b != 0 ? 1 : 0); }
 
@@ -17,6 +41,7 @@ absl::Status CheckDataPlan(const DataPlan& plan) {
         absl::StrCat("data plan: drop_last leaves no batch: ", plan.records(),
                      " records make no whole batch of ", plan.batch()));
   }
+  if (plan.lanes() > 0) RETURN_IF_ERROR(CheckLanes(plan));
   const uint64_t records = std::max(plan.records(), plan.test_records());
   if (records > kRecordsMax) {
     return absl::InvalidArgumentError(
@@ -51,11 +76,20 @@ uint64_t ExamplesPerEpoch(const DataPlan& plan) {
 
 uint64_t BatchesOfJob(const DataPlan& plan, uint64_t epochs, std::optional<uint64_t> steps) {
   const uint64_t per_epoch = BatchesPerEpoch(plan);
-  if (steps.has_value()) return std::min(*steps, kBatchesMax);
+  if (steps.has_value()) return UpToEndOfRound(plan, std::min(*steps, kBatchesMax));
   return per_epoch == 0 || epochs <= kBatchesMax / per_epoch ? epochs * per_epoch : kBatchesMax;
 }
 
+uint64_t UpToEndOfRound(const DataPlan& plan, uint64_t batches) {
+  const uint64_t per_epoch = BatchesPerEpoch(plan);
+  if (plan.lanes() == 0 || per_epoch == 0) return batches;
+  const uint64_t in_epoch = batches % per_epoch;
+  const uint64_t whole_rounds = DivideUp(in_epoch, plan.lanes()) * plan.lanes();
+  return batches - in_epoch + std::min(whole_rounds, per_epoch);
+}
+
 uint64_t SplitsOf(const DataPlan& plan, uint64_t batches) {
+  if (plan.lanes() > 0) return std::min<uint64_t>(plan.lanes(), batches);
   return DivideUp(batches, plan.split_batches());
 }
 
@@ -70,6 +104,7 @@ uint32_t DefaultSplitBatches(uint64_t batches_per_epoch) {
 
 uint32_t BatchesOfSplit(const DataPlan& plan, uint64_t split, uint64_t batches) {
   if (split >= SplitsOf(plan, batches)) return 0;
+  if (plan.lanes() > 0) return static_cast<uint32_t>(DivideUp(batches - split, plan.lanes()));
   const uint64_t left = batches - split * plan.split_batches();
   return static_cast<uint32_t>(std::min<uint64_t>(left, plan.split_batches()));
 }
@@ -81,21 +116,33 @@ uint32_t BatchesInSplit(const DataPlan& plan, uint64_t split) {
 std::optional<uint64_t> BatchesOfFirst(const DataPlan& plan, uint64_t splits) {
   const uint64_t each = SplitsPerEpoch(plan);
   if (each == 0) return 0;
+  const uint64_t per_epoch = BatchesPerEpoch(plan);
+  const uint64_t left = splits % each;  // in the epoch of the last one
+  uint64_t in_epoch = left * plan.split_batches();
+  if (plan.lanes() > 0) {
+    in_epoch = left * (per_epoch / plan.lanes()) + std::min(left, per_epoch % plan.lanes());
+  }
   uint64_t batches = 0;
-  if (__builtin_mul_overflow(splits / each, BatchesPerEpoch(plan), &batches) ||
-      __builtin_add_overflow(batches, splits % each * plan.split_batches(), &batches)) {
+  if (__builtin_mul_overflow(splits / each, per_epoch, &batches) ||
+      __builtin_add_overflow(batches, in_epoch, &batches)) {
     return std::nullopt;
   }
   return batches;
 }
 
 uint64_t BatchInEpoch(const DataPlan& plan, uint64_t split, uint32_t batch) {
+  if (plan.lanes() > 0) return uint64_t{batch} * plan.lanes() + split;
   return split * plan.split_batches() + batch;
 }
 
 BatchId BatchAt(const DataPlan& plan, uint64_t epoch, uint64_t place) {
   BatchId id;
   id.set_epoch(epoch);
+  if (plan.lanes() > 0) {
+    id.set_split(place % plan.lanes());
+    id.set_batch(static_cast<uint32_t>(place / plan.lanes()));
+    return id;
+  }
   if (plan.split_batches() == 0) return id;
   id.set_split(place / plan.split_batches());
   id.set_batch(static_cast<uint32_t>(place % plan.split_batches()));

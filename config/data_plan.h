@@ -2,6 +2,9 @@
 // epoch a batch has, which coordinator, ps and workers must agree on. Pure functions over DataPlan;
 // a plan that CheckDataPlan refuses has no batches. data/batch_plan.h decides which records a batch
 // holds.
+//
+// With lanes (DataPlan.lanes) a split is a lane, and round r of an epoch is batch r of each of its
+// lanes that has one.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +21,13 @@ inline constexpr uint64_t kRecordsMax = uint64_t{1} << 56;
 inline constexpr uint64_t kBatchesMax = uint64_t{1} << 56;
 // A coordinator and a ledger keep a state for each split, so an epoch has at most this many.
 inline constexpr uint64_t kSplitsPerEpochMax = uint64_t{1} << 24;
+inline constexpr uint32_t kLanesMax = 256;
 
 // Returns a / b, rounded up, even if a + b overflows; 0 if b is 0.
 uint64_t DivideUp(uint64_t a, uint64_t b);
 
 // Returns INVALID_ARGUMENT naming the field that makes the plan unusable: no records, a size of 0,
-// or more than the limits above.
+// more than the limits above, or lanes and `split_batches` that do not fit each other.
 absl::Status CheckDataPlan(const DataPlan& plan);
 // Returns INVALID_ARGUMENT if `epochs` epochs of a checked plan have more than kBatchesMax batches.
 absl::Status CheckEpochs(const DataPlan& plan, uint64_t epochs);
@@ -31,8 +35,12 @@ absl::Status CheckEpochs(const DataPlan& plan, uint64_t epochs);
 uint64_t BatchesPerEpoch(const DataPlan& plan);
 // Returns the records of an epoch's batches together.
 uint64_t ExamplesPerEpoch(const DataPlan& plan);
-// Returns the batches of all epochs, or `steps` if that is set; at most kBatchesMax.
+// Returns the batches of all epochs, or `steps` if that is set, up to the end of their round; at
+// most kBatchesMax and a round.
 uint64_t BatchesOfJob(const DataPlan& plan, uint64_t epochs, std::optional<uint64_t> steps);
+// Returns the first `batches` batches of a job, and with lanes those that are left of the last
+// one's round.
+uint64_t UpToEndOfRound(const DataPlan& plan, uint64_t batches);
 uint64_t SplitsPerEpoch(const DataPlan& plan);
 // Returns how many splits have some of the first `batches` batches of an epoch.
 uint64_t SplitsOf(const DataPlan& plan, uint64_t batches);

@@ -19,7 +19,7 @@ namespace {
 
 // Returns the batches that a job trains in all if nothing stops it before.
 absl::StatusOr<uint64_t> BatchesOf(const Job& job, const DataPlan& plan) {
-  if (job.steps.has_value()) return *job.steps;
+  if (job.steps.has_value()) return UpToEndOfRound(plan, *job.steps);
   RETURN_IF_ERROR(CheckEpochs(plan, job.epochs));
   return job.epochs * BatchesPerEpoch(plan);
 }

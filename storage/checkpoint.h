@@ -30,8 +30,10 @@ inline constexpr uint32_t kCheckpointFormat = 2;  // 1 is read too: ledgers in t
 inline constexpr uint32_t kGrowingFormat = 3;     // of a checkpoint with growing tables
 // The format of one that continues another, or has tables with an optimizer of their own.
 inline constexpr uint32_t kChainFormat = 4;
-// The format of one in which a fixed table continues another checkpoint; readers read all of these.
+// The format of one in which a fixed table continues another checkpoint.
 inline constexpr uint32_t kFixedChainFormat = 5;
+// The format of one whose epochs are cut into lanes; readers read all of these.
+inline constexpr uint32_t kLanesFormat = 6;
 inline constexpr char kManifestName[] = "MANIFEST.json";
 
 // Returns the directory of all checkpoints of the job in `dir`.

@@ -32,6 +32,7 @@ ordered_json PlanToJson(const DataPlan& plan) {
                          {"seed", plan.seed()},
                          {"fingerprint", plan.fingerprint()}};
   if (plan.drop_last()) object["drop_last"] = true;
+  if (plan.lanes() > 0) object["lanes"] = plan.lanes();
   return object;
 }
 
@@ -43,6 +44,7 @@ DataPlan PlanFromJson(const json& value) {
   plan.set_split_batches(value.at("split_batches").get<uint32_t>());
   plan.set_shuffle(value.at("shuffle").get<bool>());
   plan.set_drop_last(value.value("drop_last", false));
+  plan.set_lanes(value.value("lanes", uint32_t{0}));
   plan.set_seed(value.at("seed").get<uint64_t>());
   plan.set_fingerprint(value.at("fingerprint").get<std::string>());
   return plan;
@@ -318,8 +320,12 @@ std::string ManifestToText(const Manifest& manifest) {
   const bool fixed = std::ranges::any_of(manifest.partitions, [&](const ManifestPartition& one) {
     return one.delta && !IsGrowing(manifest.variables[one.spec.variable()]);
   });
-  const uint32_t format = fixed ? kFixedChainFormat : chain ? kChainFormat : least;
-  const uint32_t reader = chain || growing ? format : manifest.min_reader_version;
+  const bool lanes = manifest.plan.lanes() > 0;
+  const uint32_t format = lanes   ? kLanesFormat
+                          : fixed ? kFixedChainFormat
+                          : chain ? kChainFormat
+                                  : least;
+  const uint32_t reader = chain || growing || lanes ? format : manifest.min_reader_version;
   ordered_json root = {{"format", kFormatName},
                        {"format_version", format},
                        {"min_reader_version", reader},
@@ -362,10 +368,10 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text, const std::string&
     return absl::FailedPreconditionError(absl::StrCat(path, ": not a manifest of Paracord"));
   }
   const json version = root.value("min_reader_version", json());
-  if (version.is_number_unsigned() && version.get<uint64_t>() > kFixedChainFormat) {
+  if (version.is_number_unsigned() && version.get<uint64_t>() > kLanesFormat) {
     return absl::UnimplementedError(absl::StrCat(path, ": needs a reader of format ",
                                                  version.get<uint64_t>(), ", this one reads ",
-                                                 kFixedChainFormat));
+                                                 kLanesFormat));
   }
   Manifest manifest;
   try {  // the JSON library reports a missing key or a wrong type in no other way

@@ -15,6 +15,14 @@ inline DataPlan PlanOf(uint64_t records, uint32_t batch, uint32_t split_batches)
   return plan;
 }
 
+// A plan whose epochs are cut into lanes.
+inline DataPlan PlanOfLanes(uint64_t records, uint32_t batch, uint32_t lanes) {
+  DataPlan plan = PlanOf(records, batch, 0);
+  plan.set_lanes(lanes);
+  plan.set_split_batches(static_cast<uint32_t>(DivideUp(BatchesPerEpoch(plan), lanes)));
+  return plan;
+}
+
 inline BatchId BatchOf(uint64_t epoch, uint64_t split, uint32_t batch) {
   BatchId id;
   id.set_epoch(epoch);

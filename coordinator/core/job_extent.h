@@ -15,8 +15,11 @@ namespace paracord {
 class JobExtent {
  public:
   JobExtent(const Job& job, const DataPlan& plan, const std::optional<StopDecision>& stop)
-      : per_epoch_(BatchesPerEpoch(plan)), steps_(job.steps), epochs_(job.epochs) {
-    if (steps_.has_value()) epochs_ = DivideUp(*steps_, per_epoch_);
+      : per_epoch_(BatchesPerEpoch(plan)), epochs_(job.epochs) {
+    if (job.steps.has_value()) {
+      steps_ = UpToEndOfRound(plan, *job.steps);
+      epochs_ = DivideUp(*steps_, per_epoch_);
+    }
     if (stop.has_value()) epochs_ = std::min(epochs_, stop->epochs);
   }
 
@@ -35,7 +38,7 @@ class JobExtent {
 
  private:
   uint64_t per_epoch_;
-  std::optional<uint64_t> steps_;
+  std::optional<uint64_t> steps_;  // up to the end of a round
   uint64_t epochs_;
 };
 

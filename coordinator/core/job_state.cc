@@ -16,6 +16,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kFormat = 2;
+constexpr int kFormatOfLanes = 3;  // of a job whose epochs are cut into lanes
 constexpr char kChecksumKey[] = "state_crc32c";
 
 template <class Message>
@@ -108,7 +109,8 @@ std::string JobStateToText(const JobState& state) {
   for (const RejectedBatch& batch : state.rejected) {
     rejected.push_back({batch.epoch, batch.split, batch.batch, batch.nonfinite});
   }
-  nlohmann::ordered_json value = {{"format", kFormat},
+  const int format = state.plan.lanes() > 0 ? kFormatOfLanes : kFormat;
+  nlohmann::ordered_json value = {{"format", format},
                                   {"run_id", state.run_id},
                                   {"job", state.job_json},
                                   {"plan", ToJson(state.plan)},
@@ -131,7 +133,8 @@ absl::StatusOr<JobState> ParseJobState(const std::string& text, const std::strin
   ASSIGN_OR_RETURN(const json value, OpenSealedJson(text, kChecksumKey, path));
   JobState state;
   try {
-    if (value.at("format").get<int>() != kFormat) {
+    const int format = value.at("format").get<int>();
+    if (format != kFormat && format != kFormatOfLanes) {
       return absl::UnimplementedError(absl::StrCat(path, " is of another format"));
     }
     value.at("run_id").get_to(state.run_id);

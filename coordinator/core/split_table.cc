@@ -182,14 +182,19 @@ bool CoversAll(const std::vector<uint32_t>& next, uint64_t batches, const DataPl
 uint64_t BatchesReached(const std::vector<const Ledger*>& ledgers, const DataPlan& plan) {
   const uint64_t splits_per_epoch = SplitsPerEpoch(plan);
   uint64_t reached = 0;
-  const auto reach = [&](uint64_t split, uint32_t batches) {
+  const auto reach = [&](uint64_t split, uint32_t next) {  // which is never 0
     const uint64_t before = split / splits_per_epoch * BatchesPerEpoch(plan);
-    reached = std::max(reached, before + BatchInEpoch(plan, split % splits_per_epoch, batches));
+    const uint64_t last = BatchInEpoch(plan, split % splits_per_epoch, next - 1);
+    reached = std::max(reached, before + last + 1);
   };
   for (const Ledger* ledger : ledgers) {
-    if (ledger->finished_size() > 0) {
-      const uint64_t last = ledger->finished(ledger->finished_size() - 1).last();
-      reach(last, BatchesInSplit(plan, last % splits_per_epoch));
+    for (const SplitInterval& interval : ledger->finished()) {
+      // The last lane of an epoch may end a round before others do.
+      const uint64_t looked_at = plan.lanes() > 0 ? splits_per_epoch : 1;
+      const uint64_t before = interval.last() + 1 - std::min(looked_at, interval.last() + 1);
+      for (uint64_t s = std::max(interval.first(), before); s <= interval.last(); ++s) {
+        reach(s, BatchesInSplit(plan, s % splits_per_epoch));
+      }
     }
     for (const OpenSplit& open : ledger->open()) reach(open.split(), open.next());
   }

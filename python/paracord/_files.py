@@ -20,7 +20,7 @@ _TYPES = {name: numpy.dtype(dtype).newbyteorder("<") for name, dtype in (
     ("F64", "f8"), ("F32", "f4"), ("F16", "f2"), ("I64", "i8"), ("I32", "i4"), ("I16", "i2"),
     ("I8", "i1"), ("U64", "u8"), ("U32", "u4"), ("U8", "u1"))}
 _CHECKPOINT = re.compile(r"step-\d+-g(\d+)-r(\d+)")
-_FORMAT = 5  # of checkpoints, the newest that is read here
+_FORMAT = 6  # of checkpoints, the newest that is read here
 _SEAL = re.compile(rb',\n "manifest_crc32c": "([0-9a-f]{8})"\n}\n\Z')  # ends a manifest
 
 

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <limits>
+#include <vector>
 
 #include "tests/batches.h"
 
@@ -31,6 +32,91 @@ TEST_CASE("the batches of all splits hold every record once") {
       }
     }
   }
+}
+
+TEST_CASE("the lanes of an epoch hold every batch once, whatever their number") {
+  for (const bool drop_last : {false, true}) {
+    for (const uint64_t records : {3u, 7u, 64u, 65u, 1000u}) {
+      for (const uint32_t batch : {1u, 3u}) {
+        for (const uint32_t lanes : {1u, 2u, 3u, 7u, 8u, 256u}) {
+          DataPlan plan = PlanOf(records, batch, 0);
+          plan.set_drop_last(drop_last);
+          plan.set_lanes(lanes);
+          const uint64_t batches = BatchesPerEpoch(plan);
+          const uint64_t rounds = DivideUp(batches, lanes);
+          plan.set_split_batches(static_cast<uint32_t>(rounds));
+          CAPTURE(drop_last, records, batch, lanes);
+          REQUIRE(CheckDataPlan(plan).ok());
+          REQUIRE(SplitsPerEpoch(plan) == std::min<uint64_t>(lanes, batches));
+          std::vector<bool> seen(batches, false);
+          uint64_t counted = 0, examples = 0;
+          for (uint64_t lane = 0; lane < SplitsPerEpoch(plan); ++lane) {
+            REQUIRE(BatchesOfFirst(plan, lane) == counted);
+            // Lanes differ by the last round alone.
+            REQUIRE(BatchesInSplit(plan, lane) >= rounds - 1);
+            REQUIRE(BatchesInSplit(plan, lane) <= rounds);
+            for (uint32_t b = 0; b < BatchesInSplit(plan, lane); ++b) {
+              const uint64_t place = BatchInEpoch(plan, lane, b);
+              REQUIRE(place == b * lanes + lane);
+              REQUIRE_FALSE(seen.at(place));
+              seen[place] = true;
+              const BatchId id = BatchAt(plan, /*epoch=*/2, place);
+              REQUIRE((id.epoch() == 2 && id.split() == lane && id.batch() == b));
+              examples += BatchExamples(plan, lane, b);
+              ++counted;
+            }
+          }
+          REQUIRE(counted == batches);
+          REQUIRE(examples == ExamplesPerEpoch(plan));
+          REQUIRE(BatchesOfFirst(plan, 2 * SplitsPerEpoch(plan)) == 2 * batches);
+          REQUIRE(BatchesInSplit(plan, SplitsPerEpoch(plan)) == 0);
+          for (uint64_t place = batches; place < batches + lanes; ++place) {
+            const BatchId behind = BatchAt(plan, 0, place);
+            REQUIRE(BatchExamples(plan, behind.split(), behind.batch()) == 0);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("the last round of an epoch may have fewer lanes, and its last batch be short") {
+  const DataPlan plan = PlanOfLanes(/*records=*/95, /*batch=*/10, /*lanes=*/4);  // 10 batches
+  CHECK(plan.split_batches() == 3);
+  CHECK(BatchesInSplit(plan, 1) == 3);
+  CHECK(BatchesInSplit(plan, 2) == 2);
+  CHECK(BatchExamples(plan, 1, 2) == 5);
+  CHECK(BatchExamples(plan, 2, 1) == 10);
+  CHECK(BatchExamples(plan, 2, 2) == 0);
+  // A job that ends within the epoch ends with a round.
+  CHECK(UpToEndOfRound(plan, 0) == 0);
+  CHECK(UpToEndOfRound(plan, 1) == 4);
+  CHECK(UpToEndOfRound(plan, 4) == 4);
+  CHECK(UpToEndOfRound(plan, 9) == 10);
+  CHECK(UpToEndOfRound(plan, 10) == 10);
+  CHECK(UpToEndOfRound(plan, 15) == 18);
+  CHECK(BatchesOfJob(plan, 1, 15) == 18);
+  CHECK(BatchesOfJob(plan, 3, std::nullopt) == 30);
+  CHECK(UpToEndOfRound(PlanOf(95, 10, 3), 15) == 15);
+  CHECK(SplitsOf(plan, 8) == 4);
+  CHECK(BatchesOfSplit(plan, 3, 8) == 2);
+  CHECK(BatchesOfSplit(plan, 0, 8) == 2);
+  CHECK(SplitsOf(PlanOfLanes(20, 10, 4), 2) == 2);
+}
+
+TEST_CASE("lanes that do not fit the plan are refused by field") {
+  CHECK(CheckDataPlan(PlanOfLanes(1000, 10, 256)).ok());
+  CHECK(CheckDataPlan(PlanOfLanes(1000, 10, 257)).message() ==
+        "data plan: lanes is 257, more than 256");
+  DataPlan plan = PlanOfLanes(100, 10, 3);
+  plan.set_split_batches(3);
+  CHECK(CheckDataPlan(plan).message() ==
+        "data plan: split_batches is 3, but with 3 lanes it is the rounds of an epoch, 4");
+  plan = PlanOfLanes(uint64_t{1} << 36, 1, 2);
+  plan.set_split_batches(1);
+  CHECK(CheckDataPlan(plan).message() ==
+        "data plan: 68719476736 batches an epoch in 2 lanes are 34359738368 rounds, more than "
+        "4294967295: a larger batch or round_batches makes fewer");
 }
 
 TEST_CASE("only the last batch of an epoch is short") {

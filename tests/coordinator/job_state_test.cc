@@ -67,6 +67,19 @@ TEST_CASE("job.state comes back as it was written") {
   CHECK(JobStateToText(*again) == JobStateToText(state));
 }
 
+TEST_CASE("a job.state of a job with lanes is of a format of its own") {
+  JobState state = Example();
+  CHECK(JobStateToText(state).find("\"format\": 2") != std::string::npos);
+  state.plan.set_lanes(4);
+  state.plan.set_split_batches(235);
+  const std::string text = JobStateToText(state);
+  CHECK(text.find("\"format\": 3") != std::string::npos);
+  const auto again = ParseJobState(text, "/d/job.state");
+  REQUIRE(again.ok());
+  CHECK(again->plan.lanes() == 4);
+  CHECK(JobStateToText(*again) == text);
+}
+
 TEST_CASE("no truncation and no changed byte of a job.state goes unnoticed") {
   const std::string text = JobStateToText(Example());
   for (size_t at = 0; at < text.size(); ++at) {

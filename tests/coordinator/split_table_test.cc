@@ -146,6 +146,27 @@ TEST_CASE("what is left of an epoch is the least over the ledgers") {
         std::vector<uint32_t>{4, 4, 4, 1, 3});
 }
 
+TEST_CASE("what is left of an epoch of lanes is the least of each lane") {
+  // Lanes of 3, 3, 2 and 2 batches; epoch 1 is lanes 4 to 7.
+  const DataPlan plan = PlanOfLanes(10, 1, 4);
+  const Ledger ahead = MakeLedger({{0, 3}, {6, 7}}, {{4, 2}, {5, 1}});
+  const Ledger behind = MakeLedger({{0, 3}, {6, 6}}, {{4, 2}, {7, 1}});
+  CHECK(LeastNext({&ahead}, 1, 10, plan) == std::vector<uint32_t>{2, 1, 3, 3});
+  CHECK(LeastNext({&ahead, &behind}, 1, 10, plan) == std::vector<uint32_t>{2, 0, 3, 1});
+  CHECK_FALSE(CoversAll({3, 3, 2, 1}, 10, plan));
+  CHECK(CoversAll({3, 3, 2, 2}, 10, plan));
+  CHECK(CoversAll({2, 2, 2, 2}, 8, plan));  // a job that ends after two rounds
+  CHECK(BatchesReached({&ahead}, plan) == 18);
+  CHECK(BatchesReached({&behind}, plan) == 17);
+  const Ledger whole = MakeLedger({{0, 3}}, {});
+  CHECK(BatchesReached({&whole}, plan) == 10);  // by lane 1, though lane 3 is the last
+  SplitTable table(1, 10, plan);
+  table.Load(LeastNext({&ahead, &behind}, 1, 10, plan));
+  CHECK(table.batches_done() == 5);
+  const Ledger two = MakeLedger({}, {{0, 1}, {1, 1}});
+  CHECK(LeastNext({&two}, 0, 2, PlanOfLanes(2, 1, 4)) == std::vector<uint32_t>{1, 1});
+}
+
 TEST_CASE("ledgers with holes tell the least of each split, whatever the epoch") {
   std::mt19937 random(7);
   const auto draw = [&](uint32_t n) { return static_cast<uint32_t>(random() % n); };

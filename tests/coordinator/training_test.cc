@@ -42,6 +42,20 @@ TEST_CASE("a job has the batches of its epochs or its steps, and no more than it
   CHECK(stopped.batches() == 40);
 }
 
+TEST_CASE("a job with lanes ends with the round that its steps fall into") {
+  DataPlan plan = Plan();
+  plan.set_lanes(4);
+  plan.set_split_batches(3);
+  Job job;
+  job.steps = 25;
+  const JobExtent extent(job, plan, std::nullopt);
+  CHECK(extent.epochs() == 3);
+  CHECK(extent.batches() == 28);
+  CHECK(extent.BatchesOfEpoch(2) == 8);
+  job.steps = 29;
+  CHECK(JobExtent(job, plan, std::nullopt).batches() == 30);
+}
+
 TEST_CASE("the first open epoch is the first that any ledger lacks a batch of") {
   const Training training;
   const Ledger far = Finished(12);

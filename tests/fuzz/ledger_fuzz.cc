@@ -15,6 +15,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   plan.set_records(input.Number(UINT64_MAX));
   plan.set_batch(static_cast<uint32_t>(input.Number(UINT32_MAX)));
   plan.set_split_batches(static_cast<uint32_t>(input.Number(UINT32_MAX)));
+  if (plan.split_batches() > INT32_MAX) {
+    plan.set_lanes(1 + plan.split_batches() % kLanesMax);
+    plan.set_split_batches(static_cast<uint32_t>(DivideUp(BatchesPerEpoch(plan), plan.lanes())));
+  }
   BatchId id;
   id.set_epoch(input.Number(UINT64_MAX));
   id.set_split(input.Number(UINT64_MAX));

@@ -323,7 +323,7 @@ class Files(unittest.TestCase):
             b = {"name": "b/part_0", "variable": 1}
             user = said["partitions"][0]
             for other, why in (
-                    ({"min_reader_version": 6}, "needs a reader of format 6, and .* reads 5"),
+                    ({"min_reader_version": 7}, "needs a reader of format 7, and .* reads 6"),
                     ({"format": "other"}, "is no manifest"),
                     ({"step": 6}, "is the manifest of step-6-g1-r1"),
                     ({"run_id": "other"}, "is of another checkpoint: its run_id is 'run'"),

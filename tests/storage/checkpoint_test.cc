@@ -230,7 +230,7 @@ TEST_CASE("a manifest that is sealed but wrong is refused with its own kind of e
   const std::vector<Case> cases = {
       {"\"format\": \"paracord.checkpoint\"", "\"format\": \"psckpt\"",
        absl::StatusCode::kFailedPrecondition},
-      {"\"min_reader_version\": 2", "\"min_reader_version\": 6", absl::StatusCode::kUnimplemented},
+      {"\"min_reader_version\": 2", "\"min_reader_version\": 7", absl::StatusCode::kUnimplemented},
       {"\"round\": 4", "\"round\": \"4\"", absl::StatusCode::kDataLoss},
       {"\"run_id\"", "\"ran_id\"", absl::StatusCode::kDataLoss},
       {"1700000000000", "9223372036854775808", absl::StatusCode::kDataLoss},

@@ -8,6 +8,39 @@
 namespace paracord {
 namespace {
 
+TEST_CASE("a manifest of lanes needs a reader that knows them") {
+  Manifest manifest;
+  manifest.job_name = "job";
+  manifest.job_json = R"({"name": "job"})";
+  manifest.run_id = "00112233445566778899aabbccddeeff";
+  manifest.name = {.step = 10, .generation = 3, .round = 4};
+  manifest.plan.set_records(1000);
+  manifest.plan.set_batch(10);
+  manifest.plan.set_split_batches(25);
+  VariableSpec& variable = manifest.variables.emplace_back();
+  variable.set_name("bias");
+  variable.add_shape(2);
+  variable.set_dtype(FLOAT32);
+  variable.set_trainable(true);
+  variable.mutable_initializer()->set_name("zeros");
+  PartitionSpec& spec = manifest.partitions.emplace_back().spec;
+  spec.set_name("bias/part_0");
+  spec.set_row_end(2);
+  manifest.files = {{PsFileName(0, 1), 24, 0, "boot0"}};
+  CHECK_FALSE(JsonOf(ManifestToText(manifest)).at("data_plan").contains("lanes"));
+  CHECK(JsonOf(ManifestToText(manifest)).at("min_reader_version") == 2);
+  manifest.plan.set_lanes(4);
+  const std::string text = ManifestToText(manifest);
+  CHECK(JsonOf(text).at("min_reader_version") == 6);
+  const absl::StatusOr<Manifest> back = ParseManifest(text, "m");
+  INFO(back.status());
+  REQUIRE(back.ok());
+  CHECK(back->plan.lanes() == 4);
+  CHECK(ManifestToText(*back) == text);
+  manifest.plan.set_split_batches(24);
+  CHECK(absl::IsDataLoss(ParseManifest(ManifestToText(manifest), "m").status()));
+}
+
 TEST_CASE("a manifest has all settings of a growing table") {
   Manifest manifest;
   manifest.job_name = "job";

@@ -35,9 +35,11 @@ TEST_CASE("the ledger agrees with a plain set of batches on any sequence") {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
     SeededRandom random(seed);
-    const DataPlan plan = PlanOf(static_cast<uint64_t>(random.Between(1, 90)),
-                                 static_cast<uint32_t>(random.Between(1, 7)),
-                                 static_cast<uint32_t>(random.Between(1, 5)));
+    const auto records = static_cast<uint64_t>(random.Between(1, 90));
+    const auto batch_records = static_cast<uint32_t>(random.Between(1, 7));
+    const auto cut = static_cast<uint32_t>(random.Between(1, 5));
+    const DataPlan plan = seed % 2 == 0 ? PlanOfLanes(records, batch_records, cut)
+                                        : PlanOf(records, batch_records, cut);
     const int64_t last_split = static_cast<int64_t>(SplitsPerEpoch(plan)) - 1;
     PartitionLedger ledger;
     Model model;
@@ -111,6 +113,25 @@ TEST_CASE("batches that the plan does not have are refused") {
     CHECK(absl::IsInvalidArgument(FindBatch(plan, id).status()));
   }
   CHECK(absl::IsInvalidArgument(FindBatch(DataPlan(), BatchOf(0, 0, 0)).status()));
+}
+
+TEST_CASE("a ledger of lanes has the batches of each lane, and not those of splits") {
+  const DataPlan plan = PlanOfLanes(95, 10, 4);  // lanes of 3, 3, 2 and 2 batches
+  PartitionLedger ledger;
+  for (uint64_t lane = 0; lane < 4; ++lane) {
+    for (uint32_t b = 0; b < 2; ++b) {
+      CHECK(ledger.Enter(*FindBatch(plan, BatchOf(0, lane, b)), false).outcome == PUSH_APPLIED);
+    }
+  }
+  CHECK(absl::IsInvalidArgument(FindBatch(plan, BatchOf(0, 2, 2)).status()));
+  CHECK(absl::IsInvalidArgument(FindBatch(plan, BatchOf(0, 4, 0)).status()));
+  const Ledger text = ledger.ToProto(true);
+  REQUIRE(text.finished_size() == 1);
+  CHECK((text.finished(0).first() == 2 && text.finished(0).last() == 3));
+  CHECK(text.open_size() == 2);
+  CHECK(PartitionLedger::FromProto(text, plan).ok());
+  // Ten batches in splits of three are 3, 3, 3 and 1: these counts are not theirs.
+  CHECK(absl::IsDataLoss(PartitionLedger::FromProto(text, PlanOf(95, 10, 3)).status()));
 }
 
 TEST_CASE("what is no ledger of the plan is refused") {
