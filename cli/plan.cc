@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "common/human_bytes.h"
 #include "common/status_macros.h"
+#include "config/job_rounds.h"
 #include "config/partitions.h"
 #include "coordinator/core/partitioner.h"
 #include "coordinator/core/placement.h"
@@ -87,6 +88,21 @@ void PrintCluster(const Cluster& cluster, std::ostream& out) {
     PrintAddress(absl::StrCat("evaluator:", index), address, out);
   }
   if (cluster.task) out << "  this task is " << cluster.task->ToString() << "\n";
+}
+
+absl::Status PrintRounds(const Job& job, std::optional<size_t> workers, std::ostream& out) {
+  if (!job.guarantees.staleness.has_value()) return absl::OkStatus();
+  if (!workers.has_value() && !job.guarantees.round_batches.has_value()) {
+    out << "rounds: of as many batches of " << job.batch << " as the cluster names workers; ";
+  } else {
+    ASSIGN_OR_RETURN(const uint32_t batches, RoundBatchesOf(job, workers.value_or(0)));
+    out << "rounds: of " << batches << (batches == 1 ? " batch of " : " batches of ") << job.batch
+        << ", an effective batch of " << uint64_t{batches} * job.batch << "; ";
+  }
+  out << "no gradient lacks more than " << *job.guarantees.staleness
+      << " of them. The end of the job counts rounds; updates, learning-rate schedules, steps and "
+         "`expire` count batches\n";
+  return absl::OkStatus();
 }
 
 absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables, uint32_t ps_count,

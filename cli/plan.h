@@ -2,7 +2,9 @@
 // partitions. Pure but for the stream.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <ostream>
 #include <span>
 
@@ -16,6 +18,11 @@
 namespace paracord {
 
 void PrintCluster(const Cluster& cluster, std::ostream& out);
+
+// Prints what a round of a job is, and what counts rounds; nothing of a job without them. `workers`
+// are those that the cluster names, nullopt if no cluster is known. An error: there is no such
+// round.
+absl::Status PrintRounds(const Job& job, std::optional<size_t> workers, std::ostream& out);
 
 // Prints the variables, their partitions, and the bytes of each ps with and without the optimizer's
 // state, which takes `slots` copies of every trainable partition. Probable mistakes are warnings.

@@ -314,6 +314,8 @@ int RunValidate(Args args, std::ostream& out, std::ostream& err) {
   const std::optional<Job> job = ReadJobFile(files, AbsolutePath(job_path), set, problems);
   report.Take(job_path, problems.ToStatus());
   if (job) {
+    const auto workers = cluster ? std::optional(cluster->workers.size()) : std::nullopt;
+    report.Take(job_path, PrintRounds(*job, workers, out));
     CheckJob(files, *job, {static_cast<uint32_t>(ps), device, batch, allow_programs, *limit},
              job_path, report, out);
     report.Warn(job_path, JobWarnings(*job));

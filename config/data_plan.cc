@@ -88,6 +88,11 @@ uint64_t UpToEndOfRound(const DataPlan& plan, uint64_t batches) {
   return batches - in_epoch + std::min(whole_rounds, per_epoch);
 }
 
+uint32_t RoundsPerEpoch(const DataPlan& plan) {
+  const uint64_t rounds = DivideUp(BatchesPerEpoch(plan), plan.lanes());
+  return static_cast<uint32_t>(std::min<uint64_t>(rounds, std::numeric_limits<uint32_t>::max()));
+}
+
 uint64_t SplitsOf(const DataPlan& plan, uint64_t batches) {
   if (plan.lanes() > 0) return std::min<uint64_t>(plan.lanes(), batches);
   return DivideUp(batches, plan.split_batches());

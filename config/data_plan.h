@@ -41,6 +41,9 @@ uint64_t BatchesOfJob(const DataPlan& plan, uint64_t epochs, std::optional<uint6
 // Returns the first `batches` batches of a job, and with lanes those that are left of the last
 // one's round.
 uint64_t UpToEndOfRound(const DataPlan& plan, uint64_t batches);
+// Returns the rounds of an epoch that is cut into lanes, the batches of its longest lane; the
+// greatest number if they are more, and 0 without lanes.
+uint32_t RoundsPerEpoch(const DataPlan& plan);
 uint64_t SplitsPerEpoch(const DataPlan& plan);
 // Returns how many splits have some of the first `batches` batches of an epoch.
 uint64_t SplitsOf(const DataPlan& plan, uint64_t batches);

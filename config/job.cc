@@ -14,6 +14,7 @@
 #include "common/utf8.h"
 #include "config/column_order.h"
 #include "config/job_data.h"
+#include "config/job_rounds.h"
 #include "config/job_settings.h"
 #include "config/job_tables.h"
 #include "config/json_fields.h"
@@ -245,10 +246,9 @@ void JobReader::ReadStopWhen() {
 }
 
 void JobReader::ReadModes() {
-  static constexpr std::string_view kConsistency[] = {"async"};
   static constexpr std::string_view kRecovery[] = {"replay"};
   static constexpr std::string_view kPlacement[] = {"greedy", "round_robin"};
-  fields_.OneOf("consistency", kConsistency, job_.guarantees.consistency);
+  ReadRounds(fields_, problems_, job_);
   fields_.OneOf("recovery", kRecovery, job_.guarantees.recovery);
   static constexpr JsonFields::OtherName kOtherPrecisions[] = {
       {"mixed_bfloat16", "bf16"}, {"bfloat16", "bf16"}, {"mixed_float16", "fp16"},

@@ -20,6 +20,7 @@ namespace paracord {
 
 class MemoryShare;
 
+class DataPlan;
 class Files;
 class KeptNames;
 class Problems;
@@ -138,6 +139,10 @@ struct EpochSpec {
 // The guarantees hold for every update, whatever fails.
 struct GuaranteesSpec {
   std::string consistency = "async";
+  // Set: the job has rounds, and a gradient is computed on values that lack at most the batches of
+  // so many of them.
+  std::optional<uint32_t> staleness;
+  std::optional<uint32_t> round_batches;  // none: by RoundBatchesOf
   std::string recovery = "replay";
 };
 
@@ -210,10 +215,10 @@ std::string PsSettings(const Job& job);
 // Checks that a job may go on from a checkpoint of the job `before`. Only epochs, steps, stop_when,
 // evaluate, checkpoint, failures, timeouts, wire, compression, overlap, the optimizer's learning
 // rate and the places of the data's files may differ; the error names every other key that does.
-// `split_batches` is that of the data plan of `before`, which goes on. `accepted` names files of
+// `plan` is the data plan of `before`, which goes on. `accepted` names files of
 // the job's program whose text may differ, too: its variables and metrics are compared when a
 // worker has run it.
-absl::Status CheckResumable(Job before, const Job& now, uint32_t split_batches,
+absl::Status CheckResumable(Job before, const Job& now, const DataPlan& plan,
                             std::span<const std::string> accepted = {});
 
 // Returns a line for each key in which two jobs differ: "batch: was 64 and is now 32".

@@ -9,10 +9,12 @@
 #include "config/column_order.h"
 #include "config/job.h"
 #include "config/job_data.h"
+#include "config/job_rounds.h"
 #include "config/job_tables.h"
 #include "config/json_fields.h"
 #include "config/named_spec.h"
 #include "config/program_spec.h"
+#include "proto/paracord.pb.h"
 
 namespace paracord {
 namespace {
@@ -97,7 +99,7 @@ json ToJson(const Job& job) {
     class_weight[std::to_string(id)] = weight;
   if (job.losses.empty()) losses = job.loss.name.empty() ? json() : NamedSpecToJson(job.loss);
   const TimeoutsSpec& timeouts = job.timeouts;
-  return {
+  json object = {
       {"name", job.name},
       {"model", job.model},
       {"data", DataToJson(job)},
@@ -117,7 +119,7 @@ json ToJson(const Job& job) {
       {"optimizer", NamedSpecToJson(job.optimizer)},
       {"evaluate", {{"every_epochs", job.evaluate_every_epochs}}},
       {"stop_when", StopWhenToJson(job)},
-      {"consistency", job.guarantees.consistency},
+      {"consistency", ConsistencyToJson(job.guarantees)},
       {"recovery", job.guarantees.recovery},
       {"precision", job.precision},
       {"wire", job.wire},
@@ -143,6 +145,10 @@ json ToJson(const Job& job) {
         {"keep", job.checkpoint.keep},
         {"full_every", job.checkpoint.full_every}}},
   };
+  // A job without the key is the same text as before there was one.
+  const std::optional<uint32_t>& round_batches = job.guarantees.round_batches;
+  if (round_batches.has_value()) object["round_batches"] = *round_batches;
+  return object;
 }
 
 // Says how two texts differ: by their first line that does, if they have several.
@@ -253,11 +259,15 @@ std::string PsSettings(const Job& job) {
                      {"steps", all["steps"]}});
 }
 
-absl::Status CheckResumable(Job before, const Job& now, uint32_t split_batches,
+absl::Status CheckResumable(Job before, const Job& now, const DataPlan& plan,
                             std::span<const std::string> accepted) {
-  // A job without `split_batches` keeps that of the data plan.
-  before.split_batches =
-      now.split_batches.has_value() ? std::optional(split_batches) : std::nullopt;
+  // A job that does not say how its epochs are cut keeps what the data plan has.
+  const auto planned = [](const auto& said, uint32_t size) {
+    return said.has_value() && size > 0 ? std::optional(size) : std::nullopt;
+  };
+  const bool lanes = plan.lanes() > 0;
+  before.split_batches = planned(now.split_batches, lanes ? 0 : plan.split_batches());
+  before.guarantees.round_batches = planned(now.guarantees.round_batches, plan.lanes());
   json old_json = ToJson(before);
   json new_json = ToJson(now);
   const json old_tables = old_json["tables"], new_tables = new_json["tables"];

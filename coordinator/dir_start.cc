@@ -100,8 +100,7 @@ absl::StatusOr<DirStart::Verdict> DirStart::CheckFound(FoundInDir& found) {
   if (!before.empty()) {
     ASSIGN_OR_RETURN(Job job_before, ParseJob(before));
     const std::optional<StopWhen> end_before = job_before.stop_when;
-    const absl::Status same =
-        CheckResumable(std::move(job_before), job_, plan.split_batches(), accepted_);
+    const absl::Status same = CheckResumable(std::move(job_before), job_, plan, accepted_);
     if (!same.ok()) {
       RETURN_IF_ERROR(
           KeepJob(before, absl::StrCat(std::string(same.message()),

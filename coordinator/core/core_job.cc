@@ -27,7 +27,7 @@ void CoordinatorCore::BeginAnew(const JobFacts& facts) {
 }
 
 void CoordinatorCore::BeginJob(const std::string& run_id, const JobFacts& facts) {
-  const absl::Status begun = record_.Begin(run_id, facts);
+  const absl::Status begun = record_.Begin(run_id, facts, options_.workers.size());
   ps_.SetRun(record_.run_id());
   if (!begun.ok()) {
     return EndJob(ExitCode::kConfiguration, "failed", std::string(begun.message()));

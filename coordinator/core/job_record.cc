@@ -9,6 +9,7 @@
 #include "common/one_line.h"
 #include "common/status_macros.h"
 #include "config/data_plan.h"
+#include "config/job_rounds.h"
 #include "config/partitions.h"
 #include "coordinator/core/partitioner.h"
 #include "coordinator/core/placement.h"
@@ -91,14 +92,18 @@ void JobRecord::Restore(const Manifest& newest) {
   Restore(std::move(state));
 }
 
-absl::Status JobRecord::Begin(const std::string& run_id, const JobFacts& facts) {
+absl::Status JobRecord::Begin(const std::string& run_id, const JobFacts& facts, size_t workers) {
   state_.run_id = run_id;
   DataPlan& plan = state_.plan;
   plan.set_records(facts.records());
   plan.set_test_records(facts.test_records());
   plan.set_batch(job_.batch);
   plan.set_drop_last(job_.each_epoch.drop_last);
-  plan.set_split_batches(job_.split_batches.value_or(DefaultSplitBatches(BatchesPerEpoch(plan))));
+  ASSIGN_OR_RETURN(const uint32_t lanes, RoundBatchesOf(job_, workers));
+  plan.set_lanes(lanes);
+  const uint64_t batches = BatchesPerEpoch(plan);
+  plan.set_split_batches(lanes > 0 ? RoundsPerEpoch(plan)
+                                   : job_.split_batches.value_or(DefaultSplitBatches(batches)));
   plan.set_shuffle(job_.each_epoch.shuffle);
   plan.set_seed(job_.seed);
   plan.set_fingerprint(facts.fingerprint());

@@ -38,5 +38,26 @@ TEST_CASE("what checkpoints take on disk is printed, and a table without an end 
         "tables, are on disk at once: 88.0 KiB, and 400.0 KiB of rows\n");
 }
 
+TEST_CASE("the rounds of a job are printed with the effective batch and what counts them") {
+  Job job;
+  job.batch = 64;
+  const auto said = [&](std::optional<size_t> workers) {
+    std::ostringstream out;
+    const absl::Status printed = PrintRounds(job, workers, out);
+    return printed.ok() ? out.str() : std::string(printed.message());
+  };
+  CHECK(said(3).empty());
+  job.guarantees.staleness = 2;
+  CHECK(said(3) ==
+        "rounds: of 3 batches of 64, an effective batch of 192; no gradient lacks more than 2 of "
+        "them. The end of the job counts rounds; updates, learning-rate schedules, steps and "
+        "`expire` count batches\n");
+  CHECK(said(0).find("round_batches: is missing") == 0);
+  CHECK(said(std::nullopt).find("rounds: of as many batches of 64 as the cluster names workers;") ==
+        0);
+  job.guarantees.round_batches = 8;
+  CHECK(said(std::nullopt).find("rounds: of 8 batches of 64, an effective batch of 512;") == 0);
+}
+
 }  // namespace
 }  // namespace paracord

@@ -9,6 +9,7 @@
 #include "common/files.h"
 #include "common/json_text.h"
 #include "config/job.h"
+#include "tests/batches.h"
 #include "tests/fakes.h"
 
 namespace paracord {
@@ -90,7 +91,7 @@ TEST_CASE("on resume the order of columns cannot change, unless the model knows 
     const Job now = JobOf(R"({"train": {"format": "npy", "labels": "/y",
                                         "features": {"b": "/b", "a": "/a"}}})",
                           {}, model);
-    return std::string(CheckResumable(before, now, 4).message());
+    return std::string(CheckResumable(before, now, PlanOf(1, 1, 4)).message());
   };
   CHECK(absl::StrContains(check(kProgram), "data.train.order: was null and is now"));
   CHECK(check(kKeras) == "");

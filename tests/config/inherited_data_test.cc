@@ -4,6 +4,7 @@
 #include "common/files.h"
 #include "common/json_text.h"
 #include "config/job.h"
+#include "tests/batches.h"
 #include "tests/fakes.h"
 
 namespace paracord {
@@ -69,7 +70,7 @@ TEST_CASE("what is predicted for may change on resume") {
   REQUIRE(before.ok());
   Job now = *before;
   now.predict = DataSpec{"csv", {{"files", "/new"}}};
-  CHECK(CheckResumable(*before, now, 1).ok());
+  CHECK(CheckResumable(*before, now, PlanOf(1, 1, 1)).ok());
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "common/json_text.h"
 #include "config/job.h"
 #include "config/json_fields.h"
+#include "tests/batches.h"
 #include "tests/fakes.h"
 
 namespace paracord {
@@ -168,7 +169,7 @@ TEST_CASE("the numbers of Python's JSON that are not finite are read, and travel
     CHECK(list[4] == "Infinity");
     CHECK(one.model["NaN"] == "-Infinity \" NaN");
   }
-  CHECK(CheckResumable(*job, *again, 4).ToString() == "OK");
+  CHECK(CheckResumable(*job, *again, PlanOf(1, 1, 4)).ToString() == "OK");
   CHECK(JobToJson(*job) == JobToJson(*again));
 
   for (const auto& [text, problem] :

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/json_text.h"
+#include "tests/batches.h"
 
 namespace paracord {
 namespace {
@@ -94,7 +95,7 @@ TEST_CASE("settings of a growing table have bounds, and a fixed one has none of 
 TEST_CASE("a table that is another one on resume is named by what both jobs say of it") {
   Job before;
   const auto difference = [&](const Job& now) {
-    return std::string(CheckResumable(before, now, 1).message());
+    return std::string(CheckResumable(before, now, PlanOf(1, 1, 1)).message());
   };
   before.tables.by_layer["t"] = {.growing = true};
   Job now = before;

@@ -10,6 +10,7 @@
 #include "common/json_text.h"
 #include "config/job_data.h"
 #include "config/json_fields.h"
+#include "tests/batches.h"
 #include "tests/fakes.h"
 
 namespace paracord {
@@ -437,16 +438,16 @@ TEST_CASE("on resume only what cannot change the past may differ") {
   now.overlap = true;
   now.optimizer.options["learning_rate"] = 0.5;
   now.model["compile_config"] = {{"jit_compile", true}};
-  CHECK(CheckResumable(before, now, 4).ToString() == "OK");
+  CHECK(CheckResumable(before, now, PlanOf(1, 1, 4)).ToString() == "OK");
   now.epochs = 1;
   now.steps = 4;
-  CHECK(CheckResumable(before, now, 4).ToString() == "OK");
+  CHECK(CheckResumable(before, now, PlanOf(1, 1, 4)).ToString() == "OK");
   before.split_batches = 8;  // who does not say keeps what is there
-  CHECK(CheckResumable(before, now, 8).ToString() == "OK");
+  CHECK(CheckResumable(before, now, PlanOf(1, 1, 8)).ToString() == "OK");
   before.split_batches.reset();
   now.split_batches = 8;  // as the plan has it
-  CHECK(CheckResumable(before, now, 8).ToString() == "OK");
-  CHECK(CheckResumable(before, now, 4).message() ==
+  CHECK(CheckResumable(before, now, PlanOf(1, 1, 8)).ToString() == "OK");
+  CHECK(CheckResumable(before, now, PlanOf(1, 1, 4)).message() ==
         "split_batches: was 4 and is now 8, but cannot change on resume");
 
   now.batch = 32;
@@ -456,7 +457,7 @@ TEST_CASE("on resume only what cannot change the past may differ") {
   now.model["config"]["layers"] = {1};
   now.partitioner.max_shards = 2;
   now.test.reset();
-  const std::string message(CheckResumable(before, now, 4).message());
+  const std::string message(CheckResumable(before, now, PlanOf(1, 1, 4)).message());
   INFO(message);
   for (const char* key :
        {"batch: was 64 and is now 32", "seed:", "optimizer.momentum: was null",
@@ -475,7 +476,7 @@ TEST_CASE("on resume the data's files may lie elsewhere") {
       CHECK(problems.lines().empty());
       job->test = job->train;
     }
-    return std::string(CheckResumable(before, now, 4).message());
+    return std::string(CheckResumable(before, now, PlanOf(1, 1, 4)).message());
   };
   CHECK(
       check(R"({"format": "npy", "features": {"a": "a-*.npy"}, "labels": "y.npy"})",

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "common/json_text.h"
 #include "config/job.h"
+#include "tests/batches.h"
 #include "tests/fakes.h"
 
 namespace paracord {
@@ -46,7 +47,8 @@ TEST_CASE("the files of a program travel in the job") {
   CHECK(spec->step_s == 300);
   // Another text is another job.
   directory.Write("train.py", "print(1)\n");
-  const absl::Status resumed = CheckResumable(*job, ReadJobFile(files, path).value(), 1);
+  const absl::Status resumed =
+      CheckResumable(*job, ReadJobFile(files, path).value(), PlanOf(1, 1, 1));
   CHECK(absl::StrContains(resumed.message(), "train.py"));
   // The model may be in a file of its own, with its files beside that.
   directory.Write("models/program.json", TextOf(kProgramModel));
@@ -119,7 +121,8 @@ TEST_CASE("a program file travels in the job") {
   CHECK(JobToJson(ParseJob(canonical).value()) == canonical);
   CHECK(absl::IsInvalidArgument(ReadProgramSpec(job->model).status()));  // it is no process
   directory.Write("models/a.program", R"({"format": 1, "modules": [7], "made_by": "me"})");
-  const absl::Status resumed = CheckResumable(*job, ReadJobFile(files, path).value(), 1);
+  const absl::Status resumed =
+      CheckResumable(*job, ReadJobFile(files, path).value(), PlanOf(1, 1, 1));
   CHECK(absl::StrContains(resumed.message(), "model"));
 }
 
@@ -156,11 +159,11 @@ TEST_CASE("a file of the program may change on resume if somebody accepts that")
   };
   const Job bug = program("import a\nbug()\nrun()\n"), mended = program("import a\nrun()\n");
   const std::vector<std::string> accepted = {"train.py"}, unknown = {"other.py"};
-  CHECK(CheckResumable(bug, mended, 4).message() ==
+  CHECK(CheckResumable(bug, mended, PlanOf(1, 1, 4)).message() ==
         "model.files.train.py: line 2 was \"bug()\" and is now \"run()\", but cannot change on "
         "resume without --accept-change train.py");
-  CHECK(CheckResumable(bug, mended, 4, accepted).ToString() == "OK");
-  CHECK(CheckResumable(bug, bug, 4, unknown).message() ==
+  CHECK(CheckResumable(bug, mended, PlanOf(1, 1, 4), accepted).ToString() == "OK");
+  CHECK(CheckResumable(bug, bug, PlanOf(1, 1, 4), unknown).message() ==
         "--accept-change: the job's program has no file other.py in its `files`");
 }
 

@@ -30,7 +30,7 @@ TEST_CASE("a job that is begun is fixed as soon as it is written, and no sooner"
   const Job job = SmallJob();
   JobRecord record(job);
   CHECK_FALSE(record.begun());
-  REQUIRE(record.Begin("run", Facts()).ok());
+  REQUIRE(record.Begin("run", Facts(), 2).ok());
   CHECK(record.begun());
   CHECK_FALSE(record.fixed());
   const std::optional<JobState> written = record.BeginWrite(/*claiming=*/false);
@@ -46,6 +46,26 @@ TEST_CASE("a job that is begun is fixed as soon as it is written, and no sooner"
   CHECK(record.fixed());
 }
 
+TEST_CASE("the lanes of a job are the batches of its rounds, by default the cluster's workers") {
+  Job job = SmallJob();
+  job.guarantees.staleness = 3;
+  JobRecord record(job);
+  CHECK(record.Begin("run", Facts(), 0).message().find("round_batches: is missing") == 0);
+  JobRecord named(job);
+  REQUIRE(named.Begin("run", Facts(), 3).ok());
+  CHECK(named.plan().lanes() == 3);
+  CHECK(named.plan().split_batches() == RoundsPerEpoch(named.plan()));
+  job.guarantees.round_batches = 1;
+  JobRecord said(job);
+  REQUIRE(said.Begin("run", Facts(), 3).ok());
+  CHECK(said.plan().lanes() == 1);
+  CHECK(said.plan().split_batches() == BatchesPerEpoch(said.plan()));
+  JobFacts many = Facts();
+  many.set_records(uint64_t{1} << 50);
+  CHECK(JobRecord(job).Begin("run", many, 3).message().find("a larger batch or round_batches") !=
+        std::string::npos);
+}
+
 TEST_CASE("a write of nothing fixes no job") {
   const Job job = SmallJob();
   JobRecord record(job);
@@ -57,7 +77,7 @@ TEST_CASE("a write of nothing fixes no job") {
 TEST_CASE("a restored job is fixed when it is written anew, as the job that is asked for now") {
   const Job job = SmallJob();
   JobRecord first(job);
-  REQUIRE(first.Begin("run", Facts()).ok());
+  REQUIRE(first.Begin("run", Facts(), 2).ok());
   JobState saved = *first.BeginWrite(false);
   saved.counters.computed = 7;
   Job longer = SmallJob();
@@ -77,7 +97,7 @@ TEST_CASE("a restored job is fixed when it is written anew, as the job that is a
 TEST_CASE("a manifest stands for a job.state that is missing") {
   const Job job = SmallJob();
   JobRecord first(job);
-  REQUIRE(first.Begin("run", Facts()).ok());
+  REQUIRE(first.Begin("run", Facts(), 2).ok());
   Manifest manifest;
   manifest.run_id = "run";
   manifest.plan = first.plan();
@@ -96,7 +116,7 @@ TEST_CASE("a manifest stands for a job.state that is missing") {
 TEST_CASE("a worker that has found something else cannot take part, and is told what") {
   const Job job = SmallJob();
   JobRecord record(job);
-  REQUIRE(record.Begin("run", Facts()).ok());
+  REQUIRE(record.Begin("run", Facts(), 2).ok());
   CHECK_FALSE(record.Differs(Facts()).has_value());
   const auto differs = [&](auto edit) {
     JobFacts facts = Facts();
@@ -122,7 +142,7 @@ TEST_CASE("a program that predicts other outputs than the job's is refused, also
   facts.add_outputs("click (1)");
   facts.add_outputs("buy (1)");
   JobRecord first(job);
-  REQUIRE(first.Begin("run", facts).ok());
+  REQUIRE(first.Begin("run", facts, 2).ok());
   const absl::StatusOr<JobState> saved =
       ParseJobState(JobStateToText(*first.BeginWrite(false)), "job.state");
   REQUIRE(saved.ok());
@@ -146,14 +166,14 @@ TEST_CASE("facts that no job can be begun by are refused with what is wrong") {
   const Job job = SmallJob();
   JobFacts facts = Facts();
   facts.add_metric_names("two\nlines");
-  CHECK(JobRecord(job).Begin("run", facts).message().find("no metric can be named") !=
+  CHECK(JobRecord(job).Begin("run", facts, 2).message().find("no metric can be named") !=
         std::string::npos);
   facts = Facts();
   facts.set_records(0);
-  CHECK_FALSE(JobRecord(job).Begin("run", facts).ok());
+  CHECK_FALSE(JobRecord(job).Begin("run", facts, 2).ok());
   facts = Facts();
   facts.clear_variables();
-  CHECK_FALSE(JobRecord(job).Begin("run", facts).ok());
+  CHECK_FALSE(JobRecord(job).Begin("run", facts, 2).ok());
 }
 
 }  // namespace

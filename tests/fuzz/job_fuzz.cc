@@ -4,6 +4,7 @@
 
 #include "config/job.h"
 #include "config/json_fields.h"
+#include "tests/batches.h"
 #include "tests/data/memory_files.h"
 #include "tests/fuzz/input.h"
 
@@ -16,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const absl::StatusOr<Job> again = ParseJob(printed);
     Demand(again.ok() && JobToJson(*again) == printed, "a job survives being printed");
     (void)PsSettings(*job);
-    Demand(CheckResumable(*job, *again, 8).ok(), "a job may go on as itself");
+    Demand(CheckResumable(*job, *again, PlanOf(1, 1, 8)).ok(), "a job may go on as itself");
   }
   MemoryFiles files;
   files.contents["/job.json"] = text;

@@ -1,0 +1,24 @@
+// The keys of a job that say how its rounds are formed: `consistency` and `round_batches`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "config/job.h"
+#include "config/json_fields.h"
+
+namespace paracord {
+
+// Reads both into `job`, whose `split_batches` has been read. Problems name both keys where two do
+// not fit each other.
+void ReadRounds(JsonFields& fields, Problems& problems, Job& job);
+
+// Returns what a canonical job has under `consistency`.
+nlohmann::json ConsistencyToJson(const GuaranteesSpec& guarantees);
+
+// Returns the batches of a round of a job, which has as many lanes: what it says, or the number of
+// workers that the cluster names; 0 if the job has no rounds. INVALID_ARGUMENT names the key.
+absl::StatusOr<uint32_t> RoundBatchesOf(const Job& job, size_t workers);
+
+}  // namespace paracord

@@ -1,0 +1,95 @@
+#include "config/job_rounds.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "common/json_text.h"
+#include "tests/batches.h"
+
+namespace paracord {
+namespace {
+
+// Returns the job with these keys beside those that every job needs, or all of its problems.
+absl::StatusOr<Job> JobWith(const std::string& keys) {
+  nlohmann::json document = JsonOf(R"({
+    "name": "j", "model": {"class_name": "Sequential", "config": {"layers": []}},
+    "data": {"train": {"format": "idx", "features": "/d/x", "labels": "/d/y"}},
+    "loss": "mse", "optimizer": "sgd"})");
+  document.update(JsonOf(keys));
+  return ParseJob(TextOf(document));
+}
+
+std::string RoundsProblemOf(const std::string& keys) {
+  return std::string(JobWith(keys).status().message());
+}
+
+TEST_CASE("a job says how old values may be, and how many batches a round has") {
+  const Job async = JobWith("{}").value();
+  CHECK_FALSE(async.guarantees.staleness.has_value());
+  CHECK(RoundBatchesOf(async, 3).value() == 0);
+  CHECK_FALSE(JsonOf(JobToJson(async)).contains("round_batches"));
+  CHECK(JsonOf(JobToJson(async)).at("consistency") == "async");
+
+  const Job named = JobWith(R"({"consistency": {"staleness": 0}})").value();
+  CHECK(named.guarantees.staleness == 0u);
+  CHECK(RoundBatchesOf(named, 3).value() == 3);
+  CHECK(RoundBatchesOf(named, 256).value() == 256);
+  CHECK(RoundBatchesOf(named, 257).status().message() ==
+        "round_batches: is missing, and the cluster (key cluster.worker) names 257 workers, more "
+        "than a round has batches, 256: give it");
+  CHECK(RoundBatchesOf(named, 0).status().message() ==
+        "round_batches: is missing, and the cluster (key cluster.worker) names no worker, whose "
+        "number it is otherwise: give it");
+
+  const Job said = JobWith(R"({"consistency": {"staleness": 2}, "round_batches": 8})").value();
+  CHECK(RoundBatchesOf(said, 0).value() == 8);
+  const std::string text = JobToJson(said);
+  CHECK(JsonOf(text).at("consistency").at("staleness") == 2);
+  CHECK(JsonOf(text).at("round_batches") == 8);
+  CHECK(JobToJson(ParseJob(text).value()) == text);
+  CHECK(JobWith(R"({"round_batches": null, "split_batches": 4})").ok());
+}
+
+TEST_CASE("keys of rounds that do not fit are named, both where two do not fit each other") {
+  const struct {
+    const char* keys;
+    const char* problem;
+  } cases[] = {
+      {R"({"consistency": "sync"})", "consistency: is \"sync\", but there is only: async"},
+      {R"({"consistency": 3})", "consistency: "},
+      {R"({"consistency": {}})", "consistency.staleness: is missing"},
+      {R"({"consistency": {"staleness": 1001}})",
+       "consistency.staleness: must be an integer from 0 to 1000"},
+      {R"({"consistency": {"staleness": -1}})", "consistency.staleness: must be an integer"},
+      {R"({"consistency": {"staleness": 1, "stale": 2}})", "consistency.stale: unknown key"},
+      {R"({"consistency": {"staleness": 1}, "round_batches": 0})",
+       "round_batches: must be an integer from 1 to 256"},
+      {R"({"consistency": {"staleness": 1}, "round_batches": 257})",
+       "round_batches: must be an integer from 1 to 256"},
+      {R"({"round_batches": 4})",
+       "round_batches: is of jobs with rounds, and `consistency` is \"async\", which has none"},
+      {R"({"consistency": {"staleness": 1}, "split_batches": 4})",
+       "split_batches: is of jobs without rounds, and `consistency` has a staleness"},
+  };
+  for (const auto& [keys, problem] : cases) {
+    CAPTURE(keys);
+    CHECK(RoundsProblemOf(keys).find(problem) == 0);
+  }
+}
+
+TEST_CASE("the batches of a round cannot change on resume") {
+  const DataPlan plan = PlanOfLanes(1000, 10, 4);
+  const Job by_cluster = JobWith(R"({"consistency": {"staleness": 1}})").value();
+  const Job four = JobWith(R"({"consistency": {"staleness": 1}, "round_batches": 4})").value();
+  const Job five = JobWith(R"({"consistency": {"staleness": 1}, "round_batches": 5})").value();
+  CHECK(CheckResumable(by_cluster, four, plan).ToString() == "OK");
+  CHECK(CheckResumable(four, by_cluster, plan).ToString() == "OK");
+  CHECK(CheckResumable(by_cluster, five, plan).message() ==
+        "round_batches: was 4 and is now 5, but cannot change on resume");
+  const Job async = JobWith("{}").value();
+  CHECK(CheckResumable(async, by_cluster, PlanOf(1000, 10, 4)).message() ==
+        "consistency: was \"async\" and is now {\"staleness\":1}, but cannot change on resume");
+}
+
+}  // namespace
+}  // namespace paracord
