@@ -35,6 +35,15 @@ void BatchLoader::Start(Sequence sequence) {
   changed_.notify_all();
 }
 
+void BatchLoader::GoOn() {
+  {
+    MutexLock lock(mu_);
+    ++resumed_;
+    over_ = false;
+  }
+  changed_.notify_all();
+}
+
 absl::StatusOr<const Batch*> BatchLoader::Next() {
   std::unique_lock lock(mu_.native());
   return [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<const Batch*> {
@@ -68,7 +77,7 @@ void BatchLoader::Loop() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     });
     if (stopping_) return;
     const auto sequence = sequence_;
-    const uint64_t run = run_, index = index_++;
+    const uint64_t run = run_, resumed = resumed_, index = index_++;
     std::unique_ptr<Slot> slot = std::move(free_.back());
     free_.pop_back();
 
@@ -82,7 +91,7 @@ void BatchLoader::Loop() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     lock.lock();
 
     const bool wanted = run == run_ && !records.empty();
-    if (run == run_ && records.empty()) over_ = true;
+    if (run == run_ && resumed == resumed_ && records.empty()) over_ = true;
     if (wanted) {
       ready_.push_back(std::move(slot));
     } else {

@@ -28,8 +28,10 @@ class BatchLoader {
 
   // Drops the batches that are prepared and goes on with those of `sequence`.
   void Start(Sequence sequence);
+  // The sequence, if it was over, has batches again.
+  void GoOn();
   // Waits for the next batch of the sequence and returns it; it stays valid until the next call of
-  // Next or Start. Returns null if the sequence is over or was never started. An error concerns one
+  // Next. Returns null if the sequence is over or was never started. An error concerns one
   // batch only: the next call returns the batch after it.
   absl::StatusOr<const Batch*> Next();
   // Waits for the batch that `ahead` further calls of Next come before, at most the depth less one.
@@ -48,8 +50,9 @@ class BatchLoader {
   std::condition_variable changed_;
   // Guarded by mu_.
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  bool over_ ABSL_GUARDED_BY(mu_) = true;  // the sequence has no more batches
-  uint64_t run_ ABSL_GUARDED_BY(mu_) = 0;  // counts Starts
+  bool over_ ABSL_GUARDED_BY(mu_) = true;      // the sequence has no more batches
+  uint64_t run_ ABSL_GUARDED_BY(mu_) = 0;      // counts Starts
+  uint64_t resumed_ ABSL_GUARDED_BY(mu_) = 0;  // counts calls of GoOn
   uint64_t index_ ABSL_GUARDED_BY(mu_) = 0;
   std::shared_ptr<const Sequence> sequence_ ABSL_GUARDED_BY(mu_);  // also in use by the thread
   std::deque<std::unique_ptr<Slot>> ready_ ABSL_GUARDED_BY(mu_);

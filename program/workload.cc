@@ -1,75 +1,21 @@
 #include "program/workload.h"
 
 #include <algorithm>
-#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/status_macros.h"
-#include "config/data_plan.h"
 #include "config/json_fields.h"
 #include "config/shape.h"
-#include "data/batch_loader.h"
-#include "data/batch_plan.h"
+#include "program/prepared_batches.h"
 
 namespace paracord {
 namespace {
 
 // Batches that are ready before they are asked for; with tables these are looked at, too.
-constexpr size_t kPrepared = 2, kPreparedWithTables = 3;
-
-// Reads ahead as long as batches are asked for in order. After the last batch of a split it goes on
-// with the next split, which is what an undisturbed worker alone would be given.
-class PreparedBatches : public BatchFeed {
- public:
-  PreparedBatches(std::unique_ptr<DataSource> source, size_t depth)
-      : source_(std::move(source)), depth_(depth), loader_(*source_, depth) {}
-
-  void Start(const DataPlan& plan) override {
-    plan_ = plan;
-    expected_.reset();
-  }
-
-  absl::StatusOr<const Batch*> Get(const BatchId& id, uint32_t end_batch) override {
-    if (!expected_.has_value() || !SameBatch(*expected_, id)) {
-      loader_.Start([plan = plan_, id](uint64_t index, std::vector<uint64_t>& records) {
-        BatchRecords(plan, After(plan, id, index), records);
-        return EpochKey(plan, id);
-      });
-    }
-    expected_ = After(plan_, id, 1);
-    ASSIGN_OR_RETURN(const Batch* const batch, loader_.Next());
-    if (batch == nullptr) {
-      expected_.reset();
-      return absl::OutOfRangeError(absl::StrCat("the data plan has no batch ", id.batch(),
-                                                " in split ", id.split(), " (asked up to ",
-                                                end_batch, ")"));
-    }
-    return batch;
-  }
-
-  const Batch* Peek(const BatchId& id) override {
-    for (size_t ahead = 0; expected_.has_value() && ahead < depth_; ++ahead) {
-      if (SameBatch(After(plan_, *expected_, ahead), id)) return loader_.Peek(ahead);
-    }
-    return nullptr;
-  }
-
- private:
-  // Returns the batch that is `steps` batches later in the epoch; batch numbers past the epoch's
-  // end have no records.
-  static BatchId After(const DataPlan& plan, const BatchId& id, uint64_t steps) {
-    return BatchAt(plan, id.epoch(), BatchInEpoch(plan, id.split(), id.batch()) + steps);
-  }
-
-  const std::unique_ptr<DataSource> source_;
-  const size_t depth_;
-  BatchLoader loader_;
-  DataPlan plan_;
-  std::optional<BatchId> expected_;
-};
+constexpr size_t kPrepared = 2, kPreparedWithTables = kUpcomingMax;
 
 std::string ColumnText(const Column& column) {
   const Shape shape(column.shape.begin(), column.shape.end());
@@ -157,8 +103,7 @@ absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, const BuildProgramF
   const bool tables =
       std::ranges::any_of(workload.program->variables(),
                           [](const VariableSpec& variable) { return variable.has_table(); });
-  workload.feed =
-      std::make_unique<PreparedBatches>(std::move(train), tables ? kPreparedWithTables : kPrepared);
+  workload.feed = MakePreparedBatches(std::move(train), tables ? kPreparedWithTables : kPrepared);
   return workload;
 }
 

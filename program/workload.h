@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,16 +19,19 @@
 
 namespace paracord {
 
+// A feed prepares no more batches ahead.
+inline constexpr size_t kUpcomingMax = 3;
+
 // The batches of the training data.
 class BatchFeed {
  public:
   virtual ~BatchFeed() = default;
   // Called once before the first Get.
   virtual void Start(const DataPlan& plan) = 0;
-  // Returns a batch, which stays valid until the next call. The batches up to `end_batch` of the
-  // same split usually follow, so an implementation may prepare them meanwhile. An error names file
-  // and record.
-  virtual absl::StatusOr<const Batch*> Get(const BatchId& id, uint32_t end_batch) = 0;
+  // Returns a batch, which stays valid until the next call. The batches `upcoming` usually follow,
+  // in that order, so an implementation may prepare them meanwhile. An error names file and record.
+  virtual absl::StatusOr<const Batch*> Get(const BatchId& id,
+                                           std::span<const BatchId> upcoming) = 0;
   // A batch that is about to be asked for, if it is prepared without disturbing others; else null.
   // It stays valid until the next Get, as does the batch of the last Get.
   virtual const Batch* Peek(const BatchId& /*id*/) { return nullptr; }

@@ -38,7 +38,7 @@ absl::StatusOr<double> ComputeGradients(Computation& computation, const Batch& b
 // The batch, which LookAtRows may have read already.
 absl::StatusOr<const Batch*> Read(const Computation& computation, Workload& workload) {
   if (computation.batch_read != nullptr) return computation.batch_read;
-  return workload.feed->Get(computation.batch, computation.end_batch);
+  return workload.feed->Get(computation.batch, computation.upcoming);
 }
 
 }  // namespace

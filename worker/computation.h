@@ -16,7 +16,7 @@ namespace paracord {
 
 struct Computation {
   BatchId batch;
-  uint32_t end_batch = 0;  // of its lease
+  std::vector<BatchId> upcoming;  // batches that are probably read after this one
   std::shared_ptr<StepArrays> step;
   bool encodes = true;  // else that is done later
   SharedRows rows;      // of tables, that it reads; null: there are no tables, or it is not known

@@ -11,27 +11,6 @@
 #include "worker/problem.h"
 
 namespace paracord {
-namespace {
-
-bool IsRejected(const Lease& lease, uint32_t batch) {
-  return std::ranges::find(lease.rejected(), batch) != lease.rejected().end();
-}
-
-// The proof that the batch is rejected; empty if the lease has none.
-std::string RejectionIn(const Lease& lease, uint32_t batch) {
-  const auto at = std::ranges::find(lease.rejected(), batch) - lease.rejected().begin();
-  return at < lease.rejections_size() ? lease.rejections(static_cast<int>(at)) : "";
-}
-
-BatchId BatchOf(const Lease& lease, uint32_t number) {
-  BatchId batch;
-  batch.set_epoch(lease.epoch());
-  batch.set_split(lease.split());
-  batch.set_batch(number);
-  return batch;
-}
-
-}  // namespace
 
 Trainer::Trainer(TrainerOptions options, DataPlan plan, std::shared_ptr<Workload> workload,
                  std::unique_ptr<ParameterSession> parameters, Environment environment,
@@ -43,7 +22,8 @@ Trainer::Trainer(TrainerOptions options, DataPlan plan, std::shared_ptr<Workload
       environment_(environment),
       callbacks_(std::move(callbacks)),
       tables_(std::ranges::any_of(workload_->program->variables(),
-                                  [](const VariableSpec& v) { return v.has_table(); })) {
+                                  [](const VariableSpec& v) { return v.has_table(); })),
+      leases_(plan_) {
   busy_ = true;
   parameters_->Open([this] {
     busy_ = false;
@@ -52,8 +32,7 @@ Trainer::Trainer(TrainerOptions options, DataPlan plan, std::shared_ptr<Workload
 }
 
 void Trainer::Take(const Lease& lease) {
-  leases_.push_back(lease);
-  if (leases_.size() == 1) next_batch_ = lease.first_batch();
+  leases_.Add(lease);
   Next();
 }
 
@@ -70,9 +49,7 @@ bool Trainer::WantsTask() const {
   // One lease ahead, asked for with the last batch, keeps a fast worker busy and costs a slow one
   // no more than the end of its split. With tables it is asked for a batch earlier, so that the
   // rows of its first batch come with the exchange of the last one.
-  const uint32_t left = tables_ ? 2 : 1;
-  return leases_.size() == 1 && evaluations_.empty() &&
-         next_batch_ + left >= leases_[0].end_batch();
+  return evaluations_.empty() && leases_.EndsWithin(tables_ ? 2 : 1);
 }
 
 void Trainer::Drain(std::function<void()> drained) {
@@ -81,8 +58,7 @@ void Trainer::Drain(std::function<void()> drained) {
 }
 
 std::vector<uint64_t> Trainer::Holds() const {
-  std::vector<uint64_t> ids;
-  for (const Lease& lease : leases_) ids.push_back(lease.id());
+  std::vector<uint64_t> ids = leases_.Ids();
   for (const EvaluationLease& lease : evaluations_) ids.push_back(lease.id());
   return ids;
 }
@@ -106,20 +82,19 @@ void Trainer::Next() {
 }
 
 void Trainer::StepLease() {
-  const Lease& lease = leases_.front();
-  if (next_batch_ >= lease.end_batch()) {  // nothing is left of it
+  if (leases_.used_up()) {
     busy_ = false;
     return EndLease(PROBLEM_NONE, "");
   }
-  const BatchId batch = BatchOf(lease, next_batch_);
+  const BatchId batch = leases_.batch();
   if (ahead_ != nullptr) {
     if (SameBatch(ahead_->batch, batch)) return Computed(std::exchange(ahead_, nullptr));
     DropAhead();
   }
-  if (IsRejected(lease, next_batch_)) return Push(batch, nullptr);
+  if (leases_.rejected()) return Push(batch, nullptr);
   const auto computation = std::make_shared<Computation>();
   computation->batch = batch;
-  computation->end_batch = lease.end_batch();
+  computation->upcoming = leases_.Upcoming(kUpcomingMax);
   computation->rows = rows_ahead_.Find(batch);
   tables_ && computation->rows == nullptr ? Look(computation) : PullAndCompute(computation);
 }
@@ -127,7 +102,7 @@ void Trainer::StepLease() {
 // Finds the rows that a batch reads: nobody has looked at the first batch before, nor at one after
 // a gap.
 void Trainer::Look(const std::shared_ptr<Computation>& computation) {
-  computation->next = Following(computation->batch, batches_ahead());
+  computation->next = leases_.Following(batches_ahead());
   environment_.executor.Run(
       [computation, workload = workload_] { LookAtRows(*computation, *workload); },
       gate_.Enter([this, computation] {
@@ -142,9 +117,9 @@ void Trainer::Look(const std::shared_ptr<Computation>& computation) {
 
 // While the exchange is under way: which rows the batches after the next one read. It is known when
 // the next one is computed.
-void Trainer::LookAhead(const BatchId& batch) {
+void Trainer::LookAhead() {
   const auto look = std::make_shared<Computation>();
-  for (const BatchId& next : Following(batch, batches_ahead() + 1)) {
+  for (const BatchId& next : leases_.Following(batches_ahead() + 1)) {
     if (rows_ahead_.Find(next) == nullptr) look->next.push_back(next);
   }
   if (look->next.empty()) return;
@@ -167,7 +142,9 @@ void Trainer::PullAndCompute(const std::shared_ptr<Computation>& computation) {
   if (pulled_ && parameters_->Has(computation->rows)) return compute();
   ExchangeOrder order;
   std::vector<BatchId> batches{computation->batch};
-  if (options_.overlap) std::ranges::copy(Following(batches[0], 1), std::back_inserter(batches));
+  if (options_.overlap) {
+    std::ranges::copy(leases_.Following(1), std::back_inserter(batches));
+  }
   order.rows = RowsFor(batches);
   Exchange(std::move(order), nullptr, [this, compute](const ExchangeResult& result) {
     if (!result.error.ok()) {
@@ -237,16 +214,16 @@ void Trainer::Ready(const Computation& computation) {
 // A batch without a step is rejected.
 void Trainer::Push(const BatchId& batch, const std::shared_ptr<StepArrays>& step) {
   const bool rejected = step == nullptr;
-  const std::vector<BatchId> following = Following(batch, batches_ahead());
+  const std::vector<BatchId> following = leases_.Following(batches_ahead());
   const bool ahead = !rejected && MayComputeAhead(following);
-  ExchangeOrder order{.batch = batch, .rejected = rejected, .proof = leases_.front().proof()};
-  if (rejected) order.rejection = RejectionIn(leases_.front(), batch.batch());
+  ExchangeOrder order{.batch = batch, .rejected = rejected, .proof = leases_.current().proof()};
+  if (rejected) order.rejection = leases_.rejection();
   // The rows of a batch that is computed meanwhile are there.
   order.rows = RowsFor({following.begin() + (ahead && tables_ ? 1 : 0), following.end()});
   Exchange(std::move(order), step, [this, batch, rejected](const ExchangeResult& result) {
     Pushed(batch, rejected, result);
   });
-  if (tables_) LookAhead(batch);
+  if (tables_) LookAhead();
   if (ahead) ComputeAhead(following[0]);
 }
 
@@ -263,30 +240,6 @@ void Trainer::Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>& s
 }
 
 // ---- the next batch, while this one is exchanged
-
-// Returns the next batch of the same lease, or the first of the next lease; nullopt if it is not to
-// be computed.
-std::optional<BatchId> Trainer::BatchAfter(const BatchId& batch) const {
-  auto lease = std::ranges::find_if(leases_, [&](const Lease& each) {
-    return each.epoch() == batch.epoch() && each.split() == batch.split();
-  });
-  if (lease == leases_.end()) return std::nullopt;
-  const bool last = batch.batch() + 1 >= lease->end_batch();
-  if (last && ++lease == leases_.end()) return std::nullopt;
-  const uint32_t number = last ? lease->first_batch() : batch.batch() + 1;
-  if (number >= lease->end_batch() || IsRejected(*lease, number)) return std::nullopt;
-  return BatchOf(*lease, number);
-}
-
-// At most so many, in their order.
-std::vector<BatchId> Trainer::Following(const BatchId& batch, size_t count) const {
-  std::vector<BatchId> following;
-  std::optional<BatchId> next = batch;
-  while (following.size() < count && (next = BatchAfter(*next)).has_value()) {
-    following.push_back(*next);
-  }
-  return following;
-}
 
 std::vector<SharedRows> Trainer::RowsFor(const std::vector<BatchId>& batches) const {
   std::vector<SharedRows> rows;
@@ -306,8 +259,8 @@ void Trainer::ComputeAhead(const BatchId& batch) {
   ahead_ = std::make_shared<Computation>();
   ahead_->batch = batch;
   ahead_->rows = rows_ahead_.Find(batch);
-  const bool same_lease = batch.split() == leases_.front().split();
-  ahead_->end_batch = (same_lease ? leases_.front() : leases_[1]).end_batch();
+  ahead_->upcoming = leases_.Upcoming(1 + kUpcomingMax);
+  ahead_->upcoming.erase(ahead_->upcoming.begin());  // the batch itself
   PROBE("worker.ahead");
   Compute(ahead_, [] {});
 }
@@ -338,20 +291,20 @@ void Trainer::Pushed(const BatchId& batch, bool rejected, const ExchangeResult& 
     }
   }
   if (result.outcome.gap) {
-    next_batch_ = std::min(next_batch_, result.outcome.next);
+    leases_.SetNext(std::min(leases_.next(), result.outcome.next));
     return EndLease(PROBLEM_GAP, "a partition lacks an earlier batch");
   }
   // The ledgers may be ahead of this lease: another worker did the same split.
-  next_batch_ = std::max(batch.batch() + 1, result.outcome.next);
-  if (next_batch_ >= leases_.front().end_batch()) return EndLease(PROBLEM_NONE, "");
+  leases_.SetNext(std::max(batch.batch() + 1, result.outcome.next));
+  if (leases_.used_up()) return EndLease(PROBLEM_NONE, "");
   Report(false, PROBLEM_NONE, "");
   Next();
 }
 
 void Trainer::Report(bool ended, Problem problem, const std::string& message) {
   LeaseReport report;
-  report.set_lease(leases_.front().id());
-  report.set_next(std::min(next_batch_, leases_.front().end_batch()));
+  report.set_lease(leases_.current().id());
+  report.set_next(std::min(leases_.next(), leases_.current().end_batch()));
   report.set_ended(ended);
   report.set_problem(problem);
   report.set_message(Sendable(message));
@@ -362,8 +315,7 @@ void Trainer::EndLease(Problem problem, const std::string& message) {
   Report(true, problem, message);
   if (problem != PROBLEM_NONE) DropAhead();
   if (problem != PROBLEM_NONE && problem != PROBLEM_DRAINED) ++options_.figures->failed;
-  leases_.pop_front();
-  if (!leases_.empty()) next_batch_ = leases_.front().first_batch();
+  leases_.Pop();
   if (problem != PROBLEM_DRAINED) Next();
 }
 

@@ -19,6 +19,7 @@
 #include "program/workload.h"
 #include "proto/paracord.pb.h"
 #include "worker/computation.h"
+#include "worker/lease_queue.h"
 #include "worker/parameter_session.h"
 #include "worker/score_records.h"
 #include "worker/table_rows.h"
@@ -74,10 +75,9 @@ class Trainer {
   void Look(const std::shared_ptr<Computation>& computation);
   void PullAndCompute(const std::shared_ptr<Computation>& computation);
   void Learn(const Computation& computation);
-  void LookAhead(const BatchId& batch);
+  void LookAhead();
   // For which an exchange brings rows: with overlap the next one is computed before it is over.
   size_t batches_ahead() const { return options_.overlap ? 2 : 1; }
-  std::vector<BatchId> Following(const BatchId& batch, size_t count) const;
   std::vector<SharedRows> RowsFor(const std::vector<BatchId>& batches) const;
   void Compute(const std::shared_ptr<Computation>& computation, std::function<void()> done);
   void Computed(const std::shared_ptr<Computation>& computation);
@@ -88,7 +88,6 @@ class Trainer {
   bool MayComputeAhead(const std::vector<BatchId>& following) const;
   void ComputeAhead(const BatchId& batch);
   void DropAhead();
-  std::optional<BatchId> BatchAfter(const BatchId& batch) const;
   void Pushed(const BatchId& batch, bool rejected, const ExchangeResult& result);
   void EndLease(Problem problem, const std::string& message);
   void Report(bool ended, Problem problem, const std::string& message);
@@ -107,8 +106,7 @@ class Trainer {
   const TrainerCallbacks callbacks_;
   const bool tables_;  // the model has some
 
-  std::deque<Lease> leases_;  // the first is worked on
-  uint32_t next_batch_ = 0;
+  LeaseQueue leases_;
   uint32_t examples_ = 0;  // of the batch under way
   std::deque<EvaluationLease> evaluations_;
   bool busy_ = false;                        // a batch, an evaluation or opening the parameters

@@ -1,5 +1,6 @@
 #include "data/batch_loader.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
 
 namespace paracord {
@@ -82,6 +83,25 @@ TEST_CASE("a restart drops what was prepared") {
     for (uint64_t i = 0; i < start % 4; ++i) {
       CHECK(FirstValue(loader.Next()) == static_cast<float>(start + 2 * i));
     }
+  }
+}
+
+TEST_CASE("a sequence that was over goes on when it has batches again") {
+  CountingSource source;
+  BatchLoader loader(source, 2);
+  std::atomic<uint64_t> left = 0, next = 0;
+  loader.Start([&](uint64_t, std::vector<uint64_t>& records) {
+    if (left > 0) {
+      --left;
+      records = {next++};
+    }
+    return uint64_t{0};
+  });
+  for (uint64_t i = 0; i < 200; ++i) {
+    CHECK(*loader.Next() == nullptr);
+    ++left;
+    loader.GoOn();
+    CHECK(FirstValue(loader.Next()) == static_cast<float>(i));
   }
 }
 

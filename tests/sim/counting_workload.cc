@@ -28,7 +28,7 @@ class CountingFeed : public BatchFeed {
 
   void Start(const DataPlan& plan) override { plan_ = plan; }
 
-  absl::StatusOr<const Batch*> Get(const BatchId& id, uint32_t) override {
+  absl::StatusOr<const Batch*> Get(const BatchId& id, std::span<const BatchId>) override {
     const uint64_t place = BatchInEpoch(plan_, id.split(), id.batch());
     if (options_.unreadable.contains(place)) {
       return absl::DataLossError(absl::StrCat("batch ", place, " cannot be read"));

@@ -46,7 +46,7 @@ TEST_CASE("two epochs of SGD with rate 1 count every batch, and a doubled or los
       for (uint32_t batch = 0; batch < BatchesInSplit(plan, split); ++batch) {
         BatchId id = Id(split, batch);
         id.set_epoch(epoch);
-        const auto data = workload.feed->Get(id, 3);
+        const auto data = workload.feed->Get(id, {});
         REQUIRE(data.ok());
         REQUIRE(workload.program->ComputeGradients(**data, 0, value_spans, gradient_spans).ok());
         for (size_t row = 0; row < values.size(); ++row) values[row] -= gradient[row];
@@ -87,7 +87,7 @@ TEST_CASE("a lost, doubled or early update of a row of a growing table is seen")
   std::map<uint64_t, std::vector<float>> rows;
   for (uint64_t split = 0; split < SplitsPerEpoch(plan); ++split) {
     for (uint32_t batch = 0; batch < BatchesInSplit(plan, split); ++batch) {
-      const auto data = workload.feed->Get(Id(split, batch), 3);
+      const auto data = workload.feed->Get(Id(split, batch), {});
       REQUIRE(data.ok());
       const auto read = workload.program->RowsOf(**data).value();
       std::vector<float> gradient(read->ids[0].size() * options.batches);
@@ -135,8 +135,8 @@ TEST_CASE("the counting workload fails at the batches that it is told to") {
   options.nonfinite = {5};
   Workload workload = MakeCountingWorkload(options);
   workload.feed->Start(Plan());
-  CHECK_FALSE(workload.feed->Get(Id(1, 1), 3).ok());
-  const auto poisoned = workload.feed->Get(Id(1, 2), 3);
+  CHECK_FALSE(workload.feed->Get(Id(1, 1), {}).ok());
+  const auto poisoned = workload.feed->Get(Id(1, 2), {});
   REQUIRE(poisoned.ok());
   std::vector<float> gradient(options.rows * options.batches);
   const std::vector<std::span<float>> gradient_spans = {gradient};

@@ -49,7 +49,7 @@ class RowFeed : public BatchFeed {
  public:
   explicit RowFeed(bool peeks) : peeks_(peeks) {}
   void Start(const DataPlan&) override {}
-  absl::StatusOr<const Batch*> Get(const BatchId& id, uint32_t) override {
+  absl::StatusOr<const Batch*> Get(const BatchId& id, std::span<const BatchId>) override {
     return &Make(id, batch_);
   }
   const Batch* Peek(const BatchId& id) override { return peeks_ ? &Make(id, next_) : nullptr; }

@@ -95,7 +95,9 @@ class OneExample : public BatchFeed {
  public:
   OneExample() { batch.examples = 1; }
   void Start(const DataPlan&) override {}
-  absl::StatusOr<const Batch*> Get(const BatchId&, uint32_t) override { return &batch; }
+  absl::StatusOr<const Batch*> Get(const BatchId&, std::span<const BatchId>) override {
+    return &batch;
+  }
 
   Batch batch;
 };

@@ -1,0 +1,110 @@
+#include "program/prepared_batches.h"
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/mutex.h"
+#include "common/status_macros.h"
+#include "data/batch_loader.h"
+#include "data/batch_plan.h"
+
+namespace paracord {
+namespace {
+
+// The batches that a loader is still to prepare. Its thread takes them, the executor adds some.
+class ToPrepare {
+ public:
+  void Add(const BatchId& id) {
+    MutexLock lock(mu_);
+    ids_.push_back(id);
+  }
+  std::optional<BatchId> Take() {
+    MutexLock lock(mu_);
+    if (ids_.empty()) return std::nullopt;
+    const BatchId id = ids_.front();
+    ids_.pop_front();
+    return id;
+  }
+
+ private:
+  Mutex mu_;
+  std::deque<BatchId> ids_ ABSL_GUARDED_BY(mu_);
+};
+
+// Reads the batches ahead that are said to come, as long as they do come in that order.
+class PreparedBatches : public BatchFeed {
+ public:
+  PreparedBatches(std::unique_ptr<DataSource> source, size_t depth)
+      : source_(std::move(source)), depth_(depth), loader_(*source_, depth) {}
+
+  void Start(const DataPlan& plan) override {
+    plan_ = plan;
+    ahead_.clear();
+  }
+
+  absl::StatusOr<const Batch*> Get(const BatchId& id, std::span<const BatchId> upcoming) override {
+    upcoming = upcoming.first(std::min(upcoming.size(), depth_));
+    if (ahead_.empty() || !SameBatch(ahead_.front(), id)) {
+      Restart();
+      Prepare(id);
+      for (const BatchId& next : upcoming) Prepare(next);
+    }
+    ahead_.pop_front();
+    ASSIGN_OR_RETURN(const Batch* const batch, loader_.Next());
+    if (batch == nullptr) {
+      ahead_.clear();
+      return absl::OutOfRangeError(
+          absl::StrCat("the data plan has no batch ", id.batch(), " in split ", id.split()));
+    }
+    const size_t known = std::min(ahead_.size(), upcoming.size());
+    if (!std::equal(upcoming.begin(), upcoming.begin() + known, ahead_.begin(), SameBatch)) {
+      Restart();
+    }
+    for (size_t i = ahead_.size(); i < upcoming.size(); ++i) Prepare(upcoming[i]);
+    return batch;
+  }
+
+  const Batch* Peek(const BatchId& id) override {
+    for (size_t i = 0; i < ahead_.size(); ++i) {
+      if (SameBatch(ahead_[i], id)) return loader_.Peek(i);
+    }
+    return nullptr;
+  }
+
+ private:
+  void Restart() {
+    ahead_.clear();
+    to_prepare_ = std::make_shared<ToPrepare>();
+    loader_.Start([plan = plan_, next = to_prepare_](uint64_t, std::vector<uint64_t>& records) {
+      const std::optional<BatchId> id = next->Take();
+      if (!id.has_value()) return uint64_t{0};
+      BatchRecords(plan, *id, records);
+      return EpochKey(plan, *id);
+    });
+  }
+  void Prepare(const BatchId& id) {
+    ahead_.push_back(id);
+    to_prepare_->Add(id);
+    loader_.GoOn();
+  }
+
+  const std::unique_ptr<DataSource> source_;
+  const size_t depth_;
+  BatchLoader loader_;
+  DataPlan plan_;
+  std::deque<BatchId> ahead_;  // that the loader has or is to prepare, in its order
+  std::shared_ptr<ToPrepare> to_prepare_;
+};
+
+}  // namespace
+
+std::unique_ptr<BatchFeed> MakePreparedBatches(std::unique_ptr<DataSource> source, size_t depth) {
+  return std::make_unique<PreparedBatches>(std::move(source), depth);
+}
+
+}  // namespace paracord

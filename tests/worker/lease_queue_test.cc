@@ -1,0 +1,92 @@
+#include "worker/lease_queue.h"
+
+#include <catch2/catch.hpp>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace paracord {
+namespace {
+
+Lease SplitLease(uint64_t id, uint64_t split, uint32_t first, uint32_t end,
+                 std::initializer_list<uint32_t> rejected = {}) {
+  Lease lease;
+  lease.set_id(id);
+  lease.set_split(split);
+  lease.set_first_batch(first);
+  lease.set_end_batch(end);
+  for (const uint32_t batch : rejected) {
+    lease.add_rejected(batch);
+    lease.add_rejections(absl::StrCat("proof ", batch));
+  }
+  return lease;
+}
+
+// As "split.batch".
+std::vector<std::string> Named(const std::vector<BatchId>& batches) {
+  std::vector<std::string> named;
+  for (const BatchId& id : batches) named.push_back(absl::StrCat(id.split(), ".", id.batch()));
+  return named;
+}
+using Names = std::vector<std::string>;
+
+// Fourteen batches an epoch in splits of four.
+DataPlan SplitPlan() {
+  DataPlan plan;
+  plan.set_records(14);
+  plan.set_batch(1);
+  plan.set_split_batches(4);
+  return plan;
+}
+
+TEST_CASE("leases are worked on one after the other, as they came") {
+  LeaseQueue queue(SplitPlan());
+  CHECK(queue.empty());
+  queue.Add(SplitLease(7, 2, 1, 4));
+  queue.Add(SplitLease(8, 0, 0, 4));
+  CHECK(queue.Ids() == std::vector<uint64_t>{7, 8});
+  CHECK(Named({queue.batch()}) == Names{"2.1"});
+  CHECK(Named(queue.Following(3)) == Names{"2.2", "2.3", "0.0"});
+  CHECK_FALSE(queue.EndsWithin(9));  // there is another one
+  queue.SetNext(4);
+  CHECK(queue.used_up());
+  queue.Pop();
+  CHECK(queue.current().id() == 8);
+  CHECK_FALSE(queue.used_up());
+  CHECK_FALSE(queue.EndsWithin(3));
+  CHECK(queue.EndsWithin(4));
+  CHECK(Named(queue.Following(9)) == Names{"0.1", "0.2", "0.3"});
+}
+
+TEST_CASE("no batch is computed ahead from a rejected one on, and none of these is read") {
+  LeaseQueue queue(SplitPlan());
+  queue.Add(SplitLease(1, 0, 0, 4, {0, 2}));
+  CHECK(queue.rejected());
+  CHECK(queue.rejection() == "proof 0");
+  CHECK(Named(queue.Following(9)) == Names{"0.1"});
+  CHECK(Named(queue.Upcoming(3)) == Names{"0.1", "0.3", "1.0"});
+  queue.SetNext(1);
+  CHECK_FALSE(queue.rejected());
+  CHECK(queue.Following(9).empty());
+  queue.SetNext(2);
+  CHECK(queue.rejection() == "proof 2");
+  queue.Pop();
+  Lease unproved = SplitLease(2, 0, 1, 4);
+  unproved.add_rejected(1);
+  queue.Add(unproved);
+  CHECK(queue.rejected());
+  CHECK(queue.rejection().empty());
+}
+
+TEST_CASE("after the leases at hand the batches that follow in the epoch are read ahead") {
+  LeaseQueue queue(SplitPlan());
+  queue.Add(SplitLease(1, 0, 3, 4));
+  CHECK(Named(queue.Upcoming(3)) == Names{"1.0", "1.1", "1.2"});
+  queue.Add(SplitLease(2, 3, 0, 1));
+  CHECK(Named(queue.Upcoming(3)) == Names{"3.0", "3.1"});  // the epoch ends
+}
+
+}  // namespace
+}  // namespace paracord
