@@ -94,6 +94,7 @@ TEST_CASE("both compilers vectorise the loops that are marked, for every width")
     CheckLoops(compiler, "common/finite.cc", 1);
     CheckLoops(compiler, "common/half_float.cc", 1);
     CheckLoops(compiler, "exchange/compression.cc", 1);
+    CheckLoops(compiler, "exchange/lane_sum.cc", 1);
     CheckLoops(compiler, "store/update_rules.cc", 15);  // all but FTRL with a power
     for (const char* file : {"cell", "loops", "norm_columns", "walk"}) {
       CheckLoops(compiler, "tensor/cpu/" + std::string(file) + ".cc", 1);
