@@ -2,45 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
-#include <numeric>
-#include <vector>
 
 #include "common/parallel.h"
+#include "common/squares.h"
 
 namespace paracord {
 namespace {
 
 constexpr size_t kAtOnce = 64 << 10;  // what one thread takes at a time
 
-// The sum is split into eight, so that additions need not wait for each other.
-double SumOfSome(std::span<const float> values) {
-  double sums[8] = {};
-  const auto square = [&](size_t i) {
-    return static_cast<double>(values[i]) * static_cast<double>(values[i]);
-  };
-  const size_t whole = values.size() / 8 * 8;
-  for (size_t i = 0; i < whole; i += 8) {
-    for (size_t j = 0; j < 8; ++j) sums[j] += square(i + j);
-  }
-  for (size_t i = whole; i < values.size(); ++i) sums[i - whole] += square(i);
-  return std::accumulate(std::begin(sums), std::end(sums), 0.0);
-}
-
 // Calls body(first, count) for ranges that cover all elements, in parallel.
 template <class Body>
 void InParts(size_t size, const Body& body) {
   ParallelFor((size + kAtOnce - 1) / kAtOnce,
               [&](size_t part) { body(part * kAtOnce, std::min(kAtOnce, size - part * kAtOnce)); });
-}
-
-// Returns the same bits for any number of threads.
-double SumOfSquares(std::span<const float> values) {
-  std::vector<double> sums((values.size() + kAtOnce - 1) / kAtOnce);
-  InParts(values.size(), [&](size_t first, size_t count) {
-    sums[first / kAtOnce] = SumOfSome(values.subspan(first, count));
-  });
-  return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
 // Computes g * clip / max(norm, clip).
