@@ -1,0 +1,24 @@
+#include "exchange/round_norms.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace paracord {
+
+std::vector<double> SquaresOfVariables(std::span<const PartitionSquares> squares,
+                                       uint32_t variables) {
+  std::vector<PartitionSquares> ordered(squares.begin(), squares.end());
+  std::ranges::sort(ordered, {}, &PartitionSquares::partition);
+  std::vector<double> sums(variables);
+  for (const PartitionSquares& of : ordered) {
+    if (of.variable < variables) sums[of.variable] += of.squares;
+  }
+  return sums;
+}
+
+float ClipFactor(double clip, double squares) {
+  const double norm = std::sqrt(squares);
+  return norm <= clip ? 1 : static_cast<float>(clip / norm);
+}
+
+}  // namespace paracord

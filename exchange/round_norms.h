@@ -1,0 +1,28 @@
+// The norms by which a round's mean is clipped, where the partitions of a variable lie with several
+// ps: each ps tells the sum of squares of each of its partitions' means (common/squares.h), a
+// worker adds them up for each variable, and every ps clips by the same numbers. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace paracord {
+
+// The sum of squares of one partition's mean.
+struct PartitionSquares {
+  uint32_t partition = 0;
+  uint32_t variable = 0;
+  double squares = 0;
+};
+
+// Adds up the squares of each variable by ascending partitions, so that their order in `squares`,
+// which is that of answers, changes no bit. `variables` is how many there are; others are ignored.
+std::vector<double> SquaresOfVariables(std::span<const PartitionSquares> squares,
+                                       uint32_t variables);
+
+// The factor that clips to a norm of `clip`, of values with this sum of squares: clip / norm if
+// that is below 1, else 1.
+float ClipFactor(double clip, double squares);
+
+}  // namespace paracord
