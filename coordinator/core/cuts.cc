@@ -1,0 +1,25 @@
+#include "coordinator/core/cuts.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace paracord {
+namespace {
+
+constexpr uint64_t kAheadMin = 2;
+constexpr double kRatePerSecondMax = 1e6;
+constexpr uint32_t kLateMax = 20;  // the distance is doubled so often at most
+
+}  // namespace
+
+uint64_t Cuts::Order(const CutView& view) const {
+  if (view.planned_end || view.greatest >= view.end) return view.greatest;
+  const double rate =
+      view.rounds_a_second > 0 ? std::min(view.rounds_a_second, kRatePerSecondMax) : 0;
+  const uint64_t ahead = (kAheadMin + static_cast<uint64_t>(std::ceil(rate))) << late_;
+  return view.greatest + std::min(ahead, view.end - view.greatest);
+}
+
+void Cuts::OutOfRange() { late_ = std::min(late_ + 1, kLateMax); }
+
+}  // namespace paracord
