@@ -4,10 +4,12 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "common/parallel.h"
 #include "common/prefetch.h"
+#include "exchange/rows.h"
 
 namespace paracord {
 namespace {
@@ -117,13 +119,25 @@ void FixedTable::Read(uint64_t first, std::span<float> out) const {
   }
 }
 
+void FixedTable::LookupBefore(const RowsBefore& before, std::span<const uint64_t> ids,
+                              std::span<float> out) const {
+  Lookup(ids, out);
+  before.PutOver(ids, out, [](uint64_t, std::span<float>) {});  // there are all rows at all times
+}
+
+void FixedTable::ReadBefore(const RowsBefore& before, uint64_t first, std::span<float> out) const {
+  Read(first, out);
+  before.PutOverRange(row_begin_ + first, out);
+}
+
 // The state of a thread that updates a part of a push.
 struct FixedTable::Part {
-  explicit Part(const FixedTable& table, uint64_t batches)
-      : step(batches), scalars(table.optimizer(), batches) {
+  Part(const FixedTable& table, uint64_t batches, uint64_t first)
+      : step(batches), done(first), scalars(table.optimizer(), batches) {
     if (table.undo() != nullptr) unread = table.undo()->first_unread();
   }
   const uint64_t step;
+  uint64_t done;  // rows of the push, up to the end of what the thread has updated
   LazyScalars scalars;
   uint64_t unread = 0;
 };
@@ -136,7 +150,7 @@ bool FixedTable::UpdateRowsOf(uint64_t step, uint64_t count, std::span<const flo
   const UpdateScalars exact = ScalarsAt(optimizer_, step);
   const uint64_t words = columns_.back().word + columns_.back().words;
   ForParts(count, [&](size_t index) {
-    Part part(*this, step);
+    Part part(*this, step, index * kPartRows);
     std::array<RowList, 2> lists;
     std::array<std::array<uint32_t, RowList::kMost>, 2> rows;
     const uint64_t end = std::min(count, (index + 1) * kPartRows);
@@ -167,6 +181,7 @@ bool FixedTable::Finish(Part& part, RowList& list, std::span<const uint32_t> row
   const uint64_t steps_word = columns_.back().word;
   for (size_t i = 0; i < list.size; ++i) {
     if (undo_ != nullptr) undo_->BeforeWrite(rows[i], part.unread);
+    if (before_ != nullptr) before_->Had(part.done + i, list.values[i]);
     changes_.Set(rows[i]);
     if (!optimizer_.lazy) continue;
     float& steps = list.values[i][steps_word];
@@ -174,16 +189,23 @@ bool FixedTable::Finish(Part& part, RowList& list, std::span<const uint32_t> row
     if (steps < kStepsMax) ++steps;
   }
   const bool finite = UpdateList(list);
+  part.done += list.size;
   list.size = 0;
   return finite;
 }
 
 bool FixedTable::Update(uint64_t step, std::span<const uint64_t> ids,
                         std::span<const float> gradients) {
+  if (before_ != nullptr) before_->Touch(ids, /*now=*/0);
   return UpdateRowsOf(step, ids.size(), gradients, [&](uint64_t i) { return ids[i] - row_begin_; });
 }
 
 bool FixedTable::UpdateAll(uint64_t step, std::span<const float> gradients) {
+  if (before_ != nullptr) {
+    RowIds ids(rows());
+    std::iota(ids.begin(), ids.end(), row_begin_);
+    before_->Touch(ids, /*now=*/0);
+  }
   return UpdateRowsOf(step, rows(), gradients, [](uint64_t i) { return i; });
 }
 

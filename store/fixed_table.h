@@ -53,6 +53,9 @@ class FixedTable : public RowStore {
   void Lookup(std::span<const uint64_t> ids, std::span<float> out) const override;
   // Copies the values of rows that follow one another, from the first one of them on.
   void Read(uint64_t first, std::span<float> out) const;
+  void LookupBefore(const RowsBefore& before, std::span<const uint64_t> ids,
+                    std::span<float> out) const override;
+  void ReadBefore(const RowsBefore& before, uint64_t first, std::span<float> out) const;
   bool Update(uint64_t step, std::span<const uint64_t> ids,
               std::span<const float> gradients) override;
   // Updates all rows.

@@ -70,9 +70,9 @@ GrowingTable::GrowingTable(GrowingTableOptions options, RowInitializer initializ
                  Mix64(options_.seed, options_.variable.name() + "/admit")),
       oldest_(Mix64(options_.seed, options_.variable.name() + "/oldest")) {}
 
-bool GrowingTable::Stale(const RowRecords::Record& row) const {
+bool GrowingTable::StaleAt(uint32_t now, const RowRecords::Record& row) const {
   return options_.expire_batches != 0 &&
-         ((now_ - row.touched()) & kTouchedMask) > options_.expire_batches;
+         ((now - row.touched()) & kTouchedMask) > options_.expire_batches;
 }
 
 // While one group of ids is used, the records of the next one and the index for the one after that
@@ -118,7 +118,14 @@ void GrowingTable::Locate(std::span<const uint64_t> ids, uint64_t elements, cons
   }
 }
 
-void GrowingTable::Lookup(std::span<const uint64_t> ids, std::span<float> out) const {
+void GrowingTable::LookupBefore(const RowsBefore& before, std::span<const uint64_t> ids,
+                                std::span<float> out) const {
+  LookupAt(before.now().value_or(now_), ids, out);
+  before.PutOver(ids, out, initializer_);
+}
+
+void GrowingTable::LookupAt(uint32_t now, std::span<const uint64_t> ids,
+                            std::span<float> out) const {
   ParallelFor((ids.size() + kPartIds - 1) / kPartIds, [&](size_t part) {
     const size_t first = part * kPartIds;
     const auto own = ids.subspan(first, std::min(kPartIds, ids.size() - first));
@@ -126,7 +133,7 @@ void GrowingTable::Lookup(std::span<const uint64_t> ids, std::span<float> out) c
       for (size_t i = 0; i < rows.size(); ++i) {
         const std::span<float> to =
             out.subspan((first + group + i) * row_elements(), row_elements());
-        if (rows[i] == IdIndex::kNone || Stale(records_.At(rows[i]))) {
+        if (rows[i] == IdIndex::kNone || StaleAt(now, records_.At(rows[i]))) {
           initializer_(own[group + i], to);
         } else {
           std::copy_n(records_.At(rows[i]).values(), row_elements(), to.data());
@@ -138,6 +145,7 @@ void GrowingTable::Lookup(std::span<const uint64_t> ids, std::span<float> out) c
 
 bool GrowingTable::Update(uint64_t step, std::span<const uint64_t> ids,
                           std::span<const float> gradients) {
+  if (before_ != nullptr) before_->Touch(ids, now_);
   now_ = static_cast<uint32_t>(step) & kTouchedMask;
   changes_.Begin(now_);
   Work work{.ids = ids, .gradients = gradients, .step = step};
@@ -168,6 +176,9 @@ void GrowingTable::UpdatePart(Work& work, size_t part) const {
     list.size = 0;
     for (size_t i = 0; i < rows.size(); ++i) {
       const uint32_t row = rows[i];
+      if (before_ != nullptr && row != IdIndex::kNone && WasThere(records_.At(row))) {
+        before_->Had(first + group + i, records_.At(row).values());
+      }
       if (row == IdIndex::kNone || Stale(records_.At(row))) {
         work.missing[part].push_back({first + group + i, row});
         continue;
@@ -267,6 +278,9 @@ uint32_t GrowingTable::AddRecord() {
 void GrowingTable::Remove(uint32_t row) {
   const RowRecords::Record record = records_.At(row);
   BeforeWrite(row);
+  if (before_ != nullptr && WasThere(record)) {
+    before_->Removed(record.id(), record.values());
+  }
   changes_.Removed(record.id(), record.touched(), index_.size());
   index_.Erase(index_.PlaceOf(record.id()), row);
   records_.Remove(row);

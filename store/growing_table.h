@@ -45,7 +45,11 @@ class GrowingTable : public RowStore {
   // INVALID_ARGUMENT names the variable, whose initializer may need a table's size, or the option.
   static absl::StatusOr<std::unique_ptr<GrowingTable>> Make(GrowingTableOptions options);
 
-  void Lookup(std::span<const uint64_t> ids, std::span<float> out) const override;
+  void Lookup(std::span<const uint64_t> ids, std::span<float> out) const override {
+    LookupAt(now_, ids, out);
+  }
+  void LookupBefore(const RowsBefore& before, std::span<const uint64_t> ids,
+                    std::span<float> out) const override;
   // Each row has its own count of steps.
   bool Update(uint64_t step, std::span<const uint64_t> ids,
               std::span<const float> gradients) override;
@@ -100,7 +104,15 @@ class GrowingTable : public RowStore {
 
   GrowingTable(GrowingTableOptions options, RowInitializer initializer);
 
-  bool Stale(const RowRecords::Record& row) const;
+  bool Stale(const RowRecords::Record& row) const { return StaleAt(now_, row); }
+  // Whether the row has expired by the batch `now`.
+  bool StaleAt(uint32_t now, const RowRecords::Record& row) const;
+  // Whether the row had not expired in the state before the round.
+  bool WasThere(const RowRecords::Record& row) const {
+    return !StaleAt(before_->now().value_or(now_), row);
+  }
+  // Copies rows as they are, those that have expired by the batch `now` as their initial values.
+  void LookupAt(uint32_t now, std::span<const uint64_t> ids, std::span<float> out) const;
   // Calls use(first, rows) for each group of ids, with the rows of the ids from that place on,
   // kNone for an id that has none. Memory of a row's first `elements` is asked for some time
   // before.

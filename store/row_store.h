@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "store/before_values.h"
 #include "store/lazy_scalars.h"
 #include "store/optimizer.h"
 #include "store/row_kernel.h"
@@ -37,6 +38,14 @@ class RowStore {
                       std::span<const float> gradients) = 0;
   virtual uint64_t bytes() const = 0;  // of everything
 
+  // ---- The state before a round.
+  // From now on tells `before` of the rows that an update touches or removes; null: nobody asks.
+  void TellBefore(RowsBefore* before) { before_ = before; }
+  // Copies the rows `ids`, which are ascending and distinct, as they were in the state that is
+  // kept.
+  virtual void LookupBefore(const RowsBefore& before, std::span<const uint64_t> ids,
+                            std::span<float> out) const = 0;
+
   // ---- Images.
   // Begins an image of this moment, whose rows are read from `undo`, in place of the one before it;
   // null: there is none any more. Returns the log of the one before it.
@@ -58,6 +67,7 @@ class RowStore {
 
   Optimizer optimizer_;            // of which the learning rate alone changes
   std::shared_ptr<UndoLog> undo_;  // of the image that is open, which reads it as well; or null
+  RowsBefore* before_ = nullptr;
 
  private:
   const std::vector<uint64_t> one_;  // the shape of one row

@@ -49,7 +49,7 @@ TEST_CASE("updates and lookups of tables ask for memory ahead in the built libra
   // A fixed table's row, and of a growing one the index and the record.
   for (const Expected& expected :
        {Expected{"FixedTable::Update", 1}, Expected{"FixedTable::Lookup", 1},
-        Expected{"GrowingTable::UpdatePart\\(", 2}, Expected{"GrowingTable::Lookup\\(", 2}}) {
+        Expected{"GrowingTable::UpdatePart\\(", 2}, Expected{"GrowingTable::LookupAt\\(", 2}}) {
     CAPTURE(expected.function);
     const std::regex named(expected.function);
     int most = 0;
