@@ -1,4 +1,6 @@
 // Bidirectional, a wrapper of a recurrent layer.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/mix.h"
@@ -32,8 +34,9 @@ struct Directions {
 
 class BidirectionalKernel : public Kernel {
  public:
-  BidirectionalKernel(Ops& ops, const Directions& directions, size_t variables)
-      : ops_(ops), d_(directions), variables_(variables) {}
+  // `forward`: how many of the variables are the forward direction's.
+  BidirectionalKernel(Ops& ops, const Directions& directions, size_t forward)
+      : ops_(ops), d_(directions), forward_(forward) {}
   absl::Status Prepare(Layer* const (&layers)[2], std::span<const Shape> inputs,
                        int64_t input_floats) {
     for (size_t i = 0; i < 2; ++i) {
@@ -51,8 +54,8 @@ class BidirectionalKernel : public Kernel {
       ForwardCall inner = call;
       const std::vector<ConstTensor> inputs = InputsOf(call.inputs, i);
       inner.inputs = inputs;
-      inner.parameters = call.parameters.subspan(i * variables_, variables_);
-      if (!call.rounded.empty()) inner.rounded = call.rounded.subspan(i * variables_, variables_);
+      inner.parameters = Own(call.parameters, i);
+      if (!call.rounded.empty()) inner.rounded = Own(call.rounded, i);
       inner.output = out_[i].get();
       inner.key = KeyOf(call.key, i);
       inner_[i]->Forward(inner);
@@ -74,9 +77,9 @@ class BidirectionalKernel : public Kernel {
       if (add) d_inputs[0] = d_input_.get();
       inner.inputs = inputs;
       inner.d_inputs = d_inputs;
-      inner.parameters = call.parameters.subspan(i * variables_, variables_);
-      if (!call.rounded.empty()) inner.rounded = call.rounded.subspan(i * variables_, variables_);
-      inner.d_parameters = call.d_parameters.subspan(i * variables_, variables_);
+      inner.parameters = Own(call.parameters, i);
+      if (!call.rounded.empty()) inner.rounded = Own(call.rounded, i);
+      inner.d_parameters = Own(call.d_parameters, i);
       inner.output = out_[i].get();
       inner.d_output = d_out_[i].get();
       inner.key = KeyOf(call.key, i);
@@ -89,6 +92,11 @@ class BidirectionalKernel : public Kernel {
   static uint64_t KeyOf(uint64_t key, size_t direction) { return Mix64(key ^ (direction + 1)); }
   int64_t StatesAt(size_t direction) const {
     return d_.merged() + static_cast<int64_t>(direction) * d_.states;
+  }
+  // What belongs to the variables of one direction.
+  template <class Of>
+  std::span<Of> Own(std::span<Of> all, size_t direction) const {
+    return direction == 0 ? all.first(forward_) : all.subspan(forward_);
   }
   // From (x, states of both directions, mask of x, ...) picks (x, own states, mask of x, no masks
   // for the states).
@@ -151,7 +159,7 @@ class BidirectionalKernel : public Kernel {
 
   Ops& ops_;
   const Directions d_;
-  const size_t variables_;  // of one direction
+  const size_t forward_;
   std::unique_ptr<Kernel> inner_[2];
   DeviceArray out_[2], d_out_[2], d_input_;
   int64_t input_floats_ = 0;
@@ -180,22 +188,31 @@ class BidirectionalLayer : public Layer {
           !config.keras2() || forward["config"].value("go_backwards", json(false)) != true;
     }
     static constexpr std::string_view kKinds[] = {"GRU", "LSTM", "SimpleRNN"};
-    const std::string class_name = KerasClass(forward);
-    if (std::find(std::begin(kKinds), std::end(kKinds), class_name) == std::end(kKinds)) {
-      config.Fail("layer", absl::StrCat("\"", class_name, "\"", NotSupported(class_name, kKinds)));
-      return;
+    for (size_t i = 0; i < 2; ++i) {
+      const std::string kind = KerasClass(i == 0 ? forward : backward);
+      if (std::find(std::begin(kKinds), std::end(kKinds), kind) == std::end(kKinds)) {
+        config.Fail(i == 0 ? "layer" : "backward_layer",
+                    absl::StrCat("\"", kind, "\"", NotSupported(kind, kKinds)));
+        return;
+      }
     }
     const std::string name(absl::StripPrefix(NameIn(forward), "forward_"));
     sequences_ = forward["config"].value("return_sequences", json(false)) == true;
     const bool state = forward["config"].value("return_state", json(false)) == true;
-    states_ = !state ? 0 : class_name == "LSTM" ? 2 : 1;
+    const auto states = [](const json& spec) { return KerasClass(spec) == "LSTM" ? 2 : 1; };
+    one_kind_ = KerasClass(forward) == KerasClass(backward);
+    states_ = state ? states(forward) : 0;
     for (json* spec : {&forward, &backward}) {
       (*spec)["config"]["zero_output_for_mask"] = sequences_;  // as Keras enforces
       const bool same =
-          KerasClass(*spec) == class_name &&
           ((*spec)["config"].value("return_sequences", json(false)) == true) == sequences_ &&
           ((*spec)["config"].value("return_state", json(false)) == true) == state;
-      if (!same) config.Fail("backward_layer", "must be of the kind of the forward layer");
+      if (!same) {
+        config.Fail("backward_layer",
+                    "must have return_sequences and return_state of the forward layer");
+      } else if (state && states(*spec) != states_) {  // Keras' own shapes are wrong there
+        config.Fail("backward_layer", "must have as many states as the forward layer returns");
+      }
     }
     inner_[0] = MakeInner(config, "layer", absl::StrCat(config.name(), "/forward_", name), forward);
     // Keras 3 prefixes both names, but keeps the name of a backward layer that was given.
@@ -211,7 +228,8 @@ class BidirectionalLayer : public Layer {
   bool masks_come_along(size_t inputs) const override {
     return inner_[0]->masks_come_along(inputs);
   }
-  size_t most_inputs() const override { return 2 * inner_[0]->most_inputs() - 1; }
+  // First states are given to both directions alike, which layers of two kinds cannot take.
+  size_t most_inputs() const override { return one_kind_ ? 2 * inner_[0]->most_inputs() - 1 : 1; }
   absl::StatusOr<Shape> ConstantShape(size_t input, const Shape& constant,
                                       size_t rank) const override {
     return inner_[0]->ConstantShape(input, constant, rank);
@@ -295,7 +313,8 @@ class BidirectionalLayer : public Layer {
   const bool freezes_;
   Merge merge_ = Merge::kConcat;
   bool sequences_ = false;
-  int64_t states_ = 0;  // floats that one direction returns
+  bool one_kind_ = true;  // both directions are of one class
+  int64_t states_ = 0;    // states that one direction returns
   std::unique_ptr<Layer> inner_[2];
   Shape output_;
   int64_t units_ = 0;

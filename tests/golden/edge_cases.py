@@ -64,3 +64,19 @@ def bidirectional_two_masks(keras, keras2, rng):
                             L.Dense(1, name="steps")(other)], name="m")
     return {"model": model, "x": {"x": tokens(rng)}, "loss": "mse",
             "y": {"one": draw(rng, 3, 2), "steps": draw(rng, 3, 5, 1)}}
+
+
+@case
+def bidirectional_two_kinds(keras, keras2, rng):
+    """An LSTM forwards and a GRU backwards; a GRU and a SimpleRNN, with their states."""
+    L = keras.layers
+    x = L.Input((5,), name="x")
+    e = L.Embedding(6, 3, mask_zero=True, name="e")(x)
+    steps = L.Bidirectional(L.LSTM(2, return_sequences=True), name="a",
+                            backward_layer=L.GRU(2, return_sequences=True, go_backwards=True))(e)
+    made = L.Bidirectional(L.GRU(3, return_state=True), merge_mode="mul", name="b",
+                           backward_layer=L.SimpleRNN(3, return_state=True, go_backwards=True))
+    last, one, other = made(steps)
+    all_of = L.Concatenate(name="c")([last, one * 2.0, other])
+    model = keras.Model(x, L.Dense(2, name="out")(all_of), name="m")
+    return {"model": model, "x": {"x": tokens(rng)}, "loss": "mse", "y": draw(rng, 3, 2)}

@@ -32,6 +32,11 @@ json Nested(json layer) {
   return layer;
 }
 
+json Returning(json layer, const char* key) {
+  layer["config"][key] = true;
+  return layer;
+}
+
 const json kDense = LayerJson("Dense", {{"units", 2}}), kLstm = LayerJson("LSTM", {{"units", 2}}),
            kWider = LayerJson("LSTM", {{"units", 3}}), kGru = LayerJson("GRU", {{"units", 2}}),
            kRegular = LayerJson("LSTM", {{"units", 2}, {"activity_regularizer", "l2"}});
@@ -64,9 +69,19 @@ const SequenceCase kSequenceCases[] = {
     {"Bidirectional", {{"layer", kLstm}, {"merge_mode", "max"}}, {4, 3}, "key \"merge_mode\""},
     {"Bidirectional", {{"layer", kDense}}, {4, 3}, "key \"layer\": \"Dense\" is not supported"},
     {"Bidirectional",
-     {{"layer", kLstm}, {"backward_layer", kGru}},
+     {{"layer", Returning(kLstm, "return_state")},
+      {"backward_layer", Returning(kGru, "return_state")}},
      {4, 3},
-     "must be of the kind of the forward layer"},
+     "must have as many states as the forward layer returns"},
+    {"Bidirectional",
+     {{"layer", kLstm}, {"backward_layer", Returning(kGru, "return_sequences")}},
+     {4, 3},
+     "must have return_sequences and return_state of the forward layer"},
+    {"Bidirectional", {{"layer", kLstm}, {"backward_layer", kGru}}, {4, 3}, ""},
+    {"Bidirectional",
+     {{"layer", kLstm}, {"backward_layer", kDense}},
+     {4, 3},
+     "key \"backward_layer\": \"Dense\" is not supported"},
     {"Bidirectional", {{"layer", kLstm}, {"backward_layer", kWider}}, {4, 3}, "as many units"},
     {"Bidirectional",
      {{"layer", kRegular}, {"merge_mode", "sum"}},
