@@ -171,31 +171,10 @@ class SplitLayer : public Layer {
       from += run;
       to += run * span.outer;
     }
-    return std::make_unique<SplitKernel>(ops, std::move(ways));
+    return std::make_unique<PiecesKernel>(ops, std::move(ways));
   }
 
  private:
-  class SplitKernel : public Kernel {
-   public:
-    SplitKernel(Ops& ops, std::vector<Way> ways) : ops_(ops), ways_(std::move(ways)) {}
-    void Forward(const ForwardCall& call) override {
-      for (const Way& way : ways_) {
-        ops_.Copy(way.walk, false, call.inputs[0] + way.from, call.output + way.to);
-      }
-    }
-    void Backward(const BackwardCall& call) override {
-      if (call.d_inputs[0] == nullptr) return;
-      for (const Way& way : ways_) {
-        ops_.Copy({way.walk.dims, way.walk.y, {}, way.walk.a}, false, call.d_output + way.to,
-                  call.d_inputs[0] + way.from);
-      }
-    }
-
-   private:
-    Ops& ops_;
-    const std::vector<Way> ways_;
-  };
-
   const int64_t axis_;
   const Cut cut_;
   const bool drop_;

@@ -53,6 +53,29 @@ class CopyKernel : public Kernel {
   std::vector<Walk> back_;
 };
 
+// Copies the only input piece by piece: each way leads from one piece of the input to its place in
+// the output, and no two ways share an element of either.
+class PiecesKernel : public Kernel {
+ public:
+  PiecesKernel(Ops& ops, std::vector<Way> ways) : ops_(ops), ways_(std::move(ways)) {}
+  void Forward(const ForwardCall& call) override {
+    for (const Way& way : ways_) {
+      ops_.Copy(way.walk, false, call.inputs[0] + way.from, call.output + way.to);
+    }
+  }
+  void Backward(const BackwardCall& call) override {
+    if (call.d_inputs[0] == nullptr) return;
+    for (const Way& way : ways_) {
+      ops_.Copy({way.walk.dims, way.walk.y, {}, way.walk.a}, false, call.d_output + way.to,
+                call.d_inputs[0] + way.from);
+    }
+  }
+
+ private:
+  Ops& ops_;
+  const std::vector<Way> ways_;
+};
+
 // A layer whose output is a copy of its only input along one walk.
 class CopyLayer : public Layer {
  public:

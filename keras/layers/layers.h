@@ -11,8 +11,9 @@ namespace paracord {
 // also LeakyReLU, ELU and other activation layers
 std::unique_ptr<Layer> MakeActivation(LayerConfig& config);
 std::unique_ptr<Layer> MakeActivityRegularization(LayerConfig& config);
-std::unique_ptr<Layer> MakeAttention(LayerConfig& config);  // MultiHeadAttention
-std::unique_ptr<Layer> MakeAxisView(LayerConfig& config);   // ExpandDims, Squeeze
+std::unique_ptr<Layer> MakeAttention(LayerConfig& config);   // MultiHeadAttention
+std::unique_ptr<Layer> MakeArgExtreme(LayerConfig& config);  // Argmax, Argmin
+std::unique_ptr<Layer> MakeAxisView(LayerConfig& config);    // ExpandDims, Squeeze
 std::unique_ptr<Layer> MakeBatchNormalization(LayerConfig& config);
 std::unique_ptr<Layer> MakeBidirectional(LayerConfig& config);
 std::unique_ptr<Layer> MakeConcatenate(LayerConfig& config);  // also Stack
@@ -60,7 +61,8 @@ std::unique_ptr<Layer> MakeRescaling(LayerConfig& config);
 std::unique_ptr<Layer> MakeArrayRescaling(LayerConfig& config);
 std::unique_ptr<Layer> MakeReshape(LayerConfig& config);
 std::unique_ptr<Layer> MakeRmsNormalization(LayerConfig& config);  // also UnitNormalization
-std::unique_ptr<Layer> MakeScoreAttention(LayerConfig& config);    // Attention, AdditiveAttention
+std::unique_ptr<Layer> MakeRoll(LayerConfig& config);
+std::unique_ptr<Layer> MakeScoreAttention(LayerConfig& config);  // Attention, AdditiveAttention
 std::unique_ptr<Layer> MakeSequenceMask(LayerConfig& config);
 std::unique_ptr<Layer> MakeSlice(LayerConfig& config);  // x[:, 1:3], and tf.slice
 std::unique_ptr<Layer> MakeSoftmax(LayerConfig& config);

@@ -1,39 +1,17 @@
-// Operations along axes: sums, extremes, moments, norms, argmax, cumulative sums and others.
+// Operations along axes: sums, extremes, moments, norms and others.
 #include <cmath>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "keras/layers/layers.h"
+#include "keras/layers/reduction.h"
 #include "keras/layers/unit_input.h"
-#include "keras/layers/walks.h"
 
 namespace paracord {
 namespace {
 
 using K = ActivationKind;
-
-// The walks between a tensor and its reduction along some axes.
-struct Reduction {
-  int64_t n = 0, sums = 0, count = 1;  // elements before and after, and their ratio
-  Walk over;                           // from the tensor to its reduction
-  Walk by;                             // from the tensor and its reduction to the tensor
-
-  Reduction(int64_t batch, const Shape& shape, const Shape& kept)
-      : n(batch * Elements(shape)), sums(batch * Elements(kept)), count(n / sums) {
-    const Shape all = WithBatch(batch, shape);
-    const std::vector<int64_t> dense = RowMajor(all), left = BroadcastSteps(batch, kept, shape);
-    over = Shorten({all, dense, {}, left});
-    by = Shorten({all, dense, left, dense});
-  }
-  Walk same() const { return {{n}, {1}, {1}, {1}}; }
-  // Broadcasts the reduction to the tensor's shape.
-  Walk spread() const { return {over.dims, over.y, {}, over.a}; }
-  void Sum(Ops& ops, const float* x, float* y) const {
-    ops.Fill(sums, 0, y);
-    ops.Copy(over, true, x, y);
-  }
-};
 
 // Sums elements, after applying `before` if it is not linear, times `scale`.
 class SumKernel : public Kernel {
@@ -85,64 +63,6 @@ class CountKernel : public Kernel {
   const Reduction r_;
   const int64_t least_;
   const DeviceArray wide_;
-};
-
-// The maximum along the axes, by pooling: of the tensor itself if the axes are adjacent, otherwise
-// of a copy that has them last.
-class Largest {
- public:
-  static absl::StatusOr<Largest> Make(Ops& ops, int64_t batch, const Shape& shape,
-                                      const std::vector<bool>& reduced) {
-    Largest made(ops);
-    int64_t inner = 1, count = 1, outer = batch;
-    size_t last = shape.size();
-    while (last > 0 && !reduced[last - 1]) inner *= shape[--last];
-    while (last > 0 && reduced[last - 1]) count *= shape[--last];
-    bool together = true;
-    for (size_t i = 0; i < last; ++i) {
-      together = together && !reduced[i];
-      outer *= shape[i];
-    }
-    if (!together) {
-      made.to_end_ = ToEnd(batch, shape, reduced);
-      ASSIGN_OR_RETURN(made.moved_, ops.Allocate(batch * Elements(shape)));
-      outer = batch;
-      inner = count = 1;
-      for (size_t i = 0; i < shape.size(); ++i) (reduced[i] ? count : outer) *= shape[i];
-    }
-    const WindowAxis along{.in = count, .out = 1, .size = count, .stride = count};
-    const WindowAxis one{.in = 1, .out = 1};
-    ASSIGN_OR_RETURN(made.pool_, ops.MakePool2D({true, outer, inner, along, one}));
-    return made;
-  }
-  void Run(const float* x, float* y) {
-    if (moved_ != nullptr) {
-      ops_->Copy(to_end_, false, x, moved_.get());
-      x = moved_.get();
-    }
-    pool_->Forward(x, y);
-  }
-
- private:
-  explicit Largest(Ops& ops) : ops_(&ops) {}
-  static Walk ToEnd(int64_t batch, const Shape& shape, const std::vector<bool>& reduced) {
-    const std::vector<int64_t> steps = RowMajor(WithBatch(batch, shape));
-    Walk walk{{batch}, {steps[0]}, {}, {}};
-    for (const bool last : {false, true}) {
-      for (size_t i = 0; i < shape.size(); ++i) {
-        if (reduced[i] != last) continue;
-        walk.dims.push_back(shape[i]);
-        walk.a.push_back(steps[i + 1]);
-      }
-    }
-    walk.y = RowMajor(walk.dims);
-    return Shorten(std::move(walk));
-  }
-
-  Ops* ops_;
-  Walk to_end_;
-  DeviceArray moved_;
-  std::unique_ptr<Pool2D> pool_;
 };
 
 // The maximum or minimum; equal ones share the gradient, as in TensorFlow.

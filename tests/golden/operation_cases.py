@@ -197,6 +197,29 @@ def einsums(ops, keras2, rng, h, a):
             ops.einsum("...ij,...kj->...ik", h, a), ops.einsum("bij,bij->bij", h, a)]
 
 
+@case(3, 4, 5)
+def places(ops, keras2, rng, h, a):
+    """Of equal elements the first counts. No zero is negative, which Keras 3 with TensorFlow takes
+    for less than zero."""
+    few = (tf.round if keras2 else ops.round)(a * 2.0) + 0.0
+    if keras2:
+        most, least, cast = tf.argmax, tf.argmin, tf.cast
+    else:
+        most, least, cast = ops.argmax, ops.argmin, ops.cast
+    found = [most(h, axis=-1), most(few, axis=1), least(few, axis=2), most(h, axis=2)]
+    if not keras2:
+        found += [most(few, axis=-2, keepdims=True), least(h, axis=3, keepdims=True)]
+    return [cast(f, "float32") for f in found] + [h]
+
+
+@case(3, 4, 5)
+def rolls(ops, keras2, rng, h, a):
+    roll = tf.roll if keras2 else ops.roll
+    return [roll(h, 1, axis=1) * h, roll(h, -2, axis=-1) * h, roll(h, shift=9, axis=2) * h,
+            roll(h, [1, 2], axis=[1, 3]) * h, roll(h, (1, 1, -3), axis=(2, 2, 3)) * h,
+            roll(h, 3, axis=1) * h]
+
+
 @case(2, 6)
 def with_numbers(ops, keras2, rng, h, a):
     """Of a tie the first operand has the gradient; a quotient is none of a rounded reciprocal."""
