@@ -1,6 +1,5 @@
-// EinsumDense, and the operation einsum of two tensors.
+// EinsumDense: an einsum of the input and a kernel.
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -168,91 +167,8 @@ class EinsumLayer : public Layer {
   Shape output_shape_;                 // -1 for open sizes
 };
 
-// Both operands and the result have the batch in front.
-class EinsumOperation : public Layer {
- public:
-  explicit EinsumOperation(LayerConfig& config) : Layer(config) {
-    const nlohmann::json& args = config.TakeArgs();
-    const bool two = args.is_array() && args.size() == 2 &&
-                     std::all_of(args.begin(), args.end(), LayerConfig::IsTensor) &&
-                     std::none_of(args.begin(), args.end(), LayerConfig::IsConstant);
-    if (!two) config.Fail("args", "must be two tensors");
-    const nlohmann::json* text = config.Value("subscripts");
-    if (text == nullptr || !text->is_string() || !Parse(text->get<std::string>())) {
-      config.Fail("subscripts", "must be of the form \"bij,bjk->bik\", or with ... in front");
-    }
-  }
-
-  size_t most_inputs() const override { return 2; }
-  absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
-    ASSIGN_OR_RETURN(const Equation e, For(inputs, 1));
-    return e.ShapeOf(e.output.substr(1));
-  }
-  int64_t Arithmetic(std::span<const Shape> inputs, const Shape& output) const override {
-    const auto e = For(inputs, 1);
-    return e.ok() ? Elements(output) * e->Count(e->summed()) : 0;
-  }
-  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
-                                                     std::span<const Shape> inputs) override {
-    ASSIGN_OR_RETURN(Equation e, For(inputs, batch));
-    return MakeEinsumKernel(ops, std::move(e), /*second=*/true, {}, 0);
-  }
-
- private:
-  bool Parse(std::string text) {
-    text.erase(std::remove(text.begin(), text.end(), ' '), text.end());
-    const size_t comma = text.find(','), arrow = text.find("->");
-    if (comma == std::string::npos || arrow == std::string::npos || arrow < comma) return false;
-    parts_ = {text.substr(0, comma), text.substr(comma + 1, arrow - comma - 1),
-              text.substr(arrow + 2)};
-    elides_ = parts_[2].starts_with("...");
-    for (std::string& labels : parts_) {
-      if (labels.starts_with("...") != elides_) return false;
-      if (elides_) labels.erase(0, 3);
-      if (!AreLabels(labels)) return false;
-    }
-    return elides_ || (!parts_[0].empty() && !parts_[1].empty());
-  }
-
-  absl::StatusOr<Equation> For(std::span<const Shape> inputs, int64_t batch) const {
-    if (inputs.size() != 2) return absl::InvalidArgumentError("needs two inputs");
-    const auto wrong = [&](absl::string_view what) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("key \"subscripts\": ", what, ", for inputs of ", ShapeName(inputs[0]),
-                       " and ", ShapeName(inputs[1]), " (and the batch)"));
-    };
-    const size_t elided =
-        elides_ ? inputs[0].size() + 1 - std::min(parts_[0].size(), inputs[0].size() + 1) : 0;
-    if (elided > 10) return wrong("elides too many axes");
-    std::string front;
-    for (size_t i = 0; i < elided; ++i) front.push_back(static_cast<char>('0' + i));
-    Equation e{front + parts_[0], front + parts_[1], front + parts_[2], {}};
-    const std::string* const of[] = {&e.input, &e.kernel};
-    for (size_t i = 0; i < 2; ++i) {
-      const Shape all = WithBatch(batch, inputs[i]);
-      if (of[i]->size() != all.size()) return wrong("names other axes");
-      for (size_t axis = 0; axis < all.size(); ++axis) {
-        const int64_t size = e.sizes.emplace((*of[i])[axis], all[axis]).first->second;
-        if (size != all[axis]) return wrong("has two sizes for an axis");
-      }
-    }
-    if (e.output.empty() || e.output[0] != e.input[0] || e.output[0] != e.kernel[0]) {
-      return wrong("must leave the batch in front");
-    }
-    const absl::Status fits = e.Check();
-    if (!fits.ok()) return wrong(fits.message());
-    return e;
-  }
-
-  std::array<std::string, 3> parts_;
-  bool elides_ = false;
-};
-
 }  // namespace
 
-std::unique_ptr<Layer> MakeEinsumOperation(LayerConfig& config) {
-  return std::make_unique<EinsumOperation>(config);
-}
 std::unique_ptr<Layer> MakeEinsumDense(LayerConfig& config) {
   return std::make_unique<EinsumLayer>(config);
 }

@@ -220,6 +220,16 @@ def rolls(ops, keras2, rng, h, a):
             roll(h, 3, axis=1) * h]
 
 
+@case(4, 4, keras2=False)
+def einsums_of_any(ops, keras2, rng, h, a):
+    """One tensor, three, diagonals, and axes that nobody else names."""
+    e, g = ops.einsum, h[:, 0, :]
+    return [e("bij->bji", h) * 2.0, e("bij->bj", h), e("bii->bi", h), e("bii->b", h)[:, None],
+            e("bi,bij,bj->b", g, h, g)[:, None], e("bi,bj,bk->bkij", g, a[:, 1, :], g),
+            e("bij,bkl->bi", h, a), e("bii,bjk->bk", h, a * 0.5),
+            e("bij,bjk,bkl->bil", h, a, h), e("b...i->b...", h), e("bi...,bj...->bij...", h, a)]
+
+
 @case(2, 6)
 def with_numbers(ops, keras2, rng, h, a):
     """Of a tie the first operand has the gradient; a quotient is none of a rounded reciprocal."""

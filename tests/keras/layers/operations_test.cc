@@ -52,6 +52,18 @@ const OperationCase kOperationCases[] = {
     {"Roll", {{"shift", 1}}, 1, "key \"axis\": must be given: the batch stays"},
     {"Roll", {{"shift", {1, 2}}, {"axis", {1}}}, 1, "must have a number for each axis"},
     {"Roll", {{"shift", 1}, {"axis", 3}}, 1, "3 is no axis"},
+    {"Einsum", {{"subscripts", "bij,bjk->bik"}}, 2, ""},
+    {"Einsum", {{"subscripts", "bij->bji"}}, 1, ""},
+    {"Einsum", {{"subscripts", "bij,bjk->bik"}}, 1, "is of 2 tensors, not of 1"},
+    {"Einsum", {{"subscripts", "bij,bjk"}}, 2, "must be of the form"},
+    {"Einsum", {{"subscripts", "b1j->bj"}}, 1, "must be of the form"},
+    {"Einsum", {{"subscripts", "bij->ijb"}}, 1, "must leave the batch in front"},
+    {"Einsum", {{"subscripts", "bij->ij"}}, 1, "must leave the batch in front"},
+    {"Einsum", {{"subscripts", "bbj->bj"}}, 1, "has two sizes for an axis"},
+    {"Einsum", {{"subscripts", "bi->bi"}}, 1, "names other axes"},
+    {"Einsum", {{"subscripts", "bij->bik"}}, 1, "has an axis of the result that no input has"},
+    {"Einsum", {{"subscripts", "bij->bii"}}, 1, "has an axis of the result twice"},
+    {"Einsum", {{"subscripts", "b...->b"}}, 1, "has to have ... in the result, too"},
 };
 
 TEST_CASE("operations on tensors refuse what they cannot compute and say why") {
