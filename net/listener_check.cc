@@ -2,13 +2,9 @@
 
 #include <utility>
 
+#include "net/health.h"
+
 namespace paracord {
-namespace {
-
-// No service has this method: the answer UNIMPLEMENTED shows that listener and service work.
-constexpr std::string_view kMethod = "/paracord.ListenerCheck/Check";
-
-}  // namespace
 
 ListenerCheck::ListenerCheck(Network& network, EventLoop& loop, std::string address,
                              std::function<void()> deaf, ListenerCheckOptions options)
@@ -22,7 +18,8 @@ ListenerCheck::ListenerCheck(Network& network, EventLoop& loop, std::string addr
 
 void ListenerCheck::Check() {
   link_ = network_.Dial(address_);
-  link_->Call(kMethod, {}, options_.deadline_ms,
+  // A daemon that waits for its storage refuses the calls of its job, but answers this one.
+  link_->Call(kHealthMethod, {}, options_.deadline_ms,
               gate_.EnterOn(loop_, [this](const absl::StatusOr<absl::Cord>& reply) {
                 Answered(reply.status());
               }));

@@ -1,7 +1,7 @@
 // Checks that this process still accepts connections: after a burst of connections beyond the limit
 // of descriptors, Debian's gRPC never accepts again, although the process looks healthy. Once in a
-// period it calls itself over a new connection. After several failures in a row, `deaf` runs once,
-// on the loop. Owned by main, used on the loop.
+// period it asks its own health over a new connection. After several failures in a row, `deaf` runs
+// once, on the loop. Owned by main, used on the loop.
 #pragma once
 
 #include <cstdint>

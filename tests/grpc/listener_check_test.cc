@@ -4,6 +4,7 @@
 
 #include "common/thread_loop.h"
 #include "net/grpc/network.h"
+#include "net/health.h"
 
 namespace paracord {
 namespace {
@@ -44,6 +45,39 @@ TEST_CASE("a listener that answers is left alone, one that does not is called de
   loop.Run();
   CHECK(deaf);
   CHECK(calls == 5);
+}
+
+// The coordinator refuses the calls of its job so while it waits for its storage.
+class Waiting : public Service {
+ public:
+  void Handle(std::string_view, absl::Cord, std::shared_ptr<ServerCall> call) override {
+    call->Reply(absl::UnavailableError("waits for the storage"));
+  }
+};
+
+TEST_CASE("a daemon that refuses all calls but those for its health is not deaf") {
+  ThreadLoop loop;
+  GrpcNetwork network;
+  Waiting inner;
+  int asked = 0;
+  HealthService service(
+      "coordinator", loop,
+      [&] {
+        if (++asked == 5) loop.Stop();
+        return HealthState{false, "waits for the storage"};
+      },
+      &inner);
+  const auto listener = network.Listen("127.0.0.1:0", service);
+  REQUIRE(listener.ok());
+  bool deaf = false;
+  const ListenerCheck check(network, loop, (*listener)->address(),
+                            [&] {
+                              deaf = true;
+                              loop.Stop();
+                            },
+                            {.period_ms = 1, .deadline_ms = 200, .failures = 2});
+  loop.Run();
+  CHECK_FALSE(deaf);
 }
 
 }  // namespace

@@ -112,8 +112,7 @@ TEST_CASE("only a coordinator of its own run keeps a ps from being alone") {
     look("another job's");
     look(nullptr);
     CHECK(absl::IsAborted(ps.Call<PsHoldReply>(method::kPsHold, stale).status()));
-    ps.Send("/paracord.ListenerCheck/Check",
-            DescribeRequest());  // as its own listener's watch does
+    ps.Send("/paracord.Nobody/Check", DescribeRequest());  // no method of a ps
   }
   ps.loop.Advance(1);
   CHECK(ps.exits == std::vector<int>{202});
