@@ -53,11 +53,21 @@ void PutIndex(uint64_t index, const Out& out) {
   if (out.exact != nullptr) KeepExact(out.element, static_cast<int64_t>(index), *out.exact);
 }
 
-// Whether a text that is no number is a word of people, and no name of a number.
-bool IsWord(std::string_view text) {
+// Whether a text is one that people and programs write where a value is missing.
+bool IsMissingText(const std::string& lower) {
+  constexpr std::string_view kTexts[] = {"nan", "na", "n/a", "null", "none", "nil", "?", "-"};
+  return std::ranges::find(kTexts, lower) != std::end(kTexts);
+}
+
+// Says what takes a text that is no number.
+std::string WhatTakes(std::string_view text) {
   const std::string lower = absl::AsciiStrToLower(std::string(text));
-  return !lower.empty() && absl::ascii_isalpha(static_cast<unsigned char>(lower[0])) &&
-         lower != "nan" && lower != "inf" && lower != "infinity";
+  if (IsMissingText(lower)) {
+    return absl::StrCat(
+        "; if it stands for a value that is missing, name it in the data's "
+        "\"missing\", and give the column a \"default\"");
+  }
+  return IsCsvWord(text) ? "; \"kind\": \"categorical\" takes words" : "";
 }
 
 absl::Status ConvertNumber(const CsvSpec& spec, std::string_view text, const Out& out) {
@@ -75,8 +85,7 @@ absl::Status ConvertNumber(const CsvSpec& spec, std::string_view text, const Out
   const bool decimal = text.find_first_of("xX") == std::string_view::npos;
   if (text.empty() || !read || !decimal || result.ptr != end || !std::isfinite(value)) {
     return Wrong(spec.columns[0],
-                 absl::StrCat(Quoted(whole), " is not a finite number",
-                              IsWord(text) ? "; \"kind\": \"categorical\" takes words" : ""));
+                 absl::StrCat(Quoted(whole), " is not a finite number", WhatTakes(text)));
   }
   *out.value = value;
   KeepLarge(spec, text, number, out);
@@ -178,6 +187,12 @@ absl::StatusOr<std::string_view> OrDefault(const CsvSpec& spec, size_t place, st
 }
 
 }  // namespace
+
+bool IsCsvWord(std::string_view text) {
+  const std::string lower = absl::AsciiStrToLower(std::string(text));
+  return !lower.empty() && absl::ascii_isalpha(static_cast<unsigned char>(lower[0])) &&
+         lower != "inf" && lower != "infinity" && !IsMissingText(lower);
+}
 
 std::vector<Column> CsvGroups(std::vector<CsvSpec>& specs, bool scalar) {
   std::vector<Column> columns;

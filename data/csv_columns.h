@@ -117,6 +117,10 @@ absl::StatusOr<std::vector<std::string_view>> CsvList(const CsvSpec& spec,
 absl::Status ConvertCsvTexts(const CsvSpec& spec, std::span<const std::string_view> fields,
                              const MissingTexts& missing, std::string* out);
 
+// Whether a text that is no number is a word of people, rather than what stands for a number or for
+// a value that is missing.
+bool IsCsvWord(std::string_view text);
+
 // Writes spec.width() numbers. Unless `exact` is null, large whole numbers are listed there, too.
 // INVALID_ARGUMENT names the column, but neither file nor row.
 absl::Status ConvertCsv(const CsvSpec& spec, std::span<const std::string_view> fields,

@@ -125,7 +125,7 @@ class CsvSource : public RowSource {
     schema_.inputs = CsvGroups(options_.features, /*scalar=*/false);
     schema_.targets = CsvGroups(options_.labels, /*scalar=*/true);
     schema_.weights = CsvGroups(options_.weights, /*scalar=*/true);
-    return CheckFirst();
+    return WithWords(CheckFirst());
   }
 
   uint64_t records() const override { return index_.records(); }
@@ -202,6 +202,41 @@ class CsvSource : public RowSource {
     size_t within = 0;         // as LinesWithinFields has it
     std::string where;
   };
+
+  // Adds the words of a column that should have numbers to an error about the first records.
+  absl::Status WithWords(const absl::Status& status) const {
+    if (status.ok()) return status;
+    for (const std::vector<CsvSpec>* specs : {&options_.features, &options_.labels}) {
+      for (const CsvSpec& spec : *specs) {
+        const std::string words = spec.kind == CsvSpec::Kind::kNumeric ? WordsOf(spec) : "";
+        if (!words.empty()) {
+          return absl::Status(status.code(), absl::StrCat(std::string(status.message()), words));
+        }
+      }
+    }
+    return status;
+  }
+
+  // Returns a `vocabulary` of the first records of a column whose first field is a word, as
+  // `: "no", "yes"`; empty if that is none, or there are many.
+  std::string WordsOf(const CsvSpec& spec) const {
+    constexpr size_t kWordsMax = 20;
+    std::set<std::string> words;
+    for (uint64_t record = 0; record < std::min(records(), kCountedMax); ++record) {
+      absl::StatusOr<FileCursor> cursor = index_.Seek(record, cutter_);
+      CsvFields fields;
+      if (!cursor.ok() || !Cut(record, *cursor, fields).ok()) break;
+      const std::string_view text = fields.values[spec.fields[0]];
+      if (record == 0 && !IsCsvWord(text)) return "";
+      if (!text.empty()) words.insert(std::string(text));
+      if (words.size() > kWordsMax) return "";
+    }
+    std::string listed;
+    for (const std::string& word : words) {
+      absl::StrAppend(&listed, listed.empty() ? "" : ", ", Quoted(word));
+    }
+    return absl::StrCat("; the first records have \"vocabulary\": [", listed, "]");
+  }
 
   absl::Status Cut(uint64_t record, FileCursor& cursor, CsvFields& fields) const {
     const absl::StatusOr<bool> more = cutter_.Next(cursor, fields);
@@ -299,6 +334,12 @@ class CsvSource : public RowSource {
       }
       return absl::InvalidArgumentError(
           absl::StrCat(path, ": its columns are not those of ", first_path_));
+    }
+    const std::string likely = options_.header ? LikelyDelimiter(first[0]) : "";
+    if (first.size() == 1 && !likely.empty() && likely != options_.dialect.delimiter) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ": has a single column with the delimiter ", Quoted(options_.dialect.delimiter),
+          "; its first line looks as if it were \"delimiter\": ", Quoted(likely)));
     }
     first_path_ = path;
     fields_ = first.size();

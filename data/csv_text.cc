@@ -1,6 +1,7 @@
 #include "data/csv_text.h"
 
 #include <algorithm>
+#include <array>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
@@ -167,6 +168,20 @@ size_t LinesWithinFields(const CsvFields& fields, std::string_view delimiter) {
     if (records && columns + wanted - i == wanted) found += lines;
   }
   return found;
+}
+
+std::string LikelyDelimiter(std::string_view header) {
+  constexpr std::string_view kDelimiters = ",;\t|";
+  std::array<size_t, kDelimiters.size()> counts = {};
+  bool quoted = false;
+  for (const char letter : header) {
+    if (letter == '"') quoted = !quoted;
+    const size_t at = kDelimiters.find(letter);
+    if (!quoted && at != std::string_view::npos) ++counts[at];
+  }
+  const auto most = std::max_element(counts.begin(), counts.end());
+  if (*most == 0) return "";
+  return std::string(1, kDelimiters[static_cast<size_t>(most - counts.begin())]);
 }
 
 absl::StatusOr<bool> CsvCutter::Next(FileCursor& cursor, CsvFields& fields) const {

@@ -38,6 +38,10 @@ size_t LinesWithinFields(const CsvFields& fields, std::string_view delimiter);
 absl::StatusOr<size_t> ParseCsvRecord(std::string_view text, bool at_end, const CsvDialect& dialect,
                                       CsvFields& fields);
 
+// Returns the character that separates the names in a header: of comma, semicolon, tab and bar the
+// one that occurs most often outside of quotes. Empty if none occurs.
+std::string LikelyDelimiter(std::string_view header);
+
 // Cuts a file into records with a fixed number of fields.
 class CsvCutter : public RecordCutter {
  public:

@@ -90,8 +90,11 @@ class ImageSource : public RowSource {
     }
     if (records() == 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat(options_.list.empty() ? options_.folder : options_.list,
-                       ": has no images (.jpg, .jpeg, .png in a folder a class)"));
+          options_.list.empty()
+              ? absl::StrCat(options_.folder, ": has no folders with images: put those of each ",
+                             "class into a folder of its own, as ", options_.folder,
+                             "/cat/1.jpg, or name images and classes in a file (key list)")
+              : absl::StrCat(options_.list, ": names no images"));
     }
     for (const Entry& entry : entries_) {
       ASSIGN_OR_RETURN(const std::unique_ptr<ReadFile> file, files_.Open(entry.path));

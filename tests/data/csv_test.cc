@@ -259,6 +259,18 @@ TEST_CASE("damaged csv files are refused by file, row and column") {
       {"a,t,y\n1,x,0\n,x,0\n", "/d.csv row 1: column \"a\": the value is missing"},
       {"a,t,y\n1,x,0\n2,,0\n", "/d.csv row 1: column \"t\": the value is missing"},
       {"a,t,y\nNaN,x,0\n", "/d.csv row 0: column \"a\": \"NaN\" is not a finite number"},
+      {"a,t,y\n1,x,0\nnull,x,0\n",
+       "\"null\" is not a finite number; if it stands for a value that "
+       "is missing, name it in the data's \"missing\", and give the "
+       "column a \"default\""},
+      {"a;t;y\n1;x;0\n",
+       "/d.csv: has a single column with the delimiter \",\"; its first line "
+       "looks as if it were \"delimiter\": \";\""},
+      {"a,t,y\nyes,x,0\nno,x,1\nyes,x,0\n",
+       "takes words; the first records have \"vocabulary\": [\"no\", \"yes\"]"},
+      {"PAR1\x15" + std::string(60, '\0'),
+       "/d.csv: is no text: it is a Parquet file; `python3 -m "
+       "paracord.convert FILE... OUT/` makes CSV of it"},
       {"a,t,y\n-inf,x,0\n", "\"-inf\" is not a finite number"},
       {"a,t,y\n1e39,x,0\n", "\"1e39\" is not a finite number"},
       {"a,t,y\n1e999,x,0\n", "\"1e999\" is not a finite number"},

@@ -251,7 +251,9 @@ TEST_CASE("wrong options of images are refused by key, all at once") {
       {json::object(), {"folder: give either `folder` or `list`", "size: is missing"}},
       {{{"folder", "/d"}, {"size", {0, 4}}, {"channels", 2}, {"chanels", 1}},
        {"size: must be [height, width]", "channels: must be 1 or 3", "chanels: unknown key"}},
-      {{{"folder", "/d/a"}, {"size", {4, 4}}}, {"/d/a: has no images"}},
+      {{{"folder", "/d/a"}, {"size", {4, 4}}},
+       {"/d/a: has no folders with images: put those of each class "
+        "into a folder of its own, as /d/a/cat/1.jpg"}},
       {{{"list", "/list"}, {"size", {4, 4}}}, {"/list row 0: is not a path, a tab and a class"}},
       {{{"folder", "/d"}, {"size", {4, 4}}, {"classes", {"a", "b", "a"}}},
        {"data (images).classes: holds \"a\" twice"}},
