@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/json_text.h"
@@ -120,6 +121,42 @@ std::string WithoutTag(const std::string& message) {
   return end == std::string::npos ? message : message.substr(end + 2);
 }
 
+// Says which rule of JSON a text breaks that is nearly JSON, and in which line: a comment, single
+// quotes, a comma before a bracket, or YAML. Empty if nothing of this kind is found.
+std::string BrokenRule(std::string_view text) {
+  size_t line = 1;
+  char before = 0;   // the last character that is no space
+  size_t comma = 0;  // its line
+  const auto at = [&](size_t number, std::string_view rule) {
+    return absl::StrCat("line ", number, ": ", std::string(rule));
+  };
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char letter = text[i];
+    if (letter == '"') {
+      const size_t begin = line;
+      for (++i; i < text.size() && text[i] != '"'; ++i) {
+        if (text[i] == '\\') ++i;
+        if (i < text.size() && text[i] == '\n') return at(begin, "a string ends in its own line");
+      }
+    } else if (letter == '#' || text.substr(i).starts_with("//") ||
+               text.substr(i).starts_with("/*")) {
+      return at(line, "JSON has no comments");
+    } else if (letter == '\'') {
+      return at(line, "strings are in double quotes");
+    } else if ((letter == '}' || letter == ']') && before == ',') {
+      return at(comma, "no comma stands before a closing bracket");
+    } else if (letter == ':' && before != '"') {
+      return at(line, before == 0 || absl::ascii_isalnum(static_cast<unsigned char>(before))
+                          ? "keys are in double quotes, and an object in {}, unlike in YAML"
+                          : "a key in double quotes stands before a colon");
+    }
+    if (letter == ',') comma = line;
+    if (letter == '\n') ++line;
+    if (!absl::ascii_isspace(static_cast<unsigned char>(letter))) before = letter;
+  }
+  return "";
+}
+
 // Says between which limits a number must be: " from 0 and below 1".
 std::string LimitsText(double low, double high) {
   std::string text;
@@ -164,6 +201,8 @@ absl::StatusOr<json> ParseJson(std::string_view text, size_t bytes_max, int dept
     }
     return result;
   } catch (const json::exception& error) {  // the library's only way to say where
+    const std::string rule = BrokenRule(text);
+    if (!rule.empty()) return absl::InvalidArgumentError(rule);
     return absl::InvalidArgumentError(WithoutTag(error.what()));
   }
 }

@@ -39,6 +39,9 @@ size_t Distance(std::string_view a, std::string_view b) {
 std::string NearestName(std::string_view wrong, std::span<const std::string_view> known) {
   if (wrong.empty() || wrong.size() > kShownNameMax) return "";
   const std::string lower = absl::AsciiStrToLower(std::string(wrong));
+  for (const std::string_view name : known) {  // "batch_size" of "batch"
+    if (name.size() > 2 && lower.starts_with(std::string(name) + "_")) return std::string(name);
+  }
   std::string_view best;
   size_t best_distance = lower.size() / 3 + 2;  // nearer than this
   for (std::string_view name : known) {

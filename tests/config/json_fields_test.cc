@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+
 namespace paracord {
 namespace {
 
@@ -76,6 +78,26 @@ TEST_CASE("an integer is one from 0 on, however the JSON was made") {
   CHECK(number == 3);
   CHECK(said(-3) == "of.a: must be an integer from 1 to 9, is -3");
   CHECK(said(3.0) == "of.a: must be an integer from 1 to 9, is 3.0");
+}
+
+TEST_CASE("text that is nearly JSON is refused with the rule that it breaks, and the line") {
+  const std::vector<std::pair<std::string, std::string>> table = {
+      {"{\n  // the model\n  \"a\": 1}", "line 2: JSON has no comments"},
+      {"{\"a\": 1,  # one\n \"b\": 2}", "line 1: JSON has no comments"},
+      {"{\n\n 'a': 1}", "line 3: strings are in double quotes"},
+      {"{\"a\": 1,\n \"b\": [1, 2,\n ],\n}", "line 2: no comma stands before a closing bracket"},
+      {"model: m.json\nbatch: 3\n", "line 1: keys are in double quotes, and an object in {}"},
+      {"{\"a\": 1,\n b: 2}", "line 2: keys are in double quotes"},
+      {"{\"a\": \"x\n\"}", "line 1: a string ends in its own line"},
+      {"{\"a\": 1", "parse error"},
+  };
+  for (const auto& [text, message] : table) {
+    const auto parsed = ParseJson(text, 1000, 10);
+    INFO(text << "\n" << parsed.status());
+    CHECK(absl::StrContains(parsed.status().message(), message));
+  }
+  // What the rules forbid may stand in strings.
+  CHECK(ParseJson("{\"a\": \"http://x # 'y' ,] \\\" :\"}", 1000, 10).ok());
 }
 
 TEST_CASE("a value that is none of the allowed ones is refused with all and the nearest") {

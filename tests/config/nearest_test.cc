@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "config/unknown_name.h"
+
 namespace paracord {
 namespace {
 
@@ -30,6 +32,22 @@ TEST_CASE("a name that has nothing in common with any known one gets no suggesti
 TEST_CASE("of equally near names the first one is suggested") {
   constexpr std::string_view kTwo[] = {"aac", "aab"};
   CHECK(NearestName("aaa", kTwo) == "aac");
+}
+
+TEST_CASE("a longer name is near the known one that it begins with") {
+  CHECK(NearestName("batch_size", kKnown) == "batch");
+  CHECK(NearestName("steps_per_epoch", kKnown) == "steps");
+}
+
+TEST_CASE("what other frameworks call a loss or a metric is known") {
+  constexpr std::string_view kLosses[] = {"mean_squared_error", "binary_crossentropy"};
+  constexpr std::string_view kMetrics[] = {"accuracy", "auc"};
+  CHECK(NotSupported("roc_auc", kMetrics) ==
+        " is not supported (did you mean \"auc\"?); supported: accuracy, auc");
+  CHECK(NotSupported("bce_with_logits_loss", kLosses)
+            .starts_with(" is not supported (did you mean \"binary_crossentropy\" with "
+                         "\"from_logits\": true?);"));
+  CHECK(NotSupported("roc_auc", kLosses).starts_with(" is not supported; supported: "));
 }
 
 TEST_CASE("the hint names the nearest, or all when there are few") {
