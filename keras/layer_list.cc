@@ -65,9 +65,9 @@ absl::Status RecogniseOperation(const json& layer, LayerSpec& spec) {
                                        "tf.math.equal or tf.math.not_equal in the model"));
     }
     if (operation.empty()) {
-      return InvalidModel(
-          absl::StrCat("layer \"", spec.name, "\" (", spec.class_name, "): function \"", function,
-                       "\" is not supported; supported: ", SupportedOfKeras2(), kExportInstead));
+      return InvalidModel(absl::StrCat("layer \"", spec.name, "\" (", spec.class_name,
+                                       "): function \"", function, "\" is not supported",
+                                       kExportInstead, "; supported: ", SupportedOfKeras2()));
     }
     spec.class_name = operation;
     spec.operation = true;

@@ -385,12 +385,15 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(LayerConfig& config, bool opera
   if (!operation) known.insert(known.end(), more.begin(), more.end());
   const std::string title = LayerTitle(config.class_name(), config.name());
   if (operation) {  // Keras wrote the name, so that it is no misspelling
-    return absl::InvalidArgumentError(absl::StrCat(
-        title, " as an operation on tensors is not supported; supported: ", JoinNames(known),
-        kExportInstead));
+    return absl::InvalidArgumentError(
+        absl::StrCat(title, " as an operation on tensors is not supported", kExportInstead,
+                     "; supported: ", JoinNames(known)));
   }
+  // What to do comes before the long list.
+  const std::string wrong = NotSupported(config.class_name(), known);
+  const size_t list = wrong.find("; supported: ");
   return absl::InvalidArgumentError(
-      absl::StrCat(title, NotSupported(config.class_name(), known), kExportInstead));
+      absl::StrCat(title, wrong.substr(0, list), kExportInstead, wrong.substr(list)));
 }
 
 }  // namespace paracord

@@ -52,10 +52,12 @@ const std::vector<std::pair<json, std::string>> kWrongModels = {
     {SequentialJson({LayerJson("ConvLSTM2D", {{"name", "a"}})}),
      "layer \"a\" (ConvLSTM2D) is not supported"},
     {SequentialJson({LayerJson("SpectralNormalization", {{"name", "a"}})}), kExportNamed},
+    {SequentialJson({LayerJson("SpectralNormalization", {{"name", "a"}})}),
+     "(docs/stablehlo.md); supported: "},  // what to do comes before the list
     {SequentialJson({LayerJson("TFOpLambda", {{"name", "a"}, {"function", "__operators__.eq"}})}),
      "layer \"a\" (TFOpLambda): Keras 2 does not write what == and != compare with"},
     {SequentialJson({LayerJson("TFOpLambda", {{"name", "a"}, {"function", "signal.fft"}})}),
-     "layer \"a\" (TFOpLambda): function \"signal.fft\" is not supported; supported: __oper"},
+     "function \"signal.fft\" is not supported; paracord.keras.export makes a program of"},
     {SequentialJson(
          {LayerJson("TimeDistributed",
                     {{"name", "t"},
