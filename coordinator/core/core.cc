@@ -253,6 +253,7 @@ void CoordinatorCore::BeginEpoch(const OpenEpoch& open, uint64_t begun) {
     return;
   }
   training_.Open(open, extent.BatchesOfEpoch(epoch), record_.plan());
+  if (HasLanes()) lane_leases_.Begin(*training_.table(), now_ms_);
   SetPhase(Phase::kTraining);
   CheckRejected();
 }

@@ -5,7 +5,8 @@
 // All knowledge lives in the types below, each with its own invariants. The core says the
 // phases of the job, hands events on and acts on what comes back: core.cc (the loop, the phases and
 // the end), core_job.cc (what the job is), core_ps.cc (the cluster forms), core_joins.cc and
-// core_workers.cc (workers), core_failures.cc (batches that fail), core_rounds.cc (checkpoints).
+// core_workers.cc (workers), core_lanes.cc (leases of lanes), core_failures.cc (batches that fail),
+// core_rounds.cc (checkpoints).
 //
 // Its view of progress is advice. Whether a split or an epoch is done is read from the
 // ledgers of all partitions, in this generation, before the epoch closes.
@@ -13,6 +14,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,7 @@
 #include "coordinator/core/effects.h"
 #include "coordinator/core/events.h"
 #include "coordinator/core/job_view.h"
+#include "coordinator/core/lane_leases.h"
 #include "coordinator/core/last_word.h"
 #include "coordinator/core/limits.h"
 #include "coordinator/core/waits.h"
@@ -111,6 +114,14 @@ class CoordinatorCore {
   bool WorkIsFree() const;
   void ServeParked(bool tick);
 
+  // core_lanes.cc
+  bool HasLanes() const { return record_.plan().lanes() > 0; }
+  bool DealLanes(bool tick);
+  std::set<uint64_t> WithheldFrom(const WorkerSession& session) const;
+  bool ExtendLanes(WorkerSession& session, WorkReply& reply);
+  void SayEnds(const WorkerSession& session, WorkReply& reply);
+  bool TryGiveLanes(WorkerSession& session, WorkReply& reply);
+
   // core_failures.cc
   void CountFailure(const std::string& task, const LeaseState& lease, FailureKind kind,
                     const std::string& message);
@@ -147,6 +158,7 @@ class CoordinatorCore {
   Agreement agreement_;
   Refusals refusals_;
   Training training_;
+  LaneLeases lane_leases_;
   Evaluations evaluations_;
   Failures failures_;
   Checkpoints checkpoints_;

@@ -46,6 +46,9 @@ void CoordinatorCore::ActOn(Failures::Verdict verdict, uint64_t split, ExitCode 
 
 void CoordinatorCore::NoteDeath(const WorkerSession& session, std::vector<LeaseState> leases,
                                 const std::string& why) {
+  // A worker computes the batch of its lanes that is furthest behind, and else works off leases as
+  // they came.
+  if (HasLanes()) std::ranges::stable_sort(leases, {}, &LeaseState::next);
   WorkerDeath death{session.task, why, std::move(leases), now_ms_, {}, {}, {}};
   const LeaseState& first = death.leases.front();
   for (const auto& [id, other] : sessions_.all()) {

@@ -13,7 +13,6 @@ namespace paracord {
 namespace {
 
 constexpr uint32_t kBenchAfter = 3;
-constexpr int64_t kStragglerMs = 5000;  // a lease this old may be given to a second worker
 constexpr int64_t kUnscoredMs = 1000;   // no range after one that could not be scored
 constexpr int64_t kMisreportMs = 1000;  // no lease after a report that cannot be
 
@@ -84,7 +83,12 @@ void CoordinatorCore::AnswerWorker(WorkerSession& session, const WorkEvent& even
     session.parked = event.call;
     return;
   }
-  if (!request.want_task()) return effects_.Emit(AnswerWork{event.call, WorkReply()});
+  if (!request.want_task()) {
+    WorkReply reply;
+    ExtendLanes(session, reply);
+    return effects_.Emit(AnswerWork{event.call, std::move(reply)});
+  }
+  session.asked_ms = now_ms_;
   FreeLostGrants(request);
   if (!TryGiveTask(session, event.call)) sessions_.Park(session, event.call, now_ms_);
 }
@@ -149,7 +153,10 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
     if (report.ended()) training_.table()->End(report.lease());
     return;
   }
-  if (report.next() > found->next) session.failures_in_a_row = 0;
+  if (report.next() > found->next) {
+    session.failures_in_a_row = 0;
+    found->progress_ms = now_ms_;
+  }
   training_.table()->Progress(*found, report.next());
   const LeaseState lease = *found;
   if (report.ended()) training_.table()->End(report.lease());
@@ -208,9 +215,13 @@ bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
     if (!lease.has_value()) return false;
     *reply.mutable_evaluation() = *std::move(lease);
   } else if (phases_.training() && training_.table() != nullptr) {
+    if (HasLanes()) {
+      if (!TryGiveLanes(session, reply)) return false;
+      effects_.Emit(AnswerWork{call, std::move(reply)});
+      return true;
+    }
     if (training_.table()->LeasesOf(session.id) >= kLeasesOfSessionMax) return false;
-    const std::set<uint64_t> withheld = failures_.Withheld(training_.table()->epoch(), session.task,
-                                                           sessions_.all().size() > 1, now_ms_);
+    const std::set<uint64_t> withheld = WithheldFrom(session);
     std::optional<Lease> lease =
         training_.table()->Grant(sessions_.next_id(), session.id, now_ms_, withheld);
     if (!lease.has_value()) {
@@ -243,10 +254,16 @@ void CoordinatorCore::ServeParked(bool tick) {
       (training_.table()->AllDone() || ps_.LedgersDue(now_ms_))) {
     ReadLedgers();
   }
+  const bool lanes = HasLanes() && DealLanes(tick);
   sessions_.ServeParked(
-      now_ms_, [&] { return tick || WorkIsFree(); },
+      now_ms_, [&] { return tick || lanes || WorkIsFree(); },
       [this](WorkerSession& session, CallId call) { return TryGiveTask(session, call); },
-      [this] { return WaitReason(View()); });
+      [this](const WorkerSession& session) {
+        WorkReply reply;
+        reply.set_wait(WaitReason(View()));
+        SayEnds(session, reply);
+        return reply;
+      });
 }
 
 void CoordinatorCore::EndSession(uint64_t id, const std::string& why, bool died) {

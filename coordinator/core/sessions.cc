@@ -134,7 +134,7 @@ void Sessions::Park(WorkerSession& session, CallId call, int64_t now_ms) {
 
 void Sessions::ServeParked(int64_t now_ms, const std::function<bool()>& look,
                            const std::function<bool(WorkerSession&, CallId)>& give,
-                           const std::function<std::string()>& why) {
+                           const std::function<WorkReply(const WorkerSession&)>& wait) {
   for (auto it = parked_.begin(); it != parked_.end() && look();) {
     WorkerSession* const session = Find(*it);
     if (session == nullptr || !session->parked.has_value()) {
@@ -144,8 +144,8 @@ void Sessions::ServeParked(int64_t now_ms, const std::function<bool()>& look,
     if (give(*session, *session->parked)) {
       session->parked.reset();
     } else if (now_ms - session->parked_ms >= kParkMs) {
-      WorkReply reply;
-      reply.set_wait(session->benched_until_ms > now_ms ? "failed too often; resting" : why());
+      WorkReply reply = wait(*session);
+      if (session->benched_until_ms > now_ms) reply.set_wait("failed too often; resting");
       effects_.Emit(AnswerWork{*std::exchange(session->parked, std::nullopt), std::move(reply)});
     }
     it = session->parked.has_value() ? std::next(it) : parked_.erase(it);

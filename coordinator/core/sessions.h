@@ -43,6 +43,7 @@ struct WorkerSession {
   bool miscounts = false;        // it reported numbers that cannot be
   std::optional<CallId> parked;  // a Work call that waits for a task
   int64_t parked_ms = 0;
+  std::optional<int64_t> asked_ms;  // when it last wanted a task
   WorkClaims work;
   std::string waits_for;       // as it said last
   std::optional<CallId> hold;  // a call that hears of the end
@@ -96,10 +97,11 @@ class Sessions {
 
   void Park(WorkerSession& session, CallId call, int64_t now_ms);
   // Gives parked sessions something to do by `give`, which answers the call if it returns true, as
-  // long as `look` says that there may be something. Who has waited for too long is told `why`.
+  // long as `look` says that there may be something. Who has waited for too long gets the answer
+  // that `wait` makes, with the reason, unless it rests.
   void ServeParked(int64_t now_ms, const std::function<bool()>& look,
                    const std::function<bool(WorkerSession&, CallId)>& give,
-                   const std::function<std::string()>& why);
+                   const std::function<WorkReply(const WorkerSession&)>& wait);
   // A session that failed in a row rests, so that others, who may do better, have the leases.
   // Where nobody is left all go on, for it is no worker's fault.
   void Rest(WorkerSession& session, int64_t now_ms);

@@ -23,7 +23,10 @@ SplitTable::SplitTable(uint64_t epoch, uint64_t batches, const DataPlan& plan)
       batches_(batches),
       plan_(plan),
       count_(SplitsOf(plan, batches)),
-      open_splits_(count_) {}
+      open_splits_(count_) {
+  while (plan_.lanes() > 0 && Begin()) {
+  }
+}
 
 bool SplitTable::Begin() {
   const uint64_t split = splits_.size();
@@ -53,20 +56,66 @@ void SplitTable::Load(const std::vector<uint32_t>& next) {
   for (uint64_t s = 0; s < splits_.size(); ++s) SetNext(s, s < next.size() ? next[s] : 0);
 }
 
-Lease SplitTable::MakeLease(uint64_t lease_id, uint64_t session, uint64_t index, int64_t now_ms) {
+Lease SplitTable::MakeLease(uint64_t lease_id, uint64_t session, uint64_t index, int64_t now_ms,
+                            uint32_t end) {
   Split& split = splits_[index];
   ++split.holders;
   free_.erase(index);
-  leases_.emplace_hint(leases_.end(), lease_id,
-                       LeaseState{lease_id, session, index, split.next, split.end, now_ms});
+  const LeaseState lease{lease_id, session, index, split.next, std::min(split.end, end),
+                         now_ms,   now_ms};
+  leases_.emplace_hint(leases_.end(), lease_id, lease);
   leases_of_.emplace(session, lease_id);
+  return ToProto(lease);
+}
+
+Lease SplitTable::ToProto(const LeaseState& state) const {
   Lease lease;
-  lease.set_id(lease_id);
+  lease.set_id(state.id);
   lease.set_epoch(epoch_);
-  lease.set_split(index);
-  lease.set_first_batch(split.next);
-  lease.set_end_batch(split.end);
+  lease.set_split(state.split);
+  lease.set_first_batch(state.next);
+  lease.set_end_batch(state.end);
   return lease;
+}
+
+Lease SplitTable::GrantLane(uint64_t lane, uint64_t lease_id, uint64_t session, int64_t now_ms,
+                            uint32_t end) {
+  // A lane that somebody was ahead with has a batch in its lease all the same.
+  return MakeLease(lease_id, session, lane, now_ms, std::max(end, splits_[lane].next + 1));
+}
+
+Lease SplitTable::Extend(LeaseState& lease, uint32_t end) {
+  lease.end = std::max(lease.end, std::min(end, splits_[lease.split].end));
+  return ToProto(lease);
+}
+
+std::optional<uint64_t> SplitTable::LaneBehind(uint64_t session, int64_t now_ms, int64_t age_ms,
+                                               const std::set<uint64_t>& withheld) const {
+  uint32_t least = std::numeric_limits<uint32_t>::max();
+  for (const Split& split : splits_) {
+    if (split.next < split.end) least = std::min(least, split.next);
+  }
+  for (const auto& [id, lease] : leases_) {
+    const Split& split = splits_[lease.split];
+    if (lease.session == session || split.holders > 1 || withheld.contains(lease.split)) continue;
+    if (split.next != least || split.next == split.end) continue;
+    if (now_ms - lease.progress_ms >= age_ms) return lease.split;
+  }
+  return std::nullopt;
+}
+
+uint32_t SplitTable::front() const {
+  uint32_t front = 0;
+  for (const Split& split : splits_) front = std::max(front, split.next);
+  return front;
+}
+
+std::vector<uint64_t> SplitTable::Holders() const {
+  std::vector<uint64_t> holders(splits_.size(), 0);
+  for (const auto& [id, lease] : leases_) {
+    if (holders[lease.split] == 0) holders[lease.split] = lease.session;
+  }
+  return holders;
 }
 
 std::optional<Lease> SplitTable::Grant(uint64_t lease_id, uint64_t session, int64_t now_ms,
@@ -120,6 +169,15 @@ std::vector<LeaseState> SplitTable::EndSession(uint64_t session, const std::set<
   }
   for (const LeaseState& lease : ended) End(lease.id);
   return ended;
+}
+
+std::vector<uint64_t> SplitTable::IdsOf(uint64_t session) const {
+  std::vector<uint64_t> ids;
+  for (auto it = leases_of_.lower_bound({session, 0});
+       it != leases_of_.end() && it->first == session; ++it) {
+    ids.push_back(it->second);
+  }
+  return ids;
 }
 
 uint64_t SplitTable::LeasesOf(uint64_t session) const {

@@ -1,9 +1,10 @@
-// The splits of one epoch: which are left to do, and who has leased which. Pure; owned by the core.
-// Reports of workers only move work about: an epoch is complete when Load() from all ledgers says
-// so, never because of reports.
+// The splits of one epoch, or its lanes: which are left to do, and who has leased which. Pure;
+// owned by the core. Reports of workers only move work about: an epoch is complete when Load() from
+// all ledgers says so, never because of reports.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <set>
 #include <utility>
@@ -20,8 +21,9 @@ struct LeaseState {
   uint64_t session = 0;
   uint64_t split = 0;
   uint32_t next = 0;  // as last reported
-  uint32_t end = 0;   // of the split: there is no such batch
+  uint32_t end = 0;   // of the lease, which is the split's but for lanes
   int64_t granted_ms = 0;
+  int64_t progress_ms = 0;  // when `next` was last reported to be greater, or the grant
 };
 
 class SplitTable {
@@ -44,10 +46,19 @@ class SplitTable {
   // The caller fills in which batches are rejected. Later leases have greater ids and times.
   std::optional<Lease> Grant(uint64_t lease_id, uint64_t session, int64_t now_ms,
                              const std::set<uint64_t>& withheld = {});
+  // The same for one lane, which is free: the lease ends at `end` or with the lane.
+  Lease GrantLane(uint64_t lane, uint64_t lease_id, uint64_t session, int64_t now_ms, uint32_t end);
+  // Moves the end of a lane's lease to `end`, or to the lane's if that is before.
+  Lease Extend(LeaseState& lease, uint32_t end);
   // A second lease on the split whose lease is oldest, if that is older than `age_ms` and this
   // session does not hold it already. Harmless: the ledgers drop what comes twice.
   std::optional<Lease> GrantAgain(uint64_t lease_id, uint64_t session, int64_t now_ms,
                                   int64_t age_ms, const std::set<uint64_t>& withheld = {});
+
+  // A lane that others wait for, being the furthest behind, and whose one lease, of another
+  // session, has not come further for `age_ms`; nullopt if there is none.
+  std::optional<uint64_t> LaneBehind(uint64_t session, int64_t now_ms, int64_t age_ms,
+                                     const std::set<uint64_t>& withheld) const;
 
   // Null if there is no such lease any more. It stays where it is until the next lease is granted
   // or ends.
@@ -60,11 +71,21 @@ class SplitTable {
 
   const absl::btree_map<uint64_t, LeaseState>& leases() const { return leases_; }
   uint64_t LeasesOf(uint64_t session) const;
+  std::vector<uint64_t> IdsOf(uint64_t session) const;  // of its leases
   // Whether the session holds a lease of a split other than `split`. When a worker dies, the others
   // are divided by this: if those that computed other splits at that time live on, the dead one's
   // batch is to blame rather than what all of them share.
   bool HasOtherThan(uint64_t session, uint64_t split) const;
   uint64_t batches_done() const;
+
+  // With lanes, all of which are here from the start:
+  uint64_t splits() const { return count_; }
+  bool IsFree(uint64_t lane) const { return free_.contains(lane); }
+  uint32_t EndOf(uint64_t lane) const { return splits_[lane].end; }
+  // The round that the lane which is furthest ahead has come to.
+  uint32_t front() const;
+  // By lane, the session that has leased it, for the longest time if there are two; 0: nobody.
+  std::vector<uint64_t> Holders() const;
 
  private:
   struct Split {
@@ -74,7 +95,9 @@ class SplitTable {
   };
   // Takes one more split into the table; false if it has them all.
   bool Begin();
-  Lease MakeLease(uint64_t lease_id, uint64_t session, uint64_t split, int64_t now_ms);
+  Lease MakeLease(uint64_t lease_id, uint64_t session, uint64_t split, int64_t now_ms,
+                  uint32_t end = std::numeric_limits<uint32_t>::max());
+  Lease ToProto(const LeaseState& lease) const;
   void SetNext(uint64_t split, uint32_t next);
 
   const uint64_t epoch_;

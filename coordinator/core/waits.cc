@@ -57,8 +57,10 @@ std::string WaitReason(const JobView& job) {
       return job.rounds.problem().empty() ? "the final checkpoint is being written"
                                           : "the final checkpoint fails: " + job.rounds.problem();
     case Phase::kTraining:
-      return job.end.planned() ? "the coordinator is ending the job"
-                               : "the rest of the epoch's splits are with other workers";
+      if (job.end.planned()) return "the coordinator is ending the job";
+      return job.record.plan().lanes() > 0
+                 ? "the epoch's lanes are with other workers, or yours wait for a round"
+                 : "the rest of the epoch's splits are with other workers";
     default:
       return "the ledgers are being read";
   }

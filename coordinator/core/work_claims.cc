@@ -25,7 +25,7 @@ absl::Status Refuse(const std::string& what) {
 
 absl::Status WorkClaims::Add(const WorkRequest& report, const DataPlan& plan, uint64_t batches) {
   // A session before this one may not have told of what it had.
-  const uint64_t most = granted + Times(kLeasesOfSessionMax, plan.split_batches());
+  const uint64_t most = granted + Times(LeasesOfSessionMax(plan), plan.split_batches());
   const auto beyond = [](uint64_t before, uint64_t more, uint64_t limit) {
     return more > limit - std::min(before, limit);
   };

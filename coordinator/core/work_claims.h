@@ -19,6 +19,8 @@ struct WorkClaims {
   uint64_t staleness_sum = 0;
 
   void Grant(const Lease& lease) { granted += lease.end_batch() - lease.first_batch(); }
+  // The end of a lease at hand moves on by so many batches.
+  void Extend(uint64_t batches) { granted += batches; }
   // Counts what a report says. INVALID_ARGUMENT, with the number that cannot be, and nothing is
   // counted: `batches` is how many the job has in all.
   absl::Status Add(const WorkRequest& report, const DataPlan& plan, uint64_t batches);

@@ -68,7 +68,11 @@ TEST_CASE("a parked worker gets what becomes free, or hears after a while why it
   sessions.Park(*sessions.Find(other), 2, 0);
   const auto always = [] { return true; };
   const auto give = [&](WorkerSession& session, CallId) { return session.id == lucky; };
-  const auto why = [] { return std::string("nothing is free"); };
+  const auto why = [](const WorkerSession&) {
+    WorkReply reply;
+    reply.set_wait("nothing is free");
+    return reply;
+  };
   sessions.ServeParked(999, always, give, why);
   CHECK_FALSE(sessions.Find(lucky)->parked.has_value());
   CHECK(sessions.Find(other)->parked.has_value());

@@ -167,6 +167,43 @@ TEST_CASE("what is left of an epoch of lanes is the least of each lane") {
   CHECK(LeastNext({&two}, 0, 2, PlanOfLanes(2, 1, 4)) == std::vector<uint32_t>{1, 1});
 }
 
+TEST_CASE("leases of lanes end where they are told, and are moved on to the end of the lane") {
+  SplitTable table(0, 10, PlanOfLanes(10, 1, 4));  // lanes of 3, 3, 2 and 2 batches
+  CHECK(table.splits() == 4);
+  CHECK(table.GrantLane(2, 20, 7, 0, /*end=*/1).end_batch() == 1);
+  CHECK(table.GrantLane(0, 21, 8, 0, 1).end_batch() == 1);
+  CHECK_FALSE(table.IsFree(0));
+  CHECK(table.IsFree(1));
+  CHECK(table.Holders() == std::vector<uint64_t>{8, 0, 7, 0});
+  CHECK(table.IdsOf(7) == std::vector<uint64_t>{20});
+  LeaseState& lease = *table.Find(20);
+  CHECK(table.Extend(lease, 5).end_batch() == 2);
+  CHECK(table.Extend(lease, 1).end_batch() == 2);
+  CHECK(table.Extend(lease, 1).id() == 20);
+  table.Progress(lease, 1);
+  CHECK(table.front() == 1);
+  table.End(20);
+  CHECK(table.IsFree(2));
+  // A lane that is ahead has a batch in its lease all the same.
+  CHECK(table.GrantLane(2, 22, 9, 0, 1).end_batch() == 2);
+}
+
+TEST_CASE("a lane that comes no further is behind if others wait for it") {
+  SplitTable table(0, 40, PlanOfLanes(40, 1, 4));
+  for (uint64_t lane = 0; lane < 3; ++lane) table.GrantLane(lane, 20 + lane, 7 + lane, 0, 10);
+  table.Progress(*table.Find(20), 2);
+  CHECK(table.LaneBehind(7, 5000, 5000, {}) == 1);
+  CHECK(table.LaneBehind(7, 4999, 5000, {}) == std::nullopt);
+  CHECK(table.LaneBehind(8, 5000, 5000, {}) == 2);  // its own is not another's
+  CHECK(table.LaneBehind(7, 5000, 5000, {1, 2}) == std::nullopt);
+  table.Find(21)->progress_ms = 3000;
+  CHECK(table.LaneBehind(7, 5000, 5000, {}) == 2);
+  table.GrantLane(2, 30, 7, 5000, 10);
+  CHECK(table.LaneBehind(7, 9000, 5000, {}) == 1);  // the other has two
+  table.Load({2, 1, 1, 5});
+  CHECK(table.LaneBehind(7, 9000, 5000, {}) == 1);
+}
+
 TEST_CASE("ledgers with holes tell the least of each split, whatever the epoch") {
   std::mt19937 random(7);
   const auto draw = [&](uint32_t n) { return static_cast<uint32_t>(random() % n); };

@@ -1,0 +1,99 @@
+// Leases of lanes: dealt out evenly, short, and moved on as long as a lane stays where it is.
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "common/probe.h"
+#include "coordinator/core/core.h"
+
+namespace paracord {
+namespace {
+
+constexpr int64_t kAskedMs = 500;  // who wanted a task so lately is about to ask again
+
+}  // namespace
+
+// Decides who is to have which lane, and how far leases reach. True if parked workers may get
+// something by it.
+bool CoordinatorCore::DealLanes(bool tick) {
+  if (!phases_.training() || training_.table() == nullptr) return false;
+  const SplitTable& table = *training_.table();
+  const uint32_t end = lane_leases_.end();
+  lane_leases_.MoveOn(table, now_ms_);
+  if (tick || table.HasFree()) {
+    std::vector<uint64_t> takers;
+    for (const auto& [id, session] : sessions_.all()) {
+      if (session.benched_until_ms > now_ms_) continue;
+      const bool asks = session.parked.has_value() ||
+                        (session.asked_ms.has_value() && now_ms_ - *session.asked_ms <= kAskedMs);
+      if (asks || table.LeasesOf(id) > 0) takers.push_back(id);
+    }
+    lane_leases_.Deal(table, takers, now_ms_);
+  }
+  return table.HasFree() || lane_leases_.end() != end;
+}
+
+// The splits that a session is to get no lease of, and lanes whose leases are not to be moved on.
+std::set<uint64_t> CoordinatorCore::WithheldFrom(const WorkerSession& session) const {
+  return failures_.Withheld(training_.table()->epoch(), session.task, sessions_.all().size() > 1,
+                            now_ms_);
+}
+
+// Moves the leases of a session on whose lanes stay with it. True if there are any.
+bool CoordinatorCore::ExtendLanes(WorkerSession& session, WorkReply& reply) {
+  if (!HasLanes() || !phases_.training() || training_.table() == nullptr) return false;
+  if (end_.planned() || !ps_.AllAre(PsState::kReady)) return false;
+  SplitTable& table = *training_.table();
+  lane_leases_.MoveOn(table, now_ms_);
+  const std::set<uint64_t> withheld = WithheldFrom(session);
+  for (const uint64_t id : table.IdsOf(session.id)) {
+    LeaseState& lease = *table.Find(id);
+    const uint32_t end = std::min(lane_leases_.end(), table.EndOf(lease.split));
+    if (end <= lease.end || withheld.contains(lease.split)) continue;
+    if (!lane_leases_.StaysWith(lease.split, session.id)) continue;
+    session.work.Extend(end - lease.end);
+    AddProofs(*reply.add_lanes() = table.Extend(lease, end));
+  }
+  return reply.lanes_size() > 0;
+}
+
+// Says again where the leases of a session end: the answer that said it may have been lost.
+void CoordinatorCore::SayEnds(const WorkerSession& session, WorkReply& reply) {
+  if (!HasLanes() || !phases_.training() || training_.table() == nullptr) return;
+  SplitTable& table = *training_.table();
+  for (const uint64_t id : table.IdsOf(session.id)) {
+    AddProofs(*reply.add_lanes() = table.Extend(*table.Find(id), 0));
+  }
+}
+
+// Adds to `reply` what there is for a session that wants a task: free lanes that it is to have,
+// leases that are moved on, or a second lease of a lane that others wait for. True if there is any.
+bool CoordinatorCore::TryGiveLanes(WorkerSession& session, WorkReply& reply) {
+  SplitTable& table = *training_.table();
+  ExtendLanes(session, reply);
+  const std::set<uint64_t> withheld = WithheldFrom(session);
+  const auto give = [&](uint64_t lane) {
+    Lease lease =
+        table.GrantLane(lane, sessions_.next_id(), session.id, now_ms_, lane_leases_.end());
+    sessions_.TakeId();
+    AddProofs(lease);
+    session.work.Grant(lease);
+    *(reply.has_lease() ? reply.add_lanes() : reply.mutable_lease()) = std::move(lease);
+  };
+  for (uint64_t lane = 0; lane < table.splits(); ++lane) {
+    if (table.LeasesOf(session.id) >= LeasesOfSessionMax(record_.plan())) break;
+    if (!table.IsFree(lane) || withheld.contains(lane)) continue;
+    if (lane_leases_.MayTake(lane, session.id, now_ms_)) give(lane);
+  }
+  if (reply.has_lease() || reply.lanes_size() > 0) return true;
+  if (table.LeasesOf(session.id) >= LeasesOfSessionMax(record_.plan())) return false;
+  const std::optional<uint64_t> behind =
+      table.LaneBehind(session.id, now_ms_, kStragglerMs, withheld);
+  if (!behind.has_value()) return false;
+  PROBE("coordinator.lane.straggler");
+  give(*behind);
+  return true;
+}
+
+}  // namespace paracord

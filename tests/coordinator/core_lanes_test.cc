@@ -1,0 +1,314 @@
+// The leases of lanes that a coordinator gives to workers which compute, wait, come and die.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "config/data_plan.h"
+#include "config/proofs.h"
+#include "coordinator/core_harness.h"
+
+namespace paracord {
+namespace {
+
+// A job of rounds, whose ps have what workers have computed.
+class LaneJob : public CoreHarness {
+ public:
+  explicit LaneJob(uint32_t lanes, uint64_t count = 4000, std::function<void(Job&)> edit = {})
+      : CoreHarness([&](Job& said) {
+          said.split_batches.reset();
+          said.guarantees.staleness = 1;
+          if (lanes > 0) said.guarantees.round_batches = lanes;
+          if (edit) edit(said);
+        }),
+        records(count) {}
+
+  const DataPlan& plan() const { return core->View().record.plan(); }
+  const SplitTable& table() const { return *core->View().training.table(); }
+  void Compute(const Lease& lease, uint32_t batch) {
+    uint32_t& next = next_[lease.epoch() * SplitsPerEpoch(plan()) + lease.split()];
+    next = std::max(next, batch + 1);
+    Ledger ledger;
+    uint64_t applied = 0;
+    for (const auto& [split, done] : next_) {
+      applied += done;
+      const bool whole = done == BatchesInSplit(plan(), split % SplitsPerEpoch(plan()));
+      const int last = ledger.finished_size() - 1;
+      if (whole && last >= 0 && ledger.finished(last).last() + 1 == split) {
+        ledger.mutable_finished(last)->set_last(split);
+      } else if (whole) {
+        SplitInterval& interval = *ledger.add_finished();
+        interval.set_first(split);
+        interval.set_last(split);
+      } else {
+        OpenSplit& open = *ledger.add_open();
+        open.set_split(split);
+        open.set_next(done);
+      }
+    }
+    ledger.set_applied(applied);
+    for (PsDescription& p : ps) {
+      for (PartitionDescription& partition : *p.mutable_partitions()) {
+        *partition.mutable_ledger() = ledger;
+      }
+    }
+  }
+
+  const uint64_t records;
+
+ private:
+  std::map<uint64_t, uint32_t> next_;  // by split, through all epochs
+};
+
+// A worker that computes one batch at each step, of its lane that is furthest behind, and always
+// has a call that wants a task under way.
+class LaneWorker {
+ public:
+  LaneWorker(LaneJob& job, const std::string& task)
+      : job_(job), task_(task), session_(job.Join(task, job.records)) {
+    REQUIRE(session_ != 0);
+    Ask();
+  }
+
+  void Step() {
+    TakeAnswer();
+    std::optional<uint64_t> at;
+    for (const auto& [id, held] : held_) {
+      if (!at.has_value() || held.next < held_.at(*at).next) at = id;
+    }
+    if (at.has_value() && computes) {
+      Held& held = held_.at(*at);
+      job_.Compute(held.lease, held.next++);
+      ++computed;
+      Report(*at);
+    }
+    if (!asking_.has_value()) Ask();
+  }
+  void TakeAnswer() {
+    if (!asking_.has_value() || !job_.works.contains(*asking_)) return;
+    Take(job_.works.at(*asking_));
+    asking_.reset();
+  }
+  void Die() { job_.Feed(WorkerHoldLostEvent{hold_, session_}); }
+  void Hold() {
+    hold_ = ++job_.call;
+    job_.Feed(WorkerHoldEvent{hold_, session_});
+  }
+
+  std::set<uint64_t> lanes() const {
+    std::set<uint64_t> lanes;
+    for (const auto& [id, held] : held_) lanes.insert(held.lease.split());
+    return lanes;
+  }
+  std::set<uint32_t> ends() const {
+    std::set<uint32_t> ends;
+    for (const auto& [id, held] : held_) ends.insert(held.lease.end_batch());
+    return ends;
+  }
+  uint64_t session() const { return session_; }
+
+  bool computes = true;
+  uint64_t computed = 0;
+  uint64_t extensions = 0;
+  uint64_t leases = 0;
+
+ private:
+  struct Held {
+    Lease lease;
+    uint32_t next;
+  };
+
+  void Ask() {
+    WorkRequest request;
+    request.set_session(session_);
+    request.set_want_task(true);
+    for (const auto& [id, held] : held_) request.add_holds(id);
+    asking_ = ++job_.call;
+    job_.Feed(WorkEvent{*asking_, request});
+    TakeAnswer();
+  }
+  void Report(uint64_t id) {
+    const Held& held = held_.at(id);
+    WorkRequest request;
+    request.set_session(session_);
+    LeaseReport& report = *request.add_leases();
+    report.set_lease(id);
+    report.set_next(held.next);
+    report.set_ended(held.next == held.lease.end_batch());
+    if (report.ended()) held_.erase(id);
+    const CallId call = ++job_.call;
+    job_.Feed(WorkEvent{call, request});
+    Take(job_.works.at(call));
+  }
+  void Take(const WorkReply& reply) {
+    if (reply.has_lease()) TakeOne(reply.lease());
+    for (const Lease& lease : reply.lanes()) TakeOne(lease);
+  }
+  void TakeOne(const Lease& lease) {
+    REQUIRE(lease.proof() ==
+            LeaseProofOf("key", job_.core->generation(), lease.epoch(), lease.split()));
+    const auto at_hand = held_.find(lease.id());
+    if (at_hand != held_.end()) {
+      REQUIRE(lease.end_batch() >= at_hand->second.lease.end_batch());
+      extensions += lease.end_batch() > at_hand->second.lease.end_batch() ? 1 : 0;
+      at_hand->second.lease = lease;
+    } else if (lease.id() > newest_) {  // else it has ended here
+      held_[lease.id()] = {lease, lease.first_batch()};
+      newest_ = lease.id();
+      ++leases;
+    }
+  }
+
+  LaneJob& job_;
+  const std::string task_;
+  const uint64_t session_;
+  CallId hold_ = 0;
+  std::optional<CallId> asking_;
+  uint64_t newest_ = 0;
+  std::map<uint64_t, Held> held_;  // by id
+};
+
+void Steps(LaneJob& job, std::vector<LaneWorker*> workers, int steps, int64_t step_ms = 50) {
+  for (int i = 0; i < steps; ++i) {
+    job.Run(step_ms);
+    for (LaneWorker* worker : workers) worker->Step();
+  }
+}
+
+using LaneSet = std::set<uint64_t>;
+
+TEST_CASE("a job of rounds gets as many lanes as it says, or as the cluster names workers") {
+  LaneJob said(/*lanes=*/4, /*records=*/95);
+  REQUIRE(said.Join("worker:0", 95) != 0);
+  CHECK(said.plan().lanes() == 4);
+  CHECK(said.plan().split_batches() == 3);
+  LaneJob named(/*lanes=*/0);
+  REQUIRE(named.Join("worker:0", 4000) != 0);
+  CHECK(named.plan().lanes() == 2);
+  CoreHarness async;
+  REQUIRE(async.Join("worker:0") != 0);
+  CHECK(async.core->View().record.plan().lanes() == 0);
+}
+
+TEST_CASE("the first worker gets all lanes, and their leases end at one round") {
+  LaneJob job(/*lanes=*/4);
+  LaneWorker worker(job, "worker:0");
+  CHECK(worker.lanes() == LaneSet{0, 1, 2, 3});
+  CHECK(worker.ends() == std::set<uint32_t>{2});
+  for (int i = 0; i < 300; ++i) {
+    Steps(job, {&worker}, 1);
+    CHECK(worker.lanes().size() >= 3);  // a lease that is used up is granted again
+    CHECK(worker.ends().size() <= 2);   // of which some were not told yet
+  }
+  CHECK(worker.computed > 290);
+  // A round takes 200 ms, so that leases come to last 10 rounds.
+  CHECK(worker.extensions > 4 * 5);
+  CHECK(worker.leases < 40);
+  const uint32_t end = *worker.ends().rbegin();
+  CHECK(end <= job.table().front() + 12);
+}
+
+TEST_CASE("a worker that comes takes part within some two seconds, and nothing is computed twice") {
+  LaneJob job(/*lanes=*/4, /*records=*/40000);
+  LaneWorker first(job, "worker:0");
+  Steps(job, {&first}, 400);
+  LaneWorker second(job, "worker:1");
+  CHECK(second.lanes().empty());
+  const uint64_t before = first.computed;
+  Steps(job, {&first, &second}, 60);  // 3 s
+  CHECK(first.lanes() == LaneSet{0, 1});
+  CHECK(second.lanes() == LaneSet{2, 3});
+  CHECK(second.computed > 5);
+  CHECK(first.computed > before + 50);
+  Steps(job, {&first, &second}, 100);
+  CHECK(first.computed + second.computed == job.table().batches_done());
+}
+
+TEST_CASE("with more workers than lanes the others stand by, and take the lanes of one that dies") {
+  LaneJob job(/*lanes=*/2);
+  LaneWorker first(job, "worker:0");
+  LaneWorker second(job, "worker:1");
+  LaneWorker third(job, "worker:2");
+  second.Hold();
+  Steps(job, {&first, &second, &third}, 120);
+  CHECK(first.lanes() == LaneSet{0});
+  CHECK(second.lanes() == LaneSet{1});
+  CHECK(third.lanes().empty());
+  CHECK(third.computed == 0);
+  const int64_t died_ms = job.now;
+  second.Die();
+  while (third.computed == 0 && job.now < died_ms + 1000) Steps(job, {&first, &third}, 1, 10);
+  CHECK(job.now - died_ms <= 200);
+  CHECK(third.lanes() == LaneSet{1});
+  CHECK(first.lanes() == LaneSet{0});
+}
+
+TEST_CASE("nobody waits for a worker that died alone: its lanes are free at once") {
+  LaneJob job(/*lanes=*/4);
+  LaneWorker first(job, "worker:0");
+  LaneWorker second(job, "worker:1");
+  second.Hold();
+  Steps(job, {&first, &second}, 120);
+  REQUIRE(second.lanes() == LaneSet{2, 3});
+  second.Die();
+  job.Run(100);
+  first.TakeAnswer();
+  CHECK(first.lanes() == LaneSet{0, 1, 2, 3});
+}
+
+TEST_CASE("a lane that does not come further is given to one more, and only the one behind") {
+  LaneJob job(/*lanes=*/3);
+  LaneWorker first(job, "worker:0");
+  LaneWorker second(job, "worker:1");
+  LaneWorker third(job, "worker:2");
+  Steps(job, {&first, &second, &third}, 120);
+  REQUIRE(second.lanes().size() == 1);
+  const uint64_t stuck = *second.lanes().begin();
+  const uint64_t mine = *third.lanes().begin();
+  second.computes = false;
+  Steps(job, {&first, &third}, 10);
+  first.computes = third.computes = false;  // they wait for the lane
+  Steps(job, {&first, &third}, 80);         // 4 s
+  CHECK_FALSE(first.lanes().contains(stuck));
+  Steps(job, {&first, &third}, 40);
+  CHECK((first.lanes().contains(stuck) || third.lanes().contains(stuck)));
+  CHECK(first.lanes().contains(mine) == false);
+  CHECK(first.lanes().size() + third.lanes().size() == 3);
+}
+
+TEST_CASE("a lane whose last lease is old and that comes further all the time has one worker") {
+  LaneJob job(/*lanes=*/2, /*records=*/40000);
+  LaneWorker first(job, "worker:0");
+  LaneWorker second(job, "worker:1");
+  Steps(job, {&first, &second}, 400);  // 20 s, in which leases are moved on
+  CHECK(first.lanes().size() == 1);
+  CHECK(second.lanes().size() == 1);
+  CHECK(first.leases <= 10);
+}
+
+TEST_CASE("lanes go through the epochs to the end of the job, whose steps end with a round") {
+  LaneJob job(/*lanes=*/4, /*records=*/95, [](Job& said) { said.steps = 21; });
+  LaneWorker first(job, "worker:0");
+  LaneWorker second(job, "worker:1");
+  for (int i = 0; i < 400 && !job.exit.has_value(); ++i) Steps(job, {&first, &second}, 1);
+  REQUIRE(job.exit.has_value());
+  CHECK(job.exit->code == 0);
+  CHECK(first.computed + second.computed == 24);  // 10 + 10 + a round of 4
+  CHECK(job.committed.back().plan.lanes() == 4);
+  CHECK(job.committed.back().partitions[0].applied == 24);
+}
+
+TEST_CASE("what moves on leases is counted in what a worker may say that it computed") {
+  LaneJob job(/*lanes=*/4, /*records=*/400000);
+  LaneWorker worker(job, "worker:0");
+  Steps(job, {&worker}, 400);
+  const WorkerSession& session = job.core->View().sessions.all().at(worker.session());
+  CHECK(session.work.granted >= worker.computed);
+  CHECK(session.work.granted <= worker.computed + 4 * 24);
+}
+
+}  // namespace
+}  // namespace paracord
