@@ -8,6 +8,7 @@
 #include "common/parallel.h"
 #include "common/status_macros.h"
 #include "store/norm_constraint.h"
+#include "store/round_gate.h"
 
 namespace paracord {
 
@@ -199,6 +200,11 @@ DensePartition::Image DensePartition::TakeImage() const {
       {contents_.ledger, contents_.updates, contents_.healthy, {}}, contents_.value.chunks(), {}};
   for (const Block& slot : contents_.slots) image.slots.push_back(slot.chunks());
   return image;
+}
+
+std::vector<uint32_t> DensePartition::MissingLanes(const DataPlan& plan, uint64_t state) const {
+  MutexLock lock(mu_);
+  return paracord::MissingLanes(contents_.ledger, plan, state);
 }
 
 DensePartition::Counts DensePartition::GetCounts() const {

@@ -56,6 +56,7 @@ class DensePartition : public Partition {
   bool SetLearningRate(const LearningRate& rate, const PushFence& fence) override;
   uint64_t Pull(ChunkRefs& values) const override;
   Counts GetCounts() const override;
+  std::vector<uint32_t> MissingLanes(const DataPlan& plan, uint64_t state) const override;
   std::unique_ptr<PartitionImage> NewImage(bool copied, const ImageOrder& order) const override;
   Image TakeImage() const;
 

@@ -65,6 +65,11 @@ uint32_t PartitionLedger::Next(const PlanBatch& batch) const {
   return it == open_.end() ? 0 : it->second;
 }
 
+uint64_t PartitionLedger::FirstUnfinished() const {
+  const auto first = finished_.begin();
+  return first != finished_.end() && first->first == 0 ? first->second + 1 : 0;
+}
+
 PartitionLedger::Entry PartitionLedger::Enter(const PlanBatch& batch, bool rejected) {
   const uint32_t next = Next(batch);
   if (batch.batch < next) PROBE("ps.push.already_applied");

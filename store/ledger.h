@@ -32,6 +32,11 @@ class PartitionLedger {
   // Enters the batch if it is the next one of its split; otherwise changes nothing.
   Entry Enter(const PlanBatch& batch, bool rejected);
 
+  // The first batch of the split that is not entered yet; of `batch` only its split is looked at.
+  uint32_t Next(const PlanBatch& batch) const;
+  // The first split that is not finished.
+  uint64_t FirstUnfinished() const;
+
   uint64_t applied() const { return applied_; }
   uint64_t rejected() const { return rejected_; }
 
@@ -42,7 +47,6 @@ class PartitionLedger {
   static absl::StatusOr<PartitionLedger> FromProto(const Ledger& ledger, const DataPlan& plan);
 
  private:
-  uint32_t Next(const PlanBatch& batch) const;
   bool IsFinished(uint64_t split) const;
   void Finish(uint64_t split);
 

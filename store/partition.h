@@ -130,6 +130,8 @@ class Partition {
   // Copies rows of a fixed table that follow one another, from its first-th row on.
   virtual uint64_t PullRange(uint64_t /*first*/, std::span<float> /*values*/) const { return 0; }
   virtual Counts GetCounts() const = 0;
+  // What its ledger lacks of a state (store/round_gate.h).
+  virtual std::vector<uint32_t> MissingLanes(const DataPlan& plan, uint64_t state) const = 0;
 
   // An image that refers to nothing yet; `copied`: with memory of its own, so that pushes need not
   // preserve what it has not written yet; a table preserves single rows, and is never copied. It

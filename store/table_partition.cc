@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "config/partitions.h"
+#include "store/round_gate.h"
 
 namespace paracord {
 namespace {
@@ -194,6 +195,11 @@ Partition::Counts TablePartition::CountsNow() const {
     told.set_share(hot.share);
   }
   return counts;
+}
+
+std::vector<uint32_t> TablePartition::MissingLanes(const DataPlan& plan, uint64_t state) const {
+  MutexLock lock(mu_);
+  return paracord::MissingLanes(contents_.ledger, plan, state);
 }
 
 Partition::Counts TablePartition::GetCounts() const {

@@ -61,6 +61,7 @@ class TablePartition : public Partition {
   uint64_t PullRows(std::span<const uint64_t> ids, std::span<float> values) const override;
   uint64_t PullRange(uint64_t first, std::span<float> values) const override;
   Counts GetCounts() const override;
+  std::vector<uint32_t> MissingLanes(const DataPlan& plan, uint64_t state) const override;
   std::unique_ptr<PartitionImage> NewImage(bool copied, const ImageOrder& order) const override;
 
  private:
