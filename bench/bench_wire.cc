@@ -27,6 +27,7 @@
 #include "absl/strings/str_split.h"
 #include "common/parallel.h"
 #include "common/shared_memory.h"
+#include "common/thread_loop.h"
 #include "config/flags.h"
 #include "exchange/codec.h"
 #include "exchange/encoding.h"
@@ -69,7 +70,7 @@ class Stores : public Service {
     absl::StatusOr<DecodedRequest> decoded = DecodeExchangeRequest(request);
     request.Clear();
     if (!decoded.ok()) return call->Reply(decoded.status());
-    const Store store(*contents_.at(std::string(method)), counters_);
+    const Store store(*contents_.at(std::string(method)), counters_, waiting_);
     store.Exchange(*std::move(decoded), {},
                    [call](absl::StatusOr<Parts> reply) { call->Reply(std::move(reply)); });
   }
@@ -97,6 +98,8 @@ class Stores : public Service {
 
   std::map<std::string, std::unique_ptr<Content>> contents_;
   UpdateCounters counters_;
+  ThreadLoop loop_;  // nothing waits, so it does not run
+  WaitingPulls waiting_{loop_, std::make_shared<MemoryShare>()};
 };
 
 void ReadFully(int fd, char* to, uint64_t bytes) {

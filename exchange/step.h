@@ -42,6 +42,13 @@ struct Want {
   std::optional<uint64_t> have_updates;  // of all rows: not wanted if they are of that count
 };
 
+// The moment of the values that are wanted, in a job with lanes: once every lane has entered its
+// batches of so many rounds of the job.
+struct WantedState {
+  uint64_t state = 0;
+  int64_t wait_ms = 0;  // how long the answer may wait for that moment
+};
+
 // The result of an update.
 struct Outcome {
   PushOutcome outcome = PUSH_NONE;
@@ -53,6 +60,7 @@ struct StepRequest {
   std::optional<Step> step;  // absent: values alone are wanted
   std::vector<Update> updates;
   std::vector<Want> wants;
+  std::optional<WantedState> state;  // absent: the values as they are after the step
 };
 
 // "partition <id>: <why>", as INVALID_ARGUMENT.

@@ -187,6 +187,7 @@ void ParameterServer::Impl::LetGo(int code, const std::string& reason) {
     orders_.ForgetWritten();
   }
   staged_.Clear();
+  waiting_->EndAll(Leaving());
   Give(answers);
   answers.clear();
   parked.clear();

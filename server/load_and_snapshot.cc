@@ -125,6 +125,9 @@ void ParameterServer::Impl::Load(LoadRequest request, const CallPtr& call) {
     return absl::OkStatus();
   };
   const absl::Status begun = begin();
+  if (dropped != nullptr) {
+    waiting_->EndAll(absl::AbortedError("the ps loads its partitions anew"));
+  }
   Give(answers);
   if (!begun.ok()) return call->Reply(begun);
   if (answer_now) return call->Reply(ToParts(Description(/*intervals=*/true)));

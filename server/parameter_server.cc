@@ -87,7 +87,8 @@ ParameterServer::Impl::Impl(PsOptions options, Environment environment,
       boot_id_(environment.random.NextId()),
       memory_(MemoryOf(options_)),
       pinned_(std::make_shared<PinnedBytes>(memory_->replies())),
-      staged_(memory_->staged()) {}
+      staged_(memory_->staged()),
+      waiting_(std::make_shared<WaitingPulls>(environment_.loop, memory_->requests())) {}
 
 void ParameterServer::Impl::Close() {
   pinned_->Watch(nullptr);  // replies may outlive the loop
@@ -100,6 +101,7 @@ void ParameterServer::Impl::Close() {
     parked_->Close(Leaving());
     parked = VoidAll(Leaving(), answers);
   }
+  waiting_->Close(Leaving());
   Give(answers);
 }
 
@@ -226,7 +228,7 @@ void ParameterServer::Impl::Exchange(const absl::Cord& request, const CallPtr& c
 
 // `counts`: among the pushes that are refused whole.
 void ParameterServer::Impl::Refuse(const CallPtr& call, absl::Status why, bool counts) {
-  if (counts) ++counters_.refused;
+  if (counts) ++figures_.updates.refused;
   ++figures_.failed;
   call->Reply(std::move(why));
 }
@@ -270,14 +272,15 @@ uint64_t ParameterServer::Impl::Answer(const absl::Cord& request, const CallPtr&
     return 0;
   }
   const PushFence fence(generation_, decoded->header.fence().generation());
-  const Store store(**content, counters_);
-  store.Exchange(
+  const Store store(**content, figures_.updates, *waiting_);
+  const WaitingPulls::Ticket ticket = store.Exchange(
       *std::move(decoded), fence,
       [weak = weak_from_this(), begun, call, held = *content](absl::StatusOr<Parts> reply) {
         if (const auto self = weak.lock()) self->Count(begun, reply);
         call->Reply(std::move(reply));
       },
       std::move(reserved));
+  if (ticket.waits()) call->OnCancel(Enter([this, ticket] { waiting_->Drop(ticket); }));
   FAILPOINT("ps.push.replied");
   return 0;
 }
@@ -325,6 +328,7 @@ PsDescription ParameterServer::Impl::Description(bool intervals) {
     description.set_coordinator_boot_id(coordinator_);
     description.set_draining(draining_);
     description.set_waiting_exchanges(parked_->size());
+    description.set_waiting_pulls(waiting_->size());
     if (content != nullptr) description.set_settings(settings_);
   }
   description.set_pinned_bytes(pinned_->bytes());
@@ -336,8 +340,8 @@ PsDescription ParameterServer::Impl::Description(bool intervals) {
     held.set_bytes_max(use.bytes_max);
   }
   if (memory_->limited()) description.set_memory_limit(memory_->limit());
-  description.set_duplicates(counters_.duplicates);
-  description.set_refused(counters_.refused);
+  description.set_duplicates(figures_.updates.duplicates);
+  description.set_refused(figures_.updates.refused);
   if (options_.refused_peer != nullptr) description.set_refused_peer(options_.refused_peer());
   description.set_protocol(kProtocol);
   description.set_ps(options_.index);
@@ -389,6 +393,7 @@ void ParameterServer::Impl::AdoptIfClaimed(const AdoptRequest& request, const Ca
 void ParameterServer::Impl::AdoptNow(const AdoptRequest& request, const CallPtr& call) {
   Answers answers;
   std::deque<ParkedExchange> parked;  // let go of without the lock
+  absl::Status why;                   // of what the adoption voids
   const auto adopt = [&]() -> absl::Status {
     MutexLock lock(mu_);
     RETURN_IF_ERROR(CheckProtocol(request.protocol()));
@@ -418,13 +423,14 @@ void ParameterServer::Impl::AdoptNow(const AdoptRequest& request, const CallPtr&
     orders_.ForgetWritten();
     ended_.reset();
     staged_.Clear();
-    const absl::Status why = absl::AbortedError(absl::StrCat(
-        "generation ", generation_.load(), " of coordinator ", coordinator_, " took over"));
+    why = absl::AbortedError(absl::StrCat("generation ", generation_.load(), " of coordinator ",
+                                          coordinator_, " took over"));
     parked = VoidAll(why, answers);
     log_.Info("adopted by coordinator {} in generation {}", coordinator_, generation_.load());
     return absl::OkStatus();
   };
   const absl::Status adopted = adopt();
+  if (!why.ok()) waiting_->EndAll(why);
   Give(answers);
   if (!adopted.ok()) return call->Reply(adopted);
   call->Reply(ToParts(Description(/*intervals=*/true)));

@@ -34,6 +34,7 @@ struct ExchangeFigures {
   std::atomic<uint64_t> sent_bytes{0};
   std::atomic<uint64_t> failed{0};  // answered with an error
   std::atomic<uint64_t> snapshots_failed{0};
+  UpdateCounters updates;
 };
 
 class ParameterServer::Impl : public SharedGate<Impl> {
@@ -99,7 +100,8 @@ class ParameterServer::Impl : public SharedGate<Impl> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<std::shared_ptr<const Content>> CheckContent(const Fence& fence) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Voids orders, holds and exchanges. What is returned is let go of without the lock.
+  // Voids orders, holds and parked exchanges. What is returned is let go of without the lock; pulls
+  // that wait are to be ended then, too.
   std::deque<ParkedExchange> VoidAll(const absl::Status& why, Answers& answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   PsDescription Description(bool intervals);
@@ -134,9 +136,9 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   std::atomic<bool> forgets_{false};            // ForgetStaged will run
   std::atomic<bool> other_dir_said_{false};
 
-  UpdateCounters counters_;                  // thread-safe itself
-  ExchangeFigures figures_;                  // the same
-  std::shared_ptr<ParkedExchanges> parked_;  // the same; made by Start
+  ExchangeFigures figures_;                      // thread-safe itself
+  std::shared_ptr<ParkedExchanges> parked_;      // the same; made by Start
+  const std::shared_ptr<WaitingPulls> waiting_;  // the same
 
   // On the loop alone.
   bool exited_ = false;

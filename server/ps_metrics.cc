@@ -69,13 +69,15 @@ void ParameterServer::Impl::AddMetrics(MetricSet& metrics) const {
     draining = draining_;
     writing = orders_.writing();
   }
-  AddUpdates(counters_, metrics);
+  AddUpdates(figures_.updates, metrics);
   AddExchanges(figures_, metrics);
   if (content != nullptr) AddContent(*content, metrics);
   if (content != nullptr) CountTables(*content, *memory_);
   AddMemory(*memory_, metrics);
   metrics.Gauge("paracord_ps_waiting_exchanges", "Exchanges that wait for slow readers.",
                 Number(parked));
+  metrics.Gauge("paracord_ps_waiting_pulls", "Pulls that wait for other workers' pushes.",
+                Number(waiting_->size()));
   metrics.Gauge("paracord_ps_draining", "1 while it leaves.", draining ? 1 : 0);
   metrics.Gauge("paracord_ps_writing_snapshot", "1 while it writes a snapshot.", writing ? 1 : 0);
   metrics.Gauge("paracord_ps_generation", "The generation that it obeys; 0: none yet.",

@@ -119,6 +119,21 @@ PartitionState& PendingPull::StateOf(uint32_t partition) {
   return *state;
 }
 
+uint64_t PendingPull::bytes() const {
+  constexpr uint64_t kState = sizeof(PartitionState) + 64;  // and its place by partition
+  uint64_t bytes = wants_.size() * sizeof(CheckedWant) + states_.size() * kState;
+  for (const CheckedWant& wanted : wants_) {
+    if (wanted.want.rows.has_value()) bytes += wanted.want.rows->size() * sizeof(uint64_t);
+  }
+  return bytes;
+}
+
+DecodedReply PendingPull::AnswerWithout(std::span<const uint32_t> missing) {
+  reply_.header.set_waits(true);
+  for (const uint32_t lane : missing) reply_.header.add_missing(lane);
+  return std::move(reply_);
+}
+
 DecodedReply PendingPull::Answer() {
   const TraceSpan span("pull");
   PinnedReservation reserved = std::move(reserved_);  // what is left of it ends here

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -27,8 +28,18 @@ class PendingPull {
 
   // What the answer says of a partition.
   PartitionState& StateOf(uint32_t partition);
-  // Reads the values that are wanted, as they are now. Called once, at last.
+  const std::vector<CheckedWant>& wants() const { return wants_; }
+  // The memory that it takes while it waits.
+  uint64_t bytes() const;
+  // Gives back the bytes that are reserved for rows, and reserves them again: false if there is no
+  // room for them by now.
+  void Suspend() { reserved_.Suspend(); }
+  bool Resume() { return reserved_.Renew(); }
+
+  // One of the two is called once, at last. Reads the values that are wanted, as they are now.
   DecodedReply Answer();
+  // Says that there are none yet, and which lanes are missing.
+  DecodedReply AnswerWithout(std::span<const uint32_t> missing);
 
  private:
   std::vector<CheckedWant> wants_;

@@ -84,6 +84,17 @@ PinnedReservation::~PinnedReservation() {
   if (pinned_ != nullptr && bytes_ > 0) pinned_->Subtract(bytes_);
 }
 
+void PinnedReservation::Suspend() {
+  suspended_ = std::exchange(bytes_, 0);
+  if (suspended_ > 0) pinned_->Subtract(suspended_);
+}
+
+bool PinnedReservation::Renew() {
+  if (pinned_ != nullptr && !pinned_->Reserve(suspended_)) return false;
+  bytes_ = std::exchange(suspended_, 0);
+  return true;
+}
+
 bool PinnedReservation::Take(uint64_t bytes) {
   if (bytes > bytes_) return false;
   bytes_ -= bytes;

@@ -103,14 +103,21 @@ class PinnedReservation {
   PinnedReservation(uint64_t bytes, std::shared_ptr<PinnedBytes> pinned)
       : bytes_(bytes), pinned_(std::move(pinned)) {}
   PinnedReservation(PinnedReservation&& other) noexcept
-      : bytes_(std::exchange(other.bytes_, 0)), pinned_(std::move(other.pinned_)) {}
+      : bytes_(std::exchange(other.bytes_, 0)),
+        suspended_(other.suspended_),
+        pinned_(std::move(other.pinned_)) {}
   PinnedReservation& operator=(PinnedReservation&&) = delete;
   ~PinnedReservation();
   // Hands so many of the bytes to a copy. Returns false if fewer are left.
   bool Take(uint64_t bytes);
+  // Gives the bytes back while their copies have to wait, and reserves them again. Renew returns
+  // false, and reserves nothing, if they do not fit beside what is pinned by then.
+  void Suspend();
+  bool Renew();
 
  private:
   uint64_t bytes_ = 0;
+  uint64_t suspended_ = 0;
   std::shared_ptr<PinnedBytes> pinned_;  // null: moved from, or of nothing
 };
 

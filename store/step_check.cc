@@ -9,6 +9,7 @@
 #include "config/data_plan.h"
 #include "exchange/encoding.h"
 #include "store/gradient.h"
+#include "store/round_gate.h"
 
 namespace paracord {
 namespace {
@@ -126,6 +127,9 @@ uint64_t ElementsOf(const Partition& partition, const Rows& rows) {
 
 absl::StatusOr<CheckedStep> CheckStep(const Content& content, StepRequest request) {
   CheckedStep checked;
+  if (request.state.has_value()) {
+    RETURN_IF_ERROR(CheckState(content.plan, request.state->state, content.batches_end));
+  }
   for (Want& want : request.wants) {
     ASSIGN_OR_RETURN(CheckedWant one, CheckWant(content, std::move(want)));
     checked.wants.push_back(std::move(one));

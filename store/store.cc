@@ -1,8 +1,10 @@
 #include "store/store.h"
 
+#include <optional>
 #include <utility>
 
 #include "common/failpoint.h"
+#include "common/status_macros.h"
 #include "common/trace.h"
 #include "store/step_check.h"
 
@@ -16,35 +18,44 @@ class Pushing {
   explicit Pushing(std::atomic<int>* pushes) : pushes_(pushes) {
     if (pushes_ != nullptr) ++*pushes_;
   }
-  ~Pushing() {
-    if (pushes_ != nullptr) --*pushes_;
-  }
+  ~Pushing() { End(); }
   Pushing(const Pushing&) = delete;
   Pushing& operator=(const Pushing&) = delete;
 
+  void End() {
+    if (std::atomic<int>* const pushes = std::exchange(pushes_, nullptr)) --*pushes;
+  }
+
  private:
-  std::atomic<int>* const pushes_;
+  std::atomic<int>* pushes_;
 };
 
 }  // namespace
 
-void Store::Apply(StepRequest request, const PushFence& fence, const Reply& reply,
-                  PinnedReservation reserved) const {
+WaitingPulls::Ticket Store::Apply(StepRequest request, const PushFence& fence, const Reply& reply,
+                                  PinnedReservation reserved) const {
+  const std::optional<WantedState> state = request.state;
   absl::StatusOr<PendingPull> pull = Enter(std::move(request), fence, std::move(reserved));
-  if (!pull.ok()) return reply(pull.status());
+  if (!pull.ok()) {
+    reply(pull.status());
+    return {};
+  }
+  if (state.has_value()) return waiting_.Wait(content_, *state, fence, *std::move(pull), reply);
   reply(pull->Answer());
+  return {};
 }
 
-void Store::Exchange(DecodedRequest request, const PushFence& fence, const EncodedReply& reply,
-                     PinnedReservation reserved) const {
+WaitingPulls::Ticket Store::Exchange(DecodedRequest request, const PushFence& fence,
+                                     const EncodedReply& reply, PinnedReservation reserved) const {
   FAILPOINT("ps.push.received");
   const bool pushes = request.header.has_batch();
   absl::StatusOr<StepRequest> step = ReadStep(std::move(request));
   if (!step.ok()) {
     if (pushes) ++counters_.refused;
-    return reply(step.status());
+    reply(step.status());
+    return {};
   }
-  Apply(
+  return Apply(
       *std::move(step), fence,
       [reply](absl::StatusOr<DecodedReply> applied) {
         if (!applied.ok()) return reply(applied.status());
@@ -56,7 +67,7 @@ void Store::Exchange(DecodedRequest request, const PushFence& fence, const Encod
 absl::StatusOr<PendingPull> Store::Enter(StepRequest request, const PushFence& fence,
                                          PinnedReservation reserved) const {
   const bool pushes = request.step.has_value();
-  const Pushing pushing(pushes ? &content_.pushes : nullptr);
+  Pushing pushing(pushes ? &content_.pushes : nullptr);
   const int64_t received = TraceBegin();
   absl::StatusOr<CheckedStep> step = CheckStep(content_, std::move(request));
   TraceEnd("check", received);
@@ -68,11 +79,18 @@ absl::StatusOr<PendingPull> Store::Enter(StepRequest request, const PushFence& f
 
   PendingPull pull(std::move(step->wants), std::move(reserved));
   if (!step->batch.has_value()) return pull;
+  RETURN_IF_ERROR(EnterPush(*step, fence, pull));
+  pushing.End();
+  if (content_.plan.lanes() != 0) waiting_.Entered(content_, *step->batch);
+  return pull;
+}
+
+absl::Status Store::EnterPush(const CheckedStep& step, const PushFence& fence,
+                              PendingPull& pull) const {
   const TraceSpan span("apply");
   const double begun = FigureSeconds();
-  for (const CheckedUpdate& entry : step->updates) {
-    const Outcome outcome =
-        entry.partition->Push(*step->batch, entry.rejected, entry.update, fence);
+  for (const CheckedUpdate& entry : step.updates) {
+    const Outcome outcome = entry.partition->Push(*step.batch, entry.rejected, entry.update, fence);
     if (outcome.outcome == PUSH_NONE) {
       ++counters_.stale;
       return absl::AbortedError("a newer generation began while the push was under way");
@@ -87,7 +105,7 @@ absl::StatusOr<PendingPull> Store::Enter(StepRequest request, const PushFence& f
   }
   counters_.apply_seconds.Observe(FigureSeconds() - begun);
   FAILPOINT("ps.push.applied");
-  return pull;
+  return absl::OkStatus();
 }
 
 }  // namespace paracord

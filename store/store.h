@@ -15,6 +15,7 @@
 #include "exchange/step.h"
 #include "store/partition_set.h"
 #include "store/pending_pull.h"
+#include "store/waiting_pulls.h"
 
 namespace paracord {
 
@@ -30,31 +31,35 @@ struct UpdateCounters {
 
 class Store {
  public:
-  using Reply = std::function<void(absl::StatusOr<DecodedReply>)>;
+  using Reply = WaitingPulls::Reply;
 
-  // Both must live longer than the store, the content until all steps are answered.
-  Store(const Content& content, UpdateCounters& counters)
-      : content_(content), counters_(counters) {}
+  // All must live longer than the store, the content until all steps are answered.
+  Store(const Content& content, UpdateCounters& counters, WaitingPulls& waiting)
+      : content_(content), counters_(counters), waiting_(waiting) {}
 
-  // Applies a step and reads what is wanted after it. `reply` is called once, perhaps later and on
-  // another thread. INVALID_ARGUMENT names the partition and the reason, and nothing has changed.
-  // ABORTED: the step's generation ended before all partitions were updated.
-  // `reserved`: bytes for the rows that are wanted (RowBytes), or none, and then they are counted.
-  void Apply(StepRequest request, const PushFence& fence, const Reply& reply,
-             PinnedReservation reserved = {}) const;
+  // Applies a step and reads what is wanted after it, or of the state that it wants. `reply` is
+  // called once, perhaps later and on another thread: then a ticket of the pull that waits is
+  // returned, whose caller may go away. A push has been entered when this returns. INVALID_ARGUMENT
+  // names the partition and the reason, and nothing has changed. ABORTED: the step's generation
+  // ended before all partitions were updated. `reserved`: bytes for the rows that are wanted
+  // (RowBytes), or none, and then they are counted.
+  WaitingPulls::Ticket Apply(StepRequest request, const PushFence& fence, const Reply& reply,
+                             PinnedReservation reserved = {}) const;
 
   // Does what Apply does for a request as it travels.
   using EncodedReply = std::function<void(absl::StatusOr<Parts>)>;
-  void Exchange(DecodedRequest request, const PushFence& fence, const EncodedReply& reply,
-                PinnedReservation reserved = {}) const;
+  WaitingPulls::Ticket Exchange(DecodedRequest request, const PushFence& fence,
+                                const EncodedReply& reply, PinnedReservation reserved = {}) const;
 
  private:
   // Checks the step and enters its push.
   absl::StatusOr<PendingPull> Enter(StepRequest request, const PushFence& fence,
                                     PinnedReservation reserved) const;
+  absl::Status EnterPush(const CheckedStep& step, const PushFence& fence, PendingPull& pull) const;
 
   const Content& content_;
   UpdateCounters& counters_;
+  WaitingPulls& waiting_;
 };
 
 }  // namespace paracord

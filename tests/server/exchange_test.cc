@@ -53,9 +53,10 @@ TEST_CASE("a push whose generation ends while it is under way enters nothing any
   const auto content = ps.ps->content();
   std::atomic<uint64_t> newest = 1;
   UpdateCounters counters;
+  WaitingPulls waiting(ps.loop, std::make_shared<MemoryShare>());
   const auto run = [&](uint32_t batch) {
     absl::Status status = absl::UnknownError("not answered");
-    const Store store(*content, counters);
+    const Store store(*content, counters, waiting);
     store.Exchange(ps.PushOf(0, batch, 1.0f), PushFence(newest, 1),
                    [&](const absl::StatusOr<Parts>& reply) { status = reply.status(); });
     return status;

@@ -56,9 +56,11 @@ TEST_CASE("a variable of more than 4 GiB is pushed and pulled as any other", "[.
     absl::StatusOr<DecodedRequest> request = DecodeExchangeRequest(bytes);
     REQUIRE(request.ok());
     absl::StatusOr<Parts> reply = absl::UnknownError("not answered");
-    Store(content, counters).Exchange(*std::move(request), {}, [&](absl::StatusOr<Parts> parts) {
-      reply = std::move(parts);
-    });
+    ManualLoop loop;
+    WaitingPulls waiting(loop, std::make_shared<MemoryShare>());
+    Store(content, counters, waiting)
+        .Exchange(*std::move(request), {},
+                  [&](absl::StatusOr<Parts> parts) { reply = std::move(parts); });
     REQUIRE(reply.ok());
     const absl::Cord answer = Joined(*reply);
     const absl::StatusOr<DecodedReply> decoded = DecodeExchangeReply(answer);

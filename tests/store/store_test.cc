@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "store/table_partition.h"
+#include "tests/fakes.h"
 
 namespace paracord {
 namespace {
@@ -38,7 +39,9 @@ std::unique_ptr<Content> MakeContent() {
 TEST_CASE("a step is applied without a ps, and what is wanted comes back") {
   const auto content = MakeContent();
   UpdateCounters counters;
-  const Store store(*content, counters);
+  ManualLoop loop;
+  WaitingPulls waiting(loop, std::make_shared<MemoryShare>());
+  const Store store(*content, counters, waiting);
   const auto apply = [&](StepRequest request) {
     absl::StatusOr<DecodedReply> reply = absl::UnknownError("not answered");
     store.Apply(std::move(request), {},
