@@ -2,11 +2,16 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
+#include <utility>
 
 #include "config/data_plan.h"
 
 namespace paracord {
 namespace {
+
+// More than a session has leases at hand and extensions under way.
+constexpr size_t kEndedMax = 1024;
 
 bool IsRejected(const Lease& lease, uint32_t batch) {
   return std::ranges::find(lease.rejected(), batch) != lease.rejected().end();
@@ -27,26 +32,42 @@ std::optional<BatchId> NextInEpoch(const DataPlan& plan, const BatchId& batch) {
   return BatchAt(plan, batch.epoch(), place);
 }
 
+// Whether a lane is computed before another one, with these next batches of theirs.
+bool Before(const Lease& lane, uint32_t next, const Lease& other, uint32_t other_next) {
+  return std::tuple(lane.epoch(), next, lane.split()) <
+         std::tuple(other.epoch(), other_next, other.split());
+}
+
 }  // namespace
 
 // Goes through the batches at hand after the one that is worked on, in their order, and leaves the
 // queue as it is.
 class LeaseQueue::Walk {
  public:
-  explicit Walk(const LeaseQueue& queue) {
-    for (const Held& held : queue.held_) places_.push_back({&held.lease, held.next});
+  // `extended`: as if leases of lanes were extended to the end of their epoch.
+  explicit Walk(const LeaseQueue& queue, bool extended = false) : lanes_(queue.lanes()) {
+    for (const auto& [lease, next] : queue.held_) {
+      const uint32_t end =
+          lanes_ && extended ? BatchesInSplit(queue.plan_, lease.split()) : lease.end_batch();
+      places_.push_back({&lease, next, end});
+    }
     ++places_[0].next;
   }
 
   // Nullopt: there is none.
   std::optional<BatchId> Next() {
-    while (first_ < places_.size() && places_[first_].next >= places_[first_].lease->end_batch()) {
-      ++first_;
+    Place* first = nullptr;
+    for (Place& place : places_) {
+      if (place.next >= place.end) continue;
+      if (first != nullptr && !Before(*place.lease, place.next, *first->lease, first->next)) {
+        continue;
+      }
+      first = &place;
+      if (!lanes_) break;
     }
-    if (first_ == places_.size()) return std::nullopt;
-    Place& place = places_[first_];
-    rejected_ = IsRejected(*place.lease, place.next);
-    return BatchOf(*place.lease, place.next++);
+    if (first == nullptr) return std::nullopt;
+    rejected_ = IsRejected(*first->lease, first->next);
+    return BatchOf(*first->lease, first->next++);
   }
   // Whether the batch that Next returned is rejected.
   bool rejected() const { return rejected_; }
@@ -54,12 +75,43 @@ class LeaseQueue::Walk {
  private:
   struct Place {
     const Lease* lease;
-    uint32_t next;
+    uint32_t next, end;
   };
+  const bool lanes_;
   std::vector<Place> places_;
-  size_t first_ = 0;
   bool rejected_ = false;
 };
+
+void LeaseQueue::Add(const Lease& lease) {
+  if (lanes()) {
+    const auto held = std::ranges::find_if(
+        held_, [&](const Held& each) { return each.lease.id() == lease.id(); });
+    if (held != held_.end()) {
+      held->lease.set_end_batch(std::max(held->lease.end_batch(), lease.end_batch()));
+      if (lease.rejected_size() <= held->lease.rejected_size()) return;
+      *held->lease.mutable_rejected() = lease.rejected();
+      *held->lease.mutable_rejections() = lease.rejections();
+      return;
+    }
+    if (std::ranges::find(ended_, lease.id()) != ended_.end()) return;
+  }
+  held_.push_back({lease, lease.first_batch()});
+}
+
+void LeaseQueue::Choose() {
+  if (!lanes()) return;
+  const auto first = std::ranges::min_element(
+      held_, [](const Held& a, const Held& b) { return Before(a.lease, a.next, b.lease, b.next); });
+  std::swap(*held_.begin(), *first);
+}
+
+void LeaseQueue::Pop() {
+  if (lanes()) {
+    ended_.push_back(current().id());
+    if (ended_.size() > kEndedMax) ended_.pop_front();
+  }
+  held_.pop_front();
+}
 
 std::vector<uint64_t> LeaseQueue::Ids() const {
   std::vector<uint64_t> ids;
@@ -68,7 +120,9 @@ std::vector<uint64_t> LeaseQueue::Ids() const {
 }
 
 bool LeaseQueue::EndsWithin(uint32_t left) const {
-  return held_.size() == 1 && next() + left >= current().end_batch();
+  const bool all = std::ranges::all_of(
+      held_, [&](const Held& held) { return held.next + left >= held.lease.end_batch(); });
+  return all && (lanes() || held_.size() == 1);
 }
 
 BatchId LeaseQueue::batch() const { return BatchOf(current(), next()); }
@@ -94,12 +148,12 @@ std::vector<BatchId> LeaseQueue::Following(size_t count) const {
 
 std::vector<BatchId> LeaseQueue::Upcoming(size_t count) const {
   std::vector<BatchId> upcoming;
-  Walk walk(*this);
+  Walk walk(*this, /*extended=*/true);
   bool at_hand = true;
   for (std::optional<BatchId> last = batch(); upcoming.size() < count;) {
     std::optional<BatchId> next = at_hand ? walk.Next() : std::nullopt;
     at_hand = next.has_value();
-    if (!at_hand) next = NextInEpoch(plan_, *last);
+    if (!at_hand && !lanes()) next = NextInEpoch(plan_, *last);
     if (!next.has_value()) break;
     if (!at_hand || !walk.rejected()) upcoming.push_back(*next);
     last = next;

@@ -1,5 +1,7 @@
-// The leases of splits that a worker has at hand, the next batch of each, and the order in which
-// their batches are computed: lease after lease, as they came. Owned by the trainer, used on the
+// The leases of splits or lanes that a worker has at hand, the next batch of each, and the order in
+// which their batches are computed. Splits are worked on lease after lease, as they came. Of lanes
+// the one that is furthest behind is next, and the first of those that are equally far: so a round
+// that waits for this worker never waits behind a later one. Owned by the trainer, used on the
 // loop. No I/O.
 #pragma once
 
@@ -18,13 +20,20 @@ class LeaseQueue {
  public:
   explicit LeaseQueue(DataPlan plan) : plan_(std::move(plan)) {}
 
-  void Add(const Lease& lease) { held_.push_back({lease, lease.first_batch()}); }
+  // Takes in a lease. A lease of a lane whose id is at hand moves the end of that one on and may
+  // name further rejected batches. One whose id has been at hand is ignored: the extension crossed
+  // the report of its end.
+  void Add(const Lease& lease);
   bool empty() const { return held_.empty(); }
   std::vector<uint64_t> Ids() const;
-  // True if a further lease would not wait long: at most `left` batches of the only one are left.
+  // True if a further lease would not wait long: at most `left` batches of the only split are left,
+  // or of each lane.
   bool EndsWithin(uint32_t left) const;
 
-  // The lease that is worked on, and its next batch. The queue must not be empty.
+  // Chooses the lease that is worked on from now on, before each batch. The queue must not be
+  // empty, here and below.
+  void Choose();
+  // The lease that is worked on, and its next batch.
   const Lease& current() const { return held_.front().lease; }
   uint32_t next() const { return held_.front().next; }
   BatchId batch() const;
@@ -35,7 +44,7 @@ class LeaseQueue {
   std::string rejection() const;
   void SetNext(uint32_t next) { held_.front().next = next; }
   // Ends the lease that is worked on.
-  void Pop() { held_.pop_front(); }
+  void Pop();
 
   // Returns the batches at hand that are computed after batch(), in their order: at most `count`,
   // and none from the first rejected one on.
@@ -52,8 +61,11 @@ class LeaseQueue {
   };
   class Walk;
 
+  bool lanes() const { return plan_.lanes() != 0; }
+
   const DataPlan plan_;
-  std::deque<Held> held_;  // the first is worked on
+  std::deque<Held> held_;       // the first is worked on
+  std::deque<uint64_t> ended_;  // of lanes: ids of the leases that ended last
 };
 
 }  // namespace paracord

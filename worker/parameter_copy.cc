@@ -23,6 +23,8 @@
 namespace paracord {
 namespace {
 
+constexpr int kMissingMax = 16;  // lanes that a ps names
+
 uint64_t Rows(const VariableSpec& variable) {
   return variable.shape_size() == 0 ? 1 : variable.shape(0);
 }
@@ -290,6 +292,10 @@ Parts ParameterCopy::Request(uint32_t ps, const std::string& worker, const Excha
   header.set_rejected(order.rejected);
   header.set_rejection(order.rejection);
   header.set_proof(order.proof);
+  if (order.state.has_value()) {
+    header.set_state(*order.state);
+    header.set_wait_ms(order.wait_ms);
+  }
   if (staged != nullptr) {
     header.mutable_staged()->set_id(staged->id);
     header.mutable_staged()->set_calls(staged->calls[ps]);
@@ -348,9 +354,40 @@ uint64_t ParameterCopy::ReplyBytesMax(uint32_t ps, const ExchangeOrder& order) c
   return bytes;
 }
 
+// A reply without values, because a ps has not the state that was asked for, has the outcome of the
+// push for each partition, and nothing else.
+absl::Status ParameterCopy::CheckWaits(uint32_t ps, const ExchangeOrder& order,
+                                       const DecodedReply& reply) {
+  if (!order.state.has_value() || !reply.pieces.empty()) {
+    return absl::InternalError(absl::StrCat("ps:", ps,
+                                            order.state.has_value()
+                                                ? " sends values and says that they are not there"
+                                                : " lets wait who asked for no state"));
+  }
+  std::vector<bool> told(parts_[ps].size(), false);
+  for (const PartitionState& state : reply.header.partitions()) {
+    const Part* const part = FindPart(ps, state.partition());
+    if (part == nullptr) {
+      return absl::InternalError(absl::StrCat("ps:", ps, " answers for partition ",
+                                              state.partition(), ", which it was not asked for"));
+    }
+    told[static_cast<size_t>(part - parts_[ps].data())] = true;
+  }
+  for (size_t i = 0; order.batch.has_value() && i < told.size(); ++i) {
+    if (!parts_[ps][i].trained || told[i]) continue;
+    return absl::InternalError(absl::StrCat("ps:", ps, " does not say what became of the push to ",
+                                            "partition ", parts_[ps][i].id));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ExchangeReply> ParameterCopy::TakeValues(uint32_t ps, const ExchangeOrder& order,
                                                         const absl::Cord& bytes) {
   ASSIGN_OR_RETURN(DecodedReply reply, DecodeExchangeReply(bytes));
+  if (reply.header.waits()) {
+    RETURN_IF_ERROR(CheckWaits(ps, order, reply));
+    return std::move(reply.header);
+  }
   std::vector<uint64_t> missing(parts_[ps].size(), 0);   // by place in parts_[ps]
   std::vector<bool> answered(parts_[ps].size(), false);  // the same
   for (const PartitionState& state : reply.header.partitions()) {
@@ -416,6 +453,10 @@ absl::StatusOr<ExchangeOutcome> ParameterCopy::TakeReply(uint32_t ps, const Exch
   RETURN_IF_ERROR(header.status());
   ExchangeOutcome outcome;
   outcome.next = std::numeric_limits<uint32_t>::max();
+  outcome.waits = header->waits();
+  const int missing = std::min(header->missing_size(), kMissingMax);
+  outcome.missing.assign(header->missing().begin(), header->missing().begin() + missing);
+  std::ranges::sort(outcome.missing);
   for (const PartitionState& state : header->partitions()) {
     Part* const part = FindPart(ps, state.partition());
     if (order.batch.has_value() && part->trained) {
@@ -432,7 +473,7 @@ absl::StatusOr<ExchangeOutcome> ParameterCopy::TakeReply(uint32_t ps, const Exch
         part->residual.clear();
       }
     }
-    if (state.bytes() == 0 && !part->table) continue;
+    if (outcome.waits || (state.bytes() == 0 && !part->table)) continue;
     part->have = PullOf(*part, order);
     part->updates = state.updates();
   }

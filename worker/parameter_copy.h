@@ -158,6 +158,7 @@ class ParameterCopy {
   // The values, and nothing else of the copy.
   absl::StatusOr<ExchangeReply> TakeValues(uint32_t ps, const ExchangeOrder& order,
                                            const absl::Cord& reply);
+  absl::Status CheckWaits(uint32_t ps, const ExchangeOrder& order, const DecodedReply& reply);
   static Encoding PullOf(const Part& part, const ExchangeOrder& order);
 
   const Session session_;

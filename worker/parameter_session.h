@@ -45,9 +45,12 @@ struct ExchangeOrder {
   bool exact = false;          // the values as float32 whatever the wire is, for an evaluation
   // The batches whose rows of tables are brought; no other rows are.
   std::vector<SharedRows> rows = {};
+  // The state that the values must have (ExchangeRequest.state); nullopt: as they are now.
+  std::optional<uint64_t> state = {};
 
   // Set by the session.
-  uint32_t buffer = 0;  // whose gradients are sent
+  uint32_t buffer = 0;   // whose gradients are sent
+  uint32_t wait_ms = 0;  // how long an answer may wait for `state`
   std::shared_ptr<PulledRows> incoming = {};
 };
 
@@ -56,6 +59,10 @@ struct ExchangeOutcome {
   bool applied = false;    // by at least one partition
   bool gap = false;        // for at least one
   uint64_t staleness = 0;  // most updates since the values were read, but for this one
+  // The values of a ps at least have not the state that was asked for: they are not there. A push
+  // has been entered all the same.
+  bool waits = false;
+  std::vector<uint32_t> missing = {};  // then: lanes that are behind, ascending
 };
 
 // Values, and what keeps them in memory though the session may end.

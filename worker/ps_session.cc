@@ -1,6 +1,7 @@
 #include "worker/ps_session.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -16,6 +17,7 @@ namespace paracord {
 namespace {
 
 constexpr int64_t kRetryMs = 100;
+constexpr int64_t kWaitMs = 500;          // for a state, until a ps says that it is not there yet
 constexpr int64_t kSlowMs = 1500;         // of an exchange, until it is said whom it waits for
 constexpr int64_t kTracks = 1000;         // of the trace: a line for each ps, because they overlap
 constexpr uint32_t kNoRoomDoublings = 4;  // of kRetryMs, while a ps has no room
@@ -146,6 +148,9 @@ void PsSession::Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>&
   ++exchange_id_;
   calls_.order = std::move(order);
   calls_.order.incoming = copy_->Expect(calls_.order.rows);
+  if (calls_.order.state.has_value()) {  // well before the call's deadline
+    calls_.order.wait_ms = static_cast<uint32_t>(std::min(kWaitMs, options_.exchange_ms / 2));
+  }
   if (step != nullptr) {
     calls_.order.buffer = static_cast<const Step&>(*step).buffer();
     calls_.early = static_cast<const Step&>(*step).early();
@@ -221,6 +226,10 @@ absl::Status PsSession::Take(uint32_t ps, const absl::Cord& reply) {
   all.applied |= outcome->applied;
   all.gap |= outcome->gap;
   all.staleness = std::max(all.staleness, outcome->staleness);
+  all.waits |= outcome->waits;
+  std::vector<uint32_t> missing;
+  std::ranges::set_union(all.missing, outcome->missing, std::back_inserter(missing));
+  all.missing = std::move(missing);
   return absl::OkStatus();
 }
 
@@ -299,8 +308,8 @@ void PsSession::Finish() {
   if (calls_.order.batch.has_value() && (calls_.repeated || refused_early)) {
     copy_->GiveUpGradients(calls_.order.buffer);
   }
-  copy_->TakeRows(calls_.result.error.ok() ? std::exchange(calls_.order.incoming, nullptr)
-                                           : nullptr);
+  const bool there = calls_.result.error.ok() && !calls_.result.outcome.waits;
+  copy_->TakeRows(there ? std::exchange(calls_.order.incoming, nullptr) : nullptr);
   done(calls_.result);
 }
 

@@ -11,6 +11,13 @@
 #include "worker/problem.h"
 
 namespace paracord {
+namespace {
+
+constexpr int64_t kLostMs = 200;  // until ps that could not be reached are asked again
+// A ps that lets a pull wait does so for longer; one that does not is not asked without end.
+constexpr int64_t kWaitMsMin = 20;
+
+}  // namespace
 
 Trainer::Trainer(TrainerOptions options, DataPlan plan, std::shared_ptr<Workload> workload,
                  std::unique_ptr<ParameterSession> parameters, Environment environment,
@@ -23,7 +30,8 @@ Trainer::Trainer(TrainerOptions options, DataPlan plan, std::shared_ptr<Workload
       callbacks_(std::move(callbacks)),
       tables_(std::ranges::any_of(workload_->program->variables(),
                                   [](const VariableSpec& v) { return v.has_table(); })),
-      leases_(plan_) {
+      leases_(plan_),
+      rounds_(plan_, options_.staleness) {
   busy_ = true;
   parameters_->Open([this] {
     busy_ = false;
@@ -41,15 +49,18 @@ void Trainer::Take(const EvaluationLease& lease) {
   Next();
 }
 
-bool Trainer::Idle() const { return !busy_ && leases_.empty() && evaluations_.empty(); }
+bool Trainer::Idle() const {
+  return (!busy_ || !lost_.empty()) && leases_.empty() && evaluations_.empty();
+}
 
 bool Trainer::WantsTask() const {
-  if (drained_) return false;
+  if (drained_ || !lost_.empty()) return false;
   if (leases_.empty() && evaluations_.empty()) return true;
   // One lease ahead, asked for with the last batch, keeps a fast worker busy and costs a slow one
   // no more than the end of its split. With tables it is asked for a batch earlier, so that the
-  // rows of its first batch come with the exchange of the last one.
-  return evaluations_.empty() && leases_.EndsWithin(tables_ ? 2 : 1);
+  // rows of its first batch come with the exchange of the last one. Who waits for the lanes of
+  // others computes those that nobody has.
+  return evaluations_.empty() && (rounds_.waits() || leases_.EndsWithin(tables_ ? 2 : 1));
 }
 
 void Trainer::Drain(std::function<void()> drained) {
@@ -63,14 +74,21 @@ std::vector<uint64_t> Trainer::Holds() const {
   return ids;
 }
 
+std::string Trainer::WaitsFor() const {
+  std::string ps = parameters_->WaitsFor();
+  return ps.empty() ? rounds_.WaitsFor() : ps;
+}
+
 StepCounters Trainer::TakeCounters() { return std::exchange(counters_, {}); }
 
 void Trainer::Next() {
-  if (busy_) return;
+  if (!lost_.empty()) GiveBackAll();
+  if (busy_ && lost_.empty()) return;
   if (drained_) {
     while (!leases_.empty()) EndLease(PROBLEM_DRAINED, "the worker leaves");
     return environment_.loop.Post(std::exchange(drained_, nullptr));
   }
+  if (busy_) return;
   if (!leases_.empty()) {
     busy_ = true;
     StepLease();
@@ -82,6 +100,7 @@ void Trainer::Next() {
 }
 
 void Trainer::StepLease() {
+  leases_.Choose();
   if (leases_.used_up()) {
     busy_ = false;
     return EndLease(PROBLEM_NONE, "");
@@ -139,24 +158,30 @@ void Trainer::PullAndCompute(const std::shared_ptr<Computation>& computation) {
   const auto compute = [this, computation] {
     Compute(computation, [this, computation] { Computed(computation); });
   };
-  if (pulled_ && parameters_->Has(computation->rows)) return compute();
+  if (pulled_ && rounds_.Reached(computation->batch) && parameters_->Has(computation->rows)) {
+    return compute();
+  }
   ExchangeOrder order;
   std::vector<BatchId> batches{computation->batch};
   if (options_.overlap) {
     std::ranges::copy(leases_.Following(1), std::back_inserter(batches));
   }
   order.rows = RowsFor(batches);
-  Exchange(std::move(order), nullptr, [this, compute](const ExchangeResult& result) {
-    if (!result.error.ok()) {
-      busy_ = false;
-      return EndLease(ProblemOfExchange(result.error, /*pushed=*/false), Text(result.error));
-    }
-    pulled_ = true;
-    compute();
+  order.state = rounds_.StateForAll(batches);
+  const int64_t begun_ms = environment_.loop.NowMs();
+  Exchange(std::move(order), nullptr, [this, compute, begun_ms](const ExchangeResult& result) {
+    if (!result.error.ok()) return FailExchange(result.error, /*pushed=*/false);
+    pulled_ = !result.outcome.waits;
+    if (pulled_) return compute();
+    PROBE("worker.waits");
+    busy_ = false;
+    if (environment_.loop.NowMs() - begun_ms >= kWaitMsMin) return Next();
+    environment_.loop.PostAfter(kWaitMsMin, gate_.Enter([this] { Next(); }));
   });
 }
 
 void Trainer::Compute(const std::shared_ptr<Computation>& computation, std::function<void()> done) {
+  rounds_.Stop();
   computation->step = parameters_->Begin(computation->rows);
   // The residual of the gradient before is only known when its exchange is over.
   computation->encodes = !(options_.overlap && options_.keeps_residuals);
@@ -220,6 +245,7 @@ void Trainer::Push(const BatchId& batch, const std::shared_ptr<StepArrays>& step
   if (rejected) order.rejection = leases_.rejection();
   // The rows of a batch that is computed meanwhile are there.
   order.rows = RowsFor({following.begin() + (ahead && tables_ ? 1 : 0), following.end()});
+  order.state = rounds_.StateForAll(following);
   Exchange(std::move(order), step, [this, batch, rejected](const ExchangeResult& result) {
     Pushed(batch, rejected, result);
   });
@@ -230,13 +256,19 @@ void Trainer::Push(const BatchId& batch, const std::shared_ptr<StepArrays>& step
 void Trainer::Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>& step,
                        ParameterSession::DoneFn done) {
   evaluated_epoch_.reset();
-  parameters_->Exchange(
-      std::move(order), step,
-      [this, begun = FigureSeconds(), done = std::move(done)](const ExchangeResult& result) {
-        options_.figures->exchange_seconds.Observe(FigureSeconds() - begun);
-        if (!result.error.ok()) pulled_ = false;
-        done(result);
-      });
+  const std::optional<uint64_t> state = order.state;
+  parameters_->Exchange(std::move(order), step,
+                        [this, state, begun = FigureSeconds(), begun_ms = environment_.loop.NowMs(),
+                         done = std::move(done)](const ExchangeResult& result) {
+                          options_.figures->exchange_seconds.Observe(FigureSeconds() - begun);
+                          if (result.error.ok()) {
+                            options_.figures->waited_ms += static_cast<uint64_t>(rounds_.Answered(
+                                state, result.outcome, environment_.loop.NowMs() - begun_ms));
+                          } else {
+                            pulled_ = false;
+                          }
+                          done(result);
+                        });
 }
 
 // ---- the next batch, while this one is exchanged
@@ -251,6 +283,7 @@ std::vector<SharedRows> Trainer::RowsFor(const std::vector<BatchId>& batches) co
 
 bool Trainer::MayComputeAhead(const std::vector<BatchId>& following) const {
   if (!options_.overlap || following.empty() || drained_) return false;
+  if (!rounds_.Reached(following[0])) return false;
   const SharedRows rows = rows_ahead_.Find(following[0]);
   return !tables_ || (rows != nullptr && parameters_->Has(rows));
 }
@@ -273,12 +306,10 @@ void Trainer::DropAhead() {
 }
 
 void Trainer::Pushed(const BatchId& batch, bool rejected, const ExchangeResult& result) {
+  if (!result.error.ok()) return FailExchange(result.error, /*pushed=*/true);
   busy_ = false;
-  if (!result.error.ok()) {
-    return EndLease(ProblemOfExchange(result.error, /*pushed=*/true), Text(result.error));
-  }
   FAILPOINT("worker.pushed");
-  pulled_ = true;
+  pulled_ = !result.outcome.waits;
   if (!rejected) {
     counters_.staleness_sum += result.outcome.staleness;
     options_.figures->staleness.Observe(static_cast<double>(result.outcome.staleness));
@@ -316,7 +347,50 @@ void Trainer::EndLease(Problem problem, const std::string& message) {
   if (problem != PROBLEM_NONE) DropAhead();
   if (problem != PROBLEM_NONE && problem != PROBLEM_DRAINED) ++options_.figures->failed;
   leases_.Pop();
-  if (problem != PROBLEM_DRAINED) Next();
+  if (leases_.empty()) rounds_.Stop();
+  if (problem != PROBLEM_DRAINED && lost_.empty()) Next();
+}
+
+void Trainer::FailExchange(const absl::Status& error, bool pushed) {
+  const Problem problem = ProblemOfExchange(error, pushed);
+  if (problem == PROBLEM_UNREACHABLE && plan_.lanes() != 0) return LoseParameters(Text(error));
+  busy_ = false;
+  EndLease(problem, Text(error));
+}
+
+// ---- with lanes, ps that cannot be reached
+
+// Each lane here would keep everybody waiting for as long as it takes to find that a ps does not
+// answer. So all go back, and none is wanted until every ps has answered.
+void Trainer::LoseParameters(const std::string& message) {
+  PROBE("worker.lost");
+  lost_ = message;
+  GiveBackAll();
+  environment_.loop.PostAfter(kLostMs, gate_.Enter([this] { AskWhetherTheyAnswer(); }));
+}
+
+void Trainer::GiveBackAll() {
+  while (!leases_.empty()) EndLease(PROBLEM_UNREACHABLE, lost_);
+  for (const EvaluationLease& lease : std::exchange(evaluations_, {})) {
+    EvaluationReport report;
+    report.set_lease(lease.id());
+    report.set_problem(PROBLEM_UNREACHABLE);
+    report.set_message(Sendable(lost_));
+    callbacks_.evaluated(report);
+  }
+}
+
+void Trainer::AskWhetherTheyAnswer() {
+  Exchange({}, nullptr, [this](const ExchangeResult& result) {
+    if (!result.error.ok()) {
+      environment_.loop.PostAfter(kLostMs, gate_.Enter([this] { AskWhetherTheyAnswer(); }));
+      return;
+    }
+    lost_.clear();
+    pulled_ = true;
+    busy_ = false;
+    Next();
+  });
 }
 
 }  // namespace paracord

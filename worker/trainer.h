@@ -1,9 +1,10 @@
 // One session of a worker: works off leases batch by batch (data and gradients on the executor,
 // then one exchange) and scores ranges of the test data. With `overlap` the next batch is computed,
 // on the values of the exchange before, while the exchange of this one is under way. There is never
-// more than one exchange and one computation. Owned by the Worker, used on the loop. Of who keeps
-// the parameters it knows the ParameterSession; what it has to say to the coordinator goes through
-// its callbacks.
+// more than one exchange and one computation. With lanes it asks for the values of a round, and a
+// pull that waits for others is asked again, with what has been granted meanwhile. Owned by the
+// Worker, used on the loop. Of who keeps the parameters it knows the ParameterSession; what it has
+// to say to the coordinator goes through its callbacks.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,7 @@
 #include "worker/computation.h"
 #include "worker/lease_queue.h"
 #include "worker/parameter_session.h"
+#include "worker/round_wait.h"
 #include "worker/score_records.h"
 #include "worker/table_rows.h"
 #include "worker/worker_figures.h"
@@ -47,6 +49,7 @@ struct TrainerOptions {
   bool overlap = false;
   bool keeps_residuals = false;  // encoding a gradient needs the outcome of the exchange before
   bool exact_values = true;      // what training pulls is what an evaluation needs
+  uint32_t staleness = 0;        // with lanes: rounds by which the values may be behind
   std::shared_ptr<WorkerFigures> figures = std::make_shared<WorkerFigures>();
 };
 
@@ -56,16 +59,19 @@ class Trainer {
           std::unique_ptr<ParameterSession> parameters, Environment environment,
           TrainerCallbacks callbacks);
 
+  // A lease, or with lanes a new end of one at hand.
   void Take(const Lease& lease);
   void Take(const EvaluationLease& lease);
   bool Idle() const;
+  // True if it cannot go on before others, whose lanes its pull waits for, have.
+  bool Waits() const { return rounds_.waits(); }
   // True if a further lease would not wait long.
   bool WantsTask() const;
   // After the batch under way: gives back the leases, then runs `drained`.
   void Drain(std::function<void()> drained);
   StepCounters TakeCounters();
   // Whom the exchange under way waits for, if that takes long; else "".
-  std::string WaitsFor() const { return parameters_->WaitsFor(); }
+  std::string WaitsFor() const;
   // Ids of the leases and ranges of an evaluation at hand.
   std::vector<uint64_t> Holds() const;
 
@@ -90,6 +96,10 @@ class Trainer {
   void DropAhead();
   void Pushed(const BatchId& batch, bool rejected, const ExchangeResult& result);
   void EndLease(Problem problem, const std::string& message);
+  void FailExchange(const absl::Status& error, bool pushed);
+  void LoseParameters(const std::string& message);
+  void GiveBackAll();
+  void AskWhetherTheyAnswer();
   void Report(bool ended, Problem problem, const std::string& message);
   void StartEvaluation();
   void RunEvaluation();
@@ -107,12 +117,14 @@ class Trainer {
   const bool tables_;  // the model has some
 
   LeaseQueue leases_;
+  RoundWait rounds_;
   uint32_t examples_ = 0;  // of the batch under way
   std::deque<EvaluationLease> evaluations_;
   bool busy_ = false;                        // a batch, an evaluation or opening the parameters
   bool pulled_ = false;                      // the values are as new as the last exchange
   std::optional<uint64_t> evaluated_epoch_;  // the epoch whose parameters the values are
   std::shared_ptr<Computation> ahead_;       // of the batch after the one that is exchanged
+  std::string lost_;  // with lanes: why some ps cannot be reached; empty: all could be
   std::function<void()> drained_;
   RowsAhead rows_ahead_;
   StepCounters counters_;

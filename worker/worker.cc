@@ -280,6 +280,7 @@ void Worker::StartSession(const Session& session) {
   const TrainerOptions how{.overlap = job_->overlap,
                            .keeps_residuals = options.transfer.keeps_residuals(),
                            .exact_values = options.transfer.wire == ENCODING_FLOAT32,
+                           .staleness = job_->guarantees.staleness.value_or(0),
                            .figures = figures_};
   ++figures_->sessions;
   log_.Info("joined: session {}, generation {}, {} ps", session.id(), session.generation(),
@@ -336,9 +337,13 @@ void Worker::HoldAnswered(uint64_t session, const absl::StatusOr<WorkerHoldReply
 // leases at hand are finished first.
 void Worker::CoordinatorLost(const std::string& why) {
   coordinator_lost_ = true;
-  if (trainer_->Idle()) return EndSession(why);
+  if (Finished()) return EndSession(why);
   SayOnce("finishes its lease without the coordinator: " + why);
 }
+
+// Whether nothing is left that this session can do without a coordinator. The lanes that a pull
+// waits for may be nobody's.
+bool Worker::Finished() const { return trainer_->Idle() || trainer_->Waits(); }
 
 HealthState Worker::Health() const {
   if (trainer_ != nullptr) return {true, absl::StrCat("takes part, in session ", session_)};

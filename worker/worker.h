@@ -69,6 +69,7 @@ class Worker {
   void Hold();
   void HoldAnswered(uint64_t session, const absl::StatusOr<WorkerHoldReply>& reply);
   void CoordinatorLost(const std::string& why);
+  bool Finished() const;
   void Beat();
   void SendWork();
   void Call(WorkRequest request);

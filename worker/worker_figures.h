@@ -16,6 +16,7 @@ struct WorkerFigures {
   std::atomic<uint64_t> duplicates{0};  // batches that somebody else had pushed before
   std::atomic<uint64_t> failed{0};      // batches or leases that were given up
   std::atomic<uint64_t> sessions{0};
+  std::atomic<uint64_t> waited_ms{0};  // for lanes of others, in pulls that were repeated
   Histogram compute_seconds{kSecondsBounds};
   Histogram exchange_seconds{kSecondsBounds};
   Histogram staleness{kCountBounds};
@@ -30,6 +31,10 @@ struct WorkerFigures {
             duplicates);
     counter("paracord_worker_failures_total", "Leases that ended with a problem.", failed);
     counter("paracord_worker_sessions_total", "Sessions that began.", sessions);
+    metrics.Counter(
+        "paracord_worker_waited_seconds_total",
+        "Time in which it waited for the lanes of others, in pulls that had to be repeated.",
+        static_cast<double>(waited_ms) / 1000);
     metrics.Add("paracord_worker_compute_seconds", "Time to compute a batch, with its data.",
                 compute_seconds);
     metrics.Add("paracord_worker_exchange_seconds",

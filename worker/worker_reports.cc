@@ -23,7 +23,7 @@ void Worker::Beat() {
   environment_.loop.PostAfter(std::clamp<int64_t>(job_->timeouts.worker_ms / 4, 10, kBeatMsMax),
                               gate_.Enter([this, session = session_] {
                                 if (session != session_ || trainer_ == nullptr) return;
-                                if (coordinator_lost_ && trainer_->Idle())
+                                if (coordinator_lost_ && Finished())
                                   return EndSession("the coordinator is gone");
                                 if (!coordinator_lost_ && reports_.BeginBeat()) {
                                   WorkRequest request;
@@ -39,9 +39,9 @@ void Worker::Beat() {
 void Worker::SendWork() {
   if (trainer_ == nullptr || exiting_) return;
   if (coordinator_lost_) {
-    if (trainer_->Idle()) {
+    if (Finished()) {
       environment_.loop.Post(gate_.Enter([this, session = session_] {
-        if (session == session_ && trainer_ != nullptr && trainer_->Idle()) {
+        if (session == session_ && trainer_ != nullptr && Finished()) {
           EndSession("the coordinator is gone");
         }
       }));
@@ -112,6 +112,7 @@ void Worker::WorkAnswered(const WorkRequest& sent, const absl::StatusOr<WorkRepl
     default:
       break;
   }
+  for (const Lease& lane : reply->lanes()) trainer_->Take(lane);
   SendWork();
 }
 

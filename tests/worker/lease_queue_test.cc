@@ -88,5 +88,99 @@ TEST_CASE("after the leases at hand the batches that follow in the epoch are rea
   CHECK(Named(queue.Upcoming(3)) == Names{"3.0", "3.1"});  // the epoch ends
 }
 
+// Fourteen batches an epoch in four lanes, of which the first two have a batch more.
+DataPlan LanePlan() {
+  DataPlan plan = SplitPlan();
+  plan.set_lanes(4);
+  return plan;
+}
+
+Lease InEpoch(uint64_t epoch, Lease lease) {
+  lease.set_epoch(epoch);
+  return lease;
+}
+
+// Computes all that is at hand.
+Names WorkedOff(LeaseQueue& queue) {
+  Names order;
+  while (!queue.empty()) {
+    queue.Choose();
+    order.push_back(Named({queue.batch()})[0]);
+    queue.SetNext(queue.next() + 1);
+    if (queue.used_up()) queue.Pop();
+  }
+  return order;
+}
+
+TEST_CASE("of several lanes the one that is furthest behind is next, in ascending order") {
+  LeaseQueue queue(LanePlan());
+  queue.Add(SplitLease(1, 3, 1, 3));
+  queue.Add(SplitLease(2, 1, 1, 3));
+  queue.Add(SplitLease(3, 2, 0, 2));
+  queue.Add(InEpoch(1, SplitLease(4, 0, 0, 1)));
+  queue.Choose();
+  CHECK(Named({queue.batch()}) == Names{"2.0"});
+  CHECK(Named(queue.Following(3)) == Names{"1.1", "2.1", "3.1"});
+  CHECK(WorkedOff(queue) == Names{"2.0", "1.1", "2.1", "3.1", "1.2", "3.2", "0.0"});
+}
+
+TEST_CASE("a lane that comes while a batch is under way is next if it is further behind") {
+  LeaseQueue queue(LanePlan());
+  queue.Add(SplitLease(1, 0, 2, 4));
+  queue.Choose();
+  queue.Add(SplitLease(2, 3, 1, 3));
+  CHECK(Named({queue.batch()}) == Names{"0.2"});  // it is under way
+  CHECK(Named(queue.Following(3)) == Names{"3.1", "3.2", "0.3"});
+  queue.SetNext(3);
+  queue.Choose();
+  CHECK(Named({queue.batch()}) == Names{"3.1"});
+}
+
+TEST_CASE("the end of a lane at hand moves on, and never back") {
+  LeaseQueue queue(LanePlan());
+  queue.Add(SplitLease(1, 0, 0, 2));
+  queue.Add(SplitLease(2, 1, 0, 1));
+  CHECK_FALSE(queue.EndsWithin(1));
+  CHECK(queue.EndsWithin(2));  // all of them do
+  queue.Add(SplitLease(2, 1, 0, 3));
+  queue.Add(SplitLease(1, 0, 0, 1));
+  CHECK_FALSE(queue.EndsWithin(2));
+  CHECK(WorkedOff(queue) == Names{"0.0", "1.0", "0.1", "1.1", "1.2"});
+  queue.Add(SplitLease(2, 1, 0, 4));  // it has ended
+  CHECK(queue.empty());
+  queue.Add(SplitLease(3, 1, 3, 4));
+  CHECK(queue.Ids() == std::vector<uint64_t>{3});
+}
+
+TEST_CASE("what is read ahead of lanes goes on where their leases end, for they are extended") {
+  LeaseQueue queue(LanePlan());
+  queue.Add(SplitLease(1, 1, 2, 3));
+  queue.Add(SplitLease(2, 2, 2, 3));
+  queue.Choose();
+  CHECK(Named(queue.Following(9)) == Names{"2.2"});
+  CHECK(Named(queue.Upcoming(9)) == Names{"2.2", "1.3"});  // lane 2 has three batches
+}
+
+TEST_CASE("a rejected batch of a lane is entered in its turn, and ends what is computed ahead") {
+  LeaseQueue queue(LanePlan());
+  queue.Add(SplitLease(1, 0, 1, 3));
+  queue.Add(SplitLease(2, 1, 1, 3, {1}));
+  queue.Choose();
+  CHECK_FALSE(queue.rejected());
+  CHECK(queue.Following(9).empty());
+  CHECK(Named(queue.Upcoming(2)) == Names{"0.2", "1.2"});
+  queue.SetNext(2);
+  queue.Choose();
+  CHECK(queue.rejected());
+  CHECK(queue.rejection() == "proof 1");
+  queue.SetNext(2);
+  queue.Add(SplitLease(1, 0, 1, 3, {0, 2}));  // an extension may name one that nobody knew of
+  queue.Choose();
+  CHECK(queue.batch().split() == 0);
+  CHECK(queue.rejection() == "proof 2");
+  queue.Add(SplitLease(1, 0, 1, 3));
+  CHECK(queue.rejected());
+}
+
 }  // namespace
 }  // namespace paracord

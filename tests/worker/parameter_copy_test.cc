@@ -214,6 +214,40 @@ TEST_CASE("nothing of a reply counts that is not valid after it was read") {
   CHECK(Sent(copy, 1, {}).header.pull(0).have_updates() == 0);
 }
 
+TEST_CASE("a push is entered whose values wait for a round, and the values stay what they were") {
+  DenseCopy fixture;
+  ParameterCopy copy(fixture.session, fixture.variables, {});
+  Give(copy);
+  const ExchangeOrder order{.batch = BatchNumber(0), .state = 5, .wait_ms = 250};
+  copy.BeginBatch(0);
+  copy.PrepareGradients(0);
+  const SentRequest sent = Sent(copy, 1, order);
+  CHECK(sent.header.state() == 5);
+  CHECK(sent.header.wait_ms() == 250);
+  CHECK_FALSE(Sent(copy, 1, {.batch = BatchNumber(0)}).header.has_state());
+  ExchangeReply reply;
+  reply.set_waits(true);
+  for (uint32_t lane = 40; lane-- > 0;) reply.add_missing(lane);
+  const auto taken = [&] {
+    return copy.TakeReply(1, order, false, absl::Cord(reply.SerializeAsString()));
+  };
+  CHECK(taken().status().message() == "ps:1 does not say what became of the push to partition 1");
+  PartitionState& state = *reply.add_partitions();
+  state.set_partition(1);
+  state.set_outcome(PUSH_APPLIED);
+  state.set_next(1);
+  state.set_updates(9);
+  const ExchangeOutcome outcome = taken().value();
+  CHECK(outcome.waits);
+  CHECK(outcome.missing.size() == 16);
+  CHECK(outcome.applied);
+  CHECK(outcome.next == 1);
+  CHECK(outcome.staleness == 8);
+  CHECK(Sent(copy, 1, {}).header.pull(0).have_updates() == 0);
+  state.set_partition(7);
+  CHECK(taken().status().message() == "ps:1 answers for partition 7, which it was not asked for");
+}
+
 TEST_CASE("after a reply was lost all its values are asked for again") {
   DenseCopy fixture;
   ParameterCopy copy(fixture.session, fixture.variables, {});

@@ -15,11 +15,14 @@ namespace {
 
 class KeptCalls : public Link {
  public:
-  void Call(std::string_view, Parts, int64_t, ReplyFn done) override {
+  void Call(std::string_view, Parts request, int64_t, ReplyFn done) override {
+    const absl::Cord bytes = Joined(request);
+    requests.push_back(DecodeExchangeRequest(bytes).value().header);
     calls.push_back(std::move(done));
   }
   const std::string& address() const override { return address_; }
 
+  std::vector<ExchangeRequest> requests;
   std::vector<ReplyFn> calls;
 
  private:
@@ -55,48 +58,137 @@ class TwoWeights : public GradientProgram {
   std::vector<std::string> metric_names_;
 };
 
-TEST_CASE("a session that a reply ends takes none of the replies behind it") {
+// Two ps with a weight each.
+struct TwoPs {
+  explicit TwoPs(bool overlap) {
+    for (uint32_t i = 0; i < 2; ++i) {
+      opened.add_ps()->set_boot_id(i == 0 ? "a" : "b");
+      PartitionSpec& partition = *opened.add_partitions();
+      partition.set_id(i);
+      partition.set_variable(i);
+      partition.set_row_end(1);
+      partition.set_ps(i);
+    }
+    workload->program = std::make_unique<TwoWeights>();
+    session = std::make_unique<PsSession>(
+        PsSessionOptions{
+            .task = "worker:0", .exchange_ms = 600, .transfer = {}, .overlap = overlap},
+        opened, workload, std::vector<Link*>{&links[0], &links[1]},
+        Environment{loop, network, files, executor, random}, [this](const std::string& why) {
+          ended.push_back(why);
+          session = nullptr;
+        });
+    session->Open([] {});
+    loop.RunPosted();
+  }
+  void Answer(uint32_t ps, const ExchangeReply& reply, std::vector<PieceView> pieces = {}) {
+    REQUIRE(links[ps].calls.size() == 1);
+    const ReplyFn done = std::move(links[ps].calls[0]);
+    links[ps].calls.clear();
+    done(Joined(EncodeExchange(reply, std::move(pieces))));
+    loop.RunPosted();
+  }
+
   ManualLoop loop;
-  ManualExecutor executor(loop);
+  ManualExecutor executor{loop};
   NoNetwork network;
   PosixFiles files;
-  SeededRandom random(1);
+  SeededRandom random{1};
   KeptCalls links[2];
   Session opened;
-  for (uint32_t i = 0; i < 2; ++i) {
-    opened.add_ps()->set_boot_id(i == 0 ? "a" : "b");
-    PartitionSpec& partition = *opened.add_partitions();
-    partition.set_id(i);
-    partition.set_variable(i);
-    partition.set_row_end(1);
-    partition.set_ps(i);
-  }
-  const auto workload = std::make_shared<Workload>();
-  workload->program = std::make_unique<TwoWeights>();
-  int stale = 0;
+  const std::shared_ptr<Workload> workload = std::make_shared<Workload>();
+  std::vector<std::string> ended;
   std::unique_ptr<PsSession> session;
-  session = std::make_unique<PsSession>(
-      PsSessionOptions{.task = "worker:0", .transfer = {}, .overlap = true}, opened, workload,
-      std::vector<Link*>{&links[0], &links[1]}, Environment{loop, network, files, executor, random},
-      [&](const std::string&) {
-        ++stale;
-        session = nullptr;
-      });
-  session->Open([] {});
-  loop.RunPosted();
-  session->Exchange({}, nullptr, [](const ExchangeResult&) { FAIL("no exchange succeeds"); });
-  const auto step = session->Begin(nullptr);
-  for (KeptCalls& link : links) {  // each answers for a partition that nobody has
-    ExchangeReply reply;
-    reply.add_partitions()->set_partition(7);
-    REQUIRE(link.calls.size() == 1);
-    link.calls[0](Joined(EncodeExchange(reply, {})));
+};
+
+TEST_CASE("a session that a reply ends takes none of the replies behind it") {
+  TwoPs test(/*overlap=*/true);
+  test.session->Exchange({}, nullptr, [](const ExchangeResult&) { FAIL("no exchange succeeds"); });
+  const auto step = test.session->Begin(nullptr);
+  ExchangeReply reply;  // for a partition that nobody has
+  reply.add_partitions()->set_partition(7);
+  for (uint32_t ps = 0; ps < 2; ++ps) test.Answer(ps, reply);
+  CHECK(test.ended.empty());  // values are read meanwhile
+  test.session->End();
+  CHECK(test.ended.size() == 1);
+  CHECK(test.session == nullptr);
+}
+
+ExchangeReply WaitsFor(std::vector<uint32_t> lanes) {
+  ExchangeReply reply;
+  reply.set_waits(true);
+  for (const uint32_t lane : lanes) reply.add_missing(lane);
+  return reply;
+}
+
+// What a ps has of its weight after so many updates.
+ExchangeReply Weight(uint32_t ps, uint64_t updates) {
+  ExchangeReply reply;
+  PartitionState& state = *reply.add_partitions();
+  state.set_partition(ps);
+  state.set_updates(updates);
+  state.set_bytes(sizeof(float));
+  return reply;
+}
+
+TEST_CASE("an exchange waits if one of its ps does, and none of the ps is taken for dead") {
+  TwoPs test(/*overlap=*/false);
+  std::vector<ExchangeResult> results;
+  const auto pull = [&] {
+    ExchangeOrder order;
+    order.state = 7;
+    test.session->Exchange(std::move(order), nullptr,
+                           [&](const ExchangeResult& result) { results.push_back(result); });
+  };
+  const float value = 2.5f;
+  const absl::Cord bytes(absl::string_view(reinterpret_cast<const char*>(&value), sizeof(value)));
+  pull();
+  CHECK(test.links[0].requests.back().state() == 7);
+  CHECK(test.links[0].requests.back().wait_ms() == 300);  // half of the call's deadline
+  test.Answer(0, Weight(0, 3), {{0, 0, bytes}});
+  CHECK(results.empty());
+  test.Answer(1, WaitsFor({1, 4}));
+  REQUIRE(results.size() == 1);
+  CHECK(results[0].error.ok());
+  CHECK(results[0].outcome.waits);
+  CHECK(results[0].outcome.missing == std::vector<uint32_t>{1, 4});
+  for (int i = 0; i < 5; ++i) {  // more often than a ps is called that does not answer
+    pull();
+    CHECK(test.links[0].requests.back().pull(0).have_updates() == 3);
+    CHECK_FALSE(test.links[1].requests.back().pull(0).has_have_updates());
+    test.Answer(0, WaitsFor({2, 4}));
+    test.Answer(1, WaitsFor({1}));
+    CHECK(results.back().error.ok());
+    CHECK(results.back().outcome.missing == std::vector<uint32_t>{1, 2, 4});
   }
-  loop.RunPosted();
-  CHECK(stale == 0);  // values are read meanwhile
-  session->End();
-  CHECK(stale == 1);
-  CHECK(session == nullptr);
+  pull();
+  test.Answer(1, Weight(1, 1), {{1, 0, bytes}});
+  ExchangeReply same;
+  same.add_partitions()->set_updates(3);
+  test.Answer(0, same);
+  CHECK_FALSE(results.back().outcome.waits);
+  CHECK(test.session->values().tensors[0][0] == 2.5f);
+  CHECK(test.session->values().tensors[1][0] == 2.5f);
+}
+
+TEST_CASE("a ps that lets a pull wait and cannot ends the session") {
+  struct Case {
+    bool asks;
+    bool pieces;
+    const char* said;
+  };
+  for (const Case& one : {Case{false, false, "ps:0 lets wait who asked for no state"},
+                          Case{true, true, "ps:0 sends values and says that they are not there"}}) {
+    TwoPs test(/*overlap=*/false);
+    ExchangeOrder order;
+    if (one.asks) order.state = 1;
+    test.session->Exchange(std::move(order), nullptr,
+                           [](const ExchangeResult&) { FAIL("no exchange succeeds"); });
+    std::vector<PieceView> pieces;
+    if (one.pieces) pieces.push_back({0, 0, absl::Cord("four")});
+    test.Answer(0, WaitsFor({1}), std::move(pieces));
+    CHECK(test.ended == std::vector<std::string>{one.said});
+  }
 }
 
 }  // namespace

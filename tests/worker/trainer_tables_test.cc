@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "tests/fakes.h"
+#include "tests/worker/plain_parts.h"
 #include "worker/trainer.h"
 
 namespace paracord {
@@ -62,15 +63,6 @@ class RowFeed : public BatchFeed {
   }
   const bool peeks_;
   Batch batch_, next_;
-};
-
-class NoArrays : public StepArrays {
- public:
-  void Prepare() override {}
-  ConstTensors values() const override { return {}; }
-  MutableTensors gradients() const override { return {}; }
-  bool GradientFinite(size_t) const override { return true; }
-  bool Encode(size_t) override { return true; }
 };
 
 // Keeps what is asked of it; the test answers.

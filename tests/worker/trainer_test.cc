@@ -9,6 +9,7 @@
 #include "proto/protocol.h"
 #include "tests/fakes.h"
 #include "tests/parts.h"
+#include "tests/worker/plain_parts.h"
 #include "worker/ps_session.h"
 
 namespace paracord {
@@ -89,17 +90,6 @@ class OneWeight : public GradientProgram {
   std::vector<float>& seen_;
   std::vector<VariableSpec> variables_;
   std::vector<std::string> metric_names_;
-};
-
-class OneExample : public BatchFeed {
- public:
-  OneExample() { batch.examples = 1; }
-  void Start(const DataPlan&) override {}
-  absl::StatusOr<const Batch*> Get(const BatchId&, std::span<const BatchId>) override {
-    return &batch;
-  }
-
-  Batch batch;
 };
 
 // A trainer with one lease, which begins with a pull.

@@ -1,0 +1,94 @@
+#include "worker/round_wait.h"
+
+#include <catch2/catch.hpp>
+#include <vector>
+
+namespace paracord {
+namespace {
+
+constexpr uint64_t kRounds = 5;
+
+DataPlan RoundsPlan() {
+  DataPlan plan;
+  plan.set_records(3 * kRounds - 1);
+  plan.set_batch(1);
+  plan.set_lanes(3);
+  plan.set_split_batches(kRounds);
+  return plan;
+}
+
+BatchId LaneBatch(uint64_t epoch, uint64_t lane, uint32_t batch) {
+  BatchId id;
+  id.set_epoch(epoch);
+  id.set_split(lane);
+  id.set_batch(batch);
+  return id;
+}
+
+ExchangeOutcome Waits(std::vector<uint32_t> missing) {
+  ExchangeOutcome outcome;
+  outcome.waits = true;
+  outcome.missing = std::move(missing);
+  return outcome;
+}
+
+TEST_CASE("the values of a batch have every lane's batches of all rounds but the last few") {
+  const RoundWait wait(RoundsPlan(), /*staleness=*/2);
+  for (uint32_t n = 0; n <= 2; ++n) CHECK(wait.StateFor(LaneBatch(1, 0, n)) == std::nullopt);
+  CHECK(wait.StateFor(LaneBatch(0, 1, 3)) == 1);
+  CHECK(wait.StateFor(LaneBatch(2, 1, 4)) == 2 * kRounds + 2);
+  CHECK(RoundWait(RoundsPlan(), 0).StateFor(LaneBatch(2, 0, 1)) == 2 * kRounds + 1);
+  CHECK(RoundWait(DataPlan(), 0).StateFor(LaneBatch(0, 3, 9)) == std::nullopt);
+  CHECK(RoundWait(DataPlan(), 0).Reached(LaneBatch(0, 3, 9)));
+}
+
+TEST_CASE("values have reached the state that was asked for, in its epoch") {
+  RoundWait wait(RoundsPlan(), 0);
+  CHECK(wait.Reached(LaneBatch(0, 0, 0)));
+  CHECK_FALSE(wait.Reached(LaneBatch(0, 0, 1)));
+  wait.Answered(2, {}, 10);
+  CHECK(wait.Reached(LaneBatch(0, 1, 1)));
+  CHECK(wait.Reached(LaneBatch(0, 1, 2)));
+  CHECK_FALSE(wait.Reached(LaneBatch(0, 1, 3)));
+  wait.Answered(std::nullopt, {}, 10);
+  CHECK(wait.Reached(LaneBatch(0, 1, 2)));
+  wait.Answered(kRounds + 1, {}, 10);
+  CHECK(wait.Reached(LaneBatch(1, 0, 1)));
+  CHECK_FALSE(wait.Reached(LaneBatch(0, 1, 4)));  // another epoch's
+}
+
+TEST_CASE("no exchange asks for a state that waits for the worker's own batches") {
+  const RoundWait strict(RoundsPlan(), 0), loose(RoundsPlan(), 1);
+  CHECK(strict.StateForAll({}) == std::nullopt);
+  const std::vector<BatchId> lanes = {LaneBatch(0, 0, 3), LaneBatch(0, 1, 3)},
+                             same = {LaneBatch(0, 0, 3), LaneBatch(0, 0, 4)},
+                             next_epoch = {LaneBatch(0, 0, 4), LaneBatch(1, 0, 0)};
+  CHECK(strict.StateForAll(lanes) == 3);
+  CHECK(strict.StateForAll(same) == 3);  // 4 would wait for batch 3
+  CHECK(loose.StateForAll(same) == 3);
+  CHECK(loose.StateForAll(lanes) == 2);
+  CHECK(strict.StateForAll(next_epoch) == 4);
+}
+
+TEST_CASE("the time in which lanes of others are waited for is counted, and said if it is long") {
+  RoundWait wait(RoundsPlan(), 0);
+  CHECK(wait.Answered(1, {}, 300) == 0);  // nobody says that it was the lanes
+  CHECK(wait.Answered(kRounds + 3, Waits({0, 2}), 500) == 500);
+  CHECK(wait.waits());
+  CHECK(wait.WaitsFor().empty());
+  CHECK(wait.Answered(std::nullopt, {}, 700) == 0);  // of something else
+  CHECK(wait.waits());
+  wait.Answered(kRounds + 3, Waits({0, 2}), 500);
+  CHECK(wait.Answered(kRounds + 3, Waits({2}), 500) == 500);
+  CHECK(wait.WaitsFor() == "round 3 of epoch 1 for 1 s (behind: lanes 2)");
+  CHECK(wait.Answered(kRounds + 3, {}, 20) == 20);
+  CHECK_FALSE(wait.waits());
+  CHECK(wait.WaitsFor().empty());
+  wait.Answered(kRounds + 4, Waits({}), 5000);
+  wait.Stop();
+  CHECK_FALSE(wait.waits());
+  CHECK(wait.WaitsFor().empty());
+}
+
+}  // namespace
+}  // namespace paracord

@@ -1,0 +1,361 @@
+// A trainer with lanes, whose pulls wait for the lanes of others.
+#include <catch2/catch.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/fakes.h"
+#include "tests/worker/plain_parts.h"
+#include "worker/trainer.h"
+
+namespace paracord {
+namespace {
+
+class NoVariables : public GradientProgram {
+ public:
+  const std::vector<VariableSpec>& variables() const override { return variables_; }
+  const std::vector<std::string>& metric_names() const override { return metric_names_; }
+  absl::StatusOr<double> ComputeGradients(const Batch&, uint64_t, ConstTensors,
+                                          MutableTensors) override {
+    return 0.5;
+  }
+  absl::Status Evaluate(const Batch&, ConstTensors, std::vector<MetricState>&) override {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::vector<Column>> Predict(const Batch&, ConstTensors) override {
+    return absl::UnimplementedError("no prediction");
+  }
+
+ private:
+  std::vector<VariableSpec> variables_;
+  std::vector<std::string> metric_names_{"loss"};
+};
+
+// Keeps the exchange under way, which the test answers.
+class KeptExchange : public ParameterSession {
+ public:
+  void Open(std::function<void()> done) override { done(); }
+  bool Has(const SharedRows&) const override { return true; }
+  std::shared_ptr<StepArrays> Begin(const SharedRows&) override {
+    return std::make_shared<NoArrays>();
+  }
+  void End() override {}
+  void GiveUp(const StepArrays&) override {}
+  void Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>&, DoneFn done) override {
+    CHECK(done_ == nullptr);
+    order_ = std::move(order);
+    done_ = std::move(done);
+  }
+  HeldValues values() const override { return {}; }
+  std::string WaitsFor() const override { return ""; }
+
+  // Returns what is under way, as "push LANE.BATCH for STATE" or "pull for STATE"; "": nothing.
+  std::string UnderWay() const {
+    if (done_ == nullptr) return "";
+    const std::string what = order_.batch.has_value()
+                                 ? absl::StrCat(order_.rejected ? "reject " : "push ",
+                                                order_.batch->split(), ".", order_.batch->batch())
+                                 : "pull";
+    return order_.state.has_value() ? absl::StrCat(what, " for ", *order_.state) : what;
+  }
+  void Answer(const ExchangeResult& result) {
+    REQUIRE(done_ != nullptr);
+    std::exchange(done_, nullptr)(result);
+  }
+  const ExchangeOrder& order() const { return order_; }
+
+ private:
+  ExchangeOrder order_;
+  DoneFn done_;
+};
+
+// Twelve batches an epoch in three lanes, so in four rounds.
+struct RoundsFixture {
+  explicit RoundsFixture(uint32_t staleness = 0, bool overlap = false) {
+    const auto workload = std::make_shared<Workload>();
+    workload->program = std::make_unique<NoVariables>();
+    workload->feed = std::make_unique<OneExample>();
+    DataPlan plan;
+    plan.set_records(12);
+    plan.set_batch(1);
+    plan.set_lanes(3);
+    plan.set_split_batches(4);
+    auto kept = std::make_unique<KeptExchange>();
+    ps = kept.get();
+    TrainerCallbacks callbacks;
+    callbacks.report = [this](const LeaseReport& report) {
+      reports.push_back(absl::StrCat(
+          report.lease(), report.ended() ? " ended at " : " at ", report.next(),
+          report.problem() == PROBLEM_NONE ? "" : " " + Problem_Name(report.problem())));
+    };
+    callbacks.wants_task = [this] { ++wanted; };
+    callbacks.evaluated = [this](const EvaluationReport& report) {
+      reports.push_back(
+          absl::StrCat("evaluation ", report.lease(), " ", Problem_Name(report.problem())));
+    };
+    trainer.emplace(TrainerOptions{.overlap = overlap, .staleness = staleness, .figures = figures},
+                    plan, workload, std::move(kept),
+                    Environment{loop, network, files, executor, random}, std::move(callbacks));
+  }
+  static Lease Lane(uint64_t id, uint64_t lane, uint32_t first, uint32_t end) {
+    Lease lease;
+    lease.set_id(id);
+    lease.set_split(lane);
+    lease.set_first_batch(first);
+    lease.set_end_batch(end);
+    lease.set_proof(absl::StrCat("proof of lane ", lane));
+    return lease;
+  }
+  // The ps answer after `ms`, with values; and then nothing is left to compute.
+  void Values(int64_t ms = 1) {
+    loop.Advance(ms);
+    ps->Answer(Entered());
+    loop.RunPosted();
+  }
+  // They answer that lanes are behind.
+  void Waits(std::vector<uint32_t> missing, int64_t ms = 500) {
+    loop.Advance(ms);
+    ExchangeResult result = Entered();
+    result.outcome.waits = true;
+    result.outcome.missing = std::move(missing);
+    ps->Answer(result);
+    loop.RunPosted();
+  }
+  void Fail(const absl::Status& error) {
+    ps->Answer({.error = error, .outcome = {}});
+    loop.RunPosted();
+  }
+  ExchangeResult Entered() const {
+    ExchangeResult result;
+    if (ps->order().batch.has_value()) {
+      result.outcome.applied = true;
+      result.outcome.next = ps->order().batch->batch() + 1;
+    }
+    return result;
+  }
+
+  ManualLoop loop;
+  ManualExecutor executor{loop};
+  NoNetwork network;
+  PosixFiles files;
+  SeededRandom random{1};
+  std::shared_ptr<WorkerFigures> figures = std::make_shared<WorkerFigures>();
+  KeptExchange* ps = nullptr;
+  std::vector<std::string> reports;
+  int wanted = 0;
+  std::optional<Trainer> trainer;
+};
+using Said = std::vector<std::string>;
+
+TEST_CASE("each batch asks for the values of the round before it, with the push before") {
+  RoundsFixture test;
+  test.trainer->Take(test.Lane(1, 1, 0, 3));
+  CHECK(test.ps->UnderWay() == "pull");
+  test.Values();
+  CHECK(test.ps->UnderWay() == "push 1.0 for 1");
+  CHECK(test.ps->order().proof == "proof of lane 1");
+  test.Values();
+  CHECK(test.ps->UnderWay() == "push 1.1 for 2");
+  test.Values();
+  CHECK(test.ps->UnderWay() == "push 1.2");  // what follows is not known
+  test.Values();
+  CHECK(test.reports == Said{"1 at 1", "1 at 2", "1 ended at 3"});
+  test.trainer->Take(test.Lane(2, 1, 3, 4));
+  CHECK(test.ps->UnderWay() == "pull for 3");
+}
+
+TEST_CASE("values may be as many rounds behind as the job says") {
+  RoundsFixture test(/*staleness=*/2);
+  test.trainer->Take(test.Lane(1, 0, 1, 4));
+  CHECK(test.ps->UnderWay() == "pull");
+  test.Values();
+  CHECK(test.ps->UnderWay() == "push 0.1");
+  test.Values();
+  CHECK(test.ps->UnderWay() == "push 0.2 for 1");
+  test.Values();
+  CHECK(test.ps->UnderWay() == "push 0.3");
+}
+
+TEST_CASE("several lanes are pushed round by round") {
+  RoundsFixture test;
+  test.trainer->Take(test.Lane(1, 2, 0, 2));
+  test.trainer->Take(test.Lane(2, 0, 0, 2));
+  test.Values();
+  Said pushes;
+  while (!test.ps->UnderWay().empty()) {
+    pushes.push_back(test.ps->UnderWay());
+    test.Values();
+  }
+  CHECK(pushes == Said{"push 2.0", "push 0.0 for 1", "push 0.1 for 1", "push 2.1"});
+  CHECK(test.ps->order().proof == "proof of lane 2");
+}
+
+TEST_CASE("a pull that waits is asked again alone, and its worker wants a lane meanwhile") {
+  RoundsFixture test;
+  test.trainer->Take(test.Lane(1, 0, 0, 4));
+  test.Values();
+  const int wanted = test.wanted;
+  CHECK_FALSE(test.trainer->WantsTask());
+  test.Waits({1, 2});
+  CHECK(test.reports == Said{"1 at 1"});  // the push was entered
+  for (int i = 0; i < 3; ++i) {
+    CHECK(test.ps->UnderWay() == "pull for 1");
+    CHECK(test.trainer->WantsTask());
+    test.Waits({2});
+  }
+  CHECK(test.wanted > wanted);
+  CHECK(test.trainer->WaitsFor() == "round 1 of epoch 0 for 2 s (behind: lanes 2)");
+  test.Values();
+  CHECK(test.ps->UnderWay() == "push 0.1 for 2");
+  CHECK_FALSE(test.trainer->WantsTask());
+  CHECK(test.trainer->WaitsFor().empty());
+  CHECK(test.figures->waited_ms == 2001);
+}
+
+TEST_CASE("a lane that is granted while a pull waits, and is further behind, is computed first") {
+  RoundsFixture test;
+  test.trainer->Take(test.Lane(1, 0, 2, 4));
+  CHECK(test.ps->UnderWay() == "pull for 2");
+  test.trainer->Take(test.Lane(2, 1, 1, 2));
+  test.Waits({1});
+  CHECK(test.ps->UnderWay() == "pull for 1");
+  test.Values();
+  CHECK(test.ps->UnderWay() == "push 1.1 for 2");
+  test.Values();
+  CHECK(test.ps->UnderWay() == "push 0.2 for 3");
+}
+
+TEST_CASE("a worker that waits goes on with a lane of which any values do") {
+  RoundsFixture test(/*staleness=*/1);
+  test.trainer->Take(test.Lane(1, 0, 3, 4));
+  test.Waits({1});
+  CHECK(test.trainer->Waits());
+  test.trainer->Take(test.Lane(2, 1, 1, 2));
+  test.Waits({1});
+  CHECK(test.ps->UnderWay() == "pull");
+  CHECK(test.trainer->Waits());
+  test.Values();
+  CHECK(test.ps->UnderWay() == "push 1.1 for 2");
+  CHECK_FALSE(test.trainer->Waits());
+}
+
+TEST_CASE("a lane goes on to its new end, also one that is pushed when that comes") {
+  RoundsFixture test;
+  test.trainer->Take(test.Lane(1, 0, 0, 1));
+  test.Values();
+  CHECK(test.ps->UnderWay() == "push 0.0");
+  test.trainer->Take(test.Lane(1, 0, 0, 2));
+  test.Values();
+  CHECK(test.ps->UnderWay() == "pull for 1");
+  test.Values();
+  test.Values();
+  CHECK(test.reports == Said{"1 at 1", "1 ended at 2"});
+  test.trainer->Take(test.Lane(1, 0, 0, 4));
+  CHECK(test.ps->UnderWay().empty());
+  CHECK(test.trainer->Idle());
+}
+
+TEST_CASE("a rejected batch of a lane is entered without waiting for its round") {
+  RoundsFixture test;
+  Lease lease = test.Lane(1, 0, 2, 4);
+  lease.add_rejected(2);
+  test.trainer->Take(lease);
+  CHECK(test.ps->UnderWay() == "reject 0.2 for 3");
+  test.Waits({1});
+  CHECK(test.reports == Said{"1 at 3"});
+  CHECK(test.ps->UnderWay() == "pull for 3");
+}
+
+TEST_CASE("a ps that answers at once that lanes are behind is not asked without end") {
+  RoundsFixture test;
+  test.trainer->Take(test.Lane(1, 0, 1, 4));
+  test.Waits({1}, /*ms=*/0);
+  CHECK(test.ps->UnderWay().empty());
+  test.loop.Advance(50);
+  CHECK(test.ps->UnderWay() == "pull for 1");
+}
+
+TEST_CASE("a worker that drains while it waits gives its lanes back when the pull is answered") {
+  RoundsFixture test;
+  bool drained = false;
+  test.trainer->Take(test.Lane(1, 0, 1, 4));
+  test.trainer->Take(test.Lane(2, 1, 1, 4));
+  test.trainer->Drain([&] { drained = true; });
+  CHECK_FALSE(drained);
+  test.Waits({2});
+  CHECK(drained);
+  CHECK(test.ps->UnderWay().empty());
+  CHECK(test.reports == Said{"1 ended at 1 PROBLEM_DRAINED", "2 ended at 1 PROBLEM_DRAINED"});
+}
+
+TEST_CASE("a worker that cannot reach a ps gives all lanes back, and wants none until all answer") {
+  RoundsFixture test;
+  test.trainer->Take(test.Lane(1, 0, 1, 4));
+  test.trainer->Take(test.Lane(2, 1, 1, 4));
+  test.Waits({2});
+  test.Fail(absl::UnavailableError("no connection"));
+  const Said lost = {"1 ended at 1 PROBLEM_UNREACHABLE", "2 ended at 1 PROBLEM_UNREACHABLE"};
+  CHECK(test.reports == lost);
+  CHECK(test.trainer->Idle());
+  CHECK_FALSE(test.trainer->WantsTask());
+  CHECK(test.trainer->WaitsFor().empty());
+  test.trainer->Take(test.Lane(3, 2, 1, 4));  // which was on its way
+  CHECK(test.reports.back() == "3 ended at 1 PROBLEM_UNREACHABLE");
+  for (int i = 0; i < 3; ++i) {
+    test.loop.Advance(200);
+    CHECK(test.ps->UnderWay() == "pull");
+    CHECK_FALSE(test.trainer->WantsTask());
+    test.Fail(absl::UnavailableError("no connection"));
+  }
+  test.loop.Advance(200);
+  const int wanted = test.wanted;
+  test.Values();
+  CHECK(test.trainer->WantsTask());
+  CHECK(test.wanted > wanted);
+  test.trainer->Take(test.Lane(4, 0, 1, 4));
+  CHECK(test.ps->UnderWay() == "pull for 1");
+}
+
+TEST_CASE("a worker that cannot reach a ps leaves at once when it drains") {
+  RoundsFixture test;
+  bool drained = false;
+  test.trainer->Take(test.Lane(1, 0, 1, 4));
+  test.Fail(absl::UnavailableError("no connection"));
+  test.trainer->Drain([&] { drained = true; });
+  test.loop.RunPosted();
+  CHECK(drained);
+  test.loop.Advance(1000);
+  EvaluationLease evaluation;
+  evaluation.set_id(9);
+  test.trainer->Take(evaluation);
+  CHECK(test.reports.back() == "evaluation 9 PROBLEM_UNREACHABLE");
+}
+
+TEST_CASE("with overlap a batch is computed ahead on values that are recent enough for it, too") {
+  RoundsFixture test(/*staleness=*/1, /*overlap=*/true);
+  test.trainer->Take(test.Lane(1, 0, 1, 4));
+  CHECK(test.ps->UnderWay() == "pull for 1");  // of batch 2
+  test.Values();
+  CHECK(test.ps->UnderWay() == "push 0.1 for 2");  // of batch 3, for 2 is computed meanwhile
+  CHECK(test.figures->computed == 2);
+  test.Values();
+  CHECK(test.ps->UnderWay() == "push 0.2 for 2");
+  CHECK(test.figures->computed == 3);
+}
+
+TEST_CASE("with overlap and no staleness nothing is computed on values of the round before") {
+  RoundsFixture test(/*staleness=*/0, /*overlap=*/true);
+  test.trainer->Take(test.Lane(1, 0, 1, 4));
+  CHECK(test.ps->UnderWay() == "pull for 1");
+  test.Values();
+  CHECK(test.ps->UnderWay() == "push 0.1 for 2");
+  CHECK(test.figures->computed == 1);
+  test.Values();
+  CHECK(test.ps->UnderWay() == "push 0.2 for 3");
+  CHECK(test.figures->computed == 2);
+}
+
+}  // namespace
+}  // namespace paracord

@@ -1,0 +1,61 @@
+#include "worker/round_wait.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace paracord {
+namespace {
+
+constexpr int64_t kLongWaitMs = 1500;  // until it is said which lanes are waited for
+
+}  // namespace
+
+std::optional<uint64_t> RoundWait::StateFor(const BatchId& batch) const {
+  if (!lanes_ || batch.batch() <= staleness_) return std::nullopt;
+  return batch.epoch() * rounds_ + batch.batch() - staleness_;
+}
+
+// A state of one epoch says nothing of the lanes of another one.
+bool RoundWait::Reached(const BatchId& batch) const {
+  const std::optional<uint64_t> state = StateFor(batch);
+  if (!state.has_value()) return true;
+  return reached_.has_value() && *reached_ >= *state && *reached_ / rounds_ == batch.epoch();
+}
+
+std::optional<uint64_t> RoundWait::StateForAll(std::span<const BatchId> batches) const {
+  std::optional<uint64_t> all;
+  for (const BatchId& batch : batches) {
+    const std::optional<uint64_t> state = StateFor(batch);
+    // A later one would wait for this worker's own batches.
+    if (!state.has_value() || *state > batches[0].epoch() * rounds_ + batches[0].batch()) continue;
+    all = std::max(all, state);
+  }
+  return all;
+}
+
+int64_t RoundWait::Answered(std::optional<uint64_t> state, const ExchangeOutcome& outcome,
+                            int64_t took_ms) {
+  if (!state.has_value()) return 0;
+  const bool waited = waits() || outcome.waits;
+  if (outcome.waits) {
+    waited_ms_ = waited_ms_.value_or(0) + took_ms;
+    wanted_ = state;
+    missing_ = outcome.missing;
+  } else {
+    waited_ms_.reset();
+    reached_ = state;
+  }
+  return waited ? took_ms : 0;
+}
+
+std::string RoundWait::WaitsFor() const {
+  if (waited_ms_.value_or(0) < kLongWaitMs) return "";
+  const std::string behind =
+      missing_.empty() ? "" : absl::StrCat(" (behind: lanes ", absl::StrJoin(missing_, ", "), ")");
+  return absl::StrCat("round ", *wanted_ % rounds_, " of epoch ", *wanted_ / rounds_, " for ",
+                      *waited_ms_ / 1000, " s", behind);
+}
+
+}  // namespace paracord
