@@ -27,11 +27,11 @@ class Ps {
   static constexpr uint32_t kPartitions = 4;
   static constexpr uint32_t kTrained = 3;  // the first ones
   static constexpr uint64_t kElements[kPartitions] = {9, 6, 2, 4};
-  static constexpr uint64_t kSplits = 4;  // of an epoch
+  static constexpr uint64_t kSplits = 4;  // of an epoch; or lanes
   static constexpr uint32_t kSplitBatches = 3;
   static constexpr uint64_t kEpochs = 2;
 
-  Ps() {
+  explicit Ps(bool lanes = false) : lanes_(lanes) {
     BeQuiet();
     PsOptions options;
     options.dir = "/dir";
@@ -80,6 +80,7 @@ class Ps {
     request.mutable_plan()->set_records(kSplits * kSplitBatches);
     request.mutable_plan()->set_batch(1);
     request.mutable_plan()->set_split_batches(kSplitBatches);
+    if (lanes_) request.mutable_plan()->set_lanes(kSplits);
     AddVariable(request, "kernel", {5, 3}, true);
     AddVariable(request, "bias", {2}, true);
     AddVariable(request, "frozen", {4}, false);
@@ -162,6 +163,8 @@ class Ps {
     partition.set_row_begin(begin);
     partition.set_row_end(end);
   }
+
+  const bool lanes_;
 };
 
 }  // namespace paracord::fuzz

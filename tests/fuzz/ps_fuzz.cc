@@ -1,12 +1,16 @@
 // Makes calls on a ps as the bytes say, and compares it with a model of what it ought to hold: each
-// batch is entered exactly once and in the order of its split, a refused call changes nothing, and
-// only the newest generation is obeyed.
+// batch is entered exactly once and in the order of its split, a refused call changes nothing, only
+// the newest generation is obeyed, and a pull that wants a state waits for it no longer than it has
+// to.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "config/proofs.h"
 #include "tests/fuzz/ps.h"
@@ -16,9 +20,11 @@ namespace {
 
 class Pair {
  public:
+  explicit Pair(bool lanes) : lanes_(lanes), ps_(lanes) {}
+
   void Run(Input& input) {
     while (!input.empty()) {
-      switch (input.Number(9)) {
+      switch (input.Number(10)) {
         case 0:
           Adopt(input);
           break;
@@ -42,9 +48,13 @@ class Pair {
         case 8:
           ps_.loop.Advance(static_cast<int64_t>(input.Number(60000)));
           break;
+        case 9:
+          PullState(input);
+          break;
         default:
           Pull();
       }
+      LookAtWaiting();
     }
     Compare();
     if (loaded_generation_ > 0) Pull();
@@ -286,7 +296,64 @@ class Pair {
     }
   }
 
+  // The first rounds of the job are entered, whole.
+  bool HasCome(uint64_t state) const {
+    for (uint64_t split = 0; split < Ps::kEpochs * Ps::kSplits; ++split) {
+      const uint64_t before = split / Ps::kSplits * Ps::kSplitBatches;
+      const uint64_t wanted =
+          state < before ? 0 : std::min<uint64_t>(state - before, Ps::kSplitBatches);
+      const auto next = next_.find(split);
+      if ((next == next_.end() ? 0 : next->second) < wanted) return false;
+    }
+    return true;
+  }
+
+  void PullState(Input& input) {
+    DecodedRequest request;
+    *request.header.mutable_fence() = ps_.MakeFence();
+    request.header.add_pull()->set_partition(0);
+    const uint64_t states = Ps::kEpochs * Ps::kSplitBatches;
+    const uint64_t state = input.Number(states + 1);
+    const auto wait_ms = static_cast<uint32_t>(input.Number(1000));
+    request.header.set_state(state);
+    request.header.set_wait_ms(wait_ms);
+    const auto call = ps_.Send(method::kExchange, Ps::Encoded(request));
+    const bool held = loaded_generation_ != 0 && ps_.ps->content() != nullptr;
+    if (!held || !lanes_ || state > states) {
+      return Demand(call->answered == 1 && !call->reply.ok(), "there is no such state");
+    }
+    const int64_t until_ms = ps_.loop.NowMs() + std::min<int64_t>(wait_ms, 500);
+    waiting_.push_back({call, state, until_ms, generation_, loaded_generation_});
+  }
+
+  void LookAtWaiting() {
+    std::erase_if(waiting_, [&](const Waiting& one) {
+      if (one.generation != generation_ || one.loaded != loaded_generation_) {
+        Demand(one.call->answered == 1 && !one.call->reply.ok(), "a pull ends with its generation");
+        return true;
+      }
+      const bool come = HasCome(one.state);
+      const bool over = !come && one.until_ms <= ps_.loop.NowMs();
+      if (one.call->answered == 0) Demand(!come && !over, "nobody waits for nothing");
+      if (one.call->answered == 0) return false;
+      Demand(one.call->reply.ok(), "a pull that may wait is answered");
+      const ExchangeReply reply = DecodeExchangeReply(*one.call->reply)->header;
+      Demand(reply.waits() ? over && reply.missing_size() > 0 : come, "a pull waits as it has to");
+      return true;
+    });
+  }
+
+  struct Waiting {
+    std::shared_ptr<FakeCall> call;
+    uint64_t state = 0;
+    int64_t until_ms = 0;
+    uint64_t generation = 0;
+    uint64_t loaded = 0;
+  };
+
+  const bool lanes_;
   Ps ps_;
+  std::vector<Waiting> waiting_;
   uint64_t generation_ = 0;
   std::string coordinator_;
   uint64_t loaded_generation_ = 0;     // 0: nothing is loaded
@@ -300,7 +367,7 @@ class Pair {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input input(data, size);
-  Pair pair;
+  Pair pair(input.Number(1) == 1);
   pair.Run(input);
   return 0;
 }
