@@ -50,11 +50,11 @@ void Trainer::Take(const EvaluationLease& lease) {
 }
 
 bool Trainer::Idle() const {
-  return (!busy_ || !lost_.empty()) && leases_.empty() && evaluations_.empty();
+  return (!busy_ || lost_.has_value()) && leases_.empty() && evaluations_.empty();
 }
 
 bool Trainer::WantsTask() const {
-  if (drained_ || !lost_.empty()) return false;
+  if (drained_ || lost_.has_value()) return false;
   if (leases_.empty() && evaluations_.empty()) return true;
   // One lease ahead, asked for with the last batch, keeps a fast worker busy and costs a slow one
   // no more than the end of its split. With tables it is asked for a batch earlier, so that the
@@ -82,8 +82,8 @@ std::string Trainer::WaitsFor() const {
 StepCounters Trainer::TakeCounters() { return std::exchange(counters_, {}); }
 
 void Trainer::Next() {
-  if (!lost_.empty()) GiveBackAll();
-  if (busy_ && lost_.empty()) return;
+  if (lost_.has_value()) GiveBackAll();
+  if (busy_ && !lost_.has_value()) return;
   if (drained_) {
     while (!leases_.empty()) EndLease(PROBLEM_DRAINED, "the worker leaves");
     return environment_.loop.Post(std::exchange(drained_, nullptr));
@@ -348,7 +348,7 @@ void Trainer::EndLease(Problem problem, const std::string& message) {
   if (problem != PROBLEM_NONE && problem != PROBLEM_DRAINED) ++options_.figures->failed;
   leases_.Pop();
   if (leases_.empty()) rounds_.Stop();
-  if (problem != PROBLEM_DRAINED && lost_.empty()) Next();
+  if (problem != PROBLEM_DRAINED && !lost_.has_value()) Next();
 }
 
 void Trainer::FailExchange(const absl::Status& error, bool pushed) {
@@ -367,15 +367,16 @@ void Trainer::LoseParameters(const std::string& message) {
   lost_ = message;
   GiveBackAll();
   environment_.loop.PostAfter(kLostMs, gate_.Enter([this] { AskWhetherTheyAnswer(); }));
+  Next();  // it may be about to leave
 }
 
 void Trainer::GiveBackAll() {
-  while (!leases_.empty()) EndLease(PROBLEM_UNREACHABLE, lost_);
+  while (!leases_.empty()) EndLease(PROBLEM_UNREACHABLE, *lost_);
   for (const EvaluationLease& lease : std::exchange(evaluations_, {})) {
     EvaluationReport report;
     report.set_lease(lease.id());
     report.set_problem(PROBLEM_UNREACHABLE);
-    report.set_message(Sendable(lost_));
+    report.set_message(Sendable(*lost_));
     callbacks_.evaluated(report);
   }
 }
@@ -386,7 +387,7 @@ void Trainer::AskWhetherTheyAnswer() {
       environment_.loop.PostAfter(kLostMs, gate_.Enter([this] { AskWhetherTheyAnswer(); }));
       return;
     }
-    lost_.clear();
+    lost_.reset();
     pulled_ = true;
     busy_ = false;
     Next();

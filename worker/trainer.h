@@ -124,7 +124,7 @@ class Trainer {
   bool pulled_ = false;                      // the values are as new as the last exchange
   std::optional<uint64_t> evaluated_epoch_;  // the epoch whose parameters the values are
   std::shared_ptr<Computation> ahead_;       // of the batch after the one that is exchanged
-  std::string lost_;  // with lanes: why some ps cannot be reached; empty: all could be
+  std::optional<std::string> lost_;  // with lanes: why a ps cannot be reached; nullopt: all can be
   std::function<void()> drained_;
   RowsAhead rows_ahead_;
   StepCounters counters_;
