@@ -2,11 +2,34 @@
 #pragma once
 
 #include <span>
+#include <string>
+#include <vector>
 
 #include "program/workload.h"
 #include "worker/parameter_session.h"
 
 namespace paracord {
+
+// A model without variables.
+class NoVariables : public GradientProgram {
+ public:
+  const std::vector<VariableSpec>& variables() const override { return variables_; }
+  const std::vector<std::string>& metric_names() const override { return metric_names_; }
+  absl::StatusOr<double> ComputeGradients(const Batch&, uint64_t, ConstTensors,
+                                          MutableTensors) override {
+    return 0.5;
+  }
+  absl::Status Evaluate(const Batch&, ConstTensors, std::vector<MetricState>&) override {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::vector<Column>> Predict(const Batch&, ConstTensors) override {
+    return absl::UnimplementedError("no prediction");
+  }
+
+ private:
+  std::vector<VariableSpec> variables_;
+  std::vector<std::string> metric_names_{"loss"};
+};
 
 // Each batch is the same one example.
 class OneExample : public BatchFeed {

@@ -13,26 +13,6 @@
 namespace paracord {
 namespace {
 
-class NoVariables : public GradientProgram {
- public:
-  const std::vector<VariableSpec>& variables() const override { return variables_; }
-  const std::vector<std::string>& metric_names() const override { return metric_names_; }
-  absl::StatusOr<double> ComputeGradients(const Batch&, uint64_t, ConstTensors,
-                                          MutableTensors) override {
-    return 0.5;
-  }
-  absl::Status Evaluate(const Batch&, ConstTensors, std::vector<MetricState>&) override {
-    return absl::OkStatus();
-  }
-  absl::StatusOr<std::vector<Column>> Predict(const Batch&, ConstTensors) override {
-    return absl::UnimplementedError("no prediction");
-  }
-
- private:
-  std::vector<VariableSpec> variables_;
-  std::vector<std::string> metric_names_{"loss"};
-};
-
 // Keeps the exchange under way, which the test answers.
 class KeptExchange : public ParameterSession {
  public:

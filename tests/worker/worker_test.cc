@@ -4,11 +4,13 @@
 #include <catch2/catch.hpp>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "common/fingerprint64.h"
+#include "exchange/codec.h"
 #include "net/rpc_proto.h"
 #include "program/workload.h"
 #include "proto/protocol.h"
@@ -17,6 +19,7 @@
 #include "tests/fakes.h"
 #include "tests/keras/cpu_program.h"
 #include "tests/parts.h"
+#include "tests/worker/plain_parts.h"
 
 namespace paracord {
 namespace {
@@ -286,6 +289,21 @@ TEST_CASE("a worker with a session whose work the coordinator cannot read ends w
   CHECK((beats > 0) == answers_beats);
 }
 
+Session OnOnePs(const JobFacts& facts, int id) {
+  Session session;
+  session.set_id(static_cast<uint64_t>(id));
+  PsInfo& ps = *session.add_ps();
+  ps.set_address("unix:/ps");
+  ps.set_boot_id("the same in each");
+  for (const VariableSpec& variable : facts.variables()) {
+    PartitionSpec& partition = *session.add_partitions();
+    partition.set_id(static_cast<uint32_t>(session.partitions_size() - 1));
+    partition.set_variable(partition.id());
+    partition.set_row_end(variable.shape_size() == 0 ? 1 : variable.shape(0));
+  }
+  return session;
+}
+
 TEST_CASE("a worker that finds somebody else at the address of a ps dials it anew") {
   ExampleJob example;
   Joining joining([&](const Job& job) { return OpenWorkload(example.files, job, OnOneThread()); });
@@ -298,17 +316,7 @@ TEST_CASE("a worker that finds somebody else at the address of a ps dials it ane
       if (!request->has_facts()) {
         reply.set_job_json(JobToJson(example.job));
       } else {
-        Session& session = *reply.mutable_session();
-        session.set_id(static_cast<uint64_t>(++sessions));
-        PsInfo& ps = *session.add_ps();
-        ps.set_address("unix:/ps");
-        ps.set_boot_id("the same in each");
-        for (const VariableSpec& variable : request->facts().variables()) {
-          PartitionSpec& partition = *session.add_partitions();
-          partition.set_id(static_cast<uint32_t>(session.partitions_size() - 1));
-          partition.set_variable(partition.id());
-          partition.set_row_end(variable.shape_size() == 0 ? 1 : variable.shape(0));
-        }
+        *reply.mutable_session() = OnOnePs(request->facts(), ++sessions);
       }
       answer = Joined(ToParts(reply));
     } else if (name == method::kWork) {
@@ -329,6 +337,63 @@ TEST_CASE("a worker that finds somebody else at the address of a ps dials it ane
   CHECK(exchanges >= 3);
   CHECK(joining.network.dialed["unix:/ps"] == sessions);
   CHECK(joining.network.dialed["unix:/coordinator"] == 1);
+}
+
+TEST_CASE("a worker without a coordinator does not wait for lanes that may be nobody's") {
+  ExampleJob example;
+  example.job.guarantees.staleness = 1;
+  Joining joining([](const Job&) -> absl::StatusOr<Workload> {
+    Workload workload;
+    workload.program = std::make_unique<NoVariables>();
+    workload.feed = std::make_unique<OneExample>();
+    return workload;
+  });
+  int sessions = 0, wants = 0;
+  std::vector<uint64_t> states;
+  joining.network.answers = [&](std::string_view name, const absl::Cord& bytes) {
+    std::optional<OneAnswer::Answer> answer;
+    if (name == method::kJoin) {
+      const absl::StatusOr<JoinRequest> request = ParseMessage<JoinRequest>(bytes);
+      JoinReply reply;
+      if (!request->has_facts()) {
+        reply.set_job_json(JobToJson(example.job));
+      } else {
+        *reply.mutable_session() = OnOnePs(request->facts(), ++sessions);
+        DataPlan& plan = *reply.mutable_session()->mutable_plan();
+        plan.set_records(12);
+        plan.set_batch(1);
+        plan.set_lanes(3);
+        plan.set_split_batches(4);
+      }
+      answer = Joined(ToParts(reply));
+    } else if (name == method::kWork) {
+      WorkReply reply;
+      if (ParseMessage<WorkRequest>(bytes)->want_task()) {
+        if (++wants > 1) return answer;  // it stays parked
+        Lease& lane = *reply.add_lanes();
+        lane.set_id(1);
+        lane.set_first_batch(3);
+        lane.set_end_batch(4);
+      }
+      answer = Joined(ToParts(reply));
+    } else if (name == method::kExchange) {
+      states.push_back(DecodeExchangeRequest(bytes)->header.state());
+      ExchangeReply reply;
+      reply.set_waits(true);
+      answer = Joined(EncodeExchange(reply, {}));
+    }
+    return answer;
+  };
+  joining.loop.Advance(1000);
+  CHECK(sessions == 1);
+  CHECK(wants == 2);
+  REQUIRE(states.size() > 10);
+  CHECK(states[0] == 2);  // of batch 3, with a staleness of 1
+  REQUIRE(joining.network.unanswered.size() == 2);
+  const ReplyFn hold = joining.network.unanswered[0];
+  hold(absl::UnavailableError("the connection broke"));
+  joining.loop.Advance(100);
+  CHECK(sessions == 2);
 }
 
 }  // namespace
