@@ -1,6 +1,6 @@
 // Makes calls of workers on the coordinator's core as the bytes say, with a ps that obeys: joins,
 // reports that lie, holds, and time that passes. Every call is answered at most once, status is
-// always printed, and what is granted is bounded.
+// always printed, and what is granted is bounded. The job has splits, and then lanes.
 #include <deque>
 #include <map>
 #include <memory>
@@ -13,6 +13,7 @@
 #include "common/fingerprint64.h"
 #include "common/json_text.h"
 #include "coordinator/core/core.h"
+#include "coordinator/core/report.h"
 #include "proto/protocol.h"
 #include "tests/fuzz/input.h"
 
@@ -21,7 +22,7 @@ namespace {
 
 class Cluster {
  public:
-  Cluster() {
+  explicit Cluster(bool lanes) {
     CoreOptions options;
     options.job.name = "fuzz";
     options.job.model = JsonOf(R"({"class_name": "Sequential", "config": {"layers": []}})");
@@ -29,7 +30,12 @@ class Cluster {
     options.job.loss = {"mean_squared_error"};
     options.job.optimizer = {"sgd"};
     options.job.batch = 10;
-    options.job.split_batches = 2;
+    if (lanes) {
+      options.job.guarantees.staleness = 1;
+      options.job.guarantees.round_batches = 3;
+    } else {
+      options.job.split_batches = 2;
+    }
     options.job.epochs = 2;
     options.ps_addresses = {"unix:/ps-0"};
     options.workers = {"worker:0", "worker:1"};
@@ -68,9 +74,10 @@ class Cluster {
           }
       }
     }
-    Demand(!JsonOf(core_->StatusJson(now_)).is_discarded(), "status is JSON");
-    (void)core_->TrainingChart(now_);
-    (void)core_->EvaluationCharts(0);
+    const Report report(core_->View(), now_);
+    Demand(!JsonOf(report.StatusJson()).is_discarded(), "status is JSON");
+    (void)report.TrainingChart();
+    (void)EvaluationCharts(core_->View(), 0);
   }
 
  private:
@@ -157,6 +164,10 @@ class Cluster {
   void Take(AnswerWork& effect) {
     Answered(effect.call);
     if (effect.reply.has_lease()) leases_.push_back(effect.reply.lease().id());
+    for (const Lease& lane : effect.reply.lanes()) {
+      Demand(lane.first_batch() < lane.end_batch(), "a lease of a lane has batches");
+      leases_.push_back(lane.id());
+    }
   }
   void Take(AnswerHold& effect) { Answered(effect.call); }
   void Take(ClaimGeneration& effect) {
@@ -230,9 +241,11 @@ class Cluster {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  Input input(data, size);
-  Cluster cluster;
-  cluster.Run(input);
+  for (const bool lanes : {false, true}) {
+    Input input(data, size);
+    Cluster cluster(lanes);
+    cluster.Run(input);
+  }
   return 0;
 }
 
