@@ -241,12 +241,6 @@ bool Door::Shake(Stranger& stranger) {
 }
 
 bool Door::AwaitGreeting(Stranger& stranger) {
-  // A stream has a thread of its own, so only who may call Exchange and Stage gets one.
-  if (const absl::Status may = stranger.peer.access.Check(method::kExchange); !may.ok()) {
-    Refuse(stranger.fd, RefusedPeers::Cause::kRight, stranger.peer.certificate.Name(), may);
-    CloseStranger(stranger);
-    return true;
-  }
   EndIfNotRead(stranger.fd);  // it would keep what it is sent
   return Hear(stranger);
 }
@@ -254,6 +248,14 @@ bool Door::AwaitGreeting(Stranger& stranger) {
 bool Door::Hear(Stranger& stranger) {
   const ClientGreeting::Step step = stranger.greeting.Receive(*stranger.channel);
   if (step == ClientGreeting::Step::kMore) return false;
+  // A stream has a thread of its own, so only who may call Exchange and Stage gets one. A peer that
+  // ends the connection after its handshake wanted no stream but the reason of a failure.
+  const absl::Status may = stranger.peer.access.Check(method::kExchange);
+  if (step == ClientGreeting::Step::kWhole && !may.ok()) {
+    Refuse(stranger.fd, RefusedPeers::Cause::kRight, stranger.peer.certificate.Name(), may);
+    CloseStranger(stranger);
+    return true;
+  }
   const bool lets_in =
       step == ClientGreeting::Step::kWhole &&
       (!stranger.peer.needs_token || credentials_->IsToken(stranger.greeting.token()));

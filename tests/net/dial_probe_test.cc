@@ -7,6 +7,7 @@
 #include <string>
 
 #include "net/stream_pair.h"
+#include "proto/protocol.h"
 #include "security/tls_context.h"
 
 namespace paracord {
@@ -54,6 +55,33 @@ TEST_CASE("a probe says which end's certificate is refused, and why") {
   CHECK_THAT(
       Why(address, misled.credentials.get()),
       Catch::StartsWith("TLS: its certificate: it is signed by another CA than those of --tls-ca"));
+}
+
+TEST_CASE("a probe of a role that may have no stream is not counted as one that was refused") {
+  const TestCa ca("lab");
+  TestProcess ps(ca, ca.Issue("URI:spiffe://lab/ps/0"));
+  TestProcess coordinator(ca, ca.Issue("URI:spiffe://lab/coordinator"));
+  auto door = Door::Listen("127.0.0.1:0");
+  REQUIRE(door.ok());
+  Echo echo;
+  const auto refused = std::make_shared<RefusedPeers>();
+  (*door)->Open(
+      {&echo, std::make_shared<Intake>(1 << 20), 1 << 20}, [](int fd) { close(fd); },
+      ps.credentials, refused);
+  const std::string& address = (*door)->address();
+  CHECK(Why(address, coordinator.credentials.get()).empty());
+
+  // One that greets wants a stream. Once that is counted, the probe before would have been.
+  const auto link =
+      MakeStreamLink(std::make_unique<RefusingLink>(address), coordinator.credentials);
+  CHECK_FALSE(Ask(*link, method::kExchange, OnePart("x")).ok());
+  const auto count = [&refused] {
+    uint64_t sum = 0;
+    for (const auto& [who, times] : refused->counts()) sum += times;
+    return sum;
+  };
+  CHECK(Soon([&] { return count() > 0; }));
+  CHECK(count() == 1);
 }
 
 }  // namespace
