@@ -1,8 +1,8 @@
 """An S3 to test against: moto's server, which checks signatures, behind faults if asked for.
 
-Usage: s3_server.py [SHARE [SEED]]. Of the requests SHARE (0) each meet an error before they are
-carried out, the advice to slow down, an error after it (the answer is lost), a connection that is
-closed after it, silence after it, and a pause.
+Usage: s3_server.py [SHARE [SEED [HOST]]]. Of the requests SHARE (0) each meet an error before they
+are carried out, the advice to slow down, an error after it (the answer is lost), a connection that
+is closed after it, silence after it, and a pause. It listens at HOST (127.0.0.1).
 Prints one line of JSON: endpoint, bucket, key_id, secret. Ends when its standard input ends.
 """
 import json
@@ -88,11 +88,12 @@ class Faults:
 def main():
     share = float(sys.argv[1]) if len(sys.argv) > 1 else 0.0
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    host = sys.argv[3] if len(sys.argv) > 3 else "127.0.0.1"
     logging.getLogger("werkzeug").disabled = True
     application = Faults(DomainDispatcherApplication(create_backend_app), seed)
-    server = make_server("127.0.0.1", 0, application, threaded=True)
+    server = make_server(host, 0, application, threaded=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    endpoint = "http://127.0.0.1:%d" % server.server_port
+    endpoint = "http://%s:%d" % (host, server.server_port)
     iam = boto3.client("iam", endpoint_url=endpoint)
     iam.create_user(UserName="job")
     key = iam.create_access_key(UserName="job")["AccessKey"]
