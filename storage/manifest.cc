@@ -16,8 +16,7 @@
 namespace paracord {
 namespace {
 
-using nlohmann::json;
-using nlohmann::ordered_json;
+using nlohmann::json, nlohmann::ordered_json;
 
 constexpr char kFormatName[] = "paracord.checkpoint";
 constexpr char kPsFormatName[] = "paracord.ps";
@@ -109,9 +108,7 @@ ordered_json VariableToJson(const VariableSpec& variable) {
 VariableSpec VariableFromJson(const json& value) {
   VariableSpec variable;
   variable.set_name(value.at("name").get<std::string>());
-  for (const uint64_t dimension : value.at("shape").get<std::vector<uint64_t>>()) {
-    variable.add_shape(dimension);
-  }
+  for (const uint64_t n : value.at("shape").get<std::vector<uint64_t>>()) variable.add_shape(n);
   variable.set_dtype(value.at("dtype") == "float32" ? FLOAT32 : DTYPE_UNSPECIFIED);
   variable.set_trainable(value.at("trainable").get<bool>());
   variable.set_moving_average(value.value("moving_average", 0.0));

@@ -73,7 +73,9 @@ TEST_CASE("every field of the fence is compared, and the message says which diff
       {[](Fence& f) { f.set_generation(2); }, absl::StatusCode::kAborted, "generation"},
       {[](Fence& f) { f.set_generation(0); }, absl::StatusCode::kAborted, "generation"},
       {[](Fence& f) { f.set_boot_id("another"); }, absl::StatusCode::kAborted, "boot id"},
-      {[](Fence& f) { f.set_protocol(kProtocol + 1); }, absl::StatusCode::kFailedPrecondition, "protocol"},
+      {[](Fence& f) { f.set_protocol(kProtocol + 1); },
+       absl::StatusCode::kFailedPrecondition,
+       "protocol"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.named);
