@@ -16,6 +16,7 @@
 #include "cli/compute_batch.h"
 #include "cli/out_file.h"
 #include "cli/tensor_file.h"
+#include "cli/user_job.h"
 #include "cli/weights_file.h"
 #include "common/files.h"
 #include "common/finite.h"
@@ -70,7 +71,7 @@ absl::StatusOr<Job> MakeJob(Files& files, const ComputeFlags& flags) {
   const bool program = IsProgramFile(*model);
   if (program) model = StableHloModel(*std::move(model));
   if (!flags.job.empty()) {
-    ASSIGN_OR_RETURN(job, ReadJobFile(files, flags.job));
+    ASSIGN_OR_RETURN(job, ReadUserJob(files, flags.job));
     job.model = *std::move(model);
     if (program) LeaveOutScores(job);
     return job;

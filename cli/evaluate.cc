@@ -9,6 +9,7 @@
 #include "cli/checkpoint_choice.h"
 #include "cli/commands.h"
 #include "cli/own_programs.h"
+#include "cli/user_job.h"
 #include "common/json_text.h"
 #include "common/one_line.h"
 #include "common/random.h"
@@ -76,7 +77,7 @@ int Run(EvaluateFlags own, std::ostream& out, std::ostream& err) {
       ChooseDevice(own.device, DeviceFor::kOneModel, nullptr);
   if (!device.ok()) return fail(device.status(), ExitCode::kConfiguration);
   AllFiles files;
-  const absl::StatusOr<Job> job = ReadJobFile(files, AbsolutePath(own.job), own.set);
+  const absl::StatusOr<Job> job = ReadUserJob(files, AbsolutePath(own.job), own.set);
   if (!job.ok()) return fail(job.status(), ExitCode::kConfiguration);
   own.dir = AbsolutePath(own.dir);
   const absl::StatusOr<ChosenCheckpoint> chosen = ChooseCheckpoint(files, own.dir, own.step, err);

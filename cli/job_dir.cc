@@ -80,7 +80,7 @@ absl::Status CheckNobodyLeads(Files& files, Network& network, const std::string&
 bool IsOfJob(std::string_view name) {
   for (const std::string_view whole :
        {"checkpoints", "logs", "tensorboard", "compiled", "index", kSummaryName, kDoneSummaryName,
-        "evaluations.jsonl", kAddressName, kRunningJobName}) {
+        "evaluations.jsonl", kAddressName, kRunningJobName, kInitialWeightsName}) {
     if (name == whole) return true;
   }
   return name.starts_with(kTraceDirPrefix) || name.starts_with(kStatePrefix) ||

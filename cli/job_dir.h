@@ -20,6 +20,8 @@ inline constexpr std::string_view kTraceDirPrefix = "trace.tmp-";
 // The job as train read it. A coordinator that is restarted reads this file, since the user's own
 // may have changed.
 inline constexpr char kRunningJobName[] = "job.running.json";
+// The initial weights that train takes from a file of Keras.
+inline constexpr char kInitialWeightsName[] = "initial.safetensors";
 
 // Whether a job creates a file or directory of that name in its directory; the lock is none of
 // them.

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/own_programs.h"
+#include "cli/user_job.h"
 #include "common/json_text.h"
 #include "common/status_macros.h"
 #include "config/job_settings.h"
@@ -56,7 +57,7 @@ absl::Status PredictModel::ReadJob() {
   if (flags_.job.empty()) {
     ASSIGN_OR_RETURN(job_, JobOf(chosen_->manifest, flags_.set));
   } else {
-    ASSIGN_OR_RETURN(job_, ReadJobFile(files_, flags_.job, flags_.set));
+    ASSIGN_OR_RETURN(job_, ReadUserJob(files_, flags_.job, flags_.set));
   }
   if (flags_.batch.has_value()) job_.batch = static_cast<uint32_t>(*flags_.batch);
   return absl::OkStatus();

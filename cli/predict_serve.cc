@@ -14,6 +14,7 @@
 #include "cli/compute_batch.h"
 #include "cli/predict_data.h"
 #include "cli/prediction_writer.h"
+#include "cli/user_job.h"
 #include "common/json_text.h"
 #include "common/status_macros.h"
 #include "config/program_spec.h"
@@ -159,7 +160,7 @@ std::set<std::string> InputsOfIds(const DataSpec& rows) {
 absl::Status Server::Start(ExitCode& code) {
   code = ExitCode::kConfiguration;
   if (flags_.dir.empty() && flags_.weights.empty()) {
-    ASSIGN_OR_RETURN(job_, ReadJobFile(files_, flags_.job, flags_.set));
+    ASSIGN_OR_RETURN(job_, ReadUserJob(files_, flags_.job, flags_.set));
   } else {
     ASSIGN_OR_RETURN(model_, PredictModel::Choose(files_, flags_, notes_, code));
     job_ = model_->job();

@@ -10,11 +10,13 @@
 #include "absl/strings/str_split.h"
 #include "cli/commands.h"
 #include "cli/manifests.h"
+#include "cli/user_job.h"
 #include "common/files.h"
 #include "common/json_text.h"
 #include "common/status_text.h"
 #include "config/flags.h"
 #include "config/job.h"
+#include "config/job_file.h"
 #include "config/job_settings.h"
 
 namespace paracord {
@@ -101,8 +103,15 @@ int RunRender(Args args, std::ostream& out, std::ostream& err) {
   };
   PosixFiles files;
   const std::string path = AbsolutePath(own.job_file);
-  const absl::StatusOr<Job> job = ReadJobFile(files, path, own.set);
+  const absl::StatusOr<Job> job = ReadUserJob(files, path, own.set);
   if (!job.ok()) return refuse(Text(job.status()));
+  const std::string& weights = job->initial_weights.file.value_or("");
+  if (IsKerasFileName(weights)) {
+    return refuse(absl::StrCat(
+        weights, ": pods read no file of Keras: write `paracord convert ", weights,
+        " --out model.json --weights weights.safetensors`, and name these as model and ",
+        "initial_weights"));
+  }
   if (options.name.empty()) {
     options.name = ObjectName(job->name);
   } else if (options.name != ObjectName(options.name)) {

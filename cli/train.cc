@@ -25,6 +25,7 @@
 #include "cli/trace_file.h"
 #include "cli/train_checks.h"
 #include "cli/train_end.h"
+#include "cli/user_job.h"
 #include "common/descriptors.h"
 #include "common/exit_code.h"
 #include "common/files.h"
@@ -101,22 +102,28 @@ absl::StatusOr<GrpcOptions> GrpcOf(const TrainFlags& flags) {
   return options;
 }
 
-absl::Status PrepareDir(Files& files, const TrainFlags& flags, const Job& job,
-                        const std::string& job_json, Progress& progress) {
+// Returns the job's text.
+absl::StatusOr<std::string> PrepareDir(Files& files, const TrainFlags& flags, Job& job,
+                                       Progress& progress) {
+  const auto newest = NewestCheckpoint(files, flags.dir);
+  const bool resumes = !flags.fresh && newest.has_value();
+  // The weights are read before anything of an earlier run is removed.
+  ASSIGN_OR_RETURN(const PlacedWeights weights, PlacedWeights::Read(files, job, resumes));
   if (flags.fresh) {
     ASSIGN_OR_RETURN(const GrpcOptions options, GrpcOf(flags));
     GrpcNetwork network(options);
     RETURN_IF_ERROR(BeginAnew(files, network, flags.dir));
-  } else {
+  } else if (resumes) {
     // Damage that shows only on reading is found by the ps, which refuses the checkpoint.
-    if (const auto newest = NewestCheckpoint(files, flags.dir); newest.has_value()) {
-      progress.Event("resume", absl::StrCat("going on from checkpoint ", newest->name.ToString(),
-                                            " in ", flags.dir));
-    }
+    progress.Event("resume", absl::StrCat("going on from checkpoint ", newest->name.ToString(),
+                                          " in ", flags.dir));
   }
-  if (!NewestCheckpoint(files, flags.dir).has_value()) ShowDrawn(files, job, progress);
+  RETURN_IF_ERROR(weights.Place(files, flags.dir, job));
+  if (!resumes) ShowDrawn(files, job, progress);
   RETURN_IF_ERROR(RemoveTraceDirs(files, flags.dir));
-  return Furnish(files, flags.dir, job_json);
+  std::string job_json = JobToJson(job);
+  RETURN_IF_ERROR(Furnish(files, flags.dir, job_json));
+  return job_json;
 }
 
 void ShowDeaths(const std::vector<LocalCluster::Death>& deaths, Progress& progress) {
@@ -394,7 +401,7 @@ int Train(TrainFlags flags) {
   if (!where.ok()) return Refuse(flags, where.status());
   PosixFiles files;
   flags.job_file = AbsolutePath(flags.job_file);
-  const absl::StatusOr<Job> job = ReadJobFile(files, flags.job_file, flags.set);
+  absl::StatusOr<Job> job = ReadUserJob(files, flags.job_file, flags.set);
   if (!job.ok()) return Refuse(flags, job.status());
   const absl::Status fits = CheckBeforeStart(files, flags, *job);
   if (!fits.ok()) return Refuse(flags, fits);
@@ -411,14 +418,13 @@ int Train(TrainFlags flags) {
   signal(SIGPIPE, SIG_IGN);  // nobody has to read on for a job to end
   Progress progress(
       StyleOf(flags), std::cout, [] { return TerminalColumns(STDOUT_FILENO); }, ColoursWanted());
-  const std::string job_json = JobToJson(*job);
-  const absl::Status prepared = PrepareDir(files, flags, *job, job_json, progress);
-  if (!prepared.ok()) return FailOfDir(flags, prepared);
+  const absl::StatusOr<std::string> job_json = PrepareDir(files, flags, *job, progress);
+  if (!job_json.ok()) return FailOfDir(flags, job_json.status());
   const std::string before =
       files.ReadWhole(absl::StrCat(flags.dir, "/", kSummaryName)).value_or("");
   const Supervision supervision{{flags.dir, before, ToGoOn(flags), flags.json, flags.command},
                                 *lock,
-                                job_json,
+                                *job_json,
                                 job->timeouts.drain_ms + kDrainMarginMs,
                                 signals,
                                 ""};

@@ -12,6 +12,7 @@
 #include "cli/own_programs.h"
 #include "cli/plan.h"
 #include "cli/try_batch.h"
+#include "cli/user_job.h"
 #include "cli/warnings.h"
 #include "common/memory_budget.h"
 #include "common/one_line.h"
@@ -237,7 +238,7 @@ void CheckJob(Files& files, const Job& job, const ValidateFlags& flags, const st
     if (!doubt.empty()) report.Warn(where, {absl::StrCat("data.", key, ": ", doubt)});
   }
   if (!report.Take(where, CheckVariables((*program)->variables()))) return;
-  const auto weights = InitialWeights::Open(files, job, (*program)->variables());
+  const auto weights = OpenInitialWeights(files, job, (*program)->variables());
   if (report.Take(where, weights) && *weights != nullptr) {
     report.Take(where, (*weights)->CheckFinite());
     const std::string drawn = (*weights)->Drawn((*program)->variables());
@@ -311,7 +312,7 @@ int RunValidate(Args args, std::ostream& out, std::ostream& err) {
   if (cluster) PrintCluster(*cluster, out);
   if (cluster && !cluster->ps.empty()) ps = static_cast<int64_t>(cluster->ps.size());
   Problems problems;
-  const std::optional<Job> job = ReadJobFile(files, AbsolutePath(job_path), set, problems);
+  const std::optional<Job> job = ReadUserJob(files, AbsolutePath(job_path), set, problems);
   report.Take(job_path, problems.ToStatus());
   if (job) {
     const auto workers = cluster ? std::optional(cluster->workers.size()) : std::nullopt;

@@ -6,8 +6,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cli/keras_file.h"
 #include "cli/tensor_file.h"
 #include "common/status_macros.h"
+#include "config/job.h"
+#include "config/job_file.h"
 #include "config/partitions.h"
 #include "store/initial_weights.h"
 
@@ -48,10 +51,16 @@ absl::StatusOr<Weights> ReadWeights(Files& files, const std::string& path,
   const auto in_file = [&](const absl::Status& status) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", std::string(status.message())));
   };
+  const auto form_of = [](const std::string& name) {
+    return name.ends_with("/ids") ? TensorForm::kWhole : TensorForm::kNumbers;
+  };
+  std::string of_keras;
+  if (IsKerasFileName(path)) {
+    ASSIGN_OR_RETURN(of_keras, KerasWeights(files, path, variables, /*partial=*/false));
+  }
+  WeightsInMemory memory(path, std::move(of_keras));
   ASSIGN_OR_RETURN(std::vector<ReadTensor> tensors,
-                   ReadTensors(files, path, [](const std::string& name) {
-                     return name.ends_with("/ids") ? TensorForm::kWhole : TensorForm::kNumbers;
-                   }));
+                   ReadTensors(IsKerasFileName(path) ? memory : files, path, form_of));
   Weights weights{std::vector<std::vector<float>>(variables.size()), VariableIds(variables.size())};
   std::vector<VariableSpec> others;
   for (size_t v = 0; v < variables.size(); ++v) {

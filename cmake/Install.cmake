@@ -72,7 +72,7 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 # Programs open it by name, which the list of the libraries that they are linked with lacks.
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "libcurl4t64 | libcurl4")
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS openssh-client)
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "openssh-client, libhdf5-310 | libhdf5-103-1")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/deploy/debian/postinst
   ${PROJECT_SOURCE_DIR}/deploy/debian/prerm ${PROJECT_SOURCE_DIR}/deploy/debian/postrm)

@@ -14,6 +14,8 @@
 #include "common/utf8.h"
 #include "config/column_order.h"
 #include "config/job_data.h"
+#include "config/job_file.h"
+#include "config/job_model.h"
 #include "config/job_rounds.h"
 #include "config/job_settings.h"
 #include "config/job_tables.h"
@@ -355,61 +357,36 @@ void JobReader::ReadCheckpoint() {
   fields.ReportUnknown();
 }
 
-// Returns the model of the job's key: the value itself, or (with `files`) the contents of the file
-// that it names.
-json ReadModel(const json& document, Files* files, const BaseDirectory& base, Problems& problems) {
-  const auto found = document.find("model");
-  if (found == document.end()) {
-    problems.Add("model", "is missing");
-    return nullptr;
-  }
-  if (IsProgram(*found)) return InlineProgram(*found, files, base, problems);
-  if (found->is_object() && !found->empty()) return *found;
-  if (files == nullptr || !found->is_string() || found->get_ref<const std::string&>().empty()) {
-    problems.Add("model", absl::StrCat("must be ", files == nullptr ? "" : "a path or ",
-                                       "the JSON of a Keras model, is ", JsonExcerpt(*found)));
-    return nullptr;
-  }
-  const std::string path = PathIn(base->string(), found->get<std::string>());
-  absl::StatusOr<std::string> text = files->ReadWhole(path);
-  if (!text.ok()) {
-    problems.Add("model", std::string(text.status().message()));
-    return nullptr;
-  }
-  const size_t first = text->find_first_not_of(" \t\r\n\xef\xbb\xbf");  // and a BOM
-  if (first == std::string::npos || (*text)[first] != '{') {
-    problems.Add("model",
-                 absl::StrCat(path, ": is not what model.to_json() gives: that begins with {"));
-    return nullptr;
-  }
-  absl::StatusOr<json> model = ParseJson(*text, kJobBytesMax, kJobDepthMax);
-  if (!model.ok()) {
-    problems.Add("model", absl::StrCat(path, ": ", model.status().message()));
-    return nullptr;
-  }
-  if (IsProgram(*model)) {
-    return InlineProgram(*model, files, std::filesystem::path(path).parent_path(), problems);
-  }
-  return *std::move(model);
-}
-
 std::optional<Job> ReadJob(const json& document, Files* files, const BaseDirectory& base,
-                           Problems& problems) {
+                           Problems& problems, const ModelTextFn& model_text = nullptr) {
   if (!document.is_object()) {
     problems.Add("", absl::StrCat("a job must be an object with the keys model and data, is ",
                                   JsonExcerpt(document)));
     return std::nullopt;
   }
-  json model = ReadModel(document, files, base, problems);
-  return JobReader(document, base, problems).Read(std::move(model));
+  json model = ReadModel(document, files, base, problems, model_text);
+  Job job = JobReader(document, base, problems).Read(std::move(model));
+  TakeKerasWeights(document, base, model_text != nullptr, job, problems);
+  return job;
 }
 
 }  // namespace
 
 absl::StatusOr<Job> ReadJobFile(Files& files, const std::string& path,
                                 std::span<const std::string> settings) {
+  return ReadJobFile(files, path, settings, nullptr);
+}
+
+std::optional<Job> ReadJobFile(Files& files, const std::string& path,
+                               std::span<const std::string> settings, Problems& problems) {
+  return ReadJobFile(files, path, settings, problems, nullptr);
+}
+
+absl::StatusOr<Job> ReadJobFile(Files& files, const std::string& path,
+                                std::span<const std::string> settings,
+                                const ModelTextFn& model_text) {
   Problems problems;
-  std::optional<Job> job = ReadJobFile(files, path, settings, problems);
+  std::optional<Job> job = ReadJobFile(files, path, settings, problems, model_text);
   if (problems.empty()) return *std::move(job);
   Problems named;
   for (const std::string& line : problems.lines()) {
@@ -419,7 +396,8 @@ absl::StatusOr<Job> ReadJobFile(Files& files, const std::string& path,
 }
 
 std::optional<Job> ReadJobFile(Files& files, const std::string& path,
-                               std::span<const std::string> settings, Problems& problems) {
+                               std::span<const std::string> settings, Problems& problems,
+                               const ModelTextFn& model_text) {
   const absl::StatusOr<std::string> text = files.ReadWhole(path);
   if (!text.ok()) {
     problems.Add("", std::string(text.status().message()));
@@ -443,7 +421,7 @@ std::optional<Job> ReadJobFile(Files& files, const std::string& path,
   ApplySettings(settings, *document, order, problems);
   InheritData(*document);
   NoteColumnOrder(order, *document);
-  return ReadJob(*document, &files, file.parent_path(), problems);
+  return ReadJob(*document, &files, file.parent_path(), problems, model_text);
 }
 
 absl::StatusOr<Job> ParseJob(const std::string& canonical_json) {

@@ -65,6 +65,7 @@ TEST_CASE("a start of a program loads no library that only object stores need") 
     CHECK(absl::StrContains(loaded.said, "libgrpc++"));
     CHECK_FALSE(absl::StrContains(loaded.said, "libcurl"));
     CHECK_FALSE(absl::StrContains(loaded.said, "libkrb5"));
+    CHECK_FALSE(absl::StrContains(loaded.said, "libhdf5"));
   }
 }
 

@@ -1,0 +1,42 @@
+// A file that Keras saved: a .keras archive (its model, vocabularies and weights), a .weights.h5,
+// or an .h5 of a whole model. It becomes a model's JSON and tensors with the names of our
+// variables. Read whole into memory, by a child process (in_child.h); blocking, in main's thread.
+// Errors name the file.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/files.h"
+#include "proto/paracord.pb.h"
+
+namespace paracord {
+
+// Returns the model that a file holds as model.to_json() gives it. Vocabularies that adapt() has
+// learnt, which Keras keeps beside the model, stand in their layers.
+absl::StatusOr<std::string> KerasModelText(Files& files, const std::string& path);
+
+// Returns the file's weights as a safetensors file in memory, with the names of the variables. A
+// growing table gets a row for each id of the Embedding in the file. The state of optimizers and
+// random generators is left out. An error names the layer whose weights no variable takes, which
+// are left out if `partial`, and both shapes where they differ.
+absl::StatusOr<std::string> KerasWeights(Files& files, const std::string& path,
+                                         std::span<const VariableSpec> variables, bool partial);
+
+// The files of this machine, in which one path is that of weights in memory.
+class WeightsInMemory final : public PosixFiles {
+ public:
+  WeightsInMemory(std::string path, std::string weights)
+      : path_(std::move(path)), weights_(std::make_shared<const std::string>(std::move(weights))) {}
+  absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) override;
+
+ private:
+  const std::string path_;
+  const std::shared_ptr<const std::string> weights_;  // of whoever has the file open
+};
+
+}  // namespace paracord

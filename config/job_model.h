@@ -1,0 +1,24 @@
+// Reads the model of a job: the value of its key, or the file that it names. Pure but for the
+// files.
+#pragma once
+
+#include "common/files.h"
+#include "config/job.h"
+#include "config/job_data.h"
+#include "config/job_file.h"
+#include "config/json_fields.h"
+#include "nlohmann/json.hpp"
+
+namespace paracord {
+
+// Returns the model of the job's key: the value itself, or (with `files`) the contents of the file
+// that it names; null after a problem.
+nlohmann::json ReadModel(const nlohmann::json& document, Files* files, const BaseDirectory& base,
+                         Problems& problems, const ModelTextFn& model_text);
+
+// Lets a job that says nothing of initial_weights begin with those of its model's file, and refuses
+// a file of Keras if nobody reads such files here.
+void TakeKerasWeights(const nlohmann::json& document, const BaseDirectory& base, bool converts,
+                      Job& job, Problems& problems);
+
+}  // namespace paracord
