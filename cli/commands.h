@@ -21,6 +21,8 @@ int RunLaunch(Args args);
 // would run or everything that is wrong. It changes nothing and dials nobody. The problems come
 // last, since the rest may be long.
 int RunValidate(Args args, std::ostream& out, std::ostream& err);
+// Writes a first job for a model and its data.
+int RunInit(Args args, std::ostream& out, std::ostream& err);
 int RunStatus(Args args, std::ostream& out, std::ostream& err);
 int RunEvaluate(Args args, std::ostream& out, std::ostream& err);
 // Writes what a trained model predicts for records without labels.

@@ -36,6 +36,8 @@ constexpr Command kCommands[] = {
     {"launch", "trains a job on other hosts, whose daemons it starts by ssh", RunLaunch},
     {"validate", "prints the plan of a job, or everything that is wrong with it",
      [](Args args) { return RunValidate(args, TerminalOut(), TerminalErr()); }},
+    {"init", "writes a first job for a model and its data",
+     [](Args args) { return RunInit(args, TerminalOut(), TerminalErr()); }},
     {"status", "shows how a job goes, and who waits for whom",
      [](Args args) { return RunStatus(args, TerminalOut(), TerminalErr()); }},
     {"health", "asks whether a daemon's event loop turns, for health checks",

@@ -72,10 +72,10 @@ TEST_CASE("a start of a program loads no library that only object stores need") 
 TEST_CASE("each command and daemon has a page whose language man understands") {
   const bool lint = RunShell("command -v mandoc").code == 0;
   for (const std::string program :
-       {"paracord", "paracord train", "paracord launch", "paracord validate", "paracord status",
-        "paracord evaluate", "paracord predict", "paracord export", "paracord checkpoint",
-        "paracord convert", "paracord compute", "paracord-ps", "paracord-worker",
-        "paracord-coordinator"}) {
+       {"paracord", "paracord train", "paracord init", "paracord launch", "paracord validate",
+        "paracord status", "paracord evaluate", "paracord predict", "paracord export",
+        "paracord checkpoint", "paracord convert", "paracord compute", "paracord-ps",
+        "paracord-worker", "paracord-coordinator"}) {
     CAPTURE(program);
     const ShellResult page = RunShell(kPath + program + " --help=man");
     REQUIRE(page.code == 0);

@@ -1,0 +1,123 @@
+#include "cli/csv_look.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numeric>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/file_kind.h"
+#include "common/status_macros.h"
+#include "data/csv_text.h"
+#include "data/data_file.h"
+
+namespace paracord {
+namespace {
+
+constexpr size_t kChunkBytes = 1 << 20;
+constexpr size_t kWordsKept = 1000;
+
+bool IsMissing(const std::string& text) {
+  static const std::set<std::string> kTexts = {"?",   "NA",   "N/A",  "na",   "n/a",  "nan", "NaN",
+                                               "NAN", "null", "NULL", "None", "none", "-"};
+  return text.empty() || kTexts.contains(text);
+}
+
+bool IsWholeNumber(const std::string& text) {
+  int64_t number = 0;
+  uint64_t large = 0;
+  return absl::SimpleAtoi(text, &number) || absl::SimpleAtoi(text, &large);
+}
+
+void LookAtField(const std::string& text, ColumnLook& column) {
+  if (IsMissing(text)) {
+    column.lacks = true;
+    if (!text.empty()) column.missing.insert(text);
+    return;
+  }
+  ++column.values;
+  const std::vector<std::string> parts = absl::StrSplit(text, '|');
+  column.list = column.list || parts.size() > 1;
+  column.longest = std::max(column.longest, parts.size());
+  for (const std::string& part : parts) {
+    column.list_whole = column.list_whole && (part.empty() || IsWholeNumber(part));
+  }
+  double number = 0;
+  if (absl::SimpleAtod(text, &number) && std::isfinite(number)) column.numbers.push_back(number);
+  column.whole = column.whole && IsWholeNumber(text);
+  if (column.words.size() <= kWordsKept) column.words.insert(text);
+}
+
+}  // namespace
+
+double ColumnLook::Median() const {
+  if (numbers.empty()) return 0;
+  std::vector<double> sorted = numbers;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted[sorted.size() / 2];
+}
+
+double ColumnLook::Mean() const {
+  if (numbers.empty()) return 0;
+  return std::accumulate(numbers.begin(), numbers.end(), 0.0) / static_cast<double>(numbers.size());
+}
+
+double ColumnLook::Deviation() const {
+  const double mean = Mean();
+  double sum = 0;
+  for (const double number : numbers) sum += (number - mean) * (number - mean);
+  return numbers.empty() ? 0 : std::sqrt(sum / static_cast<double>(numbers.size()));
+}
+
+double ColumnLook::Largest() const {
+  return numbers.empty() ? 0 : *std::max_element(numbers.begin(), numbers.end());
+}
+
+absl::StatusOr<CsvLook> LookAtCsv(Files& files, const std::string& path) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<ReadFile> file, OpenDataFile(files, path));
+  const auto at = [&](const absl::Status& status) {
+    return absl::Status(status.code(), absl::StrCat(path, ": ", std::string(status.message())));
+  };
+  const absl::StatusOr<uint64_t> begin = TextBegin(*file);
+  if (!begin.ok()) return at(begin.status());
+  FileCursor cursor(*file, *begin, file->size(), kChunkBytes);
+  ASSIGN_OR_RETURN(const std::string_view beginning, cursor.Peek(kFileKindBytes));
+  const std::string kind = FileKind(beginning.substr(0, kFileKindBytes));
+  if (!kind.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": is no CSV; it is ", kind));
+  }
+  CsvLook look;
+  look.delimiter = LikelyDelimiter(beginning.substr(0, beginning.find('\n')));
+  if (look.delimiter.empty()) look.delimiter = ",";
+  CsvDialect dialect;
+  dialect.delimiter = look.delimiter;
+  const CsvCutter cutter(dialect);
+  CsvFields fields;
+  const absl::StatusOr<bool> header = cutter.Next(cursor, fields);
+  if (!header.ok()) return at(header.status());
+  for (const std::string_view name : fields.values) {
+    ColumnLook& column = look.columns.emplace_back();
+    column.name = std::string(name);
+    if (name.empty() || IsWholeNumber(column.name)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": its first line does not name columns (\"", std::string(name),
+                       "\"): write a line of names above"));
+    }
+  }
+  for (size_t record = 0; record < kRecordsLookedAt; ++record) {
+    const absl::StatusOr<bool> more = cutter.Next(cursor, fields);
+    if (!more.ok()) return at(more.status());
+    if (!*more) break;
+    for (size_t i = 0; i < std::min(fields.values.size(), look.columns.size()); ++i) {
+      std::string text(fields.values[i]);
+      absl::StripAsciiWhitespace(&text);
+      LookAtField(text, look.columns[i]);
+    }
+  }
+  return look;
+}
+
+}  // namespace paracord

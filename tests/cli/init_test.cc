@@ -1,0 +1,132 @@
+// Tests the jobs that `paracord init` writes: validate takes them, and each guess is said.
+#include <catch2/catch.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "common/json_text.h"
+#include "tests/cli/ran.h"
+#include "tests/fakes.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+json KerasInput(const std::string& name, int size, const std::string& dtype) {
+  return {{"class_name", "InputLayer"},
+          {"config", {{"name", name}, {"batch_shape", {nullptr, size}}, {"dtype", dtype}}},
+          {"name", name},
+          {"inbound_nodes", json::array()}};
+}
+
+json LayerCall(const std::string& class_name, json config, const std::vector<std::string>& inputs) {
+  json nodes = json::array();
+  for (const std::string& input : inputs) nodes.push_back({input, 0, 0, json::object()});
+  const std::string name = config["name"];
+  return {{"class_name", class_name},
+          {"config", std::move(config)},
+          {"name", name},
+          {"inbound_nodes", {nodes}}};
+}
+
+// A model of words, ids and numbers, as Keras 2 writes it.
+json RecommenderModel() {
+  json layers = {
+      KerasInput("user", 1, "int64"),
+      KerasInput("numbers", 2, "float32"),
+      LayerCall("Embedding", {{"name", "users"}, {"input_dim", 100}, {"output_dim", 2}}, {"user"}),
+      LayerCall("Flatten", {{"name", "flat"}}, {"users"}),
+      LayerCall("Concatenate", {{"name", "all"}, {"axis", -1}}, {"flat", "numbers"}),
+      LayerCall("Dense", {{"name", "out"}, {"units", 1}, {"activation", "sigmoid"}}, {"all"})};
+  return {{"class_name", "Functional"},
+          {"config",
+           {{"name", "m"},
+            {"layers", layers},
+            {"input_layers", {{"user", 0, 0}, {"numbers", 0, 0}}},
+            {"output_layers", {{"out", 0, 0}}}}}};
+}
+
+TEST_CASE(
+    "init writes a job of a model and a CSV, which validate takes, and says what it guessed") {
+  TestDirectory directory;
+  PosixFiles files;
+  const std::string model = directory.Write("model.json", TextOf(RecommenderModel()));
+  std::string rows = "user;age;income;when;churn\n";
+  for (int i = 0; i < 40; ++i) {
+    absl::StrAppend(&rows, 1000 + i, ";", 20 + i, ";", i % 7 == 0 ? "NA" : absl::StrCat(i * 100),
+                    ";x;", i % 2 == 0 ? "no" : "yes", "\n");
+  }
+  const std::string data = directory.Write("rows.csv", rows);
+  const std::string out = directory / "job.json";
+  const Ran ran = Run(RunInit, {model, data, "--out", out});
+  INFO(ran.out << ran.err);
+  REQUIRE(ran.code == 0);
+  CHECK(Has(ran.err, "label: churn (--label names another)"));
+  CHECK(Has(ran.err, "delimiter: ;"));
+  CHECK(Has(ran.err, "classes of churn, from 0 on: no, yes"));
+  CHECK(Has(ran.err, "tables: users grows, since user has ids above its 100 rows"));
+  CHECK(Has(ran.err, "loss: binary_crossentropy, by the last layer's activation (sigmoid)"));
+  CHECK(Has(ran.err, "not used: when"));
+  CHECK(Has(ran.out, "data.train: "));
+
+  const json job = JsonOf(*files.ReadWhole(out));
+  CHECK(job["model"] == "model.json");
+  const json train = job["data"]["train"];
+  CHECK(train["files"] == json({"rows.csv"}));
+  CHECK(train["missing"] == json({"NA"}));
+  REQUIRE(train["features"].size() == 3);
+  CHECK(train["features"][0] == json({{"column", "user"}, {"input", "user"}, {"kind", "id"}}));
+  CHECK(train["features"][1]["mean"] == 39.5);
+  CHECK(train["features"][2].contains("default"));
+  CHECK(train["label"]["vocabulary"] == json({"no", "yes"}));
+  CHECK(job["tables"] == json({{"users", {{"kind", "growing"}}}}));
+  CHECK(job["optimizer"]["name"] == "adagrad");
+  CHECK(job["data"]["test"]["part"]["from"] == 0.9);
+
+  // What is there is not replaced.
+  const Ran again = Run(RunInit, {model, data, "--out", out});
+  CHECK(again.code == 2);
+  CHECK(Has(again.err, "is there already"));
+}
+
+TEST_CASE("init takes a .keras file, and tests from a file whose name says so") {
+  TestDirectory directory;
+  PosixFiles files;
+  const std::string golden = absl::StrCat(PARACORD_SOURCE_DIR, "/tests/golden/keras_tabular.keras");
+  directory.Write("m.keras", *files.ReadWhole(golden));
+  const std::string rows =
+      "city,kind,user,text,a,b,bought\nUlm,c,7,the cat,1,2,0\nBonn,c,5,a mat,3,4,1\n";
+  directory.Write("train.csv", rows);
+  directory.Write("test.csv", rows);
+  const std::string out = directory / "job.json";
+  const Ran ran = Run(RunInit, {directory / "m.keras", directory / "t*.csv", "--out", out});
+  INFO(ran.out << ran.err);
+  REQUIRE(ran.code == 0);
+  const json job = JsonOf(*files.ReadWhole(out));
+  CHECK(job["data"]["test"]["files"] == json({"test.csv"}));
+  CHECK(job["data"]["train"]["label"] == "bought");
+  CHECK_FALSE(job.contains("loss"));  // compile_config has it
+  // The model normalizes its numbers itself.
+  CHECK_FALSE(job["data"]["train"]["features"][4].contains("mean"));
+}
+
+TEST_CASE("init says which input has no column, and what to do about words") {
+  TestDirectory directory;
+  const std::string model = directory.Write("model.json", TextOf(RecommenderModel()));
+  const std::string out = directory / "job.json";
+  const auto said = [&](const std::string& rows, std::vector<std::string> more = {}) {
+    std::vector<std::string> args = {model, directory.Write("d.csv", rows), "--out", out};
+    args.insert(args.end(), more.begin(), more.end());
+    const Ran ran = Run(RunInit, args);
+    CHECK(ran.code == 2);
+    return ran.err;
+  };
+  CHECK(Has(said("user,age,label\n1,2,0\n"), "input numbers takes 2 numbers, and 1 columns are"));
+  CHECK(
+      Has(said("user,a,b,label\nmia,2,3,0\n"), "column user has words (\"mia\"), and input user"));
+  CHECK(Has(said("user,a,b,label\n1,2,3,0\n", {"--label", "lable"}), "did you mean `label`"));
+  CHECK(Has(said("1,2,3,0\n"), "its first line does not name columns"));
+  CHECK(Has(said(std::string("PAR1\x15") + std::string(600, '\0')), "it is a Parquet file"));
+}
+
+}  // namespace
+}  // namespace paracord
