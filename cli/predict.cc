@@ -70,6 +70,31 @@ class StopOnSignal {
   struct sigaction interrupt_ = {}, terminate_ = {};
 };
 
+// The files that predict reads. Once a stop is asked for, every read fails, which ends the opening
+// of large data.
+class StoppableFiles : public InputFiles {
+ public:
+  absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) override {
+    ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, InputFiles::Open(path));
+    return std::make_unique<Stoppable>(std::move(file));
+  }
+
+ private:
+  class Stoppable : public ReadFile {
+   public:
+    explicit Stoppable(std::unique_ptr<ReadFile> file) : file_(std::move(file)) {}
+    uint64_t size() const override { return file_->size(); }
+    absl::Status ReadAt(uint64_t offset, std::span<char> out) const override {
+      if (stop_asked) return absl::CancelledError("stopped");
+      return file_->ReadAt(offset, out);
+    }
+    std::string identity() const override { return file_->identity(); }
+
+   private:
+    const std::unique_ptr<ReadFile> file_;
+  };
+};
+
 // Standard output as a file.
 class StreamFile : public WriteFile {
  public:
@@ -129,9 +154,12 @@ class RowProgress {
     err_ << std::flush;
     line_ = true;
   }
-  void End() {
+  // Clears the line, so that what follows stands in a line of its own.
+  ~RowProgress() {
     if (line_) err_ << "\r\x1b[K" << std::flush;
   }
+  RowProgress(const RowProgress&) = delete;
+  RowProgress& operator=(const RowProgress&) = delete;
 
  private:
   const uint64_t records_;
@@ -187,7 +215,7 @@ class Prediction {
   PredictFlags flags_;
   std::ostream& out_;
   std::ostream& err_;
-  InputFiles files_;
+  StoppableFiles files_;
   ExitCode code_ = ExitCode::kConfiguration;
   PredictionFormat format_ = PredictionFormat::kCsv;
   std::vector<std::string> columns_;  // as asked for
@@ -213,6 +241,9 @@ absl::Status Prediction::Open() {
   RETURN_IF_ERROR(model_->Open(data));
   columns_ = absl::StrSplit(flags_.columns, ',', absl::SkipEmpty());
   for (const std::string& name : columns_) {
+    if (std::ranges::count(columns_, name) > 1) {
+      return absl::InvalidArgumentError(absl::StrCat("--columns: names ", name, " twice"));
+    }
     if (name != kRowColumn) fields_.push_back(name);
   }
   const absl::Status known = model_->source().Fields({}, fields_).status();
@@ -313,7 +344,9 @@ absl::Status Prediction::PredictAll(const std::string& path) {
       return absl::CancelledError(absl::StrCat("stopped after ", first, " of ", records, " rows"));
     }
     code_ = ExitCode::kFailed;
-    ASSIGN_OR_RETURN(const Batch* const examples, loader.Next());
+    const absl::StatusOr<const Batch*> loaded = loader.Next();
+    if (stop_asked) continue;  // the error of a read may be that
+    ASSIGN_OR_RETURN(const Batch* const examples, loaded);
     if (examples == nullptr) return absl::InternalError("the records end too early");
     ASSIGN_OR_RETURN(const std::vector<Column> outputs, model_->Predict(*examples));
     const size_t count = std::min(batch, records - first);
@@ -322,7 +355,6 @@ absl::Status Prediction::PredictAll(const std::string& path) {
     first += count;
     progress.Show(first);
   }
-  progress.End();
   const absl::Status ended = writer_->End();
   if (!ended.ok() && !streams()) code_ = ExitCodeOfWrite(ended);
   return ended;
@@ -350,7 +382,12 @@ void Prediction::SayEnd() const {
 
 absl::Status Prediction::Run() {
   const StopOnSignal signals;
-  RETURN_IF_ERROR(Open());
+  const absl::Status opened = Open();
+  if (stop_asked) {
+    code_ = ExitCode::kDrained;
+    return absl::CancelledError("stopped before the first row");
+  }
+  RETURN_IF_ERROR(opened);
   if (streams()) {
     RETURN_IF_ERROR(PredictAll(""));
   } else {

@@ -355,6 +355,19 @@ bool Send(const std::string& frame, std::ostream& out) {
   return out.flush().good();
 }
 
+// Reads the bytes of a frame. Memory grows with what arrives, and not by what the length announces.
+std::string ReadFrame(uint64_t size, std::istream& in) {
+  constexpr uint64_t kPieceBytes = 1 << 20;
+  std::string frame;
+  while (frame.size() < size && in.good()) {
+    const size_t before = frame.size();
+    frame.resize(before + std::min(kPieceBytes, size - before));
+    in.read(frame.data() + before, static_cast<std::streamsize>(frame.size() - before));
+    frame.resize(before + static_cast<size_t>(in.gcount()));
+  }
+  return frame;
+}
+
 }  // namespace
 
 absl::Status ServePredictions(const PredictModelFlags& flags, std::istream& in, std::ostream& out,
@@ -368,12 +381,9 @@ absl::Status ServePredictions(const PredictModelFlags& flags, std::istream& in, 
     uint64_t size = 0;
     in.read(reinterpret_cast<char*>(&size), sizeof size);
     if (in.gcount() == 0) return absl::OkStatus();
-    std::string request;
-    if (in.gcount() == sizeof size && size <= kFrameBytesMax) {
-      request.resize(size);
-      in.read(request.data(), static_cast<std::streamsize>(size));
-    }
-    if (in.gcount() < static_cast<std::streamsize>(size) || size > kFrameBytesMax) {
+    const bool whole = in.gcount() == sizeof size && size <= kFrameBytesMax;
+    std::string request = whole ? ReadFrame(size, in) : "";
+    if (!whole || request.size() < size) {
       return absl::InvalidArgumentError(absl::StrCat("a request of ", size, " bytes is no frame"));
     }
     if (!Send(server.Reply(std::move(request)), out)) return gone;

@@ -1,10 +1,14 @@
 // Tests predict on checkpoints and files of weights, without a cluster.
+#include <sys/resource.h>
+
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <sstream>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "cli/commands.h"
+#include "cli/predict_serve.h"
 #include "cli/prediction_writer.h"
 #include "cli/tensor_file.h"
 #include "common/json_text.h"
@@ -106,6 +110,7 @@ TEST_CASE("predict names what is wrong, and writes nothing then") {
        "belongs to the job"},
       {{"--dir", dir, "--data", example.path("none")}, "none"},
       {{"--dir", dir, "--columns", "id"}, "--columns: \"id\": only csv"},
+      {{"--dir", dir, "--columns", "row,id,row"}, "--columns: names row twice"},
       {{"--dir", dir, "--set", "nme=1"}, "nme"},
   };
   for (const auto& [args, message] : wrong) {
@@ -117,6 +122,24 @@ TEST_CASE("predict names what is wrong, and writes nothing then") {
   example.Write("new", std::string("\0\0\x08\x02\0\0\0\x02\0\0\0\x02", 12) + "abcd");
   CHECK(Predict({"--dir", dir, "--data", example.path("new"), "--out", out}).code == 2);
   CHECK_FALSE(example.files.Open(out).ok());
+}
+
+TEST_CASE("a frame that announces more than it brings takes no memory for what does not come") {
+  ExampleJob example;
+  PredictModelFlags flags;
+  flags.job = example.path("job.json");
+  const auto largest_kib = [] {
+    rusage used = {};
+    getrusage(RUSAGE_SELF, &used);
+    return used.ru_maxrss;
+  };
+  const long before = largest_kib();
+  std::istringstream in(std::string("\0\0\0\x40\0\0\0\0", 8) + "little");  // 1 GiB
+  std::ostringstream out, notes;
+  ExitCode code = ExitCode::kDone;
+  const absl::Status served = ServePredictions(flags, in, out, notes, code);
+  CHECK(served.message() == "a request of 1073741824 bytes is no frame");
+  CHECK(largest_kib() - before < 256 << 10);
 }
 
 TEST_CASE("predict copies columns, leaves labels out, and names the file and row of a bad record") {
