@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -10,6 +11,7 @@
 #include "config/data_plan.h"
 #include "coordinator/core/job_state.h"
 #include "storage/chain.h"
+#include "storage/safetensors.h"
 
 namespace paracord {
 namespace {
@@ -142,6 +144,23 @@ std::string AgeText(int64_t ms) {
   if (seconds < 7200) return absl::StrFormat("%.1f min", seconds / 60);
   if (seconds < 172800) return absl::StrFormat("%.1f h", seconds / 3600);
   return absl::StrFormat("%.1f days", seconds / 86400);
+}
+
+absl::Status CheckShapes(std::span<const VariableSpec> model,
+                         std::span<const VariableSpec> checkpoint) {
+  const auto shape_of = [](const VariableSpec& variable) {
+    return std::vector<uint64_t>(variable.shape().begin(), variable.shape().end());
+  };
+  for (const VariableSpec& variable : model) {
+    const auto found = std::ranges::find_if(
+        checkpoint, [&](const VariableSpec& other) { return other.name() == variable.name(); });
+    if (found == checkpoint.end() || shape_of(*found) == shape_of(variable)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the checkpoint's variable ", variable.name(), " has shape ", ShapeText(shape_of(*found)),
+        ", and the model's is ", ShapeText(shape_of(variable)),
+        ": the job has another model or other data than the one that was trained"));
+  }
+  return absl::OkStatus();
 }
 
 ExitCode ExitCodeOfChoice(const absl::Status& status) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <ostream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,11 @@ std::string PositionText(const Manifest& manifest);
 
 // Writes an age for people: "12 s", "3.5 min", "2.1 h", "4.0 days". A negative one is 0.
 std::string AgeText(int64_t ms);
+
+// INVALID_ARGUMENT names the first variable that model and checkpoint have in different shapes, and
+// both shapes.
+absl::Status CheckShapes(std::span<const VariableSpec> model,
+                         std::span<const VariableSpec> checkpoint);
 
 // The exit code for an error of ChooseCheckpoint.
 ExitCode ExitCodeOfChoice(const absl::Status& status);

@@ -101,6 +101,8 @@ int Run(EvaluateFlags own, std::ostream& out, std::ostream& err) {
       OpenSource(files, *job, *job->test, build, PlaceIn(own.dir, random));
   if (!workload.ok()) return fail(workload.status(), ExitCode::kConfiguration);
   WarnOfOtherData(*job, chosen->manifest.job_json, err);
+  const absl::Status same = CheckShapes(workload->program->variables(), chosen->manifest.variables);
+  if (!same.ok()) return fail(same, ExitCode::kConfiguration);
   const std::atomic<bool> stop = false;
   const absl::StatusOr<Score> score =
       ScoreVariables(*workload, chosen->manifest.variables, chosen->values, chosen->ids,

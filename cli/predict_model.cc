@@ -100,6 +100,7 @@ absl::Status PredictModel::TakeValues() {
   WholeVariables whole;
   uint64_t seed = job_.seed;
   if (chosen_.has_value()) {
+    RETURN_IF_ERROR(CheckShapes(variables, chosen_->manifest.variables));
     ASSIGN_OR_RETURN(whole, MatchVariables(variables, chosen_->manifest.variables, chosen_->values,
                                            chosen_->ids));
     seed = chosen_->manifest.plan.seed();

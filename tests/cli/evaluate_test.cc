@@ -99,7 +99,7 @@ TEST_CASE("evaluate refuses a job of another model, naming the variable") {
   example.Write("model.json", model);
   const Ran ran = Run(RunEvaluate, {example.path("job.json"), "--dir", example.directory.path()});
   CHECK(ran.code == 2);
-  CHECK(Has(ran.err, "variable dense/kernel has another shape"));
+  CHECK(Has(ran.err, "variable dense/kernel has shape (4, 3), and the model's is (4, 4)"));
 }
 
 }  // namespace
