@@ -10,9 +10,11 @@
 #include "common/human_bytes.h"
 #include "common/status_macros.h"
 #include "config/job_rounds.h"
+#include "config/limits.h"
 #include "config/partitions.h"
 #include "coordinator/core/partitioner.h"
 #include "coordinator/core/placement.h"
+#include "store/admission.h"
 
 namespace paracord {
 namespace {
@@ -185,6 +187,11 @@ void PrintCheckpoints(const Job& job, std::span<const VariableSpec> variables,
       fixed += all * numbers * sizeof(float);
       continue;
     }
+    // What counts the appearances of ids without a row is whole in each checkpoint.
+    const uint64_t shards = std::max<uint64_t>(variable.shape(0), 1);
+    const uint64_t counted = variable.table().candidates();
+    fixed += shards * Admission::BytesOf(variable.table().admit_after(),
+                                         (counted == 0 ? kCandidatesDefault : counted) / shards);
     const uint64_t row = numbers * sizeof(float) + kRowHeaderBytes;
     const uint64_t most = variable.table().rows_max();
     rows += most * row;

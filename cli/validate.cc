@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "cli/batch_needs.h"
 #include "cli/commands.h"
@@ -135,6 +136,24 @@ std::unique_ptr<DataSource> OpenData(Files& files, const char* key, const DataSp
   return *std::move(source);
 }
 
+// Opens the records to predict for, which need no labels, and compares their inputs with those that
+// the model is trained with.
+void CheckPredictData(Files& files, const Job& job, const DataSource* train,
+                      const std::string& where, Report& report, std::ostream& out) {
+  if (!job.predict.has_value()) return;
+  DataSpec spec = *job.predict;
+  spec.inputs_alone = true;
+  const auto source = OpenData(files, "predict", spec, where, report, out);
+  if (source == nullptr || train == nullptr) return;
+  Batch trained, given;
+  trained.inputs = train->schema().inputs;
+  given.inputs = source->schema().inputs;
+  const absl::Status same = CheckSameColumns(trained, given);
+  report.Take(where,
+              absl::Status(same.code(),
+                           absl::StrReplaceAll(same.message(), {{"data.test", "data.predict"}})));
+}
+
 // Returns the model's first doubt about the first records; "" if it has none.
 std::string FirstDoubt(const GradientProgram& program, const DataSource& source) {
   std::string doubt;
@@ -212,6 +231,7 @@ void CheckJob(Files& files, const Job& job, const ValidateFlags& flags, const st
   const absl::StatusOr<Optimizer> optimizer = ReadOptimizers(job, where, report);
   const auto train = OpenData(files, "train", job.train, where, report, out);
   const auto test = job.test ? OpenData(files, "test", *job.test, where, report, out) : nullptr;
+  CheckPredictData(files, job, train.get(), where, report, out);
   if (train != nullptr && test != nullptr) {
     report.Take(where, CheckSameColumns(train->schema(), test->schema()));
   }

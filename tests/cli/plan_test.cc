@@ -36,6 +36,11 @@ TEST_CASE("what checkpoints take on disk is printed, and a table without an end 
         "checkpoints: a full one takes 8.0 KiB and 80 for each row of user/embeddings; at most 3 "
         "full ones and 8 that continue them, which have at most a quarter of the rows of growing "
         "tables, are on disk at once: 88.0 KiB, and 400.0 KiB of rows\n");
+
+  // What admission counts is in every checkpoint: 4 bytes for each of 16 shares of 64.
+  variables[0].mutable_table()->set_admit_after(3);
+  variables[0].mutable_table()->set_candidates(1000);
+  CHECK(said().starts_with("checkpoints: a full one takes 12.0 KiB and 80 for each row"));
 }
 
 TEST_CASE("the rounds of a job are printed with the effective batch and what counts them") {

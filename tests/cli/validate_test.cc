@@ -92,6 +92,19 @@ TEST_CASE("validate prints cluster, variables, partitions and bytes of a good jo
       "checkpoints: a full one takes 180 B; at most 4 are on disk at once: 720 B\n");
 }
 
+TEST_CASE("validate opens data.predict without labels, and compares its inputs") {
+  ValidateExample example;
+  example.job.insert(example.job.find("\"labels\": \"y\"}") + 14,
+                     R"(, "predict": {"features": "new"})");
+  example.Write("job.json", example.job);
+  example.Write("new", std::string("\0\0\x08\x03\0\0\0\x02\0\0\0\x02\0\0\0\x02", 16) + "abcdefgh");
+  CHECK(example.Run() == 0);
+  CHECK(absl::StrContains(example.out, "data.predict: 2 records (idx)\n"));
+  example.Write("new", std::string("\0\0\x08\x03\0\0\0\x02\0\0\0\x02\0\0\0\x01", 16) + "abcd");
+  CHECK(example.Run() == 2);
+  CHECK(absl::StrContains(example.err, "data.predict: input is "));
+}
+
 TEST_CASE("of very many partitions only the first are printed") {
   Job job;
   job.partitioner.kind = PartitionerSpec::Kind::kFixedShards;
