@@ -23,6 +23,7 @@ struct Command {
   std::string_view name;
   std::string_view what;
   int (*run)(Args args);
+  bool for_developers = false;
 };
 
 // Rows for another program are written as they are; only a terminal is spared their controls.
@@ -58,7 +59,7 @@ constexpr Command kCommands[] = {
     {"convert", "writes a job's data as a TFRecord file of tf.train.Example",
      [](Args args) { return RunConvert(args, TerminalOut(), TerminalErr()); }},
     {"compute", "computes one batch with the code that trains, to compare with Keras",
-     [](Args args) { return RunCompute(args, TerminalOut(), TerminalErr()); }},
+     [](Args args) { return RunCompute(args, TerminalOut(), TerminalErr()); }, true},
 };
 
 constexpr std::pair<std::string_view, std::string_view> kOwnFlags[] = {
@@ -69,8 +70,14 @@ void Usage(std::ostream& out) {
     out << "  " << left << std::string(12 - left.size(), ' ') << right << "\n";
   };
   out << "usage: paracord COMMAND ...   (--help after a command explains it)\n";
-  for (const Command& command : kCommands) line(command.name, command.what);
+  for (const Command& command : kCommands) {
+    if (!command.for_developers) line(command.name, command.what);
+  }
   for (const auto& [flag, what] : kOwnFlags) line(flag, what);
+  out << "for developers:\n";
+  for (const Command& command : kCommands) {
+    if (command.for_developers) line(command.name, command.what);
+  }
 }
 
 // Prints the commands like Flags prints flags: for man(1), or a line each for shells.
