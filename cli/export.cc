@@ -1,8 +1,10 @@
 // paracord export: a checkpoint's variables in one safetensors file.
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -13,8 +15,10 @@
 #include "cli/tensor_file.h"
 #include "common/files.h"
 #include "common/human_bytes.h"
+#include "common/json_text.h"
 #include "config/flags.h"
 #include "config/partitions.h"
+#include "coordinator/core/job_state.h"
 
 namespace paracord {
 
@@ -54,6 +58,17 @@ absl::Status CheckEnding(const std::string& dir, const std::string& path) {
               "and .weights.h5"));
 }
 
+// Waits until the job in a directory says that it is done, however long that takes.
+void AwaitDone(Files& files, const std::string& dir) {
+  constexpr std::chrono::seconds kBetween(5);
+  while (true) {
+    const absl::StatusOr<std::string> text = files.ReadWhole(absl::StrCat(dir, "/", kSummaryName));
+    const nlohmann::json summary = JsonOf(text.value_or(""));
+    if (summary.is_object() && summary.value("status", nlohmann::json()) == "done") return;
+    std::this_thread::sleep_for(kBetween);
+  }
+}
+
 }  // namespace
 
 int RunExport(Args args, std::ostream& out, std::ostream& err) {
@@ -68,6 +83,8 @@ int RunExport(Args args, std::ostream& out, std::ostream& err) {
       "the checkpoint of this step; default: the newest healthy one, or the best with restore_best",
       0, INT64_MAX, &step);
   flags.String("out", "FILE", "the file to write, replaced as a whole", &path);
+  bool when_done = false;
+  flags.Switch("when-done", "wait until the job in DIR is done", &when_done);
   const auto code = flags.ParseOrExit(args, "paracord export", out, err);
   if (code.has_value()) return *code;
   const auto fail = [&](absl::string_view why, ExitCode with) {
@@ -83,6 +100,7 @@ int RunExport(Args args, std::ostream& out, std::ostream& err) {
   if (writable.ok()) writable = CheckNotOfJob("--out", dir, path);
   if (writable.ok()) writable = CheckEnding(dir, path);
   if (!writable.ok()) return fail(writable.message(), ExitCode::kConfiguration);
+  if (when_done) AwaitDone(files, dir);
   const absl::StatusOr<ChosenCheckpoint> chosen = ChooseCheckpoint(files, dir, step, err);
   if (!chosen.ok()) {
     return fail(chosen.status().message(), ExitCodeOfChoice(chosen.status()));

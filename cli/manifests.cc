@@ -1,5 +1,6 @@
 #include "cli/manifests.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "common/status_macros.h"
+#include "config/program_spec.h"
 #include "nlohmann/json.hpp"
 
 namespace paracord {
@@ -91,6 +93,70 @@ std::string Lines(const std::vector<std::string>& items) {
   return lines;
 }
 
+// Adds who the pods are and where they may run.
+void AddPlaces(const ManifestOptions& options, bool worker,
+               std::map<std::string, std::string>& values) {
+  std::vector<std::string> pod, tolerations;
+  const auto add = [&](const char* key, const std::string& value) {
+    if (!value.empty()) pod.push_back(absl::StrCat(key, ": ", value));
+  };
+  add("serviceAccountName", options.service_account);
+  add("priorityClassName", options.priority_class);
+  if (!options.image_pull_secret.empty()) {
+    pod.push_back(absl::StrCat("imagePullSecrets: [{name: ", options.image_pull_secret, "}]"));
+  }
+  if (!options.node_selectors.empty()) pod.push_back("nodeSelector:");
+  for (const std::string& selector : options.node_selectors) {
+    const size_t equals = selector.find('=');
+    pod.push_back(
+        absl::StrCat("  ", selector.substr(0, equals), ": \"", selector.substr(equals + 1), "\""));
+  }
+  for (const std::string& toleration : options.tolerations) {
+    tolerations.push_back(TolerationItem(toleration).value_or(""));
+  }
+  if (worker && options.gpus > 0) {
+    tolerations.push_back("- {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}");
+  }
+  values["pod"] = Lines(pod);
+  values["tolerations"] = Lines(tolerations);
+}
+
+// Adds how much of a resource is asked for, where it is not the base's.
+void AddAmounts(const ManifestOptions& options, std::map<std::string, std::string>& values) {
+  values["ttl"] =
+      options.ttl_s == 0 ? "" : absl::StrCat("ttlSecondsAfterFinished: ", options.ttl_s);
+  values["storage-class"] =
+      options.storage_class.empty() ? "" : "storageClassName: " + options.storage_class;
+  if (!options.storage_size.empty()) {
+    values["storage-size"] = absl::StrCat("{requests: {storage: ", options.storage_size, "}}");
+  }
+  if (!options.cpu.empty()) values["cpu"] = absl::StrCat("\"", options.cpu, "\"");
+  if (!options.memory.empty()) values["memory"] = options.memory;
+  if (!options.ps_cpu.empty() || !options.ps_memory.empty()) {
+    const std::string memory = options.ps_memory.empty() ? "4Gi" : options.ps_memory;
+    values["requests"] = absl::StrCat("{cpu: ", options.ps_cpu.empty() ? "500m" : options.ps_cpu,
+                                      ", memory: ", memory, "}");
+    values["limits"] = absl::StrCat("{memory: ", memory, "}");
+  }
+  if (options.http) {
+    values["http"] = "- --http=0.0.0.0:7480";
+    values["ports"] = "[{name: grpc, containerPort: 7400}, {name: http, containerPort: 7480}]";
+  }
+}
+
+// Adds where checkpoints are.
+std::map<std::string, std::string> WithStorage(const ManifestOptions& options,
+                                               std::map<std::string, std::string> values) {
+  if (IsUrl(options.storage)) {
+    values["dir"] = options.storage;
+    values["job-volume"] = "emptyDir: {}";
+  } else if (!options.storage.empty()) {
+    values["job-volume"] =
+        absl::StrCat("persistentVolumeClaim: {claimName: ", options.storage, "}");
+  }
+  return values;
+}
+
 // Returns what is put into the manifest of a role; "" for one that has no pods.
 std::map<std::string, std::string> ValuesOf(const Job& job, const ManifestOptions& options,
                                             const std::string& role) {
@@ -101,10 +167,19 @@ std::map<std::string, std::string> ValuesOf(const Job& job, const ManifestOption
       {"workers", absl::StrCat(options.workers)},
       {"grace", absl::StrCat((job.timeouts.drain_ms + 999) / 1000 + kGraceMarginS)},
       {"gpus", ""},
+      {"device", ""},
+      {"http", ""},
       {"programs", ""},
+      {"mounts", ""},
+      {"volumes", ""},
       {"tls", ""}};
   if (options.programs) values["programs"] = "- --allow-programs";
-  if (options.gpus > 0) values["gpus"] = absl::StrCat("nvidia.com/gpu: ", options.gpus);
+  if (options.gpus > 0) {
+    values["gpus"] = absl::StrCat("nvidia.com/gpu: ", options.gpus);
+    values["device"] = options.gpus == 1 ? "- --device=cuda:0" : "- --device=cuda:all";
+  }
+  AddPlaces(options, role == "worker", values);
+  AddAmounts(options, values);
   std::string data_mount, data_volume, tls_mount, tls_volume;
   if (!options.data.empty()) {
     data_mount = "- {name: data, mountPath: /data, readOnly: true}";
@@ -118,16 +193,13 @@ std::map<std::string, std::string> ValuesOf(const Job& job, const ManifestOption
     tls_volume = absl::StrCat("- name: tls\n  secret: {secretName: ", options.name, "-", role,
                               "-tls, defaultMode: 0440}");
   }
+  if (role == "export") {  // it calls nobody, and reads no data
+    values["out"] = options.export_to;
+    return WithStorage(options, std::move(values));
+  }
   values["mounts"] = Lines({data_mount, tls_mount});
   values["volumes"] = Lines({data_volume, tls_volume});
-  if (IsUrl(options.storage)) {
-    values["dir"] = options.storage;
-    values["job-volume"] = "emptyDir: {}";
-  } else if (!options.storage.empty()) {
-    values["job-volume"] =
-        absl::StrCat("persistentVolumeClaim: {claimName: ", options.storage, "}");
-  }
-  return values;
+  return WithStorage(options, std::move(values));
 }
 
 // Returns the start of a line up to its value: "- --dir=", "image: ", or only its indent.
@@ -135,7 +207,8 @@ std::string_view BeforeValue(std::string_view line, const std::string& key) {
   if (key == "job-volume") return line.substr(0, line.find_first_not_of(' '));
   if (key == "security") return line.substr(0, line.find("- ") + 2);
   const size_t equals = line.find('=');
-  if (key == "dir" && equals != std::string_view::npos) return line.substr(0, equals + 1);
+  if ((key == "dir" || key == "out") && equals != std::string_view::npos)
+    return line.substr(0, equals + 1);
   return line.substr(0, line.find(": ") + 2);
 }
 
@@ -143,7 +216,9 @@ std::string_view BeforeValue(std::string_view line, const std::string& key) {
 
 absl::StatusOr<std::string> FillIn(std::string_view text, const std::string& name,
                                    const std::map<std::string, std::string>& values) {
-  static const std::set<std::string> kOptional = {"dir", "job-volume", "security"};
+  static const std::set<std::string> kOptional = {"dir",      "job-volume", "security",
+                                                  "requests", "limits",     "cpu",
+                                                  "memory",   "ports",      "storage-size"};
   std::string filled;
   for (const absl::string_view each : absl::StrSplit(std::string(text), '\n')) {
     const std::string line = absl::StrReplaceAll(each, {{std::string(kExampleName), name}});
@@ -199,6 +274,7 @@ absl::StatusOr<std::string> KubernetesManifests(const Job& job, const std::strin
       {"ps", k_ps_manifest},
       {"worker", k_worker_manifest},
       {"", k_network_manifest}};
+  if (!options.export_to.empty()) manifests.push_back({"export", k_export_manifest});
   if (options.storage.empty()) manifests.insert(manifests.begin(), {"", k_storage_manifest});
   for (auto& [role, manifest] : manifests) {
     if (options.tls) manifest = absl::StrReplaceAll(manifest, {{kProbe, kTlsProbe}});
@@ -206,7 +282,48 @@ absl::StatusOr<std::string> KubernetesManifests(const Job& job, const std::strin
                      FillIn(manifest, options.name, ValuesOf(job, options, role)));
     absl::StrAppend(&all, "---\n", filled);
   }
-  return all;
+  if (options.name_space.empty()) return all;
+  return absl::StrReplaceAll(
+      all,
+      {{"\nmetadata:\n", absl::StrCat("\nmetadata:\n  namespace: ", options.name_space, "\n")}});
+}
+
+absl::StatusOr<std::string> TolerationItem(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  const std::string effect = colon == std::string::npos ? "" : text.substr(colon + 1);
+  if (effect != "NoSchedule" && effect != "PreferNoSchedule" && effect != "NoExecute") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--toleration: ", text,
+                     " is no KEY[=VALUE]:EFFECT with NoSchedule, PreferNoSchedule or NoExecute"));
+  }
+  const std::string key = text.substr(0, std::min(colon, text.find('=')));
+  const std::string value =
+      key.size() == colon ? "" : text.substr(key.size() + 1, colon - key.size() - 1);
+  return absl::StrCat(
+      "- {key: ", key, ", ",
+      value.empty() ? "operator: Exists" : absl::StrCat("operator: Equal, value: \"", value, "\""),
+      ", effect: ", effect, "}");
+}
+
+std::vector<std::string> ManifestWarnings(const Job& job, const std::string& directory,
+                                          const ManifestOptions& options) {
+  std::vector<std::string> warnings;
+  if (IsProgram(job.model) && !IsStableHlo(job.model) && !options.programs) {
+    warnings.push_back("the model is a program, which workers refuse without --allow-programs");
+  }
+  json document = json::parse(JobToJson(job));
+  json places = {document["data"], document["initial_weights"]};
+  MovePaths(places, directory);
+  if (options.data.empty() && absl::StrContains(places.dump(), "\"/data/")) {
+    warnings.push_back(
+        "the job reads files below /data, which the image has to hold: --data CLAIM mounts them");
+  }
+  for (const auto& [layer, table] : job.tables.by_layer) {
+    if (!table.growing || table.rows_max != 0) continue;
+    warnings.push_back(absl::StrCat("tables.", layer, ".rows_max is missing: a ps whose table ",
+                                    "outgrows its memory limit is killed again and again"));
+  }
+  return warnings;
 }
 
 }  // namespace paracord

@@ -21,6 +21,7 @@ extern const char k_storage_manifest[];
 extern const char k_coordinator_manifest[];
 extern const char k_ps_manifest[];
 extern const char k_worker_manifest[];
+extern const char k_export_manifest[];
 extern const char k_network_manifest[];
 
 struct ManifestOptions {
@@ -30,6 +31,15 @@ struct ManifestOptions {
   uint64_t gpus = 0;      // of each worker
   bool programs = false;  // workers run the job's command
   bool tls = false;       // with the certificates of Secrets, by role
+  std::string export_to;  // a file where the variables go when the job is done; empty: nowhere
+  bool http = false;      // the coordinator shows its page
+  uint64_t ttl_s = 0;     // after which finished Jobs are removed; 0: never
+  std::string name_space, service_account, image_pull_secret, priority_class;  // empty: the default
+  std::string cpu, memory;                  // of each worker; empty: the base's
+  std::string ps_cpu, ps_memory;            // of each ps
+  std::string storage_size, storage_class;  // of a new claim
+  std::vector<std::string> tolerations;     // of all pods: KEY[=VALUE]:EFFECT
+  std::vector<std::string> node_selectors;  // KEY=VALUE
   std::string image;
   std::string storage;  // a claim, or the URL of object storage; empty: a new claim
   std::string data;     // a claim, mounted at /data; empty: the image has the data
@@ -44,6 +54,14 @@ absl::StatusOr<std::string> FillIn(std::string_view text, const std::string& nam
 // Turns `text` into a name that objects, and pods with a number behind it, may have; "" if no
 // character of it may be in a name.
 std::string ObjectName(std::string_view text);
+
+// Returns the toleration KEY[=VALUE]:EFFECT as an item of YAML; INVALID_ARGUMENT if it is none.
+absl::StatusOr<std::string> TolerationItem(const std::string& text);
+
+// Returns lines that warn of what pods will lack: a permission, data that nobody mounts, a bound of
+// a table.
+std::vector<std::string> ManifestWarnings(const Job& job, const std::string& directory,
+                                          const ManifestOptions& options);
 
 // Returns all objects that a job needs as one YAML stream. Paths below `directory`, the job file's,
 // become paths below /data of the pods. INVALID_ARGUMENT: the job does not fit into a ConfigMap.

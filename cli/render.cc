@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "cli/commands.h"
@@ -13,6 +14,7 @@
 #include "cli/user_job.h"
 #include "common/files.h"
 #include "common/json_text.h"
+#include "common/status_macros.h"
 #include "common/status_text.h"
 #include "config/flags.h"
 #include "config/job.h"
@@ -36,6 +38,7 @@ struct RenderFlags {
   std::string job_file;
   std::vector<std::string> set;
   int64_t ps = 2, workers = 2, gpus = 0;
+  std::string ttl;
   ManifestOptions options;
 
   void AddTo(Flags& flags) {
@@ -54,7 +57,9 @@ struct RenderFlags {
         "mutual TLS: each role shows the certificate of the Secret NAME-ROLE-tls (tls.crt, "
         "tls.key, ca.crt); without it, plain text",
         &options.tls);
-    flags.String("image", "IMAGE", "of all programs", &options.image);
+    flags.String("image", "IMAGE",
+                 "of all programs; default: what deploy/image makes, with --gpus by --cuda",
+                 &options.image);
     flags.String(
         "storage", "CLAIM|URL",
         "where checkpoints go: a PersistentVolumeClaim that is there and that all nodes can "
@@ -65,8 +70,107 @@ struct RenderFlags {
                  "image has them",
                  &options.data);
     flags.String("name", "NAME", "name of the objects, instead of the job's", &options.name);
+    AddOfPods(flags);
   }
+
+  void AddOfPods(Flags& flags) {
+    flags.String("namespace", "NAME", "of all objects; without it kubectl's own",
+                 &options.name_space);
+    flags.String("service-account", "NAME", "of all pods", &options.service_account);
+    flags.String("image-pull-secret", "NAME", "for the registry of the image",
+                 &options.image_pull_secret);
+    flags.String("priority-class", "NAME", "of all pods", &options.priority_class);
+    flags.Strings("toleration", "KEY[=VALUE]:EFFECT", "of all pods", &options.tolerations);
+    flags.Strings("node-selector", "KEY=VALUE", "of all pods", &options.node_selectors);
+    flags.String("cpu", "CPUS", "of each worker; its threads follow", &options.cpu);
+    flags.String("memory", "SIZE", "of each worker, such as 8Gi", &options.memory);
+    flags.String("ps-cpu", "CPUS", "of each ps; its threads follow", &options.ps_cpu);
+    flags.String("ps-memory", "SIZE", "of each ps", &options.ps_memory);
+    flags.String("storage-size", "SIZE", "of a new claim", &options.storage_size);
+    flags.String("storage-class", "NAME", "of a new claim", &options.storage_class);
+    flags.String("export", "FILE",
+                 "a Job writes the variables there once the job is done, as safetensors: "
+                 "s3://BUCKET/model.safetensors, or a path below /job, which is the claim",
+                 &options.export_to);
+    flags.String("ttl", "TIME",
+                 "remove finished Jobs after so long, such as 7d; the claim and the ps stay", &ttl);
+    flags.Switch(
+        "http",
+        "the coordinator shows its page at port 7480, in plain text without --tls; network "
+        "policies let nobody at it but `kubectl port-forward`",
+        &options.http);
+  }
+
+  // Checks what goes into YAML as it is.
+  absl::Status Check();
 };
+
+// Returns the seconds of "90s", "10m", "12h" or "7d"; 0 if the text is no such time.
+uint64_t SecondsOf(const std::string& text) {
+  if (text.empty()) return 0;
+  constexpr std::pair<char, uint64_t> kUnits[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+  uint64_t number = 0;
+  const std::string digits = text.substr(0, text.size() - 1);
+  if (digits.size() > 6 || !absl::SimpleAtoi(digits, &number)) return 0;
+  for (const auto& [unit, seconds] : kUnits) {
+    if (text.back() == unit) return number * seconds;
+  }
+  return 0;
+}
+
+absl::Status RenderFlags::Check() {
+  for (const auto& [flag, value] :
+       {std::pair("--image", &options.image), std::pair("--storage", &options.storage),
+        std::pair("--data", &options.data),
+        std::pair("--service-account", &options.service_account),
+        std::pair("--image-pull-secret", &options.image_pull_secret),
+        std::pair("--priority-class", &options.priority_class),
+        std::pair("--export", &options.export_to), std::pair("--cpu", &options.cpu),
+        std::pair("--memory", &options.memory), std::pair("--ps-cpu", &options.ps_cpu),
+        std::pair("--ps-memory", &options.ps_memory),
+        std::pair("--storage-size", &options.storage_size),
+        std::pair("--storage-class", &options.storage_class)}) {
+    if (IsPlain(*value)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(flag, ": ", *value, " is no name"));
+  }
+  if (options.name_space != ObjectName(options.name_space)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--namespace: ", options.name_space, " is no name of a namespace"));
+  }
+  for (const std::string& selector : options.node_selectors) {
+    const size_t equals = selector.find('=');
+    std::string without = selector;
+    if (equals != std::string::npos) without.erase(equals, 1);
+    if (equals == 0 || equals == std::string::npos || !IsPlain(without)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--node-selector: ", selector, " is no KEY=VALUE"));
+    }
+  }
+  for (const std::string& toleration : options.tolerations) {
+    RETURN_IF_ERROR(TolerationItem(toleration).status());
+    std::string without = toleration;
+    std::erase(without, '=');
+    if (IsPlain(without)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--toleration: ", toleration, " is no KEY[=VALUE]:EFFECT"));
+  }
+  const bool claim = !options.storage_size.empty() || !options.storage_class.empty();
+  if (claim && !options.storage.empty()) {
+    return absl::InvalidArgumentError(
+        "--storage names a claim that is there: --storage-size and --storage-class are of a new "
+        "one");
+  }
+  const bool url = absl::StrContains(options.storage, "://");
+  if (url && !options.export_to.empty() && !absl::StrContains(options.export_to, "://")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--export: ", options.export_to, " would be gone with the pod: there is no claim"));
+  }
+  options.ttl_s = SecondsOf(ttl);
+  if (!ttl.empty() && options.ttl_s == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("--ttl: ", ttl, " is no time, such as 7d"));
+  }
+  return absl::OkStatus();
+}
 
 // Returns the bytes of the largest ConfigMap, as `kubectl apply` keeps the object in an annotation.
 size_t LargestConfigMap(const std::string& manifests) {
@@ -90,7 +194,6 @@ int RunRender(Args args, std::ostream& out, std::ostream& err) {
   }
   RenderFlags own;
   ManifestOptions& options = own.options;
-  options.image = absl::StrCat("localhost/paracord:", PARACORD_VERSION);
   Flags flags("paracord render kubernetes",
               "Writes the manifests that run the job on Kubernetes: a Job (coordinator), a\n"
               "StatefulSet (ps), a Job (workers) and what they need. Data files whose paths are\n"
@@ -119,18 +222,21 @@ int RunRender(Args args, std::ostream& out, std::ostream& err) {
                                ObjectName(options.name), " is"));
   }
   if (options.name.empty()) return refuse("the job's name gives no name of objects: give --name");
-  for (const auto& [flag, value] :
-       {std::pair("--image", options.image), std::pair("--storage", options.storage),
-        std::pair("--data", options.data)}) {
-    if (!IsPlain(value)) return refuse(absl::StrCat(flag, ": ", value, " is no name"));
-  }
+  if (const absl::Status wrong = own.Check(); !wrong.ok()) return refuse(Text(wrong));
   options.ps = static_cast<uint64_t>(own.ps);
   options.workers = static_cast<uint64_t>(own.workers);
   options.gpus = static_cast<uint64_t>(own.gpus);
+  if (options.image.empty()) {
+    options.image = absl::StrCat("localhost/paracord:", PARACORD_VERSION,
+                                 options.gpus > 0 ? "-cuda" : "");  // as deploy/image names them
+  }
   const std::string directory = std::filesystem::path(path).parent_path().string();
   const absl::StatusOr<std::string> manifests = KubernetesManifests(*job, directory, options);
   if (!manifests.ok()) return refuse(Text(manifests.status()));
   out << *manifests;
+  for (const std::string& warning : ManifestWarnings(*job, directory, options)) {
+    err << "paracord " << kCommand << ": warning: " << warning << "\n";
+  }
   constexpr size_t kAnnotationBytesMax = 262144;  // Kubernetes'
   if (const size_t bytes = LargestConfigMap(*manifests); bytes > kAnnotationBytesMax) {
     err << kCommand << ": the ConfigMap has about " << bytes << " bytes, more than the "

@@ -3,7 +3,7 @@
 set(manifests_cc ${PROJECT_BINARY_DIR}/manifests.cc)
 set(manifests_text "// Written by cmake/EmbedManifests.cmake.\n#include \"cli/manifests.h\"\n\n")
 string(APPEND manifests_text "namespace paracord {\n\n")
-foreach(name storage coordinator ps worker network)
+foreach(name storage coordinator ps worker export network)
   set(manifest ${PROJECT_SOURCE_DIR}/deploy/kubernetes/base/${name}.yaml)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${manifest})
   file(READ ${manifest} manifest_text)

@@ -120,6 +120,108 @@ TEST_CASE(
   CHECK_FALSE(url.has("claimName"));
 }
 
+TEST_CASE("flags of render say where pods run, by whom, and with how much") {
+  RenderExample example;
+  const Rendered all = example.Render({"--namespace",
+                                       "ml",
+                                       "--service-account",
+                                       "trainer",
+                                       "--image-pull-secret",
+                                       "registry",
+                                       "--priority-class",
+                                       "low",
+                                       "--toleration",
+                                       "pool=gpu:NoSchedule",
+                                       "--toleration",
+                                       "spot:NoExecute",
+                                       "--node-selector",
+                                       "zone=a",
+                                       "--cpu",
+                                       "4",
+                                       "--memory",
+                                       "8Gi",
+                                       "--ps-cpu",
+                                       "2",
+                                       "--ps-memory",
+                                       "16Gi",
+                                       "--storage-size",
+                                       "50Gi",
+                                       "--storage-class",
+                                       "fast",
+                                       "--ttl",
+                                       "7d",
+                                       "--http",
+                                       "--gpus",
+                                       "2"});
+  INFO(all.err);
+  REQUIRE(all.code == 0);
+  CHECK(
+      all.has("      serviceAccountName: trainer\n      priorityClassName: low\n"
+              "      imagePullSecrets: [{name: registry}]\n      nodeSelector:\n"
+              "        zone: \"a\"\n      automountServiceAccountToken: false\n"));
+  CHECK(
+      all.has("- {key: pool, operator: Equal, value: \"gpu\", effect: NoSchedule}\n"
+              "      - {key: spot, operator: Exists, effect: NoExecute}\n"));
+  CHECK(all.has("- {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}\n"));
+  CHECK(
+      all.has("            cpu: \"4\"\n            memory: 8Gi\n          limits:\n"
+              "            memory: 8Gi\n            nvidia.com/gpu: 2\n"));
+  CHECK(all.has("          requests: {cpu: 2, memory: 16Gi}\n          limits: {memory: 16Gi}\n"));
+  CHECK(all.has("  storageClassName: fast\n  resources: {requests: {storage: 50Gi}}\n"));
+  CHECK(all.has("  ttlSecondsAfterFinished: 604800\n"));
+  CHECK(all.has("        - --http=0.0.0.0:7480\n"));
+  CHECK(all.has("        - --device=cuda:all\n"));
+  CHECK(all.has("-cuda\n        command: [paracord-worker]\n"));
+  const std::vector<std::string> objects = absl::StrSplit(all.out, "\n---\n");
+  for (const std::string& object : objects) {
+    CHECK(absl::StrContains(object, "\nmetadata:\n  namespace: ml\n  name: counting-job"));
+  }
+  CHECK(example.Render({"--gpus", "1"}).has("        - --device=cuda:0\n"));
+}
+
+TEST_CASE("flags of render that are no names, times or tolerations are refused by name") {
+  RenderExample example;
+  for (const std::vector<std::string>& wrong :
+       {std::vector<std::string>{"--toleration", "spot"},
+        {"--toleration", "spot:Never"},
+        {"--node-selector", "zone"},
+        {"--ttl", "soon"},
+        {"--namespace", "A b"},
+        {"--cpu", "1 2"},
+        {"--storage", "mine", "--storage-size", "1Gi"},
+        {"--storage", "s3://b/run", "--export", "/job/m.safetensors"}}) {
+    const Rendered refused = example.Render(wrong);
+    INFO(refused.err);
+    CHECK(refused.code == 2);
+    CHECK(absl::StrContains(refused.err, wrong[wrong.size() - 2]));
+  }
+}
+
+TEST_CASE("--export adds a Job that writes the variables once the job is done") {
+  RenderExample example;
+  const Rendered to_store = example.Render({"--export", "s3://b/model.safetensors", "--storage",
+                                            "s3://b/run", "--tls", "--data", "images"});
+  INFO(to_store.err);
+  REQUIRE(to_store.code == 0);
+  CHECK(to_store.has("  name: counting-job-export\n"));
+  CHECK(
+      to_store.has("        command: [paracord, export, --when-done]\n        args:\n"
+                   "        - --dir=s3://b/run\n        - --out=s3://b/model.safetensors\n"));
+  CHECK_FALSE(to_store.has("counting-job-export-tls"));
+  CHECK(to_store.has("tolerationSeconds: 30}\n      automountServiceAccountToken: false\n"));
+  CHECK_FALSE(example.Render({}).has("counting-job-export"));
+}
+
+TEST_CASE("render warns of what the pods will lack") {
+  RenderExample example;
+  CHECK(absl::StrContains(example.Render({}).err, "warning: the job reads files below /data"));
+  CHECK(example.Render({"--data", "images"}).err.empty());
+  CHECK(absl::StrContains(RenderExample(R"({"program": "process", "command": ["true"]})")
+                              .Render({"--data", "images"})
+                              .err,
+                          "workers refuse without --allow-programs"));
+}
+
 TEST_CASE("rendered manifests have the job's own cluster, settings and model") {
   RenderExample example;
   const Rendered rendered = example.Render({"--ps", "3", "--set", "epochs=7"});
@@ -138,7 +240,7 @@ TEST_CASE("rendered manifests have the job's own cluster, settings and model") {
 }
 
 TEST_CASE("a job too large for the annotation of kubectl apply is rendered with the way out") {
-  CHECK(RenderExample().Render({}).err.empty());
+  CHECK(RenderExample().Render({"--data", "images"}).err.empty());
   nlohmann::json model = nlohmann::json::parse(kModel);
   for (int i = 0; i < 4000; ++i) {
     model["config"]["layers"].push_back(
