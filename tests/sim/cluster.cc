@@ -134,6 +134,7 @@ class SimCluster::Ps : public Role, public Service {
       answer = reply->header;
     }
     cluster_.oracle_.Exchanged(ps_, request, answer, before, after);
+    cluster_.rounds_.Answered(request, answer, before, cluster_.oracle_.Look(ps_));
   }
 
   SimCluster& cluster_;
@@ -222,7 +223,8 @@ SimCluster::SimCluster(SimWorld& world, ClusterPlan plan)
     : world_(world),
       plan_(std::move(plan)),
       chance_(world.Fork(7)),
-      oracle_(world, plan_.job, plan_.counting, plan_.epochs, plan_.calm),
+      oracle_(world, plan_.job, plan_.counting, plan_.epochs, plan_.calm && plan_.lanes == 0),
+      rounds_(world, oracle_.plan(), plan_.staleness),
       supervisor_(world),
       nemesis_(world, supervisor_) {
   if (plan_.calm) world_.swarm() = world_.swarm().Healed();
@@ -419,12 +421,14 @@ std::string RunSeed(uint64_t seed, uint64_t* trace_hash, uint64_t* steps, SimKin
   if (kind.tables) plan.MakeTables();
   if (kind.growing) plan.MakeGrowing(world.Fork(10));
   if (kind.tables || kind.growing) plan.DrawDeltas(world.Fork(11));
+  if (kind.lanes) plan.DrawLanes(world.Fork(12));
   SimCluster cluster(world, plan);
   const bool right = cluster.Run();
   if (trace_hash != nullptr) *trace_hash = world.trace().hash();
   if (steps != nullptr) *steps += world.steps();
   if (right) return "";
-  return absl::StrCat(kind.growing  ? "PARACORD_SIM_TABLES=2 "
+  return absl::StrCat(kind.lanes ? "PARACORD_SIM_LANES=1 " : "",
+                      kind.growing  ? "PARACORD_SIM_TABLES=2 "
                       : kind.tables ? "PARACORD_SIM_TABLES=1 "
                                     : "",
                       kind.objects ? "PARACORD_SIM_OBJECTS=1 " : "", "PARACORD_SIM_SEED=", seed,

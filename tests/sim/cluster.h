@@ -12,6 +12,7 @@
 
 #include "sim/counting_workload.h"
 #include "sim/oracle.h"
+#include "sim/rounds_oracle.h"
 #include "sim/world/nemesis.h"
 #include "sim/world/sim_world.h"
 #include "sim/world/supervisor.h"
@@ -33,6 +34,8 @@ struct ClusterPlan {
   bool calm = false;              // one worker and no faults: the batches come in their order
   uint64_t epochs = 1;            // after which it is done
   uint32_t resume_ps = 0;         // then it is given one more epoch and so many ps; 0: it is not
+  uint32_t lanes = 0;             // of an epoch; 0: it is cut into splits
+  uint64_t staleness = 0;         // with lanes
   CountingOptions counting;
   Job job;
 
@@ -43,6 +46,7 @@ struct ClusterPlan {
   void MakeTables();
   void MakeGrowing(SimRandom random);
   void DrawDeltas(SimRandom random);  // how many checkpoints go on from others
+  void DrawLanes(SimRandom random);
   std::string ToString() const;
 };
 
@@ -80,6 +84,7 @@ class SimCluster {
   ClusterPlan plan_;
   SimRandom chance_;
   Oracle oracle_;
+  RoundsOracle rounds_;
   Supervisor supervisor_;
   Nemesis nemesis_;
   std::vector<uint32_t> ps_places_;
@@ -96,6 +101,7 @@ struct SimKind {
   bool tables = false;   // the job has tables, where its optimizer allows them
   bool objects = false;  // DIR is in an object store, not on a file system
   bool growing = false;  // these tables grow, in some seeds with admission and expiry
+  bool lanes = false;    // epochs are cut into lanes, with bounded staleness
 };
 
 // Runs one seed from its draw to its end. Returns "", or the fault that was found and how to see it

@@ -122,6 +122,15 @@ void ClusterPlan::DrawDeltas(SimRandom random) {
   if (random.Chance(0.7)) job.checkpoint.full_every = static_cast<uint32_t>(random.Between(2, 5));
 }
 
+// From a stream of its own, so that seeds with splits run as they always did.
+void ClusterPlan::DrawLanes(SimRandom random) {
+  lanes = static_cast<uint32_t>(random.Between(1, 5));
+  staleness = static_cast<uint64_t>(random.Chance(0.4) ? 0 : random.Between(1, 3));
+  job.guarantees.staleness = static_cast<uint32_t>(staleness);
+  job.guarantees.round_batches = lanes;
+  job.split_batches.reset();
+}
+
 void ClusterPlan::MakeGrowing(SimRandom random) {
   MakeTables();
   counting.growing = counting.tables;
@@ -145,6 +154,7 @@ std::string ClusterPlan::ToString() const {
       ", epochs=", job.epochs, ", wire=", job.wire,
       job.compression.kind == CompressionSpec::Kind::kTopK ? " top_k" : "",
       job.overlap ? " overlapped" : "", early_push ? ", early push" : "",
+      lanes > 0 ? absl::StrCat(", ", lanes, " lanes, staleness ", staleness) : "",
       counting.growing ? absl::StrCat(", growing tables: after ", counting.admit_after, ", expire ",
                                       counting.expire_batches, ", rows_max ", counting.rows_max,
                                       ", full every ", job.checkpoint.full_every)

@@ -1,7 +1,8 @@
 // Many simulated clusters, each from one seed. Settings: PARACORD_SIM_SEEDS (how many in all),
 // PARACORD_SIM_BASE (the seed before the first one; without it the seeds are others each day),
 // PARACORD_SIM_SEED (the one to replay, with logs, or the first to hash; with
-// PARACORD_SIM_OBJECTS=1 on an object store, with PARACORD_SIM_TABLES=1 with tables, with 2 with
+// PARACORD_SIM_OBJECTS=1 on an object store, with PARACORD_SIM_LANES=1 with lanes, with
+// PARACORD_SIM_TABLES=1 with tables, with 2 with
 // growing ones).
 #include "sim/cluster.h"
 
@@ -139,6 +140,15 @@ TEST_CASE("no row of a growing table is lost or doubled") {
   if (seeds >= 100) CHECK(coverage.Missing("sim.delta").empty());
 }
 
+TEST_CASE("no batch of a lane is lost or doubled, or computed on values that are too old") {
+  const uint64_t seeds = Setting("PARACORD_SIM_SEEDS", 2000) / 2;
+  const Coverage coverage;
+  RunSeeds(seeds, {.lanes = true});
+  RunSeeds(seeds / 4, {.tables = true, .lanes = true});
+  RunSeeds(seeds / 4, {.growing = true, .lanes = true});
+  if (seeds >= 100) CHECK(coverage.Missing("sim.pull.").empty());
+}
+
 // A tenth of as many on an object store.
 TEST_CASE("no batch is lost or doubled and every job ends on an object store") {
   const uint64_t seeds = Setting("PARACORD_SIM_SEEDS", 2000) / 10;
@@ -181,7 +191,8 @@ TEST_CASE("one seed of the cluster", "[.replay]") {
   const std::string found = RunSeed(Setting("PARACORD_SIM_SEED", 1), nullptr, nullptr,
                                     {.tables = Setting("PARACORD_SIM_TABLES", 0) == 1,
                                      .objects = Setting("PARACORD_SIM_OBJECTS", 0) != 0,
-                                     .growing = Setting("PARACORD_SIM_TABLES", 0) == 2});
+                                     .growing = Setting("PARACORD_SIM_TABLES", 0) == 2,
+                                     .lanes = Setting("PARACORD_SIM_LANES", 0) != 0});
   std::cout << (found.empty() ? "nothing found" : found) << "\n";
   CHECK(found.empty());
 }

@@ -80,7 +80,9 @@ Oracle::Oracle(SimWorld& world, const Job& job, const CountingOptions& counting,
       epochs_(epochs) {
   plan_.set_records(counting.records);
   plan_.set_batch(job.batch);
-  plan_.set_split_batches(job.split_batches.value());
+  plan_.set_lanes(job.guarantees.round_batches.value_or(0));
+  const uint64_t longest = DivideUp(counting.batches, std::max(plan_.lanes(), 1u));
+  plan_.set_split_batches(job.split_batches.value_or(static_cast<uint32_t>(longest)));
 }
 
 uint64_t Oracle::TotalBatches() const { return epochs_ * BatchesPerEpoch(plan_); }
@@ -91,6 +93,7 @@ Oracle::PsSeen Oracle::Look(const ParameterServer& ps) const {
   if (content == nullptr) return seen;
   for (const auto& partition : content->partitions) {
     Seen& one = seen[partition->facts().id];
+    one.trained = partition->facts().trained;
     ChunkRefs chunks;
     one.updates = partition->Pull(chunks);
     one.values = partition->growing() ? GrownValues(*partition) : ValuesOf(*partition, chunks);

@@ -35,12 +35,14 @@ class Oracle {
          bool ordered);
   // Called when the job is given more epochs.
   void GoOn(uint64_t epochs) { epochs_ = epochs; }
+  const DataPlan& plan() const { return plan_; }
 
   // The state of one partition of a ps at one moment.
   struct Seen {
     uint64_t updates = 0;
     Ledger ledger;
     std::vector<float> values;
+    bool trained = false;
     bool operator==(const Seen& other) const {
       return updates == other.updates && values == other.values &&
              ledger.SerializeAsString() == other.ledger.SerializeAsString();

@@ -1,0 +1,93 @@
+#include "sim/rounds_oracle.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/probe.h"
+#include "config/data_plan.h"
+
+namespace paracord {
+namespace {
+
+// Returns how many batches a lane of an epoch has.
+uint64_t BatchesOfLane(const DataPlan& plan, uint64_t lane) {
+  uint64_t batches = 0;
+  for (uint64_t place = lane; place < BatchesPerEpoch(plan); place += plan.lanes()) ++batches;
+  return batches;
+}
+
+// Returns the batches that a ledger has, by lane through all epochs.
+std::map<uint64_t, uint64_t> EnteredByLane(const DataPlan& plan, const Ledger& ledger) {
+  std::map<uint64_t, uint64_t> entered;
+  const uint64_t lanes = SplitsPerEpoch(plan);
+  for (const SplitInterval& interval : ledger.finished()) {
+    for (uint64_t lane = interval.first(); lane <= interval.last(); ++lane) {
+      entered[lane] = BatchesOfLane(plan, lane % lanes);
+    }
+  }
+  for (const OpenSplit& open : ledger.open()) entered[open.split()] = open.next();
+  return entered;
+}
+
+}  // namespace
+
+std::string LaneBehind(const DataPlan& plan, const Ledger& ledger, uint64_t state) {
+  const uint64_t lanes = SplitsPerEpoch(plan);
+  const uint64_t rounds = BatchesOfLane(plan, 0);
+  std::map<uint64_t, uint64_t> entered = EnteredByLane(plan, ledger);
+  for (uint64_t round = 0; round < state; ++round) {
+    for (uint64_t lane = 0; lane < lanes; ++lane) {
+      if (round % rounds >= BatchesOfLane(plan, lane)) continue;
+      const uint64_t has = entered[round / rounds * lanes + lane];
+      if (has > round % rounds) continue;
+      return absl::StrCat("lane ", lane, " of epoch ", round / rounds, " has ", has,
+                          " batches and lacks round ", round % rounds);
+    }
+  }
+  return "";
+}
+
+void RoundsOracle::Answered(const ExchangeRequest& request,
+                            const absl::StatusOr<ExchangeReply>& answer,
+                            const Oracle::PsSeen& before, const Oracle::PsSeen& now) {
+  if (plan_.lanes() == 0 || !answer.ok()) return;
+  if (request.has_batch() && !request.rejected()) CheckPushed(request.batch(), *answer, before);
+  if (request.has_state()) CheckPulled(request, *answer, now);
+}
+
+void RoundsOracle::CheckPulled(const ExchangeRequest& request, const ExchangeReply& reply,
+                               const Oracle::PsSeen& now) {
+  if (reply.waits()) {
+    PROBE("sim.pull.waits");
+    if (reply.pieces_size() > 0) world_.Violation("an answer that says to wait brings values");
+    return;
+  }
+  PROBE("sim.pull.ready");
+  for (const PartitionPull& pull : request.pull()) {
+    const auto seen = now.find(pull.partition());
+    if (seen == now.end() || !seen->second.trained) continue;
+    const std::string behind = LaneBehind(plan_, seen->second.ledger, request.state());
+    if (behind.empty()) continue;
+    return world_.Violation(absl::StrCat("values of partition ", pull.partition(),
+                                         " are handed out for state ", request.state(), ", but ",
+                                         behind));
+  }
+}
+
+void RoundsOracle::CheckPushed(const BatchId& batch, const ExchangeReply& reply,
+                               const Oracle::PsSeen& before) {
+  if (batch.batch() <= staleness_) return;
+  const uint64_t rounds = BatchesOfLane(plan_, 0);
+  const uint64_t state = batch.epoch() * rounds + batch.batch() - staleness_;
+  for (const PartitionState& partition : reply.partitions()) {
+    if (partition.outcome() != PUSH_APPLIED) continue;
+    const std::string behind = LaneBehind(plan_, before.at(partition.partition()).ledger, state);
+    if (behind.empty()) continue;
+    return world_.Violation(absl::StrCat("a gradient of round ", batch.batch(),
+                                         " is applied to partition ", partition.partition(),
+                                         " on values that are too old: ", behind));
+  }
+}
+
+}  // namespace paracord

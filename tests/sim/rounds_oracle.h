@@ -1,0 +1,40 @@
+// Checks bounded staleness in a simulated cluster: no ps hands out values that lack a round which
+// their reader waits for, and none applies a gradient whose values were older than the job allows.
+// The batches of lanes are counted here one by one, apart from what coordinator, ps and workers ask
+// (config/data_plan.h). Owned by SimCluster.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "proto/paracord.pb.h"
+#include "sim/oracle.h"
+
+namespace paracord {
+
+// Returns "", or the lane that lacks a batch of the first `state` rounds of the job.
+std::string LaneBehind(const DataPlan& plan, const Ledger& ledger, uint64_t state);
+
+class RoundsOracle {
+ public:
+  // Without lanes in the plan nothing is checked.
+  RoundsOracle(SimWorld& world, DataPlan plan, uint64_t staleness)
+      : world_(world), plan_(std::move(plan)), staleness_(staleness) {}
+
+  // Called when an exchange is answered. The ps held `before` when the exchange came, and holds
+  // `now`.
+  void Answered(const ExchangeRequest& request, const absl::StatusOr<ExchangeReply>& answer,
+                const Oracle::PsSeen& before, const Oracle::PsSeen& now);
+
+ private:
+  void CheckPulled(const ExchangeRequest& request, const ExchangeReply& reply,
+                   const Oracle::PsSeen& now);
+  void CheckPushed(const BatchId& batch, const ExchangeReply& reply, const Oracle::PsSeen& before);
+
+  SimWorld& world_;
+  const DataPlan plan_;
+  const uint64_t staleness_;
+};
+
+}  // namespace paracord
