@@ -13,8 +13,11 @@ constexpr int64_t kLongWaitMs = 1500;  // until it is said which lanes are waite
 }  // namespace
 
 std::optional<uint64_t> RoundWait::StateFor(const BatchId& batch) const {
-  if (!lanes_ || batch.batch() <= staleness_) return std::nullopt;
-  return batch.epoch() * rounds_ + batch.batch() - staleness_;
+  if (!lanes_) return std::nullopt;
+  // The first rounds of an epoch have all of the epoch before.
+  const uint64_t behind = std::min<uint64_t>(batch.batch(), staleness_);
+  const uint64_t state = batch.epoch() * rounds_ + batch.batch() - behind;
+  return state == 0 ? std::nullopt : std::optional(state);
 }
 
 // A state of one epoch says nothing of the lanes of another one.
@@ -54,7 +57,9 @@ std::string RoundWait::WaitsFor() const {
   if (waited_ms_.value_or(0) < kLongWaitMs) return "";
   const std::string behind =
       missing_.empty() ? "" : absl::StrCat(" (behind: lanes ", absl::StrJoin(missing_, ", "), ")");
-  return absl::StrCat("round ", *wanted_ % rounds_, " of epoch ", *wanted_ / rounds_, " for ",
+  // The last of the rounds that the state has.
+  const uint64_t last = *wanted_ - 1;
+  return absl::StrCat("round ", last % rounds_ + 1, " of epoch ", last / rounds_ + 1, " for ",
                       *waited_ms_ / 1000, " s", behind);
 }
 

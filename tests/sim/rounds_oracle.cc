@@ -77,9 +77,8 @@ void RoundsOracle::CheckPulled(const ExchangeRequest& request, const ExchangeRep
 
 void RoundsOracle::CheckPushed(const BatchId& batch, const ExchangeReply& reply,
                                const Oracle::PsSeen& before) {
-  if (batch.batch() <= staleness_) return;
-  const uint64_t rounds = BatchesOfLane(plan_, 0);
-  const uint64_t state = batch.epoch() * rounds + batch.batch() - staleness_;
+  const uint64_t first = batch.epoch() * BatchesOfLane(plan_, 0);
+  const uint64_t state = batch.batch() > staleness_ ? first + batch.batch() - staleness_ : first;
   for (const PartitionState& partition : reply.partitions()) {
     if (partition.outcome() != PUSH_APPLIED) continue;
     const std::string behind = LaneBehind(plan_, before.at(partition.partition()).ledger, state);

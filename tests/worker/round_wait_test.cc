@@ -34,7 +34,10 @@ ExchangeOutcome Waits(std::vector<uint32_t> missing) {
 
 TEST_CASE("the values of a batch have every lane's batches of all rounds but the last few") {
   const RoundWait wait(RoundsPlan(), /*staleness=*/2);
-  for (uint32_t n = 0; n <= 2; ++n) CHECK(wait.StateFor(LaneBatch(1, 0, n)) == std::nullopt);
+  for (uint32_t n = 0; n <= 2; ++n) {
+    CHECK(wait.StateFor(LaneBatch(0, 0, n)) == std::nullopt);
+    CHECK(wait.StateFor(LaneBatch(1, 0, n)) == kRounds);
+  }
   CHECK(wait.StateFor(LaneBatch(0, 1, 3)) == 1);
   CHECK(wait.StateFor(LaneBatch(2, 1, 4)) == 2 * kRounds + 2);
   CHECK(RoundWait(RoundsPlan(), 0).StateFor(LaneBatch(2, 0, 1)) == 2 * kRounds + 1);
@@ -80,7 +83,7 @@ TEST_CASE("the time in which lanes of others are waited for is counted, and said
   CHECK(wait.waits());
   wait.Answered(kRounds + 3, Waits({0, 2}), 500);
   CHECK(wait.Answered(kRounds + 3, Waits({2}), 500) == 500);
-  CHECK(wait.WaitsFor() == "round 3 of epoch 1 for 1 s (behind: lanes 2)");
+  CHECK(wait.WaitsFor() == "round 3 of epoch 2 for 1 s (behind: lanes 2)");
   CHECK(wait.Answered(kRounds + 3, {}, 20) == 20);
   CHECK_FALSE(wait.waits());
   CHECK(wait.WaitsFor().empty());

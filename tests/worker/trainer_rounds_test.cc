@@ -186,7 +186,7 @@ TEST_CASE("a pull that waits is asked again alone, and its worker wants a lane m
     test.Waits({2});
   }
   CHECK(test.wanted > wanted);
-  CHECK(test.trainer->WaitsFor() == "round 1 of epoch 0 for 2 s (behind: lanes 2)");
+  CHECK(test.trainer->WaitsFor() == "round 1 of epoch 1 for 2 s (behind: lanes 2)");
   test.Values();
   CHECK(test.ps->UnderWay() == "push 0.1 for 2");
   CHECK_FALSE(test.trainer->WantsTask());
