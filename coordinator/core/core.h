@@ -121,6 +121,7 @@ class CoordinatorCore {
   bool ExtendLanes(WorkerSession& session, WorkReply& reply);
   void SayEnds(const WorkerSession& session, WorkReply& reply);
   bool TryGiveLanes(WorkerSession& session, WorkReply& reply);
+  bool FreeStuckLanes();
 
   // core_failures.cc
   void CountFailure(const std::string& task, const LeaseState& lease, FailureKind kind,

@@ -96,4 +96,21 @@ bool CoordinatorCore::TryGiveLanes(WorkerSession& session, WorkReply& reply) {
   return true;
 }
 
+// Frees all lanes where all who have some say that they wait, and no lane has come further for a
+// while: somebody has reported batches that no ps has, and the worker that has the lane now waits
+// for itself. True if so, and then the ledgers are to be read again.
+bool CoordinatorCore::FreeStuckLanes() {
+  if (!HasLanes()) return false;
+  SplitTable& table = *training_.table();
+  const bool stuck = std::ranges::all_of(table.leases(), [this](const auto& item) {
+    const auto holder = sessions_.all().find(item.second.session);
+    return holder != sessions_.all().end() && !holder->second.waits_for.empty() &&
+           now_ms_ - item.second.progress_ms >= kStragglerMs;
+  });
+  if (!stuck || table.leases().empty()) return false;
+  PROBE("coordinator.lane.stuck");
+  while (!table.leases().empty()) table.End(table.leases().begin()->first);
+  return true;
+}
+
 }  // namespace paracord

@@ -251,7 +251,7 @@ bool CoordinatorCore::WorkIsFree() const {
 // workers and events.
 void CoordinatorCore::ServeParked(bool tick) {
   if (phases_.training() && training_.table() != nullptr && ps_.AllAre(PsState::kReady) &&
-      (training_.table()->AllDone() || ps_.LedgersDue(now_ms_))) {
+      (training_.table()->AllDone() || ps_.LedgersDue(now_ms_) || (tick && FreeStuckLanes()))) {
     ReadLedgers();
   }
   const bool lanes = HasLanes() && DealLanes(tick);

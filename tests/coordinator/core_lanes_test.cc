@@ -109,8 +109,17 @@ class LaneWorker {
     return ends;
   }
   uint64_t session() const { return session_; }
+  // Reports all batches of one of its leases, which it has not computed. Returns the lane.
+  uint64_t Lie() {
+    const auto held = held_.begin();
+    const uint64_t lane = held->second.lease.split();
+    held->second.next = held->second.lease.end_batch();
+    Report(held->first);
+    return lane;
+  }
 
   bool computes = true;
+  std::string waits_for;  // as it says
   uint64_t computed = 0;
   uint64_t extensions = 0;
   uint64_t leases = 0;
@@ -125,6 +134,7 @@ class LaneWorker {
     WorkRequest request;
     request.set_session(session_);
     request.set_want_task(true);
+    request.set_waits_for(waits_for);
     for (const auto& [id, held] : held_) request.add_holds(id);
     asking_ = ++job_.call;
     job_.Feed(WorkEvent{*asking_, request});
@@ -134,6 +144,7 @@ class LaneWorker {
     const Held& held = held_.at(id);
     WorkRequest request;
     request.set_session(session_);
+    request.set_waits_for(waits_for);
     LeaseReport& report = *request.add_leases();
     report.set_lease(id);
     report.set_next(held.next);
@@ -277,6 +288,27 @@ TEST_CASE("a lane that does not come further is given to one more, and only the 
   CHECK((first.lanes().contains(stuck) || third.lanes().contains(stuck)));
   CHECK(first.lanes().contains(mine) == false);
   CHECK(first.lanes().size() + third.lanes().size() == 3);
+}
+
+TEST_CASE("where all who have lanes wait for batches that nobody has, the ledgers are read again") {
+  LaneJob job(/*lanes=*/2);
+  LaneWorker worker(job, "worker:0");
+  Steps(job, {&worker}, 4);
+  worker.computes = false;
+  const uint64_t lane = worker.Lie();
+  const auto next_of = [&] {
+    uint32_t next = 0;
+    for (const auto& [id, lease] : job.table().leases()) {
+      if (lease.split == lane) next = lease.next;
+    }
+    return next;
+  };
+  Steps(job, {&worker}, 200);  // 10 s
+  const uint32_t reported = next_of();
+  REQUIRE(reported > 2);
+  worker.waits_for = "round 1";  // the worker says so with its next request
+  Steps(job, {&worker}, 300);
+  CHECK(next_of() == 2);
 }
 
 TEST_CASE("a lane whose last lease is old and that comes further all the time has one worker") {

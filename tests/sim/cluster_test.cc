@@ -96,8 +96,8 @@ std::vector<std::string> Missing(const Coverage& coverage) {
       "coordinator.leftover.committed",
       // No simulated job lives for a thousand generations; parameter_server_test.cc reaches it.
       "ps.adopt.unclaimed",
-      // These seeds have no lanes; core_lanes_test.cc reaches it.
-      "coordinator.lane.straggler"};
+      // These seeds have no lanes; core_lanes_test.cc reaches them.
+      "coordinator.lane.straggler", "coordinator.lane.stuck"};
   std::vector<std::string> missing;
   for (const char* part : {"coordinator.", "ps."}) {
     for (const std::string& probe : coverage.Missing(part)) {

@@ -72,6 +72,8 @@ TEST_CASE("a correct toy cluster stays correct under every kind of fault, and ea
                                            "sim.object.late_put",
                                            "sim.object.refused",
                                            "sim.object.upload",
+                                           "sim.pull.ready",
+                                           "sim.pull.waits",
                                            "sim.report_ahead",
                                            "sim.restored",
                                            "sim.resumed",
