@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/mutex.h"
 #include "common/status_macros.h"
+#include "config/data_plan.h"
 #include "data/batch_loader.h"
 #include "data/batch_plan.h"
 
@@ -48,7 +49,12 @@ class PreparedBatches : public BatchFeed {
   }
 
   absl::StatusOr<const Batch*> Get(const BatchId& id, std::span<const BatchId> upcoming) override {
+    // The loader would take a batch without records for the end of what it is to prepare.
+    if (!Has(id)) return Lacks(id);
     upcoming = upcoming.first(std::min(upcoming.size(), depth_));
+    const auto lacking =
+        std::ranges::find_if(upcoming, [this](const BatchId& next) { return !Has(next); });
+    upcoming = upcoming.first(static_cast<size_t>(lacking - upcoming.begin()));
     if (ahead_.empty() || !SameBatch(ahead_.front(), id)) {
       Restart();
       Prepare(id);
@@ -56,11 +62,7 @@ class PreparedBatches : public BatchFeed {
     }
     ahead_.pop_front();
     ASSIGN_OR_RETURN(const Batch* const batch, loader_.Next());
-    if (batch == nullptr) {
-      ahead_.clear();
-      return absl::OutOfRangeError(
-          absl::StrCat("the data plan has no batch ", id.batch(), " in split ", id.split()));
-    }
+    if (batch == nullptr) return Lacks(id);
     const size_t known = std::min(ahead_.size(), upcoming.size());
     if (!std::equal(upcoming.begin(), upcoming.begin() + known, ahead_.begin(), SameBatch)) {
       Restart();
@@ -77,6 +79,11 @@ class PreparedBatches : public BatchFeed {
   }
 
  private:
+  bool Has(const BatchId& id) const { return BatchExamples(plan_, id.split(), id.batch()) > 0; }
+  static absl::Status Lacks(const BatchId& id) {
+    return absl::OutOfRangeError(
+        absl::StrCat("the data plan has no batch ", id.batch(), " in split ", id.split()));
+  }
   void Restart() {
     ahead_.clear();
     to_prepare_ = std::make_shared<ToPrepare>();
