@@ -40,13 +40,16 @@ struct TestProcess {
     SecurityOptions options = keys.options();
     if (token) options.token_file = keys.Path("token");
     if (pair.cert.empty()) options.cert = options.key = "";
-    auto loaded = Credentials::Load(options, files, [this] { return now_ms.load(); });
+    auto loaded = Credentials::Load(options, files, [clock = clock] { return clock->load(); });
     INFO(loaded.status());
     REQUIRE(loaded.ok());
     credentials = *std::move(loaded);
   }
 
-  std::atomic<int64_t> now_ms = 1'000'000;  // files that have changed are read when it moves
+  // Threads of connections may look at it when this is gone.
+  const std::shared_ptr<std::atomic<int64_t>> clock =
+      std::make_shared<std::atomic<int64_t>>(1'000'000);
+  std::atomic<int64_t>& now_ms = *clock;  // files that have changed are read when it moves
   PosixFiles files;
   TestKeys keys;
   std::shared_ptr<Credentials> credentials;
