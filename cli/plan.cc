@@ -93,13 +93,18 @@ void PrintCluster(const Cluster& cluster, std::ostream& out) {
 }
 
 absl::Status PrintRounds(const Job& job, std::optional<size_t> workers, std::ostream& out) {
-  if (!job.guarantees.staleness.has_value()) return absl::OkStatus();
+  if (!job.guarantees.rounds()) return absl::OkStatus();
   if (!workers.has_value() && !job.guarantees.round_batches.has_value()) {
     out << "rounds: of as many batches of " << job.batch << " as the cluster names workers; ";
   } else {
     ASSIGN_OR_RETURN(const uint32_t batches, RoundBatchesOf(job, workers.value_or(0)));
     out << "rounds: of " << batches << (batches == 1 ? " batch of " : " batches of ") << job.batch
         << ", an effective batch of " << uint64_t{batches} * job.batch << "; ";
+  }
+  if (job.guarantees.sync()) {
+    out << "each is one update. Updates, learning-rate schedules, `expire` and the end of the job "
+           "count rounds; steps count batches\n";
+    return absl::OkStatus();
   }
   out << "no gradient lacks more than " << *job.guarantees.staleness
       << " of them. The end of the job counts rounds; updates, learning-rate schedules, steps and "

@@ -78,6 +78,7 @@ Job JobReader::Read(json model) {
   ReadStopWhen();
   ReadModes();
   ReadCompression();
+  ReadRounds(fields_, problems_, job_);
   ReadFailures();
   ReadTimeouts();
   ReadPartitioner();
@@ -109,6 +110,9 @@ void JobReader::ReadData() {
 void JobReader::ReadCounts() {
   fields_.Integer("batch", 1, 1 << 24, job_.batch);
   fields_.Integer("accumulate", 1, 1 << 24, job_.accumulate);
+  if (fields_.FindValue("threads") != nullptr) {
+    fields_.Integer("threads", 1, 1024, job_.threads.emplace(1));
+  }
   if (job_.accumulate > job_.batch) {
     fields_.Problem("accumulate",
                     absl::StrCat("is ", job_.accumulate, ", more than the batch of ", job_.batch));
@@ -248,10 +252,7 @@ void JobReader::ReadStopWhen() {
 }
 
 void JobReader::ReadModes() {
-  static constexpr std::string_view kRecovery[] = {"replay"};
   static constexpr std::string_view kPlacement[] = {"greedy", "round_robin"};
-  ReadRounds(fields_, problems_, job_);
-  fields_.OneOf("recovery", kRecovery, job_.guarantees.recovery);
   static constexpr JsonFields::OtherName kOtherPrecisions[] = {
       {"mixed_bfloat16", "bf16"}, {"bfloat16", "bf16"}, {"mixed_float16", "fp16"},
       {"float16", "fp16"},        {"f16", "fp16"},      {"fp32", "float32"}};

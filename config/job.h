@@ -138,12 +138,17 @@ struct EpochSpec {
 
 // The guarantees hold for every update, whatever fails.
 struct GuaranteesSpec {
-  std::string consistency = "async";
+  std::string consistency = "async";  // or "sync"
   // Set: the job has rounds, and a gradient is computed on values that lack at most the batches of
-  // so many of them.
+  // so many of them. Never with "sync".
   std::optional<uint32_t> staleness;
   std::optional<uint32_t> round_batches;  // none: by RoundBatchesOf
-  std::string recovery = "replay";
+  std::string recovery = "replay";        // with "sync": "rollback"
+
+  // An update is the mean of a whole round.
+  bool sync() const { return consistency == "sync"; }
+  // Epochs are cut into lanes.
+  bool rounds() const { return sync() || staleness.has_value(); }
 };
 
 // The variables begin with what a file has.
@@ -168,6 +173,7 @@ struct Job {
   std::optional<DataSpec> predict;  // what `paracord predict` reads
   uint32_t batch = 64;
   uint32_t accumulate = 1;
+  std::optional<uint32_t> threads;        // that compute a batch; none: each worker's own number
   std::optional<uint32_t> split_batches;  // none: by DefaultSplitBatches
   EpochSpec each_epoch;
   uint64_t seed = 1;

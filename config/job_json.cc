@@ -37,7 +37,7 @@ json DataToJson(const DataSpec& spec) {
 json DataToJson(const Job& job) {
   json data = {{"train", DataToJson(job.train)},
                {"test", job.test ? DataToJson(*job.test) : json()}};
-  // A job without the key is the same text as before there was one.
+  // A job without these keys is the same text as before there were any.
   if (job.predict.has_value()) data["predict"] = DataToJson(*job.predict);
   return data;
 }
@@ -145,9 +145,10 @@ json ToJson(const Job& job) {
         {"keep", job.checkpoint.keep},
         {"full_every", job.checkpoint.full_every}}},
   };
-  // A job without the key is the same text as before there was one.
+  // A job without these keys is the same text as before there were any.
   const std::optional<uint32_t>& round_batches = job.guarantees.round_batches;
   if (round_batches.has_value()) object["round_batches"] = *round_batches;
+  if (job.threads.has_value()) object["threads"] = *job.threads;
   return object;
 }
 

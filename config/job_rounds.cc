@@ -13,6 +13,39 @@ using nlohmann::json;
 
 constexpr uint64_t kStalenessMax = 1000;
 
+// Reports the keys of a job that do not fit its consistency.
+void ReportMisfits(JsonFields& fields, const Job& job) {
+  const GuaranteesSpec& guarantees = job.guarantees;
+  if (guarantees.round_batches.has_value() && !guarantees.rounds()) {
+    fields.Problem("round_batches",
+                   "is of jobs with rounds, and `consistency` is \"async\", which has none: give "
+                   "`consistency` \"sync\" or {\"staleness\": S}, or leave round_batches out");
+  }
+  if (job.split_batches.has_value() && guarantees.rounds()) {
+    fields.Problem("split_batches",
+                   "is of jobs without rounds, and `consistency` has rounds: an epoch is cut into "
+                   "`round_batches` lanes; leave split_batches out");
+  }
+  if (!guarantees.sync()) return;
+  if (job.overlap) {
+    fields.Problem("overlap",
+                   "computes on values of one round less, and `consistency` \"sync\" allows none: "
+                   "leave overlap out, or give `consistency` {\"staleness\": 1}");
+  }
+  if (job.compression.kind != CompressionSpec::Kind::kNone) {
+    fields.Problem("compression",
+                   "keeps a remainder of each gradient with the worker that computed it, and with "
+                   "`consistency` \"sync\" no bit may depend on who did: leave it out; `wire` "
+                   "\"bf16\" halves the bytes");
+  }
+  for (const char* key : {"clipnorm", "global_clipnorm"}) {
+    if (!job.optimizer.options.contains(key)) continue;
+    fields.Problem(absl::StrCat("optimizer.", key),
+                   "clips what a worker computed, and `consistency` \"sync\" needs the norm of the "
+                   "whole round's mean, which is not there yet: leave it out, or use clipvalue");
+  }
+}
+
 }  // namespace
 
 void ReadRounds(JsonFields& fields, Problems& problems, Job& job) {
@@ -25,23 +58,22 @@ void ReadRounds(JsonFields& fields, Problems& problems, Job& job) {
     inner.Integer("staleness", 0, kStalenessMax, staleness);
     inner.ReportUnknown();
     guarantees.staleness = staleness;
-  } else {
-    static constexpr std::string_view kConsistency[] = {"async"};
-    fields.OneOf("consistency", kConsistency, guarantees.consistency);
+  } else if (consistency != nullptr) {
+    if (*consistency == "async" || *consistency == "sync") {
+      guarantees.consistency = consistency->get<std::string>();
+    } else {
+      fields.Problem("consistency",
+                     absl::StrCat(R"(must be "async", "sync" or {"staleness": S}, is )",
+                                  JsonExcerpt(*consistency)));
+    }
   }
+  if (guarantees.sync()) guarantees.recovery = "rollback";
+  const std::string_view recovery[] = {guarantees.recovery};
+  fields.OneOf("recovery", recovery, guarantees.recovery);
   if (fields.FindValue("round_batches") != nullptr) {
     fields.Integer("round_batches", 1, kLanesMax, guarantees.round_batches.emplace(1));
   }
-  if (guarantees.round_batches.has_value() && !guarantees.staleness.has_value()) {
-    fields.Problem("round_batches",
-                   "is of jobs with rounds, and `consistency` is \"async\", which has none: give "
-                   "`consistency` {\"staleness\": S}, or leave round_batches out");
-  }
-  if (job.split_batches.has_value() && guarantees.staleness.has_value()) {
-    fields.Problem("split_batches",
-                   "is of jobs without rounds, and `consistency` has a staleness: an epoch is cut "
-                   "into `round_batches` lanes; leave split_batches out");
-  }
+  ReportMisfits(fields, job);
 }
 
 json ConsistencyToJson(const GuaranteesSpec& guarantees) {
@@ -50,7 +82,7 @@ json ConsistencyToJson(const GuaranteesSpec& guarantees) {
 }
 
 absl::StatusOr<uint32_t> RoundBatchesOf(const Job& job, size_t workers) {
-  if (!job.guarantees.staleness.has_value()) return 0;
+  if (!job.guarantees.rounds()) return 0;
   if (job.guarantees.round_batches.has_value()) return *job.guarantees.round_batches;
   if (workers == 0) {
     return absl::InvalidArgumentError(

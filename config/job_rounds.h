@@ -1,4 +1,5 @@
-// The keys of a job that say how its rounds are formed: `consistency` and `round_batches`.
+// The keys of a job that say how its rounds are formed: `consistency`, `round_batches` and
+// `recovery`.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,8 @@
 
 namespace paracord {
 
-// Reads both into `job`, whose `split_batches` has been read. Problems name both keys where two do
-// not fit each other.
+// Reads them into `job`, of which all that they may not fit has been read. Problems name both keys
+// where two do not fit each other.
 void ReadRounds(JsonFields& fields, Problems& problems, Job& job);
 
 // Returns what a canonical job has under `consistency`.

@@ -48,6 +48,15 @@ TEST_CASE("a job says how old values may be, and how many batches a round has") 
   CHECK(JsonOf(text).at("round_batches") == 8);
   CHECK(JobToJson(ParseJob(text).value()) == text);
   CHECK(JobWith(R"({"round_batches": null, "split_batches": 4})").ok());
+
+  const Job sync = JobWith(R"({"consistency": "sync", "threads": 1})").value();
+  CHECK(sync.guarantees.sync());
+  CHECK(sync.guarantees.rounds());
+  CHECK(sync.guarantees.recovery == "rollback");
+  CHECK(sync.threads == 1u);
+  CHECK(RoundBatchesOf(sync, 4).value() == 4);
+  CHECK(JobToJson(ParseJob(JobToJson(sync)).value()) == JobToJson(sync));
+  CHECK(JsonOf(JobToJson(sync)).at("consistency") == "sync");
 }
 
 TEST_CASE("keys of rounds that do not fit are named, both where two do not fit each other") {
@@ -55,8 +64,24 @@ TEST_CASE("keys of rounds that do not fit are named, both where two do not fit e
     const char* keys;
     const char* problem;
   } cases[] = {
-      {R"({"consistency": "sync"})", "consistency: is \"sync\", but there is only: async"},
-      {R"({"consistency": 3})", "consistency: "},
+      {R"({"consistency": "synch"})",
+       "consistency: must be \"async\", \"sync\" or {\"staleness\": S}, is \"synch\""},
+      {R"({"consistency": 3})",
+       "consistency: must be \"async\", \"sync\" or {\"staleness\": S}, is 3"},
+      {R"({"recovery": "rollback"})", "recovery: is \"rollback\", but there is only: replay"},
+      {R"({"consistency": "sync", "recovery": "replay"})",
+       "recovery: is \"replay\", but there is only: rollback"},
+      {R"({"consistency": "sync", "overlap": true})",
+       "overlap: computes on values of one round less, and `consistency` \"sync\" allows none"},
+      {R"({"consistency": "sync", "compression": {"kind": "int8"}})",
+       "compression: keeps a remainder of each gradient"},
+      {R"({"consistency": "sync", "optimizer": {"name": "sgd", "clipnorm": 1}})",
+       "optimizer.clipnorm: clips what a worker computed, and `consistency` \"sync\" needs"},
+      {R"({"consistency": "sync", "optimizer": {"name": "sgd", "global_clipnorm": 1}})",
+       "optimizer.global_clipnorm: clips what a worker computed"},
+      {R"({"consistency": "sync", "split_batches": 4})",
+       "split_batches: is of jobs without rounds, and `consistency` has rounds"},
+      {R"({"threads": 0})", "threads: must be an integer from 1 to 1024"},
       {R"({"consistency": {}})", "consistency.staleness: is missing"},
       {R"({"consistency": {"staleness": 1001}})",
        "consistency.staleness: must be an integer from 0 to 1000"},
@@ -69,7 +94,7 @@ TEST_CASE("keys of rounds that do not fit are named, both where two do not fit e
       {R"({"round_batches": 4})",
        "round_batches: is of jobs with rounds, and `consistency` is \"async\", which has none"},
       {R"({"consistency": {"staleness": 1}, "split_batches": 4})",
-       "split_batches: is of jobs without rounds, and `consistency` has a staleness"},
+       "split_batches: is of jobs without rounds, and `consistency` has rounds"},
   };
   for (const auto& [keys, problem] : cases) {
     CAPTURE(keys);

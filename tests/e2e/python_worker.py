@@ -83,7 +83,7 @@ class Session:
 
     def exchange_with(self, i, batch, gradients, proof):
         fence = pb.Fence(run_id=self.session.run_id, generation=self.session.generation,
-                         boot_id=self.session.ps[i].boot_id, protocol=9)
+                         boot_id=self.session.ps[i].boot_id, protocol=10)
         head = pb.ExchangeRequest(fence=fence, worker=sys.argv[2], batch=batch, proof=proof,
                                   rejected=batch is not None and gradients is None)
         ours, pieces = {p.id: p for p in self.session.partitions if p.ps == i}, []
@@ -130,7 +130,7 @@ class Session:
 
 def main(model=Layer):
     coordinator, layer = grpc.insecure_channel(sys.argv[1], OPTIONS), None
-    join = pb.JoinRequest(task=sys.argv[2], boot_id=uuid.uuid4().hex, protocol=9, device="numpy")
+    join = pb.JoinRequest(task=sys.argv[2], boot_id=uuid.uuid4().hex, protocol=10, device="numpy")
     while True:
         try:
             reply = call(coordinator, "Join", join, pb.JoinReply).result()
