@@ -267,7 +267,6 @@ const Bad kBadValues[] = {
      "stop_when.restore_best_weights: unknown key; did you mean `restore_best`?"},
     {"/stop_when", "{\"metric\": \"accurcy\", \"at_least\": 1}", "did you mean `accuracy`"},
     {"/stop_when", "{\"metric\": \"accuracy\", \"at_least\": \"1\"}", "stop_when.at_least: must"},
-    {"/consistency", "\"sync\"", "consistency: is \"sync\", but there is only: async"},
     {"/recovery", "\"rollback\"", "recovery: is \"rollback\", but there is only: replay"},
     {"/precision", "\"mixed_float16\"", "float32, tf32, bf16, fp16; did you mean `fp16`?"},
     {"/precision", "\"bfloat16\"", "did you mean `bf16`?"},
