@@ -461,6 +461,7 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
   content->run_id = request.fence().run_id();
   content->loaded_generation = request.fence().generation();
   content->plan = request.plan();
+  content->sync = job.guarantees.sync();
   content->timeouts = job.timeouts;
   content->settings = PsSettings(job);
   content->batches_end = BatchesOfJob(request.plan(), job.epochs, job.steps);

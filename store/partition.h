@@ -41,6 +41,7 @@ class PushFence {
   PushFence(const std::atomic<uint64_t>& newest, uint64_t generation)
       : newest_(&newest), generation_(generation) {}
   bool over() const { return newest_ != nullptr && *newest_ != generation_; }
+  uint64_t generation() const { return generation_; }
 
  private:
   const std::atomic<uint64_t>* newest_ = nullptr;
@@ -83,6 +84,10 @@ class Partition {
     uint64_t updates = 0;
     bool healthy = true;
     std::optional<TableCounts> table = {};  // of a growing table
+    // In synchronous training: the rounds of the job that the values have, and whether the values
+    // of one round less are served, too.
+    uint64_t state = 0;
+    bool serves_before = false;
   };
 
   // `pinned` counts for all partitions of a ps; null: nobody asks.
@@ -112,6 +117,9 @@ class Partition {
   // Whether rows come and go; then every pull has to name its rows, too.
   virtual bool growing() const { return false; }
   virtual uint64_t resident_bytes() const = 0;
+  // The most bytes that a partition of a synchronous job takes beside these for the sum of a round
+  // and the values before it; of tables, whose rows in a round are few, it says nothing.
+  virtual uint64_t round_bytes_max() const { return 0; }
 
   // Enters the batch if it is next, and then applies the update unless there is none or the batch
   // is rejected. Its gradient is finite and has as many elements as the partition or its rows; only
@@ -139,6 +147,15 @@ class Partition {
   // changed since `order.base`.
   virtual std::unique_ptr<PartitionImage> NewImage(bool copied,
                                                    const ImageOrder& order = {}) const = 0;
+  // In synchronous training: makes `image`, of NewImage, the image of the values after `state`
+  // rounds: at once, or when they have been applied, by the thread that applies the last batch of
+  // them. `referred` is called once then, perhaps under the partition's lock: it must not block nor
+  // call the partition. One image can wait; a later one takes its place. OUT_OF_RANGE: more rounds
+  // are applied, and nothing is called.
+  virtual absl::Status ReferAt(uint64_t state, PartitionImage& image,
+                               std::function<void()> referred);
+  // No image waits any more: `referred` is not called after this.
+  virtual void ForgetImage() {}
 
  private:
   const Facts facts_;
@@ -164,5 +181,13 @@ class PartitionImage {
   // a newer image has taken its place.
   virtual absl::Status Write(const AppendFn& append) = 0;
 };
+
+// A partition that forms no rounds has the same values after each.
+inline absl::Status Partition::ReferAt(uint64_t /*state*/, PartitionImage& image,
+                                       std::function<void()> referred) {
+  image.Refer();
+  referred();
+  return absl::OkStatus();
+}
 
 }  // namespace paracord

@@ -33,7 +33,10 @@ PartitionDescription DescribePartition(const Partition::Facts& facts,
   description.set_updates(counts.updates);
   description.set_healthy(counts.healthy);
   if (counts.table.has_value()) *description.mutable_table() = *counts.table;
-  if (facts.trained) *description.mutable_ledger() = counts.ledger.ToProto(intervals);
+  if (!facts.trained) return description;
+  *description.mutable_ledger() = counts.ledger.ToProto(intervals);
+  description.set_state(counts.state);
+  description.set_serves_before(counts.serves_before);
   return description;
 }
 

@@ -23,6 +23,7 @@ struct Content {
   std::string run_id;
   uint64_t loaded_generation = 0;
   DataPlan plan;
+  bool sync = false;  // its trained partitions form rounds
   TimeoutsSpec timeouts;
   std::string drawn;     // what initial_weights did not have, for people; empty: nothing
   std::string settings;  // of the job (config/job.h: PsSettings)
