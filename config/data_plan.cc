@@ -93,6 +93,12 @@ uint32_t RoundsPerEpoch(const DataPlan& plan) {
   return static_cast<uint32_t>(std::min<uint64_t>(rounds, std::numeric_limits<uint32_t>::max()));
 }
 
+uint32_t LanesOfRound(const DataPlan& plan, uint64_t round) {
+  if (plan.lanes() == 0 || round >= RoundsPerEpoch(plan)) return 0;
+  const uint64_t left = BatchesPerEpoch(plan) - round * plan.lanes();
+  return static_cast<uint32_t>(std::min<uint64_t>(left, plan.lanes()));
+}
+
 uint64_t SplitsOf(const DataPlan& plan, uint64_t batches) {
   if (plan.lanes() > 0) return std::min<uint64_t>(plan.lanes(), batches);
   return DivideUp(batches, plan.split_batches());

@@ -44,6 +44,9 @@ uint64_t UpToEndOfRound(const DataPlan& plan, uint64_t batches);
 // Returns the rounds of an epoch that is cut into lanes, the batches of its longest lane; the
 // greatest number if they are more, and 0 without lanes.
 uint32_t RoundsPerEpoch(const DataPlan& plan);
+// Returns how many lanes have a batch in a round of an epoch: the first ones, all of them but
+// perhaps in its last round; 0 if the epoch has no such round.
+uint32_t LanesOfRound(const DataPlan& plan, uint64_t round);
 uint64_t SplitsPerEpoch(const DataPlan& plan);
 // Returns how many splits have some of the first `batches` batches of an epoch.
 uint64_t SplitsOf(const DataPlan& plan, uint64_t batches);

@@ -5,12 +5,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "common/json_text.h"
 #include "common/status_macros.h"
 #include "config/data_plan.h"
 #include "config/partitions.h"
 #include "storage/checkpoint.h"
+#include "storage/ledger_json.h"
 #include "storage/sealed_json.h"
 
 namespace paracord {
@@ -278,23 +278,6 @@ absl::Status CheckManifest(const Manifest& manifest) {
   return CheckCut(manifest);
 }
 
-Ledger LedgerFromJson(const json& value) {
-  Ledger ledger;
-  for (const json& pair : value.at("finished")) {
-    SplitInterval* interval = ledger.add_finished();
-    interval->set_first(pair.at(0).get<uint64_t>());
-    interval->set_last(pair.at(1).get<uint64_t>());
-  }
-  for (const json& pair : value.at("open")) {
-    OpenSplit* split = ledger.add_open();
-    split->set_split(pair.at(0).get<uint64_t>());
-    split->set_next(pair.at(1).get<uint32_t>());
-  }
-  ledger.set_applied(value.at("applied").get<uint64_t>());
-  ledger.set_rejected(value.at("rejected").get<uint64_t>());
-  return ledger;
-}
-
 // Finds numbers that do not fit their field, which get<>() silently changes: negative, fractional
 // or too large ones. Only unsigned integers are written, so only they are read.
 bool HasOddNumber(const json& value, int depth = 0) {
@@ -413,18 +396,6 @@ std::map<std::string, std::string> PsFileMetadata(
     metadata[absl::StrCat("partition:", name)] = TextOf(value);
   }
   return metadata;
-}
-
-std::string LedgerToText(const Ledger& ledger) {
-  const auto finished = [](std::string* text, const SplitInterval& interval) {
-    absl::StrAppend(text, "[", interval.first(), ",", interval.last(), "]");
-  };
-  const auto open = [](std::string* text, const OpenSplit& split) {
-    absl::StrAppend(text, "[", split.split(), ",", split.next(), "]");
-  };
-  return absl::StrCat("{\"finished\":[", absl::StrJoin(ledger.finished(), ",", finished),
-                      "],\"open\":[", absl::StrJoin(ledger.open(), ",", open),
-                      "],\"applied\":", ledger.applied(), ",\"rejected\":", ledger.rejected(), "}");
 }
 
 absl::StatusOr<std::optional<TableMetadata>> ReadTableMetadata(

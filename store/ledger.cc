@@ -27,6 +27,11 @@ absl::Status AddUp(const Ledger& ledger, const DataPlan& plan) {
   }
   for (const OpenSplit& split : ledger.open()) batches += split.next();
   uint64_t entered = 0;
+  if (ledger.steps() > ledger.applied()) {
+    return absl::DataLossError(absl::StrCat("ledger: its ", ledger.steps(),
+                                            " steps are more than the ", ledger.applied(),
+                                            " batches that were applied"));
+  }
   if (__builtin_add_overflow(ledger.applied(), ledger.rejected(), &entered) || entered != batches) {
     return absl::DataLossError(absl::StrCat("ledger: ", ledger.applied(), " applied and ",
                                             ledger.rejected(), " rejected are not its ", batches,
@@ -104,6 +109,7 @@ Ledger PartitionLedger::ToProto(bool intervals) const {
   Ledger ledger;
   ledger.set_applied(applied_);
   ledger.set_rejected(rejected_);
+  ledger.set_steps(steps_);
   if (!intervals) return ledger;
   for (const auto& [first, last] : finished_) {
     SplitInterval* interval = ledger.add_finished();
@@ -145,6 +151,7 @@ absl::StatusOr<PartitionLedger> PartitionLedger::FromProto(const Ledger& ledger,
   RETURN_IF_ERROR(AddUp(ledger, plan));
   result.applied_ = ledger.applied();
   result.rejected_ = ledger.rejected();
+  result.steps_ = ledger.steps();
   return result;
 }
 

@@ -39,11 +39,15 @@ class PartitionLedger {
 
   uint64_t applied() const { return applied_; }
   uint64_t rejected() const { return rejected_; }
+  // In synchronous training: the rounds of which some batch was not rejected. Whoever enters the
+  // batches of a round counts it.
+  uint64_t steps() const { return steps_; }
+  void CountStep() { ++steps_; }
 
   // Without `intervals`, only the counts.
   Ledger ToProto(bool intervals) const;
   // DATA_LOSS if it is no ledger of this plan: intervals out of order, batches that a split does
-  // not have, or counts that do not add up.
+  // not have, counts that do not add up, or more steps than batches.
   static absl::StatusOr<PartitionLedger> FromProto(const Ledger& ledger, const DataPlan& plan);
 
  private:
@@ -54,6 +58,7 @@ class PartitionLedger {
   std::map<uint64_t, uint32_t> open_;      // split -> next, never 0
   uint64_t applied_ = 0;
   uint64_t rejected_ = 0;
+  uint64_t steps_ = 0;
 };
 
 }  // namespace paracord

@@ -92,6 +92,13 @@ TEST_CASE("the last round of an epoch may have fewer lanes, and its last batch b
   CHECK(UpToEndOfRound(plan, 0) == 0);
   CHECK(UpToEndOfRound(plan, 1) == 4);
   CHECK(UpToEndOfRound(plan, 4) == 4);
+  CHECK(LanesOfRound(plan, 0) == 4);
+  CHECK(LanesOfRound(plan, 1) == 4);
+  CHECK(LanesOfRound(plan, 2) == 2);
+  CHECK(LanesOfRound(plan, 3) == 0);
+  CHECK(LanesOfRound(plan, UINT64_MAX) == 0);
+  CHECK(LanesOfRound(PlanOfLanes(20, 10, 4), 0) == 2);
+  CHECK(LanesOfRound(PlanOf(95, 10, 3), 0) == 0);
   CHECK(UpToEndOfRound(plan, 9) == 10);
   CHECK(UpToEndOfRound(plan, 10) == 10);
   CHECK(UpToEndOfRound(plan, 15) == 18);

@@ -134,6 +134,21 @@ TEST_CASE("a ledger of lanes has the batches of each lane, and not those of spli
   CHECK(absl::IsDataLoss(PartitionLedger::FromProto(text, PlanOf(95, 10, 5)).status()));
 }
 
+TEST_CASE("a ledger has the steps that were counted, of which there are no more than batches") {
+  const DataPlan plan = PlanOfLanes(95, 10, 4);
+  PartitionLedger ledger;
+  for (uint64_t lane = 0; lane < 4; ++lane)
+    ledger.Enter(*FindBatch(plan, BatchOf(0, lane, 0)), lane == 0);
+  CHECK(ledger.steps() == 0);
+  ledger.CountStep();
+  Ledger proto = ledger.ToProto(true);
+  CHECK(proto.steps() == 1);
+  CHECK(ledger.ToProto(false).steps() == 1);
+  CHECK(PartitionLedger::FromProto(proto, plan)->steps() == 1);
+  proto.set_steps(4);
+  CHECK(absl::IsDataLoss(PartitionLedger::FromProto(proto, plan).status()));
+}
+
 TEST_CASE("what is no ledger of the plan is refused") {
   const DataPlan plan = PlanOf(25, 10, 2);  // an epoch is splits of 2 and 1 batches
   const auto make = [](std::vector<std::pair<uint64_t, uint64_t>> finished,
