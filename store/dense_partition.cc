@@ -35,11 +35,18 @@ void Replace(Block& block, size_t i, ChunkRef chunk, PinnedBytes& pinned) {
 }  // namespace
 
 DensePartition::DensePartition(Facts facts, const Optimizer& optimizer, PartitionContents contents,
-                               std::shared_ptr<PinnedBytes> pinned)
+                               std::shared_ptr<PinnedBytes> pinned,
+                               const std::optional<RoundsOptions>& rounds)
     : Partition(std::move(facts), std::move(pinned)),
       slots_(this->facts().trained ? optimizer.slots : std::vector<SlotSpec>()),
       optimizer_(optimizer),
-      contents_(std::move(contents)) {}
+      contents_(std::move(contents)),
+      rounds_(rounds.has_value()
+                  ? std::make_unique<PartitionRounds>(
+                        *rounds, RoundSum::Shape{.elements = this->facts().bytes / sizeof(float)})
+                  : nullptr) {
+  if (rounds.has_value() && rounds->keeps_before) before_.emplace();
+}
 
 // A partition that ends was replaced as a whole, and all its chunks with it.
 DensePartition::~DensePartition() {
@@ -47,6 +54,12 @@ DensePartition::~DensePartition() {
 }
 
 uint64_t DensePartition::resident_bytes() const { return facts().bytes * (1 + slots_.size()); }
+
+uint64_t DensePartition::round_bytes_max() const {
+  if (rounds_ == nullptr) return 0;
+  MutexLock lock(mu_);
+  return rounds_->bytes_max() + (before_.has_value() ? facts().bytes : 0);
+}
 
 bool DensePartition::SetLearningRate(const LearningRate& rate, const PushFence& fence) {
   MutexLock lock(mu_);
@@ -57,10 +70,29 @@ bool DensePartition::SetLearningRate(const LearningRate& rate, const PushFence& 
 
 Outcome DensePartition::Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
                              const PushFence& fence) {
+  if (rounds_ != nullptr) return PushLane(batch, rejected, update, fence);
   MutexLock lock(mu_);
   if (fence.over()) return {};
   const PartitionLedger::Entry entry = contents_.ledger.Enter(batch, rejected);
   if (entry.outcome == PUSH_APPLIED && !rejected) TakeStep(update);
+  return {entry.outcome, entry.next, contents_.updates};
+}
+
+Outcome DensePartition::PushLane(const PlanBatch& batch, bool rejected,
+                                 const PartitionUpdate& update, const PushFence& fence) {
+  std::unique_ptr<RoundSum::Buffer> fresh;
+  if (!rejected && !update.none()) fresh = rounds_->MakeBuffer();
+  MutexLock lock(mu_);
+  if (fence.over()) return {};
+  const PartitionLedger::Entry entry =
+      rounds_->Take(fence.generation(), batch, rejected, update, contents_.ledger, fresh);
+  const bool taken = entry.outcome == PUSH_TAKEN || entry.outcome == PUSH_APPLIED;
+  if (taken && !rejected && before_.has_value()) before_->Drop();
+  if (entry.outcome == PUSH_APPLIED) {
+    if (before_.has_value()) before_->Keep(contents_.value, contents_.updates);
+    if (rounds_->Enter(contents_.ledger)) TakeStep(rounds_->Mean());
+    rounds_->Next();
+  }
   return {entry.outcome, entry.next, contents_.updates};
 }
 
@@ -86,12 +118,17 @@ std::vector<Block*> DensePartition::Blocks() {
   return blocks;
 }
 
+ChunkRef DensePartition::WritableOf(const Block& block, size_t i) {
+  const bool keeps = before_.has_value() && &block == &contents_.value;
+  return keeps ? before_->Writable(block, i) : block.Writable(i);
+}
+
 bool DensePartition::ApplyDense(const UpdateScalars& scalars, const Gradient& gradient) {
   const std::vector<Block*> blocks = Blocks();
   const size_t chunks = contents_.value.chunks().size();
   std::vector<std::vector<ChunkRef>> out(blocks.size());
   for (size_t b = 0; b < blocks.size(); ++b) {
-    for (size_t i = 0; i < chunks; ++i) out[b].push_back(blocks[b]->Writable(i));
+    for (size_t i = 0; i < chunks; ++i) out[b].push_back(WritableOf(*blocks[b], i));
   }
   const uint64_t elements = contents_.value.elements();
   std::atomic<bool> finite = true;
@@ -129,7 +166,7 @@ void DensePartition::Constrain() {
   std::vector<ChunkRef> out;
   std::vector<std::span<float>> spans;
   for (size_t i = 0; i < value.chunks().size(); ++i) {
-    out.push_back(value.Writable(i));
+    out.push_back(WritableOf(value, i));
     const std::span<const float> in = value.chunks()[i].values();
     spans.push_back(out.back().mutable_values());
     if (spans.back().data() != in.data()) std::ranges::copy(in, spans.back().begin());
@@ -157,7 +194,7 @@ bool DensePartition::ApplyEntries(size_t index, const UpdateScalars& scalars,
   const std::vector<Block*> blocks = Blocks();
   std::vector<ChunkRef> out;
   for (const Block* block : blocks) {
-    out.push_back(block->Writable(index));
+    out.push_back(WritableOf(*block, index));
     const std::span<const float> in = block->chunks()[index].values();
     const std::span<float> fresh = out.back().mutable_values();
     if (fresh.data() != in.data()) std::ranges::copy(in, fresh.begin());
@@ -188,28 +225,61 @@ bool DensePartition::ApplyEntries(size_t index, const UpdateScalars& scalars,
   return finite;
 }
 
-uint64_t DensePartition::Pull(ChunkRefs& values) const {
+absl::StatusOr<uint64_t> DensePartition::PullAt(AtState state, ChunkRefs& values) const {
   MutexLock lock(mu_);
+  if (rounds_ != nullptr) {
+    const bool kept = before_.has_value() && before_->kept();
+    ASSIGN_OR_RETURN(const bool before, rounds_->IsBefore(facts(), state, kept));
+    if (before) values = before_->values();
+    if (before) return before_->updates();
+  }
   values = contents_.value.chunks();
   return contents_.updates;
 }
 
 DensePartition::Image DensePartition::TakeImage() const {
   MutexLock lock(mu_);
-  Image image{
-      {contents_.ledger, contents_.updates, contents_.healthy, {}}, contents_.value.chunks(), {}};
+  return ImageHeld();
+}
+
+DensePartition::Image DensePartition::ImageHeld() const {
+  Image image{CountsNow(), contents_.value.chunks(), {}};
   for (const Block& slot : contents_.slots) image.slots.push_back(slot.chunks());
   return image;
 }
 
-std::vector<uint32_t> DensePartition::MissingLanes(const DataPlan& plan, uint64_t state) const {
+absl::StatusOr<std::vector<uint32_t>> DensePartition::MissingLanes(const DataPlan& plan,
+                                                                   uint64_t state) const {
   MutexLock lock(mu_);
-  return paracord::MissingLanes(contents_.ledger, plan, state);
+  if (rounds_ == nullptr) return paracord::MissingLanes(contents_.ledger, plan, state);
+  return rounds_->Missing(facts(), state, before_.has_value() && before_->kept());
+}
+
+DensePartition::Counts DensePartition::CountsNow() const {
+  Counts counts{
+      .ledger = contents_.ledger, .updates = contents_.updates, .healthy = contents_.healthy};
+  if (rounds_ == nullptr) return counts;
+  counts.state = rounds_->state();
+  counts.serves_before = before_.has_value() && before_->kept();
+  return counts;
 }
 
 DensePartition::Counts DensePartition::GetCounts() const {
   MutexLock lock(mu_);
-  return {contents_.ledger, contents_.updates, contents_.healthy, {}};
+  return CountsNow();
+}
+
+absl::Status DensePartition::ReferAt(uint64_t state, PartitionImage& image,
+                                     std::function<void()> referred) {
+  if (rounds_ == nullptr) return Partition::ReferAt(state, image, std::move(referred));
+  MutexLock lock(mu_);
+  return rounds_->ReferAt(facts(), state, image, std::move(referred));
+}
+
+void DensePartition::ForgetImage() {
+  if (rounds_ == nullptr) return;
+  MutexLock lock(mu_);
+  rounds_->ForgetImage();
 }
 
 namespace {
@@ -235,6 +305,7 @@ class DenseImage : public PartitionImage {
   }
 
   void Refer() override { image_ = partition_.TakeImage(); }
+  void ReferHeld() override ABSL_NO_THREAD_SAFETY_ANALYSIS { image_ = partition_.ImageHeld(); }
   void Copy() override {
     if (room_.empty()) return;
     MoveTo(room_[0], image_.value);

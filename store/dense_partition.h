@@ -5,16 +5,20 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "common/mutex.h"
 #include "proto/paracord.pb.h"
+#include "store/before_values.h"
 #include "store/block.h"
 #include "store/gradient.h"
 #include "store/ledger.h"
 #include "store/optimizer.h"
 #include "store/partition.h"
+#include "store/partition_rounds.h"
 #include "store/pinned_bytes.h"
 
 namespace paracord {
@@ -24,7 +28,8 @@ struct PartitionContents {
   Block value{0};
   std::vector<Block> slots;  // in the order of StoredSlots; none if not trained
   PartitionLedger ledger;
-  uint64_t steps = 0;    // of the optimizer: batches that were entered and not rejected
+  // Of the optimizer: batches that were entered and not rejected, or rounds with such ones.
+  uint64_t steps = 0;
   uint64_t updates = 0;  // changes of the values
   bool healthy = true;   // false: some update gave a result that is not finite
 };
@@ -39,13 +44,16 @@ class DensePartition : public Partition {
     std::vector<ChunkRefs> slots;
   };
 
+  // With `rounds` it forms rounds.
   DensePartition(Facts facts, const Optimizer& optimizer, PartitionContents contents,
-                 std::shared_ptr<PinnedBytes> pinned = nullptr);
+                 std::shared_ptr<PinnedBytes> pinned = nullptr,
+                 const std::optional<RoundsOptions>& rounds = {});
   ~DensePartition() override;
 
   // The tensors that are kept beside the values, in the order of PartitionContents::slots.
   const std::vector<SlotSpec>& slots() const { return slots_; }
   uint64_t resident_bytes() const override;
+  uint64_t round_bytes_max() const override;
 
   Outcome Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
                const PushFence& fence = {}) override;
@@ -54,13 +62,25 @@ class DensePartition : public Partition {
     return Push(batch, rejected, PartitionUpdate{gradient, {}}, fence);
   }
   bool SetLearningRate(const LearningRate& rate, const PushFence& fence) override;
-  uint64_t Pull(ChunkRefs& values) const override;
+  absl::StatusOr<uint64_t> PullAt(AtState state, ChunkRefs& values) const override;
   Counts GetCounts() const override;
-  std::vector<uint32_t> MissingLanes(const DataPlan& plan, uint64_t state) const override;
+  absl::StatusOr<std::vector<uint32_t>> MissingLanes(const DataPlan& plan,
+                                                     uint64_t state) const override;
   std::unique_ptr<PartitionImage> NewImage(bool copied, const ImageOrder& order) const override;
+  absl::Status ReferAt(uint64_t state, PartitionImage& image,
+                       std::function<void()> referred) override;
+  void ForgetImage() override;
   Image TakeImage() const;
+  // The same for a thread that has the lock.
+  Image ImageHeld() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
  private:
+  // A push of a partition that forms rounds.
+  Outcome PushLane(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
+                   const PushFence& fence);
+  Counts CountsNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The chunk into which an update writes chunk `i` of a block.
+  ChunkRef WritableOf(const Block& block, size_t i) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // A step of the optimizer, of which an update may be none.
   void TakeStep(const PartitionUpdate& update) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // False: some result is not finite.
@@ -80,6 +100,8 @@ class DensePartition : public Partition {
 
   mutable Mutex mu_;
   PartitionContents contents_ ABSL_GUARDED_BY(mu_);
+  const std::unique_ptr<PartitionRounds> rounds_;  // guarded by mu_; null: it forms none
+  std::optional<DenseBefore> before_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace paracord

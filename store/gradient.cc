@@ -75,6 +75,11 @@ absl::Status Gradient::CheckBytes(Encoding encoding, uint64_t elements, uint64_t
   return bytes == expected ? absl::OkStatus() : WrongBytes(bytes, absl::StrCat(expected));
 }
 
+Gradient Gradient::Over(std::span<const float> floats) {
+  const absl::string_view bytes(reinterpret_cast<const char*>(floats.data()), floats.size_bytes());
+  return Gradient(absl::MakeCordFromExternal(bytes, [] {}));
+}
+
 absl::StatusOr<Gradient> Gradient::Read(Encoding encoding, uint64_t elements, absl::Cord bytes) {
   RETURN_IF_ERROR(CheckBytes(encoding, elements, bytes.size()));
   Gradient gradient;

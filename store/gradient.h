@@ -21,6 +21,8 @@ class Gradient {
  public:
   Gradient() = default;                  // empty: no gradient
   explicit Gradient(absl::Cord floats);  // float32
+  // A gradient of floats that stay where they are as long as it is used.
+  static Gradient Over(std::span<const float> floats);
   // Makes a gradient. INVALID_ARGUMENT says what is wrong, without naming the partition.
   static absl::StatusOr<Gradient> Read(Encoding encoding, uint64_t elements, absl::Cord bytes);
   // Checks whether a gradient of this encoding and size can have so many bytes.

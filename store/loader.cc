@@ -11,10 +11,10 @@
 #include "config/partitions.h"
 #include "storage/chain.h"
 #include "storage/checkpoint.h"
-#include "store/dense_partition.h"
 #include "store/initial_weights.h"
 #include "store/initializer.h"
-#include "store/table_partition.h"
+#include "store/partition_maker.h"
+#include "store/restored_partition.h"
 
 namespace paracord {
 namespace {
@@ -124,38 +124,6 @@ absl::Status Hold(const LoadNeed& need, MemoryBudget& memory) {
   return held.ok() ? held : absl::InvalidArgumentError(held.message());
 }
 
-TensorPlace PlaceOf(const Block& block) {
-  TensorPlace place;
-  for (const ChunkRef& chunk : block.chunks()) place.push_back(chunk.mutable_values());
-  return place;
-}
-
-Partition::Facts FactsOf(const VariableSpec& variable, const PartitionSpec& spec, uint64_t bytes) {
-  return {.id = spec.id(),
-          .name = spec.name(),
-          .shape = PartitionShape(variable, spec),
-          .trained = variable.trainable(),
-          .bytes = bytes,
-          .row_begin = spec.row_begin()};
-}
-
-std::unique_ptr<Partition> MakePartition(const VariableSpec& variable, const PartitionSpec& spec,
-                                         const Optimizer& optimizer, PartitionContents contents,
-                                         const std::shared_ptr<PinnedBytes>& pinned) {
-  return std::make_unique<DensePartition>(FactsOf(variable, spec, contents.value.bytes()),
-                                          OptimizerFor(variable, optimizer), std::move(contents),
-                                          pinned);
-}
-
-std::unique_ptr<Partition> MakePartition(const VariableSpec& variable, const PartitionSpec& spec,
-                                         TableContents contents,
-                                         const std::shared_ptr<PinnedBytes>& pinned) {
-  const uint64_t bytes =
-      contents.fixed == nullptr ? 0 : PartitionElements(variable, spec) * sizeof(float);
-  return std::make_unique<TablePartition>(FactsOf(variable, spec, bytes), variable.shape(0),
-                                          std::move(contents), pinned);
-}
-
 // Puts the rows that the initial weights have into the shards that are here, by variable.
 using ShardsHere = std::map<uint32_t, std::map<uint32_t, GrowingTable*>>;
 absl::Status AddRows(const InitialWeights& weights, const LoadRequest& request,
@@ -173,30 +141,33 @@ absl::Status AddRows(const InitialWeights& weights, const LoadRequest& request,
 }
 
 absl::Status CreateAll(Files& files, const Job& job, const LoadRequest& request,
-                       const std::shared_ptr<PinnedBytes>& pinned, Content& content) {
+                       const PartitionMaker& maker, Content& content) {
   ASSIGN_OR_RETURN(const std::unique_ptr<InitialWeights> weights,
                    InitialWeights::Open(files, job, Variables(request)));
   if (weights != nullptr) content.drawn = weights->Drawn(Variables(request));
   ShardsHere here;
+  const auto make = [&](const VariableSpec& variable, const PartitionSpec& spec,
+                        auto contents) -> absl::Status {
+    RETURN_IF_ERROR(contents.status());
+    ASSIGN_OR_RETURN(std::unique_ptr<Partition> partition,
+                     maker.Make(variable, spec, *std::move(contents)));
+    content.partitions.push_back(std::move(partition));
+    return absl::OkStatus();
+  };
   for (const PartitionSpec& spec : request.partitions()) {
     const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
     if (IsGrowing(variable)) {
       TableContents table;
-      ASSIGN_OR_RETURN(table.table, MakeTableOfShard(variable, content.optimizer, job.seed));
+      ASSIGN_OR_RETURN(table.table, maker.MakeShard(variable));
       here[spec.variable()][static_cast<uint32_t>(spec.row_begin())] = table.table.get();
-      content.partitions.push_back(MakePartition(variable, spec, std::move(table), pinned));
-      continue;
+      RETURN_IF_ERROR(make(variable, spec, absl::StatusOr<TableContents>(std::move(table))));
+    } else if (KeepsFixedRows(variable, maker.OptimizerOf(variable))) {
+      RETURN_IF_ERROR(make(
+          variable, spec, CreateTable(variable, spec, content.optimizer, job.seed, weights.get())));
+    } else {
+      RETURN_IF_ERROR(
+          make(variable, spec, Create(variable, spec, content.optimizer, job.seed, weights.get())));
     }
-    if (KeepsFixedRows(variable, OptimizerFor(variable, content.optimizer))) {
-      ASSIGN_OR_RETURN(TableContents table,
-                       CreateTable(variable, spec, content.optimizer, job.seed, weights.get()));
-      content.partitions.push_back(MakePartition(variable, spec, std::move(table), pinned));
-      continue;
-    }
-    ASSIGN_OR_RETURN(PartitionContents contents,
-                     Create(variable, spec, content.optimizer, job.seed, weights.get()));
-    content.partitions.push_back(
-        MakePartition(variable, spec, content.optimizer, std::move(contents), pinned));
   }
   return weights == nullptr ? absl::OkStatus() : AddRows(*weights, request, here);
 }
@@ -220,206 +191,38 @@ absl::Status SameCut(const Manifest& manifest, const LoadRequest& request,
                                                     " is not ", spec.name(), " as ordered"));
 }
 
-// A partition on its way from a checkpoint.
-class Restoring {
- public:
-  static absl::StatusOr<Restoring> Make(const VariableSpec& variable, const PartitionSpec& spec,
-                                        const Optimizer& optimizer, uint64_t seed,
-                                        MemoryReservation& memory) {
-    Restoring made(variable, spec, memory);
-    const Optimizer own = OptimizerFor(variable, optimizer);
-    if (IsGrowing(variable)) {
-      ASSIGN_OR_RETURN(made.table_.table, MakeTableOfShard(variable, optimizer, seed));
-    } else if (KeepsFixedRows(variable, own)) {
-      made.table_.fixed = std::make_unique<FixedTable>(own, PartitionShape(variable, spec),
-                                                       spec.row_begin(), variable.trainable());
-      made.slots_ = made.table_.fixed->slots();
-    } else if (variable.trainable()) {
-      made.slots_ = own.slots;
-      made.contents_.slots.resize(made.slots_.size(), Block(0));
-    }
-    made.slot_elements_.resize(made.slots_.size());
-    return made;
+// No checkpoint of a synchronous job has two states.
+absl::Status CheckOneState(const std::string& directory, const Content& content) {
+  const Partition* first = nullptr;
+  for (const auto& partition : content.partitions) {
+    if (!content.sync || !partition->facts().trained) continue;
+    if (first == nullptr) first = partition.get();
+    const uint64_t state = partition->GetCounts().state;
+    const uint64_t expected = first->GetCounts().state;
+    if (state == expected) continue;
+    return absl::DataLossError(
+        absl::StrCat(directory, ": partition ", first->facts().name, " is at state ", expected,
+                     " and partition ", partition->facts().name, " at state ", state,
+                     ": all partitions of a synchronous job's checkpoint are at one"));
   }
-
-  TensorPlace PlaceOfTensor(bool delta, std::string_view slot, uint64_t elements) {
-    if (table_.table != nullptr) return PlaceInTable(delta, slot, elements);
-    if (delta) return PlaceOfChanged(slot, elements);
-    for (size_t s = 0; s < slots_.size(); ++s) {
-      if (slots_[s].name != slot) continue;
-      slot_elements_[s] = elements;
-      if (table_.fixed != nullptr) return PlaceInColumn(s + 1, elements);
-      return PlaceOf(contents_.slots[s] = Block(elements));
-    }
-    if (!slot.empty()) return TensorPlace();
-    if (table_.fixed != nullptr) return PlaceInColumn(0, elements);
-    return PlaceOf(contents_.value = Block(elements));
-  }
-
-  // Takes over what one checkpoint of the chain has. The error lacks the partition's name.
-  absl::Status EndLink(const StoredPartition& stored) {
-    if (table_.fixed != nullptr) return FinishFixed(stored);
-    return table_.table == nullptr ? absl::OkStatus() : FinishTable(stored);
-  }
-
-  // Once all is read. `restored` is the checkpoint, if a later one may continue it.
-  absl::StatusOr<std::unique_ptr<Partition>> Finish(const StoredPartition& stored,
-                                                    const Content& content,
-                                                    const std::optional<CheckpointName>& restored,
-                                                    const std::shared_ptr<PinnedBytes>& pinned) {
-    ASSIGN_OR_RETURN(PartitionLedger ledger,
-                     PartitionLedger::FromProto(stored.ledger, content.plan));
-    const uint64_t rows = spec_->row_end() - spec_->row_begin();
-    for (size_t s = 0; s < slots_.size(); ++s) {
-      if (slot_elements_[s] == 0) return NoSlot(slots_[s].name);
-      const uint64_t all = PartitionElements(*variable_, *spec_);
-      if (slot_elements_[s] == (slots_[s].of_rows ? rows : all)) continue;
-      return absl::FailedPreconditionError(
-          absl::StrCat("its slot ", slots_[s].name, " is that of another optimizer"));
-    }
-    if (table_.table != nullptr || table_.fixed != nullptr) {
-      if (table_.fixed != nullptr && restored.has_value()) {
-        ChangedRows& changes = table_.fixed->changes();
-        changes.Mark(restored, {}, stored.updates, changes.NewBits());
-      } else if (table_.table != nullptr) {
-        table_.table->changes().Mark(restored, {}, table_.table->now(), stored.updates,
-                                     table_.table->counts().rows);
-      }
-      table_.steps = ledger.applied();
-      table_.ledger = std::move(ledger);
-      table_.updates = stored.updates;
-      table_.healthy = stored.healthy;
-      return MakePartition(*variable_, *spec_, std::move(table_), pinned);
-    }
-    contents_.steps = ledger.applied();
-    contents_.ledger = std::move(ledger);
-    contents_.updates = stored.updates;
-    contents_.healthy = stored.healthy;
-    return MakePartition(*variable_, *spec_, content.optimizer, std::move(contents_), pinned);
-  }
-
- private:
-  Restoring(const VariableSpec& variable, const PartitionSpec& spec, MemoryReservation& memory)
-      : variable_(&variable), spec_(&spec), memory_(&memory) {}
-
-  static absl::Status NoSlot(const std::string& name) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("it has no slot ", name, ", which the optimizer needs"));
-  }
-
-  // The memory for rows of a fixed table that have changed.
-  TensorPlace PlaceOfChanged(std::string_view slot, uint64_t elements) {
-    if (table_.fixed == nullptr || slot != kRowsSlot) return TensorPlace();
-    memory_->Count(elements * sizeof(float));
-    changed_.resize(elements);
-    return {changed_};
-  }
-
-  absl::Status FinishFixed(const StoredPartition& stored) {
-    if (changed_.empty() && !stored.table.has_value()) return absl::OkStatus();
-    if (!stored.table.has_value()) return absl::DataLossError("it has no state of a table");
-    RETURN_IF_ERROR(table_.fixed->RestoreChanged(*stored.table, changed_));
-    memory_->Less(changed_.size() * sizeof(float));
-    changed_ = {};
-    return absl::OkStatus();
-  }
-
-  TensorPlace PlaceInColumn(size_t index, uint64_t elements) {
-    const PlacedIn<float> place = table_.fixed->PlaceOf(table_.fixed->columns()[index]);
-    return place.size == elements ? TensorPlace{place} : TensorPlace();
-  }
-
-  TensorPlace PlaceInTable(bool delta, std::string_view slot, uint64_t elements) {
-    GrowingTable& table = *table_.table;
-    if (slot == kRowsSlot) {
-      words_ = elements;
-      if (elements % table.record_words() != 0) return TensorPlace();
-      memory_->Count(elements * sizeof(float));
-      if (!delta) {
-        const std::vector<std::span<float>> room =
-            table.RestoreRoom(elements / table.record_words());
-        return {room.begin(), room.end()};
-      }
-      changed_.resize(elements);
-      return {changed_};
-    }
-    if (slot == kRemovedSlot) {
-      memory_->Count(elements / 2 * sizeof(uint64_t));
-      removed_.resize(elements / 2);
-      return {{reinterpret_cast<float*>(removed_.data()), removed_.size() * 2}};
-    }
-    const std::span<uint32_t> candidates = table.RestoreCandidates();
-    candidates_ = slot == kCandidatesSlot && elements == candidates.size();
-    if (!candidates_) return TensorPlace();
-    return {{reinterpret_cast<float*>(candidates.data()), candidates.size()}};
-  }
-
-  absl::Status FinishTable(const StoredPartition& stored) {
-    GrowingTable& table = *table_.table;
-    if (!stored.table.has_value()) return absl::DataLossError("it has no state of a table");
-    const TableMetadata& was = *stored.table;
-    for (const SlotSpec& slot : table.slots()) {
-      if (std::ranges::find(was.slots, slot.name) == was.slots.end()) return NoSlot(slot.name);
-    }
-    std::vector<std::string> row_slots;
-    for (const SlotSpec& slot : table.slots()) {
-      if (slot.of_rows) row_slots.push_back(slot.name);
-    }
-    const bool same = was.steps == table.counts_steps() &&
-                      was.slots.size() == table.slots().size() && was.row_slots == row_slots;
-    if (!same || words_ % table.record_words() != 0) {
-      return absl::FailedPreconditionError("its rows are those of another optimizer");
-    }
-    if (!candidates_) {
-      return absl::FailedPreconditionError("its admission of ids is another one");
-    }
-    const GrowingTable::Counts counts{.rows = 0,
-                                      .created = was.admitted,
-                                      .expired = was.expired,
-                                      .evicted = was.evicted,
-                                      .dropped = was.dropped};
-    const auto own = [&](uint64_t id) {
-      return ShardOfRow(id, variable_->shape(0)) == spec_->row_begin();
-    };
-    if (!was.since.has_value()) return table.FinishRestore(was.now, counts, own);
-    RETURN_IF_ERROR(table.RestoreChanges(was.now, counts, removed_, changed_, own));
-    memory_->Less(changed_.size() * sizeof(float) + removed_.size() * sizeof(uint64_t));
-    changed_ = {};
-    removed_ = {};
-    if (table.counts().rows == was.rows) return absl::OkStatus();
-    return absl::DataLossError(absl::StrCat("it has ", table.counts().rows,
-                                            " rows after the changes, and should have ", was.rows));
-  }
-
-  const VariableSpec* variable_;
-  const PartitionSpec* spec_;
-  MemoryReservation* memory_;            // rows count as variables only when all is there
-  std::vector<SlotSpec> slots_;          // that are tensors of their own
-  std::vector<uint64_t> slot_elements_;  // that were found of them
-  PartitionContents contents_;
-  TableContents table_;
-  uint64_t words_ = 0;             // of the table's rows
-  bool candidates_ = false;        // as many were there
-  std::vector<float> changed_;     // the rows of a delta, as words
-  std::vector<uint64_t> removed_;  // and the ids that it removes
-};
+  return absl::OkStatus();
+}
 
 absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRequest& request,
-                        const Job& job, const std::shared_ptr<PinnedBytes>& pinned,
-                        KnownDamage& damage, MemoryReservation& memory, Content& content) {
+                        const Job& job, const PartitionMaker& maker, KnownDamage& damage,
+                        MemoryReservation& memory, Content& content) {
   ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(files, directory));
   if (manifest.run_id != request.fence().run_id()) {
     return absl::FailedPreconditionError(absl::StrCat(directory, ": is of run ", manifest.run_id,
                                                       ", not ", request.fence().run_id()));
   }
   std::vector<uint32_t> ids;
-  std::vector<Restoring> restored;
+  std::vector<RestoredPartition> restored;
   for (const PartitionSpec& spec : request.partitions()) {
     RETURN_IF_ERROR(SameCut(manifest, request, spec, directory));
     ids.push_back(spec.id());
     const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
-    ASSIGN_OR_RETURN(Restoring one,
-                     Restoring::Make(variable, spec, content.optimizer, job.seed, memory));
+    ASSIGN_OR_RETURN(RestoredPartition one, RestoredPartition::Make(variable, spec, maker, memory));
     restored.push_back(std::move(one));
   }
   const auto place = [&](size_t i, bool delta, std::string_view slot, uint64_t elements) {
@@ -440,11 +243,11 @@ absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRe
   if (job.checkpoint.full_every > 1) own = manifest.name;
   for (size_t i = 0; i < stored.size(); ++i) {
     absl::StatusOr<std::unique_ptr<Partition>> partition =
-        restored[i].Finish(stored[i], content, own, pinned);
+        restored[i].Finish(stored[i], content.plan, own);
     RETURN_IF_ERROR(named(i, partition.status()));
     content.partitions.push_back(*std::move(partition));
   }
-  return absl::OkStatus();
+  return CheckOneState(directory, content);
 }
 
 }  // namespace
@@ -468,8 +271,9 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
   ASSIGN_OR_RETURN(content->optimizer, ParseOptimizer(job.optimizer));
   RETURN_IF_ERROR(Hold(NeedOf(request, content->optimizer), memory));
   MemoryReservation restores(*memory.restores());
+  const PartitionMaker maker(*content, request.keeps_before(), job.seed, std::move(pinned));
   if (request.checkpoint().empty()) {
-    RETURN_IF_ERROR(CreateAll(files, job, request, pinned, *content));
+    RETURN_IF_ERROR(CreateAll(files, job, request, maker, *content));
   } else if (!ParseCheckpointName(request.checkpoint()).has_value()) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", request.checkpoint(), "\" is no name of a checkpoint"));
@@ -477,7 +281,7 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
     const std::string directory =
         absl::StrCat(CheckpointsDirectory(dir), "/", request.checkpoint());
     RETURN_IF_ERROR(files.CheckBeneath(CheckpointsDirectory(dir), request.checkpoint()));
-    RETURN_IF_ERROR(RestoreAll(files, directory, request, job, pinned, damage, restores, *content));
+    RETURN_IF_ERROR(RestoreAll(files, directory, request, job, maker, damage, restores, *content));
   }
   // A checkpoint and initial weights have rows of growing tables. They are never refused, because a
   // ps that has trained with them has to be able to come back.

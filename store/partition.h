@@ -71,6 +71,8 @@ class PartitionImage;
 
 class Partition {
  public:
+  // The rounds of the job that values which are read are to have; nullopt: those of now.
+  using AtState = std::optional<uint64_t>;
   struct Facts {
     uint32_t id = 0;
     std::string name;
@@ -122,24 +124,42 @@ class Partition {
   virtual uint64_t round_bytes_max() const { return 0; }
 
   // Enters the batch if it is next, and then applies the update unless there is none or the batch
-  // is rejected. Its gradient is finite and has as many elements as the partition or its rows; only
-  // a table is given rows. PUSH_NONE: its generation is over.
+  // is rejected; in synchronous training takes both into the sum of their round, and enters and
+  // applies that when it is whole. Its gradient is finite and has as many elements as the partition
+  // or its rows; only a table is given rows. PUSH_NONE: its generation is over.
   virtual Outcome Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
                        const PushFence& fence) = 0;
   // Sets the rate of the updates to come. Returns false if the generation that wants it is over.
   virtual bool SetLearningRate(const LearningRate& rate, const PushFence& fence) = 0;
 
-  // The count of updates, and into `values` the values it belongs to; not of tables.
-  virtual uint64_t Pull(ChunkRefs& values) const = 0;
-  // Copies some rows of a table to `values`, in their order, and returns the count of updates.
-  virtual uint64_t PullRows(std::span<const uint64_t> /*ids*/, std::span<float> /*values*/) const {
+  // The count of updates, and into `values` the values it belongs to; not of tables. With a state,
+  // in synchronous training: the values after so many rounds, and their count. OUT_OF_RANGE names
+  // the partition: it does not have those.
+  virtual absl::StatusOr<uint64_t> PullAt(AtState state, ChunkRefs& values) const = 0;
+  uint64_t Pull(ChunkRefs& values) const { return PullAt({}, values).value(); }
+  // Copies some rows of a table, ascending and distinct, to `values`, and returns the count of
+  // updates, as PullAt.
+  virtual absl::StatusOr<uint64_t> PullRowsAt(AtState /*state*/, std::span<const uint64_t> /*ids*/,
+                                              std::span<float> /*values*/) const {
     return 0;
   }
-  // Copies rows of a fixed table that follow one another, from its first-th row on.
-  virtual uint64_t PullRange(uint64_t /*first*/, std::span<float> /*values*/) const { return 0; }
+  uint64_t PullRows(std::span<const uint64_t> ids, std::span<float> values) const {
+    return PullRowsAt({}, ids, values).value();
+  }
+  // Copies rows of a fixed table that follow one another, from its first-th row on, as PullAt.
+  virtual absl::StatusOr<uint64_t> PullRangeAt(AtState /*state*/, uint64_t /*first*/,
+                                               std::span<float> /*values*/) const {
+    return 0;
+  }
+  uint64_t PullRange(uint64_t first, std::span<float> values) const {
+    return PullRangeAt({}, first, values).value();
+  }
   virtual Counts GetCounts() const = 0;
-  // What its ledger lacks of a state (store/round_gate.h).
-  virtual std::vector<uint32_t> MissingLanes(const DataPlan& plan, uint64_t state) const = 0;
+  // The lanes that its ledger lacks of a state (store/round_gate.h), in synchronous training those
+  // that the sum of its round lacks. OUT_OF_RANGE names the partition: it is past the state, and
+  // does not serve it any more.
+  virtual absl::StatusOr<std::vector<uint32_t>> MissingLanes(const DataPlan& plan,
+                                                             uint64_t state) const = 0;
 
   // An image that refers to nothing yet; `copied`: with memory of its own, so that pushes need not
   // preserve what it has not written yet; a table preserves single rows, and is never copied. It
@@ -170,6 +190,10 @@ class PartitionImage {
   virtual ~PartitionImage() = default;
   // Makes it the image of now, by references, under the partition's lock for a moment.
   virtual void Refer() = 0;
+  // Refer in two parts: makes the memory that the second one needs, without the lock, and refers,
+  // for a thread that has the lock.
+  virtual void Prepare() {}
+  virtual void ReferHeld() = 0;
   // Moves what it refers to into memory of its own, if it has any. Called without the lock.
   virtual void Copy() {}
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/parallel.h"
+#include "common/status_macros.h"
 #include "common/trace.h"
 #include "exchange/encoding.h"
 #include "proto/protocol.h"
@@ -25,10 +26,11 @@ absl::Cord CordOf(PulledCopy copy) {
   return absl::MakeCordFromExternal(bytes, [copy = std::move(copy)](absl::string_view) {});
 }
 
-// The values of some rows of a table, or of all, in copies of whole rows of about kPieceBytes, each
-// of one moment.
-void ReadRows(const CheckedWant& wanted, uint64_t count, PinnedReservation& reserved,
-              PartitionState& state, std::vector<PieceView>& pieces) {
+// The values of some rows of a table, or of all, in copies of whole rows of about kPieceBytes. Each
+// is of one moment, and all are of the state that is wanted.
+absl::Status ReadRows(const CheckedWant& wanted, uint64_t count, Partition::AtState at,
+                      PinnedReservation& reserved, PartitionState& state,
+                      std::vector<PieceView>& pieces) {
   const Partition& partition = *wanted.partition;
   const auto& [id, rows, encoding, have] = wanted.want;
   const uint64_t row = partition.row_elements();
@@ -44,28 +46,31 @@ void ReadRows(const CheckedWant& wanted, uint64_t count, PinnedReservation& rese
       decoded.resize(values.size());
       values = decoded;
     }
-    const uint64_t updates = rows.has_value()
-                                 ? partition.PullRows(std::span(*rows).subspan(first, some), values)
-                                 : partition.PullRange(first, values);
+    ASSIGN_OR_RETURN(const uint64_t updates,
+                     rows.has_value()
+                         ? partition.PullRowsAt(at, std::span(*rows).subspan(first, some), values)
+                         : partition.PullRangeAt(at, first, values));
     if (first == 0) state.set_updates(updates);
     if (encoding != ENCODING_FLOAT32) EncodeDense(encoding, values, copy.data());
     pieces.push_back({id, first * row_bytes, CordOf(std::move(copy))});
   }
+  return absl::OkStatus();
 }
 
-void ReadValues(const CheckedWant& wanted, PinnedReservation& reserved, PartitionState& state,
-                std::vector<PieceView>& pieces) {
+absl::Status ReadValues(const CheckedWant& wanted, Partition::AtState at,
+                        PinnedReservation& reserved, PartitionState& state,
+                        std::vector<PieceView>& pieces) {
   const Partition& partition = *wanted.partition;
   const Encoding encoding = wanted.want.encoding;
   ChunkRefs values;
-  const uint64_t updates = partition.Pull(values);
+  ASSIGN_OR_RETURN(const uint64_t updates, partition.PullAt(at, values));
   state.set_updates(updates);
   if (wanted.want.rows.has_value()) {
-    return ReadRows(wanted, wanted.want.rows->size(), reserved, state, pieces);
+    return ReadRows(wanted, wanted.want.rows->size(), at, reserved, state, pieces);
   }
-  if (wanted.want.have_updates == updates) return;
+  if (wanted.want.have_updates == updates) return absl::OkStatus();
   if (partition.is_table()) {
-    return ReadRows(wanted, partition.facts().shape[0], reserved, state, pieces);
+    return ReadRows(wanted, partition.facts().shape[0], at, reserved, state, pieces);
   }
   const uint64_t element_bytes = ElementBytes(encoding);
   state.set_bytes(partition.facts().bytes / sizeof(float) * element_bytes);
@@ -89,6 +94,7 @@ void ReadValues(const CheckedWant& wanted, PinnedReservation& reserved, Partitio
       pieces[first + i].data = CordOf(std::move(copies[i]));
     });
   }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -134,11 +140,12 @@ DecodedReply PendingPull::AnswerWithout(std::span<const uint32_t> missing) {
   return std::move(reply_);
 }
 
-DecodedReply PendingPull::Answer() {
+absl::StatusOr<DecodedReply> PendingPull::Answer(Partition::AtState state) {
   const TraceSpan span("pull");
   PinnedReservation reserved = std::move(reserved_);  // what is left of it ends here
   for (const CheckedWant& wanted : wants_) {
-    ReadValues(wanted, reserved, StateOf(wanted.partition->facts().id), reply_.pieces);
+    PartitionState& said = StateOf(wanted.partition->facts().id);
+    RETURN_IF_ERROR(ReadValues(wanted, state, reserved, said, reply_.pieces));
   }
   return std::move(reply_);
 }

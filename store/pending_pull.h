@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "exchange/codec.h"
 #include "store/partition_set.h"
 #include "store/pinned_bytes.h"
@@ -36,8 +37,9 @@ class PendingPull {
   void Suspend() { reserved_.Suspend(); }
   bool Resume() { return reserved_.Renew(); }
 
-  // One of the two is called once, at last. Reads the values that are wanted, as they are now.
-  DecodedReply Answer();
+  // One of the two is called once, at last. Reads the values that are wanted, as they are now or at
+  // a state. OUT_OF_RANGE names a partition that does not have the state, perhaps no longer.
+  absl::StatusOr<DecodedReply> Answer(Partition::AtState state);
   // Says that there are none yet, and which lanes are missing.
   DecodedReply AnswerWithout(std::span<const uint32_t> missing);
 

@@ -5,7 +5,6 @@
 #include <bit>
 #include <utility>
 
-#include "absl/strings/cord.h"
 #include "common/parallel.h"
 #include "store/block.h"
 
@@ -46,12 +45,6 @@ void AddAll(const Gradient& gradient, std::span<float> sum) {
   ReadInto(gradient, sum, /*decode=*/false, AddTo);
 }
 
-Gradient GradientIn(const std::vector<float>& values) {
-  const absl::string_view bytes(reinterpret_cast<const char*>(values.data()),
-                                values.size() * sizeof(float));
-  return Gradient(absl::MakeCordFromExternal(bytes, [] {}));
-}
-
 }  // namespace
 
 void RoundSum::Begin(uint32_t lanes) {
@@ -80,12 +73,15 @@ bool RoundSum::IsWhole(size_t node) const {
   return first >= lanes_ || nodes_[node].whole;
 }
 
+void RoundSum::BeginGeneration(uint64_t generation) {
+  if (generation <= generation_) return;
+  generation_ = generation;
+  if (taken_ > 0) Begin(lanes_);
+}
+
 RoundSum::Taken RoundSum::Take(uint64_t generation, const LaneRun& run,
                                const PartitionUpdate& update, std::unique_ptr<Buffer>& fresh) {
-  if (generation > generation_) {
-    generation_ = generation;
-    if (taken_ > 0) Begin(lanes_);
-  }
+  BeginGeneration(generation);
   uint32_t had = 0;
   for (uint32_t i = 0; i < run.count; ++i) had += has_[run.first + i] ? 1 : 0;
   if (had > 0) return had == run.count ? Taken::kAlready : Taken::kPartly;
@@ -143,7 +139,7 @@ const PartitionUpdate& RoundSum::Mean() {
   InArrayParts(values.size(), [&](uint64_t first, uint64_t count) {
     MultiplyBy(factor, std::span(values).subspan(first, count));
   });
-  mean_.gradient = GradientIn(values);
+  mean_.gradient = Gradient::Over(values);
   if (!root.sum->all) mean_.rows = std::move(root.sum->rows.ids);
   return mean_;
 }

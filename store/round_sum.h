@@ -53,10 +53,12 @@ class RoundSum {
 
   // Begins a round of `lanes` lanes, of which nothing is in the sum.
   void Begin(uint32_t lanes);
-  // Adds a push of the round, by its first generation: a push of a newer one drops what is pending
-  // before. The run is one (IsLaneRun) and the update fits the shape; an update without a gradient
-  // counts as the other side of each sum. Rows whose gradient is not flat are decoded here, which
-  // is slow under a lock. `fresh` is taken only where a buffer is missing.
+  // Drops what is pending of older generations than a push that has come.
+  void BeginGeneration(uint64_t generation);
+  // Begins the generation and adds a push of the round. The run is one (IsLaneRun) and the update
+  // fits the shape; an update without a gradient counts as the other side of each sum. Rows whose
+  // gradient is not flat are decoded here, which is slow under a lock. `fresh` is taken only where
+  // a buffer is missing.
   Taken Take(uint64_t generation, const LaneRun& run, const PartitionUpdate& update,
              std::unique_ptr<Buffer>& fresh);
   // The mean over the examples of all lanes that were not rejected, once the round is whole; none
@@ -73,6 +75,13 @@ class RoundSum {
   bool rejected(uint32_t lane) const { return rejected_[lane]; }
   // The lanes that lack, ascending, `most` of them at most.
   std::vector<uint32_t> Missing(size_t most) const;
+  // Calls use(buffer) for each that holds a sum of the round.
+  template <class Use>
+  void ForSums(const Use& use) const {
+    for (const Node& node : nodes_) {
+      if (node.sum != nullptr) use(*node.sum);
+    }
+  }
   uint64_t bytes() const;  // of all buffers
   size_t buffers() const { return buffers_; }
   static uint32_t BuffersMax(uint32_t lanes) { return (lanes + 1) / 2; }

@@ -118,6 +118,21 @@ absl::StatusOr<CheckedWant> CheckWant(const Content& content, Want want) {
   return CheckedWant{partition, std::move(want)};
 }
 
+// A worker that has the state of all partitions is the proof that no other state is needed any
+// more.
+absl::Status WantsAllTrained(const Content& content, const std::vector<CheckedWant>& wants) {
+  std::set<uint32_t> wanted;
+  for (const CheckedWant& want : wants) wanted.insert(want.partition->facts().id);
+  for (const auto& partition : content.partitions) {
+    if (!partition->facts().trained || wanted.contains(partition->facts().id)) continue;
+    return RefusePartition(partition->facts().id,
+                           "the values of a state are wanted and its own are not, which a "
+                           "synchronous job needs of every trained partition, of a table with no "
+                           "rows if need be");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 uint64_t ElementsOf(const Partition& partition, const Rows& rows) {
@@ -133,6 +148,9 @@ absl::StatusOr<CheckedStep> CheckStep(const Content& content, StepRequest reques
   for (Want& want : request.wants) {
     ASSIGN_OR_RETURN(CheckedWant one, CheckWant(content, std::move(want)));
     checked.wants.push_back(std::move(one));
+  }
+  if (request.state.has_value() && content.sync) {
+    RETURN_IF_ERROR(WantsAllTrained(content, checked.wants));
   }
   if (request.step.has_value()) {
     RETURN_IF_ERROR(CheckUpdates(content, *request.step, std::move(request.updates), checked));

@@ -41,7 +41,7 @@ WaitingPulls::Ticket Store::Apply(StepRequest request, const PushFence& fence, c
     return {};
   }
   if (state.has_value()) return waiting_.Wait(content_, *state, fence, *std::move(pull), reply);
-  reply(pull->Answer());
+  reply(pull->Answer({}));
   return {};
 }
 
@@ -79,23 +79,26 @@ absl::StatusOr<PendingPull> Store::Enter(StepRequest request, const PushFence& f
 
   PendingPull pull(std::move(step->wants), std::move(reserved));
   if (!step->batch.has_value()) return pull;
-  RETURN_IF_ERROR(EnterPush(*step, fence, pull));
+  ASSIGN_OR_RETURN(const bool entered, EnterPush(*step, fence, pull));
   pushing.End();
-  if (content_.plan.lanes() != 0) waiting_.Entered(content_, *step->batch);
+  if (entered && content_.plan.lanes() != 0) waiting_.Entered(content_, *step->batch);
   return pull;
 }
 
-absl::Status Store::EnterPush(const CheckedStep& step, const PushFence& fence,
-                              PendingPull& pull) const {
+absl::StatusOr<bool> Store::EnterPush(const CheckedStep& step, const PushFence& fence,
+                                      PendingPull& pull) const {
   const TraceSpan span("apply");
   const double begun = FigureSeconds();
+  bool entered = false;
   for (const CheckedUpdate& entry : step.updates) {
     const Outcome outcome = entry.partition->Push(*step.batch, entry.rejected, entry.update, fence);
     if (outcome.outcome == PUSH_NONE) {
       ++counters_.stale;
       return absl::AbortedError("a newer generation began while the push was under way");
     }
-    if (outcome.outcome == PUSH_APPLIED) ++counters_.applied;
+    const bool applied = outcome.outcome == PUSH_APPLIED;
+    entered = entered || applied;
+    if (applied || outcome.outcome == PUSH_TAKEN) ++counters_.applied;
     if (outcome.outcome == PUSH_ALREADY_APPLIED) ++counters_.duplicates;
     if (outcome.outcome == PUSH_GAP) ++counters_.gaps;
     PartitionState& state = pull.StateOf(entry.partition->facts().id);
@@ -105,7 +108,7 @@ absl::Status Store::EnterPush(const CheckedStep& step, const PushFence& fence,
   }
   counters_.apply_seconds.Observe(FigureSeconds() - begun);
   FAILPOINT("ps.push.applied");
-  return absl::OkStatus();
+  return entered;
 }
 
 }  // namespace paracord

@@ -21,11 +21,11 @@ namespace paracord {
 
 // Updates are those of one partition each; a step has one for each partition that it names.
 struct UpdateCounters {
-  std::atomic<uint64_t> applied{0};         // updates, and batches entered without one
-  std::atomic<uint64_t> duplicates{0};      // updates dropped by the partition's ledger
-  std::atomic<uint64_t> gaps{0};            // updates whose split lacks an earlier batch
-  std::atomic<uint64_t> refused{0};         // steps refused whole
-  std::atomic<uint64_t> stale{0};           // steps whose generation ended before they were done
+  std::atomic<uint64_t> applied{0};     // updates, taken ones too, and batches entered without one
+  std::atomic<uint64_t> duplicates{0};  // updates dropped by the partition's ledger
+  std::atomic<uint64_t> gaps{0};        // updates whose split lacks an earlier batch
+  std::atomic<uint64_t> refused{0};     // steps refused whole
+  std::atomic<uint64_t> stale{0};       // steps whose generation ended before they were done
   Histogram apply_seconds{kSecondsBounds};  // of all updates of a step
 };
 
@@ -41,7 +41,8 @@ class Store {
   // called once, perhaps later and on another thread: then a ticket of the pull that waits is
   // returned, whose caller may go away. A push has been entered when this returns. INVALID_ARGUMENT
   // names the partition and the reason, and nothing has changed. ABORTED: the step's generation
-  // ended before all partitions were updated. `reserved`: bytes for the rows that are wanted
+  // ended before all partitions were updated. OUT_OF_RANGE: the push has been entered, and the
+  // state that is wanted is gone (PendingPull). `reserved`: bytes for the rows that are wanted
   // (RowBytes), or none, and then they are counted.
   WaitingPulls::Ticket Apply(StepRequest request, const PushFence& fence, const Reply& reply,
                              PinnedReservation reserved = {}) const;
@@ -55,7 +56,9 @@ class Store {
   // Checks the step and enters its push.
   absl::StatusOr<PendingPull> Enter(StepRequest request, const PushFence& fence,
                                     PinnedReservation reserved) const;
-  absl::Status EnterPush(const CheckedStep& step, const PushFence& fence, PendingPull& pull) const;
+  // Returns whether some partition has entered the batch; a sum that has taken it has not.
+  absl::StatusOr<bool> EnterPush(const CheckedStep& step, const PushFence& fence,
+                                 PendingPull& pull) const;
 
   const Content& content_;
   UpdateCounters& counters_;

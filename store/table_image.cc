@@ -44,26 +44,35 @@ class TableImage : public PartitionImage {
   TableImage& operator=(const TableImage&) = delete;
 
   void Refer() override {
-    for (uint64_t rows_max = Records(); undo_ == nullptr; rows_max = Records()) {
-      rows_max += rows_max / 16 + 1024;  // that may come meanwhile
+    for (bool referred = false; !referred;) {
       Prepare();
-      auto undo = std::make_shared<UndoLog>(*memory_, rows_max, order_.snapshots);
-      std::shared_ptr<UndoLog> replaced;  // whose memory is given back without the lock
       MutexLock lock(partition_.mu_);
-      if (memory_->rows() > rows_max) continue;
-      undo_ = undo;
-      replaced = partition_.store().BeginImage(std::move(undo));
-      partition_.push_wait_ms_ = order_.push_wait_ms;
-      partition_.room_.notify_all();
-      counts_ = partition_.CountsNow();
-      Begun();
+      referred = memory_->rows() <= fresh_log_->rows_max();
+      if (referred) ReferHeld();
     }
+    replaced_.reset();
   }
+  void Prepare() override {
+    const uint64_t rows = Records();
+    const uint64_t rows_max = rows + rows / 16 + 1024;  // with those that may come meanwhile
+    fresh_log_ = std::make_shared<UndoLog>(*memory_, rows_max, order_.snapshots);
+  }
+  void ReferHeld() override ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    // Of an image that has waited for a state the table may have grown beyond what was prepared.
+    if (const uint64_t rows = memory_->rows(); rows > fresh_log_->rows_max()) {
+      fresh_log_ = std::make_shared<UndoLog>(*memory_, rows, order_.snapshots);
+    }
+    undo_ = std::exchange(fresh_log_, nullptr);
+    replaced_ = partition_.store().BeginImage(undo_);
+    partition_.push_wait_ms_ = order_.push_wait_ms;
+    partition_.room_.notify_all();
+    counts_ = partition_.CountsNow();
+    Begun();
+  }
+  void Copy() override { replaced_.reset(); }
   const Partition::Counts& counts() const override { return counts_; }
 
  protected:
-  // Called before the image begins, without the lock.
-  virtual void Prepare() {}
   // Called when the image has begun.
   virtual void Begun() ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition_.mu_) = 0;
 
@@ -104,7 +113,10 @@ class TableImage : public PartitionImage {
     return memory_->rows();
   }
 
+  std::shared_ptr<UndoLog> fresh_log_;  // that was prepared
   std::shared_ptr<UndoLog> undo_;  // as the table has it while the image is open; null: not taken
+  // Of the image before, whose memory is given back without the lock.
+  std::shared_ptr<UndoLog> replaced_;
 };
 
 class GrowingImage : public TableImage {
@@ -234,6 +246,7 @@ class FixedImage : public TableImage {
 
  private:
   void Prepare() override {
+    TableImage::Prepare();
     if (order_.own.has_value()) fresh_ = table_->changes().NewBits();
     if (order_.base.has_value()) changed_.reserve(table_->rows() / 64 + 1);
   }

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "config/data_plan.h"
 #include "config/partitions.h"
 #include "store/round_gate.h"
 
@@ -32,6 +33,7 @@ class FlatGradient {
     values_ = decoded_;
   }
   std::span<const float> values() const { return values_; }
+  bool decoded() const { return !decoded_.empty(); }
 
  private:
   std::span<const float> values_;
@@ -56,7 +58,8 @@ uint64_t EmptyTableBytes(const VariableSpec& variable) {
 
 absl::StatusOr<std::unique_ptr<GrowingTable>> MakeTableOfShard(const VariableSpec& variable,
                                                                const Optimizer& optimizer,
-                                                               uint64_t seed) {
+                                                               uint64_t seed,
+                                                               uint64_t round_batches) {
   const TableSpec& table = variable.table();
   const uint64_t shards = variable.shape(0);
   const double probability = table.admit_probability();
@@ -66,19 +69,34 @@ absl::StatusOr<std::unique_ptr<GrowingTable>> MakeTableOfShard(const VariableSpe
                               .admit_after = table.admit_after(),
                               .admit_probability = probability == 0 ? 1 : probability,
                               .candidates = CandidatesOfShard(variable),
-                              .expire_batches = table.expire_batches()};
+                              .expire_batches = DivideUp(table.expire_batches(), round_batches)};
   if (table.rows_max() != 0) options.rows_max = std::max<uint64_t>(table.rows_max() / shards, 1);
   return GrowingTable::Make(std::move(options));
 }
 
 TablePartition::TablePartition(Facts facts, uint64_t shards, TableContents contents,
-                               std::shared_ptr<PinnedBytes> pinned)
+                               std::shared_ptr<PinnedBytes> pinned,
+                               const std::optional<RoundsOptions>& rounds)
     : Partition(std::move(facts), std::move(pinned)),
       shards_(shards),
       growing_(contents.table != nullptr),
       row_elements_(growing_ ? contents.table->row_elements() : contents.fixed->row_elements()),
       lazy_(growing_ || contents.fixed->optimizer().lazy),
-      contents_(std::move(contents)) {}
+      contents_(std::move(contents)),
+      rounds_(MakeRounds(rounds)) {
+  if (!rounds.has_value() || !rounds->keeps_before) return;
+  before_.emplace(row_elements_);
+  store().TellBefore(&*before_);
+}
+
+std::unique_ptr<PartitionRounds> TablePartition::MakeRounds(
+    const std::optional<RoundsOptions>& rounds) const {
+  if (!rounds.has_value()) return nullptr;
+  const RoundSum::Shape shape{.elements = facts().bytes / sizeof(float),
+                              .row_elements = row_elements_,
+                              .first_row = growing_ ? 0 : facts().row_begin};
+  return std::make_unique<PartitionRounds>(*rounds, shape);
+}
 
 RowStore& TablePartition::store() const {
   if (growing_) return *contents_.table;
@@ -103,7 +121,8 @@ std::string TablePartition::WhyNotItsRows(const RowIds& ids) const {
 
 uint64_t TablePartition::resident_bytes() const {
   MutexLock lock(mu_);
-  return store().bytes();
+  return store().bytes() + (rounds_ == nullptr ? 0 : rounds_->sum().bytes()) +
+         (before_.has_value() ? before_->bytes() : 0);
 }
 
 bool TablePartition::SetLearningRate(const LearningRate& rate, const PushFence& fence) {
@@ -115,12 +134,38 @@ bool TablePartition::SetLearningRate(const LearningRate& rate, const PushFence& 
 
 Outcome TablePartition::Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
                              const PushFence& fence) {
+  if (rounds_ != nullptr) return PushLane(batch, rejected, update, fence);
   const FlatGradient gradient(update.gradient);
   MutexLock lock(mu_);
-  AwaitRoom(update);
+  AwaitRoom([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return HasRoomFor(update); });
   if (fence.over()) return {};
   const PartitionLedger::Entry entry = contents_.ledger.Enter(batch, rejected);
   if (entry.outcome == PUSH_APPLIED && !rejected) TakeStep(update, gradient.values());
+  return {entry.outcome, entry.next, contents_.updates};
+}
+
+Outcome TablePartition::PushLane(const PlanBatch& batch, bool rejected,
+                                 const PartitionUpdate& update, const PushFence& fence) {
+  const FlatGradient flat(update.gradient);
+  PartitionUpdate decoded;
+  if (flat.decoded()) decoded = {Gradient::Over(flat.values()), update.rows};
+  const PartitionUpdate& pushed = flat.decoded() ? decoded : update;
+  std::unique_ptr<RoundSum::Buffer> fresh = rounds_->MakeBuffer();
+  MutexLock lock(mu_);
+  AwaitRoom([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return HasRoomForRound(batch, update); });
+  if (fence.over()) return {};
+  const PartitionLedger::Entry entry =
+      rounds_->Take(fence.generation(), batch, rejected, pushed, contents_.ledger, fresh);
+  const bool taken = entry.outcome == PUSH_TAKEN || entry.outcome == PUSH_APPLIED;
+  if (taken && !rejected && before_.has_value()) before_->Drop();
+  if (entry.outcome == PUSH_APPLIED) {
+    if (before_.has_value()) before_->Keep(contents_.updates);
+    if (rounds_->Enter(contents_.ledger)) {
+      const PartitionUpdate& mean = rounds_->Mean();
+      TakeStep(mean, mean.gradient.Flat());
+    }
+    rounds_->Next();
+  }
   return {entry.outcome, entry.next, contents_.updates};
 }
 
@@ -142,14 +187,35 @@ bool TablePartition::Apply(uint64_t step, const PartitionUpdate& update,
   return store().Update(step, *update.rows, gradient);
 }
 
-void TablePartition::AwaitRoom(const PartitionUpdate& update) {
-  const auto has_room = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    UndoLog* const undo = store().undo();
-    if (undo == nullptr || update.none()) return true;
-    if (!update.rows.has_value()) return undo->HasRoomFor(contents_.fixed->rows());
-    return undo->HasRoomFor(update.rows->size()) ||
-           undo->HasRoomFor(store().RowsToPreserve(*update.rows));
-  };
+bool TablePartition::HasRoomFor(const PartitionUpdate& update) const {
+  UndoLog* const undo = store().undo();
+  if (undo == nullptr || update.none()) return true;
+  if (!update.rows.has_value()) return undo->HasRoomFor(contents_.fixed->rows());
+  return undo->HasRoomFor(update.rows->size()) ||
+         undo->HasRoomFor(store().RowsToPreserve(*update.rows));
+}
+
+// Rows of several lanes count as often as there are sums with them.
+bool TablePartition::HasRoomForRound(const PlanBatch& batch, const PartitionUpdate& update) const {
+  UndoLog* const undo = store().undo();
+  if (undo == nullptr || !rounds_->Completes(batch)) return true;
+  bool all = !update.none() && !update.rows.has_value();
+  uint64_t rows = update.rows.has_value() ? update.rows->size() : 0;
+  rounds_->sum().ForSums([&](const RoundSum::Buffer& sum) {
+    all = all || sum.all;
+    rows += sum.rows.ids.size();
+  });
+  if (all) return undo->HasRoomFor(contents_.fixed->rows());
+  if (undo->HasRoomFor(rows)) return true;
+  uint64_t preserved = update.rows.has_value() ? store().RowsToPreserve(*update.rows) : 0;
+  rounds_->sum().ForSums([&](const RoundSum::Buffer& sum) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    preserved += store().RowsToPreserve(sum.rows.ids);
+  });
+  return undo->HasRoomFor(preserved);
+}
+
+template <class Fn>
+void TablePartition::AwaitRoom(const Fn& has_room) {
   if (has_room()) return;
   std::unique_lock<std::mutex> held(mu_.native(), std::adopt_lock);
   const bool room = room_.wait_for(held, std::chrono::milliseconds(push_wait_ms_), has_room);
@@ -157,27 +223,48 @@ void TablePartition::AwaitRoom(const PartitionUpdate& update) {
   if (!room) store().undo()->EndFull();
 }
 
-uint64_t TablePartition::Pull(ChunkRefs& values) const {
-  values.clear();
-  MutexLock lock(mu_);
-  return contents_.updates;
+absl::StatusOr<bool> TablePartition::IsBefore(AtState state) const {
+  if (rounds_ == nullptr) return false;
+  return rounds_->IsBefore(facts(), state, keeps_before());
 }
 
-uint64_t TablePartition::PullRows(std::span<const uint64_t> ids, std::span<float> values) const {
+absl::StatusOr<uint64_t> TablePartition::PullAt(AtState state, ChunkRefs& values) const {
+  values.clear();
+  MutexLock lock(mu_);
+  ASSIGN_OR_RETURN(const bool before, IsBefore(state));
+  return before ? before_->updates() : contents_.updates;
+}
+
+absl::StatusOr<uint64_t> TablePartition::PullRowsAt(AtState state, std::span<const uint64_t> ids,
+                                                    std::span<float> values) const {
   pulled_ += ids.size();
   MutexLock lock(mu_);
+  ASSIGN_OR_RETURN(const bool before, IsBefore(state));
+  if (before) {
+    store().LookupBefore(*before_, ids, values);
+    return before_->updates();
+  }
   store().Lookup(ids, values);
   return contents_.updates;
 }
 
-uint64_t TablePartition::PullRange(uint64_t first, std::span<float> values) const {
+absl::StatusOr<uint64_t> TablePartition::PullRangeAt(AtState state, uint64_t first,
+                                                     std::span<float> values) const {
   MutexLock lock(mu_);
+  ASSIGN_OR_RETURN(const bool before, IsBefore(state));
+  if (before) {
+    contents_.fixed->ReadBefore(*before_, first, values);
+    return before_->updates();
+  }
   contents_.fixed->Read(first, values);
   return contents_.updates;
 }
 
 Partition::Counts TablePartition::CountsNow() const {
-  Counts counts{contents_.ledger, contents_.updates, contents_.healthy, {}};
+  Counts counts{
+      .ledger = contents_.ledger, .updates = contents_.updates, .healthy = contents_.healthy};
+  if (rounds_ != nullptr) counts.state = rounds_->state();
+  counts.serves_before = keeps_before();
   if (!growing_) return counts;
   counts.table.emplace();
   const GrowingTable::Counts table = contents_.table->counts();
@@ -197,14 +284,30 @@ Partition::Counts TablePartition::CountsNow() const {
   return counts;
 }
 
-std::vector<uint32_t> TablePartition::MissingLanes(const DataPlan& plan, uint64_t state) const {
+absl::StatusOr<std::vector<uint32_t>> TablePartition::MissingLanes(const DataPlan& plan,
+                                                                   uint64_t state) const {
   MutexLock lock(mu_);
-  return paracord::MissingLanes(contents_.ledger, plan, state);
+  if (rounds_ == nullptr) return paracord::MissingLanes(contents_.ledger, plan, state);
+  return rounds_->Missing(facts(), state, keeps_before());
 }
 
 Partition::Counts TablePartition::GetCounts() const {
   MutexLock lock(mu_);
   return CountsNow();
+}
+
+absl::Status TablePartition::ReferAt(uint64_t state, PartitionImage& image,
+                                     std::function<void()> referred) {
+  if (rounds_ == nullptr) return Partition::ReferAt(state, image, std::move(referred));
+  image.Prepare();
+  MutexLock lock(mu_);
+  return rounds_->ReferAt(facts(), state, image, std::move(referred));
+}
+
+void TablePartition::ForgetImage() {
+  if (rounds_ == nullptr) return;
+  MutexLock lock(mu_);
+  rounds_->ForgetImage();
 }
 
 }  // namespace paracord

@@ -6,23 +6,30 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/mutex.h"
+#include "store/before_values.h"
 #include "store/fixed_table.h"
 #include "store/growing_table.h"
 #include "store/hot_ids.h"
 #include "store/partition.h"
+#include "store/partition_rounds.h"
 
 namespace paracord {
 
 // Makes the table for the rows of one shard. INVALID_ARGUMENT as GrowingTable::Make.
+// Where an update is of `round_batches` batches rows expire after so many fewer.
 absl::StatusOr<std::unique_ptr<GrowingTable>> MakeTableOfShard(const VariableSpec& variable,
                                                                const Optimizer& optimizer,
-                                                               uint64_t seed);
+                                                               uint64_t seed,
+                                                               uint64_t round_batches = 1);
 
 // Whether a variable is a fixed table whose rows may be named: with `own`, its optimizer, others
 // are left alone, or it is not trained.
@@ -43,9 +50,10 @@ struct TableContents {
 
 class TablePartition : public Partition {
  public:
-  // The shard of a growing table is facts.row_begin, of `shards`.
+  // The shard of a growing table is facts.row_begin, of `shards`. With `rounds` it forms rounds.
   TablePartition(Facts facts, uint64_t shards, TableContents contents,
-                 std::shared_ptr<PinnedBytes> pinned = nullptr);
+                 std::shared_ptr<PinnedBytes> pinned = nullptr,
+                 const std::optional<RoundsOptions>& rounds = {});
 
   bool is_table() const override { return true; }
   uint64_t row_elements() const override { return row_elements_; }
@@ -57,12 +65,18 @@ class TablePartition : public Partition {
   Outcome Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
                const PushFence& fence) override;
   bool SetLearningRate(const LearningRate& rate, const PushFence& fence) override;
-  uint64_t Pull(ChunkRefs& values) const override;
-  uint64_t PullRows(std::span<const uint64_t> ids, std::span<float> values) const override;
-  uint64_t PullRange(uint64_t first, std::span<float> values) const override;
+  absl::StatusOr<uint64_t> PullAt(AtState state, ChunkRefs& values) const override;
+  absl::StatusOr<uint64_t> PullRowsAt(AtState state, std::span<const uint64_t> ids,
+                                      std::span<float> values) const override;
+  absl::StatusOr<uint64_t> PullRangeAt(AtState state, uint64_t first,
+                                       std::span<float> values) const override;
   Counts GetCounts() const override;
-  std::vector<uint32_t> MissingLanes(const DataPlan& plan, uint64_t state) const override;
+  absl::StatusOr<std::vector<uint32_t>> MissingLanes(const DataPlan& plan,
+                                                     uint64_t state) const override;
   std::unique_ptr<PartitionImage> NewImage(bool copied, const ImageOrder& order) const override;
+  absl::Status ReferAt(uint64_t state, PartitionImage& image,
+                       std::function<void()> referred) override;
+  void ForgetImage() override;
 
  private:
   friend class TableImage;
@@ -71,9 +85,23 @@ class TablePartition : public Partition {
 
   RowStore& store() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Counts CountsNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Waits until an image that is open has room for what the update's rows are now, or ends the
-  // image.
-  void AwaitRoom(const PartitionUpdate& update) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::unique_ptr<PartitionRounds> MakeRounds(const std::optional<RoundsOptions>& rounds) const;
+  // A push of a partition that forms rounds.
+  Outcome PushLane(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
+                   const PushFence& fence);
+  // Whether values of a state are those before the newest round (PartitionRounds::IsBefore).
+  absl::StatusOr<bool> IsBefore(AtState state) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool keeps_before() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return before_.has_value() && before_->kept();
+  }
+  // Whether an image that is open has room for what the rows of an update are now; of the round
+  // that the update completes, if it does.
+  bool HasRoomFor(const PartitionUpdate& update) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool HasRoomForRound(const PlanBatch& batch, const PartitionUpdate& update) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Waits until has_room(), or ends the image. Gives up the lock meanwhile.
+  template <class Fn>
+  void AwaitRoom(const Fn& has_room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // A step of the optimizer, of which an update may be none.
   void TakeStep(const PartitionUpdate& update, std::span<const float> gradient)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -88,6 +116,8 @@ class TablePartition : public Partition {
 
   mutable Mutex mu_;
   TableContents contents_ ABSL_GUARDED_BY(mu_);
+  const std::unique_ptr<PartitionRounds> rounds_;  // guarded by mu_; null: it forms none
+  std::optional<RowsBefore> before_ ABSL_GUARDED_BY(mu_);
   uint64_t pushed_ ABSL_GUARDED_BY(mu_) = 0;  // rows
   HotIds hot_ ABSL_GUARDED_BY(mu_);
   mutable int64_t push_wait_ms_ ABSL_GUARDED_BY(mu_) = 0;  // of the image that is open

@@ -19,58 +19,84 @@ absl::Status Overtaken() {
 }  // namespace
 
 struct WaitingPulls::Pull {
-  Pull(const Content& c, const PushFence& f, PendingPull p, Reply r, MemoryShare& share)
-      : content(c), fence(f), pull(std::move(p)), reply(std::move(r)), memory(share) {}
+  Pull(const Content& c, const WantedState& wanted, const PushFence& f, PendingPull p, Reply r,
+       MemoryShare& share)
+      : content(c),
+        state(wanted.state),
+        fence(f),
+        pull(std::move(p)),
+        reply(std::move(r)),
+        memory(share) {}
+
+  // Synchronous training has exactly the values of the state, and bounded staleness those of now.
+  absl::StatusOr<DecodedReply> Answer() {
+    return pull.Answer(content.sync ? Partition::AtState(state) : std::nullopt);
+  }
 
   const Content& content;
+  const uint64_t state;
   const PushFence fence;
   PendingPull pull;  // of whoever has removed it, but for its wants
   const Reply reply;
   int64_t until_ms = 0;
   MemoryReservation memory;
-  std::vector<uint32_t> missing;  // guarded by mu_ while it waits
 };
 
 // What partitions lack, looked up once for all pulls that want it.
 class WaitingPulls::Gates {
  public:
   // What the first partition that is wanted and lacks something lacks; none: all have the state.
-  std::vector<uint32_t> Missing(const Pull& pull, uint64_t state) {
+  // OUT_OF_RANGE: one is past the state, so there is nothing to wait for.
+  Lack Missing(const Pull& pull) {
+    const uint64_t state = pull.state;
+    std::vector<uint32_t> missing;
     for (const CheckedWant& wanted : pull.pull.wants()) {
       const Partition* const partition = wanted.partition;
       if (!partition->facts().trained) continue;
-      const auto [it, fresh] = lack_.try_emplace({partition, state});
-      if (fresh) it->second = partition->MissingLanes(pull.content.plan, state);
-      if (!it->second.empty()) return it->second;
+      const auto found = lack_.find({partition, state});
+      const Lack& lack = found != lack_.end()
+                             ? found->second
+                             : lack_
+                                   .emplace(std::pair(partition, state),
+                                            partition->MissingLanes(pull.content.plan, state))
+                                   .first->second;
+      if (!lack.ok()) return lack.status();
+      if (missing.empty()) missing = *lack;
+      if (!missing.empty() && !pull.content.sync) break;
     }
-    return {};
+    return missing;
   }
 
  private:
-  std::map<std::pair<const Partition*, uint64_t>, std::vector<uint32_t>> lack_;
+  std::map<std::pair<const Partition*, uint64_t>, Lack> lack_;
 };
+
+bool WaitingPulls::Waits(const Lack& lack) { return lack.ok() && !lack->empty(); }
 
 WaitingPulls::WaitingPulls(EventLoop& loop, std::shared_ptr<MemoryShare> memory)
     : loop_(loop), memory_(std::move(memory)) {}
 
-void WaitingPulls::Answer(Pull& pull) {
+// Of a pull that has waited.
+void WaitingPulls::Answer(Pull& pull, const Lack& lack) {
   if (pull.fence.over()) return pull.reply(Overtaken());
+  if (!lack.ok()) return pull.reply(lack.status());
   // Where there is no room for copies of rows it comes again, and waits for that elsewhere.
-  if (!pull.pull.Resume()) return pull.reply(pull.pull.AnswerWithout({}));
-  pull.reply(pull.pull.Answer());
+  if (!lack->empty() || !pull.pull.Resume()) return pull.reply(pull.pull.AnswerWithout(*lack));
+  pull.reply(pull.Answer());
 }
 
 WaitingPulls::Ticket WaitingPulls::Wait(const Content& content, const WantedState& wanted,
                                         const PushFence& fence, PendingPull pending,
                                         const Reply& reply) {
-  const auto pull = std::make_shared<Pull>(content, fence, std::move(pending), reply, *memory_);
-  pull->missing = Gates().Missing(*pull, wanted.state);
-  if (pull->missing.empty()) {
-    reply(pull->pull.Answer());
+  const auto pull =
+      std::make_shared<Pull>(content, wanted, fence, std::move(pending), reply, *memory_);
+  Lack lack = Gates().Missing(*pull);
+  if (!Waits(lack)) {
+    lack.ok() ? reply(pull->Answer()) : reply(lack.status());
     return {};
   }
   if (wanted.wait_ms <= 0) {
-    reply(pull->pull.AnswerWithout(pull->missing));
+    reply(pull->pull.AnswerWithout(*lack));
     return {};
   }
   pull->pull.Suspend();
@@ -81,9 +107,8 @@ WaitingPulls::Ticket WaitingPulls::Wait(const Content& content, const WantedStat
     return {};
   }
   // A push that came before the pull was among those that wait has not seen it.
-  if (!fence.over() && !Gates().Missing(*pull, wanted.state).empty()) return *ticket;
-  if (Remove({ticket->state, ticket->id}) == nullptr) return {};
-  Answer(*pull);
+  if (!fence.over() && Waits(lack = Gates().Missing(*pull))) return *ticket;
+  if (Remove({ticket->state, ticket->id}) != nullptr) Answer(*pull, lack);
   return {};
 }
 
@@ -136,13 +161,8 @@ void WaitingPulls::Entered(const Content& content, const PlanBatch& batch) {
   }
   Gates gates;
   for (const auto& [key, pull] : looked) {
-    std::vector<uint32_t> missing = gates.Missing(*pull, key.first);
-    if (missing.empty()) {
-      if (Remove(key) != nullptr) Answer(*pull);
-      continue;
-    }
-    MutexLock lock(mu_);
-    if (pulls_.contains(key)) pull->missing = std::move(missing);
+    const Lack lack = gates.Missing(*pull);
+    if (!Waits(lack) && Remove(key) != nullptr) Answer(*pull, lack);
   }
 }
 
@@ -168,12 +188,13 @@ void WaitingPulls::AnswerOverdue() {
   if (next_ms != INT64_MAX) {
     timer_ = loop_.PostAfter(next_ms - now_ms, Enter([this] { AnswerOverdue(); }));
   }
+  Gates gates;
   for (const PullPtr& pull : overdue) {
-    if (pull->fence.over()) {
-      pull->reply(Overtaken());
-    } else {
-      pull->reply(pull->pull.AnswerWithout(pull->missing));
-    }
+    Lack lack = gates.Missing(*pull);
+    if (pull->fence.over()) lack = Overtaken();
+    // Should nothing be missing any more, it comes again: the loop reads no values.
+    pull->reply(lack.ok() ? pull->pull.AnswerWithout(*lack)
+                          : absl::StatusOr<DecodedReply>(lack.status()));
   }
 }
 

@@ -48,10 +48,11 @@ class WaitingPulls : public SharedGate<WaitingPulls> {
 
   // Answers the pull, now if its state has come, or later. `content` has to live until this has
   // returned and the pull is answered. RESOURCE_EXHAUSTED: too many wait. ABORTED: the generation
-  // of `fence` is over.
+  // of `fence` is over. OUT_OF_RANGE, in synchronous training: a partition no longer has the state.
   Ticket Wait(const Content& content, const WantedState& wanted, const PushFence& fence,
               PendingPull pull, const Reply& reply);
-  // A batch has been entered in all partitions of `content`: answers the pulls that waited for it.
+  // A batch has been entered in all partitions of `content`, in synchronous training with all of
+  // its round: answers the pulls that waited for it.
   void Entered(const Content& content, const PlanBatch& batch);
   // The caller of a pull has gone away.
   void Drop(const Ticket& ticket);
@@ -72,7 +73,10 @@ class WaitingPulls : public SharedGate<WaitingPulls> {
   absl::StatusOr<Ticket> Add(uint64_t state, const PullPtr& pull);
   // Takes the pull out: null if somebody else has.
   PullPtr Remove(const Key& key);
-  static void Answer(Pull& pull);
+  // What keeps a pull waiting (Gates).
+  using Lack = absl::StatusOr<std::vector<uint32_t>>;
+  static bool Waits(const Lack& lack);
+  static void Answer(Pull& pull, const Lack& lack);
   // Answers those whose time is over. On the loop.
   void AnswerOverdue();
 

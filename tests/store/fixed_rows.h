@@ -29,19 +29,17 @@ inline std::unique_ptr<TablePartition> MakeFixedRows(const Optimizer& optimizer,
   return std::make_unique<TablePartition>(std::move(facts), 1, std::move(contents));
 }
 
-// What an image of a partition has of one moment, by the tensors' names.
-inline std::map<std::string, std::string> TensorsOf(const Partition& partition) {
-  const std::unique_ptr<PartitionImage> image = partition.NewImage(/*copied=*/false, {});
-  image->Refer();
+// What an image has that refers to its partition, by the tensors' names.
+inline std::map<std::string, std::string> TensorsIn(PartitionImage& image) {
   std::string bytes;
   REQUIRE(image
-              ->Write([&](std::string_view more) {
+              .Write([&](std::string_view more) {
                 bytes += more;
                 return absl::OkStatus();
               })
               .ok());
   std::map<std::string, std::string> tensors;
-  for (const TensorInfo& tensor : image->tensors()) {
+  for (const TensorInfo& tensor : image.tensors()) {
     uint64_t size = tensor.dtype == "F32" ? sizeof(float) : 1;
     for (const uint64_t axis : tensor.shape) size *= axis;
     tensors[tensor.name] = bytes.substr(0, size);
@@ -49,6 +47,13 @@ inline std::map<std::string, std::string> TensorsOf(const Partition& partition) 
   }
   REQUIRE(bytes.empty());
   return tensors;
+}
+
+// What an image of a partition has of one moment.
+inline std::map<std::string, std::string> TensorsOf(const Partition& partition) {
+  const std::unique_ptr<PartitionImage> image = partition.NewImage(/*copied=*/false, {});
+  image->Refer();
+  return TensorsIn(*image);
 }
 
 inline std::vector<float> TensorOf(const Partition& partition, const std::string& name) {

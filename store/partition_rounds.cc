@@ -1,0 +1,156 @@
+#include "store/partition_rounds.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/probe.h"
+#include "config/data_plan.h"
+#include "store/round_gate.h"
+
+namespace paracord {
+namespace {
+
+absl::Status TwoStates(uint64_t least, uint64_t most) {
+  return absl::DataLossError(absl::StrCat("ledger: some of its lanes are at state ", least,
+                                          ", and others at state ", most,
+                                          ": no synchronous job has such values"));
+}
+
+// The rounds of the job up to the last batch that some lane has entered.
+uint64_t MostRounds(const PartitionLedger& ledger, const DataPlan& plan) {
+  const Ledger entered = ledger.ToProto(/*intervals=*/true);
+  const uint64_t lanes = SplitsPerEpoch(plan), rounds = RoundsPerEpoch(plan);
+  uint64_t most = 0;
+  for (const SplitInterval& interval : entered.finished()) {
+    const uint32_t batches = BatchesInSplit(plan, interval.last() % lanes);
+    most = std::max(most, interval.last() / lanes * rounds + batches);
+  }
+  for (const OpenSplit& open : entered.open()) {
+    most = std::max(most, open.split() / lanes * rounds + open.next());
+  }
+  return most;
+}
+
+}  // namespace
+
+absl::StatusOr<uint64_t> StateOf(const PartitionLedger& ledger, const DataPlan& plan) {
+  const uint64_t lanes = SplitsPerEpoch(plan), rounds = RoundsPerEpoch(plan);
+  const uint64_t epoch = ledger.FirstUnfinished() / lanes;
+  uint64_t least = rounds, most = 0;
+  for (uint64_t lane = 0; lane < lanes; ++lane) {
+    const uint32_t batches = BatchesInSplit(plan, lane);
+    const uint32_t next = ledger.Next({epoch * lanes + lane, 0, batches});
+    if (next < batches) least = std::min<uint64_t>(least, next);
+    most = std::max<uint64_t>(most, next);
+  }
+  const uint64_t state = epoch * rounds + least;
+  most = std::max(epoch * rounds + most, MostRounds(ledger, plan));
+  if (most > state) return TwoStates(state, most);
+  const uint64_t steps = ledger.steps();
+  if (steps <= state && ledger.applied() <= steps * lanes) return state;
+  return absl::DataLossError(absl::StrCat("ledger: its ", steps, " steps are not those of state ",
+                                          state, " with ", ledger.applied(), " batches applied"));
+}
+
+PartitionRounds::PartitionRounds(const RoundsOptions& options, RoundSum::Shape shape)
+    : plan_(options.plan),
+      lanes_(SplitsPerEpoch(plan_)),
+      rounds_(RoundsPerEpoch(plan_)),
+      elements_(shape.elements),
+      state_(options.state),
+      sum_(shape, plan_.batch()) {
+  sum_.Begin(LanesOfRound(plan_, round()));
+}
+
+uint64_t PartitionRounds::bytes_max() const {
+  return RoundSum::BuffersMax(static_cast<uint32_t>(lanes_)) * elements_ * sizeof(float);
+}
+
+std::unique_ptr<RoundSum::Buffer> PartitionRounds::MakeBuffer() const {
+  return sum_.WantsBuffer() ? sum_.MakeBuffer() : nullptr;
+}
+
+bool PartitionRounds::Completes(const PlanBatch& batch) const {
+  if (batch.split / lanes_ * rounds_ + batch.batch != state_) return false;
+  const std::vector<uint32_t> missing = sum_.Missing(2);
+  return missing.size() == 1 && missing[0] == batch.split % lanes_;
+}
+
+uint32_t PartitionRounds::NextOf(const PlanBatch& batch, const PartitionLedger& ledger) const {
+  const uint32_t next = ledger.Next(batch);
+  const auto lane = static_cast<uint32_t>(batch.split % lanes_);
+  const bool under_way = batch.split / lanes_ * rounds_ + next == state_ && lane < sum_.lanes();
+  return under_way && sum_.Has(lane) ? next + 1 : next;
+}
+
+PartitionLedger::Entry PartitionRounds::Take(uint64_t generation, const PlanBatch& batch,
+                                             bool rejected, const PartitionUpdate& update,
+                                             const PartitionLedger& ledger,
+                                             std::unique_ptr<RoundSum::Buffer>& fresh) {
+  sum_.BeginGeneration(generation);
+  const uint64_t state = batch.split / lanes_ * rounds_ + batch.batch;
+  if (state < state_) PROBE("ps.push.already_applied");
+  if (state > state_) PROBE("ps.push.gap");
+  if (state < state_) return {PUSH_ALREADY_APPLIED, NextOf(batch, ledger)};
+  if (state > state_) return {PUSH_GAP, NextOf(batch, ledger)};
+  const auto lane = static_cast<uint32_t>(batch.split % lanes_);
+  const uint64_t examples = rejected ? 0 : BatchExamples(plan_, lane, batch.batch);
+  const RoundSum::Taken taken = sum_.Take(generation, {lane, 1, examples, rejected}, update, fresh);
+  if (taken == RoundSum::Taken::kAlready) PROBE("ps.push.already_applied");
+  if (taken == RoundSum::Taken::kAlready) return {PUSH_ALREADY_APPLIED, batch.batch + 1};
+  return {taken == RoundSum::Taken::kWhole ? PUSH_APPLIED : PUSH_TAKEN, batch.batch + 1};
+}
+
+bool PartitionRounds::Enter(PartitionLedger& ledger) {
+  const uint64_t first = state_ / rounds_ * lanes_;
+  const auto batch = static_cast<uint32_t>(round());
+  bool any = false;
+  for (uint32_t lane = 0; lane < sum_.lanes(); ++lane) {
+    ledger.Enter({first + lane, batch, BatchesInSplit(plan_, lane)}, sum_.rejected(lane));
+    any = any || !sum_.rejected(lane);
+  }
+  if (any) ledger.CountStep();
+  return any;
+}
+
+void PartitionRounds::Next() {
+  ++state_;
+  sum_.Begin(LanesOfRound(plan_, round()));
+  if (!waiting_.has_value() || waiting_->state != state_) return;
+  const Waiting ready = *std::exchange(waiting_, {});
+  ready.image->ReferHeld();
+  ready.referred();
+}
+
+absl::StatusOr<bool> PartitionRounds::IsBefore(const Partition::Facts& facts,
+                                               std::optional<uint64_t> state, bool kept) const {
+  if (!state.has_value() || *state == state_) return false;
+  if (kept && *state + 1 == state_) return true;
+  return absl::OutOfRangeError(absl::StrCat("partition ", facts.id, ": the values of state ",
+                                            *state, " are wanted, and it is at state ", state_,
+                                            kept ? ", with those of one less" : ""));
+}
+
+absl::StatusOr<std::vector<uint32_t>> PartitionRounds::Missing(const Partition::Facts& facts,
+                                                               uint64_t state, bool kept) const {
+  if (state > state_) return sum_.Missing(kMissingLanesMax);
+  const absl::StatusOr<bool> before = IsBefore(facts, state, kept);
+  if (!before.ok()) return before.status();
+  return std::vector<uint32_t>();
+}
+
+absl::Status PartitionRounds::ReferAt(const Partition::Facts& facts, uint64_t state,
+                                      PartitionImage& image, std::function<void()> referred) {
+  if (state < state_) return IsBefore(facts, state, /*kept=*/false).status();
+  waiting_.reset();
+  if (state > state_) {
+    waiting_ = {state, &image, std::move(referred)};
+    return absl::OkStatus();
+  }
+  image.ReferHeld();
+  referred();
+  return absl::OkStatus();
+}
+
+}  // namespace paracord

@@ -1,0 +1,94 @@
+// The rounds of one partition in synchronous training: the state that its values have, which is how
+// many rounds of the job are applied, the sum of the round under way (store/round_sum.h), and the
+// image that waits for a state. The partition applies what it is told, keeps the values before
+// (store/before_values.h) and owns ledger, values and lock.
+//
+// Guarded by the lock of its partition, except that any thread may call MakeBuffer.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "store/ledger.h"
+#include "store/partition.h"
+#include "store/round_sum.h"
+
+namespace paracord {
+
+// The rounds of the job that a ledger has. DATA_LOSS names two states: some lanes have more of them
+// than others, which no partition of a synchronous job ever has; or there are steps that these
+// rounds cannot have.
+absl::StatusOr<uint64_t> StateOf(const PartitionLedger& ledger, const DataPlan& plan);
+
+struct RoundsOptions {
+  DataPlan plan;              // with lanes
+  uint64_t state = 0;         // that the partition begins with
+  bool keeps_before = false;  // it keeps the values before its newest round
+};
+
+class PartitionRounds {
+ public:
+  PartitionRounds(const RoundsOptions& options, RoundSum::Shape shape);
+
+  uint64_t state() const { return state_; }
+  const RoundSum& sum() const { return sum_; }
+  // The most bytes that the sum takes of a dense partition.
+  uint64_t bytes_max() const;
+
+  // A buffer that a push with a gradient is likely to need: null if it needs none.
+  std::unique_ptr<RoundSum::Buffer> MakeBuffer() const;
+  // Whether a push of this batch would be the last one of its round.
+  bool Completes(const PlanBatch& batch) const;
+  // Takes a batch of the round under way into its sum. PUSH_APPLIED: the round is whole, and its
+  // caller applies it under the same lock (Enter, Mean, Next).
+  PartitionLedger::Entry Take(uint64_t generation, const PlanBatch& batch, bool rejected,
+                              const PartitionUpdate& update, const PartitionLedger& ledger,
+                              std::unique_ptr<RoundSum::Buffer>& fresh);
+
+  // ---- Once the round is whole, in this order.
+
+  // Enters its batches into the ledger. False: all of them are rejected.
+  bool Enter(PartitionLedger& ledger);
+  // The update that the round is, perhaps none. Valid until Next.
+  const PartitionUpdate& Mean() { return sum_.Mean(); }
+  // The values have the round now: begins the next one, and hands the values to the image that
+  // waits for them.
+  void Next();
+
+  // Whether values of `state` are those before the newest round, of which `kept` says whether they
+  // are there; nullopt: those of now. OUT_OF_RANGE names the partition, and the state of both.
+  absl::StatusOr<bool> IsBefore(const Partition::Facts& facts, std::optional<uint64_t> state,
+                                bool kept) const;
+  // Partition::MissingLanes, where that is of exactly this state.
+  absl::StatusOr<std::vector<uint32_t>> Missing(const Partition::Facts& facts, uint64_t state,
+                                                bool kept) const;
+  // Partition::ReferAt, of an image that is prepared.
+  absl::Status ReferAt(const Partition::Facts& facts, uint64_t state, PartitionImage& image,
+                       std::function<void()> referred);
+  void ForgetImage() { waiting_.reset(); }
+
+ private:
+  struct Waiting {
+    uint64_t state = 0;
+    PartitionImage* image = nullptr;
+    std::function<void()> referred;
+  };
+
+  // The batches of the split that are entered or in the sum, which follow one another.
+  uint32_t NextOf(const PlanBatch& batch, const PartitionLedger& ledger) const;
+  uint64_t round() const { return state_ % rounds_; }  // of its epoch
+
+  const DataPlan plan_;
+  const uint64_t lanes_, rounds_;  // of an epoch
+  const uint64_t elements_;
+  uint64_t state_;
+  RoundSum sum_;
+  std::optional<Waiting> waiting_;
+};
+
+}  // namespace paracord
