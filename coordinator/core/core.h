@@ -125,6 +125,7 @@ class CoordinatorCore {
 
   // core_failures.cc
   void CountFailure(const std::string& task, const LeaseState& lease, FailureKind kind,
+  void NoteAsks(WorkerSession& session);
                     const std::string& message);
   void ActOn(Failures::Verdict verdict, uint64_t split, ExitCode code);
   void NoteDeath(const WorkerSession& session, std::vector<LeaseState> leases,

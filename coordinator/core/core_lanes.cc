@@ -1,5 +1,7 @@
 // Leases of lanes: dealt out evenly, short, and moved on as long as a lane stays where it is.
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -10,18 +12,22 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kAskedMs = 500;  // who wanted a task so lately is about to ask again
+constexpr int64_t kAskedMs = 500;   // who wanted a task so lately is about to ask again
+constexpr int64_t kKnownMs = 2000;  // and who has wanted one for so long has been dealt with
 
 }  // namespace
 
 // Decides who is to have which lane, and how far leases reach. True if parked workers may get
-// something by it.
+// something by it. Each event comes here, and there may be thousands of workers that stand by: they
+// are looked at only when a lane has become free, and at ticks.
 bool CoordinatorCore::DealLanes(bool tick) {
   if (!phases_.training() || training_.table() == nullptr) return false;
   const SplitTable& table = *training_.table();
-  const uint32_t end = lane_leases_.end();
   lane_leases_.MoveOn(table, now_ms_);
-  if (tick || table.HasFree()) {
+  const bool moved = lane_leases_.TakeMoved();
+  const bool deals = lane_leases_.MustDeal(table);
+  if (tick) lane_leases_.LookBehind(table, now_ms_);
+  if (tick || deals) {
     std::vector<uint64_t> takers;
     for (const auto& [id, session] : sessions_.all()) {
       if (session.benched_until_ms > now_ms_) continue;
@@ -31,7 +37,13 @@ bool CoordinatorCore::DealLanes(bool tick) {
     }
     lane_leases_.Deal(table, takers, now_ms_);
   }
-  return table.HasFree() || lane_leases_.end() != end;
+  return deals || moved;
+}
+
+// A session wants a task.
+void CoordinatorCore::NoteAsks(WorkerSession& session) {
+  const std::optional<int64_t> before_ms = std::exchange(session.asked_ms, now_ms_);
+  if (!before_ms.has_value() || now_ms_ - *before_ms > kKnownMs) lane_leases_.Asked();
 }
 
 // The splits that a session is to get no lease of, and lanes whose leases are not to be moved on.
@@ -45,13 +57,13 @@ bool CoordinatorCore::ExtendLanes(WorkerSession& session, WorkReply& reply) {
   if (!HasLanes() || !phases_.training() || training_.table() == nullptr) return false;
   if (end_.planned() || !ps_.AllAre(PsState::kReady)) return false;
   SplitTable& table = *training_.table();
-  lane_leases_.MoveOn(table, now_ms_);
-  const std::set<uint64_t> withheld = WithheldFrom(session);
+  std::optional<std::set<uint64_t>> withheld;
   for (const uint64_t id : table.IdsOf(session.id)) {
     LeaseState& lease = *table.Find(id);
     const uint32_t end = std::min(lane_leases_.end(), table.EndOf(lease.split));
-    if (end <= lease.end || withheld.contains(lease.split)) continue;
-    if (!lane_leases_.StaysWith(lease.split, session.id)) continue;
+    if (end <= lease.end || !lane_leases_.StaysWith(lease.split, session.id)) continue;
+    if (!withheld.has_value()) withheld = WithheldFrom(session);
+    if (withheld->contains(lease.split)) continue;
     session.work.Extend(end - lease.end);
     AddProofs(*reply.add_lanes() = table.Extend(lease, end));
   }
@@ -72,7 +84,16 @@ void CoordinatorCore::SayEnds(const WorkerSession& session, WorkReply& reply) {
 bool CoordinatorCore::TryGiveLanes(WorkerSession& session, WorkReply& reply) {
   SplitTable& table = *training_.table();
   ExtendLanes(session, reply);
-  const std::set<uint64_t> withheld = WithheldFrom(session);
+  std::vector<uint64_t> lanes;
+  std::ranges::copy_if(table.free_lanes(), std::back_inserter(lanes), [&](uint64_t lane) {
+    return lane_leases_.MayTake(lane, session.id, now_ms_);
+  });
+  const std::set<uint64_t> withheld =
+      lanes.empty() && lane_leases_.behind().empty() ? std::set<uint64_t>() : WithheldFrom(session);
+  const auto may_have = [&](uint64_t lane) {
+    return !withheld.contains(lane) &&
+           table.LeasesOf(session.id) < LeasesOfSessionMax(record_.plan());
+  };
   const auto give = [&](uint64_t lane) {
     Lease lease =
         table.GrantLane(lane, sessions_.next_id(), session.id, now_ms_, lane_leases_.end());
@@ -81,16 +102,14 @@ bool CoordinatorCore::TryGiveLanes(WorkerSession& session, WorkReply& reply) {
     session.work.Grant(lease);
     *(reply.has_lease() ? reply.add_lanes() : reply.mutable_lease()) = std::move(lease);
   };
-  for (uint64_t lane = 0; lane < table.splits(); ++lane) {
-    if (table.LeasesOf(session.id) >= LeasesOfSessionMax(record_.plan())) break;
-    if (!table.IsFree(lane) || withheld.contains(lane)) continue;
-    if (lane_leases_.MayTake(lane, session.id, now_ms_)) give(lane);
+  for (const uint64_t lane : lanes) {
+    if (may_have(lane)) give(lane);
   }
   if (reply.has_lease() || reply.lanes_size() > 0) return true;
-  if (table.LeasesOf(session.id) >= LeasesOfSessionMax(record_.plan())) return false;
-  const std::optional<uint64_t> behind =
-      table.LaneBehind(session.id, now_ms_, kStragglerMs, withheld);
-  if (!behind.has_value()) return false;
+  const auto behind = std::ranges::find_if(lane_leases_.behind(), [&](uint64_t lane) {
+    return may_have(lane) && table.IsBehindWithAnother(lane, session.id);
+  });
+  if (behind == lane_leases_.behind().end()) return false;
   PROBE("coordinator.lane.straggler");
   give(*behind);
   return true;

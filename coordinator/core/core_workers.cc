@@ -83,12 +83,13 @@ void CoordinatorCore::AnswerWorker(WorkerSession& session, const WorkEvent& even
     session.parked = event.call;
     return;
   }
+  if (HasLanes() && training_.table() != nullptr) lane_leases_.MoveOn(*training_.table(), now_ms_);
   if (!request.want_task()) {
     WorkReply reply;
     ExtendLanes(session, reply);
     return effects_.Emit(AnswerWork{event.call, std::move(reply)});
   }
-  session.asked_ms = now_ms_;
+  NoteAsks(session);
   FreeLostGrants(request);
   if (!TryGiveTask(session, event.call)) sessions_.Park(session, event.call, now_ms_);
 }
@@ -243,7 +244,8 @@ bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
 
 bool CoordinatorCore::WorkIsFree() const {
   if (phases_.now() == Phase::kEvaluating) return evaluations_.HasFree();
-  return phases_.training() && training_.table() != nullptr && training_.table()->HasFree();
+  const bool open = phases_.training() && training_.table() != nullptr;
+  return open && !HasLanes() && training_.table()->HasFree();  // DealLanes tells of lanes
 }
 
 // After every event: something may have become free, or complete. What time alone brings (an old

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "coordinator/core/lane_shares.h"
+#include "coordinator/core/limits.h"
 
 namespace paracord {
 namespace {
@@ -15,6 +16,7 @@ constexpr int64_t kRestedMs = 10000;  // rounds that took so long say that train
 constexpr uint32_t kGrows = 4;        // from one measurement to the next, at most
 constexpr int64_t kLeftForMs = 200;   // a free lane is its owner's
 constexpr int64_t kNotFree = -1;
+constexpr double kUsualRounds = 2;  // what takes longer is a straggler's
 
 }  // namespace
 
@@ -39,12 +41,17 @@ void RoundPace::Note(uint32_t front, int64_t now_ms) {
 
 void LaneLeases::Begin(const SplitTable& table, int64_t now_ms) {
   pace_.Begin(table.front(), now_ms);
+  clock_.Begin(table.least(), now_ms);
+  dealt_freed_.reset();
+  behind_.clear();
   end_ = table.front() + pace_.rounds();
   owners_.assign(table.splits(), 0);
   free_since_ms_.assign(table.splits(), now_ms);
 }
 
 void LaneLeases::Deal(const SplitTable& table, std::span<const uint64_t> takers, int64_t now_ms) {
+  asked_ = false;
+  dealt_freed_ = table.freed();
   owners_ = ShareLanes(table.Holders(), takers);
   for (uint64_t lane = 0; lane < owners_.size(); ++lane) {
     int64_t& since_ms = free_since_ms_[lane];
@@ -54,10 +61,21 @@ void LaneLeases::Deal(const SplitTable& table, std::span<const uint64_t> takers,
 
 void LaneLeases::MoveOn(const SplitTable& table, int64_t now_ms) {
   pace_.Note(table.front(), now_ms);
+  clock_.Note(table.least(), now_ms);
   const uint32_t front = table.front();
   // Far ahead: what a ps had is lost.
   const bool far = end_ > front + kRoundsMax;
-  if (end_ <= front + pace_.rounds() / 2 || far) end_ = front + pace_.rounds();
+  if (end_ > front + pace_.rounds() / 2 && !far) return;
+  end_ = front + pace_.rounds();
+  moved_ = true;
+}
+
+void LaneLeases::LookBehind(const SplitTable& table, int64_t now_ms) {
+  behind_.clear();
+  const int64_t age_ms =
+      std::max(kStragglerMs, static_cast<int64_t>(kUsualRounds * clock_.usual_ms().value_or(0)));
+  // A lane that waited for others was not behind before the round began.
+  if (now_ms - clock_.began_ms() >= age_ms) behind_ = table.LanesBehind(now_ms - age_ms);
 }
 
 bool LaneLeases::StaysWith(uint64_t lane, uint64_t session) const {

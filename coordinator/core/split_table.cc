@@ -44,7 +44,7 @@ void SplitTable::SetNext(uint64_t index, uint32_t next) {
   if (was_open && !is_open) --open_splits_;
   if (!was_open && is_open) ++open_splits_;
   if (is_open && split.holders == 0) {
-    free_.insert(index);
+    freed_ += free_.insert(index).second ? 1 : 0;
   } else {
     free_.erase(index);
   }
@@ -89,19 +89,31 @@ Lease SplitTable::Extend(LeaseState& lease, uint32_t end) {
   return ToProto(lease);
 }
 
-std::optional<uint64_t> SplitTable::LaneBehind(uint64_t session, int64_t now_ms, int64_t age_ms,
-                                               const std::set<uint64_t>& withheld) const {
+std::vector<uint64_t> SplitTable::LanesBehind(int64_t since_ms) const {
+  std::vector<uint64_t> lanes;
+  const uint32_t behind = least();
+  for (const auto& [id, lease] : leases_) {
+    const Split& split = splits_[lease.split];
+    if (split.holders > 1 || split.next != behind || split.next == split.end) continue;
+    if (lease.progress_ms <= since_ms) lanes.push_back(lease.split);
+  }
+  return lanes;
+}
+
+bool SplitTable::IsBehindWithAnother(uint64_t lane, uint64_t session) const {
+  const Split& split = splits_[lane];
+  if (split.holders != 1 || split.next == split.end || split.next != least()) return false;
+  return std::none_of(leases_of_.lower_bound({session, 0}),
+                      leases_of_.lower_bound({session + 1, 0}),
+                      [&](const auto& item) { return leases_.at(item.second).split == lane; });
+}
+
+uint32_t SplitTable::least() const {
   uint32_t least = std::numeric_limits<uint32_t>::max();
   for (const Split& split : splits_) {
     if (split.next < split.end) least = std::min(least, split.next);
   }
-  for (const auto& [id, lease] : leases_) {
-    const Split& split = splits_[lease.split];
-    if (lease.session == session || split.holders > 1 || withheld.contains(lease.split)) continue;
-    if (split.next != least || split.next == split.end) continue;
-    if (now_ms - lease.progress_ms >= age_ms) return lease.split;
-  }
-  return std::nullopt;
+  return open_splits_ == 0 ? front() : least;
 }
 
 uint32_t SplitTable::front() const {

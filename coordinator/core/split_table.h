@@ -55,10 +55,11 @@ class SplitTable {
   std::optional<Lease> GrantAgain(uint64_t lease_id, uint64_t session, int64_t now_ms,
                                   int64_t age_ms, const std::set<uint64_t>& withheld = {});
 
-  // A lane that others wait for, being the furthest behind, and whose one lease, of another
-  // session, has not come further for `age_ms`; nullopt if there is none.
-  std::optional<uint64_t> LaneBehind(uint64_t session, int64_t now_ms, int64_t age_ms,
-                                     const std::set<uint64_t>& withheld) const;
+  // The lanes that others wait for, being the furthest behind, and whose one lease has not come
+  // further since `since_ms`.
+  std::vector<uint64_t> LanesBehind(int64_t since_ms) const;
+  // Whether a lane is the furthest behind and has one lease, of another session.
+  bool IsBehindWithAnother(uint64_t lane, uint64_t session) const;
 
   // Null if there is no such lease any more. It stays where it is until the next lease is granted
   // or ends.
@@ -81,9 +82,16 @@ class SplitTable {
   // With lanes, all of which are here from the start:
   uint64_t splits() const { return count_; }
   bool IsFree(uint64_t lane) const { return free_.contains(lane); }
+  const std::set<uint64_t>& free_lanes() const { return free_; }
+  // How often a lane has become free.
+  uint64_t freed() const { return freed_; }
+  uint32_t NextOf(uint64_t lane) const { return splits_[lane].next; }
   uint32_t EndOf(uint64_t lane) const { return splits_[lane].end; }
-  // The round that the lane which is furthest ahead has come to.
+  bool IsDone(uint64_t lane) const { return splits_[lane].next >= splits_[lane].end; }
+  // The rounds that the lane which is furthest ahead has come to, and the one, of those that are
+  // not done, that is furthest behind; the end of the longest lane if all are done.
   uint32_t front() const;
+  uint32_t least() const;
   // By lane, the session that has leased it, for the longest time if there are two; 0: nobody.
   std::vector<uint64_t> Holders() const;
 
@@ -108,6 +116,7 @@ class SplitTable {
   std::vector<Split> splits_;
   uint64_t open_splits_;     // of all
   std::set<uint64_t> free_;  // of splits_: open and not leased
+  uint64_t freed_ = 0;
   // There are thousands, and every report looks some up: a tree of few levels misses the cache
   // least.
   absl::btree_map<uint64_t, LeaseState> leases_;

@@ -192,16 +192,25 @@ TEST_CASE("a lane that comes no further is behind if others wait for it") {
   SplitTable table(0, 40, PlanOfLanes(40, 1, 4));
   for (uint64_t lane = 0; lane < 3; ++lane) table.GrantLane(lane, 20 + lane, 7 + lane, 0, 10);
   table.Progress(*table.Find(20), 2);
-  CHECK(table.LaneBehind(7, 5000, 5000, {}) == 1);
-  CHECK(table.LaneBehind(7, 4999, 5000, {}) == std::nullopt);
-  CHECK(table.LaneBehind(8, 5000, 5000, {}) == 2);  // its own is not another's
-  CHECK(table.LaneBehind(7, 5000, 5000, {1, 2}) == std::nullopt);
+  CHECK(table.least() == 0);
+  using Lanes = std::vector<uint64_t>;
+  CHECK(table.LanesBehind(0) == Lanes{1, 2});
+  CHECK(table.LanesBehind(-1).empty());
+  CHECK(table.IsBehindWithAnother(1, 7));
+  CHECK_FALSE(table.IsBehindWithAnother(1, 8));  // its own
+  CHECK_FALSE(table.IsBehindWithAnother(0, 8));  // it is ahead
+  CHECK_FALSE(table.IsBehindWithAnother(3, 8));  // it is free
   table.Find(21)->progress_ms = 3000;
-  CHECK(table.LaneBehind(7, 5000, 5000, {}) == 2);
+  CHECK(table.LanesBehind(2999) == Lanes{2});
   table.GrantLane(2, 30, 7, 5000, 10);
-  CHECK(table.LaneBehind(7, 9000, 5000, {}) == 1);  // the other has two
+  CHECK(table.LanesBehind(4000) == Lanes{1});  // the other has two
+  CHECK_FALSE(table.IsBehindWithAnother(2, 9));
   table.Load({2, 1, 1, 5});
-  CHECK(table.LaneBehind(7, 9000, 5000, {}) == 1);
+  CHECK(table.least() == 1);
+  CHECK(table.LanesBehind(4000) == Lanes{1});
+  table.Load({10, 10, 10, 10});
+  CHECK(table.least() == 10);
+  CHECK(table.LanesBehind(4000).empty());
 }
 
 TEST_CASE("ledgers with holes tell the least of each split, whatever the epoch") {
