@@ -213,7 +213,10 @@ void CoordinatorCore::AdvanceEpoch() {
   if (epoch < extent.epochs() && training_.IsOpen(epoch)) {
     training_.table()->Load(open.next);  // leases go on
     SetPhase(Phase::kTraining);
-    failures_.PlaceDeaths(epoch, open.next, now_ms_);
+    failures_.PlaceDeaths(epoch, open.next, now_ms_,
+                          job_.guarantees.sync() ? LeaseOrder::kByReportedRound
+                          : HasLanes()           ? LeaseOrder::kByRound
+                                                 : LeaseOrder::kAsGranted);
     return CheckRejected();
   }
   if (training_.CloseBefore(epoch)) {

@@ -48,7 +48,10 @@ void CoordinatorCore::NoteDeath(const WorkerSession& session, std::vector<LeaseS
                                 const std::string& why) {
   // A worker computes the batch of its lanes that is furthest behind, and else works off leases as
   // they came.
-  if (HasLanes()) std::ranges::stable_sort(leases, {}, &LeaseState::next);
+  if (HasLanes()) {
+    std::ranges::sort(leases, {},
+                      [](const LeaseState& lease) { return std::pair(lease.next, lease.split); });
+  }
   WorkerDeath death{session.task, why, std::move(leases), now_ms_, {}, {}, {}};
   const LeaseState& first = death.leases.front();
   for (const auto& [id, other] : sessions_.all()) {

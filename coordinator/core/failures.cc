@@ -14,11 +14,6 @@ namespace {
 constexpr int64_t kOutlivedMs = 500;      // after a death: who is heard then has outlived it
 constexpr int64_t kOthersFirstMs = 2000;  // a batch whose worker died waits so long for another's
 
-std::string Name(const BatchId& batch) {
-  return absl::StrFormat("batch %d of split %d of epoch %d", batch.batch(), batch.split(),
-                         batch.epoch() + 1);
-}
-
 bool Entered(const Ledger& ledger, uint64_t split, uint32_t batch) {
   const bool finished =
       std::any_of(ledger.finished().begin(), ledger.finished().end(),
@@ -31,12 +26,17 @@ bool Entered(const Ledger& ledger, uint64_t split, uint32_t batch) {
 
 }  // namespace
 
+std::string NameOf(const BatchId& batch) {
+  return absl::StrFormat("batch %d of split %d of epoch %d", batch.batch(), batch.split(),
+                         batch.epoch() + 1);
+}
+
 Failures::Failures(FailuresSpec spec, const std::vector<RejectedBatch>& rejected, Effects& effects)
     : effects_(effects), counts_(spec, rejected) {}
 
 Failures::Verdict Failures::Add(const BatchId& batch, FailureKind kind, const std::string& task,
                                 bool other_worker, const std::string& message) {
-  last_ = absl::StrCat(Name(batch), " on ", task, ": ", message);
+  last_ = absl::StrCat(NameOf(batch), " on ", task, ": ", message);
   effects_.Warn(last_);
   return counts_.Add(batch, kind, task, other_worker);
 }
@@ -56,19 +56,35 @@ void Failures::LedgersLost() {
   asked_.clear();
 }
 
-void Failures::PlaceDeaths(uint64_t epoch, const std::vector<uint32_t>& next, int64_t now_ms) {
+const LeaseState* Failures::WorkedOn(std::vector<LeaseState>& leases, uint64_t epoch,
+                                     const std::vector<uint32_t>& next, LeaseOrder order) const {
+  for (LeaseState& lease : leases) {
+    const uint32_t entered = lease.split < next.size() ? next[lease.split] : 0;
+    lease.next = order == LeaseOrder::kByReportedRound ? std::max(lease.next, entered) : entered;
+    if (order == LeaseOrder::kAsGranted) continue;
+    // Nobody computes a batch that is rejected.
+    for (const uint32_t rejected : counts_.Rejected(epoch, lease.split)) {
+      if (rejected == lease.next) ++lease.next;
+    }
+  }
+  std::erase_if(leases, [](const LeaseState& lease) { return lease.next >= lease.end; });
+  if (leases.empty()) return nullptr;
+  if (order == LeaseOrder::kAsGranted) return &leases.front();
+  return &*std::ranges::min_element(
+      leases, {}, [](const LeaseState& lease) { return std::pair(lease.next, lease.split); });
+}
+
+void Failures::PlaceDeaths(uint64_t epoch, const std::vector<uint32_t>& next, int64_t now_ms,
+                           LeaseOrder order) {
   for (WorkerDeath& death : std::exchange(asked_, {})) {
-    const auto at = std::ranges::find_if(death.leases, [&](LeaseState& lease) {
-      lease.next = lease.split < next.size() ? next[lease.split] : 0;
-      return lease.next < lease.end;
-    });
-    if (at == death.leases.end()) continue;  // all of them are entered: it died of none
+    const LeaseState* const at = WorkedOn(death.leases, epoch, next, order);
+    if (at == nullptr) continue;  // all of them are entered: it died of none
     death.batch.set_epoch(epoch);
     death.batch.set_split(at->split);
     death.batch.set_batch(at->next);
     const int64_t pause_ms = counts_.PauseAfterDeath(death.batch);
     pauses_[at->split] = {now_ms + pause_ms, death.task, now_ms + pause_ms + kOthersFirstMs};
-    last_ = absl::StrCat(Name(death.batch), " on ", death.task, ": the worker died: ", death.why);
+    last_ = absl::StrCat(NameOf(death.batch), " on ", death.task, ": the worker died: ", death.why);
     effects_.Warn(absl::StrCat(last_, pause_ms == 0
                                           ? ""
                                           : absl::StrFormat("; it is computed again after %g s",
@@ -141,12 +157,12 @@ bool Failures::Decide(const std::vector<const Ledger*>& ledgers, uint64_t splits
     if (counts_.Decide(batch, entered)) {
       PROBE("coordinator.batch.rejected");
       decided = true;
-      effects_.Warn(absl::StrCat("rejected: ", Name(batch),
+      effects_.Warn(absl::StrCat("rejected: ", NameOf(batch),
                                  entered ? ", though some partitions have it" : "",
                                  "; the last failure: ", last_));
     } else {
       PROBE("coordinator.reject.entered");
-      effects_.Warn(absl::StrCat(Name(batch), " is not rejected: some partition has it already"));
+      effects_.Warn(absl::StrCat(NameOf(batch), " is not rejected: some partition has it already"));
     }
   }
   return decided;

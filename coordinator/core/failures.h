@@ -28,17 +28,26 @@
 
 namespace paracord {
 
+// A batch for people.
+std::string NameOf(const BatchId& batch);
+
 // A worker that died while it held leases.
 struct WorkerDeath {
   std::string task;
   std::string why;
-  std::vector<LeaseState> leases;  // the oldest first, which is the one that was worked on
+  std::vector<LeaseState> leases;  // the oldest first
   int64_t died_ms = 0;
   // Sessions that were there before the oldest lease was granted.
   std::vector<uint64_t> busy;  // they held a lease of another split
   std::vector<uint64_t> idle;  // they held none
   BatchId batch;               // once it is known
 };
+
+// The order in which a worker computes the batches of its leases: lease after lease, or of lanes
+// always the batch that is the furthest behind, and of the first lane where several are equally
+// far. In synchronous training a push may be in the sum of a round that is not whole, which the
+// ledgers do not say: the worker's own reports do.
+enum class LeaseOrder { kAsGranted, kByRound, kByReportedRound };
 
 class Failures {
  public:
@@ -62,8 +71,10 @@ class Failures {
   void LedgersAsked();
   // A ps was lost, so nobody can say what the workers that died were at.
   void LedgersLost();
-  // The ledgers asked for last say that splits of `epoch` are entered up to `next`.
-  void PlaceDeaths(uint64_t epoch, const std::vector<uint32_t>& next, int64_t now_ms);
+  // The ledgers asked for last say that splits of `epoch` are entered up to `next`. With lanes the
+  // worker was at the batch that was the furthest behind, and else at its oldest lease.
+  void PlaceDeaths(uint64_t epoch, const std::vector<uint32_t>& next, int64_t now_ms,
+                   LeaseOrder order = LeaseOrder::kAsGranted);
   struct Judged {
     Verdict verdict;
     uint64_t split;
@@ -94,6 +105,11 @@ class Failures {
   void Forget();
 
  private:
+  // The lease of a worker's, with its next batch, that it computed by what the ledgers say; null if
+  // all are entered.
+  const LeaseState* WorkedOn(std::vector<LeaseState>& leases, uint64_t epoch,
+                             const std::vector<uint32_t>& next, LeaseOrder order) const;
+
   struct Pause {
     int64_t until_ms = 0;         // nobody computes the split before
     std::string task;             // whose last life died of it: others go first,

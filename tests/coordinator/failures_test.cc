@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/batches.h"
+
 namespace paracord {
 namespace {
 
@@ -82,6 +84,43 @@ TEST_CASE("a worker whose batches are all entered died of none of them") {
   failures.PlaceDeaths(0, {4, 4, 4, 4}, 0);
   CHECK(failures.last().empty());
   CHECK(effects.Take().empty());
+}
+
+// A worker that died with leases of lanes 1, 2 and 0, in this order, each of which it has reported
+// up to here.
+WorkerDeath DeathInRounds(std::vector<uint32_t> reported) {
+  WorkerDeath death{"worker:0", "its connection broke", {}, 0, {kBusy}, {}, {}};
+  for (const uint64_t lane : {1, 2, 0}) {
+    death.leases.push_back(
+        {.id = 1 + lane, .session = 10, .split = lane, .next = reported[lane], .end = 6});
+  }
+  return death;
+}
+
+TEST_CASE("with lanes a worker died of the batch that was the furthest behind") {
+  Effects effects;
+  Failures failures = Make(effects);
+  const auto died_of = [&](std::vector<uint32_t> reported, std::vector<uint32_t> entered,
+                           LeaseOrder order) {
+    failures.NoteDeath(DeathInRounds(std::move(reported)));
+    failures.LedgersAsked();
+    failures.PlaceDeaths(0, entered, 0, order);
+    return failures.last().substr(0, std::string("batch 3 of split 1").size());
+  };
+  CHECK(died_of({0, 0, 0}, {3, 3, 3}, LeaseOrder::kByRound) == "batch 3 of split 0");
+  CHECK(died_of({0, 0, 0}, {4, 4, 3}, LeaseOrder::kByRound) == "batch 3 of split 2");
+  CHECK(died_of({5, 0, 0}, {4, 4, 4}, LeaseOrder::kByRound) == "batch 4 of split 0");
+  // The ledgers do not have what is in the sum of the round.
+  CHECK(died_of({4, 0, 3}, {3, 3, 3}, LeaseOrder::kByReportedRound) == "batch 3 of split 1");
+  CHECK(died_of({4, 4, 3}, {3, 3, 3}, LeaseOrder::kByReportedRound) == "batch 3 of split 2");
+  CHECK(died_of({0, 0, 0}, {6, 6, 5}, LeaseOrder::kByReportedRound) == "batch 5 of split 2");
+  // Nobody computes what is rejected.
+  failures.Add(BatchOf(0, 0, 3), FailureKind::kData, "worker:1", false, "row 3");
+  failures.LedgersAsked();
+  const Ledger empty;
+  REQUIRE(failures.Decide({&empty}, 4));
+  failures.Saved();
+  CHECK(died_of({0, 0, 0}, {3, 3, 3}, LeaseOrder::kByReportedRound) == "batch 3 of split 1");
 }
 
 TEST_CASE("a rejection is decided only by ledgers that were asked for after it") {
