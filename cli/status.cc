@@ -114,6 +114,21 @@ void PrintNotes(const json& status, std::ostream& out) {
   }
 }
 
+void PrintRounds(const json& rounds, std::ostream& out) {
+  if (rounds.empty()) return;
+  out << absl::StrFormat("round %d of %d", rounds.value("round", uint64_t{0}),
+                         rounds.value("rounds", uint64_t{0}));
+  const std::string waits_for = rounds.value("waits_for", "");
+  if (!waits_for.empty()) out << ", waits for " << waits_for;
+  if (rounds.contains("seconds_a_round")) {
+    out << absl::StrFormat(", %.2g s a round", rounds.value("seconds_a_round", 0.0));
+  }
+  const auto rollbacks = rounds.value("rollbacks", uint64_t{0});
+  if (rollbacks > 0)
+    out << ", back to a checkpoint " << rollbacks << (rollbacks == 1 ? " time" : " times");
+  out << "\n";
+}
+
 void Print(const json& status, std::ostream& out) {
   const auto number = [&](const char* key) { return status.at(key).get<uint64_t>(); };
   out << absl::StrFormat("%s: %s, epoch %d of %d, %d of %d batches, generation %d\n",
@@ -143,6 +158,7 @@ void Print(const json& status, std::ostream& out) {
                          loss.is_number() ? absl::StrFormat(", loss %.4f", loss.get<double>()) : "",
                          number("applied_min"), number("applied_max"), number("rejected"),
                          status.at("healthy").get<bool>() ? "" : ", UNHEALTHY: not finite");
+  PrintRounds(status.value("rounds", json::object()), out);
   for (const json& ps : status.at("ps")) out << OneTask(ps) << "\n";
   PrintTables(status.value("tables", json::object()), out);
   for (const json& worker : status.at("workers")) {

@@ -99,6 +99,12 @@ uint32_t LanesOfRound(const DataPlan& plan, uint64_t round) {
   return static_cast<uint32_t>(std::min<uint64_t>(left, plan.lanes()));
 }
 
+uint64_t RoundsOfFirst(const DataPlan& plan, uint64_t batches) {
+  const uint64_t per_epoch = BatchesPerEpoch(plan);
+  if (plan.lanes() == 0 || per_epoch == 0) return 0;
+  return batches / per_epoch * RoundsPerEpoch(plan) + DivideUp(batches % per_epoch, plan.lanes());
+}
+
 uint64_t SplitsOf(const DataPlan& plan, uint64_t batches) {
   if (plan.lanes() > 0) return std::min<uint64_t>(plan.lanes(), batches);
   return DivideUp(batches, plan.split_batches());

@@ -47,6 +47,9 @@ uint32_t RoundsPerEpoch(const DataPlan& plan);
 // Returns how many lanes have a batch in a round of an epoch: the first ones, all of them but
 // perhaps in its last round; 0 if the epoch has no such round.
 uint32_t LanesOfRound(const DataPlan& plan, uint64_t round);
+// Returns how many rounds have some of the first `batches` batches of a job, whose batches may be
+// those of several epochs; 0 without lanes.
+uint64_t RoundsOfFirst(const DataPlan& plan, uint64_t batches);
 uint64_t SplitsPerEpoch(const DataPlan& plan);
 // Returns how many splits have some of the first `batches` batches of an epoch.
 uint64_t SplitsOf(const DataPlan& plan, uint64_t batches);

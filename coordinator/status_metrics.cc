@@ -62,6 +62,18 @@ void AddProgress(const json& status, MetricSet& metrics) {
   }
 }
 
+void AddRounds(const json& rounds, MetricSet& metrics) {
+  if (rounds.empty()) return;
+  metrics.Gauge("paracord_round", "Rounds that every lane has entered.", Number(rounds, "round"));
+  AddIfKnown(rounds, "seconds_a_round", "paracord_round_seconds",
+             "How long a round takes, over the recent past.", metrics);
+  metrics.Gauge("paracord_round_waiting", "1 while lanes wait for others; status says for whom.",
+                rounds.contains("waits_for") ? 1 : 0);
+  metrics.Counter("paracord_rollbacks_total",
+                  "Times that all parameter servers went back to a checkpoint.",
+                  Number(rounds, "rollbacks"));
+}
+
 void AddCheckpoint(const json& checkpoint, int64_t unix_ms, MetricSet& metrics) {
   metrics.Gauge("paracord_checkpoint_interval_seconds",
                 "Between checkpoints, as the job asks; 0: only at its end.",
@@ -142,6 +154,7 @@ void AddStatusMetrics(const json& status, int64_t unix_ms, MetricSet& metrics) {
   if (!status.is_object()) return;
   AddPhase(status, metrics);
   AddProgress(status, metrics);
+  AddRounds(status.value("rounds", json::object()), metrics);
   AddCheckpoint(status.value("checkpoint", json::object()), unix_ms, metrics);
   AddPs(status.value("ps", json::array()), metrics);
   AddWorkers(status.value("workers", json::array()), metrics);

@@ -60,9 +60,9 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
 }
 
 JobView CoordinatorCore::View() const {
-  return {options_,  phases_,      record_,     generation_, ps_,
-          sessions_, refusals_,    throughput_, training_,   evaluations_,
-          failures_, checkpoints_, rounds_,     end_,        samples_found_};
+  return {options_,     phases_,     record_,   generation_,   ps_,          sessions_,
+          refusals_,    throughput_, training_, lane_leases_,  evaluations_, failures_,
+          checkpoints_, rounds_,     end_,      samples_found_};
 }
 
 std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {

@@ -50,17 +50,19 @@ std::vector<Message> ListFromJson(const json& list) {
 }
 
 json CountersToJson(const JobCounters& counters) {
-  return {{"computed", counters.computed},
-          {"duplicates", counters.duplicates},
-          {"program_losses", counters.program_losses},
-          {"worker_recoveries", counters.worker_recoveries},
-          {"ps_recoveries", counters.ps_recoveries},
-          {"coordinator_recoveries", counters.coordinator_recoveries},
-          {"checkpoints", counters.checkpoints},
-          {"wall_ms", counters.wall_ms},
-          {"training_ms", counters.training_ms},
-          {"training_samples", counters.training_samples},
-          {"first_step_ms", counters.first_step_ms}};
+  json value = {{"computed", counters.computed},
+                {"duplicates", counters.duplicates},
+                {"program_losses", counters.program_losses},
+                {"worker_recoveries", counters.worker_recoveries},
+                {"ps_recoveries", counters.ps_recoveries},
+                {"coordinator_recoveries", counters.coordinator_recoveries},
+                {"checkpoints", counters.checkpoints},
+                {"wall_ms", counters.wall_ms},
+                {"training_ms", counters.training_ms},
+                {"training_samples", counters.training_samples},
+                {"first_step_ms", counters.first_step_ms}};
+  if (counters.rollbacks > 0) value["rollbacks"] = counters.rollbacks;
+  return value;
 }
 
 JobCounters CountersFromJson(const json& value) {
@@ -70,6 +72,7 @@ JobCounters CountersFromJson(const json& value) {
   counters.program_losses = value.value("program_losses", uint64_t{0});
   value.at("worker_recoveries").get_to(counters.worker_recoveries);
   value.at("ps_recoveries").get_to(counters.ps_recoveries);
+  counters.rollbacks = value.value("rollbacks", uint64_t{0});
   value.at("coordinator_recoveries").get_to(counters.coordinator_recoveries);
   value.at("checkpoints").get_to(counters.checkpoints);
   value.at("wall_ms").get_to(counters.wall_ms);

@@ -32,6 +32,7 @@ struct JobCounters {
   uint64_t program_losses = 0;  // of the job's program, which was started again
   uint64_t worker_recoveries = 0;
   uint64_t ps_recoveries = 0;
+  uint64_t rollbacks = 0;  // of all ps to a checkpoint, in synchronous training
   uint64_t coordinator_recoveries = 0;
   uint64_t checkpoints = 0;
   int64_t wall_ms = 0;

@@ -14,6 +14,7 @@
 #include "coordinator/core/failures.h"
 #include "coordinator/core/generation.h"
 #include "coordinator/core/job_record.h"
+#include "coordinator/core/lane_leases.h"
 #include "coordinator/core/phases.h"
 #include "coordinator/core/ps_tracker.h"
 #include "coordinator/core/refusals.h"
@@ -33,6 +34,7 @@ struct JobView {
   const Refusals& refusals;
   const Throughput& throughput;
   const Training& training;
+  const LaneLeases& lanes;
   const Evaluations& evaluations;
   const Failures& failures;
   const Checkpoints& checkpoints;

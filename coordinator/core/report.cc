@@ -11,6 +11,7 @@
 #include "common/status_text.h"
 #include "config/data_plan.h"
 #include "coordinator/core/partitioner.h"
+#include "coordinator/core/round_status.h"
 #include "coordinator/core/table_status.h"
 #include "coordinator/core/waits.h"
 #include "nlohmann/json.hpp"
@@ -216,6 +217,10 @@ std::string Report::SummaryText(const std::string& status, const std::string& re
   }
   const json tables = TablesJson(job_.record.variables(), job_.ps);
   if (!tables.is_null()) summary["tables"] = tables;
+  if (json rounds = RoundsJson(job_); !rounds.is_null()) {
+    rounds.erase("waits_for");
+    summary["rounds"] = std::move(rounds);
+  }
   if (const EvaluationResult* const best = job_.evaluations.Best()) {
     const std::string& metric = job_.options.job.stop_when->metric;
     summary["best"] = {
@@ -331,6 +336,7 @@ std::string Report::StatusJson() const {
   status["evaluations"] = EvaluationsJson(job_.evaluations.told());
   const json tables = TablesJson(job_.record.variables(), job_.ps);
   if (!tables.is_null()) status["tables"] = tables;
+  if (json rounds = RoundsJson(job_); !rounds.is_null()) status["rounds"] = std::move(rounds);
   const std::string waiting = Waiting(job_, now_ms_);
   if (!waiting.empty()) status["waiting"] = waiting;
   if (!job_.options.untaken.empty()) status["untaken"] = job_.options.untaken;

@@ -37,6 +37,17 @@ function phaseText(status) {
   return status.exit.code === 143 ? "stopped" : "failed";
 }
 
+function roundsText(rounds) {
+  const words = [`round ${rounds.round.toLocaleString("en")} of ` +
+    rounds.rounds.toLocaleString("en")];
+  if (rounds.waits_for) words.push("waits for " + rounds.waits_for);
+  if (rounds.seconds_a_round) {
+    words.push(`${Number(rounds.seconds_a_round.toPrecision(2))} s a round`);
+  }
+  if (rounds.rollbacks) words.push(`back to a checkpoint ${rounds.rollbacks}×`);
+  return words.join(", ");
+}
+
 function drawHead(status) {
   document.title = status.job + " – " + phaseText(status);
   say(document.getElementById("job"), status.job);
@@ -53,6 +64,7 @@ function drawHead(status) {
     words.push(`${status.batches_done.toLocaleString("en")} of ` +
       `${status.batches.toLocaleString("en")} batches (${Math.floor(100 * share)} %)`);
   }
+  if (status.rounds) words.push(roundsText(status.rounds));
   if (status.seconds_left !== undefined) {
     words.push(`${status.seconds_left < 1 ? "" : "about "}${timeText(status.seconds_left)} left`);
   }

@@ -67,6 +67,18 @@ TEST_CASE(
   CHECK(out.substr(ps0, ps1 - ps0).find("pinned") == std::string::npos);
 }
 
+TEST_CASE("status says in one line how far the rounds of a job are") {
+  CoreHarness harness;
+  nlohmann::json status = JsonOf(harness.Told().StatusJson());
+  const auto says = [&] { return AskWhoSays(TextOf(status)).out; };
+  CHECK(says().find("\nround ") == std::string::npos);
+  status["rounds"] = {{"round", 812}, {"rounds", 9000}, {"rollbacks", 0}};
+  CHECK(says().find("\nround 812 of 9000\n") != std::string::npos);
+  status["rounds"].update({{"waits_for", "worker:1"}, {"seconds_a_round", 0.02}, {"rollbacks", 2}});
+  CHECK(says().find("\nround 812 of 9000, waits for worker:1, 0.02 s a round, back to a checkpoint "
+                    "2 times\n") != std::string::npos);
+}
+
 TEST_CASE("status has a line for each growing table") {
   CoreHarness harness;
   nlohmann::json status = JsonOf(harness.Told().StatusJson());

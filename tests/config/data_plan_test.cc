@@ -105,6 +105,9 @@ TEST_CASE("the last round of an epoch may have fewer lanes, and its last batch b
   CHECK(BatchesOfJob(plan, 1, 15) == 18);
   CHECK(BatchesOfJob(plan, 3, std::nullopt) == 30);
   CHECK(UpToEndOfRound(PlanOf(95, 10, 3), 15) == 15);
+  CHECK(RoundsOfFirst(plan, 18) == 5);  // 3 and 2
+  CHECK(RoundsOfFirst(plan, 30) == 9);
+  CHECK(RoundsOfFirst(PlanOf(95, 10, 3), 30) == 0);
   CHECK(SplitsOf(plan, 8) == 4);
   CHECK(BatchesOfSplit(plan, 3, 8) == 2);
   CHECK(BatchesOfSplit(plan, 0, 8) == 2);

@@ -2,6 +2,7 @@
 // work, unless a test says otherwise. Bases of CoreHarness, which hands them the core's effects.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -36,6 +37,7 @@ class FakePs {
       proof_key = adopt->proof_key();
     } else if (const auto* load = std::get_if<LoadRequest>(&e.request)) {
       loads.push_back(*load);
+      called_load[e.tag] = e.ps;
       if (silent_load) return std::nullopt;
       if (load->checkpoint() == damaged) {
         return Answer(e, absl::Status(damage, "/job/checkpoints/" + damaged + "/ps-0"));
@@ -53,6 +55,7 @@ class FakePs {
         entry.set_healthy(true);
         entry.mutable_ledger();
       }
+      if (loaded) loaded(e.ps, load->checkpoint());
     } else if (std::holds_alternative<PsHoldRequest>(e.request)) {
       hold_tags[e.ps] = e.tag;
       return std::nullopt;
@@ -111,6 +114,9 @@ class FakePs {
   std::set<uint64_t> entered;
   std::string proof_key;  // as the ps were told
   std::vector<LoadRequest> loads;
+  std::map<uint64_t, uint32_t> called_load;  // the ps of each, by tag
+  // Called when a ps has loaded a checkpoint, to set what that had.
+  std::function<void(uint32_t ps, const std::string& checkpoint)> loaded;
 
  private:
   static PsAnswerEvent Answer(const CallPs& e, absl::StatusOr<PsReply> reply) {

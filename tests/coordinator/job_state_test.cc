@@ -35,6 +35,7 @@ JobState Example() {
   state.stop = StopDecision{1, "stop_when"};
   state.rejected = {{0, 3, 7, true}, {2, 0, 1, false}};
   state.counters.computed = 938;
+  state.counters.rollbacks = 3;
   state.counters.first_step_ms = 12;
   return state;
 }
@@ -64,6 +65,7 @@ TEST_CASE("job.state comes back as it was written") {
   CHECK(again->rejected[0].nonfinite);
   CHECK(again->rejected[1].epoch == 2);
   CHECK(again->counters.computed == 938);
+  CHECK(again->counters.rollbacks == 3);
   CHECK(JobStateToText(*again) == JobStateToText(state));
 }
 

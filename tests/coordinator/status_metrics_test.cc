@@ -41,6 +41,23 @@ TEST_CASE("the metrics of a job are those of its status") {
   CHECK(Has(text, "paracord_job_healthy 1"));
 }
 
+TEST_CASE("the rounds of a job are told where it has any") {
+  nlohmann::json status = {{"phase", "training"}};
+  CHECK(TextFor(status).find("paracord_round") == std::string::npos);
+  status["rounds"] = {{"round", 812}, {"rounds", 9000}, {"rollbacks", 2}};
+  std::string text = TextFor(status);
+  INFO(text);
+  CHECK(Has(text, "paracord_round 812"));
+  CHECK(Has(text, "paracord_round_waiting 0"));
+  CHECK(Has(text, "paracord_rollbacks_total 2"));
+  CHECK(text.find("paracord_round_seconds") == std::string::npos);
+  status["rounds"]["waits_for"] = "worker:1";
+  status["rounds"]["seconds_a_round"] = 0.02;
+  text = TextFor(status);
+  CHECK(Has(text, "paracord_round_waiting 1"));
+  CHECK(Has(text, "paracord_round_seconds 0.02"));
+}
+
 TEST_CASE("a checkpoint has an age, a size and a duration, and what is not known is left out") {
   nlohmann::json status = {{"phase", "training"}, {"checkpoint", {{"last", nullptr}}}};
   std::string text = TextFor(status);

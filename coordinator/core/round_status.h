@@ -1,0 +1,14 @@
+// Describes the rounds of a job with lanes for people. Pure.
+#pragma once
+
+#include "coordinator/core/job_view.h"
+#include "nlohmann/json.hpp"
+
+namespace paracord {
+
+// Returns which round the job has come to, of how many; the states of the partitions, in
+// synchronous training; whom the round waits for, and how long one takes, as far as that is known;
+// and how often all ps went back to a checkpoint. Null if the job has no lanes, or is not begun.
+nlohmann::json RoundsJson(const JobView& job);
+
+}  // namespace paracord

@@ -1,0 +1,54 @@
+// People are told how far the rounds of a job are, and whom the one under way waits for.
+#include "coordinator/core/round_status.h"
+
+#include <catch2/catch.hpp>
+
+#include "coordinator/sync_job.h"
+
+namespace paracord {
+namespace {
+
+TEST_CASE("a job without lanes has no rounds") {
+  CoreHarness harness;
+  REQUIRE(harness.Join("worker:0") != 0);
+  CHECK(RoundsJson(harness.core->View()).is_null());
+  CHECK_FALSE(JsonOf(harness.Told().StatusJson()).contains("rounds"));
+}
+
+TEST_CASE("the status says which round a job has come to, and whom that waits for") {
+  SyncJob job;
+  const uint64_t first = job.Join("worker:0");
+  REQUIRE(first != 0);
+  CHECK(job.Rounds().at("round") == 0);
+  CHECK(job.Rounds().at("rounds") == 8);
+  CHECK_FALSE(job.Rounds().contains("seconds_a_round"));
+  const WorkReply reply = job.Work(first);
+  REQUIRE(reply.has_lease());
+  REQUIRE(reply.lanes_size() == 1);
+  const uint64_t second = job.Join("worker:1");
+  CHECK_FALSE(job.Rounds().contains("waits_for"));
+  const auto report = [&](const Lease& lease, uint32_t next, bool ended) {
+    LeaseReport progress;
+    progress.set_lease(lease.id());
+    progress.set_next(next);
+    progress.set_ended(ended);
+    return progress;
+  };
+  job.Run(400);
+  job.Work(first, {report(reply.lease(), 1, false)}, false);
+  CHECK(job.Rounds().at("waits_for") == "worker:0");  // who has both
+  job.Work(first, {report(reply.lanes(0), 0, true)}, false);
+  CHECK(job.Rounds().at("waits_for") == "1 lanes that nobody has");
+  job.Work(second);
+  job.Run(500);
+  REQUIRE(job.works[job.call].has_lease());
+  CHECK(job.Rounds().at("waits_for") == "worker:1");
+  job.Run(100);
+  job.Work(second, {report(job.works[job.call].lease(), 1, false)}, false);
+  CHECK(job.Rounds().at("round") == 1);
+  CHECK_FALSE(job.Rounds().contains("waits_for"));
+  CHECK(job.Rounds().at("seconds_a_round").get<double>() == Approx(1.0).margin(0.2));
+}
+
+}  // namespace
+}  // namespace paracord

@@ -1,0 +1,103 @@
+// A synchronous job of two lanes and two ps, for tests of the coordinator's core: 8 batches and 4
+// rounds an epoch, two epochs.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/json_text.h"
+#include "config/data_plan.h"
+#include "coordinator/core_harness.h"
+
+namespace paracord {
+
+inline constexpr uint64_t kSyncRecords = 80;
+inline constexpr uint64_t kSyncRounds = 4;  // an epoch
+
+class SyncJob : public CoreHarness {
+ public:
+  explicit SyncJob(std::function<void(Job&)> edit = {}, FoundInDir found = {},
+                   const SyncJob* earlier = nullptr)
+      : CoreHarness(
+            [&](Job& said) {
+              said.split_batches.reset();
+              said.guarantees.consistency = "sync";
+              said.guarantees.recovery = "rollback";
+              said.guarantees.round_batches = 2;
+              said.failures = {true, 1, 1.0, 1};
+              said.checkpoint.keep = 10;
+              if (edit) edit(said);
+            },
+            std::move(found), earlier, /*away=*/{0, 1}) {
+    if (earlier != nullptr) cuts = earlier->cuts;
+    loaded = [this](uint32_t at, const std::string& checkpoint) {
+      SetState(at, cuts.contains(checkpoint) ? cuts.at(checkpoint) : 0);
+    };
+    dead.clear();
+    Run(500);
+  }
+
+  // The partitions of a ps have applied so many rounds.
+  void SetState(uint32_t at, uint64_t state, bool serves_before = false) {
+    for (PartitionDescription& partition : *ps[at].mutable_partitions()) {
+      partition.set_state(state);
+      partition.set_serves_before(serves_before);
+      Ledger& ledger = *partition.mutable_ledger();
+      ledger.Clear();
+      ledger.set_applied(2 * state);
+      const uint64_t whole = 2 * (state / kSyncRounds);  // lanes of epochs that are done
+      if (whole > 0) ledger.add_finished()->set_last(whole - 1);
+      for (uint64_t lane = 0; lane < 2 && state % kSyncRounds > 0; ++lane) {
+        OpenSplit& open = *ledger.add_open();
+        open.set_split(whole + lane);
+        open.set_next(static_cast<uint32_t>(state % kSyncRounds));
+      }
+    }
+  }
+  void SetStates(uint64_t state) {
+    for (uint32_t i = 0; i < 2; ++i) SetState(i, state);
+  }
+  uint64_t Join(const std::string& task) { return CoreHarness::Join(task, kSyncRecords, tests); }
+  // Takes a checkpoint of all ps at this state; its name.
+  std::string TakeCut(uint64_t session, uint64_t state) {
+    SetStates(state);
+    const size_t before = committed.size();
+    LeaseReport progress;  // somebody has computed something since the cut before
+    Work(session, {progress}, false);
+    for (int i = 0; i < 200 && committed.size() == before; ++i) Run(100);
+    REQUIRE(committed.size() == before + 1);
+    const std::string name = committed.back().name.ToString();
+    cuts[name] = state;
+    return name;
+  }
+  // A ps is killed, and started again with nothing.
+  void Kill(uint32_t at) {
+    ps[at].set_boot_id("boot-" + std::to_string(at) + "-" + std::to_string(++lives_));
+    ps[at].clear_run_id();
+    ps[at].clear_partitions();
+    Feed(PsAnswerEvent{at, hold_tags[at], absl::UnavailableError("killed")});
+    Run(500);
+  }
+  // From where the newest two loads were.
+  std::vector<std::string> NewestLoads() const {
+    std::vector<std::string> from;
+    for (size_t i = loads.size() - std::min<size_t>(2, loads.size()); i < loads.size(); ++i) {
+      from.push_back(loads[i].checkpoint());
+    }
+    return from;
+  }
+  bool Logged(const std::string& text) const { return log.find(text) != std::string::npos; }
+  nlohmann::json Rounds() const { return JsonOf(Told().StatusJson()).at("rounds"); }
+
+  uint64_t tests = 0;                    // records
+  std::map<std::string, uint64_t> cuts;  // the states of checkpoints
+
+ private:
+  int lives_ = 0;
+};
+
+inline constexpr auto kOftenCut = [](Job& job) { job.checkpoint.every_seconds = 5; };
+
+}  // namespace paracord
