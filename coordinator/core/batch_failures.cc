@@ -62,20 +62,31 @@ BatchFailures::Verdict BatchFailures::AddDeath(const BatchId& batch, Outlived ou
 std::vector<BatchId> BatchFailures::Pending() const {
   std::vector<BatchId> pending;
   for (const auto& [key, count] : counts_) {
-    if (count.state != State::kPending) continue;
-    BatchId& batch = pending.emplace_back();
-    batch.set_epoch(std::get<0>(key));
-    batch.set_split(std::get<1>(key));
-    batch.set_batch(std::get<2>(key));
+    if (count.state == State::kPending) pending.push_back(BatchOf(key));
   }
   return pending;
 }
 
-bool BatchFailures::Decide(const BatchId& batch, bool entered) {
+std::optional<BatchId> BatchFailures::PendingAgain() const {
+  const auto again = std::ranges::find_if(counts_, [](const auto& item) {
+    return item.second.state == State::kPending && item.second.entered;
+  });
+  return again == counts_.end() ? std::nullopt : std::optional(BatchOf(again->first));
+}
+
+BatchId BatchFailures::BatchOf(const Key& key) {
+  BatchId batch;
+  batch.set_epoch(std::get<0>(key));
+  batch.set_split(std::get<1>(key));
+  batch.set_batch(std::get<2>(key));
+  return batch;
+}
+
+bool BatchFailures::Decide(const BatchId& batch, bool entered, bool by_all_or_none) {
   const auto found = counts_.find(KeyOf(batch));
   if (found == counts_.end() || found->second.state != State::kPending) return false;
   Count& count = found->second;
-  if (entered && !count.entered) {
+  if (entered && (by_all_or_none || !count.entered)) {
     count = Count{};
     count.entered = true;
     return false;

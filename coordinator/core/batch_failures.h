@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -48,10 +49,14 @@ class BatchFailures {
   Verdict AddDeath(const BatchId& batch, Outlived outlived);
 
   std::vector<BatchId> Pending() const;
+  // A pending batch that some partition has entered, and that was tried again and failed as often
+  // once more; nullopt if there is none.
+  std::optional<BatchId> PendingAgain() const;
   // Decides a pending batch by whether some partition has entered it. If so, it can be computed and
   // is tried again; if it fails as often once more, the other partitions reject it all the same
-  // (deaths of workers do not count then). True if it is rejected now.
-  bool Decide(const BatchId& batch, bool entered);
+  // (deaths of workers do not count then), unless it is `by_all_or_none`. True if it is rejected
+  // now.
+  bool Decide(const BatchId& batch, bool entered, bool by_all_or_none = false);
   // job.state has been written since the last Decide.
   void Saved();
   // Splits of the epoch with a batch that is pending, or decided and not saved.
@@ -86,6 +91,7 @@ class BatchFailures {
 
   Verdict GiveUp(Count& count) const;
   static Key KeyOf(const BatchId& batch) { return {batch.epoch(), batch.split(), batch.batch()}; }
+  static BatchId BatchOf(const Key& key);
 
   const FailuresSpec spec_;
   std::map<Key, Count> counts_;

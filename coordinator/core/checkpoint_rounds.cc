@@ -120,6 +120,7 @@ bool CheckpointRounds::Fail(const std::string& why, int64_t now_ms) {
   effects_.Emit(RemoveCheckpoints{{round_->directory}});
   // Once the commit has been tried the checkpoint may exist, under its own name.
   if (round_->manifest.has_value()) {
+    ++given_up_;
     effects_.Emit(RemoveUncommittedRound{*std::move(round_->manifest)});
   }
   round_.reset();

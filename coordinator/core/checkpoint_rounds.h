@@ -48,6 +48,11 @@ class CheckpointRounds {
   bool IsRunning(uint64_t id) const { return round_.has_value() && round_->id == id; }
   // Whether the round under way still needs its ps: its commit has not been ordered.
   bool Collecting() const { return round_.has_value() && !round_->manifest.has_value(); }
+  // Whether a checkpoint may come to be that is not known yet: its commit is under way, or has
+  // failed in a way that does not say whether it stands.
+  bool Unsettled() const {
+    return (round_.has_value() && round_->manifest.has_value()) || given_up_ > 0;
+  }
   // The round under way.
   const CheckpointRound& round() const { return *round_; }
   // How long the newest round that was committed took; nullopt: none was, in this life.
@@ -92,6 +97,9 @@ class CheckpointRounds {
   // far: training goes on without such a checkpoint.
   bool Fail(const std::string& why, int64_t now_ms);
 
+  // It is known what became of a round that was given up after its commit had been tried.
+  void Settled() { given_up_ -= given_up_ > 0 ? 1 : 0; }
+
   // The next round is to hold what the best evaluation so far scored, and training waits for it.
   void WantBest(bool wanted) { best_wanted_ = wanted; }
   bool best_wanted() const { return best_wanted_; }
@@ -114,6 +122,7 @@ class CheckpointRounds {
   std::optional<int64_t> took_ms_;
   bool best_wanted_ = false;
   uint32_t best_failures_ = 0;
+  uint32_t given_up_ = 0;  // commits of which it is not known whether they stand
 };
 
 }  // namespace paracord

@@ -54,7 +54,7 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
   ps_.SetRun(record_.run_id());
   ps_.TakeOver(record_.replaced_run_id());
   ++record_.counters().coordinator_recoveries;
-  saved_recoveries_ = record_.counters().worker_recoveries + record_.counters().ps_recoveries;
+  saved_recoveries_ = Recoveries();
   SaveJobState();
   PlaceLayout();
 }
@@ -150,6 +150,8 @@ void CoordinatorCore::Handle(const GenerationClaimedEvent& event) {
   if (claim == Generation::Claim::kLeapt && record_.begun()) SaveJobState();
   training_.Fenced();
   ps_.BeginGeneration();
+  rollback_.BeginGeneration();
+  gaps_.Forget();
   effects_.Info(absl::StrCat("generation ", generation_.claimed()));
 }
 
@@ -168,7 +170,8 @@ void CoordinatorCore::Handle(const NewestGenerationEvent& event) {
     return ClaimNextGeneration("a ps obeys a generation that nobody has claimed here");
   }
   // Nothing is lost while all ps hold their partitions: a checkpoint can be taken of them.
-  if (phases_.now() == Phase::kLoading && ps_.AnyNeedsLoad() &&
+  const bool needs_load = ps_.AnyNeedsLoad() || rollback_.lacks_checkpoint();
+  if (phases_.now() == Phase::kLoading && needs_load &&
       checkpoints_.Lost(record_.counters().checkpoints)) {
     evaluations_.Clear();
     EndJob(ExitCode::kNoCheckpoint, "failed",
@@ -199,7 +202,10 @@ void CoordinatorCore::AdvanceEpoch() {
   }
   // Behind a new generation nothing that could change what the ledgers say is on its way.
   const uint64_t splits_per_epoch = SplitsPerEpoch(record_.plan());
-  if (!generation_.wanted() && failures_.Decide(ledgers, splits_per_epoch)) SaveJobState();
+  if (generation_.wanted().empty() &&
+      failures_.Decide(ledgers, splits_per_epoch, job_.guarantees.sync())) {
+    SaveJobState();
+  }
   const JobExtent extent = Extent();
   const OpenEpoch open = training_.FirstOpen(ledgers, record_.plan(), extent);
   const uint64_t epoch = open.epoch;
@@ -217,6 +223,7 @@ void CoordinatorCore::AdvanceEpoch() {
                           job_.guarantees.sync() ? LeaseOrder::kByReportedRound
                           : HasLanes()           ? LeaseOrder::kByRound
                                                  : LeaseOrder::kAsGranted);
+    if (StateIsLost(open, ledgers)) return;
     return CheckRejected();
   }
   if (training_.CloseBefore(epoch)) {
@@ -227,6 +234,7 @@ void CoordinatorCore::AdvanceEpoch() {
   }
   training_.Close();
   failures_.ForgetDeaths();
+  gaps_.Forget();
   BeginEpoch(open, begun);
 }
 

@@ -4,9 +4,9 @@
 //
 // All knowledge lives in the types below, each with its own invariants. The core says the
 // phases of the job, hands events on and acts on what comes back: core.cc (the loop, the phases and
-// the end), core_job.cc (what the job is), core_ps.cc (the cluster forms), core_joins.cc and
-// core_workers.cc (workers), core_lanes.cc (leases of lanes), core_failures.cc (batches that fail),
-// core_rounds.cc (checkpoints).
+// the end), core_job.cc (what the job is), core_ps.cc (the cluster forms), core_rollback.cc (what
+// it begins with), core_joins.cc and core_workers.cc (workers), core_lanes.cc (leases of lanes),
+// core_failures.cc (batches that fail), core_rounds.cc (checkpoints).
 //
 // Its view of progress is advice. Whether a split or an epoch is done is read from the
 // ledgers of all partitions, in this generation, before the epoch closes.
@@ -28,6 +28,8 @@
 #include "coordinator/core/lane_leases.h"
 #include "coordinator/core/last_word.h"
 #include "coordinator/core/limits.h"
+#include "coordinator/core/rollback.h"
+#include "coordinator/core/round_gaps.h"
 #include "coordinator/core/waits.h"
 
 namespace paracord {
@@ -81,6 +83,7 @@ class CoordinatorCore {
   void BeginAnew(const JobFacts& facts);
   bool PlaceLayout();
   void SaveJobState();
+  uint64_t Recoveries() const;
   void SaveRecoveries();
   JobExtent Extent() const { return record_.Extent(evaluations_.stop()); }
 
@@ -93,6 +96,11 @@ class CoordinatorCore {
   // All ps were ready once, or one holds what a coordinator before this one has trained: it is
   // worth waiting for the others, and the start-up deadline does not apply.
   bool Living() const { return phases_.formed() || ps_.AnyHoldsRun(); }
+
+  // core_rollback.cc
+  std::optional<std::string> WhyRollBack() const;
+  bool DecideRollback();
+  bool StateIsLost(const OpenEpoch& open, const std::vector<const Ledger*>& ledgers);
 
   // core_joins.cc
   void CannotTakePart(const JoinEvent& event);
@@ -117,6 +125,7 @@ class CoordinatorCore {
   // core_lanes.cc
   bool HasLanes() const { return record_.plan().lanes() > 0; }
   bool DealLanes(bool tick);
+  void NoteAsks(WorkerSession& session);
   std::set<uint64_t> WithheldFrom(const WorkerSession& session) const;
   bool ExtendLanes(WorkerSession& session, WorkReply& reply);
   void SayEnds(const WorkerSession& session, WorkReply& reply);
@@ -124,8 +133,8 @@ class CoordinatorCore {
   bool FreeStuckLanes();
 
   // core_failures.cc
+  BatchId BatchOf(const LeaseState& lease) const;
   void CountFailure(const std::string& task, const LeaseState& lease, FailureKind kind,
-  void NoteAsks(WorkerSession& session);
                     const std::string& message);
   void ActOn(Failures::Verdict verdict, uint64_t split, ExitCode code);
   void NoteDeath(const WorkerSession& session, std::vector<LeaseState> leases,
@@ -150,7 +159,7 @@ class CoordinatorCore {
   Departure end_;
   LastWord last_word_{effects_};
   JobRecord record_;
-  uint64_t saved_recoveries_ = 0;  // of ps and workers, when job.state was last written for them
+  uint64_t saved_recoveries_ = 0;          // Recoveries() when job.state was last written for them
   std::optional<uint64_t> samples_found_;  // in the ledgers, when this life first read them
   Generation generation_;
   PsTracker ps_;
@@ -161,6 +170,8 @@ class CoordinatorCore {
   Refusals refusals_;
   Training training_;
   LaneLeases lane_leases_;
+  RoundGaps gaps_;
+  Rollback rollback_;
   Evaluations evaluations_;
   Failures failures_;
   Checkpoints checkpoints_;

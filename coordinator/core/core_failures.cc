@@ -10,12 +10,18 @@
 
 namespace paracord {
 
-void CoordinatorCore::CountFailure(const std::string& task, const LeaseState& lease,
-                                   FailureKind kind, const std::string& message) {
+// The batch that a lease of the open epoch has come to.
+BatchId CoordinatorCore::BatchOf(const LeaseState& lease) const {
   BatchId batch;
   batch.set_epoch(training_.table()->epoch());
   batch.set_split(lease.split);
   batch.set_batch(lease.next);
+  return batch;
+}
+
+void CoordinatorCore::CountFailure(const std::string& task, const LeaseState& lease,
+                                   FailureKind kind, const std::string& message) {
+  const BatchId batch = BatchOf(lease);
   const Failures::Verdict verdict =
       failures_.Add(batch, kind, task, sessions_.AnyOther(task), message);
   if (kind == FailureKind::kLimit) {
@@ -32,10 +38,11 @@ void CoordinatorCore::ActOn(Failures::Verdict verdict, uint64_t split, ExitCode 
       return;
     case Failures::Verdict::kReject:
       // Some push of the batch may be on its way, of a worker that nobody hears of any more or that
-      // is at the same split: a new generation keeps it out. Else the ledgers are enough.
-      if (training_.MayBePushed(split)) {
+      // is at the same split: a new generation keeps it out. Else the ledgers are enough, but for
+      // gradients that are in the sum of a round that is not whole, of which no ledger tells.
+      if (training_.MayBePushed(split) || job_.guarantees.sync()) {
         PROBE("coordinator.reject.fenced");
-        generation_.Want();
+        generation_.Want("a batch is rejected");
       }
       ps_.WantLedgers();
       return;

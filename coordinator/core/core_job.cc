@@ -63,10 +63,15 @@ void CoordinatorCore::SaveJobState() {
   effects_.Emit(WriteJobState{generation_.claimed(), *std::move(saved)});
 }
 
+uint64_t CoordinatorCore::Recoveries() const {
+  const JobCounters& counters = record_.counters();
+  return counters.worker_recoveries + counters.ps_recoveries + counters.rollbacks +
+         ps_.recoveries();
+}
+
 // The next coordinator goes on counting from what job.state says.
 void CoordinatorCore::SaveRecoveries() {
-  const uint64_t recoveries =
-      record_.counters().worker_recoveries + record_.counters().ps_recoveries + ps_.recoveries();
+  const uint64_t recoveries = Recoveries();
   if (std::exchange(saved_recoveries_, recoveries) != recoveries) SaveJobState();
 }
 

@@ -23,8 +23,8 @@ void CoordinatorCore::ClaimNextGeneration(const std::string& why) {
 // Brings all ps from "seen" to "ready" in one generation.
 void CoordinatorCore::DriveFormation() {
   if (phases_.ended() || generation_.claiming() || ps_.AnyIs(PsState::kAway)) return;
-  if (generation_.wanted()) {
-    if (generation_.MayClaim(now_ms_)) ClaimNextGeneration("a batch is rejected");
+  if (!generation_.wanted().empty()) {
+    if (generation_.MayClaim(now_ms_)) ClaimNextGeneration(std::string(generation_.wanted()));
     return;
   }
   if (ps_.AnyIs(PsState::kSeen) && generation_.used()) {
@@ -34,18 +34,27 @@ void CoordinatorCore::DriveFormation() {
   for (const uint32_t index : ps_.Idle(PsState::kSeen, now_ms_)) ps_.Adopt(index);
   if (ps_.AnyIs(PsState::kSeen) || ps_.AllAre(PsState::kReady) || !record_.fixed()) return;
   SetPhase(Phase::kLoading);
+  if (job_.guarantees.sync() && !DecideRollback()) return;
   for (const uint32_t index : ps_.Idle(PsState::kAdopted, now_ms_)) LoadOrAttach(index);
 }
 
 void CoordinatorCore::LoadOrAttach(uint32_t index) {
-  LoadRequest load;
-  load.set_keep(ps_.HoldsItsPartitions(index));
-  if (load.keep() && ps_.all()[index].description.settings() == PsSettings(job_)) {
+  const bool holds = ps_.HoldsItsPartitions(index);
+  const bool goes_on = job_.guarantees.sync()
+                           ? !rollback_.from().has_value()
+                           : ps_.all()[index].description.settings() == PsSettings(job_);
+  if (holds && goes_on) {
     ps_.MarkReady(index, now_ms_);
     return PsReady();
   }
+  LoadRequest load;
+  load.set_keep(holds && !job_.guarantees.sync());
   const Manifest* const usable = checkpoints_.Usable();
-  if (load.keep()) {
+  if (job_.guarantees.sync()) {
+    // A ps for which the job has no partition loads nothing, whatever the others go on with.
+    load.set_checkpoint(rollback_.from().value_or(""));
+    load.set_keeps_before(ps_.size() > 1);
+  } else if (load.keep()) {
     PROBE("coordinator.ps.settings");
   } else if (usable != nullptr) {
     load.set_checkpoint(usable->name.ToString());
@@ -83,6 +92,8 @@ void CoordinatorCore::Handle(const PsAnswerEvent& event) {
     case PsNews::Kind::kUnreadable:
       checkpoints_.Refuse(news.checkpoint, news.why);
       forms_since_ms_ = now_ms_;
+      // Other ps may have loaded it.
+      if (job_.guarantees.sync()) generation_.Want("a checkpoint is refused");
       return;
     case PsNews::Kind::kSuperseded:
       return Leave(ExitCode::kFenced, news.why);
@@ -94,12 +105,15 @@ void CoordinatorCore::Handle(const PsAnswerEvent& event) {
 void CoordinatorCore::PsReady() {
   if (!ps_.AllAre(PsState::kReady)) return;
   ps_.CountReplaced();
+  rollback_.Done();
   generation_.Use();
   ReadLedgers();
 }
 
 void CoordinatorCore::ReadLedgers() {
-  if (ps_.ReadLedgers(now_ms_)) failures_.LedgersAsked();
+  if (!ps_.ReadLedgers(now_ms_)) return;
+  failures_.LedgersAsked();
+  gaps_.LedgersAsked();
 }
 
 }  // namespace paracord

@@ -165,6 +165,7 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
 }
 
 void CoordinatorCore::Handle(const RoundGivenUpEvent& event) {
+  rounds_.Settled();
   const std::string name = event.manifest.name.ToString();
   if (!event.stands.ok()) {
     checkpoints_.Refuse(name, absl::StrCat("it is not known whether it was committed: ",

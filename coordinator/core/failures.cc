@@ -148,13 +148,14 @@ std::set<uint64_t> Failures::Withheld(uint64_t epoch, const std::string& task, b
   return withheld;
 }
 
-bool Failures::Decide(const std::vector<const Ledger*>& ledgers, uint64_t splits_per_epoch) {
+bool Failures::Decide(const std::vector<const Ledger*>& ledgers, uint64_t splits_per_epoch,
+                      bool by_all_or_none) {
   bool decided = false;
   for (const BatchId& batch : std::exchange(pending_, {})) {
     const uint64_t split = batch.epoch() * splits_per_epoch + batch.split();
     const bool entered = std::ranges::any_of(
         ledgers, [&](const Ledger* ledger) { return Entered(*ledger, split, batch.batch()); });
-    if (counts_.Decide(batch, entered)) {
+    if (counts_.Decide(batch, entered, by_all_or_none)) {
       PROBE("coordinator.batch.rejected");
       decided = true;
       effects_.Warn(absl::StrCat("rejected: ", NameOf(batch),

@@ -94,9 +94,11 @@ class Failures {
                               int64_t now_ms) const;
 
   // Decides the rejections that were pending when the ledgers were asked for. Nothing that could
-  // change what they say of these batches may be on its way. True if a batch is rejected now:
-  // job.state is to be written.
-  bool Decide(const std::vector<const Ledger*>& ledgers, uint64_t splits_per_epoch);
+  // change what they say of these batches may be on its way. `by_all_or_none`: a batch that some
+  // partition has entered is rejected by none. True if a batch is rejected now: job.state is to be
+  // written.
+  bool Decide(const std::vector<const Ledger*>& ledgers, uint64_t splits_per_epoch,
+              bool by_all_or_none = false);
   // job.state has been written since the last Decide.
   void Saved() { counts_.Saved(); }
   // Forgets the failures of epochs before this one.

@@ -25,7 +25,8 @@ Generation::Claim Generation::EndClaim(uint64_t generation, const absl::Status& 
   const bool leapt = generation > claimed_ + 1;
   claimed_ = generation;
   problem_.clear();
-  used_ = wanted_ = false;
+  used_ = false;
+  wanted_.clear();
   return leapt ? Claim::kLeapt : Claim::kNext;
 }
 

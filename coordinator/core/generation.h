@@ -26,15 +26,16 @@ class Generation {
   uint64_t newest() const { return newest_; }
   bool claiming() const { return claiming_; }
   bool used() const { return used_; }
-  // True where a batch is only rejected in a generation after this one.
-  bool wanted() const { return wanted_; }
+  // Why the next generation is to be claimed, for people; empty if this one will do.
+  const std::string& wanted() const { return wanted_; }
   // Why the last claim failed, for people; empty if it did not.
   const std::string& problem() const { return problem_; }
 
   // A ps has been ordered to load, or training begins.
   void Use() { used_ = true; }
-  // Some push may be under way that only a new generation keeps out.
-  void Want() { wanted_ = true; }
+  // The next generation is to be claimed, because of `why`: a push may be under way that only a new
+  // one keeps out, or all ps are to load another checkpoint.
+  void Want(const std::string& why) { wanted_ = why; }
   // A ps obeys `obeyed`, which nobody has claimed in DIR: the next claim is of the one after it.
   void Skip(uint64_t obeyed) { newest_ = obeyed; }
 
@@ -53,7 +54,7 @@ class Generation {
   uint64_t newest_;
   bool claiming_ = false;
   bool used_ = false;
-  bool wanted_ = false;
+  std::string wanted_;
   int64_t claim_at_ms_ = 0;  // after a claim that failed
   std::string problem_;
 };

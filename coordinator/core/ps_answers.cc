@@ -125,7 +125,10 @@ PsNews PsTracker::TakeDescription(uint32_t index, const PsDescription& descripti
   Ps& ps = ps_[index];
   ps.description = description;
   ps.problem.clear();
-  const bool same_life = description.boot_id() == ps.served_boot_id &&
+  // In synchronous training what it held before this generation may be of another state.
+  const bool served =
+      !options_.job.guarantees.sync() || ps.served_generation == generation_.claimed();
+  const bool same_life = served && description.boot_id() == ps.served_boot_id &&
                          description.generation() == generation_.claimed() &&
                          HoldsItsPartitions(index);
   if (same_life && generation_.used() && !generation_.claiming()) {

@@ -189,6 +189,7 @@ void PsTracker::MarkReady(uint32_t index, int64_t now_ms) {
   Ps& ps = ps_[index];
   ps.state = PsState::kReady;
   ps.served_boot_id = ps.description.boot_id();
+  ps.served_generation = generation_.claimed();
   ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = ps.snapshot_tag = 0;
   ps.ping_at_ms = now_ms + PingMs();
   ps.problem.clear();

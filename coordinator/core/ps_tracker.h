@@ -34,10 +34,11 @@ enum class PsState { kAway, kSeen, kAdopted, kReady };
 struct Ps {
   std::string address;
   PsState state = PsState::kAway;
-  PsDescription description;   // the newest known, without the intervals of its ledgers
-  std::string served_boot_id;  // of the life that was last kReady
-  bool found_empty = false;    // it held nothing when this coordinator found it
-  uint64_t call_tag = 0;       // calls in flight; 0: none
+  PsDescription description;       // the newest known, without the intervals of its ledgers
+  std::string served_boot_id;      // of the life that was last kReady
+  uint64_t served_generation = 0;  // in which it was
+  bool found_empty = false;        // it held nothing when this coordinator found it
+  uint64_t call_tag = 0;           // calls in flight; 0: none
   uint64_t hold_tag = 0;
   uint64_t ping_tag = 0;
   uint64_t ledger_tag = 0;

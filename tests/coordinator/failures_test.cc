@@ -154,5 +154,27 @@ TEST_CASE("a batch that some partition has entered is not rejected the first tim
   CHECK(failures.counts().All().empty());
 }
 
+TEST_CASE("a batch that some partition has is rejected the second time, or never by all or none") {
+  const bool by_all_or_none = GENERATE(true, false);
+  Effects effects;
+  Failures failures = Make(effects);
+  Ledger entered;
+  entered.add_finished()->set_last(1);
+  for (const int time : {1, 2}) {
+    CHECK_FALSE(failures.counts().PendingAgain().has_value());
+    failures.Add(BatchOf(0, 1, 2), FailureKind::kData, "worker:0", false, "row 3");
+    CHECK(failures.counts().PendingAgain().has_value() == (time == 2));
+    failures.LedgersAsked();
+    CHECK(failures.Decide({&entered}, 4, by_all_or_none) == (time == 2 && !by_all_or_none));
+  }
+  if (!by_all_or_none) return;
+  // All have loaded a checkpoint from before it.
+  failures.Add(BatchOf(0, 1, 2), FailureKind::kData, "worker:0", false, "row 3");
+  CHECK(failures.counts().PendingAgain()->batch() == 2);
+  failures.LedgersAsked();
+  const Ledger empty;
+  CHECK(failures.Decide({&empty}, 4, by_all_or_none));
+}
+
 }  // namespace
 }  // namespace paracord

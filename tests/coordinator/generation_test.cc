@@ -10,9 +10,9 @@ namespace {
 TEST_CASE("a generation that was claimed is unused and wants no other") {
   Generation generation(3);
   generation.Use();
-  generation.Want();
+  generation.Want("a batch is rejected");
   CHECK(generation.used());
-  CHECK(generation.wanted());
+  CHECK(generation.wanted() == "a batch is rejected");
   CHECK(generation.BeginClaim() == 4);
   CHECK(generation.claiming());
   CHECK(generation.claimed() == 3);
@@ -20,7 +20,7 @@ TEST_CASE("a generation that was claimed is unused and wants no other") {
   CHECK(generation.claimed() == 4);
   CHECK_FALSE(generation.claiming());
   CHECK_FALSE(generation.used());
-  CHECK_FALSE(generation.wanted());
+  CHECK(generation.wanted().empty());
 }
 
 TEST_CASE("a claim that failed is of the same number, after a pause") {

@@ -97,7 +97,9 @@ std::vector<std::string> Missing(const Coverage& coverage) {
       // No simulated job lives for a thousand generations; parameter_server_test.cc reaches it.
       "ps.adopt.unclaimed",
       // These seeds have no lanes; core_lanes_test.cc reaches them.
-      "coordinator.lane.straggler", "coordinator.lane.stuck"};
+      "coordinator.lane.straggler", "coordinator.lane.stuck", "coordinator.rollback",
+      // A state that a partition needs is never lost: no seed may come here.
+      "coordinator.rollback.stuck"};
   std::vector<std::string> missing;
   for (const char* part : {"coordinator.", "ps."}) {
     for (const std::string& probe : coverage.Missing(part)) {

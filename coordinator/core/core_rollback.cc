@@ -1,0 +1,104 @@
+// What the ps of a synchronous job begin a generation with (rollback.h), and states that are lost.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/probe.h"
+#include "coordinator/core/core.h"
+#include "coordinator/core/held.h"
+
+namespace paracord {
+namespace {
+
+// The partitions that are held where they belong.
+std::vector<HeldPartition> HeldPartitions(const JobView& job) {
+  std::vector<HeldPartition> held;
+  for (uint32_t i = 0; i < job.ps.size(); ++i) {
+    if (!job.ps.HoldsItsPartitions(i)) continue;
+    for (const PartitionDescription& partition : job.ps.all()[i].description.partitions()) {
+      const uint32_t variable = job.ps.layout()[partition.id()].variable();
+      held.push_back({partition.id(), job.record.variables()[variable].trainable(),
+                      partition.state(), partition.serves_before()});
+    }
+  }
+  return held;
+}
+
+// Says why a ps cannot go on with what it holds though it has its partitions; nullopt if it can.
+std::optional<std::string> OtherSettings(const JobView& job) {
+  const std::string settings = PsSettings(job.options.job);
+  for (uint32_t i = 0; i < job.ps.size(); ++i) {
+    if (!job.ps.HoldsItsPartitions(i)) continue;
+    if (job.ps.all()[i].description.settings() == settings) continue;
+    return absl::StrCat("ps:", i, " has other settings of the job, such as its learning rate");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> CoordinatorCore::WhyRollBack() const {
+  if (!rollback_.wanted().empty()) return rollback_.wanted();
+  if (const std::optional<BatchId> batch = failures_.counts().PendingAgain()) {
+    return absl::StrCat(NameOf(*batch), " fails again, and some partition has it");
+  }
+  const JobView view = View();
+  if (std::optional<std::string> other = OtherSettings(view)) return other;
+  const std::vector<HeldPartition> held = HeldPartitions(view);
+  return NeedsRollback(static_cast<uint32_t>(ps_.layout().size()), held);
+}
+
+// Decides, once in a generation and for all ps, what they begin with. False as long as that cannot
+// be decided.
+bool CoordinatorCore::DecideRollback() {
+  if (rollback_.decided()) return true;
+  const std::vector<uint32_t> idle = ps_.Idle(PsState::kAdopted, now_ms_);
+  if (idle.size() != ps_.size()) return false;
+  const std::optional<std::string> why = WhyRollBack();
+  if (!why.has_value()) {
+    rollback_.GoOn();
+    return true;
+  }
+  // A checkpoint that is committed later may hold a batch that is rejected meanwhile.
+  if (rounds_.Unsettled()) return false;
+  const Manifest* const usable = checkpoints_.Usable();
+  if (usable == nullptr && checkpoints_.Lost(record_.counters().checkpoints)) {
+    // Unless a newer coordinator has removed them: that is for the answer to say.
+    rollback_.LackCheckpoint();
+    for (const uint32_t index : idle) ps_.RetryLater(index, now_ms_);
+    effects_.Emit(FindNewestGeneration());
+    return false;
+  }
+  rollback_.LoadAll(usable == nullptr ? "" : usable->name.ToString());
+  if (phases_.formed() || ps_.AnyHoldsRun()) {
+    PROBE("coordinator.rollback");
+    ++record_.counters().rollbacks;
+    effects_.Warn(absl::StrCat("all parameter servers ",
+                               usable == nullptr ? "begin anew" : "load " + usable->name.ToString(),
+                               ": ", *why));
+  }
+  return true;
+}
+
+// The ledgers have been read: a state that a partition still needs, and that no partition has any
+// more, would be waited for in vain.
+bool CoordinatorCore::StateIsLost(const OpenEpoch& open,
+                                  const std::vector<const Ledger*>& ledgers) {
+  if (!job_.guarantees.sync()) return false;
+  uint64_t entered = 0;
+  for (const Ledger* ledger : ledgers) entered += ledger->applied() + ledger->rejected();
+  const std::optional<BatchId> batch = gaps_.LedgersRead(open.epoch, open.next, entered);
+  if (!batch.has_value()) return false;
+  PROBE("coordinator.rollback.stuck");
+  gaps_.Forget();
+  const std::string why =
+      absl::StrCat("no parameter server has the values that ", NameOf(*batch), " needs");
+  effects_.Warn(absl::StrCat(why, ", which must not happen: going back to the newest checkpoint"));
+  rollback_.Want(why);
+  generation_.Want(why);
+  return true;
+}
+
+}  // namespace paracord

@@ -1,0 +1,52 @@
+// What the ps of a synchronous job begin a generation with: each goes on with what it holds, or all
+// of them load one checkpoint, which is chosen once. So no two of them load different ones, though
+// a newer one may be committed meanwhile. Owned by the core, which decides when all ps have been
+// adopted (held.h). It emits nothing itself.
+//
+// Invariants: a generation decides at most once. What was wanted stays wanted, through generations
+// that end before all ps are ready.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace paracord {
+
+class Rollback {
+ public:
+  // All ps are to load a checkpoint, whatever they hold, because of `why`.
+  void Want(std::string why) { wanted_ = std::move(why); }
+  // Why; empty if what they hold decides.
+  const std::string& wanted() const { return wanted_; }
+
+  void BeginGeneration() {
+    decided_ = lacks_checkpoint_ = false;
+    from_.reset();
+  }
+  // The decision: each ps goes on with what it holds.
+  void GoOn() { decided_ = true; }
+  // The decision: all load this checkpoint, or create their partitions if it is empty.
+  void LoadAll(std::string checkpoint) {
+    decided_ = true;
+    from_ = std::move(checkpoint);
+  }
+  bool decided() const { return decided_; }
+  // What all load; nullopt if each goes on with what it holds.
+  const std::optional<std::string>& from() const { return from_; }
+
+  // All would have to load a checkpoint, and none that there was can be restored.
+  void LackCheckpoint() { lacks_checkpoint_ = true; }
+  bool lacks_checkpoint() const { return lacks_checkpoint_; }
+
+  // All ps are ready.
+  void Done() { wanted_.clear(); }
+
+ private:
+  std::string wanted_;
+  bool decided_ = false;
+  bool lacks_checkpoint_ = false;
+  std::optional<std::string> from_;
+};
+
+}  // namespace paracord
