@@ -17,7 +17,9 @@ namespace paracord {
 namespace {
 
 constexpr int64_t kRetryMs = 100;
-constexpr int64_t kWaitMs = 500;          // for a state, until a ps says that it is not there yet
+// For a state, until a ps says that it is not there yet. Meanwhile a lane that the coordinator
+// grants, for which others may be waiting, is not begun.
+constexpr int64_t kWaitMs = 100;
 constexpr int64_t kSlowMs = 1500;         // of an exchange, until it is said whom it waits for
 constexpr int64_t kTracks = 1000;         // of the trace: a line for each ps, because they overlap
 constexpr uint32_t kNoRoomDoublings = 4;  // of kRetryMs, while a ps has no room
