@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
 #include "common/trace.h"
+#include "exchange/lane_sum.h"
 #include "worker/problem.h"
 
 namespace paracord {
@@ -23,8 +24,16 @@ void Check(Computation& computation, const Workload& workload, const Good& good)
 absl::StatusOr<double> ComputeGradients(Computation& computation, const Batch& batch,
                                         GradientProgram& program, uint64_t key) {
   StepArrays& step = *computation.step;
+  const uint64_t whole = computation.round_batch;
+  const float factor = whole == 0 ? 1.f : LaneFactor(computation.examples, whole);
+  std::vector<bool> multiplied(program.variables().size(), factor == 1);
+  const auto multiply = [&](size_t variable) {
+    if (!multiplied[variable]) MultiplyBy(factor, step.gradients()[variable]);
+    multiplied[variable] = true;
+  };
   if (step.wants_early()) {
     program.OnGradient([&](size_t variable) {
+      multiply(variable);
       if (computation.nonfinite != nullptr || step.Add(variable)) return;
       computation.nonfinite = &program.variables()[variable];
     });
@@ -32,6 +41,7 @@ absl::StatusOr<double> ComputeGradients(Computation& computation, const Batch& b
   absl::StatusOr<double> loss =
       program.ComputeGradients(batch, key, step.values(), step.gradients());
   if (step.wants_early()) program.OnGradient(nullptr);
+  for (size_t v = 0; loss.ok() && v < multiplied.size(); ++v) multiply(v);
   return loss;
 }
 

@@ -20,6 +20,10 @@ struct Computation {
   std::shared_ptr<StepArrays> step;
   bool encodes = true;  // else that is done later
   SharedRows rows;      // of tables, that it reads; null: there are no tables, or it is not known
+  // In synchronous training: the examples of a whole batch. Gradients of a batch with fewer are
+  // multiplied by the share that it has of them (exchange/lane_sum.h). 0: they are left as they
+  // are.
+  uint64_t round_batch = 0;
   const Batch* batch_read = nullptr;  // by LookAtRows, and valid until another batch is read
   std::vector<BatchId> next;          // whose rows are looked at, too
 

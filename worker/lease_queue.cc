@@ -135,6 +135,8 @@ std::string LeaseQueue::rejection() const {
   return at < lease.rejections_size() ? lease.rejections(static_cast<int>(at)) : "";
 }
 
+std::optional<BatchId> LeaseQueue::After() const { return Walk(*this).Next(); }
+
 std::vector<BatchId> LeaseQueue::Following(size_t count) const {
   std::vector<BatchId> following;
   Walk walk(*this);

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,6 +47,9 @@ class LeaseQueue {
   // Ends the lease that is worked on.
   void Pop();
 
+  // Returns the batch at hand that is worked on after batch(), which may be a rejected one;
+  // nullopt: there is none.
+  std::optional<BatchId> After() const;
   // Returns the batches at hand that are computed after batch(), in their order: at most `count`,
   // and none from the first rejected one on.
   std::vector<BatchId> Following(size_t count) const;

@@ -462,7 +462,7 @@ absl::StatusOr<ExchangeOutcome> ParameterCopy::TakeReply(uint32_t ps, const Exch
     if (order.batch.has_value() && part->trained) {
       outcome.next = std::min(outcome.next, state.next());
       outcome.gap = outcome.gap || state.outcome() == PUSH_GAP;
-      if (state.outcome() == PUSH_APPLIED) {
+      if (state.outcome() == PUSH_APPLIED || state.outcome() == PUSH_TAKEN) {
         outcome.applied = true;
         const uint64_t read = part->read_updates[order.buffer];
         if (part->have.has_value() && state.updates() > read) {

@@ -55,10 +55,11 @@ struct ExchangeOrder {
 };
 
 struct ExchangeOutcome {
-  uint32_t next = 0;       // least over the partitions; UINT32_MAX where there are none
-  bool applied = false;    // by at least one partition
+  uint32_t next = 0;  // least over the partitions; UINT32_MAX where there are none
+  // By at least one partition, or taken into the sum of a round.
+  bool applied = false;
   bool gap = false;        // for at least one
-  uint64_t staleness = 0;  // most updates since the values were read, but for this one
+  uint64_t staleness = 0;  // most updates since the values were read, before this one
   // The values of a ps at least have not the state that was asked for: they are not there. A push
   // has been entered all the same.
   bool waits = false;

@@ -4,16 +4,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "data/batch_plan.h"
 
 namespace paracord {
 namespace {
 
 constexpr int64_t kLongWaitMs = 1500;  // until it is said which lanes are waited for
+constexpr int kOutrunMax = 2;          // times at one batch
 
 }  // namespace
 
 std::optional<uint64_t> RoundWait::StateFor(const BatchId& batch) const {
   if (!lanes_) return std::nullopt;
+  if (sync_) return batch.epoch() * rounds_ + batch.batch();
   // The first rounds of an epoch have all of the epoch before.
   const uint64_t behind = std::min<uint64_t>(batch.batch(), staleness_);
   const uint64_t state = batch.epoch() * rounds_ + batch.batch() - behind;
@@ -24,6 +27,7 @@ std::optional<uint64_t> RoundWait::StateFor(const BatchId& batch) const {
 bool RoundWait::Reached(const BatchId& batch) const {
   const std::optional<uint64_t> state = StateFor(batch);
   if (!state.has_value()) return true;
+  if (sync_) return reached_ == state;
   return reached_.has_value() && *reached_ >= *state && *reached_ / rounds_ == batch.epoch();
 }
 
@@ -38,8 +42,21 @@ std::optional<uint64_t> RoundWait::StateForAll(std::span<const BatchId> batches)
   return all;
 }
 
+uint64_t RoundWait::StateAfter(const BatchId& pushed, const std::optional<BatchId>& next) const {
+  return next.has_value() ? *StateFor(*next) : *StateFor(pushed) + 1;
+}
+
+bool RoundWait::Outrun(const BatchId& batch) {
+  auto& [last, times] = outrun_[batch.split()];
+  if (!SameBatch(batch, last)) times = 0;
+  last = batch;
+  return ++times <= kOutrunMax;
+}
+
 int64_t RoundWait::Answered(std::optional<uint64_t> state, const ExchangeOutcome& outcome,
                             int64_t took_ms) {
+  // Some of the values, or all, are those of now.
+  if (sync_ && (outcome.waits || !state.has_value())) reached_.reset();
   if (!state.has_value()) return 0;
   const bool waited = waits() || outcome.waits;
   if (outcome.waits) {
@@ -58,7 +75,7 @@ std::string RoundWait::WaitsFor() const {
   const std::string behind =
       missing_.empty() ? "" : absl::StrCat(" (behind: lanes ", absl::StrJoin(missing_, ", "), ")");
   // The last of the rounds that the state has.
-  const uint64_t last = *wanted_ - 1;
+  const uint64_t last = std::max<uint64_t>(*wanted_, 1) - 1;
   return absl::StrCat("round ", last % rounds_ + 1, " of epoch ", last / rounds_ + 1, " for ",
                       *waited_ms_ / 1000, " s", behind);
 }

@@ -1,14 +1,16 @@
-// How far the values that a worker computes with are behind, in rounds, where staleness is bounded:
-// which state the values of a batch must have, which one those at hand have reached, and which
-// lanes a pull waits for. Without lanes any values do. Owned by the trainer, used on the loop. No
-// I/O.
+// Which state (ExchangeRequest.state) the values must have that a worker computes a batch with,
+// which state the values at hand have, and which lanes a pull waits for. Where staleness is bounded
+// a later state does as well; in synchronous training no other state does. Without lanes any values
+// do. Owned by the trainer, used on the loop. No I/O.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/data_plan.h"
@@ -19,14 +21,15 @@ namespace paracord {
 
 class RoundWait {
  public:
-  // `staleness`: values may lack the batches of so many rounds before that of the batch.
-  RoundWait(const DataPlan& plan, uint32_t staleness)
+  // `staleness`: values may lack the batches of so many rounds before that of the batch. `sync`:
+  // training is synchronous.
+  RoundWait(const DataPlan& plan, uint32_t staleness, bool sync = false)
       : lanes_(plan.lanes() != 0),
         rounds_(std::max(RoundsPerEpoch(plan), 1u)),
-        staleness_(staleness) {}
+        staleness_(staleness),
+        sync_(sync && lanes_) {}
 
-  // Returns the state (ExchangeRequest.state) that the values of a batch must have; nullopt if any
-  // do.
+  // Returns the state that the values of a batch must have; nullopt if any do.
   std::optional<uint64_t> StateFor(const BatchId& batch) const;
   // Whether the values at hand have it.
   bool Reached(const BatchId& batch) const;
@@ -34,6 +37,15 @@ class RoundWait {
   // which it has not pushed and which follow one another: as many of them as can have it before the
   // first one is pushed.
   std::optional<uint64_t> StateForAll(std::span<const BatchId> batches) const;
+
+  // In synchronous training: the state that the push of a batch asks for. `next` is the batch that
+  // the worker goes on with; nullopt: it does not know yet.
+  uint64_t StateAfter(const BatchId& pushed, const std::optional<BatchId>& next) const;
+
+  // In synchronous training: a ps no longer has the state that a batch needs, because somebody else
+  // is further. Returns false if that is said of one batch again and again, though whoever leases a
+  // batch has seen that it is missing: then the answer is that of a limit of the ps.
+  bool Outrun(const BatchId& batch);
 
   // An exchange that asked for this state was answered, `took_ms` after it began. Returns for how
   // many of these somebody was waited for.
@@ -49,11 +61,14 @@ class RoundWait {
   const bool lanes_;
   const uint64_t rounds_;  // of an epoch
   const uint32_t staleness_;
+  const bool sync_;
 
   std::optional<uint64_t> reached_;   // state of the values at hand; nullopt: not known
   std::optional<int64_t> waited_ms_;  // nullopt: no exchange waits
   std::optional<uint64_t> wanted_;    // state
   std::vector<uint32_t> missing_;     // lanes
+  // By lane: the last batch of it whose state was gone, and how often that was said of it.
+  std::map<uint64_t, std::pair<BatchId, int>> outrun_;
 };
 
 }  // namespace paracord

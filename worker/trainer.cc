@@ -31,7 +31,7 @@ Trainer::Trainer(TrainerOptions options, DataPlan plan, std::shared_ptr<Workload
       tables_(std::ranges::any_of(workload_->program->variables(),
                                   [](const VariableSpec& v) { return v.has_table(); })),
       leases_(plan_),
-      rounds_(plan_, options_.staleness) {
+      rounds_(plan_, options_.staleness, options_.sync) {
   busy_ = true;
   parameters_->Open([this] {
     busy_ = false;
@@ -110,9 +110,13 @@ void Trainer::StepLease() {
     if (SameBatch(ahead_->batch, batch)) return Computed(std::exchange(ahead_, nullptr));
     DropAhead();
   }
-  if (leases_.rejected()) return Push(batch, nullptr);
+  if (leases_.rejected()) {
+    const auto reject = [this, batch] { Push(batch, nullptr); };
+    return options_.sync ? WithValues(batch, nullptr, reject) : reject();
+  }
   const auto computation = std::make_shared<Computation>();
   computation->batch = batch;
+  if (options_.sync) computation->round_batch = plan_.batch();
   computation->upcoming = leases_.Upcoming(kUpcomingMax);
   computation->rows = rows_ahead_.Find(batch);
   tables_ && computation->rows == nullptr ? Look(computation) : PullAndCompute(computation);
@@ -153,26 +157,30 @@ void Trainer::Learn(const Computation& computation) {
   }
 }
 
-// Pulls what the batch needs, unless it is there, and computes it.
 void Trainer::PullAndCompute(const std::shared_ptr<Computation>& computation) {
-  const auto compute = [this, computation] {
+  WithValues(computation->batch, computation->rows, [this, computation] {
     Compute(computation, [this, computation] { Computed(computation); });
-  };
-  if (pulled_ && rounds_.Reached(computation->batch) && parameters_->Has(computation->rows)) {
-    return compute();
+  });
+}
+
+// Pulls what the batch, which is next, needs, unless it is there, and then goes on. `rows`: of
+// tables, that it reads; null: none.
+void Trainer::WithValues(const BatchId& batch, const SharedRows& rows, std::function<void()> then) {
+  if (pulled_ && rounds_.Reached(batch) && (rows == nullptr || parameters_->Has(rows))) {
+    return then();
   }
   ExchangeOrder order;
-  std::vector<BatchId> batches{computation->batch};
+  std::vector<BatchId> batches{batch};
   if (options_.overlap) {
     std::ranges::copy(leases_.Following(1), std::back_inserter(batches));
   }
   order.rows = RowsFor(batches);
   order.state = rounds_.StateForAll(batches);
   const int64_t begun_ms = environment_.loop.NowMs();
-  Exchange(std::move(order), nullptr, [this, compute, begun_ms](const ExchangeResult& result) {
+  Exchange(std::move(order), nullptr, [this, then, begun_ms](const ExchangeResult& result) {
     if (!result.error.ok()) return FailExchange(result.error, /*pushed=*/false);
     pulled_ = !result.outcome.waits;
-    if (pulled_) return compute();
+    if (pulled_) return then();
     PROBE("worker.waits");
     busy_ = false;
     if (environment_.loop.NowMs() - begun_ms >= kWaitMsMin) return Next();
@@ -245,7 +253,8 @@ void Trainer::Push(const BatchId& batch, const std::shared_ptr<StepArrays>& step
   if (rejected) order.rejection = leases_.rejection();
   // The rows of a batch that is computed meanwhile are there.
   order.rows = RowsFor({following.begin() + (ahead && tables_ ? 1 : 0), following.end()});
-  order.state = rounds_.StateForAll(following);
+  order.state =
+      options_.sync ? rounds_.StateAfter(batch, leases_.After()) : rounds_.StateForAll(following);
   Exchange(std::move(order), step, [this, batch, rejected](const ExchangeResult& result) {
     Pushed(batch, rejected, result);
   });
@@ -352,9 +361,13 @@ void Trainer::EndLease(Problem problem, const std::string& message) {
 }
 
 void Trainer::FailExchange(const absl::Status& error, bool pushed) {
-  const Problem problem = ProblemOfExchange(error, pushed);
+  Problem problem = ProblemOfExchange(error, pushed);
   if (problem == PROBLEM_UNREACHABLE && plan_.lanes() != 0) return LoseParameters(Text(error));
   busy_ = false;
+  if (options_.sync && absl::IsOutOfRange(error) && rounds_.Outrun(leases_.batch())) {
+    PROBE("worker.outrun");
+    problem = PROBLEM_GAP;
+  }
   EndLease(problem, Text(error));
 }
 

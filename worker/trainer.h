@@ -2,9 +2,11 @@
 // then one exchange) and scores ranges of the test data. With `overlap` the next batch is computed,
 // on the values of the exchange before, while the exchange of this one is under way. There is never
 // more than one exchange and one computation. With lanes it asks for the values of a round, and a
-// pull that waits for others is asked again, with what has been granted meanwhile. Owned by the
-// Worker, used on the loop. Of who keeps the parameters it knows the ParameterSession; what it has
-// to say to the coordinator goes through its callbacks.
+// pull that waits for others is asked again, with what has been granted meanwhile. In synchronous
+// training it pushes a batch, even a rejected one, only while its values are those of exactly the
+// state before the batch's round, in every partition. Owned by the Worker, used on the loop. Of who
+// keeps the parameters it knows the ParameterSession; what it has to say to the coordinator goes
+// through its callbacks.
 #pragma once
 
 #include <cstdint>
@@ -50,6 +52,7 @@ struct TrainerOptions {
   bool keeps_residuals = false;  // encoding a gradient needs the outcome of the exchange before
   bool exact_values = true;      // what training pulls is what an evaluation needs
   uint32_t staleness = 0;        // with lanes: rounds by which the values may be behind
+  bool sync = false;             // with lanes: the values must be those of the round before
   std::shared_ptr<WorkerFigures> figures = std::make_shared<WorkerFigures>();
 };
 
@@ -80,6 +83,7 @@ class Trainer {
   void StepLease();
   void Look(const std::shared_ptr<Computation>& computation);
   void PullAndCompute(const std::shared_ptr<Computation>& computation);
+  void WithValues(const BatchId& batch, const SharedRows& rows, std::function<void()> then);
   void Learn(const Computation& computation);
   void LookAhead();
   // For which an exchange brings rows: with overlap the next one is computed before it is over.

@@ -281,6 +281,7 @@ void Worker::StartSession(const Session& session) {
                            .keeps_residuals = options.transfer.keeps_residuals(),
                            .exact_values = options.transfer.wire == ENCODING_FLOAT32,
                            .staleness = job_->guarantees.staleness.value_or(0),
+                           .sync = job_->guarantees.sync(),
                            .figures = figures_};
   ++figures_->sessions;
   log_.Info("joined: session {}, generation {}, {} ps", session.id(), session.generation(),

@@ -182,5 +182,20 @@ TEST_CASE("a rejected batch of a lane is entered in its turn, and ends what is c
   CHECK(queue.rejected());
 }
 
+TEST_CASE("what comes after a batch may be a rejected one, which nobody computes") {
+  DataPlan plan = SplitPlan();
+  plan.set_lanes(4);
+  LeaseQueue queue(plan);
+  queue.Add(SplitLease(1, 0, 0, 2, {1}));
+  CHECK(queue.After()->batch() == 1);
+  CHECK(queue.Following(2).empty());
+  queue.Add(SplitLease(2, 3, 0, 2));
+  CHECK(queue.After()->split() == 3);
+  CHECK(Named({*queue.After()}) == Named(queue.Following(1)));
+  queue.Pop();
+  queue.SetNext(1);
+  CHECK_FALSE(queue.After().has_value());
+}
+
 }  // namespace
 }  // namespace paracord

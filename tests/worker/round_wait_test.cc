@@ -73,6 +73,42 @@ TEST_CASE("no exchange asks for a state that waits for the worker's own batches"
   CHECK(strict.StateForAll(next_epoch) == 4);
 }
 
+TEST_CASE("in synchronous training no state does but the one before the batch's round") {
+  RoundWait wait(RoundsPlan(), 0, /*sync=*/true);
+  CHECK(wait.StateFor(LaneBatch(0, 2, 0)) == 0);
+  CHECK(wait.StateFor(LaneBatch(2, 1, 4)) == 2 * kRounds + 4);
+  CHECK_FALSE(wait.Reached(LaneBatch(0, 0, 0)));
+  wait.Answered(3, {}, 10);
+  CHECK(wait.Reached(LaneBatch(0, 1, 3)));
+  CHECK_FALSE(wait.Reached(LaneBatch(0, 1, 2)));
+  CHECK_FALSE(wait.Reached(LaneBatch(0, 1, 4)));
+  wait.Answered(4, Waits({1}), 10);  // some of the values may be of state 4
+  CHECK_FALSE(wait.Reached(LaneBatch(0, 1, 3)));
+  CHECK_FALSE(wait.Reached(LaneBatch(0, 1, 4)));
+  wait.Answered(kRounds, {}, 10);
+  CHECK(wait.Reached(LaneBatch(1, 0, 0)));
+  wait.Answered(std::nullopt, {}, 10);  // the values of now
+  CHECK_FALSE(wait.Reached(LaneBatch(1, 0, 0)));
+}
+
+TEST_CASE("a push asks for the state of the next batch, or for the one after its own round") {
+  const RoundWait wait(RoundsPlan(), 0, /*sync=*/true);
+  CHECK(wait.StateAfter(LaneBatch(0, 0, 3), LaneBatch(0, 1, 3)) == 3);
+  CHECK(wait.StateAfter(LaneBatch(0, 0, 3), LaneBatch(0, 0, 4)) == 4);
+  CHECK(wait.StateAfter(LaneBatch(0, 0, 3), std::nullopt) == 4);
+  CHECK(wait.StateAfter(LaneBatch(1, 0, 4), std::nullopt) == 2 * kRounds);
+}
+
+TEST_CASE("a batch of each lane may be outrun twice") {
+  RoundWait wait(RoundsPlan(), 0, /*sync=*/true);
+  for (int times = 0; times < 2; ++times) {
+    for (uint32_t lane = 0; lane < 3; ++lane) CHECK(wait.Outrun(LaneBatch(0, lane, 1)));
+  }
+  CHECK_FALSE(wait.Outrun(LaneBatch(0, 0, 1)));
+  CHECK(wait.Outrun(LaneBatch(0, 0, 2)));
+  CHECK(wait.Outrun(LaneBatch(1, 1, 1)));
+}
+
 TEST_CASE("the time in which lanes of others are waited for is counted, and said if it is long") {
   RoundWait wait(RoundsPlan(), 0);
   CHECK(wait.Answered(1, {}, 300) == 0);  // nobody says that it was the lanes

@@ -1,0 +1,88 @@
+#include "worker/computation.h"
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tests/worker/plain_parts.h"
+
+namespace paracord {
+namespace {
+
+// Two variables, whose gradients are 2 and 3; that of the second is complete early.
+class TwoGradients : public NoVariables {
+ public:
+  TwoGradients() : variables_(2) {}
+  const std::vector<VariableSpec>& variables() const override { return variables_; }
+  absl::StatusOr<double> ComputeGradients(const Batch&, uint64_t, ConstTensors,
+                                          MutableTensors gradients) override {
+    gradients[1][0] = 3;
+    if (there_) there_(1);
+    gradients[0][0] = 2;
+    return 0.5;
+  }
+  void OnGradient(std::function<void(size_t)> there) override { there_ = std::move(there); }
+
+ private:
+  std::vector<VariableSpec> variables_;
+  std::function<void(size_t)> there_;
+};
+
+// Notes what each gradient is when it leaves early, or is encoded.
+class NotedGradients : public NoArrays {
+ public:
+  explicit NotedGradients(bool early) : early_(early) {}
+  MutableTensors gradients() const override { return spans_; }
+  bool Encode(size_t variable) override { return Note(variable); }
+  bool wants_early() const override { return early_; }
+  bool Add(size_t variable) override {
+    added_[variable] = true;
+    return Note(variable);
+  }
+  bool added(size_t variable) const override { return added_[variable]; }
+
+  std::vector<std::pair<size_t, float>> noted;
+
+ private:
+  bool Note(size_t variable) {
+    noted.emplace_back(variable, arrays_[variable][0]);
+    return true;
+  }
+
+  const bool early_;
+  std::vector<float> arrays_[2] = {{0}, {0}};
+  std::vector<std::span<float>> spans_ = {arrays_[0], arrays_[1]};
+  bool added_[2] = {false, false};
+};
+
+TEST_CASE("in a synchronous round a gradient weighs what its batch has of a whole one, early too") {
+  const bool early = GENERATE(false, true);
+  struct Case {
+    uint64_t round_batch;
+    uint32_t examples;
+    float factor;
+  };
+  for (const Case& one : {Case{4, 3, 0.75f}, Case{4, 4, 1.f}, Case{0, 3, 1.f}}) {
+    CAPTURE(early, one.round_batch, one.examples);
+    Workload workload;
+    workload.program = std::make_unique<TwoGradients>();
+    auto feed = std::make_unique<OneExample>();
+    feed->batch.examples = one.examples;
+    workload.feed = std::move(feed);
+    const auto step = std::make_shared<NotedGradients>(early);
+    Computation computation;
+    computation.step = step;
+    computation.round_batch = one.round_batch;
+    RunComputation(computation, workload, 0);
+    std::string message;
+    CHECK(computation.problem(message) == PROBLEM_NONE);
+    std::vector<std::pair<size_t, float>> noted = {{0, 2 * one.factor}, {1, 3 * one.factor}};
+    if (early) std::swap(noted[0], noted[1]);
+    CHECK(step->noted == noted);
+  }
+}
+
+}  // namespace
+}  // namespace paracord

@@ -1,0 +1,140 @@
+// A trainer in synchronous training: which state it asks for, and what it does without.
+#include <catch2/catch.hpp>
+
+#include "common/limit_error.h"
+#include "tests/worker/rounds_fixture.h"
+
+namespace paracord {
+namespace {
+
+struct SyncFixture : RoundsFixture {
+  SyncFixture() : RoundsFixture(TrainerOptions{.sync = true}) {}
+};
+
+TEST_CASE("in synchronous training each batch is computed on exactly the state before its round") {
+  SyncFixture test;
+  test.trainer->Take(test.Lane(1, 1, 0, 2));
+  CHECK(test.ps->UnderWay() == "pull for 0");
+  test.Values();
+  CHECK(test.ps->UnderWay() == "push 1.0 for 1");
+  test.Values();
+  // The state after the last batch at hand is asked for, too, and serves when the lease goes on.
+  CHECK(test.ps->UnderWay() == "push 1.1 for 2");
+  test.trainer->Take(test.Lane(1, 1, 0, 3));
+  test.Values();
+  CHECK(test.ps->UnderWay() == "push 1.2 for 3");
+  test.Values();
+  CHECK(test.reports == Said{"1 at 1", "1 at 2", "1 ended at 3"});
+  CHECK(test.ps->UnderWay().empty());
+}
+
+TEST_CASE("the push of the last lane of a round asks for the next state, and those before do not") {
+  SyncFixture test;
+  test.trainer->Take(test.Lane(1, 0, 1, 3));
+  test.trainer->Take(test.Lane(2, 2, 1, 3));
+  Said under_way;
+  while (!test.ps->UnderWay().empty()) {
+    under_way.push_back(test.ps->UnderWay());
+    test.Values();
+  }
+  CHECK(under_way ==
+        Said{"pull for 1", "push 0.1 for 1", "push 2.1 for 2", "push 0.2 for 2", "push 2.2 for 3"});
+}
+
+TEST_CASE("a lane of the round before, granted while a pull waits, has its state pulled again") {
+  SyncFixture test;
+  test.trainer->Take(test.Lane(1, 0, 1, 3));
+  test.Values();
+  CHECK(test.ps->UnderWay() == "push 0.1 for 2");
+  test.trainer->Take(test.Lane(2, 1, 1, 3));
+  test.Waits({1});  // some of the values may be those of state 2
+  CHECK(test.ps->UnderWay() == "pull for 1");
+  test.Values();
+  CHECK(test.ps->UnderWay() == "push 1.1 for 2");
+  test.Waits({2});
+  CHECK(test.ps->UnderWay() == "pull for 2");
+  test.Values();
+  CHECK(test.ps->UnderWay() == "push 0.2 for 2");
+}
+
+TEST_CASE("values of a later state do not serve a lane of the round before") {
+  SyncFixture test;
+  test.trainer->Take(test.Lane(1, 0, 1, 2));
+  test.Values();
+  test.Values();  // state 2, though no lane is left
+  test.trainer->Take(test.Lane(2, 1, 1, 2));
+  CHECK(test.ps->UnderWay() == "pull for 1");
+}
+
+TEST_CASE("a rejected batch is entered by who has the state before its round, and asks for one") {
+  SyncFixture test;
+  Lease lease = test.Lane(1, 0, 2, 4);
+  lease.add_rejected(2);
+  lease.add_rejected(3);
+  test.trainer->Take(lease);
+  CHECK(test.ps->UnderWay() == "pull for 2");
+  test.Waits({1});
+  CHECK(test.ps->UnderWay() == "pull for 2");
+  test.Values();
+  CHECK(test.ps->UnderWay() == "reject 0.2 for 3");
+  test.Values();
+  CHECK(test.ps->UnderWay() == "reject 0.3 for 4");
+  CHECK(test.figures->computed == 0);
+}
+
+TEST_CASE("a lease ends with a gap where somebody else is further, until that cannot be") {
+  SyncFixture test;
+  const absl::Status gone = absl::OutOfRangeError("round 3 is under way");
+  for (uint64_t id = 1; id <= 2; ++id) {
+    test.trainer->Take(test.Lane(id, 0, 1, 4));
+    CHECK(test.ps->UnderWay() == "pull for 1");
+    test.Fail(gone);
+  }
+  CHECK(test.reports == Said{"1 ended at 1 PROBLEM_GAP", "2 ended at 1 PROBLEM_GAP"});
+  CHECK(test.trainer->WantsTask());
+  test.trainer->Take(test.Lane(3, 0, 1, 4));
+  test.Fail(LimitError("too large"));
+  CHECK(test.reports.back() == "3 ended at 1 PROBLEM_LIMIT");
+  test.trainer->Take(test.Lane(4, 0, 2, 4));
+  test.Values();
+  CHECK(test.ps->UnderWay() == "push 0.2 for 3");
+  test.Fail(gone);
+  CHECK(test.reports.back() == "4 ended at 2 PROBLEM_GAP");
+}
+
+TEST_CASE("where rounds are not summed, a ps that says OUT_OF_RANGE names a limit") {
+  RoundsFixture test;
+  test.trainer->Take(test.Lane(1, 0, 1, 4));
+  test.Fail(LimitError("too large"));
+  CHECK(test.reports == Said{"1 ended at 1 PROBLEM_LIMIT"});
+}
+
+TEST_CASE("after an evaluation, which has the values of now, a batch has its state again") {
+  SyncFixture test;
+  test.trainer->Take(test.Lane(1, 0, 1, 2));
+  test.Values();
+  EvaluationLease evaluation;
+  evaluation.set_id(9);
+  test.trainer->Take(evaluation);
+  test.Values();
+  CHECK(test.ps->UnderWay() == "pull");
+  test.Values();
+  CHECK(test.reports.back().substr(0, 12) == "evaluation 9");
+  test.trainer->Take(test.Lane(2, 1, 2, 4));
+  CHECK(test.ps->UnderWay() == "pull for 2");
+}
+
+TEST_CASE("after ps that could not be reached a batch has its state again") {
+  SyncFixture test;
+  test.trainer->Take(test.Lane(1, 0, 1, 3));
+  test.Values();
+  test.Fail(absl::UnavailableError("no connection"));
+  test.loop.Advance(200);
+  CHECK(test.ps->UnderWay() == "pull");
+  test.Values();
+  test.trainer->Take(test.Lane(2, 0, 1, 3));
+  CHECK(test.ps->UnderWay() == "pull for 1");
+}
+
+}  // namespace
+}  // namespace paracord
