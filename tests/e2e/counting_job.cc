@@ -129,7 +129,8 @@ std::vector<float> NewestValues(const std::string& dir) {
   return all;
 }
 
-void CheckCounted(const std::string& dir, uint64_t batches, uint64_t rejected) {
+void CheckCounted(const std::string& dir, uint64_t batches, uint64_t rejected,
+                  std::optional<uint64_t> updates) {
   const absl::StatusOr<Manifest> manifest = NewestManifest(dir);
   INFO(manifest.status());
   REQUIRE(manifest.ok());
@@ -141,7 +142,7 @@ void CheckCounted(const std::string& dir, uint64_t batches, uint64_t rejected) {
   }
   const std::vector<float> values = NewestValues(dir);
   REQUIRE(values.size() == 3 * kUnits);
-  const auto count = static_cast<float>(batches);
+  const auto count = static_cast<float>(updates.value_or(batches));
   CHECK(std::count(values.begin(), values.end(), count) == int64_t{kUnits});
   CHECK(std::count(values.begin(), values.end(), 0.f) == int64_t{2 * kUnits});
   AllFiles files;

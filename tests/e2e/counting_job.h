@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,10 @@ std::string WriteCountingJob(const std::string& dir, const nlohmann::json& patch
 void SpoilRecord(const std::string& dir, uint64_t record);
 
 // Fails the test unless the newest checkpoint below `dir` is complete and each element of the bias
-// says that exactly `batches` were applied, and summary.json says the same.
-void CheckCounted(const std::string& dir, uint64_t batches, uint64_t rejected = 0);
+// says that exactly `batches` were applied, and summary.json says the same. `updates`: that were
+// made of the batches, where that is not one of each.
+void CheckCounted(const std::string& dir, uint64_t batches, uint64_t rejected = 0,
+                  std::optional<uint64_t> updates = std::nullopt);
 
 // Returns all variables of the newest checkpoint, one after the other.
 std::vector<float> NewestValues(const std::string& dir);

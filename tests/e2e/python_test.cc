@@ -93,8 +93,8 @@ TEST_CASE("Python's protobuf and grpcio speak to a ps, and read what C++ encodes
   CHECK(back->pieces[2].partition == 7);
 }
 
-TEST_CASE("a worker in Python counts exactly through kills of ps, coordinator and workers",
-          "[.slow]") {
+// Runs the counting job with workers in Python, through kills of everybody.
+void CountInPython(nlohmann::json job, uint64_t batches, uint64_t updates) {
   const char* const chosen = std::getenv("PARACORD_PYTHON");
   const std::string python = chosen == nullptr ? "python3" : chosen;
   if (std::system((python + " -c 'import grpc, google.protobuf, numpy'").c_str()) != 0) {
@@ -109,21 +109,35 @@ TEST_CASE("a worker in Python counts exactly through kills of ps, coordinator an
   }
   Process protoc(command, {}, stubs.path() + "/protoc.log");
   REQUIRE(protoc.Wait(20000) == 0);
-  constexpr uint64_t kSteps = 2500;
-  Cluster cluster(
-      {.environment = {{"PYTHONPATH", stubs.path()}},
-       .job = {{"steps", kSteps}, {"failures", {{"per_batch", 50}, {"deaths_per_batch", 50}}}},
-       .worker = {"/usr/bin/env", python,
-                  absl::StrCat(PARACORD_SOURCE_DIR, "/tests/e2e/python_worker.py")}});
+  job["failures"] = {{"per_batch", 50}, {"deaths_per_batch", 50}};
+  Cluster cluster({.environment = {{"PYTHONPATH", stubs.path()}},
+                   .job = job,
+                   .worker = {"/usr/bin/env", python,
+                              absl::StrCat(PARACORD_SOURCE_DIR, "/tests/e2e/python_worker.py")}});
   cluster.StartAll();
   REQUIRE(cluster.WaitForBatches(1));
   KillAtRandom(cluster,
-               {{"ps:0", "ps:1", "worker:0", "worker:1", "coordinator"}, 12, kSteps, 2000});
+               {{"ps:0", "ps:1", "worker:0", "worker:1", "coordinator"}, 12, batches, 2000});
   CHECK(cluster.Finish(180000) == 0);
-  CheckCounted(cluster.dir(), kSteps);
+  CheckCounted(cluster.dir(), batches, 0, updates);
   CHECK(cluster.WaitAllGone(10000));
   CHECK(cluster.at("worker:0").Poll() == 0);
   CHECK(cluster.Summary().at("recoveries").at("ps") > 0);
+}
+
+TEST_CASE("a worker in Python counts exactly through kills of ps, coordinator and workers",
+          "[.slow]") {
+  constexpr uint64_t kSteps = 2500;
+  CountInPython({{"steps", kSteps}}, kSteps, kSteps);
+}
+
+TEST_CASE("a worker in Python trains synchronously through kills of everybody", "[.slow]") {
+  constexpr uint64_t kEpochs = 50, kRounds = 13;  // of three lanes, an epoch
+  CountInPython({{"consistency", "sync"},
+                 {"round_batches", 3},
+                 {"split_batches", nullptr},
+                 {"epochs", kEpochs}},
+                kEpochs * kBatchesPerEpoch, kEpochs * kRounds);
 }
 
 }  // namespace

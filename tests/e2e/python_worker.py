@@ -7,11 +7,12 @@ import sys
 import threading
 import time
 import uuid
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import grpc
 import numpy as np
 from proto import paracord_pb2 as pb
+from proto import variables_pb2 as variables
 
 OPTIONS = [("grpc.max_reconnect_backoff_ms", 500)]
 
@@ -33,7 +34,7 @@ def exchange(channel, head, pieces):
         except grpc.RpcError as error:
             if error.code().name in ("ABORTED", "FAILED_PRECONDITION"):
                 raise ConnectionAbortedError(error.details()) from error
-            if tries == 2:
+            if tries == 2 or error.code().name == "OUT_OF_RANGE":
                 raise
             time.sleep(0.1)
 
@@ -48,8 +49,9 @@ class Layer:
         name = self.job["model"]["config"]["layers"][-1]["config"]["name"]
         inputs, units = self.x.shape[1:], self.y.shape[1:]
         for variable, shape in (("kernel", inputs + units), ("bias", units)):
-            self.facts.variables.add(name=f"{name}/{variable}", shape=shape, dtype=pb.FLOAT32,
-                                     initializer=pb.Initializer(name="zeros"), trainable=True)
+            self.facts.variables.add(name=f"{name}/{variable}", shape=shape,
+                                     dtype=variables.FLOAT32, trainable=True,
+                                     initializer=variables.Initializer(name="zeros"))
 
     def gradients(self, values, first, end):
         error = self.x[first:end] @ values[0] + values[1] - self.y[first:end]
@@ -62,6 +64,8 @@ class Session:
         self.coordinator, self.layer, self.session = coordinator, layer, session
         self.ps = [grpc.insecure_channel(ps.address, OPTIONS) for ps in session.ps]
         self.values = [np.zeros(v.shape, np.float32) for v in layer.facts.variables]
+        self.state, self.waits = None, False  # of the values; whether a ps has not come to it yet
+        self.leases, self.newest = {}, 0      # [lease, its next batch] by id
         self.pool, self.over = ThreadPoolExecutor(len(self.ps)), threading.Event()
         call(coordinator, "Hold", pb.WorkerHoldRequest(session=session.id), pb.WorkerHoldReply,
              86400).add_done_callback(lambda _: self.over.set())
@@ -75,17 +79,25 @@ class Session:
         while not self.over.wait(self.layer.job["timeouts"]["worker_ms"] / 4000):
             self.work()
 
-    def exchange(self, batch=None, gradients=None, proof=b""):
-        """Pushes a batch, or rejects it if it has no gradients, and pulls all values."""
-        states = sum(self.pool.map(lambda i: self.exchange_with(i, batch, gradients, proof),
-                                   range(len(self.ps))), [])
-        return min(s.next for s in states), any(s.outcome == pb.PUSH_GAP for s in states)
+    def exchange(self, state, batch=None, gradients=None, **proofs):
+        """Pushes a batch, or rejects it if it has no gradients, and pulls all values of a state."""
+        calls = [self.pool.submit(self.exchange_with, i, state, batch, gradients, proofs)
+                 for i in range(len(self.ps))]
+        wait(calls)  # so that none of them writes values after the next one
+        replies = [each.result() for each in calls]
+        self.waits = any(reply.waits for reply in replies)
+        self.state = None if self.waits else state  # who waits may have some values of each
+        states = [s for reply in replies for s in reply.partitions]
+        return (min((s.next for s in states), default=0),
+                any(s.outcome == pb.PUSH_GAP for s in states))
 
-    def exchange_with(self, i, batch, gradients, proof):
+    def exchange_with(self, i, state, batch, gradients, proofs):
         fence = pb.Fence(run_id=self.session.run_id, generation=self.session.generation,
                          boot_id=self.session.ps[i].boot_id, protocol=10)
-        head = pb.ExchangeRequest(fence=fence, worker=sys.argv[2], batch=batch, proof=proof,
+        head = pb.ExchangeRequest(fence=fence, worker=sys.argv[2], batch=batch, **proofs,
                                   rejected=batch is not None and gradients is None)
+        if self.session.plan.lanes:
+            head.state, head.wait_ms = state, 100
         ours, pieces = {p.id: p for p in self.session.partitions if p.ps == i}, []
         for p in ours.values():
             head.pull.add(partition=p.id)
@@ -99,33 +111,79 @@ class Session:
             p = ours[piece.partition]
             to = self.values[p.variable][p.row_begin:p.row_end].reshape(-1).view(np.uint8)
             to[piece.offset:][:len(piece.data)] = np.frombuffer(piece.data, np.uint8)
-        return list(reply.partitions)
+        return reply
 
-    def train(self, lease):
-        """Works a lease off and returns the report that ends it."""
-        report = pb.LeaseReport(lease=lease.id, next=lease.first_batch, ended=True)
+    def state_for(self, lease, n):
+        """Which state batch n of a lane needs. Without lanes any values do, once they are there."""
+        plan, rounds = self.session.plan, self.layer.job["consistency"]
+        behind = min(n, rounds["staleness"]) if isinstance(rounds, dict) else 0
+        return lease.epoch * plan.split_batches + n - behind if plan.lanes else 0
+
+    def gradients(self, lease, n):
         plan = self.session.plan
+        if plan.lanes:
+            number = n * plan.lanes + lease.split
+        else:
+            number = lease.split * plan.split_batches + n
+        first, end = number * plan.batch, min((number + 1) * plan.batch, plan.records)
+        gradients = self.layer.gradients(self.values, first, end)
+        if self.layer.job["consistency"] != "sync" or end - first == plan.batch:
+            return gradients
+        return [gradient * np.float32((end - first) / plan.batch) for gradient in gradients]
+
+    def step(self):
+        """Pulls for the batch that is furthest behind, unless its values are there; computes and
+        pushes it, unless a ps has not come to their state. Returns what there is to report."""
+        held = min(self.leases.values(), key=lambda held: (held[0].epoch, held[1], held[0].split))
+        lease, n = held
+        report = pb.LeaseReport(lease=lease.id, next=n)
         try:
-            self.exchange()
-            while report.next < lease.end_batch and report.problem == pb.PROBLEM_NONE:
-                batch = pb.BatchId(epoch=lease.epoch, split=lease.split, batch=report.next)
-                first = (lease.split * plan.split_batches + report.next) * plan.batch
-                gradients = self.layer.gradients(self.values, first, first + plan.batch)
-                rejected = report.next in lease.rejected
-                report.next, gap = self.exchange(batch, None if rejected else gradients,
-                                                 lease.proof)
-                report.problem = pb.PROBLEM_GAP if gap else pb.PROBLEM_NONE
+            if self.state != self.state_for(lease, n):
+                self.exchange(self.state_for(lease, n))
+            if self.waits:
+                return []
+            proofs, gradients = {"proof": lease.proof}, None
+            if n in lease.rejected:
+                proofs["rejection"] = lease.rejections[list(lease.rejected).index(n)]
+            else:
+                gradients = self.gradients(lease, n)
+            held[1] = n + 1
+            wanted = min(self.state_for(*one) for one in self.leases.values())
+            batch = pb.BatchId(epoch=lease.epoch, split=lease.split, batch=n)
+            report.next, gap = self.exchange(wanted, batch, gradients, **proofs)
+            report.problem = pb.PROBLEM_GAP if gap else pb.PROBLEM_NONE
         except grpc.RpcError as error:
-            report.problem, report.message = pb.PROBLEM_UNREACHABLE, error.details()
-        return report
+            outrun = error.code() == grpc.StatusCode.OUT_OF_RANGE
+            self.state, report.message = None, error.details()
+            report.problem = pb.PROBLEM_GAP if outrun else pb.PROBLEM_UNREACHABLE
+        held[1] = report.next
+        report.ended = report.next >= lease.end_batch or report.problem != pb.PROBLEM_NONE
+        if report.ended:
+            del self.leases[lease.id]
+        return [report] if report.ended or self.session.plan.lanes else []
+
+    def take(self, reply):
+        if reply.HasField("leave"):
+            sys.exit(reply.leave.exit_code)
+        for lease in [*([reply.lease] if reply.HasField("lease") else []), *reply.lanes]:
+            if lease.id in self.leases:  # a lane that goes on
+                held = self.leases[lease.id]
+                held[0].end_batch = max(held[0].end_batch, lease.end_batch)
+            elif lease.id > self.newest:
+                self.leases[lease.id], self.newest = [lease, lease.first_batch], lease.id
 
     def run(self):
-        leases = []
+        reports, asked = [], None  # asked: a question for a lease, under way while a pull waits
         while not self.over.is_set():
-            reply = self.work(want_task=True, leases=leases).result()
-            if reply.HasField("leave"):
-                sys.exit(reply.leave.exit_code)
-            leases = [self.train(reply.lease)] if reply.HasField("lease") else []
+            if asked is None and (self.session.plan.lanes or not self.leases):
+                wants = not self.leases or self.waits
+                asked = self.work(want_task=wants, leases=reports, holds=list(self.leases))
+                reports = []
+            if asked is not None and (asked.done() or not (self.leases and wants)):
+                self.take(asked.result())
+                asked = None
+            if self.leases:
+                reports += self.step()
 
 
 def main(model=Layer):
