@@ -46,6 +46,21 @@ std::string AnyTask() {
   return absl::StrCat("worker:", kFirst + random.Next() % (kEnd - kFirst));
 }
 
+// The device with the threads that the job wants of each worker, as far as there are so many here.
+DeviceUse UseFor(const Job& job, DeviceUse use) {
+  if (!job.threads.has_value()) return use;
+  const int wanted = static_cast<int>(*job.threads);
+  if (use.threads < wanted) {
+    Logger("device").Warn(
+        "the job wants each batch computed by {} threads (key threads), and this worker has "
+        "--threads {}: it computes with {}, so that its gradients may differ from those of other "
+        "workers in the last bits",
+        wanted, use.threads, use.threads);
+  }
+  use.threads = std::min(use.threads, wanted);
+  return use;
+}
+
 // Everything that computes, gradients too if it trains. A device that is lost ends the process.
 OpenWorkloadFn Opener(Daemon& daemon, Computer computer, const std::string& dir, bool trains) {
   if (!computer.note.empty()) Logger("device").Info("{}", computer.note);
@@ -62,7 +77,8 @@ OpenWorkloadFn Opener(Daemon& daemon, Computer computer, const std::string& dir,
         [&](const Job& of,
             const Batch& schema) -> absl::StatusOr<std::unique_ptr<GradientProgram>> {
       ASSIGN_OR_RETURN(DeviceProgram built,
-                       BuildJobProgram(of, schema, computer.use, computer.programs));
+                       BuildJobProgram(of, schema, trains ? UseFor(of, computer.use) : computer.use,
+                                       computer.programs));
       if (!built.note.empty()) Logger("device").Warn("{}", built.note);
       device = built.device;
       return std::move(built.program);

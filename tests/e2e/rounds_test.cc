@@ -1,0 +1,62 @@
+// Jobs with rounds through real processes, of which some are killed: each batch counts once.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "e2e/cluster.h"
+#include "e2e/counting_job.h"
+#include "e2e/kills.h"
+
+namespace paracord::e2e {
+namespace {
+
+constexpr uint64_t kLanes = 3;
+constexpr uint64_t kEpochs = 20;
+constexpr uint64_t kRoundsPerEpoch = (kBatchesPerEpoch + kLanes - 1) / kLanes;
+
+// A job of 38 batches an epoch, the last of which has a quarter of the others' examples.
+nlohmann::json RoundsJob(const nlohmann::json& consistency) {
+  return {{"consistency", consistency},
+          {"round_batches", kLanes},
+          {"split_batches", nullptr},
+          {"epochs", kEpochs},
+          {"failures", {{"deaths_per_batch", 50}}}};
+}
+
+void RunWithKills(Cluster& cluster, int count) {
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(1));
+  KillAtRandom(cluster, {{"ps:1", "worker:0", "coordinator", "ps:0", "worker:1"},
+                         count,
+                         kEpochs * kBatchesPerEpoch,
+                         900});
+  CHECK(cluster.Finish(120000) == 0);
+}
+
+TEST_CASE("a bound of staleness applies every batch once whatever is killed") {
+  Cluster cluster({.batch_ms = 5, .job = RoundsJob({{"staleness", 1}})});
+  RunWithKills(cluster, 5);
+  CheckCounted(cluster.dir(), kEpochs * kBatchesPerEpoch);
+}
+
+TEST_CASE("each round of a synchronous job is an update whatever is killed") {
+  Cluster cluster({.batch_ms = 5, .job = RoundsJob("sync")});
+  RunWithKills(cluster, 5);
+  CheckCounted(cluster.dir(), kEpochs * kBatchesPerEpoch, 0, kEpochs * kRoundsPerEpoch);
+}
+
+TEST_CASE("a worker with fewer threads than the job wants says so and computes with its own") {
+  const uint32_t threads = GENERATE(1u, 2u);
+  Cluster cluster(
+      {.ps = 1, .workers = 1, .threads = 1, .job = {{"threads", threads}, {"steps", 5}}});
+  cluster.StartAll();
+  CHECK(cluster.Finish() == 0);
+  const std::string log = cluster.Log("worker:0");
+  INFO(log);
+  const std::string warning = "the job wants each batch computed by 2 threads (key threads)";
+  const size_t first = log.find(warning);
+  CHECK((first != std::string::npos) == (threads == 2));
+  CHECK(log.rfind(warning) == first);
+}
+
+}  // namespace
+}  // namespace paracord::e2e
