@@ -159,7 +159,7 @@ void ParameterServer::Impl::AskForCheckpoint() {
     PsHoldReply reply;
     reply.set_draining(true);
     if (!holds_.empty()) checkpoint_asked_ = coordinator_;
-    for (auto& [id, call] : holds_) answers.emplace_back(std::move(call), ToParts(reply));
+    for (auto& [id, call] : holds_) answers.calls.emplace_back(std::move(call), ToParts(reply));
     holds_.clear();
   }
   Give(answers);
@@ -189,7 +189,6 @@ void ParameterServer::Impl::LetGo(int code, const std::string& reason) {
   staged_.Clear();
   waiting_->EndAll(Leaving());
   Give(answers);
-  answers.clear();
   parked.clear();
   content.reset();
   memory_->HoldVariables(0, 0).IgnoreError();
@@ -223,7 +222,7 @@ void ParameterServer::Impl::Exit(int code, std::string reason) {
       // A coordinator that holds on to this ps need not find out by its silence.
       MutexLock lock(mu_);
       const absl::Status left = absl::UnavailableError("it has left: " + reason);
-      for (auto& [id, hold] : holds_) answers.emplace_back(std::move(hold), left);
+      for (auto& [id, hold] : holds_) answers.calls.emplace_back(std::move(hold), left);
       holds_.clear();
     }
     Give(answers);

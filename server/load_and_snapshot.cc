@@ -14,6 +14,7 @@
 #include "server/parameter_server_impl.h"
 #include "storage/claim.h"
 #include "store/loader.h"
+#include "store/round_gate.h"
 #include "store/snapshot.h"
 
 namespace paracord {
@@ -35,6 +36,23 @@ absl::Status CheckSnapshotOrder(const SnapshotRequest& request, uint32_t index) 
                                                    request.ps(), " of ", request.ps_count()));
   }
   return absl::OkStatus();
+}
+
+// A snapshot of a synchronous job is a cut, because partitions of two states make no checkpoint.
+absl::Status CheckCut(const SnapshotRequest& request, const Content& content) {
+  if (!content.sync && !request.has_cut()) return absl::OkStatus();
+  if (!content.sync) {
+    return absl::InvalidArgumentError(
+        "a `cut` is ordered, and the job, whose \"consistency\" is not \"sync\", has no rounds "
+        "that "
+        "partitions apply whole");
+  }
+  if (!request.has_cut()) {
+    return absl::InvalidArgumentError(
+        "the snapshot of a job whose \"consistency\" is \"sync\" lacks its `cut`: it would have "
+        "partitions of different states");
+  }
+  return CheckState(content.plan, request.cut(), content.batches_end);
 }
 
 // NOT_FOUND: the coordinator's DIR is another directory than ours.
@@ -194,53 +212,106 @@ void ParameterServer::Impl::Loaded(const std::shared_ptr<PendingOrders::Loading>
 
 void ParameterServer::Impl::Snapshot(const SnapshotRequest& request, const CallPtr& call) {
   Answers answers;
-  std::shared_ptr<PendingOrders::Writing> started;
+  std::shared_ptr<Writing> started;
   std::shared_ptr<const Content> content;
   const auto begin = [&]() -> absl::Status {
     MutexLock lock(mu_);
     RETURN_IF_ERROR(CheckOrder(request.fence(), request.coordinator_boot_id(), /*held=*/true));
     ASSIGN_OR_RETURN(content, CheckContent(request.fence()));
     RETURN_IF_ERROR(CheckSnapshotOrder(request, options_.index));
+    RETURN_IF_ERROR(CheckCut(request, *content));
     ASSIGN_OR_RETURN(started, orders_.Snapshot(request.round(), call, answers));
+    if (started != nullptr) MakeTask(request, std::move(content), *started);
     return absl::OkStatus();
   };
   const absl::Status begun = begin();
   Give(answers);
   if (!begun.ok()) return call->Reply(begun);
-  if (started != nullptr) RunSnapshot(request, std::move(content), started);
+  if (started == nullptr) return;
+  if (request.has_cut()) {
+    TakeCut(request, started);
+  } else {
+    TakeAndWrite(request, started);
+  }
 }
 
-void ParameterServer::Impl::RunSnapshot(const SnapshotRequest& request,
-                                        std::shared_ptr<const Content> content,
-                                        const std::shared_ptr<PendingOrders::Writing>& writing) {
-  using Result = absl::StatusOr<SnapshotReply>;
-  const auto result = std::make_shared<Result>(absl::CancelledError("not written"));
-  const std::string directory =
-      absl::StrCat(CheckpointsDirectory(options_.dir), "/", request.directory());
-  const PsFileIdentity identity{.run_id = content->run_id,
-                                .generation = request.fence().generation(),
-                                .round = request.round(),
-                                .ps = request.ps(),
-                                .ps_count = request.ps_count(),
-                                .boot_id = boot_id_};
-  ImageOrder order{.base = ParseCheckpointName(request.base()), .own = {}};
+void ParameterServer::Impl::MakeTask(const SnapshotRequest& request,
+                                     std::shared_ptr<const Content> content,
+                                     Writing& writing) const {
+  SnapshotOrder order;
+  order.directory = absl::StrCat(CheckpointsDirectory(options_.dir), "/", request.directory());
+  order.identity = {.run_id = content->run_id,
+                    .generation = request.fence().generation(),
+                    .round = request.round(),
+                    .ps = request.ps(),
+                    .ps_count = request.ps_count(),
+                    .boot_id = boot_id_};
+  order.changes.base = ParseCheckpointName(request.base());
   if (request.continued()) {
-    order.own = {.generation = identity.generation, .round = identity.round};
+    order.changes.own = {.generation = request.fence().generation(), .round = request.round()};
   }
+  if (request.has_cut()) writing.cut = request.cut();
+  writing.content = std::move(content);
+  writing.task =
+      std::make_unique<SnapshotTask>(environment_.files, *writing.content, std::move(order),
+                                     *memory_->snapshots(), writing.voided);
+}
+
+void ParameterServer::Impl::TakeAndWrite(const SnapshotRequest& request,
+                                         const std::shared_ptr<Writing>& writing) {
+  const auto result = std::make_shared<SnapshotResult>(absl::CancelledError("not written"));
   environment_.executor.Run(
-      [result, &files = environment_.files, content = std::move(content), identity, directory,
-       order, base = CheckpointsDirectory(options_.dir), name = request.directory(),
-       copies = memory_->snapshots(), writing] {
-        const absl::Status beneath = files.CheckBeneath(base, name);
-        *result = beneath.ok() ? WriteSnapshot(files, *content, identity, directory, order, *copies,
-                                               writing->voided)
-                               : Result(beneath);
+      [result, writing, &files = environment_.files, base = CheckpointsDirectory(options_.dir),
+       name = request.directory()] {
+        absl::Status taken = files.CheckBeneath(base, name);
+        if (taken.ok()) taken = writing->task->TakeNow();
+        *result = taken.ok() ? writing->task->Write() : SnapshotResult(taken);
+        writing->task->Forget();
       },
       Enter([this, result, writing] { Wrote(writing, std::move(*result)); }));
 }
 
-void ParameterServer::Impl::Wrote(const std::shared_ptr<PendingOrders::Writing>& writing,
-                                  absl::StatusOr<SnapshotReply> reply) {
+// One job of the executor makes images and has the partitions wait with them, and when the last one
+// has come to the cut, another one writes. No thread waits between the two.
+void ParameterServer::Impl::TakeCut(const SnapshotRequest& request,
+                                    const std::shared_ptr<Writing>& writing) {
+  // Partitions keep this, which keeps nothing alive.
+  auto taken = [&loop = environment_.loop, weak = weak_from_this(),
+                of = std::weak_ptr<Writing>(writing)] {
+    loop.Post([weak, of] {
+      const auto self = weak.lock();
+      const auto taken_now = of.lock();
+      if (self != nullptr && taken_now != nullptr) self->WriteTaken(taken_now);
+    });
+  };
+  const auto armed = std::make_shared<absl::Status>(absl::CancelledError("not taken"));
+  environment_.executor.Run(
+      [armed, writing, taken = std::move(taken), &files = environment_.files,
+       base = CheckpointsDirectory(options_.dir), name = request.directory()] {
+        *armed = files.CheckBeneath(base, name);
+        if (armed->ok()) *armed = writing->task->TakeAt(*writing->cut, taken);
+        if (!armed->ok()) writing->task->Forget();
+      },
+      Enter([this, armed, writing] {
+        if (!armed->ok()) Wrote(writing, *armed);
+      }));
+}
+
+void ParameterServer::Impl::WriteTaken(const std::shared_ptr<Writing>& writing) {
+  {
+    MutexLock lock(mu_);
+    if (!orders_.IsUnderWay(writing)) return;
+  }
+  const auto result = std::make_shared<SnapshotResult>(absl::CancelledError("not written"));
+  environment_.executor.Run(
+      [result, writing] {
+        *result = writing->task->Write();
+        writing->task->Forget();
+      },
+      Enter([this, result, writing] { Wrote(writing, std::move(*result)); }));
+}
+
+void ParameterServer::Impl::Wrote(const std::shared_ptr<Writing>& writing, SnapshotResult reply) {
   std::optional<std::vector<CallPtr>> waiting;
   {
     MutexLock lock(mu_);
@@ -248,8 +319,11 @@ void ParameterServer::Impl::Wrote(const std::shared_ptr<PendingOrders::Writing>&
   }
   if (!waiting.has_value()) return;
   HeardFromCoordinator();
-  if (!reply.ok()) ++figures_.snapshots_failed;
-  if (!reply.ok()) log_.Warn("cannot write the snapshot: {}", reply.status().ToString());
+  const bool late = absl::IsOutOfRange(reply.status());  // the next cut is ordered further ahead
+  if (!reply.ok() && !late) {
+    ++figures_.snapshots_failed;
+    log_.Warn("cannot write the snapshot: {}", reply.status().ToString());
+  }
   for (const CallPtr& call : *waiting) {
     if (reply.ok()) {
       call->Reply(ToParts(*reply));

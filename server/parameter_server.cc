@@ -130,7 +130,15 @@ absl::Status ParameterServer::Impl::Leaving() {
 }
 
 void ParameterServer::Impl::Give(Answers& answers) {
-  for (auto& [call, answer] : answers) call->Reply(std::move(answer));
+  for (auto& [call, answer] : answers.calls) call->Reply(std::move(answer));
+  answers.calls.clear();
+  // Where partitions wait with images they forget them on the executor, before what is ordered from
+  // now on is done there.
+  for (std::shared_ptr<Writing>& writing : answers.voided) {
+    if (!writing->cut.has_value()) continue;
+    environment_.executor.Run([writing = std::move(writing)] { writing->task->Forget(); }, [] {});
+  }
+  answers.voided.clear();
 }
 
 // ---- fences
@@ -211,10 +219,10 @@ absl::Status ParameterServer::Impl::CheckRows(uint64_t bytes) const {
 std::deque<ParkedExchange> ParameterServer::Impl::VoidAll(const absl::Status& why,
                                                           Answers& answers) {
   orders_.VoidAll(why, answers);
-  for (auto& [id, hold] : holds_) answers.emplace_back(std::move(hold), why);
+  for (auto& [id, hold] : holds_) answers.calls.emplace_back(std::move(hold), why);
   holds_.clear();
   std::deque<ParkedExchange> parked = parked_->TakeAll();
-  for (const ParkedExchange& exchange : parked) answers.emplace_back(exchange.call, why);
+  for (const ParkedExchange& exchange : parked) answers.calls.emplace_back(exchange.call, why);
   return parked;
 }
 

@@ -37,6 +37,8 @@ struct ExchangeFigures {
   UpdateCounters updates;
 };
 
+using SnapshotResult = absl::StatusOr<SnapshotReply>;
+
 class ParameterServer::Impl : public SharedGate<Impl> {
  public:
   Impl(PsOptions options, Environment environment, std::function<void(int, std::string)> exit);
@@ -80,10 +82,12 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   void Loaded(const std::shared_ptr<PendingOrders::Loading>& loading,
               absl::StatusOr<std::shared_ptr<const Content>> content);
   void Snapshot(const SnapshotRequest& request, const CallPtr& call);
-  void RunSnapshot(const SnapshotRequest& request, std::shared_ptr<const Content> content,
-                   const std::shared_ptr<PendingOrders::Writing>& writing);
-  void Wrote(const std::shared_ptr<PendingOrders::Writing>& writing,
-             absl::StatusOr<SnapshotReply> reply);
+  void MakeTask(const SnapshotRequest& request, std::shared_ptr<const Content> content,
+                Writing& writing) const;
+  void TakeAndWrite(const SnapshotRequest& request, const std::shared_ptr<Writing>& writing);
+  void TakeCut(const SnapshotRequest& request, const std::shared_ptr<Writing>& writing);
+  void WriteTaken(const std::shared_ptr<Writing>& writing);
+  void Wrote(const std::shared_ptr<Writing>& writing, SnapshotResult reply);
 
   // Is this for us, now? `held`: the run too, as soon as something is held.
   absl::Status CheckFence(const Fence& fence, bool held) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -105,7 +109,7 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   std::deque<ParkedExchange> VoidAll(const absl::Status& why, Answers& answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   PsDescription Description(bool intervals);
-  static void Give(Answers& answers);
+  void Give(Answers& answers);
 
   // ---- by itself, leaving.cc
   void AwaitCoordinator();  // on the loop

@@ -26,11 +26,11 @@ absl::StatusOr<std::shared_ptr<PendingOrders::Loading>> PendingOrders::Load(cons
   return loading_;
 }
 
-absl::StatusOr<std::shared_ptr<PendingOrders::Writing>> PendingOrders::Snapshot(uint64_t round,
-                                                                                const CallPtr& call,
-                                                                                Answers& answers) {
+absl::StatusOr<std::shared_ptr<Writing>> PendingOrders::Snapshot(uint64_t round,
+                                                                 const CallPtr& call,
+                                                                 Answers& answers) {
   if (written_.has_value() && written_->round == round) {
-    answers.emplace_back(call, ToParts(written_->reply));
+    answers.calls.emplace_back(call, ToParts(written_->reply));
     return nullptr;
   }
   const uint64_t newest = writing_ != nullptr    ? writing_->round
@@ -71,7 +71,7 @@ std::optional<std::vector<CallPtr>> PendingOrders::EndSnapshot(
 
 void PendingOrders::VoidAll(const absl::Status& why, Answers& answers) {
   if (loading_ != nullptr) {
-    for (CallPtr& call : loading_->waiting) answers.emplace_back(std::move(call), why);
+    for (CallPtr& call : loading_->waiting) answers.calls.emplace_back(std::move(call), why);
     loading_->waiting.clear();
     loading_.reset();
   }
@@ -80,10 +80,10 @@ void PendingOrders::VoidAll(const absl::Status& why, Answers& answers) {
 
 void PendingOrders::VoidWriting(const absl::Status& why, Answers& answers) {
   if (writing_ == nullptr) return;
-  for (CallPtr& call : writing_->waiting) answers.emplace_back(std::move(call), why);
+  for (CallPtr& call : writing_->waiting) answers.calls.emplace_back(std::move(call), why);
   writing_->waiting.clear();
   writing_->voided = true;
-  writing_.reset();
+  answers.voided.push_back(std::exchange(writing_, nullptr));
 }
 
 }  // namespace paracord

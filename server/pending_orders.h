@@ -19,12 +19,28 @@
 #include "common/rpc.h"
 #include "proto/paracord.pb.h"
 #include "storage/chain.h"
+#include "store/partition_set.h"
+#include "store/snapshot.h"
 
 namespace paracord {
 
 using CallPtr = std::shared_ptr<ServerCall>;
-// Answers are collected under a lock and given after it.
-using Answers = std::vector<std::pair<CallPtr, absl::StatusOr<Parts>>>;
+
+// A snapshot that is being taken or written.
+struct Writing {
+  uint64_t round = 0;
+  std::optional<uint64_t> cut;  // the state that it is of, in synchronous training
+  std::atomic<bool> voided{false};
+  std::vector<CallPtr> waiting;
+  std::shared_ptr<const Content> content;  // outlives the task
+  std::unique_ptr<SnapshotTask> task;      // used on the executor
+};
+
+// Answers are collected under a lock and given after it. Then what is void is let go of, too.
+struct Answers {
+  std::vector<std::pair<CallPtr, absl::StatusOr<Parts>>> calls;
+  std::vector<std::shared_ptr<Writing>> voided;
+};
 
 // Calls that may wait for the same thing; above, somebody repeats without waiting.
 inline constexpr size_t kWaitingMax = 64;
@@ -37,14 +53,10 @@ class PendingOrders {
     std::shared_ptr<KnownDamage> damage;
     std::vector<CallPtr> waiting;
   };
-  struct Writing {
-    uint64_t round = 0;
-    std::atomic<bool> voided{false};
-    std::vector<CallPtr> waiting;
-  };
 
   bool loading() const { return loading_ != nullptr; }
   bool writing() const { return writing_ != nullptr; }
+  bool IsUnderWay(const std::shared_ptr<Writing>& writing) const { return writing_ == writing; }
   bool any() const { return loading_ != nullptr || writing_ != nullptr; }
 
   // Begins a Load, which voids a Snapshot. Null: the call has joined the one that runs.

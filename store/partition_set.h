@@ -19,6 +19,8 @@
 
 namespace paracord {
 
+class SnapshotTask;
+
 struct Content {
   std::string run_id;
   uint64_t loaded_generation = 0;
@@ -31,6 +33,7 @@ struct Content {
   std::vector<std::unique_ptr<Partition>> partitions;  // ascending by id
   size_t trained = 0;                                  // how many of them are
   mutable std::atomic<int> pushes = 0;                 // that are being applied
+  mutable std::atomic<const SnapshotTask*> armed = nullptr;  // whose images partitions wait with
   // The end of the job: batches behind it are refused. A coordinator may come again with more.
   mutable std::atomic<uint64_t> batches_end = kBatchesMax;
 

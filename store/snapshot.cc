@@ -25,136 +25,172 @@ constexpr int kGiveWayStepsAll = 5000;  // in one snapshot
 
 constexpr uint64_t kCopiedMax = uint64_t{256} << 20;  // bytes of partitions
 
-struct Taken {
-  const Partition* partition;
-  std::unique_ptr<PartitionImage> image;
-  bool copied = false;
-  std::string ledger{};  // in the file's format
-};
-
 absl::Status Voided() { return absl::AbortedError("the snapshot was voided by a newer order"); }
 
-// Yields to pushes that are being applied, within limits, because both need memory bandwidth and
-// processors.
-class GiveWay {
+// Calls a function once, when all partitions that are waited for have come.
+class Countdown {
  public:
-  explicit GiveWay(const Content& content) : content_(content) {}
-  void operator()() {
-    for (int i = 0; i < kGiveWaySteps && left_ > 0 && content_.pushes.load() > 0; ++i, --left_) {
-      std::this_thread::sleep_for(kGiveWayStep);
-    }
+  Countdown(size_t count, std::function<void()> done) : left_(count), done_(std::move(done)) {}
+  void One() {
+    if (--left_ == 0) done_();
   }
 
  private:
-  const Content& content_;
-  int left_ = kGiveWayStepsAll;
+  std::atomic<size_t> left_;
+  const std::function<void()> done_;
 };
 
-// Images of all partitions, which have memory for copies in order, as long as it fits in the share,
-// unless they are of tables.
-std::vector<Taken> MakeImages(const Content& content, const ImageOrder& order,
-                              MemoryReservation& reserved) {
-  const bool tables = std::ranges::any_of(
-      content.partitions, [](const auto& partition) { return partition->is_table(); });
-  // The rest is for what rows of tables were before they changed.
-  uint64_t left = std::min(kCopiedMax, order.snapshots->bytes_max() / (tables ? 2 : 1));
-  std::vector<Taken> images;
-  for (const auto& partition : content.partitions) {
-    const uint64_t bytes = partition->resident_bytes();
-    const bool copied = !partition->is_table() && bytes <= left && reserved.More(bytes);
-    if (copied) left -= bytes;
-    images.push_back({partition.get(), partition->NewImage(copied, order), copied});
+}  // namespace
+
+SnapshotTask::SnapshotTask(Files& files, const Content& content, SnapshotOrder order,
+                           MemoryShare& copies, const std::atomic<bool>& voided)
+    : files_(files),
+      content_(content),
+      order_(std::move(order)),
+      copies_(copies),
+      voided_(voided),
+      give_way_left_(kGiveWayStepsAll) {}
+
+SnapshotTask::~SnapshotTask() { Forget(); }
+
+void SnapshotTask::GiveWay() {
+  for (int i = 0; i < kGiveWaySteps && give_way_left_ > 0 && content_.pushes.load() > 0; ++i) {
+    --give_way_left_;
+    std::this_thread::sleep_for(kGiveWayStep);
   }
-  return images;
+}
+
+// Makes images of all partitions. They have memory for copies in order, as long as it fits in the
+// share, unless they are of tables.
+absl::Status SnapshotTask::MakeImages() {
+  FAILPOINT_STATUS("ps.snapshot.begin");
+  if (voided_.load()) return Voided();
+  ImageOrder order = order_.changes;
+  order.snapshots = &copies_;
+  order.push_wait_ms = content_.timeouts.ps_ms / 2;
+  const bool tables = std::ranges::any_of(
+      content_.partitions, [](const auto& partition) { return partition->is_table(); });
+  // The rest is for what rows of tables were before they changed.
+  uint64_t left = std::min(kCopiedMax, copies_.bytes_max() / (tables ? 2 : 1));
+  reserved_.emplace(copies_);
+  for (const auto& partition : content_.partitions) {
+    const uint64_t bytes = partition->resident_bytes();
+    const bool copied = !partition->is_table() && bytes <= left && reserved_->More(bytes);
+    if (copied) left -= bytes;
+    taken_.push_back({partition.get(), partition->NewImage(copied, order), copied});
+  }
+  return absl::OkStatus();
 }
 
 // A push that meets a chunk we reference must write it elsewhere. So partitions for which there is
 // room are copied at once, one after another, and a push meets at most one of them.
-absl::StatusOr<std::vector<Taken>> TakeAll(const Content& content, const ImageOrder& order,
-                                           GiveWay& give_way, MemoryReservation& reserved,
-                                           const std::atomic<bool>& voided) {
-  std::vector<Taken> images = MakeImages(content, order, reserved);
-  for (Taken& one : images) {
-    if (voided.load()) return Voided();
-    if (one.copied) give_way();
+absl::Status SnapshotTask::TakeNow() {
+  RETURN_IF_ERROR(MakeImages());
+  for (Taken& one : taken_) {
+    if (voided_.load()) return Voided();
+    if (one.copied) GiveWay();
     one.image->Refer();
     one.image->Copy();
   }
-  // Those whose tensors are bytes come last, as a file has them.
-  std::stable_partition(images.begin(), images.end(), [](const Taken& one) {
-    return one.image->tensors().front().dtype == "F32";
-  });
-  return images;
+  return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Begin(Files& files,
-                                                         const PsFileIdentity& identity,
-                                                         const std::string& path,
-                                                         std::vector<Taken>& taken) {
+absl::Status SnapshotTask::TakeAt(uint64_t cut, std::function<void()> taken) {
+  RETURN_IF_ERROR(MakeImages());
+  content_.armed = this;
+  const auto trained = std::ranges::count_if(
+      taken_, [](const Taken& one) { return one.partition->facts().trained; });
+  // One more, so that `taken` is called when all partitions have been asked.
+  const auto left = std::make_shared<Countdown>(trained + 1, std::move(taken));
+  for (Taken& one : taken_) {
+    if (voided_.load()) return Voided();
+    if (!one.partition->facts().trained) {
+      one.image->Refer();
+      continue;
+    }
+    one.awaited = true;
+    RETURN_IF_ERROR(one.partition->ReferAt(cut, *one.image, [left] { left->One(); }));
+  }
+  FAILPOINT("ps.snapshot.armed");
+  left->One();
+  return absl::OkStatus();
+}
+
+void SnapshotTask::Forget() {
+  const SnapshotTask* self = this;
+  if (content_.armed.compare_exchange_strong(self, nullptr)) {
+    for (const auto& partition : content_.partitions) partition->ForgetImage();
+  }
+  taken_.clear();
+  reserved_.reset();
+}
+
+absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SnapshotTask::Begin(const std::string& path) {
   std::vector<TensorInfo> tensors;
   std::map<std::string, PartitionMetadata> metadata;
-  for (Taken& item : taken) {
+  for (Taken& item : taken_) {
     const std::string& name = item.partition->facts().name;
     std::ranges::move(item.image->tensors(), std::back_inserter(tensors));
     item.ledger = LedgerToText(item.image->counts().ledger.ToProto(/*intervals=*/true));
     metadata[name] = item.image->metadata();
   }
-  for (const Taken& item : taken) {
+  for (const Taken& item : taken_) {
     tensors.push_back({.name = LedgerTensorName(item.partition->facts().name),
                        .dtype = "U8",
                        .shape = {item.ledger.size()}});
   }
-  return SafetensorsWriter::Create(files, path, std::move(tensors),
-                                   PsFileMetadata(identity, metadata));
+  return SafetensorsWriter::Create(files_, path, std::move(tensors),
+                                   PsFileMetadata(order_.identity, metadata));
 }
 
-absl::Status WriteAll(GiveWay& give_way, SafetensorsWriter& writer, std::vector<Taken>& taken,
-                      const std::atomic<bool>& voided) {
+absl::Status SnapshotTask::WriteAll(SafetensorsWriter& writer) {
   const auto append = [&](std::string_view bytes) -> absl::Status {
-    if (voided.load()) return Voided();
-    give_way();
+    if (voided_.load()) return Voided();
+    GiveWay();
     return writer.Append(bytes);
   };
-  for (size_t i = 0; i < taken.size(); ++i) {
-    if (i == taken.size() / 2) FAILPOINT_STATUS("ps.snapshot.half");
-    RETURN_IF_ERROR(taken[i].image->Write(append));
+  for (size_t i = 0; i < taken_.size(); ++i) {
+    if (i == taken_.size() / 2) FAILPOINT_STATUS("ps.snapshot.half");
+    RETURN_IF_ERROR(taken_[i].image->Write(append));
   }
-  for (const Taken& item : taken) RETURN_IF_ERROR(writer.Append(item.ledger));
+  for (const Taken& item : taken_) RETURN_IF_ERROR(writer.Append(item.ledger));
   return writer.Finish();
 }
 
-}  // namespace
-
-absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content,
-                                            const PsFileIdentity& identity,
-                                            const std::string& directory, ImageOrder order,
-                                            MemoryShare& copies, const std::atomic<bool>& voided) {
-  order.snapshots = &copies;
-  order.push_wait_ms = content.timeouts.ps_ms / 2;
-  FAILPOINT_STATUS("ps.snapshot.begin");
-  if (voided.load()) return Voided();
-  const std::string name = PsFileName(identity.ps, identity.ps_count);
-  const std::string path = absl::StrCat(directory, "/", name);
+absl::StatusOr<SnapshotReply> SnapshotTask::Write() {
   const TraceSpan span("snapshot");
-  GiveWay give_way(content);
-  MemoryReservation reserved(copies);  // for as long as what is taken lives
-  ASSIGN_OR_RETURN(std::vector<Taken> taken, TakeAll(content, order, give_way, reserved, voided));
-  absl::StatusOr<std::unique_ptr<SafetensorsWriter>> begun = Begin(files, identity, path, taken);
+  if (voided_.load()) return Voided();
+  for (Taken& one : taken_) {
+    if (!one.awaited || !one.copied) continue;
+    GiveWay();
+    one.image->Copy();
+  }
+  // Those whose tensors are bytes come last, as a file has them.
+  std::ranges::stable_partition(
+      taken_, [](const Taken& one) { return one.image->tensors().front().dtype == "F32"; });
+  const std::string name = PsFileName(order_.identity.ps, order_.identity.ps_count);
+  const std::string path = absl::StrCat(order_.directory, "/", name);
+  absl::StatusOr<std::unique_ptr<SafetensorsWriter>> begun = Begin(path);
   absl::Status written = begun.status();
-  if (written.ok()) written = WriteAll(give_way, **begun, taken, voided);
-  if (written.ok()) written = files.SyncDirectory(directory);
+  if (written.ok()) written = WriteAll(**begun);
+  if (written.ok()) written = files_.SyncDirectory(order_.directory);
   if (!written.ok()) {
-    files.RemoveTree(path).IgnoreError();  // frees the disk; the snapshot has failed anyway
+    files_.RemoveTree(path).IgnoreError();  // frees the disk; the snapshot has failed anyway
     return written;
   }
   FAILPOINT("ps.snapshot.synced");
+  SnapshotReply reply = Reply(name, **begun);
+  Forget();
+  return reply;
+}
 
+SnapshotReply SnapshotTask::Reply(const std::string& name, const SafetensorsWriter& writer) {
   SnapshotReply reply;
   reply.set_file(name);
-  reply.set_bytes((*begun)->bytes());
-  reply.set_crc32c((*begun)->crc32c());
-  std::ranges::sort(taken, {}, [](const Taken& one) { return one.partition->facts().id; });
-  for (const Taken& item : taken) {
+  reply.set_bytes(writer.bytes());
+  reply.set_crc32c(writer.crc32c());
+  std::ranges::sort(taken_, {}, [](const Taken& one) { return one.partition->facts().id; });
+  for (const Taken& item : taken_) {
     PartitionDescription& described = *reply.add_partitions();
     described =
         DescribePartition(item.partition->facts(), item.image->counts(), /*intervals=*/false);

@@ -1,28 +1,82 @@
 // Writes the contents of a ps into its file of a checkpoint (docs/checkpoints.md). Training goes
-// on: it takes references partition by partition, each under the partition's lock for microseconds,
-// and writes from these. Blocking; runs on the executor's thread. It knows nothing of generations;
-// its caller decides whether the result still counts.
+// on: references are taken partition by partition, each under the partition's lock for
+// microseconds, and what is written comes from these. A snapshot is of the moment (TakeNow), or in
+// synchronous training a cut (TakeAt): then each partition is referred to when it has applied so
+// many rounds. Blocking; each function runs on the executor's thread. It knows nothing of
+// generations; its caller decides whether the result still counts.
 #pragma once
 
 #include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/files.h"
 #include "common/memory_budget.h"
 #include "storage/checkpoint.h"
+#include "storage/safetensors.h"
 #include "store/partition_set.h"
 
 namespace paracord {
 
-// `directory` is absolute and exists. When this returns OK, file and directory are synced. A file
-// that could not be written whole is removed. `order` says which rows may be left out. Partitions
-// are copied while half of the share `copies` has room for them; the others are read in place, and
-// the share counts what rows of tables were before pushes changed them. RESOURCE_EXHAUSTED: it was
-// full for longer than pushes wait, half of the job's timeouts.ps_ms. ABORTED once `voided` is set.
-absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content,
-                                            const PsFileIdentity& identity,
-                                            const std::string& directory, ImageOrder order,
-                                            MemoryShare& copies, const std::atomic<bool>& voided);
+struct SnapshotOrder {
+  PsFileIdentity identity;
+  std::string directory;    // absolute, and exists
+  ImageOrder changes = {};  // says which rows may be left out
+};
+
+class SnapshotTask {
+ public:
+  // All but the order must live longer. Partitions are copied while half of the share `copies` has
+  // room for them; the others are read in place, and the share counts what rows of tables were
+  // before pushes changed them.
+  SnapshotTask(Files& files, const Content& content, SnapshotOrder order, MemoryShare& copies,
+               const std::atomic<bool>& voided);
+  ~SnapshotTask();
+
+  // Takes the partitions as they are. ABORTED once `voided` is set, as in the functions below.
+  absl::Status TakeNow();
+  // Has each trained partition taken when `cut` rounds are in its values, at once or by the thread
+  // that applies the last batch of them. `taken` is called once all are, on any thread, perhaps
+  // under a partition's lock: it must not block. OUT_OF_RANGE: a partition has more rounds, and
+  // nothing is called.
+  absl::Status TakeAt(uint64_t cut, std::function<void()> taken);
+  // No partition is waited for any more, unless a later task waits for it, and what was taken is
+  // let go of.
+  void Forget();
+
+  // Writes what was taken. When this returns OK, file and directory are synced. A file that could
+  // not be written whole is removed. RESOURCE_EXHAUSTED: the share was full for longer than pushes
+  // wait, half of the job's timeouts.ps_ms.
+  absl::StatusOr<SnapshotReply> Write();
+
+ private:
+  struct Taken {
+    Partition* partition;
+    std::unique_ptr<PartitionImage> image;
+    bool copied = false;
+    bool awaited = false;  // its partition may refer to it later
+    std::string ledger{};  // in the file's format
+  };
+  // Yields to pushes that are being applied, within limits, because both need memory bandwidth and
+  // processors.
+  void GiveWay();
+  absl::Status MakeImages();
+  absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Begin(const std::string& path);
+  absl::Status WriteAll(SafetensorsWriter& writer);
+  SnapshotReply Reply(const std::string& name, const SafetensorsWriter& writer);
+
+  Files& files_;
+  const Content& content_;
+  const SnapshotOrder order_;
+  MemoryShare& copies_;
+  const std::atomic<bool>& voided_;
+  int give_way_left_;
+  std::optional<MemoryReservation> reserved_;  // for as long as what is taken lives
+  std::vector<Taken> taken_;
+};
 
 }  // namespace paracord

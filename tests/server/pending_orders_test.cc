@@ -17,7 +17,7 @@ TEST_CASE("a repeated Load joins the one that runs, and all are answered when it
   CHECK(orders.Load(std::make_shared<FakeCall>(), answers).value() == nullptr);
   while (load->waiting.size() < kWaitingMax) load->waiting.push_back(nullptr);
   CHECK(absl::IsResourceExhausted(orders.Load(std::make_shared<FakeCall>(), answers).status()));
-  CHECK(answers.empty());
+  CHECK(answers.calls.empty());
   CHECK(orders.EndLoad(load)->size() == kWaitingMax);
   CHECK_FALSE(orders.any());
 }
@@ -29,7 +29,7 @@ TEST_CASE("an order that was voided is void when it comes back, and its callers 
   const auto snapshot = orders.Snapshot(1, std::make_shared<FakeCall>(), answers).value();
   CHECK(orders.any());
   orders.VoidAll(absl::AbortedError("a newer one took over"), answers);
-  CHECK(answers.size() == 2);
+  CHECK(answers.calls.size() == 2);
   CHECK(snapshot->voided);
   CHECK_FALSE(orders.any());
   CHECK_FALSE(orders.EndLoad(load).has_value());
@@ -47,16 +47,16 @@ TEST_CASE("the newest round is written, and said again to who asks again") {
   CHECK(absl::IsAborted(ask(2).status()));
   const auto second = ask(4).value();
   CHECK(first->voided);
-  CHECK(answers.size() == 2);  // of round 3
-  answers.clear();
+  CHECK(answers.calls.size() == 2);  // of round 3
+  answers.calls.clear();
   CHECK(orders.EndSnapshot(second, SnapshotReply())->size() == 1);
   CHECK(ask(4).value() == nullptr);
-  CHECK(answers.size() == 1);
+  CHECK(answers.calls.size() == 1);
   CHECK(absl::IsAborted(ask(3).status()));
   orders.ForgetWritten();
   CHECK(ask(4).value() != nullptr);
   CHECK(orders.Load(std::make_shared<FakeCall>(), answers).value() != nullptr);  // which voids it
-  CHECK(answers.size() == 2);
+  CHECK(answers.calls.size() == 2);
 }
 
 TEST_CASE("a coordinator may stay away for a while after it was heard") {

@@ -470,7 +470,14 @@ TEST_CASE("a push while a snapshot is written changes values where they are") {
   const PsFileIdentity identity{
       .run_id = "run", .generation = 1, .round = 1, .ps = 0, .ps_count = 1, .boot_id = "boot"};
   MemoryShare copies;
-  const auto written = WriteSnapshot(files, content, identity, directory / "", {}, copies, false);
+  const auto write = [&](Files& where) -> absl::StatusOr<SnapshotReply> {
+    const std::atomic<bool> voided = false;
+    SnapshotTask task(where, content, {.identity = identity, .directory = directory / ""}, copies,
+                      voided);
+    const absl::Status taken = task.TakeNow();
+    return taken.ok() ? task.Write() : taken;
+  };
+  const auto written = write(files);
   REQUIRE(written.ok());
   CHECK(places() == before);
   ChunkRefs chunks;
@@ -489,7 +496,7 @@ TEST_CASE("a push while a snapshot is written changes values where they are") {
 
   content.pushes = 1;  // for ever: it gives way, and then no longer
   PosixFiles undisturbed;
-  CHECK(WriteSnapshot(undisturbed, content, identity, directory / "", {}, copies, false).ok());
+  CHECK(write(undisturbed).ok());
 }
 
 }  // namespace
