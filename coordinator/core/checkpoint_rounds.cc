@@ -54,7 +54,13 @@ SnapshotRequest CheckpointRounds::Ask(uint32_t ps) {
   request.set_ps_count(static_cast<uint32_t>(round_->tries.size()));
   if (!round_->chain.empty()) request.set_base(round_->chain.front());
   request.set_continued(round_->continued);
+  if (round_->cut.has_value()) request.set_cut(*round_->cut);
   return request;
+}
+
+void CheckpointRounds::SetCut(uint64_t cut, bool at_end) {
+  round_->cut = cut;
+  round_->at_end = at_end;
 }
 
 CheckpointRounds::Taken CheckpointRounds::TakeSnapshot(uint32_t ps,
@@ -113,10 +119,14 @@ CheckpointRound CheckpointRounds::Finish(int64_t now_ms) {
   return done;
 }
 
-bool CheckpointRounds::Fail(const std::string& why, int64_t now_ms) {
-  PROBE("coordinator.round.failed");
-  problem_ = why;
-  effects_.Warn(absl::StrCat("checkpoint round ", round_->id, " failed: ", why));
+void CheckpointRounds::Repeat(const std::string& why, int64_t now_ms) {
+  PROBE("coordinator.round.repeated");
+  effects_.Info(absl::StrCat("checkpoint round ", round_->id, " is ordered anew: ", why));
+  Drop();
+  next_ms_ = now_ms;
+}
+
+void CheckpointRounds::Drop() {
   effects_.Emit(RemoveCheckpoints{{round_->directory}});
   // Once the commit has been tried the checkpoint may exist, under its own name.
   if (round_->manifest.has_value()) {
@@ -125,6 +135,13 @@ bool CheckpointRounds::Fail(const std::string& why, int64_t now_ms) {
   }
   round_.reset();
   computed_.reset();
+}
+
+bool CheckpointRounds::Fail(const std::string& why, int64_t now_ms) {
+  PROBE("coordinator.round.failed");
+  problem_ = why;
+  effects_.Warn(absl::StrCat("checkpoint round ", round_->id, " failed: ", why));
+  Drop();
   next_ms_ = now_ms + kRetryRoundMs;
   if (!best_wanted_ || ++best_failures_ < kBestTries) return false;
   effects_.Warn("the best evaluation so far has no checkpoint: training goes on without it");

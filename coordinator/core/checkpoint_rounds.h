@@ -29,7 +29,9 @@ struct CheckpointRound {
   bool complete = false;             // the final one of a job that is done
   std::vector<std::string> chain;    // that it may continue, the newest first; empty: it is full
   bool continued = false;            // a later one may continue it
-  bool asked = false;                // snapshots have been ordered
+  bool asked = false;                // its directory stands, and snapshots are ordered
+  std::optional<uint64_t> cut;       // the state that it is of, in synchronous training
+  bool at_end = false;               // the cut has been looked at since the job's end is planned
   std::optional<Manifest> manifest;  // set from the first commit on
   uint32_t commit_tries = 0;
   int64_t commit_at_ms = 0;                           // after a commit that failed; 0: none did
@@ -72,6 +74,9 @@ class CheckpointRounds {
              std::optional<std::vector<std::string>> chain = std::nullopt);
   // The directory of the round under way stands: snapshots are to be asked for.
   void DirectoryMade() { round_->asked = true; }
+  // It is of this state. `at_end`: which is the one that a planned end is to leave.
+  void SetCut(uint64_t cut, bool at_end);
+  void LookedAtEnd() { round_->at_end = true; }
   // It is full after all: one of its chain is gone.
   void ContinueNone() { round_->chain.clear(); }
   // The order for a snapshot of this ps, without its fence. A repeated order gets the same answer.
@@ -96,6 +101,8 @@ class CheckpointRounds {
   // Gives up the round under way. True if it was the last that was to hold the best evaluation so
   // far: training goes on without such a checkpoint.
   bool Fail(const std::string& why, int64_t now_ms);
+  // Gives up the round under way, of a cut that cannot be taken: the next one may begin at once.
+  void Repeat(const std::string& why, int64_t now_ms);
 
   // It is known what became of a round that was given up after its commit had been tried.
   void Settled() { given_up_ -= given_up_ > 0 ? 1 : 0; }
@@ -110,6 +117,8 @@ class CheckpointRounds {
   void NewResult() { best_failures_ = 0; }
 
  private:
+  // Lets go of the round under way.
+  void Drop();
   void EmitCommit(const CheckpointName& known, uint64_t generation);
 
   const double every_seconds_;

@@ -6,7 +6,8 @@
 // phases of the job, hands events on and acts on what comes back: core.cc (the loop, the phases and
 // the end), core_job.cc (what the job is), core_ps.cc (the cluster forms), core_rollback.cc (what
 // it begins with), core_joins.cc and core_workers.cc (workers), core_lanes.cc (leases of lanes),
-// core_failures.cc (batches that fail), core_rounds.cc (checkpoints).
+// core_failures.cc (batches that fail), core_rounds.cc (checkpoints), core_cuts.cc (their states in
+// synchronous training).
 //
 // Its view of progress is advice. Whether a split or an epoch is done is read from the
 // ledgers of all partitions, in this generation, before the epoch closes.
@@ -22,6 +23,7 @@
 #include "config/job.h"
 #include "coordinator/core/agreement.h"
 #include "coordinator/core/core_options.h"
+#include "coordinator/core/cuts.h"
 #include "coordinator/core/effects.h"
 #include "coordinator/core/events.h"
 #include "coordinator/core/job_view.h"
@@ -149,6 +151,16 @@ class CoordinatorCore {
   void FailRound(const std::string& why);
   bool MakeRoom(const std::string& why);
 
+  // core_cuts.cc
+  bool EndIsPlanned() const { return end_.planned() || ps_.AnyDrains(); }
+  CutView ViewOfCut() const;
+  void OrderSnapshots();
+  void CheckCutAtEnd();
+  void StatesRead();
+  void RepeatRound(const std::string& why);
+  bool OfOtherState(uint32_t index, const SnapshotReply& reply);
+  std::optional<uint32_t> LastRoundOfLanes() const;
+
   const CoreOptions options_;
   const Job& job_;
   int64_t now_ms_;
@@ -176,6 +188,7 @@ class CoordinatorCore {
   Failures failures_;
   Checkpoints checkpoints_;
   CheckpointRounds rounds_;
+  Cuts cuts_;
 };
 
 }  // namespace paracord

@@ -55,7 +55,8 @@ std::set<uint64_t> CoordinatorCore::WithheldFrom(const WorkerSession& session) c
 // Moves the leases of a session on whose lanes stay with it. True if there are any.
 bool CoordinatorCore::ExtendLanes(WorkerSession& session, WorkReply& reply) {
   if (!HasLanes() || !phases_.training() || training_.table() == nullptr) return false;
-  if (end_.planned() || !ps_.AllAre(PsState::kReady)) return false;
+  const bool stays = end_.planned() || (job_.guarantees.sync() && EndIsPlanned());
+  if (stays || !ps_.AllAre(PsState::kReady)) return false;
   SplitTable& table = *training_.table();
   std::optional<std::set<uint64_t>> withheld;
   for (const uint64_t id : table.IdsOf(session.id)) {
@@ -90,13 +91,14 @@ bool CoordinatorCore::TryGiveLanes(WorkerSession& session, WorkReply& reply) {
   });
   const std::set<uint64_t> withheld =
       lanes.empty() && lane_leases_.behind().empty() ? std::set<uint64_t>() : WithheldFrom(session);
+  const std::optional<uint32_t> last = LastRoundOfLanes();
   const auto may_have = [&](uint64_t lane) {
-    return !withheld.contains(lane) &&
+    return !withheld.contains(lane) && (!last.has_value() || table.NextOf(lane) < *last) &&
            table.LeasesOf(session.id) < LeasesOfSessionMax(record_.plan());
   };
   const auto give = [&](uint64_t lane) {
-    Lease lease =
-        table.GrantLane(lane, sessions_.next_id(), session.id, now_ms_, lane_leases_.end());
+    Lease lease = table.GrantLane(lane, sessions_.next_id(), session.id, now_ms_,
+                                  last.value_or(lane_leases_.end()));
     sessions_.TakeId();
     AddProofs(lease);
     session.work.Grant(lease);

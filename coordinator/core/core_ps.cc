@@ -86,6 +86,7 @@ void CoordinatorCore::Handle(const PsAnswerEvent& event) {
       return rounds_.MayBegin(now_ms_);
     case PsNews::Kind::kLedgers:
       AdvanceEpoch();
+      StatesRead();
       return ps_.ForgetLedgers();  // they get old
     case PsNews::Kind::kSnapshot:
       return OnSnapshot(event.ps, event.reply);

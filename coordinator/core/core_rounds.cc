@@ -73,8 +73,9 @@ void CoordinatorCore::DriveRounds() {
     rounds_.CommitAgain(checkpoints_.newest_name(), generation_.claimed());
   }
   if (!record_.fixed() || !ps_.AllAre(PsState::kReady) || last_word_.done()) return;
+  CheckCutAtEnd();
   if (!phases_.serving()) return;
-  const bool at_once = phases_.now() == Phase::kFinishing || end_.planned() || ps_.AnyDrains();
+  const bool at_once = phases_.now() == Phase::kFinishing || EndIsPlanned();
   if (!rounds_.Due(now_ms_, at_once, record_.counters().computed)) return;
   const bool complete = phases_.now() == Phase::kFinishing && !ps_.reading();
   const bool tables = std::ranges::any_of(
@@ -98,20 +99,28 @@ void CoordinatorCore::Handle(const RoundDirectoryMadeEvent& event) {
     rounds_.ContinueNone();
   }
   rounds_.DirectoryMade();
-  for (uint32_t i = 0; i < ps_.size(); ++i) ps_.AskSnapshot(i, rounds_.Ask(i));
+  // At a planned end the states are asked for first.
+  if (job_.guarantees.sync() && EndIsPlanned()) return ReadLedgers();
+  OrderSnapshots();
 }
 
 void CoordinatorCore::OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& reply) {
   const bool ready = ps_.all()[index].state == PsState::kReady;
+  if (reply.ok() && OfOtherState(index, std::get<SnapshotReply>(*reply))) return;
   switch (rounds_.TakeSnapshot(index, reply, ready)) {
     case CheckpointRounds::Taken::kIgnored:
     case CheckpointRounds::Taken::kTaken:
       return;
     case CheckpointRounds::Taken::kAskAgain:
       return ps_.AskSnapshot(index, rounds_.Ask(index));
-    case CheckpointRounds::Taken::kFailed:
-      return FailRound(absl::StrCat("ps:", index, ": ", std::string(reply.status().message())));
+    case CheckpointRounds::Taken::kFailed: {
+      const std::string why =
+          absl::StrCat("ps:", index, ": ", std::string(reply.status().message()));
+      const bool late = rounds_.round().cut.has_value() && absl::IsOutOfRange(reply.status());
+      return late && cuts_.OutOfRange() ? RepeatRound(why) : FailRound(why);
+    }
     case CheckpointRounds::Taken::kAll:
+      cuts_.Taken();
       return rounds_.Commit(ManifestOf(View(), now_ms_), checkpoints_.newest_name(),
                             generation_.claimed());
   }

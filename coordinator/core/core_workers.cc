@@ -210,7 +210,9 @@ void CoordinatorCore::AddProofs(Lease& lease) const {
 // Answers `call` if there is something to do for this worker.
 bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
   if (!ps_.AllAre(PsState::kReady) || session.benched_until_ms > now_ms_) return false;
-  if (end_.planned() && phases_.now() != Phase::kFinishing) return false;
+  // In synchronous training lanes go on to the cut that the end waits for.
+  const bool to_cut = job_.guarantees.sync() && phases_.training();
+  if (end_.planned() && phases_.now() != Phase::kFinishing && !to_cut) return false;
   WorkReply reply;
   if (phases_.now() == Phase::kEvaluating) {
     std::optional<EvaluationLease> lease = evaluations_.Grant(sessions_.next_id(), session.id);

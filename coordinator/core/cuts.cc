@@ -20,6 +20,10 @@ uint64_t Cuts::Order(const CutView& view) const {
   return view.greatest + std::min(ahead, view.end - view.greatest);
 }
 
-void Cuts::OutOfRange() { late_ = std::min(late_ + 1, kLateMax); }
+bool Cuts::OutOfRange() {
+  if (late_ == kLateMax) return false;
+  ++late_;
+  return true;
+}
 
 }  // namespace paracord

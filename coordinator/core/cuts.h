@@ -27,8 +27,9 @@ class Cuts {
   static bool IsVoid(uint64_t ordered, const CutView& view) {
     return view.planned_end && ordered > view.greatest;
   }
-  // A ps was beyond the state that was ordered.
-  void OutOfRange();
+  // A ps was beyond the state that was ordered. True if the next order is further ahead for that,
+  // and may follow at once.
+  bool OutOfRange();
   // All partitions have taken their images.
   void Taken() { late_ = 0; }
 

@@ -251,6 +251,16 @@ std::optional<uint32_t> PsTracker::NotFinite() const {
   return std::nullopt;
 }
 
+uint64_t PsTracker::GreatestState() const {
+  uint64_t greatest = 0;
+  for (const Ps& ps : ps_) {
+    for (const PartitionDescription& partition : ps.description.partitions()) {
+      greatest = std::max(greatest, partition.state());
+    }
+  }
+  return greatest;
+}
+
 void PsTracker::AskSnapshot(uint32_t index, SnapshotRequest request) {
   *request.mutable_fence() = FenceFor(ps_[index]);
   request.set_coordinator_boot_id(options_.boot_id);

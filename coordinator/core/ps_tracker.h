@@ -141,6 +141,9 @@ class PsTracker {
   // The id of a partition with values that are not finite, by the ledgers just read.
   std::optional<uint32_t> NotFinite() const;
 
+  // In synchronous training: the greatest state of a partition, as the ps last said.
+  uint64_t GreatestState() const;
+
   // Orders a snapshot; the fence is added here.
   void AskSnapshot(uint32_t index, SnapshotRequest request);
   // Answers to orders for snapshots are not awaited any more.

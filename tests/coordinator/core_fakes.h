@@ -66,6 +66,16 @@ class FakePs {
       if (e.deadline_ms < snapshot_takes_ms) {
         return Answer(e, absl::DeadlineExceededError("no answer"));
       }
+      snapshots.push_back(*snapshot);
+      const bool late = late_orders > 0 && e.ps == 1;
+      if (late) --late_orders;
+      if (snapshot->has_cut() && (late || mine.partitions(0).state() > snapshot->cut())) {
+        return Answer(e, absl::OutOfRangeError("it is past the cut"));
+      }
+      if (snapshot->has_cut() && mine.partitions(0).state() < snapshot->cut()) {
+        armed[e.ps] = e;
+        return std::nullopt;
+      }
       SnapshotReply reply;
       reply.set_file("ps-" + std::to_string(snapshot->ps()));
       *reply.mutable_partitions() = mine.partitions();
@@ -96,6 +106,34 @@ class FakePs {
     }
   }
 
+  // In synchronous training: all partitions of a ps have `state` rounds of two lanes, which are
+  // `rounds` an epoch. Returns the answer to an order that waited for that.
+  std::optional<Event> Reach(uint32_t index, uint64_t state, uint64_t rounds) {
+    for (PartitionDescription& partition : *ps[index].mutable_partitions()) {
+      partition.set_state(state);
+      Ledger& ledger = *partition.mutable_ledger();
+      ledger.Clear();
+      ledger.set_applied(state * 2);
+      if (state >= rounds) {
+        ledger.add_finished()->set_last(state / rounds * 2 - 1);
+      }
+      for (uint64_t lane = 0; lane < 2 && state % rounds > 0; ++lane) {
+        OpenSplit& open = *ledger.add_open();
+        open.set_split(state / rounds * 2 + lane);
+        open.set_next(static_cast<uint32_t>(state % rounds));
+      }
+    }
+    const auto waits = armed.find(index);
+    if (waits == armed.end()) return std::nullopt;
+    if (std::get<SnapshotRequest>(waits->second.request).cut() != state) return std::nullopt;
+    SnapshotReply reply;
+    reply.set_file("ps-" + std::to_string(index));
+    *reply.mutable_partitions() = ps[index].partitions();
+    const CallPs call = waits->second;
+    armed.erase(waits);
+    return Answer(call, PsReply(reply));
+  }
+
   PsDescription ps[2];
   std::set<uint32_t> dead;
   std::set<uint32_t> hung;              // ps that answer nothing
@@ -117,6 +155,9 @@ class FakePs {
   std::map<uint64_t, uint32_t> called_load;  // the ps of each, by tag
   // Called when a ps has loaded a checkpoint, to set what that had.
   std::function<void(uint32_t ps, const std::string& checkpoint)> loaded;
+  std::vector<SnapshotRequest> snapshots;  // all that were ordered
+  int late_orders = 0;                     // for cuts, which come to ps:1 too late
+  std::map<uint32_t, CallPs> armed;        // by ps, the order that waits for its state
 
  private:
   static PsAnswerEvent Answer(const CallPs& e, absl::StatusOr<PsReply> reply) {

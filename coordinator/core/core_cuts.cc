@@ -1,0 +1,92 @@
+// Cuts: which state a checkpoint of a synchronous job is of, and how lanes come to that state where
+// the job ends.
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/probe.h"
+#include "config/data_plan.h"
+#include "coordinator/core/core.h"
+
+namespace paracord {
+
+// What is known of the states now. Reports of leases are newer than descriptions of ps; where a
+// planned end has just asked the ps, what they said counts alone.
+CutView CoordinatorCore::ViewOfCut() const {
+  CutView view;
+  view.planned_end = EndIsPlanned();
+  view.greatest = ps_.GreatestState();
+  view.end = view.greatest;
+  const SplitTable* const table = training_.table();
+  const DataPlan& plan = record_.plan();
+  if (!phases_.training() || table == nullptr || plan.lanes() == 0) return view;
+  const uint64_t begin = table->epoch() * RoundsPerEpoch(plan);
+  view.end = begin + DivideUp(table->batches(), plan.lanes());
+  if (!view.planned_end) {
+    view.greatest = std::max(view.greatest, std::min(begin + table->front(), view.end));
+  }
+  const Throughput::Window recently = throughput_.Recently(now_ms_);
+  if (recently.length_ms > 0) {
+    view.rounds_a_second = 1000.0 * static_cast<double>(recently.computed) /
+                           static_cast<double>(recently.length_ms) / plan.lanes();
+  }
+  return view;
+}
+
+// The directory of the round stands: orders a snapshot of each ps.
+void CoordinatorCore::OrderSnapshots() {
+  if (job_.guarantees.sync()) {
+    const CutView view = ViewOfCut();
+    rounds_.SetCut(cuts_.Order(view), view.planned_end);
+  }
+  for (uint32_t i = 0; i < ps_.size(); ++i) ps_.AskSnapshot(i, rounds_.Ask(i));
+}
+
+// An end was planned after a cut had been ordered ahead: asks the ps how far they are.
+void CoordinatorCore::CheckCutAtEnd() {
+  if (!rounds_.Collecting() || !rounds_.round().cut.has_value()) return;
+  if (rounds_.round().at_end || !EndIsPlanned()) return;
+  rounds_.LookedAtEnd();
+  ReadLedgers();
+}
+
+// The ps have said their states, which a cut at a planned end waits for.
+void CoordinatorCore::StatesRead() {
+  if (!job_.guarantees.sync() || !rounds_.Collecting() || !rounds_.round().asked) return;
+  const std::optional<uint64_t> cut = rounds_.round().cut;
+  if (!cut.has_value()) return OrderSnapshots();
+  const CutView view = ViewOfCut();
+  if (!Cuts::IsVoid(*cut, view)) return;
+  PROBE("coordinator.cut.void");
+  RepeatRound(absl::StrCat("training ends at state ", view.greatest, ", before the cut at ", *cut));
+}
+
+void CoordinatorCore::RepeatRound(const std::string& why) {
+  ps_.ForgetSnapshots();
+  rounds_.Repeat(why, now_ms_);
+}
+
+// Whether a snapshot is of another state than the cut: then the round has failed.
+bool CoordinatorCore::OfOtherState(uint32_t index, const SnapshotReply& reply) {
+  if (!rounds_.Collecting() || !rounds_.round().cut.has_value()) return false;
+  const uint64_t cut = *rounds_.round().cut;
+  for (const PartitionDescription& partition : reply.partitions()) {
+    if (!partition.has_ledger() || partition.state() == cut) continue;
+    FailRound(absl::StrCat("ps:", index, " wrote partition ", partition.id(), " at state ",
+                           partition.state(), ", and the cut is at ", cut));
+    return true;
+  }
+  return false;
+}
+
+// At a planned end of a synchronous job: the round of the open epoch at which lanes end, which is
+// the cut, since nothing behind it would be kept.
+std::optional<uint32_t> CoordinatorCore::LastRoundOfLanes() const {
+  if (!job_.guarantees.sync() || !EndIsPlanned()) return std::nullopt;
+  if (!rounds_.Collecting() || !rounds_.round().at_end) return 0;
+  const uint64_t begin = training_.table()->epoch() * RoundsPerEpoch(record_.plan());
+  const uint64_t cut = std::max(rounds_.round().cut.value_or(0), begin);
+  return static_cast<uint32_t>(std::min<uint64_t>(cut - begin, RoundsPerEpoch(record_.plan())));
+}
+
+}  // namespace paracord
