@@ -243,6 +243,25 @@ absl::Status CheckBase(const Manifest& manifest) {
   return absl::OkStatus();
 }
 
+// Checks that the partitions of a synchronous job are of one state: a round enters its batches into
+// all of them.
+absl::Status CheckStates(const Manifest& manifest) {
+  const json job = json::parse(manifest.job_json, nullptr, /*allow_exceptions=*/false);
+  if (!job.is_object() || job.value("consistency", json()) != "sync") return absl::OkStatus();
+  const ManifestPartition* first = nullptr;
+  for (const ManifestPartition& partition : manifest.partitions) {
+    if (!manifest.variables[partition.spec.variable()].trainable()) continue;
+    if (first == nullptr) first = &partition;
+    if (partition.applied == first->applied && partition.rejected == first->rejected) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("it is of a synchronous job, and its partitions are of different states: ",
+                     first->spec.name(), " has ", first->applied, " batches (and ", first->rejected,
+                     " rejected), ", partition.spec.name(), " has ", partition.applied, " (and ",
+                     partition.rejected, ")"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckManifest(const Manifest& manifest) {
   RETURN_IF_ERROR(CheckDataPlan(manifest.plan));
   RETURN_IF_ERROR(CheckVariables(manifest.variables));
@@ -275,6 +294,7 @@ absl::Status CheckManifest(const Manifest& manifest) {
     }
   }
   RETURN_IF_ERROR(CheckBase(manifest));
+  RETURN_IF_ERROR(CheckStates(manifest));
   return CheckCut(manifest);
 }
 

@@ -41,6 +41,47 @@ TEST_CASE("a manifest of lanes needs a reader that knows them") {
   CHECK(absl::IsDataLoss(ParseManifest(ManifestToText(manifest), "m").status()));
 }
 
+TEST_CASE("a manifest of a synchronous job has all trained partitions at one state") {
+  Manifest manifest;
+  manifest.job_name = "job";
+  manifest.run_id = "00112233445566778899aabbccddeeff";
+  manifest.name = {.step = 10, .generation = 3, .round = 4};
+  manifest.plan.set_records(1000);
+  manifest.plan.set_batch(10);
+  manifest.plan.set_split_batches(25);
+  manifest.plan.set_lanes(4);
+  for (const char* const name : {"kernel", "bias", "mean"}) {
+    VariableSpec& variable = manifest.variables.emplace_back();
+    variable.set_name(name);
+    variable.add_shape(2);
+    variable.set_dtype(FLOAT32);
+    variable.set_trainable(variable.name() != "mean");
+    variable.mutable_initializer()->set_name("zeros");
+    ManifestPartition& partition = manifest.partitions.emplace_back();
+    partition.spec.set_id(static_cast<uint32_t>(manifest.partitions.size() - 1));
+    partition.spec.set_variable(partition.spec.id());
+    partition.spec.set_name(variable.name() + "/part_0");
+    partition.spec.set_row_end(2);
+    if (variable.trainable()) partition.applied = 12;
+  }
+  manifest.files = {{PsFileName(0, 1), 24, 0, "boot0"}};
+  const auto parsed = [&](const std::string& consistency) {
+    manifest.job_json = R"({"name": "job", "consistency": ")" + consistency + R"("})";
+    return ParseManifest(ManifestToText(manifest), "m").status();
+  };
+  CHECK(parsed("sync").ok());
+  manifest.partitions[1].applied = 16;
+  CHECK(parsed("async").ok());
+  const absl::Status torn = parsed("sync");
+  CHECK(absl::IsDataLoss(torn));
+  CHECK(std::string(torn.message())
+            .find("kernel/part_0 has 12 batches (and 0 rejected), "
+                  "bias/part_0 has 16") != std::string::npos);
+  manifest.partitions[0].applied = 15;
+  manifest.partitions[0].rejected = 1;
+  CHECK(absl::IsDataLoss(parsed("sync")));
+}
+
 TEST_CASE("a manifest has all settings of a growing table") {
   Manifest manifest;
   manifest.job_name = "job";
