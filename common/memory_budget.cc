@@ -41,17 +41,23 @@ void MemoryBudget::Divide(uint64_t left) {
   restores_->SetMax(left, 0);
 }
 
-absl::Status MemoryBudget::HoldVariables(uint64_t bytes, uint64_t push_bytes) {
+absl::Status MemoryBudget::HoldVariables(uint64_t bytes, uint64_t push_bytes,
+                                         uint64_t round_bytes) {
   // Less than kUnlimited each, because they were allocated or are sums of tensors that fit 64 bits.
-  const uint64_t least = std::min(bytes, kUnlimited) + kProgramBytes;
+  const uint64_t rounds = std::min(round_bytes, kUnlimited);
+  const uint64_t least = std::min(bytes, kUnlimited) + rounds + kProgramBytes;
   const uint64_t left = limit_ - std::min(limit_, least);
   if (left / 2 < push_bytes || least > limit_) {
     return absl::ResourceExhaustedError(
         absl::StrCat("variables and slots take ", HumanBytes(bytes), " and one push of them ",
-                     HumanBytes(push_bytes), ", for which at least ",
-                     HumanBytes(least + 2 * push_bytes), " are needed, and --memory-limit is ",
-                     HumanBytes(limit_), ": give this ps more memory, or the job more ps"));
+                     HumanBytes(push_bytes),
+                     rounds == 0 ? "" : absl::StrCat(", and rounds ", HumanBytes(rounds)),
+                     ", for which at least ", HumanBytes(least + 2 * push_bytes),
+                     " are needed, and --memory-limit is ", HumanBytes(limit_),
+                     ": give this ps more memory, or the job more ps",
+                     rounds == 0 ? "" : ", or \"round_batches\" a smaller number"));
   }
+  rounds_ = rounds;
   variables_ = bytes;
   push_bytes_ = push_bytes;
   outgrown_ = false;
@@ -61,14 +67,15 @@ absl::Status MemoryBudget::HoldVariables(uint64_t bytes, uint64_t push_bytes) {
 
 bool MemoryBudget::CountVariables(uint64_t bytes) {
   variables_ = bytes;
-  const uint64_t left = limit_ - std::min(limit_, std::min(bytes, kUnlimited) + kProgramBytes);
+  const uint64_t held = std::min(bytes, kUnlimited) + rounds_ + kProgramBytes;
+  const uint64_t left = limit_ - std::min(limit_, held);
   const uint64_t least = std::max(limit_ / 8, 2 * push_bytes_);
   Divide(std::max(left, least));
   return left < least && !outgrown_.exchange(true);
 }
 
 bool MemoryBudget::MuchBesideVariables(uint64_t resident_bytes) const {
-  const uint64_t variables = variables_;
+  const uint64_t variables = variables_ + rounds_;
   const uint64_t left = std::max(limit_ - std::min(limit_, variables), limit_ / 8);
   return resident_bytes - std::min(resident_bytes, variables) > left / 2;
 }
@@ -76,6 +83,7 @@ bool MemoryBudget::MuchBesideVariables(uint64_t resident_bytes) const {
 std::vector<MemoryUse> MemoryBudget::Uses() const {
   std::vector<MemoryUse> uses = {
       {"variables", variables_, limit_ - std::min(limit_, kProgramBytes)}};
+  if (rounds_ > 0) uses.push_back({"rounds", rounds_, rounds_});  // as much as they may ever take
   const auto add = [&](const char* holder, const MemoryShare& share) {
     uses.push_back(
         {holder, static_cast<uint64_t>(std::max<int64_t>(share.bytes(), 0)), share.bytes_max()});

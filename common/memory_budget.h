@@ -115,8 +115,9 @@ class MemoryBudget {
   uint64_t limit() const { return limit_; }
   bool limited() const { return limit_ < kUnlimited; }
   // Divides what is left when variables and their slots take `bytes`. RESOURCE_EXHAUSTED, and
-  // nothing changes, unless a push of `push_bytes` fits beside them.
-  absl::Status HoldVariables(uint64_t bytes, uint64_t push_bytes);
+  // nothing changes, unless a push of `push_bytes` fits beside them and beside `round_bytes`, which
+  // in synchronous training the sums of rounds and the values before them take at their worst.
+  absl::Status HoldVariables(uint64_t bytes, uint64_t push_bytes, uint64_t round_bytes = 0);
   // Counts what the variables take by now, since growing tables get rows all the time, and divides
   // anew what is left, but at least an eighth of the limit, and room for a push: what the rows take
   // is never taken back, and without room for requests training would stop for ever. Returns true
@@ -144,6 +145,7 @@ class MemoryBudget {
   const Caps caps_;
   std::atomic<uint64_t> variables_{0};
   std::atomic<uint64_t> push_bytes_{0};
+  std::atomic<uint64_t> rounds_{0};
   std::atomic<bool> outgrown_{false};  // CountVariables has returned true
   const std::shared_ptr<MemoryShare> requests_ = std::make_shared<MemoryShare>();
   const std::shared_ptr<MemoryShare> replies_ = std::make_shared<MemoryShare>();

@@ -119,8 +119,8 @@ LoadNeed NeedOf(const LoadRequest& request, const Optimizer& optimizer) {
 
 namespace {
 
-absl::Status Hold(const LoadNeed& need, MemoryBudget& memory) {
-  const absl::Status held = memory.HoldVariables(need.all, need.pushed);
+absl::Status Hold(const LoadNeed& need, MemoryBudget& memory, uint64_t round_bytes = 0) {
+  const absl::Status held = memory.HoldVariables(need.all, need.pushed, round_bytes);
   return held.ok() ? held : absl::InvalidArgumentError(held.message());
 }
 
@@ -269,7 +269,8 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
   content->settings = PsSettings(job);
   content->batches_end = BatchesOfJob(request.plan(), job.epochs, job.steps);
   ASSIGN_OR_RETURN(content->optimizer, ParseOptimizer(job.optimizer));
-  RETURN_IF_ERROR(Hold(NeedOf(request, content->optimizer), memory));
+  const LoadNeed need = NeedOf(request, content->optimizer);
+  RETURN_IF_ERROR(Hold(need, memory));
   MemoryReservation restores(*memory.restores());
   const PartitionMaker maker(*content, request.keeps_before(), job.seed, std::move(pinned));
   if (request.checkpoint().empty()) {
@@ -282,6 +283,11 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
         absl::StrCat(CheckpointsDirectory(dir), "/", request.checkpoint());
     RETURN_IF_ERROR(files.CheckBeneath(CheckpointsDirectory(dir), request.checkpoint()));
     RETURN_IF_ERROR(RestoreAll(files, directory, request, job, maker, damage, restores, *content));
+  }
+  if (content->sync) {
+    uint64_t round_bytes = 0;
+    for (const auto& partition : content->partitions) round_bytes += partition->round_bytes_max();
+    RETURN_IF_ERROR(Hold(need, memory, round_bytes));
   }
   // A checkpoint and initial weights have rows of growing tables. They are never refused, because a
   // ps that has trained with them has to be able to come back.

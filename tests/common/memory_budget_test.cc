@@ -44,6 +44,25 @@ TEST_CASE("variables must leave room for a push, and a refusal says what is need
   CHECK_FALSE(memory.HoldVariables(193 * kMiB, 0).ok());
 }
 
+TEST_CASE("rounds are held beside variables, and a refusal names the key that makes them smaller") {
+  MemoryBudget memory(256 * kMiB);
+  CHECK(memory.HoldVariables(60 * kMiB, 46 * kMiB, 40 * kMiB).ok());
+  CHECK(memory.requests()->spare() == 46 * kMiB);
+  REQUIRE(memory.Uses()[1].holder == "rounds");
+  CHECK(memory.Uses()[1].bytes == 40 * kMiB);
+  CHECK(Most(memory) <= memory.limit());
+  memory.CountVariables(62 * kMiB);
+  CHECK(memory.requests()->spare() == 46 * kMiB);
+  const absl::Status refused = memory.HoldVariables(60 * kMiB, 46 * kMiB, 41 * kMiB);
+  CHECK(refused.message() ==
+        "variables and slots take 60.0 MiB and one push of them 46.0 MiB, and rounds 41.0 MiB, for "
+        "which at least 257.0 MiB are needed, and --memory-limit is 256.0 MiB: give this ps more "
+        "memory, or the job more ps, or \"round_batches\" a smaller number");
+  CHECK(memory.Uses()[1].bytes == 40 * kMiB);  // as before
+  CHECK(memory.HoldVariables(60 * kMiB, 46 * kMiB).ok());
+  CHECK(memory.Uses()[1].holder == "requests");
+}
+
 TEST_CASE("rows that outgrow the limit leave an eighth of it for the others, and say so once") {
   MemoryBudget memory(256 * kMiB);
   REQUIRE(memory.HoldVariables(10 * kMiB, kMiB).ok());

@@ -51,6 +51,32 @@ TEST_CASE("a table needs no room for a push of all its rows, which no batch name
   CHECK(loaded.ok());
 }
 
+TEST_CASE("what rounds take at their worst is held, and a job whose rounds do not fit is refused") {
+  TestModel model = Matrix(32, "sgd");
+  model.job.guarantees.consistency = "sync";
+  model.job.guarantees.recovery = "rollback";
+  model.job.guarantees.round_batches = 4;
+  model.plan.set_lanes(4);
+  model.plan.set_split_batches(25);
+  const auto memory = std::make_shared<MemoryBudget>(1024 * kMiB);
+  TestPs ps(model, "", 0, 0, 0, false, memory);
+  ps.Ready();
+  const PsDescription now = ps.Describe(false);
+  REQUIRE(now.memory_size() == 9);
+  CHECK(now.memory(1).holder() == "rounds");
+  CHECK(now.memory(1).bytes() == 2 * 32 * kMiB);  // two gradients wait for their siblings
+  CHECK(Held(*memory)["variables"] == 32 * kMiB);
+
+  const auto small = std::make_shared<MemoryBudget>(208 * kMiB);
+  TestPs refuses(model, "", 0, 0, 0, false, small);
+  REQUIRE(refuses.Adopt(1).ok());
+  const absl::Status refused = refuses.Load();
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK(std::string(refused.message()).find("rounds 64.0 MiB") != std::string::npos);
+  CHECK(std::string(refused.message()).find("\"round_batches\"") != std::string::npos);
+  CHECK_FALSE(refuses.ps->content() != nullptr);
+}
+
 TEST_CASE("without slots the same variables fit, and the budget says who holds what") {
   const auto memory = std::make_shared<MemoryBudget>(256 * kMiB);
   TestPs ps(Matrix(48, "sgd"), "", 0, 0, 0, false, memory);
