@@ -80,6 +80,9 @@ class ServerCall {
  public:
   virtual ~ServerCall() = default;
   virtual void Reply(absl::StatusOr<Parts> reply) = 0;
+  // Says that nobody looks at the request's bytes any more, although the answer waits: the network
+  // does not count them as held from now on. Before Reply, once.
+  virtual void ReleaseRequest() {}
   // Sends one of many messages of a call whose answer is a stream, which Reply ends; the newest
   // replaces one that still waits for the message before it. False if the network has no such
   // calls. Called by one thread at a time.

@@ -125,6 +125,16 @@ void Intake::Give(uint64_t call, uint64_t bytes) {
   for (const auto& resume : resumes) resume();
 }
 
+void Intake::Keep(uint64_t call, uint64_t bytes) {
+  uint64_t beyond = 0;
+  {
+    MutexLock lock(mu_);
+    const uint64_t held = calls_.at(call).bytes;
+    beyond = held - std::min(held, bytes);
+  }
+  if (beyond > 0) Give(call, beyond);
+}
+
 uint64_t Intake::Hold(uint64_t bytes) {
   MutexLock lock(mu_);
   calls_[++last_].bytes = bytes;

@@ -74,6 +74,7 @@ class SharedConnection::ServerSide : public ServerCall {
     connection_->Reply(call_, absl::CancelledError("dropped without an answer"));
   }
   void Reply(absl::StatusOr<Parts> reply) override { connection_->Reply(call_, std::move(reply)); }
+  void ReleaseRequest() override { counted_->intake.Keep(counted_->request, 0); }
   void OnCancel(std::function<void()> fn) override {
     connection_->table_.OnCancel(call_, std::move(fn));
   }

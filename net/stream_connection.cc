@@ -68,6 +68,9 @@ class StreamConnection::ServerSide : public ServerCall {
   void Reply(absl::StatusOr<Parts> reply) override {
     if (!replied_.exchange(true)) connection_->Reply(call_, intake_, std::move(reply));
   }
+  void ReleaseRequest() override {
+    if (intake_ != 0) connection_->serving_.intake->Keep(intake_, 0);
+  }
   void OnCancel(std::function<void()> fn) override {
     connection_->table_.OnCancel(call_, std::move(fn));
   }

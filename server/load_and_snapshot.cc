@@ -76,6 +76,18 @@ absl::Status OfFiles(const absl::Status& status) {
 
 }  // namespace
 
+void ParameterServer::Impl::Give(Answers& answers) {
+  for (auto& [call, answer] : answers.calls) call->Reply(std::move(answer));
+  answers.calls.clear();
+  // Where partitions wait with images they forget them on the executor, before what is ordered from
+  // now on is done there.
+  for (std::shared_ptr<Writing>& writing : answers.voided) {
+    if (!writing->cut.has_value()) continue;
+    environment_.executor.Run([writing = std::move(writing)] { writing->task->Forget(); }, [] {});
+  }
+  answers.voided.clear();
+}
+
 // A coordinator may come again with another learning rate and other timeouts.
 void ParameterServer::Impl::Keep(const LoadRequest& request, const CallPtr& call) {
   std::shared_ptr<const Content> content;

@@ -129,18 +129,6 @@ absl::Status ParameterServer::Impl::Leaving() {
   return absl::UnavailableError("the ps is leaving");
 }
 
-void ParameterServer::Impl::Give(Answers& answers) {
-  for (auto& [call, answer] : answers.calls) call->Reply(std::move(answer));
-  answers.calls.clear();
-  // Where partitions wait with images they forget them on the executor, before what is ordered from
-  // now on is done there.
-  for (std::shared_ptr<Writing>& writing : answers.voided) {
-    if (!writing->cut.has_value()) continue;
-    environment_.executor.Run([writing = std::move(writing)] { writing->task->Forget(); }, [] {});
-  }
-  answers.voided.clear();
-}
-
 // ---- fences
 
 absl::Status ParameterServer::Impl::CheckFence(const Fence& fence, bool held) const {
@@ -279,24 +267,43 @@ uint64_t ParameterServer::Impl::Answer(const absl::Cord& request, const CallPtr&
     Refuse(call, std::move(fits), true);
     return 0;
   }
-  const PushFence fence(generation_, decoded->header.fence().generation());
-  const Store store(**content, figures_.updates, *waiting_);
-  const WaitingPulls::Ticket ticket = store.Exchange(
-      *std::move(decoded), fence,
-      [weak = weak_from_this(), begun, call, held = *content](absl::StatusOr<Parts> reply) {
-        if (const auto self = weak.lock()) self->Count(begun, reply);
-        call->Reply(std::move(reply));
-      },
-      std::move(reserved));
-  if (ticket.waits()) call->OnCancel(Enter([this, ticket] { waiting_->Drop(ticket); }));
-  FAILPOINT("ps.push.replied");
+  Carry({begun, call}, *std::move(content), *std::move(decoded), std::move(reserved));
   return 0;
 }
 
-void ParameterServer::Impl::Count(double begun, const absl::StatusOr<Parts>& reply) {
-  figures_.seconds.Observe(FigureSeconds() - begun);
-  if (!reply.ok()) ++figures_.failed;
-  if (!reply.ok()) return;
+// Has the store do what has been let in.
+void ParameterServer::Impl::Carry(Caller caller, std::shared_ptr<const Content> content,
+                                  DecodedRequest request, PinnedReservation reserved) {
+  const PushFence fence(generation_, request.header.fence().generation());
+  const Store store(*content, figures_.updates, *waiting_);
+  std::shared_ptr<double> waits_since;  // 0 until the pull waits
+  WaitingPulls::WaitsFn waits;
+  if (request.header.has_state()) {
+    waits_since = std::make_shared<double>(0);
+    waits = [waits_since, call = caller.call] {
+      *waits_since = FigureSeconds();
+      call->ReleaseRequest();
+    };
+  }
+  const WaitingPulls::Ticket ticket = store.Exchange(
+      std::move(request), fence,
+      [weak = weak_from_this(), waits_since, caller, held = content](absl::StatusOr<Parts> reply) {
+        const double since = waits_since == nullptr ? 0 : *waits_since;
+        if (const auto self = weak.lock()) self->Count(caller.begun, since, reply);
+        caller.call->Reply(std::move(reply));
+      },
+      std::move(reserved), waits);
+  if (ticket.waits()) caller.call->OnCancel(Enter([this, ticket] { waiting_->Drop(ticket); }));
+  FAILPOINT("ps.push.replied");
+}
+
+// `waits_since`: when its pull began to wait for others; 0: it did not.
+void ParameterServer::Impl::Count(double begun, double waits_since,
+                                  const absl::StatusOr<Parts>& reply) {
+  const double now = FigureSeconds();
+  figures_.seconds.Observe((waits_since > 0 ? waits_since : now) - begun);
+  if (waits_since > 0) figures_.waited_seconds.Observe(now - waits_since);
+  if (!reply.ok()) return static_cast<void>(++figures_.failed);
   for (const absl::Cord& part : *reply) figures_.sent_bytes += part.size();
 }
 
@@ -438,7 +445,8 @@ void ParameterServer::Impl::AdoptNow(const AdoptRequest& request, const CallPtr&
     return absl::OkStatus();
   };
   const absl::Status adopted = adopt();
-  if (!why.ok()) waiting_->EndAll(why);
+  // Not those of the generation that begins: this one may be heard of before, by another call.
+  if (!why.ok()) waiting_->EndOvertaken(why);
   Give(answers);
   if (!adopted.ok()) return call->Reply(adopted);
   call->Reply(ToParts(Description(/*intervals=*/true)));

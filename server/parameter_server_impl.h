@@ -29,7 +29,9 @@ namespace paracord {
 
 // Figures of the exchanges of this life, for whoever watches.
 struct ExchangeFigures {
-  Histogram seconds{kSecondsBounds};  // from the request's last byte to its answer
+  // From the request's last byte to its answer, or until its pull waits for others, and then.
+  Histogram seconds{kSecondsBounds};
+  Histogram waited_seconds{kSecondsBounds};
   std::atomic<uint64_t> received_bytes{0};
   std::atomic<uint64_t> sent_bytes{0};
   std::atomic<uint64_t> failed{0};  // answered with an error
@@ -64,8 +66,14 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   // Answers, and returns 0; or does nothing and returns the bytes of the rows that are pulled, if
   // there is no room for these yet.
   uint64_t Answer(const absl::Cord& request, const CallPtr& call);
+  struct Caller {
+    double begun = 0;  // FigureSeconds() when its exchange came
+    CallPtr call;
+  };
+  void Carry(Caller caller, std::shared_ptr<const Content> content, DecodedRequest request,
+             PinnedReservation reserved);
   void Refuse(const CallPtr& call, absl::Status why, bool counts);
-  void Count(double begun, const absl::StatusOr<Parts>& reply);
+  void Count(double begun, double waits_since, const absl::StatusOr<Parts>& reply);
   void Stage(const absl::Cord& request, const CallPtr& call);
   void ForgetStaged();
   void Describe(const DescribeRequest& request, const CallPtr& call);
@@ -87,6 +95,7 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   void TakeAndWrite(const SnapshotRequest& request, const std::shared_ptr<Writing>& writing);
   void TakeCut(const SnapshotRequest& request, const std::shared_ptr<Writing>& writing);
   void WriteTaken(const std::shared_ptr<Writing>& writing);
+  void Give(Answers& answers);
   void Wrote(const std::shared_ptr<Writing>& writing, SnapshotResult reply);
 
   // Is this for us, now? `held`: the run too, as soon as something is held.
@@ -109,7 +118,6 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   std::deque<ParkedExchange> VoidAll(const absl::Status& why, Answers& answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   PsDescription Description(bool intervals);
-  void Give(Answers& answers);
 
   // ---- by itself, leaving.cc
   void AwaitCoordinator();  // on the loop

@@ -25,8 +25,11 @@ void AddUpdates(const UpdateCounters& counters, MetricSet& metrics) {
 
 void AddExchanges(const ExchangeFigures& figures, MetricSet& metrics) {
   metrics.Add("paracord_ps_exchange_seconds",
-              "Time from an exchange's last byte to its answer, which includes the updates.",
+              "Time from an exchange's last byte to its answer, which includes the updates, or "
+              "until its pull waits for other workers.",
               figures.seconds);
+  metrics.Add("paracord_ps_waited_seconds", "Time that pulls have waited for other workers.",
+              figures.waited_seconds);
   metrics.Counter("paracord_ps_exchange_failures_total", "Exchanges answered with an error.",
                   Number(figures.failed));
   metrics.Counter("paracord_ps_received_bytes_total", "Bytes of exchanges that came.",

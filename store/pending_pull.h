@@ -29,6 +29,8 @@ class PendingPull {
 
   // What the answer says of a partition.
   PartitionState& StateOf(uint32_t partition);
+  // Whether its step has a push, which has been entered.
+  bool pushed() const { return !states_.empty(); }
   const std::vector<CheckedWant>& wants() const { return wants_; }
   // The memory that it takes while it waits.
   uint64_t bytes() const;

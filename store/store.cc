@@ -33,20 +33,23 @@ class Pushing {
 }  // namespace
 
 WaitingPulls::Ticket Store::Apply(StepRequest request, const PushFence& fence, const Reply& reply,
-                                  PinnedReservation reserved) const {
+                                  PinnedReservation reserved, const WaitsFn& waits) const {
   const std::optional<WantedState> state = request.state;
   absl::StatusOr<PendingPull> pull = Enter(std::move(request), fence, std::move(reserved));
   if (!pull.ok()) {
     reply(pull.status());
     return {};
   }
-  if (state.has_value()) return waiting_.Wait(content_, *state, fence, *std::move(pull), reply);
+  if (state.has_value()) {
+    return waiting_.Wait(content_, *state, fence, *std::move(pull), reply, waits);
+  }
   reply(pull->Answer({}));
   return {};
 }
 
 WaitingPulls::Ticket Store::Exchange(DecodedRequest request, const PushFence& fence,
-                                     const EncodedReply& reply, PinnedReservation reserved) const {
+                                     const EncodedReply& reply, PinnedReservation reserved,
+                                     const WaitsFn& waits) const {
   FAILPOINT("ps.push.received");
   const bool pushes = request.header.has_batch();
   absl::StatusOr<StepRequest> step = ReadStep(std::move(request));
@@ -61,7 +64,7 @@ WaitingPulls::Ticket Store::Exchange(DecodedRequest request, const PushFence& fe
         if (!applied.ok()) return reply(applied.status());
         reply(EncodeExchange(applied->header, std::move(applied->pieces)));
       },
-      std::move(reserved));
+      std::move(reserved), waits);
 }
 
 absl::StatusOr<PendingPull> Store::Enter(StepRequest request, const PushFence& fence,

@@ -43,14 +43,17 @@ class Store {
   // names the partition and the reason, and nothing has changed. ABORTED: the step's generation
   // ended before all partitions were updated. OUT_OF_RANGE: the push has been entered, and the
   // state that is wanted is gone (PendingPull). `reserved`: bytes for the rows that are wanted
-  // (RowBytes), or none, and then they are counted.
+  // (RowBytes), or none, and then they are counted. `waits` is called before a pull begins to wait:
+  // of the request it needs nothing any more.
+  using WaitsFn = WaitingPulls::WaitsFn;
   WaitingPulls::Ticket Apply(StepRequest request, const PushFence& fence, const Reply& reply,
-                             PinnedReservation reserved = {}) const;
+                             PinnedReservation reserved = {}, const WaitsFn& waits = {}) const;
 
   // Does what Apply does for a request as it travels.
   using EncodedReply = std::function<void(absl::StatusOr<Parts>)>;
   WaitingPulls::Ticket Exchange(DecodedRequest request, const PushFence& fence,
-                                const EncodedReply& reply, PinnedReservation reserved = {}) const;
+                                const EncodedReply& reply, PinnedReservation reserved = {},
+                                const WaitsFn& waits = {}) const;
 
  private:
   // Checks the step and enters its push.

@@ -87,7 +87,7 @@ void WaitingPulls::Answer(Pull& pull, const Lack& lack) {
 
 WaitingPulls::Ticket WaitingPulls::Wait(const Content& content, const WantedState& wanted,
                                         const PushFence& fence, PendingPull pending,
-                                        const Reply& reply) {
+                                        const Reply& reply, const WaitsFn& waits) {
   const auto pull =
       std::make_shared<Pull>(content, wanted, fence, std::move(pending), reply, *memory_);
   Lack lack = Gates().Missing(*pull);
@@ -100,10 +100,16 @@ WaitingPulls::Ticket WaitingPulls::Wait(const Content& content, const WantedStat
     return {};
   }
   pull->pull.Suspend();
+  if (waits) waits();
   pull->until_ms = loop_.NowMs() + std::min(wanted.wait_ms, kWaitMsMax);
   const absl::StatusOr<Ticket> ticket = Add(wanted.state, pull);
   if (!ticket.ok()) {
-    reply(ticket.status());
+    const bool full = absl::IsResourceExhausted(ticket.status());
+    if (full && pull->pull.pushed()) {
+      reply(pull->pull.AnswerWithout(*lack));
+    } else {
+      reply(ticket.status());
+    }
     return {};
   }
   // A push that came before the pull was among those that wait has not seen it.
@@ -208,6 +214,23 @@ void WaitingPulls::EndAll(const absl::Status& why) {
     size_ = 0;
   }
   for (const auto& [key, pull] : ended) pull->reply(why);
+}
+
+void WaitingPulls::EndOvertaken(const absl::Status& why) {
+  std::vector<PullPtr> ended;
+  {
+    MutexLock lock(mu_);
+    for (auto it = pulls_.begin(); it != pulls_.end();) {
+      if (it->second->fence.over()) {
+        ended.push_back(std::move(it->second));
+        it = pulls_.erase(it);
+      } else {
+        ++it;
+      }
+    }
+    size_ = pulls_.size();
+  }
+  for (const PullPtr& pull : ended) pull->reply(why);
 }
 
 void WaitingPulls::Close(const absl::Status& why) {

@@ -36,6 +36,7 @@ class WaitingPulls : public SharedGate<WaitingPulls> {
   static constexpr int64_t kWaitMsMax = 500;
 
   using Reply = std::function<void(absl::StatusOr<DecodedReply>)>;
+  using WaitsFn = std::function<void()>;
   // Names a pull that waits.
   struct Ticket {
     uint64_t state = 0;
@@ -47,10 +48,12 @@ class WaitingPulls : public SharedGate<WaitingPulls> {
   WaitingPulls(EventLoop& loop, std::shared_ptr<MemoryShare> memory);
 
   // Answers the pull, now if its state has come, or later. `content` has to live until this has
-  // returned and the pull is answered. RESOURCE_EXHAUSTED: too many wait. ABORTED: the generation
-  // of `fence` is over. OUT_OF_RANGE, in synchronous training: a partition no longer has the state.
+  // returned and the pull is answered. `waits` is called before it waits. RESOURCE_EXHAUSTED: too
+  // many wait, or they take too much; one whose push has been entered is answered without values
+  // then, so that its outcome is not lost. ABORTED: the generation of `fence` is over.
+  // OUT_OF_RANGE, in synchronous training: a partition no longer has the state.
   Ticket Wait(const Content& content, const WantedState& wanted, const PushFence& fence,
-              PendingPull pull, const Reply& reply);
+              PendingPull pull, const Reply& reply, const WaitsFn& waits = {});
   // A batch has been entered in all partitions of `content`, in synchronous training with all of
   // its round: answers the pulls that waited for it.
   void Entered(const Content& content, const PlanBatch& batch);
@@ -60,6 +63,8 @@ class WaitingPulls : public SharedGate<WaitingPulls> {
   size_t size() const { return size_.load(std::memory_order_relaxed); }
   // Answers all with `why`. Without a lock of the caller's.
   void EndAll(const absl::Status& why);
+  // Answers those whose generation is over with `why`. Without a lock of the caller's.
+  void EndOvertaken(const absl::Status& why);
   // Pulls that come from now on are refused with `why`, too.
   void Close(const absl::Status& why);
 

@@ -140,6 +140,9 @@ class FakeCall : public ServerCall {
     return true;
   }
   void OnCancel(std::function<void()> fn) override { on_cancel_ = std::move(fn); }
+  void ReleaseRequest() override {
+    if (on_release) std::exchange(on_release, nullptr)();
+  }
   std::string_view caller() const override { return task; }
 
   // Lets the caller go away.
@@ -150,6 +153,7 @@ class FakeCall : public ServerCall {
   std::string task;  // of the caller
   int answered = 0;
   absl::StatusOr<absl::Cord> reply = absl::UnknownError("not answered");
+  std::function<void()> on_release;
   bool streams = false;  // the network has calls with many answers
   std::vector<absl::Cord> sent;
 

@@ -212,6 +212,9 @@ class GrpcServerCall : public ServerCall {
     reactor_.Release();
   }
   void Reply(absl::StatusOr<Parts> reply) override { reactor_.Reply(std::move(reply)); }
+  void ReleaseRequest() override {
+    reactor_.intake_->Keep(reactor_.number_, ArrivingRequests::kCallBytes);
+  }
   bool Stream(absl::Cord message) override {
     reactor_.Stream(std::move(message));
     return true;

@@ -33,6 +33,24 @@ TEST_CASE("a request that brings the sum above the limit waits until there is ro
   CHECK(intake.bytes() == 0);
 }
 
+TEST_CASE("a request that was read while its answer waits counts no more, and others go on") {
+  Intake intake(100);
+  const uint64_t read = intake.Begin();
+  CHECK(intake.Take(read, 150, [] {}));
+  intake.Arrived(read);
+  const uint64_t oldest = intake.Begin();
+  const uint64_t waiting = intake.Begin();
+  bool resumed = false;
+  CHECK_FALSE(intake.Take(waiting, 10, [&] { resumed = true; }));
+  intake.Keep(read, 40);
+  CHECK(resumed);
+  CHECK(intake.bytes() == 50);
+  intake.Keep(read, 60);  // it has fewer
+  CHECK(intake.bytes() == 50);
+  for (const uint64_t call : {read, oldest, waiting}) intake.End(call);
+  CHECK(intake.bytes() == 0);
+}
+
 TEST_CASE("a small request never waits for a large one") {
   Intake intake(100, /*small_bytes=*/10);
   const uint64_t large = intake.Begin();

@@ -142,6 +142,66 @@ TEST_CASE("so many pulls wait and no more, and what they take counts among reque
   CHECK(memory->requests()->bytes() == 0);
 }
 
+// Sends a push that wants the next state, and counts it among requests as a network would.
+PsOfLanes::CallPtr SendCounted(PsOfLanes& test, MemoryBudget& memory, uint64_t bytes) {
+  DecodedRequest push = test.ps.PushOf(0, 0, 1.0f);
+  test.AddState(push, 1);
+  const auto call = std::make_shared<FakeCall>();
+  memory.requests()->Add(bytes);
+  call->on_release = [&memory, bytes] { memory.requests()->Subtract(bytes); };
+  test.ps.ps->Handle(method::kExchange, Joined(EncodeExchange(push.header, push.pieces)), call);
+  test.ps.loop.RunPosted();
+  return call;
+}
+
+TEST_CASE(
+    "a push that is larger than all requests may be waits all the same, and without its body") {
+  MemoryBudget::Caps caps;
+  caps.requests = 8192;
+  const auto memory = std::make_shared<MemoryBudget>(MemoryBudget::kUnlimited, caps);
+  PsOfLanes test(memory);
+  const auto call = SendCounted(test, *memory, 1 << 20);
+  CHECK(call->answered == 0);
+  CHECK(test.Waiting() == 1);
+  CHECK(memory->requests()->bytes() < 8192);
+  test.PushRound(0);
+  CHECK(HasValues(call));
+  CHECK(memory->requests()->bytes() == 0);
+}
+
+TEST_CASE("a push whose pull finds no room to wait says what became of it") {
+  MemoryBudget::Caps caps;
+  caps.requests = 100;
+  const auto memory = std::make_shared<MemoryBudget>(MemoryBudget::kUnlimited, caps);
+  PsOfLanes test(memory);
+  CHECK(absl::IsResourceExhausted(test.Pull(1)->reply.status()));
+  const auto call = SendCounted(test, *memory, 50);
+  REQUIRE(call->reply.ok());
+  const ExchangeReply reply = DecodeExchangeReply(*call->reply)->header;
+  CHECK(reply.waits());
+  REQUIRE(reply.partitions_size() == 3);
+  CHECK(reply.partitions(0).outcome() == PUSH_APPLIED);
+}
+
+TEST_CASE("the time that a pull waits is no time of its exchange") {
+  PsOfLanes test;
+  const auto count = [&](const std::string& name) {
+    MetricSet metrics;
+    test.ps.ps->AddMetrics(metrics);
+    const std::string text = metrics.Text();
+    const size_t at = text.find("\n" + name + "_count ");
+    return at == std::string::npos ? -1 : std::stoi(text.substr(at + name.size() + 8));
+  };
+  const int before = count("paracord_ps_exchange_seconds");
+  CHECK(test.Pull(0)->answered == 1);
+  CHECK(count("paracord_ps_exchange_seconds") == before + 1);
+  CHECK(count("paracord_ps_waited_seconds") == 0);
+  CHECK(test.Pull(1)->answered == 0);
+  test.ps.loop.Advance(500);
+  CHECK(count("paracord_ps_exchange_seconds") == before + 2);
+  CHECK(count("paracord_ps_waited_seconds") == 1);
+}
+
 TEST_CASE("a state is refused in a job without lanes, and behind the end of the job") {
   TestPs async;
   async.Ready();

@@ -331,5 +331,22 @@ TEST_CASE("threads in lock-step answer each other without the loop, each once") 
   CHECK(store.waiting->size() == 0);
 }
 
+TEST_CASE("a generation that begins ends the pulls of those before it, and none of its own") {
+  LaneStore store;
+  const auto old = store.Pull(1);
+  store.generation = 2;
+  std::shared_ptr<LaneStore::Answer> own = std::make_shared<LaneStore::Answer>();
+  Store(store.content, store.counters, *store.waiting)
+      .Apply(LaneStore::PullOf(1), PushFence(store.generation, 2),
+             [own](absl::StatusOr<DecodedReply> reply) {
+               ++own->count;
+               own->reply = std::move(reply);
+             });
+  store.waiting->EndOvertaken(absl::AbortedError("generation 2"));
+  CHECK(absl::IsAborted(old->reply.status()));
+  CHECK(own->count == 0);
+  CHECK(store.waiting->size() == 1);
+}
+
 }  // namespace
 }  // namespace paracord
