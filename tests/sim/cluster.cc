@@ -114,27 +114,30 @@ class SimCluster::Ps : public Role, public Service {
     const absl::StatusOr<DecodedRequest> decoded = DecodeExchangeRequest(request);
     if (!decoded.ok()) return cluster_.world_.Violation("a worker sends a broken exchange");
     const Oracle::PsSeen after = cluster_.oracle_.Look(ps_);
-    if (watched->answered()) return Exchanged(*watched, decoded->header, before, after);
+    if (watched->answered()) return Exchanged(*watched, *decoded, before, after);
     if (!decoded->header.has_state()) return cluster_.world_.Violation("an exchange waits");
     // Its push is entered, and its pull waits.
-    watched->OnReply(
-        gate_.Enter([this, call = watched.get(), header = decoded->header, before, after] {
-          if (call->answer().ok()) Exchanged(*call, header, before, after);
-        }));
+    watched->OnReply(gate_.Enter([this, call = watched.get(), request = *decoded, before, after] {
+      if (call->answer().ok()) Exchanged(*call, request, before, after);
+    }));
   }
 
-  void Exchanged(const WatchedCall& call, const ExchangeRequest& request,
+  void Exchanged(const WatchedCall& call, const DecodedRequest& request,
                  const Oracle::PsSeen& before, const Oracle::PsSeen& after) {
-    absl::StatusOr<ExchangeReply> answer = ExchangeReply();
+    absl::StatusOr<DecodedReply> reply = DecodedReply();
     if (!call.answer().ok()) {
-      answer = call.answer();
+      reply = call.answer();
     } else {
-      const absl::StatusOr<DecodedReply> reply = DecodeExchangeReply(call.bytes());
+      reply = DecodeExchangeReply(call.bytes());
       if (!reply.ok()) return cluster_.world_.Violation("a ps sends a broken answer");
-      answer = reply->header;
     }
-    cluster_.oracle_.Exchanged(ps_, request, answer, before, after);
-    cluster_.rounds_.Answered(request, answer, before, cluster_.oracle_.Look(ps_));
+    const absl::StatusOr<ExchangeReply> answer =
+        reply.ok() ? absl::StatusOr<ExchangeReply>(reply->header) : reply.status();
+    cluster_.oracle_.Exchanged(ps_, request.header, answer, before, after);
+    if (cluster_.sync_ != nullptr) {
+      return cluster_.sync_->Answered(request.header, ReadStep(request), reply, after);
+    }
+    cluster_.rounds_.Answered(request.header, answer, before, cluster_.oracle_.Look(ps_));
   }
 
   SimCluster& cluster_;
@@ -227,6 +230,13 @@ SimCluster::SimCluster(SimWorld& world, ClusterPlan plan)
       rounds_(world, oracle_.plan(), plan_.staleness),
       supervisor_(world),
       nemesis_(world, supervisor_) {
+  if (plan_.job.guarantees.sync()) {
+    sync_ = std::make_unique<SyncOracle>(world, plan_.job, plan_.counting, oracle_.plan());
+    oracle_.OnCheckpoint([this](const auto& name, const auto& stored, const auto& grown) {
+      sync_->CheckCheckpoint(name, stored, grown);
+    });
+    oracle_.OnSummary([this](const nlohmann::json& summary) { sync_->CheckEvaluations(summary); });
+  }
   if (plan_.calm) world_.swarm() = world_.swarm().Healed();
   // Work takes long compared to the time between faults, or none would happen before the job is
   // done.
@@ -422,12 +432,15 @@ std::string RunSeed(uint64_t seed, uint64_t* trace_hash, uint64_t* steps, SimKin
   if (kind.growing) plan.MakeGrowing(world.Fork(10));
   if (kind.tables || kind.growing) plan.DrawDeltas(world.Fork(11));
   if (kind.lanes) plan.DrawLanes(world.Fork(12));
+  if (kind.sync) plan.DrawSync(world.Fork(13));
   SimCluster cluster(world, plan);
   const bool right = cluster.Run();
   if (trace_hash != nullptr) *trace_hash = world.trace().hash();
   if (steps != nullptr) *steps += world.steps();
   if (right) return "";
-  return absl::StrCat(kind.lanes ? "PARACORD_SIM_LANES=1 " : "",
+  return absl::StrCat(kind.sync    ? "PARACORD_SIM_LANES=2 "
+                      : kind.lanes ? "PARACORD_SIM_LANES=1 "
+                                   : "",
                       kind.growing  ? "PARACORD_SIM_TABLES=2 "
                       : kind.tables ? "PARACORD_SIM_TABLES=1 "
                                     : "",

@@ -13,6 +13,7 @@
 #include "sim/counting_workload.h"
 #include "sim/oracle.h"
 #include "sim/rounds_oracle.h"
+#include "sim/sync_oracle.h"
 #include "sim/world/nemesis.h"
 #include "sim/world/sim_world.h"
 #include "sim/world/supervisor.h"
@@ -35,7 +36,7 @@ struct ClusterPlan {
   uint64_t epochs = 1;            // after which it is done
   uint32_t resume_ps = 0;         // then it is given one more epoch and so many ps; 0: it is not
   uint32_t lanes = 0;             // of an epoch; 0: it is cut into splits
-  uint64_t staleness = 0;         // with lanes
+  uint64_t staleness = 0;         // with lanes, where the job is not synchronous
   CountingOptions counting;
   Job job;
 
@@ -47,6 +48,7 @@ struct ClusterPlan {
   void MakeGrowing(SimRandom random);
   void DrawDeltas(SimRandom random);  // how many checkpoints go on from others
   void DrawLanes(SimRandom random);
+  void DrawSync(SimRandom random);
   std::string ToString() const;
 };
 
@@ -85,6 +87,7 @@ class SimCluster {
   SimRandom chance_;
   Oracle oracle_;
   RoundsOracle rounds_;
+  std::unique_ptr<SyncOracle> sync_;  // null: the job is not synchronous
   Supervisor supervisor_;
   Nemesis nemesis_;
   std::vector<uint32_t> ps_places_;
@@ -102,6 +105,7 @@ struct SimKind {
   bool objects = false;  // DIR is in an object store, not on a file system
   bool growing = false;  // these tables grow, in some seeds with admission and expiry
   bool lanes = false;    // epochs are cut into lanes, with bounded staleness
+  bool sync = false;     // or with synchronous rounds
 };
 
 // Runs one seed from its draw to its end. Returns "", or the fault that was found and how to see it

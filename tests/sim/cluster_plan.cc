@@ -131,6 +131,32 @@ void ClusterPlan::DrawLanes(SimRandom random) {
   job.split_batches.reset();
 }
 
+// From a stream of its own, too. Optimizers keep state beside the values, and short batches end
+// some epochs.
+void ClusterPlan::DrawSync(SimRandom random) {
+  lanes = static_cast<uint32_t>(random.Between(1, 5));
+  job.guarantees.consistency = "sync";
+  job.guarantees.recovery = "rollback";
+  job.guarantees.round_batches = lanes;
+  job.split_batches.reset();
+  job.overlap = false;
+  job.compression = {};
+  job.stop_when.reset();
+  epochs = job.epochs;
+  counting.mixing = true;
+  if (calm) resume_ps = 0;
+  calm = false;
+  static constexpr std::string_view kOptimizers[] = {"sgd", "momentum", "adam", "adagrad"};
+  const std::string_view optimizer = kOptimizers[random.Between(0, 3)];
+  job.optimizer = {std::string(optimizer), {{"learning_rate", 0.125}}};
+  if (optimizer == "momentum") {
+    job.optimizer = {"sgd", {{"learning_rate", 0.5}, {"momentum", 0.5}}};
+  }
+  counting.lazy = counting.tables && !LeavesUntouchedAlone(job.optimizer, {});
+  // Which batches are given up is to be a function of the job.
+  job.failures.deaths_per_batch = 1000;
+}
+
 void ClusterPlan::MakeGrowing(SimRandom random) {
   MakeTables();
   counting.growing = counting.tables;
@@ -154,7 +180,9 @@ std::string ClusterPlan::ToString() const {
       ", epochs=", job.epochs, ", wire=", job.wire,
       job.compression.kind == CompressionSpec::Kind::kTopK ? " top_k" : "",
       job.overlap ? " overlapped" : "", early_push ? ", early push" : "",
-      lanes > 0 ? absl::StrCat(", ", lanes, " lanes, staleness ", staleness) : "",
+      job.guarantees.sync() ? absl::StrCat(", synchronous, ", lanes, " lanes")
+      : lanes > 0           ? absl::StrCat(", ", lanes, " lanes, staleness ", staleness)
+                            : "",
       counting.growing ? absl::StrCat(", growing tables: after ", counting.admit_after, ", expire ",
                                       counting.expire_batches, ", rows_max ", counting.rows_max,
                                       ", full every ", job.checkpoint.full_every)

@@ -1,8 +1,8 @@
 // Many simulated clusters, each from one seed. Settings: PARACORD_SIM_SEEDS (how many in all),
 // PARACORD_SIM_BASE (the seed before the first one; without it the seeds are others each day),
 // PARACORD_SIM_SEED (the one to replay, with logs, or the first to hash; with
-// PARACORD_SIM_OBJECTS=1 on an object store, with PARACORD_SIM_LANES=1 with lanes, with
-// PARACORD_SIM_TABLES=1 with tables, with 2 with
+// PARACORD_SIM_OBJECTS=1 on an object store, with PARACORD_SIM_LANES=1 with lanes and bounded
+// staleness, with 2 with synchronous rounds, with PARACORD_SIM_TABLES=1 with tables, with 2 with
 // growing ones).
 #include "sim/cluster.h"
 
@@ -153,6 +153,15 @@ TEST_CASE("no batch of a lane is lost or doubled, or computed on values that are
   if (seeds >= 100) CHECK(coverage.Missing("sim.pull.").empty());
 }
 
+TEST_CASE("values, slots and ledgers of a synchronous job depend on the job alone") {
+  const uint64_t seeds = Setting("PARACORD_SIM_SEEDS", 2000) / 2;
+  const Coverage coverage;
+  RunSeeds(seeds, {.sync = true});
+  RunSeeds(seeds / 4, {.tables = true, .sync = true});
+  RunSeeds(seeds / 4, {.growing = true, .sync = true});
+  if (seeds >= 100) CHECK(coverage.Missing("sim.sync.").empty());
+}
+
 // A tenth of as many on an object store.
 TEST_CASE("no batch is lost or doubled and every job ends on an object store") {
   const uint64_t seeds = Setting("PARACORD_SIM_SEEDS", 2000) / 10;
@@ -196,7 +205,8 @@ TEST_CASE("one seed of the cluster", "[.replay]") {
                                     {.tables = Setting("PARACORD_SIM_TABLES", 0) == 1,
                                      .objects = Setting("PARACORD_SIM_OBJECTS", 0) != 0,
                                      .growing = Setting("PARACORD_SIM_TABLES", 0) == 2,
-                                     .lanes = Setting("PARACORD_SIM_LANES", 0) != 0});
+                                     .lanes = Setting("PARACORD_SIM_LANES", 0) == 1,
+                                     .sync = Setting("PARACORD_SIM_LANES", 0) == 2});
   std::cout << (found.empty() ? "nothing found" : found) << "\n";
   CHECK(found.empty());
 }

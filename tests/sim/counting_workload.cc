@@ -1,6 +1,7 @@
 #include "sim/counting_workload.h"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -21,6 +22,23 @@ constexpr char kTest[] = "test";  // the name of the input of test data
 
 // Whether the batch at this place of an epoch reads the k-th id.
 bool Reads(uint64_t place, uint64_t k) { return k == 0 || Mix64(place, k) % 2 == 0; }
+
+uint64_t HashOf(ConstTensors values) {
+  uint64_t hash = 1;
+  for (const std::span<const float> tensor : values) {
+    hash = Mix64(hash, tensor.size());
+    for (const float value : tensor) hash = Mix64(hash, std::bit_cast<uint32_t>(value));
+  }
+  return hash;
+}
+
+uint64_t HashOf(const Batch& batch) {
+  const std::vector<float>& facts = batch.inputs[0].values;
+  return Mix64(static_cast<uint64_t>(facts[0]), static_cast<uint64_t>(facts[1]));
+}
+
+// From -1 to 1, in steps that 16 bits hold.
+float Drawn(uint64_t bits) { return static_cast<float>(static_cast<int>(bits % 17) - 8) / 8; }
 
 class CountingFeed : public BatchFeed {
  public:
@@ -94,6 +112,7 @@ class CountingProgram : public GradientProgram {
       if (options.tables && i < options.trained) {
         TableSpec& table = *variable.mutable_table();
         table.set_kind(options.growing ? TableSpec::GROWING : TableSpec::FIXED);
+        table.set_lazy(options.lazy);
         table.set_admit_after(options.admit_after);
         table.set_expire_batches(options.expire_batches);
         table.set_rows_max(options.rows_max);
@@ -106,13 +125,15 @@ class CountingProgram : public GradientProgram {
   const std::vector<VariableSpec>& variables() const override { return variables_; }
   const std::vector<std::string>& metric_names() const override { return metric_names_; }
 
-  absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t, ConstTensors,
+  absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t, ConstTensors values,
                                           MutableTensors gradients) override {
     const auto place = static_cast<size_t>(batch.inputs[0].values[0]);
     const float amount = batch.inputs[0].values[1];
+    const uint64_t seen = options_.mixing ? Mix64(HashOf(values), HashOf(batch)) : 0;
     for (size_t v = gradients.size(); v-- > 0;) {
       for (size_t i = 0; i < gradients[v].size(); ++i) {
         gradients[v][i] = i % options_.batches == place ? -amount : 0.0f;
+        if (options_.mixing) gradients[v][i] = Drawn(Mix64(seen, v << 32 | i));
       }
       // A nonfinite batch is so in the last gradient that is computed; the others are good.
       if (v == 0) gradients[0][place] += batch.inputs[0].values[2];
@@ -141,6 +162,14 @@ class CountingProgram : public GradientProgram {
     states.resize(metric_names_.size());
     MetricState& loss = states[0];
     while (loss.values_size() < 2) loss.add_values(0);
+    if (options_.mixing) {
+      const auto drawn = static_cast<double>(HashOf(values) % 4096);
+      for (const float weight : batch.inputs[0].values) {
+        loss.set_values(0, loss.values(0) + drawn * static_cast<double>(weight));
+      }
+      loss.set_values(1, loss.values(1) + batch.examples);
+      return absl::OkStatus();
+    }
     double digits = 0;
     for (uint32_t i = 0; i < options_.trained; ++i) {
       for (const float value : values[i]) {

@@ -30,6 +30,11 @@ struct CountingOptions {
   // These tables grow: `rows` is the number of their shards, and a batch reads id 0 and some
   // others.
   bool growing = false;
+  bool lazy = false;  // a push updates the rows of tables alone, each counting its steps
+  // Gradients are drawn from every bit of the values that the batch reads, in place of the counts,
+  // so that whatever a batch was computed on shows in all values that follow. The metric "loss" is
+  // drawn in the same way.
+  bool mixing = false;
   uint32_t admit_after = 0;
   uint64_t expire_batches = 0;
   uint64_t rows_max = 0;

@@ -1,7 +1,6 @@
 #include "sim/oracle.h"
 
 #include <algorithm>
-#include <cstring>
 #include <tuple>
 #include <utility>
 
@@ -10,6 +9,7 @@
 #include "common/probe.h"
 #include "config/data_plan.h"
 #include "config/partitions.h"
+#include "sim/seen_partition.h"
 #include "sim/stored_files.h"
 
 namespace paracord {
@@ -17,53 +17,6 @@ namespace {
 
 bool HasDigits(const NamedSpec& optimizer) {
   return optimizer.name == "sgd" && !optimizer.options.contains("momentum");
-}
-
-std::vector<float> Joined(const ChunkRefs& chunks) {
-  std::vector<float> values;
-  for (const ChunkRef& chunk : chunks) {
-    values.insert(values.end(), chunk.values().begin(), chunk.values().end());
-  }
-  return values;
-}
-
-// Returns the values of a partition whose rows do not come and go.
-std::vector<float> ValuesOf(const Partition& partition, const ChunkRefs& chunks) {
-  if (!partition.is_table()) return Joined(chunks);
-  std::vector<float> values(partition.facts().bytes / sizeof(float));
-  partition.PullRange(0, values);
-  return values;
-}
-
-// Returns what an image of a partition has now, as a checkpoint would have it.
-StoredTensors ImageOf(const Partition& partition) {
-  const std::unique_ptr<PartitionImage> image = partition.NewImage(/*copied=*/false);
-  image->Refer();
-  std::vector<float> all;
-  image
-      ->Write([&](std::string_view bytes) {
-        const size_t before = all.size();
-        all.resize(before + bytes.size() / sizeof(float));
-        std::memcpy(all.data() + before, bytes.data(), bytes.size());
-        return absl::OkStatus();
-      })
-      .IgnoreError();
-  StoredTensors stored;
-  stored.ledger = image->counts().ledger.ToProto(/*intervals=*/true);
-  stored.updates = image->counts().updates;
-  stored.healthy = image->counts().healthy;
-  auto at = all.begin();
-  for (const TensorInfo& tensor : image->tensors()) {
-    int64_t size = 1;
-    for (const uint64_t axis : tensor.shape) size *= static_cast<int64_t>(axis);
-    const std::string& name = partition.facts().name;
-    std::vector<float>& to =
-        tensor.name == name ? stored.value
-                            : stored.slots[tensor.name.substr(SlotTensorName(name, "").size())];
-    to.assign(at, at + size);
-    at += size;
-  }
-  return stored;
 }
 
 uint64_t Entered(const Ledger& ledger) { return ledger.applied() + ledger.rejected(); }
@@ -76,7 +29,7 @@ Oracle::Oracle(SimWorld& world, const Job& job, const CountingOptions& counting,
       job_(job),
       counting_(counting),
       ordered_(ordered),
-      digits_(HasDigits(job.optimizer)),
+      digits_(HasDigits(job.optimizer) && !counting.mixing),
       epochs_(epochs) {
   plan_.set_records(counting.records);
   plan_.set_batch(job.batch);
@@ -94,9 +47,8 @@ Oracle::PsSeen Oracle::Look(const ParameterServer& ps) const {
   for (const auto& partition : content->partitions) {
     Seen& one = seen[partition->facts().id];
     one.trained = partition->facts().trained;
-    ChunkRefs chunks;
-    one.updates = partition->Pull(chunks);
-    one.values = partition->growing() ? GrownValues(*partition) : ValuesOf(*partition, chunks);
+    one.updates = partition->GetCounts().updates;
+    one.values = SeenValues(counting_, *partition);
     one.ledger = partition->GetCounts().ledger.ToProto(/*intervals=*/true);
   }
   return seen;
@@ -106,18 +58,10 @@ bool Oracle::Grows(uint32_t partition) const {
   return counting_.growing && partition < counting_.trained * counting_.rows;
 }
 
-// Returns the values that the ps has for the ids that batches read.
-std::vector<float> Oracle::GrownValues(const Partition& partition) const {
-  const std::vector<uint64_t> ids = CountingIdsOf(counting_, partition.facts().row_begin);
-  std::vector<float> values(ids.size() * counting_.batches);
-  partition.PullRows(ids, values);
-  return values;
-}
-
-// Returns the same of a checkpoint, by partition.
-absl::StatusOr<std::map<uint32_t, std::vector<float>>> Oracle::GrownIn(
-    Files& files, const std::string& path, const Manifest& manifest) const {
-  std::map<uint32_t, std::vector<float>> grown;
+// Returns the rows that batches read, by growing partition of a checkpoint.
+absl::StatusOr<Oracle::Grown> Oracle::GrownIn(Files& files, const std::string& path,
+                                              const Manifest& manifest) const {
+  Grown grown;
   if (!counting_.growing) return grown;
   VariableIds ids;
   const auto variables = ReadVariables(files, path, manifest, &ids);
@@ -154,7 +98,10 @@ void Oracle::Exchanged(const ParameterServer& ps, const ExchangeRequest& request
                        const absl::StatusOr<ExchangeReply>& answer, const PsSeen& before,
                        const PsSeen& after) {
   if (!answer.ok()) {
-    if (after != before) Violation("a refused push changed something");
+    // Where the state that it wants is gone its push has been entered all the same.
+    if (!absl::IsOutOfRange(answer.status()) && after != before) {
+      Violation("a refused push changed something");
+    }
     return;
   }
   const Fence& fence = request.fence();
@@ -174,17 +121,23 @@ void Oracle::Exchanged(const ParameterServer& ps, const ExchangeRequest& request
   for (const auto& [id, seen] : after) {
     const Seen& was = before.at(id);
     const uint64_t more = Entered(seen.ledger) - Entered(was.ledger);
-    if (more > (request.has_batch() ? 1u : 0u)) return Violation("one push, many batches");
+    // In synchronous training a push may bring its whole round.
+    const uint64_t most = job_.guarantees.sync() ? plan_.lanes() : 1;
+    if (more > (request.has_batch() ? most : 0)) return Violation("one push, many batches");
     if (more == 0 && seen != was) return Violation("values changed without the ledger");
-    if (more != 0 && request.rejected() && seen.values != was.values) {
-      return Violation("a rejected batch changed values");
-    }
-    if (!request.rejected() && seen.ledger.rejected() != was.ledger.rejected()) {
-      return Violation("a ps rejects a batch by itself");
-    }
+    if (most == 1) CheckRejection(request, was, seen);
     if (seen.ledger.applied() + seen.ledger.rejected() > 0) {
       CheckPartition("a ps", id, seen);
     }
+  }
+}
+
+// Checks what became of a push of one batch, that was rejected or not.
+void Oracle::CheckRejection(const ExchangeRequest& request, const Seen& was, const Seen& now) {
+  if (was == now) return;
+  if (request.rejected() && now.values != was.values) Violation("a rejected batch changed values");
+  if (!request.rejected() && now.ledger.rejected() != was.ledger.rejected()) {
+    Violation("a ps rejects a batch by itself");
   }
 }
 
@@ -213,7 +166,7 @@ std::string Oracle::Difference(const Partition& partition, const StoredTensors& 
 
 std::string Oracle::GrownDifference(const Partition& partition, const std::vector<float>& values,
                                     const StoredTensors& stored) const {
-  if (GrownValues(partition) != values) return "values of rows";
+  if (SeenValues(counting_, partition) != values) return "values of rows";
   const Partition::Counts counts = partition.GetCounts();
   if (counts.updates != stored.updates) return "updates";
   if (counts.table->admitted() != stored.table->admitted) return "rows that were admitted";
@@ -292,7 +245,9 @@ void Oracle::CheckOrdered(const StoredTensors& partition, uint64_t elements) {
 void Oracle::CheckOutcomes(const BatchId& batch, const ExchangeReply& reply, const PsSeen& after) {
   const uint64_t split = batch.epoch() * SplitsPerEpoch(plan_) + batch.split();
   for (const PartitionState& state : reply.partitions()) {
-    if (state.outcome() != PUSH_APPLIED && state.outcome() != PUSH_ALREADY_APPLIED) continue;
+    // In synchronous training what was there before may be in the sum of its round alone.
+    const bool there = state.outcome() == PUSH_ALREADY_APPLIED && !job_.guarantees.sync();
+    if (state.outcome() != PUSH_APPLIED && !there) continue;
     const Ledger& ledger = after.at(state.partition()).ledger;
     const bool finished = std::any_of(
         ledger.finished().begin(), ledger.finished().end(),
@@ -396,6 +351,7 @@ void Oracle::CheckNew(const std::string& name) {
   if (!stored.ok()) return Violation(stored.status().ToString());
   const auto grown = GrownIn(files, path, *manifest);
   if (!grown.ok()) return Violation(grown.status().ToString());
+  if (on_checkpoint_) on_checkpoint_(name, *stored, *grown);
   const StoredTensors* first = nullptr;
   for (const StoredTensors& partition : *stored) {
     const bool grows = grown->contains(partition.id);
@@ -480,6 +436,7 @@ void Oracle::CheckSummary(const Manifest& manifest) {
       ledger["rejected"] != rejected || summary["epochs"] != epochs_) {
     return Violation("summary.json is wrong: " + *text);
   }
+  if (on_summary_) return on_summary_(summary);
   if (counting_.test_records == 0) return;
   const double expected = sum / trained * CountingLossPerBatch(counting_.test_records);
   const double loss = summary["metrics"]["test"].value("loss", -1.0);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -49,6 +50,13 @@ class Oracle {
     }
   };
   using PsSeen = std::map<uint32_t, Seen>;
+  // What a checkpoint has: every partition, and of growing ones the rows that batches read.
+  using Grown = std::map<uint32_t, std::vector<float>>;
+  using CheckpointFn = std::function<void(
+      const std::string& name, const std::vector<StoredTensors>& stored, const Grown& grown)>;
+  // `fn` is called for each new checkpoint that is whole, `summary` with that of the job's end.
+  void OnCheckpoint(CheckpointFn fn) { on_checkpoint_ = std::move(fn); }
+  void OnSummary(std::function<void(const nlohmann::json&)> fn) { on_summary_ = std::move(fn); }
   PsSeen Look(const ParameterServer& ps) const;
   // Called when an exchange is answered; `before` is what the ps held when it arrived, and `after`
   // when its push had been entered.
@@ -76,13 +84,12 @@ class Oracle {
     bool complete = false;
   };
   void CheckOutcomes(const BatchId& batch, const ExchangeReply& reply, const PsSeen& after);
+  void CheckRejection(const ExchangeRequest& request, const Seen& was, const Seen& now);
   void CheckStaleness(const ExchangeRequest& request, bool applied);
   static std::string Difference(const Partition& partition, const StoredTensors& stored);
   bool Grows(uint32_t partition) const;
-  std::vector<float> GrownValues(const Partition& partition) const;
-  absl::StatusOr<std::map<uint32_t, std::vector<float>>> GrownIn(Files& files,
-                                                                 const std::string& path,
-                                                                 const Manifest& manifest) const;
+  absl::StatusOr<Grown> GrownIn(Files& files, const std::string& path,
+                                const Manifest& manifest) const;
   std::string GrownDifference(const Partition& partition, const std::vector<float>& values,
                               const StoredTensors& stored) const;
   void CheckOrdered(const StoredTensors& partition, uint64_t elements);
@@ -111,6 +118,8 @@ class Oracle {
   std::map<std::string, Committed> committed_;    // that were ever seen
   std::set<std::string> damaged_;
   bool durable_ = false;  // one was
+  CheckpointFn on_checkpoint_;
+  std::function<void(const nlohmann::json&)> on_summary_;
 };
 
 }  // namespace paracord

@@ -10,13 +10,6 @@
 namespace paracord {
 namespace {
 
-// Returns how many batches a lane of an epoch has.
-uint64_t BatchesOfLane(const DataPlan& plan, uint64_t lane) {
-  uint64_t batches = 0;
-  for (uint64_t place = lane; place < BatchesPerEpoch(plan); place += plan.lanes()) ++batches;
-  return batches;
-}
-
 // Returns the batches that a ledger has, by lane through all epochs.
 std::map<uint64_t, uint64_t> EnteredByLane(const DataPlan& plan, const Ledger& ledger) {
   std::map<uint64_t, uint64_t> entered;
@@ -31,6 +24,24 @@ std::map<uint64_t, uint64_t> EnteredByLane(const DataPlan& plan, const Ledger& l
 }
 
 }  // namespace
+
+uint64_t BatchesOfLane(const DataPlan& plan, uint64_t lane) {
+  uint64_t batches = 0;
+  for (uint64_t place = lane; place < BatchesPerEpoch(plan); place += plan.lanes()) ++batches;
+  return batches;
+}
+
+std::optional<uint64_t> WholeRounds(const DataPlan& plan, const Ledger& ledger) {
+  const uint64_t batches = ledger.applied() + ledger.rejected();
+  uint64_t state = 0, sum = 0;
+  for (; sum < batches; ++state) {
+    for (uint64_t lane = 0; lane < SplitsPerEpoch(plan); ++lane) {
+      if (state % BatchesOfLane(plan, 0) < BatchesOfLane(plan, lane)) ++sum;
+    }
+  }
+  return sum == batches && LaneBehind(plan, ledger, state).empty() ? std::optional(state)
+                                                                   : std::nullopt;
+}
 
 std::string LaneBehind(const DataPlan& plan, const Ledger& ledger, uint64_t state) {
   const uint64_t lanes = SplitsPerEpoch(plan);

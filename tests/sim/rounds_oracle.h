@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -13,6 +14,10 @@
 
 namespace paracord {
 
+// Returns how many batches a lane of an epoch has.
+uint64_t BatchesOfLane(const DataPlan& plan, uint64_t lane);
+// Returns how many rounds of the job a ledger has, if it has no part of another one.
+std::optional<uint64_t> WholeRounds(const DataPlan& plan, const Ledger& ledger);
 // Returns "", or the lane that lacks a batch of the first `state` rounds of the job.
 std::string LaneBehind(const DataPlan& plan, const Ledger& ledger, uint64_t state);
 
