@@ -137,7 +137,7 @@ class SimCluster::Ps : public Role, public Service {
     if (cluster_.sync_ != nullptr) {
       return cluster_.sync_->Answered(request.header, ReadStep(request), reply, after);
     }
-    cluster_.rounds_.Answered(request.header, answer, before, cluster_.oracle_.Look(ps_));
+    cluster_.rounds_.Answered(request.header, answer, cluster_.oracle_.Look(ps_));
   }
 
   SimCluster& cluster_;

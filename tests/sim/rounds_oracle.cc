@@ -23,6 +23,11 @@ std::map<uint64_t, uint64_t> EnteredByLane(const DataPlan& plan, const Ledger& l
   return entered;
 }
 
+std::string ReaderOf(const ExchangeRequest& request) {
+  return absl::StrCat(request.worker(), " ", request.fence().boot_id(), " ",
+                      request.fence().generation());
+}
+
 }  // namespace
 
 uint64_t BatchesOfLane(const DataPlan& plan, uint64_t lane) {
@@ -61,10 +66,17 @@ std::string LaneBehind(const DataPlan& plan, const Ledger& ledger, uint64_t stat
 
 void RoundsOracle::Answered(const ExchangeRequest& request,
                             const absl::StatusOr<ExchangeReply>& answer,
-                            const Oracle::PsSeen& before, const Oracle::PsSeen& now) {
+                            const Oracle::PsSeen& now) {
   if (plan_.lanes() == 0 || !answer.ok()) return;
-  if (request.has_batch() && !request.rejected()) CheckPushed(request.batch(), *answer, before);
+  if (request.has_batch() && !request.rejected()) CheckPushed(request, *answer);
   if (request.has_state()) CheckPulled(request, *answer, now);
+  if (answer->waits() || request.pull_size() == 0) return;
+  Given& given = given_[ReaderOf(request)];
+  given.clear();
+  for (const PartitionPull& pull : request.pull()) {
+    const auto seen = now.find(pull.partition());
+    if (seen != now.end() && seen->second.trained) given[pull.partition()] = seen->second.ledger;
+  }
 }
 
 void RoundsOracle::CheckPulled(const ExchangeRequest& request, const ExchangeReply& reply,
@@ -86,13 +98,15 @@ void RoundsOracle::CheckPulled(const ExchangeRequest& request, const ExchangeRep
   }
 }
 
-void RoundsOracle::CheckPushed(const BatchId& batch, const ExchangeReply& reply,
-                               const Oracle::PsSeen& before) {
+void RoundsOracle::CheckPushed(const ExchangeRequest& request, const ExchangeReply& reply) {
+  const BatchId& batch = request.batch();
+  const Given& given = given_[ReaderOf(request)];
   const uint64_t first = batch.epoch() * BatchesOfLane(plan_, 0);
   const uint64_t state = batch.batch() > staleness_ ? first + batch.batch() - staleness_ : first;
   for (const PartitionState& partition : reply.partitions()) {
-    if (partition.outcome() != PUSH_APPLIED) continue;
-    const std::string behind = LaneBehind(plan_, before.at(partition.partition()).ledger, state);
+    const auto values = given.find(partition.partition());
+    if (partition.outcome() != PUSH_APPLIED || values == given.end()) continue;
+    const std::string behind = LaneBehind(plan_, values->second, state);
     if (behind.empty()) continue;
     return world_.Violation(absl::StrCat("a gradient of round ", batch.batch(),
                                          " is applied to partition ", partition.partition(),

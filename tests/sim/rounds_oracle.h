@@ -1,10 +1,11 @@
 // Checks bounded staleness in a simulated cluster: no ps hands out values that lack a round which
-// their reader waits for, and none applies a gradient whose values were older than the job allows.
-// The batches of lanes are counted here one by one, apart from what coordinator, ps and workers ask
-// (config/data_plan.h). Owned by SimCluster.
+// their reader waits for, and no gradient is applied whose worker had older values from that ps
+// when it pushed than the job allows. The batches of lanes are counted here one by one, apart from
+// what coordinator, ps and workers ask (config/data_plan.h). Owned by SimCluster.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -27,19 +28,23 @@ class RoundsOracle {
   RoundsOracle(SimWorld& world, DataPlan plan, uint64_t staleness)
       : world_(world), plan_(std::move(plan)), staleness_(staleness) {}
 
-  // Called when an exchange is answered. The ps held `before` when the exchange came, and holds
-  // `now`.
+  // Called when an exchange is answered. The ps holds `now`.
   void Answered(const ExchangeRequest& request, const absl::StatusOr<ExchangeReply>& answer,
-                const Oracle::PsSeen& before, const Oracle::PsSeen& now);
+                const Oracle::PsSeen& now);
 
  private:
   void CheckPulled(const ExchangeRequest& request, const ExchangeReply& reply,
                    const Oracle::PsSeen& now);
-  void CheckPushed(const BatchId& batch, const ExchangeReply& reply, const Oracle::PsSeen& before);
+  void CheckPushed(const ExchangeRequest& request, const ExchangeReply& reply);
+
+  // The ledgers of the values that a worker was last given, by partition.
+  using Given = std::map<uint32_t, Ledger>;
 
   SimWorld& world_;
   const DataPlan plan_;
   const uint64_t staleness_;
+  // By worker, life of the ps and generation. Who asked for no state has values of any age.
+  std::map<std::string, Given> given_;
 };
 
 }  // namespace paracord
