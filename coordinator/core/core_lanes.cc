@@ -28,12 +28,12 @@ bool CoordinatorCore::DealLanes(bool tick) {
   const bool deals = lane_leases_.MustDeal(table);
   if (tick) lane_leases_.LookBehind(table, now_ms_);
   if (tick || deals) {
-    std::vector<uint64_t> takers;
+    std::vector<LaneTaker> takers;
     for (const auto& [id, session] : sessions_.all()) {
       if (session.benched_until_ms > now_ms_) continue;
       const bool asks = session.parked.has_value() ||
                         (session.asked_ms.has_value() && now_ms_ - *session.asked_ms <= kAskedMs);
-      if (asks || table.LeasesOf(id) > 0) takers.push_back(id);
+      if (asks || table.LeasesOf(id) > 0) takers.push_back({id, 0});
     }
     lane_leases_.Deal(table, takers, now_ms_);
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "coordinator/core/lane_shares.h"
 #include "coordinator/core/limits.h"
 
 namespace paracord {
@@ -49,7 +48,7 @@ void LaneLeases::Begin(const SplitTable& table, int64_t now_ms) {
   free_since_ms_.assign(table.splits(), now_ms);
 }
 
-void LaneLeases::Deal(const SplitTable& table, std::span<const uint64_t> takers, int64_t now_ms) {
+void LaneLeases::Deal(const SplitTable& table, std::span<const LaneTaker> takers, int64_t now_ms) {
   asked_ = false;
   dealt_freed_ = table.freed();
   owners_ = ShareLanes(table.Holders(), takers);

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "coordinator/core/lane_shares.h"
 #include "coordinator/core/round_clock.h"
 #include "coordinator/core/split_table.h"
 
@@ -46,7 +47,7 @@ class LaneLeases {
     return table.HasFree() && (asked_ || dealt_freed_ != table.freed());
   }
   // Deals the lanes out to the sessions that hold some or ask for some.
-  void Deal(const SplitTable& table, std::span<const uint64_t> takers, int64_t now_ms);
+  void Deal(const SplitTable& table, std::span<const LaneTaker> takers, int64_t now_ms);
   // Lanes have come further: moves the common end of leases on where less than half is left.
   void MoveOn(const SplitTable& table, int64_t now_ms);
   // Looks for lanes that others wait for, and whose lease is as old as a straggler's.

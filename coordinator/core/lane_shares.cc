@@ -3,33 +3,77 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <tuple>
+#include <utility>
 
 namespace paracord {
 namespace {
 
+// A round has to become shorter by so much before lanes move.
+constexpr double kWorthMoving = 0.9;
+
 struct Taker {
   uint64_t session = 0;
+  double seconds = 1;               // for a batch
   std::vector<uint64_t> held = {};  // lanes, ascending
   uint64_t share = 0;               // how many lanes it is to have
   uint64_t at = 0;                  // about where its run begins
 };
 
+double SecondsOfRound(const std::vector<Taker>& takers) {
+  double most = 0;
+  for (const Taker& each : takers) {
+    most = std::max(most, static_cast<double>(each.share) * each.seconds);
+  }
+  return most;
+}
+
+// Deals out so many lanes more, each to who has its lanes done first.
+void DealOut(uint64_t lanes, std::vector<Taker>& takers) {
+  using Next = std::tuple<double, uint64_t, size_t>;  // seconds with one more, share, taker
+  const auto next = [&](size_t i) {
+    return Next{static_cast<double>(takers[i].share + 1) * takers[i].seconds, takers[i].share, i};
+  };
+  std::vector<Next> queue;
+  for (size_t i = 0; i < takers.size(); ++i) queue.push_back(next(i));
+  std::ranges::make_heap(queue, std::greater());
+  for (; lanes > 0; --lanes) {
+    std::ranges::pop_heap(queue, std::greater());
+    const size_t i = std::get<2>(queue.back());
+    ++takers[i].share;
+    queue.back() = next(i);
+    std::ranges::push_heap(queue, std::greater());
+  }
+}
+
 // Returns those that are to have lanes, those that hold most first, with their shares.
-std::vector<Taker> TakersOf(std::span<const uint64_t> holders, std::span<const uint64_t> sessions) {
+std::vector<Taker> TakersOf(std::span<const uint64_t> holders,
+                            std::span<const LaneTaker> sessions) {
   std::map<uint64_t, std::vector<uint64_t>> held;
   for (uint64_t lane = 0; lane < holders.size(); ++lane) held[holders[lane]].push_back(lane);
-  std::vector<Taker> takers;
-  for (const uint64_t session : sessions) {
-    Taker& taker = takers.emplace_back(Taker{.session = session});
-    if (const auto found = held.find(session); found != held.end()) taker.held = found->second;
+  double known = 0, sum = 0;
+  for (const LaneTaker& each : sessions) {
+    if (each.seconds > 0) sum += each.seconds, ++known;
   }
+  std::vector<Taker> takers;
+  for (const LaneTaker& each : sessions) {
+    Taker& taker = takers.emplace_back(Taker{.session = each.session, .seconds = each.seconds});
+    if (each.seconds <= 0) taker.seconds = known > 0 ? sum / known : 1;
+    if (const auto found = held.find(each.session); found != held.end()) taker.held = found->second;
+  }
+  if (takers.empty()) return takers;
   std::ranges::stable_sort(takers, std::greater(),
                            [](const Taker& each) { return each.held.size(); });
-  takers.resize(std::min(takers.size(), holders.size()));
-  for (uint64_t i = 0; i < takers.size(); ++i) {
-    const bool one_more = i < holders.size() % takers.size();
-    takers[i].share = holders.size() / takers.size() + (one_more ? 1 : 0);
+  std::vector<Taker> anew = takers;
+  DealOut(holders.size(), anew);
+  uint64_t free = holders.size();
+  for (Taker& taker : takers) {
+    taker.share = taker.held.size();
+    free -= taker.share;
   }
+  DealOut(free, takers);
+  if (SecondsOfRound(anew) < kWorthMoving * SecondsOfRound(takers)) takers = std::move(anew);
+  std::erase_if(takers, [](const Taker& each) { return each.share == 0; });
   return takers;
 }
 
@@ -51,7 +95,7 @@ std::vector<uint64_t> LanesThatMove(size_t lanes, const std::vector<Taker>& take
 }  // namespace
 
 std::vector<uint64_t> ShareLanes(std::span<const uint64_t> holders,
-                                 std::span<const uint64_t> sessions) {
+                                 std::span<const LaneTaker> sessions) {
   std::vector<uint64_t> shares(holders.size(), 0);
   std::vector<Taker> takers = TakersOf(holders, sessions);
   // Who has no lane yet begins where lanes move, so that the others' runs stay where they are.

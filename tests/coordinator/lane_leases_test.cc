@@ -48,7 +48,7 @@ TEST_CASE("all leases end at one round, which moves on when less than half is le
   LaneLeases leases;
   leases.Begin(table, 0);
   CHECK(leases.end() == 2);
-  const std::vector<uint64_t> takers = {5, 6};
+  const std::vector<LaneTaker> takers = {{5, 0}, {6, 0}};
   leases.Deal(table, takers, 0);
   for (uint64_t lane = 0; lane < 2; ++lane) {
     table.GrantLane(lane, 10 + lane, 5 + lane, 0, leases.end());
@@ -60,7 +60,7 @@ TEST_CASE("all leases end at one round, which moves on when less than half is le
   CHECK(leases.end() == 3);
   CHECK(leases.StaysWith(0, 5));
   CHECK(leases.StaysWith(1, 6));
-  leases.Deal(table, std::vector<uint64_t>{5}, 1200);
+  leases.Deal(table, std::vector<LaneTaker>{{5, 0}}, 1200);
   CHECK_FALSE(leases.StaysWith(1, 6));
 }
 
@@ -68,7 +68,7 @@ TEST_CASE("a free lane is its owner's for a moment, and then anybody's") {
   SplitTable table = TableOfLanes(2);
   LaneLeases leases;
   leases.Begin(table, 1000);
-  const std::vector<uint64_t> takers = {5, 6};
+  const std::vector<LaneTaker> takers = {{5, 0}, {6, 0}};
   leases.Deal(table, takers, 1000);
   CHECK(leases.MayTake(0, 5, 1000));
   CHECK_FALSE(leases.MayTake(1, 5, 1000));

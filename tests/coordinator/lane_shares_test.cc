@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <map>
+#include <cmath>
 #include <random>
 
 namespace paracord {
@@ -10,57 +10,92 @@ namespace {
 
 using ByLane = std::vector<uint64_t>;
 
-TEST_CASE("lanes are dealt out evenly, in runs of neighbouring lanes") {
-  CHECK(ShareLanes(ByLane{0, 0, 0, 0}, ByLane{7}) == ByLane{7, 7, 7, 7});
-  CHECK(ShareLanes(ByLane{0, 0, 0, 0}, ByLane{7, 8}) == ByLane{7, 7, 8, 8});
-  CHECK(ShareLanes(ByLane{0, 0, 0, 0}, ByLane{7, 8, 9}) == ByLane{7, 7, 8, 9});
-  CHECK(ShareLanes(ByLane{0, 0}, ByLane{7, 8, 9}) == ByLane{7, 8});  // one stands by
-  CHECK(ShareLanes(ByLane{0, 0}, ByLane{}) == ByLane{0, 0});
-  CHECK(ShareLanes(ByLane{}, ByLane{7}).empty());
+// Deals lanes out to sessions that are equally fast.
+ByLane Shared(const ByLane& holders, const ByLane& sessions) {
+  std::vector<LaneTaker> takers;
+  for (const uint64_t session : sessions) takers.push_back({session, 0});
+  return ShareLanes(holders, takers);
 }
 
-TEST_CASE("who comes gets lanes of those that have most, and the others keep theirs") {
-  CHECK(ShareLanes(ByLane{7, 7, 7, 7}, ByLane{7, 8}) == ByLane{7, 7, 8, 8});
-  CHECK(ShareLanes(ByLane{7, 7, 8, 8}, ByLane{7, 8, 9}) == ByLane{7, 7, 8, 9});
-  CHECK(ShareLanes(ByLane{7, 7, 8, 9}, ByLane{7, 8, 9, 10}) == ByLane{7, 10, 8, 9});
-  CHECK(ShareLanes(ByLane{7, 10, 8, 9}, ByLane{7, 8, 9, 10, 11}) == ByLane{7, 10, 8, 9});
+uint64_t CountOf(const ByLane& lanes, uint64_t session) {
+  return static_cast<uint64_t>(std::ranges::count(lanes, session));
+}
+
+TEST_CASE("sessions that are equally fast get equally many lanes, in runs of neighbouring lanes") {
+  CHECK(Shared({0, 0, 0, 0}, {7}) == ByLane{7, 7, 7, 7});
+  CHECK(Shared({0, 0, 0, 0}, {7, 8}) == ByLane{7, 7, 8, 8});
+  CHECK(Shared({0, 0, 0, 0}, {7, 8, 9}) == ByLane{7, 7, 8, 9});
+  CHECK(Shared({0, 0}, {7, 8, 9}) == ByLane{7, 8});  // one stands by
+  CHECK(Shared({0, 0}, {}) == ByLane{0, 0});
+  CHECK(Shared({}, {7}).empty());
+}
+
+TEST_CASE("who comes gets lanes where a round becomes shorter by it, and the others keep theirs") {
+  CHECK(Shared({7, 7, 7, 7}, {7, 8}) == ByLane{7, 7, 8, 8});
+  // With one lane less for one of them the round would last as long.
+  CHECK(Shared({7, 7, 8, 8}, {7, 8, 9}) == ByLane{7, 7, 8, 8});
+  CHECK(Shared({7, 7, 8, 8}, {7, 8, 9, 10}) == ByLane{7, 9, 8, 10});
+  CHECK(Shared({7, 7, 8, 9}, {7, 8, 9, 10}) == ByLane{7, 10, 8, 9});
+  CHECK(Shared({7, 10, 8, 9}, {7, 8, 9, 10, 11}) == ByLane{7, 10, 8, 9});
 }
 
 TEST_CASE("the lanes of one that died go to who stands by, and else to the others") {
-  CHECK(ShareLanes(ByLane{7, 0, 9, 10}, ByLane{7, 9, 10, 11}) == ByLane{7, 11, 9, 10});
-  CHECK(ShareLanes(ByLane{7, 7, 0, 0}, ByLane{7}) == ByLane{7, 7, 7, 7});
-  CHECK(ShareLanes(ByLane{7, 7, 0, 9}, ByLane{7, 9}) == ByLane{7, 7, 9, 9});
+  CHECK(Shared({7, 0, 9, 10}, {7, 9, 10, 11}) == ByLane{7, 11, 9, 10});
+  CHECK(Shared({7, 7, 0, 0}, {7}) == ByLane{7, 7, 7, 7});
+  CHECK(Shared({7, 7, 0, 9}, {7, 9}) == ByLane{7, 7, 9, 9});
   // A holder that is to have none, because it rests, gives up its lanes.
-  CHECK(ShareLanes(ByLane{7, 7, 8, 8}, ByLane{8}) == ByLane{8, 8, 8, 8});
+  CHECK(Shared({7, 7, 8, 8}, {8}) == ByLane{8, 8, 8, 8});
 }
 
-TEST_CASE("however lanes lie, each taker gets its share in one run, and it stays there") {
+TEST_CASE("who computes slowly gets fewer lanes") {
+  const auto shared = [](const ByLane& holders, std::vector<LaneTaker> takers) {
+    return ShareLanes(holders, takers);
+  };
+  const ByLane even = {7, 7, 7, 7, 8, 8, 8, 8};
+  // Four times slower: 7 lanes and 1 take 7 where 4 and 4 take 16.
+  const ByLane uneven = shared(even, {{7, 1}, {8, 4}});
+  CHECK(CountOf(uneven, 8) == 1);
+  CHECK(shared(uneven, {{7, 1}, {8, 4}}) == uneven);
+  // A tenth slower is not worth a move, and who is as fast again gets lanes back.
+  CHECK(shared(even, {{7, 1}, {8, 1.1}}) == even);
+  CHECK(CountOf(shared(uneven, {{7, 1}, {8, 1}}), 8) == 4);
+  // So slow that a round would wait for any lane of it.
+  CHECK(CountOf(shared({7, 8, 7, 8}, {{7, 1}, {8, 20}}), 8) == 0);
+  // A new session, of which nothing is known, counts as fast as the others.
+  CHECK(CountOf(shared({7, 7, 7, 7}, {{7, 3}, {8, 0}}), 8) == 2);
+}
+
+TEST_CASE("however lanes lie, no other deal is much faster, and nothing moves without need") {
   std::mt19937 random(7);
   const auto draw = [&](uint64_t n) { return random() % n; };
   for (int round = 0; round < 2000; ++round) {
     ByLane holders(1 + draw(12), 0);
     for (uint64_t& holder : holders) holder = draw(6);  // 0: nobody
-    ByLane takers;
+    std::vector<LaneTaker> takers;
     for (uint64_t session = 1; session < 8; ++session) {
-      if (draw(2) == 0) takers.push_back(session);
+      if (draw(2) == 0) takers.push_back({session, 1 + static_cast<double>(draw(5))});
     }
     const ByLane shares = ShareLanes(holders, takers);
     REQUIRE(shares.size() == holders.size());
     if (takers.empty()) continue;
-    std::map<uint64_t, uint64_t> count;
     uint64_t runs = 0;
     for (uint64_t lane = 0; lane < shares.size(); ++lane) {
-      REQUIRE(std::ranges::find(takers, shares[lane]) != takers.end());
-      ++count[shares[lane]];
+      REQUIRE(std::ranges::find(takers, shares[lane], &LaneTaker::session) != takers.end());
       if (lane == 0 || shares[lane] != shares[lane - 1]) ++runs;
     }
-    const uint64_t sharers = std::min(takers.size(), holders.size());
-    REQUIRE(count.size() == sharers);
-    REQUIRE(runs == sharers);
-    for (const auto& [session, lanes] : count) {
-      REQUIRE(lanes >= holders.size() / sharers);
-      REQUIRE(lanes <= (holders.size() + sharers - 1) / sharers);
+    uint64_t sharers = 0, fit = 0;
+    double longest = 0;
+    for (const LaneTaker& each : takers) {
+      const uint64_t lanes = CountOf(shares, each.session);
+      sharers += lanes > 0 ? 1 : 0;
+      longest = std::max(longest, static_cast<double>(lanes) * each.seconds);
     }
+    REQUIRE(runs == sharers);
+    // As many lanes as all of them compute in nine tenths of the time are too few.
+    for (const LaneTaker& each : takers) {
+      fit += static_cast<uint64_t>(std::ceil(0.9 * longest / each.seconds)) - 1;
+    }
+    REQUIRE(fit < holders.size());
     REQUIRE(ShareLanes(shares, takers) == shares);
   }
 }
