@@ -1,6 +1,7 @@
 // paracord export: a checkpoint's variables in one safetensors file.
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -45,6 +46,14 @@ std::vector<NamedTensor> TensorsOf(const ChosenCheckpoint& chosen, uint64_t& byt
   return tensors;
 }
 
+// Says which checkpoint the values are of.
+std::map<std::string, std::string> OriginOf(const Manifest& manifest) {
+  return {{"job", manifest.job_name},
+          {"checkpoint", manifest.name.ToString()},
+          {"step", absl::StrCat(manifest.name.step)},
+          {"run_id", manifest.run_id}};
+}
+
 // A file of another kind would be taken for what its name says.
 absl::Status CheckEnding(const std::string& dir, const std::string& path) {
   const std::string ending = std::filesystem::path(path).extension().string();
@@ -83,8 +92,10 @@ int RunExport(Args args, std::ostream& out, std::ostream& err) {
       "the checkpoint of this step; default: the newest healthy one, or the best with restore_best",
       0, INT64_MAX, &step);
   flags.String("out", "FILE", "the file to write, replaced as a whole", &path);
-  bool when_done = false;
+  bool when_done = false, bare = false;
   flags.Switch("when-done", "wait until the job in DIR is done", &when_done);
+  flags.Switch("bare", "leave run and checkpoint out of the file: equal values are equal bytes",
+               &bare);
   const auto code = flags.ParseOrExit(args, "paracord export", out, err);
   if (code.has_value()) return *code;
   const auto fail = [&](absl::string_view why, ExitCode with) {
@@ -110,14 +121,10 @@ int RunExport(Args args, std::ostream& out, std::ostream& err) {
   const Manifest& manifest = chosen->manifest;
   uint64_t bytes = 0;
   const std::vector<NamedTensor> tensors = TensorsOf(*chosen, bytes);
-  const absl::Status written = WriteTensors(files, path, tensors,
-                                            {{"job", manifest.job_name},
-                                             {"checkpoint", manifest.name.ToString()},
-                                             {"step", absl::StrCat(manifest.name.step)},
-                                             {"run_id", manifest.run_id}});
-  if (!written.ok()) {
-    return fail(written.message(), ExitCodeOfWrite(written));
-  }
+  std::map<std::string, std::string> origin;
+  if (!bare) origin = OriginOf(manifest);
+  const absl::Status written = WriteTensors(files, path, tensors, origin);
+  if (!written.ok()) return fail(written.message(), ExitCodeOfWrite(written));
   out << path << ": " << manifest.variables.size() << " variables, " << HumanBytes(bytes)
       << ", of checkpoint " << manifest.name.ToString() << "\n";
   return static_cast<int>(ExitCode::kDone);
