@@ -144,6 +144,9 @@ struct GuaranteesSpec {
   std::optional<uint32_t> staleness;
   std::optional<uint32_t> round_batches;  // none: by RoundBatchesOf
   std::string recovery = "replay";        // with "sync": "rollback"
+  // Set, with "sync": who has waited for a round so many times as long as its own batches take may
+  // compute the lanes that are missing.
+  std::optional<double> backup_factor;
 
   // An update is the mean of a whole round.
   bool sync() const { return consistency == "sync"; }
@@ -219,11 +222,11 @@ absl::StatusOr<Job> ParseJob(const std::string& canonical_json);
 std::string PsSettings(const Job& job);
 
 // Checks that a job may go on from a checkpoint of the job `before`. Only epochs, steps, stop_when,
-// evaluate, checkpoint, failures, timeouts, wire, compression, overlap, the optimizer's learning
-// rate and the places of the data's files may differ; the error names every other key that does.
-// `plan` is the data plan of `before`, which goes on. `accepted` names files of
-// the job's program whose text may differ, too: its variables and metrics are compared when a
-// worker has run it.
+// evaluate, checkpoint, failures, timeouts, wire, compression, overlap, backup, the optimizer's
+// learning rate and the places of the data's files may differ; the error names every other key that
+// does. `plan` is the data plan of `before`, which goes on. `accepted` names files of the job's
+// program whose text may differ, too: its variables and metrics are compared when a worker has run
+// it.
 absl::Status CheckResumable(Job before, const Job& now, const DataPlan& plan,
                             std::span<const std::string> accepted = {});
 

@@ -148,6 +148,9 @@ json ToJson(const Job& job) {
   // A job without these keys is the same text as before there were any.
   const std::optional<uint32_t>& round_batches = job.guarantees.round_batches;
   if (round_batches.has_value()) object["round_batches"] = *round_batches;
+  if (job.guarantees.backup_factor.has_value()) {
+    object["backup"] = {{"factor", *job.guarantees.backup_factor}};
+  }
   if (job.threads.has_value()) object["threads"] = *job.threads;
   return object;
 }
@@ -199,7 +202,7 @@ void Compare(const json& before, const json& now, const std::string& path, bool 
 void EraseWhatMayDiffer(json& job) {
   // These keys decide how values travel or how long a job trains, not what a checkpoint holds.
   for (const char* key : {"epochs", "steps", "stop_when", "evaluate", "checkpoint", "failures",
-                          "timeouts", "wire", "compression", "overlap"}) {
+                          "timeouts", "wire", "compression", "overlap", "backup"}) {
     job.erase(key);
   }
   job["optimizer"].erase("learning_rate");

@@ -21,6 +21,12 @@ void ReportMisfits(JsonFields& fields, const Job& job) {
                    "is of jobs with rounds, and `consistency` is \"async\", which has none: give "
                    "`consistency` \"sync\" or {\"staleness\": S}, or leave round_batches out");
   }
+  if (guarantees.backup_factor.has_value() && !guarantees.sync()) {
+    fields.Problem(
+        "backup",
+        "has lanes computed twice that a round waits for, and only `consistency` \"sync\" "
+        "has rounds that wait: leave backup out");
+  }
   if (job.split_batches.has_value() && guarantees.rounds()) {
     fields.Problem("split_batches",
                    "is of jobs without rounds, and `consistency` has rounds: an epoch is cut into "
@@ -72,6 +78,11 @@ void ReadRounds(JsonFields& fields, Problems& problems, Job& job) {
   fields.OneOf("recovery", recovery, guarantees.recovery);
   if (fields.FindValue("round_batches") != nullptr) {
     fields.Integer("round_batches", 1, kLanesMax, guarantees.round_batches.emplace(1));
+  }
+  if (const json* const backup = fields.FindValue("backup"); backup != nullptr) {
+    JsonFields inner(*backup, "backup", problems);
+    inner.Number("factor", 1.1, 100, guarantees.backup_factor.emplace(2));
+    inner.ReportUnknown();
   }
   ReportMisfits(fields, job);
 }

@@ -1,4 +1,4 @@
-// The keys of a job that say how its rounds are formed: `consistency`, `round_batches` and
+// The keys of a job that say how its rounds are formed: `consistency`, `round_batches`, `backup` and
 // `recovery`.
 #pragma once
 

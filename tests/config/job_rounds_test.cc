@@ -55,6 +55,10 @@ TEST_CASE("a job says how old values may be, and how many batches a round has") 
   CHECK(sync.guarantees.recovery == "rollback");
   CHECK(sync.threads == 1u);
   CHECK(RoundBatchesOf(sync, 4).value() == 4);
+  CHECK_FALSE(sync.guarantees.backup_factor.has_value());
+  const Job backup = JobWith(R"({"consistency": "sync", "backup": {}})").value();
+  CHECK(backup.guarantees.backup_factor == 2.0);
+  CHECK(JobToJson(ParseJob(JobToJson(backup)).value()) == JobToJson(backup));
   CHECK(JobToJson(ParseJob(JobToJson(sync)).value()) == JobToJson(sync));
   CHECK(JsonOf(JobToJson(sync)).at("consistency") == "sync");
 }
@@ -81,6 +85,11 @@ TEST_CASE("keys of rounds that do not fit are named, both where two do not fit e
        "optimizer.global_clipnorm: clips what a worker computed"},
       {R"({"consistency": "sync", "split_batches": 4})",
        "split_batches: is of jobs without rounds, and `consistency` has rounds"},
+      {R"({"consistency": {"staleness": 1}, "backup": {}})",
+       "backup: has lanes computed twice that a round waits for, and only `consistency` \"sync\""},
+      {R"({"consistency": "sync", "backup": {"factor": 1}})",
+       "backup.factor: must be a number from 1.1 to 100, is 1"},
+      {R"({"consistency": "sync", "backup": {"factors": 2}})", "backup.factors: unknown key"},
       {R"({"threads": 0})", "threads: must be an integer from 1 to 1024"},
       {R"({"consistency": {}})", "consistency.staleness: is missing"},
       {R"({"consistency": {"staleness": 1001}})",
