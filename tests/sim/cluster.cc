@@ -13,6 +13,7 @@
 #include "net/rpc_proto.h"
 #include "proto/protocol.h"
 #include "server/parameter_server.h"
+#include "sim/world/coverage.h"
 #include "worker/worker.h"
 
 namespace paracord {
@@ -434,7 +435,12 @@ std::string RunSeed(uint64_t seed, uint64_t* trace_hash, uint64_t* steps, SimKin
   if (kind.lanes) plan.DrawLanes(world.Fork(12));
   if (kind.sync) plan.DrawSync(world.Fork(13));
   SimCluster cluster(world, plan);
-  const bool right = cluster.Run();
+  const Coverage coverage;
+  bool right = cluster.Run();
+  if (right && coverage.Missing("coordinator.rollback.stuck").empty()) {
+    world.Violation("a state that was still needed was lost");
+    right = false;
+  }
   if (trace_hash != nullptr) *trace_hash = world.trace().hash();
   if (steps != nullptr) *steps += world.steps();
   if (right) return "";
