@@ -13,9 +13,9 @@ import machine
 
 
 class Training:
-    """`paracord train` with 2 ps and 2 workers, in a folder of its own."""
+    """`paracord train`, in a folder of its own."""
 
-    def __init__(self, bin_dir, job, trace=True, **settings):
+    def __init__(self, bin_dir, job, trace=True, ps=2, workers=2, **settings):
         self.bin_dir = bin_dir
         self.folder = tempfile.TemporaryDirectory()
         d = self.folder.name
@@ -36,8 +36,8 @@ class Training:
             json.dump(spec, f)
         self.begin = time.monotonic()
         self.process = subprocess.Popen(
-            [f"{bin_dir}/paracord", "train", f"{d}/job.json", "--ps", "2", "--workers", "2",
-             "--dir", f"{d}/dir", "--device", "cpu"] + ["--trace", f"{d}/trace"] * trace,
+            [f"{bin_dir}/paracord", "train", f"{d}/job.json", "--ps", str(ps), "--workers",
+             str(workers), "--dir", f"{d}/dir", "--device", "cpu"] + ["--trace", f"{d}/trace"] * trace,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def finish(self):
