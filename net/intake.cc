@@ -126,13 +126,18 @@ void Intake::Give(uint64_t call, uint64_t bytes) {
 }
 
 void Intake::Keep(uint64_t call, uint64_t bytes) {
-  uint64_t beyond = 0;
+  Resumes resumes;
   {
     MutexLock lock(mu_);
-    const uint64_t held = calls_.at(call).bytes;
-    beyond = held - std::min(held, bytes);
+    const auto it = calls_.find(call);
+    if (it == calls_.end() || it->second.bytes <= bytes) return;
+    const uint64_t beyond = it->second.bytes - bytes;
+    it->second.bytes = bytes;
+    bytes_ -= beyond;
+    share_->Subtract(beyond);
+    resumes = WhoMayGoOn();
   }
-  if (beyond > 0) Give(call, beyond);
+  for (const auto& resume : resumes) resume();
 }
 
 uint64_t Intake::Hold(uint64_t bytes) {

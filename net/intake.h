@@ -54,7 +54,7 @@ class Intake {
   // once, on another thread, when it may.
   bool Take(uint64_t call, uint64_t bytes, std::function<void()> resume);
   void Give(uint64_t call, uint64_t bytes);  // frees some of its bytes
-  void Keep(uint64_t call, uint64_t bytes);  // frees all of them beyond so many
+  void Keep(uint64_t call, uint64_t bytes);  // frees those beyond so many; it may have ended
   void Arrived(uint64_t call);               // it is complete and reads no more
   // Counts a request that has arrived elsewhere, and returns its number, for End.
   uint64_t Hold(uint64_t bytes);

@@ -16,8 +16,8 @@
 
 namespace paracord {
 
-// Answers with the request; "/Keep" keeps the request, "/Park" does not answer, "/Offered" answers
-// with what Offer was given.
+// Answers with the request; "/Keep" keeps the request, "/Park" does not answer, "/Wait" neither and
+// gives the request back, "/Offered" answers with what Offer was given.
 class Echo : public Service {
  public:
   void Handle(std::string_view method, absl::Cord request,
@@ -25,7 +25,11 @@ class Echo : public Service {
     MutexLock lock(mu_);
     ++handled;
     if (method == "/Refuse") return call->Reply(absl::AbortedError("not this one"));
-    if (method == "/Park") {
+    if (method == "/Wait") {
+      request.Clear();
+      call->ReleaseRequest();
+    }
+    if (method == "/Park" || method == "/Wait") {
       call->OnCancel([this] { ++cancelled; });
       parked_.push_back(std::move(call));
       return;

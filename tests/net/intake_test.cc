@@ -48,6 +48,7 @@ TEST_CASE("a request that was read while its answer waits counts no more, and ot
   intake.Keep(read, 60);  // it has fewer
   CHECK(intake.bytes() == 50);
   for (const uint64_t call : {read, oldest, waiting}) intake.End(call);
+  intake.Keep(read, 0);  // its caller went away meanwhile
   CHECK(intake.bytes() == 0);
 }
 

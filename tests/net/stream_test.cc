@@ -70,6 +70,17 @@ TEST_CASE("a request beyond the limit is refused and the stream lives on") {
   CHECK(Soon([&] { return pair.intake->bytes() == 0; }));
 }
 
+TEST_CASE("a request whose answer waits without it is held by nobody") {
+  Pair pair;
+  auto waits = AskLater(*pair.link, "/Wait", OnePart(Pattern(3000000)), 2000);
+  REQUIRE(Soon([&] { return pair.echo.handled == 1; }));
+  CHECK(Soon([&] { return pair.intake->bytes() == 0; }));
+  CHECK(waits.wait_for(std::chrono::seconds(0)) == std::future_status::timeout);
+  CHECK(absl::IsDeadlineExceeded(waits.get().status()));
+  CHECK(Ask(*pair.link, "/Echo", Parts{absl::Cord("x")}).ok());
+  CHECK(Soon([&] { return pair.intake->bytes() == 0; }));
+}
+
 TEST_CASE("a call over a stream ends at its deadline, and its service hears of it") {
   Pair pair;
   REQUIRE(Ask(*pair.link, "/Echo", {}).ok());
