@@ -90,7 +90,10 @@ Outcome DensePartition::PushLane(const PlanBatch& batch, bool rejected,
   if (taken && !rejected && before_.has_value()) before_->Drop();
   if (entry.outcome == PUSH_APPLIED) {
     if (before_.has_value()) before_->Keep(contents_.value, contents_.updates);
-    if (rounds_->Enter(contents_.ledger)) TakeStep(rounds_->Mean());
+    if (rounds_->Enter(contents_.ledger)) {
+      if (!rounds_->MeanIsFinite()) contents_.healthy = false;
+      TakeStep(rounds_->Mean());
+    }
     rounds_->Next();
   }
   return {entry.outcome, entry.next, contents_.updates};

@@ -56,6 +56,8 @@ class PartitionRounds {
   bool Enter(PartitionLedger& ledger);
   // The update that the round is, perhaps none. Valid until Next.
   const PartitionUpdate& Mean() { return sum_.Mean(); }
+  // False: gradients that were finite have a sum that is not, which an update takes for 0.
+  bool MeanIsFinite() { return sum_.lanes() == 1 || Mean().gradient.Finite(); }
   // The values have the round now: begins the next one, and hands the values to the image that
   // waits for them.
   void Next();

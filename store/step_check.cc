@@ -1,5 +1,6 @@
 #include "store/step_check.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -118,17 +119,19 @@ absl::StatusOr<CheckedWant> CheckWant(const Content& content, Want want) {
   return CheckedWant{partition, std::move(want)};
 }
 
-// A worker that has the state of all partitions is the proof that no other state is needed any
-// more.
+// A worker that has the state of all partitions is the proof that nobody needs the one before.
 absl::Status WantsAllTrained(const Content& content, const std::vector<CheckedWant>& wants) {
-  std::set<uint32_t> wanted;
-  for (const CheckedWant& want : wants) wanted.insert(want.partition->facts().id);
+  const auto trained = std::ranges::count_if(
+      wants, [](const CheckedWant& want) { return want.partition->facts().trained; });
+  // No partition is named twice.
+  if (static_cast<size_t>(trained) == content.trained) return absl::OkStatus();
   for (const auto& partition : content.partitions) {
-    if (!partition->facts().trained || wanted.contains(partition->facts().id)) continue;
+    const auto is_it = [&](const CheckedWant& want) { return want.partition == partition.get(); };
+    if (!partition->facts().trained || std::ranges::any_of(wants, is_it)) continue;
     return RefusePartition(partition->facts().id,
-                           "the values of a state are wanted and its own are not, which a "
-                           "synchronous job needs of every trained partition, of a table with no "
-                           "rows if need be");
+                           "values of a state are wanted without its own, and a synchronous job "
+                           "needs those of every trained partition, of a table with no rows if "
+                           "need be");
   }
   return absl::OkStatus();
 }

@@ -161,6 +161,7 @@ Outcome TablePartition::PushLane(const PlanBatch& batch, bool rejected,
   if (entry.outcome == PUSH_APPLIED) {
     if (before_.has_value()) before_->Keep(contents_.updates);
     if (rounds_->Enter(contents_.ledger)) {
+      if (!rounds_->MeanIsFinite()) contents_.healthy = false;
       const PartitionUpdate& mean = rounds_->Mean();
       TakeStep(mean, mean.gradient.Flat());
     }

@@ -152,6 +152,18 @@ TEST_CASE("of two gradients for one lane the first counts, and none of an older 
   CHECK(pusher.partition.ValuesAt({})->second[0] == 0.5f - 2 - 6);
 }
 
+TEST_CASE("a sum that overflows makes a partition unhealthy, as an update that does") {
+  for (const SyncKind& kind : {DenseKind("plain", {"sgd"}), SyncKinds()[3]}) {
+    CAPTURE(kind.name);
+    Pusher pusher(kind, PlanOfLanes(24, 3, 2));
+    const SyncLane great{SyncGradient({{0, std::vector<float>(kind.width(), 3e38f)}}), false};
+    pusher.Push(0, 0, great);
+    CHECK(pusher.partition->GetCounts().healthy);
+    CHECK(pusher.Push(0, 1, great).outcome == PUSH_APPLIED);
+    CHECK_FALSE(pusher.partition->GetCounts().healthy);
+  }
+}
+
 // Enters the first batches of each lane of two epochs.
 PartitionLedger LedgerOf(const DataPlan& plan, const std::vector<uint32_t>& entered,
                          uint64_t steps) {
