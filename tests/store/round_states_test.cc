@@ -158,6 +158,27 @@ TEST_CASE("a table that outgrows what was prepared for its image has the image a
         5000 * 3 * sizeof(float));
 }
 
+TEST_CASE("a round that finds no room for old rows waits, and then the image ends") {
+  const SyncKind kind = TableKind("growing", {"sgd"}, TableSpec::GROWING, true);
+  Pusher pusher(kind, PlanOfLanes(24, 1, 2));
+  SyncGradient even(std::in_place), odd(std::in_place);
+  for (uint64_t id = 0; id < 20000; ++id) (*(id % 2 == 0 ? even : odd))[id] = {1, 2, 3};
+  const auto round = [&](uint64_t state) {
+    CHECK(pusher.Push(state, 1, {odd, false}).outcome == PUSH_TAKEN);
+    CHECK(pusher.Push(state, 0, {even, false}).outcome == PUSH_APPLIED);
+  };
+  round(0);
+  MemoryShare share(200000);
+  const auto image = pusher.partition->NewImage(false, {.snapshots = &share, .push_wait_ms = 20});
+  REQUIRE(pusher.partition->ReferAt(2, *image, [] {}).ok());
+  round(1);
+  round(2);
+  CHECK(pusher.partition->GetCounts().state == 3);
+  CHECK(share.bytes() <= 200000);
+  const absl::Status written = image->Write([](std::string_view) { return absl::OkStatus(); });
+  CHECK(absl::IsResourceExhausted(written));
+}
+
 TEST_CASE("a partition says what its rounds take at most") {
   const SyncKind kind = SyncKinds()[0];
   Pusher pusher(kind, PlanOfLanes(24, 1, 5));
