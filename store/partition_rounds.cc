@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/probe.h"
 #include "config/data_plan.h"
+#include "exchange/state_gone.h"
 #include "store/round_gate.h"
 
 namespace paracord {
@@ -127,9 +128,7 @@ absl::StatusOr<bool> PartitionRounds::IsBefore(const Partition::Facts& facts,
                                                std::optional<uint64_t> state, bool kept) const {
   if (!state.has_value() || *state == state_) return false;
   if (kept && *state + 1 == state_) return true;
-  return absl::OutOfRangeError(absl::StrCat("partition ", facts.id, ": the values of state ",
-                                            *state, " are wanted, and it is at state ", state_,
-                                            kept ? ", with those of one less" : ""));
+  return StateGone(facts.id, *state, state_, kept);
 }
 
 absl::StatusOr<std::vector<uint32_t>> PartitionRounds::Missing(const Partition::Facts& facts,

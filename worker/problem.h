@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "common/limit_error.h"
+#include "exchange/state_gone.h"
 #include "proto/paracord.pb.h"
 
 namespace paracord {
@@ -17,8 +18,10 @@ inline Problem ProblemOfBatch(const absl::Status& error, Problem otherwise) {
              : otherwise;
 }
 
-// Of an exchange with the ps. A ps that refused a push has named what is wrong with it.
+// Of an exchange with the ps. A ps that refused a push has named what is wrong with it. One that no
+// longer has the state that was wanted is asked by who is behind all others.
 inline Problem ProblemOfExchange(const absl::Status& error, bool pushed) {
+  if (IsStateGone(error)) return PROBLEM_GAP;
   if (IsLimit(error) || absl::IsUnimplemented(error)) return PROBLEM_LIMIT;
   return pushed && absl::IsInvalidArgument(error) ? PROBLEM_SHAPE : PROBLEM_UNREACHABLE;
 }

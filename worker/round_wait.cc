@@ -4,13 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "data/batch_plan.h"
 
 namespace paracord {
 namespace {
 
 constexpr int64_t kLongWaitMs = 1500;  // until it is said which lanes are waited for
-constexpr int kOutrunMax = 2;          // times at one batch
 
 }  // namespace
 
@@ -44,13 +42,6 @@ std::optional<uint64_t> RoundWait::StateForAll(std::span<const BatchId> batches)
 
 uint64_t RoundWait::StateAfter(const BatchId& pushed, const std::optional<BatchId>& next) const {
   return next.has_value() ? *StateFor(*next) : *StateFor(pushed) + 1;
-}
-
-bool RoundWait::Outrun(const BatchId& batch) {
-  auto& [last, times] = outrun_[batch.split()];
-  if (!SameBatch(batch, last)) times = 0;
-  last = batch;
-  return ++times <= kOutrunMax;
 }
 
 int64_t RoundWait::Answered(std::optional<uint64_t> state, const ExchangeOutcome& outcome,

@@ -6,11 +6,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "config/data_plan.h"
@@ -42,11 +40,6 @@ class RoundWait {
   // the worker goes on with; nullopt: it does not know yet.
   uint64_t StateAfter(const BatchId& pushed, const std::optional<BatchId>& next) const;
 
-  // In synchronous training: a ps no longer has the state that a batch needs, because somebody else
-  // is further. Returns false if that is said of one batch again and again, though whoever leases a
-  // batch has seen that it is missing: then the answer is that of a limit of the ps.
-  bool Outrun(const BatchId& batch);
-
   // An exchange that asked for this state was answered, `took_ms` after it began. Returns for how
   // many of these somebody was waited for.
   int64_t Answered(std::optional<uint64_t> state, const ExchangeOutcome& outcome, int64_t took_ms);
@@ -67,8 +60,6 @@ class RoundWait {
   std::optional<int64_t> waited_ms_;  // nullopt: no exchange waits
   std::optional<uint64_t> wanted_;    // state
   std::vector<uint32_t> missing_;     // lanes
-  // By lane: the last batch of it whose state was gone, and how often that was said of it.
-  std::map<uint64_t, std::pair<BatchId, int>> outrun_;
 };
 
 }  // namespace paracord

@@ -361,13 +361,10 @@ void Trainer::EndLease(Problem problem, const std::string& message) {
 }
 
 void Trainer::FailExchange(const absl::Status& error, bool pushed) {
-  Problem problem = ProblemOfExchange(error, pushed);
+  const Problem problem = ProblemOfExchange(error, pushed);
   if (problem == PROBLEM_UNREACHABLE && plan_.lanes() != 0) return LoseParameters(Text(error));
   busy_ = false;
-  if (options_.sync && absl::IsOutOfRange(error) && rounds_.Outrun(leases_.batch())) {
-    PROBE("worker.outrun");
-    problem = PROBLEM_GAP;
-  }
+  if (problem == PROBLEM_GAP) PROBE("worker.outrun");
   EndLease(problem, Text(error));
 }
 

@@ -153,7 +153,8 @@ class Session:
             report.next, gap = self.exchange(wanted, batch, gradients, **proofs)
             report.problem = pb.PROBLEM_GAP if gap else pb.PROBLEM_NONE
         except grpc.RpcError as error:
-            outrun = error.code() == grpc.StatusCode.OUT_OF_RANGE
+            outrun = (error.code() == grpc.StatusCode.OUT_OF_RANGE and
+                      "the values of state" in error.details())
             self.state, report.message = None, error.details()
             report.problem = pb.PROBLEM_GAP if outrun else pb.PROBLEM_UNREACHABLE
         held[1] = report.next

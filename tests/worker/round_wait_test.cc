@@ -99,16 +99,6 @@ TEST_CASE("a push asks for the state of the next batch, or for the one after its
   CHECK(wait.StateAfter(LaneBatch(1, 0, 4), std::nullopt) == 2 * kRounds);
 }
 
-TEST_CASE("a batch of each lane may be outrun twice") {
-  RoundWait wait(RoundsPlan(), 0, /*sync=*/true);
-  for (int times = 0; times < 2; ++times) {
-    for (uint32_t lane = 0; lane < 3; ++lane) CHECK(wait.Outrun(LaneBatch(0, lane, 1)));
-  }
-  CHECK_FALSE(wait.Outrun(LaneBatch(0, 0, 1)));
-  CHECK(wait.Outrun(LaneBatch(0, 0, 2)));
-  CHECK(wait.Outrun(LaneBatch(1, 1, 1)));
-}
-
 TEST_CASE("the time in which lanes of others are waited for is counted, and said if it is long") {
   RoundWait wait(RoundsPlan(), 0);
   CHECK(wait.Answered(1, {}, 300) == 0);  // nobody says that it was the lanes

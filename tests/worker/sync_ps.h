@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "exchange/codec.h"
+#include "exchange/state_gone.h"
 #include "tests/fakes.h"
 #include "tests/parts.h"
 #include "tests/worker/plain_parts.h"
@@ -110,7 +111,7 @@ class SyncPs {
       if (has) {
         AnswerWith(message, wanted.value_or(state_));
       } else if (*wanted < state_) {
-        message.done(absl::OutOfRangeError("that state is gone"));
+        message.done(StateGone(partition_, *wanted, state_, before_));
       } else if (over) {
         ExchangeReply reply;
         reply.set_waits(true);

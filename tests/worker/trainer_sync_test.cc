@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/limit_error.h"
+#include "exchange/state_gone.h"
 #include "tests/worker/rounds_fixture.h"
 
 namespace paracord {
@@ -82,31 +83,21 @@ TEST_CASE("a rejected batch is entered by who has the state before its round, an
   CHECK(test.figures->computed == 0);
 }
 
-TEST_CASE("a lease ends with a gap where somebody else is further, until that cannot be") {
+TEST_CASE("a lease ends with a gap where somebody else is further, and not at a limit of a ps") {
   SyncFixture test;
-  const absl::Status gone = absl::OutOfRangeError("round 3 is under way");
-  for (uint64_t id = 1; id <= 2; ++id) {
-    test.trainer->Take(test.Lane(id, 0, 1, 4));
-    CHECK(test.ps->UnderWay() == "pull for 1");
-    test.Fail(gone);
-  }
-  CHECK(test.reports == Said{"1 ended at 1 PROBLEM_GAP", "2 ended at 1 PROBLEM_GAP"});
+  test.trainer->Take(test.Lane(1, 0, 1, 4));
+  CHECK(test.ps->UnderWay() == "pull for 1");
+  test.Fail(StateGone(7, 1, 3, /*before=*/true));
+  CHECK(test.reports == Said{"1 ended at 1 PROBLEM_GAP"});
   CHECK(test.trainer->WantsTask());
-  test.trainer->Take(test.Lane(3, 0, 1, 4));
-  test.Fail(LimitError("too large"));
-  CHECK(test.reports.back() == "3 ended at 1 PROBLEM_LIMIT");
-  test.trainer->Take(test.Lane(4, 0, 2, 4));
+  test.trainer->Take(test.Lane(2, 0, 2, 4));
   test.Values();
   CHECK(test.ps->UnderWay() == "push 0.2 for 3");
-  test.Fail(gone);
-  CHECK(test.reports.back() == "4 ended at 2 PROBLEM_GAP");
-}
-
-TEST_CASE("where rounds are not summed, a ps that says OUT_OF_RANGE names a limit") {
-  RoundsFixture test;
-  test.trainer->Take(test.Lane(1, 0, 1, 4));
+  test.Fail(StateGone(7, 3, 4, /*before=*/false));
+  CHECK(test.reports.back() == "2 ended at 2 PROBLEM_GAP");
+  test.trainer->Take(test.Lane(3, 0, 3, 4));
   test.Fail(LimitError("too large"));
-  CHECK(test.reports == Said{"1 ended at 1 PROBLEM_LIMIT"});
+  CHECK(test.reports.back() == "3 ended at 3 PROBLEM_LIMIT");
 }
 
 TEST_CASE("after an evaluation, which has the values of now, a batch has its state again") {
