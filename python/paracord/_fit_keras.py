@@ -12,34 +12,13 @@ import numpy
 from paracord import _fit
 from paracord._fit_data import Columns
 from paracord._fit_run import TrainError
+from paracord._keras_file import add_vocabularies
 from paracord._load_into import load_into
-
-_LOOKUPS = ("StringLookup", "IntegerLookup", "TextVectorization")
 
 
 def _names(tensors: Any) -> List[str]:
     """The names of a model's inputs or outputs; "" of the only one."""
     return [t.name for t in tensors] if len(tensors) > 1 else [""]
-
-
-def _with_vocabularies(model: Any, spec: Any) -> None:
-    """Writes what adapt() learned into a model's config, where Keras leaves it out."""
-    layers = {layer.name: layer for layer in model._flatten_layers()}
-
-    def walk(value: Any) -> None:
-        if isinstance(value, list):
-            for each in value:
-                walk(each)
-        elif isinstance(value, dict):
-            config: Any = value.get("config")
-            if value.get("class_name") in _LOOKUPS and not config.get("vocabulary"):
-                words = layers[config["name"]].get_vocabulary(include_special_tokens=False)
-                config["vocabulary"] = [
-                    word if isinstance(word, str) else int(word) for word in words]
-            for each in value.values():
-                walk(each)
-
-    walk(spec)
 
 
 def _custom_objects(model: Any) -> Dict[str, Any]:
@@ -68,7 +47,7 @@ class Side(_fit.Side):
         self.inputs, self.outputs = _names(model.inputs), _names(model.outputs)
         self.shapes = {name: tuple(i.shape[1:]) for name, i in zip(self.inputs, model.inputs)}
         self._spec = json.loads(model.to_json())
-        _with_vocabularies(model, self._spec)
+        add_vocabularies(model, self._spec)
 
     def job(self, folder: str, columns: Sequence[Optional[Columns]]) -> Dict[str, Any]:
         with open(os.path.join(folder, "model.json"), "w") as file:

@@ -65,7 +65,7 @@ def _into_torch(model: Any, source: str, values: Mapping[str, numpy.ndarray]) ->
             tensor.copy_(torch.from_numpy(numpy.array(values[name], "f4")))
 
 
-def _paths(model: Any) -> List[Tuple[Any, str]]:
+def paths_of(model: Any) -> List[Tuple[Any, str]]:
     """Keras' path of each variable, with a slash in front. It begins with the model's name in a
     Sequential, and lacks it in a nested model."""
     layers: List[Any] = []
@@ -97,7 +97,7 @@ def _into_keras(model: Any, source: str, values: Mapping[str, numpy.ndarray],
     assigned: List[Tuple[Any, numpy.ndarray]] = []
     problems: List[str] = []
     lacking: List[str] = []
-    for variable, path in _paths(model):
+    for variable, path in paths_of(model):
         alike = [name for name in values
                  if ("/" + name).endswith(path) or path.endswith("/" + name)]
         if not alike:

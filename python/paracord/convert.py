@@ -4,6 +4,8 @@
 
 Each file is read in pieces and becomes one in OUT, which appears when it is whole. Whole numbers
 stay exact, over all 64 bits. pyarrow reads the files: pip install pyarrow.
+
+Of a model.keras or .h5 it writes model and weights apart, by Keras (_keras_file.py).
 """
 
 from __future__ import annotations
@@ -18,6 +20,10 @@ import sys
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from paracord._tfrecord import Writer
+
+if __name__ == "__main__" and any(word.endswith((".keras", ".h5")) for word in sys.argv[1:]):
+    from paracord._keras_file import main as convert_keras
+    sys.exit(convert_keras())
 
 try:
     import pyarrow

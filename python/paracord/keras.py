@@ -17,6 +17,7 @@ import numpy  # noqa: E402
 from paracord._arguments import (  # noqa: E402
     Dtypes, Initializer, ProgramError, check_named, checked_dtypes, checked_initial, initial_of,
     only_size)
+from paracord._keras_file import convert as convert  # noqa: E402
 from paracord._program import (  # noqa: E402
     Batch, Output, Program, Table, Variable, as_list, as_table, loss_of, store_gradient,
     unknown_initial)
