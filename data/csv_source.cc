@@ -16,6 +16,7 @@
 #include "data/csv_text.h"
 #include "data/data_options.h"
 #include "data/row_source.h"
+#include "data/skipping_source.h"
 
 namespace paracord {
 namespace {
@@ -87,6 +88,7 @@ absl::StatusOr<CsvOptions> ReadCsvOptions(const DataSpec& spec) {
     if (fields.FindValue(key) == nullptr) fields.Problem(key, "is missing");
   }
   options.inputs_alone = spec.inputs_alone;
+  fields.Find(kBadRecordsKey);
   fields.ReportUnknown();
   const absl::Status strings = CheckStrings(options.features);
   if (!strings.ok()) problems.Add("", std::string(strings.message()));
@@ -115,6 +117,8 @@ class CsvSource : public RowSource {
 
   absl::Status Open(Files& files, const DataSpec& spec) {
     ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPaths(files, options_.files));
+    Forgive(spec);
+    if (bad_records() > 0) cutter_.Forgive();
     index_.Recall(files, spec, paths);
     for (const std::string& path : paths) RETURN_IF_ERROR(AddFile(files, path, spec));
     RETURN_IF_ERROR(index_.Keep());

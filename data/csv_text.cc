@@ -184,7 +184,7 @@ std::string LikelyDelimiter(std::string_view header) {
   return std::string(1, kDelimiters[static_cast<size_t>(most - counts.begin())]);
 }
 
-absl::StatusOr<bool> CsvCutter::Next(FileCursor& cursor, CsvFields& fields) const {
+absl::StatusOr<bool> CsvCutter::NextOfAny(FileCursor& cursor, CsvFields& fields) const {
   for (size_t want = kCsvPeekBytes;;) {
     if (want > kCsvRecordBytesMax) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -204,17 +204,30 @@ absl::StatusOr<bool> CsvCutter::Next(FileCursor& cursor, CsvFields& fields) cons
       continue;
     }
     cursor.Skip(length);
-    if (count_ != 0 && fields.values.size() != count_) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("has ", fields.values.size(), " fields instead of ", count_));
-    }
     return true;
   }
 }
 
+absl::StatusOr<bool> CsvCutter::Next(FileCursor& cursor, CsvFields& fields) const {
+  ASSIGN_OR_RETURN(const bool more, NextOfAny(cursor, fields));
+  if (more && count_ != 0 && fields.values.size() != count_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("has ", fields.values.size(), " fields instead of ", count_));
+  }
+  return more;
+}
+
 absl::StatusOr<bool> CsvCutter::Skip(FileCursor& cursor) const {
   CsvFields fields;
-  return Next(cursor, fields);
+  if (!forgives_) return Next(cursor, fields);
+  const absl::StatusOr<bool> more = NextOfAny(cursor, fields);
+  if (more.ok() || more.status().code() != absl::StatusCode::kInvalidArgument) return more;
+  while (true) {
+    ASSIGN_OR_RETURN(const std::string_view text, cursor.Peek(kCsvPeekBytes));
+    const size_t end = text.find('\n');
+    cursor.Skip(std::min(end, text.size() - 1) + 1);
+    if (end != std::string_view::npos || text.size() < kCsvPeekBytes) return true;
+  }
 }
 
 }  // namespace paracord

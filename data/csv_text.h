@@ -48,15 +48,21 @@ class CsvCutter : public RecordCutter {
   explicit CsvCutter(CsvDialect dialect, size_t fields = 0)
       : dialect_(std::move(dialect)), count_(fields) {}
 
+  // Of a cutter that forgives, a record that Next refuses ends where its line does.
   absl::StatusOr<bool> Skip(FileCursor& cursor) const override;
   // Reads the next record, which stays in the cursor's buffer until the cursor's next use. Returns
   // false at the end.
   absl::StatusOr<bool> Next(FileCursor& cursor, CsvFields& fields) const;
   void ExpectFields(size_t count) { count_ = count; }  // 0: any number
+  void Forgive() { forgives_ = true; }
 
  private:
+  // Reads the next record with any number of fields.
+  absl::StatusOr<bool> NextOfAny(FileCursor& cursor, CsvFields& fields) const;
+
   CsvDialect dialect_;
   size_t count_;
+  bool forgives_ = false;
 };
 
 }  // namespace paracord

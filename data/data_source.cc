@@ -19,6 +19,7 @@
 #include "data/inputs_source.h"
 #include "data/mix_source.h"
 #include "data/part_source.h"
+#include "data/skipping_source.h"
 #include "data/text_source.h"
 #include "data/tf_record.h"
 #include "data/transform.h"
@@ -53,11 +54,15 @@ Opened OpenFormat(Files& files, const DataSpec& spec) {
       absl::StrCat("data format \"", spec.format, "\"", NotSupported(spec.format, known)));
 }
 
+// Opens a source that leaves out no bad records.
+Opened OpenWhole(Files& files, const DataSpec& spec);
+
 // Opens every source of a mix, so that the problems of all are known at once.
 Opened OpenMix(Files& files, const DataSpec& spec) {
   Problems problems;
   JsonFields fields(spec.options, "data (mix)", problems);
   const nlohmann::json* entries = fields.FindValue("mix");
+  const nlohmann::json* const skips = fields.FindValue(kBadRecordsKey);
   std::vector<WeightedSource> sources;
   if (entries == nullptr || !entries->is_array() || entries->empty() || entries->size() > kMixMax) {
     fields.Problem("mix", absl::StrCat("must be a list of 1 to ", kMixMax, " sources"));
@@ -66,13 +71,18 @@ Opened OpenMix(Files& files, const DataSpec& spec) {
   for (size_t i = 0; entries != nullptr && i < entries->size(); ++i) {
     const std::string path = absl::StrCat("mix[", i, "]");
     DataSpec each{(*entries)[i].value("format", ""), (*entries)[i], spec.keep, spec.memory};
+    if (each.options.contains(kBadRecordsKey)) {
+      problems.Add(absl::StrCat(path, ".", kBadRecordsKey), "belongs to the whole mix");
+    } else if (skips != nullptr) {
+      each.options[kBadRecordsKey] = *skips;
+    }
     Problems own;
     JsonFields own_fields(each.options, path, own);
     WeightedSource source;
     own_fields.Number("weight", 1e-9, 1e9, source.weight);
     each.options.erase("format");
     each.options.erase("weight");
-    Opened opened = OpenDataSource(files, each);
+    Opened opened = OpenWhole(files, each);
     for (const std::string& line : own.lines()) problems.Add("", line);
     if (!opened.ok()) problems.Add(path, std::string(opened.status().message()));
     if (opened.ok()) source.source = *std::move(opened);
@@ -81,6 +91,37 @@ Opened OpenMix(Files& files, const DataSpec& spec) {
   fields.ReportUnknown();
   RETURN_IF_ERROR(problems.ToStatus());
   return MakeMix(std::move(sources));
+}
+
+Opened OpenWhole(Files& files, const DataSpec& spec) {
+  // `part` and `transform` apply to a source of any format, so they are taken out of its options.
+  DataSpec inner = spec;
+  Problems problems;
+  std::optional<PartSpec> part;
+  std::vector<TransformStep> steps;
+  if (const auto at = spec.options.find("part"); at != spec.options.end()) {
+    part = ReadPartSpec(*at, "part", problems);
+    inner.options.erase("part");
+  }
+  if (const auto at = spec.options.find("transform"); at != spec.options.end()) {
+    steps = ReadTransform(*at, "transform", problems);
+    inner.options.erase("transform");
+  }
+  Opened opened = spec.format == "mix" ? OpenMix(files, inner) : OpenFormat(files, inner);
+  if (!problems.empty()) {
+    if (!opened.ok()) problems.Add("", std::string(opened.status().message()));
+    return problems.ToStatus();
+  }
+  RETURN_IF_ERROR(opened.status());
+  std::unique_ptr<DataSource> source = *std::move(opened);
+  if (part.has_value()) {
+    ASSIGN_OR_RETURN(source, MakePart(std::move(source), *part));
+  }
+  if (!steps.empty()) {
+    ASSIGN_OR_RETURN(source, MakeTransformed(std::move(source), std::move(steps)));
+  }
+  if (spec.inputs_alone) source = InputsOf(std::move(source));
+  return source;
 }
 
 }  // namespace
@@ -190,34 +231,11 @@ absl::Status CheckFirstValues(const DataSource& source) {
 }
 
 absl::StatusOr<std::unique_ptr<DataSource>> OpenDataSource(Files& files, const DataSpec& spec) {
-  // `part` and `transform` apply to a source of any format, so they are taken out of its options.
-  DataSpec inner = spec;
   Problems problems;
-  std::optional<PartSpec> part;
-  std::vector<TransformStep> steps;
-  if (const auto at = spec.options.find("part"); at != spec.options.end()) {
-    part = ReadPartSpec(*at, "part", problems);
-    inner.options.erase("part");
-  }
-  if (const auto at = spec.options.find("transform"); at != spec.options.end()) {
-    steps = ReadTransform(*at, "transform", problems);
-    inner.options.erase("transform");
-  }
-  Opened opened = spec.format == "mix" ? OpenMix(files, inner) : OpenFormat(files, inner);
-  if (!problems.empty()) {
-    if (!opened.ok()) problems.Add("", std::string(opened.status().message()));
-    return problems.ToStatus();
-  }
-  RETURN_IF_ERROR(opened.status());
-  std::unique_ptr<DataSource> source = *std::move(opened);
-  if (part.has_value()) {
-    ASSIGN_OR_RETURN(source, MakePart(std::move(source), *part));
-  }
-  if (!steps.empty()) {
-    ASSIGN_OR_RETURN(source, MakeTransformed(std::move(source), std::move(steps)));
-  }
-  if (spec.inputs_alone) source = InputsOf(std::move(source));
-  return source;
+  const uint64_t skip = BadRecordsSkipped(spec.options, problems);
+  RETURN_IF_ERROR(problems.ToStatus());
+  ASSIGN_OR_RETURN(std::unique_ptr<DataSource> source, OpenWhole(files, spec));
+  return skip > 0 ? MakeSkipping(std::move(source), skip) : std::move(source);
 }
 
 }  // namespace paracord

@@ -131,7 +131,7 @@ absl::StatusOr<bool> WriteExamples(const DataSource& source, WholeInputs& whole,
     if (!bad.empty()) return absl::InvalidArgumentError(bad);
     if (FindWhole(batch, whole)) return false;
     RETURN_IF_ERROR(WholeColumns(batch, whole, numbers));
-    for (size_t example = 0; example < some.size(); ++example) {
+    for (size_t example = 0; example < batch.examples; ++example) {
       AddExample(batch, example, numbers, builder);
       RETURN_IF_ERROR(writer.Append(builder.Take()));
     }

@@ -16,6 +16,7 @@
 #include "data/image.h"
 #include "data/record_index.h"
 #include "data/row_source.h"
+#include "data/skipping_source.h"
 
 namespace paracord {
 namespace {
@@ -60,6 +61,7 @@ absl::StatusOr<ImageOptions> ReadImageOptions(const DataSpec& spec) {
   fields.Integer("channels", 1, 3, options.channels);
   if (options.channels == 2) fields.Problem("channels", "must be 1 or 3");
   fields.Number("scale", -1e30, 1e30, options.scale);
+  fields.Find(kBadRecordsKey);
   fields.ReportUnknown();
   RETURN_IF_ERROR(problems.ToStatus());
   options.inputs_alone = spec.inputs_alone;
@@ -82,7 +84,8 @@ class ImageSource : public RowSource {
  public:
   ImageSource(Files& files, ImageOptions options) : files_(files), options_(std::move(options)) {}
 
-  absl::Status Open() {
+  absl::Status Open(const DataSpec& spec) {
+    Forgive(spec);
     if (options_.list.empty()) {
       RETURN_IF_ERROR(ListFolders());
     } else {
@@ -245,7 +248,7 @@ class ImageSource : public RowSource {
 absl::StatusOr<std::unique_ptr<DataSource>> OpenImages(Files& files, const DataSpec& spec) {
   ASSIGN_OR_RETURN(ImageOptions options, ReadImageOptions(spec));
   auto source = std::make_unique<ImageSource>(files, std::move(options));
-  RETURN_IF_ERROR(source->Open());
+  RETURN_IF_ERROR(source->Open(spec));
   return source;
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "data/skipping_source.h"
 
 namespace paracord {
 namespace {
@@ -71,15 +72,26 @@ absl::Status RowSource::Read(std::span<const uint64_t> records, Batch& batch) co
   return absl::OkStatus();
 }
 
+void RowSource::Forgive(const DataSpec& spec) {
+  Problems ignored;  // OpenDataSource reports them
+  bad_records_ = BadRecordsSkipped(spec.options, ignored);
+}
+
 absl::Status RowSource::CheckFirst(uint64_t count) const {
   Batch batch;
   const uint64_t end = std::min(records(), count);
   const size_t at_once = CheckedAtOnce(schema_);
   std::vector<uint64_t> some;
+  uint64_t bad = 0;
   for (uint64_t record = 0; record < end; ++record) {
     some.push_back(record);
     if (some.size() < at_once && record + 1 < end) continue;
-    RETURN_IF_ERROR(Read(some, batch));
+    const absl::Status status = Read(some, batch);
+    if (!status.ok() && bad_records_ == 0) return status;
+    for (size_t i = 0; !status.ok() && i < some.size(); ++i) {
+      const absl::Status one = Read({&some[i], 1}, batch);
+      if (!one.ok() && ++bad > bad_records_) return one;
+    }
     some.clear();
   }
   return absl::OkStatus();

@@ -27,8 +27,11 @@ class RowSource : public DataSource {
   };
   // Writes all values of one record. Errors name file and record. Any thread.
   virtual absl::Status ReadRow(uint64_t record, const Row& row) const = 0;
+  // Called before the files are opened: takes from the options how many bad records may pass.
+  void Forgive(const DataSpec& spec);
+  uint64_t bad_records() const { return bad_records_; }
   // Reads the first records, so that a mistake in the job is found when it starts; later ones are
-  // found when they are read.
+  // found when they are read. As many bad ones as Forgive said pass.
   absl::Status CheckFirst(uint64_t count = 1000) const;
   // Notes a file's number of records, where a source has several files: an empty one is a warning.
   void NoteFile(const std::string& path, uint64_t records) {
@@ -39,6 +42,7 @@ class RowSource : public DataSource {
 
  private:
   std::vector<std::string> without_records_;
+  uint64_t bad_records_ = 0;
 };
 
 }  // namespace paracord

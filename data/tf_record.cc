@@ -66,16 +66,18 @@ absl::StatusOr<bool> TfRecordCutter::Next(FileCursor& cursor, std::string_view& 
                                 whole, " bytes that its length announces"));
   }
   data = text.substr(kHeadBytes, static_cast<size_t>(length));
+  cursor.Skip(whole);
   if (LoadRaw<uint32_t>(text, whole - kTailBytes) != MaskedCrc(data)) {
     return Damaged("the checksum of the record's data is wrong");
   }
-  cursor.Skip(whole);
   return true;
 }
 
 absl::StatusOr<bool> TfRecordCutter::Skip(FileCursor& cursor) const {
   std::string_view data;
-  return Next(cursor, data);
+  const uint64_t before = cursor.position();
+  const absl::StatusOr<bool> more = Next(cursor, data);
+  return !more.ok() && forgives_ && cursor.position() > before ? true : more;
 }
 
 }  // namespace paracord

@@ -14,9 +14,14 @@ namespace paracord {
 
 class TfRecordCutter : public RecordCutter {
  public:
+  // Of a cutter that forgives, a record whose data do not fit their checksum is a record.
   absl::StatusOr<bool> Skip(FileCursor& cursor) const override;
+  void Forgive() { forgives_ = true; }
   // Reads the data of the next record, valid until the cursor's next use. Returns false at the end.
   absl::StatusOr<bool> Next(FileCursor& cursor, std::string_view& data) const;
+
+ private:
+  bool forgives_ = false;
 };
 
 // Opens a file that may have one of TensorFlow's two compressions, which its first bytes tell.

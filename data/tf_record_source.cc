@@ -9,6 +9,7 @@
 #include "config/json_fields.h"
 #include "data/data_options.h"
 #include "data/row_source.h"
+#include "data/skipping_source.h"
 #include "data/tf_example.h"
 #include "data/tf_feature.h"
 #include "data/tf_record.h"
@@ -40,6 +41,8 @@ class TfRecordSource : public RowSource {
 
   absl::Status Open(Files& files, const DataSpec& spec) {
     ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPaths(files, options_.files));
+    Forgive(spec);
+    if (bad_records() > 0) cutter_.Forgive();
     index_.Recall(files, spec, paths);
     for (const std::string& path : paths) {
       ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenRecordFile(files, path, spec.memory));
@@ -157,7 +160,7 @@ class TfRecordSource : public RowSource {
   }
 
   TfRecordOptions options_;
-  const TfRecordCutter cutter_;
+  TfRecordCutter cutter_;
   RecordIndex index_;
 };
 
@@ -180,6 +183,7 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenTfRecord(Files& files, const Dat
     if (key == "label" && spec.inputs_alone) continue;
     if (fields.FindValue(key) == nullptr) fields.Problem(key, "is missing");
   }
+  fields.Find(kBadRecordsKey);
   fields.ReportUnknown();
   RETURN_IF_ERROR(problems.ToStatus());
   auto source = std::make_unique<TfRecordSource>(std::move(options));

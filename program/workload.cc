@@ -9,6 +9,7 @@
 #include "common/status_macros.h"
 #include "config/json_fields.h"
 #include "config/shape.h"
+#include "data/skipping_source.h"
 #include "program/prepared_batches.h"
 
 namespace paracord {
@@ -59,6 +60,12 @@ absl::Status CheckBatchSizes(const GradientProgram& program, const Job& job, uin
   const std::vector<uint32_t> sizes = program.BatchSizes();
   if (sizes.empty()) return absl::OkStatus();
   const uint64_t last = job.each_epoch.drop_last ? 0 : records % job.batch;
+  Problems ignored;
+  if (BadRecordsSkipped(job.train.options, ignored) > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.train.bad_records: the program computes batches of ",
+                     absl::StrJoin(sizes, ", "), " examples alone, and none with fewer"));
+  }
   for (const uint64_t size : {std::min<uint64_t>(records, job.batch), last}) {
     if (size == 0 || std::find(sizes.begin(), sizes.end(), size) != sizes.end()) continue;
     return absl::InvalidArgumentError(absl::StrCat(

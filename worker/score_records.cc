@@ -23,7 +23,8 @@ absl::Status ReadExamples(const Workload& workload, ScoredRange& range) {
 
 absl::Status ScoreBatch(Workload& workload, ConstTensors values, ScoredRange& range) {
   RETURN_IF_ERROR(workload.program->Evaluate(range.examples, values, range.states));
-  range.next += range.examples.examples;
+  // Fewer examples than records were read where the data leaves out bad ones.
+  range.next += std::min(range.batch, range.end - range.next);
   range.report.set_examples(range.report.examples() + range.examples.examples);
   return absl::OkStatus();
 }
