@@ -62,7 +62,9 @@ TEST_CASE("the rounds of a job are printed with the effective batch and what cou
         0);
   job.guarantees.round_batches = 8;
   CHECK(said(std::nullopt).find("rounds: of 8 batches of 64, an effective batch of 512;") == 0);
-  job.guarantees = {.consistency = "sync", .staleness = {}, .round_batches = 4};
+  job.guarantees.staleness.reset();
+  job.guarantees.consistency = "sync";
+  job.guarantees.round_batches = 4;
   CHECK(said(std::nullopt) ==
         "rounds: of 4 batches of 64, an effective batch of 256; each is one update. Updates, "
         "learning-rate schedules, `expire` and the end of the job count rounds; steps count "
