@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -114,10 +115,11 @@ inline GrownGradients GrownBatch(uint32_t batch) {
 }
 
 // Commits a checkpoint of a ps, which continues `base` unless that is empty, and which a later one
-// may continue if it is `continued`. Returns its name.
+// may continue if it is `continued`; of a synchronous job at the state `cut`. Returns its name.
 inline std::string CommitGrown(TestPs& ps, uint64_t round, const std::string& base = "",
-                               bool continued = false) {
+                               bool continued = false, std::optional<uint64_t> cut = {}) {
   SnapshotRequest order = ps.SnapshotOrder(round);
+  if (cut.has_value()) order.set_cut(*cut);
   order.set_base(base);
   order.set_continued(continued);
   const auto reply = ps.Call<SnapshotReply>(method::kSnapshot, order);

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "exchange/rows.h"
 #include "storage/safetensors.h"
+#include "store/dense_partition.h"
 #include "tests/server/ps_fixture.h"
 
 namespace paracord {
