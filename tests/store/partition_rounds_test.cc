@@ -70,7 +70,7 @@ TEST_CASE("rounds have the bits of a naive run, and ledgers move by whole rounds
       CAPTURE(kind.name, seed);
       SyncDraws draws(seed);
       Pusher pusher{kind, DrawPlan(draws)};
-      SyncReference reference(kind, pusher.plan);
+      PlainRounds reference(kind, pusher.plan);
       const uint64_t rounds = RoundsPerEpoch(pusher.plan);
       for (uint64_t state = 0; state < 3 * rounds; ++state) {
         std::vector<SyncLane> lanes =
@@ -109,7 +109,7 @@ TEST_CASE("what two threads push at once has the same bits") {
     push_all(0);
     other.join();
     CHECK(applied == 60);
-    SyncReference reference(kind, pusher.plan);
+    PlainRounds reference(kind, pusher.plan);
     for (uint64_t state = 0; state < 60; ++state) reference.Apply(state, rounds[state]);
     reference.Check(pusher.partition);
   }

@@ -256,9 +256,9 @@ class SyncPartition {
 };
 
 // The reference of a partition, and of its ledger.
-class SyncReference {
+class PlainRounds {
  public:
-  SyncReference(const SyncKind& kind, const DataPlan& plan)
+  PlainRounds(const SyncKind& kind, const DataPlan& plan)
       : kind_(kind), plan_(plan), partition_(kind, plan, /*sync=*/false) {}
 
   void Apply(uint64_t state, const std::vector<SyncLane>& lanes) {
