@@ -9,6 +9,7 @@ Ways of doing one thing take turns. Times of rounds are read from the trace of t
 them is how long a round waited. Needs NumPy; `accuracy` needs Fashion-MNIST in DIR.
 """
 import argparse
+import math
 import os
 import pathlib
 import shlex
@@ -100,8 +101,8 @@ class Figures:
     def shares(self):
         one, both = self.turn(lambda: self.slowed_rate(["worker:1"]),
                               lambda: self.slowed_rate(["worker:0", "worker:1"]))
-        say(f"one of two workers 4 times slower, R = 4: {one:,.0f} samples/s, and {both:,.0f} where "
-            "both are, which is what even shares would give", one / both, 1.5)
+        say(f"one of two workers 4 times slower, R = 4: {one:,.0f} samples/s, and {both:,.0f} "
+            "where both are, which is what even shares would give", one / both, 1.5)
 
     def pause(self, hurt, steps=6000, **settings):
         """The longest time in which no ps applied anything after something happened, and the usual
@@ -149,7 +150,7 @@ class Figures:
 
     def memory(self):
         job = dict(jobs.JOBS["large"], optimizer="adam")
-        elements = sum(int(__import__("math").prod(shape)) for shape in jobs.shapes(job))
+        elements = sum(math.prod(shape) for shape in jobs.shapes(job))
         results = {}
         with ours.Training(self.bin, job, trace=False, steps=1_000_000, round_batches=4,
                            checkpoint={"every_seconds": 3600}, **SYNC) as training:

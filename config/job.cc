@@ -111,7 +111,7 @@ void JobReader::ReadCounts() {
   fields_.Integer("batch", 1, 1 << 24, job_.batch);
   fields_.Integer("accumulate", 1, 1 << 24, job_.accumulate);
   if (fields_.FindValue("threads") != nullptr) {
-    fields_.Integer("threads", 1, 1024, job_.threads.emplace(1));
+    fields_.Integer("threads", 1, 1024, job_.guarantees.threads.emplace(1));
   }
   if (job_.accumulate > job_.batch) {
     fields_.Problem("accumulate",

@@ -147,6 +147,7 @@ struct GuaranteesSpec {
   // Set, with "sync": who has waited for a round so many times as long as its own batches take may
   // compute the lanes that are missing.
   std::optional<double> backup_factor;
+  std::optional<uint32_t> threads;  // that compute a batch; none: each worker's own number
 
   // An update is the mean of a whole round.
   bool sync() const { return consistency == "sync"; }
@@ -176,7 +177,6 @@ struct Job {
   std::optional<DataSpec> predict;  // what `paracord predict` reads
   uint32_t batch = 64;
   uint32_t accumulate = 1;
-  std::optional<uint32_t> threads;        // that compute a batch; none: each worker's own number
   std::optional<uint32_t> split_batches;  // none: by DefaultSplitBatches
   EpochSpec each_epoch;
   uint64_t seed = 1;

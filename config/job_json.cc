@@ -37,7 +37,7 @@ json DataToJson(const DataSpec& spec) {
 json DataToJson(const Job& job) {
   json data = {{"train", DataToJson(job.train)},
                {"test", job.test ? DataToJson(*job.test) : json()}};
-  // A job without these keys is the same text as before there were any.
+  // A job without the key is the same text as before there was one.
   if (job.predict.has_value()) data["predict"] = DataToJson(*job.predict);
   return data;
 }
@@ -119,8 +119,6 @@ json ToJson(const Job& job) {
       {"optimizer", NamedSpecToJson(job.optimizer)},
       {"evaluate", {{"every_epochs", job.evaluate_every_epochs}}},
       {"stop_when", StopWhenToJson(job)},
-      {"consistency", ConsistencyToJson(job.guarantees)},
-      {"recovery", job.guarantees.recovery},
       {"precision", job.precision},
       {"wire", job.wire},
       {"compression", CompressionToJson(job.compression)},
@@ -145,13 +143,7 @@ json ToJson(const Job& job) {
         {"keep", job.checkpoint.keep},
         {"full_every", job.checkpoint.full_every}}},
   };
-  // A job without these keys is the same text as before there were any.
-  const std::optional<uint32_t>& round_batches = job.guarantees.round_batches;
-  if (round_batches.has_value()) object["round_batches"] = *round_batches;
-  if (job.guarantees.backup_factor.has_value()) {
-    object["backup"] = {{"factor", *job.guarantees.backup_factor}};
-  }
-  if (job.threads.has_value()) object["threads"] = *job.threads;
+  GuaranteesToJson(job.guarantees, object);
   return object;
 }
 

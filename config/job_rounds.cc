@@ -87,9 +87,15 @@ void ReadRounds(JsonFields& fields, Problems& problems, Job& job) {
   ReportMisfits(fields, job);
 }
 
-json ConsistencyToJson(const GuaranteesSpec& guarantees) {
-  if (guarantees.staleness.has_value()) return {{"staleness", *guarantees.staleness}};
-  return guarantees.consistency;
+void GuaranteesToJson(const GuaranteesSpec& guarantees, json& job) {
+  job["consistency"] = guarantees.consistency;
+  if (guarantees.staleness.has_value()) {
+    job["consistency"] = {{"staleness", *guarantees.staleness}};
+  }
+  job["recovery"] = guarantees.recovery;
+  if (guarantees.round_batches.has_value()) job["round_batches"] = *guarantees.round_batches;
+  if (guarantees.backup_factor.has_value()) job["backup"] = {{"factor", *guarantees.backup_factor}};
+  if (guarantees.threads.has_value()) job["threads"] = *guarantees.threads;
 }
 
 absl::StatusOr<uint32_t> RoundBatchesOf(const Job& job, size_t workers) {

@@ -1,5 +1,5 @@
-// The keys of a job that say how its rounds are formed: `consistency`, `round_batches`, `backup` and
-// `recovery`.
+// The keys of a job that say how its rounds are formed: `consistency`, `round_batches`, `backup`
+// and `recovery`.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,9 @@ namespace paracord {
 // where two do not fit each other.
 void ReadRounds(JsonFields& fields, Problems& problems, Job& job);
 
-// Returns what a canonical job has under `consistency`.
-nlohmann::json ConsistencyToJson(const GuaranteesSpec& guarantees);
+// Adds the keys of guarantees to a canonical job. One that leaves a newer key out is the same text
+// as before there was the key.
+void GuaranteesToJson(const GuaranteesSpec& guarantees, nlohmann::json& job);
 
 // Returns the batches of a round of a job, which has as many lanes: what it says, or the number of
 // workers that the cluster names; 0 if the job has no rounds. INVALID_ARGUMENT names the key.

@@ -48,8 +48,8 @@ std::string AnyTask() {
 
 // The device with the threads that the job wants of each worker, as far as there are so many here.
 DeviceUse UseFor(const Job& job, DeviceUse use) {
-  if (!job.threads.has_value()) return use;
-  const int wanted = static_cast<int>(*job.threads);
+  if (!job.guarantees.threads.has_value()) return use;
+  const int wanted = static_cast<int>(*job.guarantees.threads);
   if (use.threads < wanted) {
     Logger("device").Warn(
         "the job wants each batch computed by {} threads (key threads), and this worker has "

@@ -53,7 +53,7 @@ TEST_CASE("a job says how old values may be, and how many batches a round has") 
   CHECK(sync.guarantees.sync());
   CHECK(sync.guarantees.rounds());
   CHECK(sync.guarantees.recovery == "rollback");
-  CHECK(sync.threads == 1u);
+  CHECK(sync.guarantees.threads == 1u);
   CHECK(RoundBatchesOf(sync, 4).value() == 4);
   CHECK_FALSE(sync.guarantees.backup_factor.has_value());
   const Job backup = JobWith(R"({"consistency": "sync", "backup": {}})").value();

@@ -63,23 +63,7 @@ class FakePs {
       finished.insert(e.ps);
       return Answer(e, PsReply(FinishReply()));
     } else if (const auto* snapshot = std::get_if<SnapshotRequest>(&e.request)) {
-      if (e.deadline_ms < snapshot_takes_ms) {
-        return Answer(e, absl::DeadlineExceededError("no answer"));
-      }
-      snapshots.push_back(*snapshot);
-      const bool late = late_orders > 0 && e.ps == 1;
-      if (late) --late_orders;
-      if (snapshot->has_cut() && (late || mine.partitions(0).state() > snapshot->cut())) {
-        return Answer(e, absl::OutOfRangeError("it is past the cut"));
-      }
-      if (snapshot->has_cut() && mine.partitions(0).state() < snapshot->cut()) {
-        armed[e.ps] = e;
-        return std::nullopt;
-      }
-      SnapshotReply reply;
-      reply.set_file("ps-" + std::to_string(snapshot->ps()));
-      *reply.mutable_partitions() = mine.partitions();
-      return Answer(e, PsReply(reply));
+      return TakeSnapshot(e, *snapshot);
     }
     const auto* describe = std::get_if<DescribeRequest>(&e.request);
     if (hold_ledgers && describe != nullptr && describe->ledgers()) {
@@ -160,6 +144,25 @@ class FakePs {
   std::map<uint32_t, CallPs> armed;        // by ps, the order that waits for its state
 
  private:
+  std::optional<Event> TakeSnapshot(const CallPs& e, const SnapshotRequest& order) {
+    if (e.deadline_ms < snapshot_takes_ms) {
+      return Answer(e, absl::DeadlineExceededError("no answer"));
+    }
+    snapshots.push_back(order);
+    const bool late = late_orders > 0 && e.ps == 1;
+    if (late) --late_orders;
+    if (order.has_cut() && (late || ps[e.ps].partitions(0).state() > order.cut())) {
+      return Answer(e, absl::OutOfRangeError("it is past the cut"));
+    }
+    if (order.has_cut() && ps[e.ps].partitions(0).state() < order.cut()) {
+      armed[e.ps] = e;
+      return std::nullopt;
+    }
+    SnapshotReply reply;
+    reply.set_file("ps-" + std::to_string(order.ps()));
+    *reply.mutable_partitions() = ps[e.ps].partitions();
+    return Answer(e, PsReply(reply));
+  }
   static PsAnswerEvent Answer(const CallPs& e, absl::StatusOr<PsReply> reply) {
     return {e.ps, e.tag, std::move(reply)};
   }

@@ -468,15 +468,13 @@ TEST_CASE("a push while a snapshot is written changes values where they are") {
     REQUIRE(partition.Push(*FindBatch(plan, BatchId()), false, read).outcome == PUSH_APPLIED);
   });
   const TestDirectory directory;
-  const PsFileIdentity identity{
-      .run_id = "run", .generation = 1, .round = 1, .ps = 0, .ps_count = 1, .boot_id = "boot"};
   MemoryShare copies;
-  const auto write = [&](Files& where) -> absl::StatusOr<SnapshotReply> {
-    const std::atomic<bool> voided = false;
-    SnapshotTask task(where, content, {.identity = identity, .directory = directory / ""}, copies,
+  const std::atomic<bool> voided = false;
+  const auto write = [&](Files& where) {
+    SnapshotTask task(where, content, {{"run", 1, 1, 0, 1, "boot"}, directory / ""}, copies,
                       voided);
-    const absl::Status taken = task.TakeNow();
-    return taken.ok() ? task.Write() : taken;
+    REQUIRE(task.TakeNow().ok());
+    return task.Write();
   };
   const auto written = write(files);
   REQUIRE(written.ok());
