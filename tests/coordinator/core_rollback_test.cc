@@ -121,7 +121,7 @@ TEST_CASE("a checkpoint that one ps cannot read is refused, and all load the one
   SyncJob job(kOftenCut);
   const uint64_t session = job.Join("worker:0");
   const std::string older = job.TakeCut(session, 1);
-  job.damaged = job.TakeCut(session, 2);
+  job.damaged = job.TakeCut(session, 5);  // in the second epoch, and so another checkpoint
   job.Kill(0);
   job.Run(500);
   CHECK(job.core->generation() == 3);
