@@ -44,6 +44,29 @@ TEST_CASE("each round of a synchronous job is an update whatever is killed") {
   CheckCounted(cluster.dir(), kEpochs * kBatchesPerEpoch, 0, kEpochs * kRoundsPerEpoch);
 }
 
+TEST_CASE("a synchronous job is evaluated after each epoch on the values of its rounds") {
+  nlohmann::json job = RoundsJob("sync");
+  job["epochs"] = 3;
+  job["evaluate"] = {{"every_epochs", 1}};
+  Cluster cluster({.job = job});
+  cluster.StartAll();
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), 3 * kBatchesPerEpoch, 0, 3 * kRoundsPerEpoch);
+  CHECK(cluster.Summary().at("metrics").at("test").at("mean_absolute_error") ==
+        kTarget - float{3 * kRoundsPerEpoch});
+}
+
+TEST_CASE("a rejected batch of a synchronous job is left out of the mean of its round") {
+  nlohmann::json job = RoundsJob("sync");
+  job["epochs"] = 3;
+  job["failures"] = {{"per_batch", 2}, {"rejected_max", 1.0}};
+  Cluster cluster({.job = job});
+  SpoilRecord(cluster.root(), 200);
+  cluster.StartAll();
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), 3 * (kBatchesPerEpoch - 1), 3, 3 * kRoundsPerEpoch);
+}
+
 TEST_CASE("a worker with fewer threads than the job wants says so and computes with its own") {
   const uint32_t threads = GENERATE(1u, 2u);
   Cluster cluster(
