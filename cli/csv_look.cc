@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 #include <numeric>
+#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -26,10 +27,20 @@ bool IsMissing(const std::string& text) {
   return text.empty() || kTexts.contains(text);
 }
 
-bool IsWholeNumber(const std::string& text) {
+// Reads a whole number of 64 bits, also one such as "7.0", as pandas writes it where one is
+// missing.
+std::optional<double> WholeNumber(std::string_view text) {
+  if (const size_t point = text.find('.');
+      point != 0 && point != std::string_view::npos &&
+      text.find_first_not_of('0', point + 1) == std::string_view::npos) {
+    text = text.substr(0, point);
+  }
   int64_t number = 0;
   uint64_t large = 0;
-  return absl::SimpleAtoi(text, &number) || absl::SimpleAtoi(text, &large);
+  const absl::string_view digits(text.data(), text.size());
+  if (absl::SimpleAtoi(digits, &number)) return static_cast<double>(number);
+  if (absl::SimpleAtoi(digits, &large)) return static_cast<double>(large);
+  return std::nullopt;
 }
 
 void LookAtField(const std::string& text, ColumnLook& column) {
@@ -43,11 +54,14 @@ void LookAtField(const std::string& text, ColumnLook& column) {
   column.list = column.list || parts.size() > 1;
   column.longest = std::max(column.longest, parts.size());
   for (const std::string& part : parts) {
-    column.list_whole = column.list_whole && (part.empty() || IsWholeNumber(part));
+    const std::optional<double> whole = WholeNumber(part);
+    column.list_whole = column.list_whole && (part.empty() || whole.has_value());
+    column.smallest = std::min(column.smallest, whole.value_or(0));
+    column.largest = std::max(column.largest, whole.value_or(0));
   }
   double number = 0;
   if (absl::SimpleAtod(text, &number) && std::isfinite(number)) column.numbers.push_back(number);
-  column.whole = column.whole && IsWholeNumber(text);
+  column.whole = column.whole && WholeNumber(text).has_value();
   if (column.words.size() <= kWordsKept) column.words.insert(text);
 }
 
@@ -70,10 +84,6 @@ double ColumnLook::Deviation() const {
   double sum = 0;
   for (const double number : numbers) sum += (number - mean) * (number - mean);
   return numbers.empty() ? 0 : std::sqrt(sum / static_cast<double>(numbers.size()));
-}
-
-double ColumnLook::Largest() const {
-  return numbers.empty() ? 0 : *std::max_element(numbers.begin(), numbers.end());
 }
 
 absl::StatusOr<CsvLook> LookAtCsv(Files& files, const std::string& path) {
@@ -101,7 +111,7 @@ absl::StatusOr<CsvLook> LookAtCsv(Files& files, const std::string& path) {
   for (const std::string_view name : fields.values) {
     ColumnLook& column = look.columns.emplace_back();
     column.name = std::string(name);
-    if (name.empty() || IsWholeNumber(column.name)) {
+    if (name.empty() || WholeNumber(column.name).has_value()) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, ": its first line does not name columns (\"", std::string(name),
                        "\"): write a line of names above"));

@@ -16,21 +16,21 @@ inline constexpr size_t kRecordsLookedAt = 1000;
 
 struct ColumnLook {
   std::string name;
-  bool lacks = false;             // some field has no value: it is empty, or one of `missing`
-  std::set<std::string> missing;  // texts that stand for a value that is not there
-  std::vector<double> numbers;    // those that are finite numbers
-  size_t values = 0;              // that are not missing
-  bool whole = true;              // all numbers are whole
-  bool list = false;              // some field has several values between "|"
-  size_t longest = 0;             // the most values of a list
-  bool list_whole = true;         // and all of them are whole numbers
-  std::set<std::string> words;    // the texts, if there are few of them
+  bool lacks = false;                // some field has no value: it is empty, or one of `missing`
+  std::set<std::string> missing;     // texts that stand for a value that is not there
+  std::vector<double> numbers;       // those that are finite numbers
+  size_t values = 0;                 // that are not missing
+  bool whole = true;                 // all numbers are whole
+  bool list = false;                 // some field has several values between "|"
+  size_t longest = 0;                // the most values of a list
+  bool list_whole = true;            // and all of them are whole numbers
+  double smallest = 0, largest = 0;  // of the whole numbers, those in lists too
+  std::set<std::string> words;       // the texts, if there are few of them
 
   bool is_number() const { return values > 0 && numbers.size() == values; }
   double Median() const;
   double Mean() const;
   double Deviation() const;
-  double Largest() const;
 };
 
 struct CsvLook {

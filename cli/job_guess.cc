@@ -10,12 +10,16 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "cli/csv_look.h"
+#include "cli/input_look.h"
 #include "common/file_kind.h"
 #include "common/status_macros.h"
 #include "config/json_fields.h"
 #include "config/named_spec.h"
 #include "config/nearest.h"
+#include "data/csv_columns.h"
+#include "data/data_source.h"
 #include "keras/json.h"
 
 namespace paracord {
@@ -29,85 +33,32 @@ constexpr std::string_view kLabels[] = {"label", "target", "y",      "class",  "
 constexpr int kBatch = 256;
 constexpr size_t kClassesMax = 1000;
 
-// An input of the model, and what the layers behind it make of its numbers.
-struct Input {
-  std::string name;
-  std::string dtype;
-  std::optional<size_t> numbers;  // of an example; none: any
-  std::optional<double> rows;     // of the Embedding that reads it
-  bool looks_up = false;          // its numbers are ids
-  bool scaled = false;            // a layer normalizes them
-};
-
 bool IsTestFile(const std::string& path) {
   const std::string name = absl::AsciiStrToLower(path.substr(path.rfind('/') + 1));
   return absl::StrContains(name, "test") || absl::StrContains(name, "valid");
 }
 
-// Follows what an input gives through layers that only move numbers.
-void FollowInput(const ModelSpec& model, size_t node, size_t depth, Input& input) {
-  constexpr size_t kFollowedMax = 16;
-  if (depth > kFollowedMax) return;
-  for (size_t user = 0; user < model.nodes.size(); ++user) {
-    const NodeSpec& call = model.nodes[user];
-    if (std::ranges::find(call.inputs, node) == call.inputs.end()) continue;
-    const LayerSpec& layer = model.layers[call.layer];
-    if (LooksUpIds(layer)) {
-      input.looks_up = true;
-      const auto rows = layer.config.find("input_dim");
-      if (rows != layer.config.end() && rows->is_number()) {
-        input.rows = std::min(input.rows.value_or(INFINITY), rows->get<double>());
-      }
-    }
-    input.scaled = input.scaled || layer.class_name == "Normalization" ||
-                   layer.class_name == "BatchNormalization" ||
-                   layer.class_name == "LayerNormalization" || layer.class_name == "Discretization";
-    if (layer.class_name == "Concatenate" || layer.class_name == "Flatten" ||
-        layer.class_name == "Reshape") {
-      FollowInput(model, user, depth + 1, input);
-    }
-  }
-}
-
-std::vector<Input> InputsOf(const ModelSpec& model) {
-  std::vector<Input> inputs;
-  for (const Endpoint& endpoint : model.inputs) {
-    const json& config = model.layers[model.nodes[endpoint.node].layer].config;
-    Input input;
-    input.name = endpoint.name();
-    const auto dtype = config.find("dtype");
-    if (dtype != config.end() && dtype->is_string()) input.dtype = dtype->get<std::string>();
-    for (const char* key : {"batch_shape", "batch_input_shape"}) {
-      const auto shape = config.find(key);
-      if (shape == config.end() || !shape->is_array() || shape->empty()) continue;
-      size_t numbers = 1;
-      bool known = true;
-      for (size_t i = 1; i < shape->size(); ++i) {
-        known = known && (*shape)[i].is_number_unsigned();
-        if (known) numbers *= (*shape)[i].get<size_t>();
-      }
-      if (known) input.numbers = numbers;
-    }
-    FollowInput(model, endpoint.node, 0, input);
-    inputs.push_back(std::move(input));
-  }
-  return inputs;
-}
-
-// The activation of the layer that gives the model's only output; "" if there are several.
-std::string LastActivation(const ModelSpec& model) {
-  if (model.outputs.size() != 1) return "";
-  const LayerSpec& layer = model.layers[model.nodes[model.outputs[0].node].layer];
-  if (layer.class_name == "Softmax") return "softmax";
-  const auto activation = layer.config.find("activation");
-  if (activation == layer.config.end()) return "";
-  return activation->is_string() ? activation->get<std::string>() : "";
+// Returns a file's name without folder, extension and the words that say what it is for:
+// "user" for "/d/train_user.npy".
+std::string NameOfArray(const std::string& path) {
+  std::string stem = path.substr(path.rfind('/') + 1);
+  stem = stem.substr(0, stem.rfind('.'));
+  std::vector<std::string> words = absl::StrSplit(stem, absl::ByAnyChar("_-."));
+  std::erase_if(words, [](const std::string& word) {
+    return word == "train" || word == "test" || word == "valid" || word == "validation";
+  });
+  return absl::StrJoin(words, "_");
 }
 
 double Rounded(double number) {
   if (number == 0 || !std::isfinite(number)) return 0;
   const double unit = std::pow(10, std::floor(std::log10(std::fabs(number))) - 3);
   return std::stod(absl::StrCat(std::round(number / unit) * unit));
+}
+
+// Whether a column has values other than numbers and lists of whole numbers.
+bool HasWords(const ColumnLook& column) {
+  return column.values > 0 && !column.is_number() && !(column.list && column.list_whole);
 }
 
 class Guesser {
@@ -122,6 +73,7 @@ class Guesser {
     }
     if (train_.empty()) std::swap(train_, test_);
     ordered_json data;
+    inputs_ = LookAtInputs(model_);
     if (train_[0].ends_with(".npy")) {
       ASSIGN_OR_RETURN(data, Arrays());
     } else {
@@ -144,29 +96,96 @@ class Guesser {
  private:
   void Say(const std::string& line) { guesses_.push_back(line); }
 
-  // Features and labels in turn, of training and then of tests.
+  // Features and labels: in turn for a model of one input, else by the names of the files.
   absl::StatusOr<ordered_json> Arrays() {
     std::vector<std::string> rest = train_;
     rest.insert(rest.end(), test_.begin(), test_.end());
     const bool pairs = rest.size() == 2 || (rest.size() == 4 && test_.size() != 1);
-    if (!pairs || model_.inputs.size() > 1) {
-      return absl::InvalidArgumentError(
-          "of .npy files init takes features and labels of one input, and the same of tests, in "
-          "this order; docs/data-formats.md has what a job says of others");
-    }
     ordered_json data;
-    data["train"]["format"] = "npy";
-    data["train"]["features"] = rest[0];
-    data["train"]["labels"] = rest[1];
-    Say(absl::StrCat("features: ", rest[0], "; labels: ", rest[1]));
-    if (rest.size() == 2) {
-      HoldBack(data);
-      return data;
+    if (inputs_.size() == 1 && pairs) {
+      data["train"] = {{"format", "npy"}, {"features", rest[0]}, {"labels", rest[1]}};
+      Say(absl::StrCat("features: ", rest[0], "; labels: ", rest[1]));
+      if (rest.size() == 4) {
+        data["test"] = {{"features", rest[2]}, {"labels", rest[3]}};
+        Say(absl::StrCat("test features: ", rest[2], "; test labels: ", rest[3]));
+      }
+    } else {
+      data["train"]["format"] = "npy";
+      RETURN_IF_ERROR(TakeArrays(train_, "", data["train"]));
+      if (!test_.empty()) RETURN_IF_ERROR(TakeArrays(test_, "test ", data["test"]));
     }
-    data["test"]["features"] = rest[2];
-    data["test"]["labels"] = rest[3];
-    Say(absl::StrCat("test features: ", rest[2], "; test labels: ", rest[3]));
+    if (!data.contains("test")) HoldBack(data);
+    RETURN_IF_ERROR(LookAtArrays(data["train"]["features"]));
     return data;
+  }
+
+  // Gives each input the file of its name, and takes the one that is left for the labels.
+  absl::Status TakeArrays(const std::vector<std::string>& paths, const char* of,
+                          ordered_json& source) {
+    std::vector<std::string> left = paths;
+    ordered_json features;
+    std::vector<std::string> lacking;
+    for (const InputLook& input : inputs_) {
+      const auto own = std::ranges::find(left, input.name, NameOfArray);
+      if (own == left.end()) {
+        lacking.push_back(input.name);
+        continue;
+      }
+      features[input.name] = *own;
+      left.erase(own);
+    }
+    if (of_.label.has_value()) {
+      std::erase_if(left, [&](const auto& path) { return NameOfArray(path) != *of_.label; });
+    }
+    if (!lacking.empty() || left.size() != 1) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "of .npy files init takes features and labels in this order, or files that are named "
+          "like the model's inputs (",
+          absl::StrJoin(inputs_, ", ",
+                        [](std::string* out, const InputLook& input) {
+                          absl::StrAppend(out, input.name, ".npy");
+                        }),
+          ") and one of labels; ",
+          lacking.empty() ? absl::StrCat(left.size(), " are left for the labels")
+                          : absl::StrCat("none is named like ", absl::StrJoin(lacking, ", ")),
+          "; docs/data-formats.md has what a job says of others"));
+    }
+    source["features"] = std::move(features);
+    source["labels"] = left[0];
+    Say(absl::StrCat(of, "labels: ", left[0], "; the other files by the names of the inputs"));
+    return absl::OkStatus();
+  }
+
+  // Lets tables grow for large ids, and refuses words where the model takes numbers.
+  absl::Status LookAtArrays(const ordered_json& features) {
+    DataSpec spec;
+    spec.format = "npy";
+    spec.options["features"] = json::parse(features.dump());
+    spec.inputs_alone = true;
+    ASSIGN_OR_RETURN(const std::unique_ptr<DataSource> source, OpenDataSource(files_, spec));
+    return ReadFirstRecords(*source, [&](const Batch& batch) -> absl::Status {
+      for (const Column& column : batch.inputs) {
+        const bool only = column.name.empty();
+        const auto named = std::ranges::find(inputs_, column.name, &InputLook::name);
+        RETURN_IF_ERROR(LookAtArray(batch, column, only ? inputs_[0] : *named));
+      }
+      return absl::OkStatus();
+    });
+  }
+
+  absl::Status LookAtArray(const Batch& batch, const Column& column, const InputLook& input) {
+    const auto word = std::ranges::find_if(column.strings, IsCsvWord);
+    if (word != column.strings.end() && input.dtype != "string") {
+      return absl::InvalidArgumentError(
+          absl::StrCat(Where(batch, 0), ": has words (\"", *word, "\"), and input ", input.name,
+                       " takes numbers: write the arrays as columns of a CSV, where init makes ids "
+                       "of words"));
+    }
+    const bool outside = std::ranges::any_of(column.values, [&](float value) {
+      return value < 0 || value >= input.rows.value_or(INFINITY);
+    });
+    if (outside) Grow(input, input.name, "ids outside of");
+    return absl::OkStatus();
   }
 
   // Leaves a tenth of the records to tests.
@@ -252,21 +271,24 @@ class Guesser {
 
   // Gives each input its columns: those of its name first, the next numbers then.
   absl::Status TakeColumns(ordered_json& features) {
-    const std::vector<Input> inputs = InputsOf(model_);
     std::map<std::string, std::vector<size_t>> columns;
-    for (const Input& input : inputs) {
+    for (const InputLook& input : inputs_) {
       for (size_t i = 0; i < look_.columns.size(); ++i) {
         if (look_.columns[i].name != input.name || taken_.contains(i)) continue;
         columns[input.name].push_back(i);
         taken_.insert(i);
       }
     }
-    for (const Input& input : inputs) {
+    for (const InputLook& input : inputs_) {
       std::vector<size_t>& own = columns[input.name];
-      if (own.empty()) own = NextColumns(input, inputs.size());
+      if (own.empty()) own = NextColumns(input);
       const size_t wanted = input.numbers.value_or(own.size());
-      const bool list = own.size() == 1 && look_.columns[own[0]].list;
-      if (own.empty() || (own.size() != wanted && !list)) {
+      // A list has several values, and so has a word that becomes a vector.
+      const bool wide =
+          own.size() == 1 &&
+          (look_.columns[own[0]].list ||
+           (input.dtype != "string" && !input.looks_up && HasWords(look_.columns[own[0]])));
+      if (own.empty() || (own.size() != wanted && !wide)) {
         return absl::InvalidArgumentError(
             absl::StrCat(train_[0], ": input ", input.name, " takes ", wanted == 0 ? 1 : wanted,
                          input.dtype == "string" ? " texts" : " numbers", ", and ", own.size(),
@@ -274,23 +296,25 @@ class Guesser {
                          "features by hand"));
       }
       for (const size_t column : own) {
-        RETURN_IF_ERROR(TakeColumn(input, inputs.size(), look_.columns[column], features));
+        RETURN_IF_ERROR(TakeColumn(input, look_.columns[column], features));
       }
     }
     return absl::OkStatus();
   }
 
-  std::vector<size_t> NextColumns(const Input& input, size_t inputs) {
+  std::vector<size_t> NextColumns(const InputLook& input) {
     std::vector<size_t> found;
-    const size_t most = input.numbers.value_or(inputs == 1 ? look_.columns.size() : 1);
+    const size_t most = input.numbers.value_or(inputs_.size() == 1 ? look_.columns.size() : 1);
     for (size_t i = 0; i < look_.columns.size() && found.size() < most; ++i) {
       const ColumnLook& column = look_.columns[i];
-      const bool fits = input.dtype == "string" ? !column.is_number() : column.is_number();
+      const bool fits = input.dtype == "string" ? !column.is_number()
+                        : input.looks_up        ? column.whole || HasWords(column)
+                                                : column.is_number();
       if (taken_.contains(i) || !fits) continue;
       found.push_back(i);
       taken_.insert(i);
     }
-    if (!found.empty() && inputs > 1) {
+    if (!found.empty() && inputs_.size() > 1) {
       std::vector<std::string> names;
       for (const size_t column : found) names.push_back(look_.columns[column].name);
       Say(absl::StrCat("input ", input.name, ": ", absl::StrJoin(names, ", ")));
@@ -298,21 +322,21 @@ class Guesser {
     return found;
   }
 
-  absl::Status TakeColumn(const Input& input, size_t inputs, const ColumnLook& column,
+  absl::Status TakeColumn(const InputLook& input, const ColumnLook& column,
                           ordered_json& features) {
     ordered_json spec;
     spec["column"] = column.name;
-    if (inputs > 1) spec["input"] = input.name;
+    if (inputs_.size() > 1) spec["input"] = input.name;
     const bool integer = absl::StrContains(input.dtype, "int") || input.looks_up;
     if (input.dtype == "string") {
       spec["kind"] = "string";
-    } else if (integer && (column.whole || (column.list && column.list_whole))) {
+    } else if (HasWords(column)) {
+      RETURN_IF_ERROR(TakeWords(input, column, spec));
+    } else if (integer && (column.whole || column.list)) {
       spec["kind"] = "id";
-    } else if (!column.is_number() && !(column.list && column.list_whole)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          train_[0], ": column ", column.name, " has words (\"", *column.words.begin(),
-          "\"), and input ", input.name, " takes numbers: give the model a StringLookup, or the ",
-          "column \"kind\": \"categorical\" or \"hashed\""));
+      if (column.smallest < 0 || column.largest >= input.rows.value_or(INFINITY)) {
+        Grow(input, column.name, "ids outside of");
+      }
     }
     if (column.list) {
       spec["separator"] = "|";
@@ -321,35 +345,53 @@ class Guesser {
     }
     const bool number = !spec.contains("kind") && !column.list;
     if (column.lacks) {
+      const std::string kind = spec.value("kind", "");
       if (number) spec["default"] = Rounded(column.Median());
-      if (spec.value("kind", "") == "string") spec["default"] = "";
-      if (spec.value("kind", "") == "id") spec["default"] = "0";
+      if (!kind.empty()) spec["default"] = kind == "id" && !HasWords(column) ? "0" : "";
     }
     if (number && !input.scaled && column.Deviation() > 0) {
       spec["mean"] = Rounded(column.Mean());
       spec["std"] = Rounded(column.Deviation());
     }
-    if (input.rows.has_value() && spec.value("kind", "") == "id" && !column.list &&
-        column.Largest() >= *input.rows) {
-      Grow(input, column);
-    }
     features.push_back(spec.size() == 1 ? ordered_json(column.name) : std::move(spec));
     return absl::OkStatus();
   }
 
-  // Lets the Embedding take any id.
-  void Grow(const Input& input, const ColumnLook& column) {
-    for (const NodeSpec& call : model_.nodes) {
-      const LayerSpec& layer = model_.layers[call.layer];
-      const bool reads = std::ranges::any_of(call.inputs, [&](size_t node) {
-        return std::ranges::any_of(model_.inputs, [&](const Endpoint& endpoint) {
-          return endpoint.node == node && endpoint.name() == input.name;
-        });
-      });
-      if (!reads || !LooksUpIds(layer)) continue;
-      growing_.insert(layer.name);
-      Say(absl::StrCat("tables: ", layer.name, " grows, since ", column.name, " has ids above its ",
-                       *input.rows, " rows"));
+  // Makes numbers of words: ids where rows of a table may grow, bins for an Embedding behind other
+  // layers, and a vector with one 1 for an input of as many numbers as there are words.
+  absl::Status TakeWords(const InputLook& input, const ColumnLook& column, ordered_json& spec) {
+    const size_t words = column.words.size(), unknown = input.numbers.value_or(0) - words;
+    if (!input.tables.empty()) {
+      spec["kind"] = "id";
+      Say(absl::StrCat(column.name, ": the words become ids of 64 bits (\"kind\": \"id\")"));
+      Grow(input, column.name, "words, which are hashed beyond");
+    } else if (input.rows.has_value()) {
+      spec["kind"] = "hashed";
+      spec["bins"] = static_cast<uint64_t>(*input.rows);
+      Say(absl::StrCat(column.name, ": the words are hashed to ", *input.rows, " numbers"));
+    } else if (!column.list && words > 1 && words <= kClassesMax && unknown <= 1 &&
+               (unknown == 1 || !column.lacks)) {
+      spec["kind"] = "categorical";
+      spec["vocabulary"] = column.words;
+      spec["oov"] = unknown;
+      spec["one_hot"] = true;
+      Say(absl::StrCat(column.name, ": a vector with one 1 for each of ",
+                       absl::StrJoin(column.words, ", ")));
+    } else {
+      return absl::InvalidArgumentError(absl::StrCat(
+          train_[0], ": column ", column.name, " has words (\"", *column.words.begin(),
+          "\"), and input ", input.name, " takes numbers: give the model a StringLookup or an ",
+          "Embedding there, or the column \"kind\": \"categorical\" or \"hashed\""));
+    }
+    return absl::OkStatus();
+  }
+
+  // Lets the Embeddings of an input take any id.
+  void Grow(const InputLook& input, const std::string& column, const char* why) {
+    for (const std::string& table : input.tables) {
+      if (!growing_.insert(table).second) continue;
+      Say(absl::StrCat("tables: ", table, " grows, since ", column, " has ", why, " its ",
+                       input.rows.value_or(0), " rows"));
     }
   }
 
@@ -398,6 +440,7 @@ class Guesser {
   Files& files_;
   const GuessOf& of_;
   ModelSpec model_;
+  std::vector<InputLook> inputs_;
   CompileConfig compiled_;
   Problems ignored_;
   std::vector<std::string> train_, test_;

@@ -1,4 +1,5 @@
 // Tests the jobs that `paracord init` writes: validate takes them, and each guess is said.
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -109,6 +110,120 @@ TEST_CASE("init takes a .keras file, and tests from a file whose name says so") 
   CHECK_FALSE(job["data"]["train"]["features"][4].contains("mean"));
 }
 
+// Writes numbers as numpy.save does.
+template <typename Number>
+std::string Npy(const std::string& type, const std::vector<Number>& numbers) {
+  std::string header = absl::StrCat("{'descr': '", type, "', 'fortran_order': False, 'shape': (",
+                                    numbers.size(), "), }");
+  header.replace(header.find("), }"), 4, ",), }");
+  header.resize(118 - 1, ' ');
+  std::string bytes("\x93NUMPY\x01\0\x76\0", 10);
+  bytes += header + "\n";
+  bytes.append(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Number));
+  return bytes;
+}
+
+TEST_CASE("init makes ids of the words of the recommender's clicks, whose tables grow") {
+  TestDirectory directory;
+  PosixFiles files;
+  const std::string example = absl::StrCat(PARACORD_SOURCE_DIR, "/examples/recommender/model.json");
+  directory.Write("model.json", *files.ReadWhole(example));
+  std::string rows = "user,item,clicked\n";
+  for (int i = 0; i < 40; ++i)
+    absl::StrAppend(&rows, "user-", i / 4, ",item-", i % 7, ",", i % 2, "\n");
+  directory.Write("clicks.csv", rows);
+  const std::string out = directory / "job.json";
+  const Ran ran = Run(RunInit, {directory / "model.json", directory / "clicks.csv", "--out", out});
+  INFO(ran.out << ran.err);
+  REQUIRE(ran.code == 0);  // validate's
+  CHECK(Has(ran.err, "user: the words become ids of 64 bits"));
+  CHECK(Has(ran.err, "tables: item_vector grows, since item has words"));
+  const json job = JsonOf(*files.ReadWhole(out));
+  CHECK(job["data"]["train"]["features"] ==
+        json({{{"column", "user"}, {"input", "user"}, {"kind", "id"}},
+              {{"column", "item"}, {"input", "item"}, {"kind", "id"}}}));
+  CHECK(job["data"]["train"]["label"] == "clicked");
+  CHECK(job["tables"] ==
+        json({{"item_vector", {{"kind", "growing"}}}, {"user_vector", {{"kind", "growing"}}}}));
+  CHECK(Run(RunValidate, {out, "--batch"}).code == 0);
+}
+
+TEST_CASE("init takes arrays by the names of the inputs, and grows tables for large ids") {
+  TestDirectory directory;
+  PosixFiles files;
+  const std::string example = absl::StrCat(PARACORD_SOURCE_DIR, "/examples/recommender/model.json");
+  directory.Write("model.json", *files.ReadWhole(example));
+  std::vector<int64_t> users(20, 7), items(20, 999);
+  users[3] = 123456789012345;
+  directory.Write("user.npy", Npy("<i8", users));
+  directory.Write("item.npy", Npy("<i8", items));
+  directory.Write("clicked.npy", Npy("<f4", std::vector<float>(20, 1)));
+  const std::string out = directory / "job.json";
+  const Ran ran = Run(RunInit, {directory / "model.json", directory / "*.npy", "--out", out});
+  INFO(ran.out << ran.err);
+  REQUIRE(ran.code == 0);
+  const json job = JsonOf(*files.ReadWhole(out));
+  CHECK(job["data"]["train"]["features"] == json({{"user", "user.npy"}, {"item", "item.npy"}}));
+  CHECK(job["data"]["train"]["labels"] == "clicked.npy");
+  CHECK(job["tables"] == json({{"user_vector", {{"kind", "growing"}}}}));
+
+  const std::array<char, 4> word = {'i', '1'};
+  directory.Write("item.npy", Npy("|S4", std::vector<std::array<char, 4>>(20, word)));
+  const Ran words =
+      Run(RunInit, {directory / "model.json", directory / "*.npy", "--out", directory / "2"});
+  CHECK(words.code == 2);
+  CHECK(Has(words.err, "item.npy row 0"));
+  CHECK(Has(words.err, "write the arrays as columns of a CSV, where init makes ids of words"));
+  CHECK(
+      Has(Run(RunInit, {directory / "model.json", directory / "user.npy", "--out", directory / "2"})
+              .err,
+          "none is named like item"));
+}
+
+TEST_CASE(
+    "init makes a vector of words, bins for an Embedding behind a layer, and reads 7.0 as an id") {
+  TestDirectory directory;
+  PosixFiles files;
+  json layers = {
+      KerasInput("color", 3, "float32"),
+      KerasInput("shop", 1, "int64"),
+      KerasInput("film", 1, "int64"),
+      LayerCall("Flatten", {{"name", "flat"}}, {"shop"}),
+      LayerCall("Embedding", {{"name", "s"}, {"input_dim", 9}, {"output_dim", 2}}, {"flat"}),
+      LayerCall("Embedding", {{"name", "f"}, {"input_dim", 9}, {"output_dim", 2}}, {"film"}),
+      LayerCall("Flatten", {{"name", "s2"}}, {"s"}),
+      LayerCall("Flatten", {{"name", "f2"}}, {"f"}),
+      LayerCall("Concatenate", {{"name", "all"}, {"axis", -1}}, {"s2", "f2", "color"}),
+      LayerCall("Dense", {{"name", "out"}, {"units", 1}}, {"all"})};
+  const json model = {{"class_name", "Functional"},
+                      {"config",
+                       {{"name", "m"},
+                        {"layers", layers},
+                        {"input_layers", {{"color", 0, 0}, {"shop", 0, 0}, {"film", 0, 0}}},
+                        {"output_layers", {{"out", 0, 0}}}}}};
+  directory.Write("m.json", TextOf(model));
+  std::string rows = "film,color,shop,y\n";
+  for (int i = 0; i < 20; ++i) {
+    absl::StrAppend(&rows, i % 3 == 0 ? "" : "123456789.0", ",", i % 2 == 0 ? "red" : "blue", ",s",
+                    i, ",", i, "\n");
+  }
+  directory.Write("d.csv", rows);
+  const std::string out = directory / "job.json";
+  const Ran ran = Run(RunInit, {directory / "m.json", directory / "d.csv", "--out", out});
+  INFO(ran.out << ran.err);
+  REQUIRE(ran.code == 0);
+  const json job = JsonOf(*files.ReadWhole(out));
+  const json features = job["data"]["train"]["features"];
+  CHECK(features[0]["vocabulary"] == json({"blue", "red"}));
+  CHECK(features[0]["one_hot"] == true);
+  CHECK(features[0]["oov"] == 1);
+  CHECK(features[1] ==
+        json({{"column", "shop"}, {"input", "shop"}, {"kind", "hashed"}, {"bins", 9}}));
+  CHECK(features[2]["kind"] == "id");
+  CHECK(features[2]["default"] == "0");
+  CHECK(job["tables"] == json({{"f", {{"kind", "growing"}}}}));
+}
+
 TEST_CASE("init says which input has no column, and what to do about words") {
   TestDirectory directory;
   const std::string model = directory.Write("model.json", TextOf(RecommenderModel()));
@@ -121,8 +236,8 @@ TEST_CASE("init says which input has no column, and what to do about words") {
     return ran.err;
   };
   CHECK(Has(said("user,age,label\n1,2,0\n"), "input numbers takes 2 numbers, and 1 columns are"));
-  CHECK(
-      Has(said("user,a,b,label\nmia,2,3,0\n"), "column user has words (\"mia\"), and input user"));
+  CHECK(Has(said("user,numbers,label\n1,mia,0\n"),
+            "column numbers has words (\"mia\"), and input numbers takes numbers"));
   CHECK(Has(said("user,a,b,label\n1,2,3,0\n", {"--label", "lable"}), "did you mean `label`"));
   CHECK(Has(said("1,2,3,0\n"), "its first line does not name columns"));
   CHECK(Has(said(std::string("PAR1\x15") + std::string(600, '\0')), "it is a Parquet file"));
