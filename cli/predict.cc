@@ -16,6 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "cli/commands.h"
+#include "cli/left_out.h"
 #include "cli/out_file.h"
 #include "cli/predict_data.h"
 #include "cli/predict_model.h"
@@ -209,7 +210,7 @@ class Prediction {
   absl::StatusOr<std::vector<std::string>> Copied(uint64_t first, size_t records) const;
   absl::Status Write(const std::string& path, uint64_t first, size_t records,
                      const std::vector<Column>& outputs);
-  void CountNotFinite(const std::vector<Column>& outputs, uint64_t first, size_t records);
+  void CountNotFinite(const std::vector<Column>& outputs, const Batch& examples, size_t records);
   void SayEnd() const;
 
   PredictFlags flags_;
@@ -224,6 +225,7 @@ class Prediction {
   std::unique_ptr<PredictionWriter> writer_;  // made with the first outputs
   uint64_t nans_ = 0;
   std::string first_nan_;  // where
+  LeftOut left_out_;
 };
 
 absl::Status Prediction::CheckOut() {
@@ -281,7 +283,8 @@ absl::StatusOr<std::vector<std::string>> Prediction::Copied(uint64_t first, size
   if (columns_.empty()) return std::vector<std::string>();
   std::vector<uint64_t> numbers(records);
   for (size_t i = 0; i < records; ++i) numbers[i] = first + i;
-  ASSIGN_OR_RETURN(std::vector<std::string> fields, model_->source().Fields(numbers, fields_));
+  ASSIGN_OR_RETURN(std::vector<std::string> fields,
+                   left_out_.Fields(model_->source(), numbers, fields_));
   if (fields_.size() == columns_.size()) return fields;
   std::vector<std::string> copied;
   size_t next = 0;
@@ -293,14 +296,14 @@ absl::StatusOr<std::vector<std::string>> Prediction::Copied(uint64_t first, size
   return copied;
 }
 
-void Prediction::CountNotFinite(const std::vector<Column>& outputs, uint64_t first,
+void Prediction::CountNotFinite(const std::vector<Column>& outputs, const Batch& examples,
                                 size_t records) {
   for (const Column& output : outputs) {
     size_t each = 1;
     for (const uint64_t axis : output.shape) each *= axis;
     for (size_t i = 0; i < records * each; ++i) {
       if (!std::isnan(output.values[i])) continue;
-      if (nans_++ == 0) first_nan_ = model_->source().Where(first + i / each);
+      if (nans_++ == 0) first_nan_ = Where(examples, i / each);
     }
   }
 }
@@ -348,9 +351,10 @@ absl::Status Prediction::PredictAll(const std::string& path) {
     if (stop_asked) continue;  // the error of a read may be that
     ASSIGN_OR_RETURN(const Batch* const examples, loaded);
     if (examples == nullptr) return absl::InternalError("the records end too early");
-    ASSIGN_OR_RETURN(const std::vector<Column> outputs, model_->Predict(*examples));
+    ASSIGN_OR_RETURN(std::vector<Column> outputs, model_->Predict(*examples));
     const size_t count = std::min(batch, records - first);
-    CountNotFinite(outputs, first, count);
+    CountNotFinite(outputs, *examples, std::min<size_t>(count, examples->examples));
+    outputs = left_out_.Fill(std::move(outputs), *examples, first, count);
     RETURN_IF_ERROR(Write(path, first, count, outputs));
     first += count;
     progress.Show(first);
@@ -366,11 +370,13 @@ void Prediction::SayEnd() const {
     err_ << TextOf(nlohmann::json({{"event", "end"},
                                    {"rows", records},
                                    {"nan", nans_},
+                                   {"bad_records", left_out_.count()},
                                    {"model", model_->name()},
                                    {"out", flags_.out}}))
          << "\n";
     return;
   }
+  if (left_out_.count() > 0) err_ << "paracord predict: " << left_out_.Line() << "\n";
   if (nans_ > 0) {
     err_ << "paracord predict: " << nans_ << " of the numbers are no numbers (NaN), first for "
          << first_nan_ << "\n";

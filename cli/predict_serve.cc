@@ -18,6 +18,7 @@
 #include "common/json_text.h"
 #include "common/status_macros.h"
 #include "config/program_spec.h"
+#include "data/skipping_source.h"
 #include "objects/all_files.h"
 #include "storage/safetensors.h"
 
@@ -171,6 +172,7 @@ absl::Status Server::Start(ExitCode& code) {
   if (data.ok() && data->format == "csv") {  // other formats have arrays by input
     rows_ = *std::move(data);
     rows_->inputs_alone = true;
+    rows_->options.erase(kBadRecordsKey);  // a request has an answer for each of its rows
     ids_ = InputsOfIds(*rows_);
   }
   return absl::OkStatus();

@@ -80,6 +80,36 @@ TEST_CASE("predict writes JSON lines and arrays of NumPy") {
   CHECK(Predict({"--dir", dir, "--out", out, "--columns", "row"}).code == 2);
 }
 
+TEST_CASE("a record that bad_records leaves out has a row of NaN among the predictions") {
+  ExampleJob example;
+  example.Write("m.json", R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 1], "name": "in"}},
+      {"class_name": "Dense", "config": {"name": "dense", "units": 1}}]}})");
+  const json csv = {{"format", "csv"},
+                    {"files", "train.csv"},
+                    {"features", "x"},
+                    {"label", "y"},
+                    {"bad_records", {{"skip", 5}}}};
+  example.Write("job2.json", TextOf(json({{"model", "m.json"},
+                                          {"batch", 2},
+                                          {"data", {{"train", csv}}},
+                                          {"loss", "mse"},
+                                          {"optimizer", "sgd"}})));
+  const std::vector<float> kernel = {2}, bias = {0};
+  const std::string file = example.path("w.safetensors");
+  const std::vector<NamedTensor> tensors = {{"dense/kernel", {1, 1}, kernel},
+                                            {"dense/bias", {1}, bias}};
+  REQUIRE(WriteTensors(example.files, file, tensors, {}).ok());
+  example.Write("new.csv", "id,x\na,1\nb,word\nc,3\nd\ne,5\n");
+  const Ran ran = Predict({"--weights", file, "--data", example.path("new.csv"), "--columns",
+                           "row,id", example.path("job2.json")});
+  INFO(ran.err);
+  REQUIRE(ran.code == 0);
+  CHECK(ran.out == "row,id,dense\n0,a,2\n1,b,nan\n2,c,6\n3,,nan\n4,e,10\n");
+  CHECK(Has(ran.err, "2 records could not be read, and the predictions there are NaN, first of " +
+                         example.path("new.csv") + " row 1"));
+}
+
 TEST_CASE("predict takes a file of weights in place of a checkpoint, with the job that it is of") {
   ExampleJob example;
   const std::vector<float> kernel(12), bias = {0, 3, 0};

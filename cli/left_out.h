@@ -1,0 +1,34 @@
+// The records of a file that `bad_records` left out of what was computed: in the table of
+// predictions each has a row of NaN. Used in one thread; the source must outlive it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "data/data_source.h"
+
+namespace paracord {
+
+class LeftOut {
+ public:
+  // Returns the outputs of records first to first + count - 1, of which `examples` may lack some.
+  std::vector<Column> Fill(std::vector<Column> outputs, const Batch& examples, uint64_t first,
+                           size_t count);
+  // As DataSource::Fields; of a record that cannot be read the texts are empty.
+  absl::StatusOr<std::vector<std::string>> Fields(const DataSource& source,
+                                                  std::span<const uint64_t> records,
+                                                  std::span<const std::string> names) const;
+
+  uint64_t count() const { return count_; }
+  // A line for people; empty if none was left out.
+  std::string Line() const;
+
+ private:
+  uint64_t count_ = 0;
+  std::string first_;  // where
+};
+
+}  // namespace paracord
