@@ -138,10 +138,60 @@ void AddAmounts(const ManifestOptions& options, std::map<std::string, std::strin
                                       ", memory: ", memory, "}");
     values["limits"] = absl::StrCat("{memory: ", memory, "}");
   }
-  if (options.http) {
-    values["http"] = "- --http=0.0.0.0:7480";
-    values["ports"] = "[{name: grpc, containerPort: 7400}, {name: http, containerPort: 7480}]";
+}
+
+// Adds the port at which daemons show their metrics, and the coordinator its page.
+void AddHttp(const ManifestOptions& options, const std::string& role,
+             std::map<std::string, std::string>& values) {
+  constexpr char kFlag[] = "- --http=0.0.0.0:7480";
+  constexpr char kPort[] = "{name: http, containerPort: 7480}";
+  const bool coordinator = role == "coordinator";
+  const bool shows = options.monitoring || (options.http && coordinator);
+  values["http"] = shows ? kFlag : "";
+  values["metrics"] = shows ? kFlag : "";
+  values["metrics-ports"] = shows ? absl::StrCat("ports: [", kPort, "]") : "";
+  if (shows) {
+    values["ports"] = absl::StrCat("[{name: grpc, containerPort: ", coordinator ? "7400" : "7401",
+                                   "}, ", kPort, "]");
   }
+  values["scheme"] = "";
+  if (!options.monitoring) return;
+  values["service-ports"] = absl::StrCat("[{name: grpc, port: ", coordinator ? "7400" : "7401",
+                                         "}, {name: http, port: 7480}]");
+  if (!options.tls) return;
+  values["scheme"] =
+      absl::StrCat("scheme: https\ntlsConfig: {serverName: ", options.name,
+                   ", ca: {secret: {name: ", options.name, "-coordinator-tls, key: ca.crt}}}");
+}
+
+// Adds who starts the ps, and starts them again.
+void AddKindOfPs(const ManifestOptions& options, std::map<std::string, std::string>& values) {
+  values["ps-job"] = "";
+  values["ps-pod"] = "";
+  if (!options.ps_job) return;
+  values["ps-version"] = "batch/v1";
+  values["ps-kind"] = "Job";
+  values["budget"] = absl::StrCat("minAvailable: ", options.ps - 1);  // a Job has no scale
+  values["ps"] = values["of-set"] = "";
+  // A ps ends with the coordinator's code: another start after these ends alike.
+  values["ps-job"] =
+      Lines({values["suspend"], values["ttl"], absl::StrCat("completions: ", options.ps),
+             absl::StrCat("parallelism: ", options.ps),
+             "completionMode: Indexed  # pods are called NAME-ps-0, ..., and so are their hosts",
+             "backoffLimit: 1000000", "podFailurePolicy:", "  rules:", "  - action: FailJob",
+             "    onExitCodes: {containerName: ps, operator: In, values: [1, 2, 4, 5, 6]}",
+             "    onPodConditions: []"});
+  values["ps-pod"] = absl::StrCat("restartPolicy: Never\nsubdomain: ", options.name, "-ps");
+}
+
+// Adds the queue that lets Jobs begin.
+void AddQueue(const ManifestOptions& options, std::map<std::string, std::string>& values) {
+  values["suspend"] = "";
+  if (options.queue.empty()) return;
+  values["suspend"] = "suspend: true  # until the queue has room";
+  values["labels"] =
+      absl::StrCat("{app.kubernetes.io/name: paracord, app.kubernetes.io/instance: ", options.name,
+                   ", kueue.x-k8s.io/queue-name: ", options.queue, "}");
 }
 
 // Adds where checkpoints are.
@@ -168,7 +218,6 @@ std::map<std::string, std::string> ValuesOf(const Job& job, const ManifestOption
       {"grace", absl::StrCat((job.timeouts.drain_ms + 999) / 1000 + kGraceMarginS)},
       {"gpus", ""},
       {"device", ""},
-      {"http", ""},
       {"programs", ""},
       {"mounts", ""},
       {"volumes", ""},
@@ -180,6 +229,9 @@ std::map<std::string, std::string> ValuesOf(const Job& job, const ManifestOption
   }
   AddPlaces(options, role == "worker", values);
   AddAmounts(options, values);
+  AddHttp(options, role, values);
+  AddQueue(options, values);
+  AddKindOfPs(options, values);
   std::string data_mount, data_volume, tls_mount, tls_volume;
   if (!options.data.empty()) {
     data_mount = "- {name: data, mountPath: /data, readOnly: true}";
@@ -204,7 +256,7 @@ std::map<std::string, std::string> ValuesOf(const Job& job, const ManifestOption
 
 // Returns the start of a line up to its value: "- --dir=", "image: ", or only its indent.
 std::string_view BeforeValue(std::string_view line, const std::string& key) {
-  if (key == "job-volume") return line.substr(0, line.find_first_not_of(' '));
+  if (key == "job-volume" || key == "budget") return line.substr(0, line.find_first_not_of(' '));
   if (key == "security") return line.substr(0, line.find("- ") + 2);
   const size_t equals = line.find('=');
   if ((key == "dir" || key == "out") && equals != std::string_view::npos)
@@ -216,9 +268,10 @@ std::string_view BeforeValue(std::string_view line, const std::string& key) {
 
 absl::StatusOr<std::string> FillIn(std::string_view text, const std::string& name,
                                    const std::map<std::string, std::string>& values) {
-  static const std::set<std::string> kOptional = {"dir",      "job-volume", "security",
-                                                  "requests", "limits",     "cpu",
-                                                  "memory",   "ports",      "storage-size"};
+  static const std::set<std::string> kOptional = {
+      "dir",           "job-volume", "security", "requests", "limits",
+      "cpu",           "memory",     "ports",    "labels",   "storage-size",
+      "service-ports", "budget",     "of-set",   "ps-kind",  "ps-version"};
   std::string filled;
   for (const absl::string_view each : absl::StrSplit(std::string(text), '\n')) {
     const std::string line = absl::StrReplaceAll(each, {{std::string(kExampleName), name}});
@@ -236,9 +289,10 @@ absl::StatusOr<std::string> FillIn(std::string_view text, const std::string& nam
         return absl::FailedPreconditionError("a manifest has an unknown mark: " + line);
       }
       absl::StrAppend(&filled, before, "\n");
-    } else if (!before.empty()) {
+    } else if (!before.empty() && !value->second.empty()) {
       absl::StrAppend(&filled, std::string(BeforeValue(before, key)), value->second, "\n");
-    } else if (!value->second.empty()) {
+    } else {
+      if (value->second.empty()) continue;
       for (const absl::string_view put : absl::StrSplit(value->second, '\n')) {
         absl::StrAppend(&filled, std::string(mark, ' '), put, "\n");
       }
@@ -274,6 +328,10 @@ absl::StatusOr<std::string> KubernetesManifests(const Job& job, const std::strin
       {"ps", k_ps_manifest},
       {"worker", k_worker_manifest},
       {"", k_network_manifest}};
+  if (options.monitoring) {
+    manifests.push_back({"", k_monitors_manifest});
+    manifests.push_back({"", k_metrics_manifest});
+  }
   if (!options.export_to.empty()) manifests.push_back({"export", k_export_manifest});
   if (options.storage.empty()) manifests.insert(manifests.begin(), {"", k_storage_manifest});
   for (auto& [role, manifest] : manifests) {

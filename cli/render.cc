@@ -38,7 +38,7 @@ struct RenderFlags {
   std::string job_file;
   std::vector<std::string> set;
   int64_t ps = 2, workers = 2, gpus = 0;
-  std::string ttl;
+  std::string ttl, ps_kind = "statefulset";
   ManifestOptions options;
 
   void AddTo(Flags& flags) {
@@ -92,13 +92,23 @@ struct RenderFlags {
                  "a Job writes the variables there once the job is done, as safetensors: "
                  "s3://BUCKET/model.safetensors, or a path below /job, which is the claim",
                  &options.export_to);
-    flags.String("ttl", "TIME",
-                 "remove finished Jobs after so long, such as 7d; the claim and the ps stay", &ttl);
+    flags.String(
+        "ttl", "TIME",
+        "remove finished Jobs after so long, such as 7d; the claim stays, and a StatefulSet", &ttl);
     flags.Switch(
         "http",
         "the coordinator shows its page at port 7480, in plain text without --tls; network "
         "policies let nobody at it but `kubectl port-forward`",
         &options.http);
+    flags.Switch("monitoring",
+                 "all daemons show metrics at port 7480, and the Prometheus operator of the "
+                 "namespace monitoring scrapes them",
+                 &options.monitoring);
+    flags.String("queue", "NAME", "Kueue's local queue, which lets the Jobs begin", &options.queue);
+    flags.String("ps-kind", "KIND",
+                 "statefulset, whose ps stay when all is done, or job: an Indexed Job (Kubernetes "
+                 "1.26), whose ps end then",
+                 &ps_kind);
   }
 
   // Checks what goes into YAML as it is.
@@ -125,9 +135,9 @@ absl::Status RenderFlags::Check() {
         std::pair("--service-account", &options.service_account),
         std::pair("--image-pull-secret", &options.image_pull_secret),
         std::pair("--priority-class", &options.priority_class),
-        std::pair("--export", &options.export_to), std::pair("--cpu", &options.cpu),
-        std::pair("--memory", &options.memory), std::pair("--ps-cpu", &options.ps_cpu),
-        std::pair("--ps-memory", &options.ps_memory),
+        std::pair("--queue", &options.queue), std::pair("--export", &options.export_to),
+        std::pair("--cpu", &options.cpu), std::pair("--memory", &options.memory),
+        std::pair("--ps-cpu", &options.ps_cpu), std::pair("--ps-memory", &options.ps_memory),
         std::pair("--storage-size", &options.storage_size),
         std::pair("--storage-class", &options.storage_class)}) {
     if (IsPlain(*value)) continue;
@@ -165,6 +175,15 @@ absl::Status RenderFlags::Check() {
     return absl::InvalidArgumentError(absl::StrCat(
         "--export: ", options.export_to, " would be gone with the pod: there is no claim"));
   }
+  if (ps_kind != "statefulset" && ps_kind != "job") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--ps-kind: is statefulset or job, and not ", ps_kind));
+  }
+  options.ps_job = ps_kind == "job";
+  if (!options.queue.empty() && !options.ps_job) {
+    return absl::InvalidArgumentError(
+        "--queue: a queue lets Jobs begin, and so needs --ps-kind job");
+  }
   options.ttl_s = SecondsOf(ttl);
   if (!ttl.empty() && options.ttl_s == 0) {
     return absl::InvalidArgumentError(absl::StrCat("--ttl: ", ttl, " is no time, such as 7d"));
@@ -196,8 +215,8 @@ int RunRender(Args args, std::ostream& out, std::ostream& err) {
   ManifestOptions& options = own.options;
   Flags flags("paracord render kubernetes",
               "Writes the manifests that run the job on Kubernetes: a Job (coordinator), a\n"
-              "StatefulSet (ps), a Job (workers) and what they need. Data files whose paths are\n"
-              "relative to the job file are below /data in the pods.");
+              "StatefulSet or a Job (ps), a Job (workers) and what they need. Data files whose\n"
+              "paths are relative to the job file are below /data in the pods.");
   own.AddTo(flags);
   const auto code = flags.ParseOrExit(help ? args : args.subspan(1), "paracord render", out, err);
   if (code.has_value()) return *code;

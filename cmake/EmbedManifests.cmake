@@ -1,10 +1,12 @@
-# The manifests of deploy/kubernetes/base as a source file, so that `paracord render` writes what
+# The manifests of deploy/kubernetes as a source file, so that `paracord render` writes what
 # kustomize does.
 set(manifests_cc ${PROJECT_BINARY_DIR}/manifests.cc)
 set(manifests_text "// Written by cmake/EmbedManifests.cmake.\n#include \"cli/manifests.h\"\n\n")
 string(APPEND manifests_text "namespace paracord {\n\n")
-foreach(name storage coordinator ps worker export network)
-  set(manifest ${PROJECT_SOURCE_DIR}/deploy/kubernetes/base/${name}.yaml)
+foreach(path base/storage base/coordinator base/ps base/worker base/export base/network
+    components/monitored/monitors components/monitored/metrics)
+  set(manifest ${PROJECT_SOURCE_DIR}/deploy/kubernetes/${path}.yaml)
+  get_filename_component(name ${path} NAME)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${manifest})
   file(READ ${manifest} manifest_text)
   string(APPEND manifests_text

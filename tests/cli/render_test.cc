@@ -179,6 +179,58 @@ TEST_CASE("flags of render say where pods run, by whom, and with how much") {
   CHECK(example.Render({"--gpus", "1"}).has("        - --device=cuda:0\n"));
 }
 
+TEST_CASE(
+    "--ps-kind job makes the ps an Indexed Job that ends with the job, which a queue may hold") {
+  RenderExample example;
+  const Rendered set = example.Render({"--ps", "3"});
+  CHECK(set.has("kind: StatefulSet\n"));
+  CHECK(set.has("  maxUnavailable: 1\n"));
+  CHECK(set.has("        - --stay"));
+  CHECK_FALSE(set.has("suspend"));
+  CHECK_FALSE(set.has("render: "));
+
+  const Rendered job = example.Render({"--ps", "3", "--ps-kind", "job", "--queue", "team"});
+  INFO(job.err);
+  REQUIRE(job.code == 0);
+  CHECK_FALSE(job.has("StatefulSet"));
+  CHECK_FALSE(job.has("--stay"));
+  CHECK_FALSE(job.has("replicas"));
+  CHECK_FALSE(job.has("podManagementPolicy"));
+  CHECK_FALSE(job.has("render: "));
+  CHECK(job.has("  minAvailable: 2\n"));
+  CHECK(job.has("  completions: 3\n  parallelism: 3\n  completionMode: Indexed"));
+  CHECK(job.has("      restartPolicy: Never\n      subdomain: counting-job-ps\n"));
+  size_t queued = 0;
+  const std::vector<std::string> objects = absl::StrSplit(job.out, "\n---\n");
+  for (const std::string& object : objects) {
+    const bool is_job = absl::StrContains(object, "\nkind: Job\n");
+    queued += is_job ? 1 : 0;
+    CHECK(absl::StrContains(object, "kueue.x-k8s.io/queue-name: team}") == is_job);
+    CHECK(absl::StrContains(object, "\n  suspend: true") == is_job);
+  }
+  CHECK(queued == 3);
+}
+
+TEST_CASE("--monitoring shows the metrics of all daemons to the Prometheus operator") {
+  RenderExample example;
+  const auto count = [](const Rendered& rendered, const std::string& text) {
+    return std::vector<std::string>(absl::StrSplit(rendered.out, text)).size() - 1;
+  };
+  const Rendered plain = example.Render({"--monitoring"});
+  CHECK(count(plain, "- --http=0.0.0.0:7480\n") == 3);
+  CHECK(count(plain, "{name: http, containerPort: 7480}") == 3);
+  CHECK(count(plain, "{name: http, port: 7480}") == 2);  // Services
+  CHECK(plain.has("kind: PodMonitor\nmetadata:\n  name: counting-job-worker\n"));
+  CHECK(plain.has("  name: counting-job-monitoring\n"));
+  CHECK_FALSE(plain.has("scheme: https"));
+  const Rendered tls = example.Render({"--monitoring", "--tls", "--http"});
+  CHECK(count(tls, "- --http=0.0.0.0:7480\n") == 3);
+  CHECK(count(tls,
+              "    scheme: https\n    tlsConfig: {serverName: counting-job, ca: {secret: "
+              "{name: counting-job-coordinator-tls, key: ca.crt}}}\n") == 2);
+  CHECK(count(example.Render({"--http"}), "7480") == 2);
+}
+
 TEST_CASE("flags of render that are no names, times or tolerations are refused by name") {
   RenderExample example;
   for (const std::vector<std::string>& wrong :
@@ -189,7 +241,9 @@ TEST_CASE("flags of render that are no names, times or tolerations are refused b
         {"--namespace", "A b"},
         {"--cpu", "1 2"},
         {"--storage", "mine", "--storage-size", "1Gi"},
-        {"--storage", "s3://b/run", "--export", "/job/m.safetensors"}}) {
+        {"--storage", "s3://b/run", "--export", "/job/m.safetensors"},
+        {"--ps-kind", "deployment"},
+        {"--queue", "team"}}) {
     const Rendered refused = example.Render(wrong);
     INFO(refused.err);
     CHECK(refused.code == 2);

@@ -64,6 +64,11 @@ def texts(paracord):
                                    "--storage", "claim", "--data", "other", "--name", "it")
     found["render with TLS"] = run(*render, "--tls", "--image",
                                    "localhost/paracord-fashion-mnist:0.1.0")
+    image = ("--image", "localhost/paracord-fashion-mnist:0.1.0")
+    found["render monitored"] = run(*render, "--monitoring", *image)
+    found["render monitored with TLS"] = run(*render, "--monitoring", "--tls", *image)
+    found["render in a queue"] = run(*render, "--ps-kind", "job", "--queue", "team", "--ttl", "1d",
+                                     "--export", "/job/m.safetensors", "--namespace", "ml")
     found["render on object storage"] = run(*render, "--storage", "s3://bucket/job")
     for path in ("tfjob/storage.yaml", "jobset/jobset.yaml", "tfjob/tfjob.yaml"):
         found[path] = (KUBERNETES / path).read_text(encoding="utf-8")
@@ -74,10 +79,13 @@ def texts(paracord):
 
 
 def same_objects(rendered, kustomized):
-    """A ConfigMap's JSON may be laid out differently; the rest is equal."""
+    """A ConfigMap's JSON may be laid out differently, and flags may have another order; the rest is
+    equal."""
     def by_name(documents):
         objects = {}
         for document in documents:
+            for container in containers(document):
+                container["args"] = sorted(container.get("args", []))
             if document["kind"] == "ConfigMap":
                 cluster = json.loads(document["data"].pop("cluster.json"))
                 document["data"] = {"keys": sorted(document["data"]), "cluster": cluster}
@@ -236,6 +244,8 @@ def main():
     if "base" in documents:
         same_objects(documents["render"], documents["base"])
         same_objects(documents["render with TLS"], documents["overlays/tls"])
+        same_objects(documents["render monitored"], documents["overlays/monitored"])
+        same_objects(documents["render monitored with TLS"], documents["overlays/monitored-tls"])
     print(f"{commands_are_tried()} commands of the page are tried, {commands} of containers known")
     print(f"{checked} checks of objects, of {versions[0]} and {versions[-1]}")
     if left_out:
