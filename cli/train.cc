@@ -43,7 +43,6 @@
 #include "net/grpc/network.h"
 #include "store/initial_weights.h"
 #include "tensor/cpu/cpu_ops.h"
-#include "tensor/device.h"
 
 namespace paracord {
 namespace {
@@ -324,18 +323,6 @@ absl::Status PrepareTrace(Files& files, const TrainFlags& flags, LocalClusterOpt
   return MergeTraces(files, options.trace_dir, flags.trace);
 }
 
-// Says what the job is trained on. An error says that the device that was asked for is not there.
-absl::StatusOr<std::string> WhereItComputes(const TrainFlags& flags) {
-  if (flags.ssh.has_value()) {
-    const size_t hosts = flags.ssh->hosts.size();
-    return absl::StrCat(hosts, hosts == 1 ? " host" : " hosts");
-  }
-  ASSIGN_OR_RETURN(const std::string device,
-                   ChooseDevice(flags.device, DeviceFor::kTraining, nullptr));
-  const bool in_turn = flags.device == "auto" && flags.workers > 1 && device != "cpu";
-  return in_turn ? "the GPUs in turn" : device;
-}
-
 // Refuses a DIR in an object store: the logs and the lock of these commands need a directory.
 absl::Status CheckDir(const TrainFlags& flags) {
   if (SchemeOf(flags.dir) != "s3") return absl::OkStatus();
@@ -403,7 +390,8 @@ int Train(TrainFlags flags) {
   flags.job_file = AbsolutePath(flags.job_file);
   absl::StatusOr<Job> job = ReadUserJob(files, flags.job_file, flags.set);
   if (!job.ok()) return Refuse(flags, job.status());
-  const absl::Status fits = CheckBeforeStart(files, flags, *job);
+  std::vector<std::string> notes;
+  const absl::Status fits = CheckBeforeStart(files, flags, *job, notes);
   if (!fits.ok()) return Refuse(flags, fits);
   if (flags.dir.empty()) flags.dir = "paracord-" + job->name;
   flags.dir = AbsolutePath(flags.dir);
@@ -420,6 +408,8 @@ int Train(TrainFlags flags) {
       StyleOf(flags), std::cout, [] { return TerminalColumns(STDOUT_FILENO); }, ColoursWanted());
   const absl::StatusOr<std::string> job_json = PrepareDir(files, flags, *job, progress);
   if (!job_json.ok()) return FailOfDir(flags, job_json.status());
+  const absl::Status noted = KeepNotes(files, flags.dir, notes);
+  if (!noted.ok()) return FailOfDir(flags, noted);
   const std::string before =
       files.ReadWhole(absl::StrCat(flags.dir, "/", kSummaryName)).value_or("");
   const Supervision supervision{{flags.dir, before, ToGoOn(flags), flags.json, flags.command},
@@ -460,6 +450,8 @@ void TrainFlags::AddTo(Flags& flags) {
                &insecure);
   flags.Switch("evaluator", "one more process scores each checkpoint, in DIR/evaluations.jsonl",
                &evaluator);
+  flags.Switch("verbose", "print what the job asks of the ps, which DIR/logs/notes.txt has anyway",
+               &verbose);
   flags.Switch("fresh", "begin anew: remove what an earlier run left in DIR, and nothing else",
                &fresh);
 }

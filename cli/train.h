@@ -24,6 +24,7 @@ struct TrainFlags {
   std::string log_level = "info";
   bool evaluator = false;
   bool fresh = false;
+  bool verbose = false;  // notes of the job are printed, and not only kept in DIR
   bool json = false;
   std::string trace;
   std::string http;

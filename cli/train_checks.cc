@@ -4,6 +4,8 @@
 #include <memory>
 #include <numeric>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "cli/batch_needs.h"
 #include "cli/terminal.h"
 #include "cli/warnings.h"
@@ -18,6 +20,7 @@
 #include "net/grpc/daemon_process.h"
 #include "store/optimizer.h"
 #include "tensor/cpu/cpu_ops.h"
+#include "tensor/device.h"
 
 namespace paracord {
 namespace {
@@ -74,7 +77,24 @@ absl::Status CheckFits(Files& files, const Job& job, uint32_t ps,
   return absl::OkStatus();
 }
 
-absl::Status CheckBeforeStart(Files& files, const TrainFlags& flags, const Job& job) {
+absl::StatusOr<std::string> WhereItComputes(const TrainFlags& flags) {
+  if (flags.ssh.has_value()) {
+    const size_t hosts = flags.ssh->hosts.size();
+    return absl::StrCat(hosts, hosts == 1 ? " host" : " hosts");
+  }
+  ASSIGN_OR_RETURN(const std::string device,
+                   ChooseDevice(flags.device, DeviceFor::kTraining, nullptr));
+  const bool in_turn = flags.device == "auto" && flags.workers > 1 && device != "cpu";
+  return in_turn ? "the GPUs in turn" : device;
+}
+
+absl::Status KeepNotes(Files& files, const std::string& dir,
+                       const std::vector<std::string>& notes) {
+  return files.WriteAtomic(dir + "/logs/notes.txt", absl::StrCat(absl::StrJoin(notes, "\n"), "\n"));
+}
+
+absl::Status CheckBeforeStart(Files& files, const TrainFlags& flags, const Job& job,
+                              std::vector<std::string>& notes) {
   const auto say = [&](const char* what, const std::vector<std::string>& lines) {
     for (const std::string& line : lines) {
       TerminalErr() << "paracord " << flags.command << ": " << what << ": " << ForTerminal(line)
@@ -86,9 +106,9 @@ absl::Status CheckBeforeStart(Files& files, const TrainFlags& flags, const Job& 
   if (!flags.ssh.has_value()) {
     ASSIGN_OR_RETURN(limit, DaemonFlags().MemoryLimit());
   }
-  std::vector<std::string> notes = TableNotes(job);
+  notes = TableNotes(job);
   const absl::Status fits = CheckFits(files, job, static_cast<uint32_t>(flags.ps), limit, notes);
-  say("note", notes);
+  if (flags.verbose) say("note", notes);
   return fits;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "cli/train.h"
 #include "common/files.h"
 #include "config/job.h"
@@ -21,8 +22,17 @@ namespace paracord {
 absl::Status CheckFits(Files& files, const Job& job, uint32_t ps,
                        std::optional<uint64_t> memory_limit, std::vector<std::string>& lines);
 
-// Prints warnings and notes of the job on standard error, and checks that it fits into ps of this
-// machine; of other hosts nobody knows what they hold.
-absl::Status CheckBeforeStart(Files& files, const TrainFlags& flags, const Job& job);
+// Prints warnings of the job on standard error, with --verbose also the notes, and checks that it
+// fits into ps of this machine; of other hosts nobody knows what they hold. `notes` gets what the
+// job asks of its ps, in lines for people.
+absl::Status CheckBeforeStart(Files& files, const TrainFlags& flags, const Job& job,
+                              std::vector<std::string>& notes);
+
+// Writes the notes to DIR/logs/notes.txt, where those of an earlier run are replaced.
+absl::Status KeepNotes(Files& files, const std::string& dir, const std::vector<std::string>& notes);
+
+// Returns what the job is trained on, for people. An error says that the device that was asked for
+// is not there.
+absl::StatusOr<std::string> WhereItComputes(const TrainFlags& flags);
 
 }  // namespace paracord
