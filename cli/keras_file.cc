@@ -64,6 +64,12 @@ absl::StatusOr<std::string> ReadMember(Files& files, const std::string& path,
   }
 }
 
+// What to do about a file that Keras itself may read.
+std::string WayOut(const std::string& path) {
+  return absl::StrCat("; where Keras is installed, `python3 -m paracord.convert ", path,
+                      " FOLDER/` writes its model and weights apart");
+}
+
 bool IsZip(std::string_view beginning) { return beginning.starts_with("PK\x03\x04"); }
 
 absl::StatusOr<std::string> Beginning(const ReadFile& file) {
@@ -92,7 +98,12 @@ absl::StatusOr<Opened> OpenFile(Files& files, const std::string& path) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": is neither a .keras archive nor HDF5, by its first bytes"));
   }
-  ASSIGN_OR_RETURN(opened.hdf5, Hdf5File::Open(std::move(bytes), path));
+  absl::StatusOr<std::unique_ptr<Hdf5File>> hdf5 = Hdf5File::Open(std::move(bytes), path);
+  if (!hdf5.ok()) {
+    return absl::Status(hdf5.status().code(),
+                        absl::StrCat(std::string(hdf5.status().message()), WayOut(path)));
+  }
+  opened.hdf5 = *std::move(hdf5);
   return opened;
 }
 
@@ -135,8 +146,8 @@ absl::Status TakeVocabulary(const std::string& path, const Hdf5File& hdf5, const
   json* const layer = FindLayer(model, names);
   if (layer == nullptr || !layer->is_object() || !(*layer)["config"].is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        path, ": assets/", group, " is the vocabulary of no layer that its config.json ",
-        "names: load and save it again with a newer Keras"));
+        path, ": assets/", group, " is the vocabulary of no layer that its config.json ", "names",
+        WayOut(path)));
   }
   json words = json::array();
   const bool whole = layer->value("class_name", "") == "IntegerLookup";
@@ -234,7 +245,8 @@ class WeightWalk {
       return Refused(layer.empty()
                          ? absl::StrCat(group,
                                         " holds weights of no layer, or of one whose name "
-                                        "an old Keras left out: save it with a newer one")
+                                        "an old Keras left out",
+                                        WayOut(path_))
                          : absl::StrCat("holds weights of layer ", layer,
                                         ", of which the model has none by that name"));
     }
