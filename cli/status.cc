@@ -126,6 +126,9 @@ void PrintRounds(const json& rounds, std::ostream& out) {
   const auto rollbacks = rounds.value("rollbacks", uint64_t{0});
   if (rollbacks > 0)
     out << ", back to a checkpoint " << rollbacks << (rollbacks == 1 ? " time" : " times");
+  if (const auto backups = rounds.value("backups", uint64_t{0}); backups > 0) {
+    out << ", " << backups << (backups == 1 ? " lane" : " lanes") << " given to a second worker";
+  }
   out << "\n";
 }
 
@@ -162,11 +165,13 @@ void Print(const json& status, std::ostream& out) {
   for (const json& ps : status.at("ps")) out << OneTask(ps) << "\n";
   PrintTables(status.value("tables", json::object()), out);
   for (const json& worker : status.at("workers")) {
+    const double waited = worker.value("waited_share", 0.0);
     out << absl::StrFormat(
-        "  %-10s %-8s %d leases, %d batches, %.0f samples/s, staleness %.2f%s%s%s\n",
+        "  %-10s %-8s %d leases, %d batches, %.0f samples/s, staleness %.2f%s%s%s%s\n",
         worker.at("task").get<std::string>(), worker.at("device").get<std::string>(),
         worker.at("leases").get<uint64_t>(), worker.at("computed").get<uint64_t>(),
         worker.at("samples_per_second").get<double>(), worker.at("staleness").get<double>(),
+        waited < 0.005 ? "" : absl::StrFormat(", waits %.0f %% of the time", 100 * waited),
         worker.at("resting").get<bool>() ? ", resting after failures" : "", SilenceText(worker),
         worker.contains("waits_for") ? ", waits for " + worker.at("waits_for").get<std::string>()
                                      : "");

@@ -17,9 +17,9 @@ double Number(const json& of, const char* key) {
 
 // A gauge of what the status may lack, such as a loss before the first batch.
 void AddIfKnown(const json& of, const char* key, const char* name, const char* help,
-                MetricSet& metrics) {
+                MetricSet& metrics, const MetricSet::Labels& labels = {}) {
   const auto it = of.find(key);
-  if (it != of.end() && it->is_number()) metrics.Gauge(name, help, it->get<double>());
+  if (it != of.end() && it->is_number()) metrics.Gauge(name, help, it->get<double>(), labels);
 }
 
 void AddPhase(const json& status, MetricSet& metrics) {
@@ -69,6 +69,12 @@ void AddRounds(const json& rounds, MetricSet& metrics) {
              "How long a round takes, over the recent past.", metrics);
   metrics.Gauge("paracord_round_waiting", "1 while lanes wait for others; status says for whom.",
                 rounds.contains("waits_for") ? 1 : 0);
+  metrics.Counter("paracord_round_waited_seconds_total",
+                  "Time in which workers waited for lanes of others, in all lives of the job.",
+                  Number(rounds, "waited_seconds"));
+  metrics.Counter("paracord_backup_lanes_total",
+                  "Lanes that a round waited for and a second worker was given.",
+                  Number(rounds, "backups"));
   metrics.Counter("paracord_rollbacks_total",
                   "Times that all parameter servers went back to a checkpoint.",
                   Number(rounds, "rollbacks"));
@@ -142,6 +148,8 @@ void AddWorkers(const json& all, MetricSet& metrics) {
                   Number(worker, "samples_per_second"), peer);
     metrics.Gauge("paracord_peer_staleness_updates", "Mean staleness of a worker's gradients.",
                   Number(worker, "staleness"), peer);
+    AddIfKnown(worker, "waited_share", "paracord_peer_waited_share",
+               "The part of its time in which a worker waited for lanes of others.", metrics, peer);
   }
   metrics.Gauge("paracord_job_workers", "Workers that take part.", static_cast<double>(all.size()));
   metrics.Gauge("paracord_job_resting_workers", "Workers that rest after failures.", resting);

@@ -31,6 +31,7 @@ struct Computation {
   absl::Status model;  // computing with it
   uint32_t examples = 0;
   double loss = 0;
+  int64_t took_ms = 0;                      // the computation, with its data
   GradientProgram::Losses losses;           // of what computes, meanwhile
   const VariableSpec* nonfinite = nullptr;  // of its gradient, or of what is to be sent of that
   std::vector<SharedRows> next_rows;        // by `next`; null: not known yet

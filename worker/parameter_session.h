@@ -47,10 +47,10 @@ struct ExchangeOrder {
   std::vector<SharedRows> rows = {};
   // The state that the values must have (ExchangeRequest.state); nullopt: as they are now.
   std::optional<uint64_t> state = {};
+  uint32_t wait_ms = 0;  // how long an answer may wait for that; 0: as long as the session likes
 
   // Set by the session.
-  uint32_t buffer = 0;   // whose gradients are sent
-  uint32_t wait_ms = 0;  // how long an answer may wait for `state`
+  uint32_t buffer = 0;  // whose gradients are sent
   std::shared_ptr<PulledRows> incoming = {};
 };
 

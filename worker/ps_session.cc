@@ -151,7 +151,9 @@ void PsSession::Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>&
   calls_.order = std::move(order);
   calls_.order.incoming = copy_->Expect(calls_.order.rows);
   if (calls_.order.state.has_value()) {  // well before the call's deadline
-    calls_.order.wait_ms = static_cast<uint32_t>(std::min(kWaitMs, options_.exchange_ms / 2));
+    int64_t wait_ms = std::min(kWaitMs, options_.exchange_ms / 2);
+    if (calls_.order.wait_ms > 0) wait_ms = std::min<int64_t>(wait_ms, calls_.order.wait_ms);
+    calls_.order.wait_ms = static_cast<uint32_t>(wait_ms);
   }
   if (step != nullptr) {
     calls_.order.buffer = static_cast<const Step&>(*step).buffer();

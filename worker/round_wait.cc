@@ -9,6 +9,10 @@ namespace paracord {
 namespace {
 
 constexpr int64_t kLongWaitMs = 1500;  // until it is said which lanes are waited for
+constexpr double kBatchKept = 0.8;     // of the mean time, with each further batch
+constexpr int64_t kPatienceMsMin = 20;
+constexpr int64_t kAnswerMsMin = 5, kAnswerMsMax = 100;
+constexpr int64_t kLateAnswerMs = 25;  // a lane that is granted meanwhile is computed after that
 
 }  // namespace
 
@@ -42,6 +46,32 @@ std::optional<uint64_t> RoundWait::StateForAll(std::span<const BatchId> batches)
 
 uint64_t RoundWait::StateAfter(const BatchId& pushed, const std::optional<BatchId>& next) const {
   return next.has_value() ? *StateFor(*next) : *StateFor(pushed) + 1;
+}
+
+void RoundWait::Computed(int64_t took_ms) {
+  const auto took = static_cast<double>(took_ms);
+  batch_ms_ = batch_ms_.has_value() ? kBatchKept * *batch_ms_ + (1 - kBatchKept) * took : took;
+}
+
+int64_t RoundWait::PatienceMs() const {
+  return std::max(kPatienceMsMin, static_cast<int64_t>(*backup_ * *batch_ms_));
+}
+
+uint32_t RoundWait::Ask(std::optional<uint64_t> state, int64_t now_ms) {
+  if (!backup_.has_value() || !batch_ms_.has_value() || !state.has_value()) return 0;
+  if (!asked_.has_value() || *asked_ < *state) {
+    asked_ = state;
+    asked_ms_ = now_ms;
+  }
+  const int64_t left_ms = asked_ms_ + PatienceMs() - now_ms;
+  return static_cast<uint32_t>(left_ms <= 0 ? kLateAnswerMs
+                                            : std::clamp(left_ms, kAnswerMsMin, kAnswerMsMax));
+}
+
+std::vector<uint32_t> RoundWait::Late(int64_t now_ms) const {
+  const bool late =
+      waits() && asked_.has_value() && wanted_ == asked_ && now_ms - asked_ms_ >= PatienceMs();
+  return late ? missing_ : std::vector<uint32_t>();
 }
 
 int64_t RoundWait::Answered(std::optional<uint64_t> state, const ExchangeOutcome& outcome,

@@ -20,12 +20,15 @@ namespace paracord {
 class RoundWait {
  public:
   // `staleness`: values may lack the batches of so many rounds before that of the batch. `sync`:
-  // training is synchronous.
-  RoundWait(const DataPlan& plan, uint32_t staleness, bool sync = false)
+  // training is synchronous. `backup`: a round is late that has been waited for so many times
+  // as long as a batch of this worker takes; nullopt: none ever is.
+  RoundWait(const DataPlan& plan, uint32_t staleness, bool sync = false,
+            std::optional<double> backup = std::nullopt)
       : lanes_(plan.lanes() != 0),
         rounds_(std::max(RoundsPerEpoch(plan), 1u)),
         staleness_(staleness),
-        sync_(sync && lanes_) {}
+        sync_(sync && lanes_),
+        backup_(sync_ ? backup : std::nullopt) {}
 
   // Returns the state that the values of a batch must have; nullopt if any do.
   std::optional<uint64_t> StateFor(const BatchId& batch) const;
@@ -39,6 +42,14 @@ class RoundWait {
   // In synchronous training: the state that the push of a batch asks for. `next` is the batch that
   // the worker goes on with; nullopt: it does not know yet.
   uint64_t StateAfter(const BatchId& pushed, const std::optional<BatchId>& next) const;
+
+  // A batch of this worker was computed, which took so long.
+  void Computed(int64_t took_ms);
+  // An exchange that asks for this state begins. Returns for how long its answer may wait; 0: as
+  // long as any.
+  uint32_t Ask(std::optional<uint64_t> state, int64_t now_ms);
+  // Returns the lanes that a late round waits for; none if none is late.
+  std::vector<uint32_t> Late(int64_t now_ms) const;
 
   // An exchange that asked for this state was answered, `took_ms` after it began. Returns for how
   // many of these somebody was waited for.
@@ -55,6 +66,14 @@ class RoundWait {
   const uint64_t rounds_;  // of an epoch
   const uint32_t staleness_;
   const bool sync_;
+  const std::optional<double> backup_;
+
+  // When it was first asked for the greatest state that was asked for: lanes of the rounds before
+  // are computed meanwhile.
+  int64_t PatienceMs() const;
+  std::optional<uint64_t> asked_;
+  int64_t asked_ms_ = 0;
+  std::optional<double> batch_ms_;  // a mean in which the newest batches count most
 
   std::optional<uint64_t> reached_;   // state of the values at hand; nullopt: not known
   std::optional<int64_t> waited_ms_;  // nullopt: no exchange waits

@@ -17,6 +17,8 @@ constexpr int64_t kLostMs = 200;  // until ps that could not be reached are aske
 // A ps that lets a pull wait does so for longer; one that does not is not asked without end.
 constexpr int64_t kWaitMsMin = 20;
 
+double Seconds(int64_t ms) { return static_cast<double>(ms) / 1000; }
+
 }  // namespace
 
 Trainer::Trainer(TrainerOptions options, DataPlan plan, std::shared_ptr<Workload> workload,
@@ -31,7 +33,7 @@ Trainer::Trainer(TrainerOptions options, DataPlan plan, std::shared_ptr<Workload
       tables_(std::ranges::any_of(workload_->program->variables(),
                                   [](const VariableSpec& v) { return v.has_table(); })),
       leases_(plan_),
-      rounds_(plan_, options_.staleness, options_.sync) {
+      rounds_(plan_, options_.staleness, options_.sync, options_.backup) {
   busy_ = true;
   parameters_->Open([this] {
     busy_ = false;
@@ -200,8 +202,10 @@ void Trainer::Compute(const std::shared_ptr<Computation>& computation, std::func
         RunComputation(*computation, *workload, key);
         figures->compute_seconds.Observe(FigureSeconds() - begun);
       },
-      gate_.Enter([this, done = gate_.Enter(std::move(done))]() mutable {
+      gate_.Enter([this, computation, begun_ms = environment_.loop.NowMs(),
+                   done = gate_.Enter(std::move(done))]() mutable {
         FAILPOINT("worker.computed");
+        computation->took_ms = environment_.loop.NowMs() - begun_ms;
         ++options_.figures->computed;
         parameters_->End();
         done();
@@ -240,6 +244,8 @@ void Trainer::Encode(const std::shared_ptr<Computation>& computation) {
 void Trainer::Ready(const Computation& computation) {
   ++counters_.computed;
   counters_.loss_sum += computation.loss;
+  rounds_.Computed(computation.took_ms);
+  if (plan_.lanes() != 0) counters_.compute_seconds += Seconds(computation.took_ms);
   examples_ = computation.examples;
   Push(computation.batch, computation.step);
 }
@@ -266,13 +272,16 @@ void Trainer::Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>& s
                        ParameterSession::DoneFn done) {
   evaluated_epoch_.reset();
   const std::optional<uint64_t> state = order.state;
+  order.wait_ms = rounds_.Ask(state, environment_.loop.NowMs());
   parameters_->Exchange(std::move(order), step,
                         [this, state, begun = FigureSeconds(), begun_ms = environment_.loop.NowMs(),
                          done = std::move(done)](const ExchangeResult& result) {
                           options_.figures->exchange_seconds.Observe(FigureSeconds() - begun);
                           if (result.error.ok()) {
-                            options_.figures->waited_ms += static_cast<uint64_t>(rounds_.Answered(
-                                state, result.outcome, environment_.loop.NowMs() - begun_ms));
+                            const int64_t waited_ms = rounds_.Answered(
+                                state, result.outcome, environment_.loop.NowMs() - begun_ms);
+                            options_.figures->waited_ms += static_cast<uint64_t>(waited_ms);
+                            counters_.waited_seconds += Seconds(waited_ms);
                           } else {
                             pulled_ = false;
                           }

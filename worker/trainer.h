@@ -44,6 +44,8 @@ struct StepCounters {
   uint64_t samples = 0;
   double loss_sum = 0;
   uint64_t staleness_sum = 0;
+  double compute_seconds = 0;
+  double waited_seconds = 0;
   GradientProgram::Losses program = {};
 };
 
@@ -53,6 +55,7 @@ struct TrainerOptions {
   bool exact_values = true;      // what training pulls is what an evaluation needs
   uint32_t staleness = 0;        // with lanes: rounds by which the values may be behind
   bool sync = false;             // with lanes: the values must be those of the round before
+  std::optional<double> backup = {};  // the job's `backup`
   std::shared_ptr<WorkerFigures> figures = std::make_shared<WorkerFigures>();
 };
 
@@ -68,6 +71,8 @@ class Trainer {
   bool Idle() const;
   // True if it cannot go on before others, whose lanes its pull waits for, have.
   bool Waits() const { return rounds_.waits(); }
+  // Lanes of others that it has waited for so long that it may compute them, too.
+  std::vector<uint32_t> Late() const { return rounds_.Late(environment_.loop.NowMs()); }
   // True if a further lease would not wait long.
   bool WantsTask() const;
   // After the batch under way: gives back the leases, then runs `drained`.

@@ -14,6 +14,17 @@ void WorkReports::BeginSession() {
   evaluation_.reset();
   reporting_ = asking_ = false;
   telling_.clear();
+  SetLate({});
+}
+
+void WorkReports::SetLate(std::vector<uint32_t> late) {
+  if (late.empty()) late_said_.clear();
+  late_ = std::move(late);
+}
+
+void WorkReports::SayLate(WorkRequest& request) {
+  for (const uint32_t lane : late_) request.add_late(lane);
+  late_said_ = late_;
 }
 
 // Progress within a lease is told now and then; the next batch tells it if this one does not.
@@ -22,7 +33,7 @@ bool WorkReports::Due(int64_t now_ms, bool at_once) const {
   const bool ended =
       std::ranges::any_of(reports_, [](const auto& report) { return report.second.ended(); });
   const bool progress = !reports_.empty() && now_ms - reported_ms_ >= kReportMs;
-  return ended || progress || evaluation_.has_value() || at_once;
+  return ended || progress || evaluation_.has_value() || late_ != late_said_ || at_once;
 }
 
 WorkRequest WorkReports::Begin(bool ask, const std::vector<uint64_t>& held, int64_t now_ms) {
@@ -41,9 +52,12 @@ WorkRequest WorkReports::Begin(bool ask, const std::vector<uint64_t>& held, int6
     request.set_samples(counters.samples);
     request.set_loss_sum(counters.loss_sum);
     request.set_staleness_sum(counters.staleness_sum);
+    request.set_compute_seconds(counters.compute_seconds);
+    request.set_waited_seconds(counters.waited_seconds);
     request.set_program_losses(counters.program.count);
     request.set_program_lost(counters.program.last);
   }
+  SayLate(request);
   request.set_want_task(ask);
   if (ask) {
     for (const uint64_t id : held) request.add_holds(id);
@@ -66,6 +80,7 @@ void WorkReports::End(const WorkRequest& sent) {
 void WorkReports::PutBack(const WorkRequest& sent) {
   for (const LeaseReport& report : sent.leases()) reports_.try_emplace(report.lease(), report);
   if (sent.has_evaluation() && !evaluation_.has_value()) evaluation_ = sent.evaluation();
+  late_said_.clear();
 }
 
 void WorkReports::PutBackCounters(const WorkRequest& sent) {
@@ -75,6 +90,8 @@ void WorkReports::PutBackCounters(const WorkRequest& sent) {
                                 .samples = sent.samples(),
                                 .loss_sum = sent.loss_sum(),
                                 .staleness_sum = sent.staleness_sum(),
+                                .compute_seconds = sent.compute_seconds(),
+                                .waited_seconds = sent.waited_seconds(),
                                 .program = {sent.program_losses(), sent.program_lost()}};
 }
 

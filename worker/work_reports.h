@@ -26,6 +26,9 @@ class WorkReports {
   void Add(const LeaseReport& report) { reports_[report.lease()] = report; }
   void Add(const EvaluationReport& report) { evaluation_ = report; }
   void Add(const StepCounters& counters) { unreported_[++last_report_] = counters; }
+  // Lanes of others that the worker may compute, too; they are said once until there are others, or
+  // none.
+  void SetLate(std::vector<uint32_t> late);
   // Whether counters wait to be said; if none do, new ones are due before Begin.
   bool has_counters() const { return !unreported_.empty(); }
 
@@ -37,6 +40,8 @@ class WorkReports {
   WorkRequest Begin(bool ask, const std::vector<uint64_t>& held, int64_t now_ms);
   // Begins a call that only says that the worker lives; false if another one says so.
   bool BeginBeat() { return !std::exchange(reporting_, true); }
+  // Each call says which lanes are late: else they are not any more.
+  void SayLate(WorkRequest& request);
   // The call was answered, or failed.
   void End(const WorkRequest& sent);
   // The call was perhaps not heard: says its reports again, unless there are newer ones.
@@ -49,6 +54,7 @@ class WorkReports {
   // Counters whose report was not answered, or of sessions that have ended, by number of the
   // report.
   std::map<uint64_t, StepCounters> unreported_;
+  std::vector<uint32_t> late_, late_said_;
   uint64_t last_report_ = 0;
   int64_t reported_ms_ = 0;
   bool reporting_ = false;         // a call with reports is under way

@@ -282,6 +282,7 @@ void Worker::StartSession(const Session& session) {
                            .exact_values = options.transfer.wire == ENCODING_FLOAT32,
                            .staleness = job_->guarantees.staleness.value_or(0),
                            .sync = job_->guarantees.sync(),
+                           .backup = job_->guarantees.backup_factor,
                            .figures = figures_};
   ++figures_->sessions;
   log_.Info("joined: session {}, generation {}, {} ps", session.id(), session.generation(),

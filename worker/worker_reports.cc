@@ -29,6 +29,8 @@ void Worker::Beat() {
                                   WorkRequest request;
                                   request.set_session(session_);
                                   request.set_waits_for(WaitsFor());
+                                  reports_.SetLate(trainer_->Late());
+                                  reports_.SayLate(request);
                                   Call(std::move(request));
                                 }
                                 Beat();
@@ -48,6 +50,7 @@ void Worker::SendWork() {
     }
     return;
   }
+  reports_.SetLate(trainer_->Late());
   const bool ask = trainer_->WantsTask() && reports_.MayAsk() && !draining();
   const int64_t now_ms = environment_.loop.NowMs();
   if (!ask && !reports_.Due(now_ms, /*at_once=*/drained_)) return;

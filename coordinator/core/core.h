@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -132,6 +133,10 @@ class CoordinatorCore {
   bool ExtendLanes(WorkerSession& session, WorkReply& reply);
   void SayEnds(const WorkerSession& session, WorkReply& reply);
   bool TryGiveLanes(WorkerSession& session, WorkReply& reply);
+  using LaneFilter = std::function<bool(uint64_t lane, uint32_t round)>;
+  LaneFilter LanesFor(const WorkerSession& session) const;
+  uint32_t EndOfLeases() const { return LastRoundOfLanes().value_or(lane_leases_.end()); }
+  std::optional<Lease> LeaseAgain(const WorkerSession& session);
   bool FreeStuckLanes();
 
   // core_failures.cc

@@ -1,6 +1,8 @@
-// Leases of lanes: dealt out evenly, short, and moved on as long as a lane stays where it is.
+// Leases of lanes: dealt out by the time that workers take for a batch, short, and moved on as long
+// as a lane stays where it is.
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <set>
 #include <utility>
@@ -26,14 +28,16 @@ bool CoordinatorCore::DealLanes(bool tick) {
   lane_leases_.MoveOn(table, now_ms_);
   const bool moved = lane_leases_.TakeMoved();
   const bool deals = lane_leases_.MustDeal(table);
-  if (tick) lane_leases_.LookBehind(table, now_ms_);
+  if (tick) lane_leases_.LookBehind(table, job_.guarantees.backup_factor, now_ms_);
   if (tick || deals) {
     std::vector<LaneTaker> takers;
     for (const auto& [id, session] : sessions_.all()) {
       if (session.benched_until_ms > now_ms_) continue;
       const bool asks = session.parked.has_value() ||
                         (session.asked_ms.has_value() && now_ms_ - *session.asked_ms <= kAskedMs);
-      if (asks || table.LeasesOf(id) > 0) takers.push_back({id, 0});
+      if (asks || table.LeasesOf(id) > 0) {
+        takers.push_back({id, session.batch_time.seconds()});
+      }
     }
     lane_leases_.Deal(table, takers, now_ms_);
   }
@@ -61,6 +65,7 @@ bool CoordinatorCore::ExtendLanes(WorkerSession& session, WorkReply& reply) {
   std::optional<std::set<uint64_t>> withheld;
   for (const uint64_t id : table.IdsOf(session.id)) {
     LeaseState& lease = *table.Find(id);
+    if (lease.backup) continue;
     const uint32_t end = std::min(lane_leases_.end(), table.EndOf(lease.split));
     if (end <= lease.end || !lane_leases_.StaysWith(lease.split, session.id)) continue;
     if (!withheld.has_value()) withheld = WithheldFrom(session);
@@ -89,32 +94,62 @@ bool CoordinatorCore::TryGiveLanes(WorkerSession& session, WorkReply& reply) {
   std::ranges::copy_if(table.free_lanes(), std::back_inserter(lanes), [&](uint64_t lane) {
     return lane_leases_.MayTake(lane, session.id, now_ms_);
   });
-  const std::set<uint64_t> withheld =
-      lanes.empty() && lane_leases_.behind().empty() ? std::set<uint64_t>() : WithheldFrom(session);
-  const std::optional<uint32_t> last = LastRoundOfLanes();
-  const auto may_have = [&](uint64_t lane) {
-    return !withheld.contains(lane) && (!last.has_value() || table.NextOf(lane) < *last) &&
-           table.LeasesOf(session.id) < LeasesOfSessionMax(record_.plan());
-  };
-  const auto give = [&](uint64_t lane) {
-    Lease lease = table.GrantLane(lane, sessions_.next_id(), session.id, now_ms_,
-                                  last.value_or(lane_leases_.end()));
+  const LaneFilter may_have = lanes.empty() ? LaneFilter() : LanesFor(session);
+  const auto give = [&](Lease lease) {
     sessions_.TakeId();
     AddProofs(lease);
     session.work.Grant(lease);
     *(reply.has_lease() ? reply.add_lanes() : reply.mutable_lease()) = std::move(lease);
   };
   for (const uint64_t lane : lanes) {
-    if (may_have(lane)) give(lane);
+    if (!may_have(lane, table.NextOf(lane))) continue;
+    give(table.GrantLane(lane, sessions_.next_id(), session.id, now_ms_, EndOfLeases()));
   }
   if (reply.has_lease() || reply.lanes_size() > 0) return true;
-  const auto behind = std::ranges::find_if(lane_leases_.behind(), [&](uint64_t lane) {
-    return may_have(lane) && table.IsBehindWithAnother(lane, session.id);
-  });
-  if (behind == lane_leases_.behind().end()) return false;
-  PROBE("coordinator.lane.straggler");
-  give(*behind);
+  std::optional<Lease> again = LeaseAgain(session);
+  if (!again.has_value()) return false;
+  give(*std::move(again));
   return true;
+}
+
+// Returns which lanes a session may have a lease of that begins with a round.
+CoordinatorCore::LaneFilter CoordinatorCore::LanesFor(const WorkerSession& session) const {
+  return [this, id = session.id, withheld = WithheldFrom(session), last = LastRoundOfLanes()](
+             uint64_t lane, uint32_t round) {
+    if (last.has_value() && round >= *last) return false;
+    return !withheld.contains(lane) &&
+           training_.table()->LeasesOf(id) < LeasesOfSessionMax(record_.plan());
+  };
+}
+
+// Gives a session a second lease of a lane that others wait for, if there is one. With backup
+// workers the lease is of one round: the one that the session has waited for long enough, which is
+// the round before its next batch, or the lane's next one.
+std::optional<Lease> CoordinatorCore::LeaseAgain(const WorkerSession& session) {
+  SplitTable& table = *training_.table();
+  const bool backup = job_.guarantees.backup_factor.has_value();
+  const bool late = backup && !session.late.empty();
+  if (!late && lane_leases_.behind().empty()) return std::nullopt;
+  const LaneFilter may_have = LanesFor(session);
+  const uint64_t lease = sessions_.next_id();
+  uint32_t next = std::numeric_limits<uint32_t>::max();
+  for (const uint64_t id : table.IdsOf(session.id)) next = std::min(next, table.Find(id)->next);
+  for (const uint32_t lane : late ? session.late : std::vector<uint32_t>()) {
+    if (lane >= table.splits() || next > table.EndOf(lane) || next <= table.NextOf(lane)) continue;
+    if (!may_have(lane, next - 1) || !table.IsWithAnother(lane, session.id)) continue;
+    PROBE("coordinator.lane.backup");
+    ++record_.counters().backups;
+    return table.GrantBackup(lane, lease, session.id, now_ms_, next - 1);
+  }
+  for (const uint64_t lane : lane_leases_.behind()) {
+    const uint32_t round = table.NextOf(lane);
+    if (!may_have(lane, round) || !table.IsBehindWithAnother(lane, session.id)) continue;
+    PROBE("coordinator.lane.straggler");
+    if (!backup) return table.GrantLane(lane, lease, session.id, now_ms_, EndOfLeases());
+    ++record_.counters().backups;
+    return table.GrantBackup(lane, lease, session.id, now_ms_, round);
+  }
+  return std::nullopt;
 }
 
 // Frees all lanes where all who have some say that they wait, and no lane has come further for a

@@ -13,6 +13,7 @@ namespace paracord {
 namespace {
 
 constexpr uint32_t kBenchAfter = 3;
+constexpr int kLateLanesMax = 16;       // an answer of a ps names as many
 constexpr int64_t kUnscoredMs = 1000;   // no range after one that could not be scored
 constexpr int64_t kMisreportMs = 1000;  // no lease after a report that cannot be
 
@@ -60,6 +61,8 @@ void CoordinatorCore::TakeReports(WorkerSession& session, const WorkRequest& req
     effects_.Emit(AnswerWork{*std::exchange(session.parked, std::nullopt), WorkReply()});
   }
   for (const LeaseReport& report : request.leases()) HandleLeaseReport(session, report);
+  const int late = std::min(request.late_size(), kLateLanesMax);
+  session.late.assign(request.late().begin(), request.late().begin() + late);
   if (request.has_evaluation() && evaluations_.running()) TakeScore(session, request.evaluation());
   if (evaluations_.FinishIfDone()) {
     rounds_.NewResult();
@@ -115,6 +118,8 @@ void CoordinatorCore::CountReport(WorkerSession& session, const WorkRequest& req
     return;
   }
   throughput_.Count(request, now_ms_);
+  session.batch_time.Add(request.computed(), request.compute_seconds());
+  record_.counters().waited_ms += static_cast<uint64_t>(request.waited_seconds() * 1000);
   record_.counters().computed += request.computed();
   record_.counters().duplicates += request.duplicates();
   if (request.program_losses() > 0) {

@@ -61,7 +61,11 @@ json CountersToJson(const JobCounters& counters) {
                 {"training_ms", counters.training_ms},
                 {"training_samples", counters.training_samples},
                 {"first_step_ms", counters.first_step_ms}};
-  if (counters.rollbacks > 0) value["rollbacks"] = counters.rollbacks;
+  for (const auto& [key, count] :  // of jobs in rounds alone
+       {std::pair("rollbacks", counters.rollbacks), std::pair("backups", counters.backups),
+        std::pair("waited_ms", counters.waited_ms)}) {
+    if (count > 0) value[key] = count;
+  }
   return value;
 }
 
@@ -73,6 +77,8 @@ JobCounters CountersFromJson(const json& value) {
   value.at("worker_recoveries").get_to(counters.worker_recoveries);
   value.at("ps_recoveries").get_to(counters.ps_recoveries);
   counters.rollbacks = value.value("rollbacks", uint64_t{0});
+  counters.backups = value.value("backups", uint64_t{0});
+  counters.waited_ms = value.value("waited_ms", uint64_t{0});
   value.at("coordinator_recoveries").get_to(counters.coordinator_recoveries);
   value.at("checkpoints").get_to(counters.checkpoints);
   value.at("wall_ms").get_to(counters.wall_ms);

@@ -33,6 +33,8 @@ struct JobCounters {
   uint64_t worker_recoveries = 0;
   uint64_t ps_recoveries = 0;
   uint64_t rollbacks = 0;  // of all ps to a checkpoint, in synchronous training
+  uint64_t backups = 0;    // leases of lanes that a round waited for, to a second worker
+  uint64_t waited_ms = 0;  // of workers, for lanes of others
   uint64_t coordinator_recoveries = 0;
   uint64_t checkpoints = 0;
   int64_t wall_ms = 0;

@@ -16,6 +16,7 @@ constexpr uint32_t kGrows = 4;        // from one measurement to the next, at mo
 constexpr int64_t kLeftForMs = 200;   // a free lane is its owner's
 constexpr int64_t kNotFree = -1;
 constexpr double kUsualRounds = 2;  // what takes longer is a straggler's
+constexpr int64_t kLateMs = 250;    // with backup workers, and some of it is until progress is told
 
 }  // namespace
 
@@ -69,10 +70,12 @@ void LaneLeases::MoveOn(const SplitTable& table, int64_t now_ms) {
   moved_ = true;
 }
 
-void LaneLeases::LookBehind(const SplitTable& table, int64_t now_ms) {
+void LaneLeases::LookBehind(const SplitTable& table, std::optional<double> backup, int64_t now_ms) {
   behind_.clear();
-  const int64_t age_ms =
-      std::max(kStragglerMs, static_cast<int64_t>(kUsualRounds * clock_.usual_ms().value_or(0)));
+  const std::optional<double> usual_ms = clock_.usual_ms();
+  const int64_t least_ms = backup.has_value() && usual_ms.has_value() ? kLateMs : kStragglerMs;
+  const double rounds_ms = backup.value_or(kUsualRounds) * usual_ms.value_or(0);
+  const int64_t age_ms = std::max(least_ms, static_cast<int64_t>(rounds_ms));
   // A lane that waited for others was not behind before the round began.
   if (now_ms - clock_.began_ms() >= age_ms) behind_ = table.LanesBehind(now_ms - age_ms);
 }

@@ -5,7 +5,8 @@
 //
 // Invariants: all leases end at one round, or with their lane. A lane that is to move is not moved
 // on. A free lane that the session which is to have it does not ask for soon is anybody's. A lane
-// has a second lease only where it is the furthest behind for much longer than a round takes.
+// has a second lease only where it is the furthest behind for much longer than a round takes, or
+// where a worker says that its round does not come to an end without.
 #pragma once
 
 #include <cstdint>
@@ -50,8 +51,9 @@ class LaneLeases {
   void Deal(const SplitTable& table, std::span<const LaneTaker> takers, int64_t now_ms);
   // Lanes have come further: moves the common end of leases on where less than half is left.
   void MoveOn(const SplitTable& table, int64_t now_ms);
-  // Looks for lanes that others wait for, and whose lease is as old as a straggler's.
-  void LookBehind(const SplitTable& table, int64_t now_ms);
+  // Looks for lanes that others wait for, and whose lease is as old as a straggler's. `backup`: how
+  // many usual rounds make a straggler, where the job has backup workers.
+  void LookBehind(const SplitTable& table, std::optional<double> backup, int64_t now_ms);
   // Those of the newest look, which may have come further since.
   const std::vector<uint64_t>& behind() const { return behind_; }
 

@@ -106,6 +106,10 @@ json WorkersJson(const Sessions& sessions, const SplitTable* table, int64_t now_
                                            static_cast<double>(session.work.computed))},
                        {"silent_seconds", Seconds(now_ms - session.last_seen_ms)},
                        {"resting", session.benched_until_ms > now_ms}});
+    if (table != nullptr && table->has_lanes()) {
+      const double seconds = Seconds(now_ms - session.joined_ms);
+      workers.back()["waited_share"] = std::min(Ratio(session.work.waited_seconds, seconds), 1.0);
+    }
     if (!session.waits_for.empty()) workers.back()["waits_for"] = session.waits_for;
   }
   return workers;

@@ -68,6 +68,8 @@ json RoundsJson(const JobView& job) {
   const uint64_t round = epochs * RoundsPerEpoch(plan) + (table != nullptr ? table->least() : 0);
   json rounds = {{"round", std::min(round, of)},
                  {"rounds", of},
+                 {"backups", job.record.counters().backups},
+                 {"waited_seconds", static_cast<double>(job.record.counters().waited_ms) / 1000},
                  {"rollbacks", job.record.counters().rollbacks}};
   if (job.options.job.guarantees.sync()) AddStates(job, rounds);
   const std::string waits_for = table != nullptr ? WaitsFor(job, *table) : "";

@@ -21,6 +21,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "common/rate_limit.h"
+#include "coordinator/core/batch_time.h"
 #include "coordinator/core/effects.h"
 #include "coordinator/core/events.h"
 #include "coordinator/core/work_claims.h"
@@ -45,7 +46,10 @@ struct WorkerSession {
   int64_t parked_ms = 0;
   std::optional<int64_t> asked_ms;  // when it last wanted a task
   WorkClaims work;
-  std::string waits_for;       // as it said last
+  BatchTime batch_time;
+  std::string waits_for;  // as it said last
+  // Lanes that it has waited for long enough to compute them, as it said last: a few.
+  std::vector<uint32_t> late;
   std::optional<CallId> hold;  // a call that hears of the end
   int64_t joined_ms = 0;
   std::string task;

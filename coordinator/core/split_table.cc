@@ -56,15 +56,15 @@ void SplitTable::Load(const std::vector<uint32_t>& next) {
   for (uint64_t s = 0; s < splits_.size(); ++s) SetNext(s, s < next.size() ? next[s] : 0);
 }
 
-Lease SplitTable::MakeLease(uint64_t lease_id, uint64_t session, uint64_t index, int64_t now_ms,
-                            uint32_t end) {
-  Split& split = splits_[index];
+Lease SplitTable::MakeLease(LeaseState lease) {
+  Split& split = splits_[lease.split];
   ++split.holders;
-  free_.erase(index);
-  const LeaseState lease{lease_id, session, index, split.next, std::min(split.end, end),
-                         now_ms,   now_ms};
-  leases_.emplace_hint(leases_.end(), lease_id, lease);
-  leases_of_.emplace(session, lease_id);
+  free_.erase(lease.split);
+  lease.next = std::max(lease.next, split.next);
+  lease.end = std::min(lease.end, split.end);
+  lease.progress_ms = lease.granted_ms;
+  leases_.emplace_hint(leases_.end(), lease.id, lease);
+  leases_of_.emplace(lease.session, lease.id);
   return ToProto(lease);
 }
 
@@ -81,7 +81,22 @@ Lease SplitTable::ToProto(const LeaseState& state) const {
 Lease SplitTable::GrantLane(uint64_t lane, uint64_t lease_id, uint64_t session, int64_t now_ms,
                             uint32_t end) {
   // A lane that somebody was ahead with has a batch in its lease all the same.
-  return MakeLease(lease_id, session, lane, now_ms, std::max(end, splits_[lane].next + 1));
+  return MakeLease({.id = lease_id,
+                    .session = session,
+                    .split = lane,
+                    .end = std::max(end, splits_[lane].next + 1),
+                    .granted_ms = now_ms});
+}
+
+Lease SplitTable::GrantBackup(uint64_t lane, uint64_t lease_id, uint64_t session, int64_t now_ms,
+                              uint32_t round) {
+  return MakeLease({.id = lease_id,
+                    .session = session,
+                    .split = lane,
+                    .next = round,
+                    .end = round + 1,
+                    .granted_ms = now_ms,
+                    .backup = true});
 }
 
 Lease SplitTable::Extend(LeaseState& lease, uint32_t end) {
@@ -100,9 +115,9 @@ std::vector<uint64_t> SplitTable::LanesBehind(int64_t since_ms) const {
   return lanes;
 }
 
-bool SplitTable::IsBehindWithAnother(uint64_t lane, uint64_t session) const {
+bool SplitTable::IsWithAnother(uint64_t lane, uint64_t session) const {
   const Split& split = splits_[lane];
-  if (split.holders != 1 || split.next == split.end || split.next != least()) return false;
+  if (split.holders != 1 || split.next == split.end) return false;
   return std::none_of(leases_of_.lower_bound({session, 0}),
                       leases_of_.lower_bound({session + 1, 0}),
                       [&](const auto& item) { return leases_.at(item.second).split == lane; });
@@ -138,7 +153,11 @@ std::optional<Lease> SplitTable::Grant(uint64_t lease_id, uint64_t session, int6
     if (granted(splits_.size() - 1)) first = std::prev(free_.end());
   }
   if (first == free_.end()) return std::nullopt;
-  return MakeLease(lease_id, session, *first, now_ms);
+  return MakeLease({.id = lease_id,
+                    .session = session,
+                    .split = *first,
+                    .end = splits_[*first].end,
+                    .granted_ms = now_ms});
 }
 
 std::optional<Lease> SplitTable::GrantAgain(uint64_t lease_id, uint64_t session, int64_t now_ms,
@@ -148,7 +167,11 @@ std::optional<Lease> SplitTable::GrantAgain(uint64_t lease_id, uint64_t session,
     const Split& split = splits_[lease.split];
     if (lease.session == session || split.holders > 1 || split.next == split.end) continue;
     if (withheld.contains(lease.split)) continue;
-    return MakeLease(lease_id, session, lease.split, now_ms);
+    return MakeLease({.id = lease_id,
+                      .session = session,
+                      .split = lease.split,
+                      .end = split.end,
+                      .granted_ms = now_ms});
   }
   return std::nullopt;
 }

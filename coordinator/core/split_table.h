@@ -24,6 +24,7 @@ struct LeaseState {
   uint32_t end = 0;   // of the lease, which is the split's but for lanes
   int64_t granted_ms = 0;
   int64_t progress_ms = 0;  // when `next` was last reported to be greater, or the grant
+  bool backup = false;      // of a lane that another session has, for one round
 };
 
 class SplitTable {
@@ -48,6 +49,9 @@ class SplitTable {
                              const std::set<uint64_t>& withheld = {});
   // The same for one lane, which is free: the lease ends at `end` or with the lane.
   Lease GrantLane(uint64_t lane, uint64_t lease_id, uint64_t session, int64_t now_ms, uint32_t end);
+  // A second lease of a lane that another session has, for the batch of `round` alone.
+  Lease GrantBackup(uint64_t lane, uint64_t lease_id, uint64_t session, int64_t now_ms,
+                    uint32_t round);
   // Moves the end of a lane's lease to `end`, or to the lane's if that is before.
   Lease Extend(LeaseState& lease, uint32_t end);
   // A second lease on the split whose lease is oldest, if that is older than `age_ms` and this
@@ -58,8 +62,12 @@ class SplitTable {
   // The lanes that others wait for, being the furthest behind, and whose one lease has not come
   // further since `since_ms`.
   std::vector<uint64_t> LanesBehind(int64_t since_ms) const;
-  // Whether a lane is the furthest behind and has one lease, of another session.
-  bool IsBehindWithAnother(uint64_t lane, uint64_t session) const;
+  // Whether a lane is not done and has one lease, of another session.
+  bool IsWithAnother(uint64_t lane, uint64_t session) const;
+  // The same of a lane that is the furthest behind.
+  bool IsBehindWithAnother(uint64_t lane, uint64_t session) const {
+    return splits_[lane].next == least() && IsWithAnother(lane, session);
+  }
 
   // Null if there is no such lease any more. It stays where it is until the next lease is granted
   // or ends.
@@ -79,6 +87,7 @@ class SplitTable {
   bool HasOtherThan(uint64_t session, uint64_t split) const;
   uint64_t batches_done() const;
 
+  bool has_lanes() const { return plan_.lanes() > 0; }
   // With lanes, all of which are here from the start:
   uint64_t splits() const { return count_; }
   bool IsFree(uint64_t lane) const { return free_.contains(lane); }
@@ -103,8 +112,7 @@ class SplitTable {
   };
   // Takes one more split into the table; false if it has them all.
   bool Begin();
-  Lease MakeLease(uint64_t lease_id, uint64_t session, uint64_t split, int64_t now_ms,
-                  uint32_t end = std::numeric_limits<uint32_t>::max());
+  Lease MakeLease(LeaseState lease);
   Lease ToProto(const LeaseState& lease) const;
   void SetNext(uint64_t split, uint32_t next);
 

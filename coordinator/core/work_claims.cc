@@ -17,6 +17,9 @@ uint64_t Times(uint64_t a, uint64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? kMost : product;
 }
 
+// A worker reports many times in so many seconds.
+constexpr double kReportSecondsMax = 1e6;
+
 absl::Status Refuse(const std::string& what) {
   return absl::InvalidArgumentError(what + ", which cannot be: the report is not counted");
 }
@@ -52,10 +55,16 @@ absl::Status WorkClaims::Add(const WorkRequest& report, const DataPlan& plan, ui
   if (!(std::abs(report.loss_sum()) <= static_cast<double>(most) * largest)) {
     return Refuse(absl::StrCat("it says that its losses sum up to ", report.loss_sum()));
   }
+  for (const double seconds : {report.compute_seconds(), report.waited_seconds()}) {
+    if (seconds >= 0 && seconds <= kReportSecondsMax) continue;
+    return Refuse(absl::StrCat("it says that it computed for ", report.compute_seconds(),
+                               " s and waited for ", report.waited_seconds(), " s"));
+  }
   computed += report.computed();
   duplicates += report.duplicates();
   samples += report.samples();
   staleness_sum += report.staleness_sum();
+  waited_seconds += report.waited_seconds();
   return absl::OkStatus();
 }
 

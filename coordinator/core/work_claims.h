@@ -17,6 +17,7 @@ struct WorkClaims {
   uint64_t duplicates = 0;
   uint64_t samples = 0;
   uint64_t staleness_sum = 0;
+  double waited_seconds = 0;  // for lanes of others
 
   void Grant(const Lease& lease) { granted += lease.end_batch() - lease.first_batch(); }
   // The end of a lease at hand moves on by so many batches.

@@ -77,6 +77,9 @@ TEST_CASE("status says in one line how far the rounds of a job are") {
   status["rounds"].update({{"waits_for", "worker:1"}, {"seconds_a_round", 0.02}, {"rollbacks", 2}});
   CHECK(says().find("\nround 812 of 9000, waits for worker:1, 0.02 s a round, back to a checkpoint "
                     "2 times\n") != std::string::npos);
+  status["rounds"] = {{"round", 812}, {"rounds", 9000}, {"backups", 5}};
+  CHECK(says().find("\nround 812 of 9000, 5 lanes given to a second worker\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("status has a line for each growing table") {

@@ -33,6 +33,11 @@ TEST_CASE("numbers of more work than a worker was given are not counted") {
     lie.set_loss_sum(std::numeric_limits<double>::quiet_NaN());
   }
   SECTION("an infinite loss") { lie.set_loss_sum(std::numeric_limits<double>::infinity()); }
+  SECTION("a time before the beginning") { lie.set_compute_seconds(-1); }
+  SECTION("a time that is no number") {
+    lie.set_waited_seconds(std::numeric_limits<double>::quiet_NaN());
+  }
+  SECTION("an endless time") { lie.set_waited_seconds(1e300); }
   SECTION("a loss that no float32 has") { lie.set_loss_sum(-1e300); }
   for (int i = 0; i < 3; ++i) Say(harness, lie);
   const nlohmann::json summary = SummaryOf(harness);

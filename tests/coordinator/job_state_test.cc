@@ -36,6 +36,8 @@ JobState Example() {
   state.rejected = {{0, 3, 7, true}, {2, 0, 1, false}};
   state.counters.computed = 938;
   state.counters.rollbacks = 3;
+  state.counters.backups = 7;
+  state.counters.waited_ms = 9000;
   state.counters.first_step_ms = 12;
   return state;
 }
@@ -66,6 +68,8 @@ TEST_CASE("job.state comes back as it was written") {
   CHECK(again->rejected[1].epoch == 2);
   CHECK(again->counters.computed == 938);
   CHECK(again->counters.rollbacks == 3);
+  CHECK(again->counters.backups == 7);
+  CHECK(again->counters.waited_ms == 9000);
   CHECK(JobStateToText(*again) == JobStateToText(state));
 }
 

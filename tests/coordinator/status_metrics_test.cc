@@ -44,12 +44,18 @@ TEST_CASE("the metrics of a job are those of its status") {
 TEST_CASE("the rounds of a job are told where it has any") {
   nlohmann::json status = {{"phase", "training"}};
   CHECK(TextFor(status).find("paracord_round") == std::string::npos);
-  status["rounds"] = {{"round", 812}, {"rounds", 9000}, {"rollbacks", 2}};
+  status["rounds"] = {
+      {"round", 812}, {"rounds", 9000}, {"rollbacks", 2}, {"backups", 5}, {"waited_seconds", 1.5}};
+  status["workers"] = {{{"task", "worker:0"}, {"waited_share", 0.25}}, {{"task", "worker:1"}}};
   std::string text = TextFor(status);
   INFO(text);
   CHECK(Has(text, "paracord_round 812"));
   CHECK(Has(text, "paracord_round_waiting 0"));
   CHECK(Has(text, "paracord_rollbacks_total 2"));
+  CHECK(Has(text, "paracord_backup_lanes_total 5"));
+  CHECK(Has(text, "paracord_round_waited_seconds_total 1.5"));
+  CHECK(Has(text, "paracord_peer_waited_share{peer=\"worker:0\"} 0.25"));
+  CHECK(text.find("paracord_peer_waited_share{peer=\"worker:1\"}") == std::string::npos);
   CHECK(text.find("paracord_round_seconds") == std::string::npos);
   status["rounds"]["waits_for"] = "worker:1";
   status["rounds"]["seconds_a_round"] = 0.02;

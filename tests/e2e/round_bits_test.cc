@@ -225,6 +225,19 @@ TEST_CASE("a growing table trained synchronously has the bits of its job") {
   CheckSameBits(GrowingTable());
 }
 
+TEST_CASE("synchronous training has the same bits where lanes are computed by a second worker") {
+  BitsCase of = Perceptron();
+  const std::string without = BitsOfRun(of, 1, 1, 0);
+  of.job["backup"] = {{"factor", 1.1}};
+  of.job["epochs"] = 4;
+  Cluster cluster({.ps = 2, .workers = 2, .job = of.job});
+  WriteBitsData(cluster.root(), of);
+  for (const char* task : {"ps:0", "ps:1", "coordinator", "worker:0"}) cluster.Start(task);
+  cluster.Start("worker:1", {{"PARACORD_FAILPOINTS", "worker.computed=stall:150"}});
+  REQUIRE(cluster.Finish(120000) == 0);
+  CHECK(BitsOf(cluster.dir()) == without);
+}
+
 TEST_CASE("synchronous training has the same bits whatever is killed") {
   SECTION("perceptron") { CheckSameBitsWhateverIsKilled(Perceptron()); }
   SECTION("growing table") { CheckSameBitsWhateverIsKilled(GrowingTable()); }

@@ -1,10 +1,14 @@
 // Jobs with rounds through real processes, of which some are killed: each batch counts once.
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <csignal>
 #include <string>
+#include <thread>
 
 #include "e2e/cluster.h"
 #include "e2e/counting_job.h"
 #include "e2e/kills.h"
+#include "e2e/process.h"
 
 namespace paracord::e2e {
 namespace {
@@ -65,6 +69,53 @@ TEST_CASE("a rejected batch of a synchronous job is left out of the mean of its 
   cluster.StartAll();
   CHECK(cluster.Finish() == 0);
   CheckCounted(cluster.dir(), 3 * (kBatchesPerEpoch - 1), 3, 3 * kRoundsPerEpoch);
+}
+
+uint64_t LeasesOf(Cluster& cluster, const std::string& task) {
+  const nlohmann::json worker = cluster.StatusOf("workers", task);
+  return worker.is_object() ? worker.value("leases", uint64_t{0}) : 0;
+}
+
+TEST_CASE("of two workers the slow one gets one of four lanes") {
+  nlohmann::json job = RoundsJob("sync");
+  job["round_batches"] = 4;
+  job["epochs"] = 1000;
+  Cluster cluster({.ps = 1, .batch_ms = 10, .job = job});
+  cluster.Start("ps:0");
+  cluster.Start("coordinator");
+  cluster.Start("worker:0");
+  cluster.Start("worker:1", {{"PARACORD_FAILPOINTS", "worker.computed=stall:80"}});
+  CHECK(WaitUntil(30000, [&] {
+    return LeasesOf(cluster, "worker:0") == 3 && LeasesOf(cluster, "worker:1") == 1;
+  }));
+}
+
+TEST_CASE("with backup workers rounds go on while a worker is stopped, and each counts once") {
+  constexpr uint64_t kFour = 4, kRounds = (kBatchesPerEpoch + kFour - 1) / kFour;
+  nlohmann::json job = RoundsJob("sync");
+  job.update({{"round_batches", kFour},
+              {"epochs", 30},
+              {"backup", {{"factor", 2}}},
+              {"timeouts", {{"worker_ms", 10000}}}});
+  Cluster cluster({.batch_ms = 5, .job = job});
+  const auto round = [&] {
+    const nlohmann::json status = cluster.Status();
+    return status.is_object() && status.contains("rounds")
+               ? status["rounds"].value("round", uint64_t{0})
+               : 0;
+  };
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(kBatchesPerEpoch));
+  REQUIRE(WaitUntil(5000, [&] { return LeasesOf(cluster, "worker:1") > 0; }));
+  cluster.at("worker:1").Signal(SIGSTOP);
+  const uint64_t before = round();
+  CHECK(WaitUntil(1000, [&] { return round() >= before + 3; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+  CHECK(round() >= before + 6);
+  cluster.at("worker:1").Signal(SIGCONT);
+  CHECK(cluster.Finish(60000) == 0);
+  CHECK(cluster.Summary().at("rounds").at("backups").get<uint64_t>() > 3);
+  CheckCounted(cluster.dir(), 30 * kBatchesPerEpoch, 0, 30 * kRounds);
 }
 
 TEST_CASE("a worker with fewer threads than the job wants says so and computes with its own") {

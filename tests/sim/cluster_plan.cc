@@ -155,6 +155,9 @@ void ClusterPlan::DrawSync(SimRandom random) {
   counting.lazy = counting.tables && !LeavesUntouchedAlone(job.optimizer, {});
   // Which batches are given up is to be a function of the job.
   job.failures.deaths_per_batch = 1000;
+  if (random.Chance(0.5)) {
+    job.guarantees.backup_factor = 1.5 + static_cast<double>(random.Between(0, 5)) / 2;
+  }
 }
 
 void ClusterPlan::MakeGrowing(SimRandom random) {
@@ -180,7 +183,8 @@ std::string ClusterPlan::ToString() const {
       ", epochs=", job.epochs, ", wire=", job.wire,
       job.compression.kind == CompressionSpec::Kind::kTopK ? " top_k" : "",
       job.overlap ? " overlapped" : "", early_push ? ", early push" : "",
-      job.guarantees.sync() ? absl::StrCat(", synchronous, ", lanes, " lanes")
+      job.guarantees.sync() ? absl::StrCat(", synchronous, ", lanes, " lanes, backup ",
+                                           job.guarantees.backup_factor.value_or(0))
       : lanes > 0           ? absl::StrCat(", ", lanes, " lanes, staleness ", staleness)
                             : "",
       counting.growing ? absl::StrCat(", growing tables: after ", counting.admit_after, ", expire ",

@@ -96,8 +96,9 @@ std::vector<std::string> Missing(const Coverage& coverage) {
       "coordinator.leftover.committed",
       // No simulated job lives for a thousand generations; parameter_server_test.cc reaches it.
       "ps.adopt.unclaimed",
-      // These seeds have no lanes; core_lanes_test.cc reaches them.
-      "coordinator.lane.straggler", "coordinator.lane.stuck", "coordinator.rollback",
+      // These seeds have no lanes; core_lanes_test.cc and core_backup_test.cc reach them.
+      "coordinator.lane.backup", "coordinator.lane.straggler", "coordinator.lane.stuck",
+      "coordinator.rollback",
       // A state that a partition needs is never lost: no seed may come here.
       "coordinator.rollback.stuck"};
   std::vector<std::string> missing;

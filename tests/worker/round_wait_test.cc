@@ -99,6 +99,48 @@ TEST_CASE("a push asks for the state of the next batch, or for the one after its
   CHECK(wait.StateAfter(LaneBatch(1, 0, 4), std::nullopt) == 2 * kRounds);
 }
 
+TEST_CASE(
+    "a round is late that is waited for some times as long as the worker's own batches take") {
+  const DataPlan plan = RoundsPlan();
+  RoundWait wait(plan, 0, /*sync=*/true, /*backup=*/3);
+  CHECK(wait.Ask(1, 900) == 0);  // nobody knows how long a batch takes
+  wait.Computed(50);
+  CHECK(wait.Ask(1, 1000) == 100);
+  wait.Answered(1, Waits({0, 2}), 100);
+  CHECK(wait.Late(1100).empty());
+  CHECK(wait.Ask(1, 1100) == 50);
+  wait.Answered(1, Waits({0, 2}), 50);
+  CHECK(wait.Late(1150) == std::vector<uint32_t>{0, 2});
+  CHECK(wait.Ask(1, 1150) == 25);
+  // A lane that was granted meanwhile is computed, and the wait goes on.
+  CHECK(wait.Ask(0, 1160) == 25);
+  wait.Answered(0, {}, 2);
+  CHECK(wait.Late(1162).empty());
+  wait.Stop();
+  wait.Computed(50);
+  CHECK(wait.Ask(1, 1210) == 25);
+  wait.Answered(1, Waits({2}), 25);
+  CHECK(wait.Late(1235) == std::vector<uint32_t>{2});
+  wait.Answered(1, {}, 1);
+  CHECK(wait.Late(1236).empty());
+  CHECK(wait.Ask(2, 1300) == 100);
+  wait.Answered(2, Waits({1}), 100);
+  CHECK(wait.Late(1400).empty());
+  CHECK(wait.Late(1450) == std::vector<uint32_t>{1});
+}
+
+TEST_CASE("no round is late before 20 ms, and none at all without backup workers") {
+  RoundWait fast(RoundsPlan(), 0, /*sync=*/true, 2), without(RoundsPlan(), 0, /*sync=*/true);
+  for (RoundWait* wait : {&fast, &without}) {
+    wait->Computed(1);
+    CHECK(wait->Ask(3, 1000) == (wait == &fast ? 20 : 0));
+    wait->Answered(3, Waits({1}), 19);
+    CHECK(wait->Late(1019).empty());
+    CHECK(wait->Late(90000).empty() == (wait == &without));
+  }
+  CHECK(fast.Late(1020) == std::vector<uint32_t>{1});
+}
+
 TEST_CASE("the time in which lanes of others are waited for is counted, and said if it is long") {
   RoundWait wait(RoundsPlan(), 0);
   CHECK(wait.Answered(1, {}, 300) == 0);  // nobody says that it was the lanes

@@ -1,5 +1,6 @@
 // A trainer in synchronous training: which state it asks for, and what it does without.
 #include <catch2/catch.hpp>
+#include <vector>
 
 #include "common/limit_error.h"
 #include "exchange/state_gone.h"
@@ -113,6 +114,27 @@ TEST_CASE("after an evaluation, which has the values of now, a batch has its sta
   CHECK(test.reports.back().substr(0, 12) == "evaluation 9");
   test.trainer->Take(test.Lane(2, 1, 2, 4));
   CHECK(test.ps->UnderWay() == "pull for 2");
+}
+
+TEST_CASE("lanes that a round lacks for long are late, until the worker has something to compute") {
+  RoundsFixture test(TrainerOptions{.sync = true, .backup = 2});
+  test.trainer->Take(test.Lane(1, 0, 0, 4));
+  test.Values();
+  CHECK(test.ps->UnderWay() == "push 0.0 for 1");
+  CHECK(test.ps->order().wait_ms == 20);
+  test.Waits({1, 2}, 20);
+  CHECK(test.trainer->Late() == std::vector<uint32_t>{1, 2});
+  CHECK(test.trainer->TakeCounters().waited_seconds == 0.02);
+  CHECK(test.ps->UnderWay() == "pull for 1");
+  test.trainer->Take(test.Lane(2, 1, 0, 1));  // a backup
+  test.Waits({1, 2}, 25);
+  CHECK(test.ps->UnderWay() == "pull for 0");
+  test.Values();
+  CHECK(test.ps->UnderWay() == "push 1.0 for 1");
+  CHECK(test.trainer->Late().empty());
+  test.Waits({2}, 5);
+  CHECK(test.reports.back() == "2 ended at 1");
+  CHECK(test.trainer->Late() == std::vector<uint32_t>{2});
 }
 
 TEST_CASE("after ps that could not be reached a batch has its state again") {

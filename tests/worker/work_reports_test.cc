@@ -50,7 +50,7 @@ TEST_CASE("a lease that is being reported as ended is held until that is answere
 TEST_CASE("counters that were perhaps not heard are said again under their number") {
   WorkReports reports;
   CHECK_FALSE(reports.has_counters());
-  reports.Add(StepCounters{.computed = 3});
+  reports.Add(StepCounters{.computed = 3, .compute_seconds = 0.25, .waited_seconds = 0.5});
   const WorkRequest sent = reports.Begin(false, {}, 1000);
   CHECK(sent.report() == 1);
   CHECK(sent.computed() == 3);
@@ -58,7 +58,10 @@ TEST_CASE("counters that were perhaps not heard are said again under their numbe
   reports.PutBackCounters(sent);
   reports.Add(StepCounters{.computed = 5});
   reports.BeginSession();
-  CHECK(reports.Begin(false, {}, 1001).computed() == 3);
+  const WorkRequest again = reports.Begin(false, {}, 1001);
+  CHECK(again.computed() == 3);
+  CHECK(again.compute_seconds() == 0.25);
+  CHECK(again.waited_seconds() == 0.5);
   CHECK(reports.Begin(false, {}, 1002).report() == 2);
   reports.PutBackCounters(WorkRequest());  // a beat has none
   CHECK_FALSE(reports.has_counters());
@@ -80,6 +83,30 @@ TEST_CASE("a report that was perhaps not heard is said again unless there is a n
   CHECK(again.leases(0).next() == 3);
   CHECK(again.leases(1).next() == 2);
   CHECK(again.evaluation().lease() == 5);
+}
+
+TEST_CASE("lanes that are late are said at once, with every call, and until they are others") {
+  WorkReports reports;
+  reports.SetLate({1, 3});
+  CHECK(reports.Due(1000, false));
+  const WorkRequest sent = reports.Begin(/*ask=*/false, {}, 1000);
+  CHECK(std::vector<uint32_t>(sent.late().begin(), sent.late().end()) ==
+        std::vector<uint32_t>{1, 3});
+  reports.End(sent);
+  reports.SetLate({1, 3});
+  CHECK_FALSE(reports.Due(1001, false));
+  CHECK(reports.Begin(/*ask=*/true, {}, 1001).late_size() == 2);
+  reports.SetLate({3});
+  CHECK(reports.Due(1002, false));
+  WorkRequest beat;
+  reports.SayLate(beat);
+  CHECK(beat.late_size() == 1);
+  CHECK_FALSE(reports.Due(1003, false));
+  reports.PutBack(beat);  // it was perhaps not heard
+  CHECK(reports.Due(1004, false));
+  reports.SetLate({});
+  CHECK_FALSE(reports.Due(1005, false));
+  CHECK(reports.Begin(false, {}, 1005).late_size() == 0);
 }
 
 TEST_CASE("DIR is looked at once while the coordinator stays away") {
