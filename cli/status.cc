@@ -121,7 +121,7 @@ void PrintRounds(const json& rounds, std::ostream& out) {
   const std::string waits_for = rounds.value("waits_for", "");
   if (!waits_for.empty()) out << ", waits for " << waits_for;
   if (rounds.contains("seconds_a_round")) {
-    out << absl::StrFormat(", %.2g s a round", rounds.value("seconds_a_round", 0.0));
+    out << absl::StrFormat(", %.3g s a round", rounds.value("seconds_a_round", 0.0));
   }
   const auto rollbacks = rounds.value("rollbacks", uint64_t{0});
   if (rollbacks > 0)

@@ -40,7 +40,9 @@ std::string WaitsFor(const JobView& job, const SplitTable& table) {
     named.resize(kNamedMax);
     named.push_back(absl::StrCat(tasks.size() - kNamedMax, " more"));
   }
-  if (free > 0) named.push_back(absl::StrCat(free, " lanes that nobody has"));
+  if (free > 0) {
+    named.push_back((free == 1 ? "a lane" : absl::StrCat(free, " lanes")) + " that nobody has");
+  }
   return absl::StrJoin(named, ", ");
 }
 

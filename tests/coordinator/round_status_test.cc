@@ -38,7 +38,7 @@ TEST_CASE("the status says which round a job has come to, and whom that waits fo
   job.Work(first, {report(reply.lease(), 1, false)}, false);
   CHECK(job.Rounds().at("waits_for") == "worker:0");  // who has both
   job.Work(first, {report(reply.lanes(0), 0, true)}, false);
-  CHECK(job.Rounds().at("waits_for") == "1 lanes that nobody has");
+  CHECK(job.Rounds().at("waits_for") == "a lane that nobody has");
   job.Work(second);
   job.Run(500);
   REQUIRE(job.works[job.call].has_lease());
