@@ -130,6 +130,7 @@ absl::StatusOr<StepRequest> ReadStep(DecodedRequest request) {
   Pieces pieces(std::move(request.pieces));
   ASSIGN_OR_RETURN(read.wants, ReadWants(header, pieces));
   if (header.has_state()) read.state = WantedState{header.state(), header.wait_ms()};
+  if (header.has_norms()) read.norms = header.norms();
   if (header.has_batch()) {
     read.step = Step{header.batch(), header.rejected()};
     ASSIGN_OR_RETURN(read.updates, ReadUpdates(header, pieces));

@@ -60,7 +60,8 @@ struct StepRequest {
   std::optional<Step> step;  // absent: values alone are wanted
   std::vector<Update> updates;
   std::vector<Want> wants;
-  std::optional<WantedState> state;  // absent: the values as they are after the step
+  std::optional<WantedState> state;      // absent: the values as they are after the step
+  std::optional<RoundNorms> norms = {};  // by which a round that waits for them is clipped
 };
 
 // "partition <id>: <why>", as INVALID_ARGUMENT.

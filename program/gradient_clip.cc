@@ -27,11 +27,6 @@ void Scale(std::span<float> values, double clip, double norm) {
   });
 }
 
-double Option(const NamedSpec& optimizer, const char* name) {
-  const auto it = optimizer.options.find(name);
-  return it != optimizer.options.end() && it->is_number() ? it->get<double>() : 0;
-}
-
 }  // namespace
 
 void GradientClip::Apply(MutableTensors gradients) const {
@@ -48,7 +43,7 @@ void GradientClip::Apply(MutableTensors gradients) const {
 }
 
 GradientClip ReadGradientClip(const NamedSpec& optimizer, std::span<const VariableSpec> variables) {
-  GradientClip clip{Option(optimizer, "clipnorm"), Option(optimizer, "global_clipnorm"), {}};
+  GradientClip clip{ReadNormClip(optimizer), {}};
   for (const VariableSpec& variable : variables) {
     clip.exempt.push_back(variable.moving_average() > 0);
   }

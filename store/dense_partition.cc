@@ -88,15 +88,31 @@ Outcome DensePartition::PushLane(const PlanBatch& batch, bool rejected,
       rounds_->Take(fence.generation(), batch, rejected, update, contents_.ledger, fresh);
   const bool taken = entry.outcome == PUSH_TAKEN || entry.outcome == PUSH_APPLIED;
   if (taken && !rejected && before_.has_value()) before_->Drop();
-  if (entry.outcome == PUSH_APPLIED) {
-    if (before_.has_value()) before_->Keep(contents_.value, contents_.updates);
-    if (rounds_->Enter(contents_.ledger)) {
-      if (!rounds_->MeanIsFinite()) contents_.healthy = false;
-      TakeStep(rounds_->Mean());
-    }
-    rounds_->Next();
-  }
+  if (entry.outcome == PUSH_APPLIED) ApplyRound();
   return {entry.outcome, entry.next, contents_.updates};
+}
+
+void DensePartition::ApplyRound() {
+  if (before_.has_value()) before_->Keep(contents_.value, contents_.updates);
+  if (rounds_->Enter(contents_.ledger)) {
+    if (!rounds_->MeanIsFinite()) contents_.healthy = false;
+    TakeStep(rounds_->Mean());
+  }
+  rounds_->Next();
+}
+
+bool DensePartition::TakeNorms(const RoundNorms& norms, const PushFence& fence) {
+  if (rounds_ == nullptr) return false;
+  MutexLock lock(mu_);
+  if (fence.over() || !rounds_->Clip(fence.generation(), norms)) return false;
+  ApplyRound();
+  return true;
+}
+
+std::optional<Partition::MeanSquares> DensePartition::SquaresOfMean(uint64_t generation) const {
+  if (rounds_ == nullptr) return {};
+  MutexLock lock(mu_);
+  return rounds_->SquaresOfMean(generation);
 }
 
 void DensePartition::TakeStep(const PartitionUpdate& update) {
@@ -251,11 +267,10 @@ DensePartition::Image DensePartition::ImageHeld() const {
   return image;
 }
 
-absl::StatusOr<std::vector<uint32_t>> DensePartition::MissingLanes(const DataPlan& plan,
-                                                                   uint64_t state) const {
+absl::StatusOr<Partition::Lack> DensePartition::LackOf(const DataPlan& plan, uint64_t state) const {
   MutexLock lock(mu_);
-  if (rounds_ == nullptr) return paracord::MissingLanes(contents_.ledger, plan, state);
-  return rounds_->Missing(facts(), state, before_.has_value() && before_->kept());
+  if (rounds_ == nullptr) return Lack{MissingLanes(contents_.ledger, plan, state)};
+  return rounds_->LackOf(facts(), state, before_.has_value() && before_->kept());
 }
 
 DensePartition::Counts DensePartition::CountsNow() const {

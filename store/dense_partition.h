@@ -61,11 +61,12 @@ class DensePartition : public Partition {
                const PushFence& fence = {}) {
     return Push(batch, rejected, PartitionUpdate{gradient, {}}, fence);
   }
+  bool TakeNorms(const RoundNorms& norms, const PushFence& fence) override;
+  std::optional<MeanSquares> SquaresOfMean(uint64_t generation) const override;
   bool SetLearningRate(const LearningRate& rate, const PushFence& fence) override;
   absl::StatusOr<uint64_t> PullAt(AtState state, ChunkRefs& values) const override;
   Counts GetCounts() const override;
-  absl::StatusOr<std::vector<uint32_t>> MissingLanes(const DataPlan& plan,
-                                                     uint64_t state) const override;
+  absl::StatusOr<Lack> LackOf(const DataPlan& plan, uint64_t state) const override;
   std::unique_ptr<PartitionImage> NewImage(bool copied, const ImageOrder& order) const override;
   absl::Status ReferAt(uint64_t state, PartitionImage& image,
                        std::function<void()> referred) override;
@@ -78,6 +79,8 @@ class DensePartition : public Partition {
   // A push of a partition that forms rounds.
   Outcome PushLane(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
                    const PushFence& fence);
+  // Enters and applies the round that is whole.
+  void ApplyRound() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Counts CountsNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The chunk into which an update writes chunk `i` of a block.
   ChunkRef WritableOf(const Block& block, size_t i) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "config/data_plan.h"
+#include "config/norm_clip.h"
 #include "config/partitions.h"
 #include "storage/chain.h"
 #include "storage/checkpoint.h"
@@ -86,6 +87,27 @@ absl::StatusOr<PartitionContents> Create(const VariableSpec& variable, const Par
                               seed, weights, contents.value));
   if (variable.trainable()) FillSlots(OptimizerFor(variable, optimizer), contents);
   return contents;
+}
+
+// Whether every trained partition of the job is among those of the order.
+bool HasAllTrained(const LoadRequest& request) {
+  std::vector<uint64_t> elements(static_cast<size_t>(request.variables_size()));
+  for (const PartitionSpec& spec : request.partitions()) {
+    const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
+    elements[spec.variable()] += PartitionElements(variable, spec);
+  }
+  for (size_t v = 0; v < elements.size(); ++v) {
+    const VariableSpec& variable = request.variables(static_cast<int>(v));
+    const uint64_t rows = variable.shape_size() == 0 ? 1 : variable.shape(0);
+    if (variable.trainable() && elements[v] != rows * RowElements(variable)) return false;
+  }
+  return true;
+}
+
+std::optional<RoundClip> ClipOfRounds(const Job& job, const LoadRequest& request) {
+  const NormClip clip = ReadNormClip(job.optimizer);
+  if (!job.guarantees.sync() || !clip.on()) return {};
+  return RoundClip{clip, static_cast<uint32_t>(request.variables_size()), HasAllTrained(request)};
 }
 
 }  // namespace
@@ -269,6 +291,7 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
   content->settings = PsSettings(job);
   content->batches_end = BatchesOfJob(request.plan(), job.epochs, job.steps);
   ASSIGN_OR_RETURN(content->optimizer, ParseOptimizer(job.optimizer));
+  content->clip = ClipOfRounds(job, request);
   const LoadNeed need = NeedOf(request, content->optimizer);
   RETURN_IF_ERROR(Hold(need, memory));
   MemoryReservation restores(*memory.restores());

@@ -80,6 +80,7 @@ class Partition {
     bool trained = false;
     uint64_t bytes = 0;      // of all values, where they can travel as a whole
     uint64_t row_begin = 0;  // the variable's row that is the first here
+    uint32_t variable = 0;   // of the job's variables
   };
   struct Counts {
     PartitionLedger ledger;
@@ -90,6 +91,18 @@ class Partition {
     // of one round less are served, too.
     uint64_t state = 0;
     bool serves_before = false;
+  };
+
+  // What keeps the values of a state from being read.
+  struct Lack {
+    std::vector<uint32_t> lanes = {};  // ascending, kMissingLanesMax at most
+    bool norms = false;                // all lanes are here, and the round waits for its norms
+    bool any() const { return norms || !lanes.empty(); }
+  };
+  // In a synchronous job that clips by norm: the sum of squares of the mean of a round.
+  struct MeanSquares {
+    uint64_t round = 0;  // the state that it begins with
+    double squares = 0;  // infinity if the mean is not finite
   };
 
   // `pinned` counts for all partitions of a ps; null: nobody asks.
@@ -126,9 +139,17 @@ class Partition {
   // Enters the batch if it is next, and then applies the update unless there is none or the batch
   // is rejected; in synchronous training takes both into the sum of their round, and enters and
   // applies that when it is whole. Its gradient is finite and has as many elements as the partition
-  // or its rows; only a table is given rows. PUSH_NONE: its generation is over.
+  // or its rows; only a table is given rows. PUSH_NONE: its generation is over. In a job that clips
+  // rounds by norm a whole round waits for TakeNorms, unless all of its lanes are rejected.
   virtual Outcome Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
                        const PushFence& fence) = 0;
+  // Enters, clips and applies the round that waits for these norms, which are of all variables and
+  // no NaN. Norms of another round, of another generation, or less than the partition's own change
+  // nothing. Returns whether the round has been applied.
+  virtual bool TakeNorms(const RoundNorms& /*norms*/, const PushFence& /*fence*/) { return false; }
+  // Of the round that waits for norms in this generation, or of the one that was applied last;
+  // nullopt: there is none.
+  virtual std::optional<MeanSquares> SquaresOfMean(uint64_t /*generation*/) const { return {}; }
   // Sets the rate of the updates to come. Returns false if the generation that wants it is over.
   virtual bool SetLearningRate(const LearningRate& rate, const PushFence& fence) = 0;
 
@@ -155,11 +176,10 @@ class Partition {
     return PullRangeAt({}, first, values).value();
   }
   virtual Counts GetCounts() const = 0;
-  // The lanes that its ledger lacks of a state (store/round_gate.h), in synchronous training those
-  // that the sum of its round lacks. OUT_OF_RANGE names the partition: it is past the state, and
-  // does not serve it any more.
-  virtual absl::StatusOr<std::vector<uint32_t>> MissingLanes(const DataPlan& plan,
-                                                             uint64_t state) const = 0;
+  // What it lacks of a state: the lanes that its ledger lacks (store/round_gate.h), in synchronous
+  // training those that the sum of its round lacks, or norms. OUT_OF_RANGE names the partition: it
+  // is past the state, and does not serve it any more.
+  virtual absl::StatusOr<Lack> LackOf(const DataPlan& plan, uint64_t state) const = 0;
 
   // An image that refers to nothing yet; `copied`: with memory of its own, so that pushes need not
   // preserve what it has not written yet; a table preserves single rows, and is never copied. It

@@ -14,7 +14,8 @@ Partition::Facts FactsOf(const VariableSpec& variable, const PartitionSpec& spec
           .shape = PartitionShape(variable, spec),
           .trained = variable.trainable(),
           .bytes = bytes,
-          .row_begin = spec.row_begin()};
+          .row_begin = spec.row_begin(),
+          .variable = spec.variable()};
 }
 
 }  // namespace
@@ -26,16 +27,21 @@ absl::StatusOr<std::unique_ptr<GrowingTable>> PartitionMaker::MakeShard(
 }
 
 absl::StatusOr<std::optional<RoundsOptions>> PartitionMaker::RoundsOf(
-    const VariableSpec& variable, const PartitionLedger& ledger) const {
+    const VariableSpec& variable, const PartitionSpec& spec, const PartitionLedger& ledger) const {
   if (!content_.sync || !variable.trainable()) return std::nullopt;
   ASSIGN_OR_RETURN(const uint64_t state, StateOf(ledger, content_.plan));
-  return RoundsOptions{content_.plan, state, keeps_before_};
+  RoundsOptions rounds{content_.plan, state, keeps_before_};
+  if (content_.clip.has_value()) {
+    rounds.clip = {content_.clip->clip, spec.variable(), variable.moving_average() > 0};
+  }
+  return rounds;
 }
 
 absl::StatusOr<std::unique_ptr<Partition>> PartitionMaker::Make(const VariableSpec& variable,
                                                                 const PartitionSpec& spec,
                                                                 PartitionContents contents) const {
-  ASSIGN_OR_RETURN(const std::optional<RoundsOptions> rounds, RoundsOf(variable, contents.ledger));
+  ASSIGN_OR_RETURN(const std::optional<RoundsOptions> rounds,
+                   RoundsOf(variable, spec, contents.ledger));
   contents.steps = StepsOf(contents.ledger);
   return std::make_unique<DensePartition>(FactsOf(variable, spec, contents.value.bytes()),
                                           OptimizerOf(variable), std::move(contents), pinned_,
@@ -45,7 +51,8 @@ absl::StatusOr<std::unique_ptr<Partition>> PartitionMaker::Make(const VariableSp
 absl::StatusOr<std::unique_ptr<Partition>> PartitionMaker::Make(const VariableSpec& variable,
                                                                 const PartitionSpec& spec,
                                                                 TableContents contents) const {
-  ASSIGN_OR_RETURN(const std::optional<RoundsOptions> rounds, RoundsOf(variable, contents.ledger));
+  ASSIGN_OR_RETURN(const std::optional<RoundsOptions> rounds,
+                   RoundsOf(variable, spec, contents.ledger));
   contents.steps = StepsOf(contents.ledger);
   const uint64_t bytes =
       contents.fixed == nullptr ? 0 : PartitionElements(variable, spec) * sizeof(float);

@@ -14,7 +14,7 @@ namespace paracord {
 
 class PartitionMaker {
  public:
-  // Of the content its plan, optimizer and `sync` are looked at; it must live longer. With
+  // Of the content its plan, optimizer, `sync` and `clip` are looked at; it must live longer. With
   // `keeps_before` partitions that form rounds keep the values before the newest one. `pinned`
   // counts for all.
   PartitionMaker(const Content& content, bool keeps_before, uint64_t seed,
@@ -38,6 +38,7 @@ class PartitionMaker {
  private:
   // Nullopt: the partition forms no rounds.
   absl::StatusOr<std::optional<RoundsOptions>> RoundsOf(const VariableSpec& variable,
+                                                        const PartitionSpec& spec,
                                                         const PartitionLedger& ledger) const;
   uint64_t StepsOf(const PartitionLedger& ledger) const {
     return content_.sync ? ledger.steps() : ledger.applied();

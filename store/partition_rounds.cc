@@ -1,11 +1,15 @@
 #include "store/partition_rounds.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/probe.h"
+#include "common/squares.h"
 #include "config/data_plan.h"
+#include "exchange/round_norms.h"
 #include "exchange/state_gone.h"
 #include "store/round_gate.h"
 
@@ -59,6 +63,7 @@ PartitionRounds::PartitionRounds(const RoundsOptions& options, RoundSum::Shape s
       lanes_(SplitsPerEpoch(plan_)),
       rounds_(RoundsPerEpoch(plan_)),
       elements_(shape.elements),
+      clip_(options.clip),
       state_(options.state),
       sum_(shape, plan_.batch()) {
   sum_.Begin(LanesOfRound(plan_, round()));
@@ -73,6 +78,7 @@ std::unique_ptr<RoundSum::Buffer> PartitionRounds::MakeBuffer() const {
 }
 
 bool PartitionRounds::Completes(const PlanBatch& batch) const {
+  if (clip_.has_value()) return false;
   if (batch.split / lanes_ * rounds_ + batch.batch != state_) return false;
   const std::vector<uint32_t> missing = sum_.Missing(2);
   return missing.size() == 1 && missing[0] == batch.split % lanes_;
@@ -100,7 +106,33 @@ PartitionLedger::Entry PartitionRounds::Take(uint64_t generation, const PlanBatc
   const RoundSum::Taken taken = sum_.Take(generation, {lane, 1, examples, rejected}, update, fresh);
   if (taken == RoundSum::Taken::kAlready) PROBE("ps.push.already_applied");
   if (taken == RoundSum::Taken::kAlready) return {PUSH_ALREADY_APPLIED, batch.batch + 1};
-  return {taken == RoundSum::Taken::kWhole ? PUSH_APPLIED : PUSH_TAKEN, batch.batch + 1};
+  if (taken != RoundSum::Taken::kWhole) return {PUSH_TAKEN, batch.batch + 1};
+  if (!clip_.has_value() || sum_.no_examples()) return {PUSH_APPLIED, batch.batch + 1};
+  PROBE("ps.round.waits_for_norms");
+  const PartitionUpdate& mean = sum_.HeldMean();
+  const double squares = clip_->exempt ? 0 : SumOfSquares(mean.gradient.Flat());
+  // So that sums of them are refused by nobody, and what is clipped by them is seen not to be
+  // finite.
+  squares_ = {state_, std::isnan(squares) ? std::numeric_limits<double>::infinity() : squares};
+  return {PUSH_TAKEN, batch.batch + 1};
+}
+
+bool PartitionRounds::Clip(uint64_t generation, const RoundNorms& norms) {
+  sum_.BeginGeneration(generation);
+  if (!waits_for_norms() || norms.round() != state_) return false;
+  if (clip_->exempt) return true;
+  // A sum of squares is not less than one of its addends.
+  if (norms.squares(static_cast<int>(clip_->variable)) < squares_->squares) return false;
+  const auto& squares = norms.squares();
+  sum_.Scale(ClipFactorOf(clip_->clip, {squares.data(), static_cast<size_t>(squares.size())},
+                          clip_->variable));
+  return true;
+}
+
+std::optional<Partition::MeanSquares> PartitionRounds::SquaresOfMean(uint64_t generation) const {
+  if (!squares_.has_value() || squares_->round + 1 == state_) return squares_;
+  const bool waits = squares_->round == state_ && sum_.whole() && sum_.generation() == generation;
+  return waits ? squares_ : std::nullopt;
 }
 
 bool PartitionRounds::Enter(PartitionLedger& ledger) {
@@ -131,12 +163,12 @@ absl::StatusOr<bool> PartitionRounds::IsBefore(const Partition::Facts& facts,
   return StateGone(facts.id, *state, state_, kept);
 }
 
-absl::StatusOr<std::vector<uint32_t>> PartitionRounds::Missing(const Partition::Facts& facts,
-                                                               uint64_t state, bool kept) const {
-  if (state > state_) return sum_.Missing(kMissingLanesMax);
+absl::StatusOr<Partition::Lack> PartitionRounds::LackOf(const Partition::Facts& facts,
+                                                        uint64_t state, bool kept) const {
+  if (state > state_) return Partition::Lack{sum_.Missing(kMissingLanesMax), waits_for_norms()};
   const absl::StatusOr<bool> before = IsBefore(facts, state, kept);
   if (!before.ok()) return before.status();
-  return std::vector<uint32_t>();
+  return Partition::Lack{};
 }
 
 absl::Status PartitionRounds::ReferAt(const Partition::Facts& facts, uint64_t state,

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "config/norm_clip.h"
 #include "store/ledger.h"
 #include "store/partition.h"
 #include "store/round_sum.h"
@@ -25,10 +26,18 @@ namespace paracord {
 // rounds cannot have.
 absl::StatusOr<uint64_t> StateOf(const PartitionLedger& ledger, const DataPlan& plan);
 
+// How the mean of a partition's rounds is clipped by norm.
+struct PartitionClip {
+  NormClip clip;
+  uint32_t variable = 0;
+  bool exempt = false;  // a moving average is not clipped, and its squares are 0
+};
+
 struct RoundsOptions {
   DataPlan plan;              // with lanes
   uint64_t state = 0;         // that the partition begins with
   bool keeps_before = false;  // it keeps the values before its newest round
+  std::optional<PartitionClip> clip = {};
 };
 
 class PartitionRounds {
@@ -45,10 +54,18 @@ class PartitionRounds {
   // Whether a push of this batch would be the last one of its round.
   bool Completes(const PlanBatch& batch) const;
   // Takes a batch of the round under way into its sum. PUSH_APPLIED: the round is whole, and its
-  // caller applies it under the same lock (Enter, Mean, Next).
+  // caller applies it under the same lock (Enter, Mean, Next). Where rounds are clipped it is
+  // PUSH_TAKEN then, and the round waits for norms, unless all of its batches are rejected.
   PartitionLedger::Entry Take(uint64_t generation, const PlanBatch& batch, bool rejected,
                               const PartitionUpdate& update, const PartitionLedger& ledger,
                               std::unique_ptr<RoundSum::Buffer>& fresh);
+
+  // Whether a round waits for norms.
+  bool waits_for_norms() const { return clip_.has_value() && sum_.whole(); }
+  // Clips the round that waits for these norms. True: its caller applies it under the same lock.
+  bool Clip(uint64_t generation, const RoundNorms& norms);
+  // Partition::SquaresOfMean.
+  std::optional<Partition::MeanSquares> SquaresOfMean(uint64_t generation) const;
 
   // ---- Once the round is whole, in this order.
 
@@ -66,9 +83,9 @@ class PartitionRounds {
   // are there; nullopt: those of now. OUT_OF_RANGE names the partition, and the state of both.
   absl::StatusOr<bool> IsBefore(const Partition::Facts& facts, std::optional<uint64_t> state,
                                 bool kept) const;
-  // Partition::MissingLanes, where that is of exactly this state.
-  absl::StatusOr<std::vector<uint32_t>> Missing(const Partition::Facts& facts, uint64_t state,
-                                                bool kept) const;
+  // Partition::LackOf, where that is of exactly this state.
+  absl::StatusOr<Partition::Lack> LackOf(const Partition::Facts& facts, uint64_t state,
+                                         bool kept) const;
   // Partition::ReferAt, of an image that is prepared.
   absl::Status ReferAt(const Partition::Facts& facts, uint64_t state, PartitionImage& image,
                        std::function<void()> referred);
@@ -88,8 +105,10 @@ class PartitionRounds {
   const DataPlan plan_;
   const uint64_t lanes_, rounds_;  // of an epoch
   const uint64_t elements_;
+  const std::optional<PartitionClip> clip_;
   uint64_t state_;
   RoundSum sum_;
+  std::optional<Partition::MeanSquares> squares_;  // of the newest round that was whole
   std::optional<Waiting> waiting_;
 };
 

@@ -8,12 +8,14 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/memory_budget.h"
 #include "config/data_plan.h"
 #include "config/job.h"
+#include "config/norm_clip.h"
 #include "store/optimizer.h"
 #include "store/partition.h"
 
@@ -21,18 +23,26 @@ namespace paracord {
 
 class SnapshotTask;
 
+// How the rounds of a synchronous job are clipped by norm.
+struct RoundClip {
+  NormClip clip;
+  uint32_t variables = 0;  // of the job
+  bool alone = false;      // all trained partitions are here, so no worker carries norms
+};
+
 struct Content {
   std::string run_id;
   uint64_t loaded_generation = 0;
   DataPlan plan;
-  bool sync = false;  // its trained partitions form rounds
+  bool sync = false;              // its trained partitions form rounds
+  std::optional<RoundClip> clip;  // of rounds; nullopt: they are not clipped
   TimeoutsSpec timeouts;
   std::string drawn;     // what initial_weights did not have, for people; empty: nothing
   std::string settings;  // of the job (config/job.h: PsSettings)
   Optimizer optimizer;   // the partitions refer to it
-  std::vector<std::unique_ptr<Partition>> partitions;  // ascending by id
-  size_t trained = 0;                                  // how many of them are
-  mutable std::atomic<int> pushes = 0;                 // that are being applied
+  std::vector<std::unique_ptr<Partition>> partitions;        // ascending by id
+  size_t trained = 0;                                        // how many of them are
+  mutable std::atomic<int> pushes = 0;                       // that are being applied
   mutable std::atomic<const SnapshotTask*> armed = nullptr;  // whose images partitions wait with
   // The end of the job: batches behind it are refused. A coordinator may come again with more.
   mutable std::atomic<uint64_t> batches_end = kBatchesMax;

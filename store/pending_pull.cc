@@ -134,9 +134,20 @@ uint64_t PendingPull::bytes() const {
   return bytes;
 }
 
-DecodedReply PendingPull::AnswerWithout(std::span<const uint32_t> missing) {
+void PendingPull::TellSquares(uint64_t generation) {
+  for (const CheckedWant& wanted : wants_) {
+    const auto squares = wanted.partition->SquaresOfMean(generation);
+    if (!squares.has_value()) continue;
+    PartitionState& state = StateOf(wanted.partition->facts().id);
+    state.set_squares(squares->squares);
+    state.set_squares_round(squares->round);
+  }
+}
+
+DecodedReply PendingPull::AnswerWithout(const Partition::Lack& lack) {
   reply_.header.set_waits(true);
-  for (const uint32_t lane : missing) reply_.header.add_missing(lane);
+  reply_.header.set_norms_wanted(lack.norms && lack.lanes.empty());
+  for (const uint32_t lane : lack.lanes) reply_.header.add_missing(lane);
   return std::move(reply_);
 }
 

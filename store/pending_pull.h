@@ -39,11 +39,14 @@ class PendingPull {
   void Suspend() { reserved_.Suspend(); }
   bool Resume() { return reserved_.Renew(); }
 
+  // Adds what partitions tell of their rounds' means (Partition::SquaresOfMean) to the answer.
+  void TellSquares(uint64_t generation);
+
   // One of the two is called once, at last. Reads the values that are wanted, as they are now or at
   // a state. OUT_OF_RANGE names a partition that does not have the state, perhaps no longer.
   absl::StatusOr<DecodedReply> Answer(Partition::AtState state);
-  // Says that there are none yet, and which lanes are missing.
-  DecodedReply AnswerWithout(std::span<const uint32_t> missing);
+  // Says that there are none yet, and what is missing.
+  DecodedReply AnswerWithout(const Partition::Lack& lack);
 
  private:
   std::vector<CheckedWant> wants_;

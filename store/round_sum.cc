@@ -126,22 +126,31 @@ void RoundSum::AddToTree(const LaneRun& run, const PartitionUpdate* update,
 }
 
 const PartitionUpdate& RoundSum::Mean() {
+  if (only_ != nullptr && MeanFactor(batch_, examples_) == 1) return *only_;
+  return HeldMean();
+}
+
+const PartitionUpdate& RoundSum::HeldMean() {
   Node& root = nodes_[1];
   if (!mean_.none() || (only_ == nullptr && root.sum == nullptr)) return mean_;
-  const float factor = MeanFactor(batch_, examples_);
   if (only_ != nullptr) {
-    if (factor == 1) return *only_;
     std::unique_ptr<Buffer> none;
     root.sum = TakeBuffer(none);
     Decode(*std::exchange(only_, nullptr), *root.sum);
   }
+  Scale(MeanFactor(batch_, examples_));
   std::vector<float>& values = root.sum->rows.values;
-  InArrayParts(values.size(), [&](uint64_t first, uint64_t count) {
-    MultiplyBy(factor, std::span(values).subspan(first, count));
-  });
   mean_.gradient = Gradient::Over(values);
   if (!root.sum->all) mean_.rows = std::move(root.sum->rows.ids);
   return mean_;
+}
+
+void RoundSum::Scale(float factor) {
+  if (factor == 1 || nodes_[1].sum == nullptr) return;
+  std::vector<float>& values = nodes_[1].sum->rows.values;
+  InArrayParts(values.size(), [&](uint64_t first, uint64_t count) {
+    MultiplyBy(factor, std::span(values).subspan(first, count));
+  });
 }
 
 void RoundSum::Decode(const PartitionUpdate& update, Buffer& buffer) {

@@ -64,6 +64,10 @@ class RoundSum {
   // The mean over the examples of all lanes that were not rejected, once the round is whole; none
   // if no lane has a gradient. May refer to the update of the last Take, and is valid until Begin.
   const PartitionUpdate& Mean();
+  // The same in a buffer of the sum, so that it refers to no update.
+  const PartitionUpdate& HeldMean();
+  // Multiplies the mean that is held.
+  void Scale(float factor);
 
   // Whether a gradient that comes now may lack a buffer: MakeBuffer can make one before the lock is
   // taken, which Take would make under the lock.
@@ -71,6 +75,10 @@ class RoundSum {
   std::unique_ptr<Buffer> MakeBuffer() const;
 
   uint32_t lanes() const { return lanes_; }
+  bool whole() const { return taken_ == lanes_; }
+  uint64_t generation() const { return generation_; }
+  // Whether no lane that is in the sum has any.
+  bool no_examples() const { return examples_ == 0; }
   bool Has(uint32_t lane) const { return has_[lane]; }
   bool rejected(uint32_t lane) const { return rejected_[lane]; }
   // The lanes that lack, ascending, `most` of them at most.

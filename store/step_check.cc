@@ -119,6 +119,23 @@ absl::StatusOr<CheckedWant> CheckWant(const Content& content, Want want) {
   return CheckedWant{partition, std::move(want)};
 }
 
+absl::Status CheckNorms(const Content& content, const RoundNorms& norms) {
+  if (!content.clip.has_value()) {
+    return absl::InvalidArgumentError("norms of a round come, and the job clips no round by norm");
+  }
+  if (norms.squares_size() != static_cast<int>(content.clip->variables)) {
+    return absl::InvalidArgumentError(absl::StrCat("norms of ", norms.squares_size(),
+                                                   " variables come, and the job has ",
+                                                   content.clip->variables));
+  }
+  for (const double squares : norms.squares()) {
+    if (squares >= 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("a sum of squares comes for a norm that is ", squares));
+  }
+  return absl::OkStatus();
+}
+
 // A worker that has the state of all partitions is the proof that nobody needs the one before.
 absl::Status WantsAllTrained(const Content& content, const std::vector<CheckedWant>& wants) {
   const auto trained = std::ranges::count_if(
@@ -155,6 +172,8 @@ absl::StatusOr<CheckedStep> CheckStep(const Content& content, StepRequest reques
   if (request.state.has_value() && content.sync) {
     RETURN_IF_ERROR(WantsAllTrained(content, checked.wants));
   }
+  if (request.norms.has_value()) RETURN_IF_ERROR(CheckNorms(content, *request.norms));
+  checked.norms = std::move(request.norms);
   if (request.step.has_value()) {
     RETURN_IF_ERROR(CheckUpdates(content, *request.step, std::move(request.updates), checked));
   }

@@ -25,6 +25,7 @@ struct CheckedStep {
   std::optional<PlanBatch> batch;  // absent: values alone are wanted
   std::vector<CheckedUpdate> updates;
   std::vector<CheckedWant> wants;
+  std::optional<RoundNorms> norms;
 };
 
 // INVALID_ARGUMENT names the partition and the reason.

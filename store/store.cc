@@ -2,10 +2,13 @@
 
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "common/failpoint.h"
 #include "common/status_macros.h"
 #include "common/trace.h"
+#include "exchange/round_norms.h"
+#include "store/round_gate.h"
 #include "store/step_check.h"
 
 namespace paracord {
@@ -81,11 +84,40 @@ absl::StatusOr<PendingPull> Store::Enter(StepRequest request, const PushFence& f
   FAILPOINT("ps.push.validated");
 
   PendingPull pull(std::move(step->wants), std::move(reserved));
+  if (step->norms.has_value() && !content_.clip->alone && EnterNorms(*step->norms, fence)) {
+    waiting_.Reached(content_, step->norms->round() + 1);
+  }
   if (!step->batch.has_value()) return pull;
   ASSIGN_OR_RETURN(const bool entered, EnterPush(*step, fence, pull));
   pushing.End();
-  if (entered && content_.plan.lanes() != 0) waiting_.Entered(content_, *step->batch);
+  // A round that is whole may wait for norms, of which pulls that wait here have to be told.
+  if (entered || content_.clip.has_value()) {
+    if (content_.plan.lanes() != 0) waiting_.Entered(content_, *step->batch);
+  }
   return pull;
+}
+
+bool Store::EnterNorms(const RoundNorms& norms, const PushFence& fence) const {
+  bool any = false;
+  for (const auto& partition : content_.partitions) {
+    if (partition->facts().trained) any = partition->TakeNorms(norms, fence) || any;
+  }
+  return any;
+}
+
+bool Store::EnterOwnNorms(uint64_t round, const PushFence& fence) const {
+  std::vector<PartitionSquares> squares;
+  for (const auto& partition : content_.partitions) {
+    if (!partition->facts().trained) continue;
+    const auto of = partition->SquaresOfMean(fence.generation());
+    if (!of.has_value() || of->round != round) return false;
+    squares.push_back({partition->facts().id, partition->facts().variable, of->squares});
+  }
+  RoundNorms norms;
+  norms.set_round(round);
+  const std::vector<double> sums = SquaresOfVariables(squares, content_.clip->variables);
+  norms.mutable_squares()->Add(sums.begin(), sums.end());
+  return EnterNorms(norms, fence);
 }
 
 absl::StatusOr<bool> Store::EnterPush(const CheckedStep& step, const PushFence& fence,
@@ -108,6 +140,10 @@ absl::StatusOr<bool> Store::EnterPush(const CheckedStep& step, const PushFence& 
     state.set_outcome(outcome.outcome);
     state.set_next(outcome.next);
     state.set_updates(outcome.updates);
+  }
+  if (content_.clip.has_value() && content_.clip->alone) {
+    const uint64_t round = StatesAfter(content_.plan, *step.batch).first - 1;
+    entered = EnterOwnNorms(round, fence) || entered;
   }
   counters_.apply_seconds.Observe(FigureSeconds() - begun);
   FAILPOINT("ps.push.applied");

@@ -56,12 +56,18 @@ class Store {
                                 const WaitsFn& waits = {}) const;
 
  private:
-  // Checks the step and enters its push.
+  // Checks the step, and enters its norms and its push.
   absl::StatusOr<PendingPull> Enter(StepRequest request, const PushFence& fence,
                                     PinnedReservation reserved) const;
   // Returns whether some partition has entered the batch; a sum that has taken it has not.
   absl::StatusOr<bool> EnterPush(const CheckedStep& step, const PushFence& fence,
                                  PendingPull& pull) const;
+
+  // Clips and applies the rounds that wait for these norms. Returns whether there were any.
+  bool EnterNorms(const RoundNorms& norms, const PushFence& fence) const;
+  // Does the same with norms of its own, in a store with all trained partitions of the job, once
+  // all of them have the round.
+  bool EnterOwnNorms(uint64_t round, const PushFence& fence) const;
 
   const Content& content_;
   UpdateCounters& counters_;

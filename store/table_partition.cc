@@ -158,16 +158,35 @@ Outcome TablePartition::PushLane(const PlanBatch& batch, bool rejected,
       rounds_->Take(fence.generation(), batch, rejected, pushed, contents_.ledger, fresh);
   const bool taken = entry.outcome == PUSH_TAKEN || entry.outcome == PUSH_APPLIED;
   if (taken && !rejected && before_.has_value()) before_->Drop();
-  if (entry.outcome == PUSH_APPLIED) {
-    if (before_.has_value()) before_->Keep(contents_.updates);
-    if (rounds_->Enter(contents_.ledger)) {
-      if (!rounds_->MeanIsFinite()) contents_.healthy = false;
-      const PartitionUpdate& mean = rounds_->Mean();
-      TakeStep(mean, mean.gradient.Flat());
-    }
-    rounds_->Next();
-  }
+  if (entry.outcome == PUSH_APPLIED) ApplyRound();
   return {entry.outcome, entry.next, contents_.updates};
+}
+
+void TablePartition::ApplyRound() {
+  if (before_.has_value()) before_->Keep(contents_.updates);
+  if (rounds_->Enter(contents_.ledger)) {
+    if (!rounds_->MeanIsFinite()) contents_.healthy = false;
+    const PartitionUpdate& mean = rounds_->Mean();
+    TakeStep(mean, mean.gradient.Flat());
+  }
+  rounds_->Next();
+}
+
+bool TablePartition::TakeNorms(const RoundNorms& norms, const PushFence& fence) {
+  if (rounds_ == nullptr) return false;
+  MutexLock lock(mu_);
+  AwaitRoom([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return !rounds_->waits_for_norms() || HasRoomFor(rounds_->Mean());
+  });
+  if (fence.over() || !rounds_->Clip(fence.generation(), norms)) return false;
+  ApplyRound();
+  return true;
+}
+
+std::optional<Partition::MeanSquares> TablePartition::SquaresOfMean(uint64_t generation) const {
+  if (rounds_ == nullptr) return {};
+  MutexLock lock(mu_);
+  return rounds_->SquaresOfMean(generation);
 }
 
 void TablePartition::TakeStep(const PartitionUpdate& update, std::span<const float> gradient) {
@@ -285,11 +304,10 @@ Partition::Counts TablePartition::CountsNow() const {
   return counts;
 }
 
-absl::StatusOr<std::vector<uint32_t>> TablePartition::MissingLanes(const DataPlan& plan,
-                                                                   uint64_t state) const {
+absl::StatusOr<Partition::Lack> TablePartition::LackOf(const DataPlan& plan, uint64_t state) const {
   MutexLock lock(mu_);
-  if (rounds_ == nullptr) return paracord::MissingLanes(contents_.ledger, plan, state);
-  return rounds_->Missing(facts(), state, keeps_before());
+  if (rounds_ == nullptr) return Lack{MissingLanes(contents_.ledger, plan, state)};
+  return rounds_->LackOf(facts(), state, keeps_before());
 }
 
 Partition::Counts TablePartition::GetCounts() const {

@@ -64,6 +64,8 @@ class TablePartition : public Partition {
 
   Outcome Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
                const PushFence& fence) override;
+  bool TakeNorms(const RoundNorms& norms, const PushFence& fence) override;
+  std::optional<MeanSquares> SquaresOfMean(uint64_t generation) const override;
   bool SetLearningRate(const LearningRate& rate, const PushFence& fence) override;
   absl::StatusOr<uint64_t> PullAt(AtState state, ChunkRefs& values) const override;
   absl::StatusOr<uint64_t> PullRowsAt(AtState state, std::span<const uint64_t> ids,
@@ -71,8 +73,7 @@ class TablePartition : public Partition {
   absl::StatusOr<uint64_t> PullRangeAt(AtState state, uint64_t first,
                                        std::span<float> values) const override;
   Counts GetCounts() const override;
-  absl::StatusOr<std::vector<uint32_t>> MissingLanes(const DataPlan& plan,
-                                                     uint64_t state) const override;
+  absl::StatusOr<Lack> LackOf(const DataPlan& plan, uint64_t state) const override;
   std::unique_ptr<PartitionImage> NewImage(bool copied, const ImageOrder& order) const override;
   absl::Status ReferAt(uint64_t state, PartitionImage& image,
                        std::function<void()> referred) override;
@@ -89,6 +90,8 @@ class TablePartition : public Partition {
   // A push of a partition that forms rounds.
   Outcome PushLane(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
                    const PushFence& fence);
+  // Enters and applies the round that is whole.
+  void ApplyRound() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Whether values of a state are those before the newest round (PartitionRounds::IsBefore).
   absl::StatusOr<bool> IsBefore(AtState state) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool keeps_before() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {

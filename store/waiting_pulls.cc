@@ -30,7 +30,14 @@ struct WaitingPulls::Pull {
 
   // Synchronous training has exactly the values of the state, and bounded staleness those of now.
   absl::StatusOr<DecodedReply> Answer() {
+    TellSquares();
     return pull.Answer(content.sync ? Partition::AtState(state) : std::nullopt);
+  }
+
+  // Norms are carried only where other stores have partitions, too.
+  bool tells_norms() const { return content.clip.has_value() && !content.clip->alone; }
+  void TellSquares() {
+    if (tells_norms()) pull.TellSquares(fence.generation());
   }
 
   const Content& content;
@@ -45,33 +52,43 @@ struct WaitingPulls::Pull {
 // What partitions lack, looked up once for all pulls that want it.
 class WaitingPulls::Gates {
  public:
-  // What the first partition that is wanted and lacks something lacks; none: all have the state.
-  // OUT_OF_RANGE: one is past the state, so there is nothing to wait for.
+  // What the first partition that is wanted and lacks lanes lacks, and whether any waits for norms;
+  // nothing: all have the state. OUT_OF_RANGE: one is past the state, so there is nothing to wait
+  // for.
   Lack Missing(const Pull& pull) {
     const uint64_t state = pull.state;
-    std::vector<uint32_t> missing;
+    Partition::Lack all;
     for (const CheckedWant& wanted : pull.pull.wants()) {
       const Partition* const partition = wanted.partition;
       if (!partition->facts().trained) continue;
-      const auto found = lack_.find({partition, state});
-      const Lack& lack = found != lack_.end()
-                             ? found->second
-                             : lack_
-                                   .emplace(std::pair(partition, state),
-                                            partition->MissingLanes(pull.content.plan, state))
-                                   .first->second;
+      auto found = lack_.find({partition, state});
+      if (found == lack_.end()) {
+        found =
+            lack_.emplace(std::pair(partition, state), partition->LackOf(pull.content.plan, state))
+                .first;
+      }
+      const Lack& lack = found->second;
       if (!lack.ok()) return lack.status();
-      if (missing.empty()) missing = *lack;
-      if (!missing.empty() && !pull.content.sync) break;
+      if (all.lanes.empty()) all.lanes = lack->lanes;
+      all.norms = all.norms || lack->norms;
+      if (all.any() && !pull.content.sync) break;
     }
-    return missing;
+    return all;
   }
 
  private:
   std::map<std::pair<const Partition*, uint64_t>, Lack> lack_;
 };
 
-bool WaitingPulls::Waits(const Lack& lack) { return lack.ok() && !lack->empty(); }
+bool WaitingPulls::Waits(const Pull& pull, const Lack& lack) {
+  return lack.ok() && (!lack->lanes.empty() || (lack->norms && !pull.tells_norms()));
+}
+
+DecodedReply WaitingPulls::AnswerWithout(Pull& pull, Partition::Lack lack) {
+  pull.TellSquares();
+  lack.norms = lack.norms && pull.tells_norms();
+  return pull.pull.AnswerWithout(lack);
+}
 
 WaitingPulls::WaitingPulls(EventLoop& loop, std::shared_ptr<MemoryShare> memory)
     : loop_(loop), memory_(std::move(memory)) {}
@@ -81,7 +98,7 @@ void WaitingPulls::Answer(Pull& pull, const Lack& lack) {
   if (pull.fence.over()) return pull.reply(Overtaken());
   if (!lack.ok()) return pull.reply(lack.status());
   // Where there is no room for copies of rows it comes again, and waits for that elsewhere.
-  if (!lack->empty() || !pull.pull.Resume()) return pull.reply(pull.pull.AnswerWithout(*lack));
+  if (lack->any() || !pull.pull.Resume()) return pull.reply(AnswerWithout(pull, *lack));
   pull.reply(pull.Answer());
 }
 
@@ -91,12 +108,12 @@ WaitingPulls::Ticket WaitingPulls::Wait(const Content& content, const WantedStat
   const auto pull =
       std::make_shared<Pull>(content, wanted, fence, std::move(pending), reply, *memory_);
   Lack lack = Gates().Missing(*pull);
-  if (!Waits(lack)) {
-    lack.ok() ? reply(pull->Answer()) : reply(lack.status());
+  if (lack.ok() && !lack->any()) {
+    reply(pull->Answer());
     return {};
   }
-  if (wanted.wait_ms <= 0) {
-    reply(pull->pull.AnswerWithout(*lack));
+  if (!Waits(*pull, lack) || wanted.wait_ms <= 0) {
+    lack.ok() ? reply(AnswerWithout(*pull, *lack)) : reply(lack.status());
     return {};
   }
   pull->pull.Suspend();
@@ -106,14 +123,14 @@ WaitingPulls::Ticket WaitingPulls::Wait(const Content& content, const WantedStat
   if (!ticket.ok()) {
     const bool full = absl::IsResourceExhausted(ticket.status());
     if (full && pull->pull.pushed()) {
-      reply(pull->pull.AnswerWithout(*lack));
+      reply(AnswerWithout(*pull, *lack));
     } else {
       reply(ticket.status());
     }
     return {};
   }
   // A push that came before the pull was among those that wait has not seen it.
-  if (!fence.over() && Waits(lack = Gates().Missing(*pull))) return *ticket;
+  if (!fence.over() && Waits(*pull, lack = Gates().Missing(*pull))) return *ticket;
   if (Remove({ticket->state, ticket->id}) != nullptr) Answer(*pull, lack);
   return {};
 }
@@ -155,20 +172,24 @@ WaitingPulls::PullPtr WaitingPulls::Remove(const Key& key) {
 // The partition's lock has ordered this push and the look of a pull at its ledger: a pull that has
 // not seen the push was counted in size_ before.
 void WaitingPulls::Entered(const Content& content, const PlanBatch& batch) {
-  if (size() == 0) return;
   const States states = StatesAfter(content.plan, batch);
+  AnswerThose(content, states.first, states.last);
+}
+
+void WaitingPulls::AnswerThose(const Content& content, uint64_t first, uint64_t last) {
+  if (size() == 0) return;
   std::vector<std::pair<Key, PullPtr>> looked;
   {
     MutexLock lock(mu_);
-    for (auto it = pulls_.lower_bound({states.first, 0});
-         it != pulls_.end() && it->first.first <= states.last; ++it) {
+    for (auto it = pulls_.lower_bound({first, 0}); it != pulls_.end() && it->first.first <= last;
+         ++it) {
       if (&it->second->content == &content) looked.push_back(*it);
     }
   }
   Gates gates;
   for (const auto& [key, pull] : looked) {
     const Lack lack = gates.Missing(*pull);
-    if (!Waits(lack) && Remove(key) != nullptr) Answer(*pull, lack);
+    if (!Waits(*pull, lack) && Remove(key) != nullptr) Answer(*pull, lack);
   }
 }
 
@@ -199,7 +220,7 @@ void WaitingPulls::AnswerOverdue() {
     Lack lack = gates.Missing(*pull);
     if (pull->fence.over()) lack = Overtaken();
     // Should nothing be missing any more, it comes again: the loop reads no values.
-    pull->reply(lack.ok() ? pull->pull.AnswerWithout(*lack)
+    pull->reply(lack.ok() ? AnswerWithout(*pull, *lack)
                           : absl::StatusOr<DecodedReply>(lack.status()));
   }
 }

@@ -57,6 +57,8 @@ class WaitingPulls : public SharedGate<WaitingPulls> {
   // A batch has been entered in all partitions of `content`, in synchronous training with all of
   // its round: answers the pulls that waited for it.
   void Entered(const Content& content, const PlanBatch& batch);
+  // A round has been applied, which makes this state.
+  void Reached(const Content& content, uint64_t state) { AnswerThose(content, state, state); }
   // The caller of a pull has gone away.
   void Drop(const Ticket& ticket);
 
@@ -79,9 +81,13 @@ class WaitingPulls : public SharedGate<WaitingPulls> {
   // Takes the pull out: null if somebody else has.
   PullPtr Remove(const Key& key);
   // What keeps a pull waiting (Gates).
-  using Lack = absl::StatusOr<std::vector<uint32_t>>;
-  static bool Waits(const Lack& lack);
+  using Lack = absl::StatusOr<Partition::Lack>;
+  // False where workers have to carry norms, which they are told by an answer without values.
+  static bool Waits(const Pull& pull, const Lack& lack);
+  static DecodedReply AnswerWithout(Pull& pull, Partition::Lack lack);
   static void Answer(Pull& pull, const Lack& lack);
+  // Looks at the pulls for states from `first` to `last`, and answers those that need not wait.
+  void AnswerThose(const Content& content, uint64_t first, uint64_t last);
   // Answers those whose time is over. On the loop.
   void AnswerOverdue();
 

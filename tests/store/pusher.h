@@ -9,8 +9,9 @@
 namespace paracord {
 
 struct Pusher {
-  explicit Pusher(SyncKind of, const DataPlan& with, bool keeps_before = true)
-      : kind(std::move(of)), plan(with), partition(kind, plan, /*sync=*/true, keeps_before) {}
+  explicit Pusher(SyncKind of, const DataPlan& with, bool keeps_before = true,
+                  const NormClip& clip = {})
+      : kind(std::move(of)), plan(with), partition(kind, plan, /*sync=*/true, keeps_before, clip) {}
 
   Outcome Push(uint64_t state, uint32_t lane, const SyncLane& what) {
     const uint64_t rounds = RoundsPerEpoch(plan);

@@ -69,8 +69,11 @@ TEST_CASE(
   for (const SyncKind& kind : SyncKinds()) {
     CAPTURE(kind.name);
     Pusher pusher(kind, PlanOfLanes(24, 1, 4));
-    const auto missing = [&](uint64_t state) {
-      return pusher.partition->MissingLanes(pusher.plan, state);
+    const auto missing = [&](uint64_t state) -> absl::StatusOr<std::vector<uint32_t>> {
+      const auto lack = pusher.partition->LackOf(pusher.plan, state);
+      if (!lack.ok()) return lack.status();
+      CHECK_FALSE(lack->norms);
+      return lack->lanes;
     };
     CHECK(missing(0)->empty());
     CHECK(*missing(1) == std::vector<uint32_t>{0, 1, 2, 3});

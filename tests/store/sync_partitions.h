@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
@@ -151,7 +152,8 @@ inline SyncGradient NaiveSum(const std::vector<SyncLane>& lanes, size_t first, s
 class SyncPartition {
  public:
   // Without lanes: the reference, of which rows expire after so many fewer updates.
-  SyncPartition(const SyncKind& kind, const DataPlan& plan, bool sync, bool keeps_before = true)
+  SyncPartition(const SyncKind& kind, const DataPlan& plan, bool sync, bool keeps_before = true,
+                const NormClip& clip = {})
       : kind_(kind) {
     const uint64_t expire = kind.variable.table().expire_batches();
     if (!sync) {
@@ -160,6 +162,7 @@ class SyncPartition {
     }
     content_.plan = sync ? plan : PlanOf(100000, 1, 100000);
     content_.sync = sync;
+    if (clip.on()) content_.clip = RoundClip{clip, /*variables=*/1, /*alone=*/false};
     content_.optimizer = ParseOptimizer(kind.optimizer).value();
     maker_.emplace(content_, keeps_before, /*seed=*/5, nullptr);
     partition_ = Make(PartitionLedger(), std::nullopt);
@@ -261,7 +264,8 @@ class PlainRounds {
   PlainRounds(const SyncKind& kind, const DataPlan& plan)
       : kind_(kind), plan_(plan), partition_(kind, plan, /*sync=*/false) {}
 
-  void Apply(uint64_t state, const std::vector<SyncLane>& lanes) {
+  // `clipnorm`: the norm to which the mean is clipped; 0: it is not.
+  void Apply(uint64_t state, const std::vector<SyncLane>& lanes, double clipnorm = 0) {
     const uint64_t rounds = RoundsPerEpoch(plan_);
     uint64_t examples = 0;
     for (uint32_t lane = 0; lane < lanes.size(); ++lane) {
@@ -278,6 +282,7 @@ class PlainRounds {
       for (auto& [id, values] : *mean) {
         for (float& value : values) value *= factor;
       }
+      if (clipnorm > 0) Clip(*mean, clipnorm);
     }
     const PlanBatch batch{.split = 0, .batch = steps_++, .split_batches = 100000};
     REQUIRE(partition_->Push(batch, false, UpdateOf(kind_, mean), {}).outcome == PUSH_APPLIED);
@@ -300,6 +305,23 @@ class PlainRounds {
   uint64_t updates() { return partition_->GetCounts().updates; }
 
  private:
+  // As one whole gradient is clipped, whose elements are fewer than a block of squares.
+  static void Clip(std::map<uint64_t, std::vector<float>>& mean, double clipnorm) {
+    double sums[8] = {}, all = 0;
+    size_t place = 0;
+    for (const auto& [id, values] : mean) {
+      for (const float value : values) {
+        sums[place++ % 8] += static_cast<double>(value) * static_cast<double>(value);
+      }
+    }
+    for (const double sum : sums) all += sum;
+    if (std::sqrt(all) <= clipnorm) return;
+    const auto factor = static_cast<float>(clipnorm / std::sqrt(all));
+    for (auto& [id, values] : mean) {
+      for (float& value : values) value *= factor;
+    }
+  }
+
   const SyncKind kind_;
   const DataPlan plan_;
   SyncPartition partition_;

@@ -1,0 +1,17 @@
+#include "config/norm_clip.h"
+
+namespace paracord {
+namespace {
+
+double Option(const NamedSpec& optimizer, const char* name) {
+  const auto it = optimizer.options.find(name);
+  return it != optimizer.options.end() && it->is_number() ? it->get<double>() : 0;
+}
+
+}  // namespace
+
+NormClip ReadNormClip(const NamedSpec& optimizer) {
+  return {Option(optimizer, "clipnorm"), Option(optimizer, "global_clipnorm")};
+}
+
+}  // namespace paracord
