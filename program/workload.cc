@@ -106,7 +106,10 @@ absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, const BuildProgramF
   }
   facts.set_fingerprint(fingerprint);
   AddFacts(*workload.program, facts);
-  workload.clip = ReadGradientClip(job.optimizer, workload.program->variables());
+  // In synchronous training the ps clip the mean of a round.
+  if (!job.guarantees.sync()) {
+    workload.clip = ReadGradientClip(job.optimizer, workload.program->variables());
+  }
   const bool tables =
       std::ranges::any_of(workload.program->variables(),
                           [](const VariableSpec& variable) { return variable.has_table(); });

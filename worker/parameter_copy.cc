@@ -295,6 +295,7 @@ Parts ParameterCopy::Request(uint32_t ps, const std::string& worker, const Excha
   if (order.state.has_value()) {
     header.set_state(*order.state);
     header.set_wait_ms(order.wait_ms);
+    if (order.norms.has_value()) *header.mutable_norms() = *order.norms;
   }
   if (staged != nullptr) {
     header.mutable_staged()->set_id(staged->id);
@@ -454,11 +455,13 @@ absl::StatusOr<ExchangeOutcome> ParameterCopy::TakeReply(uint32_t ps, const Exch
   ExchangeOutcome outcome;
   outcome.next = std::numeric_limits<uint32_t>::max();
   outcome.waits = header->waits();
+  outcome.norms_wanted = header->waits() && header->norms_wanted();
   const int missing = std::min(header->missing_size(), kMissingMax);
   outcome.missing.assign(header->missing().begin(), header->missing().begin() + missing);
   std::ranges::sort(outcome.missing);
   for (const PartitionState& state : header->partitions()) {
     Part* const part = FindPart(ps, state.partition());
+    if (part->trained && state.has_squares()) outcome.told.push_back(state);
     if (order.batch.has_value() && part->trained) {
       outcome.next = std::min(outcome.next, state.next());
       outcome.gap = outcome.gap || state.outcome() == PUSH_GAP;

@@ -101,6 +101,10 @@ class ParameterCopy {
   absl::StatusOr<ExchangeOutcome> TakeReply(
       uint32_t ps, const ExchangeOrder& order, bool repeated, const absl::Cord& reply,
       const std::function<bool()>& valid = [] { return true; });
+  // The variable of a partition that a reply which was taken over speaks of.
+  uint32_t VariableOf(uint32_t ps, const PartitionState& state) {
+    return FindPart(ps, state.partition())->variable;
+  }
   // Nobody knows what that ps made of the last push.
   void ForgetResiduals(uint32_t ps);
   // A reply of that ps was lost, and part of it may be in place.

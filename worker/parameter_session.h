@@ -51,6 +51,7 @@ struct ExchangeOrder {
 
   // Set by the session.
   uint32_t buffer = 0;  // whose gradients are sent
+  std::optional<RoundNorms> norms = {};
   std::shared_ptr<PulledRows> incoming = {};
 };
 
@@ -64,6 +65,11 @@ struct ExchangeOutcome {
   // has been entered all the same.
   bool waits = false;
   std::vector<uint32_t> missing = {};  // then: lanes that are behind, ascending
+  // Then: a round waits for norms, which this worker knows now and has not carried to ps yet. The
+  // next exchange does.
+  bool carries_norms = false;
+  bool norms_wanted = false;              // by a ps
+  std::vector<PartitionState> told = {};  // by ps, of partitions whose squares they tell
 };
 
 // Values, and what keeps them in memory though the session may end.

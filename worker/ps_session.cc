@@ -24,6 +24,14 @@ constexpr int64_t kSlowMs = 1500;         // of an exchange, until it is said wh
 constexpr int64_t kTracks = 1000;         // of the trace: a line for each ps, because they overlap
 constexpr uint32_t kNoRoomDoublings = 4;  // of kRetryMs, while a ps has no room
 
+size_t TrainedPartitions(const Session& session, std::span<const VariableSpec> variables) {
+  return static_cast<size_t>(
+      std::ranges::count_if(session.partitions(), [&](const PartitionSpec& partition) {
+        return partition.variable() < variables.size() &&
+               variables[partition.variable()].trainable();
+      }));
+}
+
 }  // namespace
 
 // The values of the copy and the gradients of one of its buffers; of tables, the step's rows.
@@ -86,7 +94,9 @@ PsSession::PsSession(PsSessionOptions options, Session session, std::shared_ptr<
       // nobody waiting.
       pushes_early_(!options_.overlap && !options_.transfer.keeps_residuals() &&
                     !workload_->clip.on()),
-      early_pauses_(std::make_shared<EarlyPushPauses>(links_.size())) {}
+      early_pauses_(std::make_shared<EarlyPushPauses>(links_.size())),
+      norms_(TrainedPartitions(session_, workload_->program->variables()),
+             static_cast<uint32_t>(workload_->program->variables().size())) {}
 
 // Its pages come into being: where there are many that takes longer than the loop may be silent.
 void PsSession::Open(std::function<void()> done) {
@@ -155,6 +165,7 @@ void PsSession::Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>&
     if (calls_.order.wait_ms > 0) wait_ms = std::min<int64_t>(wait_ms, calls_.order.wait_ms);
     calls_.order.wait_ms = static_cast<uint32_t>(wait_ms);
   }
+  calls_.order.norms = norms_.Begin();
   if (step != nullptr) {
     calls_.order.buffer = static_cast<const Step&>(*step).buffer();
     calls_.early = static_cast<const Step&>(*step).early();
@@ -231,6 +242,8 @@ absl::Status PsSession::Take(uint32_t ps, const absl::Cord& reply) {
   all.gap |= outcome->gap;
   all.staleness = std::max(all.staleness, outcome->staleness);
   all.waits |= outcome->waits;
+  all.norms_wanted |= outcome->norms_wanted;
+  for (const PartitionState& told : outcome->told) norms_.Told(copy_->VariableOf(ps, told), told);
   std::vector<uint32_t> missing;
   std::ranges::set_union(all.missing, outcome->missing, std::back_inserter(missing));
   all.missing = std::move(missing);
@@ -312,6 +325,8 @@ void PsSession::Finish() {
   if (calls_.order.batch.has_value() && (calls_.repeated || refused_early)) {
     copy_->GiveUpGradients(calls_.order.buffer);
   }
+  ExchangeOutcome& outcome = calls_.result.outcome;
+  outcome.carries_norms = norms_.End(outcome.norms_wanted) && calls_.result.error.ok();
   const bool there = calls_.result.error.ok() && !calls_.result.outcome.waits;
   copy_->TakeRows(there ? std::exchange(calls_.order.incoming, nullptr) : nullptr);
   done(calls_.result);

@@ -19,6 +19,7 @@
 #include "program/workload.h"
 #include "proto/paracord.pb.h"
 #include "worker/early_push.h"
+#include "worker/norms_carrier.h"
 #include "worker/parameter_copy.h"
 #include "worker/parameter_session.h"
 
@@ -94,6 +95,7 @@ class PsSession : public ParameterSession {
   const bool pushes_early_;
   const std::shared_ptr<EarlyPushPauses> early_pauses_;
 
+  NormsCarrier norms_;
   std::shared_ptr<ParameterCopy> copy_;  // shared with the executor, which makes it
   bool reading_ = false;                 // between Begin and End
   uint64_t exchange_id_ = 0;

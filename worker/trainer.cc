@@ -94,6 +94,9 @@ void Trainer::Next() {
   if (!leases_.empty()) {
     busy_ = true;
     StepLease();
+  } else if (awaits_.has_value()) {
+    busy_ = true;
+    AwaitRound();
   } else if (!evaluations_.empty()) {
     busy_ = true;
     StartEvaluation();
@@ -178,15 +181,44 @@ void Trainer::WithValues(const BatchId& batch, const SharedRows& rows, std::func
   }
   order.rows = RowsFor(batches);
   order.state = rounds_.StateForAll(batches);
+  const auto failed = [this](const absl::Status& error) { FailExchange(error, /*pushed=*/false); };
+  Ask(std::move(order), failed, std::move(then));
+}
+
+// Pulls once, and goes on if the state is there; else Next asks again, unless there is something
+// else to do by then.
+void Trainer::Ask(ExchangeOrder order, std::function<void(const absl::Status&)> failed,
+                  std::function<void()> then) {
   const int64_t begun_ms = environment_.loop.NowMs();
-  Exchange(std::move(order), nullptr, [this, then, begun_ms](const ExchangeResult& result) {
-    if (!result.error.ok()) return FailExchange(result.error, /*pushed=*/false);
-    pulled_ = !result.outcome.waits;
-    if (pulled_) return then();
-    PROBE("worker.waits");
+  Exchange(std::move(order), nullptr,
+           [this, failed = std::move(failed), then = std::move(then),
+            begun_ms](const ExchangeResult& result) {
+             if (!result.error.ok()) return failed(result.error);
+             pulled_ = !result.outcome.waits;
+             if (pulled_) return then();
+             PROBE("worker.waits");
+             busy_ = false;
+             const bool waited = environment_.loop.NowMs() - begun_ms >= kWaitMsMin;
+             if (waited || result.outcome.carries_norms) return Next();
+             environment_.loop.PostAfter(kWaitMsMin, gate_.Enter([this] { Next(); }));
+           });
+}
+
+// Nobody else may be left to carry the norms of the round that was pushed last.
+void Trainer::AwaitRound() {
+  ExchangeOrder order;
+  order.state = awaits_;
+  const auto failed = [this](const absl::Status& error) {
+    awaits_.reset();  // somebody else is further, or else the round's lanes are granted again
+    if (ProblemOfExchange(error, /*pushed=*/false) == PROBLEM_UNREACHABLE) {
+      return LoseParameters(Text(error));
+    }
     busy_ = false;
-    if (environment_.loop.NowMs() - begun_ms >= kWaitMsMin) return Next();
-    environment_.loop.PostAfter(kWaitMsMin, gate_.Enter([this] { Next(); }));
+    Next();
+  };
+  Ask(std::move(order), failed, [this] {
+    busy_ = false;
+    Next();
   });
 }
 
@@ -261,6 +293,7 @@ void Trainer::Push(const BatchId& batch, const std::shared_ptr<StepArrays>& step
   order.rows = RowsFor({following.begin() + (ahead && tables_ ? 1 : 0), following.end()});
   order.state =
       options_.sync ? rounds_.StateAfter(batch, leases_.After()) : rounds_.StateForAll(following);
+  if (options_.clips_rounds) awaits_ = rounds_.StateAfter(batch, std::nullopt);
   Exchange(std::move(order), step, [this, batch, rejected](const ExchangeResult& result) {
     Pushed(batch, rejected, result);
   });
@@ -278,6 +311,7 @@ void Trainer::Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>& s
                          done = std::move(done)](const ExchangeResult& result) {
                           options_.figures->exchange_seconds.Observe(FigureSeconds() - begun);
                           if (result.error.ok()) {
+                            if (!result.outcome.waits && state >= awaits_) awaits_.reset();
                             const int64_t waited_ms = rounds_.Answered(
                                 state, result.outcome, environment_.loop.NowMs() - begun_ms);
                             options_.figures->waited_ms += static_cast<uint64_t>(waited_ms);
@@ -373,6 +407,7 @@ void Trainer::FailExchange(const absl::Status& error, bool pushed) {
   const Problem problem = ProblemOfExchange(error, pushed);
   if (problem == PROBLEM_UNREACHABLE && plan_.lanes() != 0) return LoseParameters(Text(error));
   busy_ = false;
+  if (pushed) awaits_.reset();
   if (problem == PROBLEM_GAP) PROBE("worker.outrun");
   EndLease(problem, Text(error));
 }
@@ -384,6 +419,7 @@ void Trainer::FailExchange(const absl::Status& error, bool pushed) {
 void Trainer::LoseParameters(const std::string& message) {
   PROBE("worker.lost");
   lost_ = message;
+  awaits_.reset();
   GiveBackAll();
   environment_.loop.PostAfter(kLostMs, gate_.Enter([this] { AskWhetherTheyAnswer(); }));
   Next();  // it may be about to leave

@@ -56,6 +56,9 @@ struct TrainerOptions {
   uint32_t staleness = 0;        // with lanes: rounds by which the values may be behind
   bool sync = false;             // with lanes: the values must be those of the round before
   std::optional<double> backup = {};  // the job's `backup`
+  // With `sync`: rounds are clipped by norms that workers carry between ps, so whoever has pushed
+  // asks for the state after the round until it is there, also where no lease is left.
+  bool clips_rounds = false;
   std::shared_ptr<WorkerFigures> figures = std::make_shared<WorkerFigures>();
 };
 
@@ -89,6 +92,9 @@ class Trainer {
   void Look(const std::shared_ptr<Computation>& computation);
   void PullAndCompute(const std::shared_ptr<Computation>& computation);
   void WithValues(const BatchId& batch, const SharedRows& rows, std::function<void()> then);
+  void Ask(ExchangeOrder order, std::function<void(const absl::Status&)> failed,
+           std::function<void()> then);
+  void AwaitRound();
   void Learn(const Computation& computation);
   void LookAhead();
   // For which an exchange brings rows: with overlap the next one is computed before it is over.
@@ -133,6 +139,7 @@ class Trainer {
   bool pulled_ = false;                      // the values are as new as the last exchange
   std::optional<uint64_t> evaluated_epoch_;  // the epoch whose parameters the values are
   std::shared_ptr<Computation> ahead_;       // of the batch after the one that is exchanged
+  std::optional<uint64_t> awaits_;   // the state after the last push, where rounds are clipped
   std::optional<std::string> lost_;  // with lanes: why a ps cannot be reached; nullopt: all can be
   std::function<void()> drained_;
   RowsAhead rows_ahead_;

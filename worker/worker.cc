@@ -7,6 +7,7 @@
 #include "common/fingerprint64.h"
 #include "common/one_line.h"
 #include "common/status_text.h"
+#include "config/norm_clip.h"
 #include "exchange/encoding.h"
 #include "net/rpc_proto.h"
 #include "proto/protocol.h"
@@ -277,13 +278,14 @@ void Worker::StartSession(const Session& session) {
                            .transfer = {EncodingOfWire(job_->wire), job_->compression},
                            .overlap = job_->overlap,
                            .early_push_bytes = options_.early_push_bytes};
-  const TrainerOptions how{.overlap = job_->overlap,
-                           .keeps_residuals = options.transfer.keeps_residuals(),
-                           .exact_values = options.transfer.wire == ENCODING_FLOAT32,
-                           .staleness = job_->guarantees.staleness.value_or(0),
-                           .sync = job_->guarantees.sync(),
-                           .backup = job_->guarantees.backup_factor,
-                           .figures = figures_};
+  const TrainerOptions how{
+      .overlap = job_->overlap,
+      .keeps_residuals = options.transfer.keeps_residuals(),
+      .exact_values = options.transfer.wire == ENCODING_FLOAT32,
+      .staleness = job_->guarantees.staleness.value_or(0),
+      .sync = job_->guarantees.sync(),
+      .clips_rounds = job_->guarantees.sync() && ReadNormClip(job_->optimizer).on(),
+      .figures = figures_};
   ++figures_->sessions;
   log_.Info("joined: session {}, generation {}, {} ps", session.id(), session.generation(),
             links.size());

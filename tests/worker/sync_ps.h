@@ -57,6 +57,9 @@ class SyncPs {
     std::erase_if(arrived_, [&](const Message& message) { return message.from == &from; });
   }
 
+  // Rounds are clipped by norm. Of the mean of partition p the squares are p + 1.5.
+  void ClipByNorm() { clips_ = true; }
+
   uint64_t state() const { return state_; }
   // Of pushes, as "LANE.BATCH OUTCOME".
   const std::vector<std::string>& entered() const { return entered_; }
@@ -70,7 +73,27 @@ class SyncPs {
     PartitionState pushed = {};
   };
 
+  bool whole() const { return sum_.size() == kSyncLanes; }
+  void EndRound() {
+    ++state_;
+    sum_.clear();
+    before_ = keeps_before_;
+  }
+  void TakeNorms(const RoundNorms& norms) {
+    CHECK(clips_);
+    if (!whole() || norms.round() != state_) return;
+    CHECK(std::vector<double>(norms.squares().begin(), norms.squares().end()) ==
+          std::vector<double>{1.5, 2.5});
+    EndRound();
+  }
+  void TellSquares(PartitionState& state) const {
+    if (!clips_ || (!whole() && state_ == 0)) return;
+    state.set_partition(partition_);
+    state.set_squares(partition_ + 1.5);
+    state.set_squares_round(whole() ? state_ : state_ - 1);
+  }
   void Enter(Message& message) {
+    if (message.header.has_norms()) TakeNorms(message.header.norms());
     PartitionState& state = message.pushed;
     state.set_partition(partition_);
     state.set_updates(state_);
@@ -89,10 +112,8 @@ class SyncPs {
       sum_.insert(batch.split());
       state.set_outcome(PUSH_TAKEN);
     }
-    if (sum_.size() == kSyncLanes) {
-      ++state_;
-      sum_.clear();
-      before_ = keeps_before_;
+    if (whole() && !clips_) {
+      EndRound();
       state.set_outcome(PUSH_APPLIED);
     }
     const uint64_t next = sum_.contains(batch.split()) ? state_ + 1 : state_;
@@ -112,10 +133,12 @@ class SyncPs {
         AnswerWith(message, wanted.value_or(state_));
       } else if (*wanted < state_) {
         message.done(StateGone(partition_, *wanted, state_, before_));
-      } else if (over) {
+      } else if (over || (clips_ && whole())) {
         ExchangeReply reply;
         reply.set_waits(true);
+        reply.set_norms_wanted(clips_ && whole());
         *reply.add_partitions() = message.pushed;
+        TellSquares(*reply.mutable_partitions(0));
         message.done(Joined(EncodeExchange(reply, {})));
       } else {
         waiting_.push_back(std::move(message));
@@ -126,6 +149,7 @@ class SyncPs {
     ExchangeReply reply;
     PartitionState& of = *reply.add_partitions() = message.pushed;
     of.set_updates(state);
+    TellSquares(of);
     std::vector<PieceView> pieces;
     const PartitionPull& pull = message.header.pull(0);
     if (!pull.has_have_updates() || pull.have_updates() != state) {
@@ -139,6 +163,7 @@ class SyncPs {
 
   const uint32_t partition_;
   const bool keeps_before_;
+  bool clips_ = false;
   uint64_t state_ = 0;
   bool before_ = false;  // the state before is kept
   std::set<uint64_t> sum_;
@@ -207,6 +232,10 @@ struct SyncCluster {
     std::vector<std::string> reports;
     std::optional<Trainer> trainer;
   };
+  void ClipByNorm() {
+    clips = true;
+    for (SyncPs& each : ps) each.ClipByNorm();
+  }
   // Starts a worker.
   std::unique_ptr<OneWorker> Start() {
     auto worker = std::make_unique<OneWorker>(ps);
@@ -225,8 +254,8 @@ struct SyncCluster {
     };
     callbacks.wants_task = [] {};
     callbacks.evaluated = [](const EvaluationReport&) {};
-    worker->trainer.emplace(TrainerOptions{.sync = true}, session.plan(), workload,
-                            std::move(parameters), environment, std::move(callbacks));
+    worker->trainer.emplace(TrainerOptions{.sync = true, .clips_rounds = clips}, session.plan(),
+                            workload, std::move(parameters), environment, std::move(callbacks));
     loop.RunPosted();
     return worker;
   }
@@ -258,6 +287,7 @@ struct SyncCluster {
   PosixFiles files;
   SeededRandom random{1};
   SyncPs ps[2];
+  bool clips = false;
   Session session;
 };
 

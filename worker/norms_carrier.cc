@@ -1,0 +1,33 @@
+#include "worker/norms_carrier.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace paracord {
+
+std::optional<RoundNorms> NormsCarrier::Begin() {
+  told_.clear();
+  return std::exchange(norms_, std::nullopt);
+}
+
+void NormsCarrier::Told(uint32_t variable, const PartitionState& state) {
+  if (!state.has_squares() || !(state.squares() >= 0)) return;
+  told_[state.partition()] = {state.squares_round(),
+                              {state.partition(), variable, state.squares()}};
+}
+
+bool NormsCarrier::End(bool wanted) {
+  if (!wanted || told_.size() != trained_) return false;
+  const uint64_t round = told_.begin()->second.first;
+  std::vector<PartitionSquares> squares;
+  for (const auto& [partition, told] : told_) {
+    if (told.first != round) return false;
+    squares.push_back(told.second);
+  }
+  norms_.emplace().set_round(round);
+  const std::vector<double> sums = SquaresOfVariables(squares, variables_);
+  norms_->mutable_squares()->Add(sums.begin(), sums.end());
+  return std::exchange(carried_, round) != round;
+}
+
+}  // namespace paracord
