@@ -44,12 +44,6 @@ void ReportMisfits(JsonFields& fields, const Job& job) {
                    "`consistency` \"sync\" no bit may depend on who did: leave it out; `wire` "
                    "\"bf16\" halves the bytes");
   }
-  for (const char* key : {"clipnorm", "global_clipnorm"}) {
-    if (!job.optimizer.options.contains(key)) continue;
-    fields.Problem(absl::StrCat("optimizer.", key),
-                   "clips what a worker computed, and `consistency` \"sync\" needs the norm of the "
-                   "whole round's mean, which is not there yet: leave it out, or use clipvalue");
-  }
 }
 
 }  // namespace

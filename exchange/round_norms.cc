@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace paracord {
 
@@ -20,11 +19,6 @@ std::vector<double> SquaresOfVariables(std::span<const PartitionSquares> squares
 float ClipFactor(double clip, double squares) {
   const double norm = std::sqrt(squares);
   return norm <= clip ? 1 : static_cast<float>(clip / norm);
-}
-
-float ClipFactorOf(const NormClip& clip, std::span<const double> squares, uint32_t variable) {
-  if (clip.clipnorm > 0) return ClipFactor(clip.clipnorm, squares[variable]);
-  return ClipFactor(clip.global_clipnorm, std::accumulate(squares.begin(), squares.end(), 0.0));
 }
 
 }  // namespace paracord

@@ -7,8 +7,6 @@
 #include <span>
 #include <vector>
 
-#include "config/norm_clip.h"
-
 namespace paracord {
 
 // The sum of squares of one partition's mean.
@@ -26,7 +24,5 @@ std::vector<double> SquaresOfVariables(std::span<const PartitionSquares> squares
 // The factor that clips to a norm of `clip`, of values with this sum of squares: clip / norm if
 // that is below 1, else 1.
 float ClipFactor(double clip, double squares);
-// The factor by which a variable is clipped, of the sums of squares of all variables.
-float ClipFactorOf(const NormClip& clip, std::span<const double> squares, uint32_t variable);
 
 }  // namespace paracord

@@ -37,6 +37,15 @@ uint64_t MostRounds(const PartitionLedger& ledger, const DataPlan& plan) {
   return most;
 }
 
+// The factor by which a variable is clipped, of the sums of squares of all variables.
+float FactorOf(const NormClip& clip, const RoundNorms& norms, uint32_t variable) {
+  if (clip.clipnorm > 0)
+    return ClipFactor(clip.clipnorm, norms.squares(static_cast<int>(variable)));
+  double all = 0;
+  for (const double squares : norms.squares()) all += squares;
+  return ClipFactor(clip.global_clipnorm, all);
+}
+
 }  // namespace
 
 absl::StatusOr<uint64_t> StateOf(const PartitionLedger& ledger, const DataPlan& plan) {
@@ -123,9 +132,7 @@ bool PartitionRounds::Clip(uint64_t generation, const RoundNorms& norms) {
   if (clip_->exempt) return true;
   // A sum of squares is not less than one of its addends.
   if (norms.squares(static_cast<int>(clip_->variable)) < squares_->squares) return false;
-  const auto& squares = norms.squares();
-  sum_.Scale(ClipFactorOf(clip_->clip, {squares.data(), static_cast<size_t>(squares.size())},
-                          clip_->variable));
+  sum_.Scale(FactorOf(clip_->clip, norms, clip_->variable));
   return true;
 }
 

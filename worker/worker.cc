@@ -284,6 +284,7 @@ void Worker::StartSession(const Session& session) {
       .exact_values = options.transfer.wire == ENCODING_FLOAT32,
       .staleness = job_->guarantees.staleness.value_or(0),
       .sync = job_->guarantees.sync(),
+      .backup = job_->guarantees.backup_factor,
       .clips_rounds = job_->guarantees.sync() && ReadNormClip(job_->optimizer).on(),
       .figures = figures_};
   ++figures_->sessions;

@@ -44,6 +44,35 @@ void Run(const std::string& root, const std::string& arguments) {
   REQUIRE(code == 0);
 }
 
+// Writes the inputs, targets and first values into a folder.
+void WriteInputs(const std::string& root, const json& golden) {
+  const uint64_t batch = golden["batch"], lanes = golden["replicas"], updates = golden["updates"];
+  const uint64_t examples = batch * lanes * updates;
+  for (const auto& [file, key] : {std::pair("x.npy", "inputs"), std::pair("y.npy", "targets")}) {
+    const auto values = golden[key].get<std::vector<float>>();
+    WriteNpy(absl::StrCat(root, "/", file), {examples, values.size() / examples}, values);
+  }
+  WriteWeights(root + "/begin.safetensors", golden);
+}
+
+// Trains with the keys of `own` besides those of every job here. Returns the path of the export.
+std::string TrainedBy(const std::string& root, const json& golden, const std::string& name,
+                      const std::string& arguments, const json& own) {
+  json job = {
+      {"model", golden["model"]},
+      {"data", {{"train", {{"format", "npy"}, {"features", "x.npy"}, {"labels", "y.npy"}}}}},
+      {"shuffle", false},
+      {"epochs", 1},
+      {"loss", "mse"},
+      {"initial_weights", "begin.safetensors"},
+      {"partitioner", {{"kind", "fixed_shards"}, {"shards", 2}}}};
+  job.update(own);
+  WriteText(root + "/job.json", TextOf(job));
+  Run(root, absl::StrCat("train job.json ", arguments, " --dir run-", name));
+  Run(root, absl::StrCat("export --dir run-", name, " --out run-", name, ".safetensors"));
+  return absl::StrCat(root, "/run-", name, ".safetensors");
+}
+
 void CheckExport(const std::string& path, const json& after) {
   PosixFiles files;
   const auto file = SafetensorsFile::Open(files, path);
@@ -63,34 +92,52 @@ void CheckExport(const std::string& path, const json& after) {
 
 TEST_CASE("a synchronous job makes what replicas of MirroredStrategy make") {
   const json golden = GoldenJson("rounds.keras3.json");
-  const uint64_t batch = golden["batch"], lanes = golden["replicas"], updates = golden["updates"];
   const TestDirectory temp;
-  const std::string& root = temp.path();
-  const uint64_t examples = batch * lanes * updates;
-  for (const auto& [file, key] : {std::pair("x.npy", "inputs"), std::pair("y.npy", "targets")}) {
-    const auto values = golden[key].get<std::vector<float>>();
-    WriteNpy(absl::StrCat(root, "/", file), {examples, values.size() / examples}, values);
-  }
-  WriteWeights(root + "/begin.safetensors", golden);
+  WriteInputs(temp.path(), golden);
   for (const json& one : golden["cases"]) {
     CAPTURE(one["name"]);
-    const json job = {
-        {"model", golden["model"]},
-        {"data", {{"train", {{"format", "npy"}, {"features", "x.npy"}, {"labels", "y.npy"}}}}},
-        {"batch", batch},
-        {"round_batches", lanes},
-        {"consistency", "sync"},
-        {"shuffle", false},
-        {"epochs", 1},
-        {"loss", "mse"},
-        {"optimizer", one["optimizer"]},
-        {"initial_weights", "begin.safetensors"},
-        {"partitioner", {{"kind", "fixed_shards"}, {"shards", 2}}}};
-    WriteText(root + "/job.json", TextOf(job));
-    const std::string dir = absl::StrCat("run-", one["name"].get<std::string>());
-    Run(root, absl::StrCat("train job.json --workers 3 --ps 2 --dir ", dir));
-    Run(root, absl::StrCat("export --dir ", dir, " --out ", dir, ".safetensors"));
-    CheckExport(absl::StrCat(root, "/", dir, ".safetensors"), one["after"]);
+    const json own = {{"batch", golden["batch"]},
+                      {"round_batches", golden["replicas"]},
+                      {"consistency", "sync"},
+                      {"optimizer", one["optimizer"]}};
+    CheckExport(TrainedBy(temp.path(), golden, one["name"], "--workers 3 --ps 2", own),
+                one["after"]);
+  }
+}
+
+// Keras 3 under a strategy clips each replica's share, so one device is what there is to compare
+// with: of a model whose batches may be cut, which those of BatchNormalization may not.
+TEST_CASE("a round that is clipped by norm is as one batch of one device") {
+  json golden = GoldenJson("rounds.keras3.json");
+  json& layers = golden["model"]["config"]["layers"];
+  std::erase_if(layers.get_ref<json::array_t&>(),
+                [](const json& layer) { return layer["config"]["name"] == "n"; });
+  for (const char* of : {"n/gamma", "n/beta", "n/moving_mean", "n/moving_variance"}) {
+    golden["weights"].erase(of);
+  }
+  const TestDirectory temp;
+  WriteInputs(temp.path(), golden);
+  const uint64_t batch = golden["batch"], lanes = golden["replicas"];
+  for (const auto& [key, norm] : {std::pair("clipnorm", 0.05), std::pair("global_clipnorm", 0.1)}) {
+    CAPTURE(key);
+    const json optimizer = {{"name", "sgd"}, {"learning_rate", 0.5}, {key, norm}};
+    const std::string one =
+        TrainedBy(temp.path(), golden, absl::StrCat(key, "-one"), "--workers 1 --ps 1",
+                  {{"batch", batch * lanes}, {"optimizer", optimizer}});
+    json after;
+    PosixFiles files;
+    const auto file = SafetensorsFile::Open(files, one);
+    for (const auto& [name, first] : golden["weights"].items()) {
+      std::vector<float> values(first.size());
+      REQUIRE((*file)->ReadElements(*(*file)->header().Find(name), 0, values).ok());
+      after[name] = values;
+    }
+    CheckExport(TrainedBy(temp.path(), golden, absl::StrCat(key, "-round"), "--workers 3 --ps 2",
+                          {{"batch", batch},
+                           {"round_batches", lanes},
+                           {"consistency", "sync"},
+                           {"optimizer", optimizer}}),
+                after);
   }
 }
 

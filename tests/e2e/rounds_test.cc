@@ -80,7 +80,7 @@ TEST_CASE("of two workers the slow one gets one of four lanes") {
   nlohmann::json job = RoundsJob("sync");
   job["round_batches"] = 4;
   job["epochs"] = 1000;
-  Cluster cluster({.ps = 1, .batch_ms = 10, .job = job});
+  Cluster cluster({.ps = 1, .batch_ms = 25, .job = job});
   cluster.Start("ps:0");
   cluster.Start("coordinator");
   cluster.Start("worker:0");

@@ -158,6 +158,14 @@ void ClusterPlan::DrawSync(SimRandom random) {
   if (random.Chance(0.5)) {
     job.guarantees.backup_factor = 1.5 + static_cast<double>(random.Between(0, 5)) / 2;
   }
+  // Some of the norms are greater than these, and some are not.
+  const auto clips = random.Between(0, 3);
+  if (clips == 1) {
+    job.optimizer.options["clipnorm"] = 0.25 * static_cast<double>(random.Between(1, 8));
+  }
+  if (clips == 2) {
+    job.optimizer.options["global_clipnorm"] = 0.5 * static_cast<double>(random.Between(1, 8));
+  }
 }
 
 void ClusterPlan::MakeGrowing(SimRandom random) {

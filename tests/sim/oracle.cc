@@ -121,9 +121,10 @@ void Oracle::Exchanged(const ParameterServer& ps, const ExchangeRequest& request
   for (const auto& [id, seen] : after) {
     const Seen& was = before.at(id);
     const uint64_t more = Entered(seen.ledger) - Entered(was.ledger);
-    // In synchronous training a push may bring its whole round.
+    // In synchronous training a push may bring its whole round, and so may the norms of one.
     const uint64_t most = job_.guarantees.sync() ? plan_.lanes() : 1;
-    if (more > (request.has_batch() ? most : 0)) return Violation("one push, many batches");
+    const bool brings = request.has_batch() || request.has_norms();
+    if (more > (brings ? most : 0)) return Violation("one push, many batches");
     if (more == 0 && seen != was) return Violation("values changed without the ledger");
     if (most == 1) CheckRejection(request, was, seen);
     if (seen.ledger.applied() + seen.ledger.rejected() > 0) {

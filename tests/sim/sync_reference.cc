@@ -1,10 +1,12 @@
 #include "sim/sync_reference.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/cord.h"
 #include "common/memory_budget.h"
+#include "common/squares.h"
 #include "config/partitions.h"
 #include "coordinator/core/partitioner.h"
 #include "exchange/encoding.h"
@@ -45,6 +47,7 @@ SyncReference::SyncReference(const SimStorage& storage, const Job& job,
   partitions_ = PartitionVariables(variables_, job.partitioner).value();
   Job twin = job;
   twin.guarantees = {};
+  for (const char* key : {"clipnorm", "global_clipnorm"}) twin.optimizer.options.erase(key);
   LoadRequest load;
   load.set_job_json(JobToJson(twin));
   load.mutable_fence()->set_run_id("reference");
@@ -206,6 +209,45 @@ std::optional<SyncReference::Sum> SyncReference::SumOf(
   return left;
 }
 
+namespace {
+
+// In blocks of eight running sums, because doubles are not added in any order with the same bits.
+double SquaresOf(std::span<const float> values) {
+  double all = 0;
+  for (size_t first = 0; first < values.size(); first += kSquaresBlock) {
+    const std::span<const float> block =
+        values.subspan(first, std::min(kSquaresBlock, values.size() - first));
+    double sums[8] = {};
+    for (size_t i = 0; i < block.size(); ++i) {
+      sums[i % 8] += static_cast<double>(block[i]) * static_cast<double>(block[i]);
+    }
+    double sum = 0;
+    for (const double eighth : sums) sum += eighth;
+    all += sum;
+  }
+  return all;
+}
+
+}  // namespace
+
+// Partitions are ascending, and so are the variables, each with its own.
+void SyncReference::ClipMean(Sum& mean) const {
+  const auto option = [&](const char* name) { return job_.optimizer.options.value(name, 0.0); };
+  const double own = option("clipnorm"), global = option("global_clipnorm");
+  if (own == 0 && global == 0) return;
+  std::vector<double> squares(variables_.size());
+  for (const auto& [id, part] : mean) squares[partitions_[id].variable()] += SquaresOf(part.all);
+  double all = 0;
+  for (const double of_variable : squares) all += of_variable;
+  for (auto& [id, part] : mean) {
+    const double most = own > 0 ? own : global;
+    const double norm = std::sqrt(own > 0 ? squares[partitions_[id].variable()] : all);
+    if (norm <= most) continue;
+    const auto factor = static_cast<float>(most / norm);
+    for (float& element : part.all) element *= factor;
+  }
+}
+
 void SyncReference::Next() {
   const uint64_t round = states_.size() - 1, batches = counting_.batches;
   const uint64_t rounds = (batches + plan_.lanes() - 1) / plan_.lanes();  // of an epoch
@@ -221,15 +263,18 @@ void SyncReference::Next() {
   const auto factor =
       static_cast<float>(static_cast<double>(plan_.batch()) / static_cast<double>(examples));
   for (auto& [id, part] : *sum) {
+    for (const auto& [row, values] : part.rows) {
+      part.all.insert(part.all.end(), values.begin(), values.end());
+    }
+    for (float& element : part.all) element *= factor;
+  }
+  ClipMean(*sum);
+  for (auto& [id, part] : *sum) {
     PartitionUpdate update;
     if (part.by_rows) {
       update.rows.emplace();
-      for (const auto& [row, values] : part.rows) {
-        update.rows->push_back(row);
-        part.all.insert(part.all.end(), values.begin(), values.end());
-      }
+      for (const auto& [row, values] : part.rows) update.rows->push_back(row);
     }
-    for (float& element : part.all) element *= factor;
     if (!part.all.empty()) update.gradient = Gradient(CordOf(part.all));
     content_->partitions[id]->Push({.split = round, .batch = 0, .split_batches = 1}, false, update,
                                    {});

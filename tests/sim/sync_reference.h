@@ -53,6 +53,8 @@ class SyncReference {
 
   void Next();
   std::optional<Sum> GradientOf(uint64_t epoch, uint64_t place, uint64_t& examples);
+  // Clips the mean of a round as the job's optimizer says.
+  void ClipMean(Sum& mean) const;
   std::optional<Sum> SumOf(std::span<const std::optional<Sum>> lanes) const;
   std::vector<std::vector<float>> Gather(uint64_t state, const TableRows* rows, Encoding encoding);
 

@@ -34,7 +34,7 @@ TEST_CASE("a round waits for its norms, and has the bits of a naive run that cli
       const auto lanes_of_all = static_cast<uint32_t>(1 + draws.Below(4));
       const double clipnorm = 0.5 * static_cast<double>(1 + draws.Below(16));
       Pusher pusher(kind, PlanOfLanes(30, 1, lanes_of_all), true, {.clipnorm = clipnorm});
-      SyncReference reference(kind, pusher.plan);
+      PlainRounds reference(kind, pusher.plan);
       Partition& partition = *pusher.partition;
       const PushFence fence(pusher.newest, pusher.generation);
       for (uint64_t state = 0; state < RoundsPerEpoch(pusher.plan); ++state) {

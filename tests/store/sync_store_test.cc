@@ -198,7 +198,7 @@ TEST_CASE("a state is wanted of every trained partition") {
     request.updates.clear();
     CHECK(store.Apply(request)->reply.ok());
   }
-  CHECK(store.content.Find(0)->MissingLanes(store.content.plan, 1)->size() == 2);  // nothing is in
+  CHECK(store.content.Find(0)->LackOf(store.content.plan, 1)->lanes.size() == 2);  // nothing
   StepRequest request = SyncStore::PullOf(0);
   request.wants.pop_back();  // is not trained
   CHECK(store.Apply(request)->reply.ok());
