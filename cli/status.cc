@@ -132,6 +132,19 @@ void PrintRounds(const json& rounds, std::ostream& out) {
   out << "\n";
 }
 
+void PrintWorker(const json& worker, std::ostream& out) {
+  const double waited = worker.value("waited_share", 0.0);
+  out << absl::StrFormat(
+      "  %-10s %-8s %d leases, %d batches, %.0f samples/s, staleness %.2f%s%s%s%s\n",
+      worker.at("task").get<std::string>(), worker.at("device").get<std::string>(),
+      worker.at("leases").get<uint64_t>(), worker.at("computed").get<uint64_t>(),
+      worker.at("samples_per_second").get<double>(), worker.at("staleness").get<double>(),
+      waited < 0.005 ? "" : absl::StrFormat(", waits %.0f %% of the time", 100 * waited),
+      worker.at("resting").get<bool>() ? ", resting after failures" : "", SilenceText(worker),
+      worker.contains("waits_for") ? ", waits for " + worker.at("waits_for").get<std::string>()
+                                   : "");
+}
+
 void Print(const json& status, std::ostream& out) {
   const auto number = [&](const char* key) { return status.at(key).get<uint64_t>(); };
   out << absl::StrFormat("%s: %s, epoch %d of %d, %d of %d batches, generation %d\n",
@@ -164,18 +177,7 @@ void Print(const json& status, std::ostream& out) {
   PrintRounds(status.value("rounds", json::object()), out);
   for (const json& ps : status.at("ps")) out << OneTask(ps) << "\n";
   PrintTables(status.value("tables", json::object()), out);
-  for (const json& worker : status.at("workers")) {
-    const double waited = worker.value("waited_share", 0.0);
-    out << absl::StrFormat(
-        "  %-10s %-8s %d leases, %d batches, %.0f samples/s, staleness %.2f%s%s%s%s\n",
-        worker.at("task").get<std::string>(), worker.at("device").get<std::string>(),
-        worker.at("leases").get<uint64_t>(), worker.at("computed").get<uint64_t>(),
-        worker.at("samples_per_second").get<double>(), worker.at("staleness").get<double>(),
-        waited < 0.005 ? "" : absl::StrFormat(", waits %.0f %% of the time", 100 * waited),
-        worker.at("resting").get<bool>() ? ", resting after failures" : "", SilenceText(worker),
-        worker.contains("waits_for") ? ", waits for " + worker.at("waits_for").get<std::string>()
-                                     : "");
-  }
+  for (const json& worker : status.at("workers")) PrintWorker(worker, out);
   const json refused_tasks = status.value("refused", json::object());
   for (const auto& [task, why] : refused_tasks.items()) {
     out << absl::StrFormat("  %-10s refused: %s\n", task, why.get<std::string>());

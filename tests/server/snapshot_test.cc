@@ -482,7 +482,6 @@ TEST_CASE("a push while a snapshot is written changes values where they are") {
   ChunkRefs chunks;
   CHECK(partition.Pull(chunks) == 1);
   CHECK(chunks.at(1).values().back() != 1.0f);
-
   const auto file = SafetensorsFile::Open(files, directory / written->file());
   REQUIRE(file.ok());
   Floats values(kElements);
@@ -492,7 +491,6 @@ TEST_CASE("a push while a snapshot is written changes values where they are") {
   const std::string slot = SlotTensorName("v", content.optimizer.slots[0].name);
   REQUIRE((*file)->ReadElements(tensor(slot), 0, values).ok());
   CHECK(values == Floats(kElements, 0.0f));
-
   content.pushes = 1;  // for ever: it gives way, and then no longer
   PosixFiles undisturbed;
   CHECK(write(undisturbed).ok());

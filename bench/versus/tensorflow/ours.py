@@ -37,7 +37,8 @@ class Training:
         self.begin = time.monotonic()
         self.process = subprocess.Popen(
             [f"{bin_dir}/paracord", "train", f"{d}/job.json", "--ps", str(ps), "--workers",
-             str(workers), "--dir", f"{d}/dir", "--device", "cpu"] + ["--trace", f"{d}/trace"] * trace,
+             str(workers), "--dir", f"{d}/dir", "--device", "cpu"]
+            + ["--trace", f"{d}/trace"] * trace,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def finish(self):
