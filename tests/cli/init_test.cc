@@ -64,7 +64,7 @@ TEST_CASE(
   CHECK(Has(ran.err, "label: churn (--label names another)"));
   CHECK(Has(ran.err, "delimiter: ;"));
   CHECK(Has(ran.err, "classes of churn, from 0 on: no, yes"));
-  CHECK(Has(ran.err, "tables: users grows, since user has ids above its 100 rows"));
+  CHECK(Has(ran.err, "tables: users grows, since user has ids outside of its 100 rows"));
   CHECK(Has(ran.err, "loss: binary_crossentropy, by the last layer's activation (sigmoid)"));
   CHECK(Has(ran.err, "not used: when"));
   CHECK(Has(ran.out, "data.train: "));

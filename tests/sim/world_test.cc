@@ -78,7 +78,11 @@ TEST_CASE("a correct toy cluster stays correct under every kind of fault, and ea
                                            "sim.restored",
                                            "sim.resumed",
                                            "sim.second_coordinator",
-                                           "sim.sigterm"};
+                                           "sim.sigterm",
+                                           "sim.sync.before",
+                                           "sim.sync.cut",
+                                           "sim.sync.out_of_range",
+                                           "sim.sync.waits"};
   CHECK(coverage.Missing("sim.") == others);
 }
 
