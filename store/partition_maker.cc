@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/status_macros.h"
+#include "config/data_plan.h"
 #include "config/partitions.h"
 
 namespace paracord {
@@ -23,7 +24,7 @@ Partition::Facts FactsOf(const VariableSpec& variable, const PartitionSpec& spec
 absl::StatusOr<std::unique_ptr<GrowingTable>> PartitionMaker::MakeShard(
     const VariableSpec& variable) const {
   return MakeTableOfShard(variable, content_.optimizer, seed_,
-                          content_.sync ? content_.plan.lanes() : 1);
+                          content_.sync ? SplitsPerEpoch(content_.plan) : 1);
 }
 
 absl::StatusOr<std::optional<RoundsOptions>> PartitionMaker::RoundsOf(

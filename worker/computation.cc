@@ -24,8 +24,7 @@ void Check(Computation& computation, const Workload& workload, const Good& good)
 absl::StatusOr<double> ComputeGradients(Computation& computation, const Batch& batch,
                                         GradientProgram& program, uint64_t key) {
   StepArrays& step = *computation.step;
-  const uint64_t whole = computation.round_batch;
-  const float factor = whole == 0 ? 1.f : LaneFactor(computation.examples, whole);
+  const float factor = computation.factor;
   std::vector<bool> multiplied(program.variables().size(), factor == 1);
   const auto multiply = [&](size_t variable) {
     if (!multiplied[variable]) MultiplyBy(factor, step.gradients()[variable]);

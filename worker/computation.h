@@ -20,10 +20,10 @@ struct Computation {
   std::shared_ptr<StepArrays> step;
   bool encodes = true;  // else that is done later
   SharedRows rows;      // of tables, that it reads; null: there are no tables, or it is not known
-  // In synchronous training: the examples of a whole batch. Gradients of a batch with fewer are
-  // multiplied by the share that it has of them (exchange/lane_sum.h). 0: they are left as they
-  // are.
-  uint64_t round_batch = 0;
+  // Gradients are multiplied by this: in synchronous training by the share that a batch has of the
+  // examples of a whole one (exchange/lane_sum.h), which its ps know from the data plan. So records
+  // that are left out because nobody can read them do not count here.
+  float factor = 1;
   const Batch* batch_read = nullptr;  // by LookAtRows, and valid until another batch is read
   std::vector<BatchId> next;          // whose rows are looked at, too
 

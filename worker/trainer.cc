@@ -8,6 +8,7 @@
 #include "common/probe.h"
 #include "common/status_text.h"
 #include "data/batch_plan.h"
+#include "exchange/lane_sum.h"
 #include "worker/problem.h"
 
 namespace paracord {
@@ -121,7 +122,10 @@ void Trainer::StepLease() {
   }
   const auto computation = std::make_shared<Computation>();
   computation->batch = batch;
-  if (options_.sync) computation->round_batch = plan_.batch();
+  if (options_.sync) {
+    const uint32_t examples = BatchExamples(plan_, batch.split(), batch.batch());
+    computation->factor = LaneFactor(examples, plan_.batch());
+  }
   computation->upcoming = leases_.Upcoming(kUpcomingMax);
   computation->rows = rows_ahead_.Find(batch);
   tables_ && computation->rows == nullptr ? Look(computation) : PullAndCompute(computation);

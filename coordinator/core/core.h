@@ -162,7 +162,7 @@ class CoordinatorCore {
   void OrderSnapshots();
   void CheckCutAtEnd();
   void StatesRead();
-  void RepeatRound(const std::string& why);
+  void RepeatRound(const std::string& why, int64_t after_ms);
   bool OfOtherState(uint32_t index, const SnapshotReply& reply);
   std::optional<uint32_t> LastRoundOfLanes() const;
 

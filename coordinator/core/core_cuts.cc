@@ -58,12 +58,12 @@ void CoordinatorCore::StatesRead() {
   const CutView view = ViewOfCut();
   if (!Cuts::IsVoid(*cut, view)) return;
   PROBE("coordinator.cut.void");
-  RepeatRound(absl::StrCat("training ends at state ", view.greatest, ", before the cut at ", *cut));
+  RepeatRound(absl::StrCat("training ends at state ", view.greatest, ", before the cut at ", *cut), 0);
 }
 
-void CoordinatorCore::RepeatRound(const std::string& why) {
+void CoordinatorCore::RepeatRound(const std::string& why, int64_t after_ms) {
   ps_.ForgetSnapshots();
-  rounds_.Repeat(why, now_ms_);
+  rounds_.Repeat(why, now_ms_ + after_ms);
 }
 
 // Whether a snapshot is of another state than the cut: then the round has failed.

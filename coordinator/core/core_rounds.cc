@@ -14,6 +14,8 @@
 namespace paracord {
 namespace {
 
+constexpr int64_t kAtEndMs = 200;  // from a cut at a planned end that came too late to the next
+
 // Makes the manifest of the round under way, whose snapshots are all written.
 Manifest ManifestOf(const JobView& job, int64_t now_ms) {
   const CheckpointRound& round = job.rounds.round();
@@ -117,7 +119,9 @@ void CoordinatorCore::OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& 
       const std::string why =
           absl::StrCat("ps:", index, ": ", std::string(reply.status().message()));
       const bool late = rounds_.round().cut.has_value() && absl::IsOutOfRange(reply.status());
-      return late && cuts_.OutOfRange() ? RepeatRound(why) : FailRound(why);
+      // Leases at hand come to their common end soon.
+      if (late && rounds_.round().at_end) return RepeatRound(why, kAtEndMs);
+      return late && cuts_.OutOfRange() ? RepeatRound(why, 0) : FailRound(why);
     }
     case CheckpointRounds::Taken::kAll:
       cuts_.Taken();

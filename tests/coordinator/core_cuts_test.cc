@@ -147,6 +147,8 @@ TEST_CASE("at a drain leases at hand are not moved on, and a cut that they are p
   job.Reach(1, 7);  // by the leases at hand, after the ps have told their states
   job.ReleaseLedgers();
   CHECK(job.Work(job.session, {}, /*want=*/false).lanes_size() == 0);
+  CHECK(job.Cuts().size() == 1);  // leases come to their end soon
+  job.Run(300);
   REQUIRE(job.Cuts().size() == 2);
   CHECK(job.Cuts()[0] == 5);
   CHECK(job.Cuts()[1] == 7);

@@ -54,7 +54,8 @@ SyncReference::SyncReference(const SimStorage& storage, const Job& job,
   load.mutable_fence()->set_generation(1);
   *load.mutable_plan() = plan;
   load.mutable_plan()->set_lanes(0);
-  for (const VariableSpec& variable : WithoutRounds(variables_, plan.lanes())) {
+  const uint64_t lanes = std::min<uint64_t>(plan.lanes(), counting.batches);
+  for (const VariableSpec& variable : WithoutRounds(variables_, lanes)) {
     *load.add_variables() = variable;
   }
   for (const PartitionSpec& partition : partitions_) *load.add_partitions() = partition;

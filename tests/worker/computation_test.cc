@@ -59,26 +59,21 @@ class NotedGradients : public NoArrays {
 
 TEST_CASE("in a synchronous round a gradient weighs what its batch has of a whole one, early too") {
   const bool early = GENERATE(false, true);
-  struct Case {
-    uint64_t round_batch;
-    uint32_t examples;
-    float factor;
-  };
-  for (const Case& one : {Case{4, 3, 0.75f}, Case{4, 4, 1.f}, Case{0, 3, 1.f}}) {
-    CAPTURE(early, one.round_batch, one.examples);
+  for (const float factor : {0.75f, 1.f}) {
+    CAPTURE(early, factor);
     Workload workload;
     workload.program = std::make_unique<TwoGradients>();
     auto feed = std::make_unique<OneExample>();
-    feed->batch.examples = one.examples;
+    feed->batch.examples = 2;  // of which nothing is to depend
     workload.feed = std::move(feed);
     const auto step = std::make_shared<NotedGradients>(early);
     Computation computation;
     computation.step = step;
-    computation.round_batch = one.round_batch;
+    computation.factor = factor;
     RunComputation(computation, workload, 0);
     std::string message;
     CHECK(computation.problem(message) == PROBLEM_NONE);
-    std::vector<std::pair<size_t, float>> noted = {{0, 2 * one.factor}, {1, 3 * one.factor}};
+    std::vector<std::pair<size_t, float>> noted = {{0, 2 * factor}, {1, 3 * factor}};
     if (early) std::swap(noted[0], noted[1]);
     CHECK(step->noted == noted);
   }
