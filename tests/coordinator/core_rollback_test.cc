@@ -174,7 +174,7 @@ TEST_CASE("a job of which all checkpoints are lost ends where it would have to g
   CHECK(JsonOf(later.summary).at("reason").get<std::string>().find("no checkpoint can be") == 0);
 }
 
-LeaseReport Unreadable(const Lease& lease) {
+LeaseReport UnreadableReport(const Lease& lease) {
   LeaseReport report;
   report.set_lease(lease.id());
   report.set_next(lease.first_batch());
@@ -201,7 +201,8 @@ void FindGap(SyncJob& job, uint64_t session) {
 uint64_t FailOnce(SyncJob& job) {
   const WorkReply reply = job.Work(job.Join("worker:0"));
   REQUIRE(reply.has_lease());
-  job.Work(job.core->View().sessions.all().begin()->first, {Unreadable(reply.lease())}, false);
+  job.Work(job.core->View().sessions.all().begin()->first, {UnreadableReport(reply.lease())},
+           false);
   job.Run(500);
   return reply.lease().split();
 }
@@ -218,7 +219,7 @@ TEST_CASE("a rejection always begins a new generation, which drops what is in th
   CHECK(job.loads.size() == 2);  // nobody goes back for it
   CoreHarness async([](Job& said) { said.failures = {true, 1, 1.0, 1}; });
   const uint64_t session = async.Join("worker:0");
-  async.Work(session, {Unreadable(async.Work(session).lease())}, false);
+  async.Work(session, {UnreadableReport(async.Work(session).lease())}, false);
   async.Run(500);
   CHECK(async.core->generation() == 1);
 }

@@ -23,8 +23,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kExamples = 10 * kBatch + 5;  // the last batch is smaller
-constexpr uint64_t kBatches = 11;                // of an epoch, in three rounds
+constexpr uint64_t kBitsExamples = 10 * kBatch + 5;  // the last batch is smaller
+constexpr uint64_t kBatches = 11;                    // of an epoch, in three rounds
 
 json Layer(const std::string& class_name, const json& config) {
   return {{"class_name", class_name}, {"config", config}};
@@ -64,7 +64,7 @@ struct BitsCase {
 };
 
 void WriteBitsData(const std::string& root, const BitsCase& of) {
-  std::vector<uint64_t> shape = {kExamples};
+  std::vector<uint64_t> shape = {kBitsExamples};
   shape.insert(shape.end(), of.shape.begin(), of.shape.end());
   uint64_t count = 1;
   for (const uint64_t axis : shape) count *= axis;
@@ -76,7 +76,7 @@ void WriteBitsData(const std::string& root, const BitsCase& of) {
   } else {
     WriteNpy(root + "/bits-x.npy", shape, RandomFloats(count, 1));
   }
-  WriteNpy(root + "/bits-y.npy", {kExamples, 1}, RandomFloats(kExamples, 2));
+  WriteNpy(root + "/bits-y.npy", {kBitsExamples, 1}, RandomFloats(kBitsExamples, 2));
 }
 
 // The rows of a growing table's partition by their ids, with which they begin: where they lie in a

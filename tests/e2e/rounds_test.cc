@@ -14,7 +14,7 @@ namespace paracord::e2e {
 namespace {
 
 constexpr uint64_t kLanes = 3;
-constexpr uint64_t kEpochs = 20;
+constexpr uint64_t kRoundsEpochs = 20;
 constexpr uint64_t kRoundsPerEpoch = (kBatchesPerEpoch + kLanes - 1) / kLanes;
 
 // A job of 38 batches an epoch, the last of which has a quarter of the others' examples.
@@ -22,7 +22,7 @@ nlohmann::json RoundsJob(const nlohmann::json& consistency) {
   return {{"consistency", consistency},
           {"round_batches", kLanes},
           {"split_batches", nullptr},
-          {"epochs", kEpochs},
+          {"epochs", kRoundsEpochs},
           {"failures", {{"deaths_per_batch", 50}}}};
 }
 
@@ -31,7 +31,7 @@ void RunWithKills(Cluster& cluster, int count) {
   REQUIRE(cluster.WaitForBatches(1));
   KillAtRandom(cluster, {{"ps:1", "worker:0", "coordinator", "ps:0", "worker:1"},
                          count,
-                         kEpochs * kBatchesPerEpoch,
+                         kRoundsEpochs * kBatchesPerEpoch,
                          900});
   CHECK(cluster.Finish(120000) == 0);
 }
@@ -39,13 +39,13 @@ void RunWithKills(Cluster& cluster, int count) {
 TEST_CASE("a bound of staleness applies every batch once whatever is killed") {
   Cluster cluster({.batch_ms = 5, .job = RoundsJob({{"staleness", 1}})});
   RunWithKills(cluster, 5);
-  CheckCounted(cluster.dir(), kEpochs * kBatchesPerEpoch);
+  CheckCounted(cluster.dir(), kRoundsEpochs * kBatchesPerEpoch);
 }
 
 TEST_CASE("each round of a synchronous job is an update whatever is killed") {
   Cluster cluster({.batch_ms = 5, .job = RoundsJob("sync")});
   RunWithKills(cluster, 5);
-  CheckCounted(cluster.dir(), kEpochs * kBatchesPerEpoch, 0, kEpochs * kRoundsPerEpoch);
+  CheckCounted(cluster.dir(), kRoundsEpochs * kBatchesPerEpoch, 0, kRoundsEpochs * kRoundsPerEpoch);
 }
 
 TEST_CASE("a synchronous job is evaluated after each epoch on the values of its rounds") {

@@ -9,7 +9,7 @@
 namespace paracord {
 namespace {
 
-TestModel SyncModel() {
+TestModel RoundsModel() {
   TestModel model = GrowingModel({"adam"});
   model.job.guarantees.consistency = "sync";
   model.job.guarantees.recovery = "rollback";
@@ -26,7 +26,7 @@ absl::StatusOr<Pulled> PushNth(TestPs& ps, uint32_t n, const GrownGradients& gra
   request.header.mutable_batch()->set_batch(n / 2);
   return ps.Exchange(request);
 }
-void PushBatches(TestPs& ps, uint32_t begin, uint32_t end) {
+void PushRange(TestPs& ps, uint32_t begin, uint32_t end) {
   for (uint32_t n = begin; n < end; ++n) {
     const absl::StatusOr<Pulled> pushed = PushNth(ps, n, GrownBatch(n));
     REQUIRE(pushed.ok());
@@ -54,16 +54,16 @@ absl::Status PullState(TestPs& ps, uint64_t state) {
 
 TEST_CASE("a synchronous ps that is restored goes on at its state, without what was pending") {
   TestDirectory root;
-  TestPs calm(SyncModel(), root / "calm");
-  TestPs first(SyncModel(), root / "job");
+  TestPs calm(RoundsModel(), root / "calm");
+  TestPs first(RoundsModel(), root / "job");
   calm.Ready();
   first.Ready();
-  PushBatches(calm, 0, 30);
-  PushBatches(first, 0, 14);
+  PushRange(calm, 0, 30);
+  PushRange(first, 0, 14);
   REQUIRE(PushNth(first, 14, GrownBatch(99))->State(0).outcome() == PUSH_TAKEN);
   const std::string name = CommitGrown(first, 1, "", false, /*cut=*/7);
 
-  TestPs second(SyncModel(), root / "job");
+  TestPs second(RoundsModel(), root / "job");
   REQUIRE(second.Adopt(2).ok());
   REQUIRE(second.Load(name).ok());
   const PsDescription described = second.Describe();
@@ -73,7 +73,7 @@ TEST_CASE("a synchronous ps that is restored goes on at its state, without what 
     CHECK(partition.ledger().applied() == 14);
     CHECK_FALSE(partition.serves_before());
   }
-  PushBatches(second, 14, 30);
+  PushRange(second, 14, 30);
   CHECK(GrownRows(second, AllGrownIds()) == GrownRows(calm, AllGrownIds()));
   const PsDescription now = second.Describe(), expected = calm.Describe();
   for (int i = 0; i < now.partitions_size(); ++i) {
@@ -90,7 +90,7 @@ TEST_CASE("a synchronous ps that is restored goes on at its state, without what 
 absl::Status LoadEntered(const std::array<uint32_t, 2>& of_bias,
                          const std::array<uint32_t, 2>& of_others) {
   TestDirectory root;
-  TestModel model = SyncModel();
+  TestModel model = RoundsModel();
   model.job.guarantees = {};
   model.job.guarantees.staleness = 5;
   model.job.guarantees.round_batches = 2;
@@ -106,7 +106,7 @@ absl::Status LoadEntered(const std::array<uint32_t, 2>& of_bias,
     }
   }
   const std::string name = CommitGrown(first, 1);
-  TestPs second(SyncModel(), root / "job");
+  TestPs second(RoundsModel(), root / "job");
   REQUIRE(second.Adopt(2).ok());
   return second.Load(name);
 }
@@ -126,13 +126,13 @@ TEST_CASE("what a synchronous job loads has one state, or is refused with both")
 
 TEST_CASE("a ps keeps the state before where it is told to") {
   for (const bool keeps : {false, true}) {
-    TestPs ps(SyncModel());
+    TestPs ps(RoundsModel());
     REQUIRE(ps.Adopt(1).ok());
     LoadRequest order = ps.LoadOrder();
     order.set_keeps_before(keeps);
     REQUIRE(ps.Call<PsDescription>(method::kLoad, order).ok());
     CHECK(PullState(ps, 0).ok());
-    PushBatches(ps, 0, 2);
+    PushRange(ps, 0, 2);
     CHECK(PullState(ps, 1).ok());
     CHECK(ps.Describe().partitions(0).serves_before() == keeps);
     CHECK(PullState(ps, 0).code() ==
@@ -141,7 +141,7 @@ TEST_CASE("a ps keeps the state before where it is told to") {
 }
 
 TEST_CASE("rows expire after so many rounds as have the batches that the job says") {
-  TestPs ps(SyncModel());  // 7 batches are 4 rounds of 2
+  TestPs ps(RoundsModel());  // 7 batches are 4 rounds of 2
   ps.Ready();
   const auto round = [&](uint32_t n, const GrownGradients& gradients) {
     for (uint32_t lane = 0; lane < 2; ++lane) REQUIRE(PushNth(ps, 2 * n + lane, gradients).ok());
