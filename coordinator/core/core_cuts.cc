@@ -58,7 +58,8 @@ void CoordinatorCore::StatesRead() {
   const CutView view = ViewOfCut();
   if (!Cuts::IsVoid(*cut, view)) return;
   PROBE("coordinator.cut.void");
-  RepeatRound(absl::StrCat("training ends at state ", view.greatest, ", before the cut at ", *cut), 0);
+  RepeatRound(absl::StrCat("training ends at state ", view.greatest, ", before the cut at ", *cut),
+              0);
 }
 
 void CoordinatorCore::RepeatRound(const std::string& why, int64_t after_ms) {
