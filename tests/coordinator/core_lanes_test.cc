@@ -1,6 +1,5 @@
 // The leases of lanes that a coordinator gives to workers which compute, wait, come and die.
 #include <catch2/catch.hpp>
-#include <ctime>
 #include <set>
 #include <string>
 
@@ -127,38 +126,6 @@ TEST_CASE("a lane whose batches take longer than a straggler's is not leased twi
   for (int i = 0; i < 10; ++i) CHECK_FALSE(round());
   for (int i = 0; i < 2; ++i) CHECK_FALSE(round(/*second_stops=*/true));
   CHECK(round(/*second_stops=*/true));
-}
-
-TEST_CASE("a thousand workers that stand by cost nothing where a lane is free that none may have") {
-  LaneJob job(/*lanes=*/256, /*records=*/400000, [](Job& said) { said.failures = {true, 1, 1.0}; });
-  LaneWorker worker(job, "worker:0");
-  for (int i = 1; i <= 1000; ++i) {
-    WorkRequest request;
-    request.set_session(job.Join("worker:" + std::to_string(i), job.records));
-    request.set_want_task(true);
-    job.Feed(WorkEvent{++job.call, request});
-  }
-  Steps(job, {&worker}, 20);
-  job.hold_state = true;  // the rejection is on its way for long
-  worker.Fail();
-  job.Run(500);
-  for (const auto& [id, lease] : job.table().leases()) {
-    if (lease.session == worker.session()) continue;
-    LeaseReport report;  // the second worker that fails at it
-    report.set_lease(id);
-    report.set_next(lease.next);
-    report.set_ended(true);
-    report.set_problem(PROBLEM_DATA);
-    job.Work(lease.session, {report});
-    break;
-  }
-  job.Run(500);
-  REQUIRE(job.table().HasFree());
-  const std::clock_t begun = std::clock();
-  for (int i = 0; i < 2000; ++i) job.Work(worker.session(), {}, false);
-  const double seconds = static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC;
-  // Some 10 us each, and where all are looked at some 5 ms.
-  CHECK(seconds < 2);
 }
 
 TEST_CASE("where all who have lanes wait for batches that nobody has, the ledgers are read again") {
