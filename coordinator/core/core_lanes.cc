@@ -112,7 +112,8 @@ bool CoordinatorCore::TryGiveLanes(WorkerSession& session, WorkReply& reply) {
   return true;
 }
 
-// Returns which lanes a session may have a lease of that begins with a round.
+// Returns a test of a lane and a round: whether the session may get a lease of this lane that
+// begins with this round.
 CoordinatorCore::LaneFilter CoordinatorCore::LanesFor(const WorkerSession& session) const {
   return [this, id = session.id, withheld = WithheldFrom(session), last = LastRoundOfLanes()](
              uint64_t lane, uint32_t round) {

@@ -51,7 +51,7 @@ void CoordinatorCore::LoadOrAttach(uint32_t index) {
   load.set_keep(holds && !job_.guarantees.sync());
   const Manifest* const usable = checkpoints_.Usable();
   if (job_.guarantees.sync()) {
-    // A ps for which the job has no partition loads nothing, whatever the others go on with.
+    // Where all go on with what they hold, only a ps without partitions of the job comes here.
     load.set_checkpoint(rollback_.from().value_or(""));
     load.set_keeps_before(ps_.size() > 1);
   } else if (load.keep()) {
