@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "e2e/counting_job.h"
+#include "e2e/ports.h"
 #include "e2e/process.h"
 #include "tests/fakes.h"
 
@@ -20,7 +21,6 @@ namespace paracord::e2e {
 namespace {
 
 constexpr uint64_t kLaunchSteps = 400;
-constexpr int kPorts = 10;  // more than a launch takes on a host, for tests that run side by side
 
 class Launch {
  public:
@@ -46,7 +46,7 @@ class Launch {
                                         "--ssh",
                                         root() + "/ssh",
                                         "--port",
-                                        absl::StrCat(10000 + getpid() % 2000 * kPorts),
+                                        absl::StrCat(FirstPort()),
                                         "--ps",
                                         "2",
                                         "--workers",

@@ -16,6 +16,7 @@
 #include "config/cluster.h"
 #include "e2e/cluster.h"
 #include "e2e/counting_job.h"
+#include "e2e/ports.h"
 #include "e2e/process.h"
 #include "tests/fakes.h"
 
@@ -150,7 +151,7 @@ class Allocation {
   std::unique_ptr<Process> Start(const Variables& more = {}) {
     Variables variables = {{"PATH", root() + ":/usr/bin:/bin"},
                            {"PARACORD_BIN", PARACORD_BIN_DIR},
-                           {"PARACORD_PORT", absl::StrCat(10000 + getpid() % 20000)},
+                           {"PARACORD_PORT", absl::StrCat(FirstPort())},
                            {"PARACORD_FAILPOINTS", "worker.computed=stall:4"},
                            {"SLURM_JOB_ID", "12"},
                            {"SLURM_JOB_NODELIST", "127.0.0.[2-3]"},
