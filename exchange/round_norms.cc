@@ -11,7 +11,8 @@ std::vector<double> SquaresOfVariables(std::span<const PartitionSquares> squares
   std::ranges::sort(ordered, {}, &PartitionSquares::partition);
   std::vector<double> sums(variables);
   for (const PartitionSquares& of : ordered) {
-    if (of.variable < variables) sums[of.variable] += of.squares;
+    if (of.variable >= variables) continue;
+    sums[of.variable] = std::min(sums[of.variable] + of.squares, kSquaresMax);
   }
   return sums;
 }

@@ -4,10 +4,15 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
 namespace paracord {
+
+// Stands for the squares of a mean that is not finite, and for sums that are greater: no norm that
+// travels is infinite. Squares of float32 that are finite never come near.
+inline constexpr double kSquaresMax = std::numeric_limits<double>::max();
 
 // The sum of squares of one partition's mean.
 struct PartitionSquares {

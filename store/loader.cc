@@ -89,25 +89,31 @@ absl::StatusOr<PartitionContents> Create(const VariableSpec& variable, const Par
   return contents;
 }
 
-// Whether every trained partition of the job is among those of the order.
-bool HasAllTrained(const LoadRequest& request) {
+// By variable of the job, whether all of its partitions are among those of the order.
+std::vector<bool> WholeVariables(const LoadRequest& request) {
   std::vector<uint64_t> elements(static_cast<size_t>(request.variables_size()));
   for (const PartitionSpec& spec : request.partitions()) {
     const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
     elements[spec.variable()] += PartitionElements(variable, spec);
   }
+  std::vector<bool> whole;
   for (size_t v = 0; v < elements.size(); ++v) {
     const VariableSpec& variable = request.variables(static_cast<int>(v));
     const uint64_t rows = variable.shape_size() == 0 ? 1 : variable.shape(0);
-    if (variable.trainable() && elements[v] != rows * RowElements(variable)) return false;
+    whole.push_back(elements[v] == rows * RowElements(variable));
   }
-  return true;
+  return whole;
 }
 
 std::optional<RoundClip> ClipOfRounds(const Job& job, const LoadRequest& request) {
   const NormClip clip = ReadNormClip(job.optimizer);
   if (!job.guarantees.sync() || !clip.on()) return {};
-  return RoundClip{clip, static_cast<uint32_t>(request.variables_size()), HasAllTrained(request)};
+  RoundClip of_rounds{clip, WholeVariables(request)};
+  of_rounds.alone =
+      std::ranges::all_of(request.variables(), [&, v = size_t{0}](const auto& variable) mutable {
+        return of_rounds.whole[v++] || !variable.trainable();
+      });
+  return of_rounds;
 }
 
 }  // namespace

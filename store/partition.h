@@ -102,7 +102,7 @@ class Partition {
   // In a synchronous job that clips by norm: the sum of squares of the mean of a round.
   struct MeanSquares {
     uint64_t round = 0;  // the state that it begins with
-    double squares = 0;  // infinity if the mean is not finite
+    double squares = 0;  // kSquaresMax if the mean is not finite
   };
 
   // `pinned` counts for all partitions of a ps; null: nobody asks.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -120,9 +119,8 @@ PartitionLedger::Entry PartitionRounds::Take(uint64_t generation, const PlanBatc
   PROBE("ps.round.waits_for_norms");
   const PartitionUpdate& mean = sum_.HeldMean();
   const double squares = clip_->exempt ? 0 : SumOfSquares(mean.gradient.Flat());
-  // So that sums of them are refused by nobody, and what is clipped by them is seen not to be
-  // finite.
-  squares_ = {state_, std::isnan(squares) ? std::numeric_limits<double>::infinity() : squares};
+  // What is clipped by the greatest squares is seen not to be finite.
+  squares_ = {state_, std::isfinite(squares) ? squares : kSquaresMax};
   return {PUSH_TAKEN, batch.batch + 1};
 }
 

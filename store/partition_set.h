@@ -26,8 +26,10 @@ class SnapshotTask;
 // How the rounds of a synchronous job are clipped by norm.
 struct RoundClip {
   NormClip clip;
-  uint32_t variables = 0;  // of the job
-  bool alone = false;      // all trained partitions are here, so no worker carries norms
+  std::vector<bool> whole;  // by variable of the job: all of its partitions are here
+  bool alone = false;       // all trained partitions are here, so no worker carries norms
+
+  uint32_t variables() const { return static_cast<uint32_t>(whole.size()); }
 };
 
 struct Content {

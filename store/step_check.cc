@@ -9,6 +9,7 @@
 #include "common/status_macros.h"
 #include "config/data_plan.h"
 #include "exchange/encoding.h"
+#include "exchange/round_norms.h"
 #include "store/gradient.h"
 #include "store/round_gate.h"
 
@@ -123,13 +124,13 @@ absl::Status CheckNorms(const Content& content, const RoundNorms& norms) {
   if (!content.clip.has_value()) {
     return absl::InvalidArgumentError("norms of a round come, and the job clips no round by norm");
   }
-  if (norms.squares_size() != static_cast<int>(content.clip->variables)) {
+  if (norms.squares_size() != static_cast<int>(content.clip->variables())) {
     return absl::InvalidArgumentError(absl::StrCat("norms of ", norms.squares_size(),
                                                    " variables come, and the job has ",
-                                                   content.clip->variables));
+                                                   content.clip->variables()));
   }
   for (const double squares : norms.squares()) {
-    if (squares >= 0) continue;
+    if (squares >= 0 && squares <= kSquaresMax) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("a sum of squares comes for a norm that is ", squares));
   }

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
 #include "common/status_macros.h"
 #include "common/trace.h"
@@ -84,8 +85,12 @@ absl::StatusOr<PendingPull> Store::Enter(StepRequest request, const PushFence& f
   FAILPOINT("ps.push.validated");
 
   PendingPull pull(std::move(step->wants), std::move(reserved));
-  if (step->norms.has_value() && !content_.clip->alone && EnterNorms(*step->norms, fence)) {
-    waiting_.Reached(content_, step->norms->round() + 1);
+  if (step->norms.has_value() && !content_.clip->alone) {
+    if (absl::Status own = CheckOwnSquares(*step->norms, fence); !own.ok()) {
+      if (pushes) ++counters_.refused;
+      return own;
+    }
+    if (EnterNorms(*step->norms, fence)) waiting_.Reached(content_, step->norms->round() + 1);
   }
   if (!step->batch.has_value()) return pull;
   ASSIGN_OR_RETURN(const bool entered, EnterPush(*step, fence, pull));
@@ -95,6 +100,31 @@ absl::StatusOr<PendingPull> Store::Enter(StepRequest request, const PushFence& f
     if (content_.plan.lanes() != 0) waiting_.Entered(content_, *step->batch);
   }
   return pull;
+}
+
+// A variable that is whole here has the squares that its partitions here have, and any other one
+// no less: a sum of further addends that are not negative is never rounded below.
+absl::Status Store::CheckOwnSquares(const RoundNorms& norms, const PushFence& fence) const {
+  std::vector<PartitionSquares> squares;
+  std::vector<bool> known(content_.clip->variables(), true);
+  for (const auto& partition : content_.partitions) {
+    if (!partition->facts().trained) continue;
+    const auto of = partition->SquaresOfMean(fence.generation());
+    const bool of_round = of.has_value() && of->round == norms.round();
+    if (!of_round) known[partition->facts().variable] = false;
+    if (!of_round) continue;
+    squares.push_back({partition->facts().id, partition->facts().variable, of->squares});
+  }
+  const std::vector<double> own = SquaresOfVariables(squares, content_.clip->variables());
+  for (uint32_t v = 0; v < own.size(); ++v) {
+    const double carried = norms.squares(static_cast<int>(v));
+    const bool exact = known[v] && content_.clip->whole[v];
+    if (exact ? carried == own[v] : carried >= own[v]) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the norms of round ", norms.round(), " say ", carried, " for the squares of variable ", v,
+        ", of which the partitions here alone have ", own[v]));
+  }
+  return absl::OkStatus();
 }
 
 bool Store::EnterNorms(const RoundNorms& norms, const PushFence& fence) const {
@@ -115,7 +145,7 @@ bool Store::EnterOwnNorms(uint64_t round, const PushFence& fence) const {
   }
   RoundNorms norms;
   norms.set_round(round);
-  const std::vector<double> sums = SquaresOfVariables(squares, content_.clip->variables);
+  const std::vector<double> sums = SquaresOfVariables(squares, content_.clip->variables());
   norms.mutable_squares()->Add(sums.begin(), sums.end());
   return EnterNorms(norms, fence);
 }

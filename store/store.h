@@ -63,6 +63,8 @@ class Store {
   absl::StatusOr<bool> EnterPush(const CheckedStep& step, const PushFence& fence,
                                  PendingPull& pull) const;
 
+  // Checks norms that a worker has carried against the squares of the partitions that are here.
+  absl::Status CheckOwnSquares(const RoundNorms& norms, const PushFence& fence) const;
   // Clips and applies the rounds that wait for these norms. Returns whether there were any.
   bool EnterNorms(const RoundNorms& norms, const PushFence& fence) const;
   // Does the same with norms of its own, in a store with all trained partitions of the job, once

@@ -7,6 +7,10 @@ namespace paracord {
 
 std::optional<RoundNorms> NormsCarrier::Begin() {
   told_.clear();
+  if (norms_.has_value()) {
+    *norms_->mutable_lease() = lease_;
+    norms_->set_proof(proof_);
+  }
   return std::exchange(norms_, std::nullopt);
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "exchange/round_norms.h"
@@ -20,6 +21,11 @@ class NormsCarrier {
   // `trained`: partitions, of all ps.
   NormsCarrier(size_t trained, uint32_t variables) : trained_(trained), variables_(variables) {}
 
+  // The worker has a lease of the batch's split, with this proof, which norms need.
+  void Leased(const BatchId& batch, std::string proof) {
+    lease_ = batch;
+    proof_ = std::move(proof);
+  }
   // Takes the norms for an exchange that begins; nullopt: none are known.
   std::optional<RoundNorms> Begin();
   // A ps tells this of a partition. A sum of squares that is none is ignored.
@@ -32,6 +38,8 @@ class NormsCarrier {
   const size_t trained_;
   const uint32_t variables_;
   std::map<uint32_t, std::pair<uint64_t, PartitionSquares>> told_;  // with the round, by partition
+  BatchId lease_;
+  std::string proof_;  // of that; "": there was none
   std::optional<RoundNorms> norms_;
   std::optional<uint64_t> carried_;  // the newest round whose norms were known
 };

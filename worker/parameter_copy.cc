@@ -291,7 +291,7 @@ Parts ParameterCopy::Request(uint32_t ps, const std::string& worker, const Excha
   if (order.batch.has_value()) *header.mutable_batch() = *order.batch;
   header.set_rejected(order.rejected);
   header.set_rejection(order.rejection);
-  header.set_proof(order.proof);
+  if (order.batch.has_value()) header.set_proof(order.proof);
   if (order.state.has_value()) {
     header.set_state(*order.state);
     header.set_wait_ms(order.wait_ms);

@@ -41,8 +41,10 @@ struct ExchangeOrder {
   std::optional<BatchId> batch;  // of a push; none: a pull alone
   bool rejected = false;
   std::string rejection = {};  // of a rejected batch, as its lease has it
-  std::string proof = {};      // of the batch's lease
-  bool exact = false;          // the values as float32 whatever the wire is, for an evaluation
+  // The proof of a lease that the worker has, and a batch of this lease, which is that of a push.
+  std::string proof = {};
+  BatchId leased = {};
+  bool exact = false;  // the values as float32 whatever the wire is, for an evaluation
   // The batches whose rows of tables are brought; no other rows are.
   std::vector<SharedRows> rows = {};
   // The state that the values must have (ExchangeRequest.state); nullopt: as they are now.

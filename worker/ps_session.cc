@@ -165,6 +165,7 @@ void PsSession::Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>&
     if (calls_.order.wait_ms > 0) wait_ms = std::min<int64_t>(wait_ms, calls_.order.wait_ms);
     calls_.order.wait_ms = static_cast<uint32_t>(wait_ms);
   }
+  if (!calls_.order.proof.empty()) norms_.Leased(calls_.order.leased, calls_.order.proof);
   calls_.order.norms = norms_.Begin();
   if (step != nullptr) {
     calls_.order.buffer = static_cast<const Step&>(*step).buffer();

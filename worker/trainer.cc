@@ -179,6 +179,8 @@ void Trainer::WithValues(const BatchId& batch, const SharedRows& rows, std::func
     return then();
   }
   ExchangeOrder order;
+  order.proof = leases_.current().proof();
+  order.leased = batch;
   std::vector<BatchId> batches{batch};
   if (options_.overlap) {
     std::ranges::copy(leases_.Following(1), std::back_inserter(batches));
@@ -291,7 +293,8 @@ void Trainer::Push(const BatchId& batch, const std::shared_ptr<StepArrays>& step
   const bool rejected = step == nullptr;
   const std::vector<BatchId> following = leases_.Following(batches_ahead());
   const bool ahead = !rejected && MayComputeAhead(following);
-  ExchangeOrder order{.batch = batch, .rejected = rejected, .proof = leases_.current().proof()};
+  ExchangeOrder order{
+      .batch = batch, .rejected = rejected, .proof = leases_.current().proof(), .leased = batch};
   if (rejected) order.rejection = leases_.rejection();
   // The rows of a batch that is computed meanwhile are there.
   order.rows = RowsFor({following.begin() + (ahead && tables_ ? 1 : 0), following.end()});

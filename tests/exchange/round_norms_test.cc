@@ -28,6 +28,12 @@ TEST_CASE("squares of a variable that there is not are ignored") {
   CHECK(SquaresOfVariables(squares, 1) == std::vector<double>{9});
 }
 
+TEST_CASE("sums of squares stay finite, whatever is added up") {
+  const std::vector<PartitionSquares> squares = {{0, 0, kSquaresMax}, {1, 0, kSquaresMax}};
+  CHECK(SquaresOfVariables(squares, 1) == std::vector<double>{kSquaresMax});
+  CHECK(ClipFactor(1, kSquaresMax) == 0);
+}
+
 TEST_CASE("a factor clips to the norm, and leaves what is within it as it is") {
   CHECK(ClipFactor(2.5, 25) == 0.5f);
   CHECK(ClipFactor(5, 25) == 1);

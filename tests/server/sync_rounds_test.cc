@@ -2,6 +2,7 @@
 #include <array>
 
 #include "absl/strings/match.h"
+#include "config/proofs.h"
 #include "server/parameter_server.h"
 #include "tests/batches.h"
 #include "tests/server/grown_rows.h"
@@ -152,6 +153,58 @@ TEST_CASE("rows expire after so many rounds as have the batches that the job say
   CHECK(GrownRows(ps, {1}).at(1) == updated);
   round(5, {{2, 1.0f}});
   CHECK(GrownRows(ps, {1}).at(1) != updated);
+}
+
+// The job of TestModel in rounds of two lanes that are clipped by norm, of which another ps has
+// a partition.
+TestModel ClippedModel() {
+  TestModel model;
+  model.job.guarantees.consistency = "sync";
+  model.job.guarantees.recovery = "rollback";
+  model.job.guarantees.round_batches = 2;
+  model.job.optimizer = {"sgd", {{"learning_rate", 1.0}, {"clipnorm", 0.5}}};
+  model.plan = PlanOfLanes(1000, 10, 2);
+  model.partitions = {TestPartition(0, 0, "dense/kernel/part_0", 0, 3),
+                      TestPartition(1, 1, "dense/bias/part_0", 0, 2),
+                      TestPartition(2, 2, "frozen/part_0", 0, 4)};
+  return model;
+}
+
+TEST_CASE("norms need the proof of a lease of this generation") {
+  TestPs ps(ClippedModel());
+  AdoptRequest adopt = ps.AdoptOrder(7);
+  adopt.set_proof_key("key");
+  REQUIRE(ps.Call<PsDescription>(method::kAdopt, adopt).ok());
+  REQUIRE(ps.Load().ok());
+  DecodedRequest pull;
+  *pull.header.mutable_fence() = ps.MakeFence();
+  ps.AddPulls(pull);
+  pull.header.set_state(1);
+  for (uint64_t lane = 0; lane < 2; ++lane) {
+    DecodedRequest push = ps.PushOf(lane, 0, 1.0f);
+    push.header.set_proof(LeaseProofOf("key", 7, 0, lane));
+    REQUIRE(ps.Exchange(push).ok());
+  }
+  const absl::StatusOr<Pulled> told = ps.Exchange(pull);
+  REQUIRE(told.ok());
+  REQUIRE(told->header.norms_wanted());
+  RoundNorms& norms = *pull.header.mutable_norms();
+  norms.add_squares(told->State(0).squares() + 3);
+  norms.add_squares(told->State(1).squares());
+  norms.add_squares(0);
+  norms.mutable_lease()->set_split(1);
+  pull.header.set_worker("worker:2");
+  for (const std::string& proof : {std::string(), LeaseProofOf("another", 7, 0, 1),
+                                   LeaseProofOf("key", 6, 0, 1), LeaseProofOf("key", 7, 0, 0)}) {
+    norms.set_proof(proof);
+    const absl::Status refused = ps.Exchange(pull).status();
+    CHECK(absl::IsPermissionDenied(refused));
+    CHECK(absl::StartsWith(refused.message(), "worker:2 carries norms of round 0 without "));
+    CHECK(ps.Describe().partitions(0).state() == 0);
+  }
+  norms.set_proof(LeaseProofOf("key", 7, 0, 1));
+  CHECK_FALSE(ps.Exchange(pull)->header.waits());
+  CHECK(ps.Describe().partitions(0).state() == 1);
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ TEST_CASE("a mean that is not finite ends its wait, and makes its partition unhe
   const SyncLane lane{SyncGradient({{0, std::vector<float>(30, most)}}), false};
   pusher.PushAll(0, {lane, lane});
   const double squares = pusher.partition->SquaresOfMean(1)->squares;
-  CHECK(squares == std::numeric_limits<double>::infinity());
+  CHECK(squares == kSquaresMax);
   CHECK(pusher.partition->TakeNorms(NormsOf(0, {squares}), PushFence(pusher.newest, 1)));
   CHECK_FALSE(pusher.partition->GetCounts().healthy);
 }
@@ -106,7 +106,8 @@ struct ClipStore {
       : waiting(std::make_shared<WaitingPulls>(loop, std::make_shared<MemoryShare>())) {
     content.plan = PlanOfLanes(20, 1, 2);
     content.sync = true;
-    content.clip = RoundClip{clip, /*variables=*/2, alone};
+    content.clip =
+        RoundClip{clip, /*whole=*/{alone, std::ranges::count(partitions, 2) == 1}, alone};
     content.optimizer = ParseOptimizer({"sgd", {{"learning_rate", 1.0}}}).value();
     const PartitionMaker maker(content, /*keeps_before=*/!alone, /*seed=*/1, nullptr);
     for (const uint32_t id : partitions) {
@@ -222,17 +223,41 @@ TEST_CASE("stores clip a round by norms that somebody carries between them") {
   }
 }
 
+TEST_CASE("norms are refused that are not those of partitions which this store knows whole") {
+  // Partition 0 is one of two of the first variable, and partition 2 is all of the second one.
+  ClipStore store({0, 2}, false, kClips[1]);
+  for (const uint32_t lane : {0u, 1u}) CHECK(store.Exchange(lane, 1).ok());
+  const std::vector<PartitionSquares> own = Told(*store.Exchange({}, 1));
+  const double first = own[0].squares, second = own[1].squares;
+  const double max = std::numeric_limits<double>::max();
+  for (const std::vector<double>& squares :
+       std::vector<std::vector<double>>{{std::nextafter(first, 0), second},
+                                        {first, std::nextafter(second, max)},
+                                        {first, std::nextafter(second, 0)},
+                                        {first, 0},
+                                        {first, max},
+                                        {0, second}}) {
+    const auto refused = store.Exchange({}, 1, NormsOf(0, squares)).status();
+    CHECK(refused.code() == absl::StatusCode::kInvalidArgument);
+    CHECK(store.content.partitions[0]->GetCounts().state == 0);
+  }
+  CHECK_FALSE(store.Exchange({}, 1, NormsOf(0, {2 * first, second}))->header.waits());
+  CHECK(store.content.partitions[0]->GetCounts().state == 1);
+  // A copy that comes late has the norms of a round that is over.
+  CHECK_FALSE(store.Exchange({}, 1, NormsOf(0, {2 * first, second}))->header.waits());
+}
+
 TEST_CASE("norms that cannot be are refused, and change nothing") {
   ClipStore store({1}, false, kClips[0]);
   for (const uint32_t lane : {0u, 1u}) CHECK(store.Exchange(lane, 1).ok());
   const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double inf = std::numeric_limits<double>::infinity();
   for (const std::vector<double>& squares : std::vector<std::vector<double>>{
-           {}, {100}, {100, 100, 100}, {nan, 100}, {100, nan}, {-1, 100}}) {
+           {}, {100}, {100, 100, 100}, {nan, 100}, {100, nan}, {-1, 100}, {inf, 100}, {100, inf}}) {
     const auto refused = store.Exchange({}, 1, NormsOf(0, squares)).status();
     CHECK(refused.code() == absl::StatusCode::kInvalidArgument);
   }
   CHECK(store.Exchange({}, 1, NormsOf(1, {100, 100}))->header.norms_wanted());
-  CHECK(store.Exchange({}, 1, NormsOf(0, {1, 100}))->header.norms_wanted());  // less than its own
   CHECK(store.content.partitions[0]->GetCounts().state == 0);
   store.content.clip.reset();
   CHECK(store.Exchange({}, 0, NormsOf(0, {100, 100})).status().message() ==

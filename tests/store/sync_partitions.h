@@ -162,7 +162,7 @@ class SyncPartition {
     }
     content_.plan = sync ? plan : PlanOf(100000, 1, 100000);
     content_.sync = sync;
-    if (clip.on()) content_.clip = RoundClip{clip, /*variables=*/1, /*alone=*/false};
+    if (clip.on()) content_.clip = RoundClip{clip, /*whole=*/{false}, /*alone=*/false};
     content_.optimizer = ParseOptimizer(kind.optimizer).value();
     maker_.emplace(content_, keeps_before, /*seed=*/5, nullptr);
     partition_ = Make(PartitionLedger(), std::nullopt);

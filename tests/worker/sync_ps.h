@@ -84,6 +84,7 @@ class SyncPs {
     if (!whole() || norms.round() != state_) return;
     CHECK(std::vector<double>(norms.squares().begin(), norms.squares().end()) ==
           std::vector<double>{1.5, 2.5});
+    CHECK(norms.proof() == absl::StrCat("proof of ", norms.lease().split()));
     EndRound();
   }
   void TellSquares(PartitionState& state) const {
@@ -265,6 +266,7 @@ struct SyncCluster {
     lease.set_split(lane);
     lease.set_first_batch(first);
     lease.set_end_batch(kSyncRounds);
+    lease.set_proof(absl::StrCat("proof of ", lane));
     worker.trainer->Take(lease);
     loop.RunPosted();
   }
