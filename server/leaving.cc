@@ -74,7 +74,7 @@ void ParameterServer::Impl::LeaveWhenComplete(int64_t delay_ms) {
                                 if (watch_.heard_ms() != since_ms) return;
                                 {
                                   MutexLock lock(mu_);
-                                  if (!holds_.empty()) return;
+                                  if (!holds_.calls.empty()) return;
                                 }
                                 LeaveIfComplete(/*at_last=*/false, [this, since_ms] {
                                   watch_.FoundNoEnd();
@@ -121,7 +121,7 @@ void ParameterServer::Impl::OrphanTimer() {
   {
     MutexLock lock(mu_);
     if (content_ != nullptr) orphan_ms = timeouts_.orphan_ms;
-    if (ended_.has_value() || !holds_.empty() || orders_.any()) watch_.Heard(now_ms);
+    if (ended_.has_value() || !holds_.calls.empty() || orders_.any()) watch_.Heard(now_ms);
   }
   const int64_t left_ms = watch_.OrphanLeftMs(orphan_ms, now_ms);
   if (left_ms > 0) return ArmOrphanTimer(left_ms);
@@ -141,7 +141,7 @@ void ParameterServer::Impl::Drain() {
     draining_ = true;
     ended = ended_;
     // Without contents or a coordinator that could take a checkpoint, there is nothing to wait for.
-    alone = holds_.empty() || content_ == nullptr;
+    alone = holds_.calls.empty() || content_ == nullptr;
   }
   if (ended.has_value()) return Exit(*ended, "told to leave after the job's end");
   environment_.loop.PostAfter(alone ? 0 : kLookAgainMs, Enter([this] { AskForCheckpoint(); }));
@@ -153,14 +153,15 @@ void ParameterServer::Impl::AskForCheckpoint() {
   {
     MutexLock lock(mu_);
     checkpoint_asked_ = "";
-    if (!holds_.empty() && content_ != nullptr) {
+    if (!holds_.calls.empty() && content_ != nullptr) {
       drain_ms = std::max<int64_t>(0, timeouts_.drain_ms - kLookAgainMs);
     }
     PsHoldReply reply;
     reply.set_draining(true);
-    if (!holds_.empty()) checkpoint_asked_ = coordinator_;
-    for (auto& [id, call] : holds_) answers.calls.emplace_back(std::move(call), ToParts(reply));
-    holds_.clear();
+    if (!holds_.calls.empty()) checkpoint_asked_ = coordinator_;
+    for (auto& [id, call] : holds_.calls)
+      answers.calls.emplace_back(std::move(call), ToParts(reply));
+    holds_.calls.clear();
   }
   Give(answers);
   log_.Info("draining, for at most {} ms", drain_ms);
@@ -222,8 +223,8 @@ void ParameterServer::Impl::Exit(int code, std::string reason) {
       // A coordinator that holds on to this ps need not find out by its silence.
       MutexLock lock(mu_);
       const absl::Status left = absl::UnavailableError("it has left: " + reason);
-      for (auto& [id, hold] : holds_) answers.calls.emplace_back(std::move(hold), left);
-      holds_.clear();
+      for (auto& [id, hold] : holds_.calls) answers.calls.emplace_back(std::move(hold), left);
+      holds_.calls.clear();
     }
     Give(answers);
     exit_(code, reason);

@@ -98,6 +98,7 @@ void ParameterServer::Impl::Close() {
     parked = VoidAll(Leaving(), answers);
   }
   waiting_->Close(Leaving());
+  AnswerAdoptions();
   Give(answers);
 }
 
@@ -160,8 +161,8 @@ absl::StatusOr<std::shared_ptr<const Content>> ParameterServer::Impl::CheckConte
 std::deque<ParkedExchange> ParameterServer::Impl::VoidAll(const absl::Status& why,
                                                           Answers& answers) {
   orders_.VoidAll(why, answers);
-  for (auto& [id, hold] : holds_) answers.calls.emplace_back(std::move(hold), why);
-  holds_.clear();
+  for (auto& [id, hold] : holds_.calls) answers.calls.emplace_back(std::move(hold), why);
+  holds_.calls.clear();
   std::deque<ParkedExchange> parked = parked_->TakeAll();
   for (const ParkedExchange& exchange : parked) answers.calls.emplace_back(exchange.call, why);
   return parked;
@@ -246,6 +247,7 @@ void ParameterServer::Impl::Carry(Caller caller, std::shared_ptr<const Content> 
         caller.call->Reply(std::move(reply));
       },
       std::move(reserved), waits);
+  if (adoptions_.any) AnswerAdoptions();
   if (ticket.waits()) caller.call->OnCancel(Enter([this, ticket] { waiting_->Drop(ticket); }));
   FAILPOINT("ps.push.replied");
 }
@@ -402,7 +404,27 @@ void ParameterServer::Impl::AdoptNow(const AdoptRequest& request, const CallPtr&
   if (!why.ok()) waiting_->EndOvertaken(why);
   Give(answers);
   if (!adopted.ok()) return call->Reply(adopted);
-  call->Reply(ToParts(Description(/*intervals=*/true)));
+  {
+    MutexLock lock(mu_);
+    adoptions_.calls.push_back(call);
+  }
+  adoptions_.any = true;
+  AnswerAdoptions();
+}
+
+// What the ledgers do not show in the answer must not be entered by a push of the generation
+// before, and in synchronous training one that had reached some partitions of the only ps and not
+// the others would take all of them back to a checkpoint. A push that comes later finds its
+// generation over, and the last one under way comes here.
+void ParameterServer::Impl::AnswerAdoptions() {
+  std::vector<CallPtr> calls;
+  {
+    MutexLock lock(mu_);
+    if (!closed_ && content_ != nullptr && content_->pushes > 0) return;
+    calls.swap(adoptions_.calls);
+    adoptions_.any = false;
+  }
+  for (const CallPtr& call : calls) call->Reply(ToParts(Description(/*intervals=*/true)));
 }
 
 void ParameterServer::Impl::Hold(const PsHoldRequest& request, const CallPtr& call) {
@@ -412,11 +434,11 @@ void ParameterServer::Impl::Hold(const PsHoldRequest& request, const CallPtr& ca
   {
     MutexLock lock(mu_);
     refused = CheckOrder(request.fence(), request.coordinator_boot_id(), /*held=*/true);
-    if (refused.ok() && (closed_ || holds_.size() >= kWaitingMax)) refused = TooManyWait();
+    if (refused.ok() && (closed_ || holds_.calls.size() >= kWaitingMax)) refused = TooManyWait();
     // A coordinator is told once; its next hold ends when this ps leaves.
     draining = checkpoint_asked_.has_value() && checkpoint_asked_ != coordinator_;
     if (refused.ok() && draining) checkpoint_asked_ = coordinator_;
-    if (refused.ok() && !draining) holds_[id = ++last_hold_] = call;
+    if (refused.ok() && !draining) holds_.calls[id = ++holds_.last] = call;
   }
   if (!refused.ok()) return call->Reply(refused);
   if (draining) {
@@ -430,10 +452,10 @@ void ParameterServer::Impl::Hold(const PsHoldRequest& request, const CallPtr& ca
     CallPtr dropped;
     {
       MutexLock lock(mu_);
-      const auto it = holds_.find(id);
-      if (it == holds_.end()) return;
+      const auto it = holds_.calls.find(id);
+      if (it == holds_.calls.end()) return;
       dropped = std::move(it->second);
-      holds_.erase(it);
+      holds_.calls.erase(it);
     }
     environment_.loop.Post(Enter([this] { AwaitCoordinator(); }));
   }));

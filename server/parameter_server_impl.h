@@ -80,6 +80,8 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   void Adopt(const AdoptRequest& request, const CallPtr& call);
   void AdoptIfClaimed(const AdoptRequest& request, const CallPtr& call);
   void AdoptNow(const AdoptRequest& request, const CallPtr& call);
+  // Answers adoptions once no push is under way. Any thread.
+  void AnswerAdoptions();
   void Hold(const PsHoldRequest& request, const CallPtr& call);
   void Finish(const FinishRequest& request, const CallPtr& call);
 
@@ -168,8 +170,17 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   std::shared_ptr<const Content> content_ ABSL_GUARDED_BY(mu_);
   PendingOrders orders_ ABSL_GUARDED_BY(mu_);
   std::optional<int> ended_ ABSL_GUARDED_BY(mu_);  // the job, with this code; and it has stayed
-  std::map<uint64_t, CallPtr> holds_ ABSL_GUARDED_BY(mu_);  // by numbers that are used once
-  uint64_t last_hold_ ABSL_GUARDED_BY(mu_) = 0;
+  struct Holds {
+    std::map<uint64_t, CallPtr> calls;  // by numbers that are used once
+    uint64_t last = 0;
+  };
+  Holds holds_ ABSL_GUARDED_BY(mu_);
+  // That wait for pushes under way. `calls` is guarded by mu_.
+  struct Adoptions {
+    std::vector<CallPtr> calls;
+    std::atomic<bool> any{false};
+  };
+  Adoptions adoptions_;
   // These two belong to the job that was last loaded or kept.
   TimeoutsSpec timeouts_ ABSL_GUARDED_BY(mu_);
   std::string settings_ ABSL_GUARDED_BY(mu_);

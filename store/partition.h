@@ -42,6 +42,12 @@ class PushFence {
       : newest_(&newest), generation_(generation) {}
   bool over() const { return newest_ != nullptr && *newest_ != generation_; }
   uint64_t generation() const { return generation_; }
+  // The fence of a push that was let in, and whose end a newer generation waits for.
+  PushFence Entered() const {
+    PushFence entered;
+    entered.generation_ = generation_;
+    return entered;
+  }
 
  private:
   const std::atomic<uint64_t>* newest_ = nullptr;

@@ -42,9 +42,11 @@ struct Content {
   std::string drawn;     // what initial_weights did not have, for people; empty: nothing
   std::string settings;  // of the job (config/job.h: PsSettings)
   Optimizer optimizer;   // the partitions refer to it
-  std::vector<std::unique_ptr<Partition>> partitions;        // ascending by id
-  size_t trained = 0;                                        // how many of them are
-  mutable std::atomic<int> pushes = 0;                       // that are being applied
+  std::vector<std::unique_ptr<Partition>> partitions;  // ascending by id
+  size_t trained = 0;                                  // how many of them are
+  // Pushes and norms that are being applied. Each looks at its fence once it is counted here, so
+  // when none is left of those that a newer generation has found, no later one is entered.
+  mutable std::atomic<int> pushes = 0;
   mutable std::atomic<const SnapshotTask*> armed = nullptr;  // whose images partitions wait with
   // The end of the job: batches behind it are refused. A coordinator may come again with more.
   mutable std::atomic<uint64_t> batches_end = kBatchesMax;

@@ -74,7 +74,7 @@ WaitingPulls::Ticket Store::Exchange(DecodedRequest request, const PushFence& fe
 absl::StatusOr<PendingPull> Store::Enter(StepRequest request, const PushFence& fence,
                                          PinnedReservation reserved) const {
   const bool pushes = request.step.has_value();
-  Pushing pushing(pushes ? &content_.pushes : nullptr);
+  Pushing pushing(pushes || request.norms.has_value() ? &content_.pushes : nullptr);
   const int64_t received = TraceBegin();
   absl::StatusOr<CheckedStep> step = CheckStep(content_, std::move(request));
   TraceEnd("check", received);
@@ -90,10 +90,16 @@ absl::StatusOr<PendingPull> Store::Enter(StepRequest request, const PushFence& f
       if (pushes) ++counters_.refused;
       return own;
     }
-    if (EnterNorms(*step->norms, fence)) waiting_.Reached(content_, step->norms->round() + 1);
+    if (!fence.over() && EnterNorms(*step->norms, fence.Entered())) {
+      waiting_.Reached(content_, step->norms->round() + 1);
+    }
   }
   if (!step->batch.has_value()) return pull;
-  ASSIGN_OR_RETURN(const bool entered, EnterPush(*step, fence, pull));
+  if (fence.over()) {
+    ++counters_.stale;
+    return absl::AbortedError("a newer generation began while the push was under way");
+  }
+  const bool entered = EnterPush(*step, fence.Entered(), pull);
   pushing.End();
   // A round that is whole may wait for norms, of which pulls that wait here have to be told.
   if (entered || content_.clip.has_value()) {
@@ -150,17 +156,12 @@ bool Store::EnterOwnNorms(uint64_t round, const PushFence& fence) const {
   return EnterNorms(norms, fence);
 }
 
-absl::StatusOr<bool> Store::EnterPush(const CheckedStep& step, const PushFence& fence,
-                                      PendingPull& pull) const {
+bool Store::EnterPush(const CheckedStep& step, const PushFence& fence, PendingPull& pull) const {
   const TraceSpan span("apply");
   const double begun = FigureSeconds();
   bool entered = false;
   for (const CheckedUpdate& entry : step.updates) {
     const Outcome outcome = entry.partition->Push(*step.batch, entry.rejected, entry.update, fence);
-    if (outcome.outcome == PUSH_NONE) {
-      ++counters_.stale;
-      return absl::AbortedError("a newer generation began while the push was under way");
-    }
     const bool applied = outcome.outcome == PUSH_APPLIED;
     entered = entered || applied;
     if (applied || outcome.outcome == PUSH_TAKEN) ++counters_.applied;

@@ -1,8 +1,9 @@
 // A store keeps the values of one run and applies steps of training to them. A ps has one, and any
 // process may have one without a daemon around it. A step is validated completely before any byte
-// changes, applied partition by partition, and answered with references to the values. It is not
-// atomic over partitions, which is harmless because each has its own ledger. Any thread. Fences are
-// checked by whoever lets steps in (server/).
+// changes, applied partition by partition, and answered with references to the values. Others may
+// see it in some partitions and not yet in others, which is harmless because each has its own
+// ledger; but it looks at its fence once, and reaches all partitions or none. Any thread. Who lets
+// steps in (server/) checks fences, too, and begins a new generation when pushes have ended.
 #pragma once
 
 #include <atomic>
@@ -40,11 +41,12 @@ class Store {
   // Applies a step and reads what is wanted after it, or of the state that it wants. `reply` is
   // called once, perhaps later and on another thread: then a ticket of the pull that waits is
   // returned, whose caller may go away. A push has been entered when this returns. INVALID_ARGUMENT
-  // names the partition and the reason, and nothing has changed. ABORTED: the step's generation
-  // ended before all partitions were updated. OUT_OF_RANGE: the push has been entered, and the
-  // state that is wanted is gone (PendingPull). `reserved`: bytes for the rows that are wanted
-  // (RowBytes), or none, and then they are counted. `waits` is called before a pull begins to wait:
-  // of the request it needs nothing any more.
+  // names the partition and the reason, and nothing has changed. ABORTED: the step's generation is
+  // over, and no partition was updated. RESOURCE_EXHAUSTED: there is no room for its rows in sums
+  // of rounds, and nothing has changed. OUT_OF_RANGE: the push has been entered, and the state that
+  // is wanted is gone (PendingPull). `reserved`: bytes for the rows that are wanted (RowBytes), or
+  // none, and then they are counted. `waits` is called before a pull begins to wait: of the request
+  // it needs nothing any more.
   using WaitsFn = WaitingPulls::WaitsFn;
   WaitingPulls::Ticket Apply(StepRequest request, const PushFence& fence, const Reply& reply,
                              PinnedReservation reserved = {}, const WaitsFn& waits = {}) const;
@@ -60,8 +62,7 @@ class Store {
   absl::StatusOr<PendingPull> Enter(StepRequest request, const PushFence& fence,
                                     PinnedReservation reserved) const;
   // Returns whether some partition has entered the batch; a sum that has taken it has not.
-  absl::StatusOr<bool> EnterPush(const CheckedStep& step, const PushFence& fence,
-                                 PendingPull& pull) const;
+  bool EnterPush(const CheckedStep& step, const PushFence& fence, PendingPull& pull) const;
 
   // Checks norms that a worker has carried against the squares of the partitions that are here.
   absl::Status CheckOwnSquares(const RoundNorms& norms, const PushFence& fence) const;

@@ -73,8 +73,7 @@ TEST_CASE("every field of the fence is compared, and the message says which diff
       {[](Fence& f) { f.set_generation(2); }, absl::StatusCode::kAborted, "generation"},
       {[](Fence& f) { f.set_generation(0); }, absl::StatusCode::kAborted, "generation"},
       {[](Fence& f) { f.set_boot_id("another"); }, absl::StatusCode::kAborted, "boot id"},
-      {[](Fence& f) { f.set_protocol(kProtocol + 1); },
-       absl::StatusCode::kFailedPrecondition,
+      {[](Fence& f) { f.set_protocol(kProtocol + 1); }, absl::StatusCode::kFailedPrecondition,
        "protocol"},
   };
   for (const Case& c : cases) {
@@ -420,6 +419,23 @@ TEST_CASE("a ps that goes away answers whoever waits, and work in flight does no
   ps.loop.RunPosted();
   ps.loop.Advance(10000000);
   CHECK(ps.exits.empty());
+}
+
+TEST_CASE("an adoption is answered when the pushes under way have ended, with what they entered") {
+  TestPs ps;
+  ps.Ready();
+  std::atomic<int>& pushes = ps.ps->content()->pushes;
+  pushes = 1;
+  const auto adoption = ps.Send(method::kAdopt, ps.AdoptOrder(2, "c2"));
+  const auto repeated = ps.Send(method::kAdopt, ps.AdoptOrder(2, "c2"));
+  CHECK(adoption->answered + repeated->answered == 0);
+  CHECK(ps.ps->generation() == 2);
+  CHECK(absl::IsAborted(ps.Call<PsDescription>(method::kAdopt, ps.AdoptOrder(1)).status()));
+  pushes = 0;
+  CHECK(ps.PullAll().values.size() == 4);  // as the last push does
+  CHECK(adoption->answered == 1);
+  CHECK(repeated->answered == 1);
+  CHECK(adoption->reply.ok());
 }
 
 }  // namespace
