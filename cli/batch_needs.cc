@@ -137,7 +137,7 @@ struct Shares {
 };
 absl::StatusOr<Shares> SharesOf(const PsNeed& need, uint64_t memory_limit) {
   MemoryBudget memory(memory_limit);
-  RETURN_IF_ERROR(memory.HoldVariables(need.variables, need.pushed));
+  RETURN_IF_ERROR(memory.HoldVariables(need.variables, need.pushed, need.rounds, need.round_rows));
   return Shares{memory.requests()->spare(),
                 memory.replies()->bytes_max() + memory.replies()->spare()};
 }
@@ -147,7 +147,9 @@ std::string Enough(const BatchNeeds& needs) {
   for (const PsNeed& need : needs.ps) {
     const uint64_t beside =
         std::max(2 * std::max(need.answering_bytes(), need.pushed), need.row_bytes / 3 * 16 + 64);
-    least = std::max(least, need.variables + MemoryBudget::kProgramBytes + beside);
+    // Tables in rounds have a quarter of what variables leave.
+    const uint64_t left = need.round_rows ? beside / 3 * 4 : beside;
+    least = std::max(least, need.variables + need.rounds + MemoryBudget::kProgramBytes + left);
   }
   return absl::StrCat("a --memory-limit of ", HumanBytes(least + (least >> 6)),
                       " for each ps is enough, without the rows that growing tables get");
@@ -192,9 +194,13 @@ absl::StatusOr<BatchNeeds> MeasureBatch(const Job& job, std::span<const Variable
     *loads[partition.ps()].add_partitions() = partition;
   }
   for (uint32_t p = 0; p < ps; ++p) {
-    const LoadNeed held = NeedOf(loads[p], optimizer);
+    const RoundsNeed rounds{job.guarantees.sync() ? job.guarantees.round_batches.value_or(1) : 0,
+                            /*keeps_before=*/ps > 1};
+    const LoadNeed held = NeedOf(loads[p], optimizer, rounds);
     needs.ps[p].variables = held.all;
     needs.ps[p].pushed = held.pushed;
+    needs.ps[p].rounds = held.rounds;
+    needs.ps[p].round_rows = held.round_rows;
     if (rows == nullptr) continue;
     Request request(job, *rows);
     for (const PartitionSpec& partition : loads[p].partitions()) {

@@ -28,6 +28,8 @@ struct TableNeed {
 // What one ps holds, and what the exchange of a batch asks of it.
 struct PsNeed {
   uint64_t variables = 0, pushed = 0;     // bytes (NeedOf in store/loader.h)
+  uint64_t rounds = 0;                    // the same
+  bool round_rows = false;                // the same
   uint64_t header_bytes = 0, pieces = 0;  // of the request
   uint64_t request_bytes = 0, ids = 0;    // the whole request, and the ids in it
   uint64_t row_bytes = 0;                 // of the rows that it answers with

@@ -32,22 +32,25 @@ MemoryBudget::MemoryBudget(uint64_t limit, Caps caps)
 }
 
 void MemoryBudget::Divide(uint64_t left) {
+  restores_->SetMax(left, 0);
+  const uint64_t round_rows = rows_in_rounds_ ? left / 4 : 0;
+  round_rows_->SetMax(limited() ? round_rows : kUnlimited, 0);
+  left -= round_rows;
   requests_->SetMax(std::min(caps_.requests, left / 16 * 3), std::min(caps_.one_request, left / 2));
   // Without a limit readers may be waited for no longer as often as it takes.
   replies_->SetMax(std::min(caps_.replies, left / 8), limited() ? left / 16 : kUnlimited);
   staged_->SetMax(std::min(caps_.staged, left / 16), 0);
   snapshots_->SetMax(std::min(caps_.snapshots, left / 16 - left / 128), 0);
   buffers_->SetMax(std::min(caps_.buffers, left / 128), 0);
-  restores_->SetMax(left, 0);
 }
 
-absl::Status MemoryBudget::HoldVariables(uint64_t bytes, uint64_t push_bytes,
-                                         uint64_t round_bytes) {
+absl::Status MemoryBudget::HoldVariables(uint64_t bytes, uint64_t push_bytes, uint64_t round_bytes,
+                                         bool round_rows) {
   // Less than kUnlimited each, because they were allocated or are sums of tensors that fit 64 bits.
   const uint64_t rounds = std::min(round_bytes, kUnlimited);
   const uint64_t least = std::min(bytes, kUnlimited) + rounds + kProgramBytes;
   const uint64_t left = limit_ - std::min(limit_, least);
-  if (left / 2 < push_bytes || least > limit_) {
+  if ((round_rows ? left - left / 4 : left) / 2 < push_bytes || least > limit_) {
     return absl::ResourceExhaustedError(
         absl::StrCat("variables and slots take ", HumanBytes(bytes), " and one push of them ",
                      HumanBytes(push_bytes),
@@ -58,6 +61,7 @@ absl::Status MemoryBudget::HoldVariables(uint64_t bytes, uint64_t push_bytes,
                      rounds == 0 ? "" : ", or \"round_batches\" a smaller number"));
   }
   rounds_ = rounds;
+  rows_in_rounds_ = round_rows;
   variables_ = bytes;
   push_bytes_ = push_bytes;
   outgrown_ = false;
@@ -69,13 +73,15 @@ bool MemoryBudget::CountVariables(uint64_t bytes) {
   variables_ = bytes;
   const uint64_t held = std::min(bytes, kUnlimited) + rounds_ + kProgramBytes;
   const uint64_t left = limit_ - std::min(limit_, held);
-  const uint64_t least = std::max(limit_ / 8, 2 * push_bytes_);
+  const uint64_t push = 2 * push_bytes_;
+  const uint64_t least = std::max(limit_ / 8, rows_in_rounds_ ? push / 3 * 4 : push);
   Divide(std::max(left, least));
   return left < least && !outgrown_.exchange(true);
 }
 
 bool MemoryBudget::MuchBesideVariables(uint64_t resident_bytes) const {
-  const uint64_t variables = variables_ + rounds_;
+  const auto rows = static_cast<uint64_t>(std::max<int64_t>(round_rows_->bytes(), 0));
+  const uint64_t variables = variables_ + rounds_ + rows;
   const uint64_t left = std::max(limit_ - std::min(limit_, variables), limit_ / 8);
   return resident_bytes - std::min(resident_bytes, variables) > left / 2;
 }
@@ -83,7 +89,10 @@ bool MemoryBudget::MuchBesideVariables(uint64_t resident_bytes) const {
 std::vector<MemoryUse> MemoryBudget::Uses() const {
   std::vector<MemoryUse> uses = {
       {"variables", variables_, limit_ - std::min(limit_, kProgramBytes)}};
-  if (rounds_ > 0) uses.push_back({"rounds", rounds_, rounds_});  // as much as they may ever take
+  // Of dense variables as much as they may ever take.
+  const auto rows = static_cast<uint64_t>(std::max<int64_t>(round_rows_->bytes(), 0));
+  const uint64_t rows_max = rows_in_rounds_ ? round_rows_->bytes_max() : 0;
+  if (rounds_ + rows_max > 0) uses.push_back({"rounds", rounds_ + rows, rounds_ + rows_max});
   const auto add = [&](const char* holder, const MemoryShare& share) {
     uses.push_back(
         {holder, static_cast<uint64_t>(std::max<int64_t>(share.bytes(), 0)), share.bytes_max()});

@@ -13,9 +13,10 @@
 // three sixteenths are for all other requests. Replies that slow readers hold have an eighth, and
 // another sixteenth where readers are waited for no longer (store/pinned_bytes.h). Gradients that
 // come before their exchange have a sixteenth, and so has what a snapshot copies (partitions, and
-// rows before pushes change them) together with receive buffers that wait for their next use. A
-// restore may take all that the variables leave: it has it to itself, since a ps that is being
-// loaded serves nobody.
+// rows before pushes change them) together with receive buffers that wait for their next use. Where
+// tables form rounds, the rows of the round under way and those before it have a quarter of what
+// variables leave, and the others share the rest. A restore may take all that the variables leave:
+// it has it to itself, since a ps that is being loaded serves nobody.
 #pragma once
 
 #include <atomic>
@@ -117,7 +118,9 @@ class MemoryBudget {
   // Divides what is left when variables and their slots take `bytes`. RESOURCE_EXHAUSTED, and
   // nothing changes, unless a push of `push_bytes` fits beside them and beside `round_bytes`, which
   // in synchronous training the sums of rounds and the values before them take at their worst.
-  absl::Status HoldVariables(uint64_t bytes, uint64_t push_bytes, uint64_t round_bytes = 0);
+  // `round_rows`: tables form rounds, too, whose rows count in `rounds`.
+  absl::Status HoldVariables(uint64_t bytes, uint64_t push_bytes, uint64_t round_bytes = 0,
+                             bool round_rows = false);
   // Counts what the variables take by now, since growing tables get rows all the time, and divides
   // anew what is left, but at least an eighth of the limit, and room for a push: what the rows take
   // is never taken back, and without room for requests training would stop for ever. Returns true
@@ -134,6 +137,8 @@ class MemoryBudget {
   const std::shared_ptr<MemoryShare>& snapshots() const { return snapshots_; }
   const std::shared_ptr<MemoryShare>& buffers() const { return buffers_; }
   const std::shared_ptr<MemoryShare>& restores() const { return restores_; }
+  // The rows of tables in sums of rounds, and before them.
+  const std::shared_ptr<MemoryShare>& rounds() const { return round_rows_; }
 
   // Returns the uses of every holder, variables first.
   std::vector<MemoryUse> Uses() const;
@@ -146,6 +151,7 @@ class MemoryBudget {
   std::atomic<uint64_t> variables_{0};
   std::atomic<uint64_t> push_bytes_{0};
   std::atomic<uint64_t> rounds_{0};
+  std::atomic<bool> rows_in_rounds_{false};
   std::atomic<bool> outgrown_{false};  // CountVariables has returned true
   const std::shared_ptr<MemoryShare> requests_ = std::make_shared<MemoryShare>();
   const std::shared_ptr<MemoryShare> replies_ = std::make_shared<MemoryShare>();
@@ -153,6 +159,7 @@ class MemoryBudget {
   const std::shared_ptr<MemoryShare> snapshots_ = std::make_shared<MemoryShare>();
   const std::shared_ptr<MemoryShare> buffers_ = std::make_shared<MemoryShare>();
   const std::shared_ptr<MemoryShare> restores_ = std::make_shared<MemoryShare>();
+  const std::shared_ptr<MemoryShare> round_rows_ = std::make_shared<MemoryShare>();
 };
 
 }  // namespace paracord

@@ -41,6 +41,16 @@ void RowsBefore::Drop() {
   removed_.clear();
 }
 
+void RowsBefore::ReleaseSpare() {
+  if (kept_) return;
+  // A vector that is assigned {} keeps its memory.
+  ids_ = std::vector<uint64_t>();
+  had_ = std::vector<uint8_t>();
+  values_ = std::vector<float>();
+  removed_ids_ = std::vector<uint64_t>();
+  removed_ = std::vector<float>();
+}
+
 uint64_t RowsBefore::bytes() const {
   return (ids_.capacity() + removed_ids_.capacity()) * sizeof(uint64_t) + had_.capacity() +
          (values_.capacity() + removed_.capacity()) * sizeof(float);

@@ -54,6 +54,8 @@ class RowsBefore {
   // followed.
   std::optional<uint32_t> now() const { return now_; }
   uint64_t bytes() const;
+  // Gives back the memory that waits for a later round, if no values are kept now.
+  void ReleaseSpare();
 
   // A round is about to be applied, to values that are of the partition's count of updates.
   void Keep(uint64_t updates);

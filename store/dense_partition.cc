@@ -55,12 +55,6 @@ DensePartition::~DensePartition() {
 
 uint64_t DensePartition::resident_bytes() const { return facts().bytes * (1 + slots_.size()); }
 
-uint64_t DensePartition::round_bytes_max() const {
-  if (rounds_ == nullptr) return 0;
-  MutexLock lock(mu_);
-  return rounds_->bytes_max() + (before_.has_value() ? facts().bytes : 0);
-}
-
 bool DensePartition::SetLearningRate(const LearningRate& rate, const PushFence& fence) {
   MutexLock lock(mu_);
   if (fence.over()) return false;

@@ -53,7 +53,6 @@ class DensePartition : public Partition {
   // The tensors that are kept beside the values, in the order of PartitionContents::slots.
   const std::vector<SlotSpec>& slots() const { return slots_; }
   uint64_t resident_bytes() const override;
-  uint64_t round_bytes_max() const override;
 
   Outcome Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
                const PushFence& fence = {}) override;

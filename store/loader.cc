@@ -16,6 +16,7 @@
 #include "store/initializer.h"
 #include "store/partition_maker.h"
 #include "store/restored_partition.h"
+#include "store/round_sum.h"
 
 namespace paracord {
 namespace {
@@ -118,12 +119,18 @@ std::optional<RoundClip> ClipOfRounds(const Job& job, const LoadRequest& request
 
 }  // namespace
 
-LoadNeed NeedOf(const LoadRequest& request, const Optimizer& optimizer) {
+LoadNeed NeedOf(const LoadRequest& request, const Optimizer& optimizer, const RoundsNeed& rounds) {
   constexpr uint64_t kMax = MemoryBudget::kUnlimited;
+  const uint64_t copies =  // of the values of a partition
+      rounds.lanes == 0 ? 0 : RoundSum::BuffersMax(rounds.lanes) + (rounds.keeps_before ? 1 : 0);
+  LoadNeed need;
   uint64_t all = 0;
   uint64_t pushed = 0;
   for (const PartitionSpec& spec : request.partitions()) {
     const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
+    const bool by_row =
+        IsGrowing(variable) || KeepsFixedRows(variable, OptimizerFor(variable, optimizer));
+    need.round_rows = need.round_rows || (copies > 0 && by_row && variable.trainable());
     if (IsGrowing(variable)) {
       all = std::min(all + EmptyTableBytes(variable), kMax);
       continue;
@@ -141,14 +148,18 @@ LoadNeed NeedOf(const LoadRequest& request, const Optimizer& optimizer) {
     if (!variable.trainable()) continue;
     pushed = std::min(pushed + bytes, kMax);
     all = std::min(all + own.slots.size() * bytes, kMax);
+    need.rounds = std::min(need.rounds + copies * bytes, kMax);
   }
-  return {all, pushed + pushed / 64 + (64 << 10)};  // what stands around the elements is little
+  need.all = all;
+  need.pushed = pushed + pushed / 64 + (64 << 10);  // what stands around the elements is little
+  return need;
 }
 
 namespace {
 
-absl::Status Hold(const LoadNeed& need, MemoryBudget& memory, uint64_t round_bytes = 0) {
-  const absl::Status held = memory.HoldVariables(need.all, need.pushed, round_bytes);
+absl::Status Hold(const LoadNeed& need, MemoryBudget& memory) {
+  const absl::Status held =
+      memory.HoldVariables(need.all, need.pushed, need.rounds, need.round_rows);
   return held.ok() ? held : absl::InvalidArgumentError(held.message());
 }
 
@@ -298,8 +309,12 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
   content->batches_end = BatchesOfJob(request.plan(), job.epochs, job.steps);
   ASSIGN_OR_RETURN(content->optimizer, ParseOptimizer(job.optimizer));
   content->clip = ClipOfRounds(job, request);
-  const LoadNeed need = NeedOf(request, content->optimizer);
-  RETURN_IF_ERROR(Hold(need, memory));
+  RoundsNeed rounds;
+  if (content->sync) {
+    rounds = {static_cast<uint32_t>(SplitsPerEpoch(content->plan)), request.keeps_before()};
+    content->round_rows = memory.rounds();
+  }
+  RETURN_IF_ERROR(Hold(NeedOf(request, content->optimizer, rounds), memory));
   MemoryReservation restores(*memory.restores());
   const PartitionMaker maker(*content, request.keeps_before(), job.seed, std::move(pinned));
   if (request.checkpoint().empty()) {
@@ -312,11 +327,6 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
         absl::StrCat(CheckpointsDirectory(dir), "/", request.checkpoint());
     RETURN_IF_ERROR(files.CheckBeneath(CheckpointsDirectory(dir), request.checkpoint()));
     RETURN_IF_ERROR(RestoreAll(files, directory, request, job, maker, damage, restores, *content));
-  }
-  if (content->sync) {
-    uint64_t round_bytes = 0;
-    for (const auto& partition : content->partitions) round_bytes += partition->round_bytes_max();
-    RETURN_IF_ERROR(Hold(need, memory, round_bytes));
   }
   // A checkpoint and initial weights have rows of growing tables. They are never refused, because a
   // ps that has trained with them has to be able to come back.

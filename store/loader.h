@@ -18,11 +18,20 @@ namespace paracord {
 struct LoadNeed {
   uint64_t all = 0;
   uint64_t pushed = 0;
+  uint64_t rounds = 0;      // of sums and values before, at their worst; but of rows of tables
+  bool round_rows = false;  // rows of tables are in sums
+};
+
+// How partitions form rounds, in a synchronous job.
+struct RoundsNeed {
+  uint32_t lanes = 0;  // of a round; 0: none are formed
+  bool keeps_before = false;
 };
 
 // Says what the partitions of an order will take, before any of it is allocated. Of tables it does
 // not know the rows of a push, which are few, and of growing ones neither those that there will be.
-LoadNeed NeedOf(const LoadRequest& request, const Optimizer& optimizer);
+LoadNeed NeedOf(const LoadRequest& request, const Optimizer& optimizer,
+                const RoundsNeed& rounds = {});
 
 // `dir` is the job's DIR, `pinned` counts for every partition. INVALID_ARGUMENT: the order makes no
 // sense, a partition is larger than `partition_bytes_max`, or all of them do not fit in `memory`,

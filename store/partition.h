@@ -138,9 +138,11 @@ class Partition {
   // Whether rows come and go; then every pull has to name its rows, too.
   virtual bool growing() const { return false; }
   virtual uint64_t resident_bytes() const = 0;
-  // The most bytes that a partition of a synchronous job takes beside these for the sum of a round
-  // and the values before it; of tables, whose rows in a round are few, it says nothing.
-  virtual uint64_t round_bytes_max() const { return 0; }
+  // The bytes that a push takes beside these until its round is over: of a table in a synchronous
+  // job the rows in sums and before them, at most. 0 where they are held from the start.
+  virtual uint64_t RoundBytesOf(const PartitionUpdate& /*update*/) const { return 0; }
+  // Gives back what is kept for the rows of later rounds.
+  virtual void ReleaseRoundBytes() {}
 
   // Enters the batch if it is next, and then applies the update unless there is none or the batch
   // is rejected; in synchronous training takes both into the sum of their round, and enters and

@@ -35,6 +35,7 @@ absl::StatusOr<std::optional<RoundsOptions>> PartitionMaker::RoundsOf(
   if (content_.clip.has_value()) {
     rounds.clip = {content_.clip->clip, spec.variable(), variable.moving_average() > 0};
   }
+  rounds.rows = content_.round_rows;
   return rounds;
 }
 

@@ -70,15 +70,10 @@ PartitionRounds::PartitionRounds(const RoundsOptions& options, RoundSum::Shape s
     : plan_(options.plan),
       lanes_(SplitsPerEpoch(plan_)),
       rounds_(RoundsPerEpoch(plan_)),
-      elements_(shape.elements),
       clip_(options.clip),
       state_(options.state),
       sum_(shape, plan_.batch()) {
   sum_.Begin(LanesOfRound(plan_, round()));
-}
-
-uint64_t PartitionRounds::bytes_max() const {
-  return RoundSum::BuffersMax(static_cast<uint32_t>(lanes_)) * elements_ * sizeof(float);
 }
 
 std::unique_ptr<RoundSum::Buffer> PartitionRounds::MakeBuffer() const {

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/memory_budget.h"
 #include "config/norm_clip.h"
 #include "store/ledger.h"
 #include "store/partition.h"
@@ -38,6 +39,8 @@ struct RoundsOptions {
   uint64_t state = 0;         // that the partition begins with
   bool keeps_before = false;  // it keeps the values before its newest round
   std::optional<PartitionClip> clip = {};
+  // Counts the rows of a table that are in the sum and before it; null: nobody does.
+  std::shared_ptr<MemoryShare> rows = {};
 };
 
 class PartitionRounds {
@@ -46,9 +49,9 @@ class PartitionRounds {
 
   uint64_t state() const { return state_; }
   const RoundSum& sum() const { return sum_; }
-  // The most bytes that the sum takes of a dense partition.
-  uint64_t bytes_max() const;
 
+  // Gives back the buffers that no lane is in.
+  void ReleaseSpare() { sum_.ReleaseSpare(); }
   // A buffer that a push with a gradient is likely to need: null if it needs none.
   std::unique_ptr<RoundSum::Buffer> MakeBuffer() const;
   // Whether a push of this batch would be the last one of its round.
@@ -104,7 +107,6 @@ class PartitionRounds {
 
   const DataPlan plan_;
   const uint64_t lanes_, rounds_;  // of an epoch
-  const uint64_t elements_;
   const std::optional<PartitionClip> clip_;
   uint64_t state_;
   RoundSum sum_;

@@ -38,6 +38,8 @@ struct Content {
   DataPlan plan;
   bool sync = false;              // its trained partitions form rounds
   std::optional<RoundClip> clip;  // of rounds; nullopt: they are not clipped
+  // Counts the rows of tables in sums of rounds and before them; null: nobody does.
+  std::shared_ptr<MemoryShare> round_rows;
   TimeoutsSpec timeouts;
   std::string drawn;     // what initial_weights did not have, for people; empty: nothing
   std::string settings;  // of the job (config/job.h: PsSettings)

@@ -227,6 +227,13 @@ std::vector<uint32_t> RoundSum::Missing(size_t most) const {
   return missing;
 }
 
+void RoundSum::ReleaseSpare() {
+  buffers_ -= spare_.size();
+  spare_.clear();
+  decoded_ = std::vector<float>();
+  SayWhatIsWanted();
+}
+
 uint64_t RoundSum::bytes() const {
   uint64_t bytes = decoded_.capacity() * sizeof(float);
   const auto add = [&](const Buffer* buffer) {

@@ -90,6 +90,8 @@ class RoundSum {
       if (node.sum != nullptr) use(*node.sum);
     }
   }
+  // Gives back the memory that waits for later rounds.
+  void ReleaseSpare();
   uint64_t bytes() const;  // of all buffers
   size_t buffers() const { return buffers_; }
   static uint32_t BuffersMax(uint32_t lanes) { return (lanes + 1) / 2; }

@@ -1,11 +1,13 @@
 #include "store/store.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
+#include "common/human_bytes.h"
 #include "common/status_macros.h"
 #include "common/trace.h"
 #include "exchange/round_norms.h"
@@ -33,6 +35,25 @@ class Pushing {
  private:
   std::atomic<int>* pushes_;
 };
+
+// Reserves what the rows of a push take in sums of rounds.
+absl::Status ReserveRows(const CheckedStep& step, const MemoryShare& share,
+                         MemoryReservation& reservation) {
+  uint64_t bytes = 0;
+  for (const CheckedUpdate& entry : step.updates) {
+    if (!entry.rejected) bytes += entry.partition->RoundBytesOf(entry.update);
+  }
+  if (bytes == 0 || reservation.More(bytes)) return absl::OkStatus();
+  for (const CheckedUpdate& entry : step.updates) entry.partition->ReleaseRoundBytes();
+  if (reservation.More(bytes)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the rows of tables in a round take ",
+                   HumanBytes(static_cast<uint64_t>(std::max<int64_t>(share.bytes(), 0))),
+                   " here and those of this push up to ", HumanBytes(bytes), ", of ",
+                   HumanBytes(share.bytes_max()),
+                   " that --memory-limit leaves them: a smaller \"round_batches\" or \"batch\", "
+                   "more ps, or more memory"));
+}
 
 }  // namespace
 
@@ -98,6 +119,10 @@ absl::StatusOr<PendingPull> Store::Enter(StepRequest request, const PushFence& f
   if (fence.over()) {
     ++counters_.stale;
     return absl::AbortedError("a newer generation began while the push was under way");
+  }
+  std::optional<MemoryReservation> rows;  // until the partitions have counted them
+  if (content_.round_rows != nullptr) {
+    RETURN_IF_ERROR(ReserveRows(*step, *content_.round_rows, rows.emplace(*content_.round_rows)));
   }
   const bool entered = EnterPush(*step, fence.Entered(), pull);
   pushing.End();

@@ -83,7 +83,8 @@ TablePartition::TablePartition(Facts facts, uint64_t shards, TableContents conte
       row_elements_(growing_ ? contents.table->row_elements() : contents.fixed->row_elements()),
       lazy_(growing_ || contents.fixed->optimizer().lazy),
       contents_(std::move(contents)),
-      rounds_(MakeRounds(rounds)) {
+      rounds_(MakeRounds(rounds)),
+      round_rows_(rounds.has_value() ? rounds->rows : nullptr) {
   if (!rounds.has_value() || !rounds->keeps_before) return;
   before_.emplace(row_elements_);
   store().TellBefore(&*before_);
@@ -121,8 +122,41 @@ std::string TablePartition::WhyNotItsRows(const RowIds& ids) const {
 
 uint64_t TablePartition::resident_bytes() const {
   MutexLock lock(mu_);
-  return store().bytes() + (rounds_ == nullptr ? 0 : rounds_->sum().bytes()) +
-         (before_.has_value() ? before_->bytes() : 0);
+  return store().bytes();
+}
+
+TablePartition::~TablePartition() {
+  if (round_rows_ != nullptr) round_rows_->Subtract(counted_);
+}
+
+// Rows are in the sum, merged with others or alone, and if need be decoded before. All of them are
+// before the round once it is applied.
+uint64_t TablePartition::RoundBytesOf(const PartitionUpdate& update) const {
+  if (rounds_ == nullptr || update.none()) return 0;
+  const uint64_t elements = update.gradient.elements();
+  const uint64_t row_bytes = row_elements_ * sizeof(float) + sizeof(uint64_t);
+  return 3 * std::max(elements / row_elements_, uint64_t{1}) * row_bytes;
+}
+
+void TablePartition::ReleaseRoundBytes() {
+  if (rounds_ == nullptr) return;
+  MutexLock lock(mu_);
+  rounds_->ReleaseSpare();
+  if (before_.has_value()) before_->ReleaseSpare();
+  CountRound();
+}
+
+void TablePartition::CountRound() {
+  if (round_rows_ == nullptr) return;
+  uint64_t bytes = rounds_->sum().bytes();
+  if (before_.has_value()) {
+    uint64_t rows = 0;
+    rounds_->sum().ForSums(
+        [&](const RoundSum::Buffer& sum) { rows += sum.rows.values.size() / row_elements_; });
+    bytes += std::max(before_->bytes(), rows * (row_elements_ * sizeof(float) + sizeof(uint64_t)));
+  }
+  round_rows_->Add(bytes);
+  round_rows_->Subtract(std::exchange(counted_, bytes));
 }
 
 bool TablePartition::SetLearningRate(const LearningRate& rate, const PushFence& fence) {
@@ -159,6 +193,7 @@ Outcome TablePartition::PushLane(const PlanBatch& batch, bool rejected,
   const bool taken = entry.outcome == PUSH_TAKEN || entry.outcome == PUSH_APPLIED;
   if (taken && !rejected && before_.has_value()) before_->Drop();
   if (entry.outcome == PUSH_APPLIED) ApplyRound();
+  CountRound();
   return {entry.outcome, entry.next, contents_.updates};
 }
 
@@ -180,6 +215,7 @@ bool TablePartition::TakeNorms(const RoundNorms& norms, const PushFence& fence) 
   });
   if (fence.over() || !rounds_->Clip(fence.generation(), norms)) return false;
   ApplyRound();
+  CountRound();
   return true;
 }
 

@@ -60,7 +60,10 @@ class TablePartition : public Partition {
   std::string WhyNotItsRows(const RowIds& ids) const override;
   bool lazy() const override { return lazy_; }
   bool growing() const override { return growing_; }
+  ~TablePartition() override;
   uint64_t resident_bytes() const override;
+  uint64_t RoundBytesOf(const PartitionUpdate& update) const override;
+  void ReleaseRoundBytes() override;
 
   Outcome Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
                const PushFence& fence) override;
@@ -90,6 +93,8 @@ class TablePartition : public Partition {
   // A push of a partition that forms rounds.
   Outcome PushLane(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
                    const PushFence& fence);
+  // Counts what rows take in the sum and before it, and what those of the sum will take there.
+  void CountRound() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Enters and applies the round that is whole.
   void ApplyRound() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Whether values of a state are those before the newest round (PartitionRounds::IsBefore).
@@ -121,7 +126,9 @@ class TablePartition : public Partition {
   TableContents contents_ ABSL_GUARDED_BY(mu_);
   const std::unique_ptr<PartitionRounds> rounds_;  // guarded by mu_; null: it forms none
   std::optional<RowsBefore> before_ ABSL_GUARDED_BY(mu_);
-  uint64_t pushed_ ABSL_GUARDED_BY(mu_) = 0;  // rows
+  const std::shared_ptr<MemoryShare> round_rows_;  // thread-safe itself; null: nobody counts
+  uint64_t counted_ ABSL_GUARDED_BY(mu_) = 0;      // bytes in that
+  uint64_t pushed_ ABSL_GUARDED_BY(mu_) = 0;       // rows
   HotIds hot_ ABSL_GUARDED_BY(mu_);
   mutable int64_t push_wait_ms_ ABSL_GUARDED_BY(mu_) = 0;  // of the image that is open
   mutable std::condition_variable room_;  // the image has more, or is over; used with mu_

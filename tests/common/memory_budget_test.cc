@@ -63,6 +63,24 @@ TEST_CASE("rounds are held beside variables, and a refusal names the key that ma
   CHECK(memory.Uses()[1].holder == "requests");
 }
 
+TEST_CASE("the rows of tables in rounds have a quarter of what variables leave") {
+  MemoryBudget memory(256 * kMiB);
+  REQUIRE(memory.HoldVariables(60 * kMiB, 10 * kMiB, 4 * kMiB, /*round_rows=*/true).ok());
+  CHECK(memory.rounds()->bytes_max() == 32 * kMiB);
+  CHECK(memory.requests()->spare() == 48 * kMiB);
+  CHECK(Most(memory) <= memory.limit());
+  REQUIRE(memory.rounds()->Reserve(30 * kMiB));
+  CHECK_FALSE(memory.rounds()->Reserve(3 * kMiB));
+  REQUIRE(memory.Uses()[1].holder == "rounds");
+  CHECK(memory.Uses()[1].bytes == 34 * kMiB);
+  CHECK(memory.Uses()[1].bytes_max == 36 * kMiB);
+  memory.CountVariables(124 * kMiB);
+  CHECK(memory.rounds()->bytes_max() == 16 * kMiB);
+  // A push has half of what is left beside the rows.
+  CHECK_FALSE(memory.HoldVariables(60 * kMiB, 49 * kMiB, 4 * kMiB, true).ok());
+  CHECK(memory.HoldVariables(60 * kMiB, 49 * kMiB, 4 * kMiB).ok());
+}
+
 TEST_CASE("rows that outgrow the limit leave an eighth of it for the others, and say so once") {
   MemoryBudget memory(256 * kMiB);
   REQUIRE(memory.HoldVariables(10 * kMiB, kMiB).ok());

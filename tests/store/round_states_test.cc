@@ -182,14 +182,5 @@ TEST_CASE("a round that finds no room for old rows waits, and then the image end
   CHECK(absl::IsResourceExhausted(written));
 }
 
-TEST_CASE("a partition says what its rounds take at most") {
-  const SyncKind kind = SyncKinds()[0];
-  Pusher pusher(kind, PlanOfLanes(24, 1, 5));
-  CHECK(pusher.partition->round_bytes_max() == 30 * sizeof(float) * (3 + 1));
-  Pusher alone(kind, PlanOfLanes(24, 1, 5), /*keeps_before=*/false);
-  CHECK(alone.partition->round_bytes_max() == 30 * sizeof(float) * 3);
-  CHECK(SyncPartition(kind, pusher.plan, /*sync=*/false)->round_bytes_max() == 0);
-}
-
 }  // namespace
 }  // namespace paracord
