@@ -156,7 +156,9 @@ absl::StatusOr<DecodedReply> PendingPull::Answer(Partition::AtState state) {
   PinnedReservation reserved = std::move(reserved_);  // what is left of it ends here
   for (const CheckedWant& wanted : wants_) {
     PartitionState& said = StateOf(wanted.partition->facts().id);
+    const uint64_t pushed = said.outcome() == PUSH_NONE ? UINT64_MAX : said.updates();
     RETURN_IF_ERROR(ReadValues(wanted, state, reserved, said, reply_.pieces));
+    if (said.updates() > pushed) said.set_entered(said.updates() - pushed);
   }
   return std::move(reply_);
 }

@@ -468,8 +468,9 @@ absl::StatusOr<ExchangeOutcome> ParameterCopy::TakeReply(uint32_t ps, const Exch
       if (state.outcome() == PUSH_APPLIED || state.outcome() == PUSH_TAKEN) {
         outcome.applied = true;
         const uint64_t read = part->read_updates[order.buffer];
-        if (part->have.has_value() && state.updates() > read) {
-          outcome.staleness = std::max(outcome.staleness, state.updates() - read - 1);
+        const uint64_t later = std::min(state.entered(), state.updates());
+        if (part->have.has_value() && state.updates() - later > read) {
+          outcome.staleness = std::max(outcome.staleness, state.updates() - later - read - 1);
         }
         if (!order.rejected) part->residual.swap(part->rest);
       } else if (state.outcome() == PUSH_ALREADY_APPLIED && repeated && !order.rejected) {

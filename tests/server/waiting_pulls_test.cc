@@ -89,6 +89,27 @@ TEST_CASE("a pull waits for other workers, and is counted where people look") {
   CHECK(reply.partitions(0).outcome() == PUSH_APPLIED);
 }
 
+TEST_CASE("values that waited say how many updates came after their push") {
+  PsOfLanes test;
+  const auto push = [&](uint64_t lane) {
+    DecodedRequest both = test.ps.PushOf(lane, 0, 1.0f);
+    test.AddState(both, 1);
+    return test.Send(both);
+  };
+  const auto first = push(0);
+  for (uint64_t lane = 1; lane < 9; ++lane) CHECK(push(lane)->answered == 0);
+  const auto last = push(9);
+  REQUIRE((HasValues(first) && HasValues(last)));
+  const ExchangeReply waited = DecodeExchangeReply(*first->reply)->header;
+  for (const PartitionState& of : waited.partitions()) {
+    CHECK(of.entered() == (of.outcome() == PUSH_APPLIED ? 9 : 0));
+  }
+  const ExchangeReply at_once = DecodeExchangeReply(*last->reply)->header;
+  for (const PartitionState& of : at_once.partitions()) {
+    CHECK(of.entered() == 0);
+  }
+}
+
 TEST_CASE("pulls that wait end with their generation, with a Load, with the job and with the ps") {
   PsOfLanes test;
   const auto adopted = test.Pull(1);

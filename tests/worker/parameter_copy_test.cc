@@ -243,6 +243,10 @@ TEST_CASE("a push is entered whose values wait for a round, and the values stay 
   CHECK(outcome.applied);
   CHECK(outcome.next == 1);
   CHECK(outcome.staleness == 8);
+  state.set_entered(3);  // while the answer waited
+  CHECK(taken()->staleness == 5);
+  state.set_entered(70);
+  CHECK(taken()->staleness == 0);
   CHECK(Sent(copy, 1, {}).header.pull(0).have_updates() == 0);
   state.set_partition(7);
   CHECK(taken().status().message() == "ps:1 answers for partition 7, which it was not asked for");
