@@ -217,6 +217,7 @@ void CoordinatorCore::AdvanceEpoch() {
     return SaveJobState();  // the ledgers are read again when that is durable
   }
   if (epoch < extent.epochs() && training_.IsOpen(epoch)) {
+    DropUnfounded(open.next);
     training_.table()->Load(open.next);  // leases go on
     SetPhase(Phase::kTraining);
     failures_.PlaceDeaths(epoch, open.next, now_ms_,

@@ -138,6 +138,8 @@ class CoordinatorCore {
   uint32_t EndOfLeases() const { return LastRoundOfLanes().value_or(lane_leases_.end()); }
   std::optional<Lease> LeaseAgain(const WorkerSession& session);
   bool FreeStuckLanes();
+  bool RoundIsOld() const;
+  void DropUnfounded(const std::vector<uint32_t>& next);
 
   // core_failures.cc
   BatchId BatchOf(const LeaseState& lease) const;

@@ -170,4 +170,24 @@ bool CoordinatorCore::FreeStuckLanes() {
   return true;
 }
 
+// Whether the ledgers are to tell why a round takes so long: a lane whose batches were reported,
+// and that no ps has, looks as if it were ahead.
+bool CoordinatorCore::RoundIsOld() const {
+  return HasLanes() && lane_leases_.RoundIsOld(now_ms_) && now_ms_ - ps_.read_ms() >= kStragglerMs;
+}
+
+// The ledgers have been read. A batch is reported when every ps has answered its push, so what the
+// ledgers lack of the reports before that was never pushed: the lane is granted again, and not to
+// the session that said so. In synchronous training one batch may be in the sum of a round.
+void CoordinatorCore::DropUnfounded(const std::vector<uint32_t>& next) {
+  SplitTable& table = *training_.table();
+  const uint32_t pending = job_.guarantees.sync() ? 1 : 0;
+  for (const auto& [lane, session] : table.UnfoundedIn(next, pending)) {
+    table.EndAllOf(lane);
+    training_.Abandon(lane);
+    WorkerSession* const liar = sessions_.Find(session);
+    if (liar != nullptr) sessions_.Rest(*liar, now_ms_, "reports batches that no ps has");
+  }
+}
+
 }  // namespace paracord

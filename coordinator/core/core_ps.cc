@@ -113,6 +113,7 @@ void CoordinatorCore::PsReady() {
 
 void CoordinatorCore::ReadLedgers() {
   if (!ps_.ReadLedgers(now_ms_)) return;
+  if (training_.table() != nullptr) training_.table()->LedgersAsked();
   failures_.LedgersAsked();
   gaps_.LedgersAsked();
 }

@@ -192,7 +192,8 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
       break;
   }
   if (failed && ++session.failures_in_a_row >= kBenchAfter && sessions_.all().size() > 1) {
-    sessions_.Rest(session, now_ms_);
+    sessions_.Rest(session, now_ms_,
+                   absl::StrCat("failed ", session.failures_in_a_row, " times in a row"));
   }
   if (report.problem() == PROBLEM_UNREACHABLE) session.benched_until_ms = now_ms_ + 200;
 }
@@ -261,7 +262,8 @@ bool CoordinatorCore::WorkIsFree() const {
 // workers and events.
 void CoordinatorCore::ServeParked(bool tick) {
   if (phases_.training() && training_.table() != nullptr && ps_.AllAre(PsState::kReady) &&
-      (training_.table()->AllDone() || ps_.LedgersDue(now_ms_) || (tick && FreeStuckLanes()))) {
+      (training_.table()->AllDone() || ps_.LedgersDue(now_ms_) ||
+       (tick && (FreeStuckLanes() || RoundIsOld())))) {
     ReadLedgers();
   }
   const bool lanes = HasLanes() && DealLanes(tick);

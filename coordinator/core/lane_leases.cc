@@ -80,6 +80,11 @@ void LaneLeases::LookBehind(const SplitTable& table, std::optional<double> backu
   if (now_ms - clock_.began_ms() >= age_ms) behind_ = table.LanesBehind(now_ms - age_ms);
 }
 
+bool LaneLeases::RoundIsOld(int64_t now_ms) const {
+  const auto usual_ms = static_cast<int64_t>(kUsualRounds * clock_.usual_ms().value_or(0));
+  return now_ms - clock_.began_ms() >= std::max(kStragglerMs, usual_ms);
+}
+
 bool LaneLeases::StaysWith(uint64_t lane, uint64_t session) const {
   return lane < owners_.size() && owners_[lane] == session;
 }

@@ -57,6 +57,9 @@ class LaneLeases {
   // Those of the newest look, which may have come further since.
   const std::vector<uint64_t>& behind() const { return behind_; }
 
+  // Whether the round under way has taken as long as a straggler, and longer than usual.
+  bool RoundIsOld(int64_t now_ms) const;
+
   // The round at which leases end, and whether it has been moved on since this was last asked.
   uint32_t end() const { return end_; }
   bool TakeMoved() { return std::exchange(moved_, false); }

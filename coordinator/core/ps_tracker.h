@@ -135,6 +135,8 @@ class PsTracker {
   // The ledgers are to be read again soon: a worker met a gap, or died.
   void WantLedgers() { reread_ = true; }
   bool LedgersDue(int64_t now_ms) const;
+  // When ledgers were last asked for.
+  int64_t read_ms() const { return read_ms_; }
   // The ledgers just read, from kLedgers until ForgetLedgers, which is called when they were used.
   std::vector<const Ledger*> Ledgers() const;
   void ForgetLedgers();
@@ -204,7 +206,7 @@ class PsTracker {
   int64_t look_at_ms_ = 0;  // when a newer coordinator is looked for, while a ps is away
   bool reading_ = false;
   bool reread_ = false;
-  int64_t read_ms_ = 0;  // when ledgers were last asked for
+  int64_t read_ms_ = 0;
 };
 
 }  // namespace paracord

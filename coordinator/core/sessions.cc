@@ -11,7 +11,7 @@ namespace paracord {
 namespace {
 
 constexpr int64_t kParkMs = 1000;    // a worker without a task asks again after this
-constexpr int64_t kBenchMs = 10000;  // no lease after three failures in a row
+constexpr int64_t kBenchMs = 10000;  // of a rest
 constexpr int64_t kHearMs = 2000;    // after a stop, to hear everybody
 
 template <class Reply>
@@ -152,7 +152,7 @@ void Sessions::ServeParked(int64_t now_ms, const std::function<bool()>& look,
   }
 }
 
-void Sessions::Rest(WorkerSession& session, int64_t now_ms) {
+void Sessions::Rest(WorkerSession& session, int64_t now_ms, const std::string& did) {
   session.benched_until_ms = now_ms + kBenchMs;
   const bool all = std::ranges::all_of(
       sessions_, [&](const auto& item) { return item.second.benched_until_ms > now_ms; });
@@ -160,8 +160,8 @@ void Sessions::Rest(WorkerSession& session, int64_t now_ms) {
     PROBE("coordinator.rest.nobody");
     for (auto& [id, other] : sessions_) other.benched_until_ms = now_ms;
   } else {
-    effects_.Warn(absl::StrCat(session.task, " failed ", session.failures_in_a_row,
-                               " times in a row and gets no lease for ", kBenchMs / 1000, " s"));
+    effects_.Warn(
+        absl::StrCat(session.task, " ", did, " and gets no lease for ", kBenchMs / 1000, " s"));
   }
   session.failures_in_a_row = 0;
 }

@@ -106,9 +106,9 @@ class Sessions {
   void ServeParked(int64_t now_ms, const std::function<bool()>& look,
                    const std::function<bool(WorkerSession&, CallId)>& give,
                    const std::function<WorkReply(const WorkerSession&)>& wait);
-  // A session that failed in a row rests, so that others, who may do better, have the leases.
-  // Where nobody is left all go on, for it is no worker's fault.
-  void Rest(WorkerSession& session, int64_t now_ms);
+  // A session rests, of which people are told what it did, so that others, who may do better, have
+  // the leases. Where nobody is left all go on, for it is no worker's fault.
+  void Rest(WorkerSession& session, int64_t now_ms, const std::string& did);
 
   // Sessions that were silent for longer than `silent_ms`.
   std::vector<uint64_t> Silent(int64_t now_ms, int64_t silent_ms) const;

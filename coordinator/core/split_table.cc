@@ -183,7 +183,9 @@ LeaseState* SplitTable::Find(uint64_t lease_id) {
 
 void SplitTable::Progress(LeaseState& lease, uint32_t next) {
   lease.next = std::max(lease.next, next);
-  if (next > splits_[lease.split].next) SetNext(lease.split, next);
+  if (next <= splits_[lease.split].next) return;
+  SetNext(lease.split, next);
+  splits_[lease.split].reporter = lease.session;
 }
 
 void SplitTable::End(uint64_t lease_id) {
@@ -194,6 +196,14 @@ void SplitTable::End(uint64_t lease_id) {
   leases_.erase(it);
   --splits_[index].holders;
   SetNext(index, splits_[index].next);
+}
+
+void SplitTable::EndAllOf(uint64_t split) {
+  std::vector<uint64_t> ids;
+  for (const auto& [id, lease] : leases_) {
+    if (lease.split == split) ids.push_back(id);
+  }
+  for (const uint64_t id : ids) End(id);
 }
 
 std::vector<LeaseState> SplitTable::EndSession(uint64_t session, const std::set<uint64_t>& held) {

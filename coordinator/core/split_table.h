@@ -38,6 +38,18 @@ class SplitTable {
   // Takes what the ledgers say: next[s] is the least first-missing batch of split s over all
   // trained partitions, 0 for what `next` does not reach. May move a split back.
   void Load(const std::vector<uint32_t>& next);
+  // The ledgers are asked for, and will show what is reported so far.
+  void LedgersAsked();
+  // A lane of which batches were reported that no ledger can have missed, and by which session; 0:
+  // nobody knows any more.
+  struct Unfounded {
+    uint64_t lane = 0;
+    uint64_t session = 0;
+  };
+  // The lanes of which `next`, of ledgers that were asked for then, is behind what had been
+  // reported before. So many batches of each lane may be `pending`: a ps has them and its ledger
+  // does not.
+  std::vector<Unfounded> UnfoundedIn(const std::vector<uint32_t>& next, uint32_t pending) const;
   // True if every split is done as far as is known here.
   bool AllDone() const { return open_splits_ == 0; }
 
@@ -75,6 +87,7 @@ class SplitTable {
   // Advice: everything below `next` is entered everywhere.
   void Progress(LeaseState& lease, uint32_t next);
   void End(uint64_t lease_id);
+  void EndAllOf(uint64_t split);
   // Ends the leases of a session, all but those in `held`; they are returned.
   std::vector<LeaseState> EndSession(uint64_t session, const std::set<uint64_t>& held = {});
 
@@ -125,6 +138,7 @@ class SplitTable {
   uint64_t open_splits_;     // of all
   std::set<uint64_t> free_;  // of splits_: open and not leased
   uint64_t freed_ = 0;
+  std::vector<Split> asked_;  // lanes, when the ledgers were asked for
   // There are thousands, and every report looks some up: a tree of few levels misses the cache
   // least.
   absl::btree_map<uint64_t, LeaseState> leases_;

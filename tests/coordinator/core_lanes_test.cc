@@ -128,25 +128,64 @@ TEST_CASE("a lane whose batches take longer than a straggler's is not leased twi
   CHECK(round(/*second_stops=*/true));
 }
 
+constexpr auto kSynchronous = [](Job& said) {
+  said.guarantees.staleness.reset();
+  said.guarantees.consistency = "sync";
+  said.guarantees.recovery = "rollback";
+};
+
 TEST_CASE("where all who have lanes wait for batches that nobody has, the ledgers are read again") {
+  LaneJob job(/*lanes=*/2, /*count=*/4000, kSynchronous);
+  LaneWorker worker(job, "worker:0");
+  Steps(job, {&worker}, 4);
+  worker.computes = false;
+  worker.LieALittle();  // which the sum of a round may have
+  const auto next_of = [&] {
+    uint32_t next = 0;
+    for (const auto& [id, lease] : job.table().leases()) next = std::max(next, lease.next);
+    return next;
+  };
+  Steps(job, {&worker}, 200);  // 10 s
+  REQUIRE(next_of() == 3);
+  worker.waits_for = "round 1";  // the worker says so with its next request
+  Steps(job, {&worker}, 300);
+  CHECK(next_of() == 2);
+}
+
+TEST_CASE("a lone worker that reports batches which no ps has is given them again") {
   LaneJob job(/*lanes=*/2);
   LaneWorker worker(job, "worker:0");
   Steps(job, {&worker}, 4);
   worker.computes = false;
   const uint64_t lane = worker.Lie();
-  const auto next_of = [&] {
-    uint32_t next = 0;
-    for (const auto& [id, lease] : job.table().leases()) {
-      if (lease.split == lane) next = lease.next;
-    }
-    return next;
+  REQUIRE(job.table().NextOf(lane) > 2);
+  Steps(job, {&worker}, 200);
+  CHECK(job.table().NextOf(lane) == 2);
+  CHECK(worker.lanes() == LaneSet{0, 1});
+}
+
+TEST_CASE("a lane goes to another worker where its own reports batches that no ps has") {
+  const bool sync = GENERATE(false, true);
+  LaneJob job(/*lanes=*/2, /*count=*/4000, [&](Job& said) {
+    if (sync) kSynchronous(said);
+  });
+  LaneWorker sound(job, "worker:0"), liar(job, "worker:1");
+  Steps(job, {&sound, &liar}, 100);
+  REQUIRE(sound.lanes().size() == 1);
+  REQUIRE(liar.lanes().size() == 1);
+  const uint64_t lane = *liar.lanes().begin();
+  const uint32_t entered = liar.NextOf(lane);
+  sound.computes = liar.computes = false;
+  const auto taken_over = [&] {
+    return sound.lanes().contains(lane) && sound.NextOf(lane) <= entered;
   };
-  Steps(job, {&worker}, 200);  // 10 s
-  const uint32_t reported = next_of();
-  REQUIRE(reported > 2);
-  worker.waits_for = "round 1";  // the worker says so with its next request
-  Steps(job, {&worker}, 300);
-  CHECK(next_of() == 2);
+  for (int i = 0; i < 60 && !taken_over(); ++i) {  // the liar comes further all the time
+    liar.LieALittle();
+    Steps(job, {&sound, &liar}, 10);
+  }
+  CHECK(taken_over());
+  CHECK(job.log.find("worker:1 reports batches that no ps has") != std::string::npos);
+  CHECK(job.log.find("worker:0 reports batches") == std::string::npos);
 }
 
 TEST_CASE("a lane whose last lease is old and that comes further all the time has one worker") {

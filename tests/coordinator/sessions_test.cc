@@ -89,9 +89,9 @@ TEST_CASE("a worker that fails in a row rests, unless nobody else is left") {
   Sessions& sessions = opened.sessions;
   WorkerSession& first = *sessions.Find(opened.Open("worker:0", "boot-1"));
   WorkerSession& second = *sessions.Find(opened.Open("worker:1", "boot-1"));
-  sessions.Rest(first, 0);
+  sessions.Rest(first, 0, "failed");
   CHECK(first.benched_until_ms > 0);
-  sessions.Rest(second, 0);
+  sessions.Rest(second, 0, "failed");
   CHECK(first.benched_until_ms == 0);
   CHECK(second.benched_until_ms == 0);
 }

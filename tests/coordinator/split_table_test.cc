@@ -246,5 +246,33 @@ TEST_CASE("ledgers with holes tell the least of each split, whatever the epoch")
   }
 }
 
+TEST_CASE("of a lane the ledgers have to show what was reported before they were asked") {
+  DataPlan plan = PlanOfLanes(40, 1, 4);
+  SplitTable table(0, 40, plan);
+  for (uint64_t lane = 0; lane < 4; ++lane) table.GrantLane(lane, lane + 1, 100 + lane, 0, 10);
+  const auto report = [&](uint64_t lane, uint32_t next) {
+    table.Progress(*table.Find(lane + 1), next);
+  };
+  report(0, 3);
+  report(1, 4);
+  report(2, 2);
+  CHECK(table.UnfoundedIn({0, 0, 0, 0}, 0).empty());  // they were never asked
+  table.LedgersAsked();
+  report(3, 5);  // which the ledgers under way may not show
+  report(0, 9);
+  const std::vector<SplitTable::Unfounded> lanes = table.UnfoundedIn({3, 3, 2}, 0);
+  REQUIRE(lanes.size() == 1);
+  CHECK(lanes[0].lane == 1);
+  CHECK(lanes[0].session == 101);
+  CHECK(table.UnfoundedIn({2, 3, 1}, 1).empty());
+  CHECK(table.UnfoundedIn({}, 1).size() == 3);
+  table.Load({3, 3, 2});
+  table.LedgersAsked();
+  CHECK(table.UnfoundedIn({3, 3, 2}, 0).empty());
+  table.EndAllOf(1);
+  CHECK(table.IsFree(1));
+  CHECK(table.NextOf(1) == 3);
+}
+
 }  // namespace
 }  // namespace paracord
