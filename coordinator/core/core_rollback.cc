@@ -89,7 +89,16 @@ bool CoordinatorCore::StateIsLost(const OpenEpoch& open,
   if (!job_.guarantees.sync()) return false;
   uint64_t entered = 0;
   for (const Ledger* ledger : ledgers) entered += ledger->applied() + ledger->rejected();
-  const std::optional<BatchId> batch = gaps_.LedgersRead(open.epoch, open.next, entered);
+  const std::vector<HeldPartition> held = HeldPartitions(View());
+  const bool served = !NeedsRollback(static_cast<uint32_t>(ps_.layout().size()), held).has_value();
+  const RoundGaps::Judgement judgement =
+      gaps_.LedgersRead({open.epoch, open.next, entered, served});
+  for (const uint64_t id : judgement.untrue) {
+    WorkerSession* const session = sessions_.Find(id);
+    if (session == nullptr) continue;
+    sessions_.Rest(*session, now_ms_, "reports that values are gone which the ps have");
+  }
+  const std::optional<BatchId>& batch = judgement.lost;
   if (!batch.has_value()) return false;
   PROBE("coordinator.rollback.stuck");
   gaps_.Forget();

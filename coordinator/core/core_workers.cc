@@ -173,7 +173,7 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
   const std::string said = OneLine(report.message(), kSendableBytesMax);
   switch (report.problem()) {
     case PROBLEM_GAP:
-      if (job_.guarantees.sync() && report.ended()) gaps_.Note(BatchOf(lease));
+      if (job_.guarantees.sync() && report.ended()) gaps_.Note(BatchOf(lease), session.id);
       ps_.WantLedgers();
       break;
     case PROBLEM_DATA:

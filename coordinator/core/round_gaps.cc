@@ -2,19 +2,23 @@
 
 namespace paracord {
 
-std::optional<BatchId> RoundGaps::LedgersRead(uint64_t epoch, const std::vector<uint32_t>& next,
-                                              uint64_t entered) {
-  if (std::exchange(entered_, entered) != entered) reports_.clear();
-  for (const auto& [lane, number] : std::exchange(asked_, {})) {
-    if (lane < next.size() && number < next[lane]) continue;  // every partition has it
-    if (++reports_[{lane, number}] < kReportsMax) continue;
-    BatchId batch;
-    batch.set_epoch(epoch);
+RoundGaps::Judgement RoundGaps::LedgersRead(const Reading& reading) {
+  if (std::exchange(entered_, reading.entered) != reading.entered) reports_.clear();
+  Judgement judgement;
+  for (const auto& [place, sessions] : std::exchange(asked_, {})) {
+    const auto& [lane, number] = place;
+    if (lane < reading.next.size() && number < reading.next[lane]) continue;  // all have it
+    if (reading.served) {
+      judgement.untrue.insert(sessions.begin(), sessions.end());
+      continue;
+    }
+    if (++reports_[place] < kReportsMax || judgement.lost.has_value()) continue;
+    BatchId& batch = judgement.lost.emplace();
+    batch.set_epoch(reading.epoch);
     batch.set_split(lane);
     batch.set_batch(number);
-    return batch;
   }
-  return std::nullopt;
+  return judgement;
 }
 
 void RoundGaps::Forget() {

@@ -1,8 +1,9 @@
 // Gaps that workers report in synchronous training: no partition has the state that a batch is to
 // be computed on. Mostly somebody else has computed it meanwhile, which the ledgers tell. If they
-// tell time and again that a partition still lacks the batch, and that nothing has come further,
-// the state is lost and waiting brings nothing. Pure; owned by the core, which reads the ledgers
-// after each report.
+// tell time and again that a partition still lacks the batch, that no partition serves the state it
+// has, and that nothing has come further, the state is lost and waiting brings nothing. Where a
+// partition lacks the batch and the state is served, the worker has not said the truth. Pure; owned
+// by the core, which reads the ledgers after each report.
 #pragma once
 
 #include <cstdint>
@@ -20,23 +21,35 @@ class RoundGaps {
  public:
   static constexpr uint32_t kReportsMax = 3;
 
-  // A worker found a gap at this batch.
-  void Note(const BatchId& batch) { noted_.emplace(batch.split(), batch.batch()); }
+  // A session found a gap at this batch.
+  void Note(const BatchId& batch, uint64_t session) {
+    noted_[{batch.split(), batch.batch()}].insert(session);
+  }
   // The ledgers are asked for: they will tell of the gaps so far.
   void LedgersAsked() { asked_.merge(std::exchange(noted_, {})); }
-  // The ledgers asked for last say that the lanes of `epoch` are entered up to `next`, and that all
-  // partitions together have entered so many batches. Returns the batch that has been reported
-  // kReportsMax times, each time before another reading, while no partition entered anything.
-  std::optional<BatchId> LedgersRead(uint64_t epoch, const std::vector<uint32_t>& next,
-                                     uint64_t entered);
+  // What the ps say that were asked last.
+  struct Reading {
+    uint64_t epoch = 0;
+    std::vector<uint32_t> next = {};  // batches of each lane that all partitions have
+    uint64_t entered = 0;             // by all partitions together
+    bool served = true;               // each partition serves the state of the one furthest behind
+  };
+  struct Judgement {
+    // The batch that has been reported kReportsMax times, each time before another reading, while
+    // no partition entered anything and its state was not served.
+    std::optional<BatchId> lost = {};
+    std::set<uint64_t> untrue = {};  // sessions that reported a gap where there is none
+  };
+  Judgement LedgersRead(const Reading& reading);
   // A new generation, or another epoch, begins.
   void Forget();
 
  private:
-  using Place = std::pair<uint64_t, uint32_t>;  // lane, batch
+  using Place = std::pair<uint64_t, uint32_t>;          // lane, batch
+  using Reports = std::map<Place, std::set<uint64_t>>;  // with the sessions
 
-  std::set<Place> noted_;  // since ledgers were last asked for
-  std::set<Place> asked_;
+  Reports noted_;  // since ledgers were last asked for
+  Reports asked_;
   std::map<Place, uint32_t> reports_;
   uint64_t entered_ = 0;
 };

@@ -253,6 +253,7 @@ TEST_CASE("a state that three reports in a row miss, while nothing comes further
   job.TakeCut(session, 1);
   FindGap(job, session);  // another worker has computed batch 0
   SECTION("all go back") {
+    job.SetState(1, 2);  // and the state before is gone there
     for (int i = 0; i < 3; ++i) {
       CHECK(job.core->generation() == 1);
       FindGap(job, session);
@@ -263,7 +264,25 @@ TEST_CASE("a state that three reports in a row miss, while nothing comes further
     CHECK(job.Logged("no parameter server has the values that batch 1 of split 0 of epoch 1"));
     CHECK(job.Join("worker:0") != 0);
   }
+  SECTION("but one that each partition serves is not, whatever one worker says") {
+    const uint64_t sound = job.Join("worker:1");
+    FindGap(job, session);
+    CHECK(job.Logged("worker:0 reports that values are gone which the ps have"));
+    for (int i = 0; i < 6; ++i) {
+      CHECK_FALSE(job.Work(session).has_lease());
+      job.Run(500);
+    }
+    CHECK(job.Work(sound).has_lease());
+    job.Run(10000);
+    for (int i = 0; i < 3; ++i) job.Run(500);
+    CHECK(job.core->generation() == 1);
+  }
+  SECTION("nor is one of which a lone worker says so") {
+    for (int i = 0; i < 9; ++i) FindGap(job, session);
+    CHECK(job.core->generation() == 1);
+  }
   SECTION("unless something comes further") {
+    job.SetState(1, 2);
     for (uint64_t i = 0; i < 6; ++i) {
       FindGap(job, session);
       if (i % 2 == 1) job.SetState(0, 1 + i % 4, /*serves_before=*/true);
