@@ -39,23 +39,21 @@ void CoordinatorCore::DriveFormation() {
 }
 
 void CoordinatorCore::LoadOrAttach(uint32_t index) {
-  const bool holds = ps_.HoldsItsPartitions(index);
-  const bool goes_on = job_.guarantees.sync()
-                           ? !rollback_.from().has_value()
-                           : ps_.all()[index].description.settings() == PsSettings(job_);
-  if (holds && goes_on) {
+  // In synchronous training what is held stays only where it updates values by the same settings.
+  const bool stays = ps_.HoldsItsPartitions(index) && !rollback_.from().has_value();
+  if (stays && ps_.all()[index].description.settings() == PsSettings(job_)) {
     ps_.MarkReady(index, now_ms_);
     return PsReady();
   }
   LoadRequest load;
-  load.set_keep(holds && !job_.guarantees.sync());
+  load.set_keep(stays);
   const Manifest* const usable = checkpoints_.Usable();
-  if (job_.guarantees.sync()) {
+  if (load.keep()) {
+    PROBE("coordinator.ps.settings");
+  } else if (job_.guarantees.sync()) {
     // Where all go on with what they hold, only a ps without partitions of the job comes here.
     load.set_checkpoint(rollback_.from().value_or(""));
     load.set_keeps_before(ps_.size() > 1);
-  } else if (load.keep()) {
-    PROBE("coordinator.ps.settings");
   } else if (usable != nullptr) {
     load.set_checkpoint(usable->name.ToString());
   } else if (checkpoints_.Lost(record_.counters().checkpoints)) {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/probe.h"
+#include "config/ps_settings.h"
 #include "coordinator/core/core.h"
 #include "coordinator/core/held.h"
 
@@ -31,8 +32,8 @@ std::optional<std::string> OtherSettings(const JobView& job) {
   const std::string settings = PsSettings(job.options.job);
   for (uint32_t i = 0; i < job.ps.size(); ++i) {
     if (!job.ps.HoldsItsPartitions(i)) continue;
-    if (job.ps.all()[i].description.settings() == settings) continue;
-    return absl::StrCat("ps:", i, " has other settings of the job, such as its learning rate");
+    if (SameUpdates(job.ps.all()[i].description.settings(), settings)) continue;
+    return absl::StrCat("ps:", i, " updates values by other settings, such as the learning rate");
   }
   return std::nullopt;
 }

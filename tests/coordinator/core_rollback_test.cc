@@ -161,6 +161,22 @@ TEST_CASE("another learning rate begins at a checkpoint, and no ps is told to ke
   CHECK(later.Work(later.Join("worker:0")).lease().first_batch() == 2);
 }
 
+TEST_CASE("other timeouts and more epochs are taken over by what is held, and take nothing back") {
+  SyncJob earlier(kOftenCut);
+  earlier.TakeCut(earlier.Join("worker:0"), 2);
+  earlier.SetStates(3);
+  const auto longer = [](Job& job) {
+    job.timeouts.orphan_ms = 77000;
+    job.epochs += 3;
+  };
+  SyncJob later(longer, AfterCuts(earlier), &earlier);
+  later.Run(500);
+  REQUIRE(later.loads.size() == 2);
+  for (const LoadRequest& load : later.loads) CHECK(load.keep());
+  CHECK(later.Rounds().at("rollbacks") == 0);
+  CHECK(later.Work(later.Join("worker:0")).lease().first_batch() == 3);
+}
+
 TEST_CASE("a job of which all checkpoints are lost ends where it would have to go back") {
   SyncJob earlier(kOftenCut);
   earlier.TakeCut(earlier.Join("worker:0"), 1);
