@@ -110,7 +110,8 @@ void CoordinatorCore::TakeScore(WorkerSession& session, const EvaluationReport& 
 }
 
 void CoordinatorCore::CountReport(WorkerSession& session, const WorkRequest& request) {
-  const absl::Status fits = session.work.Add(request, record_.plan(), Extent().batches());
+  const double elapsed = static_cast<double>(now_ms_ - session.counted_ms) / 1000;
+  const absl::Status fits = session.work.Add(request, record_.plan(), Extent().batches(), elapsed);
   if (!fits.ok()) {
     if (!std::exchange(session.miscounts, true)) {
       effects_.Warn(absl::StrCat(session.task, ": ", std::string(fits.message())));
@@ -118,8 +119,10 @@ void CoordinatorCore::CountReport(WorkerSession& session, const WorkRequest& req
     return;
   }
   throughput_.Count(request, now_ms_);
-  session.batch_time.Add(request.computed(), request.compute_seconds());
-  record_.counters().waited_ms += static_cast<uint64_t>(request.waited_seconds() * 1000);
+  session.counted_ms = now_ms_;
+  session.batch_time.Add(request.computed(), std::min(request.compute_seconds(), elapsed));
+  const double waited = std::min(request.waited_seconds(), elapsed);
+  record_.counters().waited_ms += static_cast<uint64_t>(waited * 1000);
   record_.counters().computed += request.computed();
   record_.counters().duplicates += request.duplicates();
   if (request.program_losses() > 0) {

@@ -68,7 +68,7 @@ const WorkerSession* Sessions::Open(const std::string& task, std::string device,
   session.id = last_id_;
   session.task = task;
   session.device = std::move(device);
-  session.joined_ms = session.last_seen_ms = now_ms;
+  session.joined_ms = session.last_seen_ms = session.counted_ms = now_ms;
   session_of_[task] = session.id;
   Told(task);
   return &session;

@@ -46,6 +46,7 @@ struct WorkerSession {
   int64_t parked_ms = 0;
   std::optional<int64_t> asked_ms;  // when it last wanted a task
   WorkClaims work;
+  int64_t counted_ms = 0;  // when `work` last took a report, or it joined
   BatchTime batch_time;
   std::string waits_for;  // as it said last
   // Lanes that it has waited for long enough to compute them, as it said last: a few.

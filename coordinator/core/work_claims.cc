@@ -26,7 +26,8 @@ absl::Status Refuse(const std::string& what) {
 
 }  // namespace
 
-absl::Status WorkClaims::Add(const WorkRequest& report, const DataPlan& plan, uint64_t batches) {
+absl::Status WorkClaims::Add(const WorkRequest& report, const DataPlan& plan, uint64_t batches,
+                             double elapsed_seconds) {
   // A session before this one may not have told of what it had.
   const uint64_t most = granted + Times(LeasesOfSessionMax(plan), plan.split_batches());
   const auto beyond = [](uint64_t before, uint64_t more, uint64_t limit) {
@@ -64,7 +65,7 @@ absl::Status WorkClaims::Add(const WorkRequest& report, const DataPlan& plan, ui
   duplicates += report.duplicates();
   samples += report.samples();
   staleness_sum += report.staleness_sum();
-  waited_seconds += report.waited_seconds();
+  waited_seconds += std::min(report.waited_seconds(), elapsed_seconds);
   return absl::OkStatus();
 }
 

@@ -23,8 +23,10 @@ struct WorkClaims {
   // The end of a lease at hand moves on by so many batches.
   void Extend(uint64_t batches) { granted += batches; }
   // Counts what a report says. INVALID_ARGUMENT, with the number that cannot be, and nothing is
-  // counted: `batches` is how many the job has in all.
-  absl::Status Add(const WorkRequest& report, const DataPlan& plan, uint64_t batches);
+  // counted: `batches` is how many the job has in all. Nobody waits for longer than the
+  // `elapsed_seconds` since the report before, of which no more are counted.
+  absl::Status Add(const WorkRequest& report, const DataPlan& plan, uint64_t batches,
+                   double elapsed_seconds);
 };
 
 }  // namespace paracord

@@ -40,7 +40,10 @@ TEST_CASE("a worker that stands by keeps the time that it took for a batch") {
   LaneWorker first(job, "worker:0"), second(job, "worker:1");
   first.batch_seconds = 0.05;
   second.batch_seconds = 0.25;  // two lanes of the other take less than one of this
-  Steps(job, {&first, &second}, 200);
+  for (int step = 0; step < 400; ++step) {
+    Steps(job, {&first}, 1);
+    step % 5 == 4 ? second.Step() : second.Wait();
+  }
   CHECK(first.lanes() == LaneSet{0, 1});
   CHECK(second.lanes().empty());
   const uint64_t computed = second.computed;

@@ -53,6 +53,24 @@ TEST_CASE("numbers of more work than a worker was given are not counted") {
   CHECK(harness.log.find("it says that", said + 20) == std::string::npos);  // once
 }
 
+TEST_CASE("nobody has waited for longer than since the report before") {
+  CoreHarness harness;
+  const uint64_t session = harness.Join("worker:0");
+  REQUIRE(harness.Work(session).has_lease());
+  harness.Run(1000);
+  WorkRequest lie;
+  lie.set_session(session);
+  for (uint64_t report = 1; report <= 3; ++report) {
+    lie.set_report(report);
+    lie.set_waited_seconds(500000);
+    Say(harness, lie);
+    harness.Run(100);
+  }
+  const WorkerSession& of = harness.core->View().sessions.all().at(session);
+  CHECK(of.work.waited_seconds >= 1);
+  CHECK(of.work.waited_seconds < 2);
+}
+
 TEST_CASE("a client that a ps has cut is an event of the job, once, and forges no line") {
   CoreHarness harness;
   const uint64_t session = harness.Join("worker:0");
