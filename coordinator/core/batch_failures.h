@@ -57,6 +57,8 @@ class BatchFailures {
   // (deaths of workers do not count then), unless it is `by_all_or_none`. True if it is rejected
   // now.
   bool Decide(const BatchId& batch, bool entered, bool by_all_or_none = false);
+  // Every partition has a pending batch: whatever was counted says nothing any more.
+  void Forget(const BatchId& batch) { counts_.erase(KeyOf(batch)); }
   // job.state has been written since the last Decide.
   void Saved();
   // Splits of the epoch with a batch that is pending, or decided and not saved.

@@ -21,6 +21,8 @@ BatchId CoordinatorCore::BatchOf(const LeaseState& lease) const {
 
 void CoordinatorCore::CountFailure(const std::string& task, const LeaseState& lease,
                                    FailureKind kind, const std::string& message) {
+  // Somebody else has computed the batch.
+  if (HasLanes() && lease.next < training_.table()->EnteredOf(lease.split)) return;
   const BatchId batch = BatchOf(lease);
   const Failures::Verdict verdict =
       failures_.Add(batch, kind, task, sessions_.AnyOther(task), message);

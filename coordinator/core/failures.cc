@@ -153,9 +153,11 @@ bool Failures::Decide(const std::vector<const Ledger*>& ledgers, uint64_t splits
   bool decided = false;
   for (const BatchId& batch : std::exchange(pending_, {})) {
     const uint64_t split = batch.epoch() * splits_per_epoch + batch.split();
-    const bool entered = std::ranges::any_of(
-        ledgers, [&](const Ledger* ledger) { return Entered(*ledger, split, batch.batch()); });
-    if (counts_.Decide(batch, entered, by_all_or_none)) {
+    const auto has = [&](const Ledger* ledger) { return Entered(*ledger, split, batch.batch()); };
+    const bool entered = std::ranges::any_of(ledgers, has);
+    if (entered && by_all_or_none && std::ranges::all_of(ledgers, has)) {
+      counts_.Forget(batch);  // there is nobody whom a further failure could keep waiting
+    } else if (counts_.Decide(batch, entered, by_all_or_none)) {
       PROBE("coordinator.batch.rejected");
       decided = true;
       effects_.Warn(absl::StrCat("rejected: ", NameOf(batch),

@@ -53,7 +53,25 @@ void SplitTable::SetNext(uint64_t index, uint32_t next) {
 void SplitTable::Load(const std::vector<uint32_t>& next) {
   while (splits_.size() < next.size() && Begin()) {
   }
-  for (uint64_t s = 0; s < splits_.size(); ++s) SetNext(s, s < next.size() ? next[s] : 0);
+  for (uint64_t s = 0; s < splits_.size(); ++s) {
+    SetNext(s, s < next.size() ? next[s] : 0);
+    splits_[s].entered = splits_[s].next;
+    splits_[s].reporter = 0;
+  }
+}
+
+void SplitTable::LedgersAsked() {
+  if (has_lanes()) asked_ = splits_;
+}
+
+std::vector<SplitTable::Unfounded> SplitTable::UnfoundedIn(const std::vector<uint32_t>& next,
+                                                           uint32_t pending) const {
+  std::vector<Unfounded> lanes;
+  for (uint64_t lane = 0; lane < asked_.size(); ++lane) {
+    const uint64_t most = uint64_t{lane < next.size() ? next[lane] : 0} + pending;
+    if (asked_[lane].next > most) lanes.push_back({lane, asked_[lane].reporter});
+  }
+  return lanes;
 }
 
 Lease SplitTable::MakeLease(LeaseState lease) {

@@ -108,6 +108,8 @@ class SplitTable {
   // How often a lane has become free.
   uint64_t freed() const { return freed_; }
   uint32_t NextOf(uint64_t lane) const { return splits_[lane].next; }
+  // Up to which batch all partitions have the lane, by the ledgers that were read last.
+  uint32_t EnteredOf(uint64_t lane) const { return splits_[lane].entered; }
   uint32_t EndOf(uint64_t lane) const { return splits_[lane].end; }
   bool IsDone(uint64_t lane) const { return splits_[lane].next >= splits_[lane].end; }
   // The rounds that the lane which is furthest ahead has come to, and the one, of those that are
@@ -122,6 +124,8 @@ class SplitTable {
     uint32_t next = 0;
     uint32_t end = 0;
     uint32_t holders = 0;
+    uint32_t entered = 0;   // by the ledgers
+    uint64_t reporter = 0;  // the session that said `next`; 0: the ledgers did
   };
   // Takes one more split into the table; false if it has them all.
   bool Begin();

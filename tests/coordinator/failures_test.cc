@@ -158,6 +158,7 @@ TEST_CASE("a batch that some partition has is rejected the second time, or never
   const bool by_all_or_none = GENERATE(true, false);
   Effects effects;
   Failures failures = Make(effects);
+  const Ledger empty;
   Ledger entered;
   entered.add_finished()->set_last(1);
   for (const int time : {1, 2}) {
@@ -165,15 +166,28 @@ TEST_CASE("a batch that some partition has is rejected the second time, or never
     failures.Add(BatchOf(0, 1, 2), FailureKind::kData, "worker:0", false, "row 3");
     CHECK(failures.counts().PendingAgain().has_value() == (time == 2));
     failures.LedgersAsked();
-    CHECK(failures.Decide({&entered}, 4, by_all_or_none) == (time == 2 && !by_all_or_none));
+    const bool decided = failures.Decide({&entered, &empty}, 4, by_all_or_none);
+    CHECK(decided == (time == 2 && !by_all_or_none));
   }
   if (!by_all_or_none) return;
   // All have loaded a checkpoint from before it.
   failures.Add(BatchOf(0, 1, 2), FailureKind::kData, "worker:0", false, "row 3");
   CHECK(failures.counts().PendingAgain()->batch() == 2);
   failures.LedgersAsked();
-  const Ledger empty;
   CHECK(failures.Decide({&empty}, 4, by_all_or_none));
+}
+
+TEST_CASE("a batch that all partitions have is tried no more by all or none, however it fails") {
+  Effects effects;
+  Failures failures = Make(effects);
+  Ledger entered;
+  entered.add_finished()->set_last(1);
+  for (int time = 0; time < 4; ++time) {
+    failures.Add(BatchOf(0, 1, 2), FailureKind::kData, "worker:0", false, "row 3");
+    CHECK_FALSE(failures.counts().PendingAgain().has_value());
+    failures.LedgersAsked();
+    CHECK_FALSE(failures.Decide({&entered, &entered}, 4, /*by_all_or_none=*/true));
+  }
 }
 
 }  // namespace
