@@ -270,6 +270,7 @@ absl::StatusOr<Partition::Lack> DensePartition::LackOf(const DataPlan& plan, uin
 DensePartition::Counts DensePartition::CountsNow() const {
   Counts counts{
       .ledger = contents_.ledger, .updates = contents_.updates, .healthy = contents_.healthy};
+  counts.learning_rate = NewestRate(optimizer_.learning_rate, contents_.steps);
   if (rounds_ == nullptr) return counts;
   counts.state = rounds_->state();
   counts.serves_before = before_.has_value() && before_->kept();

@@ -51,5 +51,9 @@ LearningRate ReadLearningRate(const nlohmann::json& value, const std::string& pa
 
 // The rate at `step`, the number of batches applied before.
 double RateAt(const LearningRate& schedule, uint64_t step);
+// The rate of the newest of `steps` steps, or of the first one if there was none.
+inline double NewestRate(const LearningRate& schedule, uint64_t steps) {
+  return RateAt(schedule, steps > 0 ? steps - 1 : 0);
+}
 
 }  // namespace paracord

@@ -97,6 +97,7 @@ class Partition {
     // of one round less are served, too.
     uint64_t state = 0;
     bool serves_before = false;
+    double learning_rate = 0;  // of the newest step, or of the first one
   };
 
   // What keeps the values of a state from being read.

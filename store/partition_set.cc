@@ -37,6 +37,7 @@ PartitionDescription DescribePartition(const Partition::Facts& facts,
   *description.mutable_ledger() = counts.ledger.ToProto(intervals);
   description.set_state(counts.state);
   description.set_serves_before(counts.serves_before);
+  description.set_learning_rate(counts.learning_rate);
   return description;
 }
 

@@ -319,6 +319,7 @@ absl::StatusOr<uint64_t> TablePartition::PullRangeAt(AtState state, uint64_t fir
 Partition::Counts TablePartition::CountsNow() const {
   Counts counts{
       .ledger = contents_.ledger, .updates = contents_.updates, .healthy = contents_.healthy};
+  counts.learning_rate = NewestRate(store().optimizer().learning_rate, contents_.steps);
   if (rounds_ != nullptr) counts.state = rounds_->state();
   counts.serves_before = keeps_before();
   if (!growing_) return counts;

@@ -15,6 +15,17 @@ double Rate(const json& schedule, uint64_t step) {
   return RateAt(rate, step);
 }
 
+TEST_CASE("the newest rate is that of the newest step, and of the first one before any") {
+  Problems problems;
+  const LearningRate rate = ReadLearningRate(
+      {{"name", "piecewise_constant_decay"}, {"boundaries", {0, 1}}, {"values", {3, 2, 1}}}, "rate",
+      problems);
+  CHECK(NewestRate(rate, 0) == 3);
+  CHECK(NewestRate(rate, 1) == 3);
+  CHECK(NewestRate(rate, 2) == 2);
+  CHECK(NewestRate(rate, 3) == 1);
+}
+
 TEST_CASE("schedules that decay by a formula of the step are Keras'") {
   json exponential = {{"name", "exponential_decay"},
                       {"initial_learning_rate", 0.1},
