@@ -84,6 +84,9 @@ struct Batch {
   // if the batch was made by hand.
   const DataSource* source = nullptr;
   std::vector<uint64_t> records;
+  // Of records that a source left out because they cannot be read (`bad_records`): what is wrong,
+  // with file and record; the first few.
+  std::vector<std::string> left_out = {};
 };
 
 // Says where an example of a batch comes from: "train.csv row 17", or "example 3 of the batch".

@@ -12,7 +12,8 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kLogged = 20;  // bad records that have a line of their own
+constexpr size_t kLogged = 20;      // bad records that have a line of their own
+constexpr size_t kToldOfBatch = 8;  // that a batch names
 
 // Whether an error is about what a record holds, rather than about the disk or the store.
 bool IsOfRecord(const absl::Status& status) {
@@ -65,8 +66,10 @@ class SkippingSource : public DataSource {
   template <class ReadSome>
   absl::Status ReadGood(std::span<const uint64_t> records, Batch& batch,
                         const ReadSome& read) const {
+    batch.left_out.clear();
     const absl::Status whole = read(records, batch);
     if (whole.ok() || !IsOfRecord(whole)) return whole;
+    std::vector<std::string> left_out;
     std::vector<uint64_t> good;
     Batch one;
     for (const uint64_t record : records) {
@@ -77,9 +80,12 @@ class SkippingSource : public DataSource {
       }
       if (!IsOfRecord(status)) return status;
       RETURN_IF_ERROR(Note(record, status));
+      if (left_out.size() < kToldOfBatch) left_out.emplace_back(status.message());
     }
     if (good.empty()) return whole;
-    return read(good, batch);
+    RETURN_IF_ERROR(read(good, batch));
+    batch.left_out = std::move(left_out);
+    return absl::OkStatus();
   }
 
   absl::Status Note(uint64_t record, const absl::Status& status) const {

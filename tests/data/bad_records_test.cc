@@ -45,6 +45,8 @@ TEST_CASE("records that cannot be read are left out of their batch, up to the nu
   CHECK(batch.records == std::vector<uint64_t>{0, 1, 3, 5, 8});
   CHECK(batch.inputs[0].values == std::vector<float>{0, 1, 3, 5, 8});
   CHECK(batch.targets[0].values == std::vector<float>{0, 1, 3, 5, 8});
+  REQUIRE(batch.left_out.size() == 4);
+  CHECK(batch.left_out[0] == "/d.csv row 2: has 1 fields instead of 2");
   // A record counts once, however often it is read.
   CHECK(ReadAllRecords(source).examples == 5);
   const std::vector<std::string> warnings = (*source)->Warnings();
@@ -76,6 +78,9 @@ TEST_CASE("a bad record beyond the number fails as it does without, and says why
   const auto read = [&](std::vector<uint64_t> records) { return (*source)->Read(records, batch); };
   REQUIRE(read({1199, 1200}).ok());
   CHECK(batch.records == std::vector<uint64_t>{1199});
+  CHECK(batch.left_out.size() == 1);
+  REQUIRE(read({1198, 1199}).ok());
+  CHECK(batch.left_out.empty());  // though its memory had some
   REQUIRE(read({1299, 1300}).ok());
   const absl::Status third = read({1399, 1400});
   CHECK(absl::StrContains(std::string(third.message()), "/d.csv row 1400: column \"x\""));
