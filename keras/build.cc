@@ -52,7 +52,11 @@ absl::Status KerasProgram::Init(const ModelSpec& model, const Batch& schema,
   std::vector<int64_t> rows;
   for (size_t v = 0; v < variables().size(); ++v) rows.push_back(data_->tables().rows_max(v));
   graph_->UseRows(rows);
-  graph_->PlanTraining(loss_values, accumulate_ > 1);
+  std::vector<Graph::Value> measured;
+  for (const ModelHead& head : heads_) {
+    if (MeasuredInTraining(head)) measured.push_back(head.value);
+  }
+  graph_->PlanTraining(loss_values, accumulate_ > 1, measured);
   graph_->UseRows({});
   RETURN_IF_ERROR(PlanMemory(schema));
   return graph_->Prepare(SliceExamples());

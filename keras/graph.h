@@ -131,8 +131,9 @@ class Graph {
 
   // Called once, before the first Prepare: fixes the values that losses are computed on, which must
   // not share memory, and whether Backward will be asked to add. It plans the memory of gradients,
-  // for runs that have at most the rows of UseRows.
-  void PlanTraining(std::span<const Value> loss_values, bool add);
+  // for runs that have at most the rows of UseRows. Forward computes the `measured` values in
+  // training, too, which no loss may need: a loss often takes the logits of an output.
+  void PlanTraining(std::span<const Value> losses, bool add, std::span<const Value> measured);
   // True if two values share memory, so that only one of them can be a loss value.
   bool SameMemory(Value a, Value b) const { return nodes_[a].storage == nodes_[b].storage; }
   // Adds a copy of the value in memory of its own. Called before PlanTraining.
@@ -246,7 +247,7 @@ class Graph {
   std::optional<size_t> MaskHiding(Value steps) const;
   void FoldActivations();
   void ShortenStorages(std::span<const Value> loss_values);
-  void MarkTraining(std::span<const Value> loss_values);
+  void MarkTraining(std::span<const Value> loss_values, std::span<const Value> measured);
   absl::Status Reserve(int64_t batch);
   absl::Status MakeKernels(int64_t batch, Kernels& kernels);
   void DropKernels(int64_t but);

@@ -254,8 +254,9 @@ bool Graph::Observes(const Node& node) {
                      [](const VariableSpec& v) { return v.moving_average() > 0; });
 }
 
-void Graph::MarkTraining(std::span<const Value> loss_values) {
+void Graph::MarkTraining(std::span<const Value> loss_values, std::span<const Value> measured) {
   for (Node& node : nodes_) node.in_training = Observes(node);
+  for (const Value value : measured) nodes_[value].in_training = true;
   for (const Value value : loss_values) {
     nodes_[value].in_training = true;
     nodes_[value].in_backward = nodes_[value].needs_gradient;
@@ -292,10 +293,11 @@ void Graph::MarkTraining(std::span<const Value> loss_values) {
   }
 }
 
-void Graph::PlanTraining(std::span<const Value> loss_values, bool add) {
+void Graph::PlanTraining(std::span<const Value> loss_values, bool add,
+                         std::span<const Value> measured) {
   loss_values_.assign(loss_values.begin(), loss_values.end());
   ShortenStorages(loss_values);
-  MarkTraining(loss_values);
+  MarkTraining(loss_values, measured);
   std::vector<size_t> free;
   const auto take = [&](Value value) {
     Storage& storage = storages_[nodes_[value].storage];

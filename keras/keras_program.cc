@@ -270,6 +270,7 @@ absl::Status KerasProgram::ComputeSlice(const Batch& batch, uint64_t key, const 
   if (divisors.empty()) {
     ASSIGN_OR_RETURN(divisors, Divisors(batch, key, slices, /*training=*/true));
   }
+  RETURN_IF_ERROR(AddTrainingMetrics(batch, call));
   const TraceSpan span("backward");
   // The gradient of a slice is a part of the gradient of the batch's mean, so slices are simply
   // added.
@@ -289,6 +290,7 @@ absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64
                                                       MutableTensors gradients) {
   const FlushDenormals flush;
   PendingSum loss;
+  training_metrics_.clear();
   const Run run(*ops_);
   PartRun part(*this);
   if (data_->tables().any() && !data_->has_rows()) RETURN_IF_ERROR(graph_->ReserveAllRows());
@@ -332,6 +334,23 @@ absl::Status KerasProgram::AddMetrics(const ModelHead& head, const Batch& batch,
     AddToMetric(metric, metric.rows * call.batch, outputs.data(),
                 head.Targets(batch, call.first_example),
                 weighted ? std::span<const float>(weights_) : std::span<const float>(), to[at++]);
+  }
+  return absl::OkStatus();
+}
+
+// Adds the call's examples to the states of all metrics, before the backward pass writes over the
+// outputs.
+absl::Status KerasProgram::AddTrainingMetrics(const Batch& batch, const GraphCall& call) {
+  if (rehearsing_ || metric_names_.size() == 1) return absl::OkStatus();
+  training_metrics_.resize(metric_names_.size());
+  size_t at = 1;
+  for (const ModelHead& head : heads_) {
+    if (head.has_loss && heads_.size() > 1) ++at;
+    if (MeasuredInTraining(head)) {
+      RETURN_IF_ERROR(AddMetrics(head, batch, call, training_metrics_, at));
+    } else {
+      at += head.metrics.size();
+    }
   }
   return absl::OkStatus();
 }

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "keras/device_copy.h"
@@ -90,6 +91,10 @@ class KerasProgram : public GradientProgram {
   // those of the whole batch.
   absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
                                           ConstTensors values, MutableTensors gradients) override;
+  // A program that computes a part takes the states of its part.
+  std::vector<MetricState> TakeTrainingMetrics() override {
+    return std::exchange(training_metrics_, {});
+  }
   void OnGradient(std::function<void(size_t)> there) override { there_ = std::move(there); }
   // A program that computes a part adds states whose sums over all parts are the batch's; some may
   // be empty.
@@ -156,6 +161,14 @@ class KerasProgram : public GradientProgram {
                                                const Slices& slices, bool training);
   absl::Status HeadLoss(size_t index, const Batch& batch, const GraphCall& call, double each,
                         bool gradient, double* sum);
+  // Whether the metrics of an output are added up in training: not of a very large one, such as a
+  // language model's, which only they would have computed.
+  static constexpr int64_t kMeasuredFloatsMax = int64_t{1} << 20;  // of a batch
+  bool MeasuredInTraining(const ModelHead& head) const {
+    return !head.metrics.empty() &&
+           Elements(graph_->shape(head.value)) * job_.batch <= kMeasuredFloatsMax;
+  }
+  absl::Status AddTrainingMetrics(const Batch& batch, const GraphCall& call);
   absl::Status AddMetrics(const ModelHead& head, const Batch& batch, const GraphCall& call,
                           std::vector<MetricState>& to, size_t& at);
 
@@ -183,6 +196,7 @@ class KerasProgram : public GradientProgram {
   std::vector<const float*> inputs_, parameters_;
   std::vector<float*> gradients_;
   std::vector<float> weights_, mask_, output_;
+  std::vector<MetricState> training_metrics_;
 };
 
 }  // namespace paracord

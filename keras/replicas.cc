@@ -51,6 +51,7 @@ class Replicas : public GradientProgram {
   }
   absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
                                           ConstTensors values, MutableTensors gradients) override;
+  std::vector<MetricState> TakeTrainingMetrics() override;
   absl::Status Evaluate(const Batch& batch, ConstTensors values,
                         std::vector<MetricState>& states) override;
   absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) override {
@@ -60,6 +61,8 @@ class Replicas : public GradientProgram {
 
  private:
   KerasProgram& first() const { return *parts_[0].program; }
+  void MergeParts(const std::vector<std::vector<MetricState>>& parts,
+                  std::vector<MetricState>& states) const;
   // Runs on all parts, each in a thread of its own, the first in the calling thread.
   void OnAll(const std::function<void(size_t part)>& run) const {
     std::vector<std::jthread> threads;
@@ -129,13 +132,27 @@ absl::Status Replicas::Evaluate(const Batch& batch, ConstTensors values,
     if (lost || (failed.ok() && !done[i].ok())) failed = Of(i, done[i]);
   }
   RETURN_IF_ERROR(failed);
+  MergeParts(own, states);
+  return absl::OkStatus();
+}
+
+std::vector<MetricState> Replicas::TakeTrainingMetrics() {
+  std::vector<std::vector<MetricState>> own;
+  for (const ReplicaPart& part : parts_) own.push_back(part.program->TakeTrainingMetrics());
+  std::vector<MetricState> states;
+  MergeParts(own, states);
+  return states;
+}
+
+// Adds the parts' states, of which some may be empty.
+void Replicas::MergeParts(const std::vector<std::vector<MetricState>>& parts,
+                          std::vector<MetricState>& states) const {
   states.resize(metric_names().size());
-  for (const std::vector<MetricState>& each : own) {
-    for (size_t m = 0; m < states.size(); ++m) {
+  for (const std::vector<MetricState>& each : parts) {
+    for (size_t m = 0; m < states.size() && m < each.size(); ++m) {
       if (each[m].values_size() > 0) MergeMetric(each[m], states[m]);
     }
   }
-  return absl::OkStatus();
 }
 
 }  // namespace

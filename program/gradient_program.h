@@ -79,6 +79,11 @@ class GradientProgram {
                                                   ConstTensors values,
                                                   MutableTensors gradients) = 0;
 
+  // Takes the states of the metrics over the batch that ComputeGradients computed last, in training
+  // mode and in the order of metric_names(). A state without values, or none at all, is of a metric
+  // that is not known then; that of the loss is never known here.
+  virtual std::vector<MetricState> TakeTrainingMetrics() { return {}; }
+
   // Sets a callback for all later ComputeGradients, until it is set to nullptr. On the thread of
   // ComputeGradients, `there` is called with each variable whose gradient is complete while others
   // are still computed, those near the losses first (on a GPU: whose download is complete). The

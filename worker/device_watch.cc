@@ -40,6 +40,9 @@ class WatchedProgram : public GradientProgram {
     Look(result.status());
     return result;
   }
+  std::vector<MetricState> TakeTrainingMetrics() override {
+    return program_->TakeTrainingMetrics();
+  }
   absl::Status Evaluate(const Batch& batch, ConstTensors values,
                         std::vector<MetricState>& states) override {
     absl::Status result = program_->Evaluate(batch, values, states);

@@ -39,6 +39,7 @@ class PreprocessedProgram : public GradientProgram {
     ASSIGN_OR_RETURN(const Batch* const ready, Ready(batch));
     return rest_->ComputeGradients(*ready, batch_key, values, gradients);
   }
+  std::vector<MetricState> TakeTrainingMetrics() override { return rest_->TakeTrainingMetrics(); }
   absl::Status Evaluate(const Batch& batch, ConstTensors values,
                         std::vector<MetricState>& states) override {
     ASSIGN_OR_RETURN(const Batch* const ready, Ready(batch));

@@ -38,7 +38,7 @@ std::vector<float> Observed(Ops& ops, int& refused) {
   const auto graph = Graph::Build(ops, spec, shapes, problems);
   REQUIRE(graph != nullptr);
   const Graph::Value loss = graph->outputs()[0];
-  graph->PlanTraining({&loss, 1}, /*add=*/false);
+  graph->PlanTraining({&loss, 1}, /*add=*/false, {});
   constexpr int64_t kBatch = 5;
   std::vector<DeviceArray> arrays;
   const auto device = [&](int64_t n, uint32_t seed) -> float* {

@@ -143,7 +143,7 @@ constexpr int64_t kExamples = 5;
 std::map<std::string, int64_t> Widths(const json& model) {
   const auto ops = TestOps();
   const auto graph = GraphOf(*ops, model, {8, 8, 16});
-  graph->PlanTraining(graph->outputs(), false);
+  graph->PlanTraining(graph->outputs(), false, {});
   REQUIRE(graph->Prepare(kExamples).ok());
   std::map<std::string, int64_t> elements, widths;
   for (const LayerRow& row : graph->Describe()) elements[row.name] = Elements(row.output);

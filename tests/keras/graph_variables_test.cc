@@ -43,7 +43,7 @@ struct Run {
     INFO(problems.ToStatus());
     REQUIRE(graph != nullptr);
     const Graph::Value loss = graph->outputs()[0];
-    graph->PlanTraining({&loss, 1}, /*add=*/false);
+    graph->PlanTraining({&loss, 1}, /*add=*/false, {});
     REQUIRE(graph->Prepare(kBatch).ok());
     std::mt19937 random(7);
     std::uniform_real_distribution<float> draw(-1, 1);

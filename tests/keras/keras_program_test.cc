@@ -74,6 +74,39 @@ TEST_CASE("an MLP and a CNN learn a small problem") {
   }
 }
 
+TEST_CASE("training gives the metrics of its own predictions, whatever slices it computes in") {
+  // Its loss takes the logits of the softmax, which it would not compute in training otherwise.
+  for (const uint32_t accumulate : {1, 3}) {
+    CAPTURE(accumulate);
+    Job job = JobFor(Mlp(), "sparse_categorical_crossentropy", 32);
+    job.accumulate = accumulate;
+    job.metrics.push_back({"accuracy"});
+    job.metrics.push_back({"sparse_categorical_crossentropy"});
+    auto program = BuildKerasProgram(job, SchemaOf({8, 8}, {}), TestOps());
+    INFO(program.status());
+    REQUIRE(program.ok());
+    Variables variables(**program);
+    variables.Initialise(7);
+    const Batch batch = Halves(32, 1);
+    std::vector<MetricState> scored;
+    CHECK((*program)->TakeTrainingMetrics().empty());
+    for (int step = 0; step < 2; ++step) {  // which adds up nothing of the step before
+      REQUIRE((*program)
+                  ->ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans())
+                  .ok());
+      if (step == 0) continue;
+      const std::vector<MetricState> trained = (*program)->TakeTrainingMetrics();
+      REQUIRE(trained.size() == 3);
+      REQUIRE((*program)->Evaluate(batch, variables.value_spans(), scored).ok());
+      CHECK(trained[0].values_size() == 0);
+      for (size_t m = 1; m < 3; ++m) {
+        CHECK(trained[m].ShortDebugString() == scored[m].ShortDebugString());
+      }
+    }
+    CHECK((*program)->TakeTrainingMetrics().empty());  // they are taken once
+  }
+}
+
 TEST_CASE("a Normalization has numbers of its own along each of its axes") {
   const auto out = [](const json& axis, const json& mean, const json& variance) {
     const Job job = JobFor(
