@@ -11,6 +11,9 @@ inline constexpr uint32_t kProtocol = 10;
 // Generations are below this, which counting never reaches. A greater one is a stranger's.
 inline constexpr uint64_t kGenerationMax = uint64_t{1} << 62;
 
+// StatusRequest.history_from of whoever wants no history.
+inline constexpr uint64_t kNoHistory = ~uint64_t{0};
+
 // A message travels in parts of about this many bytes.
 inline constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 

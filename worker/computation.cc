@@ -104,6 +104,7 @@ void RunComputation(Computation& computation, Workload& workload, uint64_t key) 
   computation.data = batch.status();
   if (!batch.ok()) return;
   computation.examples = (*batch)->examples;
+  computation.left_out = (*batch)->left_out;
   StepArrays& step = *computation.step;
   step.Prepare();
   workload.program->UseRows(computation.rows);
@@ -119,6 +120,7 @@ void RunComputation(Computation& computation, Workload& workload, uint64_t key) 
     computation.bad_input = FirstNotFinite(**batch);
   }
   workload.clip.Apply(step.gradients());
+  computation.metrics = workload.program->TakeTrainingMetrics();
   if (computation.encodes && std::isfinite(*loss)) EncodeComputation(computation, workload);
 }
 

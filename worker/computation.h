@@ -31,6 +31,8 @@ struct Computation {
   absl::Status model;  // computing with it
   uint32_t examples = 0;
   double loss = 0;
+  std::vector<MetricState> metrics;         // over the batch, as it was computed; none if not known
+  std::vector<std::string> left_out;        // Batch::left_out
   int64_t took_ms = 0;                      // the computation, with its data
   GradientProgram::Losses losses;           // of what computes, meanwhile
   const VariableSpec* nonfinite = nullptr;  // of its gradient, or of what is to be sent of that

@@ -38,8 +38,10 @@ void Evaluator::Start() {
 void Evaluator::AskForDir() {
   if (exiting_) return;
   coordinator_ = environment_.network.Dial(options_.coordinator);
+  StatusRequest request;
+  request.set_history_from(kNoHistory);
   CallProto<StatusReply>(
-      *coordinator_, method::kStatus, StatusRequest(), kAskMs,
+      *coordinator_, method::kStatus, request, kAskMs,
       gate_.EnterOn(environment_.loop, [this](const absl::StatusOr<StatusReply>& reply) {
         Answered(reply.ok() ? reply->json() : std::string());
       }));

@@ -284,7 +284,8 @@ void Trainer::Ready(const Computation& computation) {
   counters_.loss_sum += computation.loss;
   rounds_.Computed(computation.took_ms);
   if (plan_.lanes() != 0) counters_.compute_seconds += Seconds(computation.took_ms);
-  examples_ = computation.examples;
+  under_way_ = {computation.examples, computation.loss, computation.metrics};
+  bad_records_.Name(computation.left_out, counters_.trained);
   Push(computation.batch, computation.step);
 }
 
@@ -372,9 +373,10 @@ void Trainer::Pushed(const BatchId& batch, bool rejected, const ExchangeResult& 
   if (!rejected) {
     counters_.staleness_sum += result.outcome.staleness;
     options_.figures->staleness.Observe(static_cast<double>(result.outcome.staleness));
+    if (!result.outcome.gap) counters_.trained.Add(plan_, batch, under_way_);
     if (result.outcome.applied) {
-      counters_.samples += examples_;
-      options_.figures->samples += examples_;
+      counters_.samples += under_way_.examples;
+      options_.figures->samples += under_way_.examples;
     } else {
       ++counters_.duplicates;
       ++options_.figures->duplicates;

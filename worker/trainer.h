@@ -27,6 +27,7 @@
 #include "worker/round_wait.h"
 #include "worker/score_records.h"
 #include "worker/table_rows.h"
+#include "worker/trained_log.h"
 #include "worker/worker_figures.h"
 
 namespace paracord {
@@ -47,6 +48,7 @@ struct StepCounters {
   double compute_seconds = 0;
   double waited_seconds = 0;
   GradientProgram::Losses program = {};
+  TrainedLog trained = {};
 };
 
 struct TrainerOptions {
@@ -133,7 +135,7 @@ class Trainer {
 
   LeaseQueue leases_;
   RoundWait rounds_;
-  uint32_t examples_ = 0;  // of the batch under way
+  TrainedBatch under_way_;  // the batch that is pushed
   std::deque<EvaluationLease> evaluations_;
   bool busy_ = false;                        // a batch, an evaluation or opening the parameters
   bool pulled_ = false;                      // the values are as new as the last exchange
@@ -144,6 +146,7 @@ class Trainer {
   std::function<void()> drained_;
   RowsAhead rows_ahead_;
   StepCounters counters_;
+  BadRecordNames bad_records_;
   const Gate gate_;
 };
 

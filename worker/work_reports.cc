@@ -56,6 +56,8 @@ WorkRequest WorkReports::Begin(bool ask, const std::vector<uint64_t>& held, int6
     request.set_waited_seconds(counters.waited_seconds);
     request.set_program_losses(counters.program.count);
     request.set_program_lost(counters.program.last);
+    for (const TrainedBatches& trained : counters.trained.batches) *request.add_trained() = trained;
+    for (const std::string& bad : counters.trained.bad_records) request.add_bad_records(bad);
   }
   SayLate(request);
   request.set_want_task(ask);
@@ -85,14 +87,17 @@ void WorkReports::PutBack(const WorkRequest& sent) {
 
 void WorkReports::PutBackCounters(const WorkRequest& sent) {
   if (sent.report() == 0) return;
-  unreported_[sent.report()] = {.computed = sent.computed(),
-                                .duplicates = sent.duplicates(),
-                                .samples = sent.samples(),
-                                .loss_sum = sent.loss_sum(),
-                                .staleness_sum = sent.staleness_sum(),
-                                .compute_seconds = sent.compute_seconds(),
-                                .waited_seconds = sent.waited_seconds(),
-                                .program = {sent.program_losses(), sent.program_lost()}};
+  unreported_[sent.report()] = {
+      .computed = sent.computed(),
+      .duplicates = sent.duplicates(),
+      .samples = sent.samples(),
+      .loss_sum = sent.loss_sum(),
+      .staleness_sum = sent.staleness_sum(),
+      .compute_seconds = sent.compute_seconds(),
+      .waited_seconds = sent.waited_seconds(),
+      .program = {sent.program_losses(), sent.program_lost()},
+      .trained = {{sent.trained().begin(), sent.trained().end()},
+                  {sent.bad_records().begin(), sent.bad_records().end()}}};
 }
 
 }  // namespace paracord

@@ -144,7 +144,29 @@ class Cluster {
       request.set_loss_sum(static_cast<double>(input.Number(UINT64_MAX)) - 1e18);
       request.set_report(input.Number(255));
     }
+    if (raw % 8 == 3) Tell(input, request);
     Feed(WorkEvent{Call(), std::move(request)});
+  }
+
+  // Tells of batches that were trained, or that cannot be.
+  void Tell(Input& input, WorkRequest& request) {
+    TrainedBatches& told = *request.add_trained();
+    told.set_epoch(input.Number(3));
+    told.set_split(input.Number(3));
+    told.set_first_batch(static_cast<uint32_t>(input.Number(UINT32_MAX)));
+    for (uint64_t batches = input.Number(3); batches > 0; --batches) {
+      told.add_losses(static_cast<double>(input.Number(255)));
+      if (input.Number(1) == 1) told.add_examples(static_cast<uint32_t>(input.Number(20)));
+    }
+    for (uint64_t metrics = input.Number(2); metrics > 0; --metrics) {
+      MetricState& state = *told.add_metrics();
+      state.set_kind(static_cast<MetricKind>(input.Number(16)));
+      for (uint64_t v = input.Number(4); v > 0; --v) {
+        state.add_values(static_cast<double>(input.Number(255)));
+        if (input.Number(1) == 1) state.add_label_weights(1);
+      }
+    }
+    request.add_bad_records(std::string(input.Bytes(input.Number(20))));
   }
 
   void Feed(Event event) {

@@ -20,9 +20,7 @@ class KeptExchange : public ParameterSession {
  public:
   void Open(std::function<void()> done) override { done(); }
   bool Has(const SharedRows&) const override { return true; }
-  std::shared_ptr<StepArrays> Begin(const SharedRows&) override {
-    return std::make_shared<NoArrays>();
-  }
+  std::shared_ptr<StepArrays> Begin(const SharedRows&) override { return arrays; }
   void End() override {}
   void GiveUp(const StepArrays&) override {}
   void Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>&, DoneFn done) override {
@@ -48,6 +46,8 @@ class KeptExchange : public ParameterSession {
   }
   const ExchangeOrder& order() const { return order_; }
 
+  std::shared_ptr<StepArrays> arrays = std::make_shared<NoArrays>();  // of every step
+
  private:
   ExchangeOrder order_;
   DoneFn done_;
@@ -57,13 +57,17 @@ class KeptExchange : public ParameterSession {
 struct RoundsFixture {
   explicit RoundsFixture(uint32_t staleness = 0, bool overlap = false)
       : RoundsFixture(TrainerOptions{.overlap = overlap, .staleness = staleness}) {}
-  explicit RoundsFixture(TrainerOptions options) {
+  // With `program`, batches are of `examples` examples.
+  explicit RoundsFixture(TrainerOptions options, std::unique_ptr<GradientProgram> program = nullptr,
+                         uint32_t examples = 1) {
     const auto workload = std::make_shared<Workload>();
-    workload->program = std::make_unique<NoVariables>();
-    workload->feed = std::make_unique<OneExample>();
+    workload->program = program != nullptr ? std::move(program) : std::make_unique<NoVariables>();
+    auto one = std::make_unique<OneExample>();
+    batch = &one->batch;
+    workload->feed = std::move(one);
     DataPlan plan;
-    plan.set_records(12);
-    plan.set_batch(1);
+    plan.set_records(12 * examples);
+    plan.set_batch(examples);
     plan.set_lanes(3);
     plan.set_split_batches(4);
     auto kept = std::make_unique<KeptExchange>();
@@ -127,6 +131,7 @@ struct RoundsFixture {
   SeededRandom random{1};
   std::shared_ptr<WorkerFigures> figures = std::make_shared<WorkerFigures>();
   KeptExchange* ps = nullptr;
+  Batch* batch = nullptr;  // each one
   std::vector<std::string> reports;
   int wanted = 0;
   std::optional<Trainer> trainer;

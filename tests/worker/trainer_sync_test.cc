@@ -1,5 +1,7 @@
 // A trainer in synchronous training: which state it asks for, and what it does without.
 #include <catch2/catch.hpp>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "common/limit_error.h"
@@ -12,6 +14,54 @@ namespace {
 struct SyncFixture : RoundsFixture {
   SyncFixture() : RoundsFixture(TrainerOptions{.sync = true}) {}
 };
+
+// A variable whose gradient is 1.
+class OneGradient : public NoVariables {
+ public:
+  const std::vector<VariableSpec>& variables() const override { return variables_; }
+  absl::StatusOr<double> ComputeGradients(const Batch&, uint64_t, ConstTensors,
+                                          MutableTensors gradients) override {
+    gradients[0][0] = 1;
+    return 0.5;
+  }
+
+ private:
+  std::vector<VariableSpec> variables_{1};
+};
+
+class OneArray : public NoArrays {
+ public:
+  MutableTensors gradients() const override { return spans_; }
+  float gradient() const { return array_[0]; }
+
+ private:
+  std::vector<float> array_ = {0};
+  std::vector<std::span<float>> spans_ = {array_};
+};
+
+TEST_CASE("a lane whose bad records are left out weighs as the plan says, which its ps divide by") {
+  for (const uint32_t read : {4u, 1u}) {
+    CAPTURE(read);
+    RoundsFixture test(TrainerOptions{.sync = true}, std::make_unique<OneGradient>(), 4);
+    test.batch->examples = read;
+    if (read < 4) test.batch->left_out = {"a.csv row 3: x", "a.csv row 4: x", "a.csv row 5: x"};
+    const auto array = std::make_shared<OneArray>();
+    test.ps->arrays = array;
+    test.trainer->Take(test.Lane(1, 1, 0, 1));
+    test.Values();
+    REQUIRE(test.ps->UnderWay() == "push 1.0 for 1");
+    CHECK(array->gradient() == 1);  // a whole batch, as the data plan has it
+    test.Values();
+    // The history has the records that were really read, and what is wrong with the others.
+    const TrainedLog told = test.trainer->TakeCounters().trained;
+    REQUIRE(told.batches.size() == 1);
+    CHECK(told.batches[0].split() == 1);
+    CHECK(told.batches[0].losses_size() == 1);
+    CHECK(told.batches[0].examples_size() == (read < 4 ? 1 : 0));
+    if (read < 4) CHECK(told.batches[0].examples(0) == read);
+    CHECK(told.bad_records == test.batch->left_out);
+  }
+}
 
 TEST_CASE("in synchronous training each batch is computed on exactly the state before its round") {
   SyncFixture test;
