@@ -165,8 +165,11 @@ void Coordinator::Handle(std::string_view method, absl::Cord request,
     } else if (name == method::kWorkerHold) {
       TakeHold(bytes, std::move(call));
     } else if (name == method::kStatus) {
+      const std::unique_ptr<StatusRequest> asked = ParseRequest<StatusRequest>(bytes, *call);
+      if (asked == nullptr) return;
       StatusReply reply;
-      reply.set_json(Report(core_->View(), environment_.loop.NowMs()).StatusJson());
+      reply.set_json(
+          Report(core_->View(), environment_.loop.NowMs()).StatusJson(asked->history_from()));
       if (options_.certificate_expires_s != nullptr) {
         nlohmann::json status = JsonOf(reply.json());
         AddCertificate(status);

@@ -1,9 +1,12 @@
 // A coordinator tells here those who watch its job: the status page and Prometheus.
+#include <algorithm>
+
 #include "common/json_text.h"
 #include "common/status_text.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/core/report.h"
 #include "coordinator/status_metrics.h"
+#include "proto/protocol.h"
 
 namespace paracord {
 
@@ -40,6 +43,7 @@ void Coordinator::NoteRefused(const std::string& sentence) {
 
 std::string Coordinator::PageJson() {
   constexpr size_t kPartitionsOfPs = 12;
+  constexpr uint64_t kEpochsShown = 100;
   watched_ms_ = environment_.loop.NowMs();
   const int64_t unix_ms = environment_.loop.UnixMs();
   if (core_ == nullptr) {
@@ -54,10 +58,13 @@ std::string Coordinator::PageJson() {
     history_.AddTo(status);
     return TextOf(status);
   }
-  nlohmann::json status = JsonOf(Report(core_->View(), environment_.loop.NowMs()).StatusJson());
+  const JobView view = core_->View();
+  const uint64_t closed = view.history.closed();
+  const uint64_t from = closed - std::min(closed, kEpochsShown);
+  nlohmann::json status = JsonOf(Report(view, environment_.loop.NowMs()).StatusJson(from));
   status["unix_ms"] = unix_ms;
   AddCertificate(status);
-  const auto largest = LargestPartitions(core_->View(), kPartitionsOfPs);
+  const auto largest = LargestPartitions(view, kPartitionsOfPs);
   for (size_t i = 0; i < status["ps"].size() && i < largest.size(); ++i) {
     nlohmann::json& shown = status["ps"][i]["largest"] = nlohmann::json::array();
     for (const PartitionSize& partition : largest[i]) {
@@ -70,8 +77,8 @@ std::string Coordinator::PageJson() {
 
 void Coordinator::AddMetrics(MetricSet& metrics) const {
   if (core_ == nullptr) return;
-  AddStatusMetrics(JsonOf(Report(core_->View(), environment_.loop.NowMs()).StatusJson()),
-                   environment_.loop.UnixMs(), metrics);
+  const Report report(core_->View(), environment_.loop.NowMs());
+  AddStatusMetrics(JsonOf(report.StatusJson(kNoHistory)), environment_.loop.UnixMs(), metrics);
 }
 
 }  // namespace paracord

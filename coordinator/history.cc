@@ -47,7 +47,7 @@ void History::AddTo(nlohmann::json& status) const {
       curves[name].push_back(found);
     }
   }
-  status["history"] = std::move(curves);
+  status["curves"] = std::move(curves);
   nlohmann::json events = nlohmann::json::array();
   for (const Line& line : lines_) {
     events.push_back({{"unix_ms", line.unix_ms}, {"level", line.level}, {"text", line.text}});

@@ -28,7 +28,7 @@ class History {
   // Takes a line of the log; `level` is "info", "warn" or "error".
   void AddEvent(int64_t unix_ms, const std::string& level, const std::string& text);
 
-  // Keys "history" ({"step": [...], NAME: [...]}, one number or null for each point) and "events",
+  // Keys "curves" ({"step": [...], NAME: [...]}, one number or null for each point) and "events",
   // the newest last.
   void AddTo(nlohmann::json& status) const;
 

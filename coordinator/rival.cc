@@ -85,8 +85,10 @@ void RivalCheck::Start(std::function<void(const absl::Status&)> done) {
 }
 
 void RivalCheck::Ask() {
+  StatusRequest request;
+  request.set_history_from(kNoHistory);
   CallProto<StatusReply>(
-      *link_, method::kStatus, StatusRequest(), kAskMs,
+      *link_, method::kStatus, request, kAskMs,
       gate_.EnterOn(environment_.loop, [this](const absl::StatusOr<StatusReply>& reply) {
         Judge(reply.ok() ? reply->json() : std::string());
       }));

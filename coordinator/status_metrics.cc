@@ -40,6 +40,9 @@ void AddProgress(const json& status, MetricSet& metrics) {
   gauge("paracord_job_batches", "batches", "Batches in all.");
   gauge("paracord_job_batches_done", "batches_done", "Batches applied or rejected.");
   gauge("paracord_job_rejected_batches", "rejected", "Batches left out because they fail.");
+  metrics.Counter("paracord_bad_records_total",
+                  "Records that were left out of batches because they cannot be read.",
+                  Number(status.value("bad_records", json::object()), "left_out"));
   metrics.Counter("paracord_job_program_losses_total",
                   "Times that a worker's program was lost and started again.",
                   Number(status, "program_losses"));

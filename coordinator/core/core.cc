@@ -44,9 +44,11 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
   if (found.job_state.has_value()) {
     evaluations_.Restore(std::exchange(found.job_state->evaluations, {}),
                          std::exchange(found.job_state->stop, {}));
+    RestoreHistory(found.job_state->history, found.job_state->history_open);
     record_.Restore(*std::move(found.job_state));
   } else if (const Manifest* const newest = checkpoints_.newest()) {
     effects_.Warn("job.state is missing: going on from the manifest of " + newest->name.ToString());
+    RestoreHistory(nullptr, nullptr);
     record_.Restore(*newest);
   } else {
     return;
@@ -60,9 +62,9 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
 }
 
 JobView CoordinatorCore::View() const {
-  return {options_,     phases_,     record_,   generation_,   ps_,          sessions_,
-          refusals_,    throughput_, training_, lane_leases_,  evaluations_, failures_,
-          checkpoints_, rounds_,     end_,      samples_found_};
+  return {options_,  phases_,      record_,   generation_, ps_,           sessions_,
+          refusals_, throughput_,  training_, history_,    lane_leases_,  evaluations_,
+          failures_, checkpoints_, rounds_,   end_,        samples_found_};
 }
 
 std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
@@ -182,6 +184,7 @@ void CoordinatorCore::Handle(const NewestGenerationEvent& event) {
 void CoordinatorCore::SetPhase(Phase phase) {
   if (phase == phases_.now()) return;
   if (phases_.training()) throughput_.Stop(now_ms_);
+  if (phase != Phase::kTraining) history_.Stop(now_ms_);
   if (phase == Phase::kTraining) throughput_.Start(now_ms_);
   const bool formed = phases_.Begin(phase, now_ms_);
   if (formed && !end_.planned()) rounds_.BeginLater(now_ms_);
@@ -220,6 +223,7 @@ void CoordinatorCore::AdvanceEpoch() {
     DropUnfounded(open.next);
     training_.table()->Load(open.next);  // leases go on
     SetPhase(Phase::kTraining);
+    history_.Run(epoch, now_ms_);
     failures_.PlaceDeaths(epoch, open.next, now_ms_,
                           job_.guarantees.sync() ? LeaseOrder::kByReportedRound
                           : HasLanes()           ? LeaseOrder::kByRound
@@ -227,6 +231,7 @@ void CoordinatorCore::AdvanceEpoch() {
     if (StateIsLost(open, ledgers)) return;
     return CheckRejected();
   }
+  CloseHistory(epoch);
   if (training_.CloseBefore(epoch)) {
     // A restore may take the job back to the oldest checkpoint, and then the batches after it
     // have to be rejected again.
@@ -266,7 +271,9 @@ void CoordinatorCore::BeginEpoch(const OpenEpoch& open, uint64_t begun) {
   }
   training_.Open(open, extent.BatchesOfEpoch(epoch), record_.plan());
   if (HasLanes()) lane_leases_.Begin(*training_.table(), now_ms_);
+  NoteBatchesAgain(open);
   SetPhase(Phase::kTraining);
+  history_.Run(epoch, now_ms_);
   CheckRejected();
 }
 

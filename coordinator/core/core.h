@@ -6,8 +6,8 @@
 // phases of the job, hands events on and acts on what comes back: core.cc (the loop, the phases and
 // the end), core_job.cc (what the job is), core_ps.cc (the cluster forms), core_rollback.cc (what
 // it begins with), core_joins.cc and core_workers.cc (workers), core_lanes.cc (leases of lanes),
-// core_failures.cc (batches that fail), core_rounds.cc (checkpoints), core_cuts.cc (their states in
-// synchronous training).
+// core_failures.cc // core_failures.cc (batches that fail), core_rounds.cc (checkpoints),
+// core_cuts.cc (their states in synchronous training), core_history.cc (what each epoch brought).
 //
 // Its view of progress is advice. Whether a split or an epoch is done is read from the
 // ledgers of all partitions, in this generation, before the epoch closes.
@@ -26,6 +26,7 @@
 #include "coordinator/core/core_options.h"
 #include "coordinator/core/cuts.h"
 #include "coordinator/core/effects.h"
+#include "coordinator/core/epoch_history.h"
 #include "coordinator/core/events.h"
 #include "coordinator/core/job_view.h"
 #include "coordinator/core/lane_leases.h"
@@ -125,6 +126,12 @@ class CoordinatorCore {
   bool WorkIsFree() const;
   void ServeParked(bool tick);
 
+  // core_history.cc
+  void RestoreHistory(const nlohmann::json& epochs, const nlohmann::json& open);
+  void TakeTrained(WorkerSession& session, const WorkRequest& request);
+  void CloseHistory(uint64_t epoch);
+  void NoteBatchesAgain(const OpenEpoch& open);
+
   // core_lanes.cc
   bool HasLanes() const { return record_.plan().lanes() > 0; }
   bool DealLanes(bool tick);
@@ -188,6 +195,7 @@ class CoordinatorCore {
   Agreement agreement_;
   Refusals refusals_;
   Training training_;
+  EpochHistory history_;
   LaneLeases lane_leases_;
   RoundGaps gaps_;
   Rollback rollback_;

@@ -21,6 +21,7 @@ void CoordinatorCore::BeginAnew(const JobFacts& facts) {
   record_.Forget();
   samples_found_.reset();
   failures_.Forget();
+  history_.Clear();
   ps_.TakeOver(record_.replaced_run_id());
   BeginJob(run_id, facts);
   if (!phases_.ended()) ClaimNextGeneration("the job begins anew");
@@ -60,6 +61,8 @@ void CoordinatorCore::SaveJobState() {
   saved->evaluations = evaluations_.results();
   saved->stop = evaluations_.stop();
   saved->rejected = failures_.counts().All();
+  saved->history = history_.Epochs(0, record_.metric_names());
+  saved->history_open = history_.SaveOpen(now_ms_);
   effects_.Emit(WriteJobState{generation_.claimed(), *std::move(saved)});
 }
 

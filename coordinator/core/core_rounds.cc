@@ -49,6 +49,7 @@ Manifest ManifestOf(const JobView& job, int64_t now_ms) {
   manifest.name = {LeastApplied(manifest), job.generation.claimed(), round.id};
   manifest.summary = JsonOf(report.SummaryText("done", report.DoneReason()));
   manifest.summary["metric_names"] = job.record.metric_names();
+  manifest.summary["history_open"] = job.history.SaveOpen(now_ms);
   const EvaluationResult* const best = job.evaluations.KeptBest();
   if (best != nullptr && HoldsBatches(manifest, job.Extent().BatchesUpTo(best->epoch + 1))) {
     manifest.summary["best"]["checkpoint"] = manifest.name.ToString();

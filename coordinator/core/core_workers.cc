@@ -120,6 +120,7 @@ void CoordinatorCore::CountReport(WorkerSession& session, const WorkRequest& req
   }
   throughput_.Count(request, now_ms_);
   session.counted_ms = now_ms_;
+  TakeTrained(session, request);
   session.batch_time.Add(request.computed(), std::min(request.compute_seconds(), elapsed));
   const double waited = std::min(request.waited_seconds(), elapsed);
   record_.counters().waited_ms += static_cast<uint64_t>(waited * 1000);

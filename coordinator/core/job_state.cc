@@ -131,6 +131,10 @@ std::string JobStateToText(const JobState& state) {
                                   {"rejected", std::move(rejected)},
                                   {"counters", CountersToJson(state.counters)}};
   if (!state.outputs.empty()) value["outputs"] = state.outputs;
+  if (!state.history_open.is_null()) {
+    value["history"] = state.history;
+    value["history_open"] = state.history_open;
+  }
   if (!state.replaced_run_id.empty()) value["replaced_run_id"] = state.replaced_run_id;
   if (state.stop.has_value()) {
     value["stop"] = {{"epochs", state.stop->epochs}, {"reason", state.stop->reason}};
@@ -167,6 +171,8 @@ absl::StatusOr<JobState> ParseJobState(const std::string& text, const std::strin
                                 item.at(2).get<uint32_t>(), item.at(3).get<bool>()});
     }
     state.counters = CountersFromJson(value.at("counters"));
+    state.history = value.value("history", json());
+    state.history_open = value.value("history_open", json());
   } catch (const json::exception& error) {
     return absl::DataLossError(absl::StrCat(path, ": damaged: ", error.what()));
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "nlohmann/json.hpp"
 #include "proto/paracord.pb.h"
 
 namespace paracord {
@@ -70,6 +71,9 @@ struct JobState {
   std::optional<StopDecision> stop;
   std::vector<RejectedBatch> rejected;
   JobCounters counters;
+  // Of the epochs, as EpochHistory has it: those that are closed, and what else it keeps; null:
+  // an earlier version kept none.
+  nlohmann::json history, history_open;
 };
 
 std::string JobStateToText(const JobState& state);

@@ -10,6 +10,7 @@
 #include "coordinator/core/checkpoints.h"
 #include "coordinator/core/core_options.h"
 #include "coordinator/core/departure.h"
+#include "coordinator/core/epoch_history.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/failures.h"
 #include "coordinator/core/generation.h"
@@ -34,6 +35,7 @@ struct JobView {
   const Refusals& refusals;
   const Throughput& throughput;
   const Training& training;
+  const EpochHistory& history;
   const LaneLeases& lanes;
   const Evaluations& evaluations;
   const Failures& failures;

@@ -15,6 +15,7 @@
 #include "coordinator/core/table_status.h"
 #include "coordinator/core/waits.h"
 #include "nlohmann/json.hpp"
+#include "proto/protocol.h"
 
 namespace paracord {
 namespace {
@@ -49,6 +50,52 @@ json EvaluationsJson(std::span<const EvaluationResult> results) {
     evaluations.push_back({{"epoch", result.epoch + 1}, {"metrics", result.metrics}});
   }
   return evaluations;
+}
+
+// The closed epochs, each with what its evaluation found.
+json HistoryJson(const JobView& job, std::span<const EvaluationResult> results, uint64_t from) {
+  json history = job.history.Epochs(from, job.record.metric_names());
+  auto result = results.begin();
+  for (json& entry : history) {
+    const uint64_t epoch = entry.at("epoch").get<uint64_t>() - 1;
+    while (result != results.end() && result->epoch < epoch) ++result;
+    if (result != results.end() && result->epoch == epoch) entry["test"] = result->metrics;
+  }
+  return history;
+}
+
+// Says how many records were left out because nobody can read them; null if there are none.
+json BadRecordsJson(const EpochHistory& history) {
+  if (history.bad_records() == 0) return nullptr;
+  return {{"records", history.bad_records_most()},
+          {"left_out", history.bad_records()},
+          {"first", history.bad_records_named()}};
+}
+
+// Adds what a status says of epochs from number `from` on, of batches that are computed again and
+// of bad records.
+void AddEpochs(const JobView& job, uint64_t from, uint64_t batches_done, json& status) {
+  if (from != kNoHistory) status["history"] = HistoryJson(job, job.evaluations.told(), from);
+  status["epochs_found"] = job.history.found();
+  if (const uint64_t again = job.training.again_to(); batches_done < again) {
+    status["again_to"] = again;
+  }
+  if (json bad = BadRecordsJson(job.history); !bad.is_null()) {
+    status["bad_records"] = std::move(bad);
+  }
+}
+
+// The newest results of the test data and of training: of the newest epoch, or else of the recent
+// past.
+json NewestMetrics(std::span<const EvaluationResult> results, const json& history,
+                   const Throughput::Window& recently) {
+  json metrics = json::object();
+  if (!results.empty()) metrics["test"] = results.back().metrics;
+  if (recently.computed > 0) metrics["train"] = {{"loss", recently.loss()}};
+  if (!history.empty() && !history.back().at("train").empty()) {
+    metrics["train"] = history.back().at("train");
+  }
+  return metrics;
 }
 
 // Describes the newest checkpoint that can be used; its age follows from when it was made.
@@ -186,9 +233,7 @@ std::string Report::DoneReason() const {
 
 std::string Report::SummaryText(const std::string& status, const std::string& reason) const {
   const std::vector<EvaluationResult>& results = job_.evaluations.results();
-  json metrics = json::object();
-  if (!results.empty()) metrics["test"] = results.back().metrics;
-  if (recently_.computed > 0) metrics["train"] = {{"loss", recently_.loss()}};
+  json history = HistoryJson(job_, results, 0);
   json summary = {
       {"status", status},
       {"reason", reason},
@@ -201,7 +246,7 @@ std::string Report::SummaryText(const std::string& status, const std::string& re
       {"program_losses", counters_.program_losses},
       {"samples_per_second",
        Ratio(static_cast<double>(counters_.training_samples), Seconds(counters_.training_ms))},
-      {"metrics", metrics},
+      {"metrics", NewestMetrics(results, history, recently_)},
       {"evaluations", EvaluationsJson(results)},
       {"ledger",
        {{"batches", ledger_.batches},
@@ -213,6 +258,8 @@ std::string Report::SummaryText(const std::string& status, const std::string& re
         {"ps", counters_.ps_recoveries},
         {"coordinator", counters_.coordinator_recoveries}}},
       {"checkpoints", {{"count", counters_.checkpoints}, {"last_step", 0}, {"bytes", 0}}}};
+  AddEpochs(job_, kNoHistory, job_.training.again_to(), summary);
+  summary["history"] = std::move(history);
   if (status != "done" && !job_.failures.last().empty()) {
     summary["last_failure"] = job_.failures.last();
   }
@@ -290,7 +337,7 @@ std::vector<std::vector<PartitionSize>> LargestPartitions(const JobView& job, si
   return of_ps;
 }
 
-std::string Report::StatusJson() const {
+std::string Report::StatusJson(uint64_t history_from) const {
   const std::optional<int64_t> counted_ms = job_.throughput.counted_ms();
   json status = {
       {"job", job_.options.job.name},
@@ -338,6 +385,7 @@ std::string Report::StatusJson() const {
                         {"reason", Sendable(ending.reason)}};
   }
   status["evaluations"] = EvaluationsJson(job_.evaluations.told());
+  AddEpochs(job_, history_from, BatchesDone(), status);
   const json tables = TablesJson(job_.record.variables(), job_.ps);
   if (!tables.is_null()) status["tables"] = tables;
   if (json rounds = RoundsJson(job_); !rounds.is_null()) status["rounds"] = std::move(rounds);

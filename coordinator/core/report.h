@@ -22,8 +22,9 @@ class Report {
   // Samples of applied batches, each once.
   uint64_t samples() const { return ledger_.samples; }
 
-  // For `paracord status`; its keys stand in report.cc.
-  std::string StatusJson() const;
+  // For `paracord status`; its keys stand in report.cc. The history begins with epoch
+  // `history_from`, which is counted from 0; kNoHistory (proto/protocol.h): there is none.
+  std::string StatusJson(uint64_t history_from = 0) const;
   // For summary.json, of a job that ends so.
   std::string SummaryText(const std::string& status, const std::string& reason) const;
   // The reason of a job that is done.

@@ -41,6 +41,11 @@ class Training {
   // No epoch is open any more.
   void Close() { table_.reset(); }
 
+  // A restore took batches back: those up to this number, which were done before, are computed
+  // again.
+  void GoesAgainTo(uint64_t batches) { again_to_ = batches; }
+  uint64_t again_to() const { return again_to_; }
+
   // A push of this split may be under way, of a worker that nobody hears of.
   void Abandon(uint64_t split) { abandoned_.insert(split); }
   // A new generation keeps out whatever was under way.
@@ -53,6 +58,7 @@ class Training {
  private:
   std::optional<SplitTable> table_;
   uint64_t closed_ = 0;
+  uint64_t again_to_ = 0;
   std::set<uint64_t> abandoned_;  // splits of the open epoch
 };
 

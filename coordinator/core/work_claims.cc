@@ -51,6 +51,14 @@ absl::Status WorkClaims::Add(const WorkRequest& report, const DataPlan& plan, ui
     return Refuse(
         absl::StrCat("it says that its values were ", report.staleness_sum(), " updates old"));
   }
+  uint64_t tells = 0;
+  for (const TrainedBatches& trained : report.trained()) {
+    tells += static_cast<uint64_t>(trained.losses_size());
+  }
+  if (beyond(told, tells, most)) {
+    return Refuse(absl::StrCat("it tells of ", tells, " batches more, after ", told, " of the ",
+                               granted, " that it was given"));
+  }
   // A loss is a float32.
   const double largest = static_cast<double>(std::numeric_limits<float>::max());
   if (!(std::abs(report.loss_sum()) <= static_cast<double>(most) * largest)) {
@@ -62,6 +70,7 @@ absl::Status WorkClaims::Add(const WorkRequest& report, const DataPlan& plan, ui
                                " s and waited for ", report.waited_seconds(), " s"));
   }
   computed += report.computed();
+  told += tells;
   duplicates += report.duplicates();
   samples += report.samples();
   staleness_sum += report.staleness_sum();

@@ -14,6 +14,7 @@ namespace paracord {
 struct WorkClaims {
   uint64_t granted = 0;  // batches
   uint64_t computed = 0;
+  uint64_t told = 0;  // batches that it told the history of
   uint64_t duplicates = 0;
   uint64_t samples = 0;
   uint64_t staleness_sum = 0;

@@ -119,8 +119,8 @@ function tile(title, value, kind, note) {
     make("b", {}, value), make("small", {}, note || ""));
 }
 
-function newest(history, name) {
-  const all = history && history[name] || [];
+function newest(curves, name) {
+  const all = curves && curves[name] || [];
   return all.length ? all[all.length - 1] : null;
 }
 
@@ -138,7 +138,7 @@ function drawTiles(status) {
     tile("loss", number(status.loss)),
     tile("samples / s", number(status.samples_per_second), "",
       !ended && idle > SILENT_S ? `no batch for ${timeText(idle)}` : ""),
-    tile("staleness", number(newest(status.history, "cluster/staleness"))),
+    tile("staleness", number(newest(status.curves, "cluster/staleness"))),
     tile("workers", workers.length, workers.length ? "" : "busy"),
     tile("ps ready", `${ready} of ${ps.length}`, ready < ps.length ? "bad" : ""),
     tile("checkpoint age", age === null ? "none yet" : timeText(Math.max(age, 0)),
@@ -151,9 +151,9 @@ function drawTiles(status) {
 }
 
 function drawCurves(status) {
-  const history = status.history || {step: [], unix_ms: []};
-  const all = (name) => history[name] || history.step.map(() => null);
-  const xs = byTime ? history.unix_ms.map((ms) => ms / 1000) : history.step;
+  const curves = status.curves || {step: [], unix_ms: []};
+  const all = (name) => curves[name] || curves.step.map(() => null);
+  const xs = byTime ? curves.unix_ms.map((ms) => ms / 1000) : curves.step;
   const xText = byTime ? (s) => new Date(s * 1000).toLocaleTimeString("en-GB") : tickText;
   const by = byTime ? "by time" : "by batch";
   const charts = [

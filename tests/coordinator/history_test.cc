@@ -19,7 +19,7 @@ TEST_CASE("curves of any length are bounded, and reach from the first point to t
   for (int64_t s = 0; s < seconds; ++s) {
     history.Add(s * 1000, {s, {{"train/loss", static_cast<double>(s)}}});
   }
-  const nlohmann::json curves = Shown(history).at("history");
+  const nlohmann::json curves = Shown(history).at("curves");
   const auto& steps = curves.at("step");
   REQUIRE_FALSE(steps.empty());
   CHECK(steps.size() <= History::kPointsMax);
@@ -33,9 +33,9 @@ TEST_CASE("curves of any length are bounded, and reach from the first point to t
 TEST_CASE("points are a second apart, and a clock that goes back stops nothing") {
   History history;
   for (const int64_t ms : {5000, 5100, 5999, 6000, 1000, 2000}) history.Add(ms, {ms, {}});
-  CHECK(Shown(history).at("history").at("unix_ms").size() == 2);  // what came before is void
+  CHECK(Shown(history).at("curves").at("unix_ms").size() == 2);  // what came before is void
   history.Add(9000, {9000, {}});
-  CHECK(Shown(history).at("history").at("step").back() == 9000);
+  CHECK(Shown(history).at("curves").at("step").back() == 9000);
 }
 
 TEST_CASE("a batch has one point, the newest, while a job stands still") {
@@ -43,7 +43,7 @@ TEST_CASE("a batch has one point, the newest, while a job stands still") {
   history.Add(1000, {5, {{"train/loss", 2}}});
   history.Add(2000, {6, {{"train/loss", 1.5}}});
   for (int64_t s = 3; s < 9; ++s) history.Add(s * 1000, {6, {{"train/loss", 1.25}}});
-  const nlohmann::json curves = Shown(history).at("history");
+  const nlohmann::json curves = Shown(history).at("curves");
   CHECK(curves.at("step") == nlohmann::json({5, 6}));
   CHECK(curves.at("train/loss") == nlohmann::json({2, 1.25}));
 }
@@ -52,14 +52,14 @@ TEST_CASE("a restore takes the curves back with the job") {
   History history;
   for (int64_t s = 0; s < 10; ++s) history.Add(s * 1000, {s * 10, {}});
   history.Add(20000, {45, {}});
-  CHECK(Shown(history).at("history").at("step") == nlohmann::json({0, 10, 20, 30, 40, 45}));
+  CHECK(Shown(history).at("curves").at("step") == nlohmann::json({0, 10, 20, 30, 40, 45}));
 }
 
 TEST_CASE("a value that a point lacks is null") {
   History history;
   history.Add(0, {0, {{"cluster/workers", 1}}});
   history.Add(1000, {1, {{"cluster/workers", 2}, {"train/loss", 0.5}}});
-  CHECK(Shown(history).at("history").at("train/loss") == nlohmann::json({nullptr, 0.5}));
+  CHECK(Shown(history).at("curves").at("train/loss") == nlohmann::json({nullptr, 0.5}));
 }
 
 TEST_CASE("the newest events are kept, short and on one line") {

@@ -11,7 +11,7 @@ namespace {
 using ByLane = std::vector<uint64_t>;
 
 // Deals lanes out to sessions that are equally fast.
-ByLane Shared(const ByLane& holders, const ByLane& sessions) {
+ByLane DealtOut(const ByLane& holders, const ByLane& sessions) {
   std::vector<LaneTaker> takers;
   for (const uint64_t session : sessions) takers.push_back({session, 0});
   return ShareLanes(holders, takers);
@@ -22,29 +22,29 @@ uint64_t CountOf(const ByLane& lanes, uint64_t session) {
 }
 
 TEST_CASE("sessions that are equally fast get equally many lanes, in runs of neighbouring lanes") {
-  CHECK(Shared({0, 0, 0, 0}, {7}) == ByLane{7, 7, 7, 7});
-  CHECK(Shared({0, 0, 0, 0}, {7, 8}) == ByLane{7, 7, 8, 8});
-  CHECK(Shared({0, 0, 0, 0}, {7, 8, 9}) == ByLane{7, 7, 8, 9});
-  CHECK(Shared({0, 0}, {7, 8, 9}) == ByLane{7, 8});  // one stands by
-  CHECK(Shared({0, 0}, {}) == ByLane{0, 0});
-  CHECK(Shared({}, {7}).empty());
+  CHECK(DealtOut({0, 0, 0, 0}, {7}) == ByLane{7, 7, 7, 7});
+  CHECK(DealtOut({0, 0, 0, 0}, {7, 8}) == ByLane{7, 7, 8, 8});
+  CHECK(DealtOut({0, 0, 0, 0}, {7, 8, 9}) == ByLane{7, 7, 8, 9});
+  CHECK(DealtOut({0, 0}, {7, 8, 9}) == ByLane{7, 8});  // one stands by
+  CHECK(DealtOut({0, 0}, {}) == ByLane{0, 0});
+  CHECK(DealtOut({}, {7}).empty());
 }
 
 TEST_CASE("who comes gets lanes where a round becomes shorter by it, and the others keep theirs") {
-  CHECK(Shared({7, 7, 7, 7}, {7, 8}) == ByLane{7, 7, 8, 8});
+  CHECK(DealtOut({7, 7, 7, 7}, {7, 8}) == ByLane{7, 7, 8, 8});
   // With one lane less for one of them the round would last as long.
-  CHECK(Shared({7, 7, 8, 8}, {7, 8, 9}) == ByLane{7, 7, 8, 8});
-  CHECK(Shared({7, 7, 8, 8}, {7, 8, 9, 10}) == ByLane{7, 9, 8, 10});
-  CHECK(Shared({7, 7, 8, 9}, {7, 8, 9, 10}) == ByLane{7, 10, 8, 9});
-  CHECK(Shared({7, 10, 8, 9}, {7, 8, 9, 10, 11}) == ByLane{7, 10, 8, 9});
+  CHECK(DealtOut({7, 7, 8, 8}, {7, 8, 9}) == ByLane{7, 7, 8, 8});
+  CHECK(DealtOut({7, 7, 8, 8}, {7, 8, 9, 10}) == ByLane{7, 9, 8, 10});
+  CHECK(DealtOut({7, 7, 8, 9}, {7, 8, 9, 10}) == ByLane{7, 10, 8, 9});
+  CHECK(DealtOut({7, 10, 8, 9}, {7, 8, 9, 10, 11}) == ByLane{7, 10, 8, 9});
 }
 
 TEST_CASE("the lanes of one that died go to who stands by, and else to the others") {
-  CHECK(Shared({7, 0, 9, 10}, {7, 9, 10, 11}) == ByLane{7, 11, 9, 10});
-  CHECK(Shared({7, 7, 0, 0}, {7}) == ByLane{7, 7, 7, 7});
-  CHECK(Shared({7, 7, 0, 9}, {7, 9}) == ByLane{7, 7, 9, 9});
+  CHECK(DealtOut({7, 0, 9, 10}, {7, 9, 10, 11}) == ByLane{7, 11, 9, 10});
+  CHECK(DealtOut({7, 7, 0, 0}, {7}) == ByLane{7, 7, 7, 7});
+  CHECK(DealtOut({7, 7, 0, 9}, {7, 9}) == ByLane{7, 7, 9, 9});
   // A holder that is to have none, because it rests, gives up its lanes.
-  CHECK(Shared({7, 7, 8, 8}, {8}) == ByLane{8, 8, 8, 8});
+  CHECK(DealtOut({7, 7, 8, 8}, {8}) == ByLane{8, 8, 8, 8});
 }
 
 TEST_CASE("who computes slowly gets fewer lanes") {

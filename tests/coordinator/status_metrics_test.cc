@@ -41,6 +41,13 @@ TEST_CASE("the metrics of a job are those of its status") {
   CHECK(Has(text, "paracord_job_healthy 1"));
 }
 
+TEST_CASE("records that were left out are counted, each time") {
+  nlohmann::json status = {{"phase", "training"}};
+  CHECK(Has(TextFor(status), "paracord_bad_records_total 0"));
+  status["bad_records"] = {{"records", 3}, {"left_out", 12}, {"first", nlohmann::json::array()}};
+  CHECK(Has(TextFor(status), "paracord_bad_records_total 12"));
+}
+
 TEST_CASE("the rounds of a job are told where it has any") {
   nlohmann::json status = {{"phase", "training"}};
   CHECK(TextFor(status).find("paracord_round") == std::string::npos);

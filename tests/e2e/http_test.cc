@@ -54,7 +54,7 @@ TEST_CASE("each daemon of a cluster shows its health and its metrics, and the jo
   REQUIRE(status.is_object());
   CHECK(status.at("phase") == "training");
   CHECK(status.at("batches_done").get<uint64_t>() >= 20);
-  CHECK_FALSE(status.at("history").at("step").empty());
+  CHECK_FALSE(status.at("curves").at("step").empty());
   CHECK_FALSE(status.at("events").empty());
   CHECK_FALSE(status.at("ps")[0].at("largest").empty());
 }

@@ -1,0 +1,96 @@
+// What each epoch brought, as workers tell it and the ledgers close it.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/probe.h"
+#include "config/data_plan.h"
+#include "coordinator/core/core.h"
+
+namespace paracord {
+namespace {
+
+// The rate of the job's optimizer, which moving averages do not have; nullopt if no ps tells.
+std::optional<double> LearningRateOf(const JobView& job) {
+  for (const Ps& ps : job.ps.all()) {
+    for (const PartitionDescription& partition : ps.description.partitions()) {
+      if (!partition.has_learning_rate() || partition.id() >= job.ps.layout().size()) continue;
+      const uint32_t variable = job.ps.layout()[partition.id()].variable();
+      if (job.record.variables()[variable].moving_average() > 0) continue;
+      return partition.learning_rate();
+    }
+  }
+  return std::nullopt;
+}
+
+bool IsFurther(const EpochHistory& one, const EpochHistory& other) {
+  return std::pair(one.closed(), one.open_batches()) >
+         std::pair(other.closed(), other.open_batches());
+}
+
+}  // namespace
+
+// Takes the history of job.state, or that of the newest checkpoint if it reaches further.
+void CoordinatorCore::RestoreHistory(const nlohmann::json& epochs, const nlohmann::json& open) {
+  const auto read = [this](const nlohmann::json& some_epochs, const nlohmann::json& some_open) {
+    EpochHistory history;
+    if (some_open.is_null()) return history;  // of an earlier version
+    const absl::Status status = history.Restore(some_epochs, some_open);
+    if (!status.ok()) effects_.Warn(std::string(status.message()));
+    return history;
+  };
+  history_ = read(epochs, open);
+  const Manifest* const newest = checkpoints_.newest();
+  if (newest == nullptr || !newest->summary.contains("history_open")) return;
+  EpochHistory of_checkpoint =
+      read(newest->summary.value("history", nlohmann::json()), newest->summary.at("history_open"));
+  if (IsFurther(of_checkpoint, history_)) history_ = std::move(of_checkpoint);
+}
+
+void CoordinatorCore::TakeTrained(WorkerSession& session, const WorkRequest& request) {
+  const JobExtent extent = Extent();
+  for (const TrainedBatches& trained : request.trained()) {
+    const absl::Status fits =
+        history_.Add(trained, record_.plan(), extent.BatchesOfEpoch(trained.epoch()),
+                     record_.metric_names().size());
+    if (fits.ok() || std::exchange(session.miscounts, true)) continue;
+    effects_.Warn(absl::StrCat(session.task, ": ", std::string(fits.message())));
+  }
+  const int named =
+      std::min(request.bad_records_size(), static_cast<int>(EpochHistory::kBadRecordsNamed));
+  for (int i = 0; i < named; ++i) history_.NameBadRecord(request.bad_records(i));
+}
+
+// The ledgers say that all epochs before this one are done.
+void CoordinatorCore::CloseHistory(uint64_t epoch) {
+  const DataPlan& plan = record_.plan();
+  const JobExtent extent = Extent();
+  for (const uint64_t done : history_.OpenBefore(epoch)) {
+    EpochClosing closing{.batches = extent.BatchesOfEpoch(done),
+                         .learning_rate = LearningRateOf(View())};
+    closing.examples = std::min(closing.batches * plan.batch(), ExamplesPerEpoch(plan));
+    for (const RejectedBatch& batch : failures_.counts().All()) {
+      if (batch.epoch != done) continue;
+      ++closing.rejected;
+      const uint64_t examples = BatchExamples(plan, batch.split, batch.batch);
+      closing.examples -= std::min(closing.examples, examples);
+    }
+    history_.Close(done, closing, record_.metric_names(), now_ms_);
+  }
+}
+
+// An epoch opens. Where workers have told of more batches than the ledgers have, partitions came
+// from a checkpoint, and the batches since then are computed again.
+void CoordinatorCore::NoteBatchesAgain(const OpenEpoch& open) {
+  const uint64_t per_epoch = BatchesPerEpoch(record_.plan());
+  uint64_t entered = open.epoch * per_epoch;
+  for (const uint32_t next : open.next) entered += next;
+  const uint64_t told = history_.closed() * per_epoch + history_.open_batches();
+  if (told <= entered) return;
+  PROBE("coordinator.batches.again");
+  training_.GoesAgainTo(told);
+}
+
+}  // namespace paracord
