@@ -25,27 +25,30 @@ std::string WithoutNumbers(std::string text) {
   return text;
 }
 
-// Returns the loss of the newest batches, from a status or a summary; "" if there is none.
-std::string LossText(const nlohmann::json& status) {
-  static const nlohmann::json::json_pointer in_summary("/metrics/train/loss");
-  const nlohmann::json summed_up = status.value(in_summary, nlohmann::json());
-  const double loss = Number(status.value("loss", summed_up));
-  return std::isnan(loss) ? "" : absl::StrFormat("training loss %.4f", loss);
-}
-
-std::string PaceText(const nlohmann::json& status) {
-  return absl::StrFormat("  (%.0f samples/s, %.1f s)", Number(status.at("samples_per_second")),
-                         Number(status.at("wall_seconds")));
+// "loss 0.3512 accuracy 0.9012", the loss first.
+std::string MetricsText(const nlohmann::json& metrics) {
+  std::string text, loss;
+  for (const auto& [name, value] : metrics.items()) {
+    absl::StrAppendFormat(name == "loss" ? &loss : &text, " %s %.4f", name, Number(value));
+  }
+  loss += text;
+  return loss.empty() ? "" : loss.substr(1);
 }
 
 }  // namespace
 
-std::string EvaluationText(const nlohmann::json& evaluation, uint64_t epochs) {
-  std::string text =
-      absl::StrCat("epoch ", evaluation.at("epoch").get<uint64_t>(), "/", epochs, ":");
-  for (const auto& [name, value] : evaluation.at("metrics").items()) {
-    absl::StrAppendFormat(&text, " test %s %.4f", name, Number(value));
+std::string EpochText(const nlohmann::json& entry, uint64_t epochs) {
+  std::string text = absl::StrCat("epoch ", entry.at("epoch").get<uint64_t>(), "/", epochs);
+  const auto add = [&](const std::string& field) {
+    if (!field.empty()) absl::StrAppend(&text, "  ", field);
+  };
+  add(MetricsText(entry.value("train", nlohmann::json::object())));
+  const std::string test = MetricsText(entry.value("test", nlohmann::json::object()));
+  if (!test.empty()) add("test " + test);
+  if (entry.contains("samples_per_second")) {
+    add(Grouped(Number(entry.at("samples_per_second"))) + " samples/s");
   }
+  if (entry.contains("seconds")) add(absl::StrFormat("%.1f s", Number(entry.at("seconds"))));
   return text;
 }
 
@@ -64,11 +67,32 @@ void Progress::End() {
   bar_shown_ = false;
 }
 
-// Shows evaluations that are new, or that a restore has changed.
-void Progress::ShowEvaluations(const nlohmann::json& status, uint64_t epochs) {
+// Shows each epoch that is closed, once. The newest one waits for its evaluation.
+void Progress::ShowEpochs(const nlohmann::json& history, bool evaluating) {
+  for (const nlohmann::json& entry : history) {
+    const auto epoch = entry.at("epoch").get<uint64_t>();
+    if (epoch <= epochs_shown_) continue;
+    const bool scored = entry.contains("test");
+    if (!scored && evaluating && &entry == &history.back()) break;
+    epochs_shown_ = epoch;
+    if (style_ == Style::kJson) {
+      nlohmann::json line = entry;
+      line["event"] = "epoch";
+      line["epochs"] = epochs_;
+      out_ << TextOf(line) << "\n" << std::flush;
+      continue;
+    }
+    if (scored) evaluations_shown_[epoch] = entry.at("test");
+    Event("epoch", EpochText(entry, epochs_));
+  }
+}
+
+// Shows evaluations that are new, or that a restore has changed. Those of an epoch that is shown
+// with them have no other line.
+void Progress::ShowEvaluations(const nlohmann::json& status) {
   for (const nlohmann::json& evaluation : status.at("evaluations")) {
-    const auto [shown, is_new] =
-        evaluations_shown_.emplace(evaluation.at("epoch").get<uint64_t>(), nlohmann::json());
+    const auto epoch = evaluation.at("epoch").get<uint64_t>();
+    const auto [shown, is_new] = evaluations_shown_.emplace(epoch, nlohmann::json());
     if (shown->second == evaluation.at("metrics")) continue;
     shown->second = evaluation.at("metrics");
     if (style_ == Style::kJson) {
@@ -78,34 +102,10 @@ void Progress::ShowEvaluations(const nlohmann::json& status, uint64_t epochs) {
       out_ << TextOf(line) << "\n" << std::flush;
       continue;
     }
-    std::string text = EvaluationText(evaluation, epochs);
-    if (!is_new) absl::StrAppend(&text, ", scored again after a restore");
-    if (const std::string loss = LossText(status); !loss.empty()) text += ", " + loss;
-    Event("evaluation", text + PaceText(status));
+    const std::string text =
+        EpochText({{"epoch", epoch}, {"test", evaluation.at("metrics")}}, epochs_);
+    Event("evaluation", is_new ? text : text + ", scored again after a restore");
   }
-}
-
-// Shows the end of an epoch, unless it was evaluated, which has its own line. Of many short epochs
-// only one a second gets a line.
-void Progress::ShowEpoch(const nlohmann::json& status) {
-  const auto epoch = status.at("epoch").get<uint64_t>();
-  const double seconds = Number(status.at("wall_seconds"));
-  const bool is_next = std::exchange(epoch_shown_, std::max(epoch, epoch_shown_)) < epoch;
-  if (!is_next || epoch < 2 || evaluations_shown_.contains(epoch - 1)) return;
-  if (seconds < epoch_shown_seconds_ + kEpochSecondsLeast) return;
-  epoch_shown_seconds_ = seconds;
-  if (style_ == Style::kJson) {
-    out_ << TextOf(nlohmann::json({{"event", "epoch"},
-                                   {"epoch", epoch - 1},
-                                   {"loss", status.at("loss")},
-                                   {"samples_per_second", status.at("samples_per_second")},
-                                   {"wall_seconds", status.at("wall_seconds")}}))
-         << "\n"
-         << std::flush;
-    return;
-  }
-  Event("epoch",
-        absl::StrCat("epoch ", epoch - 1, "/", epochs_, ": ", LossText(status), PaceText(status)));
 }
 
 // Shows each problem once, whatever its numbers: a full disk fails one round after the other.
@@ -182,18 +182,16 @@ void Progress::ShowSilence(int64_t age_ms, const std::string& problem) {
 }
 
 void Progress::Show(const nlohmann::json& status, int64_t age_ms, const std::string& problem) {
-  if (first_) {
-    first_ = false;
-    epoch_shown_ = status.at("epoch").get<uint64_t>();
-    if (status.at("up_seconds").get<double>() <= 5) {
-      for (const nlohmann::json& old : status.at("evaluations")) {
-        evaluations_shown_[old.at("epoch").get<uint64_t>()] = old.at("metrics");
-      }
+  epochs_ = status.at("epochs").get<uint64_t>();
+  if (std::exchange(first_, false)) {
+    epochs_shown_ = status.value("epochs_found", uint64_t{0});
+    for (const nlohmann::json& old : status.at("evaluations")) {
+      const auto epoch = old.at("epoch").get<uint64_t>();
+      if (epoch <= epochs_shown_) evaluations_shown_[epoch] = old.at("metrics");
     }
   }
-  epochs_ = status.at("epochs").get<uint64_t>();
-  ShowEvaluations(status, epochs_);
-  ShowEpoch(status);
+  ShowEpochs(status.value("history", nlohmann::json::array()), status.at("phase") == "evaluating");
+  ShowEvaluations(status);
   ShowCheckpoint(status);
   ShowFailure(status);
   ShowWaiting(status);
@@ -207,15 +205,14 @@ std::string Progress::Note(const nlohmann::json& status, int64_t age_ms) const {
     note = absl::StrCat("(", age_ms / 1000, " s old: the coordinator does not answer)");
   } else if (status.contains("waiting")) {
     note = "waiting: " + status.at("waiting").get<std::string>();
-  } else if (Number(status.at("batches_done")) < batches_most_) {
+  } else if (status.contains("again_to")) {
     note = absl::StrFormat("again %.0f of %.0f batches", Number(status.at("batches_done")),
-                           batches_most_);
+                           Number(status.at("again_to")));
   }
   return note;
 }
 
 void Progress::ShowLine(const nlohmann::json& status, int64_t age_ms) {
-  batches_most_ = std::max(batches_most_, Number(status.at("batches_done")));
   const bool rate = age_ms < kSilentMs && !status.contains("waiting");
   const std::string note = Note(status, age_ms);
   if (style_ == Style::kBar) {
@@ -255,9 +252,12 @@ void Progress::Verdict(const std::string& status, const std::string& reason) {
 }
 
 void Progress::ShowLast(const nlohmann::json& summary) {
-  if (epochs_ == 0 || !summary.contains("evaluations")) return;
+  if (!summary.contains("evaluations")) return;
   try {
-    ShowEvaluations(summary, epochs_);
+    if (epochs_ == 0) epochs_ = summary.at("epochs").get<uint64_t>();
+    if (std::exchange(first_, false)) epochs_shown_ = summary.value("epochs_found", uint64_t{0});
+    ShowEpochs(summary.value("history", nlohmann::json::array()), /*evaluating=*/false);
+    ShowEvaluations(summary);
   } catch (const nlohmann::json::exception&) {  // it is another version's, or a person's
   }
 }

@@ -1,6 +1,6 @@
-// Shows a job's progress from the coordinator's status: a line that is drawn again on a terminal, a
-// line an epoch elsewhere, and after a minute without one a line of progress; one JSON object a
-// line with --json. Used in one thread.
+// Shows a job's progress from the coordinator's status: a line for every epoch, and below it one
+// that is drawn again on a terminal, or, elsewhere, a line of progress after a minute without any;
+// one JSON object a line with --json. Used in one thread.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,12 @@ class Progress {
   // Shows a status. `age_ms` is the time since the coordinator gave it; `problem` says why there is
   // no newer one.
   void Show(const nlohmann::json& status, int64_t age_ms = 0, const std::string& problem = "");
-  // Shows the evaluations that only the job's summary has: a job may end right after one, before a
-  // status shows it.
+  // Shows the epochs and evaluations that only the job's summary has: a job may end right after
+  // one, before a status shows it.
   void ShowLast(const nlohmann::json& summary);
+  // All epochs before this one, counted from 0, are shown: the history of a status that is shown
+  // has to begin with it.
+  uint64_t epochs_shown() const { return epochs_shown_; }
   // Writes a line such as "worker:1 died (signal 9) and was restarted".
   void Event(const std::string& kind, const std::string& text);
   // Writes how the job ended: "done: all batches are applied".
@@ -37,8 +40,8 @@ class Progress {
   void End();  // leaves the bar's line
 
  private:
-  void ShowEvaluations(const nlohmann::json& status, uint64_t epochs);
-  void ShowEpoch(const nlohmann::json& status);
+  void ShowEpochs(const nlohmann::json& history, bool evaluating);
+  void ShowEvaluations(const nlohmann::json& status);
   void ShowCheckpoint(const nlohmann::json& status);
   void ShowWaiting(const nlohmann::json& status);
   void ShowFailure(const nlohmann::json& status);
@@ -47,7 +50,6 @@ class Progress {
   // Returns what the numbers of a status do not say; "" if nothing.
   std::string Note(const nlohmann::json& status, int64_t age_ms) const;
 
-  static constexpr double kEpochSecondsLeast = 1;  // between lines of epochs
   static constexpr double kWaitingSecondsLeast = 1;
   static constexpr double kProgressSecondsLeast = 1;  // between objects of progress
   static constexpr double kQuietSecondsMost = 60;     // without a line, where there is no bar
@@ -64,21 +66,20 @@ class Progress {
   uint64_t program_losses_ = 0;                           // of the last status
   std::string checkpoint_problem_;                        // the problem shown last
   bool checkpoint_waits_ = false;                         // it was shown as what ends the job
-  uint64_t epoch_shown_ = 0;                              // the epoch under way in the last status
-  double epoch_shown_seconds_ = -kEpochSecondsLeast;      // the job's seconds at that line
-  std::string waiting_;                                   // the last status' text without numbers
-  double waiting_since_ = 0;                              // the job's seconds when waiting_ began
-  bool waiting_told_ = false;                             // waiting_ has been shown
-  bool waiting_shown_ = false;                            // "it goes on" has to follow
-  bool silence_shown_ = false;                            // the coordinator's silence was shown
-  double batches_most_ = 0;                               // applied, of all statuses
-  bool said_ = true;                                      // a line was written since said_seconds_
-  double said_seconds_ = 0;                               // the job's seconds at the last line
+  uint64_t epochs_shown_ = 0;
+  std::string waiting_;         // the last status' text without numbers
+  double waiting_since_ = 0;    // the job's seconds when waiting_ began
+  bool waiting_told_ = false;   // waiting_ has been shown
+  bool waiting_shown_ = false;  // "it goes on" has to follow
+  bool silence_shown_ = false;  // the coordinator's silence was shown
+  bool said_ = true;            // a line was written since said_seconds_
+  double said_seconds_ = 0;     // the job's seconds at the last line
   bool first_ = true;
   bool bar_shown_ = false;
 };
 
-// "epoch 2/5: accuracy 0.9012, loss 0.2841" of an entry of status["evaluations"].
-std::string EvaluationText(const nlohmann::json& evaluation, uint64_t epochs);
+// "epoch 2/5  loss 0.2841 accuracy 0.9012  test loss 0.3301 accuracy 0.8841  142,804
+// samples/s  12.4 s" of an entry of status["history"], without what that lacks.
+std::string EpochText(const nlohmann::json& entry, uint64_t epochs);
 
 }  // namespace paracord

@@ -41,10 +41,11 @@ absl::Status CheckOfDir(Files& files, const std::string& dir, const std::string&
       absl::StrCat(address, " is the address of another job's by now"));
 }
 
-absl::StatusOr<json> Ask(const GrpcOptions& options, const std::string& address) {
+absl::StatusOr<json> Ask(const GrpcOptions& options, const std::string& address,
+                         uint64_t history_from) {
   GrpcNetwork network(options);
   constexpr int64_t kDeadlineMs = 3000;
-  absl::StatusOr<json> status = AskStatus(network, address, kDeadlineMs);
+  absl::StatusOr<json> status = AskStatus(network, address, kDeadlineMs, history_from);
   const std::string why(status.status().message());
   // What is known to be wrong needs no guess.
   const bool unknown =
@@ -102,6 +103,15 @@ void PrintTables(const json& tables, std::ostream& out) {
 
 // Prints what somebody should see to though the job goes on.
 void PrintNotes(const json& status, std::ostream& out) {
+  if (const auto again = status.value("again_to", uint64_t{0}); again > 0) {
+    out << absl::StrFormat("after a restore: batches up to %d are computed again\n", again);
+  }
+  if (const json bad = status.value("bad_records", json::object()); !bad.empty()) {
+    const json first = bad.value("first", json::array());
+    out << absl::StrFormat("%d records cannot be read and are left out%s\n",
+                           bad.value("records", uint64_t{0}),
+                           first.empty() ? "" : ", first " + first.front().get<std::string>());
+  }
   const json certificate = status.value("certificate", json::object());
   constexpr double kSoonDays = 14;  // as the alert ParacordCertificateExpires
   if (const double days = certificate.value("days_left", kSoonDays); days < kSoonDays) {
@@ -194,7 +204,9 @@ void Print(const json& status, std::ostream& out) {
     out << "checkpoint " << name << " is refused: " << why.get<std::string>() << "\n";
   }
   for (const json& evaluation : status.at("evaluations")) {
-    out << EvaluationText(evaluation, number("epochs")) << "\n";
+    out << EpochText({{"epoch", evaluation.at("epoch")}, {"test", evaluation.at("metrics")}},
+                     number("epochs"))
+        << "\n";
   }
 }
 
@@ -299,7 +311,9 @@ int ShowNow(Files& files, const GrpcOptions& options, Asked asked, std::ostream&
     if (!checked.ok()) return ShowDir(files, dir, checked, asked.as_json, out, err);
   }
   absl::StatusOr<json> status = absl::NotFoundError(dir + "/coordinator.address is not there");
-  if (!asked.address.empty()) status = Ask(options, asked.address);
+  if (!asked.address.empty()) {
+    status = Ask(options, asked.address, asked.as_json ? 0 : kNoHistory);
+  }
   if (status.ok() && !dir.empty()) {
     const absl::Status checked = CheckOfDir(files, dir, asked.address, *status);
     if (!checked.ok()) status = checked;

@@ -11,12 +11,21 @@
 #include "proto/protocol.h"
 
 namespace paracord {
+namespace {
+
+StatusRequest From(uint64_t epoch) {
+  StatusRequest request;
+  request.set_history_from(epoch);
+  return request;
+}
+
+}  // namespace
 
 absl::StatusOr<nlohmann::json> AskStatus(Network& network, const std::string& address,
-                                         int64_t deadline_ms) {
+                                         int64_t deadline_ms, uint64_t history_from) {
   ASSIGN_OR_RETURN(const StatusReply reply,
-                   AwaitProto<StatusReply>(*network.Dial(address), method::kStatus, StatusRequest(),
-                                           deadline_ms));
+                   AwaitProto<StatusReply>(*network.Dial(address), method::kStatus,
+                                           From(history_from), deadline_ms));
   nlohmann::json status = JsonOf(reply.json());
   if (IsStatus(status)) return status;
   return absl::InternalError(address + " answers, but not as a coordinator does");
@@ -25,14 +34,14 @@ absl::StatusOr<nlohmann::json> AskStatus(Network& network, const std::string& ad
 StatusWatch::StatusWatch(Network& network, const std::string& address)
     : state_(std::make_shared<State>()), link_(network.Dial(address)) {}
 
-void StatusWatch::Ask() {
+void StatusWatch::Ask(uint64_t history_from) {
   {
     MutexLock lock(state_->mu);
     if (state_->asking) return;
     state_->asking = true;
   }
   constexpr int64_t kDeadlineMs = 2000;
-  CallProto<StatusReply>(*link_, method::kStatus, StatusRequest(), kDeadlineMs,
+  CallProto<StatusReply>(*link_, method::kStatus, From(history_from), kDeadlineMs,
                          [state = state_](const absl::StatusOr<StatusReply>& reply) {
                            MutexLock lock(state->mu);
                            state->asking = false;

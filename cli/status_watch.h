@@ -11,19 +11,21 @@
 #include "common/mutex.h"
 #include "common/rpc.h"
 #include "nlohmann/json.hpp"
+#include "proto/protocol.h"
 
 namespace paracord {
 
 // Returns an answer that IsStatus (coordinator/rival.h) accepts. DEADLINE_EXCEEDED: nobody answers
-// at the address; INTERNAL: whoever answers is no coordinator.
+// at the address; INTERNAL: whoever answers is no coordinator. The history begins with epoch
+// `history_from`, which is counted from 0.
 absl::StatusOr<nlohmann::json> AskStatus(Network& network, const std::string& address,
-                                         int64_t deadline_ms);
+                                         int64_t deadline_ms, uint64_t history_from = kNoHistory);
 
 class StatusWatch {
  public:
   StatusWatch(Network& network, const std::string& address);
   // Asks for the status, unless an answer is still awaited. Does not block.
-  void Ask();
+  void Ask(uint64_t history_from = kNoHistory);
   // newest() is the newest answer; problem() says why there is no newer one, "" if the last call
   // succeeded.
   std::optional<nlohmann::json> newest() const;

@@ -261,7 +261,7 @@ int Supervise(LocalCluster& cluster, GrpcNetwork& network, Supervision& supervis
   std::string problem;
   PosixFiles files;
   while (!cluster.coordinator_exit().has_value()) {
-    watch.Ask();
+    watch.Ask(progress.epochs_shown());
     const timespec wait{0, 200 * 1000 * 1000};
     const int signal = sigtimedwait(&supervision.signals, nullptr, &wait);
     ShowDeaths(cluster.Reap(), progress);

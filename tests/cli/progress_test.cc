@@ -30,6 +30,16 @@ json Status(const std::string& problem) {
        {{"last", nullptr}, {"running", false}, {"problem", problem}, {"refused", json::object()}}}};
 }
 
+json Epoch(uint64_t number, double loss) {
+  return {{"epoch", number},
+          {"batches", 5},
+          {"examples", 50000},
+          {"rejected", 0},
+          {"seconds", 2.5},
+          {"samples_per_second", 20000},
+          {"train", {{"accuracy", 0.9}, {"loss", loss}}}};
+}
+
 TEST_CASE("a checkpoint round that fails is one line for each reason, and so is its end") {
   std::ostringstream out;
   Progress progress(Progress::Style::kLines, out);
@@ -81,6 +91,7 @@ TEST_CASE("after a restore the bar says how many batches are applied again") {
   for (const int done : {3, 7, 2, 7}) {
     json status = Status("");
     status["batches_done"] = done;
+    if (done == 2) status["again_to"] = 7;
     out.str("");
     progress.Show(status);
     CHECK((out.str().find("  again 2 of 7 batches") != std::string::npos) == (done == 2));
@@ -132,16 +143,18 @@ TEST_CASE("how a job ended has a colour where colours are wanted, and never else
   CHECK(verdict(Progress::Style::kLines, true, "failed") == "failed: why\\x1b[2J\n");
 }
 
-TEST_CASE("evaluations of an earlier run are not shown again") {
-  for (const double up_seconds : {0.5, 60.0}) {
+TEST_CASE("epochs and evaluations of an earlier run are not shown again") {
+  for (const uint64_t found : {0, 1}) {
     std::ostringstream out;
     Progress progress(Progress::Style::kLines, out);
     json status = Status("");
     status["wall_seconds"] = 1000.0;
-    status["up_seconds"] = up_seconds;
+    status["epochs_found"] = found;
     status["evaluations"].push_back({{"epoch", 1}, {"metrics", {{"accuracy", 0.5}}}});
+    status["history"].push_back(Epoch(1, 2));
     progress.Show(status);
-    CHECK(out.str().empty() == (up_seconds < 5));
+    CHECK(out.str().empty() == (found == 1));
+    CHECK(progress.epochs_shown() == 1);
   }
 }
 
@@ -162,50 +175,70 @@ TEST_CASE("a checkpoint that is refused while the job is restored is said once, 
         "checkpoint step-5-g1-r1 is refused: ps:1: gone\n");
 }
 
-TEST_CASE("the evaluation at which a job ended is shown too, and none twice") {
-  std::ostringstream out;
-  Progress progress(Progress::Style::kLines, out);
-  json status = Status("");
-  progress.Show(status);
-  status["evaluations"].push_back({{"epoch", 1}, {"metrics", {{"accuracy", 0.5}}}});
-  progress.Show(status);
-  status["evaluations"].push_back({{"epoch", 2}, {"metrics", {{"accuracy", 0.75}}}});
-  progress.ShowLast({{"epochs", 2},
-                     {"samples_per_second", 6.0},
-                     {"wall_seconds", 2.0},
-                     {"metrics", {{"train", {{"loss", 0.25}}}}},
-                     {"evaluations", status["evaluations"]}});
-  CHECK(out.str() ==
-        "epoch 1/2: test accuracy 0.5000, training loss 0.5000  (5 samples/s, 1.0 s)\n"
-        "epoch 2/2: test accuracy 0.7500, training loss 0.2500  (6 samples/s, 2.0 s)\n");
-}
-
-TEST_CASE("an epoch that is not scored is a line with its loss, one a second at most") {
+TEST_CASE("every epoch is a line, however many are done at once, and none twice") {
   std::ostringstream out;
   Progress progress(Progress::Style::kLines, out);
   json status = Status("");
   status["epochs"] = 9;
-  const auto show = [&](uint64_t epoch, double seconds) {
-    status["epoch"] = epoch;
-    status["wall_seconds"] = seconds;
-    progress.Show(status);
-  };
-  show(3, 1);  // as it was found
-  show(4, 2);
-  show(4, 4);
-  show(5, 2.5);
-  show(6, 3);
-  show(2, 8);  // a restore took back what has been shown
-  show(6, 9);
-  status["evaluations"].push_back({{"epoch", 6}, {"metrics", {{"accuracy", 0.5}}}});
-  show(7, 10);
-  status["loss"] = nullptr;
-  show(8, 11);
+  status["history"] = json::array({Epoch(1, 4), Epoch(2, 3)});
+  progress.Show(status);
+  progress.Show(status);
+  CHECK(progress.epochs_shown() == 2);
+  status["history"] = json::array({Epoch(3, 2)});
+  progress.Show(status);
+  status["history"] = json::array({Epoch(2, 9), Epoch(3, 9)});  // of a restore
+  progress.Show(status);
   CHECK(out.str() ==
-        "epoch 3/9: training loss 0.5000  (5 samples/s, 2.0 s)\n"
-        "epoch 5/9: training loss 0.5000  (5 samples/s, 3.0 s)\n"
-        "epoch 6/9: test accuracy 0.5000, training loss 0.5000  (5 samples/s, 10.0 s)\n"
-        "epoch 7/9:   (5 samples/s, 11.0 s)\n");
+        "epoch 1/9  loss 4.0000 accuracy 0.9000  20,000 samples/s  2.5 s\n"
+        "epoch 2/9  loss 3.0000 accuracy 0.9000  20,000 samples/s  2.5 s\n"
+        "epoch 3/9  loss 2.0000 accuracy 0.9000  20,000 samples/s  2.5 s\n");
+}
+
+TEST_CASE("an epoch waits for its evaluation, which stands in the same line") {
+  std::ostringstream out;
+  Progress progress(Progress::Style::kLines, out);
+  json status = Status("");
+  status["phase"] = "evaluating";
+  status["history"] = json::array({Epoch(1, 4), Epoch(2, 3)});
+  progress.Show(status);
+  CHECK(out.str() == "epoch 1/2  loss 4.0000 accuracy 0.9000  20,000 samples/s  2.5 s\n");
+  out.str("");
+  status["history"][1]["test"] = {{"auc", 0.75}, {"loss", 3.5}};
+  status["evaluations"].push_back({{"epoch", 2}, {"metrics", status["history"][1]["test"]}});
+  progress.Show(status);
+  CHECK(out.str() ==
+        "epoch 2/2  loss 3.0000 accuracy 0.9000  test loss 3.5000 auc 0.7500  20,000 samples/s  "
+        "2.5 s\n");
+}
+
+TEST_CASE("the epochs that only the summary has are shown at the end, also if nothing was before") {
+  const bool seen = GENERATE(true, false);
+  std::ostringstream out;
+  Progress progress(Progress::Style::kLines, out);
+  if (seen) progress.Show(Status(""));
+  json last = Epoch(2, 3);
+  last["train"] = json::object();  // nobody told
+  last.erase("samples_per_second");
+  progress.ShowLast({{"epochs", 2},
+                     {"epochs_found", seen ? 0 : 1},
+                     {"history", json::array({Epoch(1, 4), last})},
+                     {"evaluations", json::array()}});
+  CHECK(
+      out.str() ==
+      std::string(seen ? "epoch 1/2  loss 4.0000 accuracy 0.9000  20,000 samples/s  2.5 s\n" : "") +
+          "epoch 2/2  2.5 s\n");
+}
+
+TEST_CASE("with --json an epoch is an object of its own") {
+  std::ostringstream out;
+  Progress progress(Progress::Style::kJson, out);
+  json status = Status("");
+  status["history"] = json::array({Epoch(1, 4)});
+  progress.Show(status);
+  json expected = Epoch(1, 4);
+  expected["event"] = "epoch";
+  expected["epochs"] = 2;
+  CHECK(JsonOf(out.str()) == expected);
 }
 
 TEST_CASE("an epoch that is scored again is shown again: the last line is what is recorded") {
@@ -224,9 +257,8 @@ TEST_CASE("an epoch that is scored again is shown again: the last line is what i
     progress->Show(scored(0.625));
   }
   CHECK(lines.str() ==
-        "epoch 1/2: test accuracy 0.5000, training loss 0.5000  (5 samples/s, 1.0 s)\n"
-        "epoch 1/2: test accuracy 0.6250, scored again after a restore, training loss 0.5000  "
-        "(5 samples/s, 1.0 s)\n");
+        "epoch 1/2  test accuracy 0.5000\n"
+        "epoch 1/2  test accuracy 0.6250, scored again after a restore\n");
   CHECK(objects.str().find("\"again\":true") > objects.str().find("0.5"));
 }
 
