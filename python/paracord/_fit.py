@@ -252,23 +252,13 @@ def _by_epoch(training: Training) -> Dict[str, List[float]]:
     """Losses and metrics of each epoch; NaN where nothing is known of it."""
     summary = training.summary or {}
     none = float("nan")
-    epochs = int(summary.get("epochs", 0))
-    rows: List[Dict[str, float]] = [{} for _ in range(epochs)]
+    rows: List[Dict[str, float]] = [{} for _ in range(int(summary.get("epochs", 0)))]
     for record in summary.get("history", []):
-        if record["epoch"] <= epochs:
+        if record["epoch"] <= len(rows):
             row = rows[record["epoch"] - 1]
             row.update(record.get("train") or {})
             row.update({f"val_{name}": value for name, value in
                         (record.get("test") or {}).items()})
-    for record in summary.get("evaluations", []):
-        if record["epoch"] <= epochs:
-            for name, value in record["metrics"].items():
-                rows[record["epoch"] - 1].setdefault(f"val_{name}", value)
-    last = (summary.get("metrics", {}).get("train") or {}).get("loss")
-    losses = dict(training.losses) if last is None else {**training.losses, epochs: last}
-    for epoch, value in losses.items():
-        if 0 < epoch <= epochs:
-            rows[epoch - 1].setdefault("loss", value)
     names = dict.fromkeys(name for row in rows for name in row)
     found = {name: [row.get(name) for row in rows] for name in names}
     return {name: [none if value is None else value for value in values]

@@ -70,8 +70,6 @@ class Training:
         self._events: queue.Queue[Optional[Dict[str, Any]]] = queue.Queue()
         self._errors: List[str] = []
         self._told_progress = False
-        self.losses: Dict[int, float] = {}  # by epoch, counted from 1: what was last said of it
-        self.evaluations: Dict[int, Dict[str, float]] = {}
         self.summary: Optional[Dict[str, Any]] = None
         self.interrupted = False
         self._process = subprocess.Popen(
@@ -147,13 +145,8 @@ class Training:
         kind = event.get("event")
         if kind == "end":
             self.summary = event["summary"]
-        elif kind == "evaluation":
-            self.evaluations[event["epoch"]] = event["metrics"]
-            self._line.epoch(event["epoch"], self.losses.get(event["epoch"]), event["metrics"])
         elif kind == "epoch":
-            if event.get("loss") is not None:
-                self.losses[event["epoch"]] = event["loss"]
-            self._line.epoch(event["epoch"], event.get("loss"), {})
+            self._line.epoch(event["epoch"], event.get("train") or {}, event.get("test") or {})
         elif kind == "progress":
             self._told_progress = True
             self._line.show(event)
@@ -168,8 +161,6 @@ class Training:
             status = json.loads(asked.stdout)
         except (subprocess.TimeoutExpired, ValueError):
             return
-        if status.get("loss") is not None:
-            self.losses[status["epoch"]] = status["loss"]
         self._line.show(status)
 
 
@@ -205,11 +196,12 @@ class _Line:
         sys.stdout.flush()
         self._shown = len(text)
 
-    def epoch(self, epoch: int, loss: Optional[float], metrics: Dict[str, float]) -> None:
+    def epoch(self, epoch: int, train: Dict[str, float], test: Dict[str, float]) -> None:
         words = [f"epoch {epoch}/{self._epochs}"]
-        words += [] if loss is None else [f"loss {loss:.4f}"]
-        words += [f"val_{name} {value:.4f}" for name, value in metrics.items()
-                  if value is not None]
+        for prefix, metrics in ("", train), ("val_", test):
+            for name in sorted(metrics, key=lambda name: (name != "loss", name)):
+                if metrics[name] is not None:
+                    words.append(f"{prefix}{name} {metrics[name]:.4f}")
         if self._verbose == 2:
             self.say("  ".join(words))
         elif self._bar is not None:

@@ -192,6 +192,11 @@ class Cluster(unittest.TestCase):
         numpy.testing.assert_allclose(self.model["d/kernel"], [[1], [2], [3]], atol=1e-2)
         self.assertEqual(history.epoch, [0, 1, 2, 3])
         self.assertEqual(len(history.history["val_loss"]), 4)
+        # The mean over an epoch, of values that get better from batch to batch.
+        losses = history.history["loss"]
+        self.assertEqual(len(losses), 4)
+        self.assertEqual(losses, sorted(losses, reverse=True))
+        self.assertGreater(losses[0], history.history["val_loss"][0])
         self.assertLess(history.history["val_loss"][-1], 1e-3)
         self.assertEqual(history.summary["status"], "done")
         self.assertTrue(os.path.exists(history.dir + "/job.json"))
@@ -206,6 +211,8 @@ class Cluster(unittest.TestCase):
         history = self.fit(epochs=3, dir=self.folder.name)
         self.assertEqual(self.model["d/kernel"].tolist(), straight["d/kernel"].tolist())
         self.assertEqual(history.summary["ledger"]["batches"], 3 * 16)
+        self.assertEqual(len(history.history["loss"]), 3)
+        self.assertEqual(history.summary["epochs_found"], 1)
 
     def test_an_interrupt_takes_a_checkpoint_from_which_the_same_call_goes_on(self):
         def interrupt():
@@ -334,6 +341,26 @@ class Keras(unittest.TestCase):
                                      keras.layers.Dense(1, "sigmoid")])
 
         self.check(make)
+
+    def test_the_history_is_that_of_keras_own_fit(self):
+        import keras
+        import paracord
+        keras.utils.set_random_seed(1)
+        x, y = self.data()
+        models = [keras.Sequential([keras.Input((6,)), keras.layers.Dense(8, "tanh"),
+                                    keras.layers.Dense(1, "sigmoid")]) for _ in range(2)]
+        models[1].set_weights(models[0].get_weights())
+        for model in models:
+            model.compile(optimizer=keras.optimizers.SGD(0.05), loss="binary_crossentropy",
+                          metrics=["binary_accuracy", "auc"])
+        how = {"epochs": 3, "batch_size": 48, "shuffle": False, "validation_data": (x, y),
+               "verbose": 0}  # the last batch has 16 of 400
+        ours = paracord.fit(models[0], x, y, **how)
+        theirs = models[1].fit(x, y, **how)
+        self.assertEqual(set(ours.history), set(theirs.history))
+        self.assertEqual(ours.epoch, theirs.epoch)
+        for name, values in theirs.history.items():
+            numpy.testing.assert_allclose(ours.history[name], values, rtol=2e-4, err_msg=name)
 
     def test_a_vocabulary_that_adapt_learned_is_written_into_the_config(self):
         from paracord import _fit_keras
