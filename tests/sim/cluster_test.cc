@@ -28,7 +28,7 @@ namespace paracord {
 namespace {
 
 // Each reaches a branch of coordinator or ps that few seeds reach.
-constexpr uint64_t kSeedsOfRareBranches[] = {3,  6,   7,   13,  32,  40,  49,  52,   53,   77,
+constexpr uint64_t kSeedsOfRareBranches[] = {3,  6,   7,   13,  21,  32,  40,  49,   52,   53,   77,
                                              90, 159, 167, 174, 198, 262, 586, 1137, 3780, 14963};
 
 uint64_t Setting(const char* name, uint64_t otherwise) {

@@ -2,7 +2,8 @@
 // has one row (or more, all the same) with an element for each batch of an epoch. Gradients are
 // such that SGD with learning rate 1 adds 8^e to the element of batch b when batch b of epoch e is
 // applied: a partition's values are the set of batches that it applied, a digit for each, and a
-// digit above 1 is a batch applied twice. All sums are small integers, exact in float32. Used as a
+// digit above 1 is a batch applied twice. All sums are small integers, exact in float32. The loss
+// of batch b, times its examples, is 4^b (sim/history_oracle.h). Used as a
 // worker uses its workload. It can be told to fail on some batches.
 #pragma once
 

@@ -9,6 +9,7 @@
 #include "common/probe.h"
 #include "config/data_plan.h"
 #include "config/partitions.h"
+#include "sim/history_oracle.h"
 #include "sim/seen_partition.h"
 #include "sim/stored_files.h"
 
@@ -437,6 +438,10 @@ void Oracle::CheckSummary(const Manifest& manifest) {
       ledger["rejected"] != rejected || summary["epochs"] != epochs_) {
     return Violation("summary.json is wrong: " + *text);
   }
+  std::set<uint64_t> failing = counting_.unreadable;
+  failing.insert(counting_.nonfinite.begin(), counting_.nonfinite.end());
+  const std::string wrong = CheckHistory(summary, plan_, epochs_, failing, ordered_);
+  if (!wrong.empty()) return Violation(wrong);
   if (on_summary_) return on_summary_(summary);
   if (counting_.test_records == 0) return;
   const double expected = sum / trained * CountingLossPerBatch(counting_.test_records);
