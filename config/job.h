@@ -136,6 +136,9 @@ struct EpochSpec {
   bool drop_last = false;  // it has whole batches alone
 };
 
+// How the devices of one worker add up the gradients of their lanes, by TensorFlow's names.
+enum class CrossDeviceOps { kAuto, kNccl, kHierarchicalCopy, kReductionToOneDevice };
+
 // The guarantees hold for every update, whatever fails.
 struct GuaranteesSpec {
   std::string consistency = "async";  // or "sync"
@@ -148,6 +151,9 @@ struct GuaranteesSpec {
   // compute the lanes that are missing.
   std::optional<double> backup_factor;
   std::optional<uint32_t> threads;  // that compute a batch; none: each worker's own number
+  // Sums of a worker's lanes may have other bits than the tree of exchange/lane_sum.h gives.
+  bool reduce_fast = false;
+  CrossDeviceOps cross_device_ops = CrossDeviceOps::kAuto;
 
   // An update is the mean of a whole round.
   bool sync() const { return consistency == "sync"; }

@@ -2,6 +2,8 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "config/data_plan.h"
@@ -12,6 +14,34 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t kStalenessMax = 1000;
+
+constexpr std::pair<CrossDeviceOps, std::string_view> kCrossDeviceOps[] = {
+    {CrossDeviceOps::kAuto, "auto"},
+    {CrossDeviceOps::kNccl, "nccl"},
+    {CrossDeviceOps::kHierarchicalCopy, "hierarchical_copy"},
+    {CrossDeviceOps::kReductionToOneDevice, "reduction_to_one_device"}};
+
+std::string_view NameOf(CrossDeviceOps ops) {
+  for (const auto& [each, name] : kCrossDeviceOps) {
+    if (each == ops) return name;
+  }
+  return "";
+}
+
+// Reads how the lanes of a worker are added up.
+void ReadReduction(JsonFields& fields, GuaranteesSpec& guarantees) {
+  constexpr std::string_view kReduce[] = {"exact", "fast"};
+  std::string reduce = "exact";
+  fields.OneOf("reduce", kReduce, reduce);
+  guarantees.reduce_fast = reduce == "fast";
+  std::vector<std::string_view> names;
+  for (const auto& [ops, name] : kCrossDeviceOps) names.push_back(name);
+  std::string chosen = "auto";
+  fields.OneOf("cross_device_ops", names, chosen);
+  for (const auto& [ops, name] : kCrossDeviceOps) {
+    if (name == chosen) guarantees.cross_device_ops = ops;
+  }
+}
 
 // Reports the keys of a job that do not fit its consistency.
 void ReportMisfits(JsonFields& fields, const Job& job) {
@@ -26,6 +56,22 @@ void ReportMisfits(JsonFields& fields, const Job& job) {
         "backup",
         "has lanes computed twice that a round waits for, and only `consistency` \"sync\" "
         "has rounds that wait: leave backup out");
+  }
+  if (guarantees.reduce_fast && !guarantees.sync()) {
+    fields.Problem(
+        "reduce",
+        "says how the lanes of a round are added up, and only `consistency` \"sync\" adds "
+        "some: leave reduce out");
+  }
+  if (guarantees.cross_device_ops != CrossDeviceOps::kAuto && !guarantees.sync()) {
+    fields.Problem("cross_device_ops",
+                   "says how the devices of a worker add up the lanes of a round, and only "
+                   "`consistency` \"sync\" adds some: leave cross_device_ops out");
+  }
+  if (guarantees.cross_device_ops == CrossDeviceOps::kNccl && !guarantees.reduce_fast) {
+    fields.Problem("cross_device_ops",
+                   "\"nccl\" adds in an order of its own, by which bits depend on the number of "
+                   "devices: give `reduce` \"fast\", or \"hierarchical_copy\" here");
   }
   if (job.split_batches.has_value() && guarantees.rounds()) {
     fields.Problem("split_batches",
@@ -78,6 +124,7 @@ void ReadRounds(JsonFields& fields, Problems& problems, Job& job) {
     inner.Number("factor", 1.1, 100, guarantees.backup_factor.emplace(2));
     inner.ReportUnknown();
   }
+  ReadReduction(fields, guarantees);
   ReportMisfits(fields, job);
 }
 
@@ -90,20 +137,25 @@ void GuaranteesToJson(const GuaranteesSpec& guarantees, json& job) {
   if (guarantees.round_batches.has_value()) job["round_batches"] = *guarantees.round_batches;
   if (guarantees.backup_factor.has_value()) job["backup"] = {{"factor", *guarantees.backup_factor}};
   if (guarantees.threads.has_value()) job["threads"] = *guarantees.threads;
+  if (guarantees.reduce_fast) job["reduce"] = "fast";
+  if (guarantees.cross_device_ops != CrossDeviceOps::kAuto) {
+    job["cross_device_ops"] = NameOf(guarantees.cross_device_ops);
+  }
 }
 
-absl::StatusOr<uint32_t> RoundBatchesOf(const Job& job, size_t workers) {
+absl::StatusOr<uint32_t> RoundBatchesOf(const Job& job, size_t devices) {
   if (!job.guarantees.rounds()) return 0;
   if (job.guarantees.round_batches.has_value()) return *job.guarantees.round_batches;
-  if (workers == 0) {
+  if (devices == 0) {
     return absl::InvalidArgumentError(
-        "round_batches: is missing, and the cluster (key cluster.worker) names no worker, whose "
-        "number it is otherwise: give it");
+        "round_batches: is missing, and the cluster (key cluster.worker) names no worker, by whose "
+        "devices it is chosen otherwise: give it");
   }
-  if (workers <= kLanesMax) return static_cast<uint32_t>(workers);
+  if (devices <= kLanesMax) return static_cast<uint32_t>(devices);
   return absl::InvalidArgumentError(
-      absl::StrCat("round_batches: is missing, and the cluster (key cluster.worker) names ",
-                   workers, " workers, more than a round has batches, ", kLanesMax, ": give it"));
+      absl::StrCat("round_batches: is missing, and the workers that the cluster (key "
+                   "cluster.worker) names have ",
+                   devices, " devices, more than a round has batches, ", kLanesMax, ": give it"));
 }
 
 }  // namespace paracord

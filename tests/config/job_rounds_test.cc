@@ -36,11 +36,11 @@ TEST_CASE("a job says how old values may be, and how many batches a round has") 
   CHECK(RoundBatchesOf(named, 3).value() == 3);
   CHECK(RoundBatchesOf(named, 256).value() == 256);
   CHECK(RoundBatchesOf(named, 257).status().message() ==
-        "round_batches: is missing, and the cluster (key cluster.worker) names 257 workers, more "
-        "than a round has batches, 256: give it");
+        "round_batches: is missing, and the workers that the cluster (key cluster.worker) names "
+        "have 257 devices, more than a round has batches, 256: give it");
   CHECK(RoundBatchesOf(named, 0).status().message() ==
-        "round_batches: is missing, and the cluster (key cluster.worker) names no worker, whose "
-        "number it is otherwise: give it");
+        "round_batches: is missing, and the cluster (key cluster.worker) names no worker, by "
+        "whose devices it is chosen otherwise: give it");
 
   const Job said = JobWith(R"({"consistency": {"staleness": 2}, "round_batches": 8})").value();
   CHECK(RoundBatchesOf(said, 0).value() == 8);
@@ -84,6 +84,15 @@ TEST_CASE("keys of rounds that do not fit are named, both where two do not fit e
        "split_batches: is of jobs without rounds, and `consistency` has rounds"},
       {R"({"consistency": {"staleness": 1}, "backup": {}})",
        "backup: has lanes computed twice that a round waits for, and only `consistency` \"sync\""},
+      {R"({"reduce": "fast"})", "reduce: says how the lanes of a round are added up, and only"},
+      {R"({"consistency": "sync", "reduce": "quick"})", "reduce: is \"quick\", but there"},
+      {R"({"consistency": {"staleness": 1}, "cross_device_ops": "hierarchical_copy"})",
+       "cross_device_ops: says how the devices of a worker add up the lanes of a round, and only"},
+      {R"({"consistency": "sync", "cross_device_ops": "ring"})",
+       "cross_device_ops: is \"ring\", but there"},
+      {R"({"consistency": "sync", "cross_device_ops": "nccl"})",
+       "cross_device_ops: \"nccl\" adds in an order of its own, by which bits depend on the number "
+       "of devices: give `reduce` \"fast\""},
       {R"({"consistency": "sync", "backup": {"factor": 1}})",
        "backup.factor: must be a number from 1.1 to 100, is 1"},
       {R"({"consistency": "sync", "backup": {"factors": 2}})", "backup.factors: unknown key"},
@@ -105,6 +114,23 @@ TEST_CASE("keys of rounds that do not fit are named, both where two do not fit e
   for (const auto& [keys, problem] : cases) {
     CAPTURE(keys);
     CHECK(RoundsProblemOf(keys).find(problem) == 0);
+  }
+}
+
+TEST_CASE("how lanes of a worker are added up is in the text of a job that says it alone") {
+  const std::string plain = JobToJson(JobWith(R"({"consistency": "sync"})").value());
+  const Job said =
+      JobWith(R"({"consistency": "sync", "reduce": "exact", "cross_device_ops": "auto"})").value();
+  CHECK(JobToJson(said) == plain);
+  for (const char* ops : {"nccl", "hierarchical_copy", "reduction_to_one_device"}) {
+    const Job fast = JobWith(absl::StrCat(R"({"consistency": "sync", "reduce": "fast", )",
+                                          R"("cross_device_ops": ")", ops, R"("})"))
+                         .value();
+    CHECK(fast.guarantees.reduce_fast);
+    const nlohmann::json text = JsonOf(JobToJson(fast));
+    CHECK(text.at("reduce") == "fast");
+    CHECK(text.at("cross_device_ops") == ops);
+    CHECK(JobToJson(ParseJob(TextOf(text)).value()) == JobToJson(fast));
   }
 }
 
