@@ -9,6 +9,8 @@
 #include <initializer_list>
 #include <memory>
 
+#include "config/data_plan.h"
+
 namespace paracord {
 namespace {
 
@@ -96,6 +98,20 @@ bool IsRejection(std::string_view rejection, std::string_view key, const BatchId
 bool IsLeaseProof(std::string_view proof, std::string_view key, uint64_t generation,
                   const BatchId& batch) {
   return Same(proof, LeaseProofOf(key, generation, batch.epoch(), batch.split()));
+}
+
+bool AreLeaseProofs(std::string_view proofs, uint32_t splits, std::string_view key,
+                    uint64_t generation, const BatchId& batch) {
+  if (splits == 1) return IsLeaseProof(proofs, key, generation, batch);
+  if (splits > kLanesMax || proofs.size() % splits != 0) return false;
+  const size_t bytes = proofs.size() / splits;
+  BatchId each = batch;
+  bool all = true;
+  for (uint32_t i = 0; i < splits; ++i) {
+    each.set_split(batch.split() + i);
+    all = IsLeaseProof(proofs.substr(i * bytes, bytes), key, generation, each) && all;
+  }
+  return all;
 }
 
 }  // namespace paracord

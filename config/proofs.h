@@ -23,5 +23,9 @@ std::string LeaseProofOf(std::string_view key, uint64_t generation, uint64_t epo
 bool IsRejection(std::string_view rejection, std::string_view key, const BatchId& batch);
 bool IsLeaseProof(std::string_view proof, std::string_view key, uint64_t generation,
                   const BatchId& batch);
+// Whether they are the proofs of so many splits from the batch's on, one after another. `splits` is
+// 1 at least.
+bool AreLeaseProofs(std::string_view proofs, uint32_t splits, std::string_view key,
+                    uint64_t generation, const BatchId& batch);
 
 }  // namespace paracord

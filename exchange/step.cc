@@ -132,10 +132,11 @@ absl::StatusOr<StepRequest> ReadStep(DecodedRequest request) {
   if (header.has_state()) read.state = WantedState{header.state(), header.wait_ms()};
   if (header.has_norms()) read.norms = header.norms();
   if (header.has_batch()) {
-    read.step = Step{header.batch(), header.rejected()};
+    read.step = Step{header.batch(), header.rejected(), std::max(header.lanes(), 1u)};
     ASSIGN_OR_RETURN(read.updates, ReadUpdates(header, pieces));
     RETURN_IF_ERROR(pieces.NoMore());
-  } else if (header.push_size() != 0 || header.rejected() || !pieces.empty()) {
+  } else if (header.push_size() != 0 || header.rejected() || header.lanes() != 0 ||
+             !pieces.empty()) {
     return absl::InvalidArgumentError("a push without a batch");
   }
   return read;

@@ -21,6 +21,7 @@ namespace paracord {
 struct Step {
   BatchId batch;
   bool rejected = false;
+  uint32_t lanes = 1;  // from the batch's on, whose gradients it is the sum of
 };
 
 // Rows of a partition, in the order in which their values or gradients travel; absent: all.

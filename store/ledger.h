@@ -17,6 +17,7 @@ struct PlanBatch {
   uint64_t split = 0;  // through all epochs
   uint32_t batch = 0;
   uint32_t split_batches = 0;  // batches of this split
+  uint32_t lanes = 1;          // from this split on, whose batches of this number come together
 };
 
 // INVALID_ARGUMENT if the plan has no such batch.

@@ -83,8 +83,9 @@ std::unique_ptr<RoundSum::Buffer> PartitionRounds::MakeBuffer() const {
 bool PartitionRounds::Completes(const PlanBatch& batch) const {
   if (clip_.has_value()) return false;
   if (batch.split / lanes_ * rounds_ + batch.batch != state_) return false;
-  const std::vector<uint32_t> missing = sum_.Missing(2);
-  return missing.size() == 1 && missing[0] == batch.split % lanes_;
+  const std::vector<uint32_t> missing = sum_.Missing(size_t{batch.lanes} + 1);
+  return missing.size() == batch.lanes && missing[0] == batch.split % lanes_ &&
+         missing.back() == missing[0] + batch.lanes - 1;
 }
 
 uint32_t PartitionRounds::NextOf(const PlanBatch& batch, const PartitionLedger& ledger) const {
@@ -105,8 +106,16 @@ PartitionLedger::Entry PartitionRounds::Take(uint64_t generation, const PlanBatc
   if (state < state_) return {PUSH_ALREADY_APPLIED, NextOf(batch, ledger)};
   if (state > state_) return {PUSH_GAP, NextOf(batch, ledger)};
   const auto lane = static_cast<uint32_t>(batch.split % lanes_);
-  const uint64_t examples = rejected ? 0 : BatchExamples(plan_, lane, batch.batch);
-  const RoundSum::Taken taken = sum_.Take(generation, {lane, 1, examples, rejected}, update, fresh);
+  uint64_t examples = 0;
+  for (uint32_t i = 0; i < batch.lanes && !rejected; ++i) {
+    examples += BatchExamples(plan_, lane + i, batch.batch);
+  }
+  const LaneRun run{lane, batch.lanes, examples, rejected};
+  const RoundSum::Taken taken = sum_.Take(generation, run, update, fresh);
+  if (taken == RoundSum::Taken::kPartly) {
+    PROBE("ps.push.partly");
+    return {PUSH_PARTLY, batch.batch};
+  }
   if (taken == RoundSum::Taken::kAlready) PROBE("ps.push.already_applied");
   if (taken == RoundSum::Taken::kAlready) return {PUSH_ALREADY_APPLIED, batch.batch + 1};
   if (taken != RoundSum::Taken::kWhole) return {PUSH_TAKEN, batch.batch + 1};

@@ -9,6 +9,7 @@
 #include "common/status_macros.h"
 #include "config/data_plan.h"
 #include "exchange/encoding.h"
+#include "exchange/lane_sum.h"
 #include "exchange/round_norms.h"
 #include "store/gradient.h"
 #include "store/round_gate.h"
@@ -85,10 +86,31 @@ absl::Status CheckBeforeEnd(const Content& content, const BatchId& batch) {
       " is behind the end of the job, which has ", content.batches_end.load(), " batches"));
 }
 
+// The lanes that a push is the sum of.
+absl::Status CheckLanes(const Content& content, const Step& step) {
+  if (step.lanes == 1) return absl::OkStatus();
+  const auto refuse = [&](const std::string& why) {
+    return absl::InvalidArgumentError(absl::StrCat("lanes: the push is of ", step.lanes, why));
+  };
+  if (!content.sync) {
+    return refuse(", and only in synchronous training the gradients of several are added up");
+  }
+  if (step.rejected) return refuse(", and a rejected batch is pushed by itself");
+  const auto first = static_cast<uint32_t>(step.batch.split());
+  const uint32_t lanes = LanesOfRound(content.plan, step.batch.batch());
+  if (IsLaneRun(first, step.lanes, lanes)) return absl::OkStatus();
+  return refuse(absl::StrCat(" from lane ", first, " on, and round ", step.batch.batch(),
+                             " of the epoch has ", lanes,
+                             ": the number has to be a power of two that divides the first lane, "
+                             "and the last lane has to be one of the round"));
+}
+
 absl::Status CheckUpdates(const Content& content, const Step& step, std::vector<Update> updates,
                           CheckedStep& checked) {
   ASSIGN_OR_RETURN(checked.batch, FindBatch(content.plan, step.batch));
   RETURN_IF_ERROR(CheckBeforeEnd(content, step.batch));
+  RETURN_IF_ERROR(CheckLanes(content, step));
+  checked.batch->lanes = step.lanes;
   for (Update& update : updates) {
     ASSIGN_OR_RETURN(CheckedUpdate one, CheckUpdate(content, std::move(update), step.rejected));
     checked.updates.push_back(std::move(one));

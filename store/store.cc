@@ -190,7 +190,9 @@ bool Store::EnterPush(const CheckedStep& step, const PushFence& fence, PendingPu
     const bool applied = outcome.outcome == PUSH_APPLIED;
     entered = entered || applied;
     if (applied || outcome.outcome == PUSH_TAKEN) ++counters_.applied;
-    if (outcome.outcome == PUSH_ALREADY_APPLIED) ++counters_.duplicates;
+    if (outcome.outcome == PUSH_ALREADY_APPLIED || outcome.outcome == PUSH_PARTLY) {
+      ++counters_.duplicates;
+    }
     if (outcome.outcome == PUSH_GAP) ++counters_.gaps;
     PartitionState& state = pull.StateOf(entry.partition->facts().id);
     state.set_outcome(outcome.outcome);

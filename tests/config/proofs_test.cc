@@ -60,6 +60,19 @@ TEST_CASE("a lease's proof is of its generation, epoch and split, and of all bat
   CHECK_FALSE(IsLeaseProof("", "key", 7, TheBatch(1, 2, 0)));
 }
 
+TEST_CASE("a push of several splits shows the proofs of all of them, in their order") {
+  const auto proof = [](uint64_t split) { return LeaseProofOf("key", 7, 1, split); };
+  const BatchId batch = TheBatch(1, 2, 5);
+  CHECK(AreLeaseProofs(proof(2), 1, "key", 7, batch));
+  CHECK(AreLeaseProofs(proof(2) + proof(3), 2, "key", 7, batch));
+  CHECK_FALSE(AreLeaseProofs(proof(3) + proof(2), 2, "key", 7, batch));
+  CHECK_FALSE(AreLeaseProofs(proof(2) + proof(4), 2, "key", 7, batch));
+  CHECK_FALSE(AreLeaseProofs(proof(2), 2, "key", 7, batch));
+  CHECK_FALSE(AreLeaseProofs(proof(2) + proof(3), 1, "key", 7, batch));
+  CHECK_FALSE(AreLeaseProofs(proof(2) + proof(3), 2, "key", 8, batch));
+  CHECK_FALSE(AreLeaseProofs("", UINT32_MAX, "key", 7, batch));
+}
+
 TEST_CASE("where OpenSSL computes no HMAC, no proof is right") {
   const BatchId batch = TheBatch(1, 2, 3);
   const std::string rejection = RejectionOf("key", batch), proof = LeaseProofOf("key", 7, 1, 2);

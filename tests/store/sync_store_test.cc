@@ -108,6 +108,12 @@ struct SyncStore {
     AddPush(request, round, lane, gradient);
     return Apply(std::move(request));
   }
+  std::shared_ptr<Answer> PushRun(uint64_t round, uint32_t first, uint32_t lanes, float gradient) {
+    StepRequest request;
+    AddPush(request, round, first, gradient);
+    request.step->lanes = lanes;
+    return Apply(std::move(request));
+  }
   // Partition 0 alone takes a push.
   void PushToFirst(uint64_t round, uint32_t lane) {
     const PlanBatch batch =
@@ -151,6 +157,52 @@ TEST_CASE("a push is taken until its round is whole, and pulls wait for exactly 
   store.Push(1, 1, 1);
   REQUIRE(second->count == 1);
   CHECK(second->value(0) == -4);
+}
+
+TEST_CASE("a run of lanes is entered whole, or by no partition that has some of its lanes") {
+  SyncStore store;
+  const auto whole = store.PushRun(0, 0, 2, 6);
+  for (int i = 0; i < 3; ++i) CHECK(whole->outcome(i) == PUSH_APPLIED);
+  CHECK(whole->reply->header.partitions(0).next() == 1);
+  CHECK(store.Pull(1)->value(0) == -3);
+  CHECK(store.PushRun(0, 0, 2, 6)->outcome(0) == PUSH_ALREADY_APPLIED);
+  CHECK(store.PushRun(2, 0, 2, 6)->outcome(0) == PUSH_GAP);
+  store.PushToFirst(1, 1);
+  const auto partly = store.PushRun(1, 0, 2, 6);
+  CHECK(partly->outcome(0) == PUSH_PARTLY);
+  CHECK(partly->reply->header.partitions(0).next() == 1);
+  CHECK(partly->outcome(1) == PUSH_APPLIED);
+  // Lane by lane, as the worker has to do now.
+  const auto first = store.Push(1, 0, 2);
+  CHECK(first->outcome(0) == PUSH_APPLIED);
+  CHECK(first->outcome(1) == PUSH_ALREADY_APPLIED);
+  CHECK(store.Pull(2)->value(0) == -4);
+  CHECK(store.Pull(2)->value(1) == -6);
+}
+
+TEST_CASE("a run that is none is refused by the key that says how many lanes it has") {
+  SyncStore store;
+  const auto refused = [&](uint32_t first, uint32_t lanes, uint32_t round = 0) {
+    const auto answer = store.PushRun(round, first, lanes, 1);
+    CHECK(answer->reply.status().code() == absl::StatusCode::kInvalidArgument);
+    return std::string(answer->reply.status().message());
+  };
+  CHECK(refused(1, 2) ==
+        "lanes: the push is of 2 from lane 1 on, and round 0 of the epoch has 2: the number has to "
+        "be a power of two that divides the first lane, and the last lane has to be one of the "
+        "round");
+  for (const uint32_t lanes : {3u, 4u, 1u << 31, UINT32_MAX}) {
+    CHECK(refused(0, lanes).starts_with(absl::StrCat("lanes: the push is of ", lanes, " from")));
+  }
+  StepRequest rejected;
+  rejected.step.emplace();
+  rejected.step->rejected = true;
+  rejected.step->lanes = 2;
+  CHECK(store.Apply(rejected)->reply.status().message() ==
+        "lanes: the push is of 2, and a rejected batch is pushed by itself");
+  store.content.sync = false;
+  CHECK(refused(0, 2).find("lanes: the push is of 2, and only in synchronous training") == 0);
+  CHECK(store.Pull(0)->value(0) == 0);
 }
 
 TEST_CASE("a pull of the state before has its values until a gradient of the next round is there") {
