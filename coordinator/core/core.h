@@ -83,8 +83,9 @@ class CoordinatorCore {
   void Leave(ExitCode code, const std::string& reason, bool alone = false);
 
   // core_job.cc
-  void BeginJob(const std::string& run_id, const JobFacts& facts);
-  void BeginAnew(const JobFacts& facts);
+  void BeginJob(const std::string& run_id, const JobFacts& facts, uint32_t devices);
+  void BeginAnew(const JobFacts& facts, uint32_t devices);
+  void NoteNumerics(const JoinRequest& request);
   bool PlaceLayout();
   void SaveJobState();
   uint64_t Recoveries() const;

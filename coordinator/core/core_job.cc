@@ -12,7 +12,7 @@ namespace paracord {
 
 // The facts of a job that has trained nothing are replaced. It is another run, so that nothing of
 // the one before is taken for its own.
-void CoordinatorCore::BeginAnew(const JobFacts& facts) {
+void CoordinatorCore::BeginAnew(const JobFacts& facts, uint32_t devices) {
   const std::string before = record_.run_id();
   const std::string run_id =
       before != options_.new_run_id
@@ -23,12 +23,13 @@ void CoordinatorCore::BeginAnew(const JobFacts& facts) {
   failures_.Forget();
   history_.Clear();
   ps_.TakeOver(record_.replaced_run_id());
-  BeginJob(run_id, facts);
+  BeginJob(run_id, facts, devices);
   if (!phases_.ended()) ClaimNextGeneration("the job begins anew");
 }
 
-void CoordinatorCore::BeginJob(const std::string& run_id, const JobFacts& facts) {
-  const absl::Status begun = record_.Begin(run_id, facts, options_.workers.size());
+// `devices`: of the worker by whose word the job begins, which stands for all.
+void CoordinatorCore::BeginJob(const std::string& run_id, const JobFacts& facts, uint32_t devices) {
+  const absl::Status begun = record_.Begin(run_id, facts, options_.workers.size() * devices);
   ps_.SetRun(record_.run_id());
   if (!begun.ok()) {
     return EndJob(ExitCode::kConfiguration, "failed", std::string(begun.message()));

@@ -8,6 +8,7 @@
 #include "common/status_macros.h"
 #include "common/status_text.h"
 #include "config/cluster.h"
+#include "config/data_plan.h"
 #include "coordinator/core/core.h"
 #include "coordinator/core/limits.h"
 #include "proto/protocol.h"
@@ -17,11 +18,16 @@ namespace paracord {
 namespace {
 
 constexpr size_t kDeviceBytesMax = 64;
+constexpr size_t kNumericsBytesMax = 128;
 
 JoinReply WaitReply(std::string reason) {
   JoinReply reply;
   reply.set_wait(std::move(reason));
   return reply;
+}
+
+uint32_t DevicesOf(const JoinRequest& request) {
+  return std::clamp(request.devices(), 1u, kLanesMax);
 }
 
 // All of these are kept, and the task is logged and shown.
@@ -99,7 +105,7 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
       return effects_.Emit(AnswerJoin{event.call, WaitReply(std::move(outcome.waits))});
     }
     if (!outcome.differs.empty()) effects_.Warn(std::move(outcome.differs));
-    BeginJob(options_.new_run_id, *outcome.facts);
+    BeginJob(options_.new_run_id, *outcome.facts, DevicesOf(request));
   }
   if (phases_.ended()) {
     return effects_.Emit(
@@ -150,7 +156,7 @@ void CoordinatorCore::TakeOtherFacts(const JoinEvent& event, const std::string& 
         absl::StrCat("two workers find the same in the files, other than the one that the ",
                      "job was begun with: ", request.task(), ": ", why,
                      "; nothing is trained yet, and the job begins anew with it"));
-    BeginAnew(request.facts());
+    BeginAnew(request.facts(), DevicesOf(request));
     return effects_.Emit(AnswerJoin{event.call, WaitReply("the job is being created")});
   }
   refusals_.Remember(request.task(), why);
@@ -171,6 +177,19 @@ void CoordinatorCore::CannotTakePart(const JoinEvent& event) {
   if (all) EndJob(ExitCode::kConfiguration, "failed", why);
 }
 
+// Workers whose gradients may differ in the last bits are no error: a mixed cluster trains as well.
+void CoordinatorCore::NoteNumerics(const JoinRequest& request) {
+  const std::string numerics = OneLine(request.numerics(), kNumericsBytesMax);
+  if (!job_.guarantees.sync() || numerics.empty()) return;
+  const std::optional<std::string> other = sessions_.NoteNumerics(request.task(), numerics);
+  if (!other.has_value()) return;
+  effects_.Warn(absl::StrCat(
+      request.task(), " computes with \"", numerics, "\" and ", *other,
+      ": their gradients may differ in the last bits, so the bits of this job depend on who "
+      "computes which lane; the same hardware, programs and `threads` on all workers give the "
+      "same"));
+}
+
 void CoordinatorCore::OpenSession(CallId call, const JoinRequest& request) {
   // The earlier life of the task is over, which is no batch's fault.
   const std::optional<uint64_t> earlier = sessions_.Of(request.task());
@@ -179,11 +198,13 @@ void CoordinatorCore::OpenSession(CallId call, const JoinRequest& request) {
     if (other_life) ++record_.counters().worker_recoveries;
     EndSession(*earlier, "the same task joined again", false);
   }
-  const WorkerSession* const session =
+  WorkerSession* const session =
       sessions_.Open(request.task(), OneLine(request.device(), kDeviceBytesMax), now_ms_);
   if (session == nullptr) {
     return effects_.Emit(AnswerJoin{call, WaitReply("there are too many workers")});
   }
+  session->devices = DevicesOf(request);
+  NoteNumerics(request);
   JoinReply reply;
   Session& opened = *reply.mutable_session();
   opened.set_claim(ClaimText(generation_.claimed(), options_.boot_id));

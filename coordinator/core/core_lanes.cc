@@ -36,7 +36,7 @@ bool CoordinatorCore::DealLanes(bool tick) {
       const bool asks = session.parked.has_value() ||
                         (session.asked_ms.has_value() && now_ms_ - *session.asked_ms <= kAskedMs);
       if (asks || table.LeasesOf(id) > 0) {
-        takers.push_back({id, session.batch_time.seconds()});
+        takers.push_back({id, session.batch_time.seconds(), session.devices});
       }
     }
     lane_leases_.Deal(table, takers, now_ms_);

@@ -92,14 +92,14 @@ void JobRecord::Restore(const Manifest& newest) {
   Restore(std::move(state));
 }
 
-absl::Status JobRecord::Begin(const std::string& run_id, const JobFacts& facts, size_t workers) {
+absl::Status JobRecord::Begin(const std::string& run_id, const JobFacts& facts, size_t computing) {
   state_.run_id = run_id;
   DataPlan& plan = state_.plan;
   plan.set_records(facts.records());
   plan.set_test_records(facts.test_records());
   plan.set_batch(job_.batch);
   plan.set_drop_last(job_.each_epoch.drop_last);
-  ASSIGN_OR_RETURN(const uint32_t lanes, RoundBatchesOf(job_, workers));
+  ASSIGN_OR_RETURN(const uint32_t lanes, RoundBatchesOf(job_, computing));
   plan.set_lanes(lanes);
   const uint64_t batches = BatchesPerEpoch(plan);
   plan.set_split_batches(lanes > 0 ? RoundsPerEpoch(plan)

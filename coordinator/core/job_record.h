@@ -35,9 +35,10 @@ class JobRecord {
   // Takes what an earlier coordinator has saved, or what a checkpoint tells of its job.
   void Restore(JobState saved);
   void Restore(const Manifest& newest);
-  // Begins the job by what workers have found, as `run_id`; the cluster names so many `workers`. An
-  // error says why there can be no such job.
-  absl::Status Begin(const std::string& run_id, const JobFacts& facts, size_t workers);
+  // Begins the job by what workers have found, as `run_id`. So many devices are `computing`: the
+  // workers that the cluster names times the devices of each. An error says why there can be no
+  // such job.
+  absl::Status Begin(const std::string& run_id, const JobFacts& facts, size_t computing);
   // A job that has trained nothing is to begin anew. The record is as it was before Begin, but for
   // the run that is replaced: ps hold it until they are loaded, perhaps by the next coordinator.
   void Forget();

@@ -16,14 +16,20 @@ struct Taker {
   uint64_t session = 0;
   double seconds = 1;               // for a batch
   std::vector<uint64_t> held = {};  // lanes, ascending
-  uint64_t share = 0;               // how many lanes it is to have
-  uint64_t at = 0;                  // about where its run begins
+  uint64_t devices = 1;
+  uint64_t share = 0;  // how many lanes it is to have
+  uint64_t at = 0;     // about where its run begins
 };
+
+// The devices of a taker compute a lane each at a time.
+double SecondsFor(const Taker& taker, uint64_t lanes) {
+  return static_cast<double>((lanes + taker.devices - 1) / taker.devices) * taker.seconds;
+}
 
 double SecondsOfRound(const std::vector<Taker>& takers) {
   double most = 0;
   for (const Taker& each : takers) {
-    most = std::max(most, static_cast<double>(each.share) * each.seconds);
+    most = std::max(most, SecondsFor(each, each.share));
   }
   return most;
 }
@@ -32,7 +38,7 @@ double SecondsOfRound(const std::vector<Taker>& takers) {
 void DealOut(uint64_t lanes, std::vector<Taker>& takers) {
   using Next = std::tuple<double, uint64_t, size_t>;  // seconds with one more, share, taker
   const auto next = [&](size_t i) {
-    return Next{static_cast<double>(takers[i].share + 1) * takers[i].seconds, takers[i].share, i};
+    return Next{SecondsFor(takers[i], takers[i].share + 1), takers[i].share, i};
   };
   std::vector<Next> queue;
   for (size_t i = 0; i < takers.size(); ++i) queue.push_back(next(i));
@@ -58,6 +64,7 @@ std::vector<Taker> TakersOf(std::span<const uint64_t> holders,
   std::vector<Taker> takers;
   for (const LaneTaker& each : sessions) {
     Taker& taker = takers.emplace_back(Taker{.session = each.session, .seconds = each.seconds});
+    taker.devices = std::max(each.devices, 1u);
     if (each.seconds <= 0) taker.seconds = known > 0 ? sum / known : 1;
     if (const auto found = held.find(each.session); found != held.end()) taker.held = found->second;
   }

@@ -11,7 +11,8 @@ namespace paracord {
 // A session that holds lanes or asks for some.
 struct LaneTaker {
   uint64_t session = 0;
-  double seconds = 0;  // that it takes for a batch; 0: not known, and then as long as the others
+  double seconds = 0;    // that it takes for a batch; 0: not known, and then as long as the others
+  uint32_t devices = 1;  // on which it computes as many lanes in that time
 };
 
 // Returns, by lane, the session that is to have it; 0 for all of them if there are no `takers`.

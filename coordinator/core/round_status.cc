@@ -73,7 +73,11 @@ json RoundsJson(const JobView& job) {
                  {"backups", job.record.counters().backups},
                  {"waited_seconds", static_cast<double>(job.record.counters().waited_ms) / 1000},
                  {"rollbacks", job.record.counters().rollbacks}};
-  if (job.options.job.guarantees.sync()) AddStates(job, rounds);
+  if (job.options.job.guarantees.sync()) {
+    AddStates(job, rounds);
+    rounds["reduce"] = job.options.job.guarantees.reduce_fast ? "fast" : "exact";
+    rounds["same_numerics"] = job.sessions.same_numerics();
+  }
   const std::string waits_for = table != nullptr ? WaitsFor(job, *table) : "";
   if (!waits_for.empty()) rounds["waits_for"] = waits_for;
   if (const auto usual_ms = job.lanes.clock().usual_ms()) {

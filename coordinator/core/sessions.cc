@@ -60,7 +60,17 @@ bool Sessions::BeginLife(const std::string& task, const std::string& boot_id) {
   return other;
 }
 
-const WorkerSession* Sessions::Open(const std::string& task, std::string device, int64_t now_ms) {
+std::optional<std::string> Sessions::NoteNumerics(const std::string& task,
+                                                  const std::string& numerics) {
+  if (numerics_.empty()) {
+    numerics_task_ = task;
+    numerics_ = numerics;
+  }
+  if (numerics == numerics_ || !std::exchange(same_numerics_, false)) return std::nullopt;
+  return absl::StrCat(numerics_task_, " with \"", numerics_, "\"");
+}
+
+WorkerSession* Sessions::Open(const std::string& task, std::string device, int64_t now_ms) {
   if (sessions_.size() >= kSessionsMax) return nullptr;
   TakeId();
   WorkerSession& session = sessions_[last_id_];

@@ -55,6 +55,7 @@ struct WorkerSession {
   int64_t joined_ms = 0;
   std::string task;
   std::string device;
+  uint32_t devices = 1;  // that compute lanes side by side
 };
 
 class Sessions {
@@ -89,7 +90,7 @@ class Sessions {
   // A process takes the place of `task`. True if another life had it.
   bool BeginLife(const std::string& task, const std::string& boot_id);
   // Opens a session of a task that has none; null if there are too many.
-  const WorkerSession* Open(const std::string& task, std::string device, int64_t now_ms);
+  WorkerSession* Open(const std::string& task, std::string device, int64_t now_ms);
   // Ends a session and answers its calls; `why` is logged if `logged`. Nothing if it is over.
   std::optional<WorkerSession> Close(uint64_t id, const std::string& why, bool logged);
 
@@ -117,6 +118,12 @@ class Sessions {
   // from its own silence.
   void Forgive(int64_t stopped_ms, int64_t now_ms);
   bool BreaksAreDeaths(int64_t now_ms) const { return now_ms >= heard_all_at_ms_; }
+
+  // A worker tells what the bits of its gradients depend on. Returns whose differ, once for all, as
+  // "worker:1 with NUMERICS".
+  std::optional<std::string> NoteNumerics(const std::string& task, const std::string& numerics);
+  // Whether all workers that told it have told the same.
+  bool same_numerics() const { return same_numerics_; }
 
   // A worker asks to join, or has been told of the end.
   void Asked(const std::string& task);
@@ -146,6 +153,8 @@ class Sessions {
   std::set<std::string> asking_;                                // tasks that have no session yet
   RateLimit opened_{kSessionsAMinuteMax, 60000, kSessionsMax};  // by task and generation
   int64_t heard_all_at_ms_ = 0;                                 // after a stop
+  std::string numerics_task_, numerics_;                        // of the first that told
+  bool same_numerics_ = true;
 };
 
 // Sends a worker away; `Reply` is that of one of its calls.

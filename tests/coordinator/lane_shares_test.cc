@@ -65,6 +65,18 @@ TEST_CASE("who computes slowly gets fewer lanes") {
   CHECK(CountOf(shared({7, 7, 7, 7}, {{7, 3}, {8, 0}}), 8) == 2);
 }
 
+TEST_CASE("who has several devices gets a lane for each of them in the time of one") {
+  const ByLane none(8, 0);
+  const ByLane shares = ShareLanes(none, std::vector<LaneTaker>{{7, 1, 3}, {8, 1, 1}});
+  CHECK(CountOf(shares, 7) == 6);
+  CHECK(CountOf(shares, 8) == 2);
+  CHECK(ShareLanes({none.begin(), 4}, std::vector<LaneTaker>{{7, 1, 4}, {8, 4, 1}}) ==
+        ByLane{7, 7, 7, 7});
+  // Two devices take as long for four lanes as for three.
+  CHECK(ShareLanes(ByLane{7, 7, 7, 7, 8, 8}, std::vector<LaneTaker>{{7, 1, 2}, {8, 1, 1}}) ==
+        ByLane{7, 7, 7, 7, 8, 8});
+}
+
 TEST_CASE("however lanes lie, no other deal is much faster, and nothing moves without need") {
   std::mt19937 random(7);
   const auto draw = [&](uint64_t n) { return random() % n; };

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "coordinator/sync_job.h"
+#include "proto/protocol.h"
 
 namespace paracord {
 namespace {
@@ -48,6 +49,46 @@ TEST_CASE("the status says which round a job has come to, and whom that waits fo
   CHECK(job.Rounds().at("round") == 1);
   CHECK_FALSE(job.Rounds().contains("waits_for"));
   CHECK(job.Rounds().at("seconds_a_round").get<double>() == Approx(1.0).margin(0.2));
+}
+
+// Joins as a worker that says what it computes with.
+uint64_t JoinWith(CoreHarness& job, const std::string& task, uint32_t devices,
+                  const std::string& numerics) {
+  JoinRequest request;
+  request.set_task(task);
+  request.set_boot_id(task + "-boot");
+  request.set_protocol(kProtocol);
+  request.set_devices(devices);
+  request.set_numerics(numerics);
+  *request.mutable_facts() = job.Facts(kSyncRecords, 0);
+  for (int tries = 0; tries < 3; ++tries) {
+    job.Feed(JoinEvent{++job.call, request});
+    if (job.joins[job.call].has_session()) return job.joins[job.call].session().id();
+  }
+  return 0;
+}
+
+TEST_CASE("workers that compute with other numerics are said once, and in the summary") {
+  SyncJob job;
+  REQUIRE(JoinWith(job, "worker:0", 1, "cpu vectors 512") != 0);
+  CHECK(job.Rounds().at("same_numerics") == true);
+  CHECK(job.Rounds().at("reduce") == "exact");
+  REQUIRE(JoinWith(job, "worker:1", 1, "cpu vectors\n256") != 0);
+  REQUIRE(JoinWith(job, "worker:2", 1, "cuda") != 0);
+  CHECK(job.Rounds().at("same_numerics") == false);
+  const std::string said =
+      "worker:1 computes with \"cpu vectors; 256\" and worker:0 with \"cpu vectors 512\"";
+  CHECK(job.log.find(said) != std::string::npos);
+  CHECK(job.log.find("worker:2 computes with") == std::string::npos);
+}
+
+TEST_CASE("a round has a batch for each device of the workers that the cluster names") {
+  for (const auto& [devices, lanes] : {std::pair(0u, 2u), std::pair(1u, 2u), std::pair(3u, 6u)}) {
+    CAPTURE(devices);
+    SyncJob job([](Job& said) { said.guarantees.round_batches.reset(); });
+    JoinWith(job, "worker:0", devices, "");
+    CHECK(job.core->View().record.plan().lanes() == lanes);
+  }
 }
 
 }  // namespace
