@@ -26,7 +26,31 @@ absl::StatusOr<DeviceProgram> Scored(const Job& job, const Batch& schema,
   return DeviceProgram{std::move(scored), device, ""};
 }
 
+PjrtUse PluginUse(const DeviceUse& use, const ProgramUse& programs) {
+  return {use.device, use.automatic, std::max(use.threads, 1), use.turn, programs.memory_max};
+}
+
 }  // namespace
+
+absl::StatusOr<std::vector<DeviceProgram>> BuildJobPrograms(const Job& job, const Batch& schema,
+                                                            const DeviceUse& use,
+                                                            const ProgramUse& programs) {
+  std::vector<DeviceProgram> built;
+  if (!IsStableHlo(job.model) || !programs.compiles) {
+    ASSIGN_OR_RETURN(DeviceProgram one, BuildJobProgram(job, schema, use, programs));
+    built.push_back(std::move(one));
+    return built;
+  }
+  ASSIGN_OR_RETURN(
+      std::vector<std::unique_ptr<PjrtProgram>> each,
+      PjrtProgram::MakeOnEach(job, schema, PluginUse(use, programs), programs.compiled));
+  for (std::unique_ptr<PjrtProgram>& program : each) {
+    const std::string device = program->device();
+    ASSIGN_OR_RETURN(DeviceProgram one, Scored(job, schema, std::move(program), device));
+    built.push_back(std::move(one));
+  }
+  return built;
+}
 
 absl::StatusOr<DeviceProgram> BuildJobProgram(const Job& job, const Batch& schema,
                                               const DeviceUse& use, const ProgramUse& programs) {
@@ -36,10 +60,8 @@ absl::StatusOr<DeviceProgram> BuildJobProgram(const Job& job, const Batch& schem
                        PjrtProgram::Check(job, schema, programs.memory_max));
       return Scored(job, schema, std::move(checked), "");
     }
-    const PjrtUse plugin = {use.device, use.automatic, std::max(use.threads, 1), use.turn,
-                            programs.memory_max};
     ASSIGN_OR_RETURN(std::unique_ptr<PjrtProgram> program,
-                     PjrtProgram::Make(job, schema, plugin, programs.compiled));
+                     PjrtProgram::Make(job, schema, PluginUse(use, programs), programs.compiled));
     const std::string device = program->device();
     return Scored(job, schema, std::move(program), device);
   }

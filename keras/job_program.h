@@ -2,6 +2,8 @@
 // child process or by a PJRT plug-in.
 #pragma once
 
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "keras/device_program.h"
 #include "program/process_program.h"
@@ -12,5 +14,9 @@ namespace paracord {
 // child is started by the calling thread, with which it dies.
 absl::StatusOr<DeviceProgram> BuildJobProgram(const Job& job, const Batch& schema,
                                               const DeviceUse& use, const ProgramUse& programs);
+// Builds it on each device of a PJRT plug-in that `use` names, and else once.
+absl::StatusOr<std::vector<DeviceProgram>> BuildJobPrograms(const Job& job, const Batch& schema,
+                                                            const DeviceUse& use,
+                                                            const ProgramUse& programs);
 
 }  // namespace paracord

@@ -1,10 +1,10 @@
 #include "program/pjrt_client.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -53,50 +53,66 @@ std::string ArrayText(const PjrtArray& array) {
   return absl::StrCat(NameOf(array.type), " ", ShapeName(array.dims));
 }
 
-absl::StatusOr<std::unique_ptr<PjrtClient>> PjrtClient::Create(PjrtPlugin plugin, size_t device) {
+absl::StatusOr<std::unique_ptr<PjrtClient>> PjrtClient::Create(PjrtPlugin plugin,
+                                                               std::vector<size_t> devices) {
   std::unique_ptr<PjrtClient> client(new PjrtClient(std::move(plugin)));
-  RETURN_IF_ERROR(client->Open(device));
+  RETURN_IF_ERROR(client->Open(std::move(devices)));
   return client;
 }
 
-absl::Status PjrtClient::MakeClient(size_t device) {
+absl::Status PjrtClient::MakeClient(const std::vector<size_t>& devices) {
   static constexpr std::string_view kVisible = "visible_devices", kPreallocate = "preallocate";
-  const auto visible = static_cast<int64_t>(device);
+  const std::vector<int64_t> visible(devices.begin(), devices.end());
   PjrtNamedValue options[2];
-  options[0].name = kVisible.data();
-  options[0].name_size = kVisible.size();
-  options[0].type = PjrtNamedValue::kInt64List;
-  options[0].int64_array_value = &visible;
-  options[1].name = kPreallocate.data();
-  options[1].name_size = kPreallocate.size();
-  options[1].bool_value = false;  // it would take three quarters of the memory at once
+  options[0].name = kPreallocate.data();
+  options[0].name_size = kPreallocate.size();
+  options[0].bool_value = false;  // it would take three quarters of the memory at once
+  options[1].name = kVisible.data();
+  options[1].name_size = kVisible.size();
+  options[1].type = PjrtNamedValue::kInt64List;
+  options[1].int64_array_value = visible.data();
+  options[1].value_size = visible.size();
   PjrtClientCreateArgs create;
   if (plugin_.for_gpus()) {
     create.create_options = options;
-    create.num_options = std::size(options);
+    create.num_options = visible.empty() ? 1 : 2;
   }
   RETURN_IF_ERROR(plugin_.Call(create));
   client_ = Own(create.client);
   return absl::OkStatus();
 }
 
-absl::Status PjrtClient::Open(size_t device) {
-  RETURN_IF_ERROR(MakeClient(device));
-  if (plugin_.for_gpus()) device = 0;  // of those that the client sees
+absl::Status PjrtClient::Open(std::vector<size_t> devices) {
+  std::vector<size_t> sorted = devices;
+  std::ranges::sort(sorted);
+  if (std::ranges::adjacent_find(sorted) != sorted.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a device of the PJRT plug-in ", plugin_.path(), " is named twice"));
+  }
+  RETURN_IF_ERROR(MakeClient(devices));
   PjrtClientPlatformNameArgs name;
   name.client = client_.get();
   RETURN_IF_ERROR(plugin_.Call(name));
   platform_.assign(name.platform_name, name.platform_name_size);
-  PjrtClientAddressableDevicesArgs devices;
-  devices.client = client_.get();
-  RETURN_IF_ERROR(plugin_.Call(devices));
-  if (device >= devices.num_addressable_devices) {
-    return absl::InvalidArgumentError(absl::StrCat("the PJRT plug-in ", plugin_.path(), " has ",
-                                                   devices.num_addressable_devices,
-                                                   " devices here, the first is 0"));
+  PjrtClientAddressableDevicesArgs there;
+  there.client = client_.get();
+  RETURN_IF_ERROR(plugin_.Call(there));
+  if (devices.empty()) devices.resize(there.num_addressable_devices);
+  // A client of GPUs sees those that it was told of, and all are the first ones.
+  if (plugin_.for_gpus() || sorted.empty()) std::iota(devices.begin(), devices.end(), 0);
+  for (const size_t device : devices) {
+    if (device >= there.num_addressable_devices) {
+      return absl::InvalidArgumentError(absl::StrCat("the PJRT plug-in ", plugin_.path(), " has ",
+                                                     there.num_addressable_devices,
+                                                     " devices here, the first is 0"));
+    }
+    devices_.push_back(there.addressable_devices[device]);
   }
-  device_ = devices.addressable_devices[device];
-  first_ = device == 0;
+  if (devices_.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the PJRT plug-in ", plugin_.path(), " has no device here"));
+  }
+  first_ = devices.size() == 1 && devices[0] == 0;
   return absl::OkStatus();
 }
 
@@ -152,7 +168,7 @@ absl::StatusOr<std::string> PjrtClient::CompiledFor() const {
   platform.client = client_.get();
   RETURN_IF_ERROR(plugin_.Call(platform));
   PjrtDeviceGetDescriptionArgs device;
-  device.device = device_;
+  device.device = devices_[0];
   RETURN_IF_ERROR(plugin_.Call(device));
   PjrtDeviceDescriptionKindArgs kind;
   kind.device_description = device.device_description;
@@ -216,7 +232,7 @@ absl::Status PjrtClient::Run::Put(const Argument& argument) {
   args.type = argument.array->type;
   args.dims = argument.array->dims.data();
   args.num_dims = argument.array->dims.size();
-  args.device = client_.device_;
+  args.device = device_;
   RETURN_IF_ERROR(client_.plugin_.Call(args));
   arguments_.push_back(client_.Own(args.buffer));
   if (args.done_with_host_buffer != nullptr) {
@@ -245,7 +261,7 @@ absl::Status PjrtClient::Run::Start(std::span<const Argument> arguments) {
   args.num_args = given.size();
   args.output_lists = &output_list;
   args.device_complete_events = &complete;
-  args.execute_device = client_.first_ ? nullptr : client_.device_;
+  args.execute_device = client_.first_ ? nullptr : device_;
   const absl::Status status = client_.plugin_.Call(args);
   if (complete != nullptr) complete_ = client_.Own(complete);
   for (PjrtBuffer* const result : results) {
@@ -297,19 +313,21 @@ size_t CountGpus(const std::string& devices) {
 }
 
 absl::StatusOr<std::unique_ptr<PjrtClient>> OpenPjrtDevice(const PjrtUse& use) {
-  const auto open =
-      [&](const std::string& path,
-          std::optional<size_t> device) -> absl::StatusOr<std::unique_ptr<PjrtClient>> {
+  const auto open = [&](const std::string& path, std::vector<size_t> devices,
+                        bool all) -> absl::StatusOr<std::unique_ptr<PjrtClient>> {
     ASSIGN_OR_RETURN(PjrtPlugin plugin, PjrtPlugin::Load(path, use.threads));
-    if (!device.has_value()) {
-      const size_t gpus = plugin.for_gpus() ? CountGpus() : 0;
-      device = gpus == 0 ? 0 : use.turn % gpus;
+    const size_t gpus = plugin.for_gpus() ? CountGpus() : 0;
+    if (all) {
+      devices.resize(gpus);
+      std::iota(devices.begin(), devices.end(), 0);
+    } else if (devices.empty()) {
+      devices.push_back(gpus == 0 ? 0 : use.turn % gpus);
     }
-    return PjrtClient::Create(std::move(plugin), *device);
+    return PjrtClient::Create(std::move(plugin), std::move(devices));
   };
   if (IsPjrtDevice(use.device)) {
-    const PjrtPlace place = ParsePjrtPlace(use.device);
-    return open(place.path, place.device);
+    PjrtPlace place = ParsePjrtPlace(use.device);
+    return open(place.path, std::move(place.devices), place.all);
   }
   const std::vector<std::string> paths = PjrtPluginPaths();
   if (paths.empty()) {
@@ -322,7 +340,8 @@ absl::StatusOr<std::unique_ptr<PjrtClient>> OpenPjrtDevice(const PjrtUse& use) {
   const bool numbered = wanted.size() == 1 || absl::SimpleAtoi(wanted[1], &index);
   std::string why;
   for (const std::string& path : paths) {
-    auto client = open(path, use.automatic ? std::nullopt : std::optional(index));
+    auto client =
+        open(path, use.automatic ? std::vector<size_t>() : std::vector<size_t>{index}, false);
     if (!client.ok()) {
       absl::StrAppend(&why, "; ", client.status().message());
     } else if (use.automatic || (numbered && (*client)->platform() == wanted[0])) {

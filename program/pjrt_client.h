@@ -41,9 +41,13 @@ class PjrtClient {
     const void* data = nullptr;
   };
 
-  // INVALID_ARGUMENT: the plug-in has no such device here. Of GPUs the client sees that one alone,
-  // and takes memory of it as it is needed, so that others can use them too.
-  static absl::StatusOr<std::unique_ptr<PjrtClient>> Create(PjrtPlugin plugin, size_t device);
+  // Opens these devices of the plug-in, or all that it has if none is named. INVALID_ARGUMENT: it
+  // has no such device here, or one is named twice. Of GPUs the client sees these alone, and takes
+  // memory of them as it is needed, so that others can use them too.
+  static absl::StatusOr<std::unique_ptr<PjrtClient>> Create(PjrtPlugin plugin,
+                                                            std::vector<size_t> devices);
+
+  size_t devices() const { return devices_.size(); }
 
   const std::string& platform() const { return platform_; }  // "cpu", "cuda", "tpu"
   const PjrtPlugin& plugin() const { return plugin_; }
@@ -63,7 +67,9 @@ class PjrtClient {
   // plug-in uses no memory of the caller any more.
   class Run {
    public:
-    Run(const PjrtClient& client, const Loaded& loaded) : client_(client), loaded_(loaded) {}
+    // `place` says on which of the client's devices.
+    Run(const PjrtClient& client, const Loaded& loaded, size_t place)
+        : client_(client), loaded_(loaded), device_(client.devices_[place]) {}
     ~Run();
     Run(const Run&) = delete;
     Run& operator=(const Run&) = delete;
@@ -79,6 +85,7 @@ class PjrtClient {
 
     const PjrtClient& client_;
     const Loaded& loaded_;
+    PjrtDevice* const device_;
     std::vector<PjrtOwned<PjrtEvent>> done_;  // with the arguments' memory
     std::vector<PjrtOwned<PjrtBuffer>> arguments_, results_;
     std::vector<PjrtOwned<PjrtEvent>> fetched_;
@@ -91,8 +98,8 @@ class PjrtClient {
   PjrtOwned<Object> Own(Object* object) const {
     return PjrtOwned<Object>(object, PjrtDeleter<Object>{&plugin_});
   }
-  absl::Status Open(size_t device);
-  absl::Status MakeClient(size_t device);
+  absl::Status Open(std::vector<size_t> devices);
+  absl::Status MakeClient(const std::vector<size_t>& devices);
   absl::Status AwaitEvent(PjrtEvent* event) const;
   absl::StatusOr<std::vector<PjrtArray>> ResultsOf(PjrtLoaded* loaded) const;
 
@@ -100,23 +107,24 @@ class PjrtClient {
 
   const PjrtPlugin plugin_;
   PjrtOwned<PjrtRawClient> client_;
-  PjrtDevice* device_ = nullptr;  // the client's
-  bool first_ = true;             // of the client's devices
+  std::vector<PjrtDevice*> devices_;  // the client's
+  bool first_ = true;                 // the client's first device alone
   std::string platform_;
 };
 
 // Says which plug-in computes a program.
 struct PjrtUse {
-  std::string device;      // "pjrt:PATH[:N]", or a platform that a plug-in has to be for: "cuda:N"
-  bool automatic = false;  // nobody named the device: any plug-in will do
-  int threads = 1;         // of the processor's
-  uint32_t turn = 0;       // where no number is named, workers take the GPUs in turn
+  std::string device;  // "pjrt:PATH" as ParsePjrtPlace takes it, or a platform that a plug-in has
+                       // to be for: "cuda:N"
+  bool automatic = false;            // nobody named the device: any plug-in will do
+  int threads = 1;                   // of the processor's
+  uint32_t turn = 0;                 // where no number is named, workers take the GPUs in turn
   uint64_t memory_max = UINT64_MAX;  // bytes that this process may take
 };
 // Counts the GPUs of NVIDIA that this process may use, by CUDA_VISIBLE_DEVICES or the kernel's
 // devices; 0: nobody knows. `devices` is where these are.
 size_t CountGpus(const std::string& devices = "/dev");
-// Opens the device, which where no plug-in is named is that of the first plug-in of
+// Opens the device or devices, which where no plug-in is named is that of the first plug-in of
 // PARACORD_PJRT_PLUGINS that has it.
 absl::StatusOr<std::unique_ptr<PjrtClient>> OpenPjrtDevice(const PjrtUse& use);
 

@@ -110,11 +110,17 @@ bool IsPjrtDevice(const std::string& device) {
 PjrtPlace ParsePjrtPlace(const std::string& device) {
   PjrtPlace place{device.substr(kDevice.size())};
   const size_t colon = place.path.rfind(':');
-  size_t number = 0;
-  if (colon != std::string::npos && absl::SimpleAtoi(place.path.substr(colon + 1), &number)) {
-    place.device = number;
-    place.path.resize(colon);
+  const std::string which = colon == std::string::npos ? "" : place.path.substr(colon + 1);
+  place.all = which == "all";
+  for (const absl::string_view each : absl::StrSplit(which, ',')) {
+    size_t number = 0;
+    if (!absl::SimpleAtoi(each, &number)) {
+      place.devices.clear();
+      break;
+    }
+    place.devices.push_back(number);
   }
+  if (place.all || !place.devices.empty()) place.path.resize(colon);
   place.path = AbsolutePath(place.path);
   return place;
 }

@@ -6,7 +6,6 @@
 
 #include <cstring>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -71,10 +70,12 @@ struct PjrtDeleter {
 template <class Object>
 using PjrtOwned = std::unique_ptr<Object, PjrtDeleter<Object>>;
 
-// A plug-in and which of its devices: "pjrt:PATH[:N]" of --device.
+// A plug-in and which of its devices: "pjrt:PATH", "pjrt:PATH:N", "pjrt:PATH:N,M" or
+// "pjrt:PATH:all" of --device.
 struct PjrtPlace {
   std::string path;
-  std::optional<size_t> device = {};
+  std::vector<size_t> devices = {};  // none: it is not said which, or all are meant
+  bool all = false;
 };
 bool IsPjrtDevice(const std::string& device);
 PjrtPlace ParsePjrtPlace(const std::string& device);

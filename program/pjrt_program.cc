@@ -107,7 +107,8 @@ absl::StatusOr<std::unique_ptr<PjrtProgram>> PjrtProgram::Check(const Job& job, 
   RETURN_IF_ERROR(CheckOwnSettings(job));
   absl::StatusOr<ProgramFile> file = ReadProgramFile(job.model.at("file"));
   if (!file.ok()) return Refuse(file.status(), "model.file: ");
-  std::unique_ptr<PjrtProgram> program(new PjrtProgram(*std::move(file), schema));
+  std::unique_ptr<PjrtProgram> program(
+      new PjrtProgram(std::make_shared<const ProgramFile>(*std::move(file)), schema));
   RETURN_IF_ERROR(program->CheckSizes(std::min(memory_max, FindMemory().bytes)));
   RETURN_IF_ERROR(program->MakeTables(job));
   RETURN_IF_ERROR(program->batch_.Match(program->file_, program->schema_, program->tables_,
@@ -118,12 +119,45 @@ absl::StatusOr<std::unique_ptr<PjrtProgram>> PjrtProgram::Check(const Job& job, 
 absl::StatusOr<std::unique_ptr<PjrtProgram>> PjrtProgram::Make(const Job& job, const Batch& schema,
                                                                const PjrtUse& use,
                                                                const CompiledPlace& compiled) {
-  ASSIGN_OR_RETURN(std::unique_ptr<PjrtProgram> program, Check(job, schema, use.memory_max));
+  ASSIGN_OR_RETURN(std::vector<std::unique_ptr<PjrtProgram>> programs,
+                   MakeOnEach(job, schema, use, compiled));
+  if (programs.size() == 1) return std::move(programs[0]);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--device ", use.device, ": several devices are for workers that train; name one"));
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<PjrtProgram>>> PjrtProgram::MakeOnEach(
+    const Job& job, const Batch& schema, const PjrtUse& use, const CompiledPlace& compiled) {
+  std::vector<std::unique_ptr<PjrtProgram>> programs;
+  ASSIGN_OR_RETURN(std::unique_ptr<PjrtProgram> first, Check(job, schema, use.memory_max));
   auto client = OpenPjrtDevice(use);
   if (!client.ok()) return Refuse(client.status(), "model: ");
-  program->client_ = *std::move(client);
-  RETURN_IF_ERROR(program->Compile(compiled));
-  return program;
+  first->client_ = *std::move(client);
+  RETURN_IF_ERROR(first->Compile(compiled));
+  programs.push_back(std::move(first));
+  for (size_t place = 1; place < programs[0]->client_->devices(); ++place) {
+    ASSIGN_OR_RETURN(std::unique_ptr<PjrtProgram> other, programs[0]->OnOther(job, place));
+    programs.push_back(std::move(other));
+  }
+  return programs;
+}
+
+absl::StatusOr<std::unique_ptr<PjrtProgram>> PjrtProgram::OnOther(const Job& job,
+                                                                  size_t place) const {
+  std::unique_ptr<PjrtProgram> other(new PjrtProgram(shared_file_, schema_));
+  RETURN_IF_ERROR(other->MakeTables(job));
+  RETURN_IF_ERROR(
+      other->batch_.Match(file_, other->schema_, other->tables_, job.train.inputs_alone));
+  other->client_ = client_;
+  other->compiled_ = compiled_;
+  other->place_ = place;
+  other->keeps_ = keeps_;
+  other->modules_kept_ = modules_kept_;
+  for (const Compiled& compiled : *compiled_) {
+    const absl::Status status = other->Try(compiled);
+    if (!status.ok()) return Refuse(status, absl::StrCat("model: on device ", place, ": "));
+  }
+  return other;
 }
 
 absl::Status PjrtProgram::MakeTables(const Job& job) {
@@ -199,7 +233,7 @@ PjrtArray PjrtProgram::ArrayOf(const ProgramModule& module, const ModuleResult& 
 
 absl::Status PjrtProgram::Compile(const CompiledPlace& place) {
   keeps_ = place.files != nullptr;
-  compiled_.reserve(file_.modules.size());
+  compiled_->reserve(file_.modules.size());
   for (size_t i = 0; i < file_.modules.size(); ++i) {
     const ProgramModule& module = file_.modules[i];
     const absl::Status status = CompileOne(module, place);
@@ -229,7 +263,7 @@ absl::Status PjrtProgram::CompileOne(const ProgramModule& module, const Compiled
       if (form.ok()) kept->Save(*form, place.bytes_max);
     }
   }
-  compiled_.push_back(std::move(compiled));
+  compiled_->push_back(std::move(compiled));
   return absl::OkStatus();
 }
 
@@ -266,7 +300,7 @@ absl::Status PjrtProgram::Try(const Compiled& compiled) const {
   AlignedVector<char> taken(zeros.size());
   std::vector<PjrtClient::Argument> arguments;
   for (const PjrtArray& array : compiled.arguments) arguments.push_back({&array, zeros.data()});
-  PjrtClient::Run run(*client_, compiled.loaded);
+  PjrtClient::Run run(*client_, compiled.loaded, place_);
   RETURN_IF_ERROR(run.Start(arguments));
   for (size_t i = 0; i < compiled.loaded.results.size(); ++i) {
     RETURN_IF_ERROR(run.Fetch(i, taken.data()));
@@ -320,10 +354,10 @@ absl::StatusOr<double> PjrtProgram::ComputeGradients(const Batch& batch, uint64_
                                                      ConstTensors values,
                                                      MutableTensors gradients) {
   using Kind = ModuleResult::Kind;
-  const auto compiled = std::ranges::find_if(compiled_, [&](const Compiled& one) {
+  const auto compiled = std::ranges::find_if(*compiled_, [&](const Compiled& one) {
     return one.module->step && one.module->batch == batch.examples;
   });
-  if (compiled == compiled_.end()) {
+  if (compiled == compiled_->end()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the batch has ", batch.examples, " examples, and the program has steps of ",
                      absl::StrJoin(SizesOf(/*step=*/true), ", "), " alone: export it for that"));
@@ -333,7 +367,7 @@ absl::StatusOr<double> PjrtProgram::ComputeGradients(const Batch& batch, uint64_
   key_[0] = static_cast<uint32_t>(batch_key);
   key_[1] = static_cast<uint32_t>(batch_key >> 32);
   float loss = 0;
-  PjrtClient::Run run(*client_, compiled->loaded);
+  PjrtClient::Run run(*client_, compiled->loaded, place_);
   RETURN_IF_ERROR(OfRun(run.Start(Arguments(*compiled, values, 0, batch.examples))));
   const std::vector<ModuleResult>& results = compiled->module->results;
   const auto by_rows = [&](const ModuleResult& result) {
@@ -359,7 +393,7 @@ absl::StatusOr<double> PjrtProgram::ComputeGradients(const Batch& batch, uint64_
 
 absl::Status PjrtProgram::PredictSome(const Compiled& compiled, ConstTensors values, uint32_t first,
                                       uint32_t count, std::vector<Column>& columns) {
-  PjrtClient::Run run(*client_, compiled.loaded);
+  PjrtClient::Run run(*client_, compiled.loaded, place_);
   RETURN_IF_ERROR(OfRun(run.Start(Arguments(compiled, values, first, count))));
   const std::vector<ModuleResult>& results = compiled.module->results;
   for (size_t i = 0; i < results.size(); ++i) {
@@ -387,7 +421,7 @@ absl::StatusOr<std::vector<Column>> PjrtProgram::Predict(const Batch& batch, Con
     RETURN_IF_ERROR(batch_.CheckRows(module));
     const uint32_t count = std::min(module.batch, batch.examples - first);
     const auto number = static_cast<size_t>(&module - file_.modules.data());
-    RETURN_IF_ERROR(PredictSome(compiled_[number], values, first, count, columns));
+    RETURN_IF_ERROR(PredictSome((*compiled_)[number], values, first, count, columns));
     first += count;
   }
   return columns;
@@ -414,11 +448,11 @@ std::string PjrtProgram::device() const {
 std::string PjrtProgram::Memory() const {
   if (client_ == nullptr) return "not compiled: no plug-in is named (--device pjrt:PATH)";
   if (!keeps_) {
-    return absl::StrCat(compiled_.size(),
+    return absl::StrCat(compiled_->size(),
                         " modules, compiled at each start (a worker with "
                         "--allow-programs keeps them in its --dir)");
   }
-  return absl::StrCat(compiled_.size(), " modules, ", modules_kept_,
+  return absl::StrCat(compiled_->size(), " modules, ", modules_kept_,
                       " of them compiled by an earlier start");
 }
 

@@ -33,6 +33,10 @@ class PjrtProgram : public GradientProgram {
   static absl::StatusOr<std::unique_ptr<PjrtProgram>> Make(const Job& job, const Batch& schema,
                                                            const PjrtUse& use,
                                                            const CompiledPlace& compiled = {});
+  // Makes a program on each of several devices of the plug-in. They share one client, and modules
+  // that are compiled once, in a form that runs on each of them.
+  static absl::StatusOr<std::vector<std::unique_ptr<PjrtProgram>>> MakeOnEach(
+      const Job& job, const Batch& schema, const PjrtUse& use, const CompiledPlace& compiled = {});
   // Does without a plug-in, and says what is wrong with the file and the data alone. The program
   // computes nothing.
   static absl::StatusOr<std::unique_ptr<PjrtProgram>> Check(const Job& job, const Batch& schema,
@@ -65,7 +69,9 @@ class PjrtProgram : public GradientProgram {
     std::vector<PjrtArray> arguments;
     PjrtClient::Loaded loaded;
   };
-  PjrtProgram(ProgramFile file, const Batch& schema) : file_(std::move(file)), schema_(schema) {}
+  PjrtProgram(std::shared_ptr<const ProgramFile> file, const Batch& schema)
+      : shared_file_(std::move(file)), file_(*shared_file_), schema_(schema) {}
+  absl::StatusOr<std::unique_ptr<PjrtProgram>> OnOther(const Job& job, size_t place) const;
   absl::Status CheckSizes(uint64_t memory_max) const;
   absl::Status MakeTables(const Job& job);
   absl::Status Compile(const CompiledPlace& place);
@@ -86,12 +92,15 @@ class PjrtProgram : public GradientProgram {
   absl::Status PredictSome(const Compiled& compiled, ConstTensors values, uint32_t first,
                            uint32_t count, std::vector<Column>& columns);
 
-  const ProgramFile file_;
+  const std::shared_ptr<const ProgramFile> shared_file_;
+  const ProgramFile& file_;
   const Batch schema_;
   const std::vector<std::string> no_metrics_;
-  std::unique_ptr<PjrtClient> client_;
-  std::vector<Compiled> compiled_;  // the modules of the file, in its order
-  bool keeps_ = false;              // compiled forms, for the next start
+  std::shared_ptr<PjrtClient> client_;  // with programs on other devices of it
+  size_t place_ = 0;                    // of its device there
+  // The modules of the file, in its order; shared, too.
+  std::shared_ptr<std::vector<Compiled>> compiled_ = std::make_shared<std::vector<Compiled>>();
+  bool keeps_ = false;  // compiled forms, for the next start
   size_t modules_kept_ = 0;
   std::vector<VariableSpec> variables_;  // as the ps keep them
   ProgramTables tables_;

@@ -4,11 +4,14 @@
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <thread>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "common/aligned_memory.h"
 #include "common/steady_ms.h"
 #include "config/program_spec.h"
+#include "program/program_file.h"
 #include "tests/fakes.h"
 #include "tests/program/stablehlo_file.h"
 
@@ -242,6 +245,52 @@ TEST_CASE(
   CHECK(make("cpu", true, 5).ok());
   unsetenv("CUDA_VISIBLE_DEVICES");
   unsetenv("PARACORD_PJRT_PLUGINS");
+}
+
+TEST_CASE("several devices of a plug-in have one client, and modules that are compiled once") {
+  PjrtRig rig;
+  const size_t modules = ReadProgramFile(rig.job.model.at("file"))->modules.size();
+  // More calls than these would fail.
+  const std::string fail = GENERATE_COPY(absl::StrCat("PJRT_Client_Compile:13:", modules),
+                                         std::string("PJRT_Client_Create:13:1"));
+  const Telling telling(absl::StrCat("devices=4 fail=", fail));
+  auto made = PjrtProgram::MakeOnEach(rig.job, rig.schema, {"pjrt:" + kFakePjrt + ":all"});
+  INFO(made.status());
+  REQUIRE(made.ok());
+  REQUIRE(made->size() == 4);
+  std::vector<std::thread> threads;
+  std::vector<double> losses(4);
+  for (size_t i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      std::vector<std::vector<float>> gradients = {
+          std::vector<float>(6), std::vector<float>(3), std::vector<float>(2), {}};
+      const std::vector<std::span<const float>> in(rig.values.begin(), rig.values.end());
+      const std::vector<std::span<float>> out(gradients.begin(), gradients.end());
+      losses[i] = (*made)[i]->ComputeGradients(rig.batch, 7, in, out).value_or(-1);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(losses == std::vector<double>(4, 7.5));
+  // The client lives as long as any of them.
+  made->erase(made->begin(), made->begin() + 3);
+  rig.program = std::move(made->front());
+  CHECK(rig.Step(7).value() == 7.5);
+}
+
+TEST_CASE("devices of a plug-in are named by their numbers, each once") {
+  PjrtRig rig;
+  const Telling telling("devices=4");
+  const auto made = [&](const std::string& which) {
+    return PjrtProgram::MakeOnEach(rig.job, rig.schema, {"pjrt:" + kFakePjrt + which});
+  };
+  CHECK(made(":0,2")->size() == 2);
+  CHECK(made(":3")->size() == 1);
+  CHECK(made("")->size() == 1);
+  CheckSaid(made(":1,1").status(), "is named twice");
+  CheckSaid(made(":0,4").status(), "has 4 devices here, the first is 0");
+  CheckSaid(made(":0,x").status(), ":0,x: a device's number has to follow the last colon");
+  CheckSaid(rig.Make("pjrt:" + kFakePjrt + ":0,1"),
+            ":0,1: several devices are for workers that train; name one");
 }
 
 TEST_CASE("GPUs are counted by the environment, or else the kernel's devices") {
