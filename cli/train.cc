@@ -440,7 +440,9 @@ void TrainFlags::AddTo(Flags& flags) {
                 "of each worker that compute; default: the machine's, divided among its workers", 1,
                 1024, &threads);
   flags.String("device", "DEVICE",
-               "what workers compute on: auto, cpu, cuda:N, cuda:all or pjrt:PATH", &device);
+               "what workers compute on: auto, cpu, cuda:N, cuda:all or pjrt:PATH; in a job with "
+               "rounds cpu:N and cuda:N,M are several devices of a worker",
+               &device);
   flags.String("dir", "DIR", "where the job lives; default: paracord-<job name>", &dir);
   flags.String("log-level", "LEVEL", "of the daemons: debug, info, warn, error or off", &log_level);
   flags.String("http", "ADDRESS",

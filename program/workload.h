@@ -15,11 +15,12 @@
 #include "data/data_source.h"
 #include "program/gradient_clip.h"
 #include "program/gradient_program.h"
+#include "program/lane_devices.h"
 #include "proto/paracord.pb.h"
 
 namespace paracord {
 
-// A feed prepares no more batches ahead.
+// A feed prepares no more batches ahead, of one that is computed at a time.
 inline constexpr size_t kUpcomingMax = 3;
 
 // The batches of the training data.
@@ -40,10 +41,13 @@ class BatchFeed {
 struct Workload {
   JobFacts facts;
   std::unique_ptr<GradientProgram> program;
+  // With several devices that compute lanes, of which the first is that of `program`; null: one.
+  std::unique_ptr<LaneDevices> devices;
   std::unique_ptr<BatchFeed> feed;
   std::unique_ptr<DataSource> test;  // null: the job has no test data
   GradientClip clip;
   std::string device;                 // which computes, where that is known
+  std::string numerics;               // what the bits of gradients depend on (tensor/device.h)
   std::vector<std::string> warnings;  // of the data, as DataSource has them
 };
 

@@ -1,4 +1,5 @@
 // What an exchange has to prove, and what it may take, before the store sees it.
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -13,7 +14,8 @@ namespace paracord {
 absl::Status ParameterServer::Impl::CheckProofs(const ExchangeRequest& header) const {
   if (proof_key_.empty()) return absl::OkStatus();
   if (header.has_batch() &&
-      !IsLeaseProof(header.proof(), proof_key_, header.fence().generation(), header.batch())) {
+      !AreLeaseProofs(header.proof(), std::max(header.lanes(), 1u), proof_key_,
+                      header.fence().generation(), header.batch())) {
     return absl::PermissionDeniedError(
         absl::StrCat(header.worker(), " pushes batch ", header.batch().batch(), " of split ",
                      header.batch().split(), " of epoch ", header.batch().epoch(),

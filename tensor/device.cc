@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/status_macros.h"
 #include "tensor/cpu/cpu_ops.h"
 #include "tensor/cuda_plugin.h"
@@ -14,6 +17,8 @@ namespace {
 
 constexpr std::string_view kCuda = "cuda:";
 constexpr std::string_view kPjrt = "pjrt:";
+constexpr std::string_view kCpus = "cpu:";
+constexpr uint32_t kDevicesMax = 256;  // no round has more lanes
 
 // Makes CUDA load all kernels at once. With lazy loading the first launch of a kernel may wait
 // until the GPU is idle, and several GPUs in an all-reduce would then wait for each other forever.
@@ -29,40 +34,103 @@ absl::StatusOr<int> CountDevices(bool together) {
   return count;
 }
 
+absl::Status NoDevice(const std::string& text, DeviceFor use) {
+  const bool training = use == DeviceFor::kTraining;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--device: \"", text, "\" is none of auto, cpu, ", training ? "cpu:N, " : "",
+                   "cuda:N, ", training ? "cuda:all, cuda:N,M, " : "", "pjrt:PATH"));
+}
+
+// Returns the number if the text is one as it is written without zeros before it.
+std::optional<uint32_t> PlainNumber(const std::string& text) {
+  uint32_t number = 0;
+  if (!absl::SimpleAtoi(text, &number) || text != std::to_string(number)) return std::nullopt;
+  return number;
+}
+
+// Returns the GPUs that "cuda:N,M" names; none if the text is something else.
+std::vector<uint32_t> GpusOf(const std::string& text) {
+  std::vector<uint32_t> gpus;
+  if (!text.starts_with(kCuda)) return gpus;
+  for (const std::string& each :
+       std::vector<std::string>(absl::StrSplit(text.substr(kCuda.size()), ','))) {
+    const std::optional<uint32_t> gpu = PlainNumber(each);
+    if (!gpu.has_value()) return {};
+    gpus.push_back(*gpu);
+  }
+  return gpus;
+}
+
+absl::StatusOr<std::string> ChooseCpus(const std::string& text, DeviceFor use) {
+  const std::optional<uint32_t> count = PlainNumber(text.substr(kCpus.size()));
+  if (!count.has_value() || *count == 0 || *count > kDevicesMax) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--device ", text, ": cpu:N has N devices of the processor, 1 to ", kDevicesMax));
+  }
+  if (*count == 1) return std::string("cpu");
+  if (use == DeviceFor::kTraining) return text;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--device ", text, ": several devices are for workers that train; give cpu"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ChooseDevice(const std::string& text, DeviceFor use, std::string* note,
                                          uint32_t turn) {
   if (text == "cpu") return text;
+  if (text.starts_with(kCpus)) return ChooseCpus(text, use);
   if (text.starts_with(kPjrt) && text.size() > kPjrt.size()) return text;
-  uint32_t index = 0;
   const bool training = use == DeviceFor::kTraining;
   const bool all = text == kAllGpus;
-  if (all && !training) {
-    return absl::InvalidArgumentError("--device cuda:all is for workers that train");
+  std::vector<uint32_t> gpus = GpusOf(text);
+  if ((all || gpus.size() > 1) && !training) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--device ", text, " is for workers that train; give cuda:N"));
   }
-  const bool named = all || (text.starts_with(kCuda) && absl::SimpleAtoi(text.substr(5), &index) &&
-                             text == absl::StrCat(std::string(kCuda), index));
-  if (!named && text != "auto") {
-    return absl::InvalidArgumentError(absl::StrCat("--device: \"", text,
-                                                   "\" is none of auto, cpu, cuda:N, ",
-                                                   training ? "cuda:all, " : "", "pjrt:PATH"));
-  }
+  if (!all && gpus.empty() && text != "auto") return NoDevice(text, use);
   const absl::StatusOr<int> count = CountDevices(all);
   const std::string why(count.status().message());
-  if (named && !count.ok()) {
+  if (text != "auto" && !count.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("--device ", text, ": ", why));
   }
-  if (named && index >= static_cast<uint32_t>(*count)) {
+  for (const uint32_t gpu : gpus) {
+    if (gpu < static_cast<uint32_t>(*count)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("--device ", text, ": there are ", *count, " GPUs, the first is cuda:0"));
   }
-  if (all && *count > 1) return text;
+  std::ranges::sort(gpus);
+  if (std::ranges::adjacent_find(gpus) != gpus.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("--device ", text, ": a GPU is named twice"));
+  }
+  if (gpus.size() > 1 || (all && *count > 1)) return text;
   if (count.ok()) {
-    return absl::StrCat("cuda:", named ? index : turn % static_cast<uint32_t>(*count));
+    const uint32_t own = all ? 0 : turn % static_cast<uint32_t>(*count);
+    return absl::StrCat(std::string(kCuda), gpus.empty() ? own : gpus[0]);
   }
   if (note != nullptr) *note = absl::StrCat("computing on the CPU: ", why);
   return std::string("cpu");
+}
+
+absl::StatusOr<std::vector<std::string>> DevicesOf(const std::string& device) {
+  if (device.starts_with(kCpus)) {
+    const uint32_t count = PlainNumber(device.substr(kCpus.size())).value_or(1);
+    return std::vector<std::string>(count, "cpu");
+  }
+  std::vector<uint32_t> gpus = GpusOf(device);
+  if (device == kAllGpus) {
+    ASSIGN_OR_RETURN(const int count, CountDevices(/*together=*/false));
+    for (int i = 0; i < count; ++i) gpus.push_back(static_cast<uint32_t>(i));
+  }
+  if (gpus.empty()) return std::vector<std::string>{device};
+  std::vector<std::string> devices;
+  for (const uint32_t gpu : gpus) devices.push_back(absl::StrCat(std::string(kCuda), gpu));
+  return devices;
+}
+
+std::string NumericsOf(const std::string& device, int threads) {
+  if (device == "cpu")
+    return absl::StrCat("cpu ", CpuNumerics(), " threads ", std::max(threads, 1));
+  return device.substr(0, device.find(':'));
 }
 
 absl::StatusOr<std::unique_ptr<Ops>> MakeOps(const std::string& device, int threads) {

@@ -1,5 +1,6 @@
 #include "worker/computation.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -44,10 +45,87 @@ absl::StatusOr<double> ComputeGradients(Computation& computation, const Batch& b
   return loss;
 }
 
-// The batch, which LookAtRows may have read already.
-absl::StatusOr<const Batch*> Read(const Computation& computation, Workload& workload) {
+// The batch, which LookAtRows may have read already. With several devices it is copied, since a
+// feed lends one batch at a time.
+absl::StatusOr<const Batch*> Read(Computation& computation, Workload& workload) {
+  if (computation.own_batch != nullptr) return computation.own_batch.get();
   if (computation.batch_read != nullptr) return computation.batch_read;
-  return workload.feed->Get(computation.batch, computation.upcoming);
+  absl::StatusOr<const Batch*> batch = workload.feed->Get(computation.batch, computation.upcoming);
+  if (!batch.ok() || workload.devices == nullptr) return batch;
+  computation.own_batch = std::make_shared<Batch>(**batch);
+  return computation.own_batch.get();
+}
+
+// Reads the batch of a computation that is about to begin; null if it cannot.
+const Batch* ReadToCompute(Computation& computation, Workload& workload) {
+  FAILPOINT("worker.computing");
+  FAILPOINT(absl::StrCat("worker.batch.", computation.batch.epoch(), ".", computation.batch.split(),
+                         ".", computation.batch.batch())
+                .c_str());
+  const int64_t asked = TraceBegin();
+  const absl::StatusOr<const Batch*> batch = Read(computation, workload);
+  TraceEnd("wait for data", asked);
+  computation.data = batch.status();
+  if (!batch.ok()) return nullptr;
+  computation.examples = (*batch)->examples;
+  computation.left_out = (*batch)->left_out;
+  computation.step->Prepare();
+  return *batch;
+}
+
+void ComputeOn(GradientProgram& program, const Batch& batch, Computation& computation,
+               Workload& workload) {
+  const StepArrays& step = *computation.step;
+  program.UseRows(computation.rows);
+  const absl::StatusOr<double> loss =
+      ComputeGradients(computation, batch, program, computation.key);
+  computation.model = loss.status();
+  computation.losses = program.TakeLosses();
+  if (!loss.ok()) return;
+  computation.loss = *loss;
+  Check(computation, workload, [&](size_t v) { return step.GradientFinite(v); });
+  // A ReLU may have lost a NaN on its way to the loss.
+  if (!std::isfinite(*loss) || computation.nonfinite != nullptr) {
+    computation.bad_input = FirstNotFinite(batch);
+  }
+  workload.clip.Apply(step.gradients());
+  computation.metrics = program.TakeTrainingMetrics();
+}
+
+bool CanBePushed(const Computation& computation) {
+  std::string ignored;
+  return computation.problem(ignored) == PROBLEM_NONE;
+}
+
+// The number of the first lanes, 1 at least, that are a run.
+size_t RunLength(Lanes lanes) {
+  const uint64_t first = lanes[0]->batch.split();
+  size_t length = 1;
+  while (2 * length <= lanes.size() && first % (2 * length) == 0) {
+    const bool follow = std::ranges::all_of(lanes.subspan(length, length), [&](const auto& lane) {
+      const auto place = static_cast<uint64_t>(&lane - lanes.data());
+      return lane->batch.split() == first + place && CanBePushed(*lane);
+    });
+    if (!follow) break;
+    length *= 2;
+  }
+  return length;
+}
+
+void AddUp(Lanes lanes, Workload& workload) {
+  const TraceSpan span("add up");
+  Computation& first = *lanes[0];
+  std::vector<LaneGradients> gradients;
+  for (const auto& lane : lanes) gradients.push_back({lane->step->gradients(), lane->rows});
+  const LaneRowSums sums = workload.devices->AddUp(gradients);
+  if (sums.rows != nullptr) first.step->UseRows(sums.rows);
+  for (size_t v = 0; v < sums.values.size(); ++v) {
+    std::ranges::copy(sums.values[v], first.step->gradients()[v].begin());
+  }
+  first.run.assign(lanes.begin() + 1, lanes.end());
+  for (size_t v = 0; v < first.step->gradients().size(); ++v) {
+    if (!first.step->GradientFinite(v)) first.sum_overflows = true;
+  }
 }
 
 }  // namespace
@@ -93,35 +171,29 @@ void LookAtNext(Computation& computation, Workload& workload) {
   }
 }
 
-void RunComputation(Computation& computation, Workload& workload, uint64_t key) {
-  FAILPOINT("worker.computing");
-  FAILPOINT(absl::StrCat("worker.batch.", computation.batch.epoch(), ".", computation.batch.split(),
-                         ".", computation.batch.batch())
-                .c_str());
-  const int64_t asked = TraceBegin();
-  const absl::StatusOr<const Batch*> batch = Read(computation, workload);
-  TraceEnd("wait for data", asked);
-  computation.data = batch.status();
-  if (!batch.ok()) return;
-  computation.examples = (*batch)->examples;
-  computation.left_out = (*batch)->left_out;
-  StepArrays& step = *computation.step;
-  step.Prepare();
-  workload.program->UseRows(computation.rows);
-  const absl::StatusOr<double> loss =
-      ComputeGradients(computation, **batch, *workload.program, key);
-  computation.model = loss.status();
-  computation.losses = workload.program->TakeLosses();
-  if (!loss.ok()) return;
-  computation.loss = *loss;
-  Check(computation, workload, [&](size_t v) { return step.GradientFinite(v); });
-  // A ReLU may have lost a NaN on its way to the loss.
-  if (!std::isfinite(*loss) || computation.nonfinite != nullptr) {
-    computation.bad_input = FirstNotFinite(**batch);
+void RunComputation(Computation& computation, Workload& workload) {
+  const Batch* const batch = ReadToCompute(computation, workload);
+  if (batch == nullptr) return;
+  ComputeOn(*workload.program, *batch, computation, workload);
+  if (!computation.model.ok() || !std::isfinite(computation.loss)) return;
+  if (computation.encodes) EncodeComputation(computation, workload);
+}
+
+void RunLanes(Lanes lanes, bool sums, Workload& workload) {
+  std::vector<const Batch*> batches;
+  for (const auto& lane : lanes) batches.push_back(ReadToCompute(*lane, workload));
+  workload.devices->ForLanes(lanes.size(), [&](size_t lane, GradientProgram& program) {
+    if (batches[lane] != nullptr) ComputeOn(program, *batches[lane], *lanes[lane], workload);
+  });
+  while (!lanes.empty()) {
+    Computation& first = *lanes[0];
+    const size_t length = sums && CanBePushed(first) ? RunLength(lanes) : 1;
+    if (length > 1) AddUp(lanes.first(length), workload);
+    const bool encodes = first.encodes && !first.sum_overflows && CanBePushed(first);
+    if (encodes) EncodeComputation(first, workload);
+    if (length > 1 && !CanBePushed(first)) first.sum_overflows = true;
+    lanes = lanes.subspan(length);
   }
-  workload.clip.Apply(step.gradients());
-  computation.metrics = workload.program->TakeTrainingMetrics();
-  if (computation.encodes && std::isfinite(*loss)) EncodeComputation(computation, workload);
 }
 
 void EncodeComputation(Computation& computation, const Workload& workload) {

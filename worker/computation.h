@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,11 @@ struct Computation {
   // examples of a whole one (exchange/lane_sum.h), which its ps know from the data plan. So records
   // that are left out because nobody can read them do not count here.
   float factor = 1;
+  uint64_t key = 0;                   // of the batch (data/batch_plan.h)
   const Batch* batch_read = nullptr;  // by LookAtRows, and valid until another batch is read
-  std::vector<BatchId> next;          // whose rows are looked at, too
+  // With several devices: a copy of the batch, which outlives the reading of others.
+  std::shared_ptr<const Batch> own_batch;
+  std::vector<BatchId> next;  // whose rows are looked at, too
 
   absl::Status data;   // reading the batch
   absl::Status model;  // computing with it
@@ -38,6 +42,9 @@ struct Computation {
   const VariableSpec* nonfinite = nullptr;  // of its gradient, or of what is to be sent of that
   std::vector<SharedRows> next_rows;        // by `next`; null: not known yet
   std::string bad_input;  // where the batch holds what is not finite, if loss or gradient is not
+  // The lanes after this one whose gradients are added to those of this one's step.
+  std::vector<std::shared_ptr<Computation>> run;
+  bool sum_overflows = false;  // the sum is not finite, or not in what is to be sent of it
 
   // Whether it can be pushed: PROBLEM_NONE, or why not.
   Problem problem(std::string& message) const;
@@ -47,8 +54,13 @@ struct Computation {
 void LookAtRows(Computation& computation, Workload& workload);
 // The next ones alone; what cannot be said of a batch is said when that is computed.
 void LookAtNext(Computation& computation, Workload& workload);
-// On the executor. `key` is the batch's (data/batch_plan.h).
-void RunComputation(Computation& computation, Workload& workload, uint64_t key);
+// On the executor.
+void RunComputation(Computation& computation, Workload& workload);
+// Lanes of a round, each on one of the workload's devices and all at the same time. With `sums` the
+// gradients of each run of lanes that all can be pushed are added to those of its first lane, which
+// then has the others as its `run`.
+using Lanes = std::span<const std::shared_ptr<Computation>>;
+void RunLanes(Lanes lanes, bool sums, Workload& workload);
 // Encodes the gradients of a computation that left it for later.
 void EncodeComputation(Computation& computation, const Workload& workload);
 

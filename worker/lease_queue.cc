@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "config/data_plan.h"
+#include "data/batch_plan.h"
 
 namespace paracord {
 namespace {
@@ -44,12 +45,19 @@ bool Before(const Lease& lane, uint32_t next, const Lease& other, uint32_t other
 // queue as it is.
 class LeaseQueue::Walk {
  public:
-  // `extended`: as if leases of lanes were extended to the end of their epoch.
-  explicit Walk(const LeaseQueue& queue, bool extended = false) : lanes_(queue.lanes()) {
+  // `run`: how many lanes from that one on are worked on. `extended`: as if leases of lanes were
+  // extended to the end of their epoch.
+  explicit Walk(const LeaseQueue& queue, uint32_t run, bool extended = false)
+      : lanes_(queue.lanes()) {
+    const BatchId first = queue.batch();
     for (const auto& [lease, next] : queue.held_) {
       const uint32_t end =
           lanes_ && extended ? BatchesInSplit(queue.plan_, lease.split()) : lease.end_batch();
       places_.push_back({&lease, next, end});
+      const bool same_round = lease.epoch() == first.epoch() && next == first.batch();
+      const bool of_run =
+          same_round && lease.split() > first.split() && lease.split() - first.split() < run;
+      if (of_run) ++places_.back().next;
     }
     ++places_[0].next;
   }
@@ -113,6 +121,14 @@ void LeaseQueue::Pop() {
   held_.pop_front();
 }
 
+bool LeaseQueue::GoTo(const BatchId& batch) {
+  const auto found = std::ranges::find_if(
+      held_, [&](const Held& held) { return SameBatch(BatchOf(held.lease, held.next), batch); });
+  if (found == held_.end()) return false;
+  std::swap(*held_.begin(), *found);
+  return true;
+}
+
 std::vector<uint64_t> LeaseQueue::Ids() const {
   std::vector<uint64_t> ids;
   for (const Held& held : held_) ids.push_back(held.lease.id());
@@ -135,11 +151,23 @@ std::string LeaseQueue::rejection() const {
   return at < lease.rejections_size() ? lease.rejections(static_cast<int>(at)) : "";
 }
 
-std::optional<BatchId> LeaseQueue::After() const { return Walk(*this).Next(); }
+std::string LeaseQueue::Proofs(uint32_t run) const {
+  std::string proofs = current().proof();
+  BatchId lane = batch();
+  for (uint32_t i = 1; i < run; ++i) {
+    lane.set_split(lane.split() + 1);
+    const auto held = std::ranges::find_if(
+        held_, [&](const Held& each) { return SameBatch(BatchOf(each.lease, each.next), lane); });
+    if (held != held_.end()) proofs += held->lease.proof();
+  }
+  return proofs;
+}
 
-std::vector<BatchId> LeaseQueue::Following(size_t count) const {
+std::optional<BatchId> LeaseQueue::After(uint32_t run) const { return Walk(*this, run).Next(); }
+
+std::vector<BatchId> LeaseQueue::Following(size_t count, uint32_t run) const {
   std::vector<BatchId> following;
-  Walk walk(*this);
+  Walk walk(*this, run);
   while (following.size() < count) {
     const std::optional<BatchId> next = walk.Next();
     if (!next.has_value() || walk.rejected()) break;
@@ -150,7 +178,7 @@ std::vector<BatchId> LeaseQueue::Following(size_t count) const {
 
 std::vector<BatchId> LeaseQueue::Upcoming(size_t count) const {
   std::vector<BatchId> upcoming;
-  Walk walk(*this, /*extended=*/true);
+  Walk walk(*this, /*run=*/1, /*extended=*/true);
   bool at_hand = true;
   for (std::optional<BatchId> last = batch(); upcoming.size() < count;) {
     std::optional<BatchId> next = at_hand ? walk.Next() : std::nullopt;

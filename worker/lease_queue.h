@@ -43,16 +43,20 @@ class LeaseQueue {
   // empty if the lease has none.
   bool rejected() const;
   std::string rejection() const;
+  // The proofs of the leases of batch() and the further lanes of its run, one after another.
+  std::string Proofs(uint32_t run) const;
   void SetNext(uint32_t next) { held_.front().next = next; }
   // Ends the lease that is worked on.
   void Pop();
+  // Chooses the lease of a lane whose next batch is this one; false: there is none any more.
+  bool GoTo(const BatchId& batch);
 
-  // Returns the batch at hand that is worked on after batch(), which may be a rejected one;
-  // nullopt: there is none.
-  std::optional<BatchId> After() const;
-  // Returns the batches at hand that are computed after batch(), in their order: at most `count`,
-  // and none from the first rejected one on.
-  std::vector<BatchId> Following(size_t count) const;
+  // Returns the batch at hand that is worked on after batch() and the further lanes of its run,
+  // which may be a rejected one; nullopt: there is none.
+  std::optional<BatchId> After(uint32_t run = 1) const;
+  // Returns the batches at hand that are computed after batch() and the further lanes of its run,
+  // in their order: at most `count`, and none from the first rejected one on.
+  std::vector<BatchId> Following(size_t count, uint32_t run = 1) const;
   // Returns the `count` batches whose examples are probably needed after those of batch(). Where
   // the leases at hand end, they are those that an undisturbed worker alone would be given next;
   // they end with the epoch.

@@ -1,6 +1,7 @@
 // Computes how much memory a worker needs, whatever it computes on. Pure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -9,8 +10,10 @@
 
 namespace paracord {
 
-// INVALID_ARGUMENT if a copy of the variables, and their gradients if it trains, do not fit in
-// `limit` bytes. Of a table a worker has only the rows that its batches name, which do not count.
-absl::Status CheckOwnMemory(std::span<const VariableSpec> variables, bool trains, uint64_t limit);
+// INVALID_ARGUMENT if a copy of the variables, and their gradients of a lane on each of `devices`
+// that train, do not fit in `limit` bytes. 0 devices: it does not train. Of a table a worker has
+// only the rows that its batches name, which do not count.
+absl::Status CheckOwnMemory(std::span<const VariableSpec> variables, size_t devices,
+                            uint64_t limit);
 
 }  // namespace paracord

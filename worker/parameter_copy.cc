@@ -34,14 +34,15 @@ uint64_t Elements(const VariableSpec& variable) { return Rows(variable) * RowEle
 }  // namespace
 
 ParameterCopy::ParameterCopy(const Session& session, std::span<const VariableSpec> variables,
-                             const TransferOptions& transfer, ValuesIn memory)
+                             const TransferOptions& transfer, ValuesIn memory, size_t devices)
     : session_(session),
       variables_(variables.begin(), variables.end()),
       transfer_(transfer),
       parts_(static_cast<size_t>(session.ps_size())),
       part_of_id_(parts_.size()),
       parts_of_(variables.size()),
-      resource_(memory == ValuesIn::kShared ? SharedMemoryResource() : AlignedMemoryResource()) {
+      resource_(memory == ValuesIn::kShared ? SharedMemoryResource() : AlignedMemoryResource()),
+      buffers_(std::max<size_t>(devices, 2)) {
   for (const VariableSpec& variable : variables_) {
     has_tables_ = has_tables_ || variable.has_table();
     value_spans_.emplace_back(
@@ -70,6 +71,7 @@ ParameterCopy::Part ParameterCopy::MakePart(const PartitionSpec& partition) {
   part.table = variable.has_table();
   part.trained = variable.trainable();
   part.place = places_++;
+  part.read_updates.resize(buffers_.size());
   // A moving statistic is pushed as it was observed, and may be of any size.
   if (variable.moving_average() > 0) return part;
   part.push = part.pull = transfer_.wire;
@@ -289,9 +291,10 @@ Parts ParameterCopy::Request(uint32_t ps, const std::string& worker, const Excha
                              const StagedGradients* staged) const {
   ExchangeRequest header = Header(ps, worker);
   if (order.batch.has_value()) *header.mutable_batch() = *order.batch;
+  if (order.lanes > 1) header.set_lanes(order.lanes);
   header.set_rejected(order.rejected);
   header.set_rejection(order.rejection);
-  if (order.batch.has_value()) header.set_proof(order.proof);
+  header.set_proof(order.proof);
   if (order.state.has_value()) {
     header.set_state(*order.state);
     header.set_wait_ms(order.wait_ms);
@@ -465,6 +468,7 @@ absl::StatusOr<ExchangeOutcome> ParameterCopy::TakeReply(uint32_t ps, const Exch
     if (order.batch.has_value() && part->trained) {
       outcome.next = std::min(outcome.next, state.next());
       outcome.gap = outcome.gap || state.outcome() == PUSH_GAP;
+      outcome.partly = outcome.partly || state.outcome() == PUSH_PARTLY;
       if (state.outcome() == PUSH_APPLIED || state.outcome() == PUSH_TAKEN) {
         outcome.applied = true;
         const uint64_t read = part->read_updates[order.buffer];

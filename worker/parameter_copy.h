@@ -54,11 +54,11 @@ struct StagedGradients {
 
 class ParameterCopy {
  public:
-  // Gradients of two batches, where one is computed while the other is sent.
-  static constexpr uint32_t kBuffers = 2;
-
+  // `devices`: how many batches are computed side by side. There are buffers for their gradients,
+  // and for those of two where one batch is computed while the other one is sent.
   ParameterCopy(const Session& session, std::span<const VariableSpec> variables,
-                const TransferOptions& transfer = {}, ValuesIn memory = ValuesIn::kOrdinary);
+                const TransferOptions& transfer = {}, ValuesIn memory = ValuesIn::kOrdinary,
+                size_t devices = 1);
 
   bool has_tables() const { return has_tables_; }
   std::span<const std::span<const float>> values() const { return value_spans_; }
@@ -123,12 +123,12 @@ class ParameterCopy {
     bool trained = false;
     Encoding push = ENCODING_FLOAT32;
     Encoding pull = ENCODING_FLOAT32;
-    size_t place = 0;              // in Sent::parts
-    std::optional<Encoding> have;  // in which our copy came; none: no copy
-    uint64_t updates = 0;          // its version
-    uint64_t read_updates[kBuffers] = {};
-    std::vector<float> residual;  // empty: zero
-    std::vector<float> rest;      // the residual once this push is applied
+    size_t place = 0;                    // in Sent::parts
+    std::optional<Encoding> have;        // in which our copy came; none: no copy
+    uint64_t updates = 0;                // its version
+    std::vector<uint64_t> read_updates;  // by buffer
+    std::vector<float> residual;         // empty: zero
+    std::vector<float> rest;             // the residual once this push is applied
   };
   // The memory that calls under way point to.
   struct Sent {
@@ -177,7 +177,7 @@ class ParameterCopy {
   std::vector<std::pmr::vector<float>> values_;  // by variable; empty for tables
   std::shared_ptr<PulledRows> pulled_, spare_;
   std::vector<std::span<const float>> value_spans_;
-  Buffer buffers_[kBuffers];
+  std::vector<Buffer> buffers_;
 };
 
 }  // namespace paracord

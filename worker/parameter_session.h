@@ -34,16 +34,21 @@ class StepArrays {
   virtual bool wants_early() const { return false; }
   virtual bool Add(size_t /*variable*/) { return true; }
   virtual bool added(size_t /*variable*/) const { return false; }
+  // From now on the gradients of tables are of these rows, which more batches than the step's have.
+  virtual void UseRows(std::shared_ptr<const TableRows> /*rows*/) {}
 };
 
 // An order says what an exchange is for.
 struct ExchangeOrder {
   std::optional<BatchId> batch;  // of a push; none: a pull alone
+  uint32_t lanes = 1;            // from the batch's on, whose gradients the push is the sum of
   bool rejected = false;
   std::string rejection = {};  // of a rejected batch, as its lease has it
-  // The proof of a lease that the worker has, and a batch of this lease, which is that of a push.
-  std::string proof = {};
+  std::string proof = {};      // of the batch's lease; of a run, those of all lanes
+  // A batch of a lease that the worker has, and the proof of that lease, by which it may carry
+  // norms.
   BatchId leased = {};
+  std::string lease_proof = {};
   bool exact = false;  // the values as float32 whatever the wire is, for an evaluation
   // The batches whose rows of tables are brought; no other rows are.
   std::vector<SharedRows> rows = {};
@@ -62,6 +67,7 @@ struct ExchangeOutcome {
   // By at least one partition, or taken into the sum of a round.
   bool applied = false;
   bool gap = false;        // for at least one
+  bool partly = false;     // at least one has some lanes of a run, but not all, and took none
   uint64_t staleness = 0;  // most updates since the values were read, before this one
   // The values of a ps at least have not the state that was asked for: they are not there. A push
   // has been entered all the same.
@@ -98,8 +104,9 @@ class ParameterSession {
   // has no tables.
   virtual bool Has(const SharedRows& rows) const = 0;
   // Begins a step of a batch that reads these rows of tables, which must be there: until End, the
-  // values are not written.
-  virtual std::shared_ptr<StepArrays> Begin(const SharedRows& rows) = 0;
+  // values are not written. Of several steps that are computed side by side each has a `place`,
+  // from 0 on, and arrays that are its own until it is exchanged, or another step has the place.
+  virtual std::shared_ptr<StepArrays> Begin(const SharedRows& rows, uint32_t place) = 0;
   virtual void End() = 0;
   // The step will not be exchanged.
   virtual void GiveUp(const StepArrays& step) = 0;

@@ -62,6 +62,7 @@ class PsSession::Step : public StepArrays {
     return copy_->GradientFinite(buffer_, variable);
   }
   bool Encode(size_t variable) override { return copy_->Encode(buffer_, variable); }
+  void UseRows(SharedRows rows) override { copy_->PrepareGradients(buffer_, std::move(rows)); }
   bool wants_early() const override { return early_ != nullptr; }
   bool Add(size_t variable) override { return early_->Add(variable); }
   bool added(size_t variable) const override {
@@ -91,9 +92,9 @@ PsSession::PsSession(PsSessionOptions options, Session session, std::shared_ptr<
       environment_(environment),
       stale_(std::move(stale)),
       // A norm needs all gradients, a residual the exchange before; with overlap a push keeps
-      // nobody waiting.
+      // nobody waiting. Of lanes side by side most are pushed later, or as a sum.
       pushes_early_(!options_.overlap && !options_.transfer.keeps_residuals() &&
-                    !workload_->clip.on()),
+                    !workload_->clip.on() && workload_->devices == nullptr),
       early_pauses_(std::make_shared<EarlyPushPauses>(links_.size())),
       norms_(TrainedPartitions(session_, workload_->program->variables()),
              static_cast<uint32_t>(workload_->program->variables().size())) {}
@@ -105,7 +106,9 @@ void PsSession::Open(std::function<void()> done) {
       [made, session = session_, workload = workload_, transfer = options_.transfer] {
         const GradientProgram& program = *workload->program;
         const ValuesIn memory = program.host_memory() ? ValuesIn::kOrdinary : ValuesIn::kShared;
-        *made = std::make_shared<ParameterCopy>(session, program.variables(), transfer, memory);
+        const size_t devices = workload->devices == nullptr ? 1 : workload->devices->size();
+        *made = std::make_shared<ParameterCopy>(session, program.variables(), transfer, memory,
+                                                devices);
         (*made)->PrepareGradients(0);  // the other one's come with the first batch
       },
       gate_.Enter([this, made, done = std::move(done)] {
@@ -120,8 +123,11 @@ bool PsSession::Has(const SharedRows& rows) const {
   return pulled != nullptr && std::ranges::find(pulled->batches, rows) != pulled->batches.end();
 }
 
-std::shared_ptr<StepArrays> PsSession::Begin(const SharedRows& rows) {
-  const uint32_t buffer = calls_.done == nullptr ? 0 : 1 - calls_.order.buffer;
+// Steps side by side have a buffer each, and there are no others. A single step that is computed
+// while another one is exchanged has the other buffer.
+std::shared_ptr<StepArrays> PsSession::Begin(const SharedRows& rows, uint32_t place) {
+  const bool single = workload_->devices == nullptr;
+  const uint32_t buffer = single && calls_.done != nullptr ? 1 - calls_.order.buffer : place;
   copy_->BeginBatch(buffer);
   std::shared_ptr<EarlyPush> early;
   if (pushes_early_) {
@@ -165,7 +171,9 @@ void PsSession::Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>&
     if (calls_.order.wait_ms > 0) wait_ms = std::min<int64_t>(wait_ms, calls_.order.wait_ms);
     calls_.order.wait_ms = static_cast<uint32_t>(wait_ms);
   }
-  if (!calls_.order.proof.empty()) norms_.Leased(calls_.order.leased, calls_.order.proof);
+  if (!calls_.order.lease_proof.empty()) {
+    norms_.Leased(calls_.order.leased, calls_.order.lease_proof);
+  }
   calls_.order.norms = norms_.Begin();
   if (step != nullptr) {
     calls_.order.buffer = static_cast<const Step&>(*step).buffer();
@@ -241,6 +249,7 @@ absl::Status PsSession::Take(uint32_t ps, const absl::Cord& reply) {
   all.next = std::min(all.next, outcome->next);
   all.applied |= outcome->applied;
   all.gap |= outcome->gap;
+  all.partly |= outcome->partly;
   all.staleness = std::max(all.staleness, outcome->staleness);
   all.waits |= outcome->waits;
   all.norms_wanted |= outcome->norms_wanted;

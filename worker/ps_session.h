@@ -44,7 +44,7 @@ class PsSession : public ParameterSession {
 
   void Open(std::function<void()> done) override;
   bool Has(const SharedRows& rows) const override;
-  std::shared_ptr<StepArrays> Begin(const SharedRows& rows) override;
+  std::shared_ptr<StepArrays> Begin(const SharedRows& rows, uint32_t place) override;
   void End() override;
   void GiveUp(const StepArrays& step) override;
   void Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>& step, DoneFn done) override;

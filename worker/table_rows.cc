@@ -68,7 +68,7 @@ void GatherRows(std::span<const uint64_t> pulled, std::span<const float> values,
 void RowsAhead::Add(const BatchId& batch, SharedRows rows) {
   std::erase_if(known_, [&](const auto& known) { return SameBatch(known.first, batch); });
   known_.emplace_back(batch, std::move(rows));
-  if (known_.size() > kBatches) known_.pop_front();
+  if (known_.size() > batches_) known_.pop_front();
 }
 
 SharedRows RowsAhead::Find(const BatchId& batch) const {

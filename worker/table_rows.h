@@ -33,14 +33,15 @@ struct PulledRows {
 void GatherRows(std::span<const uint64_t> pulled, std::span<const float> values,
                 std::span<const uint64_t> ids, std::vector<float>& to);
 
-// The rows of the few batches that were looked at last.
+// The rows of the few batches that were looked at last, `batches` of them.
 class RowsAhead {
  public:
+  explicit RowsAhead(size_t batches) : batches_(batches) {}
   void Add(const BatchId& batch, SharedRows rows);
   SharedRows Find(const BatchId& batch) const;  // null: not known
 
  private:
-  static constexpr size_t kBatches = 8;
+  const size_t batches_;
   std::deque<std::pair<BatchId, SharedRows>> known_;
 };
 

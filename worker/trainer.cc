@@ -17,8 +17,7 @@ namespace {
 constexpr int64_t kLostMs = 200;  // until ps that could not be reached are asked again
 // A ps that lets a pull wait does so for longer; one that does not is not asked without end.
 constexpr int64_t kWaitMsMin = 20;
-
-double Seconds(int64_t ms) { return static_cast<double>(ms) / 1000; }
+constexpr size_t kRowsAhead = 8;  // batches of each device whose rows are known
 
 }  // namespace
 
@@ -33,8 +32,10 @@ Trainer::Trainer(TrainerOptions options, DataPlan plan, std::shared_ptr<Workload
       callbacks_(std::move(callbacks)),
       tables_(std::ranges::any_of(workload_->program->variables(),
                                   [](const VariableSpec& v) { return v.has_table(); })),
+      devices_(workload_->devices == nullptr ? 1 : workload_->devices->size()),
       leases_(plan_),
-      rounds_(plan_, options_.staleness, options_.sync, options_.backup) {
+      rounds_(plan_, options_.staleness, options_.sync, options_.backup),
+      rows_ahead_(kRowsAhead * devices_) {
   busy_ = true;
   parameters_->Open([this] {
     busy_ = false;
@@ -42,8 +43,8 @@ Trainer::Trainer(TrainerOptions options, DataPlan plan, std::shared_ptr<Workload
   });
 }
 
-void Trainer::Take(const Lease& lease) {
-  leases_.Add(lease);
+void Trainer::Take(std::span<const Lease> leases) {
+  for (const Lease& lease : leases) leases_.Add(lease);
   Next();
 }
 
@@ -118,32 +119,78 @@ void Trainer::StepLease() {
   }
   if (leases_.rejected()) {
     const auto reject = [this, batch] { Push(batch, nullptr); };
-    return options_.sync ? WithValues(batch, nullptr, reject) : reject();
+    return options_.sync ? WithValues({batch}, {}, reject) : reject();
   }
-  const auto computation = std::make_shared<Computation>();
-  computation->batch = batch;
-  if (options_.sync) {
-    const uint32_t examples = BatchExamples(plan_, batch.split(), batch.batch());
-    computation->factor = LaneFactor(examples, plan_.batch());
+  if (std::shared_ptr<Computation> computed = TakeComputed(batch)) {
+    const auto go_on = [this, computed] { Computed(computed); };
+    return options_.sync ? WithValues({batch}, {}, go_on) : go_on();
   }
-  computation->upcoming = leases_.Upcoming(kUpcomingMax);
-  computation->rows = rows_ahead_.Find(batch);
-  tables_ && computation->rows == nullptr ? Look(computation) : PullAndCompute(computation);
+  const Wave wave = NextWave();
+  const bool known =
+      std::ranges::all_of(wave, [](const auto& each) { return each->rows != nullptr; });
+  tables_ && !known ? Look(wave) : PullAndCompute(wave);
 }
 
-// Finds the rows that a batch reads: nobody has looked at the first batch before, nor at one after
+// The next batch, and those of the same round that the other devices compute meanwhile.
+Trainer::Wave Trainer::NextWave() const {
+  std::vector<BatchId> batches{leases_.batch()};
+  for (const BatchId& next : leases_.Following(devices_ - 1)) {
+    if (next.epoch() != batches[0].epoch() || next.batch() != batches[0].batch()) break;
+    batches.push_back(next);
+  }
+  const std::vector<BatchId> upcoming = leases_.Upcoming(batches.size() - 1 + kUpcomingMax);
+  Wave wave;
+  for (size_t i = 0; i < batches.size(); ++i) {
+    const auto computation = std::make_shared<Computation>();
+    computation->batch = batches[i];
+    computation->key = BatchKey(plan_, batches[i]);
+    if (options_.sync) {
+      const uint32_t examples = BatchExamples(plan_, batches[i].split(), batches[i].batch());
+      computation->factor = LaneFactor(examples, plan_.batch());
+    }
+    const size_t first = std::min(i, upcoming.size());
+    const size_t end = std::min(i + kUpcomingMax, upcoming.size());
+    computation->upcoming.assign(upcoming.begin() + static_cast<int64_t>(first),
+                                 upcoming.begin() + static_cast<int64_t>(end));
+    computation->rows = rows_ahead_.Find(batches[i]);
+    wave.push_back(computation);
+  }
+  return wave;
+}
+
+// Takes what was computed of a batch together with others; null if nothing was, and then what was
+// computed of others is dropped, since the next ones need its arrays.
+std::shared_ptr<Computation> Trainer::TakeComputed(const BatchId& batch) {
+  const auto found = std::ranges::find_if(
+      computed_, [&](const auto& each) { return SameBatch(each->batch, batch); });
+  if (found == computed_.end()) {
+    counters_.duplicates += computed_.size();
+    computed_.clear();
+    return nullptr;
+  }
+  std::shared_ptr<Computation> computed = *found;
+  computed_.erase(found);
+  return computed;
+}
+
+// Finds the rows that batches read: nobody has looked at the first ones before, nor at those after
 // a gap.
-void Trainer::Look(const std::shared_ptr<Computation>& computation) {
-  computation->next = leases_.Following(batches_ahead());
+void Trainer::Look(Wave wave) {
+  wave[0]->next = leases_.Following(batches_ahead());
   environment_.executor.Run(
-      [computation, workload = workload_] { LookAtRows(*computation, *workload); },
-      gate_.Enter([this, computation] {
+      [wave, workload = workload_] {
+        for (const auto& each : wave) LookAtRows(*each, *workload);
+      },
+      gate_.Enter([this, wave]() mutable {
         std::string message;
-        const Problem problem = computation->problem(message);
-        if (problem != PROBLEM_NONE) return GiveUp(*computation, problem, message);
-        rows_ahead_.Add(computation->batch, computation->rows);
-        Learn(*computation);
-        PullAndCompute(computation);
+        const Problem problem = wave[0]->problem(message);
+        if (problem != PROBLEM_NONE) return GiveUp(*wave[0], problem, message);
+        const auto bad = std::ranges::find_if(
+            wave, [&](const auto& each) { return each->problem(message) != PROBLEM_NONE; });
+        wave.erase(bad, wave.end());  // it is said when they are the next ones
+        for (const auto& each : wave) rows_ahead_.Add(each->batch, each->rows);
+        Learn(*wave[0]);
+        PullAndCompute(wave);
       }));
 }
 
@@ -151,7 +198,7 @@ void Trainer::Look(const std::shared_ptr<Computation>& computation) {
 // the next one is computed.
 void Trainer::LookAhead() {
   const auto look = std::make_shared<Computation>();
-  for (const BatchId& next : leases_.Following(batches_ahead() + 1)) {
+  for (const BatchId& next : leases_.Following(batches_ahead() + devices_)) {
     if (rows_ahead_.Find(next) == nullptr) look->next.push_back(next);
   }
   if (look->next.empty()) return;
@@ -166,23 +213,34 @@ void Trainer::Learn(const Computation& computation) {
   }
 }
 
-void Trainer::PullAndCompute(const std::shared_ptr<Computation>& computation) {
-  WithValues(computation->batch, computation->rows, [this, computation] {
-    Compute(computation, [this, computation] { Computed(computation); });
+void Trainer::PullAndCompute(const Wave& wave) {
+  std::vector<BatchId> batches;
+  std::vector<SharedRows> rows;
+  for (const auto& each : wave) {
+    batches.push_back(each->batch);
+    if (each->rows != nullptr) rows.push_back(each->rows);
+  }
+  WithValues(std::move(batches), rows, [this, wave] {
+    Compute(wave, [this, wave] {
+      for (size_t i = 1 + wave[0]->run.size(); i < wave.size(); i += 1 + wave[i]->run.size()) {
+        computed_.push_back(wave[i]);
+      }
+      Computed(wave[0]);
+    });
   });
 }
 
-// Pulls what the batch, which is next, needs, unless it is there, and then goes on. `rows`: of
-// tables, that it reads; null: none.
-void Trainer::WithValues(const BatchId& batch, const SharedRows& rows, std::function<void()> then) {
-  if (pulled_ && rounds_.Reached(batch) && (rows == nullptr || parameters_->Has(rows))) {
-    return then();
-  }
+// Pulls what batches of a round need, of which the first is next, unless it is there, and then goes
+// on. `rows`: of tables, that they read.
+void Trainer::WithValues(std::vector<BatchId> batches, const std::vector<SharedRows>& rows,
+                         std::function<void()> then) {
+  const bool has_rows =
+      std::ranges::all_of(rows, [this](const SharedRows& each) { return parameters_->Has(each); });
+  if (pulled_ && rounds_.Reached(batches[0]) && has_rows) return then();
   ExchangeOrder order;
-  order.proof = leases_.current().proof();
-  order.leased = batch;
-  std::vector<BatchId> batches{batch};
-  if (options_.overlap) {
+  order.leased = batches[0];
+  order.lease_proof = leases_.current().proof();
+  if (computes_ahead()) {
     std::ranges::copy(leases_.Following(1), std::back_inserter(batches));
   }
   order.rows = RowsFor(batches);
@@ -228,109 +286,6 @@ void Trainer::AwaitRound() {
   });
 }
 
-void Trainer::Compute(const std::shared_ptr<Computation>& computation, std::function<void()> done) {
-  rounds_.Stop();
-  computation->step = parameters_->Begin(computation->rows);
-  // The residual of the gradient before is only known when its exchange is over.
-  computation->encodes = !(options_.overlap && options_.keeps_residuals);
-  environment_.executor.Run(
-      [computation, workload = workload_, figures = options_.figures,
-       key = BatchKey(plan_, computation->batch)] {
-        const double begun = FigureSeconds();
-        RunComputation(*computation, *workload, key);
-        figures->compute_seconds.Observe(FigureSeconds() - begun);
-      },
-      gate_.Enter([this, computation, begun_ms = environment_.loop.NowMs(),
-                   done = gate_.Enter(std::move(done))]() mutable {
-        FAILPOINT("worker.computed");
-        computation->took_ms = environment_.loop.NowMs() - begun_ms;
-        ++options_.figures->computed;
-        parameters_->End();
-        done();
-      }));
-}
-
-void Trainer::Computed(const std::shared_ptr<Computation>& computation) {
-  if (computation->losses.count > 0) {
-    counters_.program.count += computation->losses.count;
-    counters_.program.last = computation->losses.last;
-  }
-  std::string message;
-  const Problem problem = computation->problem(message);
-  if (problem != PROBLEM_NONE) return GiveUp(*computation, problem, message);
-  computation->encodes ? Ready(*computation) : Encode(computation);
-}
-
-void Trainer::GiveUp(const Computation& computation, Problem problem, const std::string& message) {
-  if (computation.step != nullptr) parameters_->GiveUp(*computation.step);
-  busy_ = false;
-  EndLease(problem, message);
-}
-
-// Encodes as a step of its own, because the exchange before had to be over.
-void Trainer::Encode(const std::shared_ptr<Computation>& computation) {
-  environment_.executor.Run(
-      [computation, workload = workload_] { EncodeComputation(*computation, *workload); },
-      gate_.Enter([this, computation] {
-        std::string message;
-        const Problem problem = computation->problem(message);
-        if (problem == PROBLEM_NONE) return Ready(*computation);
-        GiveUp(*computation, problem, message + " when it is compressed");
-      }));
-}
-
-void Trainer::Ready(const Computation& computation) {
-  ++counters_.computed;
-  counters_.loss_sum += computation.loss;
-  rounds_.Computed(computation.took_ms);
-  if (plan_.lanes() != 0) counters_.compute_seconds += Seconds(computation.took_ms);
-  under_way_ = {computation.examples, computation.loss, computation.metrics};
-  bad_records_.Name(computation.left_out, counters_.trained);
-  Push(computation.batch, computation.step);
-}
-
-// A batch without a step is rejected.
-void Trainer::Push(const BatchId& batch, const std::shared_ptr<StepArrays>& step) {
-  const bool rejected = step == nullptr;
-  const std::vector<BatchId> following = leases_.Following(batches_ahead());
-  const bool ahead = !rejected && MayComputeAhead(following);
-  ExchangeOrder order{
-      .batch = batch, .rejected = rejected, .proof = leases_.current().proof(), .leased = batch};
-  if (rejected) order.rejection = leases_.rejection();
-  // The rows of a batch that is computed meanwhile are there.
-  order.rows = RowsFor({following.begin() + (ahead && tables_ ? 1 : 0), following.end()});
-  order.state =
-      options_.sync ? rounds_.StateAfter(batch, leases_.After()) : rounds_.StateForAll(following);
-  if (options_.clips_rounds) awaits_ = rounds_.StateAfter(batch, std::nullopt);
-  Exchange(std::move(order), step, [this, batch, rejected](const ExchangeResult& result) {
-    Pushed(batch, rejected, result);
-  });
-  if (tables_) LookAhead();
-  if (ahead) ComputeAhead(following[0]);
-}
-
-void Trainer::Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>& step,
-                       ParameterSession::DoneFn done) {
-  evaluated_epoch_.reset();
-  const std::optional<uint64_t> state = order.state;
-  order.wait_ms = rounds_.Ask(state, environment_.loop.NowMs());
-  parameters_->Exchange(std::move(order), step,
-                        [this, state, begun = FigureSeconds(), begun_ms = environment_.loop.NowMs(),
-                         done = std::move(done)](const ExchangeResult& result) {
-                          options_.figures->exchange_seconds.Observe(FigureSeconds() - begun);
-                          if (result.error.ok()) {
-                            if (!result.outcome.waits && state >= awaits_) awaits_.reset();
-                            const int64_t waited_ms = rounds_.Answered(
-                                state, result.outcome, environment_.loop.NowMs() - begun_ms);
-                            options_.figures->waited_ms += static_cast<uint64_t>(waited_ms);
-                            counters_.waited_seconds += Seconds(waited_ms);
-                          } else {
-                            pulled_ = false;
-                          }
-                          done(result);
-                        });
-}
-
 // ---- the next batch, while this one is exchanged
 
 std::vector<SharedRows> Trainer::RowsFor(const std::vector<BatchId>& batches) const {
@@ -341,8 +296,19 @@ std::vector<SharedRows> Trainer::RowsFor(const std::vector<BatchId>& batches) co
   return rows;
 }
 
+// The batches that are computed after those of the push under way, of `run` lanes.
+std::vector<BatchId> Trainer::NotComputed(uint32_t run) const {
+  std::vector<BatchId> following = leases_.Following(batches_ahead() + computed_.size(), run);
+  std::erase_if(following, [this](const BatchId& batch) {
+    return std::ranges::any_of(computed_,
+                               [&](const auto& each) { return SameBatch(each->batch, batch); });
+  });
+  if (following.size() > batches_ahead()) following.resize(batches_ahead());
+  return following;
+}
+
 bool Trainer::MayComputeAhead(const std::vector<BatchId>& following) const {
-  if (!options_.overlap || following.empty() || drained_) return false;
+  if (!computes_ahead() || following.empty() || drained_) return false;
   if (!rounds_.Reached(following[0])) return false;
   const SharedRows rows = rows_ahead_.Find(following[0]);
   return !tables_ || (rows != nullptr && parameters_->Has(rows));
@@ -351,11 +317,12 @@ bool Trainer::MayComputeAhead(const std::vector<BatchId>& following) const {
 void Trainer::ComputeAhead(const BatchId& batch) {
   ahead_ = std::make_shared<Computation>();
   ahead_->batch = batch;
+  ahead_->key = BatchKey(plan_, batch);
   ahead_->rows = rows_ahead_.Find(batch);
   ahead_->upcoming = leases_.Upcoming(1 + kUpcomingMax);
   ahead_->upcoming.erase(ahead_->upcoming.begin());  // the batch itself
   PROBE("worker.ahead");
-  Compute(ahead_, [] {});
+  Compute({ahead_}, [] {});
 }
 
 void Trainer::DropAhead() {
@@ -363,62 +330,6 @@ void Trainer::DropAhead() {
   PROBE("worker.ahead.dropped");
   ++counters_.duplicates;
   ahead_.reset();
-}
-
-void Trainer::Pushed(const BatchId& batch, bool rejected, const ExchangeResult& result) {
-  if (!result.error.ok()) return FailExchange(result.error, /*pushed=*/true);
-  busy_ = false;
-  FAILPOINT("worker.pushed");
-  pulled_ = !result.outcome.waits;
-  if (!rejected) {
-    counters_.staleness_sum += result.outcome.staleness;
-    options_.figures->staleness.Observe(static_cast<double>(result.outcome.staleness));
-    if (!result.outcome.gap) counters_.trained.Add(plan_, batch, under_way_);
-    if (result.outcome.applied) {
-      counters_.samples += under_way_.examples;
-      options_.figures->samples += under_way_.examples;
-    } else {
-      ++counters_.duplicates;
-      ++options_.figures->duplicates;
-    }
-  }
-  if (result.outcome.gap) {
-    leases_.SetNext(std::min(leases_.next(), result.outcome.next));
-    return EndLease(PROBLEM_GAP, "a partition lacks an earlier batch");
-  }
-  // The ledgers may be ahead of this lease: another worker did the same split.
-  leases_.SetNext(std::max(batch.batch() + 1, result.outcome.next));
-  if (leases_.used_up()) return EndLease(PROBLEM_NONE, "");
-  Report(false, PROBLEM_NONE, "");
-  Next();
-}
-
-void Trainer::Report(bool ended, Problem problem, const std::string& message) {
-  LeaseReport report;
-  report.set_lease(leases_.current().id());
-  report.set_next(std::min(leases_.next(), leases_.current().end_batch()));
-  report.set_ended(ended);
-  report.set_problem(problem);
-  report.set_message(Sendable(message));
-  callbacks_.report(report);
-}
-
-void Trainer::EndLease(Problem problem, const std::string& message) {
-  Report(true, problem, message);
-  if (problem != PROBLEM_NONE) DropAhead();
-  if (problem != PROBLEM_NONE && problem != PROBLEM_DRAINED) ++options_.figures->failed;
-  leases_.Pop();
-  if (leases_.empty()) rounds_.Stop();
-  if (problem != PROBLEM_DRAINED && !lost_.has_value()) Next();
-}
-
-void Trainer::FailExchange(const absl::Status& error, bool pushed) {
-  const Problem problem = ProblemOfExchange(error, pushed);
-  if (problem == PROBLEM_UNREACHABLE && plan_.lanes() != 0) return LoseParameters(Text(error));
-  busy_ = false;
-  if (pushed) awaits_.reset();
-  if (problem == PROBLEM_GAP) PROBE("worker.outrun");
-  EndLease(problem, Text(error));
 }
 
 // ---- with lanes, ps that cannot be reached
@@ -435,6 +346,7 @@ void Trainer::LoseParameters(const std::string& message) {
 }
 
 void Trainer::GiveBackAll() {
+  computed_.clear();
   while (!leases_.empty()) EndLease(PROBLEM_UNREACHABLE, *lost_);
   for (const EvaluationLease& lease : std::exchange(evaluations_, {})) {
     EvaluationReport report;

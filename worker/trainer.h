@@ -4,9 +4,10 @@
 // more than one exchange and one computation. With lanes it asks for the values of a round, and a
 // pull that waits for others is asked again, with what has been granted meanwhile. In synchronous
 // training it pushes a batch, even a rejected one, only while its values are those of exactly the
-// state before the batch's round, in every partition. Owned by the Worker, used on the loop. Of who
-// keeps the parameters it knows the ParameterSession; what it has to say to the coordinator goes
-// through its callbacks.
+// state before the batch's round, in every partition. With several devices lanes of a round are
+// computed side by side; they are pushed one after another, or added up in runs. Owned by the
+// Worker, used on the loop. Of who keeps the parameters it knows the ParameterSession; what it has
+// to say to the coordinator goes through its callbacks.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -61,6 +63,9 @@ struct TrainerOptions {
   // With `sync`: rounds are clipped by norms that workers carry between ps, so whoever has pushed
   // asks for the state after the round until it is there, also where no lease is left.
   bool clips_rounds = false;
+  // With `sync` and several devices: neighbouring lanes are added up and pushed as one. Else each
+  // is pushed by itself.
+  bool adds_lanes = false;
   std::shared_ptr<WorkerFigures> figures = std::make_shared<WorkerFigures>();
 };
 
@@ -70,8 +75,10 @@ class Trainer {
           std::unique_ptr<ParameterSession> parameters, Environment environment,
           TrainerCallbacks callbacks);
 
-  // A lease, or with lanes a new end of one at hand.
-  void Take(const Lease& lease);
+  // Leases, or with lanes new ends of some at hand. Those that come together are all there when the
+  // trainer goes on, so that lanes of a round can be computed side by side.
+  void Take(std::span<const Lease> leases);
+  void Take(const Lease& lease) { Take({&lease, 1}); }
   void Take(const EvaluationLease& lease);
   bool Idle() const;
   // True if it cannot go on before others, whose lanes its pull waits for, have.
@@ -89,29 +96,41 @@ class Trainer {
   std::vector<uint64_t> Holds() const;
 
  private:
+  // Lanes of one round, which are computed side by side, in their order.
+  using Wave = std::vector<std::shared_ptr<Computation>>;
+
   void Next();
   void StepLease();
-  void Look(const std::shared_ptr<Computation>& computation);
-  void PullAndCompute(const std::shared_ptr<Computation>& computation);
-  void WithValues(const BatchId& batch, const SharedRows& rows, std::function<void()> then);
+  Wave NextWave() const;
+  std::shared_ptr<Computation> TakeComputed(const BatchId& batch);
+  void Look(Wave wave);
+  void PullAndCompute(const Wave& wave);
+  void WithValues(std::vector<BatchId> batches, const std::vector<SharedRows>& rows,
+                  std::function<void()> then);
   void Ask(ExchangeOrder order, std::function<void(const absl::Status&)> failed,
            std::function<void()> then);
   void AwaitRound();
   void Learn(const Computation& computation);
   void LookAhead();
   // For which an exchange brings rows: with overlap the next one is computed before it is over.
-  size_t batches_ahead() const { return options_.overlap ? 2 : 1; }
+  size_t batches_ahead() const { return computes_ahead() ? 2 : devices_; }
+  bool computes_ahead() const { return options_.overlap && devices_ == 1; }
   std::vector<SharedRows> RowsFor(const std::vector<BatchId>& batches) const;
-  void Compute(const std::shared_ptr<Computation>& computation, std::function<void()> done);
+  std::vector<BatchId> NotComputed(uint32_t run) const;
+  void Compute(const Wave& wave, std::function<void()> done);
   void Computed(const std::shared_ptr<Computation>& computation);
   void GiveUp(const Computation& computation, Problem problem, const std::string& message);
   void Encode(const std::shared_ptr<Computation>& computation);
   void Ready(const Computation& computation);
-  void Push(const BatchId& batch, const std::shared_ptr<StepArrays>& step);
+  void Push(const BatchId& batch, const Computation* computation);
+  void PushOneByOne(const BatchId& batch);
   bool MayComputeAhead(const std::vector<BatchId>& following) const;
   void ComputeAhead(const BatchId& batch);
   void DropAhead();
-  void Pushed(const BatchId& batch, bool rejected, const ExchangeResult& result);
+  void Pushed(const BatchId& batch, uint32_t lanes, bool rejected, const ExchangeResult& result);
+  void Count(uint32_t lanes, const ExchangeOutcome& outcome);
+  void Progress(const ExchangeOutcome& outcome);
+  void Finish(Problem problem, const std::string& message);
   void EndLease(Problem problem, const std::string& message);
   void FailExchange(const absl::Status& error, bool pushed);
   void LoseParameters(const std::string& message);
@@ -131,17 +150,20 @@ class Trainer {
   const std::unique_ptr<ParameterSession> parameters_;
   const Environment environment_;
   const TrainerCallbacks callbacks_;
-  const bool tables_;  // the model has some
+  const bool tables_;     // the model has some
+  const size_t devices_;  // that compute side by side
 
   LeaseQueue leases_;
   RoundWait rounds_;
-  TrainedBatch under_way_;  // the batch that is pushed
+  std::vector<TrainedBatch> under_way_;  // the lanes of the push under way
   std::deque<EvaluationLease> evaluations_;
   bool busy_ = false;                        // a batch, an evaluation or opening the parameters
   bool pulled_ = false;                      // the values are as new as the last exchange
   std::optional<uint64_t> evaluated_epoch_;  // the epoch whose parameters the values are
   std::shared_ptr<Computation> ahead_;       // of the batch after the one that is exchanged
-  std::optional<uint64_t> awaits_;   // the state after the last push, where rounds are clipped
+  std::deque<std::shared_ptr<Computation>> computed_;  // of the last wave, not pushed yet
+  std::optional<uint64_t> one_by_one_;  // the state before the round whose lanes are not added up
+  std::optional<uint64_t> awaits_;      // the state after the last push, where rounds are clipped
   std::optional<std::string> lost_;  // with lanes: why a ps cannot be reached; nullopt: all can be
   std::function<void()> drained_;
   RowsAhead rows_ahead_;

@@ -102,6 +102,10 @@ void Worker::Join() {
   request.set_device(options_.device);
   request.set_run_id(run_id_);
   if (workload_ != nullptr) {
+    request.set_numerics(workload_->numerics);
+    if (workload_->devices != nullptr) {
+      request.set_devices(static_cast<uint32_t>(workload_->devices->size()));
+    }
     *request.mutable_facts() = workload_->facts;
     if (!workload_->device.empty()) request.set_device(workload_->device);
   }
@@ -286,6 +290,8 @@ void Worker::StartSession(const Session& session) {
       .sync = job_->guarantees.sync(),
       .backup = job_->guarantees.backup_factor,
       .clips_rounds = job_->guarantees.sync() && ReadNormClip(job_->optimizer).on(),
+      .adds_lanes = job_->guarantees.sync() &&
+                    (options.transfer.wire == ENCODING_FLOAT32 || job_->guarantees.reduce_fast),
       .figures = figures_};
   ++figures_->sessions;
   log_.Info("joined: session {}, generation {}, {} ps", session.id(), session.generation(),

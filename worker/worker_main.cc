@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
@@ -17,6 +18,7 @@
 #include "common/parallel.h"
 #include "common/random.h"
 #include "common/status_macros.h"
+#include "config/program_spec.h"
 #include "data/kept_bytes.h"
 #include "keras/job_program.h"
 #include "net/grpc/daemon_process.h"
@@ -46,19 +48,80 @@ std::string AnyTask() {
   return absl::StrCat("worker:", kFirst + random.Next() % (kEnd - kFirst));
 }
 
-// The device with the threads that the job wants of each worker, as far as there are so many here.
-DeviceUse UseFor(const Job& job, DeviceUse use) {
-  if (!job.guarantees.threads.has_value()) return use;
-  const int wanted = static_cast<int>(*job.guarantees.threads);
-  if (use.threads < wanted) {
-    Logger("device").Warn(
-        "the job wants each batch computed by {} threads (key threads), and this worker has "
-        "--threads {}: it computes with {}, so that its gradients may differ from those of other "
-        "workers in the last bits",
-        wanted, use.threads, use.threads);
+// The threads of each of `devices` devices: those that the job wants of each worker, as far as
+// there are so many here, or a share of them.
+int ThreadsFor(const Job& job, int threads, size_t devices) {
+  if (!job.guarantees.threads.has_value()) return std::max(1, threads / static_cast<int>(devices));
+  return std::min(threads, static_cast<int>(*job.guarantees.threads));
+}
+
+void WarnOfThreads(const Job& job, int threads) {
+  const int wanted = static_cast<int>(job.guarantees.threads.value_or(1));
+  if (threads >= wanted) return;
+  Logger("device").Warn(
+      "the job wants each batch computed by {} threads (key threads), and this worker has "
+      "--threads {}: it computes with {}, so that its gradients may differ from those of other "
+      "workers in the last bits",
+      wanted, threads, threads);
+}
+
+// The devices that compute lanes of the job, or whole batches if there is one. All GPUs together
+// may also compute a part of each batch.
+absl::StatusOr<std::vector<std::string>> DevicesFor(const Job& job, const std::string& device) {
+  if (!job.guarantees.rounds() && device == kAllGpus) return std::vector<std::string>{device};
+  return DevicesOf(device);
+}
+
+absl::Status RefuseSeveral(const std::string& device) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--device ", device,
+      ": several devices compute the lanes of a round, and with `consistency` \"async\" there are "
+      "no rounds: give the job \"sync\" or {\"staleness\": S}, or start a worker for each device"));
+}
+
+absl::Status CheckCrossDeviceOps(const Job& job, const std::vector<std::string>& devices) {
+  if (job.guarantees.cross_device_ops != CrossDeviceOps::kNccl) return absl::OkStatus();
+  for (const std::string& device : devices) {
+    if (device.starts_with("cuda:")) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cross_device_ops: \"nccl\" adds up lanes of CUDA devices, and this worker computes on ",
+        device, " (--device): give \"hierarchical_copy\""));
   }
-  use.threads = std::min(use.threads, wanted);
-  return use;
+  Logger("device").Warn("the lanes of its devices are added up by the processor, not by NCCL");
+  return absl::OkStatus();
+}
+
+// What the bits depend on that the job's devices compute.
+std::string NumericsFor(const Job& job, const Computer& computer) {
+  const absl::StatusOr<std::vector<std::string>> devices = DevicesFor(job, computer.use.device);
+  if (!devices.ok() || IsProgram(job.model)) return "";
+  return NumericsOf(devices->front(), ThreadsFor(job, computer.use.threads, devices->size()));
+}
+
+// Builds the job's program on each of its devices.
+absl::StatusOr<std::vector<DeviceProgram>> BuildOnDevices(const Job& job, const Batch& schema,
+                                                          const Computer& computer, bool trains) {
+  std::vector<DeviceProgram> programs;
+  DeviceUse use = computer.use;
+  if (!trains) {
+    ASSIGN_OR_RETURN(DeviceProgram one, BuildJobProgram(job, schema, use, computer.programs));
+    programs.push_back(std::move(one));
+    return programs;
+  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> devices, DevicesFor(job, use.device));
+  if (devices.size() > 1 && !job.guarantees.rounds()) return RefuseSeveral(computer.use.device);
+  RETURN_IF_ERROR(CheckCrossDeviceOps(job, devices));
+  WarnOfThreads(job, use.threads);
+  use.threads = ThreadsFor(job, use.threads, devices.size());
+  for (const std::string& device : devices) {
+    use.device = device;
+    // A plug-in may have several by one name.
+    ASSIGN_OR_RETURN(std::vector<DeviceProgram> built,
+                     BuildJobPrograms(job, schema, use, computer.programs));
+    for (DeviceProgram& each : built) programs.push_back(std::move(each));
+  }
+  if (programs.size() > 1 && !job.guarantees.rounds()) return RefuseSeveral(computer.use.device);
+  return programs;
 }
 
 // Everything that computes, gradients too if it trains. A device that is lost ends the process.
@@ -73,15 +136,18 @@ OpenWorkloadFn Opener(Daemon& daemon, Computer computer, const std::string& dir,
                                           daemon.environment().random, computer.programs.allowed);
   return [&daemon, computer, lost, keep, trains](const Job& job) -> absl::StatusOr<Workload> {
     std::string device;
+    std::vector<std::unique_ptr<GradientProgram>> others;
     const auto build =
         [&](const Job& of,
             const Batch& schema) -> absl::StatusOr<std::unique_ptr<GradientProgram>> {
-      ASSIGN_OR_RETURN(DeviceProgram built,
-                       BuildJobProgram(of, schema, trains ? UseFor(of, computer.use) : computer.use,
-                                       computer.programs));
-      if (!built.note.empty()) Logger("device").Warn("{}", built.note);
-      device = built.device;
-      return std::move(built.program);
+      ASSIGN_OR_RETURN(std::vector<DeviceProgram> built,
+                       BuildOnDevices(of, schema, computer, trains));
+      if (!built[0].note.empty()) Logger("device").Warn("{}", built[0].note);
+      device = built.size() > 1 ? computer.use.device : built[0].device;
+      for (size_t i = 1; i < built.size(); ++i) {
+        others.push_back(WatchDevice(std::move(built[i].program), lost));
+      }
+      return std::move(built[0].program);
     };
     const uint64_t limit = daemon.memory()->limit();
     const uint64_t own = std::min(limit, MemoryBudget::kProgramBytes);
@@ -97,10 +163,15 @@ OpenWorkloadFn Opener(Daemon& daemon, Computer computer, const std::string& dir,
     }
     for (const std::string& line : workload.warnings) Logger("data").Warn("{}", line);
     Logger("device").Info("{}: {}", device, workload.program->Memory());
-    RETURN_IF_ERROR(
-        CheckOwnMemory(workload.program->variables(), trains, daemon.memory()->limit()));
+    RETURN_IF_ERROR(CheckOwnMemory(workload.program->variables(), trains ? 1 + others.size() : 0,
+                                   daemon.memory()->limit()));
     workload.device = device;
+    if (trains) workload.numerics = NumericsFor(job, computer);
     workload.program = WatchDevice(std::move(workload.program), lost);
+    if (!others.empty()) {
+      workload.devices = std::make_unique<LaneDevices>(*workload.program, std::move(others),
+                                                       job.guarantees.cross_device_ops);
+    }
     return workload;
   };
 }
@@ -161,8 +232,10 @@ int RunEvaluator(EvaluatorOptions options, const DaemonFlags& shared, const Grpc
 void AddFlags(Flags& flags, WorkerOptions& options, Computer& computer, std::string& device,
               int64_t& threads) {
   flags.String("device", "DEVICE",
-               "auto, cpu, cuda:N, cuda:all, each GPU a part of every batch, or pjrt:PATH[:N], a "
-               "plug-in (and its device) for programs of StableHLO",
+               "auto, cpu, cuda:N, or pjrt:PATH[:N], a plug-in (and its device) for programs of "
+               "StableHLO; in a job with rounds several devices may each compute lanes: cpu:N, "
+               "cuda:N,M, pjrt:PATH:N,M, pjrt:PATH:all, or cuda:all, which has each GPU compute a "
+               "part of every batch otherwise",
                &device);
   flags.Integer("threads", "N", "threads that compute", 1, 1024, &threads);
   flags.String("coordinator", "ADDRESS", "the coordinator, where the cluster leaves it out",

@@ -2,6 +2,7 @@
 // loop.
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/one_line.h"
@@ -99,9 +100,6 @@ void Worker::WorkAnswered(const WorkRequest& sent, const absl::StatusOr<WorkRepl
   if (sent.leases_size() > 0 || sent.has_evaluation()) unreadable_ = 0;
   if (sent.leaving()) return Exit(ExitCode::kDrained, signal_);
   switch (reply->task_case()) {
-    case WorkReply::kLease:
-      trainer_->Take(reply->lease());
-      break;
     case WorkReply::kEvaluation:
       trainer_->Take(reply->evaluation());
       break;
@@ -115,7 +113,9 @@ void Worker::WorkAnswered(const WorkRequest& sent, const absl::StatusOr<WorkRepl
     default:
       break;
   }
-  for (const Lease& lane : reply->lanes()) trainer_->Take(lane);
+  std::vector<Lease> leases(reply->lanes().begin(), reply->lanes().end());
+  if (reply->has_lease()) leases.insert(leases.begin(), reply->lease());
+  if (!leases.empty()) trainer_->Take(leases);
   SendWork();
 }
 

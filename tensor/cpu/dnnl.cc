@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/vector_widths.h"
+#include "tensor/cpu/cpu_ops.h"
 #include "tensor/cpu/cpu_ops_internal.h"
 #include "tensor/cpu/dnnl_defects.h"
 #include "tensor/cpu/elements.h"
@@ -461,3 +463,16 @@ absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Device& device, int threads,
 }
 
 }  // namespace paracord::cpu
+
+namespace paracord {
+
+std::string CpuNumerics() {
+  const dnnl_version_t& version = *dnnl_version();
+  const auto isa = static_cast<int>(dnnl::get_effective_cpu_isa());
+  [[maybe_unused]] constexpr int kVector128 = 128, kVector256 = 256, kVector512 = 512;
+  const int width = PICK_WIDTH(kVector);
+  return absl::StrCat("vectors ", width, " dnnl ", version.major, ".", version.minor, ".",
+                      version.patch, " isa ", isa);
+}
+
+}  // namespace paracord

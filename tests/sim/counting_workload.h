@@ -3,8 +3,8 @@
 // such that SGD with learning rate 1 adds 8^e to the element of batch b when batch b of epoch e is
 // applied: a partition's values are the set of batches that it applied, a digit for each, and a
 // digit above 1 is a batch applied twice. All sums are small integers, exact in float32. The loss
-// of batch b, times its examples, is 4^b (sim/history_oracle.h). Used as a
-// worker uses its workload. It can be told to fail on some batches.
+// of batch b, times its examples, is 4^b (sim/history_oracle.h). Used as a worker uses its
+// workload. It can be told to fail on some batches.
 #pragma once
 
 #include <cstdint>

@@ -104,8 +104,36 @@ TEST_CASE("what runs one model is not told of cuda:all, and refused it wherever 
     return std::string(ChooseDevice(text, DeviceFor::kOneModel, nullptr).status().message());
   };
   CHECK(said("gpu") == "--device: \"gpu\" is none of auto, cpu, cuda:N, pjrt:PATH");
-  CHECK(said("cuda:all") == "--device cuda:all is for workers that train");
+  CHECK(said("cuda:all") == "--device cuda:all is for workers that train; give cuda:N");
+  CHECK(said("cuda:0,1") == "--device cuda:0,1 is for workers that train; give cuda:N");
+  CHECK(said("cpu:2") == "--device cpu:2: several devices are for workers that train; give cpu");
   CHECK(ChooseDevice("cpu", DeviceFor::kOneModel, nullptr).value() == "cpu");
+}
+
+TEST_CASE("several devices are those that are named, each once, and the processor N times") {
+  const auto chosen = [](const std::string& text) {
+    return ChooseDevice(text, DeviceFor::kTraining, nullptr);
+  };
+  const auto said = [&](const std::string& text) {
+    return std::string(chosen(text).status().message());
+  };
+  using Names = std::vector<std::string>;
+  CHECK(chosen("cpu:1").value() == "cpu");
+  CHECK(chosen("cpu:3").value() == "cpu:3");
+  CHECK(DevicesOf("cpu:3").value() == Names{"cpu", "cpu", "cpu"});
+  CHECK(DevicesOf("cpu").value() == Names{"cpu"});
+  CHECK(DevicesOf("pjrt:/x.so").value() == Names{"pjrt:/x.so"});
+  for (const char* none : {"cpu:0", "cpu:257", "cpu:", "cpu:x", "cpu:01", "cpu:-1", "cpu:1,2"}) {
+    CHECK(said(none) ==
+          absl::StrCat("--device ", none, ": cpu:N has N devices of the processor, 1 to 256"));
+  }
+  const Plugin plugin(kFakes + "libtwo.so");
+  CHECK(chosen("cuda:1,0").value() == "cuda:1,0");
+  CHECK(DevicesOf("cuda:1,0").value() == Names{"cuda:1", "cuda:0"});
+  CHECK(DevicesOf("cuda:all").value() == Names{"cuda:0", "cuda:1"});
+  CHECK(said("cuda:0,2") == "--device cuda:0,2: there are 2 GPUs, the first is cuda:0");
+  CHECK(said("cuda:1,1") == "--device cuda:1,1: a GPU is named twice");
+  CHECK(Has(said("cuda:0,"), "is none of auto, cpu, cpu:N, cuda:N, cuda:all, cuda:N,M, pjrt:PATH"));
 }
 
 TEST_CASE("where all GPUs are to be used CUDA is told to load all code at once, unless told else") {

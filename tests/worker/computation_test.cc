@@ -70,7 +70,7 @@ TEST_CASE("in a synchronous round a gradient weighs what its batch has of a whol
     Computation computation;
     computation.step = step;
     computation.factor = factor;
-    RunComputation(computation, workload, 0);
+    RunComputation(computation, workload);
     std::string message;
     CHECK(computation.problem(message) == PROBLEM_NONE);
     std::vector<std::pair<size_t, float>> noted = {{0, 2 * factor}, {1, 3 * factor}};

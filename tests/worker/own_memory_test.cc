@@ -23,17 +23,22 @@ TEST_CASE("a worker needs room for its copy of the variables and for their gradi
                                                Variable(30, false, TableSpec::KIND_UNSPECIFIED),
                                                Variable(1 << 20, true, TableSpec::FIXED)};
   const uint64_t needed = MemoryBudget::kProgramBytes + 230 * kMiB;
-  CHECK(CheckOwnMemory(variables, true, needed).ok());
-  CHECK(CheckOwnMemory(variables, true, needed - 1).message() ==
+  CHECK(CheckOwnMemory(variables, 1, needed).ok());
+  CHECK(CheckOwnMemory(variables, 1, needed - 1).message() ==
         "a copy of the model's variables and their gradients need 294.0 MiB, and --memory-limit is "
         "294.0 MiB");
   // An evaluator has no gradients.
-  CHECK(CheckOwnMemory(variables, false, needed - 100 * kMiB).ok());
-  CHECK(CheckOwnMemory(variables, false, needed - 100 * kMiB - 1).message() ==
+  CHECK(CheckOwnMemory(variables, 0, needed - 100 * kMiB).ok());
+  CHECK(CheckOwnMemory(variables, 0, needed - 100 * kMiB - 1).message() ==
         "a copy of the model's variables needs 194.0 MiB, and --memory-limit is 194.0 MiB");
+  // Each device has gradients of its own.
+  CHECK(CheckOwnMemory(variables, 3, needed + 200 * kMiB).ok());
+  CHECK(CheckOwnMemory(variables, 3, needed + 200 * kMiB - 1).message() ==
+        "a copy of the model's variables and their gradients on 3 devices need 494.0 MiB, and "
+        "--memory-limit is 494.0 MiB");
   VariableSpec endless = variables[0];
   endless.set_shape(0, ~uint64_t{0});
-  CHECK_FALSE(CheckOwnMemory(std::vector<VariableSpec>{endless}, true, uint64_t{1} << 60).ok());
+  CHECK_FALSE(CheckOwnMemory(std::vector<VariableSpec>{endless}, 1, uint64_t{1} << 60).ok());
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ struct TwoPs {
 TEST_CASE("a session that a reply ends takes none of the replies behind it") {
   TwoPs test(/*overlap=*/true);
   test.session->Exchange({}, nullptr, [](const ExchangeResult&) { FAIL("no exchange succeeds"); });
-  const auto step = test.session->Begin(nullptr);
+  const auto step = test.session->Begin(nullptr, 0);
   ExchangeReply reply;  // for a partition that nobody has
   reply.add_partitions()->set_partition(7);
   for (uint32_t ps = 0; ps < 2; ++ps) test.Answer(ps, reply);

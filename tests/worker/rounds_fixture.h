@@ -20,7 +20,7 @@ class KeptExchange : public ParameterSession {
  public:
   void Open(std::function<void()> done) override { done(); }
   bool Has(const SharedRows&) const override { return true; }
-  std::shared_ptr<StepArrays> Begin(const SharedRows&) override { return arrays; }
+  std::shared_ptr<StepArrays> Begin(const SharedRows&, uint32_t) override { return arrays; }
   void End() override {}
   void GiveUp(const StepArrays&) override {}
   void Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>&, DoneFn done) override {
@@ -31,12 +31,13 @@ class KeptExchange : public ParameterSession {
   HeldValues values() const override { return {}; }
   std::string WaitsFor() const override { return ""; }
 
-  // Returns what is under way, as "push LANE.BATCH for STATE" or "pull for STATE"; "": nothing.
+  // Returns what is under way, as "push LANE.BATCH for STATE", of a run with "LANE to LANE", or
+  // "pull for STATE"; "": nothing.
   std::string UnderWay() const {
     if (done_ == nullptr) return "";
     const std::string what = order_.batch.has_value()
-                                 ? absl::StrCat(order_.rejected ? "reject " : "push ",
-                                                order_.batch->split(), ".", order_.batch->batch())
+                                 ? absl::StrCat(order_.rejected ? "reject " : "push ", Lanes(), ".",
+                                                order_.batch->batch())
                                  : "pull";
     return order_.state.has_value() ? absl::StrCat(what, " for ", *order_.state) : what;
   }
@@ -49,26 +50,39 @@ class KeptExchange : public ParameterSession {
   std::shared_ptr<StepArrays> arrays = std::make_shared<NoArrays>();  // of every step
 
  private:
+  std::string Lanes() const {
+    const uint64_t first = order_.batch->split();
+    if (order_.lanes == 1) return absl::StrCat(first);
+    return absl::StrCat(first, " to ", first + order_.lanes - 1);
+  }
+
   ExchangeOrder order_;
   DoneFn done_;
 };
 
-// Twelve batches an epoch in three lanes, so in four rounds.
+// Twelve batches an epoch in three lanes, or in as many as a test says, and four rounds.
 struct RoundsFixture {
   explicit RoundsFixture(uint32_t staleness = 0, bool overlap = false)
       : RoundsFixture(TrainerOptions{.overlap = overlap, .staleness = staleness}) {}
-  // With `program`, batches are of `examples` examples.
-  explicit RoundsFixture(TrainerOptions options, std::unique_ptr<GradientProgram> program = nullptr,
+  // Batches are of `examples` examples, and each of `devices` devices has one.
+  explicit RoundsFixture(TrainerOptions options, uint32_t lanes = 3, size_t devices = 1,
+                         std::unique_ptr<GradientProgram> program = nullptr,
                          uint32_t examples = 1) {
     const auto workload = std::make_shared<Workload>();
     workload->program = program != nullptr ? std::move(program) : std::make_unique<NoVariables>();
+    if (devices > 1) {
+      std::vector<std::unique_ptr<GradientProgram>> others;
+      while (others.size() + 1 < devices) others.push_back(std::make_unique<NoVariables>());
+      workload->devices = std::make_unique<LaneDevices>(*workload->program, std::move(others),
+                                                        CrossDeviceOps::kAuto);
+    }
     auto one = std::make_unique<OneExample>();
     batch = &one->batch;
     workload->feed = std::move(one);
     DataPlan plan;
-    plan.set_records(12 * examples);
+    plan.set_records(uint64_t{4} * lanes * examples);
     plan.set_batch(examples);
-    plan.set_lanes(3);
+    plan.set_lanes(lanes);
     plan.set_split_batches(4);
     auto kept = std::make_unique<KeptExchange>();
     ps = kept.get();

@@ -72,7 +72,7 @@ class AskedParameters : public ParameterSession {
   bool Has(const SharedRows& rows) const override {
     return std::ranges::find(there_, rows) != there_.end();
   }
-  std::shared_ptr<StepArrays> Begin(const SharedRows& rows) override {
+  std::shared_ptr<StepArrays> Begin(const SharedRows& rows, uint32_t) override {
     CHECK(Has(rows));
     reading_ = true;
     return std::make_shared<NoArrays>();
