@@ -203,7 +203,8 @@ class SimCluster::Chief : public Role, public Service {
 
 class SimCluster::Trainer : public Role {
  public:
-  Trainer(SimCluster& cluster, SimNode& node, std::string task, std::string coordinator)
+  Trainer(SimCluster& cluster, SimNode& node, std::string task, std::string coordinator,
+          uint32_t devices)
       : worker_(
             {.task = std::move(task),
              .coordinator = std::move(coordinator),
@@ -211,8 +212,8 @@ class SimCluster::Trainer : public Role {
              .dir = SimDir(cluster.world_),
              .orphan_ms = cluster.plan_.job.timeouts.orphan_ms,
              .early_push_bytes = cluster.plan_.early_push ? 1 : kEarlyPushBytes},
-            [&counting = cluster.plan_.counting](const Job&) -> absl::StatusOr<Workload> {
-              return MakeCountingWorkload(counting);
+            [&counting = cluster.plan_.counting, devices](const Job&) -> absl::StatusOr<Workload> {
+              return MakeCountingWorkload(counting, devices);
             },
             node.environment(), ExitFn(cluster.supervisor_, node)) {
     node.environment().loop.Post([this] { worker_.Start(); });
@@ -276,8 +277,12 @@ uint32_t SimCluster::AddWorker() {
     const auto alias = static_cast<uint32_t>(chance_.Chance(0.2) ? chance_.Between(1, 2) : 0);
     const bool other = second_lives_ && !healed_ && chance_.Chance(0.5);
     return std::make_unique<Trainer>(*this, node, absl::StrCat("worker:", index + 64 * alias),
-                                     CoordinatorAddress(other ? 2 : 1));
+                                     CoordinatorAddress(other ? 2 : 1), DevicesOf(index));
   });
+}
+
+uint32_t SimCluster::DevicesOf(uint32_t worker) const {
+  return plan_.devices.empty() ? 1 : plan_.devices[worker % plan_.devices.size()];
 }
 
 bool SimCluster::MayRestart(uint32_t place, int exit_code) {
@@ -434,6 +439,7 @@ std::string RunSeed(uint64_t seed, uint64_t* trace_hash, uint64_t* steps, SimKin
   if (kind.tables || kind.growing) plan.DrawDeltas(world.Fork(11));
   if (kind.lanes) plan.DrawLanes(world.Fork(12));
   if (kind.sync) plan.DrawSync(world.Fork(13));
+  if (kind.sync) plan.DrawDevices(world.Fork(14));
   SimCluster cluster(world, plan);
   const Coverage coverage;
   bool right = cluster.Run();

@@ -37,6 +37,7 @@ struct ClusterPlan {
   uint32_t resume_ps = 0;         // then it is given one more epoch and so many ps; 0: it is not
   uint32_t lanes = 0;             // of an epoch; 0: it is cut into splits
   uint64_t staleness = 0;         // with lanes, where the job is not synchronous
+  std::vector<uint32_t> devices;  // of the workers, by turns; none: one each
   CountingOptions counting;
   Job job;
 
@@ -49,6 +50,7 @@ struct ClusterPlan {
   void DrawDeltas(SimRandom random);  // how many checkpoints go on from others
   void DrawLanes(SimRandom random);
   void DrawSync(SimRandom random);
+  void DrawDevices(SimRandom random);
   std::string ToString() const;
 };
 
@@ -69,6 +71,7 @@ class SimCluster {
   uint32_t AddPs(uint32_t index);
   uint32_t AddCoordinator(uint32_t number);
   uint32_t AddWorker();
+  uint32_t DevicesOf(uint32_t worker) const;
   bool MayRestart(uint32_t place, int exit_code);
   void StartFaults();
   void AfterMs(int64_t delay_ms, const char* label, std::function<void()> fn);

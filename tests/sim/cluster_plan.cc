@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/json_text.h"
 #include "config/tables.h"
 #include "sim/cluster.h"
@@ -168,6 +169,12 @@ void ClusterPlan::DrawSync(SimRandom random) {
   }
 }
 
+// From a stream of its own, too. Workers with one device push lanes of the runs that others push.
+void ClusterPlan::DrawDevices(SimRandom random) {
+  if (random.Chance(0.4)) return;
+  for (int i = 0; i < 3; ++i) devices.push_back(static_cast<uint32_t>(random.Between(1, 4)));
+}
+
 void ClusterPlan::MakeGrowing(SimRandom random) {
   MakeTables();
   counting.growing = counting.tables;
@@ -195,6 +202,7 @@ std::string ClusterPlan::ToString() const {
                                            job.guarantees.backup_factor.value_or(0))
       : lanes > 0           ? absl::StrCat(", ", lanes, " lanes, staleness ", staleness)
                             : "",
+      devices.empty() ? "" : absl::StrCat(", devices ", absl::StrJoin(devices, ",")),
       counting.growing ? absl::StrCat(", growing tables: after ", counting.admit_after, ", expire ",
                                       counting.expire_batches, ", rows_max ", counting.rows_max,
                                       ", full every ", job.checkpoint.full_every)

@@ -99,7 +99,7 @@ std::vector<std::string> Missing(const Coverage& coverage) {
       // These seeds have no lanes; those of synchronous jobs reach them, core_lanes_test.cc, too.
       "coordinator.cut.void", "coordinator.lane.backup", "coordinator.lane.straggler",
       "coordinator.lane.stuck", "coordinator.rollback", "coordinator.round.repeated",
-      "ps.round.waits_for_norms",
+      "ps.push.partly", "ps.round.waits_for_norms",
       // A state that a partition needs is never lost: no seed may come here.
       "coordinator.rollback.stuck"};
   std::vector<std::string> missing;
@@ -162,8 +162,9 @@ TEST_CASE("values, slots and ledgers of a synchronous job depend on the job alon
   RunSeeds(seeds / 4, {.tables = true, .sync = true});
   RunSeeds(seeds / 4, {.growing = true, .sync = true});
   if (seeds < 100) return;
-  for (const char* part : {"sim.sync.", "coordinator.cut.", "coordinator.lane.backup",
-                           "coordinator.round.repeated", "ps.round."}) {
+  for (const char* part :
+       {"sim.sync.", "coordinator.cut.", "coordinator.lane.backup", "coordinator.round.repeated",
+        "ps.round.", "ps.push.partly", "worker.run"}) {
     for (const std::string& probe : coverage.Missing(part)) {
       FAIL_CHECK("no seed reached the probe " << probe);
     }

@@ -332,9 +332,16 @@ std::vector<float> CountingGradient(const CountingOptions& options, uint64_t epo
   return gradient;
 }
 
-Workload MakeCountingWorkload(const CountingOptions& options) {
+Workload MakeCountingWorkload(const CountingOptions& options, uint32_t devices) {
   Workload workload;
   workload.program = std::make_unique<CountingProgram>(options);
+  if (devices > 1) {
+    std::vector<std::unique_ptr<GradientProgram>> others;
+    while (others.size() + 1 < devices)
+      others.push_back(std::make_unique<CountingProgram>(options));
+    workload.devices =
+        std::make_unique<LaneDevices>(*workload.program, std::move(others), CrossDeviceOps::kAuto);
+  }
   workload.feed = std::make_unique<CountingFeed>(options);
   if (options.test_records > 0) {
     workload.test = std::make_unique<CountingTest>(options.test_records);

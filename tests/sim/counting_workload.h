@@ -44,7 +44,8 @@ struct CountingOptions {
   std::set<uint64_t> nonfinite;
 };
 
-Workload MakeCountingWorkload(const CountingOptions& options);
+// `devices`: on which lanes are computed side by side.
+Workload MakeCountingWorkload(const CountingOptions& options, uint32_t devices = 1);
 
 // An evaluation's metric "loss" is this times the batches that the scored parameters have, if each
 // test record counted once.
