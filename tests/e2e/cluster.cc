@@ -105,8 +105,8 @@ std::vector<std::string> Cluster::Command(const std::string& task) const {
   const bool by_network = options_.tcp || announced_ != addresses_;
   if (role == "ps" && by_network) command.push_back("--shared-memory=false");
   if (role == "worker") {
-    command.insert(command.end(),
-                   {"--allow-programs", "--threads", absl::StrCat(options_.threads)});
+    command.insert(command.end(), {"--allow-programs", "--device", options_.device, "--threads",
+                                   absl::StrCat(options_.threads)});
   }
   if (role == "coordinator" && task != role) {  // a second one, at an address nobody knows
     command[2] = "coordinator:0";
@@ -114,7 +114,7 @@ std::vector<std::string> Cluster::Command(const std::string& task) const {
   } else if (addresses_.contains(task)) {
     command.insert(command.end(), {"--listen", addresses_.at(task)});
   }
-  return command;  // the last two say where to listen
+  return command;  // the last two say where to listen, or of a worker its threads
 }
 
 void Cluster::Start(const std::string& task, const Variables& environment,

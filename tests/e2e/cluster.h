@@ -25,6 +25,7 @@ struct ClusterOptions {
   // Each worker waits this long in each batch, so that a job lasts long enough to be disturbed.
   int batch_ms = 0;
   int threads = 1;                                // of each worker
+  std::string device = "auto";                    // of each worker
   Variables environment = {};                     // of each process
   nlohmann::json job = nlohmann::json::object();  // merged into the counting job's job.json
   // The command that is a worker if paracord-worker is not: it is given the coordinator's address

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/exit_code.h"
 #include "common/mix.h"
 #include "common/sha256.h"
 #include "e2e/cluster.h"
@@ -143,10 +144,12 @@ std::string BitsOf(const std::string& dir) {
   return Sha256Hex(all);
 }
 
-std::string BitsOfRun(const BitsCase& of, uint32_t ps, uint32_t workers, int kills) {
+std::string BitsOfRun(const BitsCase& of, uint32_t ps, uint32_t workers, int kills,
+                      const std::string& device = "cpu") {
   json job = of.job;
   job["epochs"] = kills > 0 ? 60 : 4;
-  Cluster cluster({.ps = ps, .workers = workers, .batch_ms = kills > 0 ? 5 : 0, .job = job});
+  Cluster cluster(
+      {.ps = ps, .workers = workers, .batch_ms = kills > 0 ? 5 : 0, .device = device, .job = job});
   WriteBitsData(cluster.root(), of);
   cluster.StartAll();
   if (kills > 0) {
@@ -236,6 +239,57 @@ TEST_CASE("synchronous training has the same bits where lanes are computed by a 
   cluster.Start("worker:1", {{"PARACORD_FAILPOINTS", "worker.computed=stall:150"}});
   REQUIRE(cluster.Finish(120000) == 0);
   CHECK(BitsOf(cluster.dir()) == without);
+}
+
+// R is 4, so four lanes of one worker are one run.
+void CheckSameBitsOnDevices(BitsCase of) {
+  const std::string alone = BitsOfRun(of, 1, 4, 0);
+  for (const char* ops : {"hierarchical_copy", "reduction_to_one_device"}) {
+    of.job["cross_device_ops"] = ops;
+    for (const char* device : {"cpu:1", "cpu:2", "cpu:4"}) {
+      CAPTURE(ops, device);
+      CHECK(BitsOfRun(of, 2, 1, 0, device) == alone);
+    }
+  }
+  CHECK(BitsOfRun(of, 1, 2, 0, "cpu:2") == alone);
+  CHECK(BitsOfRun(of, 1, 2, 0, "cpu:3") == alone);
+}
+
+TEST_CASE("synchronous training has the same bits on any number of devices of a worker") {
+  SECTION("perceptron") { CheckSameBitsOnDevices(Perceptron()); }
+  SECTION("convolution") { CheckSameBitsOnDevices(Convolution()); }
+  SECTION("growing table") { CheckSameBitsOnDevices(GrowingTable()); }
+  SECTION("values in 16 bits, for which no lanes are added up by workers") {
+    BitsCase of = Perceptron();
+    of.job["wire"] = "bf16";
+    const std::string alone = BitsOfRun(of, 1, 2, 0);
+    CHECK(BitsOfRun(of, 2, 1, 0, "cpu:4") == alone);
+  }
+}
+
+TEST_CASE("a worker with several devices has the bits of its job whatever is killed") {
+  const BitsCase of = GENERATE(Perceptron(), GrowingTable());
+  CHECK(BitsOfRun(of, 2, 2, 10, "cpu:2") == BitsOfRun(of, 1, 1, 1, "cpu:4"));
+}
+
+TEST_CASE("a bounded staleness has lanes on all devices of a worker, and async is refused them") {
+  BitsCase of = Perceptron();
+  of.job["epochs"] = 2;
+  of.job["consistency"] = {{"staleness", 1}};
+  {
+    Cluster cluster({.ps = 1, .workers = 1, .device = "cpu:4", .job = of.job});
+    WriteBitsData(cluster.root(), of);
+    cluster.StartAll();
+    CHECK(cluster.Finish(120000) == 0);
+    CHECK(cluster.BatchesDone() == 2 * kBatches);
+  }
+  of.job["consistency"] = "async";
+  of.job["round_batches"] = nullptr;
+  Cluster cluster({.ps = 1, .workers = 1, .device = "cpu:2", .job = of.job});
+  WriteBitsData(cluster.root(), of);
+  cluster.StartAll();
+  CHECK(cluster.at("worker:0").Wait(60000) == static_cast<int>(ExitCode::kConfiguration));
+  CHECK(cluster.Logged("worker:0", "--device cpu:2: several devices compute the lanes of a round"));
 }
 
 TEST_CASE("synchronous training has the same bits whatever is killed") {
