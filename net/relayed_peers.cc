@@ -8,7 +8,7 @@ absl::StatusOr<RelayedPeer> PeerBehind(const TlsChannel& tls, Credentials& crede
   }
   absl::StatusOr<PeerIdentity> identity = credentials.PeerOf(tls.ssl());
   if (!identity.ok()) return identity.status();
-  return RelayedPeer{.access = Access(*std::move(identity)),
+  return RelayedPeer{.access = Access(*std::move(identity), credentials.nodes()),
                      .needs_token = false,
                      .certificate = PeerCertificate(tls.ssl())};
 }

@@ -17,6 +17,7 @@
 #include "net/stream_connection.h"
 #include "net/stream_greeting.h"
 #include "net/tls_channel.h"
+#include "security/call_rights.h"
 
 namespace paracord {
 namespace {
@@ -182,7 +183,7 @@ std::function<bool()> Stream::Believes(SSL* ssl) const {
 absl::Status Stream::CheckPeer(SSL* ssl) {
   const absl::StatusOr<PeerIdentity> peer = credentials_->PeerOf(ssl);
   if (!peer.ok()) return peer.status();
-  if (peer->role == PeerRole::kPs) return absl::OkStatus();
+  if (StandsFor(*peer, PeerRole::kPs, credentials_->nodes())) return absl::OkStatus();
   return absl::UnauthenticatedError(
       absl::StrCat("its certificate is that of ", peer->Uri(), ", which is no ps"));
 }

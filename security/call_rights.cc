@@ -55,8 +55,19 @@ std::optional<PeerRole> ServerOf(std::string_view method) {
   return right == nullptr ? std::nullopt : right->served_by;
 }
 
+bool StandsFor(const PeerIdentity& peer, PeerRole role, NodeRights nodes) {
+  if (peer.role == role) return true;
+  if (peer.role != PeerRole::kWorker) return false;
+  if (role == PeerRole::kPs) return nodes.ps;
+  // An identity without an index is that of every worker.
+  return role == PeerRole::kCoordinator && nodes.coordinator && peer.index.value_or(0) == 0;
+}
+
 absl::Status Access::Check(std::string_view method) const {
-  if (!peer_.has_value() || Allowed(method, peer_->role)) return absl::OkStatus();
+  if (!peer_.has_value()) return absl::OkStatus();
+  for (const PeerRole role : kPeerRoles) {
+    if (StandsFor(*peer_, role, nodes_) && Allowed(method, role)) return absl::OkStatus();
+  }
   return absl::PermissionDeniedError(
       absl::StrCat(peer_->Uri(), " may not call ", OneLine(method, kMethodMax)));
 }

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "security/peer_identity.h"
+#include "security/security_options.h"
 
 namespace paracord {
 
@@ -28,14 +29,19 @@ bool Allowed(std::string_view method, PeerRole role);
 // Returns the role of the daemons that serve the method; nullopt if all do, or nobody.
 std::optional<PeerRole> ServerOf(std::string_view method);
 
+// Whether a peer may serve the calls of a role, and make its calls: its certificate is of the role,
+// or of a worker that has the role as well in a cluster without ps.
+bool StandsFor(const PeerIdentity& peer, PeerRole role, NodeRights nodes);
+
 // An Access says what the process at the other end of a connection may do.
 class Access {
  public:
   // Everything: the connection does not leave this machine, --insecure allows it, or the peer has
   // shown the token, which is one secret for all.
   Access() = default;
-  // The peer may do what the table grants to its role.
-  explicit Access(PeerIdentity peer) : peer_(std::move(peer)) {}
+  // The peer may do what the table grants to its role, and to those that it stands for.
+  explicit Access(PeerIdentity peer, NodeRights nodes = {})
+      : peer_(std::move(peer)), nodes_(nodes) {}
 
   // Returns PERMISSION_DENIED, with the peer and the call, unless the peer may make the call.
   absl::Status Check(std::string_view method) const;
@@ -46,6 +52,7 @@ class Access {
 
  private:
   std::optional<PeerIdentity> peer_;
+  NodeRights nodes_;
 };
 
 }  // namespace paracord

@@ -9,6 +9,13 @@
 
 namespace paracord {
 
+// Which other roles the certificate of a worker stands for in a cluster without ps, whose workers
+// hold the variables as well. A cluster with ps has neither right.
+struct NodeRights {
+  bool ps = false;           // every worker is a ps, too
+  bool coordinator = false;  // worker 0 is the coordinator, too, because nobody else is chief
+};
+
 struct SecurityOptions {
   std::string cert;        // path of this process's certificate and its chain, PEM
   std::string key;         // path of the certificate's private key, PEM
@@ -17,8 +24,9 @@ struct SecurityOptions {
   std::string cluster;     // the cluster of peers; empty: the one of the own certificate
   bool insecure = false;   // plain text is allowed beyond this machine
   std::string http_clients =
-      {};                // the roles that may read --http's pages, by commas; empty: anybody
-  std::string crl = {};  // path of lists of revoked certificates, PEM; empty: none is revoked
+      {};                 // the roles that may read --http's pages, by commas; empty: anybody
+  std::string crl = {};   // path of lists of revoked certificates, PEM; empty: none is revoked
+  NodeRights nodes = {};  // no flag: the process's own TF_CONFIG says so
 
   // True if connections use TLS.
   bool tls() const { return !ca.empty(); }

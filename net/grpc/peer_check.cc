@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/mutex.h"
+#include "security/call_rights.h"
 
 namespace paracord {
 
@@ -53,12 +54,14 @@ class PeerCheck::Verifier : public tls::ExternalCertificateVerifier {
   std::string ProblemOf(const std::vector<std::string>& uris) const {
     const absl::StatusOr<PeerIdentity> peer = credentials_->PeerNamed(uris);
     if (!peer.ok()) return std::string(peer.status().message());
-    const bool serves = peer->role == PeerRole::kPs || peer->role == PeerRole::kCoordinator;
+    const NodeRights nodes = credentials_->nodes();
+    const bool serves =
+        StandsFor(*peer, PeerRole::kPs, nodes) || StandsFor(*peer, PeerRole::kCoordinator, nodes);
     if (!expected_.has_value() && shows_token_ && !serves) {
       return absl::StrCat("the peer there is ", peer->Uri(),
                           ", and the token is shown to a ps or coordinator alone");
     }
-    if (!expected_.has_value() || peer->role == *expected_) return "";
+    if (!expected_.has_value() || StandsFor(*peer, *expected_, nodes)) return "";
     return absl::StrCat("the peer there is ", peer->Uri(), ", and not a ",
                         std::string(NameOf(*expected_)));
   }

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "config/cluster.h"
+#include "config/nodes.h"
 #include "objects/all_files.h"
 
 namespace paracord {
@@ -73,6 +73,11 @@ absl::Status SetUpSecurity(const SecurityOptions& options, const std::string& ta
   if (same) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--tls-cert ", options.cert, " is of ", own->Uri(), ", and this is ", task));
+}
+
+NodeRights NodeRightsIn(const Cluster& cluster) {
+  const bool nodes = HasNodes(cluster);
+  return {.ps = nodes, .coordinator = nodes && cluster.coordinator.empty()};
 }
 
 absl::Status CheckPlainText(const SecurityOptions& options, const std::string& address,

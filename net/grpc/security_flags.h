@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "config/cluster.h"
 #include "config/flags.h"
 #include "net/grpc/network.h"
 #include "security/security_options.h"
@@ -25,6 +26,9 @@ std::vector<std::string> OpenSecrets(const SecurityOptions& options);
 // may say anything. INVALID_ARGUMENT, or the error of a file, says which flag is wrong.
 absl::Status SetUpSecurity(const SecurityOptions& options, const std::string& task,
                            GrpcOptions& grpc);
+
+// Which roles the certificates of workers stand for besides, by this process's own cluster.
+NodeRights NodeRightsIn(const Cluster& cluster);
 
 // INVALID_ARGUMENT if the flags would send plain text to `address` on another machine; `key` says
 // where the address comes from.

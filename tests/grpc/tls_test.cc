@@ -33,7 +33,11 @@ class CallerService : public Service {
 
 // A process with its own keys.
 struct Process {
-  Process(const std::string& ca, const PemPair& pair) : keys(ca, pair) { Load(keys.options()); }
+  Process(const std::string& ca, const PemPair& pair, NodeRights nodes = {}) : keys(ca, pair) {
+    SecurityOptions options = keys.options();
+    options.nodes = nodes;
+    Load(options);
+  }
   Process(const std::string& ca, const PemPair& pair, const std::string& token, bool certificate)
       : keys(ca, pair) {
     SecurityOptions options = keys.options();
@@ -118,6 +122,41 @@ TEST_CASE("every call is open to the roles of its row alone, and closed to all s
     CHECK_FALSE(Process::CallOn(*plain.Dial(address), "/paracord.Health/Check", kRefusedMs).ok());
     CHECK(service.calls == before);
   }
+}
+
+TEST_CASE("workers of a cluster without ps serve what they stand for, to who knows the cluster") {
+  const TestCa ca("lab");
+  const NodeRights alone{.ps = true, .coordinator = true}, led{.ps = true, .coordinator = false};
+  const auto worker = [&](int index, NodeRights nodes) {
+    const std::string uri = "URI:spiffe://lab/worker/" + std::to_string(index);
+    return std::make_unique<Process>(ca.pem(), ca.Issue(uri), nodes);
+  };
+  const auto join = "/paracord.Coordinator/Join", adopt = "/paracord.ParameterServer/Adopt",
+             exchange = "/paracord.ParameterServer/Exchange";
+  for (const int serving : {0, 1}) {
+    CAPTURE(serving);
+    const auto node = worker(serving, alone);
+    CallerService service;
+    const auto listener = ListenWith(*node, service);
+    const std::string address = listener->address();
+    const auto first = worker(0, alone), second = worker(1, alone);
+    CHECK(first->Call(address, exchange).ok());
+    CHECK(second->Call(address, exchange).ok());
+    CHECK(first->Call(address, adopt).ok());
+    CHECK(absl::IsPermissionDenied(second->Call(address, adopt).status()));
+    CHECK(second->Call(address, join, kRefusedMs).ok() == (serving == 0));
+    // A caller that knows of a chief does not believe a worker that says it is the coordinator, and
+    // one that knows of ps does not believe one that says it is a ps.
+    const int before = service.calls;
+    CHECK_FALSE(worker(1, led)->Call(address, join, kRefusedMs).ok());
+    CHECK_FALSE(worker(1, {})->Call(address, exchange, kRefusedMs).ok());
+    CHECK(service.calls == before);
+  }
+  const auto node_with_chief = worker(1, led);
+  CallerService service;
+  const auto listener = ListenWith(*node_with_chief, service);
+  CHECK(absl::IsPermissionDenied(worker(0, led)->Call(listener->address(), adopt).status()));
+  CHECK(service.calls == 0);
 }
 
 TEST_CASE("a port that asks for TLS closes streams and bytes in plain text") {

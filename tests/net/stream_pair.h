@@ -35,9 +35,11 @@ inline bool GreetStream(int fd, int64_t patience_ms) {
 
 // The keys of one process, read from files.
 struct TestProcess {
-  TestProcess(const TestCa& ca, const PemPair& pair, bool token = false) : keys(ca.pem(), pair) {
+  TestProcess(const TestCa& ca, const PemPair& pair, bool token = false, NodeRights nodes = {})
+      : keys(ca.pem(), pair) {
     keys.Write("token", "a-secret-of-the-cluster");
     SecurityOptions options = keys.options();
+    options.nodes = nodes;
     if (token) options.token_file = keys.Path("token");
     if (pair.cert.empty()) options.cert = options.key = "";
     auto loaded = Credentials::Load(options, files, [clock = clock] { return clock->load(); });

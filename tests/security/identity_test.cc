@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "proto/protocol.h"
 #include "security/call_rights.h"
 #include "security/peer_identity.h"
 #include "security/security_options.h"
@@ -54,6 +55,44 @@ TEST_CASE("what is not in the table of rights is refused to every role") {
     }
   }
   CHECK(Access().Check("/anything").ok());
+}
+
+TEST_CASE("a worker's certificate has no right of another role where the cluster has ps") {
+  const PeerIdentity first{"lab", PeerRole::kWorker, 0}, any{"lab", PeerRole::kWorker, {}};
+  for (const PeerIdentity& worker : {first, any}) {
+    for (const PeerRole role : kPeerRoles) {
+      CHECK(StandsFor(worker, role, {}) == (role == PeerRole::kWorker));
+    }
+    for (const CallRight& right : CallRights()) {
+      CAPTURE(right.method);
+      CHECK(Access(worker).Check(right.method).ok() == Allowed(right.method, PeerRole::kWorker));
+    }
+  }
+}
+
+TEST_CASE("in a cluster without ps workers stand for ps, and the first for the coordinator") {
+  const NodeRights led{.ps = true, .coordinator = false}, alone{.ps = true, .coordinator = true};
+  const auto worker = [](std::optional<uint32_t> index) {
+    return PeerIdentity{"lab", PeerRole::kWorker, index};
+  };
+  for (const auto& index :
+       {std::optional<uint32_t>(0), std::optional<uint32_t>(7), std::optional<uint32_t>()}) {
+    CAPTURE(index.value_or(99));
+    CHECK(StandsFor(worker(index), PeerRole::kPs, led));
+    CHECK_FALSE(StandsFor(worker(index), PeerRole::kCoordinator, led));
+    CHECK(StandsFor(worker(index), PeerRole::kCoordinator, alone) == (index.value_or(0) == 0));
+    CHECK_FALSE(StandsFor(worker(index), PeerRole::kOperator, alone));
+    const bool leads = index.value_or(0) == 0;
+    CHECK(Access(worker(index), alone).Check(method::kAdopt).ok() == leads);
+    CHECK(Access(worker(index), alone).Check(method::kLoad).ok() == leads);
+    CHECK_FALSE(Access(worker(index), led).Check(method::kAdopt).ok());
+    CHECK(Access(worker(index), led).Check(method::kExchange).ok());
+  }
+  for (const PeerRole role : {PeerRole::kPs, PeerRole::kOperator, PeerRole::kMonitor}) {
+    for (const PeerRole other : kPeerRoles) {
+      CHECK(StandsFor({"lab", role, 0}, other, alone) == (role == other));
+    }
+  }
 }
 
 TEST_CASE("flags of security that do not go together are refused by name") {

@@ -1,0 +1,26 @@
+// A cluster without ps: its workers are nodes, which hold the variables as well as they compute, so
+// that worker N is also ps N, and worker 0 the coordinator where the cluster names no chief. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "config/cluster.h"
+
+namespace paracord {
+
+// Whether the workers that a cluster names are nodes: it has no ps.
+bool HasNodes(const Cluster& cluster);
+
+// Whether a task of the cluster is a node. Workers that the cluster does not name are none.
+bool IsNode(const Cluster& cluster, const Task& task);
+
+// Returns where the ps of a cluster are, by index, which are its nodes where it has no ps. Empty if
+// it has neither. INVALID_ARGUMENT names the index that cluster.worker lacks.
+absl::StatusOr<std::vector<std::string>> PsAddressesOf(const Cluster& cluster);
+
+// Returns where the coordinator is: the chief, or else node 0; "" if the cluster has neither.
+std::string CoordinatorOf(const Cluster& cluster);
+
+}  // namespace paracord
