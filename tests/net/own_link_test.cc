@@ -1,0 +1,150 @@
+#include "net/own_link.h"
+
+#include <catch2/catch.hpp>
+#include <future>
+#include <optional>
+#include <thread>
+
+#include "common/thread_loop.h"
+#include "net/echo.h"
+#include "tests/fakes.h"
+
+namespace paracord {
+namespace {
+
+using OwnReply = absl::StatusOr<absl::Cord>;
+
+// Bytes that are nobody's copy: a cord that points to them, and whether it is still held.
+struct HeldBytes {
+  absl::Cord Cord() {
+    ++held;
+    return absl::MakeCordFromExternal(bytes, [this] { --held; });
+  }
+  const std::string bytes = std::string(100000, 'x');
+  std::atomic<int> held = 0;
+};
+
+struct OwnPair {
+  void Call(std::string_view method, Parts request, int64_t deadline_ms = 1000) {
+    link->Call(method, std::move(request), deadline_ms, [this](OwnReply got) {
+      ++answers;
+      reply = std::move(got);
+    });
+    loop.RunPosted();
+  }
+  ManualLoop loop;
+  ManualExecutor lane{loop, /*at_once=*/false};
+  Echo echo;
+  std::unique_ptr<OwnLink> link = std::make_unique<OwnLink>("unix:/own", echo, loop, lane);
+  int answers = 0;
+  OwnReply reply = absl::UnknownError("none");
+};
+
+TEST_CASE("a call to the own process is served on the lane, and shares all bytes") {
+  OwnPair pair;
+  HeldBytes first, second;
+  pair.Call("/Echo", Parts{first.Cord(), second.Cord()});
+  CHECK(pair.echo.handled == 0);  // never on the caller's thread
+  REQUIRE(pair.lane.RunOne());
+  REQUIRE(pair.answers == 1);
+  REQUIRE(pair.reply.ok());
+  std::vector<const char*> chunks;
+  for (const absl::string_view chunk : pair.reply->Chunks()) chunks.push_back(chunk.data());
+  CHECK(chunks == std::vector<const char*>{first.bytes.data(), second.bytes.data()});
+  CHECK(first.held == 1);
+  pair.reply = absl::UnknownError("read");
+  CHECK((first.held == 0 && second.held == 0));
+}
+
+TEST_CASE("a call to the own process hears the service's error with the address") {
+  OwnPair pair;
+  pair.Call("/Refuse", {});
+  REQUIRE(pair.lane.RunOne());
+  CHECK(absl::IsAborted(pair.reply.status()));
+  CHECK(pair.reply.status().message() == "unix:/own: not this one");
+}
+
+TEST_CASE("a call to the own process ends at its deadline, and its service hears of that") {
+  OwnPair pair;
+  pair.Call("/Park", {}, 300);
+  REQUIRE(pair.lane.RunOne());
+  pair.loop.Advance(299);
+  CHECK((pair.answers == 0 && pair.echo.cancelled == 0));
+  pair.loop.Advance(2);
+  CHECK(absl::IsDeadlineExceeded(pair.reply.status()));
+  CHECK((pair.answers == 1 && pair.echo.cancelled == 1));
+  pair.loop.Advance(10000);
+  CHECK(pair.answers == 1);
+}
+
+TEST_CASE("a call to the own process whose deadline passes before it is served hears it once") {
+  OwnPair pair;
+  pair.Call("/Echo", {}, 300);
+  pair.loop.Advance(301);
+  CHECK(absl::IsDeadlineExceeded(pair.reply.status()));
+  REQUIRE(pair.lane.RunOne());
+  pair.loop.RunPosted();
+  CHECK(pair.answers == 1);
+}
+
+TEST_CASE("calls that are open when the link to the own process ends are cancelled on both sides") {
+  OwnPair pair;
+  pair.Call("/Park", {}, 1000);
+  REQUIRE(pair.lane.RunOne());
+  pair.Call("/Echo", {}, 1000);  // which nobody has begun to serve
+  pair.link.reset();
+  CHECK(pair.answers == 2);
+  CHECK(absl::IsCancelled(pair.reply.status()));
+  CHECK(pair.echo.cancelled == 1);
+  REQUIRE(pair.lane.RunOne());
+  pair.loop.Advance(5000);
+  CHECK(pair.answers == 2);
+}
+
+// Drops every call.
+class DroppingService : public Service {
+ public:
+  void Handle(std::string_view, absl::Cord, std::shared_ptr<ServerCall>) override {}
+};
+
+TEST_CASE("a call to the own process that its service drops is cancelled") {
+  ManualLoop loop;
+  ManualExecutor lane(loop);
+  DroppingService service;
+  OwnLink link("own:1", service, loop, lane);
+  OwnReply reply = absl::UnknownError("none");
+  link.Call("/Echo", {}, 1000, [&](OwnReply got) { reply = std::move(got); });
+  CHECK(absl::IsCancelled(reply.status()));
+}
+
+TEST_CASE("calls to the own process come from many threads, and each is answered once") {
+  ThreadLoop loop;
+  std::thread looping([&] { loop.Run(); });
+  Echo echo;
+  std::atomic<int> good = 0, bad = 0;
+  constexpr int kThreads = 4, kCalls = 500;
+  {
+    ThreadExecutor lane(loop);
+    OwnLink link("own:1", echo, loop, lane);
+    std::vector<std::thread> callers;
+    for (int t = 0; t < kThreads; ++t) {
+      callers.emplace_back([&] {
+        for (int i = 0; i < kCalls; ++i) {
+          std::promise<OwnReply> answer;
+          const std::string text = std::to_string(i);
+          link.Call("/Echo", Parts{absl::Cord(text)}, 60000,
+                    [&](OwnReply got) { answer.set_value(std::move(got)); });
+          const OwnReply reply = answer.get_future().get();
+          ++(reply.ok() && *reply == text ? good : bad);
+        }
+      });
+    }
+    for (std::thread& caller : callers) caller.join();
+  }
+  loop.Stop();
+  looping.join();
+  CHECK((good == kThreads * kCalls && bad == 0));
+}
+
+}  // namespace
+}  // namespace paracord
