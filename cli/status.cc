@@ -70,6 +70,7 @@ std::string OneTask(const json& ps) {
       absl::StrFormat("  %-10s %-8s %d partitions, %.1f MB", ps.at("task").get<std::string>(),
                       ps.at("state").get<std::string>(), ps.at("partitions").get<uint64_t>(),
                       ps.at("bytes").get<double>() / 1e6);
+  if (ps.contains("node")) absl::StrAppend(&line, ", in ", ps.at("node").get<std::string>());
   if (const auto pinned = ps.value("pinned_bytes", uint64_t{0}); pinned > 0) {
     absl::StrAppendFormat(&line, ", %.1f MB pinned by readers", static_cast<double>(pinned) / 1e6);
   }

@@ -31,7 +31,8 @@ struct CoordinatorOptions {
   std::vector<std::string> accept_changes = {};  // files of its program that may differ on resume
   std::vector<std::string> ps_addresses;         // by index
   std::vector<std::string> workers = {};         // tasks, as in CoreOptions
-  int64_t agree_ms = 2000;                       // as in CoreOptions
+  bool nodes = false;                            // as in CoreOptions
+  int64_t agree_ms = 2000;                       // the same
   std::string dir;                               // shared DIR of the job; absolute
   std::string host = "";                         // on which this runs, for messages
   bool charts = false;                           // to be written to DIR/tensorboard
@@ -66,6 +67,8 @@ class Coordinator : public Service {
   // Shows those who watch what a listener says of a client that it refused. On the loop.
   void NoteRefused(const std::string& sentence);
 
+  // Until Start: as given.
+  const CoordinatorOptions& options() const { return options_; }
   // For tests and the simulator.
   const CoordinatorCore* core() const { return core_.get(); }
 

@@ -10,9 +10,9 @@
 #include "common/log.h"
 #include "common/memory_budget.h"
 #include "common/status_macros.h"
-#include "config/job_settings.h"
+#include "config/nodes.h"
 #include "coordinator/coordinator.h"
-#include "coordinator/rival.h"
+#include "coordinator/coordinator_process.h"
 #include "coordinator/status_page.h"
 #include "net/grpc/daemon_process.h"
 
@@ -23,40 +23,38 @@ namespace {
 constexpr MemoryBudget::Caps kCaps = {.requests = uint64_t{256} << 20,
                                       .one_request = uint64_t{64} << 20};
 
-struct CoordinatorFlags {
+struct CoordinatorMainFlags {
   DaemonFlags shared;
-  std::string job;
-  std::vector<std::string> set, accept_changes;
+  CoordinatorFlags coordinator;
   std::string ps;
-  bool keep_job = false;
   GrpcOptions grpc;
   std::shared_ptr<MemoryBudget> memory;
 
   void AddTo(Flags& flags);
 };
 
-void CoordinatorFlags::AddTo(Flags& flags) {
+void CoordinatorMainFlags::AddTo(Flags& flags) {
   shared.AddTo(flags);
-  flags.String("job", "FILE", "the job", &job);
-  flags.Strings("set", "KEY=VALUE", kSetHelp, &set);
-  flags.Strings("accept-change", "FILE", kAcceptChangeHelp, &accept_changes);
-  flags.Switch("keep-job",
-               "go on with the job in --dir where the one given has keys that cannot change, and "
-               "name them, instead of leaving with 2",
-               &keep_job);
+  coordinator.AddTo(flags);
   flags.String("ps", "ADDRESS,...", "the parameter servers, where the cluster leaves them out",
                &ps);
 }
 
+// Where the ps are: those of the flag, or of the cluster, whose workers they are where it has none.
 absl::StatusOr<std::vector<std::string>> PsAddresses(const Cluster& cluster,
                                                      const std::string& flag) {
-  std::vector<std::string> addresses = cluster.ps;
-  if (!flag.empty()) addresses = absl::StrSplit(flag, ',');
+  if (!flag.empty()) {
+    std::vector<std::string> given = absl::StrSplit(flag, ',');
+    RETURN_IF_ERROR(CheckAddresses(given, "--ps"));
+    return given;
+  }
+  ASSIGN_OR_RETURN(std::vector<std::string> addresses, PsAddressesOf(cluster));
   if (addresses.empty()) {
     return absl::InvalidArgumentError(
         "the cluster has no ps (key cluster.ps): give --ps ADDRESS,ADDRESS,...");
   }
-  const absl::Status status = CheckAddresses(addresses, flag.empty() ? "cluster.ps" : "--ps");
+  const absl::Status status =
+      CheckAddresses(addresses, HasNodes(cluster) ? "cluster.worker" : "cluster.ps");
   if (status.ok()) return addresses;
   return absl::InvalidArgumentError(
       absl::StrCat(std::string(status.message()), " (--ps ADDRESS,... gives them all)"));
@@ -67,23 +65,24 @@ void WarnOfLoopbackPs(const Logger& log, const Cluster& cluster,
                       const std::vector<std::string>& ps) {
   const std::string elsewhere = TaskElsewhere(cluster);
   if (elsewhere.empty()) return;
+  const char* const role = HasNodes(cluster) ? "worker" : "ps";
   for (size_t i = 0; i < ps.size(); ++i) {
     if (!IsLoopback(ps[i])) continue;
     log.Warn(
-        "ps:{} is at {} (key cluster.ps), a loopback address, and {}: workers on other hosts are "
+        "{}:{} is at {} (key cluster.{}), a loopback address, and {}: workers on other hosts are "
         "told that address too, and will look for it on their own host",
-        i, ps[i], elsewhere);
+        role, i, ps[i], role, elsewhere);
   }
 }
 
 // Checks that the task is a coordinator that has a job, a directory and an address, and loads its
 // credentials and its limit of memory.
-absl::Status CheckTask(CoordinatorFlags& own, const Cluster& cluster) {
+absl::Status CheckTask(CoordinatorMainFlags& own, const Cluster& cluster) {
   if (cluster.task->role != Role::kCoordinator) {
     return absl::InvalidArgumentError(
         absl::StrCat("needs the task coordinator (or chief), not ", cluster.task->ToString()));
   }
-  if (own.shared.dir.empty() || own.job.empty()) {
+  if (own.shared.dir.empty() || own.coordinator.job.empty()) {
     return absl::InvalidArgumentError("needs --job FILE and --dir DIR");
   }
   if (own.shared.listen.empty() && cluster.coordinator.empty()) {
@@ -91,50 +90,31 @@ absl::Status CheckTask(CoordinatorFlags& own, const Cluster& cluster) {
   }
   ASSIGN_OR_RETURN(const uint64_t memory_limit, own.shared.MemoryLimit());
   own.memory = std::make_shared<MemoryBudget>(memory_limit, kCaps);
+  if (own.ps.empty()) own.shared.security.nodes = NodeRightsIn(cluster);
   const std::string& listens_at =
       own.shared.listen.empty() ? cluster.coordinator : own.shared.listen;
   return AwaitSecurity(own.shared, cluster.task->ToString(), listens_at, own.grpc);
 }
 
-// Reads the job, and takes the other tasks from the cluster. An error names the job's key or the
-// cluster's.
-absl::StatusOr<CoordinatorOptions> ReadOptions(Files& files, const CoordinatorFlags& own,
-                                               const Cluster& cluster) {
-  CoordinatorOptions options;
-  ASSIGN_OR_RETURN(options.job, ReadJobFile(files, AbsolutePath(own.job), own.set));
-  options.accept_changes = own.accept_changes;
-  ASSIGN_OR_RETURN(options.ps_addresses, PsAddresses(cluster, own.ps));
-  for (const std::string& ps : options.ps_addresses) {
-    RETURN_IF_ERROR(CheckPlainText(own.shared.security, ps, "the ps at"));
+// Returns the options that the flags and the cluster say. An error names the key or the flag.
+absl::StatusOr<CoordinatorOptions> ReadOptions(const CoordinatorMainFlags& own,
+                                               const Cluster& cluster, Daemon& daemon) {
+  ASSIGN_OR_RETURN(std::vector<std::string> ps, PsAddresses(cluster, own.ps));
+  for (const std::string& address : ps) {
+    RETURN_IF_ERROR(CheckPlainText(own.shared.security, address, "the ps at"));
   }
-  options.insecure = own.shared.security.insecure;
-  options.keep_job = own.keep_job;
-  for (const auto& [index, address] : cluster.workers) {
-    options.workers.push_back(Task{Role::kWorker, index}.ToString());
-  }
-  // Workers on one host, as those of paracord train, read the same files: the first need not wait
-  // for another one to find the same.
-  const auto here = [](const auto& worker) { return worker.second.starts_with("unix:"); };
-  if (!cluster.workers.empty() && std::ranges::all_of(cluster.workers, here)) options.agree_ms = 0;
-  return options;
+  const CoordinatorPlace place{.dir = AbsolutePath(own.shared.dir),
+                               .host = HostName(),
+                               .credentials = daemon.credentials(),
+                               .insecure = own.shared.security.insecure};
+  return ReadCoordinatorOptions(daemon.environment().files, own.coordinator, cluster, std::move(ps),
+                                place);
 }
 
 std::string ListenAddress(const Logger& log, const DaemonFlags& shared, const Cluster& cluster) {
   if (!shared.listen.empty()) return shared.listen;
   WarnOfOwnLoopback(log, "the coordinator", "cluster.chief", cluster.coordinator, cluster);
   return cluster.coordinator;
-}
-
-// Says where the coordinator is, in what directory, and with which certificate.
-void Place(CoordinatorOptions& options, const DaemonFlags& shared, const Daemon& daemon) {
-  options.dir = AbsolutePath(shared.dir);
-  options.charts = SchemeOf(options.dir).empty();  // their files grow
-  options.host = HostName();
-  if (const auto credentials = daemon.credentials(); credentials != nullptr) {
-    options.certificate_expires_s = [credentials] {
-      return credentials->Current()->expires_unix_s;
-    };
-  }
 }
 
 // The listeners' refusals are events of the job.
@@ -157,7 +137,7 @@ MonitorSource Shown(Coordinator& coordinator) {
 
 int Main(int argc, char** argv) {
   Flags flags("paracord-coordinator", "Owns a job: variables, leases, checkpoints, evaluation.");
-  CoordinatorFlags own;
+  CoordinatorMainFlags own;
   own.AddTo(flags);
   if (const std::optional<int> code = ParseOrExit(flags, argc, argv, own.shared)) return *code;
   const auto configuration = [&](const absl::Status& status) {
@@ -171,16 +151,12 @@ int Main(int argc, char** argv) {
   Daemon daemon(own.grpc, own.memory);
   const size_t peers = cluster->ps.size() + cluster->workers.size();
   if (const auto code = SetUpOrExit(own.shared, *cluster->task, peers, argv[0])) return *code;
-  absl::StatusOr<CoordinatorOptions> read = ReadOptions(daemon.environment().files, own, *cluster);
-  if (!read.ok()) return configuration(read.status());
-  CoordinatorOptions options = *std::move(read);
-  Place(options, own.shared, daemon);
+  absl::StatusOr<CoordinatorOptions> options = ReadOptions(own, *cluster, daemon);
+  if (!options.ok()) return configuration(options.status());
   const Logger log("coordinator");
-  WarnOfLoopbackPs(log, *cluster, options.ps_addresses);
-  const std::string dir = options.dir;
-  const int64_t drain_ms = options.job.timeouts.drain_ms;
-  Coordinator coordinator(std::move(options), daemon.environment(),
-                          [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
+  WarnOfLoopbackPs(log, *cluster, options->ps_addresses);
+  const auto exit = [&](int code, const std::string& reason) { daemon.Exit(code, reason); };
+  Coordinator coordinator(*std::move(options), daemon.environment(), exit);
   HearRefusals(coordinator, daemon);
   HealthService service(
       "coordinator", daemon.environment().loop, [&] { return coordinator.Health(); }, &coordinator);
@@ -191,17 +167,8 @@ int Main(int argc, char** argv) {
   daemon.AnswerLocally((*listener)->address(), "coordinator", [&] { return coordinator.Health(); });
   const auto monitor = StartMonitor(own.shared, *cluster->task, daemon, Shown(coordinator));
   if (!monitor.ok()) return Complain(argv[0], monitor.status(), ListenExitCode(monitor.status()));
-  // A coordinator that is draining is gone by then.
-  const int64_t patience_ms = drain_ms + 1000;
-  RivalCheck rival(daemon.environment(), dir, (*listener)->address(), patience_ms);
-  const auto start = [&](const absl::Status& alone) {
-    if (!alone.ok()) {
-      daemon.Exit(static_cast<int>(ExitCode::kInUse), std::string(alone.message()));
-      return;
-    }
-    coordinator.Start((*listener)->address());
-  };
-  daemon.environment().loop.Post([&] { rival.Start(start); });
+  CoordinatorStart start(coordinator, daemon.environment(), (*listener)->address(), exit);
+  daemon.environment().loop.Post([&] { start.Begin(); });
   log.Info("listens at {address}", "address"_a = (*listener)->address());
   WarnOfOtherAddress(log, "the coordinator", "cluster.chief", cluster->coordinator,
                      (*listener)->address());

@@ -92,6 +92,7 @@ void Coordinator::Lead(DirStart::Begun begun) {
   CoreOptions core{.job = options_.job,
                    .ps_addresses = options_.ps_addresses,
                    .workers = options_.workers,
+                   .nodes = options_.nodes,
                    .boot_id = boot_id_,
                    .new_run_id = environment_.random.NextId(),
                    .proof_key = environment_.random.NextId() + environment_.random.NextId(),

@@ -10,13 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
 #include "common/log.h"
-#include "common/memory_budget.h"
 #include "common/parallel.h"
-#include "common/shared_memory.h"
 #include "common/status_macros.h"
 #include "common/thread_loop.h"
 #include "net/grpc/daemon_process.h"
 #include "server/parameter_server.h"
+#include "server/ps_process.h"
 
 namespace paracord {
 namespace {
@@ -30,41 +29,18 @@ std::string TaskOfHost() {
   return digits == name.size() ? "ps" : absl::StrCat("ps:", name.substr(digits));
 }
 
-struct PsFlags {
+struct PsMainFlags {
   DaemonFlags shared;
-  bool shared_memory = true;
-  GrpcOptions grpc;
+  PsFlags ps;
   PsOptions options;
-  int64_t in_flight_mb = static_cast<int64_t>(MemoryBudget::Caps().requests >> 20);
-  int64_t pinned_mb = static_cast<int64_t>(MemoryBudget::Caps().replies >> 20);
   int64_t threads = std::max(1u, std::thread::hardware_concurrency());
 
   void AddTo(Flags& flags);
-  absl::StatusOr<std::shared_ptr<MemoryBudget>> Memory() const;
 };
 
-absl::StatusOr<std::shared_ptr<MemoryBudget>> PsFlags::Memory() const {
-  ASSIGN_OR_RETURN(const uint64_t limit, shared.MemoryLimit());
-  MemoryBudget::Caps caps;
-  caps.requests = static_cast<uint64_t>(in_flight_mb) << 20;
-  caps.replies = static_cast<uint64_t>(pinned_mb) << 20;
-  caps.staged = caps.requests / 2;  // the others need room too
-  return std::make_shared<MemoryBudget>(limit, caps);
-}
-
-void PsFlags::AddTo(Flags& flags) {
+void PsMainFlags::AddTo(Flags& flags) {
   shared.AddTo(flags);
-  flags.Switch("shared-memory",
-               "serve workers on this host through shared memory (on; =false: the network alone)",
-               &shared_memory);
-  flags.Integer(
-      "in-flight-mb", "N",
-      "MiB of requests that arrive or are answered, half as much of early gradients beside", 1,
-      1 << 20, &in_flight_mb);
-  flags.Integer("pinned-mb", "N",
-                "MiB of replaced or converted values that slow readers hold; above it exchanges "
-                "wait for them",
-                1, 1 << 20, &pinned_mb);
+  ps.AddTo(flags);
   flags.Switch("stay",
                "when the job has ended, give the memory back and wait for SIGTERM or another "
                "coordinator, for a supervisor that starts again whatever exits",
@@ -89,13 +65,6 @@ absl::Status CheckTask(const DaemonFlags& shared, const Cluster& cluster) {
   return NoAddress(cluster, task, key, "give --listen ADDRESS");
 }
 
-// Returns what processes of this host may call over shared memory, which only workers use.
-Access AccessOfWorkers(const GrpcOptions& grpc) {
-  if (grpc.credentials == nullptr) return {};
-  const auto keys = grpc.credentials->Current();
-  return Access({.cluster = keys->own->cluster, .role = PeerRole::kWorker, .index = {}});
-}
-
 // Returns the source of what --http shows.
 MonitorSource Shown(const ParameterServer& ps) {
   MonitorSource source;
@@ -104,20 +73,11 @@ MonitorSource Shown(const ParameterServer& ps) {
   return source;
 }
 
-constexpr int64_t kTrimMs = 1000;
-
-// Gives memory back, again and again, that replies had and nobody has used since the last time.
-void KeepTrimming(EventLoop& loop, Executor& lane) {
-  loop.PostAfter(kTrimMs, [&loop, &lane] {
-    lane.Run(TrimSharedMemory, [&loop, &lane] { KeepTrimming(loop, lane); });
-  });
-}
-
 int Main(int argc, char** argv) {
   Flags flags("paracord-ps",
               "Holds partitions of a job's variables and applies gradients to them. As task ps,\n"
               "without an index, it has the one that its host's name ends with.");
-  PsFlags own;
+  PsMainFlags own;
   own.AddTo(flags);
   if (const std::optional<int> code = ParseOrExit(flags, argc, argv, own.shared)) return *code;
   DaemonFlags& shared = own.shared;
@@ -130,12 +90,13 @@ int Main(int argc, char** argv) {
   const std::string task = cluster->task->ToString();
   const std::string expected = ExpectedAddress(*cluster);
   const std::string& listen = shared.listen.empty() ? expected : shared.listen;
-  if (const absl::Status safe = AwaitSecurity(shared, task, listen, own.grpc); !safe.ok()) {
+  GrpcOptions grpc;
+  if (const absl::Status safe = AwaitSecurity(shared, task, listen, grpc); !safe.ok()) {
     return Complain(argv[0], safe, SecurityExitCode(safe));
   }
-  const absl::StatusOr<std::shared_ptr<MemoryBudget>> memory = own.Memory();
-  if (!memory.ok()) return Complain(argv[0], memory.status(), ExitCode::kConfiguration);
-  Daemon daemon(own.grpc, *memory);
+  const absl::StatusOr<uint64_t> memory_limit = shared.MemoryLimit();
+  if (!memory_limit.ok()) return Complain(argv[0], memory_limit.status(), ExitCode::kConfiguration);
+  Daemon daemon(grpc, own.ps.Memory(*memory_limit));
   SetParallelThreads(static_cast<int>(own.threads));
   const size_t peers = cluster->workers.size() + 1;
   if (const auto code = SetUpOrExit(shared, *cluster->task, peers, argv[0])) return *code;
@@ -143,8 +104,8 @@ int Main(int argc, char** argv) {
   options.index = cluster->task->index;
   options.dir = AbsolutePath(shared.dir);
   options.host = HostName();
-  options.pinned_bytes_max = static_cast<uint64_t>(own.pinned_mb) << 20;
-  options.memory = *memory;
+  own.ps.Set(options);
+  options.memory = daemon.memory();
   options.refused_peer = [refused = daemon.refused()] { return refused->last(); };
   ThreadExecutor exchanges(daemon.environment().loop);
   options.exchanges = &exchanges;
@@ -167,9 +128,8 @@ int Main(int argc, char** argv) {
   const auto monitor = StartMonitor(shared, *cluster->task, daemon, Shown(ps));
   if (!monitor.ok()) return Complain(argv[0], monitor.status(), ListenExitCode(monitor.status()));
   absl::StatusOr<std::unique_ptr<Listener>> offer = nullptr;
-  if (own.shared_memory) {
-    offer = SharedNetwork::Offer(ps.boot_id(), ps, daemon.intake(),
-                                 SharedConnection::kReplyPatienceMs, AccessOfWorkers(own.grpc));
+  if (own.ps.shared_memory) {
+    offer = OfferSharedMemory(ps, daemon.intake(), daemon.credentials().get());
   }
   if (!offer.ok()) log.Warn("{}", std::string(offer.status().message()));
   const std::unique_ptr<ListenerCheck> check = daemon.CheckListener((*listener)->own_address());

@@ -19,6 +19,7 @@ struct CoreOptions {
   Job job;
   std::vector<std::string> ps_addresses;
   std::vector<std::string> workers;  // "worker:0": that the cluster names; others may join too
+  bool nodes = false;                // these workers are the ps as well, by their indices
   std::string boot_id;               // of this coordinator
   std::string new_run_id;            // taken if the job is new
   std::string proof_key = "";        // drawn by this coordinator (config/proofs.h)

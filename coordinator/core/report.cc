@@ -109,7 +109,8 @@ json CheckpointJson(const Manifest* usable) {
           {"created_unix_ms", usable->created_unix_ms}};
 }
 
-json PsJson(const PsTracker& tracker, int64_t now_ms) {
+// `nodes`: each is in the process of the worker of its index.
+json PsJson(const PsTracker& tracker, bool nodes, int64_t now_ms) {
   json ps_list = json::array();
   for (size_t i = 0; i < tracker.size(); ++i) {
     const Ps& ps = tracker.all()[i];
@@ -124,6 +125,7 @@ json PsJson(const PsTracker& tracker, int64_t now_ms) {
                   {"partitions", ps.description.partitions_size()},
                   {"duplicates", ps.description.duplicates()},
                   {"refused", ps.description.refused()}};
+    if (nodes) entry["node"] = absl::StrCat("worker:", i);
     for (const MemoryHeld& held : ps.description.memory()) {
       entry["memory"][held.holder()] = {{"bytes", held.bytes()}, {"bytes_max", held.bytes_max()}};
     }
@@ -361,7 +363,7 @@ std::string Report::StatusJson(uint64_t history_from) const {
        counted_ms.has_value() ? json(Seconds(now_ms_ - *counted_ms)) : json()},
       {"wall_seconds", Seconds(counters_.wall_ms)},
       {"up_seconds", Seconds(now_ms_ - job_.phases.started_ms())},
-      {"ps", PsJson(job_.ps, now_ms_)},
+      {"ps", PsJson(job_.ps, job_.options.nodes, now_ms_)},
       {"workers", WorkersJson(job_.sessions, job_.training.table(), now_ms_)},
       {"recoveries",
        {{"worker", counters_.worker_recoveries},

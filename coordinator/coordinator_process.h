@@ -1,0 +1,59 @@
+// What a process with a Coordinator does around it: the flags that say which job it owns, its
+// options from them and the cluster, and its start if nobody else leads the job. Used by main.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "config/cluster.h"
+#include "config/flags.h"
+#include "coordinator/coordinator.h"
+#include "coordinator/rival.h"
+#include "security/credentials.h"
+
+namespace paracord {
+
+struct CoordinatorFlags {
+  std::string job;
+  std::vector<std::string> set, accept_changes;
+  bool keep_job = false;
+
+  void AddTo(Flags& flags);  // must outlive `flags`
+};
+
+// Where a coordinator runs.
+struct CoordinatorPlace {
+  std::string dir;                           // absolute
+  std::string host;                          // for messages
+  std::shared_ptr<Credentials> credentials;  // null: without a certificate
+  bool insecure = false;
+};
+
+// Reads the job, and takes the other tasks from the cluster. `ps_addresses` are those of the ps, by
+// index. An error names the job's key.
+absl::StatusOr<CoordinatorOptions> ReadCoordinatorOptions(Files& files,
+                                                          const CoordinatorFlags& flags,
+                                                          const Cluster& cluster,
+                                                          std::vector<std::string> ps_addresses,
+                                                          const CoordinatorPlace& place);
+
+// Starts a coordinator that listens at `address` if no other one leads the job in its directory, or
+// else, when that one has had time to leave, calls `exit` with kInUse. On the loop.
+class CoordinatorStart {
+ public:
+  // The coordinator must outlive this object.
+  CoordinatorStart(Coordinator& coordinator, const Environment& environment, std::string address,
+                   std::function<void(int exit_code, std::string reason)> exit);
+  void Begin();
+
+ private:
+  Coordinator& coordinator_;
+  const std::string address_;
+  const std::function<void(int, std::string)> exit_;
+  RivalCheck rival_;
+};
+
+}  // namespace paracord

@@ -1,0 +1,41 @@
+// What a process with a ParameterServer does around it: the flags that say how, its memory, the way
+// for workers of this host, and memory that is given back. Used by main.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/event_loop.h"
+#include "common/executor.h"
+#include "common/memory_budget.h"
+#include "config/flags.h"
+#include "net/intake.h"
+#include "security/credentials.h"
+#include "server/parameter_server.h"
+
+namespace paracord {
+
+struct PsFlags {
+  bool shared_memory = true;
+  int64_t in_flight_mb = static_cast<int64_t>(MemoryBudget::Caps().requests >> 20);
+  int64_t pinned_mb = static_cast<int64_t>(MemoryBudget::Caps().replies >> 20);
+
+  void AddTo(Flags& flags);  // must outlive `flags`
+  std::shared_ptr<MemoryBudget> Memory(uint64_t limit) const;
+  // Fills in what the flags say.
+  void Set(PsOptions& options) const;
+};
+
+// Lets processes of this host that have the boot id of `ps` call it over shared memory, which
+// workers alone use. `credentials` may be null. UNAVAILABLE: there is no socket for it.
+absl::StatusOr<std::unique_ptr<Listener>> OfferSharedMemory(ParameterServer& ps,
+                                                            std::shared_ptr<Intake> intake,
+                                                            Credentials* credentials);
+
+// Gives shared memory back, again and again on `lane`, that replies had and nobody has used since
+// the last time.
+void KeepTrimming(EventLoop& loop, Executor& lane);
+
+}  // namespace paracord
