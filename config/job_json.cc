@@ -194,7 +194,7 @@ void Compare(const json& before, const json& now, const std::string& path, bool 
 void EraseWhatMayDiffer(json& job) {
   // These keys decide how values travel or how long a job trains, not what a checkpoint holds.
   for (const char* key : {"epochs", "steps", "stop_when", "evaluate", "checkpoint", "failures",
-                          "timeouts", "wire", "compression", "overlap", "backup"}) {
+                          "timeouts", "wire", "compression", "overlap", "backup", "strategy"}) {
     job.erase(key);
   }
   job["optimizer"].erase("learning_rate");

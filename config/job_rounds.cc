@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "config/data_plan.h"
+#include "config/strategy.h"
 
 namespace paracord {
 namespace {
@@ -43,9 +44,8 @@ void ReadReduction(JsonFields& fields, GuaranteesSpec& guarantees) {
   }
 }
 
-// Reports the keys of a job that do not fit its consistency.
-void ReportMisfits(JsonFields& fields, const Job& job) {
-  const GuaranteesSpec& guarantees = job.guarantees;
+// Reports the keys that only jobs with rounds may have.
+void ReportWithoutRounds(JsonFields& fields, const GuaranteesSpec& guarantees) {
   if (guarantees.round_batches.has_value() && !guarantees.rounds()) {
     fields.Problem("round_batches",
                    "is of jobs with rounds, and `consistency` is \"async\", which has none: give "
@@ -68,6 +68,18 @@ void ReportMisfits(JsonFields& fields, const Job& job) {
                    "says how the devices of a worker add up the lanes of a round, and only "
                    "`consistency` \"sync\" adds some: leave cross_device_ops out");
   }
+}
+
+// Reports the keys of a job that do not fit its consistency.
+void ReportMisfits(JsonFields& fields, const Job& job) {
+  const GuaranteesSpec& guarantees = job.guarantees;
+  if (IsSynchronous(guarantees.strategy) && !guarantees.sync()) {
+    fields.Problem("consistency",
+                   absl::StrCat("is not \"sync\", and `strategy` \"", guarantees.strategy,
+                                "\" is synchronous: leave consistency out, or give another "
+                                "strategy"));
+  }
+  if (!WaitsForStrategy(guarantees)) ReportWithoutRounds(fields, guarantees);
   if (guarantees.cross_device_ops == CrossDeviceOps::kNccl && !guarantees.reduce_fast) {
     fields.Problem("cross_device_ops",
                    "\"nccl\" adds in an order of its own, by which bits depend on the number of "
@@ -96,7 +108,10 @@ void ReportMisfits(JsonFields& fields, const Job& job) {
 
 void ReadRounds(JsonFields& fields, Problems& problems, Job& job) {
   GuaranteesSpec& guarantees = job.guarantees;
+  fields.OneOf("strategy", kStrategies, guarantees.strategy);
+  if (IsSynchronous(guarantees.strategy)) guarantees.consistency = "sync";
   const json* const consistency = fields.Find("consistency");
+  guarantees.consistency_said = consistency != nullptr;
   if (consistency != nullptr && consistency->is_object()) {
     JsonFields inner(*consistency, "consistency", problems);
     uint32_t staleness = 0;
@@ -104,6 +119,7 @@ void ReadRounds(JsonFields& fields, Problems& problems, Job& job) {
     inner.Integer("staleness", 0, kStalenessMax, staleness);
     inner.ReportUnknown();
     guarantees.staleness = staleness;
+    guarantees.consistency = "async";
   } else if (consistency != nullptr) {
     if (*consistency == "async" || *consistency == "sync") {
       guarantees.consistency = consistency->get<std::string>();
@@ -129,6 +145,7 @@ void ReadRounds(JsonFields& fields, Problems& problems, Job& job) {
 }
 
 void GuaranteesToJson(const GuaranteesSpec& guarantees, json& job) {
+  if (guarantees.strategy != "auto") job["strategy"] = guarantees.strategy;
   job["consistency"] = guarantees.consistency;
   if (guarantees.staleness.has_value()) {
     job["consistency"] = {{"staleness", *guarantees.staleness}};

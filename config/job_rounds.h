@@ -1,5 +1,5 @@
-// The keys of a job that say how its rounds are formed: `consistency`, `round_batches`, `backup`,
-// `recovery`, `reduce` and `cross_device_ops`.
+// The keys of a job that say how its rounds are formed: `strategy`, `consistency`, `round_batches`,
+// `backup`, `recovery`, `reduce` and `cross_device_ops`.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@ void ReadRounds(JsonFields& fields, Problems& problems, Job& job);
 void GuaranteesToJson(const GuaranteesSpec& guarantees, nlohmann::json& job);
 
 // Returns the batches of a round of a job, which has as many lanes: what it says, or the number of
-// devices that compute on the workers that the cluster names; 0 if the job has no rounds. INVALID_ARGUMENT names the key.
+// devices that compute on the workers that the cluster names; 0 if the job has no rounds.
+// INVALID_ARGUMENT names the key.
 absl::StatusOr<uint32_t> RoundBatchesOf(const Job& job, size_t devices);
 
 }  // namespace paracord

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
+#include "config/strategy.h"
 #include "tests/batches.h"
 
 namespace paracord {
@@ -64,6 +65,48 @@ TEST_CASE("a job says how old values may be, and how many batches a round has") 
   CHECK(JsonOf(JobToJson(sync)).at("consistency") == "sync");
 }
 
+TEST_CASE("strategies of several devices or workers without ps make a job synchronous") {
+  for (const char* strategy : {"central_storage", "mirrored", "multi_worker_mirrored"}) {
+    CAPTURE(strategy);
+    const std::string key = absl::StrCat(R"("strategy": ")", strategy, "\"");
+    const Job job = JobWith(absl::StrCat("{", key, "}")).value();
+    CHECK(job.guarantees.strategy == strategy);
+    CHECK(job.guarantees.sync());
+    CHECK(job.guarantees.recovery == "rollback");
+    CHECK(JobToJson(ParseJob(JobToJson(job)).value()) == JobToJson(job));
+    CHECK(JobWith(absl::StrCat("{", key, R"(, "consistency": "sync"})")).ok());
+    for (const char* other : {R"("async")", R"({"staleness": 1})"}) {
+      CHECK(RoundsProblemOf(absl::StrCat("{", key, R"(, "consistency": )", other, "}")) ==
+            absl::StrCat("consistency: is not \"sync\", and `strategy` \"", strategy,
+                         "\" is synchronous: leave consistency out, or give another strategy"));
+    }
+    CHECK(RoundsProblemOf(absl::StrCat("{", key, R"(, "overlap": true})")).find("overlap: ") == 0);
+  }
+  CHECK_FALSE(JobWith(R"({"strategy": "one_device"})")->guarantees.rounds());
+  CHECK_FALSE(JsonOf(JobToJson(*JobWith("{}"))).contains("strategy"));
+  CHECK(RoundsProblemOf(R"({"strategy": "miror"})").find("strategy: is \"miror\"") == 0);
+}
+
+TEST_CASE("keys of rounds wait for the cluster where it decides whether there are rounds") {
+  const Job open = JobWith(R"({"round_batches": 4, "backup": {}})").value();
+  CHECK(WaitsForStrategy(open.guarantees));
+  CHECK(SettingsOf(open.guarantees, "multi_worker_mirrored") ==
+        std::vector<std::string>{"strategy=multi_worker_mirrored"});
+  CHECK(SettingsOf(open.guarantees, "parameter_server") ==
+        std::vector<std::string>{"consistency=async"});
+  CHECK(SettingsOf(JobWith("{}")->guarantees, "parameter_server").empty());
+}
+
+TEST_CASE("a synchronous job may go on under another strategy") {
+  const DataPlan plan = PlanOfLanes(1000, 10, 4);
+  const Job ps = JobWith(R"({"consistency": "sync", "round_batches": 4})").value();
+  const Job mirrored = JobWith(R"({"strategy": "mirrored", "round_batches": 4})").value();
+  CHECK(CheckResumable(ps, mirrored, plan).ToString() == "OK");
+  CHECK(CheckResumable(mirrored, ps, plan).ToString() == "OK");
+  const Job async = JobWith("{}").value();
+  CHECK(CheckResumable(mirrored, async, plan).message().find("consistency: was \"sync\"") == 0);
+}
+
 TEST_CASE("keys of rounds that do not fit are named, both where two do not fit each other") {
   const struct {
     const char* keys;
@@ -84,7 +127,8 @@ TEST_CASE("keys of rounds that do not fit are named, both where two do not fit e
        "split_batches: is of jobs without rounds, and `consistency` has rounds"},
       {R"({"consistency": {"staleness": 1}, "backup": {}})",
        "backup: has lanes computed twice that a round waits for, and only `consistency` \"sync\""},
-      {R"({"reduce": "fast"})", "reduce: says how the lanes of a round are added up, and only"},
+      {R"({"consistency": "async", "reduce": "fast"})",
+       "reduce: says how the lanes of a round are added up, and only"},
       {R"({"consistency": "sync", "reduce": "quick"})", "reduce: is \"quick\", but there"},
       {R"({"consistency": {"staleness": 1}, "cross_device_ops": "hierarchical_copy"})",
        "cross_device_ops: says how the devices of a worker add up the lanes of a round, and only"},
@@ -106,7 +150,7 @@ TEST_CASE("keys of rounds that do not fit are named, both where two do not fit e
        "round_batches: must be an integer from 1 to 256"},
       {R"({"consistency": {"staleness": 1}, "round_batches": 257})",
        "round_batches: must be an integer from 1 to 256"},
-      {R"({"round_batches": 4})",
+      {R"({"consistency": "async", "round_batches": 4})",
        "round_batches: is of jobs with rounds, and `consistency` is \"async\", which has none"},
       {R"({"consistency": {"staleness": 1}, "split_batches": 4})",
        "split_batches: is of jobs without rounds, and `consistency` has rounds"},

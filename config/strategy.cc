@@ -1,0 +1,110 @@
+#include "config/strategy.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace paracord {
+namespace {
+
+std::string Counted(size_t count, const char* what) {
+  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
+}
+
+StrategyChoice Automatic(const GuaranteesSpec& guarantees, const ClusterShape& shape) {
+  if (shape.ps > 0) return {"parameter_server", "the cluster names ps (key cluster.ps)"};
+  if (shape.workers > 1 && guarantees.consistency_said && !guarantees.sync()) {
+    return {"parameter_server",
+            "the job is asynchronous (key consistency), and the cluster's workers hold the "
+            "variables in place of ps"};
+  }
+  if (shape.workers > 1) {
+    return {"multi_worker_mirrored",
+            absl::StrCat("the cluster names ", Counted(shape.workers, "worker"), " and no ps")};
+  }
+  if (shape.devices > 1) {
+    return {"mirrored", absl::StrCat("the one worker has ", Counted(shape.devices, "device"))};
+  }
+  return {"one_device", "the cluster has one worker with one device, and no ps"};
+}
+
+}  // namespace
+
+bool IsWithoutPs(std::string_view strategy) {
+  return strategy != "auto" && strategy != "parameter_server";
+}
+
+bool IsSynchronous(std::string_view strategy) {
+  return IsWithoutPs(strategy) && strategy != "one_device";
+}
+
+bool WaitsForStrategy(const GuaranteesSpec& guarantees) {
+  return guarantees.strategy == "auto" && !guarantees.consistency_said;
+}
+
+std::vector<std::string> SettingsOf(const GuaranteesSpec& guarantees, const std::string& chosen) {
+  if (guarantees.strategy != "auto") return {};
+  if (IsWithoutPs(chosen)) return {"strategy=" + chosen};
+  const bool of_rounds = guarantees.round_batches.has_value() || guarantees.reduce_fast ||
+                         guarantees.backup_factor.has_value() ||
+                         guarantees.cross_device_ops != CrossDeviceOps::kAuto;
+  if (of_rounds && WaitsForStrategy(guarantees)) return {"consistency=async"};
+  return {};
+}
+
+absl::StatusOr<StrategyChoice> ChooseStrategy(const GuaranteesSpec& guarantees,
+                                              const ClusterShape& shape) {
+  const std::string& strategy = guarantees.strategy;
+  if (shape.ps == 0 && shape.workers == 0) {
+    return absl::InvalidArgumentError(
+        "the cluster names neither ps (key cluster.ps) nor workers (key cluster.worker), so that "
+        "nobody holds the variables");
+  }
+  if (strategy == "auto") return Automatic(guarantees, shape);
+  const std::string said = absl::StrCat("strategy: is ", strategy);
+  if (strategy == "parameter_server") {
+    if (shape.ps > 0) return StrategyChoice{strategy, "the job says so"};
+    return absl::InvalidArgumentError(
+        absl::StrCat(said,
+                     ", which needs ps, and the cluster names none (key cluster.ps): add "
+                     "them, or give \"multi_worker_mirrored\", with which workers hold the "
+                     "variables"));
+  }
+  if (shape.ps > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(said, ", which has no ps, and the cluster names ", shape.ps,
+                     " (key cluster.ps): leave them out, or give \"parameter_server\""));
+  }
+  if (strategy != "multi_worker_mirrored" && shape.workers > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(said, ", which is of one worker, and the cluster names ", shape.workers,
+                     " (key cluster.worker): give \"multi_worker_mirrored\""));
+  }
+  if (strategy == "one_device" && shape.devices > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(said, ", and --device names ", shape.devices,
+                                                   ": name one, or give \"mirrored\""));
+  }
+  return StrategyChoice{strategy, "the job says so"};
+}
+
+absl::StatusOr<JobInCluster> ReadJobIn(const ClusterShape& shape,
+                                       std::span<const std::string> settings,
+                                       const ReadJobFn& read) {
+  JobInCluster result;
+  ASSIGN_OR_RETURN(result.job, read(settings));
+  ASSIGN_OR_RETURN(result.strategy, ChooseStrategy(result.job.guarantees, shape));
+  std::vector<std::string> more = SettingsOf(result.job.guarantees, result.strategy.name);
+  if (more.empty()) return result;
+  more.insert(more.begin(), settings.begin(), settings.end());
+  absl::StatusOr<Job> chosen = read(more);
+  if (!chosen.ok()) {
+    return absl::Status(chosen.status().code(),
+                        absl::StrCat(std::string(chosen.status().message()), " (strategy is ",
+                                     result.strategy.name, ", because ", result.strategy.why, ")"));
+  }
+  result.job = *std::move(chosen);
+  return result;
+}
+
+}  // namespace paracord

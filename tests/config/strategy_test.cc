@@ -1,0 +1,94 @@
+#include "config/strategy.h"
+
+#include <catch2/catch.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace paracord {
+namespace {
+
+// Returns the strategy, or the problem.
+std::string Chosen(const std::string& said, const ClusterShape& shape) {
+  GuaranteesSpec guarantees;
+  guarantees.strategy = said;
+  const absl::StatusOr<StrategyChoice> choice = ChooseStrategy(guarantees, shape);
+  return choice.ok() ? choice->name : std::string(choice.status().message());
+}
+
+TEST_CASE("a cluster that a job says nothing of gets the strategy that its tasks allow") {
+  CHECK(Chosen("auto", {2, 3}) == "parameter_server");
+  CHECK(Chosen("auto", {2, 0}) == "parameter_server");
+  CHECK(Chosen("auto", {0, 1}) == "one_device");
+  CHECK(Chosen("auto", {0, 1, 4}) == "mirrored");
+  CHECK(Chosen("auto", {0, 2}) == "multi_worker_mirrored");
+  CHECK(Chosen("auto", {0, 2, 4}) == "multi_worker_mirrored");
+  CHECK(ChooseStrategy(GuaranteesSpec(), {0, 3})->why == "the cluster names 3 workers and no ps");
+}
+
+TEST_CASE("a job that says it is asynchronous keeps its updates in a cluster of workers alone") {
+  GuaranteesSpec said;
+  said.consistency_said = true;
+  CHECK(ChooseStrategy(said, {0, 2})->name == "parameter_server");
+  CHECK(ChooseStrategy(said, {0, 1})->name == "one_device");
+  said.staleness = 2;
+  CHECK(ChooseStrategy(said, {0, 2})->name == "parameter_server");
+  said.staleness.reset();
+  said.consistency = "sync";
+  CHECK(ChooseStrategy(said, {0, 2})->name == "multi_worker_mirrored");
+}
+
+TEST_CASE("a strategy runs in the clusters that fit it and in no other") {
+  CHECK(Chosen("parameter_server", {1, 0}) == "parameter_server");
+  CHECK(Chosen("one_device", {0, 1}) == "one_device");
+  CHECK(Chosen("central_storage", {0, 1, 4}) == "central_storage");
+  CHECK(Chosen("mirrored", {0, 1}) == "mirrored");
+  CHECK(Chosen("multi_worker_mirrored", {0, 1}) == "multi_worker_mirrored");
+
+  CHECK(Chosen("parameter_server", {0, 2}) ==
+        "strategy: is parameter_server, which needs ps, and the cluster names none (key "
+        "cluster.ps): add them, or give \"multi_worker_mirrored\", with which workers hold the "
+        "variables");
+  CHECK(Chosen("mirrored", {2, 1}) ==
+        "strategy: is mirrored, which has no ps, and the cluster names 2 (key cluster.ps): leave "
+        "them out, or give \"parameter_server\"");
+  CHECK(Chosen("central_storage", {0, 2}) ==
+        "strategy: is central_storage, which is of one worker, and the cluster names 2 (key "
+        "cluster.worker): give \"multi_worker_mirrored\"");
+  CHECK(Chosen("one_device", {0, 1, 4}) ==
+        "strategy: is one_device, and --device names 4: name one, or give \"mirrored\"");
+  CHECK(Chosen("auto", {0, 0}).find("names neither ps (key cluster.ps) nor workers") !=
+        std::string::npos);
+}
+
+TEST_CASE("a job is read again with the strategy that its cluster chose") {
+  std::vector<std::string> settings_seen;
+  const auto read = [&](std::span<const std::string> settings) -> absl::StatusOr<Job> {
+    settings_seen.push_back(absl::StrJoin(settings, " "));
+    Job job;
+    if (settings.size() == 2) job.guarantees.strategy = "multi_worker_mirrored";
+    return job;
+  };
+  const std::vector<std::string> given = {"epochs=2"};
+  const auto job = ReadJobIn({0, 2}, given, read);
+  REQUIRE(job.ok());
+  CHECK(job->strategy.name == "multi_worker_mirrored");
+  CHECK(job->job.guarantees.strategy == "multi_worker_mirrored");
+  CHECK(settings_seen ==
+        std::vector<std::string>{"epochs=2", "epochs=2 strategy=multi_worker_mirrored"});
+
+  settings_seen.clear();
+  CHECK(ReadJobIn({2, 2}, given, read)->strategy.name == "parameter_server");
+  CHECK(settings_seen == std::vector<std::string>{"epochs=2"});
+
+  const auto refuse = [](std::span<const std::string> settings) -> absl::StatusOr<Job> {
+    if (settings.empty()) return Job();
+    return absl::InvalidArgumentError("consistency: is not \"sync\"");
+  };
+  CHECK(ReadJobIn({0, 2}, {}, refuse).status().message() ==
+        "consistency: is not \"sync\" (strategy is multi_worker_mirrored, because the cluster "
+        "names 2 workers and no ps)");
+}
+
+}  // namespace
+}  // namespace paracord
