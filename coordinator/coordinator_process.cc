@@ -5,6 +5,7 @@
 
 #include "common/exit_code.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "common/status_macros.h"
 #include "config/job_settings.h"
 #include "config/nodes.h"

@@ -30,6 +30,7 @@ struct CoordinatorPlace {
   std::string host;                          // for messages
   std::shared_ptr<Credentials> credentials;  // null: without a certificate
   bool insecure = false;
+  uint32_t devices = 1;  // of the worker in the same process, if there is one
 };
 
 // Reads the job, and takes the other tasks from the cluster. `ps_addresses` are those of the ps, by

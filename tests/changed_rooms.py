@@ -81,7 +81,7 @@ def programs_of(path, rooms):
     inside = [room for room in rooms if path.startswith(room + "/")]
     if not inside:
         return []
-    room = "main" if path.endswith("_main.cc") else max(inside, key=len)
+    room = "main" if path.endswith(("_main.cc", "_main.h")) else max(inside, key=len)
     return [program for above in with_those_above(room, rooms)
             for program in PROGRAMS.get(above, [above])]
 

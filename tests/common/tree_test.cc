@@ -125,7 +125,8 @@ TEST_CASE("includes between rooms point one way") {
   const Rooms rooms = ReadRooms();
   REQUIRE(rooms.size() > 20);
   for (const SourceFile& file : SourceFiles()) {
-    const bool daemon = file.path.ends_with("_main.cc") && !file.path.starts_with("cli/");
+    const bool main = file.path.ends_with("_main.cc") || file.path.ends_with("_main.h");
+    const bool daemon = main && !file.path.starts_with("cli/");
     const std::string room = daemon ? "main" : RoomOf(file.path);
     if (!rooms.contains(room)) continue;
     for (const std::string& line : file.lines) {

@@ -59,7 +59,11 @@ Cluster::Cluster(ClusterOptions options) : options_(std::move(options)) {
         options_.tcp ? FreeTcpAddress() : absl::StrCat("unix:", root(), "/", FileName(task));
   };
   add("coordinator");
-  for (uint32_t i = 0; i < options_.ps; ++i) add(absl::StrCat("ps:", i));
+  for (uint32_t i = 0; i < ps(); ++i) add(absl::StrCat("ps:", i));
+  for (uint32_t i = 0; options_.nodes && i < options_.workers; ++i) {
+    add(absl::StrCat("worker:", i));
+  }
+  addresses_["coordinator"] = addresses_[leader()];
   announced_ = addresses_;
 }
 
@@ -97,13 +101,16 @@ std::vector<std::string> Cluster::Command(const std::string& task) const {
     foreign.insert(foreign.end(), {announced_.at("coordinator"), task});
     return foreign;
   }
-  std::vector<std::string> command = {absl::StrCat(PARACORD_BIN_DIR "/paracord-", role), "--task",
-                                      task == "coordinator" ? "coordinator:0" : task, "--dir",
-                                      dirs_.contains(task) ? dirs_.at(task) : dir()};
+  const std::string program = role == "evaluator" ? "worker" : role;
+  std::vector<std::string> command = {absl::StrCat(PARACORD_BIN_DIR "/paracord-", program),
+                                      "--task", task == "coordinator" ? "coordinator:0" : task,
+                                      "--dir", dirs_.contains(task) ? dirs_.at(task) : dir()};
   if (role == "coordinator") command.insert(command.end(), {"--job", job()});
   // Workers that are to meet a ps over the network must not find it in shared memory.
   const bool by_network = options_.tcp || announced_ != addresses_;
-  if (role == "ps" && by_network) command.push_back("--shared-memory=false");
+  const bool holds = role == "ps" || (role == "worker" && options_.nodes);
+  if (holds && by_network) command.push_back("--shared-memory=false");
+  if (role == "worker" && options_.nodes) command.insert(command.end(), {"--job", job()});
   if (role == "worker") {
     command.insert(command.end(), {"--allow-programs", "--device", options_.device, "--threads",
                                    absl::StrCat(options_.threads)});
@@ -119,14 +126,16 @@ std::vector<std::string> Cluster::Command(const std::string& task) const {
 
 void Cluster::Start(const std::string& task, const Variables& environment,
                     const std::vector<std::string>& arguments) {
-  json cluster = {{"chief", {announced_.at("coordinator")}}};
-  for (uint32_t i = 0; i < options_.ps; ++i) {
+  json cluster;
+  if (leader() == "coordinator") cluster["chief"] = {announced_.at("coordinator")};
+  for (uint32_t i = 0; i < ps(); ++i) {
     cluster["ps"].push_back(announced_.at(absl::StrCat("ps:", i)));
   }
-  // Nobody calls a worker, so its address may be anything.
   for (uint32_t i = 0; i < options_.workers; ++i) {
-    cluster["worker"].push_back(
-        absl::StrCat(options_.unix_workers ? "unix:/worker" : "127.0.0.1:", i + 1));
+    // Nobody calls a worker that is no node, so its address may be anything.
+    const std::string any =
+        absl::StrCat(options_.unix_workers ? "unix:/worker" : "127.0.0.1:", i + 1);
+    cluster["worker"].push_back(options_.nodes ? announced_.at(absl::StrCat("worker:", i)) : any);
   }
   Variables all = environment;
   all.insert(options_.environment.begin(), options_.environment.end());
@@ -141,8 +150,8 @@ void Cluster::Start(const std::string& task, const Variables& environment,
 }
 
 void Cluster::StartAll() {
-  for (uint32_t i = 0; i < options_.ps; ++i) Start(absl::StrCat("ps:", i));
-  Start("coordinator");
+  for (uint32_t i = 0; i < ps(); ++i) Start(absl::StrCat("ps:", i));
+  if (leader() == "coordinator") Start("coordinator");
   for (uint32_t i = 0; i < options_.workers; ++i) Start(absl::StrCat("worker:", i));
 }
 
@@ -160,7 +169,7 @@ int Cluster::Finish(int64_t wait_ms) {
   int code = -1;
   WaitUntil(wait_ms, [&] {
     Supervise();
-    const std::optional<Exit> exit = at("coordinator").Poll();
+    const std::optional<Exit> exit = at(leader()).Poll();
     if (!exit.has_value() || *exit < 0 || *exit >= kRestartMayHelp) return false;
     code = *exit;
     return true;

@@ -20,6 +20,10 @@ namespace paracord::e2e {
 struct ClusterOptions {
   uint32_t ps = 2;
   uint32_t workers = 2;
+  // The workers are nodes and there is no ps; the coordinator is in worker:0 unless there is a
+  // chief.
+  bool nodes = false;
+  bool chief = false;
   bool unix_workers = false;  // so that the coordinator knows that all are on its host
   bool tcp = false;           // else unix sockets, and shared memory between workers and ps
   // Each worker waits this long in each batch, so that a job lasts long enough to be disturbed.
@@ -43,6 +47,11 @@ class Cluster {
   const std::string job() const { return root() + "/job.json"; }
   void WriteJob(const nlohmann::json& patch);  // anew
 
+  // The task whose process has the coordinator.
+  std::string leader() const {
+    return options_.nodes && !options_.chief ? "worker:0" : "coordinator";
+  }
+
   void StartAll();
   void Start(const std::string& task, const Variables& environment = {},
              const std::vector<std::string>& arguments = {});
@@ -62,7 +71,7 @@ class Cluster {
   // Restarts, as a supervisor does, every process that was killed or left with 128 and above, and
   // returns these.
   std::vector<std::pair<std::string, Exit>> Supervise();
-  // Supervises until the coordinator leaves with a code below 128, and returns that code, or -1 at
+  // Supervises until the leader leaves with a code below 128, and returns that code, or -1 at
   // the time-out.
   int Finish(int64_t wait_ms = 60000);
   bool WaitAllGone(int64_t wait_ms);  // of who is left, the end of its log is shown
@@ -79,6 +88,7 @@ class Cluster {
   nlohmann::json Summary() const;
 
  private:
+  uint32_t ps() const { return options_.nodes ? 0 : options_.ps; }
   std::vector<std::string> Command(const std::string& task) const;
   Link& LinkTo(const std::string& address);
   std::string LogPath(const std::string& task) const;

@@ -47,7 +47,7 @@ std::set<pid_t> KillAtRandom(Cluster& cluster, const Kills& kills) {
   std::vector<std::string> left;  // of a round in which each task has its turn
   int killed = 0, killed_children = 0;
   uint64_t batches_done = 0;
-  while (killed < kills.count && cluster.at("coordinator").Poll() != 0) {
+  while (killed < kills.count && cluster.at(cluster.leader()).Poll() != 0) {
     const int64_t until =
         NowMs() + std::uniform_int_distribution<int64_t>(10, kills.most_ms)(random);
     const uint64_t due = kills.batches * 4 / 5 * static_cast<uint64_t>(killed + 1) /

@@ -1,0 +1,167 @@
+#include "node/node.h"
+
+#include <catch2/catch.hpp>
+#include <optional>
+
+#include "common/exit_code.h"
+#include "common/json_text.h"
+#include "net/rpc_proto.h"
+#include "proto/paracord.pb.h"
+#include "proto/protocol.h"
+#include "spdlog/spdlog.h"
+#include "tests/fakes.h"
+
+namespace paracord {
+namespace {
+
+// Nobody answers, and what is dialled is noted.
+class NotingNetwork : public NoNetwork {
+ public:
+  class SilentLink : public Link {
+   public:
+    explicit SilentLink(std::string address) : address_(std::move(address)) {}
+    void Call(std::string_view, Parts, int64_t, ReplyFn) override {}
+    const std::string& address() const override { return address_; }
+
+   private:
+    const std::string address_;
+  };
+  std::unique_ptr<Link> Dial(const std::string& address) override {
+    dialled.push_back(address);
+    return std::make_unique<SilentLink>(address);
+  }
+  std::vector<std::string> dialled;
+};
+
+Job NodeJob() {
+  Job job;
+  job.name = "j";
+  job.model = nlohmann::json::object();
+  job.train = {"npy", {{"features", "/f.npy"}, {"labels", "/l.npy"}}};
+  job.loss = {"mean_squared_error"};
+  job.optimizer = {"sgd"};
+  return job;
+}
+
+// A node 0 of two, on a loop that the test turns. Its data cannot be opened.
+struct NodeFixture {
+  explicit NodeFixture(bool leads, const std::string& dir_name = "") {
+    spdlog::set_level(spdlog::level::off);
+    const std::string dir = dir_name.empty() ? directory.path() : directory / dir_name;
+    NodeOptions options;
+    options.address = "own:1";
+    options.worker = {.task = "worker:0", .coordinator = leads ? "own:1" : "chief:1", .dir = dir};
+    options.ps = {.index = 0, .dir = dir};
+    if (leads) {
+      options.coordinator = CoordinatorOptions{.job = NodeJob(),
+                                               .ps_addresses = {"own:1", "other:1"},
+                                               .workers = {"worker:0", "worker:1"},
+                                               .nodes = true,
+                                               .dir = dir};
+    }
+    const auto open = [](const Job&) -> absl::StatusOr<Workload> {
+      return absl::NotFoundError("no data");
+    };
+    node.emplace(std::move(options), open, Environment{loop, network, files, worker, random},
+                 NodeExecutors{worker, ps, exchanges, coordinator},
+                 [this](int code, const std::string& reason) {
+                   ++exits;
+                   exit_code = code;
+                   exit_reason = reason;
+                 });
+  }
+  // Calls the node over its listener, as another process does.
+  absl::Status StatusOfCall(std::string_view method, const google::protobuf::Message& request) {
+    const auto call = std::make_shared<FakeCall>();
+    node->Handle(method, absl::Cord(request.SerializeAsString()), call);
+    loop.RunPosted();
+    return call->answered == 1 ? call->reply.status() : absl::UnknownError("no answer");
+  }
+
+  TestDirectory directory;
+  ManualLoop loop;
+  ManualExecutor worker{loop}, ps{loop}, exchanges{loop}, coordinator{loop};
+  NotingNetwork network;
+  PosixFiles files;
+  SeededRandom random{1};
+  int exits = 0;
+  int exit_code = -1;
+  std::string exit_reason;
+  std::optional<Node> node;
+};
+
+TEST_CASE("a node reaches its own ps and coordinator without the network") {
+  NodeFixture fixture(/*leads=*/true);
+  fixture.node->Start("own:1");
+  fixture.loop.Advance(3000);
+  REQUIRE(fixture.node->coordinator() != nullptr);
+  REQUIRE(fixture.node->coordinator()->core() != nullptr);
+  const nlohmann::json ps = JsonOf(fixture.node->PageJson()).at("ps");
+  REQUIRE(ps.size() == 2);
+  CHECK(ps.at(0).at("node") == "worker:0");
+  CHECK(ps.at(0).at("silent_seconds") < 2);          // its coordinator hears it,
+  CHECK_FALSE(ps.at(1).contains("silent_seconds"));  // and not the other
+  CHECK(fixture.network.dialled == std::vector<std::string>{"other:1"});
+  CHECK(fixture.node->Health().text.find("its coordinator leads generation 1") !=
+        std::string::npos);
+}
+
+TEST_CASE("a node whose coordinator is elsewhere serves the calls of a ps alone") {
+  NodeFixture fixture(/*leads=*/false);
+  fixture.node->Start("own:1");
+  fixture.loop.Advance(1000);
+  CHECK(fixture.network.dialled == std::vector<std::string>{"chief:1"});
+  CHECK(fixture.StatusOfCall(method::kDescribe, DescribeRequest()).ok());
+  CHECK(absl::IsUnimplemented(fixture.StatusOfCall(method::kStatus, StatusRequest())));
+  CHECK(fixture.node->PageJson() == "{}");
+}
+
+TEST_CASE("a node that is told to leave does so when all its roles have, with 143") {
+  const bool leads = GENERATE(false, true);
+  CAPTURE(leads);
+  NodeFixture fixture(leads);
+  fixture.node->Start("own:1");
+  fixture.loop.Advance(3000);
+  CHECK(fixture.exits == 0);
+  fixture.node->Drain("SIGTERM");
+  fixture.node->Drain("SIGTERM");
+  fixture.loop.Advance(30000);
+  CHECK(fixture.exits == 1);
+  CHECK(fixture.exit_code == 143);
+  if (!leads) return;
+  CHECK(fixture.node->coordinator() == nullptr);
+  CHECK(absl::IsUnavailable(fixture.StatusOfCall(method::kStatus, StatusRequest())));
+}
+
+TEST_CASE("a node ends with the code of the role that failed, not of those that had to leave") {
+  NodeFixture fixture(/*leads=*/true, "a-file/below");
+  fixture.directory.Write("a-file", "no directory");
+  fixture.node->Start("own:1");
+  fixture.loop.Advance(1000);
+  CHECK(fixture.exits == 0);  // the others may leave by themselves
+  fixture.loop.Advance(10000);
+  CHECK(fixture.exits == 1);
+  CHECK(fixture.exit_code == 2);
+  CHECK(fixture.exit_reason.starts_with("coordinator: "));
+}
+
+TEST_CASE("a node without a coordinator ends with 202") {
+  NodeFixture fixture(/*leads=*/false);
+  fixture.node->Start("own:1");
+  fixture.loop.Advance(700 * 1000);
+  CHECK(fixture.exits == 1);
+  CHECK(fixture.exit_code == static_cast<int>(ExitCode::kPeerLost));
+}
+
+TEST_CASE("a node that ends while calls to itself are under way leaves nothing behind") {
+  auto fixture = std::make_unique<NodeFixture>(/*leads=*/true);
+  fixture->exchanges.set_at_once(false);
+  fixture->node->Start("own:1");
+  fixture->loop.Advance(200);
+  fixture->node.reset();
+  fixture->loop.Advance(60000);
+  CHECK(fixture->exits == 0);
+}
+
+}  // namespace
+}  // namespace paracord
