@@ -5,12 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/exit_code.h"
-#include "common/gate.h"
 #include "common/probe.h"
 #include "config/data_plan.h"
 #include "coordinator/coordinator.h"
-#include "exchange/codec.h"
 #include "net/rpc_proto.h"
+#include "node/node.h"
 #include "proto/protocol.h"
 #include "server/parameter_server.h"
 #include "sim/world/coverage.h"
@@ -22,35 +21,8 @@ namespace {
 std::string PsAddress(uint32_t index) { return absl::StrCat("ps:", index); }
 std::string CoordinatorAddress(uint32_t number) { return absl::StrCat("coordinator:", number); }
 
-// A call that remembers its answer.
-class WatchedCall : public ServerCall {
- public:
-  explicit WatchedCall(std::shared_ptr<ServerCall> call) : call_(std::move(call)) {}
-  void Reply(absl::StatusOr<Parts> reply) override {
-    answer_ = reply.status();
-    answered_ = true;
-    if (reply.ok()) {
-      for (const absl::Cord& part : *reply) bytes_.Append(part);
-    }
-    if (on_reply_) on_reply_();
-    call_->Reply(std::move(reply));
-  }
-  void OnCancel(std::function<void()> fn) override { call_->OnCancel(std::move(fn)); }
-  void OnReply(std::function<void()> fn) { on_reply_ = std::move(fn); }
-  bool answered() const { return answered_; }
-  const absl::Status& answer() const { return answer_; }
-  const absl::Cord& bytes() const { return bytes_; }
-
- private:
-  const std::shared_ptr<ServerCall> call_;
-  absl::Status answer_;
-  absl::Cord bytes_;
-  std::function<void()> on_reply_;
-  bool answered_ = false;
-};
-
 // A process that listens, and can be told to leave.
-class Role : public SimProcess {
+class SimRole : public SimProcess {
  public:
   virtual void Drain() = 0;
 
@@ -62,111 +34,42 @@ class Role : public SimProcess {
 
 }  // namespace
 
-class SimCluster::Ps : public Role, public Service {
+class SimCluster::Ps : public SimRole {
  public:
   Ps(SimCluster& cluster, SimNode& node, uint32_t index)
-      : cluster_(cluster),
-        ps_({.index = index,
-             .dir = SimDir(cluster.world_),
-             .orphan_ms = cluster.plan_.job.timeouts.orphan_ms,
-             .staged_bytes_max = 1500},
-            node.environment(), ExitFn(cluster.supervisor_, node)) {
-    auto listener = node.environment().network.Listen(PsAddress(index), *this);
+      : ps_(OptionsOfPs(cluster, index), node.environment(), ExitFn(cluster.supervisor_, node)),
+        watched_(cluster.Oracles(), ps_) {
+    auto listener = node.environment().network.Listen(PsAddress(index), watched_);
     if (!listener.ok()) {
       cluster.supervisor_.Exit(node, static_cast<int>(ExitCode::kInUse));
       return;
     }
     listener_ = *std::move(listener);
-  }
-
-  void Handle(std::string_view method, absl::Cord request,
-              std::shared_ptr<ServerCall> call) override {
-    if (method == method::kExchange) return Exchange(request, std::move(call));
-    const auto watched = std::make_shared<WatchedCall>(std::move(call));
-    if (method == method::kLoad) {
-      const auto load = ParseMessage<LoadRequest>(request);
-      watched->OnReply([this, from = load.ok() ? load->checkpoint() : "", call = watched.get()] {
-        if (call->answer().ok()) Loaded(from);
-      });
-    }
-    ps_.Handle(method, request, watched);
-    if (method != method::kAdopt || !watched->answered() || !watched->answer().ok()) return;
-    const auto adopt = ParseMessage<AdoptRequest>(request);
-    cluster_.oracle_.Adopted(adopt->generation(), adopt->coordinator_boot_id());
   }
   void Drain() override { ps_.Drain(); }
 
+  static PsOptions OptionsOfPs(SimCluster& cluster, uint32_t index) {
+    return {.index = index,
+            .dir = SimDir(cluster.world_),
+            .orphan_ms = cluster.plan_.job.timeouts.orphan_ms,
+            .staged_bytes_max = 1500};
+  }
+
  private:
-  // A repeated load may be answered when training is well under way, so it is checked only once.
-  void Loaded(const std::string& checkpoint) {
-    const std::shared_ptr<const Content> content = ps_.content();
-    if (content == nullptr || content == loaded_) return;
-    if (loaded_ != nullptr && loaded_->loaded_generation == content->loaded_generation) {
-      cluster_.world_.Violation("a ps loads twice in one generation");
-    }
-    loaded_ = content;
-    cluster_.oracle_.Loaded(*content, checkpoint);
-  }
-
-  void Exchange(const absl::Cord& request, std::shared_ptr<ServerCall> call) {
-    const Oracle::PsSeen before = cluster_.oracle_.Look(ps_);
-    const auto watched = std::make_shared<WatchedCall>(std::move(call));
-    ps_.Handle(method::kExchange, request, watched);
-    const absl::StatusOr<DecodedRequest> decoded = DecodeExchangeRequest(request);
-    if (!decoded.ok()) return cluster_.world_.Violation("a worker sends a broken exchange");
-    const Oracle::PsSeen after = cluster_.oracle_.Look(ps_);
-    if (watched->answered()) return Exchanged(*watched, *decoded, before, after);
-    if (!decoded->header.has_state()) return cluster_.world_.Violation("an exchange waits");
-    // Its push is entered, and its pull waits.
-    watched->OnReply(gate_.Enter([this, call = watched.get(), request = *decoded, before, after] {
-      if (call->answer().ok()) Exchanged(*call, request, before, after);
-    }));
-  }
-
-  void Exchanged(const WatchedCall& call, const DecodedRequest& request,
-                 const Oracle::PsSeen& before, const Oracle::PsSeen& after) {
-    absl::StatusOr<DecodedReply> reply = DecodedReply();
-    if (!call.answer().ok()) {
-      reply = call.answer();
-    } else {
-      reply = DecodeExchangeReply(call.bytes());
-      if (!reply.ok()) return cluster_.world_.Violation("a ps sends a broken answer");
-    }
-    const absl::StatusOr<ExchangeReply> answer =
-        reply.ok() ? absl::StatusOr<ExchangeReply>(reply->header) : reply.status();
-    cluster_.oracle_.Exchanged(ps_, request.header, answer, before, after);
-    if (cluster_.sync_ != nullptr) {
-      return cluster_.sync_->Answered(request.header, ReadStep(request), reply, after);
-    }
-    cluster_.rounds_.Answered(request.header, answer, cluster_.oracle_.Look(ps_));
-  }
-
-  SimCluster& cluster_;
-  std::shared_ptr<const Content> loaded_;
   ParameterServer ps_;
+  WatchedPs watched_;
   std::unique_ptr<Listener> listener_;
-  Gate gate_;
 };
 
-class SimCluster::Chief : public Role, public Service {
+// Stands before a coordinator. Some reports reach it exaggerated.
+class SimCluster::Liar : public Service {
  public:
-  Chief(SimCluster& cluster, SimNode& node, uint32_t number)
-      : cluster_(cluster),
-        coordinator_(Options(cluster), node.environment(), ExitFn(cluster.supervisor_, node)) {
-    auto listener = node.environment().network.Listen(CoordinatorAddress(number), *this);
-    if (!listener.ok()) {
-      cluster.supervisor_.Exit(node, static_cast<int>(ExitCode::kInUse));
-      return;
-    }
-    listener_ = *std::move(listener);
-    node.environment().loop.Post([this] { coordinator_.Start(/*address=*/""); });
-  }
+  Liar(SimCluster& cluster, Service& coordinator) : cluster_(cluster), coordinator_(coordinator) {}
   void Handle(std::string_view method, absl::Cord request,
               std::shared_ptr<ServerCall> call) override {
     if (method == method::kWork && cluster_.LieNow()) request = Ahead(request);
     coordinator_.Handle(method, std::move(request), std::move(call));
   }
-  void Drain() override { coordinator_.Drain("SIGTERM"); }
 
  private:
   // Reports more progress than there was, which the coordinator takes only as a hint.
@@ -182,6 +85,25 @@ class SimCluster::Chief : public Role, public Service {
     return absl::Cord(request->SerializeAsString());
   }
 
+  SimCluster& cluster_;
+  Service& coordinator_;
+};
+
+class SimCluster::Chief : public SimRole {
+ public:
+  Chief(SimCluster& cluster, SimNode& node, uint32_t number)
+      : coordinator_(Options(cluster), node.environment(), ExitFn(cluster.supervisor_, node)),
+        liar_(cluster, coordinator_) {
+    auto listener = node.environment().network.Listen(CoordinatorAddress(number), liar_);
+    if (!listener.ok()) {
+      cluster.supervisor_.Exit(node, static_cast<int>(ExitCode::kInUse));
+      return;
+    }
+    listener_ = *std::move(listener);
+    node.environment().loop.Post([this] { coordinator_.Start(/*address=*/""); });
+  }
+  void Drain() override { coordinator_.Drain("SIGTERM"); }
+
   static CoordinatorOptions Options(SimCluster& cluster) {
     CoordinatorOptions options;
     options.job = cluster.plan_.job;
@@ -189,6 +111,13 @@ class SimCluster::Chief : public Role, public Service {
     options.job.timeouts.drain_ms += ++cluster.coordinators_ / 2 % 2;
     options.dir = SimDir(cluster.world_);
     for (uint32_t i = 0; i < cluster.plan_.ps; ++i) options.ps_addresses.push_back(PsAddress(i));
+    options.nodes = cluster.plan_.nodes;
+    if (options.nodes) {
+      for (uint32_t i = 0; i < cluster.plan_.ps; ++i) {
+        options.workers.push_back(absl::StrCat("worker:", i));
+      }
+      return options;
+    }
     // The workers' places follow the coordinator's and those of the ps.
     for (uint32_t i = 0; i < cluster.plan_.workers; ++i) {
       options.workers.push_back(absl::StrCat("worker:", 1 + cluster.plan_.ps + i));
@@ -196,32 +125,97 @@ class SimCluster::Chief : public Role, public Service {
     return options;
   }
 
-  SimCluster& cluster_;
+ private:
   Coordinator coordinator_;
+  Liar liar_;
   std::unique_ptr<Listener> listener_;
 };
 
-class SimCluster::Trainer : public Role {
+class SimCluster::Trainer : public SimRole {
  public:
   Trainer(SimCluster& cluster, SimNode& node, std::string task, std::string coordinator,
           uint32_t devices)
-      : worker_(
-            {.task = std::move(task),
-             .coordinator = std::move(coordinator),
-             .device = "cpu",
-             .dir = SimDir(cluster.world_),
-             .orphan_ms = cluster.plan_.job.timeouts.orphan_ms,
-             .early_push_bytes = cluster.plan_.early_push ? 1 : kEarlyPushBytes},
-            [&counting = cluster.plan_.counting, devices](const Job&) -> absl::StatusOr<Workload> {
-              return MakeCountingWorkload(counting, devices);
-            },
-            node.environment(), ExitFn(cluster.supervisor_, node)) {
+      : worker_(Options(cluster, std::move(task), std::move(coordinator)), Opener(cluster, devices),
+                node.environment(), ExitFn(cluster.supervisor_, node)) {
     node.environment().loop.Post([this] { worker_.Start(); });
   }
   void Drain() override { worker_.Drain("SIGTERM"); }
 
+  static WorkerOptions Options(SimCluster& cluster, std::string task, std::string coordinator) {
+    return {.task = std::move(task),
+            .coordinator = std::move(coordinator),
+            .device = "cpu",
+            .dir = SimDir(cluster.world_),
+            .orphan_ms = cluster.plan_.job.timeouts.orphan_ms,
+            .early_push_bytes = cluster.plan_.early_push ? 1 : kEarlyPushBytes};
+  }
+  static OpenWorkloadFn Opener(SimCluster& cluster, uint32_t devices) {
+    return [&counting = cluster.plan_.counting, devices](const Job&) -> absl::StatusOr<Workload> {
+      return MakeCountingWorkload(counting, devices);
+    };
+  }
+
  private:
   Worker worker_;
+};
+
+// A worker and a ps in one process, and in the first the coordinator.
+class SimCluster::Both : public SimRole {
+ public:
+  Both(SimCluster& cluster, SimNode& node, uint32_t index)
+      : calls_(node.environment().loop),
+        node_(Options(cluster, index), Trainer::Opener(cluster, cluster.DevicesOf(index)),
+              node.environment(),
+              {node.environment().executor, node.environment().executor, calls_,
+               node.environment().executor},
+              ExitFn(cluster.supervisor_, node)) {
+    watched_ = std::make_unique<WatchedPs>(cluster.Oracles(), node_.ps());
+    node_.CallThrough(Role::kPs, *watched_);
+    if (index == 0) {
+      liar_ = std::make_unique<Liar>(cluster, *node_.coordinator());
+      node_.CallThrough(Role::kCoordinator, *liar_);
+    }
+    auto listener = node.environment().network.Listen(PsAddress(index), node_);
+    if (!listener.ok()) {
+      cluster.supervisor_.Exit(node, static_cast<int>(ExitCode::kInUse));
+      return;
+    }
+    listener_ = *std::move(listener);
+    node.environment().loop.Post([this] { node_.Start(/*address=*/""); });
+  }
+  void Drain() override { node_.Drain("SIGTERM"); }
+
+ private:
+  static NodeOptions Options(SimCluster& cluster, uint32_t index) {
+    NodeOptions options;
+    options.address = PsAddress(index);
+    options.worker = Trainer::Options(cluster, absl::StrCat("worker:", index), PsAddress(0));
+    options.ps = Ps::OptionsOfPs(cluster, index);
+    if (index == 0) options.coordinator = Chief::Options(cluster);
+    return options;
+  }
+
+  // Calls to the own process take a millisecond. In no time at all a worker could ask its own ps
+  // and coordinator the same thing for ever, because nothing else would ever happen.
+  class OwnCalls : public Executor {
+   public:
+    explicit OwnCalls(EventLoop& loop) : loop_(loop) {}
+    void Run(std::function<void()> work, std::function<void()> done) override {
+      loop_.PostAfter(1, [work = std::move(work), done = std::move(done)] {
+        work();
+        done();
+      });
+    }
+
+   private:
+    EventLoop& loop_;
+  };
+
+  OwnCalls calls_;
+  Node node_;
+  std::unique_ptr<WatchedPs> watched_;
+  std::unique_ptr<Liar> liar_;
+  std::unique_ptr<Listener> listener_;
 };
 
 SimCluster::SimCluster(SimWorld& world, ClusterPlan plan)
@@ -250,13 +244,28 @@ SimCluster::SimCluster(SimWorld& world, ClusterPlan plan)
   world_.Kill(setup, Death::kExit);
   supervisor_.RestartAfterExit(
       [this](uint32_t place, int exit_code) { return MayRestart(place, exit_code); });
-  coordinator_place_ = AddCoordinator(1);
-  for (uint32_t i = 0; i < plan_.ps; ++i) ps_places_.push_back(AddPs(i));
-  for (uint32_t i = 0; i < plan_.workers; ++i) worker_places_.push_back(AddWorker());
+  AddAll();
   world_.AfterEveryEvent([this] { oracle_.LookAtDisk(); });
 }
 
 SimCluster::~SimCluster() = default;
+
+void SimCluster::AddAll() {
+  if (!plan_.nodes) coordinator_place_ = AddCoordinator(1);
+  for (uint32_t i = 0; i < plan_.ps; ++i) {
+    ps_places_.push_back(plan_.nodes ? AddNode(i) : AddPs(i));
+  }
+  if (plan_.nodes) coordinator_place_ = ps_places_.front();
+  for (uint32_t i = 0; i < plan_.workers; ++i) worker_places_.push_back(AddWorker());
+}
+
+WatchedPs::Oracles SimCluster::Oracles() { return {world_, oracle_, rounds_, sync_.get()}; }
+
+uint32_t SimCluster::AddNode(uint32_t index) {
+  return supervisor_.AddPlace(absl::StrCat("node:", index), [this, index](SimNode& node) {
+    return std::make_unique<Both>(*this, node, index);
+  });
+}
 
 uint32_t SimCluster::AddPs(uint32_t index) {
   return supervisor_.AddPlace(PsAddress(index), [this, index](SimNode& node) {
@@ -277,7 +286,8 @@ uint32_t SimCluster::AddWorker() {
     const auto alias = static_cast<uint32_t>(chance_.Chance(0.2) ? chance_.Between(1, 2) : 0);
     const bool other = second_lives_ && !healed_ && chance_.Chance(0.5);
     return std::make_unique<Trainer>(*this, node, absl::StrCat("worker:", index + 64 * alias),
-                                     CoordinatorAddress(other ? 2 : 1), DevicesOf(index));
+                                     plan_.nodes ? PsAddress(0) : CoordinatorAddress(other ? 2 : 1),
+                                     DevicesOf(index));
   });
 }
 
@@ -297,9 +307,9 @@ bool SimCluster::MayRestart(uint32_t place, int exit_code) {
     world_.Violation(absl::StrCat(name, " exits with ", exit_code));
   }
   if (coordinator) return place == coordinator_place_ ? !job_over_ : !healed_;
-  const bool worker =
-      std::find(worker_places_.begin(), worker_places_.end(), place) != worker_places_.end();
-  return !(worker && job_over_);
+  const bool computes = plan_.nodes || std::find(worker_places_.begin(), worker_places_.end(),
+                                                 place) != worker_places_.end();
+  return !(computes && job_over_);
 }
 
 bool SimCluster::LieNow() { return plan_.reports_ahead && !healed_ && chance_.Chance(0.1); }
@@ -332,7 +342,7 @@ void SimCluster::DrainSomebody() {
   const auto last = static_cast<int64_t>(supervisor_.places()) - 1;
   const auto place = static_cast<uint32_t>(chance_.Between(0, last));
   SimNode* const node = supervisor_.node(place);
-  auto* const role = static_cast<Role*>(supervisor_.process(place));
+  auto* const role = static_cast<SimRole*>(supervisor_.process(place));
   if (node != nullptr && role != nullptr) {
     PROBE("sim.sigterm");
     node->environment().loop.Post([role] { role->Drain(); });
@@ -404,9 +414,7 @@ void SimCluster::GoOn() {
   plan_.ps = plan_.resume_ps;
   ps_places_.clear();
   worker_places_.clear();
-  coordinator_place_ = AddCoordinator(1);
-  for (uint32_t i = 0; i < plan_.ps; ++i) ps_places_.push_back(AddPs(i));
-  for (uint32_t i = 0; i < plan_.workers; ++i) worker_places_.push_back(AddWorker());
+  AddAll();
 }
 
 bool SimCluster::RunUntilOver(int64_t end_ms) {
@@ -440,6 +448,7 @@ std::string RunSeed(uint64_t seed, uint64_t* trace_hash, uint64_t* steps, SimKin
   if (kind.lanes) plan.DrawLanes(world.Fork(12));
   if (kind.sync) plan.DrawSync(world.Fork(13));
   if (kind.sync) plan.DrawDevices(world.Fork(14));
+  if (kind.nodes) plan.MakeNodes();
   SimCluster cluster(world, plan);
   const Coverage coverage;
   bool right = cluster.Run();
@@ -456,7 +465,8 @@ std::string RunSeed(uint64_t seed, uint64_t* trace_hash, uint64_t* steps, SimKin
                       kind.growing  ? "PARACORD_SIM_TABLES=2 "
                       : kind.tables ? "PARACORD_SIM_TABLES=1 "
                                     : "",
-                      kind.objects ? "PARACORD_SIM_OBJECTS=1 " : "", "PARACORD_SIM_SEED=", seed,
+                      kind.objects ? "PARACORD_SIM_OBJECTS=1 " : "",
+                      kind.nodes ? "PARACORD_SIM_NODES=1 " : "", "PARACORD_SIM_SEED=", seed,
                       " bin/sim_test \"one seed of the cluster\"\n", plan.ToString(), "\n",
                       world.Report());
 }

@@ -14,6 +14,7 @@
 #include "sim/oracle.h"
 #include "sim/rounds_oracle.h"
 #include "sim/sync_oracle.h"
+#include "sim/watched_ps.h"
 #include "sim/world/nemesis.h"
 #include "sim/world/sim_world.h"
 #include "sim/world/supervisor.h"
@@ -36,7 +37,8 @@ struct ClusterPlan {
   uint64_t epochs = 1;            // after which it is done
   uint32_t resume_ps = 0;         // then it is given one more epoch and so many ps; 0: it is not
   uint32_t lanes = 0;             // of an epoch; 0: it is cut into splits
-  uint64_t staleness = 0;         // with lanes, where the job is not synchronous
+  bool nodes = false;      // each ps is in the process of a worker, the first with the coordinator
+  uint64_t staleness = 0;  // with lanes, where the job is not synchronous
   std::vector<uint32_t> devices;  // of the workers, by turns; none: one each
   CountingOptions counting;
   Job job;
@@ -51,6 +53,7 @@ struct ClusterPlan {
   void DrawLanes(SimRandom random);
   void DrawSync(SimRandom random);
   void DrawDevices(SimRandom random);
+  void MakeNodes();
   std::string ToString() const;
 };
 
@@ -65,9 +68,14 @@ class SimCluster {
 
  private:
   class Ps;
+  class Liar;
   class Chief;
   class Trainer;
+  class Both;
 
+  void AddAll();
+  WatchedPs::Oracles Oracles();
+  uint32_t AddNode(uint32_t index);
   uint32_t AddPs(uint32_t index);
   uint32_t AddCoordinator(uint32_t number);
   uint32_t AddWorker();
@@ -109,6 +117,7 @@ struct SimKind {
   bool growing = false;  // these tables grow, in some seeds with admission and expiry
   bool lanes = false;    // epochs are cut into lanes, with bounded staleness
   bool sync = false;     // or with synchronous rounds
+  bool nodes = false;    // the cluster has no ps
 };
 
 // Runs one seed from its draw to its end. Returns "", or the fault that was found and how to see it

@@ -175,6 +175,15 @@ void ClusterPlan::DrawDevices(SimRandom random) {
   for (int i = 0; i < 3; ++i) devices.push_back(static_cast<uint32_t>(random.Between(1, 4)));
 }
 
+// The other workers of the plan are not named by the cluster, and compute alone.
+void ClusterPlan::MakeNodes() {
+  nodes = true;
+  second_coordinator = false;  // nobody else has the address of node 0
+  if (!calm) return;
+  ps = 1;  // with several, several workers compute
+  workers = resume_ps = 0;
+}
+
 void ClusterPlan::MakeGrowing(SimRandom random) {
   MakeTables();
   counting.growing = counting.tables;
@@ -191,7 +200,7 @@ void ClusterPlan::MakeGrowing(SimRandom random) {
 
 std::string ClusterPlan::ToString() const {
   return absl::StrCat(
-      ps, " ps, ", workers, "+", late_workers, " workers",
+      ps, nodes ? " nodes, " : " ps, ", workers, "+", late_workers, " workers",
       second_coordinator ? ", a second coordinator" : "", damage ? ", damage" : "",
       reports_ahead ? ", reports ahead" : "", calm ? ", calm" : "",
       ", drain_every_ms=", drain_every_ms, ", fault_ms=", fault_ms, ", batches=", counting.batches,

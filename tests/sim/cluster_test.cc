@@ -171,6 +171,15 @@ TEST_CASE("values, slots and ledgers of a synchronous job depend on the job alon
   }
 }
 
+TEST_CASE(
+    "a cluster without ps loses and doubles nothing, and its synchronous jobs have one result") {
+  const uint64_t seeds = Setting("PARACORD_SIM_SEEDS", 2000) / 4;
+  RunSeeds(seeds, {.nodes = true});
+  RunSeeds(seeds, {.sync = true, .nodes = true});
+  RunSeeds(seeds / 4, {.lanes = true, .nodes = true});
+  RunSeeds(seeds / 4, {.growing = true, .sync = true, .nodes = true});
+}
+
 // A tenth of as many on an object store.
 TEST_CASE("no batch is lost or doubled and every job ends on an object store") {
   const uint64_t seeds = Setting("PARACORD_SIM_SEEDS", 2000) / 10;
@@ -215,7 +224,8 @@ TEST_CASE("one seed of the cluster", "[.replay]") {
                                      .objects = Setting("PARACORD_SIM_OBJECTS", 0) != 0,
                                      .growing = Setting("PARACORD_SIM_TABLES", 0) == 2,
                                      .lanes = Setting("PARACORD_SIM_LANES", 0) == 1,
-                                     .sync = Setting("PARACORD_SIM_LANES", 0) == 2});
+                                     .sync = Setting("PARACORD_SIM_LANES", 0) == 2,
+                                     .nodes = Setting("PARACORD_SIM_NODES", 0) != 0});
   std::cout << (found.empty() ? "nothing found" : found) << "\n";
   CHECK(found.empty());
 }
