@@ -33,11 +33,6 @@ constexpr std::chrono::milliseconds kFirstPause(250);  // before the second rest
 constexpr std::chrono::milliseconds kFirstRemotePause(2000);
 constexpr int kSshFailed = 255;
 
-std::string FileName(const Task& task) {
-  return task.role == Role::kCoordinator ? "coordinator"
-                                         : absl::StrCat(RoleName(task.role), "-", task.index);
-}
-
 // Returns how many processes the kernel has killed because memory was short, on the machine or in a
 // container; 0 if it does not say.
 uint64_t OomKills(const std::string& vmstat) {
@@ -51,6 +46,15 @@ uint64_t OomKills(const std::string& vmstat) {
 }
 
 }  // namespace
+
+std::string FileName(const Task& task) {
+  return task.role == Role::kCoordinator ? "coordinator"
+                                         : absl::StrCat(RoleName(task.role), "-", task.index);
+}
+
+Task LeaderOf(const LocalClusterOptions& options) {
+  return Task{options.ps == 0 ? Role::kWorker : Role::kCoordinator, 0};
+}
 
 LocalCluster::LocalCluster(LocalClusterOptions options)
     : options_(std::move(options)),
@@ -79,6 +83,10 @@ SecurityOptions SecurityOf(const std::string& certs, const std::string& name, bo
   return options;
 }
 
+Role LocalCluster::PartOf(const Task& task) const {
+  return task.role == Role::kWorker && task.index == 0 && nodes() ? Role::kCoordinator : task.role;
+}
+
 absl::Status LocalCluster::Start() {
   // Our parent may have ignored SIGCHLD, which we would inherit: the kernel would not keep the exit
   // status of a daemon then.
@@ -92,9 +100,13 @@ absl::Status LocalCluster::Start() {
     if (hosts_.has_value()) return hosts_->AddressOf(task);
     return absl::StrCat("unix:", sockets_->path(), "/", FileName(task));
   };
-  coordinator_address_ = address(Task{Role::kCoordinator, 0});
-  nlohmann::json cluster = {{"chief", {coordinator_address_}}};
-  processes_.push_back({Task{Role::kCoordinator, 0}});
+  const Task leader = LeaderOf(options_);
+  coordinator_address_ = address(leader);
+  nlohmann::json cluster;
+  if (!nodes()) {
+    cluster["chief"].push_back(coordinator_address_);
+    processes_.push_back({leader});
+  }
   for (uint32_t i = 0; i < options_.ps; ++i) {
     cluster["ps"].push_back(address(Task{Role::kPs, i}));
     processes_.push_back({Task{Role::kPs, i}});
@@ -123,7 +135,7 @@ std::vector<std::string> LocalCluster::Arguments(const Process& process) const {
   const std::vector<std::string> security =
       SecurityArguments(SecurityOf(options_.certs, FileName(process.task), options_.insecure));
   arguments.insert(arguments.end(), security.begin(), security.end());
-  if (process.task.role == Role::kCoordinator) {
+  if (PartOf(process.task) == Role::kCoordinator) {
     arguments.insert(arguments.end(), {"--job", options_.job_file});
     for (const std::string& file : options_.accept_changes) {
       arguments.insert(arguments.end(), {"--accept-change", file});
@@ -202,7 +214,7 @@ bool LocalCluster::MayRestart(const Process& process, int code) const {
 
 LocalCluster::Death LocalCluster::AfterDeath(Process& process, int code, std::string how) {
   Death death{process.task.ToString(), std::move(how), code, "", LogPath(process.task)};
-  const Role role = process.task.role;
+  const Role role = PartOf(process.task);
   const auto lived = std::chrono::steady_clock::now() - process.started_at;
   if (furthest_ > process.furthest && lived >= std::chrono::milliseconds(options_.sound_ms)) {
     process.restarts = 0;
@@ -221,7 +233,7 @@ LocalCluster::Death LocalCluster::AfterDeath(Process& process, int code, std::st
     return death;
   }
   const bool needed = role == Role::kPs || role == Role::kCoordinator ||
-                      (role == Role::kWorker && !Running(Role::kWorker));
+                      (role == Role::kWorker && (nodes() || !Running(Role::kWorker)));
   death.ends_job |= needed && code < kRestartMayHelp;
   if (code != 0 && needed && !given_up_.has_value()) given_up_ = death;
   return death;
@@ -268,7 +280,7 @@ std::vector<LocalCluster::Death> LocalCluster::Reap() {
 
 void LocalCluster::Signal(std::optional<Role> role, int signal) {
   for (const Process& process : processes_) {
-    if (process.pid == 0 || (role.has_value() && process.task.role != *role)) continue;
+    if (process.pid == 0 || (role.has_value() && PartOf(process.task) != *role)) continue;
     if (process.remote != nullptr) {
       process.remote->Tell(signal);
     } else {
@@ -287,14 +299,14 @@ void LocalCluster::EndConnections() {
 bool LocalCluster::Running(std::optional<Role> role) const {
   return std::any_of(processes_.begin(), processes_.end(), [&](const Process& process) {
     return (process.pid != 0 || process.restart_at.has_value()) &&
-           (!role.has_value() || process.task.role == *role);
+           (!role.has_value() || PartOf(process.task) == *role);
   });
 }
 
 std::string LocalCluster::Tasks(std::optional<Role> role) const {
   std::string tasks;
   for (const Process& process : processes_) {
-    if (process.pid == 0 || (role.has_value() && process.task.role != *role)) continue;
+    if (process.pid == 0 || (role.has_value() && PartOf(process.task) != *role)) continue;
     absl::StrAppend(&tasks, tasks.empty() ? "" : ", ", process.task.ToString());
   }
   return tasks;
@@ -323,7 +335,9 @@ void LocalCluster::Drain(int64_t group_ms, int signal, const GoesOn& goes_on) {
   BeginDraining();
   constexpr int64_t kAloneMs = 2000;
   if (!Running(Role::kCoordinator)) group_ms = std::min(group_ms, kAloneMs);
-  for (const Role role : {Role::kWorker, Role::kEvaluator, Role::kCoordinator, Role::kPs}) {
+  std::vector<Role> order = {Role::kWorker, Role::kEvaluator, Role::kCoordinator, Role::kPs};
+  if (nodes()) std::swap(order[0], order[2]);
+  for (const Role role : order) {
     Signal(role, signal);
     if (WaitFor(role, group_ms, goes_on) == Waited::kStopped) return WaitAll(0);
   }

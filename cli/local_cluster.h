@@ -1,6 +1,7 @@
 // The daemons of a cluster on this machine. They are started as processes (each in its own session,
 // so that Ctrl-C reaches only us), restarted when they die, and drained in order. With hosts the
-// processes are ssh's, and the daemons run on the hosts. Used in one thread.
+// processes are ssh's, and the daemons run on the hosts. Where a cluster has no ps, its workers
+// hold the variables and worker:0 is its coordinator, too. Used in one thread.
 #pragma once
 
 #include <sys/types.h>
@@ -30,7 +31,7 @@ struct LocalClusterOptions {
   std::string bin_dir;   // where the daemons' programs are
   std::string job_file;  // absolute
   std::string dir;       // absolute, exists
-  uint32_t ps = 1;
+  uint32_t ps = 1;       // 0: workers hold the variables
   uint32_t workers = 1;
   bool evaluator = false;  // one that scores checkpoints
   std::string device = "auto";
@@ -45,6 +46,11 @@ struct LocalClusterOptions {
   bool insecure = false;                // the daemons speak plain text to other hosts
   int64_t sound_ms = 5000;  // A daemon that dies sooner is restarted a bounded number of times.
 };
+
+// Returns the task whose process has the coordinator.
+Task LeaderOf(const LocalClusterOptions& options);
+// Returns the name of a task's files, such as "worker-0".
+std::string FileName(const Task& task);
 
 // Returns the address with a port that is free now in place of port 0, so that it can be told.
 std::string WithPort(const std::string& address);
@@ -80,9 +86,9 @@ class LocalCluster {
   std::vector<Death> Reap();
   // Called with the batches that the job's ledgers have, which are fewer after a ps was restored.
   void BatchesApplied(uint64_t applied) { furthest_ = std::max(furthest_, applied); }
-  // The first daemon that is not restarted any more although the job needs it: a ps, the last
-  // worker, or a coordinator that was killed. A daemon that left with 0 is never given up: the job
-  // is done.
+  // The first daemon that is not restarted any more although the job needs it: one that holds
+  // variables, the last worker, or a coordinator that was killed. A daemon that left with 0 is
+  // never given up: the job is done.
   const std::optional<Death>& given_up() const { return given_up_; }
 
   // The coordinator's exit code once it has ended the job.
@@ -94,7 +100,8 @@ class LocalCluster {
   bool CoordinatorRuns() const { return Running(Role::kCoordinator); }
   // Sends `signal` to the workers, the evaluator, the coordinator and the ps, in this order, each
   // when the group before has left or `group_ms` has passed; sooner if there is no coordinator to
-  // take a checkpoint. Meanwhile it calls `goes_on` again and again with the tasks that have not
+  // take a checkpoint. Without ps the coordinator comes first, because the others hold what it
+  // writes. Meanwhile it calls `goes_on` again and again with the tasks that have not
   // left and their time left; when that returns false, all are killed.
   using GoesOn = std::function<bool(const std::string& tasks, int64_t left_ms)>;
   void Drain(int64_t group_ms, int signal, const GoesOn& goes_on);
@@ -116,6 +123,9 @@ class LocalCluster {
     std::optional<Time> restart_at = std::nullopt;
     std::unique_ptr<SshDaemon> remote = nullptr;  // with hosts
   };
+  bool nodes() const { return options_.ps == 0; }
+  // Returns the task's role, but kCoordinator for the worker that is the coordinator, too.
+  Role PartOf(const Task& task) const;
   // Restarts the process or gives it up; the result says which.
   Death AfterDeath(Process& process, int code, std::string how);
   bool MayRestart(const Process& process, int code) const;

@@ -20,6 +20,7 @@
 #include "config/job.h"
 #include "config/job_file.h"
 #include "config/job_settings.h"
+#include "config/strategy.h"
 
 namespace paracord {
 namespace {
@@ -202,6 +203,20 @@ size_t LargestConfigMap(const std::string& manifests) {
   return largest;
 }
 
+// Says what of the job pods cannot do; "" if they can do all.
+std::string WhyNotForPods(const Job& job) {
+  if (IsWithoutPs(job.guarantees.strategy)) {
+    return absl::StrCat("strategy: is ", job.guarantees.strategy,
+                        ", with which workers hold the variables, and these manifests have ps: "
+                        "leave strategy out; `consistency` \"sync\" gives the same values");
+  }
+  const std::string& weights = job.initial_weights.file.value_or("");
+  if (!IsKerasFileName(weights)) return "";
+  return absl::StrCat(weights, ": pods read no file of Keras: write `paracord convert ", weights,
+                      " --out model.json --weights weights.safetensors`, and name these as model "
+                      "and initial_weights");
+}
+
 }  // namespace
 
 int RunRender(Args args, std::ostream& out, std::ostream& err) {
@@ -227,13 +242,7 @@ int RunRender(Args args, std::ostream& out, std::ostream& err) {
   const std::string path = AbsolutePath(own.job_file);
   const absl::StatusOr<Job> job = ReadUserJob(files, path, own.set);
   if (!job.ok()) return refuse(Text(job.status()));
-  const std::string& weights = job->initial_weights.file.value_or("");
-  if (IsKerasFileName(weights)) {
-    return refuse(absl::StrCat(
-        weights, ": pods read no file of Keras: write `paracord convert ", weights,
-        " --out model.json --weights weights.safetensors`, and name these as model and ",
-        "initial_weights"));
-  }
+  if (const std::string why = WhyNotForPods(*job); !why.empty()) return refuse(why);
   if (options.name.empty()) {
     options.name = ObjectName(job->name);
   } else if (options.name != ObjectName(options.name)) {

@@ -37,6 +37,7 @@
 #include "config/job.h"
 #include "config/job_settings.h"
 #include "config/program_spec.h"
+#include "config/strategy.h"
 #include "coordinator/core/job_state.h"
 #include "keras/build.h"
 #include "net/grpc/daemon_process.h"
@@ -157,7 +158,7 @@ std::string ToGoOn(const TrainFlags& flags) {
     absl::StrAppend(&settings, " --set ", ShellWord(setting));
   }
   return absl::StrCat("paracord ", flags.command, " ", ShellWord(flags.job_file), flags.on_hosts,
-                      settings, " --ps ", flags.ps, " --workers ", flags.workers,
+                      settings, " --ps ", *flags.ps, " --workers ", flags.workers,
                       flags.device == "auto" ? "" : " --device " + flags.device,
                       flags.evaluator ? " --evaluator" : "",
                       flags.http.empty() ? "" : " --http " + flags.http,
@@ -300,7 +301,7 @@ absl::StatusOr<LocalClusterOptions> OptionsOf(const TrainFlags& flags) {
   ASSIGN_OR_RETURN(options.bin_dir, OwnFolder());
   options.job_file = absl::StrCat(flags.dir, "/", kRunningJobName);
   options.dir = flags.dir;
-  options.ps = static_cast<uint32_t>(flags.ps);
+  options.ps = static_cast<uint32_t>(*flags.ps);
   options.workers = static_cast<uint32_t>(flags.workers);
   options.evaluator = flags.evaluator;
   options.device = flags.device;
@@ -354,8 +355,8 @@ int RunCluster(const TrainFlags& flags, const LocalClusterOptions& options,
     const bool any_port = options.http.ends_with(":0");  // on another host
     const char* const scheme =
         ServesHttps(options.http, SecurityOfCoordinator(flags)) ? "https://" : "http://";
-    progress.Event("http", any_port ? absl::StrCat("the page is where ", flags.dir,
-                                                   "/logs/coordinator.log says")
+    progress.Event("http", any_port ? absl::StrCat("the page is where ", flags.dir, "/logs/",
+                                                   FileName(LeaderOf(options)), ".log says")
                                     : absl::StrCat("the page is at ", scheme, options.http, "/"));
   }
   GrpcNetwork network(*grpc);
@@ -388,8 +389,9 @@ int Train(TrainFlags flags) {
   if (!where.ok()) return Refuse(flags, where.status());
   PosixFiles files;
   flags.job_file = AbsolutePath(flags.job_file);
-  absl::StatusOr<Job> job = ReadUserJob(files, flags.job_file, flags.set);
-  if (!job.ok()) return Refuse(flags, job.status());
+  absl::StatusOr<JobInCluster> read = ReadJobOf(files, flags);
+  if (!read.ok()) return Refuse(flags, read.status());
+  Job* const job = &read->job;
   std::vector<std::string> notes;
   const absl::Status fits = CheckBeforeStart(files, flags, *job, notes);
   if (!fits.ok()) return Refuse(flags, fits);
@@ -412,20 +414,18 @@ int Train(TrainFlags flags) {
   if (!noted.ok()) return FailOfDir(flags, noted);
   const std::string before =
       files.ReadWhole(absl::StrCat(flags.dir, "/", kSummaryName)).value_or("");
-  const Supervision supervision{{flags.dir, before, ToGoOn(flags), flags.json, flags.command},
+  absl::StatusOr<LocalClusterOptions> options = OptionsOf(flags);
+  if (!options.ok()) return Refuse(flags, options.status());
+  const std::string log = absl::StrCat(flags.dir, "/logs/", FileName(LeaderOf(*options)), ".log");
+  const Supervision supervision{{flags.dir, before, ToGoOn(flags), flags.json, flags.command, log},
                                 *lock,
                                 *job_json,
                                 job->timeouts.drain_ms + kDrainMarginMs,
                                 signals,
                                 ""};
-  absl::StatusOr<LocalClusterOptions> options = OptionsOf(flags);
-  if (!options.ok()) return Refuse(flags, options.status());
   const absl::Status ready = PrepareTrace(files, flags, *options);
   if (!ready.ok()) return Refuse(flags, ready);
-  const std::string start =
-      absl::StrCat("training ", job->name, " with ", flags.ps, " ps and ", flags.workers,
-                   flags.workers == 1 ? " worker" : " workers", " on ", *where, " in ", flags.dir);
-  return RunCluster(flags, *options, start, supervision, progress);
+  return RunCluster(flags, *options, StartText(flags, *read, *where), supervision, progress);
 }
 
 }  // namespace
@@ -434,7 +434,11 @@ void TrainFlags::AddTo(Flags& flags) {
   flags.Positional("JOB", "the job file", &job_file);
   flags.Strings("set", "KEY=VALUE", kSetHelp, &set);
   flags.Strings("accept-change", "FILE", kAcceptChangeHelp, &accept_changes);
-  flags.Integer("ps", "N", "parameter servers", 1, 64, &ps);
+  flags.Integer(
+      "ps", "N",
+      "parameter servers; 0: workers hold the variables. Default: 1, or 0 where the job's "
+      "strategy has none",
+      0, 64, &ps);
   flags.Integer("workers", "N", "workers", 1, 256, &workers);
   flags.Integer("threads", "N",
                 "of each worker that compute; default: the machine's, divided among its workers", 1,

@@ -16,7 +16,7 @@ struct TrainFlags {
   std::string command = "train";  // as messages name it
   std::string job_file;
   std::vector<std::string> set, accept_changes;
-  int64_t ps = 1;
+  std::optional<int64_t> ps;  // none: by the job's strategy
   int64_t workers = 1;
   std::string device = "auto";
   std::optional<int64_t> threads;  // of each worker

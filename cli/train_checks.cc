@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "cli/batch_needs.h"
 #include "cli/terminal.h"
+#include "cli/user_job.h"
 #include "cli/warnings.h"
 #include "common/memory_budget.h"
 #include "common/one_line.h"
@@ -77,6 +78,35 @@ absl::Status CheckFits(Files& files, const Job& job, uint32_t ps,
   return absl::OkStatus();
 }
 
+absl::StatusOr<JobInCluster> ReadJobOf(Files& files, TrainFlags& flags) {
+  const auto read = [&](std::span<const std::string> settings) {
+    return ReadUserJob(files, flags.job_file, settings);
+  };
+  ASSIGN_OR_RETURN(const Job job, read(flags.set));
+  const std::string& strategy = job.guarantees.strategy;
+  if (IsWithoutPs(strategy) && flags.ps.value_or(0) > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--ps ", *flags.ps, ": the job's strategy is ", strategy,
+                     ", with which workers hold the variables: leave --ps out"));
+  }
+  if (!flags.ps.has_value()) flags.ps = IsWithoutPs(strategy) ? 0 : 1;
+  ClusterShape shape{static_cast<size_t>(*flags.ps), static_cast<size_t>(flags.workers)};
+  // Of other hosts nobody knows here how many devices "auto" and "cuda:all" are.
+  if (const auto devices = DevicesOf(flags.device); devices.ok()) shape.devices = devices->size();
+  return ReadJobIn(shape, flags.set, read);
+}
+
+std::string StartText(const TrainFlags& flags, const JobInCluster& job, const std::string& where) {
+  const std::string workers =
+      absl::StrCat(flags.workers, flags.workers == 1 ? " worker" : " workers");
+  const std::string cluster =
+      *flags.ps > 0
+          ? absl::StrCat(*flags.ps, " ps and ", workers)
+          : absl::StrCat(workers, " without ps (", job.strategy.name, ": ", job.strategy.why, ")");
+  return absl::StrCat("training ", job.job.name, " with ", cluster, " on ", where, " in ",
+                      flags.dir);
+}
+
 absl::StatusOr<std::string> WhereItComputes(const TrainFlags& flags) {
   if (flags.ssh.has_value()) {
     const size_t hosts = flags.ssh->hosts.size();
@@ -107,7 +137,8 @@ absl::Status CheckBeforeStart(Files& files, const TrainFlags& flags, const Job& 
     ASSIGN_OR_RETURN(limit, DaemonFlags().MemoryLimit());
   }
   notes = TableNotes(job);
-  const absl::Status fits = CheckFits(files, job, static_cast<uint32_t>(flags.ps), limit, notes);
+  const int64_t holders = *flags.ps > 0 ? *flags.ps : flags.workers;
+  const absl::Status fits = CheckFits(files, job, static_cast<uint32_t>(holders), limit, notes);
   if (flags.verbose) say("note", notes);
   return fits;
 }

@@ -1,5 +1,5 @@
-// What `paracord train` finds out of a job before it starts a process: whether its partitions and
-// the rows of its batches fit into ps.
+// What `paracord train` finds out of a job before it starts a process: its strategy, and whether
+// its partitions and the rows of its batches fit into the processes that hold them.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,13 @@
 #include "cli/train.h"
 #include "common/files.h"
 #include "config/job.h"
+#include "config/strategy.h"
 
 namespace paracord {
+
+// Reads the job as it is in the cluster that the flags ask for, and says in them how many ps it
+// has. INVALID_ARGUMENT names the key or the flag.
+absl::StatusOr<JobInCluster> ReadJobOf(Files& files, TrainFlags& flags);
 
 // INVALID_ARGUMENT names the key of a job that no ps with so much memory can train; without a
 // `memory_limit` nobody knows what ps hold. `lines` gets what its tables ask of ps. Nothing is said
@@ -34,5 +39,8 @@ absl::Status KeepNotes(Files& files, const std::string& dir, const std::vector<s
 // Returns what the job is trained on, for people. An error says that the device that was asked for
 // is not there.
 absl::StatusOr<std::string> WhereItComputes(const TrainFlags& flags);
+
+// Returns what is trained, how and on what, for people.
+std::string StartText(const TrainFlags& flags, const JobInCluster& job, const std::string& where);
 
 }  // namespace paracord

@@ -87,10 +87,9 @@ std::string GivenUpText(Files& files, const LocalCluster::Death& lost) {
 std::string StoppedText(Files& files, const TrainEnd& end, const std::string& first) {
   const nlohmann::json summary = SummaryOf(files, end);
   const std::string why =
-      summary.is_object()
-          ? absl::StrCat("stopped (", summary.value("reason", ""), ")")
-          : absl::StrCat("stopped (the coordinator left no summary, see ", end.dir,
-                         "/logs/coordinator.log); batches after the last checkpoint are lost");
+      summary.is_object() ? absl::StrCat("stopped (", summary.value("reason", ""), ")")
+                          : absl::StrCat("stopped (the coordinator left no summary, see ", end.log,
+                                         "); batches after the last checkpoint are lost");
   const std::optional<Manifest> newest = NewestCheckpoint(files, end.dir);
   const std::string next = newest.has_value()
                                ? absl::StrCat("to go on from ", newest->name.ToString())
@@ -106,9 +105,9 @@ int ShowEnd(Files& files, const TrainEnd& end, int coordinator_exit, Progress& p
   // unchanged.
   const bool earlier = text.ok() && *text == end.summary_before;
   if (!summary.is_object() || (earlier && coordinator_exit != 0)) {
-    const std::string log = end.dir + "/logs/coordinator.log";
     TerminalErr() << "paracord " << end.command << ": the coordinator ended with code "
-                  << coordinator_exit << ": " << LastWords(files, log) << "\n(" << log << ")\n";
+                  << coordinator_exit << ": " << LastWords(files, end.log) << "\n(" << end.log
+                  << ")\n";
     return coordinator_exit;
   }
   if (earlier) {

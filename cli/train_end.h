@@ -16,6 +16,7 @@ struct TrainEnd {
   std::string to_go_on;        // the command
   bool json = false;
   std::string command = "train";  // of paracord, as messages name it
+  std::string log = "";           // path of the coordinator's
 };
 
 // Shows the end of a coordinator that left by itself, and the summary that it wrote; returns its

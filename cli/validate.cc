@@ -25,6 +25,7 @@
 #include "config/json_fields.h"
 #include "config/partitions.h"
 #include "config/program_spec.h"
+#include "config/strategy.h"
 #include "data/data_source.h"
 #include "keras/build.h"
 #include "keras/job_program.h"
@@ -286,6 +287,46 @@ void CheckJob(Files& files, const Job& job, const ValidateFlags& flags, const st
   report.Take(where, SayNeeds(job, **program, *optimizer, flags, tried->rows.get(), out));
 }
 
+// Reads the job as it is in the cluster, where one is known, and prints its strategy there.
+std::optional<Job> ReadJobFor(Files& files, const std::string& path,
+                              std::vector<std::string> settings,
+                              const std::optional<Cluster>& cluster, Problems& problems,
+                              std::ostream& out) {
+  std::optional<Job> job = ReadUserJob(files, path, settings, problems);
+  if (!job.has_value() || !problems.empty()) return job;
+  std::string chosen = "parameter_server";  // as `paracord train` without a cluster of its own
+  if (cluster.has_value() && cluster->ps.size() + cluster->workers.size() > 0) {
+    const absl::StatusOr<StrategyChoice> choice =
+        ChooseStrategy(job->guarantees, {cluster->ps.size(), cluster->workers.size()});
+    if (!choice.ok()) {
+      problems.Add("", std::string(choice.status().message()));
+      return job;
+    }
+    if (cluster->ps.empty()) {
+      out << "strategy: " << choice->name << ", because " << choice->why << "\n";
+    }
+    chosen = choice->name;
+  }
+  const std::vector<std::string> more = SettingsOf(job->guarantees, chosen);
+  if (more.empty()) return job;
+  settings.insert(settings.end(), more.begin(), more.end());
+  return ReadUserJob(files, path, settings, problems);
+}
+
+// Returns how many processes hold the variables.
+uint32_t HoldersOf(const std::optional<Job>& job, const std::optional<Cluster>& cluster,
+                   int64_t ps) {
+  size_t holders = static_cast<size_t>(ps);
+  if (cluster.has_value() && !cluster->ps.empty()) {
+    holders = cluster->ps.size();
+  } else if (cluster.has_value() && !cluster->workers.empty()) {
+    holders = cluster->workers.size();
+  } else if (job.has_value() && IsWithoutPs(job->guarantees.strategy)) {
+    holders = 1;
+  }
+  return static_cast<uint32_t>(holders);
+}
+
 }  // namespace
 
 int RunValidate(Args args, std::ostream& out, std::ostream& err) {
@@ -330,14 +371,14 @@ int RunValidate(Args args, std::ostream& out, std::ostream& err) {
   AllFiles files;
   const std::optional<Cluster> cluster = ReadCluster(files, cluster_path, report);
   if (cluster) PrintCluster(*cluster, out);
-  if (cluster && !cluster->ps.empty()) ps = static_cast<int64_t>(cluster->ps.size());
   Problems problems;
-  const std::optional<Job> job = ReadUserJob(files, AbsolutePath(job_path), set, problems);
+  const std::optional<Job> job =
+      ReadJobFor(files, AbsolutePath(job_path), set, cluster, problems, out);
   report.Take(job_path, problems.ToStatus());
   if (job) {
     const auto workers = cluster ? std::optional(cluster->workers.size()) : std::nullopt;
     report.Take(job_path, PrintRounds(*job, workers, out));
-    CheckJob(files, *job, {static_cast<uint32_t>(ps), device, batch, allow_programs, *limit},
+    CheckJob(files, *job, {HoldersOf(job, cluster, ps), device, batch, allow_programs, *limit},
              job_path, report, out);
     report.Warn(job_path, JobWarnings(*job));
   }

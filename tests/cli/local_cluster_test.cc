@@ -74,6 +74,34 @@ TEST_CASE("a ps that keeps dying is started again five times, then the cluster g
   CHECK_FALSE(cluster.coordinator_exit().has_value());
 }
 
+TEST_CASE("without ps the first worker is the coordinator, and all workers are needed") {
+  // worker-0 has the job, and leaves with 5 when it has found it in its arguments.
+  const Scripts scripts("exit 77\n", "exit 77\n",
+                        "case \"$*\" in *--job*) sleep 1; exit 5;; esac\nexec sleep 60\n");
+  LocalClusterOptions options = scripts.Options();
+  options.ps = 0;
+  options.workers = 2;
+  LocalCluster cluster(options);
+  REQUIRE(cluster.Start().ok());
+  CHECK(cluster.coordinator_address().ends_with("/worker-0"));
+  CHECK(cluster.CoordinatorRuns());
+  const auto deaths = Deaths(cluster, 1);
+  REQUIRE(deaths.size() == 1);
+  CHECK(deaths[0].task == "worker:0");
+  CHECK(deaths[0].log == scripts.job_dir() + "/logs/worker-0.log");
+  CHECK(cluster.coordinator_exit() == 5);
+
+  const Scripts dying(kStays, kStays, "case \"$*\" in *worker:1*) exit 4;; esac\nexec sleep 60\n");
+  options = dying.Options();
+  options.ps = 0;
+  options.workers = 2;
+  LocalCluster lacking(options);
+  REQUIRE(lacking.Start().ok());
+  REQUIRE(Deaths(lacking, 1).size() == 1);
+  REQUIRE(lacking.given_up().has_value());
+  CHECK(lacking.given_up()->task == "worker:1");
+}
+
 TEST_CASE("ends of daemons are seen by a process that was started with SIGCHLD ignored") {
   const auto before = signal(SIGCHLD, SIG_IGN);
   const Scripts scripts("exit 0\n", kStays, kStays);

@@ -314,6 +314,10 @@ TEST_CASE("render refuses another cluster manager and wrong flags, naming them")
   CHECK(example.Render({"--image", "two words"}).code == 2);
   CHECK(example.Render({}, "###").err.find("give --name") != std::string::npos);
   CHECK(example.Render({"--set", "epoch=1"}).code == 2);
+  const Rendered mirrored = example.Render({"--set", "strategy=multi_worker_mirrored"});
+  CHECK(mirrored.code == 2);
+  CHECK(mirrored.err.find("strategy: is multi_worker_mirrored, with which workers hold the "
+                          "variables, and these manifests have ps") != std::string::npos);
 }
 
 TEST_CASE("names of objects have small letters, digits and dashes, and begin with a letter") {

@@ -75,7 +75,10 @@ TEST_CASE("a daemon that is given up is named with its last words, or how often 
 TEST_CASE("a stop without a summary says what is lost and where to look") {
   EndedDirectory d;
   const std::string before = R"({"status": "stopped", "reason": "earlier"})";
-  const TrainEnd end{d.directory.path(), before, "paracord train job.json", false};
+  const TrainEnd end{.dir = d.directory.path(),
+                     .summary_before = before,
+                     .to_go_on = "paracord train job.json",
+                     .log = d.directory.path() + "/logs/coordinator.log"};
   for (const bool earlier : {false, true}) {
     CAPTURE(earlier);
     if (earlier) REQUIRE(d.files.WriteAtomic(d.directory / "summary.json", before).ok());
