@@ -76,6 +76,15 @@ TEST_CASE("the coordinator is on the node that runs the script, and ports are to
         R"("worker": ["a:14003", "b:14004"]}})");
 }
 
+TEST_CASE("an allocation without parameter servers has workers alone") {
+  const Shown shown = Show({{"SLURM_JOB_ID", "1000"},
+                            {"SLURM_JOB_NODELIST", "a,b"},
+                            {"SLURM_TASKS_PER_NODE", "1(x2)"},
+                            {"PARACORD_PS", "0"}});
+  CHECK(shown.text() == R"({"cluster": {"chief": ["a:14000"], "worker": ["a:14001", "b:14002"]}})"
+                        "\nworker:0 a\nworker:1 b");
+}
+
 TEST_CASE("lists of hosts mean what scontrol show hostnames makes of them") {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"n1", "n1"},
@@ -107,8 +116,10 @@ TEST_CASE("lists of hosts mean what scontrol show hostnames makes of them") {
 TEST_CASE("an allocation that makes no cluster is refused with a message") {
   const std::vector<std::pair<Variables, std::string>> cases = {
       {{}, "no Slurm allocation"},
-      {{{"SLURM_JOB_NODELIST", "n1"}, {"SLURM_TASKS_PER_NODE", "1"}},
-       "PARACORD_PS must be a number of parameter servers from 1, is 0 (of 1 tasks)"},
+      {{{"SLURM_JOB_NODELIST", "n1"}, {"SLURM_TASKS_PER_NODE", "1"}, {"PARACORD_PS", "-1"}},
+       "PARACORD_PS must be a number of parameter servers from 0, is -1 (of 1 tasks)"},
+      {{{"SLURM_JOB_NODELIST", "n1"}, {"SLURM_TASKS_PER_NODE", "1"}, {"PARACORD_PS", "1"}},
+       "1 tasks are too few for 1 parameter servers and a worker"},
       {{{"SLURM_JOB_NODELIST", "n1"}, {"SLURM_TASKS_PER_NODE", "2"}, {"PARACORD_PS", "2"}},
        "2 tasks are too few for 2 parameter servers and a worker"},
       {{{"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_TASKS_PER_NODE", "2"}},
