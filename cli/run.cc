@@ -1,6 +1,6 @@
 // paracord run: becomes the daemon whose task TF_CONFIG names, so that one command serves all
 // replicas of an operator. Where the cluster has no chief, worker 0 is one as well, as TensorFlow
-// has it: its address is the coordinator's.
+// has it: its address is the coordinator's. Without ps, paracord-worker is all that a worker is.
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,6 +21,7 @@
 #include "config/cluster.h"
 #include "config/flags.h"
 #include "config/job_settings.h"
+#include "config/nodes.h"
 #include "net/grpc/security_flags.h"
 
 namespace paracord {
@@ -42,11 +43,17 @@ void AddShared(Words& words, const OwnTaskFlags& flags, bool computes) {
   }
 }
 
-Words CoordinatorOf(const OwnTaskFlags& flags) {
-  Words words = {"paracord-coordinator", "--job", flags.job, "--dir", flags.dir};
+// Adds what says which job a coordinator owns.
+void AddJob(Words& words, const OwnTaskFlags& flags) {
+  Add(words, "--job", flags.job);
   for (const std::string& setting : flags.set) Add(words, "--set", setting);
   for (const std::string& file : flags.accept_changes) Add(words, "--accept-change", file);
   if (flags.keep_job) words.push_back("--keep-job");
+}
+
+Words CoordinatorOf(const OwnTaskFlags& flags) {
+  Words words = {"paracord-coordinator", "--dir", flags.dir};
+  AddJob(words, flags);
   AddShared(words, flags, /*computes=*/false);
   return words;
 }
@@ -84,6 +91,11 @@ OwnTask OwnTaskOf(const Cluster& cluster, const OwnTaskFlags& flags) {
       break;
     case Role::kWorker:
     case Role::kEvaluator:
+      if (IsNode(cluster, task)) {
+        own.becomes = WorkerOf(flags, /*coordinator=*/"", /*trains=*/true);
+        AddJob(own.becomes, flags);
+        break;
+      }
       own.becomes = WorkerOf(flags, coordinator, task.role == Role::kWorker);
       if (!no_chief || task.role != Role::kWorker || task.index != 0) break;
       own.beside = std::move(own.becomes);

@@ -1,5 +1,6 @@
 // paracord status: what a coordinator is doing, and who waits for whom.
 #include <chrono>
+#include <cstdlib>
 #include <ostream>
 #include <sstream>
 #include <thread>
@@ -367,6 +368,10 @@ int RunStatus(Args args, std::ostream& out, std::ostream& err) {
       !checked.ok()) {
     return Fail("status", checked.message(), ExitCode::kConfiguration, err);
   }
+  // In a cluster without ps the coordinator may have a worker's certificate.
+  const char* const config = std::getenv("TF_CONFIG");
+  const auto cluster = ParseTfConfig(config == nullptr ? "" : config);
+  if (cluster.ok() && cluster->has_value()) security.nodes = NodeRightsIn(**cluster);
   GrpcOptions options;
   absl::Status safe = SetUpSecurity(security, /*task=*/"", options);
   if (safe.ok() && !address.empty()) {

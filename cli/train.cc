@@ -97,8 +97,9 @@ void ShowDrawn(Files& files, const Job& job, Progress& progress) {
 // The options of a network that reaches the coordinator.
 absl::StatusOr<GrpcOptions> GrpcOf(const TrainFlags& flags) {
   GrpcOptions options;
-  RETURN_IF_ERROR(
-      SetUpSecurity(SecurityOf(flags.certs, "operator", flags.insecure), /*task=*/"", options));
+  SecurityOptions security = SecurityOf(flags.certs, "operator", flags.insecure);
+  security.nodes = {.ps = *flags.ps == 0, .coordinator = *flags.ps == 0};
+  RETURN_IF_ERROR(SetUpSecurity(security, /*task=*/"", options));
   return options;
 }
 

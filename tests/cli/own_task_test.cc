@@ -35,7 +35,7 @@ std::string Words(const std::vector<std::string>& words) { return absl::StrJoin(
 TEST_CASE("in a cluster with a chief each process becomes its own daemon") {
   const std::string chief = R"("chief": ["j-chief-0.ns.svc:2222"], )";
   CHECK(Words(Of(chief, "chief", 0).becomes) ==
-        "paracord-coordinator --job /data/job.json --dir /job");
+        "paracord-coordinator --dir /job --job /data/job.json");
   CHECK(Words(Of(chief, "ps", 0).becomes) == "paracord-ps --dir /job");
   CHECK(Words(Of(chief, "worker", 0).becomes) ==
         "paracord-worker --dir /job --device cpu --coordinator j-chief-0.ns.svc:2222");
@@ -45,13 +45,27 @@ TEST_CASE("in a cluster with a chief each process becomes its own daemon") {
 TEST_CASE("in a cluster without one worker 0 is the coordinator as well, where others find it") {
   const OwnTask first = Of("", "worker", 0);
   CHECK(Words(first.becomes) ==
-        "paracord-coordinator --job /data/job.json --dir /job --task chief --listen "
+        "paracord-coordinator --dir /job --job /data/job.json --task chief --listen "
         "j-worker-0.ns.svc:2222");
   CHECK(Words(first.beside) ==
         "paracord-worker --dir /job --device cpu --coordinator j-worker-0.ns.svc:2222");
   CHECK(Words(Of("", "worker", 1).becomes) ==
         "paracord-worker --dir /job --device cpu --coordinator j-worker-0.ns.svc:2222");
   CHECK(Of("", "worker", 1).beside.empty());
+}
+
+TEST_CASE("in a cluster without ps each worker becomes paracord-worker, with the job") {
+  for (const char* chief : {"", R"("chief": ["c:1"], )"}) {
+    for (const int index : {0, 1}) {
+      const auto cluster =
+          ParseTfConfig(absl::StrCat(R"({"cluster": {)", chief, R"("worker": ["a:1", "b:1"]},)",
+                                     R"("task": {"type": "worker", "index": )", index, "}}"));
+      REQUIRE(cluster.ok());
+      const OwnTask own = OwnTaskOf(**cluster, JobOnly());
+      CHECK(Words(own.becomes) == "paracord-worker --dir /job --device cpu --job /data/job.json");
+      CHECK(own.beside.empty());
+    }
+  }
 }
 
 TEST_CASE("each daemon gets those of the flags that it has") {
@@ -66,7 +80,7 @@ TEST_CASE("each daemon gets those of the flags that it has") {
   flags.allow_programs = flags.stay = true;
   const std::string shared = " --log-level warn --log-format json --memory-limit 2GiB";
   CHECK(Words(Of(chief, "chief", 0, flags).becomes) ==
-        "paracord-coordinator --job /data/job.json --dir /job --set epochs=2 --set name=a b" +
+        "paracord-coordinator --dir /job --job /data/job.json --set epochs=2 --set name=a b" +
             shared + " --http 0.0.0.0:9400");
   CHECK(Words(Of(chief, "ps", 0, flags).becomes) ==
         "paracord-ps --dir /job" + shared + " --threads 3 --stay --http 0.0.0.0:9400");
