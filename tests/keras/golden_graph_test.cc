@@ -33,12 +33,13 @@ void CheckClose(const std::string& what, std::span<const float> ours, const json
     }
     return;
   }
+  // Processors with shorter vectors add in another order, and differ most where terms cancel.
   double scale = 1;
   for (const json& value : theirs) scale = std::max(scale, std::abs(value.get<double>()));
   for (size_t i = 0; i < ours.size(); ++i) {
     INFO("element " << i);
     CHECK(static_cast<double>(ours[i]) ==
-          Approx(theirs[i].get<double>()).epsilon(1e-4).margin(2e-6 * scale));
+          Approx(theirs[i].get<double>()).epsilon(1e-4).margin(4e-6 * scale));
   }
 }
 
