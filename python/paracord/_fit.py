@@ -205,12 +205,12 @@ def fit(
         run(validate, folder)
     except TrainError as error:
         refused = str(error)
-        if "is not supported; supported: " not in refused:
+        if " is not supported; " not in refused:
             raise
     if refused:
         if level:
             print(f"paracord.fit: {side.library} computes this model on the workers, since "
-                  + refused.partition("; supported: ")[0], flush=True)
+                  + refused.partition("; ")[0], flush=True)
         _write_job(folder, {**settings, **side.as_program(folder, columns, refused), **more})
         run(validate, folder)
     arguments = ["--ps", str(ps), "--workers", str(workers), "--device", device]

@@ -363,7 +363,7 @@ class Keras(unittest.TestCase):
             numpy.testing.assert_allclose(ours.history[name], values, rtol=2e-4, err_msg=name)
 
     def test_a_vocabulary_that_adapt_learned_is_written_into_the_config(self):
-        from paracord import _fit_keras
+        from paracord import _keras_file
 
         class Lookup:  # Keras' own wants TensorFlow
             name = "words"
@@ -379,7 +379,7 @@ class Keras(unittest.TestCase):
         spec = {"config": {"layers": [{"class_name": "StringLookup", "config": {
             "name": "words", "vocabulary": None}}, {"class_name": "StringLookup", "config": {
                 "name": "given", "vocabulary": ["a"]}}]}}
-        _fit_keras._with_vocabularies(Model(), spec)
+        _keras_file.add_vocabularies(Model(), spec)
         self.assertEqual([layer["config"]["vocabulary"] for layer in spec["config"]["layers"]],
                          [["b", 7], ["a"]])
 
