@@ -335,9 +335,13 @@ void LocalCluster::Drain(int64_t group_ms, int signal, const GoesOn& goes_on) {
   BeginDraining();
   constexpr int64_t kAloneMs = 2000;
   if (!Running(Role::kCoordinator)) group_ms = std::min(group_ms, kAloneMs);
-  std::vector<Role> order = {Role::kWorker, Role::kEvaluator, Role::kCoordinator, Role::kPs};
-  if (nodes()) std::swap(order[0], order[2]);
-  for (const Role role : order) {
+  // A node that left before the others would take its partitions from pushes under way.
+  if (nodes()) {
+    Signal(std::nullopt, signal);
+    if (WaitFor(std::nullopt, group_ms, goes_on) == Waited::kStopped) WaitAll(0);
+    return;
+  }
+  for (const Role role : {Role::kWorker, Role::kEvaluator, Role::kCoordinator, Role::kPs}) {
     Signal(role, signal);
     if (WaitFor(role, group_ms, goes_on) == Waited::kStopped) return WaitAll(0);
   }

@@ -100,9 +100,9 @@ class LocalCluster {
   bool CoordinatorRuns() const { return Running(Role::kCoordinator); }
   // Sends `signal` to the workers, the evaluator, the coordinator and the ps, in this order, each
   // when the group before has left or `group_ms` has passed; sooner if there is no coordinator to
-  // take a checkpoint. Without ps the coordinator comes first, because the others hold what it
-  // writes. Meanwhile it calls `goes_on` again and again with the tasks that have not
-  // left and their time left; when that returns false, all are killed.
+  // take a checkpoint. Without ps all get it at once, because each holds what the others need.
+  // Meanwhile it calls `goes_on` again and again with the tasks that have not left and their time
+  // left; when that returns false, all are killed.
   using GoesOn = std::function<bool(const std::string& tasks, int64_t left_ms)>;
   void Drain(int64_t group_ms, int signal, const GoesOn& goes_on);
   // Waits until all daemons have left. Those that have not after `wait_ms` get SIGTERM, and SIGKILL

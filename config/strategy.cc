@@ -14,7 +14,8 @@ std::string Counted(size_t count, const char* what) {
 
 StrategyChoice Automatic(const GuaranteesSpec& guarantees, const ClusterShape& shape) {
   if (shape.ps > 0) return {"parameter_server", "the cluster names ps (key cluster.ps)"};
-  if (shape.workers > 1 && guarantees.consistency_said && !guarantees.sync()) {
+  const bool several = shape.workers > 1 || shape.devices > 1;
+  if (several && guarantees.consistency_said && !guarantees.sync()) {
     return {"parameter_server",
             "the job is asynchronous (key consistency), and the cluster's workers hold the "
             "variables in place of ps"};
