@@ -103,12 +103,16 @@ void CoordinatorCore::CheckRejected() {
   const double allowed =
       job_.failures.rejected_max * static_cast<double>(training_.table()->batches());
   if (static_cast<double>(rejected) <= allowed) return;
-  FailJob(failures_.counts().RejectedNonFinite() ? ExitCode::kDiverged : ExitCode::kFailed,
+  const bool nonfinite = failures_.counts().RejectedNonFinite();
+  FailJob(nonfinite ? ExitCode::kDiverged : ExitCode::kFailed,
           absl::StrFormat("%d of %d batches of epoch %d are rejected, more than "
-                          "failures.rejected_max = %g%s; with a larger one the job goes on",
+                          "failures.rejected_max = %g%s; %s",
                           rejected, training_.table()->batches(), training_.table()->epoch() + 1,
                           job_.failures.rejected_max,
-                          failures_.last().empty() ? "" : "; the last: " + failures_.last()));
+                          failures_.last().empty() ? "" : "; the last: " + failures_.last(),
+                          nonfinite ? "a lower optimizer.learning_rate or an optimizer.clipnorm "
+                                      "may keep losses finite"
+                                    : "with a larger one the job goes on"));
 }
 
 }  // namespace paracord

@@ -70,7 +70,9 @@ TEST_CASE(
   harness.Run(1000);
   const auto says = [](const nlohmann::json& end) {
     CHECK(end.at("code") == 6);
-    CHECK(end.at("reason").get<std::string>().find("failures.rejected_max") != std::string::npos);
+    const auto reason = end.at("reason").get<std::string>();
+    CHECK(reason.find("failures.rejected_max") != std::string::npos);
+    CHECK(reason.find("a lower optimizer.learning_rate") != std::string::npos);
   };
   REQUIRE(status().contains("ending"));
   says(status().at("ending"));
@@ -401,6 +403,7 @@ TEST_CASE("a job that fails takes a checkpoint first where the ps are well") {
   CHECK(summary.at("status") == "failed");
   const auto reason = summary.at("reason").get<std::string>();
   CHECK(reason.find(policy ? "failures.policy" : "failures.rejected_max") != std::string::npos);
+  CHECK((reason.find("with a larger one the job goes on") != std::string::npos) == !policy);
   CHECK(reason.find(well ? ", after a checkpoint" : "no checkpoint within timeouts.drain_ms") !=
         std::string::npos);
 }
