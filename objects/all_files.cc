@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <optional>
 #include <thread>
 
+#include "common/log.h"
 #include "common/random.h"
 #include "objects/s3_store.h"
 
@@ -12,17 +14,39 @@ namespace paracord {
 namespace {
 
 // Waits ten times within about a minute, longer and longer and by random amounts, so that processes
-// that were all refused at once do not come back at once.
-bool WaitForStore(int tries) {
-  constexpr int kTriesMax = 10;
-  constexpr int64_t kFirstMs = 100, kMostMs = 15000;
-  if (tries >= kTriesMax) return false;
-  const int64_t most_ms = std::min(kMostMs, kFirstMs << (tries - 1));
-  SystemRandom random;
-  const auto share_ms = static_cast<int64_t>(random.Next() % static_cast<uint64_t>(most_ms / 2));
-  std::this_thread::sleep_for(std::chrono::milliseconds(most_ms - share_ms));
-  return true;
-}
+// that were all refused at once do not come back at once. The third try of a request that fails is
+// logged, once in ten seconds whatever the number of requests.
+class PatienceWithStore {
+ public:
+  bool Wait(int tries, const absl::Status& why) {
+    constexpr int kTriesMax = 10, kToldAt = 3;
+    constexpr int64_t kFirstMs = 100, kMostMs = 15000;
+    if (tries >= kTriesMax) return false;
+    if (tries == kToldAt) Tell(why);
+    const int64_t most_ms = std::min(kMostMs, kFirstMs << (tries - 1));
+    SystemRandom random;
+    const auto share_ms = static_cast<int64_t>(random.Next() % static_cast<uint64_t>(most_ms / 2));
+    std::this_thread::sleep_for(std::chrono::milliseconds(most_ms - share_ms));
+    return true;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void Tell(const absl::Status& why) {
+    constexpr std::chrono::seconds kQuiet(10);
+    const Clock::time_point now = Clock::now();
+    {
+      MutexLock lock(mu_);
+      if (told_.has_value() && now - *told_ < kQuiet) return;
+      told_ = now;
+    }
+    Logger("storage").Warn("the store does not answer and is asked again, for about a minute: {}",
+                           std::string(why.message()));
+  }
+
+  Mutex mu_;
+  std::optional<Clock::time_point> told_ ABSL_GUARDED_BY(mu_);
+};
 
 std::string Variable(const std::string& name) {
   const char* value = std::getenv(name.c_str());
@@ -39,7 +63,9 @@ Files& AllFiles::Of(const std::string& path) {
   MutexLock lock(mu_);
   if (objects_ == nullptr) {
     store_ = std::make_unique<S3Store>(Variable);
-    objects_ = std::make_unique<ObjectFiles>(*store_, WaitForStore);
+    objects_ = std::make_unique<ObjectFiles>(
+        *store_, [patience = std::make_shared<PatienceWithStore>()](
+                     int tries, const absl::Status& why) { return patience->Wait(tries, why); });
   }
   return *objects_;
 }

@@ -27,7 +27,8 @@ template <class Call>
 auto ObjectFiles::Ask(Call call, bool* retried) {
   for (int tries = 1;; ++tries) {
     auto answer = call();
-    if (!absl::IsUnavailable(StatusOf(answer)) || !wait_(tries)) return answer;
+    const absl::Status& status = StatusOf(answer);
+    if (!absl::IsUnavailable(status) || !wait_(tries, status)) return answer;
     if (retried != nullptr) *retried = true;
   }
 }

@@ -23,8 +23,9 @@ class ObjectFiles : public Files {
  public:
   static constexpr size_t kPartBytes = 16 << 20;
 
-  // Waits before the next try, after `tries` of them; returns false to give up.
-  using WaitFn = std::function<bool(int tries)>;
+  // Waits before the next try, after `tries` of them, of which the last one ended with `why`;
+  // returns false to give up.
+  using WaitFn = std::function<bool(int tries, const absl::Status& why)>;
   ObjectFiles(ObjectStore& store, WaitFn wait, size_t part_bytes = kPartBytes)
       : store_(store), wait_(std::move(wait)), part_bytes_(part_bytes) {}
 

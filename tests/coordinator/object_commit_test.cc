@@ -25,7 +25,7 @@ const std::string kCheckpoints = CheckpointsDirectory(kDir);
 class View : public ObjectFiles {
  public:
   View(ObjectStore& store, int tries)
-      : ObjectFiles(store, [tries](int tried) { return tried < tries; }) {}
+      : ObjectFiles(store, [tries](int tried, const absl::Status&) { return tried < tries; }) {}
 };
 
 CommitRound RoundOf(uint64_t generation, bool complete) {

@@ -19,7 +19,7 @@ TEST_CASE("whatever request fails or loses its answer, files are as they were wr
   MemoryStore store;
   store.fault = [&] { return static_cast<MemoryStore::Fault>(random.Next() % 3); };
   ObjectFiles files(
-      store, [](int tries) { return tries < kTries; }, /*part_bytes=*/10);
+      store, [](int tries, const absl::Status&) { return tries < kTries; }, /*part_bytes=*/10);
   const std::string dir = "s3://b/dir";
   REQUIRE(files.MakeDirectories(dir).ok());
   REQUIRE(files.CreateExclusive(dir + "/claim", "mine").ok());
@@ -45,7 +45,7 @@ TEST_CASE("whatever request fails or loses its answer, files are as they were wr
 TEST_CASE("a file that is not synced never appears, and leaves no upload behind") {
   MemoryStore store;
   ObjectFiles files(
-      store, [](int) { return false; }, /*part_bytes=*/10);
+      store, [](int, const absl::Status&) { return false; }, /*part_bytes=*/10);
   {
     const auto file = *files.Create("s3://b/torn");
     REQUIRE(file->Append(std::string(35, 'x')).ok());
@@ -59,7 +59,8 @@ TEST_CASE("a store that stays away is an error that keeps its message") {
   MemoryStore store;
   store.fault = [] { return MemoryStore::Fault::kBefore; };
   int waited = 0;
-  ObjectFiles files(store, [&](int tries) {
+  ObjectFiles files(store, [&](int tries, const absl::Status& why) {
+    CHECK(std::string(why.message()) == "s3://b/a: away");
     waited = tries;
     return tries < 4;
   });
@@ -71,7 +72,7 @@ TEST_CASE("a store that stays away is an error that keeps its message") {
 
 TEST_CASE("another's claim is not taken for ours because an answer was lost") {
   MemoryStore store;
-  ObjectFiles files(store, [](int tries) { return tries < kTries; });
+  ObjectFiles files(store, [](int tries, const absl::Status&) { return tries < kTries; });
   REQUIRE(files.CreateExclusive("s3://b/claim", "theirs").ok());
   int asked = 0;
   store.fault = [&] {
@@ -83,7 +84,7 @@ TEST_CASE("another's claim is not taken for ours because an answer was lost") {
 TEST_CASE("a store that ignores conditions is found out by the first claim") {
   MemoryStore store;
   store.conditions = false;
-  ObjectFiles files(store, [](int) { return false; });
+  ObjectFiles files(store, [](int, const absl::Status&) { return false; });
   const absl::Status claimed = files.CreateExclusive("s3://b/claim", "ours");
   CHECK(absl::IsUnimplemented(claimed));
   CHECK(std::string(claimed.message()).find("ignores `If-None-Match: *`") != std::string::npos);

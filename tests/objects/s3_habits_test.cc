@@ -197,7 +197,7 @@ TEST_CASE("listed files are read without asking for each, several at once") {
     return std::pair(206, std::string("hello"));
   });
   S3Store store(FromMap(With(server)));
-  ObjectFiles files(store, [](int) { return false; });
+  ObjectFiles files(store, [](int, const absl::Status&) { return false; });
   const auto names = files.List("s3://b/d");
   REQUIRE(names.ok());
   REQUIRE(names->size() == kFiles);

@@ -60,7 +60,7 @@ TEST_CASE("objects are put, read, listed and removed with signatures that the se
   if (!server.there()) return;
   S3Store store(Of(server.Variables()));
   ObjectFiles files(
-      store, [](int tries) { return tries < 3; }, /*part_bytes=*/5 << 20);
+      store, [](int tries, const absl::Status&) { return tries < 3; }, /*part_bytes=*/5 << 20);
   const std::string dir = server.path("a dir/of+a=job&more~");
 
   REQUIRE(files.MakeDirectories(dir) == absl::OkStatus());
@@ -117,7 +117,7 @@ TEST_CASE("more objects than one answer lists are all found", "[.slow]") {
   const S3Server& server = Server();
   if (!server.there()) return;
   S3Store store(Of(server.Variables()));
-  ObjectFiles files(store, [](int) { return false; });
+  ObjectFiles files(store, [](int, const absl::Status&) { return false; });
   const std::string dir = server.path("many");
   constexpr int kMany = 1100;
   for (int i = 0; i < kMany; ++i) {

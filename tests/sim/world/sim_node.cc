@@ -90,7 +90,7 @@ std::unique_ptr<Files> MakeFiles(SimNode& node, SimObjectStore& store) {
   constexpr size_t kPartBytes = 300;
   if (!node.world().storage().objects().used) return std::make_unique<SimFiles>(node);
   return std::make_unique<ObjectFiles>(
-      store, [](int tries) { return tries < 3; }, kPartBytes);
+      store, [](int tries, const absl::Status&) { return tries < 3; }, kPartBytes);
 }
 
 }  // namespace
