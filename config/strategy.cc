@@ -1,5 +1,6 @@
 #include "config/strategy.h"
 
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,8 +13,17 @@ std::string Counted(size_t count, const char* what) {
   return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
 }
 
+// How many ps, or workers, the cluster has, and where that is said.
+std::string CountText(const ClusterShape& shape, size_t count, const char* role) {
+  if (shape.by_flags) {
+    return absl::StrCat("--", role, std::string_view(role) == "ps" ? "" : "s", " is ", count);
+  }
+  const std::string number = count == 0 ? "none" : absl::StrCat(count);
+  return absl::StrCat("the cluster names ", number, " (key cluster.", role, ")");
+}
+
 StrategyChoice Automatic(const GuaranteesSpec& guarantees, const ClusterShape& shape) {
-  if (shape.ps > 0) return {"parameter_server", "the cluster names ps (key cluster.ps)"};
+  if (shape.ps > 0) return {"parameter_server", CountText(shape, shape.ps, "ps")};
   const bool several = shape.workers > 1 || shape.devices > 1;
   if (several && guarantees.consistency_said && !guarantees.sync()) {
     return {"parameter_server",
@@ -22,7 +32,9 @@ StrategyChoice Automatic(const GuaranteesSpec& guarantees, const ClusterShape& s
   }
   if (shape.workers > 1) {
     return {"multi_worker_mirrored",
-            absl::StrCat("the cluster names ", Counted(shape.workers, "worker"), " and no ps")};
+            shape.by_flags ? absl::StrCat("--workers is ", shape.workers, " and --ps is 0")
+                           : absl::StrCat("the cluster names ", Counted(shape.workers, "worker"),
+                                          " and no ps")};
   }
   if (shape.devices > 1) {
     return {"mirrored", absl::StrCat("the one worker has ", Counted(shape.devices, "device"))};
@@ -67,26 +79,34 @@ absl::StatusOr<StrategyChoice> ChooseStrategy(const GuaranteesSpec& guarantees,
   if (strategy == "parameter_server") {
     if (shape.ps > 0) return StrategyChoice{strategy, "the job says so"};
     return absl::InvalidArgumentError(
-        absl::StrCat(said,
-                     ", which needs ps, and the cluster names none (key cluster.ps): add "
-                     "them, or give \"multi_worker_mirrored\", with which workers hold the "
+        absl::StrCat(said, ", which needs ps, and ", CountText(shape, 0, "ps"),
+                     ": add them, or give \"multi_worker_mirrored\", with which workers hold the "
                      "variables"));
   }
   if (shape.ps > 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat(said, ", which has no ps, and the cluster names ", shape.ps,
-                     " (key cluster.ps): leave them out, or give \"parameter_server\""));
+        absl::StrCat(said, ", which has no ps, and ", CountText(shape, shape.ps, "ps"),
+                     ": leave them out, or give \"parameter_server\""));
   }
   if (strategy != "multi_worker_mirrored" && shape.workers > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(said, ", which is of one worker, and the cluster names ", shape.workers,
-                     " (key cluster.worker): give \"multi_worker_mirrored\""));
+    return absl::InvalidArgumentError(absl::StrCat(said, ", which is of one worker, and ",
+                                                   CountText(shape, shape.workers, "worker"),
+                                                   ": give \"multi_worker_mirrored\""));
   }
   if (strategy == "one_device" && shape.devices > 1) {
     return absl::InvalidArgumentError(absl::StrCat(said, ", and --device names ", shape.devices,
                                                    ": name one, or give \"mirrored\""));
   }
   return StrategyChoice{strategy, "the job says so"};
+}
+
+absl::Status CheckDevices(const GuaranteesSpec& guarantees, const ClusterShape& shape) {
+  if (shape.devices <= 1 || guarantees.rounds() || shape.divides_batches) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("consistency: is \"async\", and --device names ",
+                                                 shape.devices,
+                                                 " devices, which compute the lanes of a round: "
+                                                 "name one device, or give `consistency` \"sync\" "
+                                                 "or {\"staleness\": S}"));
 }
 
 absl::StatusOr<JobInCluster> ReadJobIn(const ClusterShape& shape,
@@ -96,7 +116,10 @@ absl::StatusOr<JobInCluster> ReadJobIn(const ClusterShape& shape,
   ASSIGN_OR_RETURN(result.job, read(settings));
   ASSIGN_OR_RETURN(result.strategy, ChooseStrategy(result.job.guarantees, shape));
   std::vector<std::string> more = SettingsOf(result.job.guarantees, result.strategy.name);
-  if (more.empty()) return result;
+  if (more.empty()) {
+    RETURN_IF_ERROR(CheckDevices(result.job.guarantees, shape));
+    return result;
+  }
   more.insert(more.begin(), settings.begin(), settings.end());
   absl::StatusOr<Job> chosen = read(more);
   if (!chosen.ok()) {
@@ -105,6 +128,7 @@ absl::StatusOr<JobInCluster> ReadJobIn(const ClusterShape& shape,
                                      result.strategy.name, ", because ", result.strategy.why, ")"));
   }
   result.job = *std::move(chosen);
+  RETURN_IF_ERROR(CheckDevices(result.job.guarantees, shape));
   return result;
 }
 

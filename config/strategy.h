@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "config/job.h"
 
@@ -24,17 +25,25 @@ bool IsWithoutPs(std::string_view strategy);
 // Whether training is synchronous under the strategy, whatever else the job says.
 bool IsSynchronous(std::string_view strategy);
 
-// Whether the cluster will say if the job has rounds, so that keys of rounds are no mistake yet.
+// Whether only the cluster decides if a job has rounds: the job names neither a strategy nor its
+// `consistency`. Until the strategy is chosen, nobody can say that the job's keys of rounds, such
+// as `round_batches`, are a mistake.
 bool WaitsForStrategy(const GuaranteesSpec& guarantees);
-// Returns the settings by which a job is read once more when its strategy is chosen, so that it is
-// checked as if it had said so itself; none if there is nothing to add.
+// Returns the settings with which a job is read a second time after its strategy was chosen. The
+// second reading checks the job as if the job file had named the strategy. None if the first
+// reading has checked everything.
 std::vector<std::string> SettingsOf(const GuaranteesSpec& guarantees, const std::string& chosen);
 
-// What of a cluster decides which strategy it can run.
+// The facts about a cluster that decide which strategy it can run.
 struct ClusterShape {
   size_t ps = 0;
   size_t workers = 0;  // that the cluster names
   size_t devices = 1;  // of each worker
+  // Several devices may compute a part of each batch instead of lanes of a round ("cuda:all").
+  bool divides_batches = false;
+  // The flags --ps and --workers of a command say what the cluster is, and messages name them;
+  // otherwise TF_CONFIG says it, and messages name its keys.
+  bool by_flags = false;
 };
 
 struct StrategyChoice {
@@ -48,8 +57,12 @@ struct StrategyChoice {
 absl::StatusOr<StrategyChoice> ChooseStrategy(const GuaranteesSpec& guarantees,
                                               const ClusterShape& shape);
 
-// Reads a job for a cluster: `read` gets the settings (config/job_settings.h), and where these
-// leave the strategy open, is called again with what was chosen.
+// INVALID_ARGUMENT names `consistency` and --device if workers have several devices, which compute
+// lanes of rounds, and a job whose strategy is chosen has no rounds.
+absl::Status CheckDevices(const GuaranteesSpec& guarantees, const ClusterShape& shape);
+
+// Reads a job for a cluster. `read` parses the job with settings (config/job_settings.h). Where the
+// job leaves its strategy to the cluster, `read` is called a second time with the chosen one.
 struct JobInCluster {
   Job job;
   StrategyChoice strategy;

@@ -1,6 +1,7 @@
 #include "coordinator/coordinator_process.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "common/exit_code.h"
@@ -9,6 +10,7 @@
 #include "common/status_macros.h"
 #include "config/job_settings.h"
 #include "config/nodes.h"
+#include "config/strategy.h"
 
 namespace paracord {
 
@@ -28,10 +30,21 @@ absl::StatusOr<CoordinatorOptions> ReadCoordinatorOptions(Files& files,
                                                           std::vector<std::string> ps_addresses,
                                                           const CoordinatorPlace& place) {
   CoordinatorOptions options;
-  ASSIGN_OR_RETURN(options.job, ReadJobFile(files, AbsolutePath(flags.job), flags.set));
-  options.accept_changes = flags.accept_changes;
   const absl::StatusOr<std::vector<std::string>> nodes = PsAddressesOf(cluster);
   options.nodes = HasNodes(cluster) && nodes.ok() && *nodes == ps_addresses;
+  const ClusterShape shape{.ps = options.nodes ? 0 : ps_addresses.size(),
+                           .workers = cluster.workers.size(),
+                           .devices = place.devices,
+                           .divides_batches = place.divides_batches};
+  const auto read = [&](std::span<const std::string> settings) {
+    return ReadJobFile(files, AbsolutePath(flags.job), settings);
+  };
+  ASSIGN_OR_RETURN(JobInCluster job, ReadJobIn(shape, flags.set, read));
+  if (options.nodes) {
+    Logger("coordinator").Info("strategy: {}, because {}", job.strategy.name, job.strategy.why);
+  }
+  options.job = std::move(job.job);
+  options.accept_changes = flags.accept_changes;
   options.ps_addresses = std::move(ps_addresses);
   options.keep_job = flags.keep_job;
   for (const auto& [index, address] : cluster.workers) {

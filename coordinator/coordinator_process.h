@@ -30,11 +30,13 @@ struct CoordinatorPlace {
   std::string host;                          // for messages
   std::shared_ptr<Credentials> credentials;  // null: without a certificate
   bool insecure = false;
-  uint32_t devices = 1;  // of the worker in the same process, if there is one
+  // Of the worker in the same process, if there is one (ClusterShape).
+  uint32_t devices = 1;
+  bool divides_batches = false;
 };
 
-// Reads the job, and takes the other tasks from the cluster. `ps_addresses` are those of the ps, by
-// index. An error names the job's key.
+// Reads the job, chooses its strategy, and takes the other tasks from the cluster. `ps_addresses`
+// are those of the ps, by index. An error names the job's key.
 absl::StatusOr<CoordinatorOptions> ReadCoordinatorOptions(Files& files,
                                                           const CoordinatorFlags& flags,
                                                           const Cluster& cluster,

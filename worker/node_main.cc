@@ -16,6 +16,7 @@
 #include "config/nodes.h"
 #include "coordinator/status_page.h"
 #include "node/node.h"
+#include "tensor/device.h"
 
 namespace paracord {
 namespace {
@@ -32,7 +33,7 @@ uint64_t HalfOf(uint64_t limit) { return limit / 2; }
 
 absl::StatusOr<NodeOptions> OptionsOf(WorkerOptions worker, const NodeFlags& flags,
                                       const DaemonFlags& shared, const Cluster& cluster,
-                                      uint32_t devices, Daemon& daemon) {
+                                      const Computer& computer, Daemon& daemon) {
   NodeOptions options;
   options.address = cluster.workers.at(cluster.task->index);
   options.ps.index = cluster.task->index;
@@ -48,7 +49,8 @@ absl::StatusOr<NodeOptions> OptionsOf(WorkerOptions worker, const NodeFlags& fla
                                  .host = worker.host,
                                  .credentials = daemon.credentials(),
                                  .insecure = shared.security.insecure,
-                                 .devices = devices};
+                                 .devices = computer.devices,
+                                 .divides_batches = computer.use.device == kAllGpus};
     ASSIGN_OR_RETURN(options.coordinator,
                      ReadCoordinatorOptions(daemon.environment().files, flags.coordinator, cluster,
                                             std::move(nodes), place));
@@ -126,7 +128,7 @@ int RunNode(WorkerOptions worker, const NodeFlags& flags, const DaemonFlags& sha
   const OpenWorkloadFn open = Opener(daemon, computer, worker.dir, /*trains=*/true);
   const std::string dir = worker.dir;
   absl::StatusOr<NodeOptions> options =
-      OptionsOf(std::move(worker), flags, shared, cluster, computer.devices, daemon);
+      OptionsOf(std::move(worker), flags, shared, cluster, computer, daemon);
   if (!options.ok()) return Complain(program, options.status(), ExitCode::kConfiguration);
   Node node(*std::move(options), open, daemon.environment(),
             {daemon.environment().executor, threads.ps, threads.exchanges, threads.coordinator},

@@ -61,6 +61,46 @@ TEST_CASE("a strategy runs in the clusters that fit it and in no other") {
         std::string::npos);
 }
 
+TEST_CASE("a cluster that flags ask for is named by them") {
+  ClusterShape workers{.ps = 0, .workers = 3, .by_flags = true};
+  ClusterShape ps{.ps = 2, .workers = 3, .by_flags = true};
+  CHECK(ChooseStrategy(GuaranteesSpec(), workers)->why == "--workers is 3 and --ps is 0");
+  CHECK(ChooseStrategy(GuaranteesSpec(), ps)->why == "--ps is 2");
+  CHECK(Chosen("parameter_server", workers) ==
+        "strategy: is parameter_server, which needs ps, and --ps is 0: add them, or give "
+        "\"multi_worker_mirrored\", with which workers hold the variables");
+  CHECK(Chosen("mirrored", ps) ==
+        "strategy: is mirrored, which has no ps, and --ps is 2: leave them out, or give "
+        "\"parameter_server\"");
+  CHECK(Chosen("central_storage", workers) ==
+        "strategy: is central_storage, which is of one worker, and --workers is 3: give "
+        "\"multi_worker_mirrored\"");
+}
+
+TEST_CASE("several devices are refused by both keys where a job has no rounds") {
+  GuaranteesSpec said;
+  said.consistency_said = true;
+  ClusterShape shape{.ps = 1, .workers = 1, .devices = 2};
+  CHECK(CheckDevices(said, shape).message() ==
+        "consistency: is \"async\", and --device names 2 devices, which compute the lanes of a "
+        "round: name one device, or give `consistency` \"sync\" or {\"staleness\": S}");
+  said.staleness = 1;
+  CHECK(CheckDevices(said, shape).ok());
+  said.staleness.reset();
+  shape.divides_batches = true;
+  CHECK(CheckDevices(said, shape).ok());
+  shape = {.ps = 1, .workers = 4, .devices = 1};
+  CHECK(CheckDevices(said, shape).ok());
+
+  const auto read = [&](std::span<const std::string>) -> absl::StatusOr<Job> {
+    Job job;
+    job.guarantees = said;
+    return job;
+  };
+  CHECK(ReadJobIn(shape, {}, read).ok());
+  CHECK(absl::IsInvalidArgument(ReadJobIn({0, 1, 2}, {}, read).status()));
+}
+
 TEST_CASE("a job is read again with the strategy that its cluster chose") {
   std::vector<std::string> settings_seen;
   const auto read = [&](std::span<const std::string> settings) -> absl::StatusOr<Job> {

@@ -79,6 +79,7 @@ std::string WriteCountingJob(const std::string& dir, const json& patch) {
               {"data", {{"train", Npy("train")}}},
               {"batch", kBatch},
               {"split_batches", 8},
+              {"consistency", "async"},  // also where the cluster has no ps
               {"loss", "mean_absolute_error"},
               {"optimizer", {{"name", "sgd"}, {"learning_rate", kUnits}}},
               {"failures", {{"per_batch", 50}}},

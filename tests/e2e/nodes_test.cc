@@ -66,6 +66,18 @@ TEST_CASE("nodes train in synchronous rounds") {
   CheckCounted(cluster.dir(), 3 * kBatchesPerEpoch, 0, 3 * kBatchesPerEpoch / 2);
 }
 
+TEST_CASE("nodes train a job in rounds that leaves its strategy to the cluster") {
+  const bool chief = GENERATE(false, true);
+  CAPTURE(chief);
+  json job = CountingSync({{"epochs", 3}});
+  job["consistency"] = nullptr;  // that of the counting job is removed
+  Cluster cluster({.workers = 2, .nodes = true, .chief = chief, .job = job});
+  cluster.StartAll();
+  CHECK(cluster.Finish() == 0);
+  CHECK(cluster.Logged(chief ? "coordinator" : "worker:0", "strategy: multi_worker_mirrored"));
+  CheckCounted(cluster.dir(), 3 * kBatchesPerEpoch, 0, 3 * kBatchesPerEpoch / 2);
+}
+
 TEST_CASE("nodes with a chief leave the coordinator to it") {
   Cluster cluster({.workers = 2,
                    .nodes = true,
