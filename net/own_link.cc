@@ -89,10 +89,11 @@ class OwnLink::ServerSide : public ServerCall {
   const uint64_t call_;
 };
 
-OwnLink::OwnLink(std::string address, Service& service, EventLoop& loop, Executor& lane)
+OwnLink::OwnLink(std::string address, std::shared_ptr<Service> service, EventLoop& loop,
+                 LaneOf lane_of)
     : address_(std::move(address)),
-      service_(service),
-      lane_(lane),
+      service_(std::move(service)),
+      lane_of_(std::move(lane_of)),
       calls_(std::make_shared<Calls>(address_, loop)) {}
 
 OwnLink::~OwnLink() { calls_->Close(); }
@@ -104,10 +105,10 @@ void OwnLink::Call(std::string_view method, Parts request, int64_t deadline_ms, 
   for (absl::Cord& part : request) whole.Append(std::move(part));
   const auto waiting = std::make_shared<std::pair<absl::Cord, std::shared_ptr<ServerCall>>>(
       std::move(whole), std::make_shared<ServerSide>(calls_, number));
-  lane_.Run(
-      [waiting, method = std::string(method), &service = service_] {
+  lane_of_(method).Run(
+      [waiting, method = std::string(method), service = service_] {
         auto [bytes, call] = std::move(*waiting);
-        service.Handle(method, std::move(bytes), std::move(call));
+        service->Handle(method, std::move(bytes), std::move(call));
       },
       [] {});
 }

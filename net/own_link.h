@@ -1,12 +1,14 @@
 // A link to a service of the own process. A call is handed over by reference: the service gets the
-// very bytes of the caller, and the caller those of the reply, so that neither is copied. Like a
-// connection it hands calls over one after the other on a thread of its own kind, the `lane`, never
-// on the caller's; `done` runs on whatever thread replies, or on the loop if the deadline passes,
-// and must not block. See common/rpc.h.
+// very bytes of the caller, and the caller those of the reply, so that neither is copied. A lane,
+// which is an executor, hands calls to the service one after the other, never the caller's thread;
+// `done` runs on the thread that replies, or on the loop if the deadline passes, and must not
+// block. See common/rpc.h.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "common/event_loop.h"
 #include "common/executor.h"
@@ -16,9 +18,13 @@ namespace paracord {
 
 class OwnLink : public Link {
  public:
-  // `service` has to outlive what `lane` still runs, and `loop`, which keeps deadlines, the link.
-  // `address` is named in errors.
-  OwnLink(std::string address, Service& service, EventLoop& loop, Executor& lane);
+  // Says on which lane a method is served, so that short calls need not wait behind long ones.
+  using LaneOf = std::function<Executor&(std::string_view method)>;
+
+  // The link and the calls that wait on a lane share `service`, which these calls reach even if the
+  // link's owner has gone. `loop`, which keeps deadlines, and the lanes outlive the link. `address`
+  // is named in errors.
+  OwnLink(std::string address, std::shared_ptr<Service> service, EventLoop& loop, LaneOf lane_of);
   // Calls that are not answered get CANCELLED, on both sides; then no `done` runs any more.
   ~OwnLink() override;
 
@@ -32,8 +38,8 @@ class OwnLink : public Link {
   class Calls;
   class ServerSide;
   const std::string address_;
-  Service& service_;
-  Executor& lane_;
+  const std::shared_ptr<Service> service_;
+  const LaneOf lane_of_;
   const std::shared_ptr<Calls> calls_;  // shared with calls that are served, which may outlive this
 };
 

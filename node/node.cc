@@ -31,14 +31,14 @@ Node::Node(NodeOptions options, OpenWorkloadFn open, const Environment& environm
       loop_(environment.loop),
       log_(options.worker.task),
       stays_(options.worker.stay),
-      network_(std::move(options.address), services_, environment.loop, executors.exchanges,
-               environment.network),
+      network_(std::move(options.address), services_, environment.loop,
+               {executors.calls, executors.exchanges}, environment.network),
       start_in_(WithExecutor(environment, environment.network, executors.coordinator)) {
   options.ps.exchanges = &executors.exchanges;
   ps_ = std::make_unique<ParameterServer>(
       std::move(options.ps), WithExecutor(environment, network_, executors.ps), LeaveAs(Role::kPs));
   network_.SetBootId(ps_->boot_id());
-  services_.Add(kPsService, *ps_);
+  services_->Add(kPsService, *ps_);
   worker_ = std::make_unique<Worker>(std::move(options.worker), std::move(open),
                                      WithExecutor(environment, network_, executors.worker),
                                      LeaveAs(Role::kWorker));
@@ -46,12 +46,12 @@ Node::Node(NodeOptions options, OpenWorkloadFn open, const Environment& environm
   coordinator_ = std::make_unique<Coordinator>(
       *std::move(options.coordinator), WithExecutor(environment, network_, executors.coordinator),
       LeaveAs(Role::kCoordinator));
-  services_.Add(kCoordinatorService, *coordinator_);
+  services_->Add(kCoordinatorService, *coordinator_);
 }
 
 Node::~Node() {
-  services_.Remove(kCoordinatorService);
-  services_.Remove(kPsService);
+  services_->Remove(kCoordinatorService);
+  services_->Remove(kPsService);
 }
 
 void Node::Start(const std::string& address) {
@@ -64,7 +64,7 @@ void Node::Start(const std::string& address) {
 }
 
 void Node::CallThrough(Role role, Service& before) {
-  services_.Add(role == Role::kPs ? kPsService : kCoordinatorService, before);
+  services_->Add(role == Role::kPs ? kPsService : kCoordinatorService, before);
 }
 
 // Posted, because what follows may end the role that calls.
@@ -106,7 +106,7 @@ void Node::LeaveToo(const std::string& why) {
 // Its calls and links end, so that workers and ps, of this process and of others, see that it is
 // gone.
 void Node::EndCoordinator() {
-  services_.Remove(kCoordinatorService);
+  services_->Remove(kCoordinatorService);
   start_.reset();
   coordinator_.reset();
 }

@@ -1,8 +1,9 @@
-// A node: a process of a cluster without ps. It is a worker, and the ps of a shard of the
-// partitions, and in worker 0 the coordinator where the cluster names no chief. Each is the class
-// that is a process of its own elsewhere; here they share a loop and a listener, and call each
-// other by reference (node/own_network.h). Owned by main. Everything runs on the loop, but for
-// Handle, which may be called from many threads at once.
+// A node: a process of a cluster without ps. Its roles are a Worker, a ParameterServer that holds a
+// share of the partitions, and in the process of worker 0 a Coordinator if the cluster names no
+// chief. The three classes are those that run as processes of their own in clusters with ps; in a
+// node they share an event loop and a listener, and call each other without the network
+// (node/own_network.h). Owned by main. All functions are called on the loop, but Handle, which
+// threads of the listener call at the same time.
 #pragma once
 
 #include <functional>
@@ -27,18 +28,22 @@
 namespace paracord {
 
 struct NodeOptions {
-  std::string address;  // at which others reach this process, as the cluster has it
+  std::string address;  // the cluster's address of this process, which other nodes dial
   WorkerOptions worker;
   PsOptions ps;
-  std::optional<CoordinatorOptions> coordinator;  // if it is here
+  std::optional<CoordinatorOptions> coordinator;  // none: the coordinator is another process
 };
 
-// The threads for long work. Each role has its own, because a snapshot must not wait for a
-// gradient. They have to outlive the node.
+// The threads of a node. Each role has one for its long work, so that a snapshot of the ps does not
+// wait for a gradient of the worker. All of them outlive the node.
 struct NodeExecutors {
   Executor& worker;
   Executor& ps;
-  Executor& exchanges;  // calls to the own process, and exchanges that had to wait
+  // Serves the exchanges of the node's worker with its own ps, and exchanges that were parked.
+  Executor& exchanges;
+  // Serves all other calls between the node's roles. These are short, and a coordinator or worker
+  // that waited for its answer behind a push would take the other one for lost.
+  Executor& calls;
   Executor& coordinator;
 };
 
@@ -50,29 +55,31 @@ class Node : public Service {
        const NodeExecutors& executors, std::function<void(int exit_code, std::string reason)> exit);
   ~Node() override;
 
-  // Begins to work. The process listens at `address` by now.
+  // Starts the roles. The process listens at `address` already.
   void Start(const std::string& address);
   void Handle(std::string_view method, absl::Cord request,
               std::shared_ptr<ServerCall> call) override {
-    services_.Handle(method, std::move(request), std::move(call));
+    services_->Handle(method, std::move(request), std::move(call));
   }
-  // SIGTERM: the coordinator takes its checkpoint first, then the worker gives its leases back, and
-  // then the ps leaves as a ps does.
+  // Called on SIGTERM: the coordinator takes a checkpoint and leaves first, then the worker
+  // finishes its batch and gives its leases back, and then the ps leaves as after a SIGTERM of its
+  // own.
   void Drain(const std::string& signal);
 
-  // For supervisors: ready if all roles are.
+  // For supervisors: ready if all roles are ready.
   HealthState Health() const;
-  // For whoever watches: the metrics of all roles; the status of the job, "{}" where the
-  // coordinator is elsewhere or has left; and what the listener says of a client that it refused.
+  // Adds the metrics of all roles.
   void AddMetrics(MetricSet& metrics) const;
+  // Returns the status of the job; "{}" in a process without a coordinator.
   std::string PageJson();
+  // Makes an event of the job of what the listener says about a client that it refused.
   void NoteRefused(const std::string& sentence);
 
   ParameterServer& ps() { return *ps_; }
-  // Null where it is elsewhere or has left.
+  // Null if the coordinator is another process, or has left.
   Coordinator* coordinator() { return coordinator_.get(); }
-  // Has calls to the ps or the coordinator of this process handed to `before`, which hands them on:
-  // for the simulator. Called before Start.
+  // For the simulator: hands calls to the ps or the coordinator of this process to `before`, which
+  // looks at them and hands them on. Called before Start.
   void CallThrough(Role role, Service& before);
 
  private:
@@ -87,10 +94,13 @@ class Node : public Service {
   const std::function<void(int, std::string)> exit_;
   EventLoop& loop_;
   const Logger log_;
-  const bool stays_;  // when the job is done
-  ServiceByMethod services_;
+  const bool stays_;  // after the job's end, until SIGTERM
+  // Shared with calls of the own process that `executors` still have when the node has ended; these
+  // find no role any more.
+  const std::shared_ptr<ServiceByMethod> services_ = std::make_shared<ServiceByMethod>();
   OwnNetwork network_;
-  const Environment start_in_;  // of the coordinator's start, which asks others alone
+  // The coordinator's start asks whether another process leads the job, and so never dials itself.
+  const Environment start_in_;
   std::unique_ptr<ParameterServer> ps_;
   std::unique_ptr<Worker> worker_;
   std::unique_ptr<Coordinator> coordinator_;

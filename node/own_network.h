@@ -1,8 +1,7 @@
-// The network of a node's roles: what they dial of the own process is called there
-// (net/own_link.h), and everything else over the network beneath. A coordinator that dials the
-// node's address means the node's ps, and a worker its coordinator, both of them this process,
-// wherever it listens. A boot id may be another process's that listens at that address. Owned by
-// the Node; threads as in common/rpc.h.
+// The network that a node's roles dial with. Calls to the node's own address stay in the process
+// (net/own_link.h), wherever the process listens; calls to all other addresses go over the network
+// beneath. DialBoot compares the boot id instead of the address, because another process may listen
+// at the node's address by now. Owned by the Node; threads as in common/rpc.h.
 #pragma once
 
 #include <memory>
@@ -14,12 +13,19 @@
 
 namespace paracord {
 
+// The threads that serve calls to the own process: one for exchanges and early gradients, which may
+// take long, and one for all other calls.
+struct OwnLanes {
+  Executor& calls;
+  Executor& exchanges;
+};
+
 class OwnNetwork : public Network {
  public:
-  // `address` is what others dial to reach `service`, which runs on `lane`.
-  OwnNetwork(std::string address, Service& service, EventLoop& loop, Executor& lane,
+  // `address` is the one that others dial to reach `service`.
+  OwnNetwork(std::string address, std::shared_ptr<Service> service, EventLoop& loop, OwnLanes lanes,
              Network& beneath);
-  // The boot id by which DialBoot knows the process. Called before anything is dialled.
+  // Sets the boot id by which DialBoot knows the process. Called before the first dial.
   void SetBootId(std::string boot_id) { boot_id_ = std::move(boot_id); }
 
   std::unique_ptr<Link> Dial(const std::string& address) override;
@@ -34,9 +40,9 @@ class OwnNetwork : public Network {
 
   const std::string address_;
   std::string boot_id_;
-  Service& service_;
+  const std::shared_ptr<Service> service_;  // shared with links and the calls on the lanes
   EventLoop& loop_;
-  Executor& lane_;
+  const OwnLanes lanes_;
   Network& beneath_;
 };
 

@@ -73,8 +73,9 @@ MonitorSource Shown(Node& node) {
 
 // A node's own threads beside the daemon's, which computes.
 struct NodeThreads {
-  explicit NodeThreads(EventLoop& loop) : ps(loop), exchanges(loop), coordinator(loop) {}
-  ThreadExecutor ps, exchanges, coordinator;
+  explicit NodeThreads(EventLoop& loop)
+      : ps(loop), exchanges(loop), calls(loop), coordinator(loop) {}
+  ThreadExecutor ps, exchanges, calls, coordinator;
 };
 
 }  // namespace
@@ -131,7 +132,8 @@ int RunNode(WorkerOptions worker, const NodeFlags& flags, const DaemonFlags& sha
       OptionsOf(std::move(worker), flags, shared, cluster, computer, daemon);
   if (!options.ok()) return Complain(program, options.status(), ExitCode::kConfiguration);
   Node node(*std::move(options), open, daemon.environment(),
-            {daemon.environment().executor, threads.ps, threads.exchanges, threads.coordinator},
+            {daemon.environment().executor, threads.ps, threads.exchanges, threads.calls,
+             threads.coordinator},
             [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   daemon.refused()->Tell(
       [&](const std::string& said) { loop.Post([&node, said] { node.NoteRefused(said); }); });

@@ -34,8 +34,10 @@ struct OwnPair {
   }
   ManualLoop loop;
   ManualExecutor lane{loop, /*at_once=*/false};
-  Echo echo;
-  std::unique_ptr<OwnLink> link = std::make_unique<OwnLink>("unix:/own", echo, loop, lane);
+  const std::shared_ptr<Echo> shared_echo = std::make_shared<Echo>();
+  Echo& echo = *shared_echo;
+  std::unique_ptr<OwnLink> link = std::make_unique<OwnLink>(
+      "unix:/own", shared_echo, loop, [this](std::string_view) -> Executor& { return lane; });
   int answers = 0;
   OwnReply reply = absl::UnknownError("none");
 };
@@ -101,6 +103,41 @@ TEST_CASE("calls that are open when the link to the own process ends are cancell
   CHECK(pair.answers == 2);
 }
 
+TEST_CASE("calls that wait on a lane reach their service though link and owner have gone") {
+  ManualLoop loop;
+  ManualExecutor lane(loop, /*at_once=*/false);
+  auto echo = std::make_shared<Echo>();
+  const std::weak_ptr<Echo> lives = echo;
+  int answers = 0;
+  {
+    OwnLink link("own:1", std::move(echo), loop,
+                 [&](std::string_view) -> Executor& { return lane; });
+    link.Call("/Echo", {}, 1000, [&](const OwnReply&) { ++answers; });
+  }
+  CHECK(answers == 1);  // cancelled
+  REQUIRE_FALSE(lives.expired());
+  REQUIRE(lane.RunOne());
+  CHECK(answers == 1);
+  CHECK(lives.expired());
+}
+
+TEST_CASE("each call to the own process goes to the lane of its method") {
+  ManualLoop loop;
+  ManualExecutor longs(loop, /*at_once=*/false), shorts(loop, /*at_once=*/false);
+  const auto echo = std::make_shared<Echo>();
+  OwnLink link("own:1", echo, loop, [&](std::string_view method) -> Executor& {
+    return method == "/Park" ? longs : shorts;
+  });
+  int answers = 0;
+  const auto count = [&](const OwnReply&) { ++answers; };
+  link.Call("/Park", {}, 1000, count);
+  link.Call("/Echo", {}, 1000, count);
+  REQUIRE(shorts.RunOne());
+  CHECK((answers == 1 && echo->handled == 1));
+  REQUIRE(longs.RunOne());
+  CHECK(echo->handled == 2);
+}
+
 // Drops every call.
 class DroppingService : public Service {
  public:
@@ -110,8 +147,8 @@ class DroppingService : public Service {
 TEST_CASE("a call to the own process that its service drops is cancelled") {
   ManualLoop loop;
   ManualExecutor lane(loop);
-  DroppingService service;
-  OwnLink link("own:1", service, loop, lane);
+  OwnLink link("own:1", std::make_shared<DroppingService>(), loop,
+               [&](std::string_view) -> Executor& { return lane; });
   OwnReply reply = absl::UnknownError("none");
   link.Call("/Echo", {}, 1000, [&](OwnReply got) { reply = std::move(got); });
   CHECK(absl::IsCancelled(reply.status()));
@@ -120,12 +157,12 @@ TEST_CASE("a call to the own process that its service drops is cancelled") {
 TEST_CASE("calls to the own process come from many threads, and each is answered once") {
   ThreadLoop loop;
   std::thread looping([&] { loop.Run(); });
-  Echo echo;
+  const auto echo = std::make_shared<Echo>();
   std::atomic<int> good = 0, bad = 0;
   constexpr int kThreads = 4, kCalls = 500;
   {
     ThreadExecutor lane(loop);
-    OwnLink link("own:1", echo, loop, lane);
+    OwnLink link("own:1", echo, loop, [&](std::string_view) -> Executor& { return lane; });
     std::vector<std::thread> callers;
     for (int t = 0; t < kThreads; ++t) {
       callers.emplace_back([&] {

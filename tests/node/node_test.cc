@@ -63,7 +63,7 @@ struct NodeFixture {
       return absl::NotFoundError("no data");
     };
     node.emplace(std::move(options), open, Environment{loop, network, files, worker, random},
-                 NodeExecutors{worker, ps, exchanges, coordinator},
+                 NodeExecutors{worker, ps, exchanges, calls, coordinator},
                  [this](int code, const std::string& reason) {
                    ++exits;
                    exit_code = code;
@@ -80,7 +80,7 @@ struct NodeFixture {
 
   TestDirectory directory;
   ManualLoop loop;
-  ManualExecutor worker{loop}, ps{loop}, exchanges{loop}, coordinator{loop};
+  ManualExecutor worker{loop}, ps{loop}, exchanges{loop}, calls{loop}, coordinator{loop};
   NotingNetwork network;
   PosixFiles files;
   SeededRandom random{1};
@@ -153,12 +153,26 @@ TEST_CASE("a node without a coordinator ends with 202") {
   CHECK(fixture.exit_code == static_cast<int>(ExitCode::kPeerLost));
 }
 
+TEST_CASE("calls between a node's roles do not wait behind its pushes") {
+  NodeFixture fixture(/*leads=*/true);
+  fixture.exchanges.set_at_once(false);  // as if it were busy with a push for ever
+  fixture.node->Start("own:1");
+  fixture.loop.Advance(3000);
+  const nlohmann::json ps = JsonOf(fixture.node->PageJson()).at("ps");
+  REQUIRE(ps.size() == 2);
+  CHECK(ps.at(0).contains("silent_seconds"));  // its coordinator has heard its ps
+  CHECK_FALSE(fixture.exchanges.RunOne());     // and nothing else was put there
+}
+
 TEST_CASE("a node that ends while calls to itself are under way leaves nothing behind") {
   auto fixture = std::make_unique<NodeFixture>(/*leads=*/true);
-  fixture->exchanges.set_at_once(false);
+  fixture->calls.set_at_once(false);
   fixture->node->Start("own:1");
   fixture->loop.Advance(200);
   fixture->node.reset();
+  int late = 0;
+  while (fixture->calls.RunOne()) ++late;
+  CHECK(late > 0);
   fixture->loop.Advance(60000);
   CHECK(fixture->exits == 0);
 }

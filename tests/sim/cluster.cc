@@ -166,7 +166,7 @@ class SimCluster::Both : public SimRole {
       : calls_(node.environment().loop),
         node_(Options(cluster, index), Trainer::Opener(cluster, cluster.DevicesOf(index)),
               node.environment(),
-              {node.environment().executor, node.environment().executor, calls_,
+              {node.environment().executor, node.environment().executor, calls_, calls_,
                node.environment().executor},
               ExitFn(cluster.supervisor_, node)) {
     watched_ = std::make_unique<WatchedPs>(cluster.Oracles(), node_.ps());
