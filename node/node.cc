@@ -1,6 +1,5 @@
 #include "node/node.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,8 +11,8 @@ namespace {
 constexpr char kPsService[] = "paracord.ParameterServer";
 constexpr char kCoordinatorService[] = "paracord.Coordinator";
 
-// How long the other roles may take to leave by themselves, as they do at the end of a job that has
-// failed, before they are told to.
+// After one role has left, the others have so long to leave by themselves, as they do at the end of
+// a job that has failed. Then the node tells them to.
 constexpr int64_t kByThemselvesMs = 3000;
 
 constexpr int kRestartMayHelp = 128;  // exit codes from here on (common/exit_code.h)
@@ -67,44 +66,49 @@ void Node::CallThrough(Role role, Service& before) {
   services_->Add(role == Role::kPs ? kPsService : kCoordinatorService, before);
 }
 
-// Posted, because what follows may end the role that calls.
+// Returns the function by which a role says that it has left. It posts to the loop, because the
+// node may destroy the role then, which is still in the middle of the call.
 std::function<void(int, std::string)> Node::LeaveAs(Role role) {
   return gate_.EnterOn(
       loop_, [this, role](int code, const std::string& reason) { Left(role, code, reason); });
 }
 
 void Node::Left(Role role, int code, const std::string& reason) {
-  if (!left_.emplace(role, Leaving{code, reason}).second) return;
+  if (!left_.Add(role, code, reason)) return;
   log_.Info("its {} has left with {}: {}", RoleName(role), code, reason, "reason"_a = reason);
   if (role == Role::kCoordinator) EndCoordinator();
+  const std::string why = absl::StrCat("its ", RoleName(role), " has left with ", code);
   if (TakesOthersAlong(role, code)) {
-    LeaveToo(absl::StrCat("its ", RoleName(role), " has left with ", code));
+    LeaveToo(why);
+  } else if (role == Role::kWorker && draining_.empty()) {
+    ps_->LeaveUnlessPlaced(code, why);
   }
   if (!draining_.empty()) DrainNext();
   ExitIfAllLeft();
 }
 
-// Whether a node is over when a role has left so. Without a worker whom no new start would help,
-// such as one whose task another has taken, it goes on as a ps, whose partitions others need.
+// Whether the other roles have to leave because this one has. They stay when the worker has left
+// with a code that says that no restart would help, as after another process has taken its task:
+// the other nodes need the partitions that the ps holds.
 bool Node::TakesOthersAlong(Role role, int code) const {
   if (role == Role::kWorker) return code >= kRestartMayHelp;
   return code != static_cast<int>(ExitCode::kDone) || (role == Role::kCoordinator && !stays_);
 }
 
-// At the end of a job all roles leave by themselves, so they get time for that first.
+// Has the other roles leave, after they had time to leave by themselves.
 void Node::LeaveToo(const std::string& why) {
   if (!draining_.empty() || std::exchange(others_leave_, true)) return;
   loop_.PostAfter(kByThemselvesMs, gate_.Enter([this, why] {
     if (!draining_.empty()) return;
     for (const Role role : {Role::kCoordinator, Role::kWorker, Role::kPs}) {
-      if (!left_.contains(role)) told_.insert(role);
+      if (!left_.Has(role)) left_.Tell(role);
     }
     Drain(why);
   }));
 }
 
-// Its calls and links end, so that workers and ps, of this process and of others, see that it is
-// gone.
+// Destroys the coordinator that has left, by which its calls and links end: workers and ps of this
+// process and of others see that it is gone.
 void Node::EndCoordinator() {
   services_->Remove(kCoordinatorService);
   start_.reset();
@@ -112,15 +116,9 @@ void Node::EndCoordinator() {
 }
 
 void Node::ExitIfAllLeft() {
-  if (coordinator_ != nullptr || !left_.contains(Role::kWorker) || !left_.contains(Role::kPs)) {
-    return;
-  }
-  const auto counts = [&](const auto& one, const auto& other) {
-    const bool told = told_.contains(one.first), other_told = told_.contains(other.first);
-    return told != other_told ? told : one.second.code < other.second.code;
-  };
-  const auto& [role, last] = *std::ranges::max_element(left_, counts);
-  exit_(last.code, absl::StrCat(RoleName(role), ": ", last.reason));
+  if (coordinator_ != nullptr || !left_.Has(Role::kWorker) || !left_.Has(Role::kPs)) return;
+  const Departures::Departure last = left_.Last();
+  exit_(last.code, last.reason);
 }
 
 void Node::Drain(const std::string& signal) {
@@ -131,7 +129,7 @@ void Node::Drain(const std::string& signal) {
 
 void Node::DrainNext() {
   for (const Role role : {Role::kCoordinator, Role::kWorker, Role::kPs}) {
-    if (left_.contains(role) || (role == Role::kCoordinator && coordinator_ == nullptr)) continue;
+    if (left_.Has(role) || (role == Role::kCoordinator && coordinator_ == nullptr)) continue;
     if (std::exchange(drains_, role) == role) return;
     if (role == Role::kCoordinator) return coordinator_->Drain(draining_);
     if (role == Role::kWorker) return worker_->Drain(draining_);
@@ -142,10 +140,10 @@ void Node::DrainNext() {
 HealthState Node::Health() const {
   HealthState all{.ready = true, .text = ""};
   const auto add = [&](Role role, const HealthState& state) {
-    const auto gone = left_.find(role);
-    all.ready = all.ready && state.ready && gone == left_.end();
+    const bool gone = left_.Has(role);
+    all.ready = all.ready && state.ready && !gone;
     const std::string text =
-        gone == left_.end() ? state.text : absl::StrCat("has left with ", gone->second.code);
+        gone ? absl::StrCat("has left with ", left_.Of(role).code) : state.text;
     absl::StrAppend(&all.text, all.text.empty() ? "its " : "; its ", RoleName(role), " ", text);
   };
   add(Role::kWorker, worker_->Health());

@@ -7,10 +7,8 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 
@@ -21,6 +19,7 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/coordinator_process.h"
 #include "net/service_by_method.h"
+#include "node/departures.h"
 #include "node/own_network.h"
 #include "server/parameter_server.h"
 #include "worker/worker.h"
@@ -49,8 +48,8 @@ struct NodeExecutors {
 
 class Node : public Service {
  public:
-  // `exit` is called once, on the loop, when all roles have left: with the greatest of their codes,
-  // where a role that was told to leave because another one had does not count.
+  // `exit` is called once, on the loop, when all roles have left, with the exit code that
+  // Departures::Last chooses.
   Node(NodeOptions options, OpenWorkloadFn open, const Environment& environment,
        const NodeExecutors& executors, std::function<void(int exit_code, std::string reason)> exit);
   ~Node() override;
@@ -106,15 +105,10 @@ class Node : public Service {
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<CoordinatorStart> start_;
 
-  struct Leaving {
-    int code = 0;
-    std::string reason;
-  };
-  std::map<Role, Leaving> left_;
-  bool others_leave_ = false;   // because one has left
-  std::string draining_;        // why; empty: it does not
-  std::optional<Role> drains_;  // the role that was told to leave last
-  std::set<Role> told_;         // roles that had to leave because another one had
+  Departures left_;
+  bool others_leave_ = false;   // one role has left, and the others leave because of that
+  std::string draining_;        // the reason why the node drains; empty: it does not drain
+  std::optional<Role> drains_;  // the role that drains now, or was the last to drain
   const Gate gate_;
 };
 

@@ -19,6 +19,9 @@ namespace {
 constexpr int64_t kCompleteMs = 3000;
 constexpr int64_t kCompleteAgainMs = 10000;
 
+// Within this time a coordinator that wants a ps calls it.
+constexpr int64_t kUnplacedMs = 3000;
+
 // Within this time the end of a coordinator that left just before us is noticed.
 constexpr int64_t kLookAgainMs = 100;
 
@@ -104,6 +107,18 @@ bool ParameterServer::Impl::WaitsForMore(const JobEnd& end) {
             *left_ms / 1000);
   LeaveWhenComplete(*left_ms);
   return true;
+}
+
+void ParameterServer::Impl::LeaveUnlessPlaced(int code, const std::string& reason) {
+  const auto leave = [this, code, reason, since_ms = watch_.heard_ms()] {
+    if (watch_.heard_ms() != since_ms) return;  // a coordinator tells it how the job ends
+    {
+      MutexLock lock(mu_);
+      if (!holds_.calls.empty() || content_ != nullptr || orders_.any()) return;
+    }
+    Exit(code, absl::StrCat(reason, ", and no coordinator has given this ps partitions"));
+  };
+  environment_.loop.PostAfter(kUnplacedMs, Enter(leave));
 }
 
 void ParameterServer::Impl::HeardFromCoordinator() {

@@ -64,6 +64,10 @@ void ParameterServer::Handle(std::string_view method, absl::Cord request, CallPt
 
 void ParameterServer::Drain() { impl_->Drain(); }
 
+void ParameterServer::LeaveUnlessPlaced(int code, const std::string& reason) {
+  impl_->LeaveUnlessPlaced(code, reason);
+}
+
 HealthState ParameterServer::Health() const { return impl_->Health(); }
 
 void ParameterServer::AddMetrics(MetricSet& metrics) const { impl_->AddMetrics(metrics); }

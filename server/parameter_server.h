@@ -58,6 +58,11 @@ class ParameterServer : public Service {
   // On the loop.
   void Drain();
 
+  // Called on the loop when the worker in the same process has left with this code, which no
+  // restart would change. If no coordinator calls for a while, and none has loaded partitions, the
+  // process has no place in the cluster: the ps leaves with that code, too.
+  void LeaveUnlessPlaced(int code, const std::string& reason);
+
   // For supervisors. On the loop.
   HealthState Health() const;
   // For whoever watches. Any thread.

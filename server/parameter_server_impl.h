@@ -49,6 +49,7 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   void Close();
   void Handle(std::string_view method, absl::Cord request, CallPtr call);
   void Drain();
+  void LeaveUnlessPlaced(int code, const std::string& reason);
   HealthState Health() const;
   void AddMetrics(MetricSet& metrics) const;  // ps_metrics.cc
   std::shared_ptr<const Content> content() const {

@@ -102,6 +102,35 @@ TEST_CASE("without ps the first worker is the coordinator, and all workers are n
   CHECK(lacking.given_up()->task == "worker:1");
 }
 
+TEST_CASE("without ps the exit code of a coordinator is that of the life that has ended the job") {
+  const TestDirectory marks;
+  const std::string mark = marks / "mark";
+  const Scripts scripts(kStays, kStays,
+                        "case \"$*\" in *--job*) ;; *) exec sleep 60;; esac\n"
+                        "if mkdir " + mark + "; then kill -9 $$; fi\nexit 6\n");
+  LocalClusterOptions options = scripts.Options();
+  options.ps = 0;
+  options.workers = 2;
+  LocalCluster cluster(options);
+  REQUIRE(cluster.Start().ok());
+  auto deaths = Deaths(cluster, 2);
+  REQUIRE(deaths.size() == 2);
+  CHECK(deaths[0].how == "signal 9");
+  CHECK(deaths[0].then == "and was restarted");
+  CHECK_FALSE(cluster.given_up().has_value());
+  CHECK(cluster.coordinator_exit() == 6);
+
+  const Scripts dying(kStays, kStays, "case \"$*\" in *--job*) kill -9 $$;; esac\nexec sleep 60\n");
+  options = dying.Options();
+  options.ps = 0;
+  LocalCluster lost(options);
+  REQUIRE(lost.Start().ok());
+  Deaths(lost, LocalCluster::kRestartsMax + 1);
+  CHECK_FALSE(lost.coordinator_exit().has_value());  // nobody has ended the job
+  REQUIRE(lost.given_up().has_value());
+  CHECK(lost.given_up()->code == 128 + SIGKILL);
+}
+
 TEST_CASE("ends of daemons are seen by a process that was started with SIGCHLD ignored") {
   const auto before = signal(SIGCHLD, SIG_IGN);
   const Scripts scripts("exit 0\n", kStays, kStays);

@@ -119,6 +119,8 @@ TEST_CASE("a node whose task a second worker takes goes on holding its partition
   CHECK(cluster.Finish() == 0);
   CheckCounted(cluster.dir(), 1500);
   CHECK(first->Wait(20000) == 3);
+  // The second has computed to the end, and nobody has given it partitions.
+  CHECK(cluster.at("worker:1").Wait(60000) == 0);
 }
 
 TEST_CASE("a worker of a cluster with ps is no node, whatever flags of nodes it is given") {

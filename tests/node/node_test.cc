@@ -14,23 +14,31 @@
 namespace paracord {
 namespace {
 
-// Nobody answers, and what is dialled is noted.
+// What is dialled is noted. Nobody answers, unless workers that join are told to leave.
 class NotingNetwork : public NoNetwork {
  public:
-  class SilentLink : public Link {
+  class NotingLink : public Link {
    public:
-    explicit SilentLink(std::string address) : address_(std::move(address)) {}
-    void Call(std::string_view, Parts, int64_t, ReplyFn) override {}
+    NotingLink(NotingNetwork& network, std::string address)
+        : network_(network), address_(std::move(address)) {}
+    void Call(std::string_view method, Parts, int64_t, ReplyFn done) override {
+      if (method != method::kJoin || !network_.leave.has_value()) return;
+      JoinReply reply;
+      reply.mutable_leave()->set_exit_code(*network_.leave);
+      done(absl::Cord(reply.SerializeAsString()));
+    }
     const std::string& address() const override { return address_; }
 
    private:
+    NotingNetwork& network_;
     const std::string address_;
   };
   std::unique_ptr<Link> Dial(const std::string& address) override {
     dialled.push_back(address);
-    return std::make_unique<SilentLink>(address);
+    return std::make_unique<NotingLink>(*this, address);
   }
   std::vector<std::string> dialled;
+  std::optional<int> leave;  // the exit code that workers get
 };
 
 Job NodeJob() {
@@ -151,6 +159,35 @@ TEST_CASE("a node without a coordinator ends with 202") {
   fixture.loop.Advance(700 * 1000);
   CHECK(fixture.exits == 1);
   CHECK(fixture.exit_code == static_cast<int>(ExitCode::kPeerLost));
+}
+
+TEST_CASE("a node whose worker leaves for good, and whose ps nobody wants, ends with its code") {
+  const ExitCode code = GENERATE(ExitCode::kDone, ExitCode::kInUse, ExitCode::kDiverged);
+  CAPTURE(static_cast<int>(code));
+  NodeFixture fixture(/*leads=*/false);
+  fixture.network.leave = static_cast<int>(code);
+  fixture.node->Start("own:1");
+  fixture.loop.Advance(1000);
+  CHECK(fixture.exits == 0);  // a coordinator may still call its ps
+  fixture.loop.Advance(10000);
+  CHECK(fixture.exits == 1);
+  CHECK(fixture.exit_code == static_cast<int>(code));
+}
+
+TEST_CASE("a node whose worker leaves for good stays as a ps as long as a coordinator calls") {
+  NodeFixture fixture(/*leads=*/false);
+  fixture.network.leave = static_cast<int>(ExitCode::kInUse);
+  fixture.node->Start("own:1");
+  fixture.loop.Advance(1000);
+  const auto hold = std::make_shared<FakeCall>();
+  AdoptRequest adopt;
+  adopt.set_boot_id(fixture.node->ps().boot_id());
+  adopt.set_generation(1);
+  adopt.set_coordinator_boot_id("chief");
+  adopt.set_protocol(kProtocol);
+  CHECK(fixture.StatusOfCall(method::kAdopt, adopt).ok());
+  fixture.loop.Advance(20000);
+  CHECK(fixture.exits == 0);
 }
 
 TEST_CASE("calls between a node's roles do not wait behind its pushes") {

@@ -1,0 +1,47 @@
+// Tests `paracord train` on clusters without ps, whose workers hold the variables.
+#include <signal.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "e2e/counting_job.h"
+#include "e2e/train.h"
+
+namespace paracord::e2e {
+namespace {
+
+TEST_CASE("train without ps survives the death of each of its workers") {
+  Train train;
+  const auto command = train.Start({"--ps", "0", "--workers", "2"});
+  REQUIRE(train.WaitForCheckpoint());
+  for (size_t i = 0; i < 4; ++i) {
+    const std::vector<pid_t> daemons = train.Daemons();
+    REQUIRE(daemons.size() == 2);
+    const pid_t victim = daemons[i % 2];
+    kill(victim, SIGKILL);
+    REQUIRE(WaitUntil(30000, [&] {
+      const std::vector<pid_t> now = train.Daemons();
+      return now.size() == 2 && std::find(now.begin(), now.end(), victim) == now.end();
+    }));
+  }
+  CHECK(command->Wait(120000) == 0);
+  CHECK(train.Said("and was restarted"));
+  CheckCounted(train.dir(), Train::kSteps);
+  CHECK(train.Daemons().empty());
+}
+
+TEST_CASE("train without ps ends with the code of the job that has failed") {
+  Train train;
+  SpoilRecord(train.root(), 5);
+  const auto command = train.Start({"--ps", "0", "--workers", "2", "--set",
+                                    R"(failures={"policy": "fail", "per_batch": 3})"});
+  CHECK(command->Wait(60000) == 6);
+  CHECK(train.Said("failures.policy"));
+  CHECK_FALSE(train.Said("was restarted"));
+  CHECK(train.Daemons().empty());
+}
+
+}  // namespace
+}  // namespace paracord::e2e
