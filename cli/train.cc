@@ -98,7 +98,7 @@ void ShowDrawn(Files& files, const Job& job, Progress& progress) {
 absl::StatusOr<GrpcOptions> GrpcOf(const TrainFlags& flags) {
   GrpcOptions options;
   SecurityOptions security = SecurityOf(flags.certs, "operator", flags.insecure);
-  security.nodes = {.ps = *flags.ps == 0, .coordinator = *flags.ps == 0};
+  security.nodes.coordinator = *flags.ps == 0;
   RETURN_IF_ERROR(SetUpSecurity(security, /*task=*/"", options));
   return options;
 }

@@ -183,9 +183,11 @@ std::function<bool()> Stream::Believes(SSL* ssl) const {
 absl::Status Stream::CheckPeer(SSL* ssl) {
   const absl::StatusOr<PeerIdentity> peer = credentials_->PeerOf(ssl);
   if (!peer.ok()) return peer.status();
-  if (StandsFor(*peer, PeerRole::kPs, credentials_->nodes())) return absl::OkStatus();
-  return absl::UnauthenticatedError(
-      absl::StrCat("its certificate is that of ", peer->Uri(), ", which is no ps"));
+  const NodeRights& nodes = credentials_->nodes();
+  if (Serves(*peer, PeerRole::kPs, address_, nodes)) return absl::OkStatus();
+  return absl::UnauthenticatedError(absl::StrCat("its certificate is that of ", peer->Uri(),
+                                                 ", and not of ",
+                                                 ServerText(PeerRole::kPs, address_, nodes)));
 }
 
 // Hands the waiting calls to the connection, or to the link beneath if there is none.

@@ -18,6 +18,13 @@ const CallRight* Find(std::string_view method) {
   return nullptr;
 }
 
+// Returns the index of the worker that a cluster without ps has at an address.
+std::optional<uint32_t> NodeAt(const std::string& address, const NodeRights& nodes) {
+  const auto found = std::find(nodes.ps.begin(), nodes.ps.end(), address);
+  if (address.empty() || found == nodes.ps.end()) return std::nullopt;
+  return static_cast<uint32_t>(found - nodes.ps.begin());
+}
+
 }  // namespace
 
 std::span<const CallRight> CallRights() {
@@ -55,18 +62,40 @@ std::optional<PeerRole> ServerOf(std::string_view method) {
   return right == nullptr ? std::nullopt : right->served_by;
 }
 
-bool StandsFor(const PeerIdentity& peer, PeerRole role, NodeRights nodes) {
+bool CallsAs(const PeerIdentity& peer, PeerRole role, const NodeRights& nodes) {
   if (peer.role == role) return true;
-  if (peer.role != PeerRole::kWorker) return false;
-  if (role == PeerRole::kPs) return nodes.ps;
-  // An identity without an index is that of every worker.
-  return role == PeerRole::kCoordinator && nodes.coordinator && peer.index.value_or(0) == 0;
+  // A worker without an index could be any worker, so that it cannot prove that it is worker 0.
+  return role == PeerRole::kCoordinator && nodes.coordinator && peer.role == PeerRole::kWorker &&
+         peer.index == 0;
+}
+
+bool Serves(const PeerIdentity& peer, PeerRole role, const std::string& address,
+            const NodeRights& nodes) {
+  if (role != PeerRole::kPs || peer.role != PeerRole::kWorker) return CallsAs(peer, role, nodes);
+  const std::optional<uint32_t> index = NodeAt(address, nodes);
+  return index.has_value() && peer.index.value_or(*index) == *index;
+}
+
+std::string ServerText(PeerRole role, const std::string& address, const NodeRights& nodes) {
+  if (role == PeerRole::kCoordinator && nodes.coordinator) return "worker:0, the coordinator";
+  if (role != PeerRole::kPs || nodes.ps.empty()) {
+    return absl::StrCat("a ", std::string(NameOf(role)));
+  }
+  const std::optional<uint32_t> index = NodeAt(address, nodes);
+  if (!index.has_value()) return "a ps: the own cluster (TF_CONFIG) has no worker at this address";
+  return absl::StrCat("worker:", *index, ", which is the ps at this address");
+}
+
+Access::Access(PeerIdentity peer, const NodeRights& nodes) : peer_(std::move(peer)) {
+  for (const PeerRole role : kPeerRoles) {
+    if (CallsAs(*peer_, role, nodes)) roles_.push_back(role);
+  }
 }
 
 absl::Status Access::Check(std::string_view method) const {
   if (!peer_.has_value()) return absl::OkStatus();
-  for (const PeerRole role : kPeerRoles) {
-    if (StandsFor(*peer_, role, nodes_) && Allowed(method, role)) return absl::OkStatus();
+  for (const PeerRole role : roles_) {
+    if (Allowed(method, role)) return absl::OkStatus();
   }
   return absl::PermissionDeniedError(
       absl::StrCat(peer_->Uri(), " may not call ", OneLine(method, kMethodMax)));

@@ -29,9 +29,18 @@ bool Allowed(std::string_view method, PeerRole role);
 // Returns the role of the daemons that serve the method; nullopt if all do, or nobody.
 std::optional<PeerRole> ServerOf(std::string_view method);
 
-// Whether a peer may serve the calls of a role, and make its calls: its certificate is of the role,
-// or of a worker that has the role as well in a cluster without ps.
-bool StandsFor(const PeerIdentity& peer, PeerRole role, NodeRights nodes);
+// Whether a peer at an address may serve the calls of a role: its certificate is of the role, or in
+// a cluster without ps of the worker that has the role as well. A worker without an index is every
+// worker, and so the ps at any worker's address, but never the coordinator.
+bool Serves(const PeerIdentity& peer, PeerRole role, const std::string& address,
+            const NodeRights& nodes);
+// Names who serves the calls of a role at an address, for messages: "a ps", or "worker:1, which is
+// the ps at this address".
+std::string ServerText(PeerRole role, const std::string& address, const NodeRights& nodes);
+
+// Whether a peer may make the calls of a role: its certificate is of the role, or of worker 0 where
+// that is the coordinator as well.
+bool CallsAs(const PeerIdentity& peer, PeerRole role, const NodeRights& nodes);
 
 // An Access says what the process at the other end of a connection may do.
 class Access {
@@ -39,9 +48,8 @@ class Access {
   // Everything: the connection does not leave this machine, --insecure allows it, or the peer has
   // shown the token, which is one secret for all.
   Access() = default;
-  // The peer may do what the table grants to its role, and to those that it stands for.
-  explicit Access(PeerIdentity peer, NodeRights nodes = {})
-      : peer_(std::move(peer)), nodes_(nodes) {}
+  // The peer may do what the table grants to the roles that it has (CallsAs).
+  explicit Access(PeerIdentity peer, const NodeRights& nodes = {});
 
   // Returns PERMISSION_DENIED, with the peer and the call, unless the peer may make the call.
   absl::Status Check(std::string_view method) const;
@@ -52,7 +60,7 @@ class Access {
 
  private:
   std::optional<PeerIdentity> peer_;
-  NodeRights nodes_;
+  std::vector<PeerRole> roles_;  // of the peer
 };
 
 }  // namespace paracord

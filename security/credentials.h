@@ -102,7 +102,7 @@ class Credentials {
   std::string ProblemOf(const PeerCertificate& peer);
 
   // What the certificates of workers stand for besides.
-  NodeRights nodes() const { return options_.nodes; }
+  const NodeRights& nodes() const { return options_.nodes; }
   // True if a client may show the token instead of a certificate.
   bool takes_token() const { return !options_.token_file.empty(); }
   // Compares in constant time. A token that was replaced counts for a while, because processes do

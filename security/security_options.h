@@ -4,15 +4,17 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 
 namespace paracord {
 
 // Which other roles the certificate of a worker stands for in a cluster without ps, whose workers
-// hold the variables as well. A cluster with ps has neither right.
+// hold the variables as well. A cluster with ps gives neither right.
 struct NodeRights {
-  bool ps = false;           // every worker is a ps, too
+  // The addresses of the workers by index: worker N is ps N, too, at its address alone.
+  std::vector<std::string> ps = {};
   bool coordinator = false;  // worker 0 is the coordinator, too, because nobody else is chief
 };
 

@@ -90,7 +90,7 @@ std::string NodeListenAddress(const DaemonFlags& shared, const Cluster& cluster)
 }
 
 absl::Status CheckNode(const NodeFlags& flags, const DaemonFlags& shared,
-                       const WorkerOptions& worker, const Cluster& cluster) {
+                       const WorkerOptions& worker, const Cluster& cluster, Credentials* own) {
   const std::string task = cluster.task->ToString();
   ASSIGN_OR_RETURN(const std::vector<std::string> nodes, PsAddressesOf(cluster));
   if (shared.dir.empty()) {
@@ -108,7 +108,17 @@ absl::Status CheckNode(const NodeFlags& flags, const DaemonFlags& shared,
         absl::StrCat("--memory-limit: must be at least ", (2 * MemoryBudget::kLimitMin) >> 20,
                      " MiB for ", task, ", which holds variables besides (key cluster.ps)"));
   }
-  if (!LeadsItself(worker, cluster) || !flags.coordinator.job.empty()) return absl::OkStatus();
+  if (!LeadsItself(worker, cluster)) return absl::OkStatus();
+  const auto identity = own == nullptr ? std::nullopt : own->Current()->own;
+  if (identity.has_value() && !identity->index.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--tls-cert ", shared.security.cert, " is of ", identity->Uri(),
+                     ", which is every worker, and ", task,
+                     " is the coordinator as well (no key cluster.chief), as whom others believe "
+                     "only ",
+                     identity->Uri(), "/0: give it a certificate of that name, or name a chief"));
+  }
+  if (!flags.coordinator.job.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(task,
                    " needs --job FILE: the cluster has neither ps nor chief (keys cluster.ps and "

@@ -25,9 +25,10 @@ struct NodeFlags {
 // Where a node listens: --listen, or its own address in the cluster.
 std::string NodeListenAddress(const DaemonFlags& shared, const Cluster& cluster);
 
-// INVALID_ARGUMENT names the flag or the key of the cluster that is missing.
+// INVALID_ARGUMENT names the flag or the key of the cluster that is missing, or the certificate
+// that proves too little. `own` may be null: without a certificate.
 absl::Status CheckNode(const NodeFlags& flags, const DaemonFlags& shared,
-                       const WorkerOptions& worker, const Cluster& cluster);
+                       const WorkerOptions& worker, const Cluster& cluster, Credentials* own);
 
 // Runs the node that is this process's task, and leaves the process with its exit code; returns one
 // if it cannot begin.

@@ -149,7 +149,7 @@ int RunTask(WorkerFlags& own, const Cluster& cluster, const GrpcOptions& grpc,
 }
 
 // Checks that the task is one of this program's, and has what it needs.
-absl::Status CheckTask(const WorkerFlags& own, const Cluster& cluster) {
+absl::Status CheckTask(const WorkerFlags& own, const Cluster& cluster, Credentials* credentials) {
   const Task& task = *cluster.task;
   if (task.role == Role::kEvaluator) {
     if (!own.shared.dir.empty()) return absl::OkStatus();
@@ -159,7 +159,9 @@ absl::Status CheckTask(const WorkerFlags& own, const Cluster& cluster) {
     return absl::InvalidArgumentError("needs a task worker:INDEX or evaluator:INDEX, not " +
                                       task.ToString());
   }
-  if (IsNode(cluster, task)) return CheckNode(own.node, own.shared, own.worker, cluster);
+  if (IsNode(cluster, task)) {
+    return CheckNode(own.node, own.shared, own.worker, cluster, credentials);
+  }
   if (!own.worker.coordinator.empty()) return absl::OkStatus();
   return NoAddress(cluster, "the coordinator", "cluster.chief", "give --coordinator ADDRESS");
 }
@@ -194,7 +196,8 @@ int Main(int argc, char** argv) {
   GrpcOptions grpc;
   const absl::Status safe = Secure(own.shared, *cluster, own.worker.coordinator, grpc);
   if (!safe.ok()) return Complain(argv[0], safe, SecurityExitCode(safe));
-  if (const absl::Status checked = CheckTask(own, *cluster); !checked.ok()) return refuse(checked);
+  const absl::Status checked = CheckTask(own, *cluster, grpc.credentials.get());
+  if (!checked.ok()) return refuse(checked);
   return RunTask(own, *cluster, grpc, *computer, argv[0]);
 }
 

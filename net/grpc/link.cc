@@ -228,7 +228,7 @@ class GrpcLink : public Link {
   // for calls that begin then; the others end where they began. And the peer has to be who serves
   // the call.
   std::shared_ptr<Way> TheWay(std::string_view method) {
-    PeerCheck check(credentials_, ServerOf(method));
+    PeerCheck check(credentials_, address_, ServerOf(method));
     MutexLock lock(mu_);
     if (way_ == nullptr || !way_->check.SameAs(check) ||
         (way_->nameless && name_->Problem().empty() && !way_->connected())) {

@@ -22,9 +22,10 @@ struct PeerCheck::Findings {
 // verified the chain of its certificate.
 class PeerCheck::Verifier : public tls::ExternalCertificateVerifier {
  public:
-  Verifier(std::shared_ptr<Credentials> credentials, std::optional<PeerRole> expected,
-           bool shows_token, std::shared_ptr<Findings> findings)
+  Verifier(std::shared_ptr<Credentials> credentials, std::string address,
+           std::optional<PeerRole> expected, bool shows_token, std::shared_ptr<Findings> findings)
       : credentials_(std::move(credentials)),
+        address_(std::move(address)),
         expected_(expected),
         shows_token_(shows_token),
         findings_(std::move(findings)) {}
@@ -54,27 +55,30 @@ class PeerCheck::Verifier : public tls::ExternalCertificateVerifier {
   std::string ProblemOf(const std::vector<std::string>& uris) const {
     const absl::StatusOr<PeerIdentity> peer = credentials_->PeerNamed(uris);
     if (!peer.ok()) return std::string(peer.status().message());
-    const NodeRights nodes = credentials_->nodes();
-    const bool serves =
-        StandsFor(*peer, PeerRole::kPs, nodes) || StandsFor(*peer, PeerRole::kCoordinator, nodes);
-    if (!expected_.has_value() && shows_token_ && !serves) {
+    const NodeRights& nodes = credentials_->nodes();
+    const auto serves = [&](PeerRole role) { return Serves(*peer, role, address_, nodes); };
+    const bool daemon = serves(PeerRole::kPs) || serves(PeerRole::kCoordinator);
+    if (!expected_.has_value() && shows_token_ && !daemon) {
       return absl::StrCat("the peer there is ", peer->Uri(),
                           ", and the token is shown to a ps or coordinator alone");
     }
-    if (!expected_.has_value() || StandsFor(*peer, *expected_, nodes)) return "";
-    return absl::StrCat("the peer there is ", peer->Uri(), ", and not a ",
-                        std::string(NameOf(*expected_)));
+    if (!expected_.has_value() || serves(*expected_)) return "";
+    return absl::StrCat("the peer there is ", peer->Uri(), ", and not ",
+                        ServerText(*expected_, address_, nodes));
   }
 
   const std::shared_ptr<Credentials> credentials_;
+  const std::string address_;
   const std::optional<PeerRole> expected_;
   const bool shows_token_;
   const std::shared_ptr<Findings> findings_;
 };
 
-PeerCheck::PeerCheck(std::shared_ptr<Credentials> credentials, std::optional<PeerRole> expected)
+PeerCheck::PeerCheck(std::shared_ptr<Credentials> credentials, std::string address,
+                     std::optional<PeerRole> expected)
     : credentials_(std::move(credentials)),
       keys_(credentials_ == nullptr ? nullptr : credentials_->Current()),
+      address_(std::move(address)),
       expected_(expected),
       findings_(std::make_shared<Findings>()) {}
 
@@ -90,7 +94,7 @@ std::shared_ptr<grpc::ChannelCredentials> PeerCheck::ForGrpc() const {
   options.set_verify_server_certs(true);
   options.set_check_call_host(false);
   options.set_certificate_verifier(tls::ExternalCertificateVerifier::Create<Verifier>(
-      credentials_, expected_, !token().empty(), findings_));
+      credentials_, address_, expected_, !token().empty(), findings_));
   return tls::TlsCredentials(options);
 }
 

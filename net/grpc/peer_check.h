@@ -14,8 +14,10 @@ namespace paracord {
 
 class PeerCheck {
  public:
-  // `credentials` may be null: plain text. `expected` is the role of the peer, if it matters.
-  PeerCheck(std::shared_ptr<Credentials> credentials, std::optional<PeerRole> expected);
+  // `credentials` may be null: plain text. `expected` is the role of the peer at `address`, if it
+  // matters.
+  PeerCheck(std::shared_ptr<Credentials> credentials, std::string address,
+            std::optional<PeerRole> expected);
 
   std::shared_ptr<grpc::ChannelCredentials> ForGrpc() const;
   // Returns the token to show with each call; "" if a certificate is shown, or nothing.
@@ -31,6 +33,7 @@ class PeerCheck {
 
   std::shared_ptr<Credentials> credentials_;
   std::shared_ptr<const Credentials::Keys> keys_;  // null: plain text
+  std::string address_;
   std::optional<PeerRole> expected_;
   std::shared_ptr<Findings> findings_;  // shared with gRPC's verifier, which may outlive this
 };

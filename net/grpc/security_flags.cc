@@ -76,8 +76,10 @@ absl::Status SetUpSecurity(const SecurityOptions& options, const std::string& ta
 }
 
 NodeRights NodeRightsIn(const Cluster& cluster) {
-  const bool nodes = HasNodes(cluster);
-  return {.ps = nodes, .coordinator = nodes && cluster.coordinator.empty()};
+  if (!HasNodes(cluster)) return {};
+  // A cluster with a hole has no nodes that could start.
+  return {.ps = PsAddressesOf(cluster).value_or(std::vector<std::string>()),
+          .coordinator = cluster.coordinator.empty()};
 }
 
 absl::Status CheckPlainText(const SecurityOptions& options, const std::string& address,

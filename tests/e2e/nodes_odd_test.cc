@@ -73,6 +73,20 @@ TEST_CASE("a job that cannot be read ends node 0 with 2") {
   CHECK(run.Says("none.json"));
 }
 
+TEST_CASE("node 0 that is the coordinator refuses a certificate that is every worker's") {
+  const TestDirectory directory;
+  const std::string certs = directory / "certs";
+  REQUIRE(std::system((PARACORD_SOURCE_DIR "/deploy/certs " + certs + " lab worker").c_str()) == 0);
+  const json alone = {{"worker", {"127.0.0.1:1"}}};
+  const NodeRun run(alone, "worker:0",
+                    {"--dir", directory.path(), "--job", directory / "none.json", "--tls-cert",
+                     certs + "/worker.crt", "--tls-key", certs + "/worker.key", "--tls-ca",
+                     certs + "/ca.crt"});
+  CAPTURE(run.said);
+  CHECK(run.code == 2);
+  CHECK(run.Says("is of spiffe://lab/worker, which is every worker"));
+}
+
 TEST_CASE("a second node at an address leaves with 3, and the first trains on") {
   Cluster cluster({.workers = 2, .nodes = true, .batch_ms = 4, .job = {{"steps", 400}}});
   cluster.StartAll();
@@ -164,7 +178,7 @@ TEST_CASE("nodes with certificates train, and a worker's certificate leads no jo
   }
   REQUIRE(WaitUntil(30000, [&] { return cluster.Logged("worker:2", "joined: session"); }));
   PosixFiles files;
-  const auto ask_as = [&](int index, NodeRights nodes) {
+  const auto ask_as = [&](int index, const NodeRights& nodes) {
     const std::vector<std::string> own = keys(index);
     GrpcOptions options;
     const auto loaded = Credentials::Load({.cert = own[1],
@@ -180,10 +194,13 @@ TEST_CASE("nodes with certificates train, and a worker's certificate leads no jo
     const auto link = network.Dial(cluster.address("worker:1"));
     return AwaitProto<PsDescription>(*link, method::kDescribe, DescribeRequest(), 3000).status();
   };
-  const NodeRights nodes{.ps = true, .coordinator = true};
+  NodeRights nodes{.ps = {}, .coordinator = true};
+  for (int i = 0; i < 3; ++i) nodes.ps.push_back(cluster.address(absl::StrCat("worker:", i)));
   CHECK(ask_as(0, nodes).ok());
   CHECK(absl::IsPermissionDenied(ask_as(2, nodes)));
-  CHECK_FALSE(ask_as(0, {}).ok());  // whose cluster has ps does not believe that this is one
+  std::swap(nodes.ps[1], nodes.ps[2]);
+  CHECK_FALSE(ask_as(0, nodes).ok());  // whose cluster has another worker at this address
+  CHECK_FALSE(ask_as(0, {}).ok());     // whose cluster has ps does not believe that this is one
   CHECK(cluster.Finish() == 0);
   CheckCounted(cluster.dir(), 600);
 }

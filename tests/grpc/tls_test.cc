@@ -126,8 +126,7 @@ TEST_CASE("every call is open to the roles of its row alone, and closed to all s
 
 TEST_CASE("workers of a cluster without ps serve what they stand for, to who knows the cluster") {
   const TestCa ca("lab");
-  const NodeRights alone{.ps = true, .coordinator = true}, led{.ps = true, .coordinator = false};
-  const auto worker = [&](int index, NodeRights nodes) {
+  const auto worker = [&](int index, const NodeRights& nodes) {
     const std::string uri = "URI:spiffe://lab/worker/" + std::to_string(index);
     return std::make_unique<Process>(ca.pem(), ca.Issue(uri), nodes);
   };
@@ -135,10 +134,16 @@ TEST_CASE("workers of a cluster without ps serve what they stand for, to who kno
              exchange = "/paracord.ParameterServer/Exchange";
   for (const int serving : {0, 1}) {
     CAPTURE(serving);
-    const auto node = worker(serving, alone);
+    const auto node = worker(serving, {.ps = {"a:1", "b:1"}, .coordinator = true});
     CallerService service;
     const auto listener = ListenWith(*node, service);
     const std::string address = listener->address();
+    const auto cluster = [&](int at, bool has_chief) {
+      NodeRights nodes{.ps = {"a:1", "b:1"}, .coordinator = !has_chief};
+      nodes.ps[static_cast<size_t>(at)] = address;
+      return nodes;
+    };
+    const NodeRights alone = cluster(serving, false), led = cluster(serving, true);
     const auto first = worker(0, alone), second = worker(1, alone);
     CHECK(first->Call(address, exchange).ok());
     CHECK(second->Call(address, exchange).ok());
@@ -150,12 +155,40 @@ TEST_CASE("workers of a cluster without ps serve what they stand for, to who kno
     const int before = service.calls;
     CHECK_FALSE(worker(1, led)->Call(address, join, kRefusedMs).ok());
     CHECK_FALSE(worker(1, {})->Call(address, exchange, kRefusedMs).ok());
+    // Where the cluster has another worker at the address, this one has taken its place.
+    const Reply misplaced =
+        worker(1, cluster(1 - serving, false))->Call(address, exchange, kRefusedMs);
+    CHECK_FALSE(misplaced.ok());
     CHECK(service.calls == before);
   }
-  const auto node_with_chief = worker(1, led);
+}
+
+TEST_CASE("a worker is told no orders by another one that is not the coordinator as well") {
+  const TestCa ca("lab");
+  const auto process = [&](const std::string& name, const NodeRights& nodes) {
+    return std::make_unique<Process>(ca.pem(), ca.Issue("URI:spiffe://lab/worker" + name), nodes);
+  };
+  const auto adopt = "/paracord.ParameterServer/Adopt", join = "/paracord.Coordinator/Join";
+  for (const bool has_chief : {false, true}) {
+    CAPTURE(has_chief);
+    NodeRights nodes{.ps = {"a:1", "b:1"}, .coordinator = !has_chief};
+    const auto node = process("/1", nodes);
+    CallerService service;
+    const auto listener = ListenWith(*node, service);
+    nodes.ps[1] = listener->address();
+    CHECK(process("/0", nodes)->Call(listener->address(), adopt).ok() == !has_chief);
+    const int before = service.calls;
+    CHECK(absl::IsPermissionDenied(process("", nodes)->Call(listener->address(), adopt).status()));
+    CHECK(
+        absl::IsPermissionDenied(process("/1", nodes)->Call(listener->address(), adopt).status()));
+    CHECK(service.calls == before);
+  }
+  // A certificate that is every worker's is no coordinator's.
+  const NodeRights alone{.ps = {"a:1"}, .coordinator = true};
+  const auto every = process("", alone);
   CallerService service;
-  const auto listener = ListenWith(*node_with_chief, service);
-  CHECK(absl::IsPermissionDenied(worker(0, led)->Call(listener->address(), adopt).status()));
+  const auto listener = ListenWith(*every, service);
+  CHECK_FALSE(process("/1", alone)->Call(listener->address(), join, kRefusedMs).ok());
   CHECK(service.calls == 0);
 }
 

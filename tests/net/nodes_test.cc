@@ -9,27 +9,33 @@
 namespace paracord {
 namespace {
 
-TEST_CASE("a client believes a worker that is a ps where its own cluster has no ps") {
+TEST_CASE("a client believes the worker at an address as the ps of its index alone") {
   const TestCa ca("lab");
-  const NodeRights nodes{.ps = true, .coordinator = false};
-  const TestProcess node(ca, ca.Issue("URI:spiffe://lab/worker/1"), /*token=*/false, nodes);
-  const TestProcess other(ca, ca.Issue("URI:spiffe://lab/worker/2"), /*token=*/false, nodes);
-  const TestProcess knows_ps(ca, ca.Issue("URI:spiffe://lab/worker/2"));
+  const auto uri = GENERATE(as<std::string>(), "/1", "");  // or every worker's
+  CAPTURE(uri);
+  const TestProcess node(ca, ca.Issue("URI:spiffe://lab/worker" + uri));
   Echo echo;
   const auto intake = std::make_shared<Intake>(uint64_t{1} << 30);
   auto door = Door::Listen("127.0.0.1:0");
   REQUIRE(door.ok());
   (*door)->Open(
       {&echo, intake, uint64_t{1} << 20}, [](int fd) { close(fd); }, node.credentials);
-  const auto ask_as = [&](const TestProcess& process) {
-    const auto link =
-        MakeStreamLink(std::make_unique<RefusingLink>((*door)->address()), process.credentials);
+  const std::string address = (*door)->address();
+  const auto ask_in = [&](const std::vector<std::string>& nodes) {
+    const TestProcess process(ca, ca.Issue("URI:spiffe://lab/worker/2"), /*token=*/false,
+                              {.ps = nodes, .coordinator = false});
+    const auto link = MakeStreamLink(std::make_unique<RefusingLink>(address), process.credentials);
     return Ask(*link, method::kExchange, OnePart("x")).status();
   };
-  CHECK(ask_as(other).ok());
+  CHECK(ask_in({"a:1", address, "c:1"}).ok());
   CHECK(echo.handled == 1);
-  CHECK(absl::IsUnimplemented(ask_as(knows_ps)));  // by the link beneath
-  CHECK(echo.handled == 1);
+  const bool every = uri.empty();
+  CHECK(ask_in({address, "b:1", "c:1"}).ok() == every);
+  const int before = echo.handled;
+  // The link beneath refuses what does not go by a stream.
+  CHECK(absl::IsUnimplemented(ask_in({"a:1", "b:1", "c:1"})));
+  CHECK(absl::IsUnimplemented(ask_in({})));  // whose cluster has ps
+  CHECK(echo.handled == before);
 }
 
 }  // namespace

@@ -61,7 +61,8 @@ TEST_CASE("a worker's certificate has no right of another role where the cluster
   const PeerIdentity first{"lab", PeerRole::kWorker, 0}, any{"lab", PeerRole::kWorker, {}};
   for (const PeerIdentity& worker : {first, any}) {
     for (const PeerRole role : kPeerRoles) {
-      CHECK(StandsFor(worker, role, {}) == (role == PeerRole::kWorker));
+      CHECK(CallsAs(worker, role, {}) == (role == PeerRole::kWorker));
+      CHECK(Serves(worker, role, "a:1", {}) == (role == PeerRole::kWorker));
     }
     for (const CallRight& right : CallRights()) {
       CAPTURE(right.method);
@@ -70,27 +71,46 @@ TEST_CASE("a worker's certificate has no right of another role where the cluster
   }
 }
 
-TEST_CASE("in a cluster without ps workers stand for ps, and the first for the coordinator") {
-  const NodeRights led{.ps = true, .coordinator = false}, alone{.ps = true, .coordinator = true};
-  const auto worker = [](std::optional<uint32_t> index) {
-    return PeerIdentity{"lab", PeerRole::kWorker, index};
-  };
+TEST_CASE("in a cluster without ps the worker at an address serves as the ps of its own index") {
+  const NodeRights nodes{.ps = {"a:1", "b:1", "c:1"}, .coordinator = true};
+  const PeerIdentity any{"lab", PeerRole::kWorker, {}};
+  for (uint32_t at = 0; at < 3; ++at) {
+    CAPTURE(at);
+    for (uint32_t index = 0; index < 5; ++index) {
+      CAPTURE(index);
+      const PeerIdentity worker{"lab", PeerRole::kWorker, index};
+      CHECK(Serves(worker, PeerRole::kPs, nodes.ps[at], nodes) == (index == at));
+      CHECK_FALSE(Serves(worker, PeerRole::kPs, "d:1", nodes));
+      CHECK_FALSE(Serves(worker, PeerRole::kPs, "", nodes));
+    }
+    CHECK(Serves(any, PeerRole::kPs, nodes.ps[at], nodes));
+  }
+  CHECK_FALSE(Serves(any, PeerRole::kPs, "d:1", nodes));
+  CHECK(ServerText(PeerRole::kPs, "b:1", nodes) == "worker:1, which is the ps at this address");
+  CHECK(ServerText(PeerRole::kPs, "b:1", {}) == "a ps");
+}
+
+TEST_CASE(
+    "in a cluster without ps and chief the certificate of worker:0 alone is the coordinator's") {
+  const NodeRights led{.ps = {"a:1", "b:1"}, .coordinator = false};
+  const NodeRights alone{.ps = {"a:1", "b:1"}, .coordinator = true};
   for (const auto& index :
-       {std::optional<uint32_t>(0), std::optional<uint32_t>(7), std::optional<uint32_t>()}) {
+       {std::optional<uint32_t>(0), std::optional<uint32_t>(1), std::optional<uint32_t>()}) {
     CAPTURE(index.value_or(99));
-    CHECK(StandsFor(worker(index), PeerRole::kPs, led));
-    CHECK_FALSE(StandsFor(worker(index), PeerRole::kCoordinator, led));
-    CHECK(StandsFor(worker(index), PeerRole::kCoordinator, alone) == (index.value_or(0) == 0));
-    CHECK_FALSE(StandsFor(worker(index), PeerRole::kOperator, alone));
-    const bool leads = index.value_or(0) == 0;
-    CHECK(Access(worker(index), alone).Check(method::kAdopt).ok() == leads);
-    CHECK(Access(worker(index), alone).Check(method::kLoad).ok() == leads);
-    CHECK_FALSE(Access(worker(index), led).Check(method::kAdopt).ok());
-    CHECK(Access(worker(index), led).Check(method::kExchange).ok());
+    const PeerIdentity worker{"lab", PeerRole::kWorker, index};
+    const bool leads = index == 0;  // one without an index could be any worker
+    CHECK(Serves(worker, PeerRole::kCoordinator, "a:1", alone) == leads);
+    CHECK_FALSE(Serves(worker, PeerRole::kCoordinator, "a:1", led));
+    CHECK_FALSE(CallsAs(worker, PeerRole::kOperator, alone));
+    CHECK(Access(worker, alone).Check(method::kAdopt).ok() == leads);
+    CHECK(Access(worker, alone).Check(method::kLoad).ok() == leads);
+    CHECK_FALSE(Access(worker, led).Check(method::kAdopt).ok());
+    CHECK(Access(worker, led).Check(method::kExchange).ok());
   }
   for (const PeerRole role : {PeerRole::kPs, PeerRole::kOperator, PeerRole::kMonitor}) {
     for (const PeerRole other : kPeerRoles) {
-      CHECK(StandsFor({"lab", role, 0}, other, alone) == (role == other));
+      CHECK(CallsAs({"lab", role, 0}, other, alone) == (role == other));
+      CHECK(Serves({"lab", role, 0}, other, "a:1", alone) == (role == other));
     }
   }
 }
