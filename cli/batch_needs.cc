@@ -10,6 +10,7 @@
 #include "common/memory_budget.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
+#include "config/nodes.h"
 #include "config/partitions.h"
 #include "coordinator/core/partitioner.h"
 #include "coordinator/core/placement.h"
@@ -131,12 +132,19 @@ uint64_t Most(const BatchNeeds& needs, Of of) {
   return most;
 }
 
+// Returns the memory of the ps in a process with this --memory-limit.
+MemoryBudget BudgetOf(const Holders& holders, uint64_t memory_limit) {
+  const bool divided = holders.nodes && memory_limit < MemoryBudget::kUnlimited;
+  if (!divided) return MemoryBudget(memory_limit);
+  return MemoryBudget(NodeMemoryPart(memory_limit), {}, kNodeMemoryParts);
+}
+
 // What a ps may take with so much memory, which it divides as it will when it runs.
 struct Shares {
   uint64_t request = 0, rows = 0;
 };
-absl::StatusOr<Shares> SharesOf(const PsNeed& need, uint64_t memory_limit) {
-  MemoryBudget memory(memory_limit);
+absl::StatusOr<Shares> SharesOf(const PsNeed& need, const Holders& holders, uint64_t memory_limit) {
+  MemoryBudget memory = BudgetOf(holders, memory_limit);
   RETURN_IF_ERROR(memory.HoldVariables(need.variables, need.pushed, need.rounds, need.round_rows));
   return Shares{memory.requests()->spare(),
                 memory.replies()->bytes_max() + memory.replies()->spare()};
@@ -151,8 +159,9 @@ std::string Enough(const BatchNeeds& needs) {
     const uint64_t left = need.round_rows ? beside / 3 * 4 : beside;
     least = std::max(least, need.variables + need.rounds + MemoryBudget::kProgramBytes + left);
   }
-  return absl::StrCat("a --memory-limit of ", HumanBytes(least + (least >> 6)),
-                      " for each ps is enough, without the rows that growing tables get");
+  if (needs.holders.nodes) least *= kNodeMemoryParts;
+  return absl::StrCat("a --memory-limit of ", HumanBytes(least + (least >> 6)), " for each ",
+                      needs.holders.name(), " is enough, without the rows that growing tables get");
 }
 
 }  // namespace
@@ -178,13 +187,15 @@ TableRows MostRows(std::span<const VariableSpec> variables, std::span<const uint
 }
 
 absl::StatusOr<BatchNeeds> MeasureBatch(const Job& job, std::span<const VariableSpec> variables,
-                                        const Optimizer& optimizer, uint32_t ps,
+                                        const Optimizer& optimizer, const Holders& holders,
                                         const TableRows* rows) {
+  const uint32_t ps = holders.count;
   ASSIGN_OR_RETURN(std::vector<PartitionSpec> partitions,
                    PartitionVariables(variables, job.partitioner));
   RETURN_IF_ERROR(PlacePartitions(job.partitioner.placement, ps,
                                   PartitionBytes(variables, partitions), partitions));
   BatchNeeds needs;
+  needs.holders = holders;
   needs.ps.resize(ps);
   std::vector<LoadRequest> loads(ps);
   for (LoadRequest& load : loads) {
@@ -229,23 +240,24 @@ absl::Status CheckNeeds(const BatchNeeds& needs, uint64_t memory_limit) {
   for (size_t ps = 0; ps < needs.ps.size(); ++ps) {
     const PsNeed& need = needs.ps[ps];
     const auto refuse = [&](const auto&... what) {
-      return absl::InvalidArgumentError(absl::StrCat("ps:", ps, ": ", what...));
+      return absl::InvalidArgumentError(absl::StrCat(needs.holders.name(), ":", ps, ": ", what...));
     };
+    const auto help = [&] {
+      return absl::StrCat(": a smaller \"batch\", more ", needs.holders.nodes ? "workers" : "ps",
+                          ", or more memory");
+    };
+    const std::string limit = BudgetOf(needs.holders, memory_limit).LimitText();
     if (!need.limit.ok()) return refuse(need.limit.message());
-    const absl::StatusOr<Shares> shares = SharesOf(need, memory_limit);
+    const absl::StatusOr<Shares> shares = SharesOf(need, needs.holders, memory_limit);
     if (!shares.ok()) return refuse(shares.status().message());
     if (need.ids != 0 && need.answering_bytes() > shares->request) {
       return refuse("batch: ", need.ids, " ids and what is pushed of their rows take ",
                     HumanBytes(need.answering_bytes()), ", and one request may take ",
-                    HumanBytes(shares->request), ", half of what --memory-limit ",
-                    HumanBytes(memory_limit),
-                    " leaves: a smaller \"batch\", more ps, or more "
-                    "memory");
+                    HumanBytes(shares->request), ", half of what ", limit, " leaves", help());
     }
     if (need.row_bytes > shares->rows) {
       return refuse("batch: the rows of a batch take ", HumanBytes(need.row_bytes),
-                    ", and replies may hold ", HumanBytes(shares->rows), " of --memory-limit ",
-                    HumanBytes(memory_limit), ": a smaller \"batch\", more ps, or more memory");
+                    ", and replies may hold ", HumanBytes(shares->rows), " of ", limit, help());
     }
   }
   return absl::OkStatus();
@@ -263,7 +275,7 @@ std::vector<std::string> NeedLines(const BatchNeeds& needs, std::optional<uint64
   uint64_t request_max = 0, rows_max = 0;
   for (const PsNeed& need : needs.ps) {
     const absl::StatusOr<Shares> shares =
-        SharesOf(need, memory_limit.value_or(MemoryBudget::kUnlimited));
+        SharesOf(need, needs.holders, memory_limit.value_or(MemoryBudget::kUnlimited));
     if (!shares.ok()) continue;
     request_max = request_max == 0 ? shares->request : std::min(request_max, shares->request);
     rows_max = rows_max == 0 ? shares->rows : std::min(rows_max, shares->rows);

@@ -37,7 +37,16 @@ struct PsNeed {
   uint64_t answering_bytes() const { return request_bytes + ids * sizeof(uint64_t); }
 };
 
+// The processes that hold a job's variables.
+struct Holders {
+  uint32_t count = 1;
+  bool nodes = false;  // workers, whose ps have a part of --memory-limit each (config/nodes.h)
+
+  const char* name() const { return nodes ? "worker" : "ps"; }
+};
+
 struct BatchNeeds {
+  Holders holders = {};
   bool at_most = false;  // a batch may read fewer rows
   std::vector<TableNeed> tables;
   std::vector<PsNeed> ps;
@@ -47,14 +56,14 @@ struct BatchNeeds {
 // one. Without `rows` nothing is pushed, and ps are asked for their variables alone. An error says
 // why the variables cannot be partitioned or placed.
 absl::StatusOr<BatchNeeds> MeasureBatch(const Job& job, std::span<const VariableSpec> variables,
-                                        const Optimizer& optimizer, uint32_t ps,
+                                        const Optimizer& optimizer, const Holders& holders,
                                         const TableRows* rows);
 
 // The rows of a batch that reads so many of each table, by variable: the most that there can be.
 TableRows MostRows(std::span<const VariableSpec> variables, std::span<const uint64_t> rows);
 
-// INVALID_ARGUMENT names the first ps that cannot take the batch if it has so much memory, the
-// limit, and the keys that help.
+// INVALID_ARGUMENT names the first holder that cannot take the batch if its process has this
+// --memory-limit, the limit, and the keys that help.
 absl::Status CheckNeeds(const BatchNeeds& needs, uint64_t memory_limit);
 
 // A line for each table, and one with what a ps is asked beside each limit. Without a

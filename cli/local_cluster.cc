@@ -128,6 +128,9 @@ std::vector<std::string> LocalCluster::Arguments(const Process& process) const {
   std::vector<std::string> arguments = {
       "paracord-" + program, "--task",      process.task.ToString(), "--dir",
       options_.dir,          "--log-level", options_.log_level};
+  if (!options_.memory_limit.empty()) {
+    arguments.insert(arguments.end(), {"--memory-limit", options_.memory_limit});
+  }
   if (!options_.trace_dir.empty()) {
     const std::string name = absl::StrCat(FileName(process.task), "-", process.starts);
     arguments.insert(arguments.end(), {"--trace", options_.trace_dir + "/" + name});
@@ -187,6 +190,9 @@ absl::StatusOr<pid_t> LocalCluster::Spawned(Process& process) {
   const bool told = options_.threads.has_value() && task.role != Role::kPs;
   if (task.role != Role::kCoordinator && !told) {
     spawn.command.insert(spawn.command.end(), {"--threads", absl::StrCat(Threads(task))});
+  }
+  if (nodes() && task.role == Role::kWorker) {  // whatever it computes with
+    spawn.command.insert(spawn.command.end(), {"--ps-threads", absl::StrCat(Threads(task))});
   }
   // Spinning threads of several workers would fight for the same cores.
   if (getenv("OMP_WAIT_POLICY") == nullptr) spawn.environment.push_back("OMP_WAIT_POLICY=passive");

@@ -36,6 +36,7 @@ struct LocalClusterOptions {
   bool evaluator = false;  // one that scores checkpoints
   std::string device = "auto";
   std::optional<int64_t> threads;           // of each worker; none: a share of the machine's
+  std::string memory_limit;                 // of each process; "": by its machine
   std::vector<std::string> accept_changes;  // files of the job's program, for the coordinator
   std::string log_level = "info";
   std::string http;                     // where the coordinator shows its status page; "": nowhere

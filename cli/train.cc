@@ -161,6 +161,7 @@ std::string ToGoOn(const TrainFlags& flags) {
   return absl::StrCat("paracord ", flags.command, " ", ShellWord(flags.job_file), flags.on_hosts,
                       settings, " --ps ", *flags.ps, " --workers ", flags.workers,
                       flags.device == "auto" ? "" : " --device " + flags.device,
+                      flags.memory_limit.empty() ? "" : " --memory-limit " + flags.memory_limit,
                       flags.evaluator ? " --evaluator" : "",
                       flags.http.empty() ? "" : " --http " + flags.http,
                       flags.insecure ? " --insecure" : "", " --dir ", ShellWord(flags.dir));
@@ -307,6 +308,7 @@ absl::StatusOr<LocalClusterOptions> OptionsOf(const TrainFlags& flags) {
   options.evaluator = flags.evaluator;
   options.device = flags.device;
   options.threads = flags.threads;
+  options.memory_limit = flags.memory_limit;
   options.accept_changes = flags.accept_changes;
   options.log_level = flags.log_level;
   options.http = flags.ssh.has_value() ? flags.http : WithPort(flags.http);
@@ -430,38 +432,6 @@ int Train(TrainFlags flags) {
 }
 
 }  // namespace
-
-void TrainFlags::AddTo(Flags& flags) {
-  flags.Positional("JOB", "the job file", &job_file);
-  flags.Strings("set", "KEY=VALUE", kSetHelp, &set);
-  flags.Strings("accept-change", "FILE", kAcceptChangeHelp, &accept_changes);
-  flags.Integer(
-      "ps", "N",
-      "parameter servers; 0: workers hold the variables. Default: 1, or 0 where the job's "
-      "strategy has none",
-      0, 64, &ps);
-  flags.Integer("workers", "N", "workers", 1, 256, &workers);
-  flags.Integer("threads", "N",
-                "of each worker that compute; default: the machine's, divided among its workers", 1,
-                1024, &threads);
-  flags.String("device", "DEVICE",
-               "what workers compute on: auto, cpu, cuda:N, cuda:all or pjrt:PATH; in a job with "
-               "rounds cpu:N and cuda:N,M are several devices of a worker",
-               &device);
-  flags.String("dir", "DIR", "where the job lives; default: paracord-<job name>", &dir);
-  flags.String("log-level", "LEVEL", "of the daemons: debug, info, warn, error or off", &log_level);
-  flags.String("http", "ADDRESS",
-               "show the job there by HTTP, in a page and as metrics, such as 127.0.0.1:8080",
-               &http);
-  flags.Switch("insecure", "allow plain text, without any check, between hosts and for --http",
-               &insecure);
-  flags.Switch("evaluator", "one more process scores each checkpoint, in DIR/evaluations.jsonl",
-               &evaluator);
-  flags.Switch("verbose", "print what the job asks of the ps, which DIR/logs/notes.txt has anyway",
-               &verbose);
-  flags.Switch("fresh", "begin anew: remove what an earlier run left in DIR, and nothing else",
-               &fresh);
-}
 
 int TrainAndReport(TrainFlags flags) {
   umask(077);  // logs and all else is for its own user, as what a daemon writes

@@ -20,6 +20,7 @@ struct TrainFlags {
   int64_t workers = 1;
   std::string device = "auto";
   std::optional<int64_t> threads;  // of each worker
+  std::string memory_limit;        // of each process; "": by its machine
   std::string dir;
   std::string log_level = "info";
   bool evaluator = false;

@@ -13,6 +13,7 @@
 #include "common/memory_budget.h"
 #include "common/one_line.h"
 #include "common/status_macros.h"
+#include "config/nodes.h"
 #include "config/partitions.h"
 #include "config/program_spec.h"
 #include "data/data_source.h"
@@ -32,7 +33,7 @@ bool HasTables(std::span<const VariableSpec> variables) {
 
 // Measures the first batch. What is wrong with the data or the model is left to the daemons to say.
 absl::StatusOr<BatchNeeds> MeasureFirst(Files& files, const Job& job, const Optimizer& optimizer,
-                                        uint32_t ps) {
+                                        const Holders& holders) {
   const auto source = OpenDataSource(files, job.train);
   if (!source.ok()) return BatchNeeds();
   const auto program = BuildKerasProgram(job, (*source)->schema(), MakeCpuOps(/*threads=*/1));
@@ -44,12 +45,24 @@ absl::StatusOr<BatchNeeds> MeasureFirst(Files& files, const Job& job, const Opti
   if (!(*source)->Read(records, batch).ok()) return BatchNeeds();
   const auto rows = (*program)->RowsOf(batch);
   if (!rows.ok()) return BatchNeeds();
-  return MeasureBatch(job, variables, optimizer, ps, rows->get());
+  return MeasureBatch(job, variables, optimizer, holders, rows->get());
+}
+
+// Returns the --memory-limit of each process; nullopt on other hosts, which alone know it.
+absl::StatusOr<std::optional<uint64_t>> MemoryLimitOf(const TrainFlags& flags,
+                                                      const Holders& holders) {
+  if (flags.ssh.has_value() && flags.memory_limit.empty()) return std::nullopt;
+  DaemonFlags daemon;
+  daemon.memory_limit = flags.memory_limit;
+  ASSIGN_OR_RETURN(
+      const uint64_t limit,
+      daemon.MemoryLimit(MemoryBudget::kLimitMin * (holders.nodes ? kNodeMemoryParts : 1)));
+  return limit;
 }
 
 }  // namespace
 
-absl::Status CheckFits(Files& files, const Job& job, uint32_t ps,
+absl::Status CheckFits(Files& files, const Job& job, const Holders& holders,
                        std::optional<uint64_t> memory_limit, std::vector<std::string>& lines) {
   const uint64_t limit = memory_limit.value_or(MemoryBudget::kUnlimited);
   const absl::StatusOr<Optimizer> optimizer = ParseOptimizer(job.optimizer);
@@ -61,16 +74,16 @@ absl::Status CheckFits(Files& files, const Job& job, uint32_t ps,
     RETURN_IF_ERROR(CheckVariables(declared.variables));
     const TableRows most = MostRows(declared.variables, declared.rows);
     const bool tables = HasTables(declared.variables);
-    ASSIGN_OR_RETURN(
-        needs, MeasureBatch(job, declared.variables, *optimizer, ps, tables ? &most : nullptr));
+    ASSIGN_OR_RETURN(needs, MeasureBatch(job, declared.variables, *optimizer, holders,
+                                         tables ? &most : nullptr));
     needs.at_most = true;
   }
   if (!known || (!CheckNeeds(needs, limit).ok() && HasTables(declared.variables))) {
-    ASSIGN_OR_RETURN(BatchNeeds first, MeasureFirst(files, job, *optimizer, ps));
+    ASSIGN_OR_RETURN(BatchNeeds first, MeasureFirst(files, job, *optimizer, holders));
     const bool measured = !first.ps.empty();
     if (measured) needs = std::move(first);
     if (!measured && known) {  // of the rows nothing is certain
-      ASSIGN_OR_RETURN(needs, MeasureBatch(job, declared.variables, *optimizer, ps, nullptr));
+      ASSIGN_OR_RETURN(needs, MeasureBatch(job, declared.variables, *optimizer, holders, nullptr));
     }
   }
   RETURN_IF_ERROR(CheckNeeds(needs, limit));
@@ -132,13 +145,11 @@ absl::Status CheckBeforeStart(Files& files, const TrainFlags& flags, const Job& 
     }
   };
   say("warning", JobWarnings(job));
-  std::optional<uint64_t> limit;  // of other hosts only they know
-  if (!flags.ssh.has_value()) {
-    ASSIGN_OR_RETURN(limit, DaemonFlags().MemoryLimit());
-  }
+  const Holders holders{.count = static_cast<uint32_t>(*flags.ps > 0 ? *flags.ps : flags.workers),
+                        .nodes = *flags.ps == 0};
+  ASSIGN_OR_RETURN(const std::optional<uint64_t> limit, MemoryLimitOf(flags, holders));
   notes = TableNotes(job);
-  const int64_t holders = *flags.ps > 0 ? *flags.ps : flags.workers;
-  const absl::Status fits = CheckFits(files, job, static_cast<uint32_t>(holders), limit, notes);
+  const absl::Status fits = CheckFits(files, job, holders, limit, notes);
   if (flags.verbose) say("note", notes);
   return fits;
 }

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cli/batch_needs.h"
 #include "cli/train.h"
 #include "common/files.h"
 #include "config/job.h"
@@ -20,16 +21,16 @@ namespace paracord {
 // has. INVALID_ARGUMENT names the key or the flag.
 absl::StatusOr<JobInCluster> ReadJobOf(Files& files, TrainFlags& flags);
 
-// INVALID_ARGUMENT names the key of a job that no ps with so much memory can train; without a
-// `memory_limit` nobody knows what ps hold. `lines` gets what its tables ask of ps. Nothing is said
-// of a program in a process, whose variables only it knows. Reads data only where the model does
-// not say enough.
-absl::Status CheckFits(Files& files, const Job& job, uint32_t ps,
+// INVALID_ARGUMENT names the key of a job that no holders can train whose processes have this
+// --memory-limit; without a `memory_limit` nobody knows what they hold. `lines` gets what its
+// tables ask of ps. Nothing is said of a program in a process, whose variables only it knows. Reads
+// data only where the model does not say enough.
+absl::Status CheckFits(Files& files, const Job& job, const Holders& holders,
                        std::optional<uint64_t> memory_limit, std::vector<std::string>& lines);
 
 // Prints warnings of the job on standard error, with --verbose also the notes, and checks that it
-// fits into ps of this machine; of other hosts nobody knows what they hold. `notes` gets what the
-// job asks of its ps, in lines for people.
+// fits into its holders on this machine; of other hosts nobody knows here what they have. `notes`
+// gets what the job asks of its holders, in lines for people.
 absl::Status CheckBeforeStart(Files& files, const TrainFlags& flags, const Job& job,
                               std::vector<std::string>& notes);
 

@@ -205,7 +205,7 @@ struct ValidateFlags {
 absl::Status SayNeeds(const Job& job, const GradientProgram& program, const Optimizer& optimizer,
                       const ValidateFlags& flags, const TableRows* rows, std::ostream& out) {
   ASSIGN_OR_RETURN(const BatchNeeds needs,
-                   MeasureBatch(job, program.variables(), optimizer, flags.ps, rows));
+                   MeasureBatch(job, program.variables(), optimizer, {.count = flags.ps}, rows));
   for (const std::string& line : NeedLines(needs, flags.memory_limit)) out << line << "\n";
   return CheckNeeds(needs, flags.memory_limit.value_or(MemoryBudget::kUnlimited));
 }

@@ -26,9 +26,14 @@ bool MemoryShare::Reserve(uint64_t bytes) {
 
 MemoryBudget::MemoryBudget(uint64_t limit) : MemoryBudget(limit, Caps()) {}
 
-MemoryBudget::MemoryBudget(uint64_t limit, Caps caps)
-    : limit_(std::min(limit, kUnlimited)), caps_(caps) {
+MemoryBudget::MemoryBudget(uint64_t limit, Caps caps, uint64_t parts)
+    : limit_(std::min(limit, kUnlimited)), caps_(caps), parts_(parts) {
   Divide(limit_ - std::min(limit_, kProgramBytes));
+}
+
+std::string MemoryBudget::LimitText() const {
+  const std::string whole = absl::StrCat("--memory-limit ", HumanBytes(limit_ * parts_));
+  return parts_ == 1 ? whole : absl::StrCat("the part ", HumanBytes(limit_), " of ", whole);
 }
 
 void MemoryBudget::Divide(uint64_t left) {
@@ -51,13 +56,18 @@ absl::Status MemoryBudget::HoldVariables(uint64_t bytes, uint64_t push_bytes, ui
   const uint64_t least = std::min(bytes, kUnlimited) + rounds + kProgramBytes;
   const uint64_t left = limit_ - std::min(limit_, least);
   if ((round_rows ? left - left / 4 : left) / 2 < push_bytes || least > limit_) {
+    const auto whole = [&](uint64_t part) {
+      return HumanBytes(std::min(part, kUnlimited) * parts_);
+    };
     return absl::ResourceExhaustedError(
         absl::StrCat("variables and slots take ", HumanBytes(bytes), " and one push of them ",
                      HumanBytes(push_bytes),
                      rounds == 0 ? "" : absl::StrCat(", and rounds ", HumanBytes(rounds)),
-                     ", for which at least ", HumanBytes(least + 2 * push_bytes),
-                     " are needed, and --memory-limit is ", HumanBytes(limit_),
-                     ": give this ps more memory, or the job more ps",
+                     ", for which at least ", whole(least + 2 * push_bytes),
+                     " are needed, and --memory-limit is ", whole(limit_),
+                     parts_ == 1 ? ": give this ps more memory, or the job more ps"
+                                 : ", of which the worker needs as much as the ps in it: give this "
+                                   "worker more memory, or the cluster more workers",
                      rounds == 0 ? "" : ", or \"round_batches\" a smaller number"));
   }
   rounds_ = rounds;

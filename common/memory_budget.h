@@ -111,9 +111,13 @@ class MemoryBudget {
   };
 
   explicit MemoryBudget(uint64_t limit = kUnlimited);
-  MemoryBudget(uint64_t limit, Caps caps);
+  // `limit` is one of `parts` equal parts into which the process divides its --memory-limit.
+  MemoryBudget(uint64_t limit, Caps caps, uint64_t parts = 1);
 
   uint64_t limit() const { return limit_; }
+  // Names the limit in messages: "--memory-limit 1.0 GiB", or "the part 1.0 GiB of --memory-limit
+  // 2.0 GiB".
+  std::string LimitText() const;
   bool limited() const { return limit_ < kUnlimited; }
   // Divides what is left when variables and their slots take `bytes`. RESOURCE_EXHAUSTED, and
   // nothing changes, unless a push of `push_bytes` fits beside them and beside `round_bytes`, which
@@ -148,6 +152,7 @@ class MemoryBudget {
 
   const uint64_t limit_;
   const Caps caps_;
+  const uint64_t parts_;
   std::atomic<uint64_t> variables_{0};
   std::atomic<uint64_t> push_bytes_{0};
   std::atomic<uint64_t> rounds_{0};

@@ -2,6 +2,7 @@
 // that worker N is also ps N, and worker 0 the coordinator where the cluster names no chief. Pure.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,12 @@ bool IsNode(const Cluster& cluster, const Task& task);
 // Returns where the ps of a cluster are, by index, which are its nodes where it has no ps. Empty if
 // it has neither. INVALID_ARGUMENT names the index that cluster.worker lacks.
 absl::StatusOr<std::vector<std::string>> PsAddressesOf(const Cluster& cluster);
+
+// A node divides its --memory-limit into equal parts, as two processes of one machine would have
+// it: its worker computes with the one, and its ps holds its share of the variables in the other.
+inline constexpr uint64_t kNodeMemoryParts = 2;
+// Returns the bytes that the worker and the ps of a node with this --memory-limit have each.
+constexpr uint64_t NodeMemoryPart(uint64_t limit) { return limit / kNodeMemoryParts; }
 
 // Returns where the coordinator is: the chief, or else node 0; "" if the cluster has neither.
 std::string CoordinatorOf(const Cluster& cluster);

@@ -47,9 +47,7 @@ absl::Status ParameterServer::Impl::CheckIds(const DecodedRequest& request, uint
   return LimitError(absl::StrCat(
       "a batch of ", ids, " ids (", HumanBytes(needed),
       ") is more than this ps takes in one request (", HumanBytes(bytes_max),
-      memory_->limited()
-          ? absl::StrCat(", half of what --memory-limit ", HumanBytes(memory_->limit()), " leaves")
-          : "",
+      memory_->limited() ? absl::StrCat(", half of what ", memory_->LimitText(), " leaves") : "",
       "): a smaller \"batch\", more ps, or more memory"));
 }
 
@@ -58,8 +56,7 @@ absl::Status ParameterServer::Impl::CheckRows(uint64_t bytes) const {
   return LimitError(absl::StrCat(
       "the rows that one pull wants take ", HumanBytes(bytes), ", and replies may hold ",
       HumanBytes(pinned_->reserved_max()),
-      memory_->limited() ? absl::StrCat(" (by --memory-limit ", HumanBytes(memory_->limit()), ")")
-                         : " (by --pinned-mb)",
+      memory_->limited() ? absl::StrCat(" (by ", memory_->LimitText(), ")") : " (by --pinned-mb)",
       ": a smaller \"batch\", more ps, or more memory"));
 }
 

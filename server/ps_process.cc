@@ -26,12 +26,12 @@ void PsFlags::AddTo(Flags& flags) {
                 1, 1 << 20, &pinned_mb);
 }
 
-std::shared_ptr<MemoryBudget> PsFlags::Memory(uint64_t limit) const {
+std::shared_ptr<MemoryBudget> PsFlags::Memory(uint64_t limit, uint64_t parts) const {
   MemoryBudget::Caps caps;
   caps.requests = static_cast<uint64_t>(in_flight_mb) << 20;
   caps.replies = static_cast<uint64_t>(pinned_mb) << 20;
   caps.staged = caps.requests / 2;  // the others need room too
-  return std::make_shared<MemoryBudget>(limit, caps);
+  return std::make_shared<MemoryBudget>(limit, caps, parts);
 }
 
 void PsFlags::Set(PsOptions& options) const {

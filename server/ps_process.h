@@ -23,7 +23,8 @@ struct PsFlags {
   int64_t pinned_mb = static_cast<int64_t>(MemoryBudget::Caps().replies >> 20);
 
   void AddTo(Flags& flags);  // must outlive `flags`
-  std::shared_ptr<MemoryBudget> Memory(uint64_t limit) const;
+  // `limit` is one of `parts` equal parts of the process's --memory-limit.
+  std::shared_ptr<MemoryBudget> Memory(uint64_t limit, uint64_t parts = 1) const;
   // Fills in what the flags say.
   void Set(PsOptions& options) const;
 };

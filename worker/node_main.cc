@@ -27,10 +27,6 @@ bool LeadsItself(const WorkerOptions& worker, const Cluster& cluster) {
          worker.coordinator == CoordinatorOf(cluster);
 }
 
-// A node's memory is divided: what it computes with has one half, and what it holds as a ps the
-// other, as two processes of one machine would have it.
-uint64_t HalfOf(uint64_t limit) { return limit / 2; }
-
 absl::StatusOr<NodeOptions> OptionsOf(WorkerOptions worker, const NodeFlags& flags,
                                       const DaemonFlags& shared, const Cluster& cluster,
                                       const Computer& computer, Daemon& daemon) {
@@ -80,9 +76,12 @@ struct NodeThreads {
 
 }  // namespace
 
+NodeFlags::NodeFlags() : ps_threads(std::max(1u, std::thread::hardware_concurrency())) {}
+
 void NodeFlags::AddTo(Flags& flags) {
   coordinator.AddTo(flags);
   ps.AddTo(flags);
+  flags.Integer("ps-threads", "N", "of a node: threads that apply one push", 1, 1024, &ps_threads);
 }
 
 std::string NodeListenAddress(const DaemonFlags& shared, const Cluster& cluster) {
@@ -101,12 +100,6 @@ absl::Status CheckNode(const NodeFlags& flags, const DaemonFlags& shared,
   }
   for (const std::string& node : nodes) {
     RETURN_IF_ERROR(CheckPlainText(shared.security, node, "the worker at"));
-  }
-  ASSIGN_OR_RETURN(const uint64_t limit, shared.MemoryLimit());
-  if (HalfOf(limit) < MemoryBudget::kLimitMin) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--memory-limit: must be at least ", (2 * MemoryBudget::kLimitMin) >> 20,
-                     " MiB for ", task, ", which holds variables besides (key cluster.ps)"));
   }
   if (!LeadsItself(worker, cluster)) return absl::OkStatus();
   const auto identity = own == nullptr ? std::nullopt : own->Current()->own;
@@ -129,11 +122,11 @@ int RunNode(WorkerOptions worker, const NodeFlags& flags, const DaemonFlags& sha
             const GrpcOptions& grpc, Computer computer, const Cluster& cluster,
             const char* program) {
   const std::string task = worker.task;
-  computer.memory_limit = computer.programs.memory_max = HalfOf(computer.memory_limit);
-  Daemon daemon(grpc, flags.ps.Memory(computer.memory_limit));
+  const uint64_t part = NodeMemoryPart(computer.memory_limit);
+  computer.memory_limit = computer.programs.memory_max = part;
+  Daemon daemon(grpc, flags.ps.Memory(part, kNodeMemoryParts));
   EventLoop& loop = daemon.environment().loop;
-  // Applying a push takes as many threads as on a ps.
-  SetParallelThreads(std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+  SetParallelThreads(static_cast<int>(flags.ps_threads));
   NodeThreads threads(loop);
   KeepTrimming(loop, threads.exchanges);
   const OpenWorkloadFn open = Opener(daemon, computer, worker.dir, /*trains=*/true);

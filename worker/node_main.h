@@ -2,6 +2,7 @@
 // in main.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -18,7 +19,9 @@ namespace paracord {
 struct NodeFlags {
   CoordinatorFlags coordinator;  // of worker 0, if it is the coordinator
   PsFlags ps;
+  int64_t ps_threads;  // that apply a push; at first as many as this machine has
 
+  NodeFlags();
   void AddTo(Flags& flags);  // must outlive `flags`
 };
 

@@ -166,6 +166,16 @@ absl::Status CheckTask(const WorkerFlags& own, const Cluster& cluster, Credentia
   return NoAddress(cluster, "the coordinator", "cluster.chief", "give --coordinator ADDRESS");
 }
 
+// A node needs room for a worker and for a ps.
+absl::StatusOr<uint64_t> MemoryLimitOf(const DaemonFlags& shared, const Cluster& cluster) {
+  if (!IsNode(cluster, *cluster.task)) return shared.MemoryLimit();
+  absl::StatusOr<uint64_t> limit = shared.MemoryLimit(kNodeMemoryParts * MemoryBudget::kLimitMin);
+  if (limit.ok()) return limit;
+  return absl::InvalidArgumentError(
+      absl::StrCat(std::string(limit.status().message()), " for ", cluster.task->ToString(),
+                   ", which holds variables besides (the cluster has no ps: key cluster.ps)"));
+}
+
 int Main(int argc, char** argv) {
   Flags flags(
       "paracord-worker",
@@ -184,7 +194,7 @@ int Main(int argc, char** argv) {
   if (own.shared.task == "worker") own.shared.task = AnyTask();
   const absl::StatusOr<Cluster> cluster = FindCluster(own.shared);
   if (!cluster.ok()) return refuse(cluster.status());
-  const absl::StatusOr<uint64_t> memory_limit = own.shared.MemoryLimit();
+  const absl::StatusOr<uint64_t> memory_limit = MemoryLimitOf(own.shared, *cluster);
   if (!memory_limit.ok()) return refuse(memory_limit.status());
   BlockLeaveSignals();
   const absl::StatusOr<Computer> computer =

@@ -144,17 +144,15 @@ void DaemonFlags::AddTo(Flags& flags) {
   AddSecurityFlags(flags, security);
 }
 
-absl::StatusOr<uint64_t> DaemonFlags::MemoryLimit() const {
+absl::StatusOr<uint64_t> DaemonFlags::MemoryLimit(uint64_t least) const {
   if (memory_limit.empty()) {
     const uint64_t bytes = FindMemory().bytes;
-    return std::max(bytes - bytes / 10, MemoryBudget::kLimitMin);
+    return std::max(bytes - bytes / 10, least);
   }
   const absl::StatusOr<uint64_t> bytes = ParseBytes(memory_limit);
-  const std::string why =
-      !bytes.ok() ? std::string(bytes.status().message())
-      : *bytes < MemoryBudget::kLimitMin
-          ? absl::StrCat("must be at least ", HumanBytes(MemoryBudget::kLimitMin))
-          : "";
+  const std::string why = !bytes.ok()      ? std::string(bytes.status().message())
+                          : *bytes < least ? absl::StrCat("must be at least ", HumanBytes(least))
+                                           : "";
   if (!why.empty()) return absl::InvalidArgumentError("--memory-limit: " + why);
   return bytes;
 }

@@ -45,8 +45,9 @@ struct DaemonFlags {
 
   void AddTo(Flags& flags);
   // Returns what --memory-limit says, or else nine tenths of what the process's control groups let
-  // it have or the machine has, which other processes use as well.
-  absl::StatusOr<uint64_t> MemoryLimit() const;
+  // it have or the machine has, which other processes use as well. INVALID_ARGUMENT: the flag says
+  // less than `least`.
+  absl::StatusOr<uint64_t> MemoryLimit(uint64_t least = MemoryBudget::kLimitMin) const;
 };
 
 // Finds the cluster, by --cluster or TF_CONFIG, and this process's task, by --task or the
@@ -60,8 +61,7 @@ std::string VersionText(const std::string& program);
 // problems, it returns the exit code to leave with. With --restarts, this process starts the daemon
 // again where that may help: returns the code to leave with in the first process, and nullopt in
 // the daemon. Called before there are threads.
-std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv,
-                               const DaemonFlags& shared = {});
+std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv, const DaemonFlags& shared = {});
 
 // Sets up logging and, if wanted, the trace, and checks that there are descriptors for that many
 // peers. Called before the daemon starts threads; returns an exit code on failure.

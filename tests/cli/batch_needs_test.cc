@@ -70,7 +70,7 @@ TEST_CASE("what is measured of a batch is what a worker sends of it") {
   if (GENERATE(false, true)) job.compression.kind = CompressionSpec::Kind::kInt8;
   const auto rows =
       std::make_shared<const TableRows>(MostRows(Variables(), std::vector<uint64_t>{700, 900, 0}));
-  const auto needs = MeasureBatch(job, Variables(), Adagrad(), 2, rows.get());
+  const auto needs = MeasureBatch(job, Variables(), Adagrad(), {.count = 2}, rows.get());
   INFO(needs.status());
   REQUIRE(needs.ok());
   uint64_t ids = 0, row_bytes = 0;
@@ -100,7 +100,7 @@ TEST_CASE("a batch that no ps could take is refused with its ids, the limit and 
   constexpr uint64_t kLimit = uint64_t{128} << 20;
   const auto check = [&](uint64_t ids) {
     const TableRows rows = MostRows(Variables(), std::vector<uint64_t>{ids, 0, 0});
-    const auto needs = MeasureBatch(Job(), Variables(), Adagrad(), 1, &rows);
+    const auto needs = MeasureBatch(Job(), Variables(), Adagrad(), {}, &rows);
     REQUIRE(needs.ok());
     const absl::Status fits = CheckNeeds(*needs, kLimit);
     // What is said to be enough is.
@@ -133,22 +133,67 @@ TEST_CASE("train finds what does not fit before it starts a process") {
   PosixFiles files;
   std::vector<std::string> lines;
   Job job = EmbeddingJob(1'000'000, 16);
-  CHECK(CheckFits(files, job, 2, uint64_t{1} << 30, lines).ok());
+  CHECK(CheckFits(files, job, {.count = 2}, uint64_t{1} << 30, lines).ok());
   REQUIRE(lines.size() == 2);
   CHECK(absl::StartsWith(lines[0], "user/embeddings: at most 256 ids a batch"));
   CHECK(absl::StrContains(lines[1], " pieces of 1048576, "));
 
   // Variables beside which no push finds room, and a partition that no ps takes.
-  absl::Status fits = CheckFits(files, EmbeddingJob(4'000'000, 16), 2, uint64_t{128} << 20, lines);
+  absl::Status fits =
+      CheckFits(files, EmbeddingJob(4'000'000, 16), {.count = 2}, uint64_t{128} << 20, lines);
   CHECK(absl::StrContains(fits.message(), "--memory-limit is 128.0 MiB"));
   job.partitioner.kind = PartitionerSpec::Kind::kFixedShards;
   job.partitioner.shards = 1;
   job.model["config"]["layers"][1]["config"]["input_dim"] = 20'000'000;
-  fits = CheckFits(files, job, 2, uint64_t{1} << 40, lines);
+  fits = CheckFits(files, job, {.count = 2}, uint64_t{1} << 40, lines);
   INFO(fits);
   CHECK(absl::IsInvalidArgument(fits));
   CHECK(absl::StrContains(fits.message(), "a partition has 1280000000 bytes"));
   CHECK(absl::StrContains(fits.message(), "\"partitioner\""));
+}
+
+TEST_CASE(
+    "train gives the ps in a worker its part of the memory, and says what the process needs") {
+  PosixFiles files;
+  std::vector<std::string> lines;
+  const Job job = EmbeddingJob(1'000'000, 16);  // 122 MiB on two ps with the slots and a push
+  constexpr uint64_t kMiB = uint64_t{1} << 20;
+  for (uint64_t limit = 256; limit <= 1024; limit += 64) {
+    CAPTURE(limit);
+    const bool fits = CheckFits(files, job, {.count = 2}, limit / 2 * kMiB, lines).ok();
+    CHECK(CheckFits(files, job, {.count = 2, .nodes = true}, limit * kMiB, lines).ok() == fits);
+  }
+  const absl::Status refused =
+      CheckFits(files, job, {.count = 2, .nodes = true}, 256 * kMiB, lines);
+  INFO(refused);
+  CHECK(absl::StartsWith(refused.message(), "worker:0: variables and slots take "));
+  CHECK(absl::StrContains(refused.message(), "--memory-limit is 256.0 MiB, of which the worker"));
+  CHECK(absl::StrContains(refused.message(), "the cluster more workers"));
+  // What is said to be needed is enough.
+  double needed = 0;
+  const std::string said(refused.message());
+  REQUIRE(sscanf(said.substr(said.find("at least ")).c_str(), "at least %lf MiB", &needed) == 1);
+  CHECK(needed > 256);
+  const auto enough = static_cast<uint64_t>(needed + 1) * kMiB;
+  CHECK_FALSE(CheckFits(files, job, {.count = 2, .nodes = true}, enough - 4 * kMiB, lines).ok());
+  const absl::Status then = CheckFits(files, job, {.count = 2, .nodes = true}, enough, lines);
+  INFO(then);
+  CHECK((then.ok() || absl::StrContains(then.message(), "batch: ")));
+}
+
+TEST_CASE("a batch that no worker without ps could take is refused with the whole limit") {
+  constexpr uint64_t kLimit = uint64_t{256} << 20;
+  const TableRows rows = MostRows(Variables(), std::vector<uint64_t>{1'500'000, 0, 0});
+  const auto needs = MeasureBatch(Job(), Variables(), Adagrad(), {.nodes = true}, &rows);
+  REQUIRE(needs.ok());
+  const absl::Status refused = CheckNeeds(*needs, kLimit);
+  INFO(refused);
+  CHECK(absl::StartsWith(refused.message(), "worker:0: batch: 3000000 ids and what is pushed"));
+  CHECK(
+      absl::StrContains(refused.message(),
+                        "of what the part 128.0 MiB of --memory-limit 256.0 MiB leaves: a smaller "
+                        "\"batch\", more workers, or more memory"));
+  CHECK(absl::StrContains(NeedLines(*needs, std::nullopt).back(), " for each worker is enough"));
 }
 
 }  // namespace

@@ -131,6 +131,34 @@ TEST_CASE("without ps the exit code of a coordinator is that of the life that ha
   CHECK(lost.given_up()->code == 128 + SIGKILL);
 }
 
+TEST_CASE("workers without ps are told their threads for pushes, and all their memory") {
+  const Scripts scripts(kStays, kStays, "echo \"$@\"\nexec sleep 60\n");
+  LocalClusterOptions options = scripts.Options();
+  options.ps = 0;
+  options.workers = 3;
+  options.threads = 7;
+  options.memory_limit = "300MiB";
+  const auto said_by = [&](const LocalClusterOptions& wanted) {
+    LocalCluster cluster(wanted);
+    REQUIRE(cluster.Start().ok());
+    std::string said;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (said.find('\n') == std::string::npos && std::chrono::steady_clock::now() < until) {
+      std::ifstream log(scripts.job_dir() + "/logs/worker-2.log");
+      std::getline(log, said);
+      if (!log.eof()) said += '\n';
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return said + " ";
+  };
+  const unsigned share = std::max(1u, std::thread::hardware_concurrency() / 3);
+  const std::string alone = said_by(options);
+  CAPTURE(alone);
+  CHECK(alone.find(" --threads 7 ") != std::string::npos);
+  CHECK(alone.find(" --ps-threads " + std::to_string(share)) != std::string::npos);
+  CHECK(alone.find(" --memory-limit 300MiB ") != std::string::npos);
+}
+
 TEST_CASE("ends of daemons are seen by a process that was started with SIGCHLD ignored") {
   const auto before = signal(SIGCHLD, SIG_IGN);
   const Scripts scripts("exit 0\n", kStays, kStays);

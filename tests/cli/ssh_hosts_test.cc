@@ -47,6 +47,14 @@ TEST_CASE("a daemon's command reaches its host as one argument for any shell") {
       hosts.Command({Role::kCoordinator, 0}, {}, {"paracord-coordinator"})[3], "--threads"));
 }
 
+TEST_CASE("workers of hosts without ps are told their threads for pushes, and others are not") {
+  const auto said = [](uint32_t ps) {
+    return Hosts({"a", "b"}, ps, 2).Command({Role::kWorker, 1}, {}, {"paracord-worker"}).back();
+  };
+  CHECK(absl::StrContains(said(0), " --ps-threads $((n > 0 ? n : 1))"));
+  CHECK_FALSE(absl::StrContains(said(1), "--ps-threads"));
+}
+
 TEST_CASE("arguments that a shell would split are quoted") {
   CHECK(ShellWord("/a/b-c_d.e=f") == "/a/b-c_d.e=f");
   CHECK(ShellWord("") == "''");

@@ -44,6 +44,19 @@ TEST_CASE("variables must leave room for a push, and a refusal says what is need
   CHECK_FALSE(memory.HoldVariables(193 * kMiB, 0).ok());
 }
 
+TEST_CASE("a refusal of a part of a process's memory says what the process needs") {
+  MemoryBudget memory(128 * kMiB, {}, /*parts=*/2);
+  CHECK(memory.limit() == 128 * kMiB);
+  CHECK(memory.LimitText() == "the part 128.0 MiB of --memory-limit 256.0 MiB");
+  CHECK(MemoryBudget(128 * kMiB).LimitText() == "--memory-limit 128.0 MiB");
+  const absl::Status refused = memory.HoldVariables(50 * kMiB, 10 * kMiB);
+  CHECK(refused.message() ==
+        "variables and slots take 50.0 MiB and one push of them 10.0 MiB, for which at least "
+        "268.0 MiB are needed, and --memory-limit is 256.0 MiB, of which the worker needs as much "
+        "as the ps in it: give this worker more memory, or the cluster more workers");
+  CHECK(MemoryBudget(134 * kMiB, {}, 2).HoldVariables(50 * kMiB, 10 * kMiB).ok());
+}
+
 TEST_CASE("rounds are held beside variables, and a refusal names the key that makes them smaller") {
   MemoryBudget memory(256 * kMiB);
   CHECK(memory.HoldVariables(60 * kMiB, 46 * kMiB, 40 * kMiB).ok());

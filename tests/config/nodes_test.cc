@@ -35,6 +35,12 @@ TEST_CASE("a cluster with ps has no nodes, and its workers may have any indices"
   CHECK_FALSE(HasNodes(Cluster()));
 }
 
+TEST_CASE("a node's worker and its ps have its memory together, and the same part of it") {
+  for (const uint64_t limit : {uint64_t{256} << 20, uint64_t{3} << 30, uint64_t{1} << 62}) {
+    CHECK(kNodeMemoryParts * NodeMemoryPart(limit) == limit);
+  }
+}
+
 TEST_CASE("an index that the workers of a cluster without ps lack is named with its key") {
   const Cluster hole = ClusterOf(R"("worker": {"0": "a:1", "2": "c:1"})");
   const absl::Status status = PsAddressesOf(hole).status();

@@ -56,7 +56,7 @@ TEST_CASE("a node that lacks what it needs leaves with 2 and names it") {
   const NodeRun small(two, "worker:1", {"--dir", "/tmp", "--memory-limit", "200MiB"});
   CAPTURE(small.said);
   CHECK(small.code == 2);
-  CHECK(small.Says("--memory-limit: must be at least 256 MiB"));
+  CHECK(small.Says("--memory-limit: must be at least 256.0 MiB for worker:1, which holds"));
   const json far = {{"worker", {"127.0.0.1:1", "192.0.2.1:2"}}};
   const NodeRun plain(far, "worker:0", {"--dir", "/tmp", "--job", "/tmp/none"});
   CAPTURE(plain.said);

@@ -43,5 +43,24 @@ TEST_CASE("train without ps ends with the code of the job that has failed") {
   CHECK(train.Daemons().empty());
 }
 
+TEST_CASE("train without ps goes on after SIGTERM, and says how with all its flags") {
+  Train train(Train::kSteps, 0);
+  auto command = train.Start({"--ps", "0", "--workers", "2", "--memory-limit", "2GiB"});
+  REQUIRE(train.WaitUntilTraining());
+  command->Signal(SIGTERM);
+  CHECK(command->Wait(30000) == 143);
+  CHECK(train.Said(" --ps 0 --workers 2 --memory-limit 2GiB --dir '" + train.dir() + "'"));
+  command = train.Start({"--ps", "0", "--workers", "1"});
+  CHECK(command->Wait(120000) == 0);
+  CheckCounted(train.dir(), Train::kSteps);
+}
+
+TEST_CASE("train without ps refuses memory in which no worker holds variables, and says how much") {
+  Train train;
+  const auto command = train.Start({"--ps", "0", "--memory-limit", "200MiB"});
+  CHECK(command->Wait(20000) == 2);
+  CHECK(train.Said("--memory-limit: must be at least 256.0 MiB"));
+}
+
 }  // namespace
 }  // namespace paracord::e2e
