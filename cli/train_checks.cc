@@ -13,10 +13,12 @@
 #include "common/memory_budget.h"
 #include "common/one_line.h"
 #include "common/status_macros.h"
+#include "config/job_data.h"
 #include "config/nodes.h"
 #include "config/partitions.h"
 #include "config/program_spec.h"
 #include "data/data_source.h"
+#include "data/file_glob.h"
 #include "keras/build.h"
 #include "keras/tables.h"
 #include "net/grpc/daemon_process.h"
@@ -136,6 +138,24 @@ absl::Status KeepNotes(Files& files, const std::string& dir,
   return files.WriteAtomic(dir + "/logs/notes.txt", absl::StrCat(absl::StrJoin(notes, "\n"), "\n"));
 }
 
+absl::Status CheckDataFiles(Files& files, const Job& job) {
+  const auto check = [&](const std::string& data, const DataSpec& spec) -> absl::Status {
+    for (const SourcePath& source : PathsOf(spec)) {
+      if (!SchemeOf(source.path).empty()) continue;
+      const auto found = ExpandGlob(files, source.path);
+      absl::Status missing = found.status();
+      if (found.ok() && !found->empty()) missing = files.Open(found->front()).status();
+      if (!absl::IsNotFound(missing)) continue;  // other errors are left to the reader
+      return absl::NotFoundError(absl::StrCat(
+          data, ".", source.key, ": ", found.ok() ? "there is no file " : "no file matches ",
+          source.path, ": make or download the data first, or correct the path"));
+    }
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(check("data.train", job.train));
+  return job.test.has_value() ? check("data.test", *job.test) : absl::OkStatus();
+}
+
 absl::Status CheckBeforeStart(Files& files, const TrainFlags& flags, const Job& job,
                               std::vector<std::string>& notes) {
   const auto say = [&](const char* what, const std::vector<std::string>& lines) {
@@ -144,6 +164,7 @@ absl::Status CheckBeforeStart(Files& files, const TrainFlags& flags, const Job& 
                     << "\n";
     }
   };
+  if (!flags.ssh.has_value()) RETURN_IF_ERROR(CheckDataFiles(files, job));
   say("warning", JobWarnings(job));
   const Holders holders{.count = static_cast<uint32_t>(*flags.ps > 0 ? *flags.ps : flags.workers),
                         .nodes = *flags.ps == 0};

@@ -28,9 +28,14 @@ absl::StatusOr<JobInCluster> ReadJobOf(Files& files, TrainFlags& flags);
 absl::Status CheckFits(Files& files, const Job& job, const Holders& holders,
                        std::optional<uint64_t> memory_limit, std::vector<std::string>& lines);
 
-// Prints warnings of the job on standard error, with --verbose also the notes, and checks that it
-// fits into its holders on this machine; of other hosts nobody knows here what they have. `notes`
-// gets what the job asks of its holders, in lines for people.
+// NOT_FOUND names the first file of the job's training or test data, or the first pattern, that is
+// not in this machine's file systems, and its key. Files in an object store are left to the
+// workers.
+absl::Status CheckDataFiles(Files& files, const Job& job);
+
+// Prints warnings of the job on standard error, with --verbose also the notes, and checks that its
+// data are there and that it fits into its holders on this machine; of other hosts nobody knows
+// here what they have. `notes` gets what the job asks of its holders, in lines for people.
 absl::Status CheckBeforeStart(Files& files, const TrainFlags& flags, const Job& job,
                               std::vector<std::string>& notes);
 

@@ -52,6 +52,48 @@ void MakeNestedAbsolute(json& value, const BaseDirectory& base, const std::strin
   }
 }
 
+std::string KeyOf(const std::string& outer, const std::string& name, const json& within) {
+  if (within.is_array()) return absl::StrCat(outer, "[", name, "]");
+  return outer.empty() ? name : absl::StrCat(outer, ".", name);
+}
+
+// Adds every string in a value of a path key.
+void AddPaths(const json& value, const std::string& key, std::vector<SourcePath>& paths) {
+  if (value.is_string()) return paths.push_back({key, value.get<std::string>()});
+  if (!value.is_structured()) return;
+  for (const auto& [name, entry] : value.items()) AddPaths(entry, KeyOf(key, name, value), paths);
+}
+
+// Adds the paths under `kNestedPathKey`, at any depth.
+void AddNestedPaths(const json& value, const std::string& key, std::vector<SourcePath>& paths) {
+  if (!value.is_structured()) return;
+  for (const auto& [name, entry] : value.items()) {
+    const bool is_path = value.is_object() && name == kNestedPathKey;
+    (is_path ? AddPaths : AddNestedPaths)(entry, KeyOf(key, name, value), paths);
+  }
+}
+
+void AddPathsOf(const std::string& format, const json& options, const std::string& key,
+                std::vector<SourcePath>& paths) {
+  if (format == kMix) {
+    const json entries = options.value("mix", json::array());
+    for (size_t i = 0; i < entries.size(); ++i) {
+      AddPathsOf(entries[i].value("format", ""), entries[i], absl::StrCat(key, "mix[", i, "]."),
+                 paths);
+    }
+    return;
+  }
+  for (const Format& each : Formats()) {
+    if (each.name != format) continue;
+    for (const std::string& path_key : each.path_keys) {
+      if (options.contains(path_key)) AddPaths(options[path_key], key + path_key, paths);
+    }
+  }
+  std::vector<SourcePath> nested;
+  AddNestedPaths(options, "", nested);
+  for (SourcePath& path : nested) paths.push_back({key + path.key, std::move(path.path)});
+}
+
 void EraseNestedPaths(json& value) {
   if (!value.is_structured()) return;
   if (value.is_object() && value.contains(kNestedPathKey)) value[kNestedPathKey] = kSomewhere;
@@ -168,6 +210,12 @@ void InheritData(json& job) {
   for (const char* const heir : {"test", "predict"}) {
     if (IsOneSource(data, heir)) Inherit(data["train"], data[heir]);
   }
+}
+
+std::vector<SourcePath> PathsOf(const DataSpec& source) {
+  std::vector<SourcePath> paths;
+  AddPathsOf(source.format, source.options, "", paths);
+  return paths;
 }
 
 void ErasePaths(json& source) {

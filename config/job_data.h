@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "config/job.h"
 #include "config/json_fields.h"
@@ -31,6 +32,15 @@ std::optional<DataSpec> ReadDataSpec(const nlohmann::json& value, const std::str
 // a mix. Where a source names files of its own, it takes none of the others'. A text that says
 // nothing of its vocabulary has that of the training text. Twice does the same as once.
 void InheritData(nlohmann::json& job);
+
+// A path in a source, which may be a pattern (data/file_glob.h), and its key: "files" or
+// "mix[1].features".
+struct SourcePath {
+  std::string key;
+  std::string path;
+};
+// Returns all paths that a canonical source names.
+std::vector<SourcePath> PathsOf(const DataSpec& source);
 
 // Removes the paths from a canonical source. Two sources are equal afterwards if at most the places
 // of their files differ; the fingerprint says whether the files do.

@@ -196,5 +196,48 @@ TEST_CASE("a batch that no worker without ps could take is refused with the whol
   CHECK(absl::StrContains(NeedLines(*needs, std::nullopt).back(), " for each worker is enough"));
 }
 
+TEST_CASE("train names training and test data that are missing, and their keys") {
+  const TestDirectory directory;
+  directory.Write("x.npy", "");
+  directory.Write("part-0.csv", "");
+  PosixFiles files;
+  const auto in = [&](const char* name) { return directory / name; };
+  Job job;
+  job.train = {"npy", {{"features", {{"a", in("x.npy")}}}, {"labels", in("y.npy")}}};
+  const absl::Status no_file = CheckDataFiles(files, job);
+  CHECK(absl::IsNotFound(no_file));
+  CHECK(no_file.message() == "data.train.labels: there is no file " + in("y.npy") +
+                                 ": make or download the data first, or correct the path");
+  directory.Write("y.npy", "");
+  CHECK(CheckDataFiles(files, job).ok());
+
+  job.train = {"csv", {{"files", {in("part-*.csv"), in("clicks-*.csv")}}}};
+  CHECK(CheckDataFiles(files, job).message() ==
+        "data.train.files[1]: no file matches " + in("clicks-*.csv") +
+            ": make or download the data first, or correct the path");
+  job.train.options["files"] = in("part-*.csv");
+  CHECK(CheckDataFiles(files, job).ok());
+  job.test = job.train;
+  job.test->options["files"] = in("part-1.csv");
+  CHECK(absl::StartsWith(CheckDataFiles(files, job).message(), "data.test.files: there is no "));
+  job.test.reset();
+
+  // What `train` does not read, or what only workers can look for, keeps no job from starting.
+  job.predict = DataSpec{"csv", {{"files", in("later.csv")}}};
+  CHECK(CheckDataFiles(files, job).ok());
+  job.train.options["files"] = "s3://bucket/part-*.csv";
+  CHECK(CheckDataFiles(files, job).ok());
+  job.train = {"images", {{"folder", directory.path()}}};
+  CHECK(CheckDataFiles(files, job).ok());
+
+  job.train = {
+      "mix",
+      {{"mix",
+        {{{"format", "csv"}, {"files", in("part-0.csv")}},
+         {{"format", "text"}, {"files", in("x.npy")}, {"vocabulary_file", in("words")}}}}}};
+  CHECK(absl::StartsWith(CheckDataFiles(files, job).message(),
+                         "data.train.mix[1].vocabulary_file: there is no file "));
+}
+
 }  // namespace
 }  // namespace paracord

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "e2e/cluster.h"
 #include "e2e/counting_job.h"
+#include "e2e/train.h"
 
 namespace paracord::e2e {
 namespace {
@@ -30,6 +31,18 @@ TEST_CASE("a job that resumes with another batch size is refused, naming the key
   cluster.StartAll();
   CHECK(cluster.Finish() == 0);
   CheckCounted(cluster.dir(), kRefusalSteps + 100);
+}
+
+TEST_CASE("train names data that are missing before it starts a process or makes DIR") {
+  Train train;
+  const bool without_ps = GENERATE(false, true);
+  std::filesystem::remove(train.root() + "/train-y.npy");
+  const auto command = train.Start({"--ps", without_ps ? "0" : "1"});
+  CHECK(command->Wait(20000) == 2);
+  CHECK(train.Said("paracord train: data.train.labels: there is no file " + train.root() +
+                   "/train-y.npy: make or download the data first, or correct the path\n"));
+  CHECK_FALSE(std::filesystem::exists(train.dir()));
+  CHECK(train.SocketDirs() == 0);
 }
 
 TEST_CASE("a job that has changed goes on as it was with --keep-job") {
