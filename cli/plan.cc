@@ -92,12 +92,12 @@ void PrintCluster(const Cluster& cluster, std::ostream& out) {
   if (cluster.task) out << "  this task is " << cluster.task->ToString() << "\n";
 }
 
-absl::Status PrintRounds(const Job& job, std::optional<size_t> workers, std::ostream& out) {
+absl::Status PrintRounds(const Job& job, std::optional<size_t> devices, std::ostream& out) {
   if (!job.guarantees.rounds()) return absl::OkStatus();
-  if (!workers.has_value() && !job.guarantees.round_batches.has_value()) {
+  if (!devices.has_value() && !job.guarantees.round_batches.has_value()) {
     out << "rounds: of as many batches of " << job.batch << " as the cluster names workers; ";
   } else {
-    ASSIGN_OR_RETURN(const uint32_t batches, RoundBatchesOf(job, workers.value_or(0)));
+    ASSIGN_OR_RETURN(const uint32_t batches, RoundBatchesOf(job, devices.value_or(0)));
     out << "rounds: of " << batches << (batches == 1 ? " batch of " : " batches of ") << job.batch
         << ", an effective batch of " << uint64_t{batches} * job.batch << "; ";
   }
@@ -112,8 +112,10 @@ absl::Status PrintRounds(const Job& job, std::optional<size_t> workers, std::ost
   return absl::OkStatus();
 }
 
-absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables, uint32_t ps_count,
-                       uint64_t slots, std::ostream& out, Problems& warnings) {
+absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables,
+                       const Holders& holders, uint64_t slots, std::ostream& out,
+                       Problems& warnings) {
+  const uint32_t ps_count = holders.count;
   ASSIGN_OR_RETURN(std::vector<PartitionSpec> partitions,
                    PartitionVariables(variables, job.partitioner));
   std::vector<uint64_t> bytes = PartitionBytes(variables, partitions);
@@ -132,7 +134,10 @@ absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables, 
     names[partitions[i].ps()].push_back(partitions[i].name());
   }
   const std::vector<uint64_t> of_ps = BytesOfPs(ps_count, bytes, partitions);
-  out << "partitions: " << partitions.size() << " on " << ps_count << " ps ("
+  out << "partitions: " << partitions.size() << " on " << ps_count
+      << (!holders.nodes  ? " ps ("
+          : ps_count == 1 ? " worker ("
+                          : " workers (")
       << PartitionerText(job.partitioner) << "; " << job.partitioner.placement << ")\n";
   const uint64_t mean = std::accumulate(bytes.begin(), bytes.end(), uint64_t{0}) / bytes.size();
   if (partitions.size() >= kManyPartitions && mean < kSmallPartitionBytes) {
@@ -145,8 +150,8 @@ absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables, 
   for (uint32_t ps = 0; ps < ps_count; ++ps) {
     const std::span<const std::string> some =
         std::span(names[ps]).first(std::min(kNamesMax, names[ps].size()));
-    out << absl::StreamFormat("  ps:%d  %d bytes, %d with optimizer state, %d partitions%s%s%s\n",
-                              ps, of_ps[ps], resident[ps], names[ps].size(),
+    out << absl::StreamFormat("  %s:%d  %d bytes, %d with optimizer state, %d partitions%s%s%s\n",
+                              holders.name(), ps, of_ps[ps], resident[ps], names[ps].size(),
                               names[ps].empty() ? "" : ": ", absl::StrJoin(some, ", "),
                               some.size() < names[ps].size() ? ", ..." : "");
   }

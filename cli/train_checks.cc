@@ -93,22 +93,23 @@ absl::Status CheckFits(Files& files, const Job& job, const Holders& holders,
   return absl::OkStatus();
 }
 
+ClusterShape ShapeOf(int64_t ps, int64_t workers, const std::string& device) {
+  ClusterShape shape{.ps = static_cast<size_t>(ps),
+                     .workers = static_cast<size_t>(workers),
+                     .divides_batches = device == kAllGpus,
+                     .by_flags = true};
+  // Of other hosts nobody knows here how many devices "auto" and "cuda:all" are.
+  if (const auto devices = DevicesOf(device); devices.ok()) shape.devices = devices->size();
+  return shape;
+}
+
 absl::StatusOr<JobInCluster> ReadJobOf(Files& files, TrainFlags& flags) {
   const auto read = [&](std::span<const std::string> settings) {
     return ReadUserJob(files, flags.job_file, settings);
   };
   ASSIGN_OR_RETURN(const Job job, read(flags.set));
-  const std::string& strategy = job.guarantees.strategy;
-  if (IsWithoutPs(strategy) && flags.ps.value_or(0) > 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--ps ", *flags.ps, ": the job's strategy is ", strategy,
-                     ", with which workers hold the variables: leave --ps out"));
-  }
-  if (!flags.ps.has_value()) flags.ps = IsWithoutPs(strategy) ? 0 : 1;
-  ClusterShape shape{static_cast<size_t>(*flags.ps), static_cast<size_t>(flags.workers)};
-  // Of other hosts nobody knows here how many devices "auto" and "cuda:all" are.
-  if (const auto devices = DevicesOf(flags.device); devices.ok()) shape.devices = devices->size();
-  return ReadJobIn(shape, flags.set, read);
+  if (!flags.ps.has_value()) flags.ps = IsWithoutPs(job.guarantees.strategy) ? 0 : 1;
+  return ReadJobIn(ShapeOf(*flags.ps, flags.workers, flags.device), flags.set, read);
 }
 
 std::string StartText(const TrainFlags& flags, const JobInCluster& job, const std::string& where) {

@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/own_programs.h"
 #include "cli/plan.h"
+#include "cli/train_checks.h"
 #include "cli/try_batch.h"
 #include "cli/user_job.h"
 #include "cli/warnings.h"
@@ -194,18 +195,18 @@ absl::StatusOr<std::optional<uint64_t>> LimitOf(const std::string& memory_limit)
 }
 
 struct ValidateFlags {
-  uint32_t ps = 0;
-  std::string device;
+  Holders holders;
+  std::string device;  // a plug-in; "": the processor
   bool batch = false;
   bool allow_programs = false;
-  std::optional<uint64_t> memory_limit;  // of each ps
+  std::optional<uint64_t> memory_limit;  // of each holder
 };
 
 // Prints what a batch with these rows asks of each ps.
 absl::Status SayNeeds(const Job& job, const GradientProgram& program, const Optimizer& optimizer,
                       const ValidateFlags& flags, const TableRows* rows, std::ostream& out) {
   ASSIGN_OR_RETURN(const BatchNeeds needs,
-                   MeasureBatch(job, program.variables(), optimizer, {.count = flags.ps}, rows));
+                   MeasureBatch(job, program.variables(), optimizer, flags.holders, rows));
   for (const std::string& line : NeedLines(needs, flags.memory_limit)) out << line << "\n";
   return CheckNeeds(needs, flags.memory_limit.value_or(MemoryBudget::kUnlimited));
 }
@@ -271,7 +272,7 @@ void CheckJob(Files& files, const Job& job, const ValidateFlags& flags, const st
   }
   const uint64_t slots = optimizer.ok() ? optimizer->slots.size() : 0;
   Problems warnings;
-  report.Take(where, PrintPlan(job, (*program)->variables(), flags.ps, slots, out, warnings));
+  report.Take(where, PrintPlan(job, (*program)->variables(), flags.holders, slots, out, warnings));
   if (optimizer.ok()) PrintCheckpoints(job, (*program)->variables(), *optimizer, out);
   for (const std::string& note : TableNotes(job)) out << "note: " << note << "\n";
   report.Warn(where, warnings.lines());
@@ -287,66 +288,115 @@ void CheckJob(Files& files, const Job& job, const ValidateFlags& flags, const st
   report.Take(where, SayNeeds(job, **program, *optimizer, flags, tried->rows.get(), out));
 }
 
+// The cluster that the flags ask for, or else TF_CONFIG or --cluster.
+struct WantedCluster {
+  std::optional<int64_t> ps, workers;
+  std::string device = "auto";
+  std::optional<Cluster> named;
+
+  bool by_flags() const { return ps.has_value() || workers.has_value(); }
+  // Returns the cluster that a job with this strategy has; nullopt if nobody says anything of it.
+  std::optional<ClusterShape> ShapeFor(const std::string& strategy) const {
+    ClusterShape shape =
+        ShapeOf(ps.value_or(IsWithoutPs(strategy) ? 0 : 1), workers.value_or(1), device);
+    // With --ps alone nobody says how many workers there are.
+    if (!workers.has_value() && ps.value_or(0) > 0) shape.workers = 0;
+    const bool names_tasks = named.has_value() && named->ps.size() + named->workers.size() > 0;
+    if (by_flags() || (!names_tasks && shape.devices > 1)) return shape;
+    if (!names_tasks) return std::nullopt;
+    shape.ps = named->ps.size();
+    shape.workers = named->workers.size();
+    shape.by_flags = false;
+    return shape;
+  }
+};
+
 // Reads the job as it is in the cluster, where one is known, and prints its strategy there.
 std::optional<Job> ReadJobFor(Files& files, const std::string& path,
-                              std::vector<std::string> settings,
-                              const std::optional<Cluster>& cluster, Problems& problems,
-                              std::ostream& out) {
+                              std::vector<std::string> settings, const WantedCluster& wanted,
+                              Problems& problems, std::ostream& out) {
   std::optional<Job> job = ReadUserJob(files, path, settings, problems);
   if (!job.has_value() || !problems.empty()) return job;
   std::string chosen = "parameter_server";  // as `paracord train` without a cluster of its own
-  if (cluster.has_value() && cluster->ps.size() + cluster->workers.size() > 0) {
-    const absl::StatusOr<StrategyChoice> choice =
-        ChooseStrategy(job->guarantees, {cluster->ps.size(), cluster->workers.size()});
+  const std::optional<ClusterShape> shape = wanted.ShapeFor(job->guarantees.strategy);
+  if (shape.has_value()) {
+    const absl::StatusOr<StrategyChoice> choice = ChooseStrategy(job->guarantees, *shape);
     if (!choice.ok()) {
       problems.Add("", std::string(choice.status().message()));
       return job;
     }
-    if (cluster->ps.empty()) {
+    if (shape->ps == 0 || shape->by_flags) {
       out << "strategy: " << choice->name << ", because " << choice->why << "\n";
     }
     chosen = choice->name;
   }
   const std::vector<std::string> more = SettingsOf(job->guarantees, chosen);
-  if (more.empty()) return job;
   settings.insert(settings.end(), more.begin(), more.end());
-  return ReadUserJob(files, path, settings, problems);
-}
-
-// Returns how many processes hold the variables.
-uint32_t HoldersOf(const std::optional<Job>& job, const std::optional<Cluster>& cluster,
-                   int64_t ps) {
-  size_t holders = static_cast<size_t>(ps);
-  if (cluster.has_value() && !cluster->ps.empty()) {
-    holders = cluster->ps.size();
-  } else if (cluster.has_value() && !cluster->workers.empty()) {
-    holders = cluster->workers.size();
-  } else if (job.has_value() && IsWithoutPs(job->guarantees.strategy)) {
-    holders = 1;
+  if (!more.empty()) job = ReadUserJob(files, path, settings, problems);
+  if (job.has_value() && problems.empty() && shape.has_value()) {
+    const absl::Status devices = CheckDevices(job->guarantees, *shape);
+    if (!devices.ok()) problems.Add("", std::string(devices.message()));
   }
-  return static_cast<uint32_t>(holders);
+  return job;
 }
 
-}  // namespace
+// Returns the processes that hold the variables: two ps if nobody says anything of the cluster.
+Holders HoldersOf(const std::optional<Job>& job, const std::optional<ClusterShape>& shape) {
+  if (!shape.has_value()) {
+    const bool nodes = job.has_value() && IsWithoutPs(job->guarantees.strategy);
+    return {.count = nodes ? 1u : 2u, .nodes = nodes};
+  }
+  const bool nodes = shape->ps == 0;
+  return {.count = static_cast<uint32_t>(nodes ? shape->workers : shape->ps), .nodes = nodes};
+}
 
-int RunValidate(Args args, std::ostream& out, std::ostream& err) {
-  std::string job_path;
+// Returns how many devices compute lanes of a round; nullopt if nobody says how many workers there
+// are.
+std::optional<size_t> DevicesIn(const std::optional<ClusterShape>& shape) {
+  if (!shape.has_value() || (shape->by_flags && shape->workers == 0)) return std::nullopt;
+  return shape->workers * shape->devices;
+}
+
+// INVALID_ARGUMENT: the text is none of --device. Whether the device is here does not matter.
+absl::Status CheckDeviceText(const std::string& device) {
+  if (device == "auto" || device == "cpu" || device.starts_with("cpu:") ||
+      device.starts_with("cuda:") || IsPjrtDevice(device)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--device ", device,
+                   " is none of auto, cpu, cpu:N, cuda:N, cuda:all and pjrt:PATH, a "
+                   "plug-in"));
+}
+
+// The words of the command line.
+struct ValidateWords {
+  std::string job, memory_limit;
   std::vector<std::string> set;
   std::optional<std::string> cluster_path;
-  std::string device;
-  int64_t ps = 2;
-  Flags flags("paracord validate",
-              "Prints the plan of a job, or everything that is wrong with it.");
-  flags.Positional("JOB", "the job file", &job_path);
+  WantedCluster cluster;
+  bool batch = false;
+  bool allow_programs = false;
+
+  void AddTo(Flags& flags);
+};
+
+void ValidateWords::AddTo(Flags& flags) {
+  flags.Positional("JOB", "the job file", &job);
   flags.Strings("set", "KEY=VALUE", kSetHelp, &set);
   flags.String("cluster", "FILE", "the cluster in TF_CONFIG's form, instead of TF_CONFIG",
                &cluster_path);
-  flags.Integer("ps", "N", "how many ps where the cluster does not say", 1, 4096, &ps);
-  flags.String("device", "pjrt:PATH",
-               "the plug-in that compiles a program of StableHLO; without one it is only checked",
-               &device);
-  bool batch = false;
-  bool allow_programs = false;
+  flags.Integer("ps", "N",
+                "parameter servers of the cluster, instead of TF_CONFIG; 0: workers hold the "
+                "variables. Default: as train, or 2 where no cluster is known",
+                0, 4096, &cluster.ps);
+  flags.Integer("workers", "N", "workers of the cluster, instead of TF_CONFIG", 1, 4096,
+                &cluster.workers);
+  flags.String("device", "DEVICE",
+               "what workers compute on: several devices, such as cpu:4, compute lanes of rounds; "
+               "pjrt:PATH is the plug-in that compiles a program of StableHLO, which is only "
+               "checked without one",
+               &cluster.device);
   flags.Switch("allow-programs",
                "run the command of a job whose model is a program: code of whoever wrote the job",
                &allow_programs);
@@ -354,33 +404,49 @@ int RunValidate(Args args, std::ostream& out, std::ostream& err) {
                "compute a batch, too, with the values with which the job begins, and say what its "
                "rows of tables ask of each ps",
                &batch);
-  std::string memory_limit;
   flags.String("memory-limit", "BYTES",
-               "with --batch: refuse what a ps of so much memory cannot do", &memory_limit);
+               "of each process that holds variables; with --batch: refuse what it cannot do",
+               &memory_limit);
+}
+
+absl::Status CheckWords(const ValidateWords& words) {
+  RETURN_IF_ERROR(CheckDeviceText(words.cluster.device));
+  if (!words.cluster_path.has_value() || !words.cluster.by_flags()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--ps and --workers: --cluster says how many there are: leave the one or the other out");
+}
+
+}  // namespace
+
+int RunValidate(Args args, std::ostream& out, std::ostream& err) {
+  ValidateWords words;
+  Flags flags("paracord validate",
+              "Prints the plan of a job, or everything that is wrong with it.");
+  words.AddTo(flags);
   const auto code = flags.ParseOrExit(args, "paracord validate", out, err);
   if (code.has_value()) return *code;
-  if (!device.empty() && !IsPjrtDevice(device)) {
-    return Fail("validate", absl::StrCat("--device ", device, " is no pjrt:PATH, a plug-in"),
-                ExitCode::kConfiguration, err);
-  }
-
-  const absl::StatusOr<std::optional<uint64_t>> limit = LimitOf(memory_limit);
+  const absl::Status fits = CheckWords(words);
+  if (!fits.ok()) return Fail("validate", fits.message(), ExitCode::kConfiguration, err);
+  const absl::StatusOr<std::optional<uint64_t>> limit = LimitOf(words.memory_limit);
   if (!limit.ok()) return Fail("validate", limit.status().message(), ExitCode::kConfiguration, err);
 
   Report report;
   AllFiles files;
-  const std::optional<Cluster> cluster = ReadCluster(files, cluster_path, report);
-  if (cluster) PrintCluster(*cluster, out);
+  WantedCluster& cluster = words.cluster;
+  if (!cluster.by_flags()) cluster.named = ReadCluster(files, words.cluster_path, report);
+  if (cluster.named) PrintCluster(*cluster.named, out);
   Problems problems;
   const std::optional<Job> job =
-      ReadJobFor(files, AbsolutePath(job_path), set, cluster, problems, out);
-  report.Take(job_path, problems.ToStatus());
+      ReadJobFor(files, AbsolutePath(words.job), words.set, cluster, problems, out);
+  report.Take(words.job, problems.ToStatus());
   if (job) {
-    const auto workers = cluster ? std::optional(cluster->workers.size()) : std::nullopt;
-    report.Take(job_path, PrintRounds(*job, workers, out));
-    CheckJob(files, *job, {HoldersOf(job, cluster, ps), device, batch, allow_programs, *limit},
-             job_path, report, out);
-    report.Warn(job_path, JobWarnings(*job));
+    const auto shape = cluster.ShapeFor(job->guarantees.strategy);
+    report.Take(words.job, PrintRounds(*job, DevicesIn(shape), out));
+    const std::string plugin = IsPjrtDevice(cluster.device) ? cluster.device : "";
+    CheckJob(files, *job,
+             {HoldersOf(job, shape), plugin, words.batch, words.allow_programs, *limit}, words.job,
+             report, out);
+    report.Warn(words.job, JobWarnings(*job));
   }
   out.flush();  // before what is said of it
   return report.Say(err);

@@ -156,7 +156,7 @@ TEST_CASE(
     "train gives the ps in a worker its part of the memory, and says what the process needs") {
   PosixFiles files;
   std::vector<std::string> lines;
-  const Job job = EmbeddingJob(1'000'000, 16);  // 122 MiB on two ps with the slots and a push
+  const Job job = EmbeddingJob(2'000'000, 16);  // with its slots 122 MiB for each of two
   constexpr uint64_t kMiB = uint64_t{1} << 20;
   for (uint64_t limit = 256; limit <= 1024; limit += 64) {
     CAPTURE(limit);

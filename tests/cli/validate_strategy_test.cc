@@ -17,7 +17,7 @@ TEST_CASE("validate says which strategy a cluster without ps has, and who holds 
                           "strategy: multi_worker_mirrored, because the cluster names 3 workers "
                           "and no ps\n"));
   CHECK(absl::StrContains(example.out, "rounds: of 3 batches of 64, an effective batch of 192"));
-  CHECK(absl::StrContains(example.out, " on 3 ps ("));
+  CHECK(absl::StrContains(example.out, " on 3 workers ("));
 
   CHECK(example.Run({"--cluster", workers, "--set", "consistency=async"}) == 0);
   CHECK(absl::StrContains(example.out,
@@ -37,6 +37,36 @@ TEST_CASE("validate says which strategy a cluster without ps has, and who holds 
   CHECK(example.Run({"--cluster", one}) == 0);
   CHECK(absl::StrContains(example.out, "strategy: one_device, because "));
   CHECK_FALSE(absl::StrContains(example.out, "rounds: "));
+}
+
+TEST_CASE("validate prints the plan of the cluster that --ps, --workers and --device ask for") {
+  ValidateExample example;
+  CHECK(example.Run({"--workers", "3", "--ps", "0"}) == 0);
+  CHECK(absl::StrContains(
+      example.out, "strategy: multi_worker_mirrored, because --workers is 3 and --ps is 0\n"));
+  CHECK(absl::StrContains(example.out, "rounds: of 3 batches of 64, an effective batch of 192"));
+  CHECK(absl::StrContains(example.out, " on 3 workers ("));
+  CHECK(absl::StrContains(example.out, "  worker:2  "));
+
+  CHECK(example.Run({"--workers", "2", "--set", "consistency=sync"}) == 0);
+  CHECK(absl::StrContains(example.out, "strategy: parameter_server, because --ps is 1\n"));
+  CHECK(absl::StrContains(example.out, "rounds: of 2 batches of 64"));
+  CHECK(absl::StrContains(example.out, " on 1 ps ("));
+
+  CHECK(example.Run({"--ps", "0", "--device", "cpu:4"}) == 0);
+  CHECK(absl::StrContains(example.out, "strategy: mirrored, because "));
+  CHECK(absl::StrContains(example.out, "rounds: of 4 batches of 64"));
+  CHECK(absl::StrContains(example.out, " on 1 worker ("));
+
+  CHECK(example.Run({"--workers", "2", "--ps", "1", "--set", "strategy=mirrored"}) == 2);
+  CHECK(absl::StrContains(example.err, "which has no ps, and --ps is 1: leave them out"));
+  CHECK(example.Run({"--set", "consistency=async", "--device", "cpu:2"}) == 2);
+  CHECK(absl::StrContains(example.err, "consistency: is \"async\", and --device names 2 devices"));
+  const std::string one = example.Write("one.json", R"({"cluster": {"worker": ["w:1"]}})");
+  CHECK(example.Run({"--cluster", one, "--workers", "2"}) == 2);
+  CHECK(absl::StrContains(example.err, "--cluster says how many there are"));
+  CHECK(example.Run({"--device", "gpu:0"}) == 2);
+  CHECK(absl::StrContains(example.err, "--device gpu:0 is none of auto, cpu"));
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ TEST_CASE("of very many partitions only the first are printed") {
   variable.set_trainable(true);
   std::ostringstream out;
   Problems warnings;
-  REQUIRE(PrintPlan(job, {&variable, 1}, 1, 0, out, warnings).ok());
+  REQUIRE(PrintPlan(job, {&variable, 1}, {}, 0, out, warnings).ok());
   CHECK(absl::StrContains(out.str(), "30 partitions: v/part_0, v/part_1,"));
   CHECK(absl::StrContains(out.str(), " v/part_19, ...\n"));
   CHECK(warnings.empty());
