@@ -11,6 +11,8 @@
 #include "common/status_macros.h"
 #include "config/program_spec.h"
 #include "data/kept_bytes.h"
+#include "keras/build.h"
+#include "tensor/cpu/cpu_ops.h"
 #include "tensor/device.h"
 #include "worker/device_watch.h"
 #include "worker/own_memory.h"
@@ -94,6 +96,13 @@ absl::StatusOr<std::vector<DeviceProgram>> BuildOnDevices(const Job& job, const 
   return programs;
 }
 
+// What a worker holds whose devices compute lanes side by side.
+OwnLoad LoadOfLanes(const Job& job, const Batch& schema, size_t devices) {
+  OwnLoad load{.devices = devices, .batch_bytes = BatchBytes(schema, job.batch)};
+  if (!IsProgram(job.model)) load.rows = Declare(job, MakeCpuOps(/*threads=*/1)).rows;
+  return load;
+}
+
 }  // namespace
 
 ComputerFlags::ComputerFlags() : threads(std::max(1u, std::thread::hardware_concurrency())) {}
@@ -142,6 +151,7 @@ OpenWorkloadFn Opener(Daemon& daemon, Computer computer, const std::string& dir,
   return [&daemon, computer, lost, keep, trains](const Job& job) -> absl::StatusOr<Workload> {
     std::string device;
     std::vector<std::unique_ptr<GradientProgram>> others;
+    OwnLoad load{.devices = trains ? size_t{1} : 0};
     const auto build =
         [&](const Job& of,
             const Batch& schema) -> absl::StatusOr<std::unique_ptr<GradientProgram>> {
@@ -152,6 +162,7 @@ OpenWorkloadFn Opener(Daemon& daemon, Computer computer, const std::string& dir,
       for (size_t i = 1; i < built.size(); ++i) {
         others.push_back(WatchDevice(std::move(built[i].program), lost));
       }
+      if (!others.empty()) load = LoadOfLanes(of, schema, built.size());
       return std::move(built[0].program);
     };
     const uint64_t limit = computer.memory_limit;
@@ -168,8 +179,8 @@ OpenWorkloadFn Opener(Daemon& daemon, Computer computer, const std::string& dir,
     }
     for (const std::string& line : workload.warnings) Logger("data").Warn("{}", line);
     Logger("device").Info("{}: {}", device, workload.program->Memory());
-    RETURN_IF_ERROR(
-        CheckOwnMemory(workload.program->variables(), trains ? 1 + others.size() : 0, limit));
+    load.memory_parts = computer.memory_parts;
+    RETURN_IF_ERROR(CheckOwnMemory(workload.program->variables(), load, limit));
     workload.device = device;
     if (trains) workload.numerics = NumericsFor(job, computer);
     workload.program = WatchDevice(std::move(workload.program), lost);

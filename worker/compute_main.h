@@ -32,6 +32,7 @@ struct Computer {
   std::string note;     // why it is not a GPU
   ProgramUse programs;  // of jobs whose model is one
   uint64_t memory_limit = MemoryBudget::kUnlimited;
+  uint64_t memory_parts = 1;  // memory_limit is one of so many equal parts of --memory-limit
 };
 
 // Chooses the device for a task. INVALID_ARGUMENT: there is none of that name.

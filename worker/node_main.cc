@@ -124,6 +124,7 @@ int RunNode(WorkerOptions worker, const NodeFlags& flags, const DaemonFlags& sha
   const std::string task = worker.task;
   const uint64_t part = NodeMemoryPart(computer.memory_limit);
   computer.memory_limit = computer.programs.memory_max = part;
+  computer.memory_parts = kNodeMemoryParts;
   Daemon daemon(grpc, flags.ps.Memory(part, kNodeMemoryParts));
   EventLoop& loop = daemon.environment().loop;
   SetParallelThreads(static_cast<int>(flags.ps_threads));
