@@ -1,5 +1,6 @@
-// A batch and what came of it: its data, its loss, and its gradients in the arrays of a step,
-// looked at and encoded. Made on the loop, run on the executor, read on the loop again.
+// A Computation is one batch that a worker computes: first what the trainer asks for, then the
+// batch's data, its loss, and its gradients in the arrays of a step, checked and encoded. The loop
+// makes it, the executor runs it, and the loop reads its results.
 #pragma once
 
 #include <cstdint>
@@ -17,51 +18,56 @@ namespace paracord {
 
 struct Computation {
   BatchId batch;
-  std::vector<BatchId> upcoming;  // batches that are probably read after this one
+  std::vector<BatchId> upcoming;  // the batches that the feed may prepare meanwhile, in order
   std::shared_ptr<StepArrays> step;
-  bool encodes = true;  // else that is done later
-  SharedRows rows;      // of tables, that it reads; null: there are no tables, or it is not known
-  // Gradients are multiplied by this: in synchronous training by the share that a batch has of the
-  // examples of a whole one (exchange/lane_sum.h), which its ps know from the data plan. So records
-  // that are left out because nobody can read them do not count here.
+  bool encodes = true;  // false: the caller calls EncodeComputation later
+  SharedRows rows;      // the rows of tables that the batch reads; null: no tables, or not known
+  // The gradients are multiplied by this factor. In synchronous training it is the batch's share of
+  // the examples of a whole batch (exchange/lane_sum.h), which the ps know from the data plan, so
+  // that records that nobody can read make it no smaller.
   float factor = 1;
   uint64_t key = 0;                   // of the batch (data/batch_plan.h)
-  const Batch* batch_read = nullptr;  // by LookAtRows, and valid until another batch is read
-  // With several devices: a copy of the batch, which outlives the reading of others.
+  const Batch* batch_read = nullptr;  // by LookAtRows; valid until the feed reads another batch
+  // With several devices the feed's batch is copied here, because the feed reads the next lane's
+  // batch while this lane computes. Null with one device.
   std::shared_ptr<const Batch> own_batch;
-  std::vector<BatchId> next;  // whose rows are looked at, too
+  std::vector<BatchId> next;  // the batches whose rows of tables LookAtNext finds
 
-  absl::Status data;   // reading the batch
-  absl::Status model;  // computing with it
+  absl::Status data;   // the error of reading the batch
+  absl::Status model;  // the error of computing with the batch
   uint32_t examples = 0;
   double loss = 0;
-  std::vector<MetricState> metrics;         // over the batch, as it was computed; none if not known
+  std::vector<MetricState> metrics;         // over the batch; none: the program computes none
   std::vector<std::string> left_out;        // Batch::left_out
-  int64_t took_ms = 0;                      // the computation, with its data
-  GradientProgram::Losses losses;           // of what computes, meanwhile
-  const VariableSpec* nonfinite = nullptr;  // of its gradient, or of what is to be sent of that
-  std::vector<SharedRows> next_rows;        // by `next`; null: not known yet
-  std::string bad_input;  // where the batch holds what is not finite, if loss or gradient is not
-  // The lanes after this one whose gradients are added to those of this one's step.
+  int64_t took_ms = 0;                      // of reading the batch and computing with it
+  GradientProgram::Losses losses;           // how often the program was lost and started again
+  const VariableSpec* nonfinite = nullptr;  // the first variable whose gradient is not finite
+  std::vector<SharedRows> next_rows;        // of each of `next`; null: not known yet
+  // Names the input that is not finite, if the loss or a gradient is not; "" if all inputs are.
+  std::string bad_input;
+  // The following lanes whose gradients were added to the gradients of this lane's step.
   std::vector<std::shared_ptr<Computation>> run;
-  bool sum_overflows = false;  // the sum is not finite, or not in what is to be sent of it
+  bool sum_overflows = false;  // the sum of the run is not finite, as float32 or as it is encoded
 
-  // Whether it can be pushed: PROBLEM_NONE, or why not.
+  // Returns PROBLEM_NONE if the gradients can be pushed; otherwise what kind of problem keeps them
+  // from it, with a message.
   Problem problem(std::string& message) const;
 };
 
-// On the executor, before the computation: which rows of tables it reads, and the next ones.
+// Finds which rows of tables the batch reads, and those of the batches `next`. Called on the
+// executor, before the computation.
 void LookAtRows(Computation& computation, Workload& workload);
-// The next ones alone; what cannot be said of a batch is said when that is computed.
+// Finds the rows of the batches `next` alone. A batch that cannot be read is reported when it is
+// computed.
 void LookAtNext(Computation& computation, Workload& workload);
-// On the executor.
+// Reads the batch, computes, checks and encodes. Called on the executor.
 void RunComputation(Computation& computation, Workload& workload);
-// Lanes of a round, each on one of the workload's devices and all at the same time. With `sums` the
-// gradients of each run of lanes that all can be pushed are added to those of its first lane, which
-// then has the others as its `run`.
+// Runs lanes of a round at the same time, each on one of the workload's devices. With `sums`, the
+// gradients of a run of lanes, all of which can be pushed, are added to the gradients of its first
+// lane, and the other lanes become that lane's `run`.
 using Lanes = std::span<const std::shared_ptr<Computation>>;
 void RunLanes(Lanes lanes, bool sums, Workload& workload);
-// Encodes the gradients of a computation that left it for later.
+// Encodes the gradients of a computation whose `encodes` is false.
 void EncodeComputation(Computation& computation, const Workload& workload);
 
 }  // namespace paracord
