@@ -1,13 +1,7 @@
 #include "program/lane_devices.h"
 
-#include <condition_variable>
-#include <mutex>
-#include <optional>
-#include <thread>
 #include <utility>
 
-#include "common/mutex.h"
-#include "common/try_thread.h"
 #include "config/partitions.h"
 #include "exchange/lane_sum.h"
 
@@ -58,61 +52,13 @@ void Join(const ShardSums& shards, bool has_shards, size_t variable, TableRows& 
 
 }  // namespace
 
-// Runs one function after another on a thread of its own, so that what a device keeps for each
-// thread is made once. Where there is no thread to be had the caller's does the work.
-class LaneDevices::LaneThread {
- public:
-  LaneThread() : thread_(TryThread([this] { Serve(); })) {}
-  ~LaneThread() {
-    {
-      MutexLock lock(mu_);
-      ends_ = true;
-    }
-    changed_.notify_all();
-    if (thread_.has_value()) thread_->join();
-  }
-
-  void Start(std::function<void()> work) {
-    if (!thread_.has_value()) return work();
-    {
-      MutexLock lock(mu_);
-      work_ = std::move(work);
-    }
-    changed_.notify_all();
-  }
-  void Wait() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    std::unique_lock<std::mutex> lock(mu_.native());
-    changed_.wait(lock, [this] { return work_ == nullptr; });
-  }
-
- private:
-  void Serve() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    std::unique_lock<std::mutex> lock(mu_.native());
-    while (true) {
-      changed_.wait(lock, [this] { return work_ != nullptr || ends_; });
-      if (work_ == nullptr) return;
-      lock.unlock();
-      work_();
-      lock.lock();
-      work_ = nullptr;
-      changed_.notify_all();
-    }
-  }
-
-  Mutex mu_;
-  std::condition_variable_any changed_;
-  std::function<void()> work_ ABSL_GUARDED_BY(mu_);  // null: nothing is to be done
-  bool ends_ ABSL_GUARDED_BY(mu_) = false;
-  std::optional<std::thread> thread_;
-};
-
 LaneDevices::LaneDevices(GradientProgram& first,
                          std::vector<std::unique_ptr<GradientProgram>> others,
                          CrossDeviceOps reduction)
     : reduction_(reduction), programs_{&first}, others_(std::move(others)) {
   for (const auto& program : others_) {
     programs_.push_back(program.get());
-    threads_.push_back(std::make_unique<LaneThread>());
+    threads_.push_back(std::make_unique<WorkThread>());
   }
 }
 

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "common/work_thread.h"
 #include "config/job.h"
 #include "program/gradient_program.h"
 
@@ -45,14 +46,12 @@ class LaneDevices {
   LaneRowSums AddUp(std::span<const LaneGradients> lanes);
 
  private:
-  class LaneThread;
-
   void InThreads(size_t count, const std::function<void(size_t)>& body);
 
   const CrossDeviceOps reduction_;
   std::vector<GradientProgram*> programs_;
   const std::vector<std::unique_ptr<GradientProgram>> others_;
-  std::vector<std::unique_ptr<LaneThread>> threads_;  // one fewer than there are programs
+  std::vector<std::unique_ptr<WorkThread>> threads_;  // one fewer than there are programs
 };
 
 }  // namespace paracord
