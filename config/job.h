@@ -139,6 +139,15 @@ struct EpochSpec {
 // How the devices of one worker add up the gradients of their lanes, by TensorFlow's names.
 enum class CrossDeviceOps { kAuto, kNccl, kHierarchicalCopy, kReductionToOneDevice };
 
+// The parts of neighbouring layers that a model is cut into, each of which a worker computes on a
+// device of its own (keras/stage_cut.h).
+struct StagesSpec {
+  uint32_t count = 1;  // 1: the model is not cut
+  // The layers with which the second stage and later ones begin; empty: they are chosen.
+  std::vector<std::string> begins;
+  bool operator==(const StagesSpec&) const = default;
+};
+
 // The guarantees hold for every update, whatever fails.
 struct GuaranteesSpec {
   std::string strategy = "auto";      // of kStrategies
@@ -231,10 +240,10 @@ std::string PsSettings(const Job& job);
 
 // Checks that a job may go on from a checkpoint of the job `before`. Only epochs, steps, stop_when,
 // evaluate, checkpoint, failures, timeouts, wire, compression, overlap, backup, the optimizer's
-// learning rate, the strategy and the places of the data's files may differ; the error names every
-// other key that does. `plan` is the data plan of `before`, which goes on. `accepted` names files
-// of the job's program whose text may differ, too: its variables and metrics are compared when a
-// worker has run it.
+// learning rate, the strategy and the places of the data's files may differ; the error
+// names every other key that does. `plan` is the data plan of `before`, which goes on. `accepted`
+// names files of the job's program whose text may differ, too: its variables and metrics are
+// compared when a worker has run it.
 absl::Status CheckResumable(Job before, const Job& now, const DataPlan& plan,
                             std::span<const std::string> accepted = {});
 

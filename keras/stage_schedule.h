@@ -1,0 +1,27 @@
+// The order in which each stage of a pipeline computes the micro-batches of a batch: 1F1B, one
+// forward and one backward in turn (Narayanan et al., PipeDream-Flush, "Memory-Efficient
+// Pipeline-Parallel DNN Training", 2021, section 2.2). Pure.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace paracord {
+
+struct StageStep {
+  bool forward = true;
+  size_t micro_batch = 0;
+  bool operator==(const StageStep&) const = default;
+};
+
+// Returns the steps of a stage, from 0 on. Every micro-batch goes forward once and then backward
+// once, each time in the order of the micro-batches. So sums over micro-batches have one order,
+// whatever the number of stages.
+std::vector<StageStep> ScheduleOfStage(size_t stages, size_t stage, size_t micro_batches);
+
+// Returns the most micro-batches whose values a stage holds at a time: those that have gone forward
+// there and not yet backward. Of ScheduleOfStage these are at most `stages` - `stage`.
+size_t HeldAtMost(std::span<const StageStep> steps);
+
+}  // namespace paracord
