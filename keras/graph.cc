@@ -1,6 +1,7 @@
 #include "keras/graph.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/mix.h"
@@ -28,28 +29,38 @@ absl::Status Graph::NoMemory(const absl::Status& status, size_t storage, int64_t
 }
 
 absl::Status Graph::Reserve(int64_t batch) {
-  if (batch <= capacity_) return absl::OkStatus();
+  Held& held = held_[at_];
+  if (batch <= held.capacity) return absl::OkStatus();
+  held.data.resize(storages_.size());
   for (size_t s = 0; s < storages_.size(); ++s) {
-    Storage& storage = storages_[s];
-    if (storage.input.has_value()) continue;
+    const Storage& storage = storages_[s];
+    if (storage.input.has_value() || !TouchesStorage(s)) continue;
     RETURN_IF_ERROR(CheckElements({batch, storage.size}));
     absl::StatusOr<DeviceArray> data = ops_.Allocate(batch * storage.floats());
     if (!data.ok()) return NoMemory(data.status(), s, batch);
-    storage.data = *std::move(data);
+    held.data[s] = *std::move(data);
   }
-  for (Slot& slot : slots_) {
-    absl::StatusOr<DeviceArray> data = ops_.Allocate(batch * slot.size);
+  RETURN_IF_ERROR(ReserveGradients(batch));
+  held.capacity = batch;
+  return absl::OkStatus();
+}
+
+absl::Status Graph::ReserveGradients(int64_t batch) {
+  if (batch <= scratch_.capacity) return absl::OkStatus();
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    if (!TouchesSlot(s)) continue;
+    absl::StatusOr<DeviceArray> data = ops_.Allocate(batch * slots_[s].size);
     if (!data.ok()) {
       return absl::Status(data.status().code(),
                           absl::StrCat(kGradientsTitle, ": ", data.status().message()));
     }
-    slot.data = *std::move(data);
+    slots_[s].data = *std::move(data);
   }
   const int64_t scratch = RoundUp(batch * scratch_.inputs) + scratch_.parameters;
   if (scratch > 0) {
     ASSIGN_OR_RETURN(scratch_.data, ops_.Allocate(scratch));
   }
-  capacity_ = batch;
+  scratch_.capacity = batch;
   return absl::OkStatus();
 }
 
@@ -66,7 +77,8 @@ bool Graph::PrecisionInVain() const {
 absl::Status Graph::ReserveRounded() {
   if (!rounded_.empty() || !ops_.has_bfloat16()) return absl::OkStatus();
   rounded_.Resize(variables_.size());
-  for (const Node& node : nodes_) {
+  for (Value n = stage_.begin; n < stage_end(); ++n) {
+    const Node& node = nodes_[n];
     if (node.layer == nullptr || OperandsOf(node) != Operands::kBfloat16) continue;
     for (size_t v = 0; v < node.layer->variables().size(); ++v) {
       if (!node.layer->is_operand(v)) continue;
@@ -80,7 +92,7 @@ absl::Status Graph::ReserveRounded() {
 absl::Status Graph::MakeKernels(int64_t batch, Kernels& kernels) {
   std::vector<std::unique_ptr<Kernel>> made(nodes_.size());
   kernels.bytes.assign(nodes_.size(), 0);
-  for (size_t i = 0; i < nodes_.size(); ++i) {
+  for (Value i = stage_.begin; i < stage_end(); ++i) {
     const Node& node = nodes_[i];
     if (node.layer == nullptr || IsView(node)) continue;
     ops_.AllowOperands(OperandsOf(node));
@@ -106,35 +118,38 @@ absl::Status Graph::MakeKernels(int64_t batch, Kernels& kernels) {
 // Drops the kernels of the batch size, other than `but`, that has not been used for the longest
 // time.
 void Graph::DropKernels(int64_t but) {
-  auto oldest = kernels_.of_batch.end();
-  for (auto it = kernels_.of_batch.begin(); it != kernels_.of_batch.end(); ++it) {
-    const bool older =
-        oldest == kernels_.of_batch.end() || it->second.last_used < oldest->second.last_used;
+  std::map<int64_t, Kernels>& of_batch = held_[at_].kernels.of_batch;
+  auto oldest = of_batch.end();
+  for (auto it = of_batch.begin(); it != of_batch.end(); ++it) {
+    const bool older = oldest == of_batch.end() || it->second.last_used < oldest->second.last_used;
     if (it->first != but && older) oldest = it;
   }
-  if (oldest != kernels_.of_batch.end()) kernels_.of_batch.erase(oldest);
+  if (oldest != of_batch.end()) of_batch.erase(oldest);
 }
 
-absl::Status Graph::Prepare(int64_t batch) {
+absl::Status Graph::Prepare(int64_t batch, size_t held) {
+  if (held >= held_.size()) held_.resize(held + 1);
+  at_ = held;
   RETURN_IF_ERROR(Reserve(batch));
   RETURN_IF_ERROR(ReserveRounded());
-  kernels_.current = nullptr;
-  Kernels& kernels = kernels_.of_batch[batch];
-  kernels.last_used = ++kernels_.uses;
-  if (kernels_.of_batch.size() > kBatchSizesMax) DropKernels(batch);
+  KernelCache& cache = held_[at_].kernels;
+  cache.current = nullptr;
+  Kernels& kernels = cache.of_batch[batch];
+  kernels.last_used = ++cache.uses;
+  if (cache.of_batch.size() > kBatchSizesMax) DropKernels(batch);
   while (kernels.nodes.empty()) {
     // A batch size that was not planned may only take the memory of one that was.
-    ops_.KeepToPlan(kernels_.of_batch.size() > 1);
+    ops_.KeepToPlan(cache.of_batch.size() > 1);
     absl::Status made = MakeKernels(batch, kernels);
     ops_.KeepToPlan(false);
     if (made.ok()) break;
-    if (!absl::IsResourceExhausted(made) || kernels_.of_batch.size() == 1) {
-      kernels_.of_batch.erase(batch);
+    if (!absl::IsResourceExhausted(made) || cache.of_batch.size() == 1) {
+      cache.of_batch.erase(batch);
       return made;
     }
     DropKernels(batch);
   }
-  kernels_.current = &kernels;
+  cache.current = &kernels;
   return absl::OkStatus();
 }
 
@@ -150,24 +165,33 @@ std::string Graph::StorageTitle(size_t storage, int64_t batch) const {
 std::vector<MemoryRow> Graph::Memory() const {
   constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
   std::vector<MemoryRow> rows;
-  for (size_t s = 0; s < storages_.size(); ++s) {
-    if (storages_[s].data == nullptr) continue;
-    rows.push_back({MemoryRow::Kind::kValues, StorageTitle(s, capacity_),
-                    capacity_ * storages_[s].floats() * kFloat});
+  for (const Held& held : held_) {
+    for (size_t s = 0; s < held.data.size(); ++s) {
+      if (held.data[s] == nullptr) continue;
+      rows.push_back({MemoryRow::Kind::kValues, StorageTitle(s, held.capacity),
+                      held.capacity * storages_[s].floats() * kFloat});
+    }
   }
   for (const Slot& slot : slots_) {
-    rows.push_back({MemoryRow::Kind::kGradients, kGradientsTitle, capacity_ * slot.size * kFloat});
+    if (slot.data == nullptr) continue;
+    rows.push_back(
+        {MemoryRow::Kind::kGradients, kGradientsTitle, scratch_.capacity * slot.size * kFloat});
   }
   if (scratch_.data != nullptr) {
     rows.push_back({MemoryRow::Kind::kGradients, "gradients that are added up",
-                    (RoundUp(capacity_ * scratch_.inputs) + scratch_.parameters) * kFloat});
+                    (RoundUp(scratch_.capacity * scratch_.inputs) + scratch_.parameters) * kFloat});
   }
   for (size_t v = 0; v < variables_.size(); ++v) {
     if (!rounded_.Has(v)) continue;
     rows.push_back({MemoryRow::Kind::kParameters, variables_[v].name() + ", as bfloat16",
                     Bfloat16Floats(variables_[v]) * kFloat});
   }
-  for (const auto& [batch, kernels] : kernels_.of_batch) {
+  for (const Held& held : held_) AddKernelRows(held.kernels, rows);
+  return rows;
+}
+
+void Graph::AddKernelRows(const KernelCache& cache, std::vector<MemoryRow>& rows) const {
+  for (const auto& [batch, kernels] : cache.of_batch) {
     for (size_t i = 0; i < kernels.nodes.size(); ++i) {
       if (kernels.nodes[i] == nullptr || kernels.bytes[i] == 0) continue;
       const Layer& layer = *nodes_[i].layer;
@@ -177,24 +201,22 @@ std::vector<MemoryRow> Graph::Memory() const {
                       kernels.bytes[i]});
     }
   }
-  return rows;
 }
 
 void Graph::Release() {
-  for (Storage& storage : storages_) storage.data.reset();
+  held_ = std::vector<Held>(1);
+  at_ = 0;
   for (Slot& slot : slots_) slot.data.reset();
   scratch_.data.reset();
+  scratch_.capacity = 0;
   rounded_.Release();
-  kernels_.of_batch.clear();
-  kernels_.current = nullptr;
-  capacity_ = 0;
 }
 
 ConstTensor Graph::Data(Value value) const {
   if (value == kNone) return nullptr;
   const Storage& storage = storages_[nodes_[value].storage];
   if (storage.input.has_value()) return inputs_[*storage.input];
-  return storage.In(storage.data.get());
+  return storage.In(held_[at_].data[nodes_[value].storage].get());
 }
 
 Tensor Graph::Gradient(Value value) const {
@@ -207,9 +229,9 @@ void Graph::Forward(const GraphCall& call, bool training) {
   parameters_.assign(call.parameters.begin(), call.parameters.end());
   rounded_.BeginRun();
   variable_needed_.assign(variables_.size(), false);
-  for (size_t i = 0; i < nodes_.size(); ++i) {
+  for (Value i = stage_.begin; i < stage_end(); ++i) {
     const Node& node = nodes_[i];
-    Kernel* kernel = kernels_.current->nodes[i].get();
+    Kernel* const kernel = KernelOf(i);
     if (kernel == nullptr || (training && !node.in_training)) continue;
     for (size_t v = 0; v < node.layer->variables().size(); ++v) {
       Need(node.first_variable + v, call);
@@ -220,12 +242,14 @@ void Graph::Forward(const GraphCall& call, bool training) {
         {.inputs = call_inputs_,
          .parameters = Of(parameters_, node),
          .rounded = Of(rounded_.filled(), node),
-         .output = storages_[node.storage].In(storages_[node.storage].data.get()),
+         .output = storages_[node.storage].In(held_[at_].data[node.storage].get()),
          .training = node.mode == CallMode::kOfRun ? training : node.mode == CallMode::kTraining,
          .key = Mix64(call.key, node.salt),
          .first_example = call.first_example});
   }
-  for (size_t v = 0; v < variables_.size(); ++v) Need(v, call);
+  for (size_t v = 0; v < variables_.size(); ++v) {
+    if (OwnsVariable(v)) Need(v, call);
+  }
 }
 
 void Graph::Need(size_t variable, const GraphCall& call) {
@@ -237,24 +261,37 @@ void Graph::Need(size_t variable, const GraphCall& call) {
 
 void Graph::Backward(const GraphCall& call, std::span<float* const> d_parameters, bool add,
                      PendingSum& loss) {
+  BackwardNodes(call, d_parameters, add, loss);
+  EndUnread(call, d_parameters, add, loss);
+}
+
+void Graph::BackwardNodes(const GraphCall& call, std::span<float* const> d_parameters, bool add,
+                          PendingSum& loss) {
+  inputs_ = call.inputs;
+  parameters_.assign(call.parameters.begin(), call.parameters.end());
   storage_written_.assign(storages_.size(), false);
-  for (const Value value : loss_values_) storage_written_[nodes_[value].storage] = true;
+  for (const Value value : loss_values_) {
+    storage_written_[nodes_[value].storage] = stage_end() == nodes_.size();
+  }
+  for (const size_t storage : std::exchange(stage_.received, {})) storage_written_[storage] = true;
   variable_written_.assign(variables_.size(), add);
-  for (size_t i = nodes_.size(); i-- > 0;) {
+  for (Value i = stage_end(); i-- > stage_.begin;) {
     if (!activities_.empty()) AddActivityGradients(i, call);
-    if (!nodes_[i].in_backward || kernels_.current->nodes[i] == nullptr) continue;
+    if (!nodes_[i].in_backward || KernelOf(i) == nullptr) continue;
     BackwardNode(i, call, d_parameters);
     const size_t first = nodes_[i].first_variable;
     for (size_t v = first; v < first + nodes_[i].layer->variables().size(); ++v) {
       if (last_writer_[v] == i) EndVariable(v, call, d_parameters, loss);
     }
   }
-  // No loss depends on the variables that no node wrote a gradient for.
+}
+
+// No loss depends on the variables that no node wrote a gradient for.
+void Graph::EndUnread(const GraphCall& call, std::span<float* const> d_parameters, bool add,
+                      PendingSum& loss) {
   for (size_t v = 0; v < variables_.size(); ++v) {
-    if (last_writer_[v] != kNone) continue;
-    if (!variable_written_[v] && d_parameters[v] != nullptr) {
-      ops_.Fill(FloatsOf(v), 0, d_parameters[v]);
-    }
+    if (last_writer_[v] != kNone || !OwnsVariable(v)) continue;
+    if (!add && d_parameters[v] != nullptr) ops_.Fill(FloatsOf(v), 0, d_parameters[v]);
     EndVariable(v, call, d_parameters, loss);
   }
 }
@@ -274,6 +311,7 @@ void Graph::EndVariable(size_t variable, const GraphCall& call,
 
 void Graph::ActivityPenalties(const GraphCall& call, PendingSum& loss) {
   for (const PenaltyOnValue& on : activities_) {
+    if (!InStage(on.value)) continue;
     ops_.Penalty(call.batch * Elements(nodes_[on.value].shape), on.penalty.l1, on.penalty.l2,
                  Data(on.value), 0, nullptr,
                  loss.Add(static_cast<double>(call.share) / static_cast<double>(call.batch)));
@@ -296,6 +334,7 @@ void Graph::AddActivityGradients(size_t index, const GraphCall& call) {
 
 void Graph::Penalties(const GraphCall& call, PendingSum& loss) {
   for (const PenaltyOn& on : penalties_) {
+    if (!OwnsVariable(on.variable)) continue;
     ops_.Penalty(FloatsOf(on.variable), on.l1, on.l2, call.parameters[on.variable], 0, nullptr,
                  loss.Add(1));
   }
@@ -339,17 +378,17 @@ void Graph::BackwardNode(size_t index, const GraphCall& call,
   for (size_t v = node.first_variable; v < node.first_variable + count; ++v) {
     call_d_parameters_.push_back(target(FloatsOf(v), d_parameters[v], variable_written_, v));
   }
-  kernels_.current->nodes[index]->Backward({.inputs = call_inputs_,
-                                            .parameters = Of(parameters_, node),
-                                            .rounded = Of(rounded_.filled(), node),
-                                            .output = Data(index),
-                                            .d_output = Gradient(index),
-                                            .d_inputs = call_d_inputs_,
-                                            .d_parameters = call_d_parameters_,
-                                            .key = Mix64(call.key, node.salt),
-                                            .first_example = call.first_example,
-                                            .share = call.share,
-                                            .later_calls = node.later_calls});
+  KernelOf(index)->Backward({.inputs = call_inputs_,
+                             .parameters = Of(parameters_, node),
+                             .rounded = Of(rounded_.filled(), node),
+                             .output = Data(index),
+                             .d_output = Gradient(index),
+                             .d_inputs = call_d_inputs_,
+                             .d_parameters = call_d_parameters_,
+                             .key = Mix64(call.key, node.salt),
+                             .first_example = call.first_example,
+                             .share = call.share,
+                             .later_calls = node.later_calls});
   for (const Sum& sum : sums_) ops_.Add(sum.n, sum.from, sum.to);
 }
 

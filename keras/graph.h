@@ -1,9 +1,11 @@
 // A model on a device: its layers, the order of their calls, the shapes, the buffers between them,
 // and forward and backward over all of it. Owned by the program (keras_program.h), which also owns
 // the Ops; used by one thread at a time. Use: Build, PlanTraining, then for each run Prepare,
-// Forward, Backward. It knows nothing of losses, data or Keras' files.
+// Forward, Backward. It knows nothing of losses, data or Keras' files. A graph may compute one
+// stage of its nodes alone and hold the values of several runs at a time (keras/stage_program.h).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -11,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,6 +23,7 @@
 #include "keras/layers/layer.h"
 #include "keras/pending_sum.h"
 #include "keras/rounded_variables.h"
+#include "keras/stage_cut.h"
 #include "tensor/ops.h"
 
 namespace paracord {
@@ -47,6 +51,12 @@ struct GraphCall {
   // This is the batch's last slice, whose gradients include the regularizers'.
   bool regularizes = true;
   const VariableCallbacks* callbacks = nullptr;
+};
+
+// The values, or their gradients, that one stage of a graph hands to another for a run.
+struct StageTensors {
+  std::vector<size_t> storages;  // where the graph has them
+  std::vector<std::vector<float>> arrays;
 };
 
 // A row of the table that `paracord validate` prints.
@@ -140,7 +150,31 @@ class Graph {
   absl::StatusOr<Value> Duplicate(Value value);
   // Makes the kernels and buffers for runs of `batch` examples, unless they exist. On failure
   // (RESOURCE_EXHAUSTED) nothing is prepared.
-  absl::Status Prepare(int64_t batch);
+  absl::Status Prepare(int64_t batch) { return Prepare(batch, 0); }
+  // The runs that follow have the values of place `held`, so that a Backward may follow the Forward
+  // of other places.
+  absl::Status Prepare(int64_t batch, size_t held);
+
+  // The functions from here to ReceiveGradients are in graph_stages.cc.
+  // The layers in their order, as they may be divided into stages.
+  std::vector<StageLayer> StageLayers() const;
+  // From now on runs compute the nodes [begin, end) alone, or from `begin` on if `end` is kNone, on
+  // the values and gradients that are received for each run. Called after PlanTraining and before
+  // the first Prepare.
+  void KeepToStage(Value begin, Value end);
+  // Whether a layer of this stage has the variable.
+  bool OwnsVariable(size_t variable) const;
+  // Returns the values of this stage, and of earlier stages, that later nodes, losses or outputs
+  // take; after Forward of the same call.
+  StageTensors SendValues(const GraphCall& call, bool training) const;
+  // Takes what the stage before this one has sent; before Forward of the same call.
+  void ReceiveValues(const GraphCall& call, const StageTensors& values);
+  // Returns the gradients of earlier stages' values, to which this stage and later stages have
+  // added their parts; after Backward of the same call.
+  StageTensors SendGradients(const GraphCall& call) const;
+  // Takes what the stage after this one has sent; before Backward of the same call, and again
+  // before the next one.
+  void ReceiveGradients(const GraphCall& call, const StageTensors& gradients);
   // True if the precision of a layer allows fewer bits but the device computes in float32 anyway.
   bool PrecisionInVain() const;
   // The uses of the device's memory, and giving all of it back; then nothing is prepared.
@@ -162,6 +196,12 @@ class Graph {
   // Adds the activity regularizers' part of the loss to `loss`, after a Forward of the same call.
   // Backward adds its gradient.
   void ActivityPenalties(const GraphCall& call, PendingSum& loss);
+  // The two halves of Backward: the gradients that nodes write, and the variables for which no node
+  // writes one.
+  void BackwardNodes(const GraphCall& call, std::span<float* const> d_parameters, bool add,
+                     PendingSum& loss);
+  void EndUnread(const GraphCall& call, std::span<float* const> d_parameters, bool add,
+                 PendingSum& loss);
   // Adds the regularizers' part of the loss to `loss`; for runs without Backward.
   void Penalties(const GraphCall& call, PendingSum& loss);
 
@@ -200,10 +240,9 @@ class Graph {
     return bfloat16 ? Tensor(reinterpret_cast<uint16_t*>(memory)) : Tensor(memory);
   }
   struct Storage {
-    int64_t size = 0;             // elements of one example
-    bool bfloat16 = false;        // type of the values and of the gradient
-    std::optional<size_t> input;  // set: the memory of the caller's input
-    DeviceArray data;
+    int64_t size = 0;                     // elements of one example
+    bool bfloat16 = false;                // type of the values and of the gradient
+    std::optional<size_t> input;          // set: the memory of the caller's input
     std::optional<size_t> gradient_slot;  // gradients share slots when their lives do not overlap
     // Floats of memory for one example.
     int64_t floats() const { return bfloat16 ? (size + 1) / 2 : size; }
@@ -223,11 +262,27 @@ class Graph {
     uint64_t uses = 0;
     Kernels* current = nullptr;
   };
+  // The values of a run, from its Forward to its Backward.
+  struct Held {
+    int64_t capacity = 0;           // number of examples that the arrays hold
+    std::vector<DeviceArray> data;  // by storage; null: a caller's input, or of another stage
+    KernelCache kernels;
+  };
   // Memory for gradients that must be added to others: of inputs, then of variables.
   struct Scratch {
+    bool adds = false;       // as PlanTraining was told
+    int64_t capacity = 0;    // number of examples for which this and the slots have memory
     int64_t inputs = 0;      // floats for one example
     int64_t parameters = 0;  // floats
     DeviceArray data;
+  };
+  // The nodes that runs compute, and where the values of others are needed.
+  struct Stage {
+    Value begin = 0, end = kNone;  // kNone: to the last node
+    std::vector<bool> owned;       // by variable; empty: all
+    // By storage: its first node and the last one that takes it, or kNone for losses and outputs.
+    std::vector<std::pair<Value, Value>> lives;  // empty: all nodes are computed
+    std::vector<size_t> received;  // storages whose gradients the stage after this one has begun
   };
   struct Sum {
     int64_t n = 0;
@@ -249,6 +304,15 @@ class Graph {
   void ShortenStorages(std::span<const Value> loss_values);
   void MarkTraining(std::span<const Value> loss_values, std::span<const Value> measured);
   absl::Status Reserve(int64_t batch);
+  absl::Status ReserveGradients(int64_t batch);
+  // The nodes that runs compute.
+  Value stage_end() const { return std::min(stage_.end, nodes_.size()); }
+  bool InStage(Value node) const { return stage_.begin <= node && node < stage_end(); }
+  // Whether a storage has a life in this stage: it is made, taken or handed on here.
+  bool TouchesStorage(size_t storage) const;
+  bool TouchesSlot(size_t slot) const;
+  Kernel* KernelOf(Value node) const { return held_[at_].kernels.current->nodes[node].get(); }
+  void AddKernelRows(const KernelCache& cache, std::vector<MemoryRow>& rows) const;
   absl::Status MakeKernels(int64_t batch, Kernels& kernels);
   void DropKernels(int64_t but);
   absl::Status NoMemory(const absl::Status& status, size_t storage, int64_t batch) const;
@@ -269,6 +333,7 @@ class Graph {
     if (all.empty()) return {};
     return std::span(all).subspan(node.first_variable, node.layer->variables().size());
   }
+  std::vector<std::pair<Value, Value>> LivesOfStorages() const;
   void Need(size_t variable, const GraphCall& call);
   void EndVariable(size_t variable, const GraphCall& call, std::span<float* const> d_parameters,
                    PendingSum& loss);
@@ -291,8 +356,9 @@ class Graph {
   std::vector<Value> loss_values_;
   // By variable: the last node that writes its gradient, or kNone.
   std::vector<size_t> last_writer_;
-  int64_t capacity_ = 0;  // number of examples that the buffers hold
-  KernelCache kernels_;
+  std::vector<Held> held_{1};
+  size_t at_ = 0;  // the place in held_ of the present run
+  Stage stage_;
   RoundedVariables rounded_;
   // State of one run.
   std::span<const float* const> inputs_;
@@ -302,7 +368,6 @@ class Graph {
   std::vector<float*> call_d_parameters_;
   std::vector<bool> storage_written_, variable_written_, variable_needed_;
   std::vector<Sum> sums_;
-  bool adds_ = false;  // as PlanTraining was told
   Scratch scratch_;
 };
 

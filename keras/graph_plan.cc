@@ -221,7 +221,7 @@ size_t Graph::TakeSlot(int64_t size, std::vector<size_t>& free) {
 // before.
 void Graph::PlanScratch() {
   std::vector<bool> storage_written(storages_.size(), false);
-  std::vector<bool> variable_written(variables_.size(), adds_);
+  std::vector<bool> variable_written(variables_.size(), scratch_.adds);
   for (const Value value : loss_values_) storage_written[nodes_[value].storage] = true;
   for (size_t i = nodes_.size(); i-- > 0;) {
     const Node& node = nodes_[i];
@@ -241,6 +241,7 @@ void Graph::PlanScratch() {
       if (variable_written[at]) parameters += RoundUp(FloatsOf(at));
       variable_written[at] = true;
     }
+    if (!InStage(i)) continue;
     scratch_.inputs = std::max(scratch_.inputs, inputs);
     scratch_.parameters = std::max(scratch_.parameters, parameters);
   }
@@ -323,7 +324,7 @@ void Graph::PlanTraining(std::span<const Value> loss_values, bool add,
       free.push_back(*own.gradient_slot);
     }
   }
-  adds_ = add;
+  scratch_.adds = add;
   PlanScratch();
   last_writer_.assign(variables_.size(), kNone);
   for (size_t i = nodes_.size(); i-- > 0;) {

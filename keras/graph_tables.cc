@@ -122,9 +122,9 @@ absl::Status Graph::ReserveAllRows() {
   UseRows({});
   const int64_t planned = scratch_.parameters;
   PlanScratch();
-  if (scratch_.parameters == planned || capacity_ == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(scratch_.data,
-                   ops_.Allocate(RoundUp(capacity_ * scratch_.inputs) + scratch_.parameters));
+  if (scratch_.parameters == planned || scratch_.capacity == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(scratch_.data, ops_.Allocate(RoundUp(scratch_.capacity * scratch_.inputs) +
+                                                scratch_.parameters));
   return absl::OkStatus();
 }
 

@@ -10,8 +10,9 @@ class PendingSum {
   // Returns the place of a number that counts times `factor`. It is valid as long as this object.
   double* Add(double factor) { return &parts_.emplace_back(Part{factor}).number; }
   // The sum in the order of Add, once the numbers are there.
-  double Total() const {
-    double total = 0;
+  double Total() const { return After(0); }
+  // The sum that goes on from `total`, in the order of Add.
+  double After(double total) const {
     for (const Part& part : parts_) total += part.factor * part.number;
     return total;
   }

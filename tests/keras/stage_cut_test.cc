@@ -9,9 +9,12 @@
 
 #include "absl/strings/match.h"
 #include "keras/stage_schedule.h"
+#include "tests/keras/graph_json.h"
 
 namespace paracord {
 namespace {
+
+using nlohmann::json;
 
 // Layers "l0", "l1", ... that weigh so much in bytes and in multiply-adds.
 std::vector<StageLayer> LayersOf(const std::vector<std::pair<int64_t, int64_t>>& weights) {
@@ -130,6 +133,32 @@ TEST_CASE("names and numbers that cut nothing are errors that say what to do") {
   CHECK(absl::StrContains(ErrorOf(layers, BeginningWith({"l0"})), "is the model's first layer"));
   CHECK(
       absl::StrContains(ErrorOf(layers, BeginningWith({"l2", "l1"})), "names \"l1\" after \"l2\""));
+}
+
+TEST_CASE("a graph has its layers in order, with what they share and weigh") {
+  const auto ops = TestOps();
+  const json model = {
+      {"class_name", "Functional"},
+      {"config",
+       {{"name", "m"},
+        {"layers",
+         {Named("InputLayer", "in", {{"batch_shape", {nullptr, 4}}}, json::array()),
+          Named("Dense", "twice", {{"units", 4}}, {Call("in"), Call("act")}),
+          Named("Activation", "act", {{"activation", "relu"}}, {Call("twice")}),
+          Named("Dense", "out", {{"units", 2}}, {Call("twice", 1)})}},
+        {"input_layers", {{"in", 0, 0}}},
+        {"output_layers", {{"out", 0, 0}}}}}};
+  const auto graph = GraphOf(*ops, model, {4});
+  const std::vector<StageLayer> layers = graph->StageLayers();
+  REQUIRE(layers.size() == 3);
+  CHECK(layers[0].name == "twice");
+  CHECK(layers[0].begin == 0);
+  CHECK(layers[0].bytes == 4 * (4 * 4 + 4));
+  CHECK(layers[1].name == "act");  // with the second call of the layer before it
+  CHECK(layers[1].shares == std::vector<size_t>{0});
+  CHECK(layers[2].name == "out");
+  CHECK(layers[2].bytes == 4 * (4 * 2 + 2));
+  CHECK(layers[2].multiply_adds == 3 * 4 * 2);
 }
 
 TEST_CASE("each micro-batch goes forward and then backward, and few are held") {
