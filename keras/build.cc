@@ -17,6 +17,8 @@
 #include "keras/preprocessing/preprocessed_program.h"
 #include "keras/preprocessing/preprocessor.h"
 #include "keras/replicas.h"
+#include "keras/stage_cut.h"
+#include "keras/stage_program.h"
 
 namespace paracord {
 
@@ -57,9 +59,36 @@ absl::Status KerasProgram::Init(const ModelSpec& model, const Batch& schema,
     if (MeasuredInTraining(head)) measured.push_back(head.value);
   }
   graph_->PlanTraining(loss_values, accumulate_ > 1, measured);
+  RETURN_IF_ERROR(KeepToStage());
   graph_->UseRows({});
   RETURN_IF_ERROR(PlanMemory(schema));
-  return graph_->Prepare(SliceExamples());
+  return PrepareUsual();
+}
+
+absl::Status KerasProgram::KeepToStage() {
+  if (part_.stages == 1) return absl::OkStatus();
+  const std::vector<StageLayer> layers = graph_->StageLayers();
+  ASSIGN_OR_RETURN(const std::vector<size_t> begins, CutStages(layers, job_.guarantees.stages));
+  const size_t next = part_.stage + 1;
+  graph_->KeepToStage(layers[begins[part_.stage]].begin,
+                      next < begins.size() ? layers[begins[next]].begin : Graph::kNone);
+  return absl::OkStatus();
+}
+
+// Prepares for the slices of the usual batch, of which a stage holds several.
+absl::Status KerasProgram::PrepareUsual() {
+  for (size_t held = part_.stages - part_.stage; held-- > 0;) {
+    if (held > 0 && static_cast<int64_t>(held) >= accumulate_) continue;
+    RETURN_IF_ERROR(graph_->Prepare(SliceExamples(), held));
+  }
+  return absl::OkStatus();
+}
+
+std::string KerasProgram::StagesSummary() const {
+  if (job_.guarantees.stages.count == 1) return "";
+  const std::vector<StageLayer> layers = graph_->StageLayers();
+  const auto begins = CutStages(layers, job_.guarantees.stages);
+  return begins.ok() ? StagesText(layers, *begins) : "";
 }
 
 namespace {
@@ -100,13 +129,17 @@ absl::StatusOr<Built> Build(const Job& job, const Batch* schema, std::unique_ptr
   }
   for (size_t i = 0; i < columns.size(); ++i) shapes[i] = ShapeOf(rest->inputs[columns[i]]);
   std::unique_ptr<Graph> graph = Graph::Build(*ops, *model, shapes, problems);
+  for (const auto& [layer, table] : tables) {
+    if (graph != nullptr) graph->SetTable(model->layers[layer].name, table.spec, table.shards);
+  }
+  if (graph != nullptr && job.guarantees.stages.count > 1) {
+    const absl::Status cut = CutStages(graph->StageLayers(), job.guarantees.stages).status();
+    if (!cut.ok()) problems.Add("", std::string(cut.message()));
+  }
   if (graph == nullptr || !rest) {
     CheckLearning(job, &*model, problems);
     RETURN_IF_ERROR(problems.ToStatus());
     return Built{};
-  }
-  for (const auto& [layer, table] : tables) {
-    graph->SetTable(model->layers[layer].name, table.spec, table.shards);
   }
   graph->TakeIdMasks();
   const absl::Status large = graph->CheckLargeTables();
@@ -153,6 +186,31 @@ absl::StatusOr<std::unique_ptr<GradientProgram>> BuildReplicas(const Job& job, c
   }
   return Preprocessed(std::move(preprocessor),
                       MakeReplicas(std::move(sums), std::move(parts), job.batch));
+}
+
+absl::StatusOr<std::unique_ptr<GradientProgram>> BuildStages(
+    const Job& job, const Batch& schema, std::vector<std::unique_ptr<Ops>> devices) {
+  const size_t stages = job.guarantees.stages.count;
+  if (devices.size() != stages) {
+    return absl::InvalidArgumentError(absl::StrCat("stages: the job's model has ", stages,
+                                                   ", and there are ", devices.size(),
+                                                   " devices: each stage has one of its own"));
+  }
+  std::unique_ptr<Preprocessor> preprocessor;
+  std::vector<std::unique_ptr<KerasProgram>> programs;
+  for (size_t i = 0; i < stages; ++i) {
+    if (!devices[i]->host_memory()) {
+      return absl::UnimplementedError(
+          "stages: are computed by devices of the processor alone (--device cpu:N)");
+    }
+    devices[i]->Enter();  // each stage has a device of its own
+    const BatchPart part{.stage = i, .stages = stages};
+    ASSIGN_OR_RETURN(Built built, Build(job, &schema, std::move(devices[i]), part));
+    if (i == 0) preprocessor = std::move(built.preprocessor);
+    programs.push_back(std::move(built.program));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<GradientProgram> program, MakeStageProgram(std::move(programs)));
+  return Preprocessed(std::move(preprocessor), std::move(program));
 }
 
 DeclaredModel Declare(const Job& job, std::unique_ptr<Ops> ops) {

@@ -7,6 +7,7 @@
 #include "common/status_macros.h"
 #include "keras/build.h"
 #include "keras/replicas.h"
+#include "keras/stage_program.h"
 
 namespace paracord {
 namespace {
@@ -30,6 +31,37 @@ absl::StatusOr<std::unique_ptr<GradientProgram>> BuildOn(const std::string& devi
 }
 
 }  // namespace
+
+absl::Status CheckStageDevices(const Job& job, const std::string& device) {
+  const uint32_t stages = job.guarantees.stages.count;
+  if (stages == 1) return absl::OkStatus();
+  const std::string advice = absl::StrCat(": give --device cpu:", stages);
+  if (device != "cpu" && device != "auto" && !device.starts_with("cpu:")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("stages: are computed by devices of the processor alone, and --device is ",
+                     device, advice));
+  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> devices, DevicesOf(device));
+  if (devices.size() == stages) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("stages: the model is cut into ", stages,
+                                                 ", each on a device of its own, and --device ",
+                                                 device, " is ", devices.size(), advice));
+}
+
+absl::StatusOr<DeviceProgram> BuildStagesOnDevices(const Job& job, const Batch& schema,
+                                                   const DeviceUse& use, const MakeOpsFn& make) {
+  RETURN_IF_ERROR(CheckStageDevices(job, use.device));
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, DevicesOf(use.device));
+  std::vector<std::unique_ptr<Ops>> devices;
+  for (const std::string& name : names) {
+    absl::StatusOr<std::unique_ptr<Ops>> ops = make(name, use.threads);
+    if (!ops.ok()) return Unusable(name, ops.status());
+    devices.push_back(*std::move(ops));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<GradientProgram> program,
+                   BuildStages(job, schema, std::move(devices)));
+  return DeviceProgram{std::move(program), use.device, ""};
+}
 
 absl::StatusOr<DeviceProgram> BuildOnDevice(const Job& job, const Batch& schema,
                                             const DeviceUse& use, const MakeOpsFn& make) {

@@ -33,6 +33,16 @@ struct DeviceProgram {
 using MakeOpsFn =
     std::function<absl::StatusOr<std::unique_ptr<Ops>>(const std::string& device, int threads)>;
 
+// Checks that the job's key `stages`, if it has one, fits what --device names: a device of the
+// processor for each stage. INVALID_ARGUMENT names both.
+absl::Status CheckStageDevices(const Job& job, const std::string& device);
+
+// Builds a model that is cut into stages by BuildStages, on the devices that `use` names, each with
+// its threads.
+absl::StatusOr<DeviceProgram> BuildStagesOnDevices(const Job& job, const Batch& schema,
+                                                   const DeviceUse& use,
+                                                   const MakeOpsFn& make = MakeOps);
+
 // Builds the program by BuildKerasProgram or BuildReplicas. An error of the device itself names the
 // device.
 absl::StatusOr<DeviceProgram> BuildOnDevice(const Job& job, const Batch& schema,

@@ -94,81 +94,6 @@ KerasProgram::Slices KerasProgram::OwnSlices(const Batch& batch) const {
   return {all, all * index / count, all * (index + 1) / count};
 }
 
-absl::Status KerasProgram::CheckBatch(const Batch& batch, bool with_targets) const {
-  RETURN_IF_ERROR(data_->CheckShapes(batch));
-  RETURN_IF_ERROR(data_->CheckIds(batch));
-  if (!with_targets) return absl::OkStatus();
-  if (const std::string doubt = doubted_ ? "" : Doubt(batch); !doubt.empty()) {
-    doubted_ = true;
-    Logger("model").Warn("{}", doubt);
-  }
-  for (const ModelHead& head : heads_) {
-    RETURN_IF_ERROR(CheckTargets(head, batch));
-    if (!head.weight.has_value()) continue;
-    const size_t given =
-        *head.weight < batch.weights.size() ? batch.weights[*head.weight].values.size() : 0;
-    if (given != batch.examples && given != batch.examples * static_cast<size_t>(head.loss.rows)) {
-      return absl::InvalidArgumentError("the batch's weights do not fit its targets");
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status KerasProgram::BindParameters(ConstTensors values) {
-  const std::vector<VariableSpec>& all = variables();
-  parameters_.clear();
-  for (size_t i = 0; i < values.size() && i < all.size(); ++i) {
-    if (values[i].size() != static_cast<size_t>(graph_->FloatsOf(i))) break;
-    ASSIGN_OR_RETURN(const float* const parameter, copies_.parameters.Expect(i, values[i]));
-    parameters_.push_back(parameter);
-  }
-  if (parameters_.size() == all.size() && values.size() == all.size()) return absl::OkStatus();
-  return absl::InternalError(
-      absl::StrCat("values do not fit the model's variables, from number ", parameters_.size()));
-}
-
-absl::Status KerasProgram::BindGradients(MutableTensors gradients) {
-  const std::vector<VariableSpec>& all = variables();
-  gradients_.clear();
-  for (size_t i = 0; i < gradients.size() && i < all.size(); ++i) {
-    const size_t size = all[i].trainable() ? static_cast<size_t>(graph_->FloatsOf(i)) : 0;
-    if (gradients[i].size() != size) break;
-    gradients_.push_back(nullptr);
-    if (size == 0) continue;
-    ASSIGN_OR_RETURN(gradients_.back(), copies_.gradients.Reserve(i, gradients[i]));
-  }
-  if (gradients_.size() == all.size() && gradients.size() == all.size()) {
-    if (!gradient_sum_) return absl::OkStatus();
-    std::vector<DeviceFloats> arrays;
-    for (size_t i = 0; i < all.size(); ++i) {
-      arrays.push_back({gradients_[i], static_cast<int64_t>(gradients[i].size())});
-    }
-    gradient_sum_->SetGradients(std::move(arrays));
-    return absl::OkStatus();
-  }
-  return absl::InternalError(
-      absl::StrCat("gradients do not fit the model's variables, from number ", gradients_.size()));
-}
-
-absl::Status KerasProgram::BindBatch(const Batch& batch, bool with_targets) {
-  batch_inputs_.clear();
-  for (size_t i = 0; i < data_->columns().size(); ++i) {
-    ASSIGN_OR_RETURN(const std::span<const float> given, data_->Values(batch, i));
-    ASSIGN_OR_RETURN(const float* const values, copies_.inputs.Expect(i, given));
-    copies_.inputs.Send(i);
-    batch_inputs_.push_back(values);
-  }
-  batch_targets_.clear();
-  for (size_t h = 0; h < heads_.size() && with_targets; ++h) {
-    batch_targets_.push_back(nullptr);
-    if (!heads_[h].has_loss) continue;
-    ASSIGN_OR_RETURN(batch_targets_.back(),
-                     copies_.targets.Expect(h, batch.targets[heads_[h].target].values));
-    copies_.targets.Send(h);
-  }
-  return absl::OkStatus();
-}
-
 GraphCall KerasProgram::Slice(const Batch& batch, int64_t first, int64_t count, uint64_t key) {
   inputs_.clear();
   for (size_t i = 0; i < data_->columns().size(); ++i) {
@@ -211,46 +136,54 @@ absl::Status KerasProgram::HeadLoss(size_t index, const Batch& batch, const Grap
   return absl::OkStatus();
 }
 
+absl::Status KerasProgram::CountRowsOf(const Batch& batch, int64_t first, int64_t count,
+                                       std::vector<double>& rows) {
+  for (size_t h = 0; h < heads_.size(); ++h) {
+    const ModelHead& head = heads_[h];
+    if (!CountsRows(head)) continue;
+    ASSIGN_OR_RETURN(const float* const mask, Mask(head, count));
+    for (int64_t i = 0; i < count * head.loss.rows; ++i) {
+      const bool ignored =
+          head.loss.ignore_class &&
+          head.Targets(batch, first)[i] == static_cast<float>(*head.loss.ignore_class);
+      if (!ignored) rows[h] += mask == nullptr ? 1 : static_cast<double>(mask[i]);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void KerasProgram::DivideByRows(const Batch& batch, std::vector<double>& rows) const {
+  for (size_t h = 0; h < heads_.size(); ++h) {
+    const ModelHead& head = heads_[h];
+    if (head.loss.sum) {
+      rows[h] = 1;
+    } else if (CountsRows(head)) {
+      rows[h] += 1e-7;  // Keras' epsilon
+    } else {
+      rows[h] = static_cast<double>(batch.examples * head.loss.rows);
+    }
+  }
+}
+
 // Keras divides a loss by the number of rows, or of those that a mask leaves. A mask is known only
 // after a forward pass, so a batch computed in slices needs one forward pass over all slices first.
 absl::StatusOr<std::vector<double>> KerasProgram::Divisors(const Batch& batch, uint64_t key,
                                                            const Slices& slices, bool training) {
   std::vector<double> divisors(heads_.size(), 0);
   const int64_t examples = batch.examples;
-  const bool forward = std::any_of(heads_.begin(), heads_.end(),
-                                   [](const ModelHead& head) { return head.mask != Graph::kNone; });
   for (int64_t slice = slices.begin; slice < slices.end; ++slice) {
     const int64_t first = examples * slice / slices.all;
     const int64_t count = examples * (slice + 1) / slices.all - first;
-    if (forward && slices.count() > 1) {
+    if (MasksCount() && slices.count() > 1) {
       RETURN_IF_ERROR(graph_->Prepare(count));
       graph_->Forward(Slice(batch, first, count, key), training);
     }
-    for (size_t h = 0; h < heads_.size(); ++h) {
-      const ModelHead& head = heads_[h];
-      if (!CountsRows(head)) continue;
-      ASSIGN_OR_RETURN(const float* const mask, Mask(head, count));
-      for (int64_t i = 0; i < count * head.loss.rows; ++i) {
-        const bool ignored =
-            head.loss.ignore_class &&
-            head.Targets(batch, first)[i] == static_cast<float>(*head.loss.ignore_class);
-        if (!ignored) divisors[h] += mask == nullptr ? 1 : static_cast<double>(mask[i]);
-      }
-    }
+    RETURN_IF_ERROR(CountRowsOf(batch, first, count, divisors));
   }
   if (std::exchange(owes_sum_, false)) {
     ASSIGN_OR_RETURN(divisors, part_.sums->Sum(part_.index, std::move(divisors)));
   }
-  for (size_t h = 0; h < heads_.size(); ++h) {
-    const ModelHead& head = heads_[h];
-    if (head.loss.sum) {
-      divisors[h] = 1;
-    } else if (CountsRows(head)) {
-      divisors[h] += 1e-7;  // Keras' epsilon
-    } else {
-      divisors[h] = static_cast<double>(batch.examples * head.loss.rows);
-    }
-  }
+  DivideByRows(batch, divisors);
   return divisors;
 }
 
@@ -272,16 +205,22 @@ absl::Status KerasProgram::ComputeSlice(const Batch& batch, uint64_t key, const 
   }
   RETURN_IF_ERROR(AddTrainingMetrics(batch, call));
   const TraceSpan span("backward");
-  // The gradient of a slice is a part of the gradient of the batch's mean, so slices are simply
-  // added.
+  RETURN_IF_ERROR(AddLosses(batch, call, divisors, loss));
+  graph_->ActivityPenalties(call, loss);
+  graph_->Backward(call, gradients_, /*add=*/slice > slices.begin, loss);
+  return absl::OkStatus();
+}
+
+// The gradient of a slice is a part of the gradient of the batch's mean, so slices are simply
+// added.
+absl::Status KerasProgram::AddLosses(const Batch& batch, const GraphCall& call,
+                                     std::span<const double> divisors, PendingSum& loss) {
   for (size_t h = 0; h < heads_.size(); ++h) {
     if (!heads_[h].has_loss) continue;
     const double each = 1 / divisors[h];
     RETURN_IF_ERROR(HeadLoss(h, batch, call, each, true,
                              loss.Add(each * static_cast<double>(heads_[h].loss_weight))));
   }
-  graph_->ActivityPenalties(call, loss);
-  graph_->Backward(call, gradients_, /*add=*/slice > slices.begin, loss);
   return absl::OkStatus();
 }
 
@@ -384,25 +323,42 @@ absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
     }
     if (slice == 0) graph_->Penalties(call, penalties);
     graph_->ActivityPenalties(call, penalties);
-    size_t at = 1;
-    for (size_t h = 0; h < heads_.size(); ++h) {
-      const ModelHead& head = heads_[h];
-      if (head.has_loss) {
-        const double each = 1 / divisors[h];
-        RETURN_IF_ERROR(HeadLoss(h, batch, call, each, false, losses[h].Add(each)));
-        if (heads_.size() > 1) ++at;
-      }
-      RETURN_IF_ERROR(AddMetrics(head, batch, call, added, at));
-    }
+    RETURN_IF_ERROR(EvaluateSlice(batch, call, divisors, losses, added));
   }
   RETURN_IF_ERROR(ops_->Finish());
+  AddEvaluation(batch, penalties.Total(), losses, added, states);
+  return absl::OkStatus();
+}
+
+absl::Status KerasProgram::EvaluateSlice(const Batch& batch, const GraphCall& call,
+                                         std::span<const double> divisors,
+                                         std::vector<PendingSum>& losses,
+                                         std::vector<MetricState>& added) {
+  size_t at = 1;
+  for (size_t h = 0; h < heads_.size(); ++h) {
+    const ModelHead& head = heads_[h];
+    if (head.has_loss) {
+      const double each = 1 / divisors[h];
+      RETURN_IF_ERROR(HeadLoss(h, batch, call, each, false, losses[h].Add(each)));
+      if (heads_.size() > 1) ++at;
+    }
+    RETURN_IF_ERROR(AddMetrics(head, batch, call, added, at));
+  }
+  return absl::OkStatus();
+}
+
+void KerasProgram::AddEvaluation(const Batch& batch, double penalties,
+                                 const std::vector<PendingSum>& losses,
+                                 std::vector<MetricState>& added,
+                                 std::vector<MetricState>& states) const {
+  const int64_t examples = batch.examples;
   const auto mean = [&](size_t i, double value) {
     added[i].add_values(value * static_cast<double>(examples));
     // Counted by one part only.
     added[i].add_values(part_.index == 0 ? static_cast<double>(examples) : 0);
   };
   const double unless_nan = data_->NanUnlessFinite(batch);  // metrics of predictions still count
-  double loss = unless_nan + penalties.Total();
+  double loss = unless_nan + penalties;
   size_t at = 1;
   for (size_t h = 0; h < heads_.size(); ++h) {
     const double own = losses[h].Total();
@@ -413,7 +369,6 @@ absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
   mean(0, loss);
   states.resize(added.size());
   for (size_t m = 0; m < added.size(); ++m) MergeMetric(added[m], states[m]);
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<Column>> KerasProgram::Predict(const Batch& batch, ConstTensors values) {
@@ -425,6 +380,11 @@ absl::StatusOr<std::vector<Column>> KerasProgram::Predict(const Batch& batch, Co
   RETURN_IF_ERROR(graph_->Prepare(batch.examples));
   graph_->Forward(Slice(batch, 0, batch.examples, 0), /*training=*/false);
   RETURN_IF_ERROR(ops_->Finish());
+  return OutputsOf(batch);
+}
+
+// The outputs of a whole batch after Forward.
+absl::StatusOr<std::vector<Column>> KerasProgram::OutputsOf(const Batch& batch) {
   std::vector<Column> outputs;
   for (size_t i = 0; i < output_names_.size(); ++i) {
     const Graph::Value value = graph_->outputs()[i];

@@ -27,6 +27,7 @@ namespace paracord {
 
 class OwedSum;
 class PartRun;
+class StagePart;
 
 // The rows of a trace for the device's lanes. Rows from 1000 on are those of the ps.
 constexpr int64_t kDeviceTracks = 900;
@@ -35,11 +36,12 @@ constexpr int64_t DeviceTrack(size_t device, int lane) {
 }
 
 // The part of every batch that a program computes, and its group; the whole batch if there is no
-// group.
+// group. Or the stage of the model that it computes, of so many (keras/stage_part.h).
 struct BatchPart {
   size_t index = 0, count = 1;
   GroupOps* group = nullptr;
   PartSum* sums = nullptr;
+  size_t stage = 0, stages = 1;
 };
 
 class KerasProgram : public GradientProgram {
@@ -82,6 +84,10 @@ class KerasProgram : public GradientProgram {
   absl::Status CheckTrainingBatch(const Batch& batch) const {
     return CheckBatch(batch, /*with_targets=*/true);
   }
+  // Does the checks with which Predict begins.
+  absl::Status CheckInputs(const Batch& batch) const {
+    return CheckBatch(batch, /*with_targets=*/false);
+  }
   // Calls GradientSum::HoldBack; only for a program that computes a part.
   void HoldBackSums(bool held) { gradient_sum_->HoldBack(held); }
   // False if the program failed before it took part in all sums that other parts wait for.
@@ -107,7 +113,7 @@ class KerasProgram : public GradientProgram {
   std::string Summary() const override {
     std::vector<LayerRow> rows = before_;
     for (LayerRow& row : graph_->Describe()) rows.push_back(std::move(row));
-    return SummaryOf(rows);
+    return SummaryOf(rows) + StagesSummary();
   }
   std::string Doubt(const Batch& batch) const override {
     std::string doubt;  // of the targets alone: preprocessing changes nothing of them
@@ -126,6 +132,12 @@ class KerasProgram : public GradientProgram {
  private:
   friend class OwedSum;
   friend class PartRun;
+  friend class StagePart;
+  // The stages into which the job's model is cut, for people; empty if it is not.
+  std::string StagesSummary() const;
+  // If the program computes a stage of the model: keeps the graph to that.
+  absl::Status KeepToStage();
+  absl::Status PrepareUsual();
   // If the device has memory of its own: finds out how much is needed and reserves it, before
   // anything is computed. RESOURCE_EXHAUSTED says what needs the most.
   absl::Status PlanMemory(const Batch& schema);
@@ -156,6 +168,17 @@ class KerasProgram : public GradientProgram {
   GraphCall Slice(const Batch& batch, int64_t first, int64_t count, uint64_t key);
   // The head's mask for the call's examples, on the host; null if there is none.
   absl::StatusOr<const float*> Mask(const ModelHead& head, int64_t examples);
+  // Whether the losses of a batch in slices can be divided only after all slices went forward.
+  bool MasksCount() const {
+    return std::any_of(heads_.begin(), heads_.end(),
+                       [](const ModelHead& head) { return head.mask != Graph::kNone; });
+  }
+  // Adds, for each head, the rows of some examples that its mask and ignore_class leave, if the
+  // loss is divided by those; after Forward of these examples.
+  absl::Status CountRowsOf(const Batch& batch, int64_t first, int64_t count,
+                           std::vector<double>& rows);
+  // Turns the rows of the whole batch into Divisors.
+  void DivideByRows(const Batch& batch, std::vector<double>& rows) const;
   // For each head, the number by which the sum of its losses over the whole batch is divided.
   absl::StatusOr<std::vector<double>> Divisors(const Batch& batch, uint64_t key,
                                                const Slices& slices, bool training);
@@ -169,6 +192,18 @@ class KerasProgram : public GradientProgram {
            Elements(graph_->shape(head.value)) * job_.batch <= kMeasuredFloatsMax;
   }
   absl::Status AddTrainingMetrics(const Batch& batch, const GraphCall& call);
+  // Computes the losses of a slice in training, and their gradients.
+  absl::Status AddLosses(const Batch& batch, const GraphCall& call,
+                         std::span<const double> divisors, PendingSum& loss);
+  // The losses, before their weights, and the metrics of a slice in inference. `losses` are by
+  // head.
+  absl::Status EvaluateSlice(const Batch& batch, const GraphCall& call,
+                             std::span<const double> divisors, std::vector<PendingSum>& losses,
+                             std::vector<MetricState>& added);
+  // Adds what an evaluation of a batch found to `states`.
+  void AddEvaluation(const Batch& batch, double penalties, const std::vector<PendingSum>& losses,
+                     std::vector<MetricState>& added, std::vector<MetricState>& states) const;
+  absl::StatusOr<std::vector<Column>> OutputsOf(const Batch& batch);
   absl::Status AddMetrics(const ModelHead& head, const Batch& batch, const GraphCall& call,
                           std::vector<MetricState>& to, size_t& at);
 

@@ -136,6 +136,7 @@ std::vector<MemoryRow> KerasProgram::MemoryRows() const {
   }
   rows.push_back({MemoryRow::Kind::kBatch, "the batch", batch});
   for (size_t v = 0; v < variables().size(); ++v) {
+    if (!graph_->OwnsVariable(v)) continue;
     const int64_t arrays = variables()[v].trainable() ? 2 : 1;
     rows.push_back({MemoryRow::Kind::kParameters,
                     variables()[v].name() + (arrays == 2 ? " and its gradient" : ""),

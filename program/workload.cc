@@ -141,6 +141,7 @@ Job PredictingJob(Job job, DataSpec data) {
   job.metrics.clear();
   job.stop_when.reset();
   job.accumulate = 1;  // a prediction is not computed in slices
+  job.guarantees.stages = {};
   return job;
 }
 

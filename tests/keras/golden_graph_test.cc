@@ -6,9 +6,9 @@
 
 #include "common/json_text.h"
 #include "common/metric.h"
-#include "config/named_spec.h"
 #include "keras/build.h"
 #include "tests/golden/golden.h"
+#include "tests/keras/golden_job.h"
 #include "tests/keras/model_testing.h"
 
 namespace paracord {
@@ -41,48 +41,6 @@ void CheckClose(const std::string& what, std::span<const float> ours, const json
     CHECK(static_cast<double>(ours[i]) ==
           Approx(theirs[i].get<double>()).epsilon(1e-4).margin(4e-6 * scale));
   }
-}
-
-Column ToColumn(const std::string& name, const json& column) {
-  return {name, column["shape"], column["values"]};
-}
-
-// Takes loss and metrics from the model's compile_config, or from the key beside the model.
-Job CompiledJob(const json& golden) {
-  json model = golden["model"];
-  if (golden.contains("compile")) model["compile_config"] = golden["compile"];
-  Problems problems;
-  CompileConfig compiled = ReadCompileConfig(model, problems);
-  INFO(problems.ToStatus());
-  REQUIRE(problems.lines().empty());
-  Job job;
-  job.model = std::move(model);
-  job.batch = golden["examples"];
-  job.losses = std::move(compiled.losses);
-  if (job.losses.size() == 1) {
-    job.loss = job.losses[0];
-    job.losses.clear();
-  }
-  job.loss_weights.by_output = std::move(compiled.loss_weights);
-  job.metrics = compiled.metrics.value_or(std::vector<NamedSpec>());
-  const json class_weight = golden.value("class_weight", json::object());
-  for (const auto& [id, weight] : class_weight.items()) {
-    job.loss_weights.by_class[std::stoll(id)] = weight;
-  }
-  return job;
-}
-
-Batch GoldenBatch(const json& golden, bool with_values) {
-  Batch batch;
-  const auto add = [&](std::vector<Column>& columns, const std::string& name, const json& column) {
-    columns.push_back(ToColumn(name, column));
-    if (!with_values) columns.back().values.clear();
-  };
-  for (const auto& [name, column] : golden["inputs"].items()) add(batch.inputs, name, column);
-  for (const auto& [name, column] : golden["targets"].items()) add(batch.targets, name, column);
-  if (golden.contains("sample_weight")) add(batch.weights, "", golden["sample_weight"]);
-  if (with_values) batch.examples = golden["examples"];
-  return batch;
 }
 
 // Applies a constraint as the parameter servers do after an update (proto: NormConstraint).

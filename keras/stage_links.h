@@ -1,0 +1,61 @@
+// The queues between the threads of a pipeline's stages: values go to the next stage, gradients to
+// the one before, and finished gradients are reported to the thread that waits for the batch.
+// Thread-safe. Reset is called while no stage computes.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/mutex.h"
+#include "keras/graph.h"
+
+namespace paracord {
+
+class StageLinks {
+ public:
+  explicit StageLinks(size_t stages) : stages_(stages) { Reset(); }
+
+  // A batch begins.
+  void Reset();
+
+  // Called by a stage. A queue holds as many parcels as there are stages, and a send into a full
+  // queue waits. ABORTED after an error of any stage.
+  absl::Status SendValues(size_t stage, StageTensors values) {
+    return Send(forward_, stage, std::move(values));
+  }
+  absl::StatusOr<StageTensors> ReceiveValues(size_t stage) { return Receive(forward_, stage - 1); }
+  absl::Status SendGradients(size_t stage, StageTensors gradients) {
+    return Send(backward_, stage - 1, std::move(gradients));
+  }
+  absl::StatusOr<StageTensors> ReceiveGradients(size_t stage) { return Receive(backward_, stage); }
+  // The gradient of a variable is complete.
+  void Report(size_t variable);
+  // The stage has nothing more to do. An error ends the waiting of all others.
+  void End(const absl::Status& status);
+
+  // Called by the thread that waits for the stages: returns the next variable whose gradient is
+  // complete, or nullopt when all stages have ended, and at once after an error.
+  std::optional<size_t> NextReported();
+  // The first error, once all stages have ended.
+  absl::Status status();
+
+ private:
+  using Queues = std::vector<std::deque<StageTensors>>;  // one for each cut
+
+  absl::Status Send(Queues& queues, size_t cut, StageTensors tensors);
+  absl::StatusOr<StageTensors> Receive(Queues& queues, size_t cut);
+
+  const size_t stages_;
+  Mutex mu_;
+  std::condition_variable_any changed_;
+  Queues forward_ ABSL_GUARDED_BY(mu_), backward_ ABSL_GUARDED_BY(mu_);
+  std::deque<size_t> reported_ ABSL_GUARDED_BY(mu_);
+  size_t ended_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::Status failed_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace paracord

@@ -1,0 +1,80 @@
+// A stage of a model that is computed in several: drives the graph of a KerasProgram through the
+// slices of a batch, and hands values and gradients to the stages beside it. The last stage
+// computes all losses and metrics, of early outputs too: one device begins the sum of a gradient
+// with the loss, and so does the pipeline. Owned by the stage program; its runs are on the stage's
+// own thread, all else is on the caller's while no run is under way.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "keras/keras_program.h"
+#include "keras/stage_links.h"
+
+namespace paracord {
+
+// The arguments of a run of all stages.
+struct StageRun {
+  const Batch& batch;
+  uint64_t key = 0;
+  ConstTensors values;
+  MutableTensors gradients = {};  // empty in inference
+};
+
+class StagePart {
+ public:
+  // `program` was built as this stage of `stages`.
+  StagePart(std::unique_ptr<KerasProgram> program, size_t stage, size_t stages, StageLinks& links)
+      : program_(std::move(program)), stage_(stage), stages_(stages), links_(links) {}
+
+  KerasProgram& program() { return *program_; }
+
+  // Computes the stage's gradients. The slices go forward and backward as ScheduleOfStage says.
+  absl::Status Train(const StageRun& run);
+  // Computes the stage's part of an evaluation.
+  absl::Status Evaluate(const StageRun& run);
+  // Computes the whole batch in one slice.
+  absl::Status Predict(const StageRun& run);
+
+  // Returns the loss of the batch that the stages have trained on, with the bits of one device.
+  static double LossOf(std::span<const std::unique_ptr<StagePart>> stages, const Batch& batch);
+  // Adds what the stages have found of the batch to `states`.
+  static void AddEvaluation(std::span<const std::unique_ptr<StagePart>> stages, const Batch& batch,
+                            std::vector<MetricState>& states);
+  // Takes the outputs, of the last stage.
+  std::vector<Column> TakeOutputs() { return std::move(outputs_); }
+
+ private:
+  using Slices = KerasProgram::Slices;
+  // The parts of a slice's loss, each in the order in which one device adds it.
+  struct SliceLoss {
+    PendingSum heads, penalties, activities, written, unread;
+  };
+
+  bool last() const { return stage_ + 1 == stages_; }
+  Graph& graph() { return *program_->graph_; }
+  absl::Status Bind(const StageRun& run, bool with_targets);
+  absl::StatusOr<GraphCall> Prepare(const StageRun& run, const Slices& slices, int64_t slice,
+                                    bool several);
+  absl::StatusOr<GraphCall> Forward(const StageRun& run, const Slices& slices, int64_t slice,
+                                    bool training, bool several);
+  absl::Status Backward(const StageRun& run, const Slices& slices, int64_t slice);
+  absl::Status FindDivisors(const StageRun& run, const Slices& slices, bool training);
+  absl::Status DivideOne(const StageRun& run, const GraphCall& call);
+  absl::Status TrainSlices(const StageRun& run);
+  absl::Status EvaluateSlices(const StageRun& run);
+
+  const std::unique_ptr<KerasProgram> program_;
+  const size_t stage_, stages_;
+  StageLinks& links_;
+  // State of one run.
+  std::vector<SliceLoss> losses_;        // by slice
+  std::vector<double> divisors_;         // by head, in the last stage; empty: not known yet
+  std::vector<PendingSum> head_losses_;  // by head, in inference
+  std::vector<MetricState> measured_;
+  std::vector<Column> outputs_;
+};
+
+}  // namespace paracord
