@@ -76,6 +76,7 @@ absl::StatusOr<std::vector<DeviceProgram>> BuildOnDevices(const Job& job, const 
   std::vector<DeviceProgram> programs;
   DeviceUse use = computer.use;
   if (!trains) {
+    if (use.device.starts_with("cpu:")) use.device = "cpu";  // one of them evaluates
     ASSIGN_OR_RETURN(DeviceProgram one, BuildJobProgram(job, schema, use, computer.programs));
     programs.push_back(std::move(one));
     return programs;

@@ -152,7 +152,8 @@ TEST_CASE("an evaluator finds the coordinator in node 0 and scores what nodes ha
                    .batch_ms = 2,
                    .job = {{"epochs", 6}, {"evaluate", {{"every_epochs", 2}}}}});
   cluster.StartAll();
-  cluster.Start("evaluator:0");
+  // It is given two devices, as workers may be, and computes on one.
+  cluster.Start("evaluator:0", {}, {"--dir", cluster.dir(), "--device", "cpu:2"});
   CHECK(cluster.Finish() == 0);
   CHECK(cluster.at("evaluator:0").Wait(60000) == 0);
   CheckCounted(cluster.dir(), 6 * kBatchesPerEpoch);
