@@ -20,6 +20,7 @@
 #include "data/data_source.h"
 #include "data/file_glob.h"
 #include "keras/build.h"
+#include "keras/device_program.h"
 #include "keras/tables.h"
 #include "net/grpc/daemon_process.h"
 #include "store/optimizer.h"
@@ -108,6 +109,7 @@ absl::StatusOr<JobInCluster> ReadJobOf(Files& files, TrainFlags& flags) {
     return ReadUserJob(files, flags.job_file, settings);
   };
   ASSIGN_OR_RETURN(const Job job, read(flags.set));
+  RETURN_IF_ERROR(CheckStageDevices(job, flags.device));
   if (!flags.ps.has_value()) flags.ps = IsWithoutPs(job.guarantees.strategy) ? 0 : 1;
   return ReadJobIn(ShapeOf(*flags.ps, flags.workers, flags.device), flags.set, read);
 }

@@ -20,10 +20,11 @@ void TrainFlags::AddTo(Flags& flags) {
                "what each process may hold in memory, such as 2GiB; default: nine tenths of the "
                "machine's",
                &memory_limit);
-  flags.String("device", "DEVICE",
-               "what workers compute on: auto, cpu, cuda:N, cuda:all or pjrt:PATH; in a job with "
-               "rounds cpu:N and cuda:N,M are several devices of a worker",
-               &device);
+  flags.String(
+      "device", "DEVICE",
+      "what workers compute on: auto, cpu, cuda:N, cuda:all or pjrt:PATH; in a job with "
+      "rounds cpu:N and cuda:N,M are several devices of a worker; a job with stages takes cpu:N",
+      &device);
   flags.String("dir", "DIR", "where the job lives; default: paracord-<job name>", &dir);
   flags.String("log-level", "LEVEL", "of the daemons: debug, info, warn, error or off", &log_level);
   flags.String("http", "ADDRESS",

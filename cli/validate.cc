@@ -29,6 +29,7 @@
 #include "config/strategy.h"
 #include "data/data_source.h"
 #include "keras/build.h"
+#include "keras/device_program.h"
 #include "keras/job_program.h"
 #include "keras/tables.h"
 #include "net/grpc/daemon_process.h"
@@ -319,6 +320,12 @@ std::optional<Job> ReadJobFor(Files& files, const std::string& path,
   if (!job.has_value() || !problems.empty()) return job;
   std::string chosen = "parameter_server";  // as `paracord train` without a cluster of its own
   const std::optional<ClusterShape> shape = wanted.ShapeFor(job->guarantees.strategy);
+  const absl::Status stages =
+      wanted.device == "auto" ? absl::OkStatus() : CheckStageDevices(*job, wanted.device);
+  if (!stages.ok()) {
+    problems.Add("", std::string(stages.message()));
+    return job;
+  }
   if (shape.has_value()) {
     const absl::StatusOr<StrategyChoice> choice = ChooseStrategy(job->guarantees, *shape);
     if (!choice.ok()) {

@@ -18,6 +18,7 @@
 #include "config/job_model.h"
 #include "config/job_rounds.h"
 #include "config/job_settings.h"
+#include "config/job_stages.h"
 #include "config/job_tables.h"
 #include "config/json_fields.h"
 #include "config/limits.h"
@@ -79,6 +80,7 @@ Job JobReader::Read(json model) {
   ReadModes();
   ReadCompression();
   ReadRounds(fields_, problems_, job_);
+  ReadStages(fields_, job_);
   ReadFailures();
   ReadTimeouts();
   ReadPartitioner();

@@ -241,10 +241,10 @@ std::string PsSettings(const Job& job);
 
 // Checks that a job may go on from a checkpoint of the job `before`. Only epochs, steps, stop_when,
 // evaluate, checkpoint, failures, timeouts, wire, compression, overlap, backup, the optimizer's
-// learning rate, the strategy and the places of the data's files may differ; the error names every
-// other key that does. `plan` is the data plan of `before`, which goes on. `accepted` names files
-// of the job's program whose text may differ, too: its variables and metrics are compared when a
-// worker has run it.
+// learning rate, the strategy, stages and the places of the data's files may differ; the error
+// names every other key that does. `plan` is the data plan of `before`, which goes on. `accepted`
+// names files of the job's program whose text may differ, too: its variables and metrics are
+// compared when a worker has run it.
 absl::Status CheckResumable(Job before, const Job& now, const DataPlan& plan,
                             std::span<const std::string> accepted = {});
 

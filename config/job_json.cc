@@ -10,6 +10,7 @@
 #include "config/job.h"
 #include "config/job_data.h"
 #include "config/job_rounds.h"
+#include "config/job_stages.h"
 #include "config/job_tables.h"
 #include "config/json_fields.h"
 #include "config/named_spec.h"
@@ -144,6 +145,7 @@ json ToJson(const Job& job) {
         {"full_every", job.checkpoint.full_every}}},
   };
   GuaranteesToJson(job.guarantees, object);
+  StagesToJson(job.guarantees.stages, object);
   return object;
 }
 
@@ -192,9 +194,11 @@ void Compare(const json& before, const json& now, const std::string& path, bool 
 }
 
 void EraseWhatMayDiffer(json& job) {
-  // These keys decide how values travel or how long a job trains, not what a checkpoint holds.
-  for (const char* key : {"epochs", "steps", "stop_when", "evaluate", "checkpoint", "failures",
-                          "timeouts", "wire", "compression", "overlap", "backup", "strategy"}) {
+  // These keys decide where values are computed, how they travel or how long a job trains, not what
+  // a checkpoint holds.
+  for (const char* key :
+       {"epochs", "steps", "stop_when", "evaluate", "checkpoint", "failures", "timeouts", "wire",
+        "compression", "overlap", "backup", "strategy", "stages"}) {
     job.erase(key);
   }
   job["optimizer"].erase("learning_rate");

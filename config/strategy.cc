@@ -67,7 +67,8 @@ std::vector<std::string> SettingsOf(const GuaranteesSpec& guarantees, const std:
 }
 
 absl::StatusOr<StrategyChoice> ChooseStrategy(const GuaranteesSpec& guarantees,
-                                              const ClusterShape& shape) {
+                                              ClusterShape shape) {
+  if (guarantees.stages.count > 1) shape.devices = 1;
   const std::string& strategy = guarantees.strategy;
   if (shape.ps == 0 && shape.workers == 0) {
     return absl::InvalidArgumentError(
@@ -101,7 +102,8 @@ absl::StatusOr<StrategyChoice> ChooseStrategy(const GuaranteesSpec& guarantees,
 }
 
 absl::Status CheckDevices(const GuaranteesSpec& guarantees, const ClusterShape& shape) {
-  if (shape.devices <= 1 || guarantees.rounds() || shape.divides_batches) return absl::OkStatus();
+  const bool one = shape.devices <= 1 || shape.divides_batches || guarantees.stages.count > 1;
+  if (one || guarantees.rounds()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("consistency: is \"async\", and --device names ",
                                                  shape.devices,
                                                  " devices, which compute the lanes of a round: "

@@ -53,9 +53,9 @@ struct StrategyChoice {
 
 // Returns the strategy of a job. INVALID_ARGUMENT names the job's key and the cluster's if they do
 // not fit each other. A job that says itself that it is asynchronous keeps `parameter_server` in a
-// cluster of workers alone, which hold the variables in place of ps.
-absl::StatusOr<StrategyChoice> ChooseStrategy(const GuaranteesSpec& guarantees,
-                                              const ClusterShape& shape);
+// cluster of workers alone, which hold the variables in place of ps. The devices that compute the
+// stages of one model count as one.
+absl::StatusOr<StrategyChoice> ChooseStrategy(const GuaranteesSpec& guarantees, ClusterShape shape);
 
 // INVALID_ARGUMENT names `consistency` and --device if workers have several devices, which compute
 // lanes of rounds, and a job whose strategy is chosen has no rounds.

@@ -37,8 +37,8 @@ void WarnOfThreads(const Job& job, int threads) {
       wanted, threads, threads);
 }
 
-// The devices that compute lanes of the job, or whole batches if there is one. All GPUs together
-// may also compute a part of each batch.
+// The devices that compute lanes of the job, or stages of its model, or whole batches if there is
+// one. All GPUs together may also compute a part of each batch.
 absl::StatusOr<std::vector<std::string>> DevicesFor(const Job& job, const std::string& device) {
   if (!job.guarantees.rounds() && device == kAllGpus) return std::vector<std::string>{device};
   return DevicesOf(device);
@@ -81,11 +81,20 @@ absl::StatusOr<std::vector<DeviceProgram>> BuildOnDevices(const Job& job, const 
     programs.push_back(std::move(one));
     return programs;
   }
+  RETURN_IF_ERROR(CheckStageDevices(job, use.device));
   ASSIGN_OR_RETURN(const std::vector<std::string> devices, DevicesFor(job, use.device));
-  if (devices.size() > 1 && !job.guarantees.rounds()) return RefuseSeveral(computer.use.device);
+  const bool stages = job.guarantees.stages.count > 1;
+  if (devices.size() > 1 && !stages && !job.guarantees.rounds()) {
+    return RefuseSeveral(computer.use.device);
+  }
   RETURN_IF_ERROR(CheckCrossDeviceOps(job, devices));
   WarnOfThreads(job, use.threads);
   use.threads = ThreadsFor(job, use.threads, devices.size());
+  if (stages) {
+    ASSIGN_OR_RETURN(DeviceProgram one, BuildStagesOnDevices(job, schema, use));
+    programs.push_back(std::move(one));
+    return programs;
+  }
   for (const std::string& device : devices) {
     use.device = device;
     // A plug-in may have several by one name.
@@ -113,7 +122,7 @@ void ComputerFlags::AddTo(Flags& flags) {
                "auto, cpu, cuda:N, or pjrt:PATH[:N], a plug-in (and its device) for programs of "
                "StableHLO; in a job with rounds several devices may each compute lanes: cpu:N, "
                "cuda:N,M, pjrt:PATH:N,M, pjrt:PATH:all, or cuda:all, which has each GPU compute a "
-               "part of every batch otherwise",
+               "part of every batch otherwise; a job with stages takes cpu:N, a device for each",
                &device);
   flags.Integer("threads", "N", "threads that compute", 1, 1024, &threads);
   flags.Switch("allow-programs",

@@ -69,5 +69,36 @@ TEST_CASE("validate prints the plan of the cluster that --ps, --workers and --de
   CHECK(absl::StrContains(example.err, "--device gpu:0 is none of auto, cpu"));
 }
 
+TEST_CASE("validate prints into which stages a model is cut, or why it cannot be") {
+  ValidateExample example;
+  const auto run = [&](const std::string& accumulate, const std::string& stages) {
+    return example.Run({"--set", "accumulate=" + accumulate, "--set", "stages=" + stages});
+  };
+  CHECK(run("4", "2") == 0);
+  const std::string cut =
+      "stage 1: flatten, 1 layer, 0 bytes of parameters, 0 multiply-adds to train on one example\n"
+      "stage 2: dense, 1 layer, 60 bytes of parameters, 30 multiply-adds to train on one example\n";
+  CHECK(absl::StrContains(example.out, cut));
+  CHECK(run("4", R"(["dense"])") == 0);
+  CHECK(absl::StrContains(example.out, cut));
+  CHECK(example.Run({"--set", "accumulate=4", "--set", "stages=2", "--device", "cpu:2"}) == 0);
+  CHECK(absl::StrContains(example.out, cut));
+  CHECK(example.Run({"--set", "accumulate=4", "--set", "stages=2", "--device", "cpu:3"}) == 2);
+  CHECK(absl::StrContains(example.err,
+                          "stages: the model is cut into 2, each on a device of its "
+                          "own, and --device cpu:3 is 3: give --device cpu:2"));
+  CHECK(run("4", R"(["dens"])") == 2);
+  CHECK(absl::StrContains(example.err,
+                          "stages: the model computes no layer \"dens\"; did you mean `dense`?"));
+  CHECK(run("4", "3") == 2);
+  CHECK(absl::StrContains(example.err, "stages: is 3, and the model has 2 layers: give fewer"));
+  CHECK(run("1", "2") == 2);
+  CHECK(absl::StrContains(example.err, "with `accumulate` 1 a batch has one"));
+  // Without data the model's file says where it can be cut.
+  CHECK(example.Run({"--set", "accumulate=4", "--set", "stages=3", "--set",
+                     "data.train.features=nowhere"}) == 2);
+  CHECK(absl::StrContains(example.err, "stages: is 3, and the model has 2 layers: give fewer"));
+}
+
 }  // namespace
 }  // namespace paracord

@@ -111,6 +111,29 @@ TEST_CASE("synchronous training has the same bits on any number of devices of a 
   }
 }
 
+// Each lane is computed in four slices, by one device or by the stages of a worker.
+TEST_CASE("synchronous training has the same bits where workers compute their model in stages") {
+  BitsCase of = GENERATE(Perceptron(), GrowingTable());
+  of.job["accumulate"] = 4;
+  const std::string whole = BitsOfRun(of, {1, 2});
+  of.job["stages"] = 2;
+  CHECK(BitsOfRun(of, {1, 2, 0, 4, "cpu:2"}) == whole);
+  CHECK(BitsOfRun(of, {2, 1, 0, 4, "cpu:2"}) == whole);
+}
+
+TEST_CASE("a worker whose devices are not those of its job's stages says which to give") {
+  BitsCase of = Perceptron();
+  of.job["accumulate"] = 4;
+  of.job["stages"] = 2;
+  Cluster cluster({.ps = 1, .workers = 1, .device = "cpu:3", .job = of.job});
+  WriteBitsData(cluster.root(), of);
+  cluster.StartAll();
+  CHECK(cluster.at("worker:0").Wait(60000) == static_cast<int>(ExitCode::kConfiguration));
+  CHECK(cluster.Logged("worker:0",
+                       "stages: the model is cut into 2, each on a device of its own, and --device "
+                       "cpu:3 is 3: give --device cpu:2"));
+}
+
 TEST_CASE("a worker with several devices has the bits of its job whatever is killed") {
   const BitsCase of = GENERATE(Perceptron(), GrowingTable());
   CHECK(BitsOfRun(of, {2, 2, 10, 60, "cpu:2"}) == BitsOfRun(of, {1, 1, 1, 60, "cpu:4"}));
