@@ -43,6 +43,10 @@ void CheckRuns(const std::string& command, const std::string& prints) {
 }
 
 TEST_CASE("bench_rows runs") { CheckRuns("bench_rows --keys 20000 --rounds 1", "growing"); }
+TEST_CASE("bench_stages runs") {
+  CheckRuns("bench_stages --perceptron-alone --batch 16 --units 8 --rounds 1",
+            "goal: MLP of 4 x 8");
+}
 TEST_CASE("bench_store runs") { CheckRuns("bench_store --mb 1 --rounds 1", "adamw"); }
 
 TEST_CASE("bench_program runs") {
