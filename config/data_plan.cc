@@ -93,6 +93,10 @@ uint32_t RoundsPerEpoch(const DataPlan& plan) {
   return static_cast<uint32_t>(std::min<uint64_t>(rounds, std::numeric_limits<uint32_t>::max()));
 }
 
+uint64_t StateBefore(const DataPlan& plan, uint64_t epoch, uint64_t round) {
+  return epoch * RoundsPerEpoch(plan) + round;
+}
+
 uint32_t LanesOfRound(const DataPlan& plan, uint64_t round) {
   if (plan.lanes() == 0 || round >= RoundsPerEpoch(plan)) return 0;
   const uint64_t left = BatchesPerEpoch(plan) - round * plan.lanes();
@@ -102,7 +106,7 @@ uint32_t LanesOfRound(const DataPlan& plan, uint64_t round) {
 uint64_t RoundsOfFirst(const DataPlan& plan, uint64_t batches) {
   const uint64_t per_epoch = BatchesPerEpoch(plan);
   if (plan.lanes() == 0 || per_epoch == 0) return 0;
-  return batches / per_epoch * RoundsPerEpoch(plan) + DivideUp(batches % per_epoch, plan.lanes());
+  return StateBefore(plan, batches / per_epoch, DivideUp(batches % per_epoch, plan.lanes()));
 }
 
 uint64_t SplitsOf(const DataPlan& plan, uint64_t batches) {

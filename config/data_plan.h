@@ -44,6 +44,9 @@ uint64_t UpToEndOfRound(const DataPlan& plan, uint64_t batches);
 // Returns the rounds of an epoch that is cut into lanes, the batches of its longest lane; the
 // greatest number if they are more, and 0 without lanes.
 uint32_t RoundsPerEpoch(const DataPlan& plan);
+// Returns the state that a round of an epoch of lanes begins with: how many rounds of the job come
+// before it. `round` is also the number of the lanes' batches of that round.
+uint64_t StateBefore(const DataPlan& plan, uint64_t epoch, uint64_t round);
 // Returns how many lanes have a batch in a round of an epoch: the first ones, all of them but
 // perhaps in its last round; 0 if the epoch has no such round.
 uint32_t LanesOfRound(const DataPlan& plan, uint64_t round);

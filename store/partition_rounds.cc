@@ -24,14 +24,14 @@ absl::Status TwoStates(uint64_t least, uint64_t most) {
 // The rounds of the job up to the last batch that some lane has entered.
 uint64_t MostRounds(const PartitionLedger& ledger, const DataPlan& plan) {
   const Ledger entered = ledger.ToProto(/*intervals=*/true);
-  const uint64_t lanes = SplitsPerEpoch(plan), rounds = RoundsPerEpoch(plan);
+  const uint64_t lanes = SplitsPerEpoch(plan);
   uint64_t most = 0;
   for (const SplitInterval& interval : entered.finished()) {
     const uint32_t batches = BatchesInSplit(plan, interval.last() % lanes);
-    most = std::max(most, interval.last() / lanes * rounds + batches);
+    most = std::max(most, StateBefore(plan, interval.last() / lanes, batches));
   }
   for (const OpenSplit& open : entered.open()) {
-    most = std::max(most, open.split() / lanes * rounds + open.next());
+    most = std::max(most, StateBefore(plan, open.split() / lanes, open.next()));
   }
   return most;
 }
@@ -57,8 +57,8 @@ absl::StatusOr<uint64_t> StateOf(const PartitionLedger& ledger, const DataPlan& 
     if (next < batches) least = std::min<uint64_t>(least, next);
     most = std::max<uint64_t>(most, next);
   }
-  const uint64_t state = epoch * rounds + least;
-  most = std::max(epoch * rounds + most, MostRounds(ledger, plan));
+  const uint64_t state = StateBefore(plan, epoch, least);
+  most = std::max(StateBefore(plan, epoch, most), MostRounds(ledger, plan));
   if (most > state) return TwoStates(state, most);
   const uint64_t steps = ledger.steps();
   if (steps <= state && ledger.applied() <= steps * lanes) return state;
@@ -82,16 +82,21 @@ std::unique_ptr<RoundSum::Buffer> PartitionRounds::MakeBuffer() const {
 
 bool PartitionRounds::Completes(const PlanBatch& batch) const {
   if (clip_.has_value()) return false;
-  if (batch.split / lanes_ * rounds_ + batch.batch != state_) return false;
+  if (StateFor(batch) != state_) return false;
   const std::vector<uint32_t> missing = sum_.Missing(size_t{batch.lanes} + 1);
   return missing.size() == batch.lanes && missing[0] == batch.split % lanes_ &&
          missing.back() == missing[0] + batch.lanes - 1;
 }
 
+uint64_t PartitionRounds::StateFor(const PlanBatch& batch) const {
+  return StateBefore(plan_, batch.split / lanes_, batch.batch);
+}
+
 uint32_t PartitionRounds::NextOf(const PlanBatch& batch, const PartitionLedger& ledger) const {
   const uint32_t next = ledger.Next(batch);
   const auto lane = static_cast<uint32_t>(batch.split % lanes_);
-  const bool under_way = batch.split / lanes_ * rounds_ + next == state_ && lane < sum_.lanes();
+  const bool under_way =
+      StateBefore(plan_, batch.split / lanes_, next) == state_ && lane < sum_.lanes();
   return under_way && sum_.Has(lane) ? next + 1 : next;
 }
 
@@ -100,7 +105,7 @@ PartitionLedger::Entry PartitionRounds::Take(uint64_t generation, const PlanBatc
                                              const PartitionLedger& ledger,
                                              std::unique_ptr<RoundSum::Buffer>& fresh) {
   sum_.BeginGeneration(generation);
-  const uint64_t state = batch.split / lanes_ * rounds_ + batch.batch;
+  const uint64_t state = StateFor(batch);
   if (state < state_) PROBE("ps.push.already_applied");
   if (state > state_) PROBE("ps.push.gap");
   if (state < state_) return {PUSH_ALREADY_APPLIED, NextOf(batch, ledger)};

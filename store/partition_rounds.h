@@ -82,8 +82,11 @@ class PartitionRounds {
   // waits for them.
   void Next();
 
-  // Whether values of `state` are those before the newest round, of which `kept` says whether they
-  // are there; nullopt: those of now. OUT_OF_RANGE names the partition, and the state of both.
+  // Decides from which values a pull that wants `state` is answered: false from those of now, true
+  // from those that the partition kept when it applied its newest round. A pull that wants no state
+  // (nullopt) gets those of now. `kept` says whether the partition still keeps the earlier values.
+  // OUT_OF_RANGE names the partition, the state that is wanted and the state that the partition
+  // has: it holds the wanted one no longer, or not yet.
   absl::StatusOr<bool> IsBefore(const Partition::Facts& facts, std::optional<uint64_t> state,
                                 bool kept) const;
   // Partition::LackOf, where that is of exactly this state.
@@ -101,6 +104,8 @@ class PartitionRounds {
     std::function<void()> referred;
   };
 
+  // The state that a batch's gradient is of: the rounds of the job before its own.
+  uint64_t StateFor(const PlanBatch& batch) const;
   // The batches of the split that are entered or in the sum, which follow one another.
   uint32_t NextOf(const PlanBatch& batch, const PartitionLedger& ledger) const;
   uint64_t round() const { return state_ % rounds_; }  // of its epoch

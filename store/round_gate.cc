@@ -13,9 +13,7 @@ absl::Status CheckState(const DataPlan& plan, uint64_t state, uint64_t batches_e
         absl::StrCat("the values of state ", state,
                      " are wanted, and the job has no lanes: its \"consistency\" is \"async\""));
   }
-  const uint64_t batches = BatchesPerEpoch(plan);
-  const uint64_t rounds =
-      batches_end / batches * plan.split_batches() + DivideUp(batches_end % batches, plan.lanes());
+  const uint64_t rounds = RoundsOfFirst(plan, batches_end);
   if (state <= rounds) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("the values of state ", state,
                                                  " are wanted, and the job has ", rounds,
@@ -41,8 +39,8 @@ std::vector<uint32_t> MissingLanes(const PartitionLedger& ledger, const DataPlan
 }
 
 States StatesAfter(const DataPlan& plan, const PlanBatch& batch) {
-  const uint64_t epoch = batch.split / SplitsPerEpoch(plan);
-  const uint64_t first = epoch * plan.split_batches() + batch.batch + 1;
+  const uint64_t first =
+      StateBefore(plan, batch.split / SplitsPerEpoch(plan), uint64_t{batch.batch} + 1);
   // Where the lane is finished it holds up no later state either.
   const bool finished = batch.batch + 1 == batch.split_batches;
   return {first, finished ? std::numeric_limits<uint64_t>::max() : first};

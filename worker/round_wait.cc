@@ -17,11 +17,11 @@ constexpr int64_t kLateAnswerMs = 25;  // a lane that is granted meanwhile is co
 }  // namespace
 
 std::optional<uint64_t> RoundWait::StateFor(const BatchId& batch) const {
-  if (!lanes_) return std::nullopt;
-  if (sync_) return batch.epoch() * rounds_ + batch.batch();
+  if (plan_.lanes() == 0) return std::nullopt;
+  if (sync_) return StateBeforeRoundOf(batch);
   // The first rounds of an epoch have all of the epoch before.
   const uint64_t behind = std::min<uint64_t>(batch.batch(), staleness_);
-  const uint64_t state = batch.epoch() * rounds_ + batch.batch() - behind;
+  const uint64_t state = StateBeforeRoundOf(batch) - behind;
   return state == 0 ? std::nullopt : std::optional(state);
 }
 
@@ -30,7 +30,8 @@ bool RoundWait::Reached(const BatchId& batch) const {
   const std::optional<uint64_t> state = StateFor(batch);
   if (!state.has_value()) return true;
   if (sync_) return reached_ == state;
-  return reached_.has_value() && *reached_ >= *state && *reached_ / rounds_ == batch.epoch();
+  return reached_.has_value() && *reached_ >= *state &&
+         *reached_ / RoundsPerEpoch(plan_) == batch.epoch();
 }
 
 std::optional<uint64_t> RoundWait::StateForAll(std::span<const BatchId> batches) const {
@@ -38,7 +39,7 @@ std::optional<uint64_t> RoundWait::StateForAll(std::span<const BatchId> batches)
   for (const BatchId& batch : batches) {
     const std::optional<uint64_t> state = StateFor(batch);
     // A later one would wait for this worker's own batches.
-    if (!state.has_value() || *state > batches[0].epoch() * rounds_ + batches[0].batch()) continue;
+    if (!state.has_value() || *state > StateBeforeRoundOf(batches[0])) continue;
     all = std::max(all, state);
   }
   return all;
@@ -97,7 +98,8 @@ std::string RoundWait::WaitsFor() const {
       missing_.empty() ? "" : absl::StrCat(" (behind: lanes ", absl::StrJoin(missing_, ", "), ")");
   // The last of the rounds that the state has.
   const uint64_t last = std::max<uint64_t>(*wanted_, 1) - 1;
-  return absl::StrCat("round ", last % rounds_ + 1, " of epoch ", last / rounds_ + 1, " for ",
+  const uint64_t rounds = RoundsPerEpoch(plan_);
+  return absl::StrCat("round ", last % rounds + 1, " of epoch ", last / rounds + 1, " for ",
                       *waited_ms_ / 1000, " s", behind);
 }
 

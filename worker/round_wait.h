@@ -24,10 +24,9 @@ class RoundWait {
   // as long as a batch of this worker takes; nullopt: none ever is.
   RoundWait(const DataPlan& plan, uint32_t staleness, bool sync = false,
             std::optional<double> backup = std::nullopt)
-      : lanes_(plan.lanes() != 0),
-        rounds_(std::max(RoundsPerEpoch(plan), 1u)),
+      : plan_(plan),
         staleness_(staleness),
-        sync_(sync && lanes_),
+        sync_(sync && plan.lanes() != 0),
         backup_(sync_ ? backup : std::nullopt) {}
 
   // Returns the state that the values of a batch must have; nullopt if any do.
@@ -62,8 +61,12 @@ class RoundWait {
   std::string WaitsFor() const;
 
  private:
-  const bool lanes_;
-  const uint64_t rounds_;  // of an epoch
+  // The state that all rounds of the job before that of the batch lead to.
+  uint64_t StateBeforeRoundOf(const BatchId& batch) const {
+    return StateBefore(plan_, batch.epoch(), batch.batch());
+  }
+
+  const DataPlan plan_;
   const uint32_t staleness_;
   const bool sync_;
   const std::optional<double> backup_;

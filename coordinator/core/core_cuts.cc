@@ -20,10 +20,12 @@ CutView CoordinatorCore::ViewOfCut() const {
   const SplitTable* const table = training_.table();
   const DataPlan& plan = record_.plan();
   if (!phases_.training() || table == nullptr || plan.lanes() == 0) return view;
-  const uint64_t begin = table->epoch() * RoundsPerEpoch(plan);
-  view.end = begin + DivideUp(table->batches(), plan.lanes());
+  const auto state_before = [&](uint64_t round) {
+    return StateBefore(plan, table->epoch(), round);
+  };
+  view.end = state_before(DivideUp(table->batches(), plan.lanes()));
   if (!view.planned_end) {
-    view.greatest = std::max(view.greatest, std::min(begin + table->front(), view.end));
+    view.greatest = std::max(view.greatest, std::min(state_before(table->front()), view.end));
   }
   const Throughput::Window recently = throughput_.Recently(now_ms_);
   if (recently.length_ms > 0) {
@@ -85,7 +87,7 @@ bool CoordinatorCore::OfOtherState(uint32_t index, const SnapshotReply& reply) {
 std::optional<uint32_t> CoordinatorCore::LastRoundOfLanes() const {
   if (!job_.guarantees.sync() || !EndIsPlanned()) return std::nullopt;
   if (!rounds_.Collecting() || !rounds_.round().at_end) return 0;
-  const uint64_t begin = training_.table()->epoch() * RoundsPerEpoch(record_.plan());
+  const uint64_t begin = StateBefore(record_.plan(), training_.table()->epoch(), 0);
   const uint64_t cut = std::max(rounds_.round().cut.value_or(0), begin);
   return static_cast<uint32_t>(std::min<uint64_t>(cut - begin, RoundsPerEpoch(record_.plan())));
 }

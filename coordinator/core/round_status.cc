@@ -67,7 +67,7 @@ json RoundsJson(const JobView& job) {
   const uint64_t of = RoundsOfFirst(plan, job.Extent().batches());
   const SplitTable* const table = job.training.table();
   const uint64_t epochs = table != nullptr ? table->epoch() : job.training.closed();
-  const uint64_t round = epochs * RoundsPerEpoch(plan) + (table != nullptr ? table->least() : 0);
+  const uint64_t round = StateBefore(plan, epochs, table != nullptr ? table->least() : 0);
   json rounds = {{"round", std::min(round, of)},
                  {"rounds", of},
                  {"backups", job.record.counters().backups},

@@ -62,6 +62,8 @@ TEST_CASE("the lanes of an epoch hold every batch once, whatever their number") 
               seen[place] = true;
               const BatchId id = BatchAt(plan, /*epoch=*/2, place);
               REQUIRE((id.epoch() == 2 && id.split() == lane && id.batch() == b));
+              REQUIRE(StateBefore(plan, 2, b) == 2 * rounds + b);
+              REQUIRE(RoundsOfFirst(plan, 2 * batches + place + 1) == StateBefore(plan, 2, b + 1));
               examples += BatchExamples(plan, lane, b);
               ++counted;
             }
