@@ -1,5 +1,7 @@
 #include "config/norm_clip.h"
 
+#include <cmath>
+
 namespace paracord {
 namespace {
 
@@ -12,6 +14,11 @@ double Option(const NamedSpec& optimizer, const char* name) {
 
 NormClip ReadNormClip(const NamedSpec& optimizer) {
   return {Option(optimizer, "clipnorm"), Option(optimizer, "global_clipnorm")};
+}
+
+float ClipFactor(double clip, double squares) {
+  const double norm = std::sqrt(squares);
+  return norm <= clip ? 1 : static_cast<float>(clip / norm);
 }
 
 }  // namespace paracord

@@ -17,4 +17,8 @@ struct NormClip {
 // type is off.
 NormClip ReadNormClip(const NamedSpec& optimizer);
 
+// Returns the factor that clips values with this sum of squares to a norm of `clip`: clip / norm
+// where the norm is greater, else 1; NaN where the sum is NaN.
+float ClipFactor(double clip, double squares);
+
 }  // namespace paracord

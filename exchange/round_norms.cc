@@ -1,7 +1,6 @@
 #include "exchange/round_norms.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace paracord {
 
@@ -15,11 +14,6 @@ std::vector<double> SquaresOfVariables(std::span<const PartitionSquares> squares
     sums[of.variable] = std::min(sums[of.variable] + of.squares, kSquaresMax);
   }
   return sums;
-}
-
-float ClipFactor(double clip, double squares) {
-  const double norm = std::sqrt(squares);
-  return norm <= clip ? 1 : static_cast<float>(clip / norm);
 }
 
 }  // namespace paracord

@@ -26,8 +26,4 @@ struct PartitionSquares {
 std::vector<double> SquaresOfVariables(std::span<const PartitionSquares> squares,
                                        uint32_t variables);
 
-// The factor that clips to a norm of `clip`, of values with this sum of squares: clip / norm if
-// that is below 1, else 1.
-float ClipFactor(double clip, double squares);
-
 }  // namespace paracord

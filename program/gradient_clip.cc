@@ -1,7 +1,6 @@
 #include "program/gradient_clip.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "common/parallel.h"
 #include "common/squares.h"
@@ -18,10 +17,8 @@ void InParts(size_t size, const Body& body) {
               [&](size_t part) { body(part * kAtOnce, std::min(kAtOnce, size - part * kAtOnce)); });
 }
 
-// Computes g * clip / max(norm, clip).
-void Scale(std::span<float> values, double clip, double norm) {
-  if (norm <= clip) return;
-  const float factor = static_cast<float>(clip / norm);
+void Multiply(std::span<float> values, float factor) {
+  if (factor == 1) return;
   InParts(values.size(), [&](size_t first, size_t count) {
     for (float& value : values.subspan(first, count)) value *= factor;
   });
@@ -32,13 +29,14 @@ void Scale(std::span<float> values, double clip, double norm) {
 void GradientClip::Apply(MutableTensors gradients) const {
   const auto clipped = [&](size_t i) { return i >= exempt.size() || !exempt[i]; };
   for (size_t i = 0; clipnorm > 0 && i < gradients.size(); ++i) {
-    if (clipped(i)) Scale(gradients[i], clipnorm, std::sqrt(SumOfSquares(gradients[i])));
+    if (!clipped(i)) continue;
+    Multiply(gradients[i], ClipFactor(clipnorm, SumOfSquares(gradients[i])));
   }
   if (global_clipnorm <= 0) return;
   double sum = 0;
   for (size_t i = 0; i < gradients.size(); ++i) sum += clipped(i) ? SumOfSquares(gradients[i]) : 0;
   for (size_t i = 0; i < gradients.size(); ++i) {
-    if (clipped(i)) Scale(gradients[i], global_clipnorm, std::sqrt(sum));
+    if (clipped(i)) Multiply(gradients[i], ClipFactor(global_clipnorm, sum));
   }
 }
 

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cmath>
-#include <limits>
 
 namespace paracord {
 namespace {
@@ -31,16 +29,6 @@ TEST_CASE("squares of a variable that there is not are ignored") {
 TEST_CASE("sums of squares stay finite, whatever is added up") {
   const std::vector<PartitionSquares> squares = {{0, 0, kSquaresMax}, {1, 0, kSquaresMax}};
   CHECK(SquaresOfVariables(squares, 1) == std::vector<double>{kSquaresMax});
-  CHECK(ClipFactor(1, kSquaresMax) == 0);
-}
-
-TEST_CASE("a factor clips to the norm, and leaves what is within it as it is") {
-  CHECK(ClipFactor(2.5, 25) == 0.5f);
-  CHECK(ClipFactor(5, 25) == 1);
-  CHECK(ClipFactor(6, 25) == 1);
-  CHECK(ClipFactor(1, 0) == 1);
-  CHECK(ClipFactor(1, std::numeric_limits<double>::infinity()) == 0);
-  CHECK(std::isnan(ClipFactor(1, std::numeric_limits<double>::quiet_NaN())));
 }
 
 }  // namespace
