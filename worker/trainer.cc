@@ -268,6 +268,21 @@ void Trainer::Ask(ExchangeOrder order, std::function<void(const absl::Status&)> 
            });
 }
 
+// The ps have left the state that the lane at hand needs: others have computed its batch. Until the
+// coordinator has read the ledgers it may lease the lane to this worker again, whose next pull
+// would fail at once as well.
+void Trainer::Outrun(const std::string& message) {
+  PROBE("worker.outrun");
+  Finish(PROBLEM_GAP, message);
+  const auto go_on = [this] {
+    busy_ = false;
+    Next();
+  };
+  if (!leases_.empty()) return go_on();
+  environment_.loop.PostAfter(kWaitMsMin, gate_.Enter(go_on));
+  if (WantsTask()) callbacks_.wants_task();
+}
+
 // Nobody else may be left to carry the norms of the round that was pushed last.
 void Trainer::AwaitRound() {
   ExchangeOrder order;

@@ -109,6 +109,7 @@ class Trainer {
                   std::function<void()> then);
   void Ask(ExchangeOrder order, std::function<void(const absl::Status&)> failed,
            std::function<void()> then);
+  void Outrun(const std::string& message);
   void AwaitRound();
   void Learn(const Computation& computation);
   void LookAhead();

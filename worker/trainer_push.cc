@@ -232,9 +232,9 @@ void Trainer::EndLease(Problem problem, const std::string& message) {
 void Trainer::FailExchange(const absl::Status& error, bool pushed) {
   const Problem problem = ProblemOfExchange(error, pushed);
   if (problem == PROBLEM_UNREACHABLE && plan_.lanes() != 0) return LoseParameters(Text(error));
-  busy_ = false;
   if (pushed) awaits_.reset();
-  if (problem == PROBLEM_GAP) PROBE("worker.outrun");
+  if (problem == PROBLEM_GAP) return Outrun(Text(error));
+  busy_ = false;
   EndLease(problem, Text(error));
 }
 

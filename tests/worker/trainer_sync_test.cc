@@ -141,14 +141,36 @@ TEST_CASE("a lease ends with a gap where somebody else is further, and not at a 
   test.Fail(StateGone(7, 1, 3, /*before=*/true));
   CHECK(test.reports == Said{"1 ended at 1 PROBLEM_GAP"});
   CHECK(test.trainer->WantsTask());
+  test.loop.Advance(20);
   test.trainer->Take(test.Lane(2, 0, 2, 4));
   test.Values();
   CHECK(test.ps->UnderWay() == "push 0.2 for 3");
   test.Fail(StateGone(7, 3, 4, /*before=*/false));
   CHECK(test.reports.back() == "2 ended at 2 PROBLEM_GAP");
+  test.loop.Advance(20);
   test.trainer->Take(test.Lane(3, 0, 3, 4));
   test.Fail(LimitError("too large"));
   CHECK(test.reports.back() == "3 ended at 3 PROBLEM_LIMIT");
+}
+
+TEST_CASE("a worker asks its ps only now and then for a state that they have left") {
+  SyncFixture test;
+  test.trainer->Take(test.Lane(1, 0, 1, 4));
+  for (uint64_t id = 2; id < 5; ++id) {
+    REQUIRE(test.ps->UnderWay() == "pull for 1");
+    const int wanted = test.wanted;
+    test.Fail(StateGone(7, 1, 3, /*before=*/true));
+    CHECK(test.wanted > wanted);
+    // The coordinator does not know yet that others have done the batch.
+    test.trainer->Take(test.Lane(id, 0, 1, 4));
+    test.loop.Advance(19);
+    CHECK(test.ps->UnderWay().empty());
+    test.loop.Advance(1);
+  }
+  // What else is at hand is computed at once.
+  test.trainer->Take(test.Lane(5, 1, 3, 4));
+  test.Fail(StateGone(7, 1, 3, /*before=*/true));
+  CHECK(test.ps->UnderWay() == "pull for 3");
 }
 
 TEST_CASE("after an evaluation, which has the values of now, a batch has its state again") {
