@@ -270,6 +270,9 @@ void CoordinatorCore::BeginEpoch(const OpenEpoch& open, uint64_t begun) {
     return;
   }
   training_.Open(open, extent.BatchesOfEpoch(epoch), record_.plan());
+  // Reports of the epoch before may still come.
+  sessions_.ForgetGivenBefore((epoch - std::min<uint64_t>(epoch, 1)) *
+                              SplitsPerEpoch(record_.plan()));
   if (HasLanes()) lane_leases_.Begin(*training_.table(), now_ms_);
   NoteBatchesAgain(open);
   SetPhase(Phase::kTraining);

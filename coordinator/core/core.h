@@ -6,7 +6,7 @@
 // phases of the job, hands events on and acts on what comes back: core.cc (the loop, the phases and
 // the end), core_job.cc (what the job is), core_ps.cc (the cluster forms), core_rollback.cc (what
 // it begins with), core_joins.cc and core_workers.cc (workers), core_lanes.cc (leases of lanes),
-// core_failures.cc // core_failures.cc (batches that fail), core_rounds.cc (checkpoints),
+// core_failures.cc (batches that fail), core_rounds.cc (checkpoints),
 // core_cuts.cc (their states in synchronous training), core_history.cc (what each epoch brought).
 //
 // Its view of progress is advice. Whether a split or an epoch is done is read from the
@@ -122,6 +122,7 @@ class CoordinatorCore {
   void TakeScore(WorkerSession& session, const EvaluationReport& report);
   void AnswerWorker(WorkerSession& session, const WorkEvent& event);
   void FreeLostGrants(const WorkRequest& request);
+  void NoteGrant(WorkerSession& session, const Lease& lease);
   void AddProofs(Lease& lease) const;
   bool TryGiveTask(WorkerSession& session, CallId call);
   bool WorkIsFree() const;
@@ -131,6 +132,7 @@ class CoordinatorCore {
   void RestoreHistory(const nlohmann::json& epochs, const nlohmann::json& open);
   void TakeTrained(WorkerSession& session, const WorkRequest& request);
   void CloseHistory(uint64_t epoch);
+  void WarnOfMetrics(const std::string& task, uint64_t epoch);
   void NoteBatchesAgain(const OpenEpoch& open);
 
   // core_lanes.cc

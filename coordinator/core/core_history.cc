@@ -1,4 +1,4 @@
-// What each epoch brought, as workers tell it and the ledgers close it.
+// The history of epochs: it is restored, counts what workers report, and closes by the ledgers.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -49,12 +49,23 @@ void CoordinatorCore::RestoreHistory(const nlohmann::json& epochs, const nlohman
   if (IsFurther(of_checkpoint, history_)) history_ = std::move(of_checkpoint);
 }
 
+// Counts the batches that a worker has trained, of splits that it was given: it knows of no others,
+// and would take the place of those who do.
 void CoordinatorCore::TakeTrained(WorkerSession& session, const WorkRequest& request) {
+  const DataPlan& plan = record_.plan();
   const JobExtent extent = Extent();
+  const GivenSplits& given = sessions_.GivenTo(session.task);
   for (const TrainedBatches& trained : request.trained()) {
-    const absl::Status fits =
-        history_.Add(trained, record_.plan(), extent.BatchesOfEpoch(trained.epoch()),
-                     record_.metric_names().size());
+    const uint64_t split = trained.epoch() * SplitsPerEpoch(plan) + trained.split();
+    absl::Status fits;
+    if (history_.Takes(trained.epoch()) && !given.MayKnow(split)) {
+      fits = absl::InvalidArgumentError(
+          absl::StrCat("it tells of split ", trained.split(), " of epoch ", trained.epoch() + 1,
+                       ", which it was never given: that is not counted"));
+    } else {
+      fits = history_.Add(trained, plan, extent.BatchesOfEpoch(trained.epoch()),
+                          record_.metric_names().size(), session.task);
+    }
     if (fits.ok() || std::exchange(session.miscounts, true)) continue;
     effects_.Warn(absl::StrCat(session.task, ": ", std::string(fits.message())));
   }
@@ -77,8 +88,20 @@ void CoordinatorCore::CloseHistory(uint64_t epoch) {
       const uint64_t examples = BatchExamples(plan, batch.split, batch.batch);
       closing.examples -= std::min(closing.examples, examples);
     }
-    history_.Close(done, closing, record_.metric_names(), now_ms_);
+    for (const std::string& task : history_.Close(done, closing, record_.metric_names(), now_ms_)) {
+      WarnOfMetrics(task, done);
+    }
   }
+}
+
+// A task has told of metrics of another kind than most batches of an epoch have. That is said once
+// for each session.
+void CoordinatorCore::WarnOfMetrics(const std::string& task, uint64_t epoch) {
+  const std::optional<uint64_t> id = sessions_.Of(task);
+  if (!id.has_value() || std::exchange(sessions_.Find(*id)->miscounts, true)) return;
+  effects_.Warn(absl::StrCat(task,
+                             ": it tells of metrics of another kind than most batches of epoch ",
+                             epoch + 1, " have: those are not counted"));
 }
 
 // An epoch opens. Where workers have told of more batches than the ledgers have, partitions came

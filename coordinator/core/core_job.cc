@@ -1,4 +1,5 @@
 // The job is begun by what its first workers find, and job.state is written.
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,6 +23,7 @@ void CoordinatorCore::BeginAnew(const JobFacts& facts, uint32_t devices) {
   samples_found_.reset();
   failures_.Forget();
   history_.Clear();
+  sessions_.ForgetGivenBefore(std::numeric_limits<uint64_t>::max());
   ps_.TakeOver(record_.replaced_run_id());
   BeginJob(run_id, facts, devices);
   if (!phases_.ended()) ClaimNextGeneration("the job begins anew");

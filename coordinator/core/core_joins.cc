@@ -193,7 +193,9 @@ void CoordinatorCore::NoteNumerics(const JoinRequest& request) {
 void CoordinatorCore::OpenSession(CallId call, const JoinRequest& request) {
   // The earlier life of the task is over, which is no batch's fault.
   const std::optional<uint64_t> earlier = sessions_.Of(request.task());
-  const bool other_life = sessions_.BeginLife(request.task(), request.boot_id());
+  const bool restored = record_.counters().coordinator_recoveries > 0;
+  const bool other_life =
+      sessions_.BeginLife(request.task(), request.boot_id(), restored && !request.run_id().empty());
   if (earlier.has_value()) {
     if (other_life) ++record_.counters().worker_recoveries;
     EndSession(*earlier, "the same task joined again", false);

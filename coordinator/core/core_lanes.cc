@@ -98,7 +98,7 @@ bool CoordinatorCore::TryGiveLanes(WorkerSession& session, WorkReply& reply) {
   const auto give = [&](Lease lease) {
     sessions_.TakeId();
     AddProofs(lease);
-    session.work.Grant(lease);
+    NoteGrant(session, lease);
     *(reply.has_lease() ? reply.add_lanes() : reply.mutable_lease()) = std::move(lease);
   };
   for (const uint64_t lane : lanes) {

@@ -6,6 +6,7 @@
 #include "common/one_line.h"
 #include "common/probe.h"
 #include "common/status_text.h"
+#include "config/data_plan.h"
 #include "config/proofs.h"
 #include "coordinator/core/core.h"
 
@@ -145,6 +146,12 @@ void CoordinatorCore::FreeLostGrants(const WorkRequest& request) {
   if (any) PROBE("coordinator.grant.lost");
 }
 
+void CoordinatorCore::NoteGrant(WorkerSession& session, const Lease& lease) {
+  session.work.Grant(lease);
+  const uint64_t splits_before = lease.epoch() * SplitsPerEpoch(record_.plan());
+  sessions_.GivenTo(session.task).Add(splits_before + lease.split());
+}
+
 void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseReport& report) {
   if (training_.table() == nullptr) return;
   LeaseState* const found = training_.table()->Find(report.lease());
@@ -245,7 +252,7 @@ bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
     }
     if (!lease.has_value()) return false;
     AddProofs(*lease);
-    session.work.Grant(*lease);
+    NoteGrant(session, *lease);
     *reply.mutable_lease() = *std::move(lease);
   } else {
     return false;

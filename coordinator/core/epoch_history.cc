@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -17,6 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kBadRecordBytesMax = 500;  // of the text that names one
+constexpr char kEarlierCoordinator[] = "";  // the teller of sums that were restored
 
 absl::Status CannotBe(const std::string& what) {
   return absl::InvalidArgumentError(
@@ -70,22 +72,16 @@ absl::Status Check(const TrainedBatches& told, const DataPlan& plan, uint64_t ba
   return absl::OkStatus();
 }
 
-// Whether all states can be added to sums of the same metrics.
-bool Fit(const TrainedBatches& told, const std::vector<MetricState>& sums) {
-  for (int i = 0; i < told.metrics_size() && static_cast<size_t>(i) < sums.size(); ++i) {
-    const MetricState& state = told.metrics(i);
-    const MetricState& sum = sums[static_cast<size_t>(i)];
-    if (state.values_size() == 0 || sum.values_size() == 0) continue;
-    if (state.kind() != sum.kind() || state.values_size() != sum.values_size()) return false;
-  }
-  return true;
-}
-
-json StateToJson(const MetricState& state) {
-  json value = {{"kind", static_cast<int>(state.kind())}, {"values", state.values()}};
+json StateToJson(const ToldMetric& metric) {
+  const MetricState state = metric.sum();
+  json value = {{"kind", static_cast<int>(state.kind())},
+                {"values", state.values()},
+                {"batches", metric.batches()}};
   if (state.label_weights_size() > 0) value["label_weights"] = state.label_weights();
   return value;
 }
+
+[[noreturn]] void Damaged() { throw json::other_error::create(501, "not a history", nullptr); }
 
 // JSON has null for what is not finite.
 double NumberFromJson(const json& value) {
@@ -121,12 +117,11 @@ void EpochHistory::Stop(int64_t now_ms) {
 }
 
 absl::Status EpochHistory::Add(const TrainedBatches& told, const DataPlan& plan, uint64_t batches,
-                               size_t metrics) {
+                               size_t metrics, const std::string& task) {
   RETURN_IF_ERROR(Check(told, plan, batches, metrics));
   const auto found = sums_.find(told.epoch());
   if (found == sums_.end()) return absl::OkStatus();
   Sums& sums = found->second;
-  if (!Fit(told, sums.metrics)) return CannotBe("metrics of another kind");
   int added = 0;
   for (int i = 0; i < told.losses_size(); ++i) {
     const uint32_t batch = told.first_batch() + static_cast<uint32_t>(i);
@@ -140,15 +135,15 @@ absl::Status EpochHistory::Add(const TrainedBatches& told, const DataPlan& plan,
     bad_total_ += planned - examples;
   }
   bad_most_ = std::max(bad_most_, sums.planned - sums.examples);
-  // A sum over some batches that are known already and some that are not cannot be cut: metrics are
-  // those of the other batches then.
+  // The metrics of a report are sums over all of its batches, so they cannot be counted where some
+  // of these batches have been counted before.
   if (added == 0 || added < told.losses_size()) return absl::OkStatus();
   if (sums.metrics.size() < static_cast<size_t>(told.metrics_size())) {
     sums.metrics.resize(static_cast<size_t>(told.metrics_size()));
   }
   for (int i = 0; i < told.metrics_size(); ++i) {
     if (told.metrics(i).values_size() == 0) continue;
-    MergeMetric(told.metrics(i), sums.metrics[static_cast<size_t>(i)]);
+    sums.metrics[static_cast<size_t>(i)].Add(told.metrics(i), static_cast<uint64_t>(added), task);
   }
   return absl::OkStatus();
 }
@@ -168,9 +163,10 @@ std::vector<uint64_t> EpochHistory::OpenBefore(uint64_t epoch) const {
   return open;
 }
 
-void EpochHistory::Close(uint64_t epoch, const EpochClosing& closing,
-                         const std::vector<std::string>& names, int64_t now_ms) {
-  if (IsClosed(epoch)) return;
+std::vector<std::string> EpochHistory::Close(uint64_t epoch, const EpochClosing& closing,
+                                             const std::vector<std::string>& names,
+                                             int64_t now_ms) {
+  if (IsClosed(epoch)) return {};
   Stop(now_ms);
   for (auto it = sums_.begin(); it != sums_.end() && it->first < epoch;) {
     if (it->second.closing.has_value()) {
@@ -179,8 +175,14 @@ void EpochHistory::Close(uint64_t epoch, const EpochClosing& closing,
     }
     it = sums_.erase(it);
   }
-  sums_[epoch].closing = closing;
+  Sums& sums = sums_[epoch];
+  sums.closing = closing;
   closed_ = epoch + 1;
+  std::vector<std::string> tasks;
+  for (const ToldMetric& metric : sums.metrics) {
+    std::ranges::copy(metric.TasksOfOthers(), std::back_inserter(tasks));
+  }
+  return tasks;
 }
 
 uint64_t EpochHistory::open_batches() const {
@@ -205,8 +207,8 @@ EpochHistory::Record EpochHistory::RecordOf(uint64_t epoch, const Sums& sums,
   record.examples = sums.examples + (closing.examples - std::min(closing.examples, sums.planned));
   if (sums.examples > 0) record.train["loss"] = sums.loss / static_cast<double>(sums.examples);
   for (size_t i = 0; i < sums.metrics.size() && i < names.size(); ++i) {
-    if (sums.metrics[i].values_size() == 0) continue;
-    record.train[names[i]] = MetricValue(sums.metrics[i]);
+    const MetricState sum = sums.metrics[i].sum();
+    if (sum.values_size() > 0) record.train[names[i]] = MetricValue(sum);
   }
   return record;
 }
@@ -236,24 +238,27 @@ json EpochHistory::Epochs(uint64_t from, const std::vector<std::string>& names) 
   return entries;
 }
 
+json EpochHistory::SumsToJson(uint64_t epoch, const Sums& sums, int64_t now_ms) const {
+  json metrics = json::array();
+  for (const ToldMetric& metric : sums.metrics) metrics.push_back(StateToJson(metric));
+  const int64_t since_ms = running_ == epoch ? now_ms - running_since_ms_ : 0;
+  return {{"epoch", epoch + 1},
+          {"told", sums.told.ranges()},
+          {"planned", sums.planned},
+          {"examples", sums.examples},
+          {"loss", sums.loss},
+          {"metrics", std::move(metrics)},
+          {"trained_ms", sums.trained_ms + since_ms}};
+}
+
 json EpochHistory::SaveOpen(int64_t now_ms) const {
-  json open = json::array();
+  json saved = {{"epochs_closed", closed_},
+                {"open", json::array()},
+                {"bad_records", {{"all", bad_total_}, {"most", bad_most_}, {"named", bad_named_}}}};
   for (const auto& [epoch, sums] : sums_) {
-    if (sums.closing.has_value()) continue;
-    json metrics = json::array();
-    for (const MetricState& state : sums.metrics) metrics.push_back(StateToJson(state));
-    const int64_t since_ms = running_ == epoch ? now_ms - running_since_ms_ : 0;
-    open.push_back({{"epoch", epoch + 1},
-                    {"told", sums.told.ranges()},
-                    {"planned", sums.planned},
-                    {"examples", sums.examples},
-                    {"loss", sums.loss},
-                    {"metrics", std::move(metrics)},
-                    {"trained_ms", sums.trained_ms + since_ms}});
+    if (!sums.closing.has_value()) saved["open"].push_back(SumsToJson(epoch, sums, now_ms));
   }
-  return {{"epochs_closed", closed_},
-          {"open", std::move(open)},
-          {"bad_records", {{"all", bad_total_}, {"most", bad_most_}, {"named", bad_named_}}}};
+  return saved;
 }
 
 EpochHistory::Record EpochHistory::RecordFromJson(const json& entry) {
@@ -271,29 +276,38 @@ EpochHistory::Record EpochHistory::RecordFromJson(const json& entry) {
   return record;
 }
 
-// Throws json::exception where something is not as Epochs and SaveOpen write it.
+// This function and the next throw json::exception where something is not as Epochs and
+// SaveOpen write it.
+uint64_t EpochHistory::ReadSums(const json& saved) {
+  const uint64_t epoch = saved.at("epoch").get<uint64_t>() - 1;
+  Sums& sums = sums_[epoch] = {};
+  if (!sums.told.Assign(saved.at("told").get<std::vector<std::pair<uint64_t, uint64_t>>>())) {
+    Damaged();
+  }
+  saved.at("planned").get_to(sums.planned);
+  saved.at("examples").get_to(sums.examples);
+  if (sums.examples > sums.planned) Damaged();
+  sums.loss = saved.at("loss").get<double>();
+  for (const json& state : saved.at("metrics")) {
+    const MetricState sum = StateFromJson(state);
+    ToldMetric& metric = sums.metrics.emplace_back();
+    if (sum.values_size() == 0) continue;
+    metric.Add(sum, state.value("batches", sums.told.size()), kEarlierCoordinator);
+  }
+  saved.at("trained_ms").get_to(sums.trained_ms);
+  return epoch;
+}
+
 void EpochHistory::ReadSaved(const json& epochs, const json& open) {
-  const auto damaged = [] { throw json::other_error::create(501, "not a history", nullptr); };
   open.at("epochs_closed").get_to(closed_);
   for (const json& entry : epochs) {
     records_.push_back(RecordFromJson(entry));
     const size_t count = records_.size();
-    if (count > 1 && records_[count - 2].epoch >= records_.back().epoch) damaged();
-    if (records_.back().epoch >= closed_) damaged();
+    if (count > 1 && records_[count - 2].epoch >= records_.back().epoch) Damaged();
+    if (records_.back().epoch >= closed_) Damaged();
   }
   for (const json& saved : open.at("open")) {
-    const uint64_t epoch = saved.at("epoch").get<uint64_t>() - 1;
-    if (epoch < closed_) damaged();
-    Sums& sums = sums_[epoch];
-    if (!sums.told.Assign(saved.at("told").get<std::vector<std::pair<uint64_t, uint64_t>>>())) {
-      damaged();
-    }
-    saved.at("planned").get_to(sums.planned);
-    saved.at("examples").get_to(sums.examples);
-    if (sums.examples > sums.planned) damaged();
-    sums.loss = saved.at("loss").get<double>();
-    for (const json& state : saved.at("metrics")) sums.metrics.push_back(StateFromJson(state));
-    saved.at("trained_ms").get_to(sums.trained_ms);
+    if (ReadSums(saved) < closed_) Damaged();
   }
   found_ = closed_;
   const json& bad = open.at("bad_records");

@@ -1,11 +1,15 @@
-// What training brought, epoch by epoch: each batch counts once, when a worker first tells of it,
-// however often it is computed, replayed or rolled back. Owned by the core, which says which epoch
-// is trained and when the ledgers have closed it. People get it as "history" of status,
-// summary.json and manifests, and so does the next coordinator.
+// The history of a job by epochs: how many batches each epoch had, their loss and metrics in
+// training, and how long it took. The figures are those that workers report with the batches that
+// they trained, and a batch counts in its epoch once, when the first report of it comes, however
+// often it is trained again after a rollback or a restart. The core owns the history. It says which
+// epoch is in training and closes an epoch when the ledgers of all partitions have every batch.
+// Status, summary.json and manifests show the history, and job.state hands it to the next
+// coordinator.
 //
-// Invariants: a batch is in the sums of its epoch at most once, and only a batch of the plan. An
-// epoch is closed once: a restore takes none back, and an epoch that is trained again afterwards
-// changes nothing. The newest closed epoch still takes batches that workers tell of late.
+// Invariants: the sums of an epoch have a batch at most once, and only batches of the plan. A
+// closed epoch stays closed when a restore takes its batches back, and training them again changes
+// none of its figures. Reports of the newest closed epoch are still counted, because they may come
+// after the ledgers were read.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +21,17 @@
 
 #include "absl/status/status.h"
 #include "coordinator/core/batch_ranges.h"
+#include "coordinator/core/told_metric.h"
 #include "nlohmann/json.hpp"
 #include "proto/paracord.pb.h"
 
 namespace paracord {
 
-// What the ledgers of all partitions say of an epoch when it closes.
+// What is known of an epoch, besides the reports of workers, when all of its ledgers are complete.
 struct EpochClosing {
-  uint64_t batches = 0;  // entered, with those that were rejected
+  uint64_t batches = 0;  // that every partition has entered; rejected ones are among them
   uint64_t rejected = 0;
-  uint64_t examples = 0;  // of the batches that were not rejected, as the plan says
+  uint64_t examples = 0;  // that the plan gives to the batches that were not rejected
   std::optional<double> learning_rate = {};
 };
 
@@ -36,49 +41,55 @@ class EpochHistory {
   static constexpr int kMetricValuesMax = 8192;  // of a metric's state
   static constexpr size_t kBadRecordsNamed = 5;
 
-  // An epoch is trained from now on: its time runs. Another one's stops.
+  // Starts the clock of an epoch, whose training begins or goes on, and stops that of any other.
   void Run(uint64_t epoch, int64_t now_ms);
-  // Nothing is trained for now.
+  // Stops the clock: no epoch is in training for now.
   void Stop(int64_t now_ms);
 
-  // Counts what a worker tells of batches of an epoch of `batches` batches, which are new. An epoch
-  // that is neither trained nor the newest closed one is ignored. INVALID_ARGUMENT names what
-  // cannot be, and then nothing is counted: a batch that the plan does not have, a loss or metric
-  // that is not finite, more examples than a batch has, or metrics that do not fit the job's.
+  // Whether reports of the epoch are counted: it has been in training, and no later one is closed.
+  bool Takes(uint64_t epoch) const { return sums_.contains(epoch); }
+  // Counts those batches of a report that no report before had; `task` sent it. The epoch has
+  // `batches` batches and the job `metrics` metrics. A report of an epoch that the history does not
+  // take is ignored. INVALID_ARGUMENT names what cannot be true, and nothing of the report counts:
+  // batches that the plan lacks, a loss or metric that is not finite, more examples than a batch
+  // has, or another number of metrics.
   absl::Status Add(const TrainedBatches& told, const DataPlan& plan, uint64_t batches,
-                   size_t metrics);
-  // Takes what workers say of records that they left out; the first few are kept.
+                   size_t metrics, const std::string& task);
+  // Keeps a worker's description of a record that it left out; of all of them the first few.
   void NameBadRecord(const std::string& text);
 
-  // The epochs before `epoch` that workers have told of, or that were trained, and that are not
-  // closed; ascending.
+  // Returns the epochs before `epoch` that have been in training and are not closed; ascending.
   std::vector<uint64_t> OpenBefore(uint64_t epoch) const;
-  // Whether an epoch is closed already.
   bool IsClosed(uint64_t epoch) const { return epoch < closed_; }
-  // The ledgers say that the epoch is done. Does nothing if it is closed already. `names` are those
-  // of the job's metrics, "loss" first.
-  void Close(uint64_t epoch, const EpochClosing& closing, const std::vector<std::string>& names,
-             int64_t now_ms);
+  // Closes an epoch, unless it is closed already. `names` are those of the job's metrics, "loss"
+  // first. Returns the tasks whose reports have metrics of another kind than most batches have,
+  // which do not count.
+  std::vector<std::string> Close(uint64_t epoch, const EpochClosing& closing,
+                                 const std::vector<std::string>& names, int64_t now_ms);
   // Forgets everything: another run begins.
   void Clear() { *this = EpochHistory(); }
 
-  // All epochs before this one are closed; before that one they were when Restore was called.
+  // The number of closed epochs, which are the first ones of the job: now, and when Restore had
+  // been called.
   uint64_t closed() const { return closed_; }
   uint64_t found() const { return found_; }
-  // How many batches of epochs that are not closed workers have told of.
+  // The number of batches that were reported of epochs that are not closed.
   uint64_t open_batches() const;
-  // How often a record was left out, in all epochs, and in the epoch in which most were: so many
-  // records cannot be read.
+  // How often workers left a record out: in all epochs, and in the epoch with the most of them,
+  // which is how many records cannot be read.
   uint64_t bad_records() const { return bad_total_; }
   uint64_t bad_records_most() const { return bad_most_; }
   const std::vector<std::string>& bad_records_named() const { return bad_named_; }
 
-  // The closed epochs from number `from` on, for people. An entry lacks what is not known.
+  // Returns the closed epochs from number `from` on, as people get them. An entry has no key for
+  // what nobody reported.
   nlohmann::json Epochs(uint64_t from, const std::vector<std::string>& names) const;
 
-  // All that the next coordinator needs beside Epochs().
+  // Returns what the next coordinator needs besides Epochs(): the sums of epochs that are not
+  // closed.
   nlohmann::json SaveOpen(int64_t now_ms) const;
-  // Takes what Epochs and SaveOpen gave. DATA_LOSS: they are something else, and nothing is known.
+  // Takes over what Epochs and SaveOpen returned. DATA_LOSS: the JSON is not theirs, and the
+  // history is empty.
   absl::Status Restore(const nlohmann::json& epochs, const nlohmann::json& open);
 
  private:
@@ -89,22 +100,24 @@ class EpochHistory {
     std::map<std::string, double> train = {};
   };
   struct Sums {
-    BatchRanges told;
-    uint64_t planned = 0;   // examples of these batches, as the plan says
-    uint64_t examples = 0;  // that they had
-    double loss = 0;        // over the examples
-    std::vector<MetricState> metrics;
+    BatchRanges told;       // the batches that were reported
+    uint64_t planned = 0;   // the examples that the plan gives to these batches
+    uint64_t examples = 0;  // the examples that they had, without records that were left out
+    double loss = 0;        // the sum over these examples
+    std::vector<ToldMetric> metrics;
     int64_t trained_ms = 0;
-    std::optional<EpochClosing> closing;  // of the newest closed epoch
+    std::optional<EpochClosing> closing;  // nullopt: the epoch is open
   };
   static Record RecordOf(uint64_t epoch, const Sums& sums, const std::vector<std::string>& names);
   static nlohmann::json ToJson(const Record& record);
   static Record RecordFromJson(const nlohmann::json& entry);
+  nlohmann::json SumsToJson(uint64_t epoch, const Sums& sums, int64_t now_ms) const;
+  uint64_t ReadSums(const nlohmann::json& saved);
   void ReadSaved(const nlohmann::json& epochs, const nlohmann::json& open);
 
   uint64_t closed_ = 0, found_ = 0;
-  std::deque<Record> records_;  // of closed epochs that take nothing any more
-  std::map<uint64_t, Sums> sums_;
+  std::deque<Record> records_;     // of the closed epochs whose reports are no longer counted
+  std::map<uint64_t, Sums> sums_;  // of open epochs, and of the newest closed one
   std::optional<uint64_t> running_;
   int64_t running_since_ms_ = 0;
   uint64_t bad_total_ = 0, bad_most_ = 0;

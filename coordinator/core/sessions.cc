@@ -45,10 +45,11 @@ std::optional<uint64_t> Sessions::Of(const std::string& task) const {
   return it == session_of_.end() ? std::nullopt : std::optional(it->second);
 }
 
-bool Sessions::BeginLife(const std::string& task, const std::string& boot_id) {
+bool Sessions::BeginLife(const std::string& task, const std::string& boot_id, bool from_before) {
   if (boot_of_.size() >= kSessionsMax) {
     boot_of_.clear();
     reports_counted_.clear();
+    given_.clear();  // what they tell is believed from now on
   }
   if (displaced_.size() >= kSessionsMax) displaced_.clear();
   std::string& newest = boot_of_[task];
@@ -56,6 +57,7 @@ bool Sessions::BeginLife(const std::string& task, const std::string& boot_id) {
   const bool other = !newest.empty();
   if (other) displaced_.insert(newest);
   reports_counted_.erase(task);
+  given_.insert_or_assign(task, GivenSplits(from_before));
   newest = boot_id;
   return other;
 }

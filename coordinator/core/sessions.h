@@ -24,6 +24,7 @@
 #include "coordinator/core/batch_time.h"
 #include "coordinator/core/effects.h"
 #include "coordinator/core/events.h"
+#include "coordinator/core/given_splits.h"
 #include "coordinator/core/work_claims.h"
 
 namespace paracord {
@@ -87,8 +88,16 @@ class Sessions {
   bool MayOpen(const std::string& task, uint64_t generation, int64_t now_ms) {
     return opened_.Allow(absl::StrCat(task, "/", generation), now_ms);
   }
-  // A process takes the place of `task`. True if another life had it.
-  bool BeginLife(const std::string& task, const std::string& boot_id);
+  // A process takes the place of `task`, one that has perhaps worked for an earlier coordinator of
+  // the job (`from_before`). True if another life had the task.
+  bool BeginLife(const std::string& task, const std::string& boot_id, bool from_before = false);
+  // What the newest life of a task was given to do.
+  GivenSplits& GivenTo(const std::string& task) {
+    return given_.try_emplace(task, /*from_before=*/true).first->second;
+  }
+  void ForgetGivenBefore(uint64_t split) {
+    for (auto& [task, given] : given_) given.ForgetBefore(split);
+  }
   // Opens a session of a task that has none; null if there are too many.
   WorkerSession* Open(const std::string& task, std::string device, int64_t now_ms);
   // Ends a session and answers its calls; `why` is logged if `logged`. Nothing if it is over.
@@ -148,6 +157,7 @@ class Sessions {
   std::set<uint64_t> parked_;                                   // that are parked, or were
   std::map<std::string, std::string> boot_of_;                  // of the newest life of each task
   std::map<std::string, std::set<uint64_t>> reports_counted_;   // the newest of that life
+  std::map<std::string, GivenSplits> given_;                    // to the newest life of each task
   std::set<std::string> displaced_;                             // boot ids of the lives before
   std::set<std::string> untold_;                                // tasks
   std::set<std::string> asking_;                                // tasks that have no session yet

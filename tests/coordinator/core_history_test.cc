@@ -160,6 +160,75 @@ TEST_CASE("a coordinator that is killed leaves its history to the next, with the
   CHECK(entry.at("train").at("loss") == (checkpoint ? 4.5 : 1.0));
 }
 
+TEST_CASE("a worker tells only of splits that it was given, in this session or one before") {
+  CoreHarness harness;
+  const uint64_t liar = harness.Join("worker:1");
+  uint64_t session = harness.Join("worker:0");
+  const Lease lease = harness.Work(session).lease();
+  for (int i = 0; i < 3; ++i) Send(harness, Trained(liar, lease, 1e6));
+  CHECK(harness.core->View().history.open_batches() == 0);
+  const std::string said = "worker:1: it tells of split 0 of epoch 1, which it was never given";
+  const size_t at = harness.log.find(said);
+  REQUIRE(at != std::string::npos);
+  CHECK(harness.log.find(said, at + 1) == std::string::npos);
+  session = harness.Join("worker:0");  // its connection broke before it could tell
+  Send(harness, Trained(session, lease, 4));
+  CHECK(harness.core->View().history.open_batches() == 2);
+  // Another process of the task was never given anything.
+  session = harness.Join("worker:0", 40, 0, "other life");
+  Lease next = lease;
+  next.set_split(1);
+  Send(harness, Trained(session, next, 1e6));
+  CHECK(harness.core->View().history.open_batches() == 2);
+}
+
+TEST_CASE("a worker tells the next coordinator of what the one before has given it") {
+  CoreHarness earlier;
+  const Lease lease = earlier.Work(earlier.Join("worker:0")).lease();
+  earlier.Enter(lease);
+  CoreHarness next({}, After(earlier), &earlier);
+  next.Run(1000);
+  JoinRequest request;
+  request.set_task("worker:0");
+  request.set_boot_id("worker:0-boot");
+  request.set_protocol(kProtocol);
+  *request.mutable_facts() = next.Facts();
+  const bool came_before = GENERATE(true, false);
+  if (came_before) request.set_run_id(next.core->View().record.run_id());
+  next.Feed(JoinEvent{++next.call, request});
+  REQUIRE(next.joins[next.call].has_session());
+  Send(next, Trained(next.joins[next.call].session().id(), lease, 4));
+  CHECK(next.core->View().history.open_batches() == (came_before ? 2 : 0));
+}
+
+TEST_CASE("who told of metrics of another kind than the others is named when the epoch closes") {
+  CoreHarness harness;
+  const uint64_t session = harness.Join("worker:0"), liar = harness.Join("worker:1");
+  const auto with_loss = [](WorkRequest request, MetricKind kind) {
+    MetricState& state = *request.mutable_trained(0)->add_metrics();
+    state.set_kind(kind);
+    for (const double value : {5, 10}) state.add_values(value);
+    return request;
+  };
+  const Lease first = harness.Work(liar).lease(), second = harness.Work(session).lease();
+  for (const Lease* lease : {&first, &second}) harness.Enter(*lease);
+  WorkRequest lie = with_loss(Trained(liar, first, 1), METRIC_EXP);
+  lie.mutable_trained(0)->mutable_losses()->RemoveLast();
+  Send(harness, lie);
+  WorkRequest honest = with_loss(Trained(session, second, 1), METRIC_MEAN);
+  *honest.add_leases() = CoreHarness::Done(second);
+  Send(harness, honest);
+  WorkRequest done;
+  done.set_session(liar);
+  *done.add_leases() = CoreHarness::Done(first);
+  Send(harness, done);
+  harness.Run(500);
+  REQUIRE(StatusOf(harness).at("history").size() == 1);
+  CHECK(StatusOf(harness).at("history")[0].at("train").at("loss") == 0.5);
+  CHECK(harness.log.find("worker:1: it tells of metrics of another kind") != std::string::npos);
+  CHECK(harness.log.find("worker:0: it tells") == std::string::npos);
+}
+
 TEST_CASE("a damaged history is said once, and the job goes on without") {
   CoreHarness earlier;
   const uint64_t session = earlier.Join("worker:0");

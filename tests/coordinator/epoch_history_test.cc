@@ -40,7 +40,7 @@ TrainedBatches WithAccuracy(TrainedBatches told, double right, double examples) 
 }
 
 absl::Status TakeIn(EpochHistory& history, const TrainedBatches& told) {
-  return history.Add(told, FourBatches(), told.epoch() < 3 ? 4 : 0, kNames.size());
+  return history.Add(told, FourBatches(), told.epoch() < 3 ? 4 : 0, kNames.size(), "worker:0");
 }
 
 EpochClosing Closing(uint64_t rejected = 0, uint64_t examples = 35) {
@@ -209,17 +209,36 @@ TEST_CASE("what cannot be is refused, and nothing of it counts") {
   CHECK(history.open_batches() == 0);
 }
 
-TEST_CASE("metrics of another kind than those before are refused") {
+TEST_CASE("a metric has the kind that most batches are told with, whoever is the first to tell") {
   EpochHistory history;
   history.Run(0, 0);
-  REQUIRE(TakeIn(history, WithAccuracy(TellOf(0, 0, 0, {1}), 5, 10)).ok());
-  TrainedBatches other = WithAccuracy(TellOf(0, 0, 1, {1}), 5, 10);
-  other.mutable_metrics(1)->set_kind(METRIC_ROOT);
-  CHECK_FALSE(TakeIn(history, other).ok());
-  other.mutable_metrics(1)->set_kind(METRIC_MEAN);
-  other.mutable_metrics(1)->add_values(1);
-  CHECK_FALSE(TakeIn(history, other).ok());
-  CHECK(history.open_batches() == 1);
+  TrainedBatches other = WithAccuracy(TellOf(0, 0, 0, {1}), 5, 10);
+  SECTION("another kind") { other.mutable_metrics(1)->set_kind(METRIC_ROOT); }
+  SECTION("another size") { other.mutable_metrics(1)->add_values(1); }
+  SECTION("several labels") { other.mutable_metrics(1)->add_label_weights(1); }
+  REQUIRE(history.Add(other, FourBatches(), 4, kNames.size(), "worker:9").ok());
+  REQUIRE(TakeIn(history, WithAccuracy(TellOf(0, 0, 1, {1}), 4, 10)).ok());
+  REQUIRE(TakeIn(history, WithAccuracy(TellOf(0, 1, 0, {1, 1}), 12, 15)).ok());
+  const json open = history.SaveOpen(500);
+  CHECK(history.Close(0, Closing(), kNames, 1000) == std::vector<std::string>{"worker:9"});
+  CHECK(history.Epochs(0, kNames).at(0).at("train").at("accuracy") == 16 / 25.0);
+  // The next coordinator goes on with the kind that counts.
+  EpochHistory next;
+  REQUIRE(next.Restore(json::array(), open).ok());
+  next.Run(0, 0);
+  CHECK(next.Close(0, Closing(), kNames, 1000).empty());
+  CHECK(next.Epochs(0, kNames).at(0).at("train").at("accuracy") == 16 / 25.0);
+}
+
+TEST_CASE("kinds of a metric are few, however many a worker invents") {
+  ToldMetric metric;
+  MetricState state;
+  for (int values = 1; values < 100; ++values) {
+    state.add_values(1);
+    metric.Add(state, 1, "worker:9");
+  }
+  CHECK(metric.TasksOfOthers().size() == ToldMetric::kKindsMax - 1);
+  CHECK(metric.sum().values_size() == 1);
 }
 
 TEST_CASE("an epoch that is not trained yet takes nothing") {
