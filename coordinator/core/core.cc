@@ -44,12 +44,14 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
   if (found.job_state.has_value()) {
     evaluations_.Restore(std::exchange(found.job_state->evaluations, {}),
                          std::exchange(found.job_state->stop, {}));
-    RestoreHistory(found.job_state->history, found.job_state->history_open);
+    const nlohmann::json epochs = std::exchange(found.job_state->history, {});
+    const nlohmann::json open = std::exchange(found.job_state->history_open, {});
     record_.Restore(*std::move(found.job_state));
+    RestoreHistory(epochs, open);
   } else if (const Manifest* const newest = checkpoints_.newest()) {
     effects_.Warn("job.state is missing: going on from the manifest of " + newest->name.ToString());
-    RestoreHistory(nullptr, nullptr);
     record_.Restore(*newest);
+    RestoreHistory(nullptr, nullptr);
   } else {
     return;
   }

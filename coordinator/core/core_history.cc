@@ -32,13 +32,15 @@ bool IsFurther(const EpochHistory& one, const EpochHistory& other) {
 
 }  // namespace
 
-// Takes the history of job.state, or that of the newest checkpoint if it reaches further.
+// Takes the history of job.state, or that of the newest checkpoint if it reaches further. Both are
+// brought to what the job is now, because it may have been given more steps since.
 void CoordinatorCore::RestoreHistory(const nlohmann::json& epochs, const nlohmann::json& open) {
   const auto read = [this](const nlohmann::json& some_epochs, const nlohmann::json& some_open) {
     EpochHistory history;
     if (some_open.is_null()) return history;  // of an earlier version
     const absl::Status status = history.Restore(some_epochs, some_open);
     if (!status.ok()) effects_.Warn(std::string(status.message()));
+    if (history.closed() > 0) history.Extend(Extent().BatchesOfEpoch(history.closed() - 1));
     return history;
   };
   history_ = read(epochs, open);
@@ -88,6 +90,7 @@ void CoordinatorCore::CloseHistory(uint64_t epoch) {
       const uint64_t examples = BatchExamples(plan, batch.split, batch.batch);
       closing.examples -= std::min(closing.examples, examples);
     }
+    closing.cut_short = closing.batches < BatchesPerEpoch(plan);
     for (const std::string& task : history_.Close(done, closing, record_.metric_names(), now_ms_)) {
       WarnOfMetrics(task, done);
     }
@@ -110,7 +113,7 @@ void CoordinatorCore::NoteBatchesAgain(const OpenEpoch& open) {
   const uint64_t per_epoch = BatchesPerEpoch(record_.plan());
   uint64_t entered = open.epoch * per_epoch;
   for (const uint32_t next : open.next) entered += next;
-  const uint64_t told = history_.closed() * per_epoch + history_.open_batches();
+  const uint64_t told = Extent().BatchesUpTo(history_.closed()) + history_.open_batches();
   if (told <= entered) return;
   PROBE("coordinator.batches.again");
   training_.GoesAgainTo(told);

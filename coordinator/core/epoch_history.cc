@@ -185,6 +185,24 @@ std::vector<std::string> EpochHistory::Close(uint64_t epoch, const EpochClosing&
   return tasks;
 }
 
+void EpochHistory::Extend(uint64_t batches) {
+  if (closed_ == 0) return;
+  const uint64_t newest = closed_ - 1;
+  const auto found = sums_.find(newest);
+  if (found != sums_.end()) {
+    if (found->second.closing->batches >= batches) return;
+    found->second.closing.reset();
+  } else {
+    // An earlier version saved no sums of a closed epoch: its batches will be untold.
+    if (records_.empty() || records_.back().epoch != newest) return;
+    const Record& record = records_.back();
+    if (record.batches + record.rejected >= batches) return;
+    sums_[newest].trained_ms = static_cast<int64_t>(record.seconds * 1000);
+    records_.pop_back();
+  }
+  closed_ = found_ = newest;
+}
+
 uint64_t EpochHistory::open_batches() const {
   uint64_t batches = 0;
   for (const auto& [epoch, sums] : sums_) {
@@ -257,6 +275,9 @@ json EpochHistory::SaveOpen(int64_t now_ms) const {
                 {"bad_records", {{"all", bad_total_}, {"most", bad_most_}, {"named", bad_named_}}}};
   for (const auto& [epoch, sums] : sums_) {
     if (!sums.closing.has_value()) saved["open"].push_back(SumsToJson(epoch, sums, now_ms));
+    if (sums.closing.has_value() && sums.closing->cut_short) {
+      saved["cut_short"] = SumsToJson(epoch, sums, now_ms);
+    }
   }
   return saved;
 }
@@ -276,7 +297,7 @@ EpochHistory::Record EpochHistory::RecordFromJson(const json& entry) {
   return record;
 }
 
-// This function and the next throw json::exception where something is not as Epochs and
+// This function and the next two throw json::exception where something is not as Epochs and
 // SaveOpen write it.
 uint64_t EpochHistory::ReadSums(const json& saved) {
   const uint64_t epoch = saved.at("epoch").get<uint64_t>() - 1;
@@ -298,6 +319,21 @@ uint64_t EpochHistory::ReadSums(const json& saved) {
   return epoch;
 }
 
+// The newest closed epoch was cut short: its entry of Epochs makes place for its sums.
+void EpochHistory::ReadCutShort(const json& saved) {
+  const uint64_t epoch = ReadSums(saved);
+  if (records_.empty() || records_.back().epoch != epoch || epoch + 1 != closed_) Damaged();
+  const Record record = records_.back();
+  Sums& sums = sums_.at(epoch);
+  if (record.examples < sums.examples) Damaged();
+  sums.closing = {.batches = record.batches + record.rejected,
+                  .rejected = record.rejected,
+                  .examples = record.examples - sums.examples + sums.planned,
+                  .learning_rate = record.learning_rate,
+                  .cut_short = true};
+  records_.pop_back();
+}
+
 void EpochHistory::ReadSaved(const json& epochs, const json& open) {
   open.at("epochs_closed").get_to(closed_);
   for (const json& entry : epochs) {
@@ -309,6 +345,7 @@ void EpochHistory::ReadSaved(const json& epochs, const json& open) {
   for (const json& saved : open.at("open")) {
     if (ReadSums(saved) < closed_) Damaged();
   }
+  if (open.contains("cut_short")) ReadCutShort(open.at("cut_short"));
   found_ = closed_;
   const json& bad = open.at("bad_records");
   bad.at("all").get_to(bad_total_);

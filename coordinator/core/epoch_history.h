@@ -9,7 +9,8 @@
 // Invariants: the sums of an epoch have a batch at most once, and only batches of the plan. A
 // closed epoch stays closed when a restore takes its batches back, and training them again changes
 // none of its figures. Reports of the newest closed epoch are still counted, because they may come
-// after the ledgers were read.
+// after the ledgers were read. One closed epoch opens again: that at which `steps` ended a job,
+// when the job is given more steps.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +34,7 @@ struct EpochClosing {
   uint64_t rejected = 0;
   uint64_t examples = 0;  // that the plan gives to the batches that were not rejected
   std::optional<double> learning_rate = {};
+  bool cut_short = false;  // `steps` ends the job before the end of the epoch
 };
 
 class EpochHistory {
@@ -66,11 +68,14 @@ class EpochHistory {
   // which do not count.
   std::vector<std::string> Close(uint64_t epoch, const EpochClosing& closing,
                                  const std::vector<std::string>& names, int64_t now_ms);
+  // Opens the newest closed epoch again if it had fewer than `batches` batches, which are as many
+  // as the job gives it now. Called when a history was restored.
+  void Extend(uint64_t batches);
   // Forgets everything: another run begins.
   void Clear() { *this = EpochHistory(); }
 
-  // The number of closed epochs, which are the first ones of the job: now, and when Restore had
-  // been called.
+  // The number of closed epochs, which are the first ones of the job: now, and when Restore and
+  // Extend had been called.
   uint64_t closed() const { return closed_; }
   uint64_t found() const { return found_; }
   // The number of batches that were reported of epochs that are not closed.
@@ -86,7 +91,7 @@ class EpochHistory {
   nlohmann::json Epochs(uint64_t from, const std::vector<std::string>& names) const;
 
   // Returns what the next coordinator needs besides Epochs(): the sums of epochs that are not
-  // closed.
+  // closed, and of a closed one that more steps would open again.
   nlohmann::json SaveOpen(int64_t now_ms) const;
   // Takes over what Epochs and SaveOpen returned. DATA_LOSS: the JSON is not theirs, and the
   // history is empty.
@@ -113,6 +118,7 @@ class EpochHistory {
   static Record RecordFromJson(const nlohmann::json& entry);
   nlohmann::json SumsToJson(uint64_t epoch, const Sums& sums, int64_t now_ms) const;
   uint64_t ReadSums(const nlohmann::json& saved);
+  void ReadCutShort(const nlohmann::json& saved);
   void ReadSaved(const nlohmann::json& epochs, const nlohmann::json& open);
 
   uint64_t closed_ = 0, found_ = 0;

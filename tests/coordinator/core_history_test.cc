@@ -160,6 +160,30 @@ TEST_CASE("a coordinator that is killed leaves its history to the next, with the
   CHECK(entry.at("train").at("loss") == (checkpoint ? 4.5 : 1.0));
 }
 
+TEST_CASE("a job that is given more steps goes on with the epoch at which it was ended") {
+  CoreHarness earlier([](Job& job) { job.steps = 6; });
+  const uint64_t session = earlier.Join("worker:0");
+  for (const double loss : {4, 2, 8}) TrainSplit(earlier, session, loss);
+  earlier.Run(2000);
+  REQUIRE(JsonOf(earlier.summary).at("status") == "done");
+  REQUIRE(JsonOf(earlier.summary).at("history").size() == 2);
+  CHECK(JsonOf(earlier.summary).at("history")[1].at("batches") == 2);
+
+  FoundInDir found = After(earlier);
+  found.manifests = {earlier.committed.back()};
+  CoreHarness next([](Job& job) { job.steps = 8; }, found, &earlier);
+  next.Run(1000);
+  CHECK(StatusOf(next).at("history").size() == 1);
+  CHECK_FALSE(StatusOf(next).contains("again_to"));
+  TrainSplit(next, next.Join("worker:0"), 2);
+  next.Run(1000);
+  const json history = StatusOf(next).at("history");
+  REQUIRE(history.size() == 2);
+  CHECK(history[1].at("batches") == 4);
+  CHECK_FALSE(history[1].contains("untold"));
+  CHECK(history[1].at("train").at("loss") == 5);
+}
+
 TEST_CASE("a worker tells only of splits that it was given, in this session or one before") {
   CoreHarness harness;
   const uint64_t liar = harness.Join("worker:1");

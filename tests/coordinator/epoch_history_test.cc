@@ -273,6 +273,81 @@ TEST_CASE("the next coordinator goes on with the same history") {
   CHECK(entry.at("seconds") == 2.0);  // 1.5 in the life before
 }
 
+// Trains the first two of the four batches of an epoch, at which `steps` ends the job.
+EpochHistory CutShort() {
+  EpochHistory history;
+  for (const uint64_t epoch : {0, 1}) {
+    history.Run(epoch, 0);
+    REQUIRE(TakeIn(history, WithAccuracy(TellOf(epoch, 0, 0, {1, 2}), 10, 20)).ok());
+    if (epoch == 0) history.Close(0, Closing(), kNames, 1000);
+  }
+  history.Close(1, {.batches = 2, .examples = 20, .learning_rate = 0.5, .cut_short = true}, kNames,
+                1500);
+  return history;
+}
+
+TEST_CASE("an epoch that was cut short opens again, with its sums, when it has more batches") {
+  const EpochHistory history = CutShort();
+  const json epochs = history.Epochs(0, kNames), open = history.SaveOpen(1500);
+  EpochHistory next;
+  REQUIRE(next.Restore(JsonOf(TextOf(epochs)), JsonOf(TextOf(open))).ok());
+  CHECK(next.Epochs(0, kNames) == epochs);
+  next.Extend(2);  // the job is as long as it was
+  CHECK(next.closed() == 2);
+  CHECK(next.Epochs(0, kNames) == epochs);
+  CHECK(next.SaveOpen(9000) == open);
+  next.Extend(4);
+  CHECK(next.closed() == 1);
+  CHECK(next.found() == 1);
+  CHECK(next.open_batches() == 2);
+  CHECK(next.Epochs(0, kNames).size() == 1);
+  next.Run(1, 9000);
+  REQUIRE(TakeIn(next, WithAccuracy(TellOf(1, 1, 0, {3, 4}), 15, 15)).ok());
+  next.Close(1, Closing(), kNames, 9500);
+  const json entry = next.Epochs(1, kNames).at(0);
+  CHECK(entry.at("batches") == 4);
+  CHECK(entry.at("train").at("loss") == (10 + 20 + 30 + 20) / 35.0);
+  CHECK(entry.at("train").at("accuracy") == 25 / 35.0);
+  CHECK(entry.at("seconds") == 2.0);
+  CHECK_FALSE(entry.contains("untold"));
+}
+
+TEST_CASE("an epoch of which an earlier version saved no sums opens again without them") {
+  const EpochHistory history = CutShort();
+  json open = history.SaveOpen(1500);
+  open.erase("cut_short");
+  EpochHistory next;
+  REQUIRE(next.Restore(history.Epochs(0, kNames), open).ok());
+  next.Extend(4);
+  CHECK(next.closed() == 1);
+  next.Run(1, 9000);
+  REQUIRE(TakeIn(next, TellOf(1, 1, 0, {3, 4})).ok());
+  next.Close(1, Closing(), kNames, 9500);
+  const json entry = next.Epochs(1, kNames).at(0);
+  CHECK(entry.at("untold") == 2);
+  CHECK(entry.at("seconds") == 2.0);
+}
+
+TEST_CASE("a history whose epoch was cut short is none if that is damaged") {
+  const EpochHistory history = CutShort();
+  const json epochs = history.Epochs(0, kNames), open = history.SaveOpen(0);
+  const std::vector<std::function<void(json&, json&)>> damages = {
+      [](json& e, json&) { e.erase(1); },
+      [](json& e, json&) { e[1]["examples"] = 3; },
+      [](json&, json& o) { o["cut_short"]["epoch"] = 1; },
+      [](json&, json& o) { o["cut_short"]["epoch"] = 3; },
+      [](json&, json& o) { o["cut_short"].erase("told"); },
+      [](json&, json& o) { o["cut_short"] = 5; }};
+  for (size_t i = 0; i < damages.size(); ++i) {
+    CAPTURE(i);
+    json some_epochs = epochs, some_open = open;
+    damages[i](some_epochs, some_open);
+    EpochHistory next;
+    CHECK(absl::IsDataLoss(next.Restore(some_epochs, some_open)));
+    CHECK(next.closed() == 0);
+  }
+}
+
 TEST_CASE("a history that is damaged is none") {
   EpochHistory history;
   history.Run(0, 0);
