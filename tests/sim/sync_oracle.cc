@@ -22,8 +22,8 @@ std::string SyncOracle::Difference(uint32_t partition, uint64_t state, uint64_t 
                       " rounds and not ", right.stored[partition].updates);
 }
 
-void SyncOracle::CheckHeld(uint64_t generation, const Oracle::PsSeen& seen) {
-  for (const auto& [id, partition] : seen) {
+void SyncOracle::CheckHeld(uint64_t generation, const Oracle::PsSeen& now) {
+  for (const auto& [id, partition] : now) {
     if (!partition.trained) continue;
     const std::optional<uint64_t> state = WholeRounds(plan_, partition.ledger);
     if (!state.has_value()) {
@@ -79,7 +79,6 @@ void SyncOracle::CheckPulled(uint64_t state, const StepRequest& step, const Deco
 void SyncOracle::Answered(const ExchangeRequest& header, const absl::StatusOr<StepRequest>& step,
                           const absl::StatusOr<DecodedReply>& answer,
                           const Oracle::PsSeen& entered) {
-  CheckHeld(header.fence().generation(), entered);
   if (absl::IsOutOfRange(answer.status())) PROBE("sim.sync.out_of_range");
   if (!answer.ok() || !step.ok() || !header.has_state()) return;
   if (answer->header.waits()) {

@@ -26,6 +26,8 @@ class SyncOracle {
         wire_(EncodingOfWire(job.wire)),
         reference_(world.storage(), job, counting, plan) {}
 
+  // Called when a ps has entered what an exchange of its generation pushes, and holds `now`.
+  void CheckHeld(uint64_t generation, const Oracle::PsSeen& now);
   // Called when an exchange is answered. `entered` is what the ps held when its push was entered.
   void Answered(const ExchangeRequest& header, const absl::StatusOr<StepRequest>& step,
                 const absl::StatusOr<DecodedReply>& answer, const Oracle::PsSeen& entered);
@@ -36,7 +38,6 @@ class SyncOracle {
   void CheckEvaluations(const nlohmann::json& summary);
 
  private:
-  void CheckHeld(uint64_t generation, const Oracle::PsSeen& seen);
   void CheckPulled(uint64_t state, const StepRequest& step, const DecodedReply& reply);
   // Compares values and count of updates with those of a state. Returns "", or how they differ.
   std::string Difference(uint32_t partition, uint64_t state, uint64_t updates,

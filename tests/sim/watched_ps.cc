@@ -68,6 +68,11 @@ void WatchedPs::Exchange(const absl::Cord& request, std::shared_ptr<ServerCall> 
   const absl::StatusOr<DecodedRequest> decoded = DecodeExchangeRequest(request);
   if (!decoded.ok()) return oracles_.world.Violation("a worker sends a broken exchange");
   const Oracle::PsSeen after = oracles_.oracle.Look(ps_);
+  // The answer may come when this ps is further, and others are further still.
+  const uint64_t generation = decoded->header.fence().generation();
+  if (oracles_.sync != nullptr && generation == ps_.generation()) {
+    oracles_.sync->CheckHeld(generation, after);
+  }
   if (watched->answered()) return Exchanged(*watched, *decoded, before, after);
   if (!decoded->header.has_state()) return oracles_.world.Violation("an exchange waits");
   // Its push is entered, and its pull waits.
