@@ -76,9 +76,41 @@ void SyncOracle::CheckPulled(uint64_t state, const StepRequest& step, const Deco
   }
 }
 
+bool SyncOracle::CameBefore(const ExchangeRequest& header) {
+  if (!header.has_batch()) return false;
+  bool all = true;
+  for (uint32_t i = 0; i < std::max(header.lanes(), 1u); ++i) {
+    const bool first =
+        came_
+            .insert(absl::StrCat(header.fence().boot_id(), " ", header.fence().generation(), " ",
+                                 header.batch().epoch(), " ", header.batch().split() + i, " ",
+                                 header.batch().batch()))
+            .second;
+    all = all && !first;
+  }
+  return all;
+}
+
+// A partition says that it has a batch that nobody pushed to it in this generation. So its ledger
+// has the batch: what was in the sum of a round is dropped when a generation begins.
+void SyncOracle::CheckKnown(const BatchId& batch, const ExchangeReply& reply,
+                            const Oracle::PsSeen& entered) {
+  const uint64_t state = batch.epoch() * BatchesOfLane(plan_, 0) + batch.batch();
+  for (const PartitionState& partition : reply.partitions()) {
+    if (partition.outcome() != PUSH_ALREADY_APPLIED) continue;
+    if (WholeRounds(plan_, entered.at(partition.partition()).ledger) > state) continue;
+    return world_.Violation(absl::StrCat("partition ", partition.partition(),
+                                         " has a batch of round ", state,
+                                         " in a sum of an older generation"));
+  }
+}
+
 void SyncOracle::Answered(const ExchangeRequest& header, const absl::StatusOr<StepRequest>& step,
-                          const absl::StatusOr<DecodedReply>& answer,
+                          const absl::StatusOr<DecodedReply>& answer, bool came_before,
                           const Oracle::PsSeen& entered) {
+  if (answer.ok() && header.has_batch() && !came_before) {
+    CheckKnown(header.batch(), answer->header, entered);
+  }
   if (absl::IsOutOfRange(answer.status())) PROBE("sim.sync.out_of_range");
   if (!answer.ok() || !step.ok() || !header.has_state()) return;
   if (answer->header.waits()) {

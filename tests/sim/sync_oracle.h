@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,11 +27,16 @@ class SyncOracle {
         wire_(EncodingOfWire(job.wire)),
         reference_(world.storage(), job, counting, plan) {}
 
+  // Called when a push comes to a ps. Returns whether each of its lanes has come to this life of
+  // the ps before, in the same generation: only then may it be in the sum of a round already.
+  bool CameBefore(const ExchangeRequest& header);
   // Called when a ps has entered what an exchange of its generation pushes, and holds `now`.
   void CheckHeld(uint64_t generation, const Oracle::PsSeen& now);
-  // Called when an exchange is answered. `entered` is what the ps held when its push was entered.
+  // Called when an exchange is answered. `came_before` is what CameBefore said of its push, and
+  // `entered` what the ps held when the push was entered.
   void Answered(const ExchangeRequest& header, const absl::StatusOr<StepRequest>& step,
-                const absl::StatusOr<DecodedReply>& answer, const Oracle::PsSeen& entered);
+                const absl::StatusOr<DecodedReply>& answer, bool came_before,
+                const Oracle::PsSeen& entered);
   // Called for each new checkpoint.
   void CheckCheckpoint(const std::string& name, const std::vector<StoredTensors>& stored,
                        const Oracle::Grown& grown);
@@ -38,6 +44,7 @@ class SyncOracle {
   void CheckEvaluations(const nlohmann::json& summary);
 
  private:
+  void CheckKnown(const BatchId& batch, const ExchangeReply& reply, const Oracle::PsSeen& entered);
   void CheckPulled(uint64_t state, const StepRequest& step, const DecodedReply& reply);
   // Compares values and count of updates with those of a state. Returns "", or how they differ.
   std::string Difference(uint32_t partition, uint64_t state, uint64_t updates,
@@ -53,6 +60,7 @@ class SyncOracle {
   const Encoding wire_;
   SyncReference reference_;
   std::map<uint32_t, Held> held_;  // by partition, when it was seen last
+  std::set<std::string> came_;     // pushes of lanes, by life of the ps and generation
 };
 
 }  // namespace paracord

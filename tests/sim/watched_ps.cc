@@ -64,8 +64,10 @@ void WatchedPs::Loaded(const std::string& checkpoint) {
 void WatchedPs::Exchange(const absl::Cord& request, std::shared_ptr<ServerCall> call) {
   const Oracle::PsSeen before = oracles_.oracle.Look(ps_);
   const auto watched = std::make_shared<WatchedCall>(std::move(call));
-  ps_.Handle(method::kExchange, request, watched);
   const absl::StatusOr<DecodedRequest> decoded = DecodeExchangeRequest(request);
+  const bool came_before =
+      decoded.ok() && oracles_.sync != nullptr && oracles_.sync->CameBefore(decoded->header);
+  ps_.Handle(method::kExchange, request, watched);
   if (!decoded.ok()) return oracles_.world.Violation("a worker sends a broken exchange");
   const Oracle::PsSeen after = oracles_.oracle.Look(ps_);
   // The answer may come when this ps is further, and others are further still.
@@ -73,15 +75,16 @@ void WatchedPs::Exchange(const absl::Cord& request, std::shared_ptr<ServerCall> 
   if (oracles_.sync != nullptr && generation == ps_.generation()) {
     oracles_.sync->CheckHeld(generation, after);
   }
-  if (watched->answered()) return Exchanged(*watched, *decoded, before, after);
+  if (watched->answered()) return Exchanged(*watched, *decoded, came_before, before, after);
   if (!decoded->header.has_state()) return oracles_.world.Violation("an exchange waits");
   // Its push is entered, and its pull waits.
-  watched->OnReply(gate_.Enter([this, call = watched.get(), request = *decoded, before, after] {
-    if (call->answer().ok()) Exchanged(*call, request, before, after);
-  }));
+  watched->OnReply(
+      gate_.Enter([this, call = watched.get(), request = *decoded, came_before, before, after] {
+        if (call->answer().ok()) Exchanged(*call, request, came_before, before, after);
+      }));
 }
 
-void WatchedPs::Exchanged(const WatchedCall& call, const DecodedRequest& request,
+void WatchedPs::Exchanged(const WatchedCall& call, const DecodedRequest& request, bool came_before,
                           const Oracle::PsSeen& before, const Oracle::PsSeen& after) {
   absl::StatusOr<DecodedReply> reply = DecodedReply();
   if (!call.answer().ok()) {
@@ -94,7 +97,7 @@ void WatchedPs::Exchanged(const WatchedCall& call, const DecodedRequest& request
       reply.ok() ? absl::StatusOr<ExchangeReply>(reply->header) : reply.status();
   oracles_.oracle.Exchanged(ps_, request.header, answer, before, after);
   if (oracles_.sync != nullptr) {
-    return oracles_.sync->Answered(request.header, ReadStep(request), reply, after);
+    return oracles_.sync->Answered(request.header, ReadStep(request), reply, came_before, after);
   }
   oracles_.rounds.Answered(request.header, answer, oracles_.oracle.Look(ps_));
 }

@@ -34,7 +34,7 @@ class WatchedPs : public Service {
   class WatchedCall;
   void Loaded(const std::string& checkpoint);
   void Exchange(const absl::Cord& request, std::shared_ptr<ServerCall> call);
-  void Exchanged(const WatchedCall& call, const DecodedRequest& request,
+  void Exchanged(const WatchedCall& call, const DecodedRequest& request, bool came_before,
                  const Oracle::PsSeen& before, const Oracle::PsSeen& after);
 
   const Oracles oracles_;
