@@ -12,6 +12,7 @@
 #include "node/node.h"
 #include "proto/protocol.h"
 #include "server/parameter_server.h"
+#include "sim/inventor.h"
 #include "sim/world/coverage.h"
 #include "worker/worker.h"
 
@@ -218,6 +219,21 @@ class SimCluster::Both : public SimRole {
   std::unique_ptr<Listener> listener_;
 };
 
+class SimCluster::Fraud : public SimRole {
+ public:
+  Fraud(SimCluster& cluster, SimNode& node)
+      : inventor_(cluster.plan_.nodes ? PsAddress(0) : CoordinatorAddress(1),
+                  MakeCountingWorkload(cluster.plan_.counting).facts, cluster.oracle_.plan(),
+                  cluster.plan_.epochs, node.environment(), cluster.world_.Fork(16),
+                  [exit = ExitFn(cluster.supervisor_, node)](int code) { exit(code, ""); }) {
+    node.environment().loop.Post([this] { inventor_.Start(); });
+  }
+  void Drain() override {}
+
+ private:
+  Inventor inventor_;
+};
+
 SimCluster::SimCluster(SimWorld& world, ClusterPlan plan)
     : world_(world),
       plan_(std::move(plan)),
@@ -257,6 +273,9 @@ void SimCluster::AddAll() {
   }
   if (plan_.nodes) coordinator_place_ = ps_places_.front();
   for (uint32_t i = 0; i < plan_.workers; ++i) worker_places_.push_back(AddWorker());
+  if (!plan_.inventor) return;
+  supervisor_.AddPlace("inventor",
+                       [this](SimNode& node) { return std::make_unique<Fraud>(*this, node); });
 }
 
 WatchedPs::Oracles SimCluster::Oracles() { return {world_, oracle_, rounds_, sync_.get()}; }
@@ -449,6 +468,8 @@ std::string RunSeed(uint64_t seed, uint64_t* trace_hash, uint64_t* steps, SimKin
   if (kind.sync) plan.DrawSync(world.Fork(13));
   if (kind.sync) plan.DrawDevices(world.Fork(14));
   if (kind.nodes) plan.MakeNodes();
+  // A batch that fails would wait for another try of the inventor, which never asks for a lease.
+  plan.inventor = kind.inventor && !plan.calm && plan.job.failures.rejected_max == 0;
   SimCluster cluster(world, plan);
   const Coverage coverage;
   bool right = cluster.Run();
@@ -459,16 +480,16 @@ std::string RunSeed(uint64_t seed, uint64_t* trace_hash, uint64_t* steps, SimKin
   if (trace_hash != nullptr) *trace_hash = world.trace().hash();
   if (steps != nullptr) *steps += world.steps();
   if (right) return "";
-  return absl::StrCat(kind.sync    ? "PARACORD_SIM_LANES=2 "
-                      : kind.lanes ? "PARACORD_SIM_LANES=1 "
-                                   : "",
-                      kind.growing  ? "PARACORD_SIM_TABLES=2 "
-                      : kind.tables ? "PARACORD_SIM_TABLES=1 "
-                                    : "",
-                      kind.objects ? "PARACORD_SIM_OBJECTS=1 " : "",
-                      kind.nodes ? "PARACORD_SIM_NODES=1 " : "", "PARACORD_SIM_SEED=", seed,
-                      " bin/sim_test \"one seed of the cluster\"\n", plan.ToString(), "\n",
-                      world.Report());
+  return absl::StrCat(
+      kind.sync    ? "PARACORD_SIM_LANES=2 "
+      : kind.lanes ? "PARACORD_SIM_LANES=1 "
+                   : "",
+      kind.growing  ? "PARACORD_SIM_TABLES=2 "
+      : kind.tables ? "PARACORD_SIM_TABLES=1 "
+                    : "",
+      kind.objects ? "PARACORD_SIM_OBJECTS=1 " : "", kind.nodes ? "PARACORD_SIM_NODES=1 " : "",
+      kind.inventor ? "PARACORD_SIM_INVENTOR=1 " : "", "PARACORD_SIM_SEED=", seed,
+      " bin/sim_test \"one seed of the cluster\"\n", plan.ToString(), "\n", world.Report());
 }
 
 }  // namespace paracord

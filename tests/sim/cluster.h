@@ -37,6 +37,7 @@ struct ClusterPlan {
   uint64_t epochs = 1;            // after which it is done
   uint32_t resume_ps = 0;         // then it is given one more epoch and so many ps; 0: it is not
   uint32_t lanes = 0;             // of an epoch; 0: it is cut into splits
+  bool inventor = false;   // a worker tells of batches that it was never given (sim/inventor.h)
   bool nodes = false;      // each ps is in the process of a worker, the first with the coordinator
   uint64_t staleness = 0;  // with lanes, where the job is not synchronous
   std::vector<uint32_t> devices;  // of the workers, by turns; none: one each
@@ -72,6 +73,7 @@ class SimCluster {
   class Chief;
   class Trainer;
   class Both;
+  class Fraud;
 
   void AddAll();
   WatchedPs::Oracles Oracles();
@@ -112,12 +114,13 @@ class SimCluster {
 };
 
 struct SimKind {
-  bool tables = false;   // the job has tables, where its optimizer allows them
-  bool objects = false;  // DIR is in an object store, not on a file system
-  bool growing = false;  // these tables grow, in some seeds with admission and expiry
-  bool lanes = false;    // epochs are cut into lanes, with bounded staleness
-  bool sync = false;     // or with synchronous rounds
-  bool nodes = false;    // the cluster has no ps
+  bool tables = false;    // the job has tables, where its optimizer allows them
+  bool objects = false;   // DIR is in an object store, not on a file system
+  bool growing = false;   // these tables grow, in some seeds with admission and expiry
+  bool lanes = false;     // epochs are cut into lanes, with bounded staleness
+  bool sync = false;      // or with synchronous rounds
+  bool nodes = false;     // the cluster has no ps
+  bool inventor = false;  // a worker tells of batches that it was never given
 };
 
 // Runs one seed from its draw to its end. Returns "", or the fault that was found and how to see it

@@ -202,7 +202,7 @@ std::string ClusterPlan::ToString() const {
   return absl::StrCat(
       ps, nodes ? " nodes, " : " ps, ", workers, "+", late_workers, " workers",
       second_coordinator ? ", a second coordinator" : "", damage ? ", damage" : "",
-      reports_ahead ? ", reports ahead" : "", calm ? ", calm" : "",
+      reports_ahead ? ", reports ahead" : "", inventor ? ", an inventor" : "", calm ? ", calm" : "",
       ", drain_every_ms=", drain_every_ms, ", fault_ms=", fault_ms, ", batches=", counting.batches,
       ", epochs=", job.epochs, ", wire=", job.wire,
       job.compression.kind == CompressionSpec::Kind::kTopK ? " top_k" : "",

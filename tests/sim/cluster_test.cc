@@ -3,7 +3,8 @@
 // PARACORD_SIM_SEED (the one to replay, with logs, or the first to hash; with
 // PARACORD_SIM_OBJECTS=1 on an object store, with PARACORD_SIM_LANES=1 with lanes and bounded
 // staleness, with 2 with synchronous rounds, with PARACORD_SIM_TABLES=1 with tables, with 2 with
-// growing ones).
+// growing ones, with PARACORD_SIM_NODES=1 without ps, with PARACORD_SIM_INVENTOR=1 with a worker
+// that tells of batches that it was never given).
 #include "sim/cluster.h"
 
 #include <algorithm>
@@ -180,6 +181,15 @@ TEST_CASE(
   RunSeeds(seeds / 4, {.growing = true, .sync = true, .nodes = true});
 }
 
+TEST_CASE("a worker that tells of batches that it was never given spoils no history") {
+  const uint64_t seeds = Setting("PARACORD_SIM_SEEDS", 2000) / 4;
+  const Coverage coverage;
+  RunSeeds(seeds, {.inventor = true});
+  RunSeeds(seeds / 4, {.lanes = true, .inventor = true});
+  RunSeeds(seeds / 4, {.sync = true, .inventor = true});
+  if (seeds >= 100) CHECK(coverage.Missing("sim.invented").empty());
+}
+
 // A tenth of as many on an object store.
 TEST_CASE("no batch is lost or doubled and every job ends on an object store") {
   const uint64_t seeds = Setting("PARACORD_SIM_SEEDS", 2000) / 10;
@@ -225,7 +235,8 @@ TEST_CASE("one seed of the cluster", "[.replay]") {
                                      .growing = Setting("PARACORD_SIM_TABLES", 0) == 2,
                                      .lanes = Setting("PARACORD_SIM_LANES", 0) == 1,
                                      .sync = Setting("PARACORD_SIM_LANES", 0) == 2,
-                                     .nodes = Setting("PARACORD_SIM_NODES", 0) != 0});
+                                     .nodes = Setting("PARACORD_SIM_NODES", 0) != 0,
+                                     .inventor = Setting("PARACORD_SIM_INVENTOR", 0) != 0});
   std::cout << (found.empty() ? "nothing found" : found) << "\n";
   CHECK(found.empty());
 }

@@ -65,6 +65,7 @@ TEST_CASE("a correct toy cluster stays correct under every kind of fault, and ea
                                            "sim.claim_lost",
                                            "sim.damaged_checkpoint",
                                            "sim.delta_checkpoint",
+                                           "sim.invented",
                                            "sim.land",
                                            "sim.land_torn",
                                            "sim.link_destroyed",
