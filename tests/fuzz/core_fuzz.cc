@@ -1,6 +1,7 @@
 // Makes calls of workers on the coordinator's core as the bytes say, with a ps that obeys: joins,
 // reports that lie, holds, and time that passes. Every call is answered at most once, status is
-// always printed, and what is granted is bounded. The job has splits, and then lanes.
+// always printed, and what is granted is bounded. The job has splits, then lanes with bounded
+// staleness, and then synchronous rounds.
 #include <deque>
 #include <map>
 #include <memory>
@@ -20,9 +21,11 @@
 namespace paracord::fuzz {
 namespace {
 
+enum class Kind { kSplits, kStaleness, kSync };
+
 class Cluster {
  public:
-  explicit Cluster(bool lanes) {
+  explicit Cluster(Kind kind) {
     CoreOptions options;
     options.job.name = "fuzz";
     options.job.model = JsonOf(R"({"class_name": "Sequential", "config": {"layers": []}})");
@@ -30,11 +33,16 @@ class Cluster {
     options.job.loss = {"mean_squared_error"};
     options.job.optimizer = {"sgd"};
     options.job.batch = 10;
-    if (lanes) {
-      options.job.guarantees.staleness = 1;
-      options.job.guarantees.round_batches = 3;
-    } else {
+    if (kind == Kind::kSplits) {
       options.job.split_batches = 2;
+    } else {
+      options.job.guarantees.round_batches = 3;
+    }
+    if (kind == Kind::kStaleness) options.job.guarantees.staleness = 1;
+    if (kind == Kind::kSync) {
+      options.job.guarantees.consistency = "sync";
+      options.job.guarantees.recovery = "rollback";
+      options.job.guarantees.backup_factor = 2;
     }
     options.job.epochs = 2;
     options.ps_addresses = {"unix:/ps-0"};
@@ -167,6 +175,9 @@ class Cluster {
       }
     }
     request.add_bad_records(std::string(input.Bytes(input.Number(20))));
+    for (uint64_t late = input.Number(4); late > 0; --late) {
+      request.add_late(static_cast<uint32_t>(input.Number(5)));
+    }
   }
 
   void Feed(Event event) {
@@ -263,9 +274,9 @@ class Cluster {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  for (const bool lanes : {false, true}) {
+  for (const Kind kind : {Kind::kSplits, Kind::kStaleness, Kind::kSync}) {
     Input input(data, size);
-    Cluster cluster(lanes);
+    Cluster cluster(kind);
     cluster.Run(input);
   }
   return 0;
