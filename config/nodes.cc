@@ -1,5 +1,6 @@
 #include "config/nodes.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace paracord {
@@ -8,6 +9,19 @@ bool HasNodes(const Cluster& cluster) { return cluster.ps.empty() && !cluster.wo
 
 bool IsNode(const Cluster& cluster, const Task& task) {
   return HasNodes(cluster) && task.role == Role::kWorker && cluster.workers.contains(task.index);
+}
+
+std::optional<uint32_t> NodeOnHost(const Cluster& cluster, const std::string& host) {
+  std::optional<uint32_t> found;
+  if (!HasNodes(cluster) || host.empty()) return found;
+  for (const auto& [index, address] : cluster.workers) {
+    const bool here = absl::StartsWith(address, absl::StrCat(host, ":")) ||
+                      absl::StartsWith(address, absl::StrCat(host, "."));
+    if (!here) continue;
+    if (found.has_value()) return std::nullopt;
+    found = index;
+  }
+  return found;
 }
 
 absl::StatusOr<std::vector<std::string>> PsAddressesOf(const Cluster& cluster) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,11 @@ bool HasNodes(const Cluster& cluster);
 
 // Whether a task of the cluster is a node. Workers that the cluster does not name are none.
 bool IsNode(const Cluster& cluster, const Task& task);
+
+// Returns the index of the node on a host, by the host's name: the one node whose address is that
+// name, alone or with a domain, as a pod's is. nullopt if the cluster has no nodes, or none or
+// several of them are there.
+std::optional<uint32_t> NodeOnHost(const Cluster& cluster, const std::string& host);
 
 // Returns where the ps of a cluster are, by index, which are its nodes where it has no ps. Empty if
 // it has neither. INVALID_ARGUMENT names the index that cluster.worker lacks.

@@ -183,17 +183,23 @@ int Main(int argc, char** argv) {
       "workers and no ps, they are nodes: each listens at its address and holds a share of the\n"
       "variables in --dir as a ps does, and worker 0 owns the --job if the cluster has no chief.\n"
       "With a task evaluator:INDEX it scores the checkpoints in --dir instead. As task worker,\n"
-      "without an index, it draws one, and listens for its supervisor's questions at --listen\n"
-      "alone.");
+      "without an index, it is the node whose address has the name of this host. Where there is\n"
+      "none, or with --coordinator, it draws an index, computes alone, and listens for its\n"
+      "supervisor's questions at --listen.");
   WorkerFlags own;
   own.AddTo(flags);
   if (const auto code = ParseOrExit(flags, argc, argv, own.shared)) return *code;
   const auto refuse = [&](const absl::Status& status) {
     return Complain(argv[0], status, ExitCode::kConfiguration);
   };
-  if (own.shared.task == "worker") own.shared.task = AnyTask();
-  const absl::StatusOr<Cluster> cluster = FindCluster(own.shared);
+  const bool unnumbered = own.shared.task == "worker";
+  if (unnumbered) own.shared.task = AnyTask();
+  absl::StatusOr<Cluster> cluster = FindCluster(own.shared);
   if (!cluster.ok()) return refuse(cluster.status());
+  if (unnumbered && own.worker.coordinator.empty()) {
+    const auto node = NodeOnHost(*cluster, HostName());
+    if (node.has_value()) cluster->task = Task{Role::kWorker, *node};
+  }
   const absl::StatusOr<uint64_t> memory_limit = MemoryLimitOf(own.shared, *cluster);
   if (!memory_limit.ok()) return refuse(memory_limit.status());
   BlockLeaveSignals();

@@ -41,6 +41,20 @@ TEST_CASE("a node's worker and its ps have its memory together, and the same par
   }
 }
 
+TEST_CASE("a node finds its index by its host's name, where that names one node alone") {
+  const Cluster pods = ClusterOf(
+      R"("worker": ["it-worker-0.it-worker:7400", "it-worker-1.it-worker:7400", "c:7400"])");
+  CHECK(NodeOnHost(pods, "it-worker-1") == 1u);
+  CHECK(NodeOnHost(pods, "it-worker-0") == 0u);
+  CHECK(NodeOnHost(pods, "c") == 2u);
+  CHECK_FALSE(NodeOnHost(pods, "it-worker").has_value());
+  CHECK_FALSE(NodeOnHost(pods, "it-worker-2").has_value());
+  CHECK_FALSE(NodeOnHost(pods, "").has_value());
+  const Cluster shared = ClusterOf(R"("worker": ["a:1", "a:2", "unix:/a"])");
+  CHECK_FALSE(NodeOnHost(shared, "a").has_value());
+  CHECK_FALSE(NodeOnHost(ClusterOf(R"("ps": ["p:1"], "worker": ["a:1"])"), "a").has_value());
+}
+
 TEST_CASE("an index that the workers of a cluster without ps lack is named with its key") {
   const Cluster hole = ClusterOf(R"("worker": {"0": "a:1", "2": "c:1"})");
   const absl::Status status = PsAddressesOf(hole).status();
