@@ -38,7 +38,18 @@ void MovePaths(json& value, const std::string& directory) {
   }
 }
 
+// Whether workers hold the variables, as the manifest of nodes has it.
+bool AreNodes(const ManifestOptions& options) { return options.ps == 0; }
+
 std::string ClusterJson(const ManifestOptions& options) {
+  if (AreNodes(options)) {
+    json workers = json::array();
+    for (uint64_t i = 0; i < options.workers; ++i) {
+      workers.push_back(
+          absl::StrCat(options.name, "-worker-", i, ".", options.name, "-worker:7400"));
+    }
+    return json({{"cluster", {{"worker", std::move(workers)}}}}).dump(2);
+  }
   json ps = json::array();
   for (uint64_t i = 0; i < options.ps; ++i) {
     ps.push_back(absl::StrCat(options.name, "-ps-", i, ".", options.name, "-ps:7401"));
@@ -145,7 +156,8 @@ void AddHttp(const ManifestOptions& options, const std::string& role,
              std::map<std::string, std::string>& values) {
   constexpr char kFlag[] = "- --http=0.0.0.0:7480";
   constexpr char kPort[] = "{name: http, containerPort: 7480}";
-  const bool coordinator = role == "coordinator";
+  // The pods of nodes are alike, so that all have what the coordinator among them has.
+  const bool coordinator = role == "coordinator" || AreNodes(options);
   const bool shows = options.monitoring || (options.http && coordinator);
   values["http"] = shows ? kFlag : "";
   values["metrics"] = shows ? kFlag : "";
@@ -161,27 +173,34 @@ void AddHttp(const ManifestOptions& options, const std::string& role,
   if (!options.tls) return;
   values["scheme"] =
       absl::StrCat("scheme: https\ntlsConfig: {serverName: ", options.name,
-                   ", ca: {secret: {name: ", options.name, "-coordinator-tls, key: ca.crt}}}");
+                   ", ca: {secret: {name: ", options.name,
+                   AreNodes(options) ? "-worker" : "-coordinator", "-tls, key: ca.crt}}}");
 }
 
-// Adds who starts the ps, and starts them again.
+// Adds who starts the ps, or the nodes in their place, and starts them again.
 void AddKindOfPs(const ManifestOptions& options, std::map<std::string, std::string>& values) {
+  const std::string role = AreNodes(options) ? "worker" : "ps";
+  const uint64_t count = AreNodes(options) ? options.workers : options.ps;
+  values["ps"] = absl::StrCat(count);
   values["ps-job"] = "";
   values["ps-pod"] = "";
   if (!options.ps_job) return;
   values["ps-version"] = "batch/v1";
   values["ps-kind"] = "Job";
-  values["budget"] = absl::StrCat("minAvailable: ", options.ps - 1);  // a Job has no scale
+  values["leader"] = "batch.kubernetes.io/job-completion-index: \"0\"";
+  values["budget"] = absl::StrCat("minAvailable: ", count - 1);  // a Job has no scale
   values["ps"] = values["of-set"] = "";
   // A ps ends with the coordinator's code: another start after these ends alike.
   values["ps-job"] =
-      Lines({values["suspend"], values["ttl"], absl::StrCat("completions: ", options.ps),
-             absl::StrCat("parallelism: ", options.ps),
-             "completionMode: Indexed  # pods are called NAME-ps-0, ..., and so are their hosts",
+      Lines({values["suspend"], values["ttl"], absl::StrCat("completions: ", count),
+             absl::StrCat("parallelism: ", count),
+             absl::StrCat("completionMode: Indexed  # pods are called NAME-", role,
+                          "-0, ..., and so are their hosts"),
              "backoffLimit: 1000000", "podFailurePolicy:", "  rules:", "  - action: FailJob",
-             "    onExitCodes: {containerName: ps, operator: In, values: [1, 2, 4, 5, 6]}",
+             absl::StrCat("    onExitCodes: {containerName: ", role,
+                          ", operator: In, values: [1, 2, 4, 5, 6]}"),
              "    onPodConditions: []"});
-  values["ps-pod"] = absl::StrCat("restartPolicy: Never\nsubdomain: ", options.name, "-ps");
+  values["ps-pod"] = absl::StrCat("restartPolicy: Never\nsubdomain: ", options.name, "-", role);
 }
 
 // Adds the queue that lets Jobs begin.
@@ -210,12 +229,12 @@ std::map<std::string, std::string> WithStorage(const ManifestOptions& options,
 // Returns what is put into the manifest of a role; "" for one that has no pods.
 std::map<std::string, std::string> ValuesOf(const Job& job, const ManifestOptions& options,
                                             const std::string& role) {
-  constexpr int64_t kGraceMarginS = 15;  // beyond the job's own drain_ms
+  // Beyond the job's own drain_ms; a node finishes its batch as well.
+  const int64_t grace_margin_s = AreNodes(options) ? 30 : 15;
   std::map<std::string, std::string> values = {
       {"image", options.image},
-      {"ps", absl::StrCat(options.ps)},
       {"workers", absl::StrCat(options.workers)},
-      {"grace", absl::StrCat((job.timeouts.drain_ms + 999) / 1000 + kGraceMarginS)},
+      {"grace", absl::StrCat((job.timeouts.drain_ms + 999) / 1000 + grace_margin_s)},
       {"gpus", ""},
       {"device", ""},
       {"programs", ""},
@@ -256,7 +275,8 @@ std::map<std::string, std::string> ValuesOf(const Job& job, const ManifestOption
 
 // Returns the start of a line up to its value: "- --dir=", "image: ", or only its indent.
 std::string_view BeforeValue(std::string_view line, const std::string& key) {
-  if (key == "job-volume" || key == "budget") return line.substr(0, line.find_first_not_of(' '));
+  if (key == "job-volume" || key == "budget" || key == "leader")
+    return line.substr(0, line.find_first_not_of(' '));
   if (key == "security") return line.substr(0, line.find("- ") + 2);
   const size_t equals = line.find('=');
   if ((key == "dir" || key == "out") && equals != std::string_view::npos)
@@ -269,9 +289,9 @@ std::string_view BeforeValue(std::string_view line, const std::string& key) {
 absl::StatusOr<std::string> FillIn(std::string_view text, const std::string& name,
                                    const std::map<std::string, std::string>& values) {
   static const std::set<std::string> kOptional = {
-      "dir",           "job-volume", "security", "requests", "limits",
-      "cpu",           "memory",     "ports",    "labels",   "storage-size",
-      "service-ports", "budget",     "of-set",   "ps-kind",  "ps-version"};
+      "dir",    "job-volume", "security",   "requests",     "limits",        "cpu",
+      "memory", "ports",      "labels",     "storage-size", "service-ports", "budget",
+      "of-set", "ps-kind",    "ps-version", "leader"};
   std::string filled;
   for (const absl::string_view each : absl::StrSplit(std::string(text), '\n')) {
     const std::string line = absl::StrReplaceAll(each, {{std::string(kExampleName), name}});
@@ -323,13 +343,18 @@ std::string ObjectName(std::string_view text) {
 absl::StatusOr<std::string> KubernetesManifests(const Job& job, const std::string& directory,
                                                 const ManifestOptions& options) {
   ASSIGN_OR_RETURN(std::string all, ConfigMap(job, directory, options));
-  std::vector<std::pair<std::string, std::string>> manifests = {
-      {"coordinator", k_coordinator_manifest},
-      {"ps", k_ps_manifest},
-      {"worker", k_worker_manifest},
-      {"", k_network_manifest}};
+  std::vector<std::pair<std::string, std::string>> manifests = {{"", k_network_manifest}};
+  if (AreNodes(options)) {
+    manifests.push_back({"worker", k_leader_manifest});
+    manifests.push_back({"worker", k_nodes_manifest});
+  } else {
+    manifests.push_back({"coordinator", k_coordinator_manifest});
+    manifests.push_back({"ps", k_ps_manifest});
+    manifests.push_back({"worker", k_worker_manifest});
+  }
   if (options.monitoring) {
-    manifests.push_back({"", k_monitors_manifest});
+    if (!AreNodes(options)) manifests.push_back({"", k_monitors_manifest});
+    manifests.push_back({"", k_pods_manifest});
     manifests.push_back({"", k_metrics_manifest});
   }
   if (!options.export_to.empty()) manifests.push_back({"export", k_export_manifest});

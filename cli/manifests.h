@@ -21,14 +21,17 @@ extern const char k_storage_manifest[];
 extern const char k_coordinator_manifest[];
 extern const char k_ps_manifest[];
 extern const char k_worker_manifest[];
+extern const char k_leader_manifest[];
+extern const char k_nodes_manifest[];
 extern const char k_export_manifest[];
 extern const char k_network_manifest[];
 extern const char k_monitors_manifest[];
+extern const char k_pods_manifest[];
 extern const char k_metrics_manifest[];
 
 struct ManifestOptions {
   std::string name;  // of the objects
-  uint64_t ps = 2;
+  uint64_t ps = 2;   // 0: the workers hold the variables
   uint64_t workers = 2;
   uint64_t gpus = 0;        // of each worker
   bool programs = false;    // workers run the job's command
@@ -36,9 +39,10 @@ struct ManifestOptions {
   std::string export_to;    // a file where the variables go when the job is done; empty: nowhere
   bool http = false;        // the coordinator shows its page
   bool monitoring = false;  // all daemons show metrics, which the Prometheus operator scrapes
-  bool ps_job = false;      // the ps are an Indexed Job, which ends with the job; or a StatefulSet
-  std::string queue;        // Kueue's, which lets the Jobs begin; empty: they begin at once
-  uint64_t ttl_s = 0;       // after which finished Jobs are removed; 0: never
+  // Who holds the variables is an Indexed Job, which ends with the job; or a StatefulSet.
+  bool ps_job = false;
+  std::string queue;   // Kueue's, which lets the Jobs begin; empty: they begin at once
+  uint64_t ttl_s = 0;  // after which finished Jobs are removed; 0: never
   std::string name_space, service_account, image_pull_secret, priority_class;  // empty: the default
   std::string cpu, memory;                  // of each worker; empty: the base's
   std::string ps_cpu, ps_memory;            // of each ps

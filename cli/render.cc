@@ -1,8 +1,11 @@
 // paracord render kubernetes: the manifests that run a job, for who has no kustomize.
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <ostream>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -38,15 +41,20 @@ bool IsPlain(const std::string& value) {
 struct RenderFlags {
   std::string job_file;
   std::vector<std::string> set;
-  int64_t ps = 2, workers = 2, gpus = 0;
+  std::optional<int64_t> ps;
+  int64_t workers = 2, gpus = 0;
   std::string ttl, ps_kind = "statefulset";
   ManifestOptions options;
 
   void AddTo(Flags& flags) {
     flags.Positional("JOB", "the job file", &job_file);
     flags.Strings("set", "KEY=VALUE", kSetHelp, &set);
-    flags.Integer("ps", "N", "parameter servers", 1, 4096, &ps);
-    flags.Integer("workers", "N", "workers, at first: their Job's parallelism may be changed", 0,
+    flags.Integer("ps", "N",
+                  "parameter servers (2, or 0 where the job's strategy has none); 0: the workers "
+                  "hold the variables, and worker 0 is the coordinator",
+                  0, 4096, &ps);
+    flags.Integer("workers", "N",
+                  "workers, at first: their Job's parallelism may be changed, but with --ps 0", 0,
                   100000, &workers);
     flags.Integer("gpus", "N", "GPUs of each worker (nvidia.com/gpu)", 0, 1024, &gpus);
     flags.Switch("allow-programs",
@@ -99,7 +107,7 @@ struct RenderFlags {
     flags.Switch(
         "http",
         "the coordinator shows its page at port 7480, in plain text without --tls; network "
-        "policies let nobody at it but `kubectl port-forward`",
+        "policies let nobody at it but `kubectl port-forward` (with --ps 0 of pod NAME-worker-0)",
         &options.http);
     flags.Switch("monitoring",
                  "all daemons show metrics at port 7480, and the Prometheus operator of the "
@@ -107,8 +115,8 @@ struct RenderFlags {
                  &options.monitoring);
     flags.String("queue", "NAME", "Kueue's local queue, which lets the Jobs begin", &options.queue);
     flags.String("ps-kind", "KIND",
-                 "statefulset, whose ps stay when all is done, or job: an Indexed Job (Kubernetes "
-                 "1.26), whose ps end then",
+                 "of who holds the variables: statefulset, which stays when all is done, or job: "
+                 "an Indexed Job (Kubernetes 1.26), which ends then",
                  &ps_kind);
   }
 
@@ -203,18 +211,43 @@ size_t LargestConfigMap(const std::string& manifests) {
   return largest;
 }
 
-// Says what of the job pods cannot do; "" if they can do all.
-std::string WhyNotForPods(const Job& job) {
-  if (IsWithoutPs(job.guarantees.strategy)) {
-    return absl::StrCat("strategy: is ", job.guarantees.strategy,
-                        ", with which workers hold the variables, and these manifests have ps: "
-                        "leave strategy out; `consistency` \"sync\" gives the same values");
-  }
+// Returns the job as the cluster that the flags ask for trains it, and how many ps that has.
+absl::StatusOr<Job> ReadJobFor(RenderFlags& flags, const std::string& path) {
+  PosixFiles files;
+  const auto read = [&](std::span<const std::string> settings) {
+    return ReadUserJob(files, path, settings);
+  };
+  ASSIGN_OR_RETURN(const Job job, read(flags.set));
   const std::string& weights = job.initial_weights.file.value_or("");
-  if (!IsKerasFileName(weights)) return "";
-  return absl::StrCat(weights, ": pods read no file of Keras: write `paracord convert ", weights,
-                      " --out model.json --weights weights.safetensors`, and name these as model "
-                      "and initial_weights");
+  if (IsKerasFileName(weights)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        weights, ": pods read no file of Keras: write `paracord convert ", weights,
+        " --out model.json --weights weights.safetensors`, and name these as model and "
+        "initial_weights"));
+  }
+  const std::string& strategy = job.guarantees.strategy;
+  const int64_t ps = flags.ps.value_or(IsWithoutPs(strategy) ? 0 : 2);
+  if (ps > 0 && IsWithoutPs(strategy)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--ps ", ps, ": the job's strategy is ", strategy,
+                     ", with which workers hold the variables: leave --ps out"));
+  }
+  flags.options.ps = static_cast<uint64_t>(ps);
+  if (ps > 0) return job;
+  if (flags.workers == 0) {
+    return absl::InvalidArgumentError(
+        "--ps 0: the workers hold the variables, and there have to be some: --workers N");
+  }
+  if (!flags.options.ps_cpu.empty() || !flags.options.ps_memory.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        flags.options.ps_cpu.empty() ? "--ps-memory" : "--ps-cpu",
+        ": there are no ps (--ps 0): --cpu and --memory are of the workers, which hold the "
+        "variables"));
+  }
+  const ClusterShape shape{.workers = static_cast<size_t>(flags.workers),
+                           .devices = static_cast<size_t>(std::max<int64_t>(flags.gpus, 1))};
+  ASSIGN_OR_RETURN(JobInCluster in_cluster, ReadJobIn(shape, flags.set, read));
+  return std::move(in_cluster.job);
 }
 
 }  // namespace
@@ -230,19 +263,18 @@ int RunRender(Args args, std::ostream& out, std::ostream& err) {
   ManifestOptions& options = own.options;
   Flags flags("paracord render kubernetes",
               "Writes the manifests that run the job on Kubernetes: a Job (coordinator), a\n"
-              "StatefulSet or a Job (ps), a Job (workers) and what they need. Data files whose\n"
-              "paths are relative to the job file are below /data in the pods.");
+              "StatefulSet or a Job (ps), a Job (workers) and what they need; with --ps 0 a\n"
+              "StatefulSet or a Job of workers alone. Data files whose paths are relative to the\n"
+              "job file are below /data in the pods.");
   own.AddTo(flags);
   const auto code = flags.ParseOrExit(help ? args : args.subspan(1), "paracord render", out, err);
   if (code.has_value()) return *code;
   const auto refuse = [&](const std::string& why) {
     return Fail(kCommand, why, ExitCode::kConfiguration, err);
   };
-  PosixFiles files;
   const std::string path = AbsolutePath(own.job_file);
-  const absl::StatusOr<Job> job = ReadUserJob(files, path, own.set);
+  const absl::StatusOr<Job> job = ReadJobFor(own, path);
   if (!job.ok()) return refuse(Text(job.status()));
-  if (const std::string why = WhyNotForPods(*job); !why.empty()) return refuse(why);
   if (options.name.empty()) {
     options.name = ObjectName(job->name);
   } else if (options.name != ObjectName(options.name)) {
@@ -251,7 +283,6 @@ int RunRender(Args args, std::ostream& out, std::ostream& err) {
   }
   if (options.name.empty()) return refuse("the job's name gives no name of objects: give --name");
   if (const absl::Status wrong = own.Check(); !wrong.ok()) return refuse(Text(wrong));
-  options.ps = static_cast<uint64_t>(own.ps);
   options.workers = static_cast<uint64_t>(own.workers);
   options.gpus = static_cast<uint64_t>(own.gpus);
   if (options.image.empty()) {

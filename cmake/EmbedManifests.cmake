@@ -4,7 +4,8 @@ set(manifests_cc ${PROJECT_BINARY_DIR}/manifests.cc)
 set(manifests_text "// Written by cmake/EmbedManifests.cmake.\n#include \"cli/manifests.h\"\n\n")
 string(APPEND manifests_text "namespace paracord {\n\n")
 foreach(path base/storage base/coordinator base/ps base/worker base/export base/network
-    components/monitored/monitors components/monitored/metrics)
+    overlays/nodes/leader overlays/nodes/nodes
+    components/monitored/monitors components/monitored/pods components/monitored/metrics)
   set(manifest ${PROJECT_SOURCE_DIR}/deploy/kubernetes/${path}.yaml)
   get_filename_component(name ${path} NAME)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${manifest})

@@ -12,6 +12,7 @@
 #include "cli/manifests.h"
 #include "common/files.h"
 #include "config/cluster.h"
+#include "config/nodes.h"
 #include "nlohmann/json.hpp"
 #include "tests/fakes.h"
 
@@ -211,6 +212,62 @@ TEST_CASE(
   CHECK(queued == 3);
 }
 
+TEST_CASE("without ps the workers are a StatefulSet of nodes, of which the first is coordinator") {
+  RenderExample example;
+  const Rendered nodes = example.Render({"--ps", "0", "--workers", "3", "--http", "--cpu", "4"});
+  INFO(nodes.err);
+  REQUIRE(nodes.code == 0);
+  CHECK_FALSE(nodes.has("# render"));
+  CHECK_FALSE(nodes.has("fashion-mnist"));
+  CHECK_FALSE(nodes.has("kind: Job\n"));
+  CHECK_FALSE(nodes.has("counting-job-ps"));
+  CHECK(nodes.has("kind: StatefulSet\nmetadata:\n  name: counting-job-worker\n"));
+  CHECK(nodes.has("\n  replicas: 3\n"));
+  CHECK(nodes.has("        - --job=/etc/paracord/job.json  # for worker 0\n"));
+  CHECK(nodes.has("        - --http=0.0.0.0:7480\n"));
+  CHECK(nodes.has("            cpu: \"4\"\n"));
+  CHECK(nodes.has("  name: counting-job-coordinator\n"));
+  CHECK(nodes.has("    statefulset.kubernetes.io/pod-name: counting-job-worker-0\n"));
+  const auto cluster = ParseTfConfig(BlockOf(nodes.out, "cluster.json").dump());
+  REQUIRE(cluster.ok());
+  CHECK(PsAddressesOf(**cluster)->size() == 3);
+  for (uint32_t i = 0; i < 3; ++i) {  // each pod finds its task by its host's name
+    CHECK(NodeOnHost(**cluster, absl::StrCat("counting-job-worker-", i)) == i);
+  }
+  CHECK(CoordinatorOf(**cluster) == "counting-job-worker-0.counting-job-worker:7400");
+  const nlohmann::json job = BlockOf(nodes.out, "job.json");
+  CHECK(job["strategy"] == "multi_worker_mirrored");
+  CHECK(job["consistency"] == "sync");
+
+  const Rendered named = example.Render({"--set", "strategy=multi_worker_mirrored", "--tls"});
+  INFO(named.err);
+  REQUIRE(named.code == 0);  // without --ps, as `paracord train`
+  CHECK(named.has("secret: {secretName: counting-job-worker-tls, defaultMode: 0440}"));
+  CHECK_FALSE(named.has("counting-job-coordinator-tls"));
+  CHECK_FALSE(named.has("--insecure"));
+  const Rendered async = example.Render({"--ps", "0", "--set", "consistency=async"});
+  REQUIRE(async.code == 0);
+  CHECK(BlockOf(async.out, "job.json")["consistency"] == "async");
+}
+
+TEST_CASE("nodes as an Indexed Job end with the job, and keep to a queue") {
+  RenderExample example;
+  const Rendered job =
+      example.Render({"--ps", "0", "--workers", "3", "--ps-kind", "job", "--queue", "team"});
+  INFO(job.err);
+  REQUIRE(job.code == 0);
+  CHECK_FALSE(job.has("StatefulSet\n"));
+  CHECK_FALSE(job.has("--stay"));
+  CHECK_FALSE(job.has("statefulset.kubernetes.io"));
+  CHECK(job.has("    batch.kubernetes.io/job-completion-index: \"0\"\n"));
+  CHECK(job.has("kind: Job\nmetadata:\n  name: counting-job-worker\n"));
+  CHECK(job.has("  completions: 3\n  parallelism: 3\n  completionMode: Indexed"));
+  CHECK(job.has("onExitCodes: {containerName: worker, operator: In, values: [1, 2, 4, 5, 6]}"));
+  CHECK(job.has("      restartPolicy: Never\n      subdomain: counting-job-worker\n"));
+  CHECK(job.has("  minAvailable: 2\n"));
+  CHECK(job.has("kueue.x-k8s.io/queue-name: team}"));
+}
+
 TEST_CASE("--monitoring shows the metrics of all daemons to the Prometheus operator") {
   RenderExample example;
   const auto count = [](const Rendered& rendered, const std::string& text) {
@@ -229,6 +286,10 @@ TEST_CASE("--monitoring shows the metrics of all daemons to the Prometheus opera
               "    scheme: https\n    tlsConfig: {serverName: counting-job, ca: {secret: "
               "{name: counting-job-coordinator-tls, key: ca.crt}}}\n") == 2);
   CHECK(count(example.Render({"--http"}), "7480") == 2);
+  const Rendered nodes = example.Render({"--monitoring", "--ps", "0", "--tls"});
+  CHECK_FALSE(nodes.has("kind: ServiceMonitor\n"));  // it would scrape the same pods again
+  CHECK(nodes.has("kind: PodMonitor\nmetadata:\n  name: counting-job-worker\n"));
+  CHECK(nodes.has("{name: counting-job-worker-tls, key: ca.crt}"));
 }
 
 TEST_CASE("flags of render that are no names, times or tolerations are refused by name") {
@@ -314,10 +375,17 @@ TEST_CASE("render refuses another cluster manager and wrong flags, naming them")
   CHECK(example.Render({"--image", "two words"}).code == 2);
   CHECK(example.Render({}, "###").err.find("give --name") != std::string::npos);
   CHECK(example.Render({"--set", "epoch=1"}).code == 2);
-  const Rendered mirrored = example.Render({"--set", "strategy=multi_worker_mirrored"});
+  const Rendered mirrored =
+      example.Render({"--ps", "2", "--set", "strategy=multi_worker_mirrored"});
   CHECK(mirrored.code == 2);
-  CHECK(mirrored.err.find("strategy: is multi_worker_mirrored, with which workers hold the "
-                          "variables, and these manifests have ps") != std::string::npos);
+  CHECK(absl::StrContains(mirrored.err,
+                          "--ps 2: the job's strategy is multi_worker_mirrored, with which workers "
+                          "hold the variables: leave --ps out"));
+  CHECK(absl::StrContains(example.Render({"--ps", "0", "--workers", "0"}).err, "--workers N"));
+  CHECK(absl::StrContains(example.Render({"--ps", "0", "--ps-cpu", "2"}).err,
+                          "--ps-cpu: there are no ps (--ps 0)"));
+  CHECK(absl::StrContains(example.Render({"--workers", "3", "--set", "strategy=one_device"}).err,
+                          "strategy: is one_device, which is of one worker"));
 }
 
 TEST_CASE("names of objects have small letters, digits and dashes, and begin with a letter") {

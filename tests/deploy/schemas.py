@@ -23,6 +23,7 @@ TRIED = ("kubectl", "paracord")
 # What the functions of the check call the words that the page shows.
 MEANT = {"\\\n": "",
          '"$work/counting/job.json"': '"$job"', '"$work/counting.yaml"': "counting.yaml",
+         '"$work/nodes.yaml"': "nodes.yaml",
          '"$1-$role-tls"': "fashion-mnist-$role-tls", '"$2/$role.crt"': "$certs/$role.crt",
          '"$2/${3:-$role}.key"': "$certs/$role.key", '"$2/ca.crt"': "$certs/ca.crt"}
 NO_SCHEMA = {"TFJob", "JobSet", "ServiceMonitor", "PodMonitor"}  # resources that operators define
@@ -69,8 +70,14 @@ def texts(paracord):
     found["render monitored with TLS"] = run(*render, "--monitoring", "--tls", *image)
     found["render in a queue"] = run(*render, "--ps-kind", "job", "--queue", "team", "--ttl", "1d",
                                      "--export", "/job/m.safetensors", "--namespace", "ml")
+    nodes = (*render, "--ps", "0", "--workers", "2")
+    found["render without ps"] = run(*nodes, *image)
+    found["render without ps, with all"] = run(*nodes, "--tls", "--monitoring", "--gpus", "2",
+                                               "--ps-kind", "job", "--queue", "team", "--ttl", "1d",
+                                               "--allow-programs", "--data", "other")
     found["render on object storage"] = run(*render, "--storage", "s3://bucket/job")
-    for path in ("tfjob/storage.yaml", "jobset/jobset.yaml", "tfjob/tfjob.yaml"):
+    for path in ("tfjob/storage.yaml", "jobset/jobset.yaml", "tfjob/tfjob.yaml",
+                 "tfjob/mirrored.yaml"):
         found[path] = (KUBERNETES / path).read_text(encoding="utf-8")
         if path != "tfjob/storage.yaml":
             found[f"pods of {path}"] = run(
@@ -243,6 +250,7 @@ def main():
         commands += flags_are_taken(pathlib.Path(paracord).parent, name, objects, known)
     if "base" in documents:
         same_objects(documents["render"], documents["base"])
+        same_objects(documents["render without ps"], documents["overlays/nodes"])
         same_objects(documents["render with TLS"], documents["overlays/tls"])
         same_objects(documents["render monitored"], documents["overlays/monitored"])
         same_objects(documents["render monitored with TLS"], documents["overlays/monitored-tls"])
