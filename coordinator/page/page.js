@@ -44,6 +44,9 @@ function roundsText(rounds) {
   if (rounds.seconds_a_round) {
     words.push(`${Number(rounds.seconds_a_round.toPrecision(2))} s a round`);
   }
+  if (rounds.waited_share >= 0.005) {
+    words.push(`workers wait ${Math.round(100 * rounds.waited_share)} % of the time`);
+  }
   if (rounds.rollbacks) words.push(`back to a checkpoint ${rounds.rollbacks}×`);
   return words.join(", ");
 }
@@ -64,6 +67,7 @@ function drawHead(status) {
     words.push(`${status.batches_done.toLocaleString("en")} of ` +
       `${status.batches.toLocaleString("en")} batches (${Math.floor(100 * share)} %)`);
   }
+  if (status.strategy) words.push(`${status.strategy.name} (${status.strategy.why})`);
   if (status.rounds) words.push(roundsText(status.rounds));
   if (status.seconds_left !== undefined) {
     words.push(`${status.seconds_left < 1 ? "" : "about "}${timeText(status.seconds_left)} left`);
@@ -245,6 +249,13 @@ function drawCheckpoint(status) {
   fill("checkpoint", ...rows.flatMap(([key, value]) => [make("dt", {}, key), make("dd", {}, value)]));
 }
 
+// What a worker of a job in rounds has, and the part of its time in which it waits; else "".
+function lanesText(worker) {
+  if (worker.waited_share === undefined) return "";
+  const waits = Math.round(100 * worker.waited_share);
+  return `${worker.leases} ${worker.leases === 1 ? "lane" : "lanes"}, waits ${waits} % of the time, `;
+}
+
 function drawTasks(status) {
   const cell = (text, kind) => make("td", {class: kind || ""}, text);
   const head = make("tr", {}, ...["task", "state", "work", "staleness", "last heard", "note"].map(
@@ -260,7 +271,7 @@ function drawTasks(status) {
   for (const w of (status.workers || []).slice(0, 256)) {
     rows.push(make("tr", {}, cell(w.task),
       cell(w.silent_seconds > SILENT_S ? "silent" : w.resting ? "resting" : w.waits_for ? "waiting" : w.leases ? "computing" : "idle", workerKind(w)),
-      cell(`${w.computed.toLocaleString("en")} batches, ${number(w.samples_per_second)} samples/s, ${w.device}`),
+      cell(`${lanesText(w)}${w.computed.toLocaleString("en")} batches, ${number(w.samples_per_second)} samples/s, ${w.device}`),
       cell(number(w.staleness)), cell(heard(w)), cell(w.waits_for ? "waits for " + w.waits_for : "")));
   }
   for (const [task, why] of Object.entries(status.refused || {})) {
