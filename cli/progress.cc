@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cli/cost_lines.h"
 #include "cli/progress_line.h"
 #include "common/json_text.h"
 #include "common/one_line.h"
@@ -168,6 +169,15 @@ void Progress::ShowFailure(const nlohmann::json& status) {
   Event("failure", "warning: " + failure);
 }
 
+// Shows once what batches cost, when enough of them were measured.
+void Progress::ShowCost(const nlohmann::json& status) {
+  if (cost_shown_) return;
+  for (const std::string& line : CostLines(status)) {
+    cost_shown_ = true;
+    Event("cost", line);
+  }
+}
+
 // Says that all shown numbers are old while the coordinator does not answer.
 void Progress::ShowSilence(int64_t age_ms, const std::string& problem) {
   const bool silent = age_ms >= kSilentMs;
@@ -194,6 +204,7 @@ void Progress::Show(const nlohmann::json& status, int64_t age_ms, const std::str
   ShowEvaluations(status);
   ShowCheckpoint(status);
   ShowFailure(status);
+  ShowCost(status);
   ShowWaiting(status);
   ShowSilence(age_ms, problem);
   ShowLine(status, age_ms);

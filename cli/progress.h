@@ -45,6 +45,7 @@ class Progress {
   void ShowCheckpoint(const nlohmann::json& status);
   void ShowWaiting(const nlohmann::json& status);
   void ShowFailure(const nlohmann::json& status);
+  void ShowCost(const nlohmann::json& status);
   void ShowSilence(int64_t age_ms, const std::string& problem);
   void ShowLine(const nlohmann::json& status, int64_t age_ms);
   // Returns what the numbers of a status do not say; "" if nothing.
@@ -75,6 +76,7 @@ class Progress {
   bool said_ = true;            // a line was written since said_seconds_
   double said_seconds_ = 0;     // the job's seconds at the last line
   bool first_ = true;
+  bool cost_shown_ = false;
   bool bar_shown_ = false;
 };
 

@@ -135,6 +135,9 @@ void PrintRounds(const json& rounds, std::ostream& out) {
   if (rounds.contains("seconds_a_round")) {
     out << absl::StrFormat(", %.3g s a round", rounds.value("seconds_a_round", 0.0));
   }
+  if (const double waited = rounds.value("waited_share", 0.0); waited >= 0.005) {
+    out << absl::StrFormat(", workers wait %.0f %% of the time", 100 * waited);
+  }
   const auto rollbacks = rounds.value("rollbacks", uint64_t{0});
   if (rollbacks > 0)
     out << ", back to a checkpoint " << rollbacks << (rollbacks == 1 ? " time" : " times");
@@ -186,6 +189,9 @@ void Print(const json& status, std::ostream& out) {
                          loss.is_number() ? absl::StrFormat(", loss %.4f", loss.get<double>()) : "",
                          number("applied_min"), number("applied_max"), number("rejected"),
                          status.at("healthy").get<bool>() ? "" : ", UNHEALTHY: not finite");
+  if (const json strategy = status.value("strategy", json::object()); !strategy.empty()) {
+    out << "strategy " << strategy.value("name", "") << ": " << strategy.value("why", "") << "\n";
+  }
   PrintRounds(status.value("rounds", json::object()), out);
   for (const json& ps : status.at("ps")) out << OneTask(ps) << "\n";
   PrintTables(status.value("tables", json::object()), out);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "cli/batch_needs.h"
 #include "cli/commands.h"
+#include "cli/cost_lines.h"
 #include "cli/own_programs.h"
 #include "cli/plan.h"
 #include "cli/train_checks.h"
@@ -274,6 +275,8 @@ void CheckJob(Files& files, const Job& job, const ValidateFlags& flags, const st
   const uint64_t slots = optimizer.ok() ? optimizer->slots.size() : 0;
   Problems warnings;
   report.Take(where, PrintPlan(job, (*program)->variables(), flags.holders, slots, out, warnings));
+  out << StepText(job, (*program)->variables(), (*program)->MultiplyAdds(), flags.holders.count)
+      << "\n";
   if (optimizer.ok()) PrintCheckpoints(job, (*program)->variables(), *optimizer, out);
   for (const std::string& note : TableNotes(job)) out << "note: " << note << "\n";
   report.Warn(where, warnings.lines());

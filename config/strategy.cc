@@ -111,6 +111,17 @@ absl::Status CheckDevices(const GuaranteesSpec& guarantees, const ClusterShape& 
                                                  "or {\"staleness\": S}"));
 }
 
+StrategyChoice ExplainStrategy(const GuaranteesSpec& guarantees, ClusterShape shape) {
+  if (guarantees.stages.count > 1) shape.devices = 1;
+  // A job that was read for its cluster names what the cluster led to.
+  GuaranteesSpec unsaid = guarantees;
+  unsaid.strategy = "auto";
+  unsaid.consistency_said = unsaid.consistency_said && !guarantees.sync();
+  StrategyChoice choice = Automatic(unsaid, shape);
+  if (guarantees.strategy == "auto" || choice.name == guarantees.strategy) return choice;
+  return {guarantees.strategy, "the job says so"};
+}
+
 absl::StatusOr<JobInCluster> ReadJobIn(const ClusterShape& shape,
                                        std::span<const std::string> settings,
                                        const ReadJobFn& read) {

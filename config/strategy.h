@@ -61,6 +61,10 @@ absl::StatusOr<StrategyChoice> ChooseStrategy(const GuaranteesSpec& guarantees, 
 // lanes of rounds, and a job whose strategy is chosen has no rounds.
 absl::Status CheckDevices(const GuaranteesSpec& guarantees, const ClusterShape& shape);
 
+// Describes for people the strategy of a job that a cluster trains already: with the reason that
+// the cluster gives where the cluster alone would have led to the same strategy.
+StrategyChoice ExplainStrategy(const GuaranteesSpec& guarantees, ClusterShape shape);
+
 // Reads a job for a cluster. `read` parses the job with settings (config/job_settings.h). Where the
 // job leaves its strategy to the cluster, `read` is called a second time with the chosen one.
 struct JobInCluster {

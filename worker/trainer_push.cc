@@ -85,7 +85,7 @@ void Trainer::Ready(const Computation& computation) {
   const auto count = [this](const Computation& each) {
     ++counters_.computed;
     counters_.loss_sum += each.loss;
-    if (plan_.lanes() != 0) counters_.compute_seconds += Seconds(each.took_ms);
+    counters_.compute_seconds += Seconds(each.took_ms);
     under_way_.push_back({each.examples, each.loss, each.metrics});
     bad_records_.Name(each.left_out, counters_.trained);
   };

@@ -120,6 +120,9 @@ void CoordinatorCore::CountReport(WorkerSession& session, const WorkRequest& req
     return;
   }
   throughput_.Count(request, now_ms_);
+  if (session.work.computed > request.computed()) {
+    throughput_.CountSteps(request, elapsed, sessions_.all().size(), session.devices);
+  }
   session.counted_ms = now_ms_;
   TakeTrained(session, request);
   session.batch_time.Add(request.computed(), std::min(request.compute_seconds(), elapsed));

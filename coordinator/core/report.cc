@@ -10,6 +10,7 @@
 #include "common/json_text.h"
 #include "common/status_text.h"
 #include "config/data_plan.h"
+#include "coordinator/core/cost_status.h"
 #include "coordinator/core/partitioner.h"
 #include "coordinator/core/round_status.h"
 #include "coordinator/core/table_status.h"
@@ -83,6 +84,12 @@ void AddEpochs(const JobView& job, uint64_t from, uint64_t batches_done, json& s
   if (json bad = BadRecordsJson(job.history); !bad.is_null()) {
     status["bad_records"] = std::move(bad);
   }
+}
+
+// Adds which strategy trains the job, and what it and others cost, as far as that is known.
+void AddStrategy(const JobView& job, json& to) {
+  to["strategy"] = StrategyJson(job);
+  if (json cost = CostJson(job); !cost.is_null()) to["cost"] = std::move(cost);
 }
 
 // The newest results of the test data and of training: of the newest epoch, or else of the recent
@@ -274,6 +281,7 @@ std::string Report::SummaryText(const std::string& status, const std::string& re
     rounds.erase("waits_for");
     summary["rounds"] = std::move(rounds);
   }
+  AddStrategy(job_, summary);
   if (const EvaluationResult* const best = job_.evaluations.Best()) {
     const std::string& metric = job_.options.job.stop_when->metric;
     summary["best"] = {
@@ -391,6 +399,7 @@ std::string Report::StatusJson(uint64_t history_from) const {
   const json tables = TablesJson(job_.record.variables(), job_.ps);
   if (!tables.is_null()) status["tables"] = tables;
   if (json rounds = RoundsJson(job_); !rounds.is_null()) status["rounds"] = std::move(rounds);
+  AddStrategy(job_, status);
   const std::string waiting = Waiting(job_, now_ms_);
   if (!waiting.empty()) status["waiting"] = waiting;
   if (!job_.options.untaken.empty()) status["untaken"] = job_.options.untaken;

@@ -80,6 +80,8 @@ json RoundsJson(const JobView& job) {
   }
   const std::string waits_for = table != nullptr ? WaitsFor(job, *table) : "";
   if (!waits_for.empty()) rounds["waits_for"] = waits_for;
+  const Throughput::Steps& steps = job.throughput.steps();
+  if (steps.seconds > 0) rounds["waited_share"] = steps.waited_seconds / steps.seconds;
   if (const auto usual_ms = job.lanes.clock().usual_ms()) {
     rounds["seconds_a_round"] = *usual_ms / 1000;
   }

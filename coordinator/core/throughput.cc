@@ -1,5 +1,7 @@
 #include "coordinator/core/throughput.h"
 
+#include <algorithm>
+
 namespace paracord {
 namespace {
 
@@ -29,6 +31,17 @@ void Throughput::Count(const WorkRequest& report, int64_t now_ms) {
   window_.samples += report.samples();
   window_.staleness_sum += report.staleness_sum();
   window_.loss_sum += report.loss_sum();
+}
+
+void Throughput::CountSteps(const WorkRequest& report, double elapsed_seconds, size_t workers,
+                            uint32_t devices) {
+  if (report.computed() == 0) return;
+  steps_.batches += report.computed();
+  steps_.seconds += elapsed_seconds;
+  steps_.compute_seconds += std::min(report.compute_seconds(), elapsed_seconds * devices);
+  steps_.waited_seconds += std::min(report.waited_seconds(), elapsed_seconds);
+  steps_.workers = workers;
+  steps_.devices = devices;
 }
 
 Throughput::Window Throughput::Recently(int64_t now_ms) const {

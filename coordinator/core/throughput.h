@@ -26,6 +26,15 @@ class Throughput {
     }
   };
 
+  // What the batches of all sessions took, but those of a session's first report, which has the
+  // time of opening data and model in it. `seconds` are those of the sessions, one after another.
+  struct Steps {
+    uint64_t batches = 0;
+    double seconds = 0, compute_seconds = 0, waited_seconds = 0;
+    size_t workers = 0;    // that took part when batches were reported last
+    uint32_t devices = 1;  // of each of them
+  };
+
   // Training begins or goes on; it stops.
   void Start(int64_t now_ms);
   void Stop(int64_t now_ms);
@@ -33,9 +42,14 @@ class Throughput {
   void Tick(int64_t now_ms);
   // Counts what a worker reports for the first time.
   void Count(const WorkRequest& report, int64_t now_ms);
+  // Counts in the steps what one of `workers` sessions reports of the `elapsed_seconds` since its
+  // last report, in which its `devices` computed.
+  void CountSteps(const WorkRequest& report, double elapsed_seconds, size_t workers,
+                  uint32_t devices);
 
   // Both windows together; the rates of one in which nothing was computed mean nothing.
   Window Recently(int64_t now_ms) const;
+  const Steps& steps() const { return steps_; }
   // When a worker last told of batches.
   std::optional<int64_t> counted_ms() const { return counted_ms_; }
 
@@ -43,6 +57,7 @@ class Throughput {
   Window window_, before_;  // under way, and the newest whole one
   bool running_ = false;
   std::optional<int64_t> counted_ms_;
+  Steps steps_;
 };
 
 }  // namespace paracord

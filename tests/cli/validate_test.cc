@@ -48,6 +48,9 @@ TEST_CASE("validate prints cluster, variables, partitions and bytes of a good jo
       "  ps:1  28 bytes, 84 with optimizer state, 2 partitions: "
       "dense/kernel/part_1, dense/bias/part_1\n"
       "imbalance (largest / mean): 1.067\n"
+      "step: waves x (compute + exchange). compute = 30 multiply-adds x 64 examples / speed; "
+      "exchange = 2 x 60 B / bandwidth + trips x latency + update. `paracord train` measures both "
+      "and predicts the other strategies\n"
       "checkpoints: a full one takes 180 B; at most 4 are on disk at once: 720 B\n");
 }
 

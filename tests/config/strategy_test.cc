@@ -38,6 +38,22 @@ TEST_CASE("a job that says it is asynchronous keeps its updates in a cluster of 
   CHECK(ChooseStrategy(said, {0, 2})->name == "multi_worker_mirrored");
 }
 
+TEST_CASE("people are told why a job has its strategy, also where it was read for its cluster") {
+  GuaranteesSpec read;  // by `paracord train`, as the cluster led to it
+  read.strategy = "multi_worker_mirrored";
+  read.consistency = "sync";
+  read.consistency_said = true;
+  const StrategyChoice nodes = ExplainStrategy(read, {0, 2});
+  CHECK(nodes.name == "multi_worker_mirrored");
+  CHECK(nodes.why == "the cluster names 2 workers and no ps");
+  CHECK(ExplainStrategy(GuaranteesSpec(), {2, 2}).why == "the cluster names ps (key cluster.ps)");
+  GuaranteesSpec central;
+  central.strategy = "central_storage";
+  central.consistency = "sync";
+  CHECK(ExplainStrategy(central, {0, 1, 2}).name == "central_storage");
+  CHECK(ExplainStrategy(central, {0, 1, 2}).why == "the job says so");
+}
+
 TEST_CASE("a strategy runs in the clusters that fit it and in no other") {
   CHECK(Chosen("parameter_server", {1, 0}) == "parameter_server");
   CHECK(Chosen("one_device", {0, 1}) == "one_device");

@@ -66,5 +66,20 @@ TEST_CASE("only some refusals of a second are logged, and a worker that joins cl
   CHECK(refusals.last().empty());
 }
 
+TEST_CASE("no report says that it took longer than the time since the one before") {
+  Throughput throughput;
+  WorkRequest report = Computed(4, 1.0);
+  report.set_compute_seconds(100);
+  report.set_waited_seconds(100);
+  throughput.CountSteps(report, /*elapsed_seconds=*/2, /*workers=*/3, /*devices=*/4);
+  CHECK(throughput.steps().seconds == 2);
+  CHECK(throughput.steps().compute_seconds == 8);  // four devices compute side by side
+  CHECK(throughput.steps().waited_seconds == 2);
+  CHECK(throughput.steps().workers == 3);
+  throughput.CountSteps(Computed(0, 1.0), 50, 3, 4);  // time in which nothing was to do
+  CHECK(throughput.steps().seconds == 2);
+  CHECK(throughput.steps().batches == 4);
+}
+
 }  // namespace
 }  // namespace paracord

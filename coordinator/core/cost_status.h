@@ -1,0 +1,17 @@
+// Describes for people which strategy a job trains with, what its batches take, and what they would
+// take under the other strategies that the cluster can run. Pure.
+#pragma once
+
+#include "coordinator/core/job_view.h"
+#include "nlohmann/json.hpp"
+
+namespace paracord {
+
+// Returns the `name` of the strategy and `why`.
+nlohmann::json StrategyJson(const JobView& job);
+
+// Returns what was measured, and of each strategy what is predicted (config/step_cost.h), fastest
+// first. Null before 50 batches, or rounds, of this life of the coordinator.
+nlohmann::json CostJson(const JobView& job);
+
+}  // namespace paracord
