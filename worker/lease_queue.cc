@@ -129,6 +129,14 @@ bool LeaseQueue::GoTo(const BatchId& batch) {
   return true;
 }
 
+std::optional<BatchId> LeaseQueue::OfEarlierRound(const BatchId& batch) const {
+  const auto found = std::ranges::find_if(held_, [&](const Held& held) {
+    return held.lease.epoch() == batch.epoch() && held.next < batch.batch() &&
+           held.next < held.lease.end_batch();
+  });
+  return found == held_.end() ? std::nullopt : std::optional(BatchOf(found->lease, found->next));
+}
+
 std::vector<uint64_t> LeaseQueue::Ids() const {
   std::vector<uint64_t> ids;
   for (const Held& held : held_) ids.push_back(held.lease.id());

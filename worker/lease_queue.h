@@ -51,6 +51,9 @@ class LeaseQueue {
   // Chooses the lease of a lane whose next batch is this one; false: there is none any more.
   bool GoTo(const BatchId& batch);
 
+  // Returns the next batch of a lane at hand that is of a round before this batch's, in its epoch.
+  std::optional<BatchId> OfEarlierRound(const BatchId& batch) const;
+
   // Returns the batch at hand that is worked on after batch() and the further lanes of its run,
   // which may be a rejected one; nullopt: there is none.
   std::optional<BatchId> After(uint32_t run = 1) const;

@@ -97,6 +97,16 @@ void Trainer::Ready(const Computation& computation) {
 
 // Null: the batch is rejected.
 void Trainer::Push(const BatchId& batch, const Computation* computation) {
+  // In synchronous training the worker has the state before the batch's round from every ps. So the
+  // batches of earlier rounds are in all partitions, and their lanes, which may have been granted
+  // since the pull, are not asked for again.
+  while (const auto done = options_.sync ? leases_.OfEarlierRound(batch) : std::nullopt) {
+    PROBE("worker.lane.overtaken");
+    leases_.GoTo(*done);
+    leases_.SetNext(std::min(batch.batch(), leases_.current().end_batch()));
+    leases_.used_up() ? Finish(PROBLEM_NONE, "") : Report(false, PROBLEM_NONE, "");
+  }
+  leases_.GoTo(batch);
   const bool rejected = computation == nullptr;
   const uint32_t lanes = rejected ? 1 : static_cast<uint32_t>(1 + computation->run.size());
   const std::vector<BatchId> following = NotComputed(lanes);

@@ -187,7 +187,12 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
   const std::string said = OneLine(report.message(), kSendableBytesMax);
   switch (report.problem()) {
     case PROBLEM_GAP:
-      if (job_.guarantees.sync() && report.ended()) gaps_.Note(BatchOf(lease), session.id);
+      if (job_.guarantees.sync() && report.ended()) {
+        // Ledgers may have moved the lease past the batch that the worker means.
+        BatchId batch = BatchOf(lease);
+        batch.set_batch(std::min(report.next(), lease.next));
+        gaps_.Note(batch, session.id);
+      }
       ps_.WantLedgers();
       break;
     case PROBLEM_DATA:

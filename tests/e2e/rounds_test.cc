@@ -96,7 +96,7 @@ TEST_CASE("with backup workers rounds go on while a worker is stopped, and each 
   job.update({{"round_batches", kFour},
               {"epochs", 30},
               {"backup", {{"factor", 2}}},
-              {"timeouts", {{"worker_ms", 10000}}}});
+              {"timeouts", {{"worker_ms", 90000}}}});
   Cluster cluster({.batch_ms = 5, .job = job});
   const auto round = [&] {
     const nlohmann::json status = cluster.Status();
@@ -109,9 +109,7 @@ TEST_CASE("with backup workers rounds go on while a worker is stopped, and each 
   REQUIRE(WaitUntil(5000, [&] { return LeasesOf(cluster, "worker:1") > 0; }));
   cluster.at("worker:1").Signal(SIGSTOP);
   const uint64_t before = round();
-  CHECK(WaitUntil(1000, [&] { return round() >= before + 3; }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(1000));
-  CHECK(round() >= before + 6);
+  CHECK(WaitUntil(30000, [&] { return round() >= before + 6; }));  // the worker is not dead yet
   cluster.at("worker:1").Signal(SIGCONT);
   CHECK(cluster.Finish(60000) == 0);
   CHECK(cluster.Summary().at("rounds").at("backups").get<uint64_t>() > 3);

@@ -118,6 +118,19 @@ TEST_CASE("values of a later state do not serve a lane of the round before") {
   CHECK(test.ps->UnderWay() == "pull for 1");
 }
 
+TEST_CASE("a lane of a round that is over, granted while a pull is under way, is not asked for") {
+  SyncFixture test;
+  test.trainer->Take(test.Lane(1, 0, 2, 4));
+  CHECK(test.ps->UnderWay() == "pull for 2");
+  test.trainer->Take(test.Lane(2, 1, 1, 2));  // of one round, as a backup worker has it
+  test.trainer->Take(test.Lane(3, 2, 1, 3));
+  test.Values();  // of state 2, so that every partition has the batches of round 1
+  CHECK(test.reports == Said{"2 ended at 2", "3 at 2"});
+  CHECK(test.ps->UnderWay() == "push 0.2 for 2");
+  test.Values();
+  CHECK(test.ps->UnderWay() == "push 2.2 for 3");
+}
+
 TEST_CASE("a rejected batch is entered by who has the state before its round, and asks for one") {
   SyncFixture test;
   Lease lease = test.Lane(1, 0, 2, 4);
