@@ -18,8 +18,10 @@ std::string CountText(const ClusterShape& shape, size_t count, const char* role)
   if (shape.by_flags) {
     return absl::StrCat("--", role, std::string_view(role) == "ps" ? "" : "s", " is ", count);
   }
-  const std::string number = count == 0 ? "none" : absl::StrCat(count);
-  return absl::StrCat("the cluster names ", number, " (key cluster.", role, ")");
+  const std::string names = count == 0                       ? "none"
+                            : std::string_view(role) == "ps" ? absl::StrCat(count, " ps")
+                                                             : Counted(count, role);
+  return absl::StrCat("the cluster names ", names, " (key cluster.", role, ")");
 }
 
 StrategyChoice Automatic(const GuaranteesSpec& guarantees, const ClusterShape& shape) {

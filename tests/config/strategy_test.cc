@@ -46,7 +46,7 @@ TEST_CASE("people are told why a job has its strategy, also where it was read fo
   const StrategyChoice nodes = ExplainStrategy(read, {0, 2});
   CHECK(nodes.name == "multi_worker_mirrored");
   CHECK(nodes.why == "the cluster names 2 workers and no ps");
-  CHECK(ExplainStrategy(GuaranteesSpec(), {2, 2}).why == "the cluster names ps (key cluster.ps)");
+  CHECK(ExplainStrategy(GuaranteesSpec(), {2, 2}).why == "the cluster names 2 ps (key cluster.ps)");
   GuaranteesSpec central;
   central.strategy = "central_storage";
   central.consistency = "sync";
@@ -65,12 +65,14 @@ TEST_CASE("a strategy runs in the clusters that fit it and in no other") {
         "strategy: is parameter_server, which needs ps, and the cluster names none (key "
         "cluster.ps): add them, or give \"multi_worker_mirrored\", with which workers hold the "
         "variables");
-  CHECK(Chosen("mirrored", {2, 1}) ==
-        "strategy: is mirrored, which has no ps, and the cluster names 2 (key cluster.ps): leave "
-        "them out, or give \"parameter_server\"");
-  CHECK(Chosen("central_storage", {0, 2}) ==
-        "strategy: is central_storage, which is of one worker, and the cluster names 2 (key "
-        "cluster.worker): give \"multi_worker_mirrored\"");
+  CHECK(
+      Chosen("mirrored", {2, 1}) ==
+      "strategy: is mirrored, which has no ps, and the cluster names 2 ps (key cluster.ps): leave "
+      "them out, or give \"parameter_server\"");
+  CHECK(
+      Chosen("central_storage", {0, 2}) ==
+      "strategy: is central_storage, which is of one worker, and the cluster names 2 workers (key "
+      "cluster.worker): give \"multi_worker_mirrored\"");
   CHECK(Chosen("one_device", {0, 1, 4}) ==
         "strategy: is one_device, and --device names 4: name one, or give \"mirrored\"");
   CHECK(Chosen("auto", {0, 0}).find("names neither ps (key cluster.ps) nor workers") !=

@@ -55,9 +55,10 @@ TEST_CASE("a coordinator refuses a strategy that its cluster cannot run, by both
   const auto problem = [](const absl::StatusOr<CoordinatorOptions>& options) {
     return std::string(options.status().message());
   };
-  CHECK(problem(OptionsIn(kTwoPs, {"strategy=mirrored"}, kBoth)) ==
-        "strategy: is mirrored, which has no ps, and the cluster names 2 (key cluster.ps): leave "
-        "them out, or give \"parameter_server\"");
+  CHECK(
+      problem(OptionsIn(kTwoPs, {"strategy=mirrored"}, kBoth)) ==
+      "strategy: is mirrored, which has no ps, and the cluster names 2 ps (key cluster.ps): leave "
+      "them out, or give \"parameter_server\"");
   CHECK(problem(OptionsIn(kTwoWorkers, {"strategy=parameter_server"}, kBoth))
             .starts_with("strategy: is parameter_server, which needs ps"));
   CHECK(problem(OptionsIn(kOneWorker, {"consistency=async"}, {"a:1"}, /*devices=*/2))

@@ -74,7 +74,7 @@ TEST_CASE("the status names the strategy and why it is that") {
   CoreHarness harness;
   const nlohmann::json strategy = JsonOf(harness.Told().StatusJson()).at("strategy");
   CHECK(strategy.at("name") == "parameter_server");
-  CHECK(strategy.at("why") == "the cluster names ps (key cluster.ps)");
+  CHECK(strategy.at("why") == "the cluster names 2 ps (key cluster.ps)");
 }
 
 }  // namespace
