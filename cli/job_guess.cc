@@ -83,7 +83,7 @@ class Guesser {
     guessed.job["data"] = std::move(data);
     if (!growing_.empty()) {
       for (const std::string& layer : growing_) {
-        guessed.job["tables"][layer]["kind"] = "growing";
+        guessed.job["tables"][layer] = {{"kind", "growing"}, {"update", "lazy"}};
       }
     }
     guessed.job["batch"] = kBatch;
@@ -430,10 +430,12 @@ class Guesser {
       if (activation == "sigmoid") job["metrics"] = {"auc"};
       if (activation == "softmax") job["metrics"] = {"accuracy"};
     }
-    const bool lazy = !growing_.empty();  // a growing table needs an optimizer by rows
-    if (!compiled_.optimizer.has_value() || lazy) {
-      job["optimizer"]["name"] = lazy ? "adagrad" : "adam";
-      if (lazy) Say("optimizer: adagrad, which changes only the rows that a batch reads");
+    if (!compiled_.optimizer.has_value()) {
+      job["optimizer"]["name"] = "adam";
+      Say("optimizer: adam, since the model is not compiled");
+    }
+    if (!growing_.empty()) {
+      Say("tables: the optimizer changes only the rows that a batch reads (\"update\": \"lazy\")");
     }
   }
 

@@ -79,8 +79,8 @@ TEST_CASE(
   CHECK(train["features"][1]["mean"] == 39.5);
   CHECK(train["features"][2].contains("default"));
   CHECK(train["label"]["vocabulary"] == json({"no", "yes"}));
-  CHECK(job["tables"] == json({{"users", {{"kind", "growing"}}}}));
-  CHECK(job["optimizer"]["name"] == "adagrad");
+  CHECK(job["tables"] == json({{"users", {{"kind", "growing"}, {"update", "lazy"}}}}));
+  CHECK(job["optimizer"]["name"] == "adam");
   CHECK(job["data"]["test"]["part"]["from"] == 0.9);
 
   // What is there is not replaced.
@@ -143,8 +143,8 @@ TEST_CASE("init makes ids of the words of the recommender's clicks, whose tables
         json({{{"column", "user"}, {"input", "user"}, {"kind", "id"}},
               {{"column", "item"}, {"input", "item"}, {"kind", "id"}}}));
   CHECK(job["data"]["train"]["label"] == "clicked");
-  CHECK(job["tables"] ==
-        json({{"item_vector", {{"kind", "growing"}}}, {"user_vector", {{"kind", "growing"}}}}));
+  CHECK(job["tables"] == json({{"item_vector", {{"kind", "growing"}, {"update", "lazy"}}},
+                               {"user_vector", {{"kind", "growing"}, {"update", "lazy"}}}}));
   CHECK(Run(RunValidate, {out, "--batch"}).code == 0);
 }
 
@@ -165,7 +165,7 @@ TEST_CASE("init takes arrays by the names of the inputs, and grows tables for la
   const json job = JsonOf(*files.ReadWhole(out));
   CHECK(job["data"]["train"]["features"] == json({{"user", "user.npy"}, {"item", "item.npy"}}));
   CHECK(job["data"]["train"]["labels"] == "clicked.npy");
-  CHECK(job["tables"] == json({{"user_vector", {{"kind", "growing"}}}}));
+  CHECK(job["tables"] == json({{"user_vector", {{"kind", "growing"}, {"update", "lazy"}}}}));
 
   const std::array<char, 4> word = {'i', '1'};
   directory.Write("item.npy", Npy("|S4", std::vector<std::array<char, 4>>(20, word)));
@@ -221,7 +221,7 @@ TEST_CASE(
         json({{"column", "shop"}, {"input", "shop"}, {"kind", "hashed"}, {"bins", 9}}));
   CHECK(features[2]["kind"] == "id");
   CHECK(features[2]["default"] == "0");
-  CHECK(job["tables"] == json({{"f", {{"kind", "growing"}}}}));
+  CHECK(job["tables"] == json({{"f", {{"kind", "growing"}, {"update", "lazy"}}}}));
 }
 
 TEST_CASE("init says which input has no column, and what to do about words") {
