@@ -245,6 +245,8 @@ std::map<std::string, std::string> ValuesOf(const Job& job, const ManifestOption
   if (options.gpus > 0) {
     values["gpus"] = absl::StrCat("nvidia.com/gpu: ", options.gpus);
     values["device"] = options.gpus == 1 ? "- --device=cuda:0" : "- --device=cuda:all";
+  } else if (job.guarantees.stages.count > 1) {
+    values["device"] = absl::StrCat("- --device=cpu:", job.guarantees.stages.count);
   }
   AddPlaces(options, role == "worker", values);
   AddAmounts(options, values);

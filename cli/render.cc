@@ -137,6 +137,28 @@ uint64_t SecondsOf(const std::string& text) {
   return 0;
 }
 
+// Whether --node-selector and --toleration are as Kubernetes takes them.
+absl::Status CheckNodeChoice(const ManifestOptions& options) {
+  for (const std::string& selector : options.node_selectors) {
+    const size_t equals = selector.find('=');
+    std::string without = selector;
+    if (equals != std::string::npos) without.erase(equals, 1);
+    if (equals == 0 || equals == std::string::npos || !IsPlain(without)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--node-selector: ", selector, " is no KEY=VALUE"));
+    }
+  }
+  for (const std::string& toleration : options.tolerations) {
+    RETURN_IF_ERROR(TolerationItem(toleration).status());
+    std::string without = toleration;
+    std::erase(without, '=');
+    if (IsPlain(without)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--toleration: ", toleration, " is no KEY[=VALUE]:EFFECT"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RenderFlags::Check() {
   for (const auto& [flag, value] :
        {std::pair("--image", &options.image), std::pair("--storage", &options.storage),
@@ -156,23 +178,7 @@ absl::Status RenderFlags::Check() {
     return absl::InvalidArgumentError(
         absl::StrCat("--namespace: ", options.name_space, " is no name of a namespace"));
   }
-  for (const std::string& selector : options.node_selectors) {
-    const size_t equals = selector.find('=');
-    std::string without = selector;
-    if (equals != std::string::npos) without.erase(equals, 1);
-    if (equals == 0 || equals == std::string::npos || !IsPlain(without)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--node-selector: ", selector, " is no KEY=VALUE"));
-    }
-  }
-  for (const std::string& toleration : options.tolerations) {
-    RETURN_IF_ERROR(TolerationItem(toleration).status());
-    std::string without = toleration;
-    std::erase(without, '=');
-    if (IsPlain(without)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("--toleration: ", toleration, " is no KEY[=VALUE]:EFFECT"));
-  }
+  RETURN_IF_ERROR(CheckNodeChoice(options));
   const bool claim = !options.storage_size.empty() || !options.storage_class.empty();
   if (claim && !options.storage.empty()) {
     return absl::InvalidArgumentError(
@@ -218,6 +224,12 @@ absl::StatusOr<Job> ReadJobFor(RenderFlags& flags, const std::string& path) {
     return ReadUserJob(files, path, settings);
   };
   ASSIGN_OR_RETURN(const Job job, read(flags.set));
+  if (flags.gpus > 0 && job.guarantees.stages.count > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--gpus ", flags.gpus,
+                     ": the job's `stages` are computed by devices of the processor alone: leave "
+                     "one of the two out"));
+  }
   const std::string& weights = job.initial_weights.file.value_or("");
   if (IsKerasFileName(weights)) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -245,7 +257,8 @@ absl::StatusOr<Job> ReadJobFor(RenderFlags& flags, const std::string& path) {
         "variables"));
   }
   const ClusterShape shape{.workers = static_cast<size_t>(flags.workers),
-                           .devices = static_cast<size_t>(std::max<int64_t>(flags.gpus, 1))};
+                           .devices = static_cast<size_t>(std::max<int64_t>(flags.gpus, 1)),
+                           .by_flags = true};
   ASSIGN_OR_RETURN(JobInCluster in_cluster, ReadJobIn(shape, flags.set, read));
   return std::move(in_cluster.job);
 }

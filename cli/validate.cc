@@ -360,11 +360,11 @@ Holders HoldersOf(const std::optional<Job>& job, const std::optional<ClusterShap
   return {.count = static_cast<uint32_t>(nodes ? shape->workers : shape->ps), .nodes = nodes};
 }
 
-// Returns how many devices compute lanes of a round; nullopt if nobody says how many workers there
-// are.
-std::optional<size_t> DevicesIn(const std::optional<ClusterShape>& shape) {
+// Returns how many devices compute lanes of a round, where the stages of a model count as one;
+// nullopt if nobody says how many workers there are.
+std::optional<size_t> DevicesIn(const Job& job, const std::optional<ClusterShape>& shape) {
   if (!shape.has_value() || (shape->by_flags && shape->workers == 0)) return std::nullopt;
-  return shape->workers * shape->devices;
+  return shape->workers * (job.guarantees.stages.count > 1 ? 1 : shape->devices);
 }
 
 // INVALID_ARGUMENT: the text is none of --device. Whether the device is here does not matter.
@@ -451,7 +451,7 @@ int RunValidate(Args args, std::ostream& out, std::ostream& err) {
   report.Take(words.job, problems.ToStatus());
   if (job) {
     const auto shape = cluster.ShapeFor(job->guarantees.strategy);
-    report.Take(words.job, PrintRounds(*job, DevicesIn(shape), out));
+    report.Take(words.job, PrintRounds(*job, DevicesIn(*job, shape), out));
     const std::string plugin = IsPjrtDevice(cluster.device) ? cluster.device : "";
     CheckJob(files, *job,
              {HoldersOf(job, shape), plugin, words.batch, words.allow_programs, *limit}, words.job,

@@ -245,6 +245,9 @@ TEST_CASE("without ps the workers are a StatefulSet of nodes, of which the first
   CHECK(named.has("secret: {secretName: counting-job-worker-tls, defaultMode: 0440}"));
   CHECK_FALSE(named.has("counting-job-coordinator-tls"));
   CHECK_FALSE(named.has("--insecure"));
+  const Rendered staged =
+      example.Render({"--ps", "0", "--set", "stages=2", "--set", "accumulate=4"});
+  CHECK(absl::StrContains(staged.out, "- --device=cpu:2\n"));
   const Rendered async = example.Render({"--ps", "0", "--set", "consistency=async"});
   REQUIRE(async.code == 0);
   CHECK(BlockOf(async.out, "job.json")["consistency"] == "async");
@@ -382,6 +385,9 @@ TEST_CASE("render refuses another cluster manager and wrong flags, naming them")
                           "--ps 2: the job's strategy is multi_worker_mirrored, with which workers "
                           "hold the variables: leave --ps out"));
   CHECK(absl::StrContains(example.Render({"--ps", "0", "--workers", "0"}).err, "--workers N"));
+  CHECK(absl::StrContains(
+      example.Render({"--gpus", "2", "--set", "stages=2", "--set", "accumulate=4"}).err,
+      "--gpus 2: the job's `stages` are computed by devices of the processor alone"));
   CHECK(absl::StrContains(example.Render({"--ps", "0", "--ps-cpu", "2"}).err,
                           "--ps-cpu: there are no ps (--ps 0)"));
   CHECK(absl::StrContains(example.Render({"--workers", "3", "--set", "strategy=one_device"}).err,

@@ -83,6 +83,9 @@ TEST_CASE("validate prints into which stages a model is cut, or why it cannot be
   CHECK(absl::StrContains(example.out, cut));
   CHECK(example.Run({"--set", "accumulate=4", "--set", "stages=2", "--device", "cpu:2"}) == 0);
   CHECK(absl::StrContains(example.out, cut));
+  CHECK(example.Run({"--set", "accumulate=4", "--set", "stages=2", "--device", "cpu:2", "--ps", "0",
+                     "--workers", "3"}) == 0);
+  CHECK(absl::StrContains(example.out, "rounds: of 3 batches of 64"));
   CHECK(example.Run({"--set", "accumulate=4", "--set", "stages=2", "--device", "cpu:3"}) == 2);
   CHECK(absl::StrContains(example.err,
                           "stages: the model is cut into 2, each on a device of its "
