@@ -1,18 +1,14 @@
 // The throughput of a ps as workers are added. Each worker is a process that exchanges (push and
 // pull) as fast as it can with one or two real ps, through shared memory, unix sockets or TCP.
 //   bench_fan_in [--links shared,unix,tcp] [--kb N] [--partitions N] [--ms N] [--rounds N]
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
-#include <functional>
 #include <map>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "forks.h"
 #include "measure.h"
 #include "net/grpc/daemon_process.h"
 #include "ps_client.h"
@@ -26,86 +22,20 @@ struct Options {
   std::string link;
 };
 
-struct PsPlace {
-  std::string address;
-  std::string boot_id;
-};
-
-void Write(int fd, const void* data, size_t bytes) {
-  if (write(fd, data, bytes) != static_cast<ssize_t>(bytes)) Fail("a pipe broke");
-}
-bool Read(int fd, void* data, size_t bytes) {
-  for (size_t done = 0; done < bytes;) {
-    const ssize_t got = read(fd, static_cast<char*>(data) + done, bytes - done);
-    if (got <= 0) return false;
-    done += static_cast<size_t>(got);
-  }
-  return true;
-}
-
-// A forked process; it writes to the pipe that the parent reads, and reads from `go`.
-class Fork {
- public:
-  explicit Fork(const std::function<void(int out, int go)>& child) {
-    int out[2];
-    int go[2];
-    if (pipe(out) != 0 || pipe(go) != 0) Fail("pipe");
-    std::fflush(stdout);
-    pid_ = fork();
-    if (pid_ < 0) Fail("cannot fork");
-    if (pid_ == 0) {
-      close(out[0]);
-      close(go[1]);
-      child(out[1], go[0]);
-      LeaveProcess(0);
-    }
-    close(out[1]);
-    close(go[0]);
-    from_ = out[0];
-    to_ = go[1];
-  }
-  ~Fork() {
-    close(from_);
-    close(to_);
-    waitpid(pid_, nullptr, 0);
-  }
-  Fork(const Fork&) = delete;
-  Fork& operator=(const Fork&) = delete;
-  int from() const { return from_; }
-  int to() const { return to_; }
-
- private:
-  pid_t pid_;
-  int from_;
-  int to_;
-};
-
-std::unique_ptr<Link> Dial(Network& network, const Options& options, const PsPlace& ps) {
-  return options.link == "shared" ? network.DialBoot(ps.address, ps.boot_id)
-                                  : GrpcNetwork().DialBoot(ps.address, ps.boot_id);
-}
-
-Fence FenceOf(const PsPlace& ps, const Fence& any) {
-  Fence fence = any;
-  fence.set_boot_id(ps.boot_id);
-  return fence;
-}
-
 // A worker's measurements: the seconds of each exchange with all ps, and its processor time.
 struct Result {
   double cpu = 0;
   std::vector<double> seconds;
 };
 
-void Work(const Options& options, const std::vector<PsPlace>& ps, const Fence& fence,
-          uint64_t split, int out, int go) {
+void Work(const Options& options, const ForkedPs& ps, uint64_t split, int out, int go) {
   Daemon daemon;
   std::vector<std::unique_ptr<Link>> links;
   std::vector<std::unique_ptr<Exchanger>> exchangers;
-  for (const PsPlace& place : ps) {
-    links.push_back(Dial(daemon.environment().network, options, place));
+  for (size_t i = 0; i < ps.size(); ++i) {
+    links.push_back(ps.Dial(daemon.environment().network, i));
     exchangers.push_back(
-        std::make_unique<Exchanger>(*links.back(), FenceOf(place, fence), options.job, split));
+        std::make_unique<Exchanger>(*links.back(), ps.FenceOf(i), options.job, split));
   }
   const auto exchange = [&] {
     for (const auto& exchanger : exchangers) exchanger->Start(true, true);
@@ -113,8 +43,8 @@ void Work(const Options& options, const std::vector<PsPlace>& ps, const Fence& f
   };
   for (int warm = 0; warm < 3; ++warm) exchange();
   char byte = 1;
-  Write(out, &byte, 1);
-  if (!Read(go, &byte, 1)) return;
+  WriteTo(out, &byte, 1);
+  if (!ReadFrom(go, &byte, 1)) return;
   std::vector<double> seconds;
   const double cpu = CpuSecondsOf(0);
   const double end = Seconds() + options.seconds;
@@ -125,31 +55,31 @@ void Work(const Options& options, const std::vector<PsPlace>& ps, const Fence& f
   }
   const double used = CpuSecondsOf(0) - cpu;
   const uint64_t count = seconds.size();
-  Write(out, &used, sizeof(used));
-  Write(out, &count, sizeof(count));
-  Write(out, seconds.data(), count * sizeof(double));
+  WriteTo(out, &used, sizeof(used));
+  WriteTo(out, &count, sizeof(count));
+  WriteTo(out, seconds.data(), count * sizeof(double));
 }
 
-std::vector<Result> RunWorkers(const Options& options, const std::vector<PsPlace>& ps,
-                               const Fence& fence, int workers, uint64_t& next_split) {
+std::vector<Result> RunWorkers(const Options& options, const ForkedPs& ps, int workers,
+                               uint64_t& next_split) {
   std::vector<std::unique_ptr<Fork>> forks;
   for (int i = 0; i < workers; ++i) {
     const uint64_t split = next_split++;
     forks.push_back(
-        std::make_unique<Fork>([&](int out, int go) { Work(options, ps, fence, split, out, go); }));
+        std::make_unique<Fork>([&](int out, int go) { Work(options, ps, split, out, go); }));
   }
   char byte = 0;
   for (const auto& fork : forks) {
-    if (!Read(fork->from(), &byte, 1)) Fail("a worker did not start");
+    if (!ReadFrom(fork->from(), &byte, 1)) Fail("a worker did not start");
   }
-  for (const auto& fork : forks) Write(fork->to(), &byte, 1);
+  for (const auto& fork : forks) WriteTo(fork->to(), &byte, 1);
   std::vector<Result> results(forks.size());
   for (size_t i = 0; i < forks.size(); ++i) {
     uint64_t count = 0;
-    bool ok = Read(forks[i]->from(), &results[i].cpu, sizeof(double)) &&
-              Read(forks[i]->from(), &count, sizeof(count));
+    bool ok = ReadFrom(forks[i]->from(), &results[i].cpu, sizeof(double)) &&
+              ReadFrom(forks[i]->from(), &count, sizeof(count));
     results[i].seconds.resize(count);
-    ok = ok && Read(forks[i]->from(), results[i].seconds.data(), count * sizeof(double));
+    ok = ok && ReadFrom(forks[i]->from(), results[i].seconds.data(), count * sizeof(double));
     if (!ok) Fail("a worker ended");
   }
   return results;
@@ -160,29 +90,6 @@ struct Row {
   std::vector<double> seconds;
   std::vector<double> cpu;  // of one exchange, workers and ps
 };
-
-// Loads every ps in a process of its own, because this one forks and must not have threads.
-Fence LoadAll(const Options& options, std::vector<PsPlace>& ps) {
-  Fence fence;
-  const Fork loader([&](int out, int) {
-    for (const PsPlace& place : ps) {
-      const std::string text =
-          LoadPs(*GrpcNetwork().Dial(place.address), options.job, 1).SerializeAsString();
-      const uint64_t size = text.size();
-      Write(out, &size, sizeof(size));
-      Write(out, text.data(), size);
-    }
-  });
-  for (PsPlace& place : ps) {
-    uint64_t size = 0;
-    if (!Read(loader.from(), &size, sizeof(size))) Fail("cannot load a ps");
-    std::string text(size, '\0');
-    if (!Read(loader.from(), text.data(), size)) Fail("cannot load a ps");
-    fence.ParseFromString(text);
-    place.boot_id = fence.boot_id();
-  }
-  return fence;
-}
 
 void PrintRows(const Options& options, uint32_t ps_count, int rounds,
                const std::map<int, Row>& rows) {
@@ -217,26 +124,15 @@ void PrintRows(const Options& options, uint32_t ps_count, int rounds,
 
 void Measure(const Options& options, uint32_t ps_count, const std::vector<int>& worker_counts,
              int rounds) {
-  TempDir temp;
-  std::vector<std::unique_ptr<Child>> daemons;
-  std::vector<PsPlace> ps(ps_count);
   const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency() / ps_count));
-  for (uint32_t i = 0; i < ps_count; ++i) {
-    const std::string dir = absl::StrCat(temp.path(), "/", i);
-    std::filesystem::create_directory(dir);
-    ps[i].address = options.link == "tcp" ? FreeTcpAddress() : absl::StrCat("unix:", dir, "/ps");
-    daemons.push_back(StartPs(ps[i].address, dir, threads));
-  }
-  const Fence fence = LoadAll(options, ps);
+  const ForkedPs ps(options.job, options.link, ps_count, threads);
   std::map<int, Row> rows;
   uint64_t split = 0;
   for (int round = 0; round < rounds; ++round) {
     for (const int workers : worker_counts) {
-      double before = 0;
-      for (const auto& daemon : daemons) before += CpuSecondsOf(daemon->pid());
-      const std::vector<Result> results = RunWorkers(options, ps, fence, workers, split);
-      double cpu = -before;
-      for (const auto& daemon : daemons) cpu += CpuSecondsOf(daemon->pid());
+      const double before = ps.CpuSeconds();
+      const std::vector<Result> results = RunWorkers(options, ps, workers, split);
+      double cpu = ps.CpuSeconds() - before;
       Row& row = rows[workers];
       double rate = 0;
       double exchanges = 0;

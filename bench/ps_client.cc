@@ -35,6 +35,11 @@ std::string PsJob::JobJson() const {
   job.loss = {"mean_squared_error"};
   job.optimizer = {optimizer};
   job.batch = 1;
+  if (lanes > 0) {
+    job.guarantees.consistency = "sync";
+    job.guarantees.recovery = "rollback";
+    job.guarantees.round_batches = lanes;
+  }
   return JobToJson(job);
 }
 
@@ -43,6 +48,10 @@ DataPlan PsJob::Plan() const {
   plan.set_records(uint64_t{1} << 40);
   plan.set_batch(1);
   plan.set_split_batches(1u << 30);
+  if (lanes > 0) {
+    plan.set_lanes(lanes);
+    plan.set_records(uint64_t{lanes} << 30);
+  }
   plan.set_fingerprint("bench");
   return plan;
 }
@@ -175,7 +184,7 @@ struct Exchanger::Waiting {
 };
 
 Exchanger::Exchanger(Link& link, Fence fence, const PsJob& job, uint64_t split)
-    : link_(link), fence_(std::move(fence)), split_(split) {
+    : link_(link), fence_(std::move(fence)), split_(split), rounds_(job.lanes > 0) {
   const uint64_t elements = job.partition_bytes / sizeof(float);
   for (uint32_t i = 0; i < job.partitions; ++i) {
     gradients_.push_back(std::make_shared<SharedFloats>(elements, 0.001f));
@@ -204,6 +213,10 @@ void Exchanger::Start(bool push, bool pull) {
     header.mutable_batch()->set_split(split_);
     header.mutable_batch()->set_batch(next_batch_++);
   }
+  if (rounds_ && pull) {
+    header.set_state(next_batch_);
+    header.set_wait_ms(500);
+  }
   waiting_ = std::make_shared<Waiting>();
   waiting_->pushed = push;
   link_.Call(method::kExchange, EncodeExchange(header, std::move(pieces)), kDeadlineMs,
@@ -213,13 +226,19 @@ void Exchanger::Start(bool push, bool pull) {
 }
 
 void Exchanger::Finish() {
-  const absl::StatusOr<absl::Cord> reply = waiting_->promise.get_future().get();
-  if (!reply.ok()) Fail(reply.status().ToString());
-  const absl::StatusOr<DecodedReply> decoded = DecodeExchangeReply(*reply);
-  if (!decoded.ok()) Fail(decoded.status().ToString());
-  for (const PartitionState& state : decoded->header.partitions()) {
-    if (waiting_->pushed && state.outcome() != PUSH_APPLIED) Fail("a push was not applied");
-  }
+  absl::StatusOr<DecodedReply> decoded = absl::UnknownError("no reply");
+  do {
+    const absl::StatusOr<absl::Cord> reply = waiting_->promise.get_future().get();
+    if (!reply.ok()) Fail(reply.status().ToString());
+    decoded = DecodeExchangeReply(*reply);
+    if (!decoded.ok()) Fail(decoded.status().ToString());
+    for (const PartitionState& state : decoded->header.partitions()) {
+      if (waiting_->pushed && state.outcome() != PUSH_APPLIED && state.outcome() != PUSH_TAKEN) {
+        Fail(absl::StrCat("a push was answered with ", PushOutcome_Name(state.outcome())));
+      }
+    }
+    if (decoded->header.waits()) Start(false, true);
+  } while (decoded->header.waits());
   for (const PieceView& piece : decoded->pieces) {
     char* to = reinterpret_cast<char*>(values_.at(piece.partition).data()) + piece.offset;
     for (const absl::string_view chunk : piece.data.Chunks()) {

@@ -19,6 +19,7 @@ namespace paracord::bench {
 // Partitions of one size, all on one ps, and the plan of a job that never ends.
 struct PsJob {
   std::string optimizer = "sgd";
+  uint32_t lanes = 0;  // of synchronous rounds; 0: each push is an update
   uint32_t partitions = 1;
   uint64_t partition_bytes = 0;
 
@@ -50,10 +51,10 @@ std::string CommitSnapshot(const PsJob& job, const Fence& fence, const std::stri
                            uint64_t round, const SnapshotReply& written);
 
 // One worker's exchanges with one ps: each pushes a gradient for every partition and pulls all
-// values.
+// values. In a job of rounds they are the values after the round of the pushed batch.
 class Exchanger {
  public:
-  // `split` is a split of the data plan that nobody else uses.
+  // `split` is a split (or lane) of the data plan that nobody else uses.
   Exchanger(Link& link, Fence fence, const PsJob& job, uint64_t split);
 
   void Start(bool push, bool pull);  // starts the exchange of the next batch
@@ -66,6 +67,7 @@ class Exchanger {
   Link& link_;
   const Fence fence_;
   const uint64_t split_;
+  const bool rounds_;
   uint32_t next_batch_ = 0;
   std::vector<std::shared_ptr<SharedFloats>> gradients_;
   std::vector<std::vector<float>> values_;

@@ -42,6 +42,7 @@ void CheckRuns(const std::string& command, const std::string& prints) {
   CHECK(output.text.find(prints) != std::string::npos);
 }
 
+TEST_CASE("bench_all_reduce runs") { CheckRuns("bench_all_reduce --mb 1", "64MB"); }
 TEST_CASE("bench_rows runs") { CheckRuns("bench_rows --keys 20000 --rounds 1", "growing"); }
 TEST_CASE("bench_stages runs") {
   CheckRuns("bench_stages --perceptron-alone --batch 16 --units 8 --rounds 1",
