@@ -1,8 +1,10 @@
 // A stage of a model that is computed in several: drives the graph of a KerasProgram through the
 // slices of a batch, and hands values and gradients to the stages beside it. The last stage
-// computes all losses and metrics, of early outputs too: one device begins the sum of a gradient
-// with the loss, and so does the pipeline. Owned by the stage program; its runs are on the stage's
-// own thread, all else is on the caller's while no run is under way.
+// computes the losses and metrics of all outputs, also of outputs that an earlier stage computes.
+// On one device the gradient of a layer's output is a sum whose first term is that of the loss, and
+// the gradient has the same bits only if the stages add its terms in the same order. Owned by the
+// stage program. A run is on the stage's own thread; all other functions are called on the thread
+// of the stage program's caller while no run is under way.
 #pragma once
 
 #include <cstdint>

@@ -29,9 +29,11 @@ bool Allowed(std::string_view method, PeerRole role);
 // Returns the role of the daemons that serve the method; nullopt if all do, or nobody.
 std::optional<PeerRole> ServerOf(std::string_view method);
 
-// Whether a peer at an address may serve the calls of a role: its certificate is of the role, or in
-// a cluster without ps of the worker that has the role as well. A worker without an index is every
-// worker, and so the ps at any worker's address, but never the coordinator.
+// Returns whether the peer at an address may serve the calls of a role. Its certificate has to name
+// the role. In a cluster without ps, a certificate of worker N serves the calls of a ps at the
+// address of worker N, and one of worker 0 those of the coordinator if there is no chief. A
+// certificate of workers without an index serves the calls of a ps at each worker's address, and
+// never those of the coordinator.
 bool Serves(const PeerIdentity& peer, PeerRole role, const std::string& address,
             const NodeRights& nodes);
 // Names who serves the calls of a role at an address, for messages: "a ps", or "worker:1, which is
