@@ -30,6 +30,7 @@ inline constexpr std::string_view kJoin = "/paracord.Coordinator/Join";
 inline constexpr std::string_view kWorkerHold = "/paracord.Coordinator/Hold";
 inline constexpr std::string_view kWork = "/paracord.Coordinator/Work";
 inline constexpr std::string_view kStatus = "/paracord.Coordinator/Status";
+inline constexpr std::string_view kScale = "/paracord.Coordinator/Scale";
 }  // namespace method
 
 }  // namespace paracord

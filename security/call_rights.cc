@@ -44,6 +44,7 @@ std::span<const CallRight> CallRights() {
       // A coordinator asks whether another one holds its directory, and a worker that scores
       // checkpoints how the job goes.
       {method::kStatus, kCoordinator, {kCoordinator, kWorker, kOperator, kMonitor}},
+      {method::kScale, kCoordinator, {kOperator}},
       {"/paracord.Health/Check", {}, {kPs, kWorker, kCoordinator, kOperator, kMonitor}},
       {"/grpc.health.v1.Health/Check", {}, {kPs, kWorker, kCoordinator, kOperator, kMonitor}},
       {"/grpc.health.v1.Health/Watch", {}, {kPs, kWorker, kCoordinator, kOperator, kMonitor}},

@@ -191,8 +191,9 @@ void ParameterServer::Impl::End(int code, const std::string& reason) {
 
 void ParameterServer::Impl::LetGo(int code, const std::string& reason) {
   Answers answers;
-  std::deque<ParkedExchange> parked;  // both are let go of without the lock
+  std::deque<ParkedExchange> parked;  // these are let go of without the lock
   std::shared_ptr<const Content> content;
+  std::shared_ptr<PreparedLoad> prepared;
   bool draining = false;
   {
     MutexLock lock(mu_);
@@ -200,6 +201,8 @@ void ParameterServer::Impl::LetGo(int code, const std::string& reason) {
     draining = draining_;
     parked = VoidAll(Leaving(), answers);
     content = std::exchange(content_, nullptr);
+    prepared = std::exchange(orders_.preparing().load, nullptr);
+    orders_.preparing().prepared.clear();
     orders_.ForgetWritten();
   }
   staged_.Clear();
@@ -207,6 +210,7 @@ void ParameterServer::Impl::LetGo(int code, const std::string& reason) {
   Give(answers);
   parked.clear();
   content.reset();
+  prepared.reset();
   memory_->HoldVariables(0, 0).IgnoreError();
   if (draining) return Exit(code, reason);
   malloc_trim(0);  // a daemon keeps what it frees

@@ -66,15 +66,15 @@ absl::Status CheckSameDir(Files& files, const std::string& dir, const LoadReques
                                           " of the coordinator: it is not the same directory"));
 }
 
+}  // namespace
+
 // Gives a file's error a code that the caller does not take for the fate of its call, where a mount
 // timed out, is stale or cannot be reached.
-absl::Status OfFiles(const absl::Status& status) {
+absl::Status ParameterServer::Impl::OfFiles(const absl::Status& status) {
   const bool like_a_call =
       absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsAborted(status);
   return like_a_call ? absl::UnknownError(status.message()) : status;
 }
-
-}  // namespace
 
 void ParameterServer::Impl::Give(Answers& answers) {
   for (auto& [call, answer] : answers.calls) call->Reply(std::move(answer));
@@ -138,6 +138,7 @@ void ParameterServer::Impl::Keep(const LoadRequest& request, const CallPtr& call
 
 void ParameterServer::Impl::Load(LoadRequest request, const CallPtr& call) {
   if (request.keep()) return Keep(request, call);
+  if (request.prepare()) return Prepare(std::move(request), call);
   Answers answers;
   std::shared_ptr<const Content> dropped;  // freed without the lock
   std::shared_ptr<PendingOrders::Loading> started;
@@ -161,22 +162,25 @@ void ParameterServer::Impl::Load(LoadRequest request, const CallPtr& call) {
   Give(answers);
   if (!begun.ok()) return call->Reply(begun);
   if (answer_now) return call->Reply(ToParts(Description(/*intervals=*/true)));
-  if (started != nullptr) RunLoad(std::move(request), started);
+  if (started == nullptr) return;
+  if (!request.retain()) dropped = nullptr;
+  RunLoad(std::move(request), std::move(dropped), started);
 }
 
-void ParameterServer::Impl::RunLoad(LoadRequest request,
+void ParameterServer::Impl::RunLoad(LoadRequest request, std::shared_ptr<const Content> held,
                                     const std::shared_ptr<PendingOrders::Loading>& loading) {
   using Result = absl::StatusOr<std::shared_ptr<const Content>>;
   const auto result = std::make_shared<Result>(absl::CancelledError("not loaded"));
   environment_.executor.Run(
       [result, loading, &files = environment_.files, dir = options_.dir,
        bytes_max = options_.partition_bytes_max, pinned = pinned_, memory = memory_,
-       request = std::move(request)] {
+       held = std::move(held), prepared = TakePrepared(), request = std::move(request)] {
         FAILPOINT("ps.load.begin");
         const absl::Status same = CheckSameDir(files, dir, request);
         loading->other_dir = absl::IsNotFound(same);
         if (same.ok()) {
-          *result = LoadContent(files, dir, bytes_max, pinned, *memory, *loading->damage, request);
+          *result = LoadContent(files, dir, bytes_max, pinned, *memory, *loading->damage, request,
+                                {held.get(), prepared.get()});
         } else {
           *result = same;
         }

@@ -304,6 +304,7 @@ PsDescription ParameterServer::Impl::Description(bool intervals) {
     description.set_waiting_exchanges(parked_->size());
     description.set_waiting_pulls(waiting_->size());
     if (content != nullptr) description.set_settings(settings_);
+    description.set_prepared(orders_.preparing().prepared);
   }
   description.set_pinned_bytes(pinned_->bytes());
   if (content != nullptr) CountTables(*content, *memory_);

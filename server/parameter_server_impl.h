@@ -1,7 +1,7 @@
-// The inside of ParameterServer (server/parameter_server.h), in four files: calls
-// (parameter_server.cc), orders that take long (load_and_snapshot.cc), what happens by itself
-// (leaving.cc) and its metrics (ps_metrics.cc). Small state under one lock, never held while a
-// call is answered, a file is touched or a gradient is applied.
+// The inside of ParameterServer (server/parameter_server.h), in five files: calls
+// (parameter_server.cc), orders that take long (load_and_snapshot.cc, prepare.cc), what happens by
+// itself (leaving.cc) and its metrics (ps_metrics.cc). Small state under one lock, never held while
+// a call is answered, a file is touched or a gradient is applied.
 #pragma once
 
 #include <atomic>
@@ -89,9 +89,19 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   // ---- orders that the executor carries out, load_and_snapshot.cc
   void Load(LoadRequest request, const CallPtr& call);
   void Keep(const LoadRequest& request, const CallPtr& call);
-  void RunLoad(LoadRequest request, const std::shared_ptr<PendingOrders::Loading>& loading);
+  void RunLoad(LoadRequest request, std::shared_ptr<const Content> held,
+               const std::shared_ptr<PendingOrders::Loading>& loading);
   void Loaded(const std::shared_ptr<PendingOrders::Loading>& loading,
               absl::StatusOr<std::shared_ptr<const Content>> content);
+  // The error of a file as the answer to an order.
+  static absl::Status OfFiles(const absl::Status& status);
+
+  // ---- prepare.cc
+  void Prepare(LoadRequest request, const CallPtr& call);
+  void EndPrepare(const std::shared_ptr<PreparedLoad>& load, const std::string& checkpoint,
+                  const absl::Status& status);
+  std::shared_ptr<PreparedLoad> TakePrepared();
+
   void Snapshot(const SnapshotRequest& request, const CallPtr& call);
   void MakeTask(const SnapshotRequest& request, std::shared_ptr<const Content> content,
                 Writing& writing) const;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "proto/paracord.pb.h"
 #include "storage/chain.h"
 #include "store/partition_set.h"
+#include "store/preparation.h"
 #include "store/snapshot.h"
 
 namespace paracord {
@@ -72,6 +74,16 @@ class PendingOrders {
 
   // Voids what is under way. Its callers are to be answered with `why`.
   void VoidAll(const absl::Status& why, Answers& answers);
+  // What is read beside the contents, for a move. The pointer may be taken under the lock, and what
+  // it points to is used on the executor alone, whose work comes in the order in which it was
+  // given. No generation voids it, since nobody is served from it.
+  struct Preparing {
+    std::shared_ptr<PreparedLoad> load;
+    std::vector<CallPtr> waiting;  // for the order that is carried out
+    std::string wanted, prepared;  // the checkpoints of that order, and of the newest that is done
+  };
+  Preparing& preparing() { return preparing_; }
+
   // The snapshot that was written last is of no use any more.
   void ForgetWritten() { written_.reset(); }
   // Another coordinator may have got a copy of what was damaged.
@@ -86,6 +98,7 @@ class PendingOrders {
 
   std::shared_ptr<Loading> loading_;
   std::shared_ptr<Writing> writing_;
+  Preparing preparing_;
   std::optional<Written> written_;  // the last round
   // Shared with Loads that are void and still run.
   std::shared_ptr<KnownDamage> damage_ = std::make_shared<KnownDamage>();

@@ -163,6 +163,24 @@ void KnownDamage::Note(const std::string& directory, const absl::Status& error) 
   damage_.emplace(directory, error);
 }
 
+absl::Status ReadLinks(Files& files, const std::string& directory,
+                       const std::vector<ChainLink>& links, std::span<const uint32_t> ids,
+                       const LinkPlaceFn& place, const LinkDoneFn& done,
+                       std::vector<std::optional<StoredPartition>>& read, KnownDamage& known) {
+  for (const ChainLink& link : links) {
+    if (link.wanted.empty()) continue;
+    const absl::Status damage = known.Of(link.directory);
+    RETURN_IF_ERROR(&link == &links.back() ? damage : InChainOf(directory, damage));
+  }
+  for (const ChainLink& link : links) {
+    if (link.wanted.empty()) continue;
+    absl::Status status = ReadLink(files, link, ids, place, done, read);
+    known.Note(link.directory, status);
+    RETURN_IF_ERROR(&link == &links.back() ? status : InChainOf(directory, status));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<StoredPartition>> ReadChained(Files& files, const std::string& directory,
                                                          const Manifest& manifest,
                                                          std::span<const uint32_t> ids,
@@ -170,16 +188,8 @@ absl::StatusOr<std::vector<StoredPartition>> ReadChained(Files& files, const std
                                                          const LinkDoneFn& done,
                                                          KnownDamage& known) {
   ASSIGN_OR_RETURN(const std::vector<ChainLink> links, ReadChain(files, directory, manifest, ids));
-  for (const ChainLink& link : links) {
-    const absl::Status damage = known.Of(link.directory);
-    RETURN_IF_ERROR(&link == &links.back() ? damage : InChainOf(directory, damage));
-  }
   std::vector<std::optional<StoredPartition>> read(ids.size());
-  for (const ChainLink& link : links) {
-    absl::Status status = ReadLink(files, link, ids, place, done, read);
-    known.Note(link.directory, status);
-    RETURN_IF_ERROR(&link == &links.back() ? status : InChainOf(directory, status));
-  }
+  RETURN_IF_ERROR(ReadLinks(files, directory, links, ids, place, done, read, known));
   std::vector<StoredPartition> last;
   for (std::optional<StoredPartition>& stored : read) last.push_back(*std::move(stored));
   return last;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -75,6 +76,14 @@ absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
                                                               const std::string& directory,
                                                               const Manifest& manifest,
                                                               VariableIds* ids, KnownDamage& known);
+
+// Reads what the links, the oldest first, have of the partitions that are wanted there, as
+// ReadChained does. `read` has, by place among the ids, what the newest link that was read before
+// says of a partition, and then what the last one says. `directory` is of the last link.
+absl::Status ReadLinks(Files& files, const std::string& directory,
+                       const std::vector<ChainLink>& links, std::span<const uint32_t> ids,
+                       const LinkPlaceFn& place, const LinkDoneFn& done,
+                       std::vector<std::optional<StoredPartition>>& read, KnownDamage& known);
 
 // Reads partitions as ReadPartitions does, with the whole chain: each link of a partition, the
 // oldest first, goes to `place` and then to `done`, for the partitions of one file before the next

@@ -10,12 +10,11 @@
 #include "config/data_plan.h"
 #include "config/norm_clip.h"
 #include "config/partitions.h"
-#include "storage/chain.h"
 #include "storage/checkpoint.h"
 #include "store/initial_weights.h"
 #include "store/initializer.h"
 #include "store/partition_maker.h"
-#include "store/restored_partition.h"
+#include "store/preparation.h"
 #include "store/round_sum.h"
 
 namespace paracord {
@@ -211,25 +210,6 @@ absl::Status CreateAll(Files& files, const Job& job, const LoadRequest& request,
   return weights == nullptr ? absl::OkStatus() : AddRows(*weights, request, here);
 }
 
-// A partition is restored as it was cut; cutting anew is refused by the coordinator.
-absl::Status SameCut(const Manifest& manifest, const LoadRequest& request,
-                     const PartitionSpec& spec, const std::string& directory) {
-  const VariableSpec& now = request.variables(static_cast<int>(spec.variable()));
-  if (spec.id() < manifest.partitions.size()) {
-    const PartitionSpec& then = manifest.partitions[spec.id()].spec;
-    const VariableSpec& was = manifest.variables[then.variable()];
-    if (then.name() == spec.name() && then.row_begin() == spec.row_begin() &&
-        then.row_end() == spec.row_end() && was.name() == now.name() &&
-        was.trainable() == now.trainable() &&
-        std::equal(was.shape().begin(), was.shape().end(), now.shape().begin(),
-                   now.shape().end())) {
-      return absl::OkStatus();
-    }
-  }
-  return absl::FailedPreconditionError(absl::StrCat(directory, ": its partition ", spec.id(),
-                                                    " is not ", spec.name(), " as ordered"));
-}
-
 // No checkpoint of a synchronous job has two states.
 absl::Status CheckOneState(const std::string& directory, const Content& content) {
   const Partition* first = nullptr;
@@ -247,56 +227,53 @@ absl::Status CheckOneState(const std::string& directory, const Content& content)
   return absl::OkStatus();
 }
 
+void SortById(Content& content) {
+  std::sort(content.partitions.begin(), content.partitions.end(),
+            [](const auto& a, const auto& b) { return a->facts().id < b->facts().id; });
+}
+
+// Takes over, ascending by id, the partitions of the order that the ps has now.
+absl::Status Retain(const LoadRequest& request, const Content* held, Content& content) {
+  if (!request.retain()) return absl::OkStatus();
+  if (content.sync) {
+    return absl::InvalidArgumentError(
+        "`retain` is ordered in synchronous training, where all partitions go on from one cut");
+  }
+  if (held == nullptr || held->run_id != content.run_id) return absl::OkStatus();
+  std::set<uint32_t> ordered;
+  for (const PartitionSpec& spec : request.partitions()) ordered.insert(spec.id());
+  for (const std::shared_ptr<Partition>& partition : held->partitions) {
+    if (ordered.contains(partition->facts().id)) content.partitions.push_back(partition);
+  }
+  return absl::OkStatus();
+}
+
+// Adds what was prepared, and the rest as the checkpoint in `directory` has it.
 absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRequest& request,
                         const Job& job, const PartitionMaker& maker, KnownDamage& damage,
-                        MemoryReservation& memory, Content& content) {
-  ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(files, directory));
-  if (manifest.run_id != request.fence().run_id()) {
-    return absl::FailedPreconditionError(absl::StrCat(directory, ": is of run ", manifest.run_id,
-                                                      ", not ", request.fence().run_id()));
-  }
-  std::vector<uint32_t> ids;
-  std::vector<RestoredPartition> restored;
-  for (const PartitionSpec& spec : request.partitions()) {
-    RETURN_IF_ERROR(SameCut(manifest, request, spec, directory));
-    ids.push_back(spec.id());
-    const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
-    ASSIGN_OR_RETURN(RestoredPartition one, RestoredPartition::Make(variable, spec, maker, memory));
-    restored.push_back(std::move(one));
-  }
-  const auto place = [&](size_t i, bool delta, std::string_view slot, uint64_t elements) {
-    return restored[i].PlaceOfTensor(delta, slot, elements);
+                        MemoryReservation& memory, PreparedLoad* prepared, Content& content) {
+  const bool continued = job.checkpoint.full_every > 1;
+  const auto add = [&](Preparation& read) -> absl::Status {
+    RETURN_IF_ERROR(read.Read(files, directory, damage));
+    ASSIGN_OR_RETURN(std::vector<std::unique_ptr<Partition>> made, read.Finish(continued));
+    for (std::unique_ptr<Partition>& one : made) content.partitions.push_back(std::move(one));
+    SortById(content);
+    return absl::OkStatus();
   };
-  const auto named = [&](size_t i, const absl::Status& status) {
-    if (status.ok()) return status;
-    const std::string& name = request.partitions(static_cast<int>(i)).name();
-    return absl::Status(status.code(), absl::StrCat(directory, ": partition ", name, ": ",
-                                                    std::string(status.message())));
-  };
-  const auto done = [&](size_t i, const StoredPartition& link) {
-    return restored[i].EndLink(link);
-  };
-  ASSIGN_OR_RETURN(const std::vector<StoredPartition> stored,
-                   ReadChained(files, directory, manifest, ids, place, done, damage));
-  std::optional<CheckpointName> own;
-  if (job.checkpoint.full_every > 1) own = manifest.name;
-  for (size_t i = 0; i < stored.size(); ++i) {
-    absl::StatusOr<std::unique_ptr<Partition>> partition =
-        restored[i].Finish(stored[i], content.plan, own);
-    RETURN_IF_ERROR(named(i, partition.status()));
-    content.partitions.push_back(*std::move(partition));
+  if (prepared != nullptr && prepared->IsFor(request)) {
+    RETURN_IF_ERROR(add(prepared->partitions()));
   }
+  Preparation rest(request, content, maker, memory);
+  RETURN_IF_ERROR(add(rest));
   return CheckOneState(directory, content);
 }
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const std::string& dir,
-                                                           uint64_t partition_bytes_max,
-                                                           std::shared_ptr<PinnedBytes> pinned,
-                                                           MemoryBudget& memory,
-                                                           KnownDamage& damage,
-                                                           const LoadRequest& request) {
+absl::StatusOr<std::shared_ptr<const Content>> LoadContent(
+    Files& files, const std::string& dir, uint64_t partition_bytes_max,
+    std::shared_ptr<PinnedBytes> pinned, MemoryBudget& memory, KnownDamage& damage,
+    const LoadRequest& request, const HeldBefore& before) {
   RETURN_IF_ERROR(CheckRequest(request, partition_bytes_max));
   ASSIGN_OR_RETURN(const Job job, ParseJob(request.job_json()));
   auto content = std::make_shared<Content>();
@@ -326,13 +303,14 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
     const std::string directory =
         absl::StrCat(CheckpointsDirectory(dir), "/", request.checkpoint());
     RETURN_IF_ERROR(files.CheckBeneath(CheckpointsDirectory(dir), request.checkpoint()));
-    RETURN_IF_ERROR(RestoreAll(files, directory, request, job, maker, damage, restores, *content));
+    RETURN_IF_ERROR(Retain(request, before.content, *content));
+    RETURN_IF_ERROR(RestoreAll(files, directory, request, job, maker, damage, restores,
+                               before.prepared, *content));
   }
   // A checkpoint and initial weights have rows of growing tables. They are never refused, because a
   // ps that has trained with them has to be able to come back.
   CountTables(*content, memory);
-  std::sort(content->partitions.begin(), content->partitions.end(),
-            [](const auto& a, const auto& b) { return a->facts().id < b->facts().id; });
+  SortById(*content);
   content->trained = static_cast<size_t>(
       std::count_if(content->partitions.begin(), content->partitions.end(),
                     [](const auto& partition) { return partition->facts().trained; }));

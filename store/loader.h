@@ -14,6 +14,8 @@
 
 namespace paracord {
 
+class PreparedLoad;  // store/preparation.h
+
 // The bytes of partitions, and of a push of all of them.
 struct LoadNeed {
   uint64_t all = 0;
@@ -33,16 +35,21 @@ struct RoundsNeed {
 LoadNeed NeedOf(const LoadRequest& request, const Optimizer& optimizer,
                 const RoundsNeed& rounds = {});
 
+// What a ps has when it is ordered to load.
+struct HeldBefore {
+  const Content* content = nullptr;  // that it has served until now
+  PreparedLoad* prepared = nullptr;  // that it has read beside that
+};
+
 // `dir` is the job's DIR, `pinned` counts for every partition. INVALID_ARGUMENT: the order makes no
 // sense, a partition is larger than `partition_bytes_max`, or all of them do not fit in `memory`,
 // which counts them from here on. `damage` is what was found before in checkpoints with these
-// partitions. Otherwise as storage/checkpoint.h and storage/safetensors.h say; the error names the
-// file.
-absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const std::string& dir,
-                                                           uint64_t partition_bytes_max,
-                                                           std::shared_ptr<PinnedBytes> pinned,
-                                                           MemoryBudget& memory,
-                                                           KnownDamage& damage,
-                                                           const LoadRequest& request);
+// partitions. With `retain` the order's partitions that the ps has served `before` stay as they
+// are, and those that it has prepared are read on from where they are. Otherwise as
+// storage/checkpoint.h and storage/safetensors.h say; the error names the file.
+absl::StatusOr<std::shared_ptr<const Content>> LoadContent(
+    Files& files, const std::string& dir, uint64_t partition_bytes_max,
+    std::shared_ptr<PinnedBytes> pinned, MemoryBudget& memory, KnownDamage& damage,
+    const LoadRequest& request, const HeldBefore& before = {});
 
 }  // namespace paracord

@@ -44,8 +44,10 @@ struct Content {
   std::string drawn;     // what initial_weights did not have, for people; empty: nothing
   std::string settings;  // of the job (config/job.h: PsSettings)
   Optimizer optimizer;   // the partitions refer to it
-  std::vector<std::unique_ptr<Partition>> partitions;  // ascending by id
-  size_t trained = 0;                                  // how many of them are
+  // Ascending by id. Where a ps goes on with some of what it held, the contents before have these,
+  // too, until whoever still reads them has done so.
+  std::vector<std::shared_ptr<Partition>> partitions;
+  size_t trained = 0;  // how many of them are
   // Pushes and norms that are being applied. Each looks at its fence once it is counted here, so
   // when none is left of those that a newer generation has found, no later one is entered.
   mutable std::atomic<int> pushes = 0;
