@@ -164,6 +164,12 @@ void Coordinator::Handle(std::string_view method, absl::Cord request,
       TakeCall<WorkRequest, WorkEvent>(bytes, std::move(call));
     } else if (name == method::kWorkerHold) {
       TakeHold(bytes, std::move(call));
+    } else if (name == method::kScale) {
+      const auto asked = ParseRequest<ScaleRequest>(bytes, *call);
+      if (asked == nullptr) return;
+      const CallId id = ++last_call_;
+      calls_[id] = std::move(call);
+      Feed(ScaleEvent{id, std::move(*asked)});
     } else if (name == method::kStatus) {
       const std::unique_ptr<StatusRequest> asked = ParseRequest<StatusRequest>(bytes, *call);
       if (asked == nullptr) return;
@@ -220,8 +226,19 @@ void Coordinator::CarryOut(AnswerHold& effect) {
   }
 }
 
+void Coordinator::CarryOut(AnswerScale& effect) {
+  const auto call = ReleaseCall(effect.call);
+  if (call == nullptr) return;
+  if (effect.reply.ok()) {
+    call->Reply(ToParts(*effect.reply));
+  } else {
+    call->Reply(effect.reply.status());
+  }
+}
+
 void Coordinator::CarryOut(CallPs& effect) {
-  if (effect.anew) links_[effect.ps] = environment_.network.Dial(options_.ps_addresses[effect.ps]);
+  if (effect.ps >= links_.size()) links_.resize(effect.ps + 1);
+  if (!effect.dial.empty()) links_[effect.ps] = environment_.network.Dial(effect.dial);
   Link& link = *links_[effect.ps];
   const auto send = [&]<class Reply>(std::string_view name, const auto& request) {
     CallProto<Reply>(link, name, request, effect.deadline_ms,

@@ -89,6 +89,7 @@ class Coordinator : public Service {
   void CarryOut(AnswerJoin& effect);
   void CarryOut(AnswerWork& effect);
   void CarryOut(AnswerHold& effect);
+  void CarryOut(AnswerScale& effect);
   void CarryOut(CallPs& effect);
   void CarryOut(ClaimGeneration& effect);
   void CarryOut(WriteJobState& effect);

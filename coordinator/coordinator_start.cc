@@ -102,7 +102,6 @@ void Coordinator::Lead(DirStart::Begun begun) {
                    .insecure = options_.insecure,
                    .untaken = std::move(begun.untaken),
                    .started_unix_ms = environment_.loop.UnixMs()};
-  for (const auto& ps : core.ps_addresses) links_.push_back(environment_.network.Dial(ps));
   if (options_.charts) {
     events_ = std::make_shared<EventFile>(environment_.files, options_.dir + "/tensorboard",
                                           found.generation);

@@ -65,6 +65,12 @@ const Manifest* Checkpoints::Usable() const {
   return nullptr;
 }
 
+bool Checkpoints::Has(const std::string& name) const {
+  return !refused_.contains(name) && std::ranges::any_of(committed_, [&](const Manifest& one) {
+    return one.name.ToString() == name;
+  });
+}
+
 const Manifest* Checkpoints::Holding(uint64_t batches) const {
   for (const Manifest& manifest : committed_) {
     if (!Refused(manifest) && HoldsBatches(manifest, batches)) return &manifest;

@@ -30,6 +30,8 @@ class Checkpoints {
   const std::map<std::string, std::string>& refused() const { return refused_; }
   // The newest one that can be restored; null if there is none.
   const Manifest* Usable() const;
+  // Whether the one of this name is there, and can be restored.
+  bool Has(const std::string& name) const;
   // The newest one that can be restored and holds exactly so many batches; null if there is none.
   const Manifest* Holding(uint64_t batches) const;
   // The newest one that can be restored and those that it continues, if the next one may continue

@@ -6,7 +6,8 @@
 // phases of the job, hands events on and acts on what comes back: core.cc (the loop, the phases and
 // the end), core_job.cc (what the job is), core_ps.cc (the cluster forms), core_rollback.cc (what
 // it begins with), core_joins.cc and core_workers.cc (workers), core_lanes.cc (leases of lanes),
-// core_failures.cc (batches that fail), core_rounds.cc (checkpoints),
+// core_failures.cc (batches that fail), core_move.cc (to more or fewer ps),
+// core_rounds.cc (checkpoints),
 // core_cuts.cc (their states in synchronous training), core_history.cc (what each epoch brought).
 //
 // Its view of progress is advice. Whether a split or an epoch is done is read from the
@@ -32,6 +33,7 @@
 #include "coordinator/core/lane_leases.h"
 #include "coordinator/core/last_word.h"
 #include "coordinator/core/limits.h"
+#include "coordinator/core/move.h"
 #include "coordinator/core/rollback.h"
 #include "coordinator/core/round_gaps.h"
 #include "coordinator/core/waits.h"
@@ -62,6 +64,7 @@ class CoordinatorCore {
   void Handle(const JobStateWrittenEvent& event);
   void Handle(const SummaryWrittenEvent& event);
   void Handle(const DrainEvent& event);
+  void Handle(const ScaleEvent& event);
   void Handle(const PsAnswerEvent& event);
   void Handle(const JoinEvent& event);
   void Handle(const WorkEvent& event);
@@ -101,6 +104,23 @@ class CoordinatorCore {
   // All ps were ready once, or one holds what a coordinator before this one has trained: it is
   // worth waiting for the others, and the start-up deadline does not apply.
   bool Living() const { return phases_.formed() || ps_.AnyHoldsRun(); }
+
+  // core_move.cc
+  absl::StatusOr<Move::Plan> PlanMove(const ScaleRequest& request) const;
+  std::optional<std::string> NoRoom(const Move::Plan& plan) const;
+  void DriveMove();
+  bool PrepareMove();
+  bool HasTables() const;
+  void GiveUpMove(const std::string& why);
+  void StopForMove();
+  void ClaimForMove();
+  // This generation is one without workers, which is to write the closing checkpoint.
+  bool Closed() const {
+    return move_.closed() && !generation_.claiming() && generation_.wanted().empty();
+  }
+  bool TakeClosingCheckpoint(const CheckpointRound& round);
+  void LayoutWritten(const absl::Status& status);
+  void MoveAgain(const std::string& why);
 
   // core_rollback.cc
   std::optional<std::string> WhyRollBack() const;
@@ -167,9 +187,11 @@ class CoordinatorCore {
   void OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& reply);
   void FailRound(const std::string& why);
   bool MakeRoom(const std::string& why);
+  uint32_t FullEvery() const;
 
   // core_cuts.cc
-  bool EndIsPlanned() const { return end_.planned() || ps_.AnyDrains(); }
+  // Training comes to an end, if only for a while, with a checkpoint of all that it has come to.
+  bool EndIsPlanned() const { return end_.planned() || ps_.AnyDrains() || move_.holds_training(); }
   CutView ViewOfCut() const;
   void OrderSnapshots();
   void CheckCutAtEnd();
@@ -207,6 +229,7 @@ class CoordinatorCore {
   Checkpoints checkpoints_;
   CheckpointRounds rounds_;
   Cuts cuts_;
+  Move move_;
 };
 
 }  // namespace paracord

@@ -48,7 +48,7 @@ void CoordinatorCore::BeginJob(const std::string& run_id, const JobFacts& facts,
 
 // Ends a job whose partitions cannot be placed.
 bool CoordinatorCore::PlaceLayout() {
-  absl::StatusOr<std::vector<PartitionSpec>> layout = record_.Layout(ps_.size());
+  absl::StatusOr<std::vector<PartitionSpec>> layout = record_.Placed(ps_.size());
   if (layout.ok()) {
     ps_.SetLayout(*std::move(layout));
     return true;
@@ -85,6 +85,9 @@ void CoordinatorCore::Handle(const JobStateWrittenEvent& event) {
   const bool fixed_now = record_.EndWrite(event.status, now_ms_);
   if (absl::IsAborted(event.status)) {
     return Leave(ExitCode::kFenced, std::string(event.status.message()));
+  }
+  if (move_.Is(Move::Phase::kWriting) && (!event.status.ok() || !record_.writer().again())) {
+    LayoutWritten(event.status);
   }
   if (!event.status.ok()) {
     effects_.Error(absl::StrCat("job.state is not written: ", record_.writer().problem()));

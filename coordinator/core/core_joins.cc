@@ -125,7 +125,7 @@ void CoordinatorCore::TakeWithFacts(const JoinEvent& event) {
   }
   record_.NameMetrics(request.facts());
   agreement_.Confirm(request.task());
-  if (!ps_.AllAre(PsState::kReady)) {
+  if (!ps_.AllAre(PsState::kReady) || move_.keeps_workers_out()) {
     return effects_.Emit(AnswerJoin{event.call, WaitReply(WaitReason(View()))});
   }
   if (!sessions_.MayOpen(request.task(), generation_.claimed(), now_ms_)) {

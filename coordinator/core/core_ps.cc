@@ -56,6 +56,8 @@ void CoordinatorCore::LoadOrAttach(uint32_t index) {
     load.set_keeps_before(ps_.size() > 1);
   } else if (usable != nullptr) {
     load.set_checkpoint(usable->name.ToString());
+    // What it has was written into the closing checkpoint, and nothing was entered since.
+    load.set_retain(move_.Is(Move::Phase::kSettling) && ps_.IsLifeThatServed(index));
   } else if (checkpoints_.Lost(record_.counters().checkpoints)) {
     // Unless a newer coordinator has removed them: that is for the answer to say.
     ps_.RetryLater(index, now_ms_);
@@ -106,10 +108,17 @@ void CoordinatorCore::PsReady() {
   ps_.CountReplaced();
   rollback_.Done();
   generation_.Use();
+  if (move_.closed()) return rounds_.MayBegin(now_ms_);
+  if (move_.Is(Move::Phase::kSettling)) {
+    if (!generation_.wanted().empty()) return;  // they have not loaded by the layout yet
+    move_.Done(now_ms_);
+    effects_.Info(absl::StrCat("the job has moved to ", ps_.size(), " ps"));
+  }
   ReadLedgers();
 }
 
 void CoordinatorCore::ReadLedgers() {
+  if (move_.closed()) return;  // nothing that they say may begin until the move is decided
   if (!ps_.ReadLedgers(now_ms_)) return;
   if (training_.table() != nullptr) training_.table()->LedgersAsked();
   failures_.LedgersAsked();

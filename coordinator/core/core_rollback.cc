@@ -73,7 +73,7 @@ bool CoordinatorCore::DecideRollback() {
     return false;
   }
   rollback_.LoadAll(usable == nullptr ? "" : usable->name.ToString());
-  if (phases_.formed() || ps_.AnyHoldsRun()) {
+  if ((phases_.formed() || ps_.AnyHoldsRun()) && !move_.Is(Move::Phase::kSettling)) {
     PROBE("coordinator.rollback");
     ++record_.counters().rollbacks;
     effects_.Warn(absl::StrCat("all parameter servers ",

@@ -76,19 +76,28 @@ void CoordinatorCore::DriveRounds() {
     rounds_.CommitAgain(checkpoints_.newest_name(), generation_.claimed());
   }
   if (!record_.fixed() || !ps_.AllAre(PsState::kReady) || last_word_.done()) return;
+  if (move_.Is(Move::Phase::kWriting)) return;
   CheckCutAtEnd();
-  if (!phases_.serving()) return;
-  const bool at_once = phases_.now() == Phase::kFinishing || EndIsPlanned();
+  if (!phases_.serving() && !Closed()) return;
+  if (move_.closed() && !Closed()) return;
+  const bool at_once =
+      phases_.now() == Phase::kFinishing || EndIsPlanned() || move_.wants_checkpoint();
   if (!rounds_.Due(now_ms_, at_once, record_.counters().computed)) return;
   const bool complete = phases_.now() == Phase::kFinishing && !ps_.reading();
-  const bool tables = std::ranges::any_of(
-      record_.variables(), [](const VariableSpec& variable) { return variable.has_table(); });
   std::optional<std::vector<std::string>> chain;
-  if (tables && job_.checkpoint.full_every > 1 && (!complete || checkpoints_.continues_instead())) {
-    chain = checkpoints_.Continued(job_.checkpoint.full_every);
+  if (HasTables() && FullEvery() > 1 && (!complete || checkpoints_.continues_instead())) {
+    chain = checkpoints_.Continued(FullEvery());
   }
   rounds_.Begin(generation_.claimed(), complete, ps_.size(), record_.counters().computed, now_ms_,
                 std::move(chain));
+}
+
+// While a job moves its checkpoints continue one another, whatever it says otherwise, so that the
+// closing one has only what has changed since the new ps have prepared.
+uint32_t CoordinatorCore::FullEvery() const {
+  constexpr uint32_t kWhileMoving = 8;
+  const uint32_t said = job_.checkpoint.full_every;
+  return move_.under_way() && !job_.guarantees.sync() ? std::max(said, kWhileMoving) : said;
 }
 
 void CoordinatorCore::Handle(const RoundDirectoryMadeEvent& event) {
@@ -150,6 +159,8 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
     ps_.SetPartitions(i, *round.replies[i]);
   }
   ++record_.counters().checkpoints;
+  TakeClosingCheckpoint(round);
+  move_.CheckpointTaken();
   checkpoints_.Add(*std::move(round.manifest));
   std::vector<std::string> removed = checkpoints_.Thin(job_.checkpoint.keep, KeptForBest(View()));
   if (!removed.empty()) effects_.Emit(RemoveCheckpoints{std::move(removed)});
@@ -200,6 +211,7 @@ void CoordinatorCore::FailRound(const std::string& why) {
   }
   ps_.ForgetSnapshots();
   if (rounds_.Fail(why, now_ms_)) ReadLedgers();
+  if (move_.holds_training()) MoveAgain(why);
 }
 
 // Returns whether something is removed.

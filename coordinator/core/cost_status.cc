@@ -17,7 +17,7 @@ constexpr uint64_t kMeasuredLeast = 50;  // batches of each lane, or in all wher
 
 // The cluster as it is named, with the devices that its workers have said they have.
 ClusterShape NamedShape(const JobView& job) {
-  ClusterShape shape{.ps = job.options.nodes ? 0 : job.options.ps_addresses.size(),
+  ClusterShape shape{.ps = job.options.nodes ? 0 : job.ps.size(),
                      .workers = job.options.workers.size()};
   for (const auto& [id, session] : job.sessions.all()) {
     shape.devices = std::max<size_t>(shape.devices, session.devices);
@@ -42,7 +42,7 @@ json CostJson(const JobView& job) {
   const double left = steps.seconds - steps.waited_seconds - steps.compute_seconds / steps.devices;
   const StepMeasures measures{.compute_seconds = steps.compute_seconds / batches,
                               .exchange_seconds = std::max(left, 0.0) / batches};
-  const ClusterShape shape{.ps = job.options.nodes ? 0 : job.options.ps_addresses.size(),
+  const ClusterShape shape{.ps = job.options.nodes ? 0 : job.ps.size(),
                            .workers = std::max<size_t>(steps.workers, 1),
                            .devices = steps.devices};
   const TrainingWay runs{ExplainStrategy(guarantees, NamedShape(job)).name, guarantees.sync(),

@@ -93,10 +93,15 @@ struct DrainEvent {
   std::string signal = "SIGTERM";
 };
 
+struct ScaleEvent {
+  CallId call = 0;
+  ScaleRequest request;
+};
+
 using Event = std::variant<TickEvent, JoinEvent, WorkEvent, WorkerHoldEvent, WorkerHoldLostEvent,
                            PsAnswerEvent, GenerationClaimedEvent, JobStateWrittenEvent,
                            RoundDirectoryMadeEvent, RoundCommittedEvent, RoundGivenUpEvent,
-                           SummaryWrittenEvent, NewestGenerationEvent, DrainEvent>;
+                           SummaryWrittenEvent, NewestGenerationEvent, DrainEvent, ScaleEvent>;
 
 // ---- effects, to be carried out in order
 
@@ -115,12 +120,19 @@ struct AnswerHold {
   absl::StatusOr<WorkerHoldReply> reply;
 };
 
+struct AnswerScale {
+  CallId call = 0;
+  absl::StatusOr<ScaleReply> reply;
+};
+
 struct CallPs {
   uint32_t ps = 0;
   uint64_t tag = 0;
   int64_t deadline_ms = 0;
   PsRequest request;
-  bool anew = false;  // over a new connection: somebody else was at the other end of this one
+  // The address to dial first: there is no connection yet, or somebody else was at the other end of
+  // the one that there is. Empty: over the connection that there is.
+  std::string dial = "";
 };
 
 struct ClaimGeneration {
@@ -177,9 +189,10 @@ struct Exit {  // when everything before it has been carried out and answered
   std::string reason;
 };
 
-using Effect = std::variant<AnswerJoin, AnswerWork, AnswerHold, CallPs, ClaimGeneration,
-                            WriteJobState, FindNewestGeneration, MakeRoundDirectory, CommitRound,
-                            RemoveCheckpoints, RemoveUncommittedRound, WriteSummary, Log, Exit>;
+using Effect =
+    std::variant<AnswerJoin, AnswerWork, AnswerHold, AnswerScale, CallPs, ClaimGeneration,
+                 WriteJobState, FindNewestGeneration, MakeRoundDirectory, CommitRound,
+                 RemoveCheckpoints, RemoveUncommittedRound, WriteSummary, Log, Exit>;
 
 // Named numbers at one step, as TensorBoard charts them.
 struct Chart {

@@ -171,11 +171,15 @@ JobExtent JobRecord::Extent(const std::optional<StopDecision>& stop) const {
   return {job_, state_.plan, stop};
 }
 
-absl::StatusOr<std::vector<PartitionSpec>> JobRecord::Layout(uint32_t ps_count) const {
-  std::vector<PartitionSpec> layout = state_.partitions;
+absl::StatusOr<std::vector<PartitionSpec>> JobRecord::Placed(uint32_t ps_count) const {
+  std::vector<PartitionSpec> placed = state_.partitions;
+  if (state_.layout.has_value()) {
+    for (size_t i = 0; i < placed.size(); ++i) placed[i].set_ps(state_.layout->holders[i]);
+    return placed;
+  }
   RETURN_IF_ERROR(PlacePartitions(job_.partitioner.placement, ps_count,
-                                  PartitionBytes(state_.variables, layout), layout));
-  return layout;
+                                  PartitionBytes(state_.variables, placed), placed));
+  return placed;
 }
 
 std::optional<JobState> JobRecord::BeginWrite(bool claiming) {

@@ -4,7 +4,8 @@
 // from job.state, or from the newest manifest where that is missing. Owned by the core, which
 // writes the record into job.state, with what the other types save there.
 //
-// Invariants: a job that is begun has a run id, and keeps its run, plan, variables and partitions.
+// Invariants: a job that is begun has a run id, and keeps its run, plan, variables and partitions;
+// which ps hold these may change (move.h).
 // It is fixed, and acted on, as soon as job.state has it in a generation of this coordinator: an
 // older coordinator may still write its own.
 #pragma once
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,6 +21,7 @@
 #include "config/job.h"
 #include "coordinator/core/job_extent.h"
 #include "coordinator/core/job_state.h"
+#include "coordinator/core/layout.h"
 #include "coordinator/core/state_writer.h"
 #include "storage/checkpoint.h"
 
@@ -61,8 +64,12 @@ class JobRecord {
   const JobCounters& counters() const { return state_.counters; }
   JobCounters& counters() { return state_.counters; }
   JobExtent Extent(const std::optional<StopDecision>& stop) const;
-  // The partitions, each at its place among so many ps. An error: they cannot be placed so.
-  absl::StatusOr<std::vector<PartitionSpec>> Layout(uint32_t ps_count) const;
+  // The partitions, each with the ps that holds it: by the layout of a job that has moved, or else
+  // by the rule, among so many ps. An error: they cannot be placed so.
+  absl::StatusOr<std::vector<PartitionSpec>> Placed(uint32_t ps_count) const;
+  // The layout of a job that has moved; nullopt: it never has.
+  const std::optional<Layout>& layout() const { return state_.layout; }
+  void SetLayout(std::optional<Layout> layout) { state_.layout = std::move(layout); }
 
   // The record has changed. Returns what of job.state it makes if that is to be written now.
   std::optional<JobState> BeginWrite(bool claiming);

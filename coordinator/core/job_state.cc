@@ -2,6 +2,8 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
 #include "common/status_macros.h"
@@ -98,11 +100,35 @@ std::map<std::string, double> MetricsFromJson(const json& value) {
   return metrics;
 }
 
+json LayoutToJson(const Layout& layout) {
+  return {{"version", layout.version},
+          {"given", layout.given},
+          {"ps", layout.ps},
+          {"holders", layout.holders}};
+}
+
+Layout LayoutFromJson(const json& value) {
+  Layout layout;
+  value.at("version").get_to(layout.version);
+  value.at("given").get_to(layout.given);
+  value.at("ps").get_to(layout.ps);
+  value.at("holders").get_to(layout.holders);
+  return layout;
+}
+
 absl::Status Check(const JobState& state) {
   RETURN_IF_ERROR(CheckDataPlan(state.plan));
   RETURN_IF_ERROR(CheckVariables(state.variables));
   for (const PartitionSpec& partition : state.partitions) {
     RETURN_IF_ERROR(CheckPartition(state.variables, partition));
+  }
+  if (state.layout.has_value()) {
+    const Layout& layout = *state.layout;
+    const bool placed = std::ranges::all_of(
+        layout.holders, [&](uint32_t holder) { return holder < layout.ps.size(); });
+    if (!placed || layout.ps.empty() || layout.holders.size() != state.partitions.size()) {
+      return absl::InvalidArgumentError("its layout does not fit its partitions");
+    }
   }
   return absl::OkStatus();
 }
@@ -131,6 +157,7 @@ std::string JobStateToText(const JobState& state) {
                                   {"rejected", std::move(rejected)},
                                   {"counters", CountersToJson(state.counters)}};
   if (!state.outputs.empty()) value["outputs"] = state.outputs;
+  if (state.layout.has_value()) value["layout"] = LayoutToJson(*state.layout);
   if (!state.history_open.is_null()) {
     value["history"] = state.history;
     value["history_open"] = state.history_open;
@@ -158,6 +185,7 @@ absl::StatusOr<JobState> ParseJobState(const std::string& text, const std::strin
     state.partitions = ListFromJson<PartitionSpec>(value.at("partitions"));
     value.at("metric_names").get_to(state.metric_names);
     state.outputs = value.value("outputs", std::vector<std::string>());
+    if (value.contains("layout")) state.layout = LayoutFromJson(value["layout"]);
     for (const json& item : value.at("evaluations")) {
       state.evaluations.push_back(
           {item.at("epoch").get<uint64_t>(), MetricsFromJson(item.at("metrics"))});

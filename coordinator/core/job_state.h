@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/core/layout.h"
 #include "nlohmann/json.hpp"
 #include "proto/paracord.pb.h"
 
@@ -65,6 +66,7 @@ struct JobState {
   DataPlan plan;
   std::vector<VariableSpec> variables;
   std::vector<PartitionSpec> partitions;  // without their place
+  std::optional<Layout> layout;           // which ps have them; nullopt: the job never moved
   std::vector<std::string> metric_names;
   std::vector<std::string> outputs;           // of the job's program, as facts have them
   std::vector<EvaluationResult> evaluations;  // by epoch

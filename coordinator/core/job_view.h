@@ -16,6 +16,7 @@
 #include "coordinator/core/generation.h"
 #include "coordinator/core/job_record.h"
 #include "coordinator/core/lane_leases.h"
+#include "coordinator/core/move.h"
 #include "coordinator/core/phases.h"
 #include "coordinator/core/ps_tracker.h"
 #include "coordinator/core/refusals.h"
@@ -42,6 +43,7 @@ struct JobView {
   const Checkpoints& checkpoints;
   const CheckpointRounds& rounds;
   const Departure& end;
+  const Move& move;
   std::optional<uint64_t> samples_found;  // in the ledgers, when this life first read them
 
   JobExtent Extent() const { return record.Extent(evaluations.stop()); }

@@ -45,6 +45,43 @@ absl::Status PlacePartitions(const std::string& rule, uint32_t ps_count,
   return absl::OkStatus();
 }
 
+std::vector<uint32_t> Rebalance(uint32_t ps_count, std::span<const uint64_t> bytes,
+                                std::vector<uint32_t> holders) {
+  constexpr double kFullest = 1.1;  // of the mean
+  std::vector<uint64_t> held(ps_count);
+  std::vector<size_t> largest_first(bytes.size());
+  std::iota(largest_first.begin(), largest_first.end(), size_t{0});
+  std::stable_sort(largest_first.begin(), largest_first.end(),
+                   [&](size_t a, size_t b) { return bytes[a] > bytes[b]; });
+  const auto emptiest = [&] {
+    return static_cast<uint32_t>(std::min_element(held.begin(), held.end()) - held.begin());
+  };
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    if (holders[i] < ps_count) held[holders[i]] += bytes[i];
+  }
+  for (const size_t i : largest_first) {
+    if (holders[i] < ps_count) continue;
+    holders[i] = emptiest();
+    held[holders[i]] += bytes[i];
+  }
+  const double mean = static_cast<double>(std::accumulate(held.begin(), held.end(), uint64_t{0})) /
+                      static_cast<double>(ps_count);
+  while (true) {
+    const auto fullest =
+        static_cast<uint32_t>(std::max_element(held.begin(), held.end()) - held.begin());
+    const uint32_t least = emptiest();
+    if (static_cast<double>(held[fullest]) <= kFullest * mean) return holders;
+    // The largest partition that does not make the other ps the fuller one.
+    const auto moves = std::find_if(largest_first.begin(), largest_first.end(), [&](size_t i) {
+      return holders[i] == fullest && bytes[i] > 0 && held[least] + bytes[i] < held[fullest];
+    });
+    if (moves == largest_first.end()) return holders;
+    holders[*moves] = least;
+    held[fullest] -= bytes[*moves];
+    held[least] += bytes[*moves];
+  }
+}
+
 std::vector<uint64_t> BytesOfPs(uint32_t ps_count, std::span<const uint64_t> bytes,
                                 std::span<const PartitionSpec> partitions) {
   std::vector<uint64_t> of_ps(ps_count, 0);

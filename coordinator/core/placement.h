@@ -20,6 +20,13 @@ namespace paracord {
 absl::Status PlacePartitions(const std::string& rule, uint32_t ps_count,
                              std::span<const uint64_t> bytes, std::span<PartitionSpec> partitions);
 
+// Returns the ps of each partition, in the order of `bytes`, when those that have `holders` are
+// spread over `ps_count` ps. Partitions of ps that are no more move, and then as few bytes as bring
+// the fullest ps within a tenth of the mean, where whole partitions allow that. The largest move
+// first, each to the ps with the fewest bytes. `ps_count` is at least 1.
+std::vector<uint32_t> Rebalance(uint32_t ps_count, std::span<const uint64_t> bytes,
+                                std::vector<uint32_t> holders);
+
 // Bytes that each ps holds.
 std::vector<uint64_t> BytesOfPs(uint32_t ps_count, std::span<const uint64_t> bytes,
                                 std::span<const PartitionSpec> partitions);

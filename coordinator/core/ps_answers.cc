@@ -41,6 +41,10 @@ PsNews Superseded(std::string why) { return {PsNews::Kind::kSuperseded, std::mov
 }  // namespace
 
 PsNews PsTracker::OnAnswer(const PsAnswerEvent& event, int64_t now_ms, bool formed) {
+  if (event.ps >= ps_.size()) {
+    OnInvited(event, now_ms);
+    return {};
+  }
   Ps& ps = ps_[event.ps];
   if (event.tag == 0) return {};
   if (event.reply.ok()) ps.heard_ms = now_ms;
@@ -64,6 +68,7 @@ PsNews PsTracker::OnAnswer(const PsAnswerEvent& event, int64_t now_ms, bool form
     ps.snapshot_tag = 0;
     return {PsNews::Kind::kSnapshot};
   }
+  if (event.tag == ps.prepare_tag) OnPrepared(event, now_ms);
   return {};
 }
 
@@ -120,6 +125,69 @@ PsNews PsTracker::OnDescribed(uint32_t index, const absl::StatusOr<PsReply>& rep
   return TakeDescription(index, description, now_ms);
 }
 
+std::string PsTracker::WhyNotInvited(const PsDescription& description, uint32_t index) const {
+  if (description.protocol() != kProtocol) {
+    return absl::StrCat("it speaks protocol ", description.protocol(), ", this coordinator ",
+                        kProtocol);
+  }
+  if (description.has_ps() && description.ps() != index) {
+    return absl::StrCat("it is ps:", description.ps(), ", not ps:", index);
+  }
+  if (description.partitions_size() > 0 || !description.run_id().empty()) {
+    return absl::StrCat("it holds partitions of run ", description.run_id(),
+                        " already: restart it");
+  }
+  if (description.generation() > generation_.newest()) {
+    return absl::StrCat("it obeys generation ", description.generation(),
+                        " of another coordinator: restart it");
+  }
+  return description.draining() ? "it is draining" : "";
+}
+
+// Takes the answer of a ps that a move is to bring in, or of one that has left the job.
+void PsTracker::OnInvited(const PsAnswerEvent& event, int64_t now_ms) {
+  const size_t place = event.ps - ps_.size();
+  if (place >= invited_.size()) return;
+  Ps& ps = invited_[place];
+  if (event.tag == ps.prepare_tag) return OnPrepared(event, now_ms);
+  if (event.tag != ps.call_tag) return;
+  ps.call_tag = 0;
+  ps.retry_at_ms = now_ms + kStrangerMs;
+  if (!event.reply.ok()) {
+    ps.problem = NoAnswer(event.reply.status());
+    ps.state = PsState::kAway;
+    ps.dial = true;  // somebody else may be there, and the right one elsewhere by now
+    return;
+  }
+  const PsDescription& description = std::get<PsDescription>(*event.reply);
+  const bool same_life = description.boot_id() == ps.description.boot_id();
+  ps.description = description;
+  ps.problem = WhyNotInvited(description, event.ps);
+  if (!ps.problem.empty()) {
+    ps.state = PsState::kAway;
+    ps.dial = true;
+  } else if (description.generation() == generation_.claimed() && !generation_.claiming() &&
+             description.coordinator_boot_id() == options_.boot_id) {
+    ps.state = PsState::kAdopted;
+  } else if (ps.state == PsState::kAway || !same_life) {
+    ps.state = PsState::kSeen;
+    ps.retry_at_ms = now_ms;
+  }
+}
+
+// Takes the answer to an order to prepare.
+void PsTracker::OnPrepared(const PsAnswerEvent& event, int64_t now_ms) {
+  Ps& ps = Mine(event.ps);
+  ps.prepare_tag = 0;
+  ps.prepare_at_ms = now_ms + kStrangerMs;  // should it not have what was ordered
+  if (event.reply.ok()) {
+    ps.description.set_prepared(std::get<PsDescription>(*event.reply).prepared());
+    return;
+  }
+  effects_.Warn(absl::StrCat("ps:", event.ps), "cannot prepare", Text(event.reply.status()));
+  ps.description.clear_prepared();
+}
+
 PsNews PsTracker::TakeDescription(uint32_t index, const PsDescription& description,
                                   int64_t now_ms) {
   Ps& ps = ps_[index];
@@ -151,7 +219,7 @@ PsNews PsTracker::TakeDescription(uint32_t index, const PsDescription& descripti
 // The right one may be elsewhere by now, where only a new connection finds it.
 void PsTracker::OnStranger(uint32_t index, const std::string& problem, int64_t now_ms) {
   ps_[index].problem = problem;
-  ps_[index].stranger = true;
+  ps_[index].dial = true;
   ps_[index].retry_at_ms = now_ms + kStrangerMs;
 }
 
@@ -237,7 +305,8 @@ PsNews PsTracker::Lose(uint32_t index, const std::string& why, int64_t now_ms) {
   ps.away_since_ms = now_ms;
   ps.problem = why;
   ps.rates = {};
-  ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = 0;
+  ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = ps.prepare_tag = 0;
+  ps.description.clear_prepared();
   reading_ = false;
   effects_.Warn(absl::StrCat("ps:", index), "is away", why);
   return {PsNews::Kind::kLost, why};

@@ -24,11 +24,26 @@ constexpr int64_t kLookAgainMs = 100;  // between looks at a ps that does not an
 PsTracker::PsTracker(const CoreOptions& options, const Generation& generation, Effects& effects,
                      int64_t now_ms)
     : options_(options), generation_(generation), effects_(effects) {
-  for (const std::string& address : options.ps_addresses) {
+  SetPs(options.ps_addresses, now_ms);
+}
+
+void PsTracker::SetPs(const std::vector<std::string>& addresses, int64_t now_ms) {
+  invited_.clear();
+  ps_.resize(addresses.size());
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    if (ps_[i].address == addresses[i]) continue;
+    ps_[i] = Ps();
+    ps_[i].address = addresses[i];
+    ps_[i].away_since_ms = now_ms;
+  }
+}
+
+void PsTracker::Invite(const std::vector<std::string>& addresses) {
+  invited_.clear();
+  for (const std::string& address : addresses) {
     Ps ps;
     ps.address = address;
-    ps.away_since_ms = now_ms;
-    ps_.push_back(std::move(ps));
+    invited_.push_back(std::move(ps));
   }
 }
 
@@ -54,8 +69,9 @@ DescribeRequest PsTracker::Look() const {
 
 void PsTracker::Send(uint32_t index, uint64_t& tag, int64_t deadline_ms, PsRequest request) {
   tag = ++last_tag_;
-  const bool anew = std::exchange(ps_[index].stranger, false);
-  effects_.Emit(CallPs{index, tag, deadline_ms, std::move(request), anew});
+  Ps& ps = Mine(index);
+  const bool dial = std::exchange(ps.dial, false);
+  effects_.Emit(CallPs{index, tag, deadline_ms, std::move(request), dial ? ps.address : ""});
 }
 
 bool PsTracker::AllAre(PsState state) const {
@@ -133,6 +149,15 @@ std::optional<std::string> PsTracker::Drive(int64_t now_ms, bool formed) {
       Send(i, ps.ping_tag, options_.job.timeouts.ps_ms, Look());
     }
   }
+  for (uint32_t i = 0; i < invited_.size(); ++i) {
+    Ps& ps = invited_[i];
+    if (ps.call_tag != 0 || ps.prepare_tag != 0 || now_ms < ps.retry_at_ms) continue;
+    if (ps.state == PsState::kSeen && !generation_.claiming()) {
+      Adopt(size() + i);
+    } else {
+      Send(size() + i, ps.call_tag, kDescribeMs, DescribeRequest());
+    }
+  }
   // Perhaps they are away because they obey somebody else, or have left with a job that is done.
   if (AnyIs(PsState::kAway) && now_ms >= look_at_ms_) {
     look_at_ms_ = now_ms + kLookMs;
@@ -150,8 +175,23 @@ std::optional<std::string> PsTracker::Drive(int64_t now_ms, bool formed) {
   return std::nullopt;
 }
 
+void PsTracker::SendAway() {
+  for (uint32_t i = 0; i < invited_.size(); ++i) {
+    Finish(size() + i, ExitCode::kDrained, "the job goes on without this ps");
+  }
+  invited_.clear();
+}
+
+void PsTracker::Prepare(uint32_t index, LoadRequest prepare) {
+  Ps& ps = Mine(index);
+  *prepare.mutable_fence() = FenceFor(ps);
+  prepare.set_coordinator_boot_id(options_.boot_id);
+  prepare.set_prepare(true);
+  Send(index, ps.prepare_tag, kAllOfPsMs, std::move(prepare));
+}
+
 void PsTracker::Adopt(uint32_t index) {
-  Ps& ps = ps_[index];
+  Ps& ps = Mine(index);
   AdoptRequest adopt;
   adopt.set_boot_id(ps.description.boot_id());
   adopt.set_generation(generation_.claimed());
@@ -206,7 +246,12 @@ void PsTracker::CountReplaced() {
 void PsTracker::BeginGeneration() {
   for (Ps& ps : ps_) {
     if (ps.state != PsState::kAway) ps.state = PsState::kSeen;
-    ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = 0;
+    ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = ps.prepare_tag = 0;
+  }
+  for (Ps& ps : invited_) {
+    if (ps.state != PsState::kAway) ps.state = PsState::kSeen;
+    ps.call_tag = ps.prepare_tag = 0;
+    ps.retry_at_ms = 0;
   }
 }
 
@@ -276,7 +321,7 @@ void PsTracker::SetPartitions(uint32_t index, const SnapshotReply& snapshot) {
 }
 
 void PsTracker::Finish(uint32_t index, ExitCode code, const std::string& reason) {
-  Ps& ps = ps_[index];
+  Ps& ps = Mine(index);
   if (ps.state == PsState::kAway || ps.state == PsState::kSeen) return;
   FinishRequest finish;
   *finish.mutable_fence() = FenceFor(ps);
@@ -302,6 +347,7 @@ void PsTracker::Tell(const Exit& exit, int64_t now_ms) {
 }
 
 void PsTracker::OnTold(const PsAnswerEvent& event, int64_t now_ms) {
+  if (event.ps >= ps_.size()) return;
   Ps& ps = ps_[event.ps];
   if (event.tag == 0) return;
   if (event.reply.ok()) ps.heard_ms = now_ms;

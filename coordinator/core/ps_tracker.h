@@ -43,14 +43,16 @@ struct Ps {
   uint64_t ping_tag = 0;
   uint64_t ledger_tag = 0;
   uint64_t snapshot_tag = 0;
+  uint64_t prepare_tag = 0;
   int64_t retry_at_ms = 0;
   int64_t ping_at_ms = 0;
-  int64_t heard_ms = 0;  // when it last answered
+  int64_t prepare_at_ms = 0;  // after a preparation that failed
+  int64_t heard_ms = 0;       // when it last answered
   int64_t away_since_ms = 0;
   std::string loading_from;                // the checkpoint of the newest Load; empty: it creates
   std::optional<int64_t> unread_since_ms;  // when it first could not load that checkpoint
   std::string problem;                     // the newest error, for people
-  bool stranger = false;                   // somebody else answered at its address
+  bool dial = true;                        // there is no connection, or it led to somebody else
   bool draining = false;
   bool finished = false;                      // told to leave
   std::vector<PartitionDescription> ledgers;  // from the reading under way
@@ -87,7 +89,24 @@ class PsTracker {
   // A ps that holds this run, unless that is empty, is to be loaded with ours instead.
   void TakeOver(const std::string& run_id) { taken_run_id_ = run_id; }
   void SetLayout(std::vector<PartitionSpec> layout) { layout_ = std::move(layout); }
+  // The ps of the job are those at these addresses. One that keeps index and address stays as it
+  // is. A new generation, and SetLayout, have to follow if the partitions are known.
+  void SetPs(const std::vector<std::string>& addresses, int64_t now_ms);
   const std::vector<PartitionSpec>& layout() const { return layout_; }
+
+  // Looks at these further ps, which a move is to bring in, until SetPs or SendAway. Their indices
+  // follow those of the others.
+  void Invite(const std::vector<std::string>& addresses);
+  // Those that are looked at. One that may come in, since it holds nothing and obeys nobody else,
+  // is adopted; another has a problem, or has not answered yet.
+  const std::vector<Ps>& invited() const { return invited_; }
+  // The move is given up: tells those who were invited to leave.
+  void SendAway();
+  // Orders a ps, invited or not, to prepare partitions of a checkpoint. The fence is added here.
+  void Prepare(uint32_t index, LoadRequest prepare);
+  const Ps& At(uint32_t index) const {
+    return index < ps_.size() ? ps_[index] : invited_[index - ps_.size()];
+  }
 
   const std::vector<Ps>& all() const { return ps_; }
   uint32_t size() const { return static_cast<uint32_t>(ps_.size()); }
@@ -99,6 +118,11 @@ class PsTracker {
   // Whether some ps holds what a coordinator before this one has trained.
   bool AnyHoldsRun() const;
   bool HoldsItsPartitions(uint32_t index) const;
+  // Whether the process there is the one that was ready last.
+  bool IsLifeThatServed(uint32_t index) const {
+    const Ps& ps = ps_[index];
+    return !ps.served_boot_id.empty() && ps.served_boot_id == ps.description.boot_id();
+  }
   // Whether one is adopted, with nothing or with other partitions than its own.
   bool AnyNeedsLoad() const;
   // How many new lives of ps that were ready have come.
@@ -181,6 +205,12 @@ class PsTracker {
   void Send(uint32_t index, uint64_t& tag, int64_t deadline_ms, PsRequest request);
   PsNews Lose(uint32_t index, const std::string& why, int64_t now_ms);
   void OnStranger(uint32_t index, const std::string& problem, int64_t now_ms);
+  void OnInvited(const PsAnswerEvent& event, int64_t now_ms);
+  void OnPrepared(const PsAnswerEvent& event, int64_t now_ms);
+  std::string WhyNotInvited(const PsDescription& description, uint32_t index) const;
+  Ps& Mine(uint32_t index) {
+    return index < ps_.size() ? ps_[index] : invited_[index - ps_.size()];
+  }
   PsNews OnOtherDir(uint32_t index, int64_t now_ms);
   PsNews OnDescribed(uint32_t index, const absl::StatusOr<PsReply>& reply, int64_t now_ms,
                      bool formed);
@@ -200,6 +230,7 @@ class PsTracker {
   std::string taken_run_id_;
   std::vector<PartitionSpec> layout_;
   std::vector<Ps> ps_;
+  std::vector<Ps> invited_;
   uint64_t last_tag_ = 0;
   uint64_t recoveries_ = 0;
   bool replaced_counted_ = false;

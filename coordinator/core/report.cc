@@ -400,6 +400,7 @@ std::string Report::StatusJson(uint64_t history_from) const {
   if (!tables.is_null()) status["tables"] = tables;
   if (json rounds = RoundsJson(job_); !rounds.is_null()) status["rounds"] = std::move(rounds);
   AddStrategy(job_, status);
+  if (json move = job_.move.ToJson(now_ms_); !move.is_null()) status["move"] = std::move(move);
   const std::string waiting = Waiting(job_, now_ms_);
   if (!waiting.empty()) status["waiting"] = waiting;
   if (!job_.options.untaken.empty()) status["untaken"] = job_.options.untaken;

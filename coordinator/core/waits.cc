@@ -44,6 +44,9 @@ std::string WaitReason(const JobView& job) {
   if (!unwritten.empty() && (job.evaluations.unsaved() || !job.record.fixed())) {
     return "job.state cannot be written: " + unwritten;
   }
+  if (job.move.keeps_workers_out()) {
+    return absl::StrCat("the job moves to ", job.move.plan().to.ps.size(), " ps");
+  }
   if (!job.ps.AllAre(PsState::kReady)) {
     const std::string other_dirs = job.ps.OtherDirs();
     if (!other_dirs.empty()) return other_dirs;

@@ -21,7 +21,7 @@ class FakePs {
  public:
   // Returns the answer to a call; nothing if none comes.
   std::optional<Event> CarryOut(const CallPs& e, int64_t now) {
-    if (e.anew) ++dialed_anew[e.ps];
+    if (!e.dial.empty()) ++dialed[e.ps];
     if (dead.contains(e.ps)) {
       if (std::holds_alternative<PsHoldRequest>(e.request)) return std::nullopt;
       return Answer(e, absl::UnavailableError("no connection"));
@@ -121,7 +121,7 @@ class FakePs {
   PsDescription ps[2];
   std::set<uint32_t> dead;
   std::set<uint32_t> hung;              // ps that answer nothing
-  std::map<uint32_t, int> dialed_anew;  // by ps
+  std::map<uint32_t, int> dialed;       // how often, by ps
   std::set<uint32_t> finished;
   std::map<uint32_t, int64_t> looked_ms;  // when a ps last saw that it is not alone
   std::map<uint32_t, uint64_t> hold_tags;

@@ -79,6 +79,7 @@ class CoreHarness : public FakePs, public FakeDir {
   void Take(AnswerJoin& e) { joins[e.call] = e.reply; }
   void Take(AnswerWork& e) { works[e.call] = e.reply; }
   void Take(AnswerHold& e) { holds.insert(e.call); }
+  void Take(AnswerScale& e) { scaled = e.reply; }
   void Take(FindNewestGeneration& e) {
     const uint64_t newest = std::max(core->generation(), claimed_by_other);
     queue.push_back(NewestGenerationEvent{newest, e.obeyed});
@@ -155,6 +156,7 @@ class CoreHarness : public FakePs, public FakeDir {
   std::map<CallId, JoinReply> joins;
   std::map<CallId, WorkReply> works;
   std::set<CallId> holds;
+  absl::StatusOr<ScaleReply> scaled;  // the newest answer to somebody who asked for other ps
   int64_t summary_ms = 0;
   std::string log;
   std::optional<Exit> exit;

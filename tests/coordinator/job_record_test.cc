@@ -103,13 +103,13 @@ TEST_CASE("a manifest stands for a job.state that is missing") {
   manifest.plan = first.plan();
   manifest.variables = first.variables();
   manifest.partitions.resize(1);
-  manifest.partitions[0].spec = first.Layout(1).value()[0];
+  manifest.partitions[0].spec = first.Placed(1).value()[0];
   manifest.summary["metric_names"] = {"loss", 3};
   JobRecord second(job);
   second.Restore(manifest);
   CHECK(second.run_id() == "run");
   CHECK(second.metric_names() == std::vector<std::string>{"loss"});
-  CHECK(second.Layout(2).value().size() == 1);
+  CHECK(second.Placed(2).value().size() == 1);
   CHECK_FALSE(second.Differs(Facts()).has_value());
 }
 

@@ -13,11 +13,12 @@
 #include "proto/protocol.h"
 #include "server/parameter_server.h"
 #include "sim/inventor.h"
-#include "sim/world/coverage.h"
 #include "worker/worker.h"
 
 namespace paracord {
 namespace {
+
+constexpr uint32_t kPsOfMoves = 4;  // there are so many where the job moves
 
 std::string PsAddress(uint32_t index) { return absl::StrCat("ps:", index); }
 std::string CoordinatorAddress(uint32_t number) { return absl::StrCat("coordinator:", number); }
@@ -92,6 +93,13 @@ class SimCluster::Liar : public Service {
 
 class SimCluster::Chief : public SimRole {
  public:
+  // A call whose answer nobody waits for.
+  class Unheard : public ServerCall {
+   public:
+    void Reply(absl::StatusOr<Parts>) override {}
+    void OnCancel(std::function<void()>) override {}
+  };
+
   Chief(SimCluster& cluster, SimNode& node, uint32_t number)
       : coordinator_(Options(cluster), node.environment(), ExitFn(cluster.supervisor_, node)),
         liar_(cluster, coordinator_) {
@@ -104,6 +112,17 @@ class SimCluster::Chief : public SimRole {
     node.environment().loop.Post([this] { coordinator_.Start(/*address=*/""); });
   }
   void Drain() override { coordinator_.Drain("SIGTERM"); }
+  // Somebody asks for this many ps. Those that the job does not have yet are where they are.
+  void Scale(uint32_t ps) {
+    if (coordinator_.core() == nullptr) return;
+    ScaleRequest request;
+    request.set_ps(ps);
+    for (uint32_t i = coordinator_.core()->View().ps.size(); i < ps; ++i) {
+      request.add_addresses(PsAddress(i));
+    }
+    coordinator_.Handle(method::kScale, absl::Cord(request.SerializeAsString()),
+                        std::make_shared<Unheard>());
+  }
 
   static CoordinatorOptions Options(SimCluster& cluster) {
     CoordinatorOptions options;
@@ -273,6 +292,10 @@ void SimCluster::AddAll() {
   }
   if (plan_.nodes) coordinator_place_ = ps_places_.front();
   for (uint32_t i = 0; i < plan_.workers; ++i) worker_places_.push_back(AddWorker());
+  // Behind the workers, whose tasks are named by their places.
+  for (uint32_t i = plan_.ps; plan_.move_every_ms > 0 && i < kPsOfMoves; ++i) {
+    ps_places_.push_back(AddPs(i));
+  }
   if (!plan_.inventor) return;
   supervisor_.AddPlace("inventor",
                        [this](SimNode& node) { return std::make_unique<Fraud>(*this, node); });
@@ -348,6 +371,9 @@ void SimCluster::StartFaults() {
   if (plan_.drain_every_ms > 0) {
     AfterMs(chance_.Between(1, 2 * plan_.drain_every_ms), "sim.drain", [this] { DrainSomebody(); });
   }
+  if (plan_.move_every_ms > 0) {
+    AfterMs(chance_.Between(1, 2 * plan_.move_every_ms), "sim.move", [this] { MoveSomewhere(); });
+  }
   if (plan_.second_coordinator) {
     AfterMs(chance_.Between(1, plan_.fault_ms), "sim.second", [this] { StartSecond(); });
   }
@@ -367,6 +393,17 @@ void SimCluster::DrainSomebody() {
     node->environment().loop.Post([role] { role->Drain(); });
   }
   AfterMs(chance_.Between(1, 2 * plan_.drain_every_ms), "sim.drain", [this] { DrainSomebody(); });
+}
+
+void SimCluster::MoveSomewhere() {
+  SimNode* const node = supervisor_.node(coordinator_place_);
+  auto* const chief = static_cast<Chief*>(supervisor_.process(coordinator_place_));
+  const auto ps = static_cast<uint32_t>(chance_.Between(1, kPsOfMoves));
+  if (node != nullptr && chief != nullptr) {
+    PROBE("sim.move");
+    node->environment().loop.Post([chief, ps] { chief->Scale(ps); });
+  }
+  AfterMs(chance_.Between(1, 2 * plan_.move_every_ms), "sim.move", [this] { MoveSomewhere(); });
 }
 
 void SimCluster::StartSecond() {
@@ -454,42 +491,6 @@ bool SimCluster::Run() {
   if (plan_.resume_ps == 0) return true;
   GoOn();
   return RunUntilOver(plan_.fault_ms + 2 * kHealedMs);
-}
-
-std::string RunSeed(uint64_t seed, uint64_t* trace_hash, uint64_t* steps, SimKind kind) {
-  SimWorld world(seed);
-  world.storage().objects().used = kind.objects;
-  ClusterPlan plan = ClusterPlan::Draw(world.Fork(8));
-  plan.DrawWire(world.Fork(9));
-  if (kind.tables) plan.MakeTables();
-  if (kind.growing) plan.MakeGrowing(world.Fork(10));
-  if (kind.tables || kind.growing) plan.DrawDeltas(world.Fork(11));
-  if (kind.lanes) plan.DrawLanes(world.Fork(12));
-  if (kind.sync) plan.DrawSync(world.Fork(13));
-  if (kind.sync) plan.DrawDevices(world.Fork(14));
-  if (kind.nodes) plan.MakeNodes();
-  // A batch that fails would wait for another try of the inventor, which never asks for a lease.
-  plan.inventor = kind.inventor && !plan.calm && plan.job.failures.rejected_max == 0;
-  SimCluster cluster(world, plan);
-  const Coverage coverage;
-  bool right = cluster.Run();
-  if (right && coverage.Missing("coordinator.rollback.stuck").empty()) {
-    world.Violation("a state that was still needed was lost");
-    right = false;
-  }
-  if (trace_hash != nullptr) *trace_hash = world.trace().hash();
-  if (steps != nullptr) *steps += world.steps();
-  if (right) return "";
-  return absl::StrCat(
-      kind.sync    ? "PARACORD_SIM_LANES=2 "
-      : kind.lanes ? "PARACORD_SIM_LANES=1 "
-                   : "",
-      kind.growing  ? "PARACORD_SIM_TABLES=2 "
-      : kind.tables ? "PARACORD_SIM_TABLES=1 "
-                    : "",
-      kind.objects ? "PARACORD_SIM_OBJECTS=1 " : "", kind.nodes ? "PARACORD_SIM_NODES=1 " : "",
-      kind.inventor ? "PARACORD_SIM_INVENTOR=1 " : "", "PARACORD_SIM_SEED=", seed,
-      " bin/sim_test \"one seed of the cluster\"\n", plan.ToString(), "\n", world.Report());
 }
 
 }  // namespace paracord

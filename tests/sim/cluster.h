@@ -39,6 +39,7 @@ struct ClusterPlan {
   uint32_t lanes = 0;             // of an epoch; 0: it is cut into splits
   bool inventor = false;   // a worker tells of batches that it was never given (sim/inventor.h)
   bool nodes = false;      // each ps is in the process of a worker, the first with the coordinator
+  int64_t move_every_ms = 0;  // somebody asks for another number of ps; 0: never
   uint64_t staleness = 0;  // with lanes, where the job is not synchronous
   std::vector<uint32_t> devices;  // of the workers, by turns; none: one each
   CountingOptions counting;
@@ -54,6 +55,7 @@ struct ClusterPlan {
   void DrawLanes(SimRandom random);
   void DrawSync(SimRandom random);
   void DrawDevices(SimRandom random);
+  void DrawMoves(SimRandom random);
   void MakeNodes();
   std::string ToString() const;
 };
@@ -87,6 +89,7 @@ class SimCluster {
   void AfterMs(int64_t delay_ms, const char* label, std::function<void()> fn);
   bool LieNow();
   void DrainSomebody();
+  void MoveSomewhere();
   void StartSecond();
   void DamageNewest();
   void Heal();
@@ -121,6 +124,7 @@ struct SimKind {
   bool sync = false;      // or with synchronous rounds
   bool nodes = false;     // the cluster has no ps
   bool inventor = false;  // a worker tells of batches that it was never given
+  bool moves = false;     // the running job is moved to more and fewer ps
 };
 
 // Runs one seed from its draw to its end. Returns "", or the fault that was found and how to see it

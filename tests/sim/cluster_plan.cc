@@ -175,6 +175,12 @@ void ClusterPlan::DrawDevices(SimRandom random) {
   for (int i = 0; i < 3; ++i) devices.push_back(static_cast<uint32_t>(random.Between(1, 4)));
 }
 
+// From a stream of its own, too.
+void ClusterPlan::DrawMoves(SimRandom random) {
+  move_every_ms = random.Between(300, 3000);
+  calm = false;
+}
+
 // The other workers of the plan are not named by the cluster, and compute alone.
 void ClusterPlan::MakeNodes() {
   nodes = true;
@@ -203,6 +209,7 @@ std::string ClusterPlan::ToString() const {
       ps, nodes ? " nodes, " : " ps, ", workers, "+", late_workers, " workers",
       second_coordinator ? ", a second coordinator" : "", damage ? ", damage" : "",
       reports_ahead ? ", reports ahead" : "", inventor ? ", an inventor" : "", calm ? ", calm" : "",
+      move_every_ms > 0 ? absl::StrCat(", move_every_ms=", move_every_ms) : "",
       ", drain_every_ms=", drain_every_ms, ", fault_ms=", fault_ms, ", batches=", counting.batches,
       ", epochs=", job.epochs, ", wire=", job.wire,
       job.compression.kind == CompressionSpec::Kind::kTopK ? " top_k" : "",

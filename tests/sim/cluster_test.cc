@@ -4,7 +4,8 @@
 // PARACORD_SIM_OBJECTS=1 on an object store, with PARACORD_SIM_LANES=1 with lanes and bounded
 // staleness, with 2 with synchronous rounds, with PARACORD_SIM_TABLES=1 with tables, with 2 with
 // growing ones, with PARACORD_SIM_NODES=1 without ps, with PARACORD_SIM_INVENTOR=1 with a worker
-// that tells of batches that it was never given).
+// that tells of batches that it was never given, with PARACORD_SIM_MOVES=1 with moves to more and
+// fewer ps).
 #include "sim/cluster.h"
 
 #include <algorithm>
@@ -101,6 +102,8 @@ std::vector<std::string> Missing(const Coverage& coverage) {
       "coordinator.cut.void", "coordinator.lane.backup", "coordinator.lane.straggler",
       "coordinator.lane.stuck", "coordinator.rollback", "coordinator.round.repeated",
       "ps.push.partly", "ps.round.waits_for_norms",
+      // Nobody asks for another number of ps on these seeds; others have moves of their own.
+      "coordinator.move.again", "coordinator.move.stop", "coordinator.move.written", "ps.prepare",
       // A state that a partition needs is never lost: no seed may come here.
       "coordinator.rollback.stuck"};
   std::vector<std::string> missing;
@@ -181,6 +184,22 @@ TEST_CASE(
   RunSeeds(seeds / 4, {.growing = true, .sync = true, .nodes = true});
 }
 
+TEST_CASE("a job that moves to more and fewer ps while it trains loses and doubles nothing") {
+  const uint64_t seeds = Setting("PARACORD_SIM_SEEDS", 2000) / 4;
+  const Coverage coverage;
+  RunSeeds(seeds, {.moves = true});
+  RunSeeds(seeds, {.sync = true, .moves = true});
+  RunSeeds(seeds / 4, {.lanes = true, .moves = true});
+  RunSeeds(seeds / 4, {.growing = true, .moves = true});
+  RunSeeds(seeds / 4, {.growing = true, .sync = true, .moves = true});
+  if (seeds < 100) return;
+  for (const char* part : {"coordinator.move.", "ps.prepare"}) {
+    for (const std::string& probe : coverage.Missing(part)) {
+      FAIL_CHECK("no seed reached the probe " << probe);
+    }
+  }
+}
+
 TEST_CASE("a worker that tells of batches that it was never given spoils no history") {
   const uint64_t seeds = Setting("PARACORD_SIM_SEEDS", 2000) / 4;
   const Coverage coverage;
@@ -236,7 +255,8 @@ TEST_CASE("one seed of the cluster", "[.replay]") {
                                      .lanes = Setting("PARACORD_SIM_LANES", 0) == 1,
                                      .sync = Setting("PARACORD_SIM_LANES", 0) == 2,
                                      .nodes = Setting("PARACORD_SIM_NODES", 0) != 0,
-                                     .inventor = Setting("PARACORD_SIM_INVENTOR", 0) != 0});
+                                     .inventor = Setting("PARACORD_SIM_INVENTOR", 0) != 0,
+                                     .moves = Setting("PARACORD_SIM_MOVES", 0) != 0});
   std::cout << (found.empty() ? "nothing found" : found) << "\n";
   CHECK(found.empty());
 }

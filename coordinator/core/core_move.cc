@@ -1,0 +1,296 @@
+// A running job moves to more or fewer ps (move.h).
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/human_bytes.h"
+#include "common/json_text.h"
+#include "common/probe.h"
+#include "common/status_macros.h"
+#include "config/cluster.h"
+#include "coordinator/core/core.h"
+#include "coordinator/core/partitioner.h"
+#include "coordinator/core/placement.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+// Returns the bytes of each partition: of a growing table those of the rows that have come.
+std::vector<uint64_t> BytesNow(const JobView& job) {
+  const std::vector<PartitionSpec>& placed = job.ps.layout();
+  std::vector<uint64_t> bytes = PartitionBytes(job.record.variables(), placed);
+  for (const Ps& ps : job.ps.all()) {
+    for (const PartitionDescription& partition : ps.description.partitions()) {
+      if (!partition.has_table() || partition.id() >= bytes.size()) continue;
+      bytes[partition.id()] = partition.table().bytes();
+    }
+  }
+  return bytes;
+}
+
+std::vector<uint64_t> SumByPs(size_t ps_count, const std::vector<uint64_t>& bytes,
+                              const std::vector<uint32_t>& holders) {
+  std::vector<uint64_t> sums(ps_count);
+  for (size_t i = 0; i < bytes.size(); ++i) sums[holders[i]] += bytes[i];
+  return sums;
+}
+
+std::vector<uint32_t> HoldersOf(const std::vector<PartitionSpec>& placed) {
+  std::vector<uint32_t> holders;
+  for (const PartitionSpec& partition : placed) holders.push_back(partition.ps());
+  return holders;
+}
+
+std::string PlanJson(const JobView& job, const Move::Plan& plan) {
+  const std::vector<uint64_t> bytes = BytesNow(job);
+  const size_t count = std::max<size_t>(job.ps.size(), plan.to.ps.size());
+  const std::vector<uint64_t> before = SumByPs(count, bytes, HoldersOf(job.ps.layout()));
+  const std::vector<uint64_t> after = SumByPs(count, bytes, plan.to.holders);
+  json by_ps = json::array();
+  for (size_t i = 0; i < count; ++i) {
+    const std::string& address = i < plan.to.ps.size() ? plan.to.ps[i] : job.ps.all()[i].address;
+    by_ps.push_back({{"address", address}, {"bytes", before[i]}, {"bytes_after", after[i]}});
+  }
+  return TextOf(json{{"ps", plan.to.ps.size()},
+                     {"same", plan.to.ps.size() == job.ps.size()},
+                     {"version", plan.to.version},
+                     {"partitions", plan.partitions},
+                     {"bytes", plan.bytes},
+                     {"by_ps", std::move(by_ps)}});
+}
+
+}  // namespace
+
+absl::StatusOr<Move::Plan> CoordinatorCore::PlanMove(const ScaleRequest& request) const {
+  if (options_.nodes) {
+    return absl::InvalidArgumentError(
+        "the workers of this job hold its variables, so that it cannot move while it runs: stop "
+        "it, "
+        "and start it with another number of workers");
+  }
+  if (request.ps() == 0) return absl::InvalidArgumentError("--ps: a job needs one at least");
+  for (const std::string& address : request.addresses()) {
+    RETURN_IF_ERROR(CheckAddress(address, "--ps-address"));
+  }
+  if (phases_.ended() || end_.planned()) {
+    return absl::FailedPreconditionError("the job is ending");
+  }
+  if (!record_.fixed() || !phases_.formed()) {
+    return absl::FailedPreconditionError("the job has not begun to train yet");
+  }
+  if (move_.under_way()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("a move to ", move_.plan().to.ps.size(), " ps is under way"));
+  }
+  const std::vector<uint64_t> bytes = BytesNow(View());
+  if (request.ps() > bytes.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--ps: the job has ", bytes.size(), " partitions, so that ", request.ps(),
+        " ps cannot each hold one; partitioner.max_shards says how finely a job is cut"));
+  }
+  std::vector<std::string> now;
+  for (const Ps& ps : ps_.all()) now.push_back(ps.address);
+  const std::vector<std::string> told(request.addresses().begin(), request.addresses().end());
+  Move::Plan plan;
+  ASSIGN_OR_RETURN(plan.to.ps, AddressesFor(request.ps(), now, told, options_.ps_addresses));
+  plan.to.version = record_.layout().has_value() ? record_.layout()->version + 1 : 1;
+  plan.to.given = options_.ps_addresses;
+  const std::vector<uint32_t> before = HoldersOf(ps_.layout());
+  plan.to.holders = Rebalance(request.ps(), bytes, before);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    if (before[i] == plan.to.holders[i]) continue;
+    ++plan.partitions;
+    plan.bytes += bytes[i];
+  }
+  if (const std::optional<std::string> problem = NoRoom(plan)) {
+    return absl::FailedPreconditionError(*problem);
+  }
+  return plan;
+}
+
+// Says which of the ps that have been looked at has too small a limit of memory for what it would
+// hold. The optimizer's state is taken to grow with the values.
+std::optional<std::string> CoordinatorCore::NoRoom(const Move::Plan& plan) const {
+  const std::vector<uint64_t> bytes = BytesNow(View());
+  uint64_t resident = 0;
+  for (const Ps& ps : ps_.all()) resident += ps.description.bytes();
+  const double values =
+      static_cast<double>(std::accumulate(bytes.begin(), bytes.end(), uint64_t{0}));
+  const double factor = std::max(1.0, static_cast<double>(resident) / std::max(values, 1.0));
+  const std::vector<uint64_t> after = SumByPs(plan.to.ps.size(), bytes, plan.to.holders);
+  for (size_t i = 0; i < after.size(); ++i) {
+    const bool ours = i < ps_.size();
+    if (!ours && i - ps_.size() >= ps_.invited().size()) continue;  // nobody has looked at it yet
+    const Ps& ps = ours ? ps_.all()[i] : ps_.invited()[i - ps_.size()];
+    const auto needed = static_cast<uint64_t>(factor * static_cast<double>(after[i]));
+    for (const MemoryHeld& held : ps.description.memory()) {
+      if (held.holder() != "variables" || held.bytes_max() == 0) continue;
+      if (needed <= held.bytes_max()) continue;
+      return absl::StrCat("ps:", i, " at ", plan.to.ps[i], " would hold ", HumanBytes(needed),
+                          " of variables, and has room for ", HumanBytes(held.bytes_max()),
+                          ": give it a larger --memory-limit, or take more ps");
+    }
+  }
+  return std::nullopt;
+}
+
+void CoordinatorCore::Handle(const ScaleEvent& event) {
+  absl::StatusOr<Move::Plan> plan = PlanMove(event.request);
+  if (!plan.ok()) return effects_.Emit(AnswerScale{event.call, plan.status()});
+  ScaleReply reply;
+  reply.set_json(PlanJson(View(), *plan));
+  effects_.Emit(AnswerScale{event.call, std::move(reply)});
+  const size_t count = plan->to.ps.size();
+  if (event.request.dry_run() || (count == ps_.size() && plan->partitions == 0)) return;
+  effects_.Info(absl::StrCat("the job is to move from ", ps_.size(), " to ", count, " ps: ",
+                             plan->partitions, " partitions of ", HumanBytes(plan->bytes)));
+  std::vector<std::string> fresh = plan->to.ps;
+  fresh.erase(fresh.begin(),
+              fresh.begin() + static_cast<int64_t>(std::min<size_t>(ps_.size(), count)));
+  ps_.Invite(fresh);
+  move_.Begin(*std::move(plan), now_ms_);
+}
+
+// Brings the move on as far as training need not stop, and stops training when all that can be done
+// before is done.
+void CoordinatorCore::DriveMove() {
+  const bool before = move_.under_way() && !move_.Is(Move::Phase::kSettling);
+  if (before && end_.planned() && !move_.Is(Move::Phase::kWriting)) {
+    return GiveUpMove("the job is ending");
+  }
+  if (!move_.Is(Move::Phase::kLooking) && !move_.Is(Move::Phase::kPreparing)) return;
+  std::optional<std::string> problem = NoRoom(move_.plan());
+  for (uint32_t i = 0; i < ps_.invited().size() && !problem.has_value(); ++i) {
+    const Ps& ps = ps_.invited()[i];
+    if (ps.state == PsState::kAdopted) continue;
+    if (now_ms_ - move_.since_ms() <= job_.timeouts.start_s * 1000) return;
+    problem = absl::StrCat("ps:", ps_.size() + i, " at ", ps.address, " cannot come in within ",
+                           "timeouts.start_s = ", job_.timeouts.start_s,
+                           " s: ", ps.problem.empty() ? "no answer yet" : ps.problem);
+  }
+  if (problem.has_value()) return GiveUpMove(*problem);
+  const bool trains = phases_.training() || phases_.now() == Phase::kEvaluating;
+  const bool settled = !generation_.claiming() && generation_.wanted().empty();
+  if (!trains || !settled || !ps_.AllAre(PsState::kReady) || ps_.AnyDrains()) return;
+  if (job_.guarantees.sync() || !HasTables() || PrepareMove()) StopForMove();
+}
+
+bool CoordinatorCore::HasTables() const {
+  return std::ranges::any_of(record_.variables(),
+                             [](const VariableSpec& variable) { return variable.has_table(); });
+}
+
+// Has the ps that get partitions read these from one checkpoint after the other, of which each has
+// only the rows that have changed since the one before. True if training may stop.
+bool CoordinatorCore::PrepareMove() {
+  if (!move_.Is(Move::Phase::kPreparing)) move_.Prepare("", now_ms_);
+  const std::string& preparing = move_.preparing();
+  const std::vector<PartitionSpec>& now = ps_.layout();
+  const std::vector<uint32_t>& then = move_.plan().to.holders;
+  bool any = false, all = true;
+  for (uint32_t i = 0; i < move_.plan().to.ps.size(); ++i) {
+    LoadRequest prepare;
+    for (size_t p = 0; p < then.size(); ++p) {
+      if (then[p] == i && now[p].ps() != i) *prepare.add_partitions() = now[p];
+    }
+    if (prepare.partitions_size() == 0) continue;
+    any = true;
+    const Ps& ps = ps_.At(i);
+    if (ps.prepare_tag != 0) return false;
+    if (!preparing.empty() && ps.description.prepared() == preparing) continue;
+    all = false;
+    if (!checkpoints_.Has(preparing) || now_ms_ < ps.prepare_at_ms) continue;
+    prepare.set_checkpoint(preparing);
+    prepare.set_job_json(record_.job_json());
+    *prepare.mutable_plan() = record_.plan();
+    for (const VariableSpec& variable : record_.variables()) *prepare.add_variables() = variable;
+    ps_.Prepare(i, std::move(prepare));
+  }
+  if (!any || (all && !preparing.empty() && move_.Prepared(now_ms_))) return true;
+  const Manifest* const usable = checkpoints_.Usable();
+  const std::string newest = usable == nullptr ? "" : usable->name.ToString();
+  // The one that is prepared may have been removed meanwhile.
+  const bool next = all || !checkpoints_.Has(preparing);
+  if (next && (newest.empty() || newest == preparing)) {
+    if (!move_.wants_checkpoint()) rounds_.MayBegin(now_ms_);
+    move_.WantCheckpoint();
+  } else if (next) {
+    move_.Prepare(newest, now_ms_);
+  }
+  return false;
+}
+
+// Synchronous training comes to a common state by itself, as it does at the end of a job. Otherwise
+// a generation without workers keeps out whatever is under way, so that the closing checkpoint has
+// all that was ever entered.
+void CoordinatorCore::StopForMove() {
+  PROBE("coordinator.move.stop");
+  rounds_.MayBegin(now_ms_);
+  if (job_.guarantees.sync()) return move_.Stop(now_ms_);
+  ClaimForMove();
+  move_.Close(now_ms_);
+}
+
+// A claim that fails is made again, until it succeeds.
+void CoordinatorCore::ClaimForMove() {
+  const std::string why = absl::StrCat("the job moves to ", move_.plan().to.ps.size(), " ps");
+  generation_.Want(why);
+  ClaimNextGeneration(why);
+}
+
+// Whether this checkpoint, which was just committed, is the closing one. The layout is to be
+// written then.
+bool CoordinatorCore::TakeClosingCheckpoint(const CheckpointRound& round) {
+  const bool closes = move_.closed() || (move_.Is(Move::Phase::kStopping) && round.at_end);
+  if (!closes || move_.Is(Move::Phase::kWriting)) return false;
+  if (end_.planned() || ps_.AnyDrains()) return false;
+  const bool settled = !generation_.claiming() && generation_.wanted().empty();
+  if (!settled || round.manifest->name.generation != generation_.claimed()) return false;
+  move_.Write(record_.layout());
+  record_.SetLayout(move_.plan().to);
+  return true;
+}
+
+// job.state has been written, or not: with the new layout the job has moved.
+void CoordinatorCore::LayoutWritten(const absl::Status& status) {
+  if (!status.ok()) {
+    record_.SetLayout(move_.before());
+    return MoveAgain(absl::StrCat("job.state is not written: ", std::string(status.message())));
+  }
+  if (end_.planned() || phases_.ended()) return GiveUpMove("the job is ending");
+  PROBE("coordinator.move.written");
+  const std::vector<std::string>& to = move_.plan().to.ps;
+  for (auto i = static_cast<uint32_t>(to.size()); i < ps_.size(); ++i) {
+    ps_.Finish(i, ExitCode::kDrained, "the job goes on without this ps");
+  }
+  ps_.SetPs(to, now_ms_);
+  PlaceLayout();
+  if (job_.guarantees.sync()) rollback_.Want(absl::StrCat("the job moves to ", to.size(), " ps"));
+  move_.Settle();
+  ClaimForMove();
+}
+
+void CoordinatorCore::GiveUpMove(const std::string& why) {
+  effects_.Warn(absl::StrCat("the move to ", move_.plan().to.ps.size(), " ps is given up: ", why));
+  move_.GiveUp(why);
+  ps_.SendAway();
+}
+
+// A try of a move has failed before its layout was durable: training goes on, and the move with the
+// next try, if there is one.
+void CoordinatorCore::MoveAgain(const std::string& why) {
+  PROBE("coordinator.move.again");
+  if (move_.Again(why, now_ms_)) {
+    effects_.Warn(
+        absl::StrCat("the move to ", move_.plan().to.ps.size(), " ps is tried again: ", why));
+  } else {
+    GiveUpMove(why);
+  }
+  if (!generation_.claiming()) ReadLedgers();
+}
+
+}  // namespace paracord

@@ -1,0 +1,59 @@
+#include "coordinator/core/layout.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace paracord {
+namespace {
+
+// Returns the address of ps `index` where that of ps 0 has its number at the end of its host's
+// first label, as pods of a StatefulSet do; nullopt if it does not.
+std::optional<std::string> AddressLike(const std::string& first, uint32_t index) {
+  if (absl::StartsWith(first, "unix:")) return std::nullopt;
+  const size_t label = std::min(first.find_first_of(".:"), first.size());
+  constexpr char kNumber[] = "-0";
+  const size_t digits = sizeof(kNumber) - 1;
+  if (label < digits || first.compare(label - digits, digits, kNumber) != 0) return std::nullopt;
+  return absl::StrCat(first.substr(0, label - 1), index, first.substr(label));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> AddressesFor(uint32_t count,
+                                                      const std::vector<std::string>& now,
+                                                      const std::vector<std::string>& told,
+                                                      const std::vector<std::string>& given) {
+  std::vector<std::string> addresses = now;
+  addresses.resize(std::min<size_t>(count, now.size()));
+  const size_t fresh = count - addresses.size();
+  if (told.size() > fresh) {
+    return absl::InvalidArgumentError(absl::StrCat("--ps-address: ", told.size(), " are given for ",
+                                                   fresh, " ps that the job does not have"));
+  }
+  for (const std::string& address : told) addresses.push_back(address);
+  while (addresses.size() < count) {
+    const auto index = static_cast<uint32_t>(addresses.size());
+    if (index < given.size()) {
+      addresses.push_back(given[index]);
+      continue;
+    }
+    std::optional<std::string> address = AddressLike(now.front(), index);
+    if (!address.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("nobody knows the address of ps:", index, ": give it with --ps-address"));
+    }
+    addresses.push_back(*std::move(address));
+  }
+  std::set<std::string> seen;
+  for (const std::string& address : addresses) {
+    if (seen.insert(address).second) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--ps-address: two ps would be at ", address,
+                                                   ": each needs an address of its own"));
+  }
+  return addresses;
+}
+
+}  // namespace paracord

@@ -1,0 +1,118 @@
+#include "coordinator/core/move.h"
+
+#include <utility>
+
+namespace paracord {
+namespace {
+
+constexpr uint32_t kMoveTriesMax = 3;
+constexpr uint32_t kPreparationsMax = 4;  // of checkpoints, one after the other
+constexpr int64_t kShortMs = 1000;        // a preparation this short is done in the stop, too
+
+const char* PhaseText(Move::Phase phase) {
+  switch (phase) {
+    case Move::Phase::kNone:
+      return "none";
+    case Move::Phase::kLooking:
+      return "looking at the new ps";
+    case Move::Phase::kPreparing:
+      return "preparing";
+    case Move::Phase::kStopping:
+    case Move::Phase::kClosing:
+      return "writing the closing checkpoint";
+    case Move::Phase::kWriting:
+      return "writing the layout";
+    case Move::Phase::kSettling:
+      return "loading";
+  }
+  return "";
+}
+
+}  // namespace
+
+void Move::Begin(Plan plan, int64_t now_ms) {
+  *this = Move();
+  plan_ = std::move(plan);
+  phase_ = Phase::kLooking;
+  asked_ms_ = since_ms_ = now_ms;
+}
+
+void Move::Prepare(const std::string& checkpoint, int64_t now_ms) {
+  phase_ = Phase::kPreparing;
+  preparing_ = checkpoint;
+  prepare_ms_ = now_ms;
+  counted_ = wants_checkpoint_ = false;
+}
+
+bool Move::Prepared(int64_t now_ms) {
+  if (std::exchange(counted_, true)) return enough_;
+  const int64_t took_ms = now_ms - prepare_ms_;
+  const bool shrinks = !took_ms_.has_value() || took_ms < *took_ms_ * 3 / 4;
+  took_ms_ = took_ms;
+  // The first one is of a whole checkpoint, even if it was read in no time.
+  enough_ =
+      ++preparations_ > 1 && (took_ms < kShortMs || !shrinks || preparations_ >= kPreparationsMax);
+  return enough_;
+}
+
+void Move::Stop(int64_t now_ms) {
+  phase_ = Phase::kStopping;
+  stopped_ms_ = now_ms;
+}
+
+void Move::Close(int64_t now_ms) {
+  phase_ = Phase::kClosing;
+  closed_ = true;
+  stopped_ms_ = now_ms;
+}
+
+void Move::Done(int64_t now_ms) {
+  phase_ = Phase::kNone;
+  done_ms_ = now_ms;
+  problem_.clear();
+}
+
+bool Move::Again(const std::string& why, int64_t now_ms) {
+  if (++tries_ >= kMoveTriesMax) {
+    GiveUp(why);
+    return false;
+  }
+  problem_ = why;
+  phase_ = Phase::kLooking;
+  closed_ = false;
+  stopped_ms_.reset();
+  preparing_.clear();
+  preparations_ = 0;
+  took_ms_.reset();
+  since_ms_ = now_ms;
+  return true;
+}
+
+void Move::GiveUp(const std::string& why) {
+  phase_ = Phase::kNone;
+  closed_ = false;
+  problem_ = why;
+}
+
+nlohmann::json Move::ToJson(int64_t now_ms) const {
+  if (plan_.to.ps.empty()) return nullptr;
+  const auto seconds = [](int64_t ms) { return static_cast<double>(ms) / 1000; };
+  const bool ended = !under_way();
+  nlohmann::json move = {{"phase", !ended                 ? PhaseText(phase_)
+                                   : done_ms_.has_value() ? "done"
+                                                          : "given up"},
+                         {"ps", plan_.to.ps.size()},
+                         {"version", plan_.to.version},
+                         {"partitions", plan_.partitions},
+                         {"bytes", plan_.bytes}};
+  if (!ended || done_ms_.has_value()) {
+    move["seconds"] = seconds(done_ms_.value_or(now_ms) - asked_ms_);
+  }
+  if (stopped_ms_.has_value() && move.contains("seconds")) {
+    move["stopped_seconds"] = seconds(done_ms_.value_or(now_ms) - *stopped_ms_);
+  }
+  if (!problem_.empty()) move["problem"] = problem_;
+  return move;
+}
+
+}  // namespace paracord
