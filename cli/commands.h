@@ -24,6 +24,8 @@ int RunValidate(Args args, std::ostream& out, std::ostream& err);
 // Writes a first job for a model and its data.
 int RunInit(Args args, std::ostream& out, std::ostream& err);
 int RunStatus(Args args, std::ostream& out, std::ostream& err);
+// Asks a coordinator to spread the job over more or fewer ps.
+int RunScale(Args args, std::ostream& out, std::ostream& err);
 int RunEvaluate(Args args, std::ostream& out, std::ostream& err);
 // Writes what a trained model predicts for records without labels.
 int RunPredict(Args args, std::ostream& out, std::ostream& err);

@@ -41,6 +41,8 @@ constexpr Command kCommands[] = {
      [](Args args) { return RunInit(args, TerminalOut(), TerminalErr()); }},
     {"status", "shows how a job goes, and who waits for whom",
      [](Args args) { return RunStatus(args, TerminalOut(), TerminalErr()); }},
+    {"scale", "lets a running job go on with more or fewer ps",
+     [](Args args) { return RunScale(args, TerminalOut(), TerminalErr()); }},
     {"health", "asks whether a daemon's event loop turns, for health checks",
      [](Args args) { return RunHealth(args, TerminalOut(), TerminalErr()); }},
     {"doctor", "says what is wrong with this host, and what to do about it",

@@ -193,6 +193,11 @@ void Print(const json& status, std::ostream& out) {
     out << "strategy " << strategy.value("name", "") << ": " << strategy.value("why", "") << "\n";
   }
   PrintRounds(status.value("rounds", json::object()), out);
+  if (const json move = status.value("move", json::object()); !move.empty()) {
+    out << absl::StrFormat("move to %d ps: %s%s\n", move.value("ps", uint64_t{0}),
+                           move.value("phase", ""),
+                           move.contains("problem") ? ": " + move.value("problem", "") : "");
+  }
   for (const json& ps : status.at("ps")) out << OneTask(ps) << "\n";
   PrintTables(status.value("tables", json::object()), out);
   for (const json& worker : status.at("workers")) PrintWorker(worker, out);

@@ -59,7 +59,7 @@ Cluster::Cluster(ClusterOptions options) : options_(std::move(options)) {
         options_.tcp ? FreeTcpAddress() : absl::StrCat("unix:", root(), "/", FileName(task));
   };
   add("coordinator");
-  for (uint32_t i = 0; i < ps(); ++i) add(absl::StrCat("ps:", i));
+  for (uint32_t i = 0; i < ps() + options_.spare_ps; ++i) add(absl::StrCat("ps:", i));
   for (uint32_t i = 0; options_.nodes && i < options_.workers; ++i) {
     add(absl::StrCat("worker:", i));
   }

@@ -19,6 +19,7 @@ namespace paracord::e2e {
 
 struct ClusterOptions {
   uint32_t ps = 2;
+  uint32_t spare_ps = 0;  // further ps that the job is not told of: ps:2 and so on
   uint32_t workers = 2;
   // The workers are nodes and there is no ps; the coordinator is in worker:0 unless there is a
   // chief.

@@ -1,0 +1,155 @@
+// paracord scale: a running job goes on with more or fewer ps.
+#include <chrono>
+#include <cstdlib>
+#include <ostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/commands.h"
+#include "cli/status_watch.h"
+#include "common/human_bytes.h"
+#include "common/json_text.h"
+#include "common/status_macros.h"
+#include "config/cluster.h"
+#include "config/flags.h"
+#include "coordinator/rival.h"
+#include "net/grpc/network.h"
+#include "net/grpc/security_flags.h"
+#include "net/rpc_proto.h"
+#include "nlohmann/json.hpp"
+#include "objects/all_files.h"
+#include "proto/paracord.pb.h"
+#include "proto/protocol.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kScaleMs = 10'000;                  // the coordinator's answer is awaited so long
+constexpr std::chrono::milliseconds kLookAgain(200);  // between looks at the move
+
+// Prints what moves, and what each ps holds before and after.
+void PrintPlan(const json& plan, std::ostream& out) {
+  out << absl::StrFormat("%d partitions of %s move\n", plan.at("partitions").get<uint64_t>(),
+                         HumanBytes(plan.at("bytes").get<uint64_t>()));
+  size_t index = 0;
+  for (const json& ps : plan.at("by_ps")) {
+    out << absl::StrFormat("  ps:%d %s: %s, then %s\n", index, ps.at("address").get<std::string>(),
+                           HumanBytes(ps.at("bytes").get<uint64_t>()),
+                           index < plan.at("ps").get<uint64_t>()
+                               ? HumanBytes(ps.at("bytes_after").get<uint64_t>())
+                               : "it leaves");
+    ++index;
+  }
+}
+
+// Waits for the move with this version to end, and prints its phases. The exit code says how the
+// move ended.
+int WaitForMove(GrpcNetwork& network, const std::string& address, uint64_t version,
+                std::ostream& out, std::ostream& err) {
+  std::string said;
+  constexpr int kLostMax = 150;  // looks in a row without an answer: a coordinator may restart
+  int lost = 0;
+  while (true) {
+    const absl::StatusOr<json> status = AskStatus(network, address, kScaleMs);
+    if (!status.ok()) {
+      if (++lost >= kLostMax) {
+        return Fail("scale", status.status().message(), ExitCode::kPeerLost, err);
+      }
+      std::this_thread::sleep_for(kLookAgain);
+      continue;
+    }
+    lost = 0;
+    const json move = status->value("move", json::object());
+    const std::string phase = move.value("phase", "");
+    if (move.value("version", uint64_t{0}) != version) {
+      return Fail("scale",
+                  "another coordinator leads the job now, and does not know of the move: "
+                  "`paracord status` shows which ps the job has; ask again for others",
+                  ExitCode::kPeerLost, err);
+    }
+    if (phase != said) out << phase << "\n" << std::flush;
+    said = phase;
+    if (phase == "done") {
+      out << absl::StrFormat("training stood still for %.2f s\n",
+                             move.value("stopped_seconds", 0.0));
+      return 0;
+    }
+    if (phase == "given up") {
+      return Fail("scale", absl::StrCat("the move is given up: ", move.value("problem", "")),
+                  ExitCode::kFailed, err);
+    }
+    std::this_thread::sleep_for(kLookAgain);
+  }
+}
+
+}  // namespace
+
+int RunScale(Args args, std::ostream& out, std::ostream& err) {
+  std::string address, dir;
+  int64_t ps = 0;
+  std::vector<std::string> ps_addresses;
+  bool dry_run = false, wait = false;
+  Flags flags("paracord scale",
+              "Spreads the variables of a running job over more or fewer ps. Start new ps before: "
+              "the job goes on as it is until all of them answer.");
+  constexpr int64_t kPsMost = 65536;
+  flags.Integer("ps", "N", "how many ps the job is to have", 1, kPsMost, &ps);
+  flags.String("address", "A", "of the coordinator", &address);
+  flags.String("dir", "DIR", "the job's directory, instead of the coordinator's address", &dir);
+  flags.Strings("ps-address", "A",
+                "of a ps that the job does not have yet, by ascending index; needed where the "
+                "address does not follow from that of ps 0 (job-ps-0.job-ps:7000)",
+                &ps_addresses);
+  flags.Switch("dry-run", "print what would move, and move nothing", &dry_run);
+  flags.Switch("wait", "until the move has ended; exit code 1 if it was given up", &wait);
+  SecurityOptions security;
+  AddSecurityFlags(flags, security);
+  if (const auto code = flags.ParseOrExit(args, "paracord scale", out, err)) return *code;
+  const auto wrong = [&](absl::string_view why) {
+    return Fail("scale", why, ExitCode::kConfiguration, err);
+  };
+  if (ps == 0) return wrong("--ps is missing: how many ps is the job to have?");
+  if (address.empty() == dir.empty()) return wrong("give either --address or --dir");
+  AllFiles files;
+  if (!dir.empty()) {
+    address = AddressIn(files, dir);
+    if (address.empty()) return wrong(absl::StrCat(dir, "/coordinator.address is not there"));
+  }
+  GrpcOptions options;
+  absl::Status safe = CheckAddress(address, dir.empty() ? "--address" : dir);
+  if (safe.ok()) safe = SetUpSecurity(security, /*task=*/"", options);
+  if (safe.ok()) safe = CheckPlainText(security, address, "the coordinator at");
+  if (!safe.ok()) return wrong(safe.message());
+  GrpcNetwork network(options);
+  ScaleRequest request;
+  request.set_ps(static_cast<uint32_t>(ps));
+  request.set_dry_run(dry_run);
+  for (const std::string& one : ps_addresses) request.add_addresses(one);
+  const std::unique_ptr<Link> link = network.Dial(address);
+  const auto reply = AwaitProto<ScaleReply>(*link, method::kScale, request, kScaleMs);
+  if (!reply.ok()) {
+    const bool ours = absl::IsInvalidArgument(reply.status()) ||
+                      absl::IsFailedPrecondition(reply.status()) ||
+                      absl::IsPermissionDenied(reply.status());
+    return Fail("scale", reply.status().message(),
+                ours ? ExitCode::kConfiguration : ExitCode::kPeerLost, err);
+  }
+  const json plan = JsonOf(reply->json());
+  try {
+    PrintPlan(plan, out);
+    const bool moves = plan.at("partitions").get<uint64_t>() > 0 || !plan.at("same").get<bool>();
+    if (dry_run || !wait || !moves) return 0;
+    return WaitForMove(network, address, plan.at("version").get<uint64_t>(), out, err);
+  } catch (const json::exception& error) {
+    return Fail("scale",
+                absl::StrCat("the coordinator answers as another version does: ", error.what()),
+                ExitCode::kVersion, err);
+  }
+}
+
+}  // namespace paracord
