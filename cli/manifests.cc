@@ -19,7 +19,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kMark = "# render: ";
-constexpr size_t kLabelBytesMax = 40;               // "<name>-coordinator-12345" is a label of 63
 constexpr size_t kConfigMapBytesMax = 1000 * 1024;  // of 1 MiB, which counts more than the values
 constexpr char kDataDirectory[] = "/data";
 
@@ -333,7 +332,7 @@ std::string ObjectName(std::string_view text) {
       name += '-';
     }
   }
-  name.resize(std::min(name.size(), kLabelBytesMax));
+  name.resize(std::min(name.size(), kObjectNameBytesMax));
   while (!name.empty() && name.back() == '-') name.pop_back();
   // A service's name is a host name, which begins with a letter.
   if (!name.empty() && absl::ascii_isdigit(static_cast<unsigned char>(name.front()))) {
@@ -405,8 +404,9 @@ std::vector<std::string> ManifestWarnings(const Job& job, const std::string& dir
   }
   for (const auto& [layer, table] : job.tables.by_layer) {
     if (!table.growing || table.rows_max != 0) continue;
-    warnings.push_back(absl::StrCat("tables.", layer, ".rows_max is missing: a ps whose table ",
-                                    "outgrows its memory limit is killed again and again"));
+    warnings.push_back(absl::StrCat("tables.", layer, ".rows_max is missing: a ",
+                                    AreNodes(options) ? "worker" : "ps", " whose table outgrows ",
+                                    "its memory limit is killed again and again"));
   }
   return warnings;
 }

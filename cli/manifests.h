@@ -17,6 +17,9 @@ namespace paracord {
 // job's.
 inline constexpr std::string_view kExampleName = "fashion-mnist";
 
+// "<name>-coordinator-12345" is a label, which has at most 63.
+inline constexpr size_t kObjectNameBytesMax = 40;
+
 extern const char k_storage_manifest[];
 extern const char k_coordinator_manifest[];
 extern const char k_ps_manifest[];

@@ -14,15 +14,19 @@
 #include "absl/strings/str_split.h"
 #include "cli/commands.h"
 #include "cli/manifests.h"
+#include "cli/quantity.h"
 #include "cli/user_job.h"
 #include "common/files.h"
+#include "common/human_bytes.h"
 #include "common/json_text.h"
+#include "common/memory_budget.h"
 #include "common/status_macros.h"
 #include "common/status_text.h"
 #include "config/flags.h"
 #include "config/job.h"
 #include "config/job_file.h"
 #include "config/job_settings.h"
+#include "config/nodes.h"
 #include "config/strategy.h"
 
 namespace paracord {
@@ -64,7 +68,7 @@ struct RenderFlags {
     flags.Switch(
         "tls",
         "mutual TLS: each role shows the certificate of the Secret NAME-ROLE-tls (tls.crt, "
-        "tls.key, ca.crt); without it, plain text",
+        "tls.key, ca.crt); without this flag the daemons speak plain text",
         &options.tls);
     flags.String("image", "IMAGE",
                  "of all programs; default: what deploy/image makes, with --gpus by --cuda",
@@ -72,7 +76,8 @@ struct RenderFlags {
     flags.String(
         "storage", "CLAIM|URL",
         "where checkpoints go: a PersistentVolumeClaim that is there and that all nodes can "
-        "write to, or s3://BUCKET/PREFIX; without it a new claim",
+        "write to, or s3://BUCKET/PREFIX, with the AWS_ variables of the Secret NAME-storage; "
+        "without it a new claim",
         &options.storage);
     flags.String("data", "CLAIM",
                  "a claim that holds the data, mounted at /data; without it the "
@@ -116,7 +121,7 @@ struct RenderFlags {
     flags.String("queue", "NAME", "Kueue's local queue, which lets the Jobs begin", &options.queue);
     flags.String("ps-kind", "KIND",
                  "of who holds the variables: statefulset, which stays when all is done, or job: "
-                 "an Indexed Job (Kubernetes 1.26), which ends then",
+                 "an Indexed Job (Kubernetes 1.26, with --ps 0 1.28), which ends then",
                  &ps_kind);
   }
 
@@ -159,6 +164,68 @@ absl::Status CheckNodeChoice(const ManifestOptions& options) {
   return absl::OkStatus();
 }
 
+// Checks amounts of CPUs and bytes, which the manifests have as they are.
+absl::Status CheckAmounts(const ManifestOptions& options) {
+  constexpr double kCpusMin = 0.001;     // the smallest step that Kubernetes knows
+  constexpr double kClaimMin = 1 << 20;  // less holds no checkpoint, and a unit was forgotten
+  const double daemon = static_cast<double>(MemoryBudget::kLimitMin);
+  const double worker = options.ps == 0 ? daemon * kNodeMemoryParts : daemon;
+  struct Amount {
+    const char* flag;
+    const std::string& text;
+    double least;
+    bool bytes;
+  };
+  for (const Amount& amount : {Amount{"--cpu", options.cpu, kCpusMin, false},
+                               Amount{"--ps-cpu", options.ps_cpu, kCpusMin, false},
+                               Amount{"--memory", options.memory, worker, true},
+                               Amount{"--ps-memory", options.ps_memory, daemon, true},
+                               Amount{"--storage-size", options.storage_size, kClaimMin, true}}) {
+    if (amount.text.empty()) continue;
+    const absl::StatusOr<double> quantity = ParseQuantity(amount.text);
+    if (!quantity.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(amount.flag, ": ", std::string(quantity.status().message())));
+    }
+    if (*quantity >= amount.least) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(amount.flag, ": ", amount.text, amount.bytes ? " bytes" : " CPUs",
+                     " are too few, at least ",
+                     amount.bytes ? HumanBytes(static_cast<uint64_t>(amount.least)) : "1m",
+                     " are needed", amount.bytes ? "; 8Gi are 8 x 1024^3 bytes" : ""));
+  }
+  return absl::OkStatus();
+}
+
+// Checks that what --export writes outlives the pod that writes it.
+absl::Status CheckExport(const ManifestOptions& options) {
+  const std::string& to = options.export_to;
+  const std::string ending = std::filesystem::path(to).extension().string();
+  if (!ending.empty() && ending != ".safetensors") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--export: ", to, ": safetensors are written, which are no ", ending));
+  }
+  if (to.empty() || absl::StartsWith(to, "s3://")) return absl::OkStatus();
+  if (absl::StrContains(to, "://")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--export: ", to, " is no object store that is known: s3://BUCKET/FILE is"));
+  }
+  if (absl::StrContains(options.storage, "://")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--export: ", to,
+                     " would be gone with the pod: --storage names no claim, so name "
+                     "s3://BUCKET/model.safetensors"));
+  }
+  const std::string path = std::filesystem::path(to).lexically_normal().string();
+  if (absl::StartsWith(path, "/job/") && path.size() > 5 && path.back() != '/') {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--export: ", to,
+                   " would be gone with the pod: name a file below /job, where the claim is, or "
+                   "s3://BUCKET/model.safetensors"));
+}
+
 absl::Status RenderFlags::Check() {
   for (const auto& [flag, value] :
        {std::pair("--image", &options.image), std::pair("--storage", &options.storage),
@@ -167,9 +234,6 @@ absl::Status RenderFlags::Check() {
         std::pair("--image-pull-secret", &options.image_pull_secret),
         std::pair("--priority-class", &options.priority_class),
         std::pair("--queue", &options.queue), std::pair("--export", &options.export_to),
-        std::pair("--cpu", &options.cpu), std::pair("--memory", &options.memory),
-        std::pair("--ps-cpu", &options.ps_cpu), std::pair("--ps-memory", &options.ps_memory),
-        std::pair("--storage-size", &options.storage_size),
         std::pair("--storage-class", &options.storage_class)}) {
     if (IsPlain(*value)) continue;
     return absl::InvalidArgumentError(absl::StrCat(flag, ": ", *value, " is no name"));
@@ -179,17 +243,14 @@ absl::Status RenderFlags::Check() {
         absl::StrCat("--namespace: ", options.name_space, " is no name of a namespace"));
   }
   RETURN_IF_ERROR(CheckNodeChoice(options));
+  RETURN_IF_ERROR(CheckAmounts(options));
   const bool claim = !options.storage_size.empty() || !options.storage_class.empty();
   if (claim && !options.storage.empty()) {
     return absl::InvalidArgumentError(
         "--storage names a claim that is there: --storage-size and --storage-class are of a new "
         "one");
   }
-  const bool url = absl::StrContains(options.storage, "://");
-  if (url && !options.export_to.empty() && !absl::StrContains(options.export_to, "://")) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--export: ", options.export_to, " would be gone with the pod: there is no claim"));
-  }
+  RETURN_IF_ERROR(CheckExport(options));
   if (ps_kind != "statefulset" && ps_kind != "job") {
     return absl::InvalidArgumentError(
         absl::StrCat("--ps-kind: is statefulset or job, and not ", ps_kind));
@@ -204,6 +265,26 @@ absl::Status RenderFlags::Check() {
     return absl::InvalidArgumentError(absl::StrCat("--ttl: ", ttl, " is no time, such as 7d"));
   }
   return absl::OkStatus();
+}
+
+// Checks the name of the objects, or makes it of the job's name where none is given. A name of a
+// job loses blanks and capital letters, but no letters of other alphabets and no end.
+absl::Status NameObjects(const std::string& job, std::string& name) {
+  const std::string given = name.empty() ? "" : ObjectName(name);
+  if (!name.empty()) {
+    if (name == given) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("--name: ", name, " is no name of objects: they have small letters, digits ",
+                     "and dashes, begin with a letter, and have at most 40",
+                     given.empty() ? "" : absl::StrCat(", as ", given)));
+  }
+  name = ObjectName(job);
+  const bool foreign =
+      std::ranges::any_of(job, [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
+  if (!name.empty() && !foreign && job.size() <= kObjectNameBytesMax) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the job's name, ", job, ", is no name of objects, which have letters of ASCII, digits and ",
+      "dashes, at most ", kObjectNameBytesMax, ": give --name"));
 }
 
 // Returns the bytes of the largest ConfigMap, as `kubectl apply` keeps the object in an annotation.
@@ -288,13 +369,10 @@ int RunRender(Args args, std::ostream& out, std::ostream& err) {
   const std::string path = AbsolutePath(own.job_file);
   const absl::StatusOr<Job> job = ReadJobFor(own, path);
   if (!job.ok()) return refuse(Text(job.status()));
-  if (options.name.empty()) {
-    options.name = ObjectName(job->name);
-  } else if (options.name != ObjectName(options.name)) {
-    return refuse(absl::StrCat("--name: ", options.name, " is no name of objects; ",
-                               ObjectName(options.name), " is"));
+  const bool named = !options.name.empty();
+  if (const absl::Status wrong = NameObjects(job->name, options.name); !wrong.ok()) {
+    return refuse(Text(wrong));
   }
-  if (options.name.empty()) return refuse("the job's name gives no name of objects: give --name");
   if (const absl::Status wrong = own.Check(); !wrong.ok()) return refuse(Text(wrong));
   options.workers = static_cast<uint64_t>(own.workers);
   options.gpus = static_cast<uint64_t>(own.gpus);
@@ -306,6 +384,10 @@ int RunRender(Args args, std::ostream& out, std::ostream& err) {
   const absl::StatusOr<std::string> manifests = KubernetesManifests(*job, directory, options);
   if (!manifests.ok()) return refuse(Text(manifests.status()));
   out << *manifests;
+  if (!named && options.name == "job") {
+    err << "paracord " << kCommand << ": warning: all objects are named `job`, as those of any "
+        << "other job file of this name: --name NAME tells them apart\n";
+  }
   for (const std::string& warning : ManifestWarnings(*job, directory, options)) {
     err << "paracord " << kCommand << ": warning: " << warning << "\n";
   }

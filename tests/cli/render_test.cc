@@ -1,57 +1,21 @@
 // Tests `paracord render kubernetes`, and that its manifests, like those that kustomize takes, have
 // a cluster that our own parser understands.
 #include <catch2/catch.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "cli/commands.h"
 #include "cli/manifests.h"
 #include "common/files.h"
 #include "config/cluster.h"
 #include "config/nodes.h"
 #include "nlohmann/json.hpp"
-#include "tests/fakes.h"
+#include "tests/cli/rendered.h"
 
 namespace paracord {
 namespace {
-
-constexpr char kModel[] = R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
-    {"class_name": "InputLayer", "config": {"batch_shape": [null, 2], "name": "in"}},
-    {"class_name": "Dense", "config": {"name": "dense", "units": 3}}]}})";
-
-struct Rendered {
-  int code = -1;
-  std::string out, err;
-  bool has(const std::string& text) const { return absl::StrContains(out, text); }
-};
-
-class RenderExample {
- public:
-  explicit RenderExample(const std::string& model = kModel) {
-    directory_.Write("model.json", model);
-  }
-
-  Rendered Render(std::vector<std::string> args, const std::string& name = "Counting Job") {
-    const nlohmann::json job = {
-        {"name", name},
-        {"model", "model.json"},
-        {"data",
-         {{"train", {{"format", "npy"}, {"features", "data/x.npy"}, {"labels", "/mnt/y.npy"}}}}},
-        {"loss", "mean_squared_error"},
-        {"optimizer", "sgd"}};
-    args.insert(args.begin(), {"kubernetes", directory_.Write("job.json", job.dump())});
-    std::ostringstream out, err;
-    const int code = RunRender(args, out, err);
-    return {code, out.str(), err.str()};
-  }
-
- private:
-  TestDirectory directory_;
-};
 
 // Returns a value of a ConfigMap, which is a block of indented lines.
 nlohmann::json BlockOf(const std::string& yaml, const std::string& key) {
@@ -103,7 +67,9 @@ TEST_CASE(
   for (const std::string role : {"coordinator", "ps", "worker"}) {
     CHECK(tls.has("secret: {secretName: counting-job-" + role + "-tls, defaultMode: 0440}"));
   }
-  CHECK(plain.has("        - --insecure\n        - --task=ps  "));
+  constexpr char kAlone[] = "  # the network policies alone keep strangers away\n";
+  CHECK(plain.has(absl::StrCat("        - --insecure", kAlone, "        - --task=ps  ")));
+  CHECK_FALSE(tls.has(kAlone));
   CHECK(
       tls.has("        - --tls-cert=/tls/tls.crt\n        - --tls-key=/tls/tls.key\n"
               "        - --tls-ca=/tls/ca.crt\n        - --task=ps  "));
@@ -295,26 +261,6 @@ TEST_CASE("--monitoring shows the metrics of all daemons to the Prometheus opera
   CHECK(nodes.has("{name: counting-job-worker-tls, key: ca.crt}"));
 }
 
-TEST_CASE("flags of render that are no names, times or tolerations are refused by name") {
-  RenderExample example;
-  for (const std::vector<std::string>& wrong :
-       {std::vector<std::string>{"--toleration", "spot"},
-        {"--toleration", "spot:Never"},
-        {"--node-selector", "zone"},
-        {"--ttl", "soon"},
-        {"--namespace", "A b"},
-        {"--cpu", "1 2"},
-        {"--storage", "mine", "--storage-size", "1Gi"},
-        {"--storage", "s3://b/run", "--export", "/job/m.safetensors"},
-        {"--ps-kind", "deployment"},
-        {"--queue", "team"}}) {
-    const Rendered refused = example.Render(wrong);
-    INFO(refused.err);
-    CHECK(refused.code == 2);
-    CHECK(absl::StrContains(refused.err, wrong[wrong.size() - 2]));
-  }
-}
-
 TEST_CASE("--export adds a Job that writes the variables once the job is done") {
   RenderExample example;
   const Rendered to_store = example.Render({"--export", "s3://b/model.safetensors", "--storage",
@@ -354,12 +300,12 @@ TEST_CASE("rendered manifests have the job's own cluster, settings and model") {
   CHECK(job["model"] == "model.json");
   CHECK(job["data"]["train"]["features"] == "/data/data/x.npy");
   CHECK(job["data"]["train"]["labels"] == "/mnt/y.npy");
-  CHECK(BlockOf(rendered.out, "model.json") == nlohmann::json::parse(kModel));
+  CHECK(BlockOf(rendered.out, "model.json") == nlohmann::json::parse(kRenderedModel));
 }
 
 TEST_CASE("a job too large for the annotation of kubectl apply is rendered with the way out") {
   CHECK(RenderExample().Render({"--data", "images"}).err.empty());
-  nlohmann::json model = nlohmann::json::parse(kModel);
+  nlohmann::json model = nlohmann::json::parse(kRenderedModel);
   for (int i = 0; i < 4000; ++i) {
     model["config"]["layers"].push_back(
         {{"class_name", "Dense"}, {"config", {{"name", absl::StrCat("d", i)}, {"units", 3}}}});
@@ -367,31 +313,6 @@ TEST_CASE("a job too large for the annotation of kubectl apply is rendered with 
   const Rendered large = RenderExample(model.dump()).Render({});
   CHECK(large.code == 0);
   CHECK(large.err.find("`kubectl apply --server-side -f FILE`") != std::string::npos);
-}
-
-TEST_CASE("render refuses another cluster manager and wrong flags, naming them") {
-  RenderExample example;
-  std::ostringstream out, err;
-  CHECK(RunRender(std::vector<std::string>{"slurm", "job.json"}, out, err) == 2);
-  CHECK(err.str() == "paracord render: renders kubernetes, not slurm\n");
-  CHECK(example.Render({"--name", "No_Name"}).code == 2);
-  CHECK(example.Render({"--image", "two words"}).code == 2);
-  CHECK(example.Render({}, "###").err.find("give --name") != std::string::npos);
-  CHECK(example.Render({"--set", "epoch=1"}).code == 2);
-  const Rendered mirrored =
-      example.Render({"--ps", "2", "--set", "strategy=multi_worker_mirrored"});
-  CHECK(mirrored.code == 2);
-  CHECK(absl::StrContains(mirrored.err,
-                          "--ps 2: the job's strategy is multi_worker_mirrored, with which workers "
-                          "hold the variables: leave --ps out"));
-  CHECK(absl::StrContains(example.Render({"--ps", "0", "--workers", "0"}).err, "--workers N"));
-  CHECK(absl::StrContains(
-      example.Render({"--gpus", "2", "--set", "stages=2", "--set", "accumulate=4"}).err,
-      "--gpus 2: the job's `stages` are computed by devices of the processor alone"));
-  CHECK(absl::StrContains(example.Render({"--ps", "0", "--ps-cpu", "2"}).err,
-                          "--ps-cpu: there are no ps (--ps 0)"));
-  CHECK(absl::StrContains(example.Render({"--workers", "3", "--set", "strategy=one_device"}).err,
-                          "strategy: is one_device, which is of one worker"));
 }
 
 TEST_CASE("names of objects have small letters, digits and dashes, and begin with a letter") {

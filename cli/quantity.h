@@ -1,0 +1,15 @@
+// Reads the amounts of a resource as Kubernetes writes them: "500m" CPUs, "8Gi" or "8e9" bytes.
+// Pure.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace paracord {
+
+// Returns the amount in its unit, which is CPUs or bytes. INVALID_ARGUMENT says why `text` is no
+// quantity, and how one is written.
+absl::StatusOr<double> ParseQuantity(const std::string& text);
+
+}  // namespace paracord
