@@ -22,8 +22,11 @@ KUBERNETES = ROOT / "deploy" / "kubernetes"
 TRIED = ("kubectl", "paracord")
 # What the functions of the check call the words that the page shows.
 MEANT = {"\\\n": "",
-         '"$work/counting/job.json"': '"$job"', '"$work/counting.yaml"': "counting.yaml",
+         '"$work/counting/job.json"': "job.json", '"$work/counting.yaml"': "counting.yaml",
          '"$work/nodes.yaml"': "nodes.yaml",
+         '"$(field endpoint <"$work/store.json")"': "https://s3.example.com",
+         '"$(field key_id <"$work/store.json")"': "KEY",
+         '"$(field secret <"$work/store.json")"': "SECRET",
          '"$1-$role-tls"': "fashion-mnist-$role-tls", '"$2/$role.crt"': "$certs/$role.crt",
          '"$2/${3:-$role}.key"': "$certs/$role.key", '"$2/ca.crt"': "$certs/ca.crt"}
 NO_SCHEMA = {"TFJob", "JobSet", "ServiceMonitor", "PodMonitor"}  # resources that operators define
@@ -115,7 +118,8 @@ def commands_are_tried():
              for line in block.split("```")[0].splitlines() if line.split()[0] in TRIED]
     for line in shown:
         words = " ".join(line.split())
-        if words not in check and re.sub("( --(ps|workers) [0-9]+)+", ' "$@"', words) not in check:
+        if words not in check and re.sub("( --(ps|workers|storage|export) [^ ]+)+",
+                                                    ' "$@"', words) not in check:
             sys.exit(f"deploy/kubernetes/check does not run: {line}")
     return len(shown)
 
