@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -45,7 +46,7 @@ std::optional<double> WholeNumber(std::string_view text) {
 
 void LookAtField(const std::string& text, ColumnLook& column) {
   if (IsMissing(text)) {
-    column.lacks = true;
+    ++column.lacking;
     if (!text.empty()) column.missing.insert(text);
     return;
   }
@@ -66,6 +67,12 @@ void LookAtField(const std::string& text, ColumnLook& column) {
 }
 
 }  // namespace
+
+bool ColumnLook::NumbersRows() const {
+  const bool named = absl::EqualsIgnoreCase(name, "id") || absl::EndsWithIgnoreCase(name, "_id") ||
+                     absl::EndsWith(name, "Id");
+  return named && whole && !list && !lacks() && values > 1 && words.size() == values;
+}
 
 double ColumnLook::Median() const {
   if (numbers.empty()) return 0;

@@ -16,7 +16,7 @@ inline constexpr size_t kRecordsLookedAt = 1000;
 
 struct ColumnLook {
   std::string name;
-  bool lacks = false;                // some field has no value: it is empty, or one of `missing`
+  size_t lacking = 0;                // fields without a value: empty, or one of `missing`
   std::set<std::string> missing;     // texts that stand for a value that is not there
   std::vector<double> numbers;       // those that are finite numbers
   size_t values = 0;                 // that are not missing
@@ -27,6 +27,10 @@ struct ColumnLook {
   double smallest = 0, largest = 0;  // of the whole numbers, those in lists too
   std::set<std::string> words;       // the texts, if there are few of them
 
+  bool lacks() const { return lacking > 0; }
+  // Whether every field has a whole number that no other has, under a name such as "id", "row_id"
+  // or "userId": what tells examples apart, and says nothing of them.
+  bool NumbersRows() const;
   bool is_number() const { return values > 0 && numbers.size() == values; }
   double Median() const;
   double Mean() const;

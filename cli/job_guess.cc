@@ -6,14 +6,14 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "cli/csv_look.h"
+#include "cli/file_roles.h"
 #include "cli/input_look.h"
 #include "common/file_kind.h"
+#include "common/json_text.h"
 #include "common/status_macros.h"
 #include "config/json_fields.h"
 #include "config/named_spec.h"
@@ -32,23 +32,6 @@ constexpr std::string_view kLabels[] = {"label", "target", "y",      "class",  "
                                         "churn", "income", "rating", "clicked"};
 constexpr int kBatch = 256;
 constexpr size_t kClassesMax = 1000;
-
-bool IsTestFile(const std::string& path) {
-  const std::string name = absl::AsciiStrToLower(path.substr(path.rfind('/') + 1));
-  return absl::StrContains(name, "test") || absl::StrContains(name, "valid");
-}
-
-// Returns a file's name without folder, extension and the words that say what it is for:
-// "user" for "/d/train_user.npy".
-std::string NameOfArray(const std::string& path) {
-  std::string stem = path.substr(path.rfind('/') + 1);
-  stem = stem.substr(0, stem.rfind('.'));
-  std::vector<std::string> words = absl::StrSplit(stem, absl::ByAnyChar("_-."));
-  std::erase_if(words, [](const std::string& word) {
-    return word == "train" || word == "test" || word == "valid" || word == "validation";
-  });
-  return absl::StrJoin(words, "_");
-}
 
 double Rounded(double number) {
   if (number == 0 || !std::isfinite(number)) return 0;
@@ -221,11 +204,7 @@ class Guesser {
     }
     train["features"] = std::move(features);
     train["label"] = LabelSpec(look_.columns[label]);
-    std::vector<std::string> left;
-    for (size_t i = 0; i < look_.columns.size(); ++i) {
-      if (!taken_.contains(i)) left.push_back(look_.columns[i].name);
-    }
-    if (!left.empty()) Say(absl::StrCat("not used: ", absl::StrJoin(left, ", ")));
+    SayWhatIsLeft();
     ordered_json data;
     data["train"] = std::move(train);
     if (test_.empty()) {
@@ -235,6 +214,29 @@ class Guesser {
       Say(absl::StrCat("test: ", absl::StrJoin(test_, ", ")));
     }
     return data;
+  }
+
+  // Says which columns no input has taken, and warns if they would do as well as those that an
+  // input has taken only because they come first.
+  void SayWhatIsLeft() {
+    std::vector<std::string> left, numbers;
+    for (size_t i = 0; i < look_.columns.size(); ++i) {
+      const ColumnLook& column = look_.columns[i];
+      if (taken_.contains(i)) continue;
+      left.push_back(column.name);
+      if (column.NumbersRows()) {
+        Say(absl::StrCat(column.name, ": left out, since it has another whole number in each row; ",
+                         "an input of this name would take it"));
+      } else if (column.is_number()) {
+        numbers.push_back(column.name);
+      }
+    }
+    if (!left.empty()) Say(absl::StrCat("not used: ", absl::StrJoin(left, ", ")));
+    if (numbers.empty() || by_order_.empty()) return;
+    Say(absl::StrCat("warning: the file has more columns of numbers than the model's inputs take: ",
+                     absl::StrJoin(by_order_, ", "), " were taken because they come first, and ",
+                     absl::StrJoin(numbers, ", "),
+                     " not; choose in \"features\", or name inputs like columns"));
   }
 
   absl::StatusOr<size_t> FindLabel() {
@@ -259,7 +261,7 @@ class Guesser {
       const bool of_input = std::ranges::any_of(model_.inputs, [&](const Endpoint& input) {
         return input.Is(look_.columns[i - 1].name);
       });
-      if (!of_input) label = i - 1;
+      if (!of_input && !look_.columns[i - 1].NumbersRows()) label = i - 1;
     }
     if (label == look_.columns.size()) {
       return absl::InvalidArgumentError(
@@ -292,14 +294,24 @@ class Guesser {
         return absl::InvalidArgumentError(
             absl::StrCat(train_[0], ": input ", input.name, " takes ", wanted == 0 ? 1 : wanted,
                          input.dtype == "string" ? " texts" : " numbers", ", and ", own.size(),
-                         " columns are left for it: name a column like the input, or write its "
-                         "features by hand"));
+                         " columns are left for it", RowNumbersLeft(),
+                         ": name a column like the input, or write its features by hand"));
       }
       for (const size_t column : own) {
         RETURN_IF_ERROR(TakeColumn(input, look_.columns[column], features));
       }
     }
     return absl::OkStatus();
+  }
+
+  // Names the columns that no input of numbers is given: ", without id".
+  std::string RowNumbersLeft() const {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < look_.columns.size(); ++i) {
+      if (taken_.contains(i) || !look_.columns[i].NumbersRows()) continue;
+      names.push_back(look_.columns[i].name);
+    }
+    return names.empty() ? "" : absl::StrCat(", without ", absl::StrJoin(names, ", "));
   }
 
   std::vector<size_t> NextColumns(const InputLook& input) {
@@ -309,10 +321,11 @@ class Guesser {
       const ColumnLook& column = look_.columns[i];
       const bool fits = input.dtype == "string" ? !column.is_number()
                         : input.looks_up        ? column.whole || HasWords(column)
-                                                : column.is_number();
+                                                : column.is_number() && !column.NumbersRows();
       if (taken_.contains(i) || !fits) continue;
       found.push_back(i);
       taken_.insert(i);
+      if (column.is_number()) by_order_.push_back(column.name);
     }
     if (!found.empty() && inputs_.size() > 1) {
       std::vector<std::string> names;
@@ -344,17 +357,31 @@ class Guesser {
       Say(absl::StrCat(column.name, ": a list of up to ", column.longest, " values"));
     }
     const bool number = !spec.contains("kind") && !column.list;
-    if (column.lacks) {
-      const std::string kind = spec.value("kind", "");
-      if (number) spec["default"] = Rounded(column.Median());
-      if (!kind.empty()) spec["default"] = kind == "id" && !HasWords(column) ? "0" : "";
-    }
+    FillIn(column, number, spec);
     if (number && !input.scaled && column.Deviation() > 0) {
       spec["mean"] = Rounded(column.Mean());
       spec["std"] = Rounded(column.Deviation());
     }
     features.push_back(spec.size() == 1 ? ordered_json(column.name) : std::move(spec));
     return absl::OkStatus();
+  }
+
+  // Says what stands for values that are missing; an empty field of a list has none.
+  void FillIn(const ColumnLook& column, bool number, ordered_json& spec) {
+    const std::string kind = spec.value("kind", "");
+    if (!column.lacks() || (!number && kind.empty())) return;
+    std::string by;
+    if (number) {
+      spec["default"] = Rounded(column.Median());
+      by = absl::StrCat(TextOf(spec["default"]), ", their median,");
+    } else {
+      const bool id = kind == "id" && !HasWords(column);
+      spec["default"] = id ? "0" : "";
+      by = id ? "the id 0" : "the empty word";
+    }
+    Say(absl::StrCat(column.name, ": ", column.lacking, " of the first ",
+                     column.lacking + column.values, " values are missing, for which ", by,
+                     " stands (\"default\")"));
   }
 
   // Makes numbers of words: ids where rows of a table may grow, bins for an Embedding behind other
@@ -370,7 +397,7 @@ class Guesser {
       spec["bins"] = static_cast<uint64_t>(*input.rows);
       Say(absl::StrCat(column.name, ": the words are hashed to ", *input.rows, " numbers"));
     } else if (!column.list && words > 1 && words <= kClassesMax && unknown <= 1 &&
-               (unknown == 1 || !column.lacks)) {
+               (unknown == 1 || !column.lacks())) {
       spec["kind"] = "categorical";
       spec["vocabulary"] = column.words;
       spec["oov"] = unknown;
@@ -447,8 +474,9 @@ class Guesser {
   Problems ignored_;
   std::vector<std::string> train_, test_;
   CsvLook look_;
-  std::set<size_t> taken_;         // columns
-  std::set<std::string> growing_;  // layers
+  std::set<size_t> taken_;             // columns
+  std::vector<std::string> by_order_;  // of numbers, taken by inputs that have other names
+  std::set<std::string> growing_;      // layers
   std::vector<std::string> guesses_;
 };
 

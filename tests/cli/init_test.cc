@@ -67,6 +67,7 @@ TEST_CASE(
   CHECK(Has(ran.err, "tables: users grows, since user has ids outside of its 100 rows"));
   CHECK(Has(ran.err, "loss: binary_crossentropy, by the last layer's activation (sigmoid)"));
   CHECK(Has(ran.err, "not used: when"));
+  CHECK(Has(ran.err, "income: 6 of the first 40 values are missing, for which"));
   CHECK(Has(ran.out, "data.train: "));
 
   const json job = JsonOf(*files.ReadWhole(out));
@@ -222,6 +223,62 @@ TEST_CASE(
   CHECK(features[2]["kind"] == "id");
   CHECK(features[2]["default"] == "0");
   CHECK(job["tables"] == json({{"f", {{"kind", "growing"}, {"update", "lazy"}}}}));
+}
+
+// A model of `numbers` inputs in one InputLayer, of unknown many with 0.
+std::string DenseModel(int numbers) {
+  const json size = numbers == 0 ? json() : json(numbers);
+  return TextOf(
+      json{{"class_name", "Sequential"},
+           {"config",
+            {{"name", "s"},
+             {"layers",
+              {{{"class_name", "InputLayer"},
+                {"config", {{"name", "in"}, {"batch_shape", {nullptr, size}}}}},
+               {{"class_name", "Dense"}, {"config", {{"name", "out"}, {"units", 1}}}}}}}}});
+}
+
+TEST_CASE("init leaves out a column that only numbers the rows, and says so") {
+  TestDirectory directory;
+  PosixFiles files;
+  const std::string model = directory.Write("model.json", DenseModel(2));
+  std::string rows = "customer_id,a,b,c,target\n";
+  for (int i = 0; i < 30; ++i) {
+    absl::StrAppend(&rows, 7000 + i, ",", i % 5, ",", i < 4 ? "" : absl::StrCat(i % 3), ",", i % 7,
+                    ",", i, "\n");
+  }
+  const std::string data = directory.Write("rows.csv", rows);
+  const std::string out = directory / "job.json";
+  const Ran ran = Run(RunInit, {model, data, "--out", out});
+  INFO(ran.out << ran.err);
+  REQUIRE(ran.code == 0);
+  const json features = JsonOf(*files.ReadWhole(out))["data"]["train"]["features"];
+  REQUIRE(features.size() == 2);
+  CHECK(features[0]["column"] == "a");
+  CHECK(features[1]["column"] == "b");
+  CHECK(features[1]["default"] == 1);
+  CHECK(Has(ran.err, "customer_id: left out, since it has another whole number in each row"));
+  CHECK(
+      Has(ran.err, "b: 4 of the first 30 values are missing, for which 1.0, their median, stands"));
+  CHECK(Has(ran.err,
+            "warning: the file has more columns of numbers than the model's inputs take: "
+            "a, b were taken because they come first, and c not"));
+
+  // The same model by other files: one that has too few columns, and one of whose ids some repeat.
+  const auto run = [&](int numbers, const std::string& text) {
+    return Run(RunInit, {directory.Write("model.json", DenseModel(numbers)),
+                         directory.Write("rows.csv", text), "--out", directory / "other.json"});
+  };
+  const Ran few = run(3, "id,a,b,target\n1,2,3,0\n2,5,6,1\n");
+  CHECK(few.code == 2);
+  CHECK(Has(few.err, "input in takes 3 numbers, and 2 columns are left for it, without id"));
+  std::string shops = "shop_id,a,b,target\n";
+  for (int i = 0; i < 30; ++i) absl::StrAppend(&shops, i / 2, ",", i, ",", i % 4, ",", i, "\n");
+  const Ran repeated = run(3, shops);
+  INFO(repeated.err);
+  CHECK(repeated.code == 0);
+  CHECK_FALSE(Has(repeated.err, "left out"));
+  CHECK_FALSE(Has(repeated.err, "warning: the file"));
 }
 
 TEST_CASE("init says which input has no column, and what to do about words") {
