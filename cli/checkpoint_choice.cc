@@ -16,9 +16,17 @@
 namespace paracord {
 namespace {
 
+// Says where the job of a folder is that is none itself: `paracord.fit(..., dir=D)` trains in
+// D/run.
+std::string HoldsNone(Files& files, const std::string& dir, const std::string& checkpoints) {
+  const std::string below = dir + "/run";
+  const auto names = ListCheckpoints(files, CheckpointsDirectory(below));
+  if (!names.ok() || names->empty()) return absl::StrCat(checkpoints, " holds no checkpoint");
+  return absl::StrCat(dir, " is no job's directory, and ", below, " is one: name that");
+}
+
 std::string NotThere(const std::string& checkpoints, const std::vector<CheckpointName>& names,
                      std::optional<int64_t> step, bool refused) {
-  if (names.empty()) return absl::StrCat(checkpoints, " holds no checkpoint");
   if (refused) return absl::StrCat(checkpoints, ": no other checkpoint can be used");
   std::string text = absl::StrCat(checkpoints, " holds no checkpoint of step ", step.value_or(0));
   constexpr size_t kShown = 10;
@@ -99,7 +107,8 @@ absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(Files& files, const std::strin
           << "\n";
     refused = true;
   }
-  return absl::NotFoundError(NotThere(checkpoints, names, step, refused));
+  return absl::NotFoundError(names.empty() ? HoldsNone(files, dir, checkpoints)
+                                           : NotThere(checkpoints, names, step, refused));
 }
 
 bool LacksLastCheckpoint(Files& files, const std::string& dir, const CheckpointName& newest) {

@@ -245,7 +245,10 @@ class Predictor(Served):
         values with which it would begin."""
         wanted = numpy.asarray(ids)
         if wanted.dtype.kind not in "iu":
-            raise ProgramError(f"ids are of {wanted.dtype}, and must be whole numbers")
+            words = wanted.dtype.kind in "OSU"
+            raise ProgramError(f"ids are of {wanted.dtype}, and must be whole numbers"
+                               + ("; paracord.features gives those of words, as the model gets "
+                                  "them" if words else ""))
         flat = numpy.ascontiguousarray(wanted.reshape(-1)).astype(
             "<u8" if wanted.dtype.kind == "u" else "<i8").view("<i8")
         rows = self.ask({"ids": flat}, {"want": "rows", "table": table})["rows"]

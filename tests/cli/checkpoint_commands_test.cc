@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "cli/checkpoint_choice.h"
 #include "cli/commands.h"
 #include "common/json_text.h"
@@ -145,6 +146,20 @@ TEST_CASE("where the last checkpoint of a job that is done is lost, the one befo
                 first));
   example.directory.Write("summary.json", R"({"status": "failed"})");
   CHECK(Run(RunExport, args).err.empty());  // it may not have come so far
+}
+
+TEST_CASE("of a folder in which paracord.fit trains, export names the job's directory below") {
+  ExampleJob example;
+  example.Commit(2, 1, {});
+  const TestDirectory fit;
+  const std::vector<std::string> args = {"--dir", fit.path(), "--out", fit / "w"};
+  CHECK(Has(Run(RunExport, args).err, "/checkpoints holds no checkpoint"));
+  std::filesystem::create_directory(fit / "run");
+  std::filesystem::rename(example.path("checkpoints"), fit / "run/checkpoints");
+  const Ran ran = Run(RunExport, args);
+  CHECK(ran.code == 5);
+  CHECK(Has(ran.err, absl::StrCat(fit.path(), " is no job's directory, and ", fit.path(),
+                                  "/run is one: name that")));
 }
 
 TEST_CASE("export says what it cannot export, with the exit code for it") {

@@ -141,6 +141,11 @@ class Predictor(unittest.TestCase):
             own = predict.rows("users/embeddings", trained["users/embeddings/ids"])
             with self.assertRaisesRegex(paracord.ProgramError, 'no growing table "users"'):
                 predict.rows("users", ids)
+            for words in (["name 1"], numpy.array(["name 1"]), numpy.array([b"n"], object)):
+                with self.assertRaisesRegex(paracord.ProgramError, "paracord.features gives"):
+                    predict.rows("users/embeddings", words)
+            with self.assertRaisesRegex(paracord.ProgramError, "whole numbers$"):
+                predict.rows("users/embeddings", [0.5])
         self.assertEqual(own.tolist(), trained["users/embeddings/rows"].tolist())
         logits = numpy.concatenate([rows, inputs["age"]], 1) @ trained["like/kernel"]
         expected = 1 / (1 + numpy.exp(-(logits + trained["like/bias"])))
