@@ -108,6 +108,8 @@ int RunExport(Args args, std::ostream& out, std::ostream& err) {
   dir = AbsolutePath(dir);
   path = AbsolutePath(path);
   absl::Status writable = CheckOutFile(files, path);
+  // A pod that waits for the job waits for the store as well, and asks again when the job is done.
+  if (when_done && absl::IsUnavailable(writable)) writable = absl::OkStatus();
   if (writable.ok()) writable = CheckNotOfJob("--out", dir, path);
   if (writable.ok()) writable = CheckEnding(dir, path);
   if (!writable.ok()) return fail(writable.message(), ExitCode::kConfiguration);
@@ -117,7 +119,7 @@ int RunExport(Args args, std::ostream& out, std::ostream& err) {
     return fail(chosen.status().message(), ExitCodeOfChoice(chosen.status()));
   }
   writable = CheckOutFile(files, path);
-  if (!writable.ok()) return fail(writable.message(), ExitCode::kConfiguration);
+  if (!writable.ok()) return fail(writable.message(), ExitCodeOfWrite(writable));
   const Manifest& manifest = chosen->manifest;
   uint64_t bytes = 0;
   const std::vector<NamedTensor> tensors = TensorsOf(*chosen, bytes);

@@ -42,7 +42,9 @@ absl::Status CheckOutFile(InputFiles& files, const std::string& path) {
   if (!SchemeOf(path).empty()) {  // an object needs no directory above it
     const absl::Status reached = files.Open(path).status();
     if (reached.ok() || absl::IsNotFound(reached)) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("--out: ", reached.message()));
+    const bool away = absl::IsUnavailable(reached);
+    return absl::Status(away ? reached.code() : absl::StatusCode::kInvalidArgument,
+                        absl::StrCat("--out: ", reached.message()));
   }
   const std::filesystem::path above = std::filesystem::path(path).parent_path();
   // The path is absolute, unless the working directory is gone.

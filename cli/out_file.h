@@ -31,7 +31,8 @@ class InputFiles : public AllFiles {
 
 // Checks as far as possible that `path`, absolute, can be written: its directory exists, it is no
 // directory, and it is no file that has been read. A command calls it before and after it reads its
-// inputs. INVALID_ARGUMENT names the flag --out and the path.
+// inputs. INVALID_ARGUMENT names the flag --out and the path. UNAVAILABLE: the object store does
+// not answer.
 absl::Status CheckOutFile(InputFiles& files, const std::string& path);
 // Checks that the path, which `flag` gave, is none of the files that a job keeps in `dir`,
 // absolute, nor below its checkpoints. INVALID_ARGUMENT names both.
