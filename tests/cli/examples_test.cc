@@ -83,6 +83,26 @@ Contents FashionMnist() {
           {"t10k-labels-idx1-ubyte.gz", labels}};
 }
 
+// Returns an array of bytes as numpy.save writes it.
+std::string BytesNpy(const std::string& shape, size_t size) {
+  std::string header =
+      absl::StrCat("{'descr': '|u1', 'fortran_order': False, 'shape': ", shape, ", }");
+  header.resize(118 - 1, ' ');
+  std::string text("\x93NUMPY\x01\0\x76\0", 10);
+  absl::StrAppend(&text, header, "\n");
+  for (size_t i = 0; i < size; ++i) text += static_cast<char>(i % 10);
+  return text;
+}
+
+Contents Cifar10() {
+  const std::string images = BytesNpy("(4, 32, 32, 3)", size_t{4} * 32 * 32 * 3);
+  const std::string labels = BytesNpy("(4,)", 4);
+  return {{"train_images.npy", images},
+          {"train_labels.npy", labels},
+          {"test_images.npy", images},
+          {"test_labels.npy", labels}};
+}
+
 Contents Criteo() {
   std::string rows;
   for (const char label : {'0', '1'}) {
@@ -102,6 +122,7 @@ Contents Recommender() {
 std::map<std::string, Contents> StandIns() {
   return {
       {"adult", Adult()},
+      {"cifar10", Cifar10()},
       {"criteo", Criteo()},
       {"fashion-mnist", FashionMnist()},
       {"flights", Flights()},
