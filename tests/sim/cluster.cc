@@ -23,7 +23,7 @@ constexpr uint32_t kPsOfMoves = 4;  // there are so many where the job moves
 std::string PsAddress(uint32_t index) { return absl::StrCat("ps:", index); }
 std::string CoordinatorAddress(uint32_t number) { return absl::StrCat("coordinator:", number); }
 
-// A process that listens, and can be told to leave.
+// A simulated daemon that listens at an address. Drain() stands for SIGTERM.
 class SimRole : public SimProcess {
  public:
   virtual void Drain() = 0;
@@ -63,7 +63,7 @@ class SimCluster::Ps : public SimRole {
   std::unique_ptr<Listener> listener_;
 };
 
-// Stands before a coordinator. Some reports reach it exaggerated.
+// Forwards calls to a coordinator, and exaggerates the progress in some workers' reports.
 class SimCluster::Liar : public Service {
  public:
   Liar(SimCluster& cluster, Service& coordinator) : cluster_(cluster), coordinator_(coordinator) {}
@@ -74,12 +74,12 @@ class SimCluster::Liar : public Service {
   }
 
  private:
-  // Reports more progress than there was, which the coordinator takes only as a hint.
+  // Adds a batch to the progress in a report. The coordinator may treat progress only as a hint.
   static absl::Cord Ahead(const absl::Cord& bytes) {
     absl::StatusOr<WorkRequest> request = ParseMessage<WorkRequest>(bytes);
     if (!request.ok()) return bytes;
     for (LeaseReport& report : *request->mutable_leases()) {
-      if (report.problem() != PROBLEM_NONE) continue;  // it names the batch that failed
+      if (report.problem() != PROBLEM_NONE) continue;  // the report names the batch that failed
       PROBE("sim.report_ahead");
       report.set_next(report.next() + 1);
       report.set_ended(true);
@@ -127,7 +127,7 @@ class SimCluster::Chief : public SimRole {
   static CoordinatorOptions Options(SimCluster& cluster) {
     CoordinatorOptions options;
     options.job = cluster.plan_.job;
-    // Every second coordinator that comes back has another job for the daemons that live on.
+    // Every second restart of the coordinator changes the job under daemons that live on.
     options.job.timeouts.drain_ms += ++cluster.coordinators_ / 2 % 2;
     options.dir = SimDir(cluster.world_);
     for (uint32_t i = 0; i < cluster.plan_.ps; ++i) options.ps_addresses.push_back(PsAddress(i));
@@ -138,7 +138,7 @@ class SimCluster::Chief : public SimRole {
       }
       return options;
     }
-    // The workers' places follow the coordinator's and those of the ps.
+    // Places are numbered in the order coordinator, ps, workers.
     for (uint32_t i = 0; i < cluster.plan_.workers; ++i) {
       options.workers.push_back(absl::StrCat("worker:", 1 + cluster.plan_.ps + i));
     }
@@ -179,7 +179,7 @@ class SimCluster::Trainer : public SimRole {
   Worker worker_;
 };
 
-// A worker and a ps in one process, and in the first the coordinator.
+// A node: a worker and a ps in one process. Node 0 holds the coordinator, too.
 class SimCluster::Both : public SimRole {
  public:
   Both(SimCluster& cluster, SimNode& node, uint32_t index)
@@ -215,8 +215,8 @@ class SimCluster::Both : public SimRole {
     return options;
   }
 
-  // Calls to the own process take a millisecond. In no time at all a worker could ask its own ps
-  // and coordinator the same thing for ever, because nothing else would ever happen.
+  // Delays calls within the process by a millisecond of virtual time. Without the delay, a worker
+  // could poll its own ps and coordinator for ever at one instant, and no other event would run.
   class OwnCalls : public Executor {
    public:
     explicit OwnCalls(EventLoop& loop) : loop_(loop) {}
@@ -269,8 +269,8 @@ SimCluster::SimCluster(SimWorld& world, ClusterPlan plan)
     oracle_.OnSummary([this](const nlohmann::json& summary) { sync_->CheckEvaluations(summary); });
   }
   if (plan_.calm) world_.swarm() = world_.swarm().Healed();
-  // Work takes long compared to the time between faults, or none would happen before the job is
-  // done.
+  // Work takes long compared with the time between faults. Otherwise the job ends before the first
+  // fault.
   world_.swarm().work_us_max = chance_.Between(20'000, 300'000);
   SimNode& setup = world_.Start("setup", 63);
   Files& files = setup.environment().files;
@@ -324,7 +324,8 @@ uint32_t SimCluster::AddCoordinator(uint32_t number) {
 uint32_t SimCluster::AddWorker() {
   const auto index = static_cast<uint32_t>(supervisor_.places());
   return supervisor_.AddPlace(absl::StrCat("worker:", index), [this, index](SimNode& node) {
-    // A worker sometimes has another index, and sometimes the other coordinator.
+    // A restarted worker sometimes takes another task index, and sometimes dials the second
+    // coordinator.
     const auto alias = static_cast<uint32_t>(chance_.Chance(0.2) ? chance_.Between(1, 2) : 0);
     const bool other = second_lives_ && !healed_ && chance_.Chance(0.5);
     return std::make_unique<Trainer>(*this, node, absl::StrCat("worker:", index + 64 * alias),
@@ -342,7 +343,7 @@ bool SimCluster::MayRestart(uint32_t place, int exit_code) {
   const bool coordinator = place == coordinator_place_ || (place == second_place_ && place != 0);
   if (exit_code == 0) {
     job_over_ = job_over_ || coordinator;
-    // Nobody else leaves with 0 unless the final checkpoint is there; CheckEnd looks at it.
+    // Other processes exit with 0 only if the final checkpoint exists, which CheckEnd verifies.
     return false;
   }
   if (exit_code < 128 && exit_code != static_cast<int>(ExitCode::kInUse)) {
@@ -412,8 +413,9 @@ void SimCluster::StartSecond() {
   second_place_ = AddCoordinator(2);
 }
 
-// Flips a bit or cuts off the end of the newest checkpoint, if there are several, and if the job
-// keeps several: otherwise the one before may be about to be removed.
+// Flips a bit in the newest checkpoint, or cuts off its end. Does nothing unless several
+// checkpoints exist and the job keeps several, because retention might be about to remove the
+// intact one.
 void SimCluster::DamageNewest() {
   const std::vector<std::string> names = oracle_.Checkpoints();
   if (names.size() < 2 || plan_.job.checkpoint.keep < 2 || oracle_.Complete()) return;
@@ -436,7 +438,7 @@ void SimCluster::DamageNewest() {
 void SimCluster::Heal() {
   healed_ = true;
   nemesis_.Heal();
-  // Workers that wait for the second coordinator start again with the right address.
+  // Workers that wait for the second coordinator restart with the address of the first.
   for (const uint32_t place : worker_places_) {
     if (second_place_ != 0 && supervisor_.node(place) != nullptr) {
       world_.Kill(*supervisor_.node(place), Death::kKill);
@@ -459,8 +461,7 @@ std::string SimCluster::Missing() const {
   return text;
 }
 
-// Goes on in the same DIR with one epoch more and another number of ps; all processes are started
-// anew.
+// Resumes the job in its DIR for one more epoch, with another number of ps and with new processes.
 void SimCluster::GoOn() {
   PROBE("sim.resumed");
   supervisor_.StopAll();

@@ -1,8 +1,7 @@
-// A whole Paracord cluster in a simulated world: the real coordinator, ps and workers on the
-// world's network, disks and clocks, and supervisors that restart dead processes. The world's swarm
-// has the faults. Beyond those, workers come late, somebody gets SIGTERM, a second coordinator
-// starts for the job, and a checkpoint is damaged. All of it is drawn from the world's seed. Owned
-// by a test.
+// A whole Paracord cluster in a simulated world: the real coordinator, ps and workers on simulated
+// network, disks and clocks, and supervisors that restart dead processes. The world's Swarm injects
+// faults. In addition, workers come late, a process gets SIGTERM, a second coordinator starts for
+// the job, and a checkpoint is damaged. The world's seed determines every choice. Owned by a test.
 #pragma once
 
 #include <cstdint>
@@ -21,37 +20,37 @@
 
 namespace paracord {
 
-// The choices that a seed draws, besides the swarm.
+// Everything about a cluster that a seed draws, except the Swarm.
 struct ClusterPlan {
   uint32_t ps = 2;
   uint32_t workers = 2;
   uint32_t late_workers = 0;
   bool second_coordinator = false;
-  bool damage = false;         // of a checkpoint at rest
-  bool early_push = false;     // whatever the size of gradients
-  bool reports_ahead = false;  // some reports of progress reach the coordinator exaggerated
-  int64_t drain_every_ms = 0;  // SIGTERM to somebody; 0: never
+  bool damage = false;         // a checkpoint at rest is damaged
+  bool early_push = false;     // the worker pushes a gradient early, whatever its size
+  bool reports_ahead = false;  // some progress reports reach the coordinator exaggerated
+  int64_t drain_every_ms = 0;  // mean time between SIGTERMs; 0: never
   int64_t fault_ms = 10000;
-  bool wait_for_workers = false;  // until those that nobody told have given up
-  bool calm = false;              // one worker and no faults: the batches come in their order
-  uint64_t epochs = 1;            // after which it is done
-  uint32_t resume_ps = 0;         // then it is given one more epoch and so many ps; 0: it is not
-  uint32_t lanes = 0;             // of an epoch; 0: it is cut into splits
-  bool inventor = false;   // a worker tells of batches that it was never given (sim/inventor.h)
-  bool nodes = false;      // each ps is in the process of a worker, the first with the coordinator
-  int64_t move_every_ms = 0;  // somebody asks for another number of ps; 0: never
-  uint64_t staleness = 0;  // with lanes, where the job is not synchronous
-  std::vector<uint32_t> devices;  // of the workers, by turns; none: one each
+  bool wait_for_workers = false;  // Run waits until workers that were not told of the end give up
+  bool calm = false;              // one worker, no faults: batches arrive in the plan's order
+  uint64_t epochs = 1;            // the job is done after this many epochs
+  uint32_t resume_ps = 0;         // number of ps for one more epoch; 0: the job is not resumed
+  uint32_t lanes = 0;             // lanes per epoch; 0: an epoch is cut into splits
+  bool inventor = false;          // a worker reports batches that it was never given
+  bool nodes = false;         // each worker's process holds a ps, the first one the coordinator too
+  int64_t move_every_ms = 0;  // mean time between requests for another number of ps; 0: never
+  uint64_t staleness = 0;     // bound on staleness with lanes, if the job is not synchronous
+  std::vector<uint32_t> devices;  // per worker, cyclically; empty: one device each
   CountingOptions counting;
   Job job;
 
   static ClusterPlan Draw(SimRandom random);
   void DrawVariant(SimRandom& random);
   void DrawWire(SimRandom random);
-  // Lets rows travel, where the optimizer allows it.
+  // Makes the trained variables tables if the optimizer allows tables.
   void MakeTables();
   void MakeGrowing(SimRandom random);
-  void DrawDeltas(SimRandom random);  // how many checkpoints go on from others
+  void DrawDeltas(SimRandom random);  // draws how often a full checkpoint is written
   void DrawLanes(SimRandom random);
   void DrawSync(SimRandom random);
   void DrawDevices(SimRandom random);
@@ -65,8 +64,8 @@ class SimCluster {
   SimCluster(SimWorld& world, ClusterPlan plan);
   ~SimCluster();
 
-  // Runs under faults, heals, and runs on until the job is done and everybody has left. Returns
-  // true if nothing was found wrong.
+  // Runs under faults, heals, and runs on until the job is done and all processes have left.
+  // Returns true if the oracles found no violation.
   bool Run();
 
  private:
@@ -103,7 +102,7 @@ class SimCluster {
   SimRandom chance_;
   Oracle oracle_;
   RoundsOracle rounds_;
-  std::unique_ptr<SyncOracle> sync_;  // null: the job is not synchronous
+  std::unique_ptr<SyncOracle> sync_;  // null unless the job is synchronous
   Supervisor supervisor_;
   Nemesis nemesis_;
   std::vector<uint32_t> ps_places_;
@@ -111,24 +110,24 @@ class SimCluster {
   uint32_t coordinator_place_ = 0;
   uint32_t second_place_ = 0;  // 0: never started
   bool second_lives_ = false;
-  int64_t coordinators_ = 0;  // that were started
+  int64_t coordinators_ = 0;  // number of coordinators started
   bool healed_ = false;
   bool job_over_ = false;
 };
 
 struct SimKind {
-  bool tables = false;    // the job has tables, where its optimizer allows them
+  bool tables = false;    // the job has tables, if its optimizer allows tables
   bool objects = false;   // DIR is in an object store, not on a file system
-  bool growing = false;   // these tables grow, in some seeds with admission and expiry
+  bool growing = false;   // tables grow; some seeds draw admission and expiry
   bool lanes = false;     // epochs are cut into lanes, with bounded staleness
-  bool sync = false;      // or with synchronous rounds
+  bool sync = false;      // epochs are cut into lanes, with synchronous rounds
   bool nodes = false;     // the cluster has no ps
-  bool inventor = false;  // a worker tells of batches that it was never given
+  bool inventor = false;  // a worker reports batches that it was never given
   bool moves = false;     // the running job is moved to more and fewer ps
 };
 
-// Runs one seed from its draw to its end. Returns "", or the fault that was found and how to see it
-// again.
+// Draws a cluster from `seed` and runs it to its end. Returns "", or the violation and how to
+// reproduce it.
 std::string RunSeed(uint64_t seed, uint64_t* trace_hash = nullptr, uint64_t* steps = nullptr,
                     SimKind kind = {});
 

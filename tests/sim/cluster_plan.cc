@@ -1,4 +1,4 @@
-// Draws a seed's plan.
+// Draws the plan of a cluster from a seed.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -48,7 +48,7 @@ ClusterPlan ClusterPlan::Draw(SimRandom random) {
   job.epochs = static_cast<uint64_t>(random.Between(1, 3));
   job.evaluate_every_epochs = static_cast<uint64_t>(random.Between(0, 1));
   counting.batches = (counting.records + job.batch - 1) / job.batch;
-  job.failures.per_batch = job.failures.deaths_per_batch = 1000;  // nothing may be rejected
+  job.failures.per_batch = job.failures.deaths_per_batch = 1000;  // no batch may be rejected
   job.failures.rejected_max = 0;
   if (random.Chance(0.3)) {
     job.failures.per_batch = static_cast<uint32_t>(std::max<int64_t>(1, random.Between(0, 3)));
@@ -59,7 +59,7 @@ ClusterPlan ClusterPlan::Draw(SimRandom random) {
       if (random.Chance(0.5)) bad->insert(static_cast<uint64_t>(random.Between(0, last)));
     }
   }
-  job.timeouts.start_s = 100;  // who starts after the job's end waits so long
+  job.timeouts.start_s = 100;  // how long a process waits if it starts after the job's end
   job.timeouts.worker_ms = random.Between(500, 3000);
   job.timeouts.ps_ms = random.Between(300, 2000);
   job.timeouts.orphan_ms = random.Between(8000, 20000);
@@ -75,11 +75,11 @@ ClusterPlan ClusterPlan::Draw(SimRandom random) {
   return plan;
 }
 
-// Draws the variant last, so that all older draws stay as they always were.
+// Draws the variant last. All draws before it keep their values when a variant is added.
 void ClusterPlan::DrawVariant(SimRandom& random) {
   const bool rejects = job.failures.rejected_max > 0;
   const double kind = random.Unit();
-  if (kind < 0.1 && !rejects) {  // state beside the values, whose order of batches shows
+  if (kind < 0.1 && !rejects) {  // optimizer slots show the order of the batches
     job.optimizer = random.Chance(0.5)
                         ? NamedSpec{"sgd", {{"learning_rate", 0.5}, {"momentum", 0.5}}}
                         : NamedSpec{"adam", {{"learning_rate", 0.125}}};
@@ -97,7 +97,7 @@ void ClusterPlan::DrawVariant(SimRandom& random) {
     const double batches = static_cast<double>(epochs * counting.batches) - 0.25;
     job.evaluate_every_epochs = 1;
     job.stop_when = StopWhen{"loss", batches * CountingLossPerBatch(counting.test_records), {}};
-    // Counts only grow, so each evaluation is the best so far.
+    // Counts only grow, so each evaluation beats the evaluations before it.
     job.stop_when->larger_is_better = true;
     job.stop_when->restore_best = true;
   } else if (kind > 0.8) {
@@ -105,8 +105,8 @@ void ClusterPlan::DrawVariant(SimRandom& random) {
   }
 }
 
-// Draws from a stream of its own, so that seeds with the plain wire run as they always did. All
-// counts are exact in every wire type, and with a ratio of 1 everything is sent.
+// Draws from a separate random stream, so that seeds with float32 on the wire keep their traces.
+// Counts are exact in every wire type, and top-k with a ratio of 1 sends every element.
 void ClusterPlan::DrawWire(SimRandom random) {
   if (random.Chance(0.5)) return;
   job.overlap = !calm && random.Chance(0.6);
@@ -118,12 +118,12 @@ void ClusterPlan::DrawWire(SimRandom random) {
 
 void ClusterPlan::MakeTables() { counting.tables = LeavesUntouchedAlone(job.optimizer, {}); }
 
-// From a stream of its own, so that seeds with full checkpoints run as they always did.
+// Draws from a separate random stream, so that seeds with full checkpoints keep their traces.
 void ClusterPlan::DrawDeltas(SimRandom random) {
   if (random.Chance(0.7)) job.checkpoint.full_every = static_cast<uint32_t>(random.Between(2, 5));
 }
 
-// From a stream of its own, so that seeds with splits run as they always did.
+// Draws from a separate random stream, so that seeds with splits keep their traces.
 void ClusterPlan::DrawLanes(SimRandom random) {
   lanes = static_cast<uint32_t>(random.Between(1, 5));
   staleness = static_cast<uint64_t>(random.Chance(0.4) ? 0 : random.Between(1, 3));
@@ -132,8 +132,8 @@ void ClusterPlan::DrawLanes(SimRandom random) {
   job.split_batches.reset();
 }
 
-// From a stream of its own, too. Optimizers keep state beside the values, and short batches end
-// some epochs.
+// Draws from a separate random stream. Optimizers have slots here, and some epochs end with short
+// batches.
 void ClusterPlan::DrawSync(SimRandom random) {
   lanes = static_cast<uint32_t>(random.Between(1, 5));
   job.guarantees.consistency = "sync";
@@ -154,12 +154,12 @@ void ClusterPlan::DrawSync(SimRandom random) {
     job.optimizer = {"sgd", {{"learning_rate", 0.5}, {"momentum", 0.5}}};
   }
   counting.lazy = counting.tables && !LeavesUntouchedAlone(job.optimizer, {});
-  // Which batches are given up is to be a function of the job.
+  // The job alone determines which batches are rejected, not how often workers die.
   job.failures.deaths_per_batch = 1000;
   if (random.Chance(0.5)) {
     job.guarantees.backup_factor = 1.5 + static_cast<double>(random.Between(0, 5)) / 2;
   }
-  // Some of the norms are greater than these, and some are not.
+  // These bounds clip some gradients and leave others alone.
   const auto clips = random.Between(0, 3);
   if (clips == 1) {
     job.optimizer.options["clipnorm"] = 0.25 * static_cast<double>(random.Between(1, 8));
@@ -169,7 +169,8 @@ void ClusterPlan::DrawSync(SimRandom random) {
   }
 }
 
-// From a stream of its own, too. Workers with one device push lanes of the runs that others push.
+// Draws from a separate random stream. A worker with one device then pushes single lanes of a run
+// that another worker pushes whole.
 void ClusterPlan::DrawDevices(SimRandom random) {
   if (random.Chance(0.4)) return;
   for (int i = 0; i < 3; ++i) devices.push_back(static_cast<uint32_t>(random.Between(1, 4)));
@@ -181,12 +182,12 @@ void ClusterPlan::DrawMoves(SimRandom random) {
   calm = false;
 }
 
-// The other workers of the plan are not named by the cluster, and compute alone.
+// Workers beyond the nodes are not in the cluster's TF_CONFIG, and hold no ps.
 void ClusterPlan::MakeNodes() {
   nodes = true;
-  second_coordinator = false;  // nobody else has the address of node 0
+  second_coordinator = false;  // no second process listens at the address of node 0
   if (!calm) return;
-  ps = 1;  // with several, several workers compute
+  ps = 1;  // each node computes, and a calm cluster has one worker
   workers = resume_ps = 0;
 }
 
@@ -194,7 +195,8 @@ void ClusterPlan::MakeGrowing(SimRandom random) {
   MakeTables();
   counting.growing = counting.tables;
   if (!counting.growing || job.stop_when.has_value() || random.Chance(0.3)) return;
-  // Scores would not have the batches that came before a row was admitted, or after it expired.
+  // The values lack the batches before a row's admission and after its expiry, so scores are
+  // unknown.
   counting.test_records = 0;
   job.test.reset();
   if (random.Chance(0.6)) counting.admit_after = static_cast<uint32_t>(random.Between(2, 3));

@@ -1,11 +1,13 @@
-// Many simulated clusters, each from one seed. Settings: PARACORD_SIM_SEEDS (how many in all),
-// PARACORD_SIM_BASE (the seed before the first one; without it the seeds are others each day),
-// PARACORD_SIM_SEED (the one to replay, with logs, or the first to hash; with
-// PARACORD_SIM_OBJECTS=1 on an object store, with PARACORD_SIM_LANES=1 with lanes and bounded
-// staleness, with 2 with synchronous rounds, with PARACORD_SIM_TABLES=1 with tables, with 2 with
-// growing ones, with PARACORD_SIM_NODES=1 without ps, with PARACORD_SIM_INVENTOR=1 with a worker
-// that tells of batches that it was never given, with PARACORD_SIM_MOVES=1 with moves to more and
-// fewer ps).
+// Runs many simulated clusters, each drawn from one seed. Environment variables:
+//  PARACORD_SIM_SEEDS: number of seeds.
+//  PARACORD_SIM_BASE: the seed before the first one; by default each day has new seeds.
+//  PARACORD_SIM_SEED: the seed to replay with logs, or the first seed to hash.
+//  PARACORD_SIM_OBJECTS=1: on an object store.
+//  PARACORD_SIM_LANES: 1 for lanes with bounded staleness, 2 for synchronous rounds.
+//  PARACORD_SIM_TABLES: 1 for tables, 2 for growing tables.
+//  PARACORD_SIM_NODES=1: nodes in place of ps.
+//  PARACORD_SIM_INVENTOR=1: with a worker that reports batches it was never given.
+//  PARACORD_SIM_MOVES=1: with moves to more and fewer ps.
 #include "sim/cluster.h"
 
 #include <algorithm>
@@ -29,7 +31,7 @@
 namespace paracord {
 namespace {
 
-// Each reaches a branch of coordinator or ps that few seeds reach.
+// Each seed reaches a branch of coordinator or ps that few seeds reach.
 constexpr uint64_t kSeedsOfRareBranches[] = {3,  6,   7,   13,  21,  32,  40,  49,   52,   53,   77,
                                              90, 159, 167, 174, 198, 262, 586, 1137, 3780, 14963};
 
@@ -39,7 +41,7 @@ uint64_t Setting(const char* name, uint64_t otherwise) {
   return text != nullptr && absl::SimpleAtoi(text, &value) ? value : otherwise;
 }
 
-// Hashes what all daemons log, which the trace does not hold.
+// Hashes the log lines of all daemons. Trace hashes do not cover the log.
 class HashingSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
   uint64_t hash() const { return hash_; }
@@ -54,7 +56,7 @@ class HashingSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex>
   uint64_t hash_ = 0;
 };
 
-// The seed before the first one of this run: each day has 10,000 seeds of its own.
+// Returns the seed before the first one of this run. Each day has 10,000 seeds.
 uint64_t SeedBase() {
   constexpr int64_t kDayS = 24 * 3600;
   const uint64_t day = static_cast<uint64_t>(std::time(nullptr) / kDayS);
@@ -66,7 +68,7 @@ uint64_t SeedBase() {
   return base;
 }
 
-// Runs every `step`-th of `seeds` seeds from the `first` on, and stops at the third that is wrong.
+// Runs every `step`-th seed of `first` to `seeds`, and stops at the third seed with a violation.
 void RunSeeds(uint64_t seeds, const SimKind& options, uint64_t first = 1, uint64_t step = 1) {
   spdlog::set_level(spdlog::level::off);
   const uint64_t base = SeedBase();
@@ -80,31 +82,33 @@ void RunSeeds(uint64_t seeds, const SimKind& options, uint64_t first = 1, uint64
   }
 }
 
-// The n-th quarter of all seeds, so that several processes share them.
+// Runs the n-th quarter of the seeds. Four test processes share the work.
 void RunQuarter(uint64_t n) { RunSeeds(Setting("PARACORD_SIM_SEEDS", 2000), {}, n + 1, 4); }
 
-// Returns the probes of coordinator and ps that no seed has reached since `coverage` was made, but
-// for those that the simulation cannot reach.
+// Returns the probes of coordinator and ps that no seed has reached since `coverage` was made,
+// without the probes that the simulation cannot reach.
 std::vector<std::string> Missing(const Coverage& coverage) {
   static const std::set<std::string> elsewhere = {
-      // No seed is known that comes so far.
+      // No known seed reaches this probe.
       "coordinator.commit.late",
-      // A coordinator would have to claim in the middle of the other's commit; commit_test.cc
-      // reaches it, core_lives_test.cc the next one.
+      // A coordinator would have to claim a generation in the middle of another's commit.
+      // commit_test.cc reaches the first probe, core_lives_test.cc the second.
       "coordinator.completed_by_other", "coordinator.checkpoint.unusable",
-      // The simulated disk is one that all share, and on these seeds no object store:
-      // core_lives_test.cc, parameter_server_test.cc and object_commit_test.cc have these.
+      // All simulated processes share one disk, and these seeds have no object store. The tests
+      // core_lives_test.cc, parameter_server_test.cc and object_commit_test.cc reach these probes.
       "coordinator.ps.other_dir", "ps.load.other_dir", "coordinator.commit.removed",
       "coordinator.leftover.committed",
-      // No simulated job lives for a thousand generations; parameter_server_test.cc reaches it.
+      // No simulated job lives for a thousand generations; parameter_server_test.cc reaches the
+      // probe.
       "ps.adopt.unclaimed",
-      // These seeds have no lanes; those of synchronous jobs reach them, core_lanes_test.cc, too.
+      // These seeds have no lanes. Seeds with synchronous jobs and core_lanes_test.cc reach these
+      // probes.
       "coordinator.cut.void", "coordinator.lane.backup", "coordinator.lane.straggler",
       "coordinator.lane.stuck", "coordinator.rollback", "coordinator.round.repeated",
       "ps.push.partly", "ps.round.waits_for_norms",
       // Nobody asks for another number of ps on these seeds; others have moves of their own.
       "coordinator.move.again", "coordinator.move.stop", "coordinator.move.written", "ps.prepare",
-      // A state that a partition needs is never lost: no seed may come here.
+      // Reaching this probe is a violation: a state that some partition still needs was lost.
       "coordinator.rollback.stuck"};
   std::vector<std::string> missing;
   for (const char* part : {"coordinator.", "ps."}) {
@@ -115,8 +119,8 @@ std::vector<std::string> Missing(const Coverage& coverage) {
   return missing;
 }
 
-// The seeds of the list reach the rare branches. Where a change makes other traces of them, the
-// seeds from 1 on are tried, which takes minutes, and those that help are printed for the list.
+// The listed seeds reach the rare branches. If a change alters their traces, this test tries the
+// seeds from 1 on, for minutes, and prints new seeds for the list.
 TEST_CASE("some seed reaches each rare branch of coordinator and ps") {
   spdlog::set_level(spdlog::level::off);
   constexpr uint64_t kTriedMax = 20000;
@@ -209,7 +213,7 @@ TEST_CASE("a worker that tells of batches that it was never given spoils no hist
   if (seeds >= 100) CHECK(coverage.Missing("sim.invented").empty());
 }
 
-// A tenth of as many on an object store.
+// Runs a tenth of the seeds on an object store.
 TEST_CASE("no batch is lost or doubled and every job ends on an object store") {
   const uint64_t seeds = Setting("PARACORD_SIM_SEEDS", 2000) / 10;
   const Coverage coverage;
@@ -234,7 +238,7 @@ TEST_CASE("a cluster's seed always gives the same trace") {
   }
 }
 
-// These seeds found a bug that has been fixed since.
+// Each seed once found a bug, which has been fixed.
 TEST_CASE("seeds that once found a bug find nothing any more") {
   spdlog::set_level(spdlog::level::off);
   for (const uint64_t seed :
@@ -261,8 +265,8 @@ TEST_CASE("one seed of the cluster", "[.replay]") {
   CHECK(found.empty());
 }
 
-// Prints each seed, the hash of its trace and the hash of its log. A change that is to change
-// nothing prints before and after:
+// Prints each seed with the hashes of its trace and of its log. A refactoring keeps every line of
+// the output:
 //   PARACORD_SIM_SEEDS=1000 bin/sim_test "hashes of the first seeds"
 TEST_CASE("hashes of the first seeds", "[.hashes]") {
   const uint64_t seeds = Setting("PARACORD_SIM_SEEDS", 1000);

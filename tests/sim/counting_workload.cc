@@ -19,9 +19,9 @@ namespace paracord {
 namespace {
 
 constexpr uint64_t kIds = 7;
-constexpr char kTest[] = "test";  // the name of the input of test data
+constexpr char kTest[] = "test";  // name of the only input of the test data
 
-// Whether the batch at this place of an epoch reads the k-th id.
+// Returns whether batch `place` of an epoch reads the k-th id.
 bool Reads(uint64_t place, uint64_t k) { return k == 0 || Mix64(place, k) % 2 == 0; }
 
 uint64_t HashOf(ConstTensors values) {
@@ -38,7 +38,7 @@ uint64_t HashOf(const Batch& batch) {
   return Mix64(static_cast<uint64_t>(facts[0]), static_cast<uint64_t>(facts[1]));
 }
 
-// From -1 to 1, in steps that 16 bits hold.
+// Returns a multiple of 1/8 between -1 and 1, exact in 16 bits.
 float Drawn(uint64_t bits) { return static_cast<float>(static_cast<int>(bits % 17) - 8) / 8; }
 
 class CountingFeed : public BatchFeed {
@@ -55,7 +55,7 @@ class CountingFeed : public BatchFeed {
     return &Make(id, batch_);
   }
 
-  // Now and then nothing is known of it before its turn.
+  // Sometimes returns null, as a feed does that has not read the batch yet.
   const Batch* Peek(const BatchId& id) override {
     const uint64_t place = BatchInEpoch(plan_, id.split(), id.batch());
     const bool there = !options_.unreadable.contains(place) && place % 5 != 3;
@@ -136,7 +136,7 @@ class CountingProgram : public GradientProgram {
         gradients[v][i] = i % options_.batches == place ? -amount : 0.0f;
         if (options_.mixing) gradients[v][i] = Drawn(Mix64(seen, v << 32 | i));
       }
-      // A nonfinite batch is so in the last gradient that is computed; the others are good.
+      // The NaN of a nonfinite batch is in the gradient that is computed last.
       if (v == 0) gradients[0][place] += batch.inputs[0].values[2];
       if (there_ && !gradients[v].empty()) there_(v);
     }
@@ -156,8 +156,8 @@ class CountingProgram : public GradientProgram {
 
   void OnGradient(std::function<void(size_t)> there) override { there_ = std::move(there); }
 
-  // "loss" is the number of batches that the scored parameters have, weighted with the record's
-  // number.
+  // Computes the metric "loss": the number of batches in `values`, weighted with the number of the
+  // test record.
   absl::Status Evaluate(const Batch& batch, ConstTensors values,
                         std::vector<MetricState>& states) override {
     states.resize(metric_names_.size());

@@ -11,7 +11,7 @@
 namespace paracord {
 namespace {
 
-// Calls `act` on one machine, which then loses its power, and shows the disk to its next life.
+// Runs `act` on a machine, cuts the machine's power, and shows the disk to the next process.
 struct AfterCrash {
   AfterCrash(uint64_t seed, const std::function<void(Files&)>& act, Death death = Death::kMachine)
       : world(seed, Swarm()) {

@@ -15,7 +15,7 @@ uint64_t ExamplesAt(const DataPlan& plan, uint64_t place) {
   return BatchExamples(plan, batch.split(), batch.batch());
 }
 
-// Finds what is wrong with the sum of the losses of an epoch of which all batches were told.
+// Checks the sum of the losses of an epoch in which every batch was reported.
 std::string CheckLosses(const json& entry, const DataPlan& plan,
                         const std::set<uint64_t>& failing) {
   const uint64_t batches = BatchesPerEpoch(plan);
@@ -30,7 +30,7 @@ std::string CheckLosses(const json& entry, const DataPlan& plan,
     left = (left - digit) / 4;
     if (digit > 1) return absl::StrCat("batch ", place, " counts ", digit, " times");
     if (digit == 1) counted += static_cast<double>(ExamplesAt(plan, place));
-    // A batch may also be rejected because of workers that died.
+    // A batch is also rejected if too many workers die while they compute it.
     if (digit == 0) ++missing;
     if (digit == 1 && failing.contains(place)) {
       return absl::StrCat("batch ", place, " counts, and nobody can compute it");

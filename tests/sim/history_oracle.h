@@ -1,7 +1,7 @@
-// Checks the history of epochs in the summary of a simulated cluster. The counting workload gives
-// batch p of an epoch the loss 4^p / examples, so that the loss of an epoch times its examples has
-// a digit in base 4 for each batch: 0 where nobody told of it, 1 where it counts once, and more
-// where it counts twice. A pure function.
+// Checks the epochs in the summary of a simulated job. The counting workload gives batch p the loss
+// 4^p / examples. An epoch's loss times its examples, written in base 4, therefore has a digit per
+// batch: 0 for a batch nobody reported, 1 for a batch counted once, more for a batch counted twice.
+// A pure function.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace paracord {
 
-// Returns what is wrong with the history of a job that is done with `epochs` epochs, or "". Places
-// in `failing` are those of batches that every worker fails on. `all_told`: each worker lived to
-// tell of all its batches, and no coordinator was lost.
+// Returns the first fault in the history of a finished job of `epochs` epochs, or "". `failing`:
+// batches of an epoch that fail on every worker. `all_told`: every worker reported all its batches,
+// and no coordinator died.
 std::string CheckHistory(const nlohmann::json& summary, const DataPlan& plan, uint64_t epochs,
                          const std::set<uint64_t>& failing, bool all_told);
 

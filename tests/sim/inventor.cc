@@ -53,7 +53,8 @@ void Inventor::Joined(const absl::StatusOr<JoinReply>& reply) {
   Later(&Inventor::Lie);
 }
 
-// The loss of sim/counting_workload.h, twice: a batch with it seems to count twice.
+// Reports twice the loss that the counting workload gives a batch: the batch then seems to count
+// twice.
 void Inventor::Lie() {
   PROBE("sim.invented");
   WorkRequest request;

@@ -1,6 +1,6 @@
-// A worker of a simulated cluster that lies: it joins with what the others find, computes nothing,
-// and reports batches that it was never given, with losses and metrics that would spoil the history
-// of epochs. Runs on the loop of its process, which owns it.
+// A lying worker of a simulated cluster. Joins with the facts of an honest worker, computes
+// nothing, and reports batches that it was never given, with losses and metrics that would spoil
+// the history of the epochs. Lives on the loop of its process, which owns it.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace paracord {
 
 class Inventor {
  public:
-  // `facts` are those of the job's data and model, `plan` and `epochs` say which batches there are.
-  // `exit` is called with an exit code when the coordinator sends the worker away.
+  // `facts` describe the job's data and model; `plan` and `epochs` determine the batches. The
+  // inventor calls `exit` with an exit code when the coordinator sends the worker away.
   Inventor(std::string coordinator, JobFacts facts, DataPlan plan, uint64_t epochs,
            Environment environment, SimRandom chance, std::function<void(int)> exit);
   void Start() { Join(); }

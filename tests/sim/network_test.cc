@@ -11,7 +11,7 @@ namespace {
 
 constexpr char kMethod[] = "/toy.Service/Method";
 
-// A service that keeps every call, so that a test may answer it or not.
+// A service that keeps every call unanswered, so that a test decides about the answer.
 class Door : public Service {
  public:
   void Handle(std::string_view method, absl::Cord request,
@@ -32,7 +32,7 @@ class Door : public Service {
   std::vector<int> cancelled;
 };
 
-// A client, a server, and every answer that the client ever got.
+// A client and a server, with every answer that the client got.
 struct Pair {
   explicit Pair(Swarm swarm = {}, uint64_t seed = 1)
       : world(seed, swarm), client(world.Start("client", 0)), server(world.Start("server", 1)) {

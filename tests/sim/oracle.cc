@@ -59,7 +59,7 @@ bool Oracle::Grows(uint32_t partition) const {
   return counting_.growing && partition < counting_.trained * counting_.rows;
 }
 
-// Returns the rows that batches read, by growing partition of a checkpoint.
+// Returns, for each growing partition of a checkpoint, the rows that batches read.
 absl::StatusOr<Oracle::Grown> Oracle::GrownIn(Files& files, const std::string& path,
                                               const Manifest& manifest) const {
   Grown grown;
@@ -88,7 +88,7 @@ void Oracle::CheckPartition(const std::string& where, uint32_t id, const Seen& s
       Grows(id) ? CheckGrown(counting_, plan_, seen.ledger, id % counting_.rows, values)
                 : CheckCounted(counting_, plan_, seen.ledger, values);
   if (!wrong.empty()) return Violation(absl::StrCat(where, ", partition ", id, ": ", wrong));
-  // Only one epoch is open at a time, so a ledger never has more splits than one epoch.
+  // Only one epoch is open at a time, so a ledger has at most one epoch's splits.
   const int kept = seen.ledger.finished_size() + seen.ledger.open_size();
   if (static_cast<uint64_t>(kept) > SplitsPerEpoch(plan_) + 1) {
     Violation(absl::StrCat(where, ", partition ", id, ": a ledger with ", kept, " entries"));
@@ -99,7 +99,7 @@ void Oracle::Exchanged(const ParameterServer& ps, const ExchangeRequest& request
                        const absl::StatusOr<ExchangeReply>& answer, const PsSeen& before,
                        const PsSeen& after) {
   if (!answer.ok()) {
-    // Where the state that it wants is gone its push has been entered all the same.
+    // OUT_OF_RANGE: the push is entered, but the state that the pull names is gone.
     if (!absl::IsOutOfRange(answer.status()) && after != before) {
       Violation("a refused push changed something");
     }
@@ -122,7 +122,7 @@ void Oracle::Exchanged(const ParameterServer& ps, const ExchangeRequest& request
   for (const auto& [id, seen] : after) {
     const Seen& was = before.at(id);
     const uint64_t more = Entered(seen.ledger) - Entered(was.ledger);
-    // In synchronous training a push may bring its whole round, and so may the norms of one.
+    // In synchronous training, the last push of a round, or the last norms, apply the whole round.
     const uint64_t most = job_.guarantees.sync() ? plan_.lanes() : 1;
     const bool brings = request.has_batch() || request.has_norms();
     if (more > (brings ? most : 0)) return Violation("one push, many batches");
@@ -134,7 +134,7 @@ void Oracle::Exchanged(const ParameterServer& ps, const ExchangeRequest& request
   }
 }
 
-// Checks what became of a push of one batch, that was rejected or not.
+// Checks that a rejected push changes no values, and that an accepted push rejects nothing.
 void Oracle::CheckRejection(const ExchangeRequest& request, const Seen& was, const Seen& now) {
   if (was == now) return;
   if (request.rejected() && now.values != was.values) Violation("a rejected batch changed values");
@@ -143,8 +143,8 @@ void Oracle::CheckRejection(const ExchangeRequest& request, const Seen& was, con
   }
 }
 
-// Checks that a gradient is never older than the life of the ps, or than the generation, in which
-// it is applied: its worker must have pulled there before.
+// Checks that a worker pulled from this life and generation of the ps before the ps applies its
+// gradient. An older gradient must be refused.
 void Oracle::CheckStaleness(const ExchangeRequest& request, bool applied) {
   const std::string pulled = absl::StrCat(request.worker(), " ", request.fence().boot_id(), " ",
                                           request.fence().generation());
@@ -155,8 +155,8 @@ void Oracle::CheckStaleness(const ExchangeRequest& request, bool applied) {
   if (request.pull_size() > 0) pulled_.insert(pulled);
 }
 
-// Compares a partition with a stored one, bit by bit, whichever ps it was on. Returns "" or what
-// differs.
+// Compares a partition bit by bit with a stored one. Returns the name of the part that differs, or
+// "".
 std::string Oracle::Difference(const Partition& partition, const StoredTensors& stored) {
   const StoredTensors image = ImageOf(partition);
   if (image.value != stored.value) return "values";
@@ -190,7 +190,7 @@ void Oracle::Loaded(const Content& content, const std::string& checkpoint) {
   StoredFiles files(world_.storage());
   const std::string path = absl::StrCat(CheckpointsDir(), "/", checkpoint);
   const absl::StatusOr<Manifest> manifest = ReadManifest(files, path);
-  if (!manifest.ok()) return;  // removed or damaged since
+  if (!manifest.ok()) return;  // since removed or damaged
   std::vector<uint32_t> ids;
   for (const auto& partition : content.partitions) ids.push_back(partition->facts().id);
   const auto stored = ReadTensors(files, path, *manifest, ids);
@@ -209,7 +209,7 @@ void Oracle::Loaded(const Content& content, const std::string& checkpoint) {
   }
 }
 
-// Checks that, with one worker, the bytes are those of all batches applied one after the other.
+// Checks that, with one worker, the bytes equal those of all batches applied in order.
 void Oracle::CheckOrdered(const StoredTensors& partition, uint64_t elements) {
   const absl::StatusOr<Optimizer> optimizer = ParseOptimizer(job_.optimizer);
   if (!optimizer.ok()) return Violation(optimizer.status().ToString());
@@ -243,11 +243,11 @@ void Oracle::CheckOrdered(const StoredTensors& partition, uint64_t elements) {
   }
 }
 
-// Checks that a ps's answer about a batch agrees with its ledger.
+// Checks that the outcomes in a ps's answer agree with its ledger.
 void Oracle::CheckOutcomes(const BatchId& batch, const ExchangeReply& reply, const PsSeen& after) {
   const uint64_t split = batch.epoch() * SplitsPerEpoch(plan_) + batch.split();
   for (const PartitionState& state : reply.partitions()) {
-    // In synchronous training what was there before may be in the sum of its round alone.
+    // In synchronous training a batch in the open sum of a round is "already applied", too.
     const bool there = state.outcome() == PUSH_ALREADY_APPLIED && !job_.guarantees.sync();
     if (state.outcome() != PUSH_APPLIED && !there) continue;
     const Ledger& ledger = after.at(state.partition()).ledger;
@@ -322,7 +322,7 @@ void Oracle::CheckDurable(const std::string& path, const SimInode& directory) {
 
 void Oracle::CheckNew(const std::string& name) {
   const std::string path = absl::StrCat(CheckpointsDir(), "/", name);
-  // Earlier checkpoints must not have changed.
+  // A committed checkpoint never changes.
   for (auto& [earlier, committed] : committed_) {
     const auto ps_files = PsFilesOf(earlier);
     if (!IsThere(earlier) || ps_files == nullptr) continue;
@@ -344,7 +344,7 @@ void Oracle::CheckNew(const std::string& name) {
   committed_[name] = {manifest->name, HashFiles(*ps_files), manifest->complete};
   CheckDurable(path, *ps_files);
   if (!manifest->base.empty()) PROBE("sim.delta_checkpoint");
-  if (damaged_.contains(manifest->base)) return Damaged(name);  // as is what it continues
+  if (damaged_.contains(manifest->base)) return Damaged(name);  // a delta is damaged if its base is
   const absl::Status whole = VerifyCheckpoint(files, path);
   if (!whole.ok()) return Violation(whole.ToString());
   std::vector<uint32_t> ids;
@@ -368,7 +368,7 @@ void Oracle::CheckNew(const std::string& name) {
     if (!manifest->complete || !trained || grows) continue;
     if (ordered_) CheckOrdered(partition, partition.value.size());
     if (!digits_) continue;
-    // A batch that one partition rejected must be rejected by all.
+    // A batch is rejected by all partitions or by none.
     if (first == nullptr) first = &partition;
     const auto batches = static_cast<std::ptrdiff_t>(counting_.batches);
     if (!std::equal(first->value.begin(), first->value.begin() + batches,
@@ -450,7 +450,7 @@ void Oracle::CheckSummary(const Manifest& manifest) {
     Violation(absl::StrCat("the last evaluation is ", loss, ", not ", expected));
   }
   if (rejected > 0) return;
-  // Each evaluation is of one moment, the end of its epoch.
+  // An evaluation scores the values at the end of its epoch, of one instant.
   for (const nlohmann::json& score : summary["evaluations"]) {
     const double batches = score.value("epoch", 0.0) * static_cast<double>(BatchesPerEpoch(plan_));
     const double scored = score["metrics"].value("loss", -1.0);

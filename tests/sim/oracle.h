@@ -1,6 +1,6 @@
-// Checks the invariants of a simulated cluster, which hold whatever happens to it: it looks at the
-// ps after every request that they answer and at the disk after every event, and reports to the
-// world. It is no part of any process, so it forgets nothing. Owned by Cluster.
+// Checks the invariants of a simulated cluster: compares a ps before and after each request, and
+// looks at the disk after every event. Reports a violation to the world. Remembers everything
+// through the deaths of simulated processes. Owned by SimCluster.
 #pragma once
 
 #include <cstdint>
@@ -22,23 +22,22 @@
 
 namespace paracord {
 
-// DIR of the job: objects where the world has an object store.
+// Returns DIR of the job: a bucket if the world has an object store.
 inline std::string SimDir(SimWorld& world) {
   return world.storage().objects().used ? "s3://bucket/job" : "/job";
 }
 
 class Oracle {
  public:
-  // `epochs` is the number of epochs after which the job is done (fewer than the job's if it stops
-  // early). `ordered` says that there is one worker and no faults, so that the batches are applied
-  // in the order of the plan.
+  // `epochs`: the job is done after this many epochs, fewer than the job says if it stops early.
+  // `ordered`: one worker and no faults, so that batches are applied in the plan's order.
   Oracle(SimWorld& world, const Job& job, const CountingOptions& counting, uint64_t epochs,
          bool ordered);
-  // Called when the job is given more epochs.
+  // Called when a finished job is resumed for more epochs.
   void GoOn(uint64_t epochs) { epochs_ = epochs; }
   const DataPlan& plan() const { return plan_; }
 
-  // The state of one partition of a ps at one moment.
+  // A partition of a ps at one instant.
   struct Seen {
     uint64_t updates = 0;
     Ledger ledger;
@@ -50,37 +49,37 @@ class Oracle {
     }
   };
   using PsSeen = std::map<uint32_t, Seen>;
-  // What a checkpoint has: every partition, and of growing ones the rows that batches read.
+  // The rows of growing partitions in a checkpoint that batches read, by partition.
   using Grown = std::map<uint32_t, std::vector<float>>;
   using CheckpointFn = std::function<void(
       const std::string& name, const std::vector<StoredTensors>& stored, const Grown& grown)>;
-  // `fn` is called for each new checkpoint that is whole, `summary` with that of the job's end.
+  // Sets callbacks: one for each new whole checkpoint, one for the summary at the job's end.
   void OnCheckpoint(CheckpointFn fn) { on_checkpoint_ = std::move(fn); }
   void OnSummary(std::function<void(const nlohmann::json&)> fn) { on_summary_ = std::move(fn); }
   PsSeen Look(const ParameterServer& ps) const;
-  // Called when an exchange is answered; `before` is what the ps held when it arrived, and `after`
-  // when its push had been entered.
+  // Called when a ps answers an exchange. `before` is the state of the ps on arrival of the
+  // request, `after` the state once the push was entered.
   void Exchanged(const ParameterServer& ps, const ExchangeRequest& request,
                  const absl::StatusOr<ExchangeReply>& answer, const PsSeen& before,
                  const PsSeen& after);
-  // Called after a ps has loaded its partitions, new ones or those of `checkpoint`.
+  // Called after a ps has created its partitions, or restored those of `checkpoint`.
   void Loaded(const Content& content, const std::string& checkpoint);
-  // Called when a ps begins to obey this coordinator.
+  // Called when a ps adopts the generation of `coordinator`.
   void Adopted(uint64_t generation, const std::string& coordinator);
 
-  // Called after every event: checks new checkpoints, and that the others have not changed.
+  // Called after every event. Checks new checkpoints, and that older ones have not changed.
   void LookAtDisk();
-  // Called when a file of a checkpoint has been damaged on purpose.
+  // Called when the test has damaged a file of `checkpoint`.
   void Damaged(const std::string& checkpoint) { damaged_.insert(checkpoint); }
   // Returns the committed checkpoints that are whole, newest first.
   std::vector<std::string> Checkpoints() const;
-  bool Complete() const;  // the final one is there
+  bool Complete() const;  // the final checkpoint is committed
   void CheckEnd();
 
  private:
   struct Committed {
     CheckpointName name;
-    std::map<std::string, uint64_t> files;  // hashes of their contents
+    std::map<std::string, uint64_t> files;  // hash of each file's contents
     bool complete = false;
   };
   void CheckOutcomes(const BatchId& batch, const ExchangeReply& reply, const PsSeen& after);
@@ -95,9 +94,9 @@ class Oracle {
   void CheckOrdered(const StoredTensors& partition, uint64_t elements);
   void CheckPartition(const std::string& where, uint32_t id, const Seen& seen);
   std::string CheckpointsDir() const { return CheckpointsDirectory(SimDir(world_)); }
-  // Returns the directory of a checkpoint's files, or null if there is none.
+  // Returns the directory of a checkpoint's files, or null.
   std::shared_ptr<SimInode> PsFilesOf(const std::string& checkpoint) const;
-  // It has a manifest, and is not removed.
+  // Returns whether the checkpoint has a manifest and has not been removed.
   bool IsThere(const std::string& checkpoint) const;
   void CheckNew(const std::string& name);
   void CheckDurable(const std::string& path, const SimInode& directory);
@@ -110,14 +109,14 @@ class Oracle {
   const Job job_;
   const CountingOptions counting_;
   const bool ordered_;
-  const bool digits_;  // the values are sets of batches (plain SGD)
+  const bool digits_;  // plain SGD: the values are sets of batches
   uint64_t epochs_;
   DataPlan plan_;
-  std::set<std::string> pulled_;                  // by worker, life of the ps and generation
-  std::map<uint64_t, std::string> coordinators_;  // by generation
-  std::map<std::string, Committed> committed_;    // that were ever seen
+  std::set<std::string> pulled_;                  // "worker boot-id generation" of every pull
+  std::map<uint64_t, std::string> coordinators_;  // coordinator of each generation
+  std::map<std::string, Committed> committed_;    // every checkpoint ever seen
   std::set<std::string> damaged_;
-  bool durable_ = false;  // one was
+  bool durable_ = false;  // some checkpoint has been committed
   CheckpointFn on_checkpoint_;
   std::function<void(const nlohmann::json&)> on_summary_;
 };

@@ -10,7 +10,7 @@
 namespace paracord {
 namespace {
 
-// Returns the batches that a ledger has, by lane through all epochs.
+// Returns how many batches of each lane, over all epochs, a ledger has.
 std::map<uint64_t, uint64_t> EnteredByLane(const DataPlan& plan, const Ledger& ledger) {
   std::map<uint64_t, uint64_t> entered;
   const uint64_t lanes = SplitsPerEpoch(plan);

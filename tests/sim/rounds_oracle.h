@@ -1,7 +1,7 @@
-// Checks bounded staleness in a simulated cluster: no ps hands out values that lack a round which
-// their reader waits for, and no gradient is applied whose worker had older values from that ps
-// when it pushed than the job allows. The batches of lanes are counted here one by one, apart from
-// what coordinator, ps and workers ask (config/data_plan.h). Owned by SimCluster.
+// Checks bounded staleness in a simulated cluster: no ps sends values that lack a round for which
+// the reader waits, and no ps applies a gradient computed on values staler than the job allows.
+// Counts batches and lanes independently of config/data_plan.h, which the daemons use. Owned by
+// SimCluster.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,19 @@ namespace paracord {
 
 // Returns how many batches a lane of an epoch has.
 uint64_t BatchesOfLane(const DataPlan& plan, uint64_t lane);
-// Returns how many rounds of the job a ledger has, if it has no part of another one.
+// Returns how many rounds of the job a ledger has, or nullopt if it has part of a further round.
 std::optional<uint64_t> WholeRounds(const DataPlan& plan, const Ledger& ledger);
-// Returns "", or the lane that lacks a batch of the first `state` rounds of the job.
+// Returns a sentence about the first lane that lacks one of the first `state` rounds of the job, or
+// "".
 std::string LaneBehind(const DataPlan& plan, const Ledger& ledger, uint64_t state);
 
 class RoundsOracle {
  public:
-  // Without lanes in the plan nothing is checked.
+  // Checks nothing if `plan` has no lanes.
   RoundsOracle(SimWorld& world, DataPlan plan, uint64_t staleness)
       : world_(world), plan_(std::move(plan)), staleness_(staleness) {}
 
-  // Called when an exchange is answered. The ps holds `now`.
+  // Called when a ps answers an exchange. `now` is the state of the ps.
   void Answered(const ExchangeRequest& request, const absl::StatusOr<ExchangeReply>& answer,
                 const Oracle::PsSeen& now);
 
@@ -37,13 +38,13 @@ class RoundsOracle {
                    const Oracle::PsSeen& now);
   void CheckPushed(const ExchangeRequest& request, const ExchangeReply& reply);
 
-  // The ledgers of the values that a worker was last given, by partition.
+  // By partition: the ledger of the values that a worker was given last.
   using Given = std::map<uint32_t, Ledger>;
 
   SimWorld& world_;
   const DataPlan plan_;
   const uint64_t staleness_;
-  // By worker, life of the ps and generation. Who asked for no state has values of any age.
+  // Key: worker, boot id, generation. A worker that asked for no state gets values of any age.
   std::map<std::string, Given> given_;
 };
 

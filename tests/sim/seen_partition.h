@@ -1,5 +1,5 @@
-// What a partition of a simulated cluster has now, for those who check it. Any thread that may call
-// the partition.
+// Reads the present state of a partition, for the oracles of a simulated cluster. Any thread that
+// may call the partition may call these functions.
 #pragma once
 
 #include <vector>
@@ -10,10 +10,10 @@
 
 namespace paracord {
 
-// Returns its values; of a growing table the rows of CountingIdsOf, which are zero where there are
-// none.
+// Returns the values of a partition; of a growing table the rows of CountingIdsOf, zero where the
+// table lacks a row.
 std::vector<float> SeenValues(const CountingOptions& counting, const Partition& partition);
-// Returns what an image of it has, as a checkpoint would have it.
+// Returns an image of a partition, as a checkpoint stores it.
 StoredTensors ImageOf(const Partition& partition);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// The simulated disk for checkers, which no fault of the world reaches: reading never fails, and
-// writing always does.
+// The simulated disk as oracles see it, beyond all faults of the world. Reading never fails.
+// Writing always fails.
 #pragma once
 
 #include <cstring>

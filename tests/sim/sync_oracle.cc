@@ -42,7 +42,7 @@ void SyncOracle::CheckHeld(uint64_t generation, const Oracle::PsSeen& now) {
 }
 
 void SyncOracle::CheckPulled(uint64_t state, const StepRequest& step, const DecodedReply& reply) {
-  std::map<uint32_t, std::string> bytes;  // by partition
+  std::map<uint32_t, std::string> bytes;  // values received, by partition
   for (const PieceView& piece : reply.pieces) {
     std::string& all = bytes[piece.partition];
     if (all.size() != piece.offset) return world_.Violation("pieces of values out of order");
@@ -91,8 +91,8 @@ bool SyncOracle::CameBefore(const ExchangeRequest& header) {
   return all;
 }
 
-// A partition says that it has a batch that nobody pushed to it in this generation. So its ledger
-// has the batch: what was in the sum of a round is dropped when a generation begins.
+// Called if a ps calls a batch "already applied" although nobody pushed it in this generation. Its
+// ledger must have the batch, because a new generation drops the open sums of all rounds.
 void SyncOracle::CheckKnown(const BatchId& batch, const ExchangeReply& reply,
                             const Oracle::PsSeen& entered) {
   const uint64_t state = batch.epoch() * BatchesOfLane(plan_, 0) + batch.batch();

@@ -1,6 +1,5 @@
-// Checks synchronous training in a simulated cluster, to the last bit: what ps hold, hand out and
-// write is what SyncReference has after some number of rounds, whatever happened to the cluster.
-// Owned by SimCluster.
+// Checks synchronous training in a simulated cluster to the last bit: values that a ps holds, sends
+// or stores must equal a state of SyncReference. Owned by SimCluster.
 #pragma once
 
 #include <cstdint>
@@ -27,26 +26,27 @@ class SyncOracle {
         wire_(EncodingOfWire(job.wire)),
         reference_(world.storage(), job, counting, plan) {}
 
-  // Called when a push comes to a ps. Returns whether each of its lanes has come to this life of
-  // the ps before, in the same generation: only then may it be in the sum of a round already.
+  // Called when a push arrives at a ps. Returns whether this life of the ps has received every lane
+  // of the push before, in this generation. Otherwise no open sum can contain the batch.
   bool CameBefore(const ExchangeRequest& header);
-  // Called when a ps has entered what an exchange of its generation pushes, and holds `now`.
+  // Called when a ps has entered the push of an exchange of its generation. `now` is the ps after
+  // it.
   void CheckHeld(uint64_t generation, const Oracle::PsSeen& now);
-  // Called when an exchange is answered. `came_before` is what CameBefore said of its push, and
-  // `entered` what the ps held when the push was entered.
+  // Called when a ps answers an exchange. `came_before` is the result of CameBefore for the push,
+  // `entered` the state of the ps after the push.
   void Answered(const ExchangeRequest& header, const absl::StatusOr<StepRequest>& step,
                 const absl::StatusOr<DecodedReply>& answer, bool came_before,
                 const Oracle::PsSeen& entered);
   // Called for each new checkpoint.
   void CheckCheckpoint(const std::string& name, const std::vector<StoredTensors>& stored,
                        const Oracle::Grown& grown);
-  // Called at the job's end: each evaluation is of the values at the end of its epoch.
+  // Called at the job's end. Checks that each evaluation scored the values at the end of its epoch.
   void CheckEvaluations(const nlohmann::json& summary);
 
  private:
   void CheckKnown(const BatchId& batch, const ExchangeReply& reply, const Oracle::PsSeen& entered);
   void CheckPulled(uint64_t state, const StepRequest& step, const DecodedReply& reply);
-  // Compares values and count of updates with those of a state. Returns "", or how they differ.
+  // Compares values and update count with those of round `state`. Returns the difference, or "".
   std::string Difference(uint32_t partition, uint64_t state, uint64_t updates,
                          const std::vector<float>& values);
 
@@ -59,8 +59,8 @@ class SyncOracle {
   const DataPlan plan_;
   const Encoding wire_;
   SyncReference reference_;
-  std::map<uint32_t, Held> held_;  // by partition, when it was seen last
-  std::set<std::string> came_;     // pushes of lanes, by life of the ps and generation
+  std::map<uint32_t, Held> held_;  // last seen state of each partition
+  std::set<std::string> came_;     // pushed lanes, by life of the ps and generation
 };
 
 }  // namespace paracord

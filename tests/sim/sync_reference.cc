@@ -22,8 +22,8 @@ absl::Cord CordOf(std::span<const float> values) {
       absl::string_view(reinterpret_cast<const char*>(values.data()), values.size_bytes()));
 }
 
-// The variables as a job has them that knows no rounds and is to make the same: what counts
-// batches there counts rounds here.
+// Converts variables of a job with rounds for a twin job without rounds, whose batch is a round of
+// `lanes` batches: expiry is counted in rounds.
 std::vector<VariableSpec> WithoutRounds(std::vector<VariableSpec> variables, uint64_t lanes) {
   for (VariableSpec& variable : variables) {
     const uint64_t expire = variable.table().expire_batches();
@@ -114,7 +114,7 @@ std::vector<float> SyncReference::Pulled(uint64_t state, uint32_t partition, con
   return result;
 }
 
-// The arrays of all variables, of tables with the rows that a batch reads.
+// Returns the values of all variables at `state`; of tables only the rows that a batch reads.
 std::vector<std::vector<float>> SyncReference::Gather(uint64_t state, const TableRows* rows,
                                                       Encoding encoding) {
   std::vector<std::vector<float>> values(variables_.size());
@@ -136,7 +136,7 @@ std::vector<std::vector<float>> SyncReference::Gather(uint64_t state, const Tabl
   return values;
 }
 
-// nullopt: no worker can compute it.
+// Returns nullopt for a batch that fails on every worker.
 std::optional<SyncReference::Sum> SyncReference::GradientOf(uint64_t epoch, uint64_t place,
                                                             uint64_t& examples) {
   if (counting_.unreadable.contains(place) || counting_.nonfinite.contains(place)) return {};
@@ -189,7 +189,7 @@ std::optional<SyncReference::Sum> SyncReference::GradientOf(uint64_t epoch, uint
   return sum;
 }
 
-// Halves the lanes again and again. There is a power of two of them.
+// Sums pairwise, half by half. The number of lanes is a power of two.
 std::optional<SyncReference::Sum> SyncReference::SumOf(
     std::span<const std::optional<Sum>> lanes) const {
   if (lanes.size() == 1) return lanes[0];
@@ -212,7 +212,7 @@ std::optional<SyncReference::Sum> SyncReference::SumOf(
 
 namespace {
 
-// In blocks of eight running sums, because doubles are not added in any order with the same bits.
+// Adds in blocks of eight running sums, as the ps does: the order of additions decides the bits.
 double SquaresOf(std::span<const float> values) {
   double all = 0;
   for (size_t first = 0; first < values.size(); first += kSquaresBlock) {
@@ -231,7 +231,7 @@ double SquaresOf(std::span<const float> values) {
 
 }  // namespace
 
-// Partitions are ascending, and so are the variables, each with its own.
+// Computes squared norms per variable first. Partitions are ordered by variable.
 void SyncReference::ClipMean(Sum& mean) const {
   const auto option = [&](const char* name) { return job_.optimizer.options.value(name, 0.0); };
   const double own = option("clipnorm"), global = option("global_clipnorm");
@@ -251,7 +251,7 @@ void SyncReference::ClipMean(Sum& mean) const {
 
 void SyncReference::Next() {
   const uint64_t round = states_.size() - 1, batches = counting_.batches;
-  const uint64_t rounds = (batches + plan_.lanes() - 1) / plan_.lanes();  // of an epoch
+  const uint64_t rounds = (batches + plan_.lanes() - 1) / plan_.lanes();  // rounds per epoch
   std::vector<std::optional<Sum>> lanes;
   uint64_t examples = 0;
   for (uint64_t lane = 0; lane < plan_.lanes(); ++lane) {

@@ -1,7 +1,7 @@
-// What a synchronous job of the simulation has to make, computed here without a cluster: one round
-// after another, each lane's gradient on the values after the round before, a sum of its own over
-// the lanes, and the mean applied as one asynchronous batch. It takes the arithmetic of lanes from
-// nobody who is tested. Used by one thread.
+// The right result of a simulated synchronous job, computed without a cluster: round by round, the
+// gradients of all lanes on the values after the previous round, their sum, and the mean applied as
+// one asynchronous batch. Shares no arithmetic of lanes with the code under test. Used by one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ namespace paracord {
 class SyncReference {
  public:
   struct State {
-    std::vector<std::vector<float>> values;  // by partition, as SeenValues has them
-    std::vector<StoredTensors> stored;       // the same with slots, as a checkpoint has them
+    std::vector<std::vector<float>> values;  // per partition, as SeenValues returns them
+    std::vector<StoredTensors> stored;       // values with slots, as a checkpoint stores them
   };
 
   SyncReference(const SimStorage& storage, const Job& job, const CountingOptions& counting,
@@ -34,26 +34,27 @@ class SyncReference {
 
   const std::vector<PartitionSpec>& partitions() const { return partitions_; }
   bool trained(uint32_t partition) const;
-  // After so many rounds of the job.
+  // Returns the state after `state` rounds of the job.
   const State& At(uint64_t state);
-  // What a worker gets that pulls a partition of this state whole, or these rows of it.
+  // Returns what a worker receives when it pulls `rows` of a partition at `state`, or the whole
+  // partition.
   std::vector<float> Pulled(uint64_t state, uint32_t partition, const Rows& rows,
                             Encoding encoding);
-  // The test loss of the values after so many rounds.
+  // Returns the test loss of the values after `state` rounds.
   double LossAt(uint64_t state);
 
  private:
-  // A lane's gradient, or a sum of some: by partition.
+  // The gradient of a lane, or the sum over several lanes, by partition.
   struct Part {
     bool by_rows = false;
-    std::map<uint64_t, std::vector<float>> rows;  // by id
+    std::map<uint64_t, std::vector<float>> rows;  // keyed by id
     std::vector<float> all;
   };
   using Sum = std::map<uint32_t, Part>;
 
   void Next();
   std::optional<Sum> GradientOf(uint64_t epoch, uint64_t place, uint64_t& examples);
-  // Clips the mean of a round as the job's optimizer says.
+  // Clips the mean of a round by the job's `clipnorm` or `global_clipnorm`.
   void ClipMean(Sum& mean) const;
   std::optional<Sum> SumOf(std::span<const std::optional<Sum>> lanes) const;
   std::vector<std::vector<float>> Gather(uint64_t state, const TableRows* rows, Encoding encoding);

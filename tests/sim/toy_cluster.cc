@@ -108,7 +108,7 @@ class ToyCluster::Server : public SimProcess, public Service {
         },
         [this, served, result] {
           writing_ = false;
-          // After a failed write nobody knows what is durable, so the process restarts from the
+          // After a failed write, the durable contents are unknown. The process restarts from the
           // disk.
           if (!result->ok()) return cluster_.supervisor_.Exit(node_, 1);
           Acknowledge(*served);
@@ -216,7 +216,7 @@ bool ToyCluster::Run(int64_t fault_ms, int64_t heal_ms) {
   nemesis_.Heal();
   world_.Run(fault_ms + heal_ms, [this] { return clients_done() == clients_; });
   if (clients_done() != clients_) world_.Violation("no progress after everything was healed");
-  // This is long enough for both sides to notice every broken connection.
+  // Both sides notice every broken connection within this time.
   world_.Run(fault_ms + heal_ms + 40'000);
   if (sessions() != clients_) {
     world_.Violation(absl::StrCat(sessions(), " sessions of ", clients_, " clients"));

@@ -1,7 +1,7 @@
-// A small cluster with which the simulator itself is tested: a server that counts each number once
-// and keeps what it counted in a file, and clients that send it numbers until each is acknowledged.
-// It promises what the real cluster promises: an acknowledged number is never lost, none counts
-// twice. Mutants break the promise in known ways, and the simulator must find them.
+// A small cluster that tests the simulator. Clients send numbers until the server acknowledges
+// each; the server counts each number once and stores its counts in a file. Like the real cluster,
+// the toy promises that an acknowledged number is never lost and no number counts twice. Mutants
+// break the promise in known ways, and the simulator must find every mutant.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ enum class ToyMutant {
   kNone,
   kAckEarly,         // acknowledges before the file is durable
   kNoDirectorySync,  // forgets to sync the directory after the rename
-  kCountTwice,       // does not look whether it has counted a number before
+  kCountTwice,       // counts a number again although it was counted before
   kForgetSession,    // never gives up a parked call
 };
 
-// The observations of all processes, kept outside of them.
+// What all processes observed. Survives their deaths.
 struct ToyOracle {
   std::set<uint64_t> acknowledged;
   uint64_t counted_twice = 0;
@@ -36,11 +36,11 @@ class ToyCluster {
   ~ToyCluster();
 
   // Runs under faults for `fault_ms`, heals, and runs on until every client is done. Returns true
-  // if nothing was found wrong.
+  // if no violation was found.
   bool Run(int64_t fault_ms, int64_t heal_ms);
   const ToyOracle& oracle() const { return oracle_; }
   Supervisor& supervisor() { return supervisor_; }
-  size_t sessions() const;  // parked at the server now
+  size_t sessions() const;  // calls parked at the server now
   uint32_t clients_done() const;
 
  private:

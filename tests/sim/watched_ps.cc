@@ -8,7 +8,7 @@
 
 namespace paracord {
 
-// A call that remembers its answer.
+// Wraps a call and remembers the answer.
 class WatchedPs::WatchedCall : public ServerCall {
  public:
   explicit WatchedCall(std::shared_ptr<ServerCall> call) : call_(std::move(call)) {}
@@ -50,7 +50,7 @@ void WatchedPs::Handle(std::string_view method, absl::Cord request,
   const auto adopt = ParseMessage<AdoptRequest>(request);
   oracles_.oracle.Adopted(adopt->generation(), adopt->coordinator_boot_id());
 }
-// A repeated load may be answered when training is well under way, so it is checked only once.
+// A repeated load may be answered long after training began, so only the first answer is checked.
 void WatchedPs::Loaded(const std::string& checkpoint) {
   const std::shared_ptr<const Content> content = ps_.content();
   if (content == nullptr || content == loaded_) return;
@@ -70,14 +70,14 @@ void WatchedPs::Exchange(const absl::Cord& request, std::shared_ptr<ServerCall> 
   ps_.Handle(method::kExchange, request, watched);
   if (!decoded.ok()) return oracles_.world.Violation("a worker sends a broken exchange");
   const Oracle::PsSeen after = oracles_.oracle.Look(ps_);
-  // The answer may come when this ps is further, and others are further still.
+  // The state is looked at now: when the answer comes, this ps and its peers may hold later rounds.
   const uint64_t generation = decoded->header.fence().generation();
   if (oracles_.sync != nullptr && generation == ps_.generation()) {
     oracles_.sync->CheckHeld(generation, after);
   }
   if (watched->answered()) return Exchanged(*watched, *decoded, came_before, before, after);
   if (!decoded->header.has_state()) return oracles_.world.Violation("an exchange waits");
-  // Its push is entered, and its pull waits.
+  // The push is entered, and the pull waits for a state.
   watched->OnReply(
       gate_.Enter([this, call = watched.get(), request = *decoded, came_before, before, after] {
         if (call->answer().ok()) Exchanged(*call, request, came_before, before, after);

@@ -1,5 +1,5 @@
-// Stands before a ps of a simulated cluster: hands all calls on, and shows the oracles what the ps
-// held before and after each. Owned by the process that owns the ps.
+// Forwards calls to a ps of a simulated cluster, and shows the oracles the state of the ps before
+// and after each call. Owned by the process that owns the ps.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ class WatchedPs : public Service {
     SimWorld& world;
     Oracle& oracle;
     RoundsOracle& rounds;
-    SyncOracle* sync;  // null: the job is not synchronous
+    SyncOracle* sync;  // null unless the job is synchronous
   };
   WatchedPs(Oracles oracles, ParameterServer& ps) : oracles_(oracles), ps_(ps) {}
 

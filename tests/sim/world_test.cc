@@ -60,7 +60,7 @@ TEST_CASE("a correct toy cluster stays correct under every kind of fault, and ea
     TraceOf(seed, &right);
     if (!right) break;
   }
-  // The toy does not reach these; their own tests and the whole cluster do.
+  // The toy cluster does not reach these probes. Other simulation tests do.
   const std::vector<std::string> others = {"sim.claim_half_done",
                                            "sim.claim_lost",
                                            "sim.damaged_checkpoint",
@@ -227,8 +227,7 @@ TEST_CASE("wall clocks jump, steady clocks do not") {
   CHECK(loop.UnixMs() == wall - 5000);
 }
 
-// While the exception was on its way nobody could be killed, and the nodes outlived those who
-// watched them.
+// Once, the world could kill no process after an exception, and nodes outlived their watchers.
 TEST_CASE("an exception in a process is a violation, and the world goes on to its end") {
   SimWorld world(1, Swarm());
   SimNode& node = world.Start("thrower", 1);

@@ -1,5 +1,5 @@
-// Tells which probes (common/probe.h) were reached while this object lived: a run over many seeds
-// fails if some never were. Owned by a test.
+// Tells which probes (common/probe.h) were reached during the lifetime of this object. A run over
+// many seeds fails if some probe was never reached. Owned by a test.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ class Coverage {
     for (const ProbeCount& probe : ProbeCounts()) before_[std::string(probe.name)] = probe.hits;
   }
 
-  // Returns the sorted names that begin with `prefix` and were not reached since construction.
+  // Returns the sorted names of probes with `prefix` that were not reached since construction.
   std::vector<std::string> Missing(std::string_view prefix) const {
     std::vector<std::string> missing;
     for (const ProbeCount& probe : ProbeCounts()) {

@@ -1,6 +1,5 @@
-// Inflicts on a supervised cluster the faults of the world's Swarm: kills, crashes, pauses, cuts,
-// full and read-only disks, jumping wall clocks, until it is told to heal everything. Owned by a
-// test.
+// Injects the faults of the world's Swarm into a supervised cluster, until Heal(): kills, crashes,
+// pauses, network cuts, full and read-only disks, jumps of wall clocks. Owned by a test.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +20,7 @@ class Nemesis {
   uint64_t faults() const { return faults_; }
 
  private:
-  // Calls `fault` again and again, every `every_ms` on average; never if that is 0.
+  // Calls `fault` repeatedly, every `every_ms` on average. 0: never.
   void Every(int64_t every_ms, const char* label, void (Nemesis::*fault)());
   void AfterMs(int64_t delay_ms, const char* label, std::function<void()> fn);
   void Kill();

@@ -1,5 +1,5 @@
-// Ends calls in other ways than by a reply: deaths, cuts and cancellations, and who learns of them
-// when.
+// The part of SimNetwork that ends calls without a reply: deaths of processes, network cuts and
+// cancellations, and the delay until each side notices.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -65,9 +65,9 @@ void SimNetwork::SimServerCall::Cancelled() {
 
 void SimNetwork::ListenerGone(const std::string& address, uint64_t id) {
   const auto it = listeners_.find(address);
-  if (it == listeners_.end() || it->second.id != id) return;  // its process is dead
+  if (it == listeners_.end() || it->second.id != id) return;  // the listener's process is dead
   listeners_.erase(it);
-  // The real listener cancels parked calls before its destructor returns, so this one does, too.
+  // A real listener cancels its parked calls before its destructor returns.
   std::vector<ServerCallKey> open;
   for (const auto& [key, server] : server_calls_) {
     if (server->listening() == id) open.push_back(key);
@@ -108,7 +108,7 @@ void SimNetwork::CancelLater(uint64_t call, bool late) {
        it != server_calls_.end() && it->first.first == call; ++it) {
     SimServerCall& server = *it->second;
     int64_t at_us = world_.now_us() + NoticeDelay(late);
-    // The server knows the deadline itself, so it cancels then at the latest.
+    // The server knows the call's deadline, and cancels at the deadline at the latest.
     at_us = std::min(at_us, std::max(server.deadline_us(), world_.now_us()) + NoticeDelay(false));
     world_.At(at_us, &server.node(), EventKind::kCancel, server.method(), call,
               [this, key = it->first] { CancelNow(key); });
@@ -120,7 +120,7 @@ void SimNetwork::CancelNow(ServerCallKey key) {
   if (it != server_calls_.end() && !it->second->cancelled()) it->second->Cancelled();
 }
 
-// The real link runs every `done` before its destructor returns, so this one does, too.
+// A real link runs every `done` before its destructor returns.
 void SimNetwork::LinkGone(SimNode& node, uint64_t link) {
   if (!node.live()) return;
   std::vector<uint64_t> open;
@@ -138,7 +138,7 @@ void SimNetwork::NodeDied(SimNode& node, Death death) {
   const bool quiet = death == Death::kMachine || chance_.Chance(world_.swarm().quiet);
   if (quiet) PROBE("sim.quiet_death");
   std::erase_if(listeners_, [&](const auto& entry) { return entry.second.node == &node; });
-  // The closures are destroyed at the end, since those of the dead may still speak to us.
+  // Closures are destroyed at the end, because a closure of the dead process may call the network.
   std::vector<ReplyFn> never_run;
   std::vector<std::function<void()>> never_cancelled;
   for (auto it = calls_.begin(); it != calls_.end();) {
@@ -160,7 +160,7 @@ void SimNetwork::NodeDied(SimNode& node, Death death) {
     FailLater(server.call(), NoticeDelay(quiet), PeerDied());
     it = server_calls_.erase(it);
   }
-  // Messages in flight are copied, since their bytes may point into the dead process's memory.
+  // Messages in flight are copied, because their bytes may lie in memory of the dead process.
   for (auto& [id, message] : messages_) {
     if (message.from == &node && message.bytes.ok()) {
       message.bytes = absl::Cord(std::string(*message.bytes));
@@ -174,8 +174,8 @@ void SimNetwork::Cut(uint32_t from, uint32_t to) {
   BreakAcross(from, to);
 }
 
-// Breaks calls that are parked across the cut: one side finds out at once, or after a while if the
-// cut still stands by then, and the other side follows.
+// Breaks the calls that are parked across a cut. One side notices at once, or later if the cut
+// still stands; then the peer follows.
 void SimNetwork::BreakAcross(uint32_t a, uint32_t b) {
   for (const auto& [key, server] : server_calls_) {
     const uint32_t client = server->client().host();

@@ -63,7 +63,7 @@ class SimFiles::Writer : public WriteFile {
 
   absl::Status Sync() override {
     if (sync_failed_) {
-      // The kernel has dropped the pages, so a second sync would say OK although they are lost.
+      // The kernel has dropped the dirty pages, so a second sync would report OK for lost data.
       files_.node_.world().Violation(absl::StrCat("second sync of ", path_, " after one failed"));
     }
     if (!error_.ok()) return error_;
@@ -276,7 +276,7 @@ absl::Status SimFiles::RemoveTree(const std::string& path) {
   const auto it = directory->entries.find(name);
   if (it == directory->entries.end()) return absl::OkStatus();
   const std::shared_ptr<SimInode> inode = it->second;
-  // The contents are removed first, name by name, so that a death may leave any of them.
+  // Removes the contents first, name by name, so that a death may leave any subset of the names.
   const std::map<std::string, std::shared_ptr<SimInode>, std::less<>> below = inode->entries;
   for (const auto& [entry, target] : below) {
     if (go == SimNode::Go::kDyingHere && storage().chance().Chance(0.5)) continue;

@@ -1,5 +1,5 @@
-// One process's view of the simulated disk. It goes dead with the process: an operation that kills
-// it takes no effect, except that a write may take half of it. Made by SimNode.
+// The simulated disk as one process sees it. Dies with the process: the operation during which the
+// process dies takes no effect, except that half of a write may remain. Made by SimNode.
 #pragma once
 
 #include <memory>
@@ -33,8 +33,7 @@ class SimFiles : public Files {
 
   absl::StatusOr<std::unique_ptr<WriteFile>> Write(const char* what, const std::string& path,
                                                    bool truncate);
-  // Returns OK if this change of `path` goes ahead: the process lives, and the disk is not
-  // read-only.
+  // Returns OK if a change of `path` may proceed: the process lives and the disk is writable.
   absl::Status Begin(const char* what, const std::string& path);
   absl::Status DrawSyncError(const std::string& path);
   SimStorage& storage();

@@ -1,4 +1,4 @@
-// Transfers requests and replies. sim_breaks.cc breaks calls.
+// The part of SimNetwork that transfers requests and replies. sim_breaks.cc breaks calls.
 #include "sim/world/sim_network.h"
 
 #include <algorithm>
@@ -75,7 +75,7 @@ absl::StatusOr<std::unique_ptr<Listener>> SimNetwork::Listen(SimNode& node,
   const uint64_t id = ++last_id_;
   const auto [it, fresh] = listeners_.try_emplace(address, Listening{&node, &service, id});
   if (!fresh) return absl::AlreadyExistsError(absl::StrCat("somebody listens at ", address));
-  // Callers that tried before find the listener at their next attempt.
+  // Callers that wait for a listener retry after a delay.
   const auto waiting = waiting_.extract(address);
   if (!waiting.empty()) {
     for (const uint64_t message : waiting.mapped()) {
@@ -108,8 +108,7 @@ int64_t SimNetwork::NoticeDelay(bool late) {
   return late ? chance_.Between(500, 15000) * kMs : chance_.Between(100, 10 * kMs);
 }
 
-// Returns the bytes as they arrive: they share no memory with the sender, and are cut into chunks
-// at random.
+// Returns the bytes as the receiver sees them: not shared with the sender, cut into random chunks.
 absl::Cord SimNetwork::Received(const absl::Cord& bytes) {
   std::string whole(bytes);
   if (whole.size() < 2 || !chance_.Chance(world_.swarm().fragment)) {
@@ -143,7 +142,7 @@ absl::Cord SimNetwork::Landed(uint64_t call, const absl::Cord& bytes, size_t end
   return body.TakeBytes();
 }
 
-// Lets a random part of a lost reply arrive in the caller's landing.
+// Delivers a random part of a lost reply into the caller's landing.
 void SimNetwork::LandTorn(uint64_t call, const absl::Cord& bytes) {
   const auto it = calls_.find(call);
   if (bytes.empty() || it == calls_.end() || it->second.landing == nullptr) return;
@@ -157,7 +156,7 @@ void SimNetwork::StartCall(SimNode& node, uint64_t link, const std::string* addr
                            std::shared_ptr<Landing> landing, ReplyFn done) {
   const SimNode::Go go = node.Operation();
   if (go == SimNode::Go::kDead) return;
-  if (go == SimNode::Go::kDyingHere && chance_.Chance(0.5)) return;  // else it still goes out
+  if (go == SimNode::Go::kDyingHere && chance_.Chance(0.5)) return;  // else the message leaves
   const uint64_t id = ++last_id_;
   const int64_t deadline_us = world_.now_us() + std::max<int64_t>(deadline_ms, 0) * kMs;
   const char* const name = world_.Intern(method);
@@ -219,7 +218,7 @@ void SimNetwork::RequestArrives(uint64_t message_id) {
   if (found == listeners_.end()) return WaitForListener(message_id);
   const Listening listening = found->second;
   if (message.waited && !calls_.contains(message.call)) {
-    messages_.erase(it);  // given up before there was a connection
+    messages_.erase(it);  // the caller gave up before a connection existed
     return;
   }
   const std::pair<uint32_t, uint32_t> way{message.from->host(), listening.node->host()};
@@ -250,8 +249,7 @@ void SimNetwork::RequestArrives(uint64_t message_id) {
 
 void SimNetwork::WaitForListener(uint64_t message_id) {
   Message& message = messages_.at(message_id);
-  // A request that was sent to a process that is gone finds its connection reset. One that was not
-  // sent yet waits.
+  // A request sent to a dead process finds its connection reset. An unsent request waits.
   const double refuse = message.listening != 0 ? 0.5 : 0.1;
   if (chance_.Chance(refuse) || !calls_.contains(message.call)) {
     PROBE("sim.nobody_listens");
@@ -275,7 +273,7 @@ void SimNetwork::HandleRequest(Message message, const Listening& listening) {
     PROBE("sim.request_after_its_call");
     call->Cancelled();
   }
-  if (message.ghost) {  // as if sent over a connection that was given up: it breaks some day
+  if (message.ghost) {  // the duplicate's connection was given up, and breaks later
     world_.After(NoticeDelay(true), listening.node, EventKind::kCancel, message.method, key.first,
                  [this, key] { CancelNow(key); });
   }
@@ -290,7 +288,7 @@ void SimNetwork::HandleRequest(Message message, const Listening& listening) {
 }
 
 void SimNetwork::SendReply(SimServerCall& server, absl::StatusOr<Parts> reply) {
-  if (server.cancelled()) return;  // nobody there to hear it
+  if (server.cancelled()) return;  // the caller has given up
   const SimNode::Go go = server.node().Operation();
   if (go == SimNode::Go::kDead) return;
   if (go == SimNode::Go::kDyingHere && chance_.Chance(0.5)) return;
@@ -345,7 +343,7 @@ void SimNetwork::ReplyArrives(uint64_t message_id, SimNode* client) {
   if (HashCord(*arrived.bytes) != arrived.hash) {
     world_.Violation(absl::StrCat("bytes of a reply to ", arrived.method, " changed"));
   }
-  CancelLater(arrived.call, false);  // a duplicate that has not been answered yet
+  CancelLater(arrived.call, false);  // cancels a duplicate that the service has not answered yet
   Finish(arrived.call, Landed(arrived.call, Received(*arrived.bytes), arrived.bytes->size()));
 }
 

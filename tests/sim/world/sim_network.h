@@ -1,10 +1,10 @@
-// The simulated network behind common/rpc.h. A request and its reply are two messages, each with
-// its own delay and its own fate: lost, doubled, late, held by a cut. A late request is delivered
-// to whoever listens at the address by then, be it a later life of the process; a lost or broken
-// one fails at the caller with UNAVAILABLE soon, or late, or by its deadline first. Owned by the
-// world.
+// The simulated network behind common/rpc.h. A request and its reply are two messages, each with a
+// delay and a fate: lost, duplicated, late, or held by a cut. A late request reaches whichever
+// process listens at the address on arrival, even a restarted one. A lost or broken request fails
+// at the caller with UNAVAILABLE, soon or late, but never after the deadline. Owned by the world.
 //
-// It also checks: a reply is given once, and bytes do not change between sending and arrival.
+// The network also checks that a service replies at most once, and that bytes do not change in
+// flight.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ class SimNetwork {
   absl::StatusOr<std::unique_ptr<Listener>> Listen(SimNode& node, const std::string& address,
                                                    Service& service);
 
-  // Lets nothing get from one host to the other until Heal.
+  // Blocks all messages from one host to the other until Heal.
   void Cut(uint32_t from, uint32_t to);
   void Heal(uint32_t from, uint32_t to);
   void HealAll();
@@ -55,12 +55,12 @@ class SimNetwork {
   struct Listening {
     SimNode* node;
     Service* service;
-    uint64_t id;  // of this Listen
+    uint64_t id;  // unique to a call of Listen
   };
-  struct OpenCall {  // as its caller sees it
+  struct OpenCall {  // the caller's view of a call
     SimNode* client;
     uint64_t link;
-    uint32_t server_host;  // when it was sent; kNobody
+    uint32_t server_host;  // host that listened when the request left, or kNobody
     const char* method;
     std::shared_ptr<Landing> landing;  // may be nullptr
     ReplyFn done;
@@ -73,9 +73,9 @@ class SimNetwork {
     const std::string* address;  // interned; of a request
     const char* method;
     int64_t deadline_us;
-    uint64_t listening;  // that it was sent to; 0: nobody listened
-    bool waited;         // for somebody to listen
-    bool ghost;          // a copy
+    uint64_t listening;  // id of the listener when the request left; 0: none
+    bool waited;         // the request waited for a listener
+    bool ghost;          // a duplicate
     absl::StatusOr<absl::Cord> bytes;
     uint64_t hash;
   };
@@ -95,13 +95,12 @@ class SimNetwork {
   void LinkGone(SimNode& node, uint64_t link);
   void ListenerGone(const std::string& address, uint64_t id);
 
-  // Lets the caller learn of a failure `delay_us` from now.
+  // Makes a call fail at the caller after `delay_us`.
   void FailLater(uint64_t call, int64_t delay_us, absl::Status status);
-  // Lets the caller learn of a loss or a break: soon, or when a keepalive finds it, unless its
-  // deadline passes before.
+  // Makes a call fail at the caller: soon, or when a keepalive notices, but not after the deadline.
   void FailSoonOrLate(uint64_t call, const char* why);
   void Finish(uint64_t call, absl::StatusOr<absl::Cord> result);
-  // Lets the servers that still have the call learn that its caller is gone.
+  // Tells servers that still hold the call that the caller is gone.
   void CancelLater(uint64_t call, bool late);
   void CancelNow(ServerCallKey key);
   void BreakAcross(uint32_t a, uint32_t b);
@@ -110,7 +109,7 @@ class SimNetwork {
   bool DrawLate(int64_t& delay_us);
   int64_t NoticeDelay(bool late);
   absl::Cord Received(const absl::Cord& bytes);
-  // Returns the first `end` bytes of a reply; its caller's landing receives some of them.
+  // Returns the first `end` bytes of a reply. The caller's landing receives some of the bytes.
   absl::Cord Landed(uint64_t call, const absl::Cord& bytes, size_t end);
   void LandTorn(uint64_t call, const absl::Cord& bytes);
 

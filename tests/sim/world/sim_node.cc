@@ -26,7 +26,7 @@ class SimNode::Loop : public EventLoop {
   }
 
   TimerId PostAfter(int64_t delay_ms, std::function<void()> fn) override {
-    if (!node_.live()) return 1;  // an event's id is never that small
+    if (!node_.live()) return 1;  // no event has an id as small as 1
     const int64_t late_us = node_.chance_.Between(0, 999);
     return node_.world_.After(std::max<int64_t>(delay_ms, 0) * 1000 + late_us, &node_,
                               EventKind::kTimer, "", static_cast<uint64_t>(delay_ms),
@@ -85,7 +85,7 @@ class SimNode::NetworkView : public Network {
 
 namespace {
 
-// On an object store each request is tried three times, and most files are sent in parts.
+// With an object store, each request gets three attempts, and most files go in several parts.
 std::unique_ptr<Files> MakeFiles(SimNode& node, SimObjectStore& store) {
   constexpr size_t kPartBytes = 300;
   if (!node.world().storage().objects().used) return std::make_unique<SimFiles>(node);

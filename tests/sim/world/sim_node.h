@@ -1,6 +1,6 @@
-// One process, from its start to its death: a loop, an executor, random numbers and views of the
-// network and of the files that go dead with it. Made and kept by SimWorld. A role gets
-// environment() and never sees the rest.
+// A simulated process, from start to death: an event loop, an executor, random numbers, and views
+// of network and files that die with the process. Made and kept by SimWorld. A role sees only
+// environment().
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ class SimWorld;
 
 enum class Death {
   kExit,     // the process ended by itself
-  kKill,     // kill -9: what it wrote to files stays
-  kMachine,  // power loss: what it had not synced may go, and nobody tells its peers
+  kKill,     // kill -9: written data stays
+  kMachine,  // power loss: unsynced data may go, and peers get no notice
 };
 
 class SimNode {
@@ -45,17 +45,16 @@ class SimNode {
   uint64_t events() const { return events_; }
   uint64_t operations() const { return operations_; }
 
-  // Sets the function that is called when the process is dead, between events; it destroys the
-  // role.
+  // Sets the function that destroys the role. The world calls it between events, after the death.
   void OnDeath(std::function<void(Death)> fn) { on_death_ = std::move(fn); }
-  // The process dies after its n-th event from now, or inside its n-th operation (a call, a reply,
-  // a change of a file), which then has no effect or, for a write, half of it.
+  // Kills the process after its n-th event from now, or inside its n-th operation (a call, a reply,
+  // a change of a file). The last operation has no effect; a write may have half.
   void DieAtEvent(uint64_t n, Death death) { die_at_event_ = events_ + n, death_ = death; }
   void DieAtOperation(uint64_t n, Death death) {
     die_at_operation_ = operations_ + n, death_ = death;
   }
 
-  // Every view calls it before it does anything that others can see.
+  // Called by every view before any action that peers can observe.
   Go Operation();
 
  private:
@@ -76,7 +75,7 @@ class SimNode {
   const std::string name_;
   State state_ = State::kLive;
   bool paused_ = false;
-  std::vector<uint32_t> deferred_;  // slots of events that wait for Resume
+  std::vector<uint32_t> deferred_;  // slots of events held until Resume
   uint64_t events_ = 0;
   uint64_t operations_ = 0;
   uint64_t die_at_event_ = 0;  // 0: never

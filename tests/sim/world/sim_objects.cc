@@ -25,7 +25,7 @@ absl::StatusOr<Inode> FindObject(const SimStorage& storage, const std::string& p
   return inode;
 }
 
-// "<directory>/" is the empty object by which a directory is there without any other.
+// "<directory>/" is an empty object. Its presence keeps an empty directory in existence.
 bool IsMarker(const std::string& path) { return path.ends_with('/'); }
 
 Inode MakeParents(SimStorage& storage, const std::string& path) {
@@ -33,7 +33,7 @@ Inode MakeParents(SimStorage& storage, const std::string& path) {
   for (size_t end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1)) {
     const size_t begin = path.rfind('/', end - 1) + 1;
     const std::string name = path.substr(begin, end - begin);
-    if (name.empty()) continue;  // of "s3://"
+    if (name.empty()) continue;  // the empty name in "s3://"
     Inode& below = directory->entries[name];
     if (below == nullptr) below = std::make_shared<SimInode>();
     below->directory = true;
@@ -57,7 +57,7 @@ void PutNow(SimStorage& storage, const std::string& path, std::string_view bytes
   directory->durable = directory->entries;
 }
 
-// Directories that hold nothing any more are not there.
+// Removes directories that have become empty.
 void RemoveNow(SimStorage& storage, std::string path) {
   auto& markers = storage.objects().markers;
   if (IsMarker(path)) {
@@ -139,7 +139,7 @@ absl::Status SimObjectStore::Get(const std::string& path, const std::string& ver
   return Ask(path, [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const Inode inode, FindObject(storage(), path));
     if (absl::StrCat(inode->version) != version) return absl::DataLossError(path);
-    if (offset + out.size() > inode->data.size()) return Away(path);  // it was cut off at rest
+    if (offset + out.size() > inode->data.size()) return Away(path);  // truncated at rest
     std::copy_n(inode->data.data() + offset, out.size(), out.data());
     return absl::OkStatus();
   });
@@ -159,7 +159,7 @@ absl::Status SimObjectStore::Put(const std::string& path, std::string_view bytes
   });
 }
 
-// Still on its way when whoever sent it has given up or is dead. What was put there since is newer.
+// Stores an object that is still in flight after its sender gave up or died. A newer object wins.
 absl::Status SimObjectStore::PutLater(const std::string& path, std::string bytes, bool if_absent) {
   if (node_.Operation() != SimNode::Go::kGo) return DeadNode();
   SimWorld& world = node_.world();

@@ -1,8 +1,7 @@
-// One process's requests to the simulated object store, which keeps its objects in the world's
-// storage: a key is a path there, and what is put is durable at once. A request may be refused
-// before it is carried out, lose its answer after it, or, of a put, land seconds later. Retries and
-// pauses take no virtual time, and what is put is listed from then on, as S3 promises. Goes dead
-// with the process. Made by SimNode.
+// The simulated object store as one process sees it. Objects live in the world's storage under
+// paths equal to their keys, and are durable at once. A request may be refused, lose its answer
+// after it was carried out, or land seconds late if it is a put. Retries take no virtual time.
+// Listings are consistent after a put, as S3 guarantees. Dies with the process. Made by SimNode.
 #pragma once
 
 #include <memory>
@@ -36,7 +35,7 @@ class SimObjectStore : public ObjectStore {
   absl::StatusOr<std::vector<OpenUpload>> Uploads(const std::string& prefix) override;
 
  private:
-  // Carries `work` out, or not, and gives its answer or loses it.
+  // Runs `work` or refuses, and returns its answer or loses the answer.
   template <class Work>
   auto Ask(const std::string& path, Work work) -> decltype(work());
   template <class Work>

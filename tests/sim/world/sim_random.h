@@ -1,6 +1,5 @@
-// The simulator's only source of chance: splitmix64 from a seed. Each part of the world has a
-// stream of its own, so that a change in one does not shift the draws of all others. Not
-// thread-safe.
+// The simulator's only source of chance: splitmix64 from a seed. Each part of the world draws from
+// a separate stream, so a change in one part does not shift the draws of the rest. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +22,7 @@ class SimRandom : public Random {
   double Unit() { return static_cast<double>(Next() >> 11) * 0x1p-53; }  // [0, 1)
   bool Chance(double share) { return share > 0 && Unit() < share; }
 
-  // Returns another stream, which this one's state and `name` determine.
+  // Returns a new stream, determined by the state of this stream and `name`.
   SimRandom Fork(uint64_t name) {
     SimRandom mixed(Next() ^ (name * 0xD6E8FEB86659FD93u));
     return SimRandom(mixed.Next());

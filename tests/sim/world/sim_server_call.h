@@ -1,5 +1,5 @@
-// The serving side of one arrived request (or of one copy of it). The service holds it; the network
-// knows it by its key as long as it is open.
+// The server's side of an arrived request, or of a duplicate of one. Held by the service. The
+// network refers to an open call by its key.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ class SimNetwork::SimServerCall : public ServerCall {
 
   void Cancelled();
   bool cancelled() const { return cancelled_; }
-  // Called when the process died. The caller destroys the returned closure, since it may reach into
-  // objects that are being destroyed.
+  // Called after the process died. The caller must destroy the returned closure, whose captures may
+  // point to objects under destruction.
   std::function<void()> Abandon() { return std::exchange(on_cancel_, nullptr); }
 
   SimNode& node() { return node_; }

@@ -94,7 +94,7 @@ void SimStorage::LosePower(SimInode& inode, uint32_t host) {
   if (!inode.directory) {
     if (inode.writer_host != host || inode.synced >= inode.data.size()) return;
     PROBE("sim.unsynced_bytes_lost");
-    // Some of the unsynced bytes may have reached the disk, the last of them as zeros.
+    // Some unsynced bytes may have reached the disk. The last of these bytes may be zeros.
     const auto unsynced = static_cast<int64_t>(inode.data.size() - inode.synced);
     inode.data.resize(inode.synced + static_cast<uint64_t>(chance_.Between(0, unsynced)));
     if (inode.data.size() > inode.synced && chance_.Chance(0.3)) {
@@ -106,7 +106,7 @@ void SimStorage::LosePower(SimInode& inode, uint32_t host) {
     inode.synced = inode.data.size();
     return;
   }
-  // The file system either has a journal that keeps the order, or none.
+  // Half of the file systems have a journal that keeps the order of changes.
   const bool ordered = chance_.Chance(0.5);
   bool lost_one = false;
   std::vector<SimInode::Change> pending = std::exchange(inode.changes, {});

@@ -24,8 +24,7 @@ SimWorld::SimWorld(uint64_t seed, std::optional<Swarm> swarm)
       network_(*this) {}
 
 SimWorld::~SimWorld() {
-  // Closures may still speak to the network when they are destroyed, so all nodes die while it
-  // lives.
+  // Kills all nodes while the network lives, because destructors of closures may call the network.
   for (const auto& node : nodes_) {
     if (node->state() != SimNode::State::kDead) Die(*node, Death::kKill);
   }
@@ -62,8 +61,7 @@ SimWorld::EventId SimWorld::At(int64_t time_us, SimNode* node, EventKind kind, c
     slot = free_.back();
     free_.pop_back();
   }
-  // The slot in the low bits finds the event, and the count above distinguishes it from the slot's
-  // next event.
+  // The low bits of the id are the slot. The counter above tells events of a reused slot apart.
   const EventId id = (++made_ << 24) | slot;
   events_[slot] = {id, node, kind, label, detail, std::move(fn)};
   Push(std::max(time_us, now_us_), slot);
@@ -78,7 +76,7 @@ void SimWorld::Push(int64_t time_us, uint32_t slot) {
 void SimWorld::CancelEvent(EventId id) {
   const uint64_t slot = id & 0xFFFFFF;
   if (slot >= events_.size() || events_[slot].id != id) return;
-  // The closure is destroyed at the end, since its captures may add or cancel events themselves.
+  // Destroys the closure last, because destructors of its captures may add or cancel events.
   const std::function<void()> fn = std::exchange(events_[slot].fn, nullptr);
 }
 
@@ -117,10 +115,10 @@ void SimWorld::RunEvent(SimNode* node, EventKind kind, const char* label, uint64
   ++depth_;
   try {
     fn();
-  } catch (const std::exception& error) {  // a real process would have ended here
+  } catch (const std::exception& error) {  // an uncaught exception ends a real process
     Violation(absl::StrCat("an exception in ", label, ": ", error.what()));
   }
-  fn = nullptr;  // before the role can be destroyed
+  fn = nullptr;  // captures die before the role does
   --depth_;
   if (node != nullptr) node->EventRan();
 }
@@ -199,7 +197,7 @@ void SimWorld::Die(SimNode& node, Death death) {
 }
 
 void SimWorld::DropEvents(SimNode& node) {
-  // The closures are moved out before they are destroyed, since a destructor may call the world.
+  // Moves the closures out before destroying them, because a destructor may call the world.
   std::vector<std::function<void()>> dropped;
   for (Event& event : events_) {
     if (event.id == 0 || event.node != &node) continue;

@@ -1,10 +1,10 @@
-// A world in one thread: virtual time, a queue of events, processes, a network, disks, and one seed
-// from which all chance comes. The same seed gives the same trace. Owned by a test; roles live in
-// it through the Environment of their SimNode and cannot tell the difference.
+// A simulated world in one thread: virtual time, an event queue, processes, a network, disks, and
+// one seed from which all randomness comes. Equal seeds give equal traces. Owned by a test. Roles
+// reach the world only through the Environment of their SimNode.
 //
-// Deaths happen between events, never inside a role's call stack: a role that is to die in the
-// middle of an event goes on running into the void, as nothing it does has any effect any more.
-// Roles must be destroyed before the world (Supervisor does it).
+// A death takes place between events, never inside a role's call stack. A role that dies in the
+// middle of an event runs on without any effect. Roles must be destroyed before the world
+// (Supervisor does so).
 #pragma once
 
 #include <cstdint>
@@ -35,12 +35,12 @@ class SimWorld {
   SimWorld(const SimWorld&) = delete;
   SimWorld& operator=(const SimWorld&) = delete;
 
-  // Runs until `done` (asked after every event; may be null), until nothing is left to do, until
-  // virtual time has passed `until_ms`, or until something is found wrong.
+  // Runs until `done` returns true (called after every event; may be null), no event is left,
+  // virtual time has passed `until_ms`, or a check reports a violation.
   End Run(int64_t until_ms, const std::function<bool()>& done = nullptr);
-  // Sets a check that is called after every event. It calls Violation to report a fault.
+  // Adds a check that runs after every event and reports faults with Violation.
   void AfterEveryEvent(std::function<void()> check) { checks_.push_back(std::move(check)); }
-  void Violation(std::string_view what);  // ends the run; the first one is kept
+  void Violation(std::string_view what);  // ends the run; only the first violation is kept
   const std::string& violation() const { return violation_; }
   // Returns the seed, the swarm, the violation and the last events, to print when a test fails.
   std::string Report() const;
@@ -56,21 +56,20 @@ class SimWorld {
   SimStorage& storage() { return storage_; }
   const char* Intern(std::string_view text);
 
-  // Starts a process. `host` is its machine, which may be cut off, crash, and has a wall clock.
+  // Starts a process on machine `host`. A machine has a wall clock, can crash and can be cut off.
   SimNode& Start(const std::string& name, uint32_t host);
   const std::vector<std::unique_ptr<SimNode>>& nodes() const { return nodes_; }
-  // Kills a process at once, or after the event that is running now.
+  // Kills a process now, or after the running event.
   void Kill(SimNode& node, Death death);
-  // Kills every process of these machines and loses what they had not synced.
+  // Kills every process on the machines `hosts`. Unsynced data is lost.
   void CrashMachines(const std::vector<uint32_t>& hosts);
   void Pause(SimNode& node);
   void Resume(SimNode& node);
   int64_t wall_offset_ms(uint32_t host) const;
   void JumpWallClock(uint32_t host, int64_t by_ms);
 
-  // Adds an event of `node`, or of the harness itself if that is null. Events of one time run in
-  // the order in which they were added; those of a paused node wait for it, and those of a dead one
-  // vanish.
+  // Adds an event of `node`, or of the harness if `node` is null. Events of equal time run in the
+  // order of addition. Events of a paused node wait for Resume; events of a dead node are dropped.
   EventId At(int64_t time_us, SimNode* node, EventKind kind, const char* label, uint64_t detail,
              std::function<void()> fn);
   EventId After(int64_t delay_us, SimNode* node, EventKind kind, const char* label, uint64_t detail,
@@ -78,8 +77,8 @@ class SimWorld {
     return At(now_us_ + delay_us, node, kind, label, detail, std::move(fn));
   }
   void CancelEvent(EventId id);
-  // Called inside an event of the harness: runs `fn` at once as an event of `node`, or later if the
-  // node is paused.
+  // Called inside an event of the harness: runs `fn` now as an event of `node`, or after Resume if
+  // the node is paused.
   void RunOn(SimNode& node, EventKind kind, const char* label, uint64_t detail,
              std::function<void()> fn);
 
@@ -115,12 +114,12 @@ class SimWorld {
   uint64_t step_limit_ = 5'000'000;
   int64_t now_us_ = 0;
   uint64_t steps_ = 0;
-  uint64_t made_ = 0;   // events
-  uint64_t order_ = 0;  // entries of the queue
+  uint64_t made_ = 0;   // number of events added
+  uint64_t order_ = 0;  // number of queue entries added
   std::vector<Event> events_;
   std::vector<uint32_t> free_;
   std::vector<Due> queue_;
-  int depth_ = 0;  // of running events
+  int depth_ = 0;  // nesting of running events
   std::vector<std::pair<SimNode*, Death>> to_kill_;
   std::vector<uint32_t> to_lose_power_;
   std::vector<std::unique_ptr<SimNode>> nodes_;

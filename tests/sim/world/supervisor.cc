@@ -32,7 +32,7 @@ void Supervisor::Start(uint32_t index) {
   place.node = &node;
   ++place.starts;
   node.OnDeath([this, index](Death death) { Died(index, death); });
-  // The start is an event of its own, since a process may die in the middle of it.
+  // Starts the role in a separate event, because the process may die during its start.
   world_.After(0, &node, EventKind::kPost, "start", place.starts,
                [this, index, &node] { places_[index].process = places_[index].factory(node); });
 }

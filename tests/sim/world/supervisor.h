@@ -1,6 +1,6 @@
-// Keeps the processes of a simulated cluster running: starts each place's role, destroys it when
-// its process dies, and restarts it after a random time. Owned by a test; destroyed before the
-// world.
+// Keeps the processes of a simulated cluster running: starts the role of each place, destroys the
+// role when the process dies, and restarts it after a random delay. Owned by a test, and destroyed
+// before the world.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,7 @@
 
 namespace paracord {
 
-// The process at a place: owns a role and everything that main would own. Destroyed after its node
-// died.
+// The role at a place, with all that the role's main() would own. Destroyed after the node's death.
 class SimProcess {
  public:
   virtual ~SimProcess() = default;
@@ -22,7 +21,7 @@ class SimProcess {
 
 class Supervisor {
  public:
-  // Makes the process of a new node. A process that ends by itself calls Exit.
+  // Makes the role for a new node. A role that ends by itself calls Exit.
   using Factory = std::function<std::unique_ptr<SimProcess>(SimNode& node)>;
 
   explicit Supervisor(SimWorld& world);
@@ -30,14 +29,14 @@ class Supervisor {
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
-  // Adds a place and starts its process at once. Returns the place's index, which is also its host.
+  // Adds a place and starts its process now. Returns the index of the place, also used as host
+  // number.
   uint32_t AddPlace(std::string name, Factory factory);
-  // Kills everybody; no place that exists now is restarted.
+  // Kills all processes. No present place is restarted.
   void StopAll();
-  // Ends the process of this node, by its own wish, after the event that is running.
+  // Ends the process of `node` after the running event, as if its role had called exit().
   void Exit(SimNode& node, int exit_code);
-  // Sets the function that decides whether a process that has exited by itself is restarted; by
-  // default none is.
+  // Sets a function that decides whether to restart a process that called Exit. Default: never.
   void RestartAfterExit(std::function<bool(uint32_t place, int exit_code)> asked) {
     restart_ = std::move(asked);
   }

@@ -1,6 +1,6 @@
-// The faults of a simulated world and their rates, which are drawn for each seed: in one world only
-// messages get lost, in the next only disks fail, so that rare combinations are not drowned by
-// frequent ones ("swarm testing"). All are off by default.
+// The faults of a simulated world, with rates drawn from its seed. Some worlds only lose messages,
+// others only have failing disks, so that frequent faults do not drown rare combinations ("swarm
+// testing"). By default all faults are off.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,19 @@
 namespace paracord {
 
 struct Swarm {
-  // Messages: shares of all messages.
+  // Faults of messages, as shares of all messages.
   int64_t delay_us_min = 50;
   int64_t delay_us_max = 1000;
   double lose = 0;
   double duplicate = 0;
-  double late = 0;        // by 150 to 1500 ms
-  double very_late = 0;   // by 1.5 to 30 s: to a later generation, or a later life of the receiver
-  double break_link = 0;  // the caller sees a broken connection, the request arrives all the same
-  double fragment = 0;    // arrives in several chunks
-  // The share of deaths and cuts of which the peers learn late, by their own timeouts, instead of
-  // at once.
+  double late = 0;       // delayed by 150 to 1500 ms
+  double very_late = 0;  // delayed by 1.5 to 30 s, until a later generation or life of the receiver
+  double break_link = 0;  // the caller sees a broken connection, but the request arrives
+  double fragment = 0;    // the message arrives in several chunks
+  // Share of deaths and cuts that peers notice late, by their own timeouts.
   double quiet = 0;
 
-  // Cuts between two hosts: the mean time between them (0: there are none), and the longest time
-  // until one heals.
+  // Network cuts between two hosts: mean time between cuts (0: no cuts), and longest duration.
   struct Cuts {
     int64_t every_ms = 0;
     int64_t ms_max = 5000;
@@ -33,33 +31,33 @@ struct Swarm {
   };
   Cuts cuts;
 
-  // Processes.
+  // Faults of processes.
   int64_t kill_every_ms = 0;
-  double machine_crash = 0;      // of kills: unsynced data is lost
-  double kill_in_operation = 0;  // of kills: in the middle of a call or of a write
-  double power_cut = 0;          // of kills: all at once
+  double machine_crash = 0;      // share of kills that crash the machine and lose unsynced data
+  double kill_in_operation = 0;  // share of kills in the middle of a call or of a write
+  double power_cut = 0;          // share of kills that hit all processes at once
   int64_t pause_every_ms = 0;
   int64_t pause_ms_max = 1800;
   int64_t restart_ms_min = 20;
   int64_t restart_ms_max = 200;
-  int64_t clock_jump_every_ms = 0;  // of the wall clock
+  int64_t clock_jump_every_ms = 0;  // mean time between jumps of a wall clock
 
-  // Long work: the time that an executor takes.
+  // Duration of work on an executor.
   int64_t work_us_min = 100;
   int64_t work_us_max = 2000;
-  double slow_work = 0;  // takes 0.1 to 3 s
+  double slow_work = 0;  // share of work that takes 0.1 to 3 s
 
-  // Files: shares of operations, and periods.
+  // Faults of files: shares of operations, and mean times between periods.
   double sync_error = 0;
   double write_error = 0;
   double read_error = 0;
-  double late_put = 0;  // of puts to an object store: they land by up to 5 s later, unanswered
+  double late_put = 0;  // share of object puts that land up to 5 s late, unanswered
   int64_t disk_full_every_ms = 0;
   int64_t read_only_every_ms = 0;
   int64_t disk_fault_ms_max = 3000;
 
   static Swarm Draw(SimRandom& random);
-  // Returns the delays without the faults, for a world that has been healed.
+  // Returns the delays of this swarm without its faults, for a healed world.
   Swarm Healed() const;
   std::string ToString() const;
 };
