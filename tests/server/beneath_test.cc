@@ -1,4 +1,4 @@
-// Orders that name a directory which leads out of DIR.
+// Orders whose directory leads out of DIR.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>

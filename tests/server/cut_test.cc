@@ -1,4 +1,4 @@
-// Snapshots of synchronous jobs, as calls: a ps writes the state that is ordered, and waits for it.
+// Snapshots of a synchronous job, through calls: a ps waits for the ordered state and writes it.
 #include <vector>
 
 #include "common/memory_budget.h"
@@ -8,7 +8,7 @@
 namespace paracord {
 namespace {
 
-// Two lanes, of fifty batches in an epoch.
+// A model with two lanes of fifty batches an epoch.
 TestModel SyncModel() {
   TestModel model;
   model.job.guarantees.consistency = "sync";
@@ -73,7 +73,7 @@ TEST_CASE("a cut is of the state that was ordered, although training goes on") {
   }
   CHECK(test.Written(1) == Floats(2, -2.0f));
   CHECK(test.memory->snapshots()->bytes() == 0);
-  // What is repeated gets the same answer.
+  // A repeated order gets an equal answer.
   const auto again = test.Order(1, 2);
   CHECK(test.ps.Answer<SnapshotReply>(again)->SerializeAsString() == reply->SerializeAsString());
 }

@@ -1,5 +1,5 @@
-// Checkpoints of growing tables that continue others: their bytes, what a chain restores to, and
-// what is said of one that is broken.
+// Delta checkpoints of growing tables: their bytes, what a chain restores, and the error for a
+// broken chain.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -26,7 +26,7 @@ void PushBatches(TestPs& ps, uint32_t begin, uint32_t end) {
   }
 }
 
-// A ps that has restored the checkpoint.
+// Returns a new ps that has restored checkpoint `name`.
 std::unique_ptr<TestPs> Restored(const TestModel& model, const std::string& dir,
                                  const std::string& name) {
   auto ps = std::make_unique<TestPs>(model, dir);
@@ -84,7 +84,7 @@ TEST_CASE("a chain of checkpoints restores to what the last one saw, and can be 
     CHECK(ReadManifest(files, directory)->base == before);
     CheckSame(*Restored(model, dir, name), saved);
 
-    // Whoever reads the checkpoint finds the rows that have not expired.
+    // Reading the checkpoint gives the rows that have not expired.
     VariableIds ids;
     const auto values = ReadVariables(files, directory, *ReadManifest(files, directory), &ids);
     INFO(values.status());
@@ -100,7 +100,7 @@ TEST_CASE("a chain of checkpoints restores to what the last one saw, and can be 
       }
     }
   }
-  // Another ps goes on from there, with a checkpoint that continues the one that it was given.
+  // A second ps restores the checkpoint and writes a delta on top of it.
   const auto other = Restored(model, dir, name);
   for (uint32_t batch = 24; batch < 30; ++batch) {
     for (TestPs* const ps : {&saved, other.get()}) {
@@ -157,7 +157,7 @@ TEST_CASE("a checkpoint continues the one that is asked for, or is whole if that
   PushBatches(saved, 0, 5);
   const std::string first = CommitGrown(saved, 1, "", true);
   PushBatches(saved, 5, 7);
-  CommitGrown(saved, 2, first, true);  // of which the coordinator does not hear
+  CommitGrown(saved, 2, first, true);  // the coordinator never hears of this one
   PushBatches(saved, 7, 9);
   const std::string third = CommitGrown(saved, 3, first, true);
   CHECK(base_of(third) == first);
@@ -166,7 +166,7 @@ TEST_CASE("a checkpoint continues the one that is asked for, or is whole if that
   const std::string unknown = CommitGrown(saved, 4, "step-7-g1-r2", true);
   CHECK(base_of(unknown).empty());
   CheckSame(*Restored(model, dir, unknown), saved);
-  // Nothing continues one that nobody said might be continued.
+  // A checkpoint can be a base only if its order said `continued`.
   const std::string fifth = CommitGrown(saved, 5, unknown, false);
   CHECK(base_of(fifth) == unknown);
   CHECK(base_of(CommitGrown(saved, 6, fifth, false)).empty());
@@ -201,7 +201,7 @@ TEST_CASE("a checkpoint is whole if more than a quarter of many rows changed") {
   saved.Ready();
   GrownGradients all, few, many;
   for (uint64_t n = 0; n < 30000; ++n) all[Mix64(n)] = 1;
-  for (uint64_t n = 0; n < 15000; ++n) few[Mix64(n)] = 1;  // fewer than 4,096 a shard
+  for (uint64_t n = 0; n < 15000; ++n) few[Mix64(n)] = 1;  // fewer than 4,096 in each shard
   for (uint64_t n = 0; n < 18000; ++n) many[Mix64(n)] = 1;
   const auto base_after = [&](uint32_t batch, const GrownGradients& gradients,
                               const std::string& base, std::string& name) {
@@ -210,14 +210,14 @@ TEST_CASE("a checkpoint is whole if more than a quarter of many rows changed") {
     return ReadManifest(saved.files, absl::StrCat(root / "job", "/checkpoints/", name))->base;
   };
   std::string first, second, third;
-  // Rows of the very first batch count as changed until another one has come.
+  // Rows of the first batch count as changed until the second batch.
   REQUIRE(saved.Exchange(GrownPush(saved, 0, all)).ok());
   CHECK(base_after(1, {{1, 1.0f}}, "", first).empty());
   CHECK(base_after(2, few, first, second) == first);
   CHECK(base_after(3, many, second, third).empty());
 }
 
-// A full checkpoint of a table and two that continue it.
+// A full checkpoint of a table, and a chain of two deltas.
 struct ChainOfThree {
   const TestModel model = DeltaModel(1);
   const TestDirectory root = {};
@@ -294,7 +294,7 @@ TEST_CASE("a damaged checkpoint is read once, however many that continue it are 
     CHECK(absl::IsDataLoss(load(name)));
   }
   CHECK(other.files.Opened(part) == before + 1);
-  // Another coordinator may come because a copy was put there.
+  // A new coordinator may mean that an operator has put back a sound copy.
   REQUIRE(Overwrite(other.files, part, sound));
   CHECK_FALSE(load(chain.third).ok());
   REQUIRE(other.Adopt(++generation, "c2").ok());
@@ -309,7 +309,7 @@ TEST_CASE("a damaged checkpoint is read once, however many that continue it are 
     REQUIRE(manifest.ok());
     CHECK(absl::IsDataLoss(ReadVariables(other.files, path, *manifest, nullptr, known).status()));
   }
-  // Its size is looked at first.
+  // The file size is checked first, which opens the file once more.
   CHECK(other.files.Opened(part) == then + 2);
 }
 

@@ -1,4 +1,4 @@
-// Values and gradients in every encoding, against what float32 gives.
+// Values and gradients in every encoding, compared with float32.
 #include "exchange/encoding.h"
 
 #include <cmath>
@@ -23,7 +23,7 @@ Floats Noise(size_t size, uint64_t seed) {
   return values;
 }
 
-// A gradient as a worker would send it, and what that amounts to.
+// An encoded gradient, and the float32 values that it stands for.
 struct Sent {
   std::string bytes;
   Floats means;
@@ -54,7 +54,7 @@ constexpr Encoding kEncodings[] = {ENCODING_FLOAT32, ENCODING_BF16, ENCODING_F16
                                    ENCODING_TOP_K};
 
 TEST_CASE("a gradient in any encoding and any pieces is applied as what it stands for") {
-  constexpr size_t kElements = 600001;  // three chunks, the last one odd
+  constexpr size_t kElements = 600001;  // three chunks, of which the last is short
   const Floats gradient = Noise(kElements, 11);
   for (const char* name : {"sgd", "adagrad", "adam"}) {
     for (const Encoding encoding : kEncodings) {
@@ -68,7 +68,7 @@ TEST_CASE("a gradient in any encoding and any pieces is applied as what it stand
         DensePartition partition({0, "v", {kElements}, true, kElements * 4}, optimizer,
                                  std::move(contents));
         for (uint32_t step = 0; step < 2; ++step) {
-          ChunkRefs reader;  // what somebody reads is not written to
+          ChunkRefs reader;  // chunks with a reader are copied on write
           if (held) partition.Pull(reader);
           const Floats seen =
               held ? Floats(reader[0].values().begin(), reader[0].values().end()) : Floats();
@@ -162,7 +162,8 @@ TEST_CASE("values travel back in the encoding that is asked for") {
 struct Hostile {
   const char* what;
   Encoding encoding;
-  std::function<void(std::string&, uint64_t& bytes)> damage;  // of a good gradient; what is claimed
+  // Damages a sound gradient; `bytes` is the claimed size.
+  std::function<void(std::string&, uint64_t& bytes)> damage;
 };
 
 template <class T>
@@ -170,7 +171,7 @@ void Put(std::string& bytes, size_t at, T value) {
   std::memcpy(bytes.data() + at, &value, sizeof(value));
 }
 
-// A gradient of 9 elements is a scale and 9 bytes as int8, and 3 indices and 3 values as top_k.
+// A gradient of 9 elements is one scale and 9 bytes as int8; 3 indices and 3 values as top_k.
 std::vector<Hostile> HostileGradients() {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   const auto claim = [](uint64_t size) {

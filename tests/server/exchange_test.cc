@@ -62,7 +62,7 @@ TEST_CASE("a push whose generation ends while it is under way enters nothing any
     return status;
   };
   CHECK(run(0).ok());
-  newest = 2;  // as Adopt has it, whose coordinator reads the ledgers next
+  newest = 2;  // Adopt has done this much before the coordinator reads the ledgers
   CHECK(absl::IsAborted(run(1)));
   CHECK(ps.PullAll().values.at(0) == Floats(9, -1.0f));
   const PsDescription description = ps.Describe();
@@ -129,11 +129,11 @@ TEST_CASE("a batch is rejected with the coordinator's proof alone, where it has 
   rejected.header.set_rejection(RejectionOf("key", rejected.header.batch()));
   CHECK(ps.Exchange(rejected).ok());
   CHECK(ps.Describe().partitions(0).ledger().rejected() == 1);
-  DecodedRequest sound = ps.PushOf(0, 1, 1.0f);  // a batch with gradients needs none
+  DecodedRequest sound = ps.PushOf(0, 1, 1.0f);  // a batch with gradients needs no rejection
   sound.header.set_proof(LeaseProofOf("key", 1, 0, 0));
   CHECK(ps.Exchange(sound).ok());
 
-  adopt = ps.AdoptOrder(2, "c2");  // a coordinator that has another key
+  adopt = ps.AdoptOrder(2, "c2");  // the next coordinator has another key
   adopt.set_proof_key("another key");
   REQUIRE(ps.Call<PsDescription>(method::kAdopt, adopt).ok());
   rejected.header = ps.PushOf(1, 0, 1.0f).header;
@@ -164,13 +164,14 @@ TEST_CASE("a push whose split was not leased is refused, where the ps was told t
   }
   CHECK(ps.Describe().refused() == 5);
   CHECK(ps.Describe().partitions(0).updates() == 0);
-  for (uint32_t batch = 0; batch < 2; ++batch) {  // one proof for all batches of the split
+  // The proof of a split is valid for each of its batches.
+  for (uint32_t batch = 0; batch < 2; ++batch) {
     push = ps.PushOf(3, batch, 1.0f, 900);
     push.header.set_proof(LeaseProofOf("key", 7, 900, 3));
     CHECK(ps.Exchange(push).ok());
   }
   CHECK(ps.Describe().partitions(0).updates() == 2);
-  CHECK(ps.PullAll().values.size() == 4);  // a pull alone needs none
+  CHECK(ps.PullAll().values.size() == 4);  // a pull needs no proof
 }
 
 TEST_CASE("values travel back only if they are not what the worker has") {
@@ -188,7 +189,7 @@ TEST_CASE("values travel back only if they are not what the worker has") {
   CHECK(reply->State(0).bytes() == 0);
   CHECK(reply->State(0).updates() == 1);
   CHECK(reply->values.contains(1));
-  CHECK(reply->values.contains(2));  // no copy at all
+  CHECK(reply->values.contains(2));  // the worker has no copy of this partition
 }
 
 TEST_CASE("a gradient may come in pieces of any size and order") {
@@ -336,7 +337,7 @@ TEST_CASE("a malformed push is refused whole: no byte, count or ledger changes")
     CHECK(after.SerializeAsString() == before.SerializeAsString());
     CHECK(ps.PullAll().values == values);
   }
-  CHECK(ps.Exchange(ps.PushOf(0, 1, 5.0f)).ok());  // nothing was left behind
+  CHECK(ps.Exchange(ps.PushOf(0, 1, 5.0f)).ok());  // the refused push has left nothing behind
 }
 
 TEST_CASE("a push without a batch, and bytes that are no exchange, are refused") {
@@ -354,7 +355,7 @@ TEST_CASE("pushes from many threads add up to their serial sum, each once") {
   model.variables[0] = TestVariable("dense/kernel", {5, 50000});
   TestPs ps(model);
   ps.Ready();
-  // Every split is pushed by two threads, one batch after the other: one of them is applied.
+  // Two threads push every split in parallel. For each batch, one of the two pushes is applied.
   std::vector<std::thread> threads;
   std::atomic<int> failures{0};
   const DecodedRequest base = ps.PushOf(0, 0, 1.0f);
@@ -382,7 +383,7 @@ TEST_CASE("pushes from many threads add up to their serial sum, each once") {
 
 TEST_CASE("no pull sees half an update, and what was pulled never changes") {
   TestModel model;
-  model.variables[0] = TestVariable("dense/kernel", {5, 200000});  // several chunks a partition
+  model.variables[0] = TestVariable("dense/kernel", {5, 200000});  // several chunks in a partition
   TestPs ps(model);
   ps.Ready();
   const DecodedRequest base = ps.PushOf(0, 0, 1.0f);

@@ -1,5 +1,5 @@
-// Checkpoints of fixed tables that continue others: their bytes, what a chain restores to, and what
-// is said of one that is damaged.
+// Delta checkpoints of fixed tables: their bytes, what a chain restores, and the error for a
+// damaged chain.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kFixedRows = 20000, kFixedDim = 4, kFixedCut = 12000;
 
-// A table in two partitions, and a vector.
+// A model with a table in two partitions, and a vector.
 TestModel FixedModel(bool lazy) {
   TestModel model;
   model.job.optimizer = lazy ? NamedSpec{"adam", {{"use_ema", true}}} : NamedSpec{"adagrad"};
@@ -33,7 +33,7 @@ TestModel FixedModel(bool lazy) {
   return model;
 }
 
-// Pushes every `stride`-th row from a place on that depends on the batch.
+// Pushes every `stride`-th row, from an offset that depends on the batch.
 void PushFixed(TestPs& ps, uint32_t batch, uint64_t stride) {
   DecodedRequest request;
   *request.header.mutable_fence() = ps.MakeFence();
@@ -67,7 +67,7 @@ std::unique_ptr<TestPs> RestoredFixed(const TestModel& model, const std::string&
   return ps;
 }
 
-// Values, slots and counts of steps, to the bit.
+// Compares values, slots and step counts, bit by bit.
 void CheckSameRows(TestPs& ps, TestPs& other) {
   for (size_t p = 0; p < ps.ps->content()->partitions.size(); ++p) {
     const Partition& one = *ps.ps->content()->partitions[p];
@@ -105,7 +105,7 @@ TEST_CASE("a chain of a fixed table restores to what the last one saw, and can b
     const auto restored = RestoredFixed(model, dir, name);
     CheckSameRows(*restored, saved);
 
-    // Whoever reads the checkpoint finds all rows, or their averages.
+    // Reading the checkpoint gives all rows, or their averages.
     const auto values = ReadVariables(files, directory, *manifest);
     INFO(values.status());
     REQUIRE(values.ok());
@@ -118,7 +118,7 @@ TEST_CASE("a chain of a fixed table restores to what the last one saw, and can b
     }
     CHECK((*values)[0] == expected);
   }
-  // Another ps goes on from there, with a checkpoint that continues the one that it was given.
+  // A second ps restores the checkpoint and writes a delta on top of it.
   const auto other = RestoredFixed(model, dir, name);
   for (int i = 0; i < 4; ++i, ++batch) {
     PushFixed(saved, batch, 89);
@@ -139,7 +139,7 @@ TEST_CASE("rows that change while a delta is written are in the next one") {
   for (uint32_t batch = 0; batch < 3; ++batch) PushFixed(saved, batch, 3);
   const std::string first = CommitGrown(saved, 1, "", true);
   PushFixed(saved, 3, 50);
-  // Images that become no checkpoint: what changed before them still changed since the first one.
+  // Two checkpoints that no manifest commits. The next delta on `first` must still have their rows.
   CommitGrown(saved, 2, first, true);
   PushFixed(saved, 4, 60);
   CommitGrown(saved, 3, first, true);
@@ -160,7 +160,7 @@ TEST_CASE("rows that change while a delta is written are in the next one") {
                 return absl::OkStatus();
               })
               .ok());
-  CHECK(bytes.empty());  // nothing changed between the two
+  CHECK(bytes.empty());  // no row changed since the base
   const std::string fifth = CommitGrown(saved, 6, third, true);
   CHECK(ReadManifest(saved.files, absl::StrCat(dir, "/checkpoints/", fifth))->base == third);
   CheckSameRows(*RestoredFixed(model, dir, fifth, 4), saved);
@@ -175,14 +175,14 @@ TEST_CASE("a checkpoint of 1 % of a fixed table's rows has a fiftieth of the byt
   const std::string full = CommitGrown(saved, 1, "", true);
   PushFixed(saved, 1, 100);
   const std::string delta = CommitGrown(saved, 2, full, true);
-  PushFixed(saved, 2, 2);  // more than a quarter
+  PushFixed(saved, 2, 2);  // changes more than a quarter of the rows
   const std::string whole = CommitGrown(saved, 3, delta, true);
   const auto manifest = [&](const std::string& name) {
     return *ReadManifest(saved.files, absl::StrCat(root / "job", "/checkpoints/", name));
   };
   CHECK(manifest(delta).files[0].bytes * 50 <= manifest(full).files[0].bytes);
   CHECK(manifest(full).files[0].bytes > kFixedRows * kFixedDim * 2 * sizeof(float));
-  // The second partition has fewer rows than are always written alone.
+  // The second partition is so small that its changed rows are always written as a delta.
   CHECK_FALSE(manifest(whole).partitions[0].delta);
   CHECK(manifest(whole).partitions[1].delta);
   CheckSameRows(*RestoredFixed(model, root / "job", whole), saved);
@@ -231,7 +231,7 @@ TEST_CASE("every changed bit of a fixed table's chain is found, or changes no va
     }
     REQUIRE(Overwrite(saved.files, path, good));
   }
-  // Rows that are not the partition's are refused even with the right checksums.
+  // A row outside the partition is refused even if all checksums match.
   FixedTable table(ParseOptimizer({"sgd", nlohmann::json::object()}).value(), {10, 1}, 100, true);
   std::vector<float> words;
   const float record = 7;

@@ -1,5 +1,5 @@
-// Growing tables in a ps: rows come into being exactly once, refused pushes change nothing, and a
-// checkpoint has all of it.
+// Growing tables in a ps: a row is created once, refused pushes change nothing, and a checkpoint
+// has all rows.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -78,7 +78,7 @@ TEST_CASE("a push of rows that are not its shard's is refused whole, nothing cha
     why = absl::StrCat("row ", other, " is one of shard ", ShardOfRow(other, kGrownShards),
                        ", not of its shard ", shard, " of 4");
   }
-  SECTION("repeated") {  // the greatest id, and whatever comes behind it
+  SECTION("repeated") {  // the greatest id twice
     SetPushIds(request, push, 2, std::string(9, '\xff') + std::string("\x01\0", 2));
     why = "the id of row 1 of 2 is malformed";
   }
@@ -194,7 +194,7 @@ TEST_CASE("a table that was restored goes on as the one that was saved") {
   CHECK(GrownCounts(restored).rows() == GrownCounts(saved).rows());
   CHECK(GrownCounts(restored).dropped() == GrownCounts(saved).dropped());
 
-  // Whoever reads the checkpoint finds the same rows.
+  // Reading the checkpoint gives equal rows.
   const absl::StatusOr<Manifest> manifest = ReadManifest(saved.files, directory);
   REQUIRE(manifest.ok());
   VariableIds stored;
@@ -219,7 +219,7 @@ TEST_CASE("a table that was restored goes on as the one that was saved") {
   }
 }
 
-// A file with rows of the table, in the form that `paracord export` writes.
+// Writes rows of the table to a file, in the format of `paracord export`.
 void WriteGrownRows(TestPs& ps, const std::string& path, const std::vector<uint64_t>& ids,
                     const Floats& rows) {
   const uint64_t id_bytes = ids.size() * sizeof(uint64_t), bytes = rows.size() * sizeof(float);
@@ -300,7 +300,7 @@ TEST_CASE("a snapshot of rows is of the moment it was taken, while they are writ
     CHECK(row == before.at(4999));
   }
   CHECK(seen);
-  // The newer one of two images alone can be written.
+  // Of two images, only the newer can be written.
   const std::unique_ptr<PartitionImage> older = partition.NewImage(false);
   const std::unique_ptr<PartitionImage> newer = partition.NewImage(false);
   older->Refer();
@@ -351,7 +351,7 @@ TEST_CASE("the rows of a growing table count in the memory of its ps") {
   CHECK(VariableBytes(ps.Describe()) > 10000 * kGrownDim * sizeof(float));
   CHECK(ample->requests()->spare() < share);
   const std::string name = CommitGrown(ps, 1);
-  // One with too little for the rows comes back with them all the same, and trains on.
+  // A ps whose budget is too small for the rows restores them nevertheless, and trains on.
   const auto scarce =
       std::make_shared<MemoryBudget>(MemoryBudget::kProgramBytes + (uint64_t{256} << 10));
   TestPs restored(model, root / "job", 0, 0, 0, false, scarce);
@@ -412,7 +412,8 @@ TEST_CASE("ids that a ps has no room for are refused as a limit, which names wha
   const auto memory = std::make_shared<MemoryBudget>(uint64_t{128} << 20);
   TestPs ps(GrowingModel(), "", 0, 0, 0, false, memory);
   ps.Ready();
-  const uint64_t ids = memory->requests()->spare() / 9 + 1;  // a byte each, and 8 once decoded
+  // An encoded id has 1 byte, a decoded id has 8.
+  const uint64_t ids = memory->requests()->spare() / 9 + 1;
   DecodedRequest push;
   *push.header.mutable_fence() = ps.MakeFence();
   push.header.mutable_batch();

@@ -1,4 +1,4 @@
-// A ps with a growing table, its pushes, rows and checkpoints, for tests.
+// A ps with a growing table, and its pushes, rows and checkpoints, for tests.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ namespace paracord {
 constexpr uint64_t kGrownShards = 4;
 constexpr uint64_t kGrownDim = 3;
 
-// A growing table in four shards, and a vector.
+// A model with a growing table in four shards, and a vector.
 inline TestModel GrowingModel(NamedSpec optimizer = {"sgd", {{"learning_rate", 0.5}}}) {
   TestModel model;
   model.job.optimizer = std::move(optimizer);
@@ -40,7 +40,8 @@ inline std::vector<RowIds> IdsByShard(const std::set<uint64_t>& ids) {
   return shards;
 }
 
-using GrownGradients = std::map<uint64_t, float>;  // by id, of each element of its row
+// Keys are ids; a value is the gradient of all elements of the row.
+using GrownGradients = std::map<uint64_t, float>;
 
 inline DecodedRequest GrownPush(TestPs& ps, uint32_t batch, const GrownGradients& gradients) {
   DecodedRequest request;
@@ -103,7 +104,7 @@ inline TableCounts GrownCounts(TestPs& ps) {
   return sum;
 }
 
-// Batches with rows that come again and rows that do not.
+// Returns the gradients of a batch. Some of its ids recur in other batches, some do not.
 inline GrownGradients GrownBatch(uint32_t batch) {
   GrownGradients gradients;
   SeededRandom random(batch);
@@ -114,8 +115,9 @@ inline GrownGradients GrownBatch(uint32_t batch) {
   return gradients;
 }
 
-// Commits a checkpoint of a ps, which continues `base` unless that is empty, and which a later one
-// may continue if it is `continued`; of a synchronous job at the state `cut`. Returns its name.
+// Commits a checkpoint of a ps and returns its name. `base`: the checkpoint to continue, or "".
+// `continued`: a later checkpoint may continue this one. `cut`: the state of a synchronous job to
+// write.
 inline std::string CommitGrown(TestPs& ps, uint64_t round, const std::string& base = "",
                                bool continued = false, std::optional<uint64_t> cut = {}) {
   SnapshotRequest order = ps.SnapshotOrder(round);

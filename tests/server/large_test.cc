@@ -1,4 +1,4 @@
-// A partition that no 32-bit count of bytes can name, and one that no signed one can.
+// Partitions whose byte counts exceed signed and unsigned 32-bit integers.
 #include "exchange/encoding.h"
 #include "store/dense_partition.h"
 #include "store/store.h"
@@ -8,7 +8,7 @@
 namespace paracord {
 namespace {
 
-// Repeats the same 4 MiB, so that a large push takes little memory.
+// Returns a cord that repeats one block of 4 MiB, so that a large push takes little memory.
 absl::Cord Repeated(float value, uint64_t elements) {
   const absl::Cord part = CordOf(Floats(1 << 20, value));
   absl::Cord whole;
@@ -28,7 +28,7 @@ float At(const absl::Cord& bytes, uint64_t element) {
 }
 
 TEST_CASE("a variable of more than 4 GiB is pushed and pulled as any other", "[.slow]") {
-  // 2.2 and 4.3 GiB in one partition each; one after the other.
+  // A partition of 2.2 GiB, then a partition of 4.3 GiB.
   for (const uint64_t rows : {550u, 1075u}) {
     const uint64_t elements = rows << 20;
     Partition::Facts facts{0, "v", {rows, 1 << 20}, true, elements * sizeof(float)};
@@ -44,7 +44,7 @@ TEST_CASE("a variable of more than 4 GiB is pushed and pulled as any other", "[.
     content.trained = 1;
 
     UpdateCounters counters;
-    // The last element alone has another gradient.
+    // Only the last element has a different gradient.
     absl::Cord gradient = Repeated(3.0f, elements - 1);
     gradient.Append(CordOf({5.0f}));
     ExchangeRequest header;

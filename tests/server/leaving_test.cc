@@ -1,4 +1,4 @@
-// When a ps leaves by itself, and what keeps it (server/leaving.cc).
+// When a ps exits by itself, and what keeps it alive (server/leaving.cc).
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -35,12 +35,12 @@ TEST_CASE("a ps without a coordinator leaves in time, with 202 or with the job's
     TestPs ps(model);
     ps.Ready();
     const auto hold = ps.Send(method::kPsHold, HoldOrder(ps));
-    ps.loop.Advance(3000000);  // held: never an orphan
+    ps.loop.Advance(3000000);  // a coordinator's PsHold keeps the ps from being an orphan
     CHECK(ps.exits.empty());
     hold->Cancel();
     ps.loop.Advance(4000);
     CHECK(ps.exits.empty());
-    CHECK(ps.Adopt(2).ok());  // it came back
+    CHECK(ps.Adopt(2).ok());  // the coordinator has come back
     ps.loop.Advance(4999);
     CHECK(ps.exits.empty());
     ps.loop.Advance(2);
@@ -112,7 +112,7 @@ TEST_CASE("only a coordinator of its own run keeps a ps from being alone") {
     look("another job's");
     look(nullptr);
     CHECK(absl::IsAborted(ps.Call<PsHoldReply>(method::kPsHold, stale).status()));
-    ps.Send("/paracord.Nobody/Check", DescribeRequest());  // no method of a ps
+    ps.Send("/paracord.Nobody/Check", DescribeRequest());  // a method unknown to a ps
   }
   ps.loop.Advance(1);
   CHECK(ps.exits == std::vector<int>{202});
@@ -146,7 +146,7 @@ TEST_CASE("a ps that holds nothing is not alone while any coordinator looks at i
   TestPs ps;
   for (int minute = 0; minute < 20; ++minute) {
     DescribeRequest look;
-    look.set_run_id("");  // its job has not begun
+    look.set_run_id("");  // sent by a coordinator whose job has not begun
     CHECK(ps.Call<PsDescription>(method::kDescribe, look).ok());
     ps.loop.Advance(60000);
   }
@@ -157,7 +157,7 @@ TEST_CASE("a ps that starts after the job's end leaves with 0, unless a coordina
   TestPs before;
   WriteManifest(before, {.step = 9, .generation = 2, .round = 1}, true);
   TestPs after(TestModel(), before.dir());
-  after.loop.Advance(299999);  // timeouts.start_s, by its default
+  after.loop.Advance(299999);  // the default of timeouts.start_s
   CHECK(after.exits.empty());
   after.loop.Advance(1);
   CHECK(after.exits == std::vector<int>{0});
@@ -166,7 +166,8 @@ TEST_CASE("a ps that starts after the job's end leaves with 0, unless a coordina
   REQUIRE(wanted.Adopt(3).ok());
   wanted.loop.Advance(500000);
   CHECK(wanted.exits.empty());
-  WriteManifest(before, {.step = 9, .generation = 3, .round = 1}, false);  // a newer one goes on
+  // A newer checkpoint that is not complete.
+  WriteManifest(before, {.step = 9, .generation = 3, .round = 1}, false);
   TestPs resumed(TestModel(), before.dir());
   resumed.loop.Advance(3000);
   CHECK(resumed.exits.empty());
@@ -212,7 +213,7 @@ TEST_CASE("a ps whose coordinator dies leaves if the job is done, and else waits
   const auto hold = ps.Send(method::kPsHold, HoldOrder(ps));
   example.Commit(2, 1, {.complete = complete});
   ps.loop.Advance(60000);
-  CHECK(ps.exits.empty());  // it is still there
+  CHECK(ps.exits.empty());  // the coordinator's PsHold call is still open
   hold->Cancel();
   const auto next = another ? ps.Send(method::kPsHold, HoldOrder(ps)) : nullptr;
   ps.loop.Advance(2999);
@@ -230,7 +231,7 @@ FinishRequest FinishOrder(TestPs& ps, ExitCode code) {
   return request;
 }
 
-// One that is started with --stay.
+// A ps started with --stay.
 struct StayingPs : TestPs {
   explicit StayingPs(std::string dir = "")
       : TestPs(TestModel(), std::move(dir), 0, PinnedBytes::kUnlimited, uint64_t{1} << 30, true) {}
@@ -250,7 +251,7 @@ TEST_CASE("a ps that stays holds nothing after the job's end, and leaves with it
   CHECK(ps.ps->Health().ready);
   CHECK(ps.ps->Health().text ==
         absl::StrCat("has no job: the last one ended with ", static_cast<int>(code)));
-  ps.loop.Advance(24 * 3600 * 1000);  // nor does it miss a coordinator
+  ps.loop.Advance(24 * 3600 * 1000);  // the ps waits for a coordinator without end
   CHECK(ps.exits.empty());
   ps.ps->Drain();
   ps.loop.RunPosted();

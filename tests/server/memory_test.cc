@@ -1,4 +1,4 @@
-// A ps takes its memory from the process's budget.
+// A ps takes all memory from the budget of its process.
 #include <catch2/catch.hpp>
 #include <map>
 
@@ -64,7 +64,8 @@ TEST_CASE("what rounds take at their worst is held, and a job whose rounds do no
   const PsDescription now = ps.Describe(false);
   REQUIRE(now.memory_size() == 9);
   CHECK(now.memory(1).holder() == "rounds");
-  CHECK(now.memory(1).bytes() == 2 * 32 * kMiB);  // two gradients wait for their siblings
+  // Two gradients may wait for their siblings in the tree of a round.
+  CHECK(now.memory(1).bytes() == 2 * 32 * kMiB);
   CHECK(Held(*memory)["variables"] == 32 * kMiB);
 
   const auto small = std::make_shared<MemoryBudget>(208 * kMiB);
@@ -84,7 +85,7 @@ TEST_CASE("without slots the same variables fit, and the budget says who holds w
   const PsDescription now = ps.Describe(false);
   CHECK(now.bytes() == 48 * kMiB);
   CHECK(Held(*memory)["variables"] == now.bytes());
-  // A pull is held by its reader, and counts once the values are replaced.
+  // A pulled chunk counts as "replies" once an update has replaced it.
   DecodedRequest pull;
   *pull.header.mutable_fence() = ps.MakeFence();
   ps.AddPulls(pull);
@@ -109,11 +110,12 @@ TEST_CASE("describing a ps says who holds what, and what the limit is") {
   CHECK(now.memory(0).bytes() == now.bytes());
   CHECK(now.memory(1).holder() == "requests");
   CHECK(now.memory(1).bytes_max() == memory->requests()->bytes_max());
-  CHECK(TestPs().Describe(false).memory_limit() == 0);  // there is none
+  CHECK(TestPs().Describe(false).memory_limit() == 0);  // a ps without --memory-limit
 }
 
 TEST_CASE("gradients that come early are refused where their share is full") {
-  const auto memory = std::make_shared<MemoryBudget>(128 * kMiB);  // of which 3.7 MiB are for these
+  // 3.7 MiB of it are for staged gradients
+  const auto memory = std::make_shared<MemoryBudget>(128 * kMiB);
   TestPs ps(Matrix(5, "sgd"), "", 0, 0, 0, false, memory);
   ps.Ready();
   const auto stage = [&](uint64_t bytes) {
@@ -143,7 +145,7 @@ TEST_CASE("readers that are waited for no longer are forgiven up to a bound") {
   const PulledCopy second(40, pinned);
   CHECK(pinned->Above());
   pinned->Forgive();
-  CHECK(pinned->Above());  // 160 bytes are above 150
+  CHECK(pinned->Above());  // 160 of 150 bytes
 }
 
 TEST_CASE("a job that has ended gives its memory back to the budget") {

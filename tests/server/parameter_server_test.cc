@@ -29,7 +29,7 @@ TEST_CASE("a ps obeys only a higher generation, and one coordinator in each") {
   CHECK(absl::IsInvalidArgument(ps.Adopt(UINT64_MAX)));
   CHECK(absl::IsInvalidArgument(ps.Adopt(kGenerationMax)));
   CHECK(ps.Adopt(3, "c1").ok());
-  CHECK(ps.Adopt(3, "c1").ok());  // a repeated order
+  CHECK(ps.Adopt(3, "c1").ok());  // repeats the order
   const absl::Status other = ps.Adopt(3, "c2");
   CHECK(absl::IsAborted(other));
   CHECK(Contains(other, "c1"));
@@ -96,7 +96,7 @@ TEST_CASE("every field of the fence is compared, and the message says which diff
   }
   CHECK(ps.PullAll().values.at(0) == Floats(9, 0.0f));
   CHECK(ps.exits.empty());
-  // Orders are the coordinator's alone.
+  // A ps obeys only the coordinator that adopted it.
   CHECK(absl::IsAborted(ps.Call<PsHoldReply>(method::kPsHold, HoldOrder(ps, "c2")).status()));
   LoadRequest load = ps.LoadOrder();
   load.set_coordinator_boot_id("c2");
@@ -237,7 +237,7 @@ TEST_CASE("a Load that makes no sense is refused and leaves the ps empty") {
     CHECK(absl::IsInvalidArgument(status));
     CHECK(Contains(status, bad.named));
     CHECK(ps.Describe().run_id().empty());
-    CHECK(ps.Load().ok());  // a sound order afterwards is obeyed
+    CHECK(ps.Load().ok());  // the ps obeys a sound order afterwards
   }
 }
 
@@ -260,7 +260,7 @@ TEST_CASE("Hold is parked until the ps drains, the coordinator changes, or it go
 
   const auto second = ps.Send(method::kPsHold, HoldOrder(ps, "c2"));
   second->Cancel();
-  CHECK(second.use_count() == 1);  // let go
+  CHECK(second.use_count() == 1);  // the ps has dropped the call
 
   const auto third = ps.Send(method::kPsHold, HoldOrder(ps, "c2"));
   ps.ps->Drain();
@@ -269,7 +269,7 @@ TEST_CASE("Hold is parked until the ps drains, the coordinator changes, or it go
   CHECK(ps.Answer<PsHoldReply>(third)->draining());
   CHECK(ps.Describe().draining());
   const auto fourth = ps.Send(method::kPsHold, HoldOrder(ps, "c2"));
-  CHECK(fourth->answered == 0);  // c2 knows; this one ends when the ps leaves
+  CHECK(fourth->answered == 0);  // c2 has been told; the call ends when the ps exits
   REQUIRE(ps.Adopt(3, "c3").ok());
   CHECK(ps.Call<PsHoldReply>(method::kPsHold, HoldOrder(ps, "c3"))->draining());
 }
@@ -309,7 +309,7 @@ TEST_CASE("a ps drains at once if it holds nothing, or nobody could take a check
   alone.ps->Drain();
   alone.loop.Advance(0);
   CHECK(alone.exits == std::vector<int>{143});
-  TestPs left;  // its coordinator ended just before: the news is under way
+  TestPs left;  // the coordinator has just died, and the ps does not know
   left.Ready();
   const auto hold = left.Send(method::kPsHold, HoldOrder(left));
   left.ps->Drain();
@@ -320,7 +320,7 @@ TEST_CASE("a ps drains at once if it holds nothing, or nobody could take a check
 
 TEST_CASE("a batch behind the end of the job is refused, until the job is given more") {
   TestModel model;
-  model.job.epochs = 2;  // of 100 batches
+  model.job.epochs = 2;  // 100 batches in an epoch
   if (GENERATE(false, true)) model.job.steps = 200;
   TestPs ps(model);
   ps.Ready();
@@ -432,7 +432,8 @@ TEST_CASE("an adoption is answered when the pushes under way have ended, with wh
   CHECK(ps.ps->generation() == 2);
   CHECK(absl::IsAborted(ps.Call<PsDescription>(method::kAdopt, ps.AdoptOrder(1)).status()));
   pushes = 0;
-  CHECK(ps.PullAll().values.size() == 4);  // as the last push does
+  // The last push in progress runs the same code when it ends.
+  CHECK(ps.PullAll().values.size() == 4);
   CHECK(adoption->answered == 1);
   CHECK(repeated->answered == 1);
   CHECK(adoption->reply.ok());

@@ -1,4 +1,4 @@
-// Exchanges that wait for slow readers.
+// Exchanges that wait because slow readers pin too many bytes.
 #include <algorithm>
 #include <sstream>
 #include <thread>
@@ -11,7 +11,7 @@
 namespace paracord {
 namespace {
 
-constexpr uint64_t kBytes = 600 * 500 * sizeof(float);  // of what a pull holds
+constexpr uint64_t kBytes = 600 * 500 * sizeof(float);  // bytes that a reply to a pull pins
 constexpr int64_t kPatienceMs = 20000;
 
 TestModel OneMatrix() {
@@ -21,7 +21,7 @@ TestModel OneMatrix() {
   return model;
 }
 
-// A ps with a limit below one version of its values, and somebody who holds one.
+// A ps that may pin a byte less than one copy of its values, and a reader that pins all of them.
 struct SlowReader {
   using CallPtr = std::shared_ptr<FakeCall>;
 
@@ -42,7 +42,7 @@ struct SlowReader {
     ps.loop.RunPosted();
     return call;
   }
-  // The next batch, so that order shows: one that comes too early is a gap.
+  // Returns a push of the next batch. The ps answers "gap" if batches run out of order.
   DecodedRequest NextPush(bool pull = false) {
     DecodedRequest request = ps.PushOf(0, next++, 1.0f);
     if (pull) ps.AddPulls(request);
@@ -79,7 +79,7 @@ TEST_CASE("exchanges wait for slow readers and go on in order, decided on the lo
   CHECK(test.Waiting() == 3);
   CHECK(test.Updates() == 1);
   std::thread([&] { SlowReader::LetGo(test.slow); }).join();
-  CHECK(first->answered == 0);  // not inside of what let go
+  CHECK(first->answered == 0);  // the reader's thread must not run the exchange
   test.ps.loop.RunPosted();
   CHECK(SlowReader::Applied(first));
   CHECK(SlowReader::Applied(second));
@@ -99,7 +99,7 @@ TEST_CASE("exchanges that go on are answered on the executor, one at a time, not
   CHECK(first->answered == 0);
   REQUIRE(test.ps.executor.RunOne());
   CHECK(SlowReader::Applied(first));
-  CHECK_FALSE(test.ps.executor.RunOne());  // the loop has not seen that the first is done
+  CHECK_FALSE(test.ps.executor.RunOne());  // the loop has not yet learnt that the first is done
   test.ps.loop.RunPosted();
   CHECK(second->answered == 0);
   REQUIRE(test.ps.executor.RunOne());
@@ -114,9 +114,9 @@ TEST_CASE("an exchange that went on makes the next wait again, if its reader is 
   SlowReader::LetGo(test.slow);
   test.ps.loop.RunPosted();
   CHECK(SlowReader::Applied(first));
-  CHECK(SlowReader::Applied(second));  // replaces what the first reads
+  CHECK(SlowReader::Applied(second));  // replaces the chunks that the first one's reply pins
   CHECK(third->answered == 0);
-  test.ps.loop.Advance(kPatienceMs - 1);  // counted anew
+  test.ps.loop.Advance(kPatienceMs - 1);  // patience begins anew with each exchange
   CHECK(third->answered == 0);
   SlowReader::LetGo(first);
   test.ps.loop.RunPosted();
@@ -157,7 +157,7 @@ TEST_CASE("values in another encoding are copies: each counts until its reader l
   const auto first = test.Send(pull);
   REQUIRE(first->reply.ok());
   CHECK(test.ps.Describe().pinned_bytes() == kBytes / 2);
-  CHECK(SlowReader::Applied(test.Push()));  // what a copy was made of is replaced
+  CHECK(SlowReader::Applied(test.Push()));  // replaces the values of which the pull sent a copy
   CHECK(test.ps.Describe().pinned_bytes() == kBytes / 2);
   pull.header.mutable_pull(0)->set_encoding(ENCODING_F16);
   const auto second = test.Send(pull);
@@ -182,7 +182,7 @@ TEST_CASE("a reader that never lets go holds the others up once") {
   const auto first = test.Push();
   test.ps.loop.Advance(kPatienceMs / 2);
   const auto second = test.Push();
-  first->Cancel();  // its deadline; it comes again
+  first->Cancel();  // the deadline has passed; the worker sends it again
   CHECK(test.Waiting() == 1);
   test.next = 1;
   const auto again = test.Push();
@@ -190,12 +190,12 @@ TEST_CASE("a reader that never lets go holds the others up once") {
   CHECK(again->answered == 0);
   test.ps.loop.Advance(1);
   CHECK(first->answered == 0);
-  CHECK(second->answered == 1);  // a gap when it ran: the first had been given up
+  CHECK(second->answered == 1);  // answered "gap", since the first was given up
   CHECK(SlowReader::Applied(again));
   CHECK(SlowReader::Applied(test.Push()));
   CHECK(test.ps.Describe().pinned_bytes() == kBytes);
 
-  // Others meet the limit with what they pin themselves.
+  // The forgiven bytes no longer count, but bytes pinned later do.
   SlowReader::CallPtr other;
   test.Hold(other);
   CHECK(SlowReader::Applied(test.Push()));
@@ -205,14 +205,14 @@ TEST_CASE("a reader that never lets go holds the others up once") {
   test.ps.loop.RunPosted();
   CHECK(SlowReader::Applied(third));
 
-  // When the reader lets go after all, the limit is what it was.
+  // Once the forgiven reader lets go, the old limit holds again.
   SlowReader::LetGo(test.slow);
   test.Hold(other);
   CHECK(SlowReader::Applied(test.Push()));
   CHECK(test.Push()->answered == 0);
 }
 
-// Collects the lines that are logged while it lives.
+// Collects all log lines during its lifetime.
 class Log {
  public:
   Log() {
@@ -264,7 +264,7 @@ TEST_CASE("the log says once that patience was lost, with what it is about") {
   CHECK(log.text().find("ps:0 readers hold 1.1 MiB of replaced or converted values for 20000 ms, "
                         "and may hold 1.1 MiB (the less of --pinned-mb and its share of "
                         "--memory-limit): exchanges wait for them no longer") != std::string::npos);
-  // Again within a minute, another reader: no second line.
+  // A second reader within the same minute gets no second line.
   SlowReader::CallPtr other;
   test.Hold(other);
   CHECK(SlowReader::Applied(test.Push()));
@@ -288,7 +288,7 @@ TEST_CASE("whoever waits for slow readers is answered when the ps goes or is tak
   test.ps.ps.reset();
   CHECK(second->answered == 1);
   CHECK(absl::IsUnavailable(second->reply.status()));
-  SlowReader::LetGo(test.slow);  // after the ps
+  SlowReader::LetGo(test.slow);  // the ps is already destroyed
   test.ps.loop.Advance(10 * kPatienceMs);
   CHECK(second->answered == 1);
 }
@@ -302,7 +302,7 @@ TEST_CASE("an exchange outlives the Load that drops what slow readers hold") {
   CHECK(test.ps.Describe().pinned_bytes() == kBytes);
   SlowReader::LetGo(test.slow);
   CHECK(test.ps.Describe().pinned_bytes() == 0);
-  // A Load replaces the values that it drops, too.
+  // A Load replaces the values that it drops.
   test.Hold(test.slow);
   CHECK(test.ps.Adopt(3).ok());
   CHECK(test.ps.Load().ok());

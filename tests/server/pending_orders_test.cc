@@ -47,7 +47,7 @@ TEST_CASE("the newest round is written, and said again to who asks again") {
   CHECK(absl::IsAborted(ask(2).status()));
   const auto second = ask(4).value();
   CHECK(first->voided);
-  CHECK(answers.calls.size() == 2);  // of round 3
+  CHECK(answers.calls.size() == 2);  // both calls for round 3
   answers.calls.clear();
   CHECK(orders.EndSnapshot(second, SnapshotReply())->size() == 1);
   CHECK(ask(4).value() == nullptr);
@@ -55,7 +55,7 @@ TEST_CASE("the newest round is written, and said again to who asks again") {
   CHECK(absl::IsAborted(ask(3).status()));
   orders.ForgetWritten();
   CHECK(ask(4).value() != nullptr);
-  CHECK(orders.Load(std::make_shared<FakeCall>(), answers).value() != nullptr);  // which voids it
+  CHECK(orders.Load(std::make_shared<FakeCall>(), answers).value() != nullptr);  // voids round 4
   CHECK(answers.calls.size() == 2);
 }
 

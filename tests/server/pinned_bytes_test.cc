@@ -11,11 +11,11 @@
 namespace paracord {
 namespace {
 
-constexpr uint64_t kFirst = kChunkElements * sizeof(float);  // bytes of the first chunk
-constexpr uint64_t kSecond = 40000;                          // and of the other
+constexpr uint64_t kFirst = kChunkElements * sizeof(float);  // size of the first chunk
+constexpr uint64_t kSecond = 40000;                          // size of the second
 constexpr uint64_t kPinnedElements = kChunkElements + kSecond / sizeof(float);
 
-// One partition in two chunks.
+// A partition with two chunks.
 struct Store {
   Store() {
     const Optimizer optimizer = ParseOptimizer({"sgd", {{"learning_rate", 1.0}}}).value();
@@ -59,14 +59,14 @@ TEST_CASE("a chunk counts from its replacement to the end of its last pull") {
   Store store;
   const uint64_t all = kFirst + kSecond;
   store.Push();
-  CHECK(store.pinned->bytes() == 0);  // in place
+  CHECK(store.pinned->bytes() == 0);  // the update was in place
 
   auto first = store.Pull();
   auto second = store.Pull();
   CHECK(store.pinned->bytes() == 0);
   store.Push();
   CHECK(store.pinned->bytes() == all);
-  store.Push();  // what replaced them is nobody's
+  store.Push();  // replaces chunks that no reader pins
   CHECK(store.pinned->bytes() == all);
   auto third = store.Pull();
   CHECK(store.pinned->bytes() == all);
@@ -104,7 +104,7 @@ TEST_CASE("a snapshot does not count, nor does it hide a pull of the same chunk"
 TEST_CASE("only chunks that changed count, also if the pull begins when they have") {
   Store store;
   const ChunkRefs chunks = store.Chunks();
-  std::string entry(8, '\0');  // of top-k: index 0 and its value
+  std::string entry(8, '\0');  // a top-k entry: index 0, then a value
   const float value = 1.0f;
   std::memcpy(entry.data() + 4, &value, sizeof(value));
   store.Push(*Gradient::Read(ENCODING_TOP_K, kPinnedElements, absl::Cord(entry)));
@@ -115,7 +115,7 @@ TEST_CASE("only chunks that changed count, also if the pull begins when they hav
   CHECK(store.pinned->bytes() == kFirst);
   pulled.clear();
   CHECK(store.pinned->bytes() == kFirst);
-  // The values of a partition that is dropped count as replaced, and replies outlive them.
+  // The chunks of a destroyed partition count as replaced. Replies may outlive the partition.
   store.partition = nullptr;
   CHECK(store.pinned->bytes() == kFirst + kSecond);
   again.clear();
@@ -145,7 +145,7 @@ TEST_CASE("pulls that begin and end on many threads while chunks are replaced ad
   for (std::thread& reader : readers) reader.join();
   CHECK(store.pinned->bytes() == 0);
   CHECK_FALSE(store.pinned->Above());
-  // The limit is what it was.
+  // The limit has not changed.
   auto pulled = store.Pull();
   store.Push();
   CHECK(store.pinned->Above());
@@ -184,7 +184,7 @@ TEST_CASE("bytes are reserved if they fit, alone also beyond the limit, and copi
       std::make_shared<PinnedBytes>(std::make_shared<MemoryShare>(/*bytes_max=*/100, /*spare=*/50));
   CHECK_FALSE(pinned->Reserve(151));
   {
-    REQUIRE(pinned->Reserve(150));  // nothing else is held
+    REQUIRE(pinned->Reserve(150));  // allowed, since nothing else is reserved
     PinnedReservation reserved(150, pinned);
     CHECK(pinned->Above());
     CHECK_FALSE(pinned->Reserve(1));

@@ -1,6 +1,5 @@
-// A ps with everything faked around it but the files, which lie in a directory of the test's own.
-// One small model unless the test says otherwise: a matrix in two partitions, a vector, and one
-// variable that is not trained.
+// A ps for tests. Everything around the ps is fake, except for files, which are in a temporary
+// directory. The default model has a matrix in two partitions, a vector, and an untrained variable.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -79,7 +78,7 @@ struct TestModel {
   bool Trained(uint32_t id) const { return variables[partitions[id].variable()].trainable(); }
 };
 
-// Values of a pulled partition, or of a gradient.
+// The values of a partition, or a gradient.
 using Floats = std::vector<float>;
 
 inline absl::Cord CordOf(const Floats& values) {
@@ -89,7 +88,7 @@ inline absl::Cord CordOf(const Floats& values) {
 
 struct Pulled {
   ExchangeReply header;
-  std::map<uint32_t, Floats> values;  // by partition
+  std::map<uint32_t, Floats> values;  // keyed by partition
   const PartitionState& State(uint32_t id) const {
     for (const PartitionState& state : header.partitions()) {
       if (state.partition() == id) return state;
@@ -182,14 +181,14 @@ class TestPs {
   absl::Status Load(const std::string& checkpoint = "") {
     return Call<PsDescription>(method::kLoad, LoadOrder(checkpoint)).status();
   }
-  // Adopted in generation 1 and loaded.
+  // Adopts the ps in generation 1 and loads the model.
   TestPs& Ready() {
     REQUIRE(Adopt(1).ok());
     REQUIRE(Load().ok());
     return *this;
   }
 
-  // A push of `value` to every element of every trained partition.
+  // Returns a push whose gradient is `value` in every element of every trained partition.
   DecodedRequest PushOf(uint64_t split, uint32_t batch, float value, uint64_t epoch = 0) {
     DecodedRequest request;
     *request.header.mutable_fence() = MakeFence();

@@ -1,11 +1,11 @@
-// A ps tells what became of pushes, how long they took and who holds its memory.
+// The metrics of a ps: outcomes of pushes, durations, and memory by holder.
 #include "monitor/metric_set.h"
 #include "tests/server/ps_fixture.h"
 
 namespace paracord {
 namespace {
 
-// The value of a sample, by its name and labels as they are printed; -1: there is none.
+// Returns the value of a sample, given its printed name and labels, or -1.
 double Value(const TestPs& ps, const std::string& sample) {
   MetricSet metrics;
   ps.ps->AddMetrics(metrics);
@@ -20,7 +20,7 @@ std::string Updates(const std::string& outcome) {
 
 TEST_CASE("each update is counted by what became of it") {
   TestPs ps;
-  CHECK(Value(ps, "paracord_ps_partitions") == -1);  // it holds nothing
+  CHECK(Value(ps, "paracord_ps_partitions") == -1);  // the ps is empty
   ps.Ready();
   REQUIRE(ps.Exchange(ps.PushOf(0, 0, 1.0f)).ok());
   REQUIRE(ps.Exchange(ps.PushOf(0, 1, 1.0f)).ok());
@@ -29,7 +29,7 @@ TEST_CASE("each update is counted by what became of it") {
   DecodedRequest malformed = ps.PushOf(0, 2, 1.0f);
   malformed.pieces.clear();
   REQUIRE_FALSE(ps.Exchange(malformed).ok());
-  CHECK(Value(ps, Updates("applied")) == 6);  // three partitions are trained
+  CHECK(Value(ps, Updates("applied")) == 6);  // 2 batches for each of 3 trained partitions
   CHECK(Value(ps, Updates("duplicate")) == 3);
   CHECK(Value(ps, Updates("gap")) == 3);
   CHECK(Value(ps, Updates("refused")) == 1);
@@ -45,7 +45,7 @@ TEST_CASE("bytes, partitions and the holders of memory are told") {
   ps.AddPulls(request);
   REQUIRE(ps.Exchange(request).ok());
   CHECK(Value(ps, "paracord_ps_received_bytes_total") > 0);
-  CHECK(Value(ps, "paracord_ps_sent_bytes_total") >= 21 * 4);  // the model has 21 values
+  CHECK(Value(ps, "paracord_ps_sent_bytes_total") >= 21 * 4);  // the model has 21 elements
   CHECK(Value(ps, "paracord_ps_partitions") == 4);
   CHECK(Value(ps, "paracord_ps_trained_partitions") == 3);
   CHECK(Value(ps, "paracord_ps_unhealthy_partitions") == 0);

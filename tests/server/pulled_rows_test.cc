@@ -1,4 +1,4 @@
-// Rows that are pulled have their memory reserved before they are copied.
+// A ps reserves memory for pulled rows before copying them.
 #include "absl/strings/match.h"
 #include "common/limit_error.h"
 #include "common/memory_budget.h"
@@ -9,10 +9,10 @@ namespace {
 
 constexpr uint64_t kRowBytes = kGrownDim * sizeof(float);
 
-// A ps of 128 MiB, whose replies may hold 8 MiB, and 12 where nothing else is held.
+// A ps of 128 MiB. Replies may hold 8 MiB, or 12 if the ps holds nothing else.
 struct PulledRows {
   PulledRows() { ps.Ready(); }
-  // A pull of so many rows of the first shard.
+  // Returns a pull of `rows` rows of the first shard.
   DecodedRequest Pull(size_t rows) {
     RowIds ids;
     for (uint64_t id = 0; ids.size() < rows; ++id) {
@@ -41,7 +41,7 @@ TEST_CASE("rows that do not fit beside what readers hold wait until it is let go
   auto first = test.Send(test.Pull(kRows));
   REQUIRE(first->reply.ok());
   CHECK(test.Held() == kRows * kRowBytes);
-  // A small pull goes on beside the ones that wait.
+  // A small pull does not wait behind larger ones.
   DecodedRequest large = test.Pull(kRows);
   DecodedRequest push = GrownPush(test.ps, 0, {{77, 1.0f}});
   *large.header.mutable_batch() = push.header.batch();
@@ -50,7 +50,7 @@ TEST_CASE("rows that do not fit beside what readers hold wait until it is let go
   const auto second = test.Send(large);
   CHECK(second->answered == 0);
   CHECK(test.ps.Describe().waiting_exchanges() == 1);
-  CHECK(GrownCounts(test.ps).rows() == 0);  // its push has not been applied
+  CHECK(GrownCounts(test.ps).rows() == 0);  // the waiting exchange's push is not yet applied
   CHECK(test.Held() == kRows * kRowBytes);
   CHECK(test.Send(test.Pull(1000))->reply.ok());
   first = nullptr;
@@ -65,7 +65,7 @@ TEST_CASE("rows that do not fit beside what readers hold wait until it is let go
 
 TEST_CASE("more rows than replies may hold go alone, and beyond the spare share not at all") {
   PulledRows test;
-  auto alone = test.Send(test.Pull(800'000));  // 9.2 MiB
+  auto alone = test.Send(test.Pull(800'000));  // takes 9.2 MiB
   CHECK(alone->reply.ok());
   CHECK(test.Held() == 800'000 * kRowBytes);
   alone = nullptr;

@@ -1,4 +1,4 @@
-// Pushes and pulls of some rows of a partition.
+// Pushes and pulls of single rows of a partition.
 #include "exchange/rows.h"
 
 #include <map>
@@ -15,9 +15,10 @@ namespace paracord {
 namespace {
 
 constexpr uint64_t kRows = 5000;
-constexpr uint64_t kDim = 150;  // no divisor of a chunk's elements
+constexpr uint64_t kDim = 150;  // chunks do not end at row boundaries
 
-// A table in three partitions, the second of which has rows [2000, 4500), and a vector.
+// A model with a table in three partitions, the second of which has rows [2000, 4500), and a
+// vector.
 TestModel TableModel(NamedSpec optimizer = {"sgd", {{"learning_rate", 0.5}}}) {
   TestModel model;
   model.job.optimizer = std::move(optimizer);
@@ -39,7 +40,7 @@ absl::Cord EncodedCord(Encoding encoding, const Floats& values) {
   return absl::Cord(bytes);
 }
 
-// A push that has a gradient for nothing yet.
+// Returns a push without gradients.
 DecodedRequest EmptyPush(TestPs& ps, uint32_t batch) {
   DecodedRequest request = ps.PushOf(0, batch, 0.0f);
   request.pieces.clear();
@@ -75,7 +76,7 @@ Floats RandomFloats(SeededRandom& random, size_t count) {
   return values;
 }
 
-// Values and slots of all partitions.
+// Returns values and slots of all partitions.
 std::vector<std::string> AllOf(TestPs& ps) {
   std::vector<std::string> all;
   for (const auto& partition : ps.ps->content()->partitions) {
@@ -108,7 +109,7 @@ TEST_CASE("a push of rows does to the bit what a push with zeros elsewhere does"
     DecodedRequest some = EmptyPush(sparse, batch);
     for (uint32_t id = 0; id < 3; ++id) {
       const PartitionSpec& spec = dense.model.partitions[id];
-      // Many, one, none; and the last two rows, which follow one another.
+      // Many rows, one row or none; then the last two rows, which are neighbours.
       RowIds rows;
       if ((id + batch) % 3 != 2) {
         rows = RandomRows(random, spec.row_begin(), spec.row_end(), id == batch ? 300 : 1);
@@ -221,7 +222,7 @@ TEST_CASE("the values of rows travel back in their order, whatever the worker ha
     CHECK(piece.offset == data.size());
     data.Append(piece.data);
   }
-  const Floats all = ps.PullAll().values.at(1);  // after the push
+  const Floats all = ps.PullAll().values.at(1);  // the values after the push
   Floats wanted;
   for (const uint64_t row : rows) {
     const auto first = all.begin() + static_cast<int64_t>((row - 2000) * kDim);
@@ -230,7 +231,7 @@ TEST_CASE("the values of rows travel back in their order, whatever the worker ha
   CHECK(data == EncodedCord(encoding, wanted));
 }
 
-// A ps and a push that names rows of two partitions and is right until a test makes it wrong.
+// A valid push of rows of two partitions, for tests to damage.
 struct HostilePush {
   HostilePush() {
     ps.Ready();
@@ -266,7 +267,7 @@ TEST_CASE("a push whose rows are not those of its partition is refused whole, no
     SetPushRows(request, push, {1999, 2000, 2001});
     why = "partition 1: row 1999 is not one of its rows [2000, 4500)";
   }
-  SECTION("unsorted") {  // by 2^64 - 4 more than the one before
+  SECTION("unsorted") {  // a delta of 2^64 - 4 leads to a smaller id
     SetPushIds(request, push, 3,
                std::string("\xd0\x0f\xfc\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00", 13));
     why = "partition 1: the id of row 1 of 3 is malformed";

@@ -11,7 +11,7 @@
 namespace paracord {
 namespace {
 
-// Commits the round as a coordinator would; the checkpoint's name.
+// Commits the round as a coordinator does. Returns the checkpoint's name.
 std::string Commit(TestPs& ps, const TestModel& whole, const SnapshotRequest& order,
                    const std::vector<SnapshotReply>& replies) {
   Manifest manifest;
@@ -40,7 +40,7 @@ SnapshotReply TakeSnapshot(TestPs& ps, const SnapshotRequest& order) {
   return *reply;
 }
 
-// Fourteen partitions, the last two of a lazy table, over `count` ps, placed in turn from `first`.
+// Fourteen partitions, the last two of a lazy table, placed in turn on `count` ps from `first` on.
 TestModel Placed(uint32_t count, uint32_t first) {
   TestModel model;
   model.job.optimizer = {"adam", {{"amsgrad", true}}};
@@ -82,7 +82,7 @@ Everything ReadAllOf(TestPs& ps, const std::string& directory, uint32_t ps_count
       if (key.starts_with("partition:")) all.partitions[key] = value;
     }
     for (const TensorInfo& tensor : (*file)->header().tensors) {
-      Floats& values = all.tensors[tensor.name];  // of a ledger: its characters
+      Floats& values = all.tensors[tensor.name];  // a ledger is read as characters
       values.resize((tensor.end - tensor.begin) / (tensor.dtype == "F32" ? sizeof(float) : 1));
       REQUIRE((*file)->ReadElements(tensor, 0, values).ok());
     }
@@ -90,7 +90,7 @@ Everything ReadAllOf(TestPs& ps, const std::string& directory, uint32_t ps_count
   return all;
 }
 
-// All ps of one model; gradients are a function of partition, split and batch.
+// All ps of one model. A gradient is a function of partition, split and batch.
 struct Cluster {
   Cluster(const TestModel& m, const std::string& dir) : whole(m) {
     uint32_t count = 0;
@@ -154,7 +154,7 @@ struct Cluster {
 
 TEST_CASE("a restore into any number of ps is equal to the bit, and so is what follows") {
   TestDirectory root;
-  // The contents after seven batches, and after three more, are the same for any number of ps.
+  // The contents after seven and after ten batches do not depend on the number of ps.
   Everything at_seven, at_ten;
   for (uint32_t from = 1; from <= 8; ++from) {
     const std::string dir = root / std::to_string(from);
@@ -167,9 +167,9 @@ TEST_CASE("a restore into any number of ps is equal to the bit, and so is what f
     REQUIRE(VerifyCheckpoint(before.ps[0]->files, dir + "/checkpoints/" + first).ok());
     if (from == 1) at_seven = before.Read(first);
     CHECK(before.Read(first) == at_seven);
-    CHECK(at_seven.tensors.size() == 9 * 4 + 4 + 1 + 4 + 2 * 5 + 14);  // and the ledgers
+    CHECK(at_seven.tensors.size() == 9 * 4 + 4 + 1 + 4 + 2 * 5 + 14);  // the last 14 are ledgers
     CHECK(at_seven.tensors.at("table/embeddings/part_0/.slot/steps") == Floats{7, 0, 0, 4});
-    before.Train(0, 9);  // the first six again: dropped
+    before.Train(0, 9);  // repeats six batches, which the ledgers drop
     const std::string later = before.Snapshot(2);
     if (from == 1) at_ten = before.Read(later);
     CHECK(before.Read(later) == at_ten);
@@ -223,7 +223,7 @@ TEST_CASE("splits that are open do not make the header of a ps file longer") {
   for (uint64_t split = 2; split <= 1000; split += 2) {
     REQUIRE(ps.Exchange(ps.PushOf(split, 0, 1.0f)).ok());
   }
-  CHECK(header_bytes(2) < with_one + 100);  // a number may have more digits
+  CHECK(header_bytes(2) < with_one + 100);  // digits of larger counts
 }
 
 TEST_CASE("a repeated order gets the same answer, and writes nothing") {
@@ -339,7 +339,7 @@ TEST_CASE("what does not fit the order is not restored, and the directory is nam
   });
   CHECK(absl::IsFailedPrecondition(
       restore(same_model, [](auto& load) { load.mutable_fence()->set_run_id("another"); })));
-  CHECK(absl::IsDataLoss(  // the ledger has two batches of a split that now has one
+  CHECK(absl::IsDataLoss(  // the plan has one batch a split, the ledger two
       restore([](auto& model) { model.plan.set_split_batches(1); }, same_order)));
   CHECK(absl::IsNotFound(
       restore(same_model, [](auto& load) { load.set_checkpoint("step-0-g9-r9"); })));
@@ -357,7 +357,7 @@ TEST_CASE("a damaged checkpoint leaves the ps empty, and the error names the fil
     std::string damaged = good;
     damaged[at] = static_cast<char>(damaged[at] ^ 4);
     REQUIRE(Overwrite(ps.files, path, at % 2 == 0 ? damaged : good.substr(0, at)));
-    // Damage that one coordinator has met is not looked for again.
+    // A ps remembers damage for the coordinator that met it, so each load gets a new coordinator.
     ++generation;
     REQUIRE(ps.Adopt(generation, absl::StrCat("c", generation)).ok());
     const absl::Status status = ps.Load(checkpoint);
@@ -427,7 +427,7 @@ TEST_CASE("initial weights are cut into partitions, and must fit") {
   refused("");
 }
 
-// Files, and something that happens when one is begun.
+// Files that call `interrupt` when a file is created.
 class InterruptedFiles : public PosixFiles {
  public:
   explicit InterruptedFiles(std::function<void()> interrupt) : interrupt_(std::move(interrupt)) {}
@@ -491,7 +491,7 @@ TEST_CASE("a push while a snapshot is written changes values where they are") {
   const std::string slot = SlotTensorName("v", content.optimizer.slots[0].name);
   REQUIRE((*file)->ReadElements(tensor(slot), 0, values).ok());
   CHECK(values == Floats(kElements, 0.0f));
-  content.pushes = 1;  // for ever: it gives way, and then no longer
+  content.pushes = 1;  // held for ever, so the snapshot stops giving way
   PosixFiles undisturbed;
   CHECK(write(undisturbed).ok());
 }

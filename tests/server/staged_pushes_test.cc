@@ -1,4 +1,4 @@
-// Gradients that come before the exchange of their batch.
+// Gradients that arrive before the exchange of their batch.
 #include "store/staged_pushes.h"
 
 #include <limits>
@@ -10,7 +10,7 @@
 namespace paracord {
 namespace {
 
-// A push cut in two: the pieces of `early` partitions, and the exchange without them.
+// A push in two calls: the pieces of the `early` partitions, then the exchange without them.
 struct Halves {
   DecodedRequest staged, exchange;
 };
@@ -57,7 +57,7 @@ TEST_CASE("what came early and what the exchange brings are one push") {
   CHECK(pulled.values.at(0) == Floats(9, -2.0f));
   CHECK(pulled.values.at(1) == Floats(6, -2.0f));
   CHECK(pulled.values.at(2) == Floats(2, -2.0f));
-  // It is used once.
+  // A staged push is used once.
   CHECK(absl::IsNotFound(ps.Exchange(halves.exchange).status()));
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("several calls stage one push, and it is only used if all have come") 
     CHECK(absl::IsNotFound(reply.status()));
     CHECK(std::string(reply.status().message()).find("1 of 2 calls") != std::string::npos);
     CHECK(ps.PullAll().values.at(0) == Floats(9, 0.0f));
-    REQUIRE(ps.Exchange(ps.PushOf(0, 0, 1.0f)).ok());  // repeated whole
+    REQUIRE(ps.Exchange(ps.PushOf(0, 0, 1.0f)).ok());  // the whole push again
   }
   CHECK(ps.PullAll().values.at(1) == Floats(6, -2.0f));
 }
@@ -96,7 +96,7 @@ TEST_CASE("nobody's gradients but those that an exchange names are used") {
   Stage(ps, old.staged);
   Stage(ps, other.staged);
   CHECK(absl::IsNotFound(ps.Exchange(halves.exchange).status()));
-  Stage(ps, halves.staged);  // instead of the old one of this worker
+  Stage(ps, halves.staged);  // replaces the worker's staged push
   CHECK(absl::IsNotFound(ps.Exchange(old.exchange).status()));
   REQUIRE(ps.Exchange(halves.exchange).ok());
   CHECK(ps.PullAll().values.at(0) == Floats(9, -1.0f));
@@ -127,13 +127,13 @@ TEST_CASE("what nobody came for is let go of, also where there is room") {
   halves.staged.pieces.clear();
   ps.loop.Advance(29000);
   CHECK_FALSE(watched.expired());
-  ps.loop.Advance(17000);  // it is looked for each 15 s
+  ps.loop.Advance(17000);  // the ps looks for abandoned pushes every 15 s
   CHECK(watched.expired());
   CHECK(absl::IsNotFound(ps.Exchange(halves.exchange).status()));
 }
 
 TEST_CASE("there is room for so much, and what nobody came for makes room") {
-  TestPs ps(TestModel(), "", 0, PinnedBytes::kUnlimited, 2000);  // two pushes have more
+  TestPs ps(TestModel(), "", 0, PinnedBytes::kUnlimited, 2000);  // two pushes are larger
   ps.Ready();
   const auto status = [&](const Halves& halves) {
     const auto call = Stage(ps, halves.staged);
@@ -143,7 +143,7 @@ TEST_CASE("there is room for so much, and what nobody came for makes room") {
   const std::vector<uint32_t> all = {0, 1, 2};
   CHECK(status(Cut(ps.PushOf(0, 0, 1.0f), all, "a")).ok());
   CHECK(absl::IsResourceExhausted(status(Cut(ps.PushOf(0, 0, 1.0f), all, "b", "worker:1"))));
-  // Its own next push takes the place.
+  // The worker's next push takes the place of its last one.
   const Halves next = Cut(ps.PushOf(0, 0, 1.0f), all, "c");
   CHECK(status(next).ok());
   REQUIRE(ps.Exchange(next.exchange).ok());

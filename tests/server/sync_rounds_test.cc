@@ -1,4 +1,4 @@
-// A ps of a synchronous job: what it loads, says of itself and restores.
+// A ps of a synchronous job: what it loads, describes and restores.
 #include <array>
 
 #include "absl/strings/match.h"
@@ -20,7 +20,7 @@ TestModel RoundsModel() {
   return model;
 }
 
-// Batch n of the epoch.
+// Pushes the n-th batch of the epoch.
 absl::StatusOr<Pulled> PushNth(TestPs& ps, uint32_t n, const GrownGradients& gradients) {
   DecodedRequest request = GrownPush(ps, n, gradients);
   request.header.mutable_batch()->set_split(n % 2);
@@ -86,8 +86,9 @@ TEST_CASE("a synchronous ps that is restored goes on at its state, without what 
   CHECK(GrownCounts(second).expired() == GrownCounts(calm).expired());
 }
 
-// Loads what a job with bounded staleness wrote as the checkpoint of a synchronous one, after
-// rejected batches of some rounds: `entered` says of each lane how many, of the bias and of others.
+// Loads a checkpoint of a job with bounded staleness into a synchronous job. `of_bias` and
+// `of_others`: how many rejected batches of each lane the ledgers have, of the bias and of other
+// partitions.
 absl::Status LoadEntered(const std::array<uint32_t, 2>& of_bias,
                          const std::array<uint32_t, 2>& of_others) {
   TestDirectory root;
@@ -142,7 +143,7 @@ TEST_CASE("a ps keeps the state before where it is told to") {
 }
 
 TEST_CASE("rows expire after so many rounds as have the batches that the job says") {
-  TestPs ps(RoundsModel());  // 7 batches are 4 rounds of 2
+  TestPs ps(RoundsModel());  // 7 batches fill 4 rounds of 2
   ps.Ready();
   const auto round = [&](uint32_t n, const GrownGradients& gradients) {
     for (uint32_t lane = 0; lane < 2; ++lane) REQUIRE(PushNth(ps, 2 * n + lane, gradients).ok());
@@ -155,8 +156,7 @@ TEST_CASE("rows expire after so many rounds as have the batches that the job say
   CHECK(GrownRows(ps, {1}).at(1) != updated);
 }
 
-// The job of TestModel in rounds of two lanes that are clipped by norm, of which another ps has
-// a partition.
+// The model of TestModel, in rounds of two lanes, clipped by norm. Another ps holds a partition.
 TestModel ClippedModel() {
   TestModel model;
   model.job.guarantees.consistency = "sync";

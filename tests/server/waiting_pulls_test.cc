@@ -1,4 +1,4 @@
-// Pulls that wait for the pushes of other workers, as calls.
+// Pulls that wait for the pushes of other workers, through calls.
 #include "store/waiting_pulls.h"
 
 #include <utility>
@@ -12,7 +12,7 @@
 namespace paracord {
 namespace {
 
-// Ten lanes of ten batches.
+// A model with ten lanes of ten batches.
 TestModel ModelOfLanes() {
   TestModel model;
   model.plan.set_lanes(10);
@@ -157,13 +157,13 @@ TEST_CASE("so many pulls wait and no more, and what they take counts among reque
   CHECK(test.Waiting() == WaitingPulls::kPullsMax);
   CHECK(absl::IsResourceExhausted(test.Send(pull)->reply.status()));
   CHECK(memory->requests()->bytes() > 1024 * static_cast<int64_t>(WaitingPulls::kPullsMax));
-  // A push goes on all the same.
+  // A push is served meanwhile.
   test.PushRound(0);
   for (const auto& call : calls) CHECK(HasValues(call));
   CHECK(memory->requests()->bytes() == 0);
 }
 
-// Sends a push that wants the next state, and counts it among requests as a network would.
+// Sends a push with a pull of the next state, and counts its bytes as requests, as a network does.
 PsOfLanes::CallPtr SendCounted(PsOfLanes& test, MemoryBudget& memory, uint64_t bytes) {
   DecodedRequest push = test.ps.PushOf(0, 0, 1.0f);
   test.AddState(push, 1);
