@@ -28,7 +28,7 @@ json Sequential(const std::vector<json>& layers) {
   return {{"class_name", "Sequential"}, {"config", {{"name", "bits"}, {"layers", layers}}}};
 }
 
-// The job of a model whose one output is trained on numbers.
+// A job with one output, trained on random numbers.
 json BitsJob(const std::vector<json>& layers, const json& optimizer) {
   return {{"model", Sequential(layers)},
           {"data",
@@ -51,8 +51,8 @@ std::vector<float> RandomFloats(uint64_t count, uint32_t seed) {
   return values;
 }
 
-// The rows of a growing table's partition by their ids, with which they begin: where they lie in a
-// file is nobody's business.
+// Returns the records of a growing table's partition sorted by id. A file may have them in any
+// order.
 std::string RowsById(const std::string& words, const TableMetadata& table, uint64_t row_elements) {
   const uint64_t bytes = RecordWords(table, row_elements) * sizeof(float);
   REQUIRE(words.size() % bytes == 0);

@@ -1,5 +1,6 @@
-// Jobs whose values, slots and ledgers have to be the same to the bit in every run, and the digest
-// of these. A run is synchronous in rounds of four lanes, with one thread a batch.
+// Jobs that end with equal values, slots and ledgers in every run, bit by bit, and the digest to
+// compare runs with. The jobs are synchronous, with rounds of four lanes and one thread for each
+// batch.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +11,22 @@
 
 namespace paracord::e2e {
 
-inline constexpr uint64_t kBitsBatches = 11;  // of an epoch, in three rounds
+inline constexpr uint64_t kBitsBatches = 11;  // an epoch, in three rounds
 
 struct BitsCase {
-  nlohmann::json job;           // a patch of the counting job
-  std::vector<uint64_t> shape;  // of an example
-  bool ids = false;             // which its numbers are
+  nlohmann::json job;           // patch of the counting job
+  std::vector<uint64_t> shape;  // shape of an example
+  bool ids = false;             // examples are ids
 };
 
-BitsCase Perceptron();    // with moving averages and dropout, trained by Adam
-BitsCase Convolution();   // by SGD with momentum
-BitsCase GrowingTable();  // of ids, by Adam, with rows that expire
+BitsCase Perceptron();    // batch normalization and dropout, trained by Adam
+BitsCase Convolution();   // trained by SGD with momentum
+BitsCase GrowingTable();  // ids in an expiring table, trained by Adam
 
-// Writes the examples below the cluster's root.
+// Writes the examples into the directory `root`.
 void WriteBitsData(const std::string& root, const BitsCase& of);
 
-// Returns the SHA-256 of all that the last checkpoint in `dir` has of the job's partitions.
+// Returns the SHA-256 of all partitions in the last checkpoint in `dir`.
 std::string BitsOf(const std::string& dir);
 
 }  // namespace paracord::e2e

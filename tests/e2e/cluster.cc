@@ -44,8 +44,8 @@ std::string FreeTcpAddress() {
   socklen_t size = sizeof(address);
   REQUIRE(bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0);
   REQUIRE(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-  // This socket never listens and stays open until the test ends, so that the system gives its port
-  // to nobody who did not ask for it. A daemon that asks for it by number gets it.
+  // The socket never listens, and stays open until the test ends. The kernel then gives its port to
+  // no process that asks for any free port, but a daemon may bind the port by number.
   const int yes = 1;
   REQUIRE(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0);
   return absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
@@ -106,7 +106,7 @@ std::vector<std::string> Cluster::Command(const std::string& task) const {
                                       "--task", task == "coordinator" ? "coordinator:0" : task,
                                       "--dir", dirs_.contains(task) ? dirs_.at(task) : dir()};
   if (role == "coordinator") command.insert(command.end(), {"--job", job()});
-  // Workers that are to meet a ps over the network must not find it in shared memory.
+  // Tests of the network must not have workers find a ps in shared memory.
   const bool by_network = options_.tcp || announced_ != addresses_;
   const bool holds = role == "ps" || (role == "worker" && options_.nodes);
   if (holds && by_network) command.push_back("--shared-memory=false");
@@ -115,13 +115,14 @@ std::vector<std::string> Cluster::Command(const std::string& task) const {
     command.insert(command.end(), {"--allow-programs", "--device", options_.device, "--threads",
                                    absl::StrCat(options_.threads)});
   }
-  if (role == "coordinator" && task != role) {  // a second one, at an address nobody knows
+  // A second coordinator, at an address that no process knows.
+  if (role == "coordinator" && task != role) {
     command[2] = "coordinator:0";
     command.insert(command.end(), {"--listen", absl::StrCat("unix:", root(), "/second")});
   } else if (addresses_.contains(task)) {
     command.insert(command.end(), {"--listen", addresses_.at(task)});
   }
-  return command;  // the last two say where to listen, or of a worker its threads
+  return command;  // ends with the address to listen at, or a worker's number of threads
 }
 
 void Cluster::Start(const std::string& task, const Variables& environment,
@@ -132,7 +133,7 @@ void Cluster::Start(const std::string& task, const Variables& environment,
     cluster["ps"].push_back(announced_.at(absl::StrCat("ps:", i)));
   }
   for (uint32_t i = 0; i < options_.workers; ++i) {
-    // Nobody calls a worker that is no node, so its address may be anything.
+    // Nobody dials a worker that is not a node, so any address will do.
     const std::string any =
         absl::StrCat(options_.unix_workers ? "unix:/worker" : "127.0.0.1:", i + 1);
     cluster["worker"].push_back(options_.nodes ? announced_.at(absl::StrCat("worker:", i)) : any);
@@ -144,7 +145,7 @@ void Cluster::Start(const std::string& task, const Variables& environment,
     all["PARACORD_FAILPOINTS"] = absl::StrCat("worker.computed=stall:", options_.batch_ms);
   }
   std::vector<std::string> command = Command(task);
-  if (!arguments.empty()) command.resize(command.size() - 2);  // they say where to listen
+  if (!arguments.empty()) command.resize(command.size() - 2);  // the caller says where to listen
   command.insert(command.end(), arguments.begin(), arguments.end());
   processes_[task] = std::make_unique<Process>(command, all, LogPath(task));
 }

@@ -1,4 +1,4 @@
-// Tests the programs as a shell runs them: where they are found, and where they write.
+// Runs the programs from a shell: where the shell finds them, and where they write.
 #include <catch2/catch.hpp>
 #include <string>
 #include <utility>
@@ -16,7 +16,7 @@ using nlohmann::json;
 
 struct Ran {
   int code = -1;
-  std::string said;  // to stdout and stderr, where these are not sent elsewhere
+  std::string said;  // stdout and stderr, unless redirected
 };
 
 // A directory with the counting job, in which shell lines run.
@@ -24,7 +24,7 @@ class Shell {
  public:
   Shell() { WriteCountingJob(root(), {{"steps", 100}, {"evaluate", {{"every_epochs", 0}}}}); }
   const std::string& root() const { return temp_.path(); }
-  // Writes the counting job with other data, of training or of another name.
+  // Writes a counting job whose data section `of` is `data`.
   void WriteJob(const std::string& name, const json& data, const char* of = "train") const {
     json job = JsonOf(ReadText(root() + "/job.json"));
     job["data"][of] = data;
@@ -93,7 +93,7 @@ TEST_CASE("output that cannot be written is reported, and fails a command whose 
   CHECK(trained.code == 0);
   CHECK(Has(trained, "paracord train: not all output could be written to standard output"));
   CheckCounted(shell.root() + "/d", 100);
-  // The reader of its output leaves after the first line.
+  // `head` leaves after the first line of output.
   CHECK(shell.Run("paracord train job.json --dir e | head -n 1").code == 0);
   CheckCounted(shell.root() + "/e", 100);
 }
@@ -162,7 +162,7 @@ TEST_CASE("a command may have as many files open as a worker") {
 
 TEST_CASE("a command's log does not go to its standard output") {
   const Shell shell;
-  // The data are so large that an index of their records would be kept.
+  // The file is large enough that workers would cache an index of its records.
   const json data = {{"format", "csv"},
                      {"files", "wide.csv"},
                      {"header", false},

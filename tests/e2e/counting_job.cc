@@ -79,7 +79,7 @@ std::string WriteCountingJob(const std::string& dir, const json& patch) {
               {"data", {{"train", Npy("train")}}},
               {"batch", kBatch},
               {"split_batches", 8},
-              {"consistency", "async"},  // also where the cluster has no ps
+              {"consistency", "async"},  // nodes would default to "sync"
               {"loss", "mean_absolute_error"},
               {"optimizer", {{"name", "sgd"}, {"learning_rate", kUnits}}},
               {"failures", {{"per_batch", 50}}},
@@ -136,7 +136,7 @@ void CheckCounted(const std::string& dir, uint64_t batches, uint64_t rejected,
   INFO(manifest.status());
   REQUIRE(manifest.ok());
   CHECK(manifest->complete);
-  CHECK(manifest->partitions.size() >= 4);  // the bias in five, the kernel in its two rows
+  CHECK(manifest->partitions.size() >= 4);  // five of the bias, two of the kernel
   for (const ManifestPartition& partition : manifest->partitions) {
     CHECK(partition.applied == batches);
     CHECK(partition.rejected == rejected);

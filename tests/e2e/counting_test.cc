@@ -1,4 +1,4 @@
-// Runs the counting job through real processes, undisturbed and under random kills.
+// Trains the counting job with real processes, undisturbed and under random kills.
 #include <catch2/catch.hpp>
 #include <iostream>
 #include <map>

@@ -1,6 +1,5 @@
-// Runs the commands of the first pages as a user would who copies them into a shell, one after the
-// other. A block that cannot run in a test has a comment before it that says why,
-// <!-- not run: REASON -->.
+// Runs the shell commands of the first documentation pages in order, as a reader does who copies
+// them into a shell. A block that cannot run in a test follows a comment <!-- not run: REASON -->.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -22,8 +21,8 @@ using nlohmann::json;
 
 // A block of shell commands in a page.
 struct Block {
-  size_t line = 0;      // of its first command, counted from 1
-  std::string not_run;  // why; "" if it runs
+  size_t line = 0;      // line of its first command, from 1
+  std::string not_run;  // reason not to run, or ""
   std::string text;
 };
 
@@ -46,8 +45,8 @@ std::vector<Block> BlocksOf(const std::string& page) {
   return blocks;
 }
 
-// A folder with the tree's examples, in which a page's commands run; what they have below /tmp is
-// in the folder, too.
+// A folder with the tree's examples, where the commands of a page run. Paths below /tmp are
+// redirected into the folder.
 class Reader {
  public:
   Reader() {
@@ -60,8 +59,8 @@ class Reader {
   json Summary(const std::string& dir) const {
     return JsonOf(ReadText(Path("tmp/" + dir + "/summary.json")));
   }
-  // Runs all blocks of the page in one shell, which ends with the first command that fails. Returns
-  // why blocks are not run.
+  // Runs all blocks of a page in one shell, which exits at the first failing command. Returns the
+  // reasons for skipped blocks.
   std::vector<std::string> Run(const std::string& page) const {
     std::vector<std::string> left_out;
     std::string script;
@@ -94,7 +93,7 @@ TEST_CASE("the commands of README do what it says") {
         });
   const json clicks = reader.Summary("clicks");
   CHECK(clicks["status"] == "done");
-  CHECK(clicks["metrics"]["test"]["auc"] > 0.85);  // 0.889 of who knows all
+  CHECK(clicks["metrics"]["test"]["auc"] > 0.85);  // a perfect model scores 0.889
   const json killed = reader.Summary("tour");
   CHECK(killed["status"] == "done");
   CHECK(killed["recoveries"]["ps"] >= 1);

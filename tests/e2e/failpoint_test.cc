@@ -1,4 +1,4 @@
-// Lets a process die at each failpoint in turn; no batch is lost or applied twice.
+// Kills a process at each failpoint in turn. No batch may be lost or applied twice.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <string>
@@ -83,7 +83,7 @@ TEST_CASE("a ps that dies again while it restores is restored") {
   CheckResult(cluster);
 }
 
-// The push has passed the fence of its generation when the next generation reads the ledgers and
+// The push has passed the check of its generation before the next generation reads the ledgers and
 // rejects the batch.
 TEST_CASE("a push that is under way when its generation ends is entered nowhere any more") {
   Cluster cluster({.ps = 2, .workers = 2, .batch_ms = 2, .job = {{"epochs", kEpochs}}});
@@ -95,8 +95,9 @@ TEST_CASE("a push that is under way when its generation ends is entered nowhere 
   std::this_thread::sleep_for(std::chrono::seconds(1));
   cluster.at("worker:0").Kill();
   cluster.at("coordinator").Kill();
-  cluster.Start("coordinator");                          // in a generation of its own
-  std::this_thread::sleep_for(std::chrono::seconds(4));  // ps:0 goes on with the push, ps:1 not yet
+  cluster.Start("coordinator");  // begins the next generation
+  // By then ps:0 goes on with the push, ps:1 does not.
+  std::this_thread::sleep_for(std::chrono::seconds(4));
   cluster.Start("worker:0");
   CHECK(cluster.Finish() == 0);
   CheckCounted(cluster.dir(), kEpochs * kBatchesPerEpoch);

@@ -1,5 +1,5 @@
-// Growing tables through real processes: the rows of any 64-bit ids, whatever is killed and however
-// many ps hold them.
+// Growing tables with arbitrary 64-bit ids, trained by real processes under kills and on any number
+// of ps.
 #include <signal.h>
 
 #include <algorithm>
@@ -22,14 +22,15 @@ namespace paracord::e2e {
 namespace {
 
 using nlohmann::json;
-using Occurrences = std::map<uint64_t, float>;  // occurrences by id
+using Occurrences = std::map<uint64_t, float>;  // id -> number of occurrences
 
 constexpr uint64_t kUserWidth = 4;
-constexpr uint64_t kUserIds = 4;  // of an example
+constexpr uint64_t kUserIds = 4;  // ids in an example
 constexpr uint64_t kUserExamples = 64 * kBatch;
 constexpr uint64_t kUserEpochs = 10;
 
-// Writes int64, of which some come often and most never; they have any size and sign, or are 0.
+// Writes int64 ids: a few are frequent, most never occur. Ids are of any size and sign, and include
+// 0.
 void WriteUserIds(const std::string& path, uint64_t examples, uint64_t seed, Occurrences& counts) {
   std::mt19937 random(static_cast<uint32_t>(seed));
   std::string header = absl::StrCat("{'descr': '<i8', 'fortran_order': False, 'shape': (", examples,
@@ -49,7 +50,7 @@ void WriteUserIds(const std::string& path, uint64_t examples, uint64_t seed, Occ
   WriteText(path, text);
 }
 
-// Each occurrence of an id adds 1 to each element of its row, as in the counting job.
+// A job in which each occurrence of an id adds 1 to each element of the id's row.
 json UserJob(uint64_t epochs) {
   const auto layer = [](const std::string& class_name, const json& config) {
     return json{{"class_name", class_name}, {"config", config}};
@@ -74,7 +75,7 @@ json UserJob(uint64_t epochs) {
       {"optimizer", {{"name", "sgd"}, {"learning_rate", kBatch * kUserIds * kUserWidth}}}};
 }
 
-// Returns the occurrences of ids in training and in the test.
+// Returns the occurrences of ids in the training data and in the test data.
 std::pair<Occurrences, Occurrences> WriteUserData(const std::string& root) {
   Occurrences train, test;
   WriteUserIds(root + "/train-ids.npy", kUserExamples, 7, train);
@@ -127,7 +128,7 @@ std::string RunCommand(const std::string& root, const std::string& command) {
   return text;
 }
 
-// Checks the ids and rows of an export.
+// Checks ids and rows in an exported file.
 void CheckUserExport(const std::string& path, const Occurrences& counts, uint64_t epochs) {
   AllFiles files;
   const auto file = SafetensorsFile::Open(files, path);
@@ -176,7 +177,7 @@ TEST_CASE("each row of a growing table has the occurrences of its id, whatever i
   CHECK(table.at("expired") == 0);
   CHECK(table.at("bytes") > counts.size() * kUserWidth * sizeof(float));
   CHECK(table.at("pushed_rows") > 0);
-  // Ids that training never had read as initial values.
+  // Ids that are only in the test data read their initial values.
   double sum = 0, ids = 0;
   for (const auto& [id, times] : test) {
     const auto trained = counts.find(id);
@@ -200,7 +201,7 @@ TEST_CASE("each row of a growing table has the occurrences of its id, whatever i
   CHECK(metrics.at("metrics").at("mean_absolute_error").get<double>() ==
         Approx(error).epsilon(1e-6));
 
-  // Each epoch goes on with the same rows on another number of ps.
+  // Resumes the rows for one more epoch on each number of ps.
   for (uint64_t ps = 1; ps <= 3; ++ps) {
     RunCommand(root, absl::StrCat("train job.json --dir dir --workers 1 --ps ", ps,
                                   " --set epochs=", kUserEpochs + ps));
@@ -208,8 +209,8 @@ TEST_CASE("each row of a growing table has the occurrences of its id, whatever i
   }
 }
 
-// The names of the newest checkpoint and of those that it continues, down to a full one; none if
-// one of them cannot be read.
+// Returns the newest checkpoint and its bases, down to a full checkpoint; empty if one is
+// unreadable.
 std::vector<std::string> NewestChain(const std::string& dir) {
   AllFiles files;
   const std::string checkpoints = CheckpointsDirectory(dir);
@@ -258,7 +259,7 @@ TEST_CASE("a running job whose chain loses a manifest goes on with a full checkp
               .RemoveTree(
                   absl::StrCat(CheckpointsDirectory(cluster.dir()), "/", lost, "/", kManifestName))
               .ok());
-  // What is written from now on rests on nothing that is gone.
+  // Later checkpoints must not build on the lost checkpoint.
   WaitUntil(30000, [&] {
     const std::vector<std::string> newest = NewestChain(cluster.dir());
     return !newest.empty() && newest.back() != chain.back();

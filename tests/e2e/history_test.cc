@@ -1,6 +1,5 @@
-// The history of epochs, through real processes: its sums are those of a replay by hand. In the
-// counting job each update adds 1 to every output, so a batch that is computed after u updates has
-// the loss kTarget - u, to the last bit.
+// Checks the history of epochs against a replay by hand. Each update of the counting job adds 1 to
+// every output, so a batch computed after u updates has exactly the loss kTarget - u.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -19,7 +18,7 @@ using nlohmann::json;
 constexpr uint64_t kHistoryLanes = 3;
 constexpr uint64_t kHistoryRounds = (kBatchesPerEpoch + kHistoryLanes - 1) / kHistoryLanes;
 
-// Replays an epoch in which batch b is computed after `updates_before(b)` updates.
+// Returns the loss of an epoch in which batch b is computed after `updates_before(b)` updates.
 template <class UpdatesBefore>
 double LossOfReplay(const UpdatesBefore& updates_before) {
   double sum = 0;
@@ -80,7 +79,7 @@ TEST_CASE("in a synchronous job whatever is killed each batch counts once in the
     CHECK(entry.at("batches") == kBatchesPerEpoch);
     CHECK(entry.at("examples") == kRecords);
     if (entry.contains("untold")) {
-      CHECK(victim != "ps:1");  // all workers and the coordinator live on
+      CHECK(victim != "ps:1");  // no worker and no coordinator was killed
       continue;
     }
     ++exact;
@@ -99,7 +98,7 @@ TEST_CASE("train has a line for every epoch, however short, and none of an earli
     REQUIRE(train.Start({"--ps", "1", "--workers", "1"}, "")->Wait(60000) == 0);
     INFO(train.log());
     for (uint64_t epoch = 1; epoch <= epochs; ++epoch) {
-      // Keys stand in their alphabetical order.
+      // JSON keys are in alphabetical order.
       const std::string line =
           absl::StrCat("\"epoch\":", epoch, ",\"epochs\":", epochs, ",\"event\":\"epoch\"");
       const size_t first = train.log().find(line);

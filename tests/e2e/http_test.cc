@@ -1,4 +1,4 @@
-// The daemons of a real cluster show by HTTP what they do.
+// Daemons of a real cluster show metrics, health and status over HTTP.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -10,14 +10,14 @@
 namespace paracord::e2e {
 namespace {
 
-// The value of a sample, by how its line begins; -1: there is none.
+// Returns the value of the sample whose line begins with `sample`, or -1.
 double Value(const std::string& metrics, const std::string& sample) {
   const size_t at = metrics.find("\n" + sample);
   if (at == std::string::npos) return -1;
   return std::stod(metrics.substr(metrics.find(' ', metrics.find('}', at))));
 }
 
-// A number of a status; 0 if it is not there.
+// Returns a number of a status, or 0 if absent.
 double Number(const nlohmann::json& status, const std::string& key) {
   return status.is_object() ? status.value(key, 0.0) : 0;
 }
@@ -33,7 +33,7 @@ TEST_CASE("each daemon of a cluster shows its health and its metrics, and the jo
                     worker = FreeTcpAddress();
   cluster.Start("ps:0", {}, {"--listen", cluster.address("ps:0"), "--http", ps});
   REQUIRE(WaitUntil(10000, [&] { return CodeOf(Get(ps, "/livez")) == 200; }));
-  CHECK(CodeOf(Get(ps, "/readyz")) == 503);  // there is no coordinator yet
+  CHECK(CodeOf(Get(ps, "/readyz")) == 503);  // no coordinator has started
   cluster.Start("coordinator", {},
                 {"--listen", cluster.address("coordinator"), "--http", coordinator});
   cluster.Start("worker:0", {}, {"--http", worker});

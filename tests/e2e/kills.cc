@@ -21,15 +21,14 @@ uint32_t Seed() {
   return given != nullptr ? static_cast<uint32_t>(std::atol(given)) : std::random_device()();
 }
 
-// Returns a child process of a process, but no guard of one (program/group_guard.h); 0 if it has
-// none now.
+// Returns a child of `parent` that is not a guard (program/group_guard.h), or 0 if none exists.
 pid_t ChildOf(pid_t parent) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
     std::ifstream file(entry.path() / "stat");
     std::string pid, rest;
     if (!(file >> pid) || !std::getline(file, rest)) continue;
-    const size_t name_end = rest.rfind(") ");  // "(name) S ppid ..."
+    const size_t name_end = rest.rfind(") ");  // the rest is "(name) S ppid ..."
     if (name_end == std::string::npos || rest.size() < name_end + 5) continue;
     if (absl::StrContains(rest, "(sh) ")) continue;
     if (std::atoi(rest.c_str() + name_end + 4) == parent) return std::atoi(pid.c_str());
@@ -44,7 +43,7 @@ std::set<pid_t> KillAtRandom(Cluster& cluster, const Kills& kills) {
   std::cout << "PARACORD_E2E_SEED=" << seed << "\n";
   std::mt19937 random(seed);
   std::set<pid_t> children;
-  std::vector<std::string> left;  // of a round in which each task has its turn
+  std::vector<std::string> left;  // tasks of this round still to be killed
   int killed = 0, killed_children = 0;
   uint64_t batches_done = 0;
   while (killed < kills.count && cluster.at(cluster.leader()).Poll() != 0) {

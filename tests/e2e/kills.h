@@ -1,4 +1,4 @@
-// Random kills of a cluster's tasks, whose seed PARACORD_E2E_SEED gives again.
+// Kills tasks of a cluster at random. PARACORD_E2E_SEED repeats a sequence.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,15 @@
 namespace paracord::e2e {
 
 struct Kills {
-  std::vector<std::string> tasks;  // "child of worker:1" is the child process of that worker
+  std::vector<std::string> tasks;  // "child of worker:1" is a child process of that worker
   int count = 0;
-  uint64_t batches = 0;   // of the whole job
-  int64_t most_ms = 900;  // between one kill and the next
+  uint64_t batches = 0;   // in the whole job
+  int64_t most_ms = 900;  // longest time between two kills
 };
 
-// Kills tasks with SIGKILL at random moments and in a random order, in which each has its turn
-// before one has another, and starts them again. However fast the
-// machine is, all kills come before the job has done four fifths of its batches, which is checked.
-// Returns the ids of the workers' child processes that it has seen.
+// Kills tasks with SIGKILL at random moments, and supervises the cluster. Each round kills every
+// task once, in random order. All kills come before four fifths of the job's batches, however fast
+// the machine is; otherwise the test fails. Returns the pids of the workers' children seen.
 std::set<pid_t> KillAtRandom(Cluster& cluster, const Kills& kills);
 
 }  // namespace paracord::e2e

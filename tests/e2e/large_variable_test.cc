@@ -1,5 +1,4 @@
-// Trains variables that are large: one whose bytes 32 bits cannot count, and one that no worker's
-// memory holds.
+// Large variables: more bytes than 32 bits count, and more than a worker's memory holds.
 #include <sys/resource.h>
 
 #include <catch2/catch.hpp>
@@ -59,16 +58,16 @@ TEST_CASE("a variable of more than 4 GiB is trained over TCP and through shared 
 
 constexpr uint64_t kTableRows = 20000000;
 constexpr uint64_t kTableWidth = 16;
-constexpr uint64_t kTableIds = 4;  // of an example
+constexpr uint64_t kTableIds = 4;  // ids in an example
 constexpr uint64_t kTableBatches = 200;
 
-// Writes the ids of all examples, and returns how often each occurs.
+// Writes the ids of all examples. Returns the occurrences of each id.
 std::map<uint64_t, float> WriteTableIds(const std::string& path) {
   std::mt19937_64 random(3);
   std::map<uint64_t, float> counts;
   std::vector<uint64_t> ids;
   for (uint64_t i = 0; i < kTableBatches * kBatch * kTableIds; ++i) {
-    // Half of them are above 2^24, where float32 has not all whole numbers.
+    // Half of the ids are above 2^24, where float32 cannot hold every integer.
     ids.push_back(random() % 2 == 0 ? random() % kTableRows : kTableRows - 1 - random() % 99);
     ++counts[ids.back()];
   }
@@ -76,7 +75,7 @@ std::map<uint64_t, float> WriteTableIds(const std::string& path) {
   return counts;
 }
 
-// The table has 1.28 GB, and the worker may have 300 MB of memory of its own.
+// The table has 1.28 GB. The worker may use 300 MB.
 TEST_CASE("a worker of 300 MB trains a table of 20,000,000 rows", "[.slow]") {
   const bool tcp = GENERATE(false, true);
   CAPTURE(tcp);

@@ -1,4 +1,4 @@
-// Tests `paracord launch` with an ssh that runs its command here, whatever the host is.
+// Tests `paracord launch` with a fake ssh, which runs every command on this host.
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ class Launch {
  public:
   explicit Launch(uint64_t steps = kLaunchSteps) {
     WriteCountingJob(root(), {{"steps", steps}, {"checkpoint", {{"every_seconds", 0.3}}}});
-    // This ssh notes the host and, like the real one, gives all its words to one shell.
+    // The fake ssh records the host and, like the real one, passes its words to one shell.
     WriteText(root() + "/ssh",
               "#!/bin/sh\necho $1 >> " + root() + "/hosts\nshift\nexec sh -c \"$*\"\n");
     chmod((root() + "/ssh").c_str(), 0755);
@@ -58,7 +58,7 @@ class Launch {
                                      Variables{{"PARACORD_FAILPOINTS", "worker.computed=stall:4"}},
                                      root() + "/launch.log");
   }
-  // Finds processes whose command line begins with `first` and contains `text` and our directory.
+  // Returns the processes whose command line begins with `first` and contains `text` and root().
   std::vector<pid_t> Find(const std::string& first, const std::string& text) const {
     std::vector<pid_t> pids;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {

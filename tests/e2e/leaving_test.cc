@@ -1,4 +1,4 @@
-// Tests workers that come and go, and processes that are told to leave.
+// Workers come and go, and processes are told to leave.
 #include <signal.h>
 
 #include <catch2/catch.hpp>
@@ -42,8 +42,8 @@ TEST_CASE("workers may join and leave while the job trains, under any index") {
   cluster.Start("worker:7");
   cluster.Start("worker:3");
   REQUIRE(WaitUntil(10000, [&] { return HasWorkers(cluster, 3); }));
-  // One worker is killed and comes back under another index, one leaves when told to, all are
-  // killed, and one comes.
+  // A worker is killed and returns under another index, a worker leaves on SIGTERM, the rest are
+  // killed, and finally workers come again.
   cluster.at("worker:0").Kill();
   cluster.Start("worker:1");
   cluster.at("worker:7").Signal(SIGTERM);
@@ -73,7 +73,7 @@ TEST_CASE("SIGTERM or SIGINT lets a worker finish its batch and leave with 143")
   CHECK(cluster.Summary().at("recoveries").at("worker") == 0);
 }
 
-// Whether `process` has the file open.
+// Returns whether `process` has the file open.
 bool HasOpen(const Process& process, const std::string& path) {
   std::error_code gone;
   std::filesystem::directory_iterator it(absl::StrCat("/proc/", process.pid(), "/fd"), gone);
@@ -109,7 +109,7 @@ TEST_CASE("SIGTERM, SIGINT or SIGHUP has a coordinator take a checkpoint and lea
   CHECK_FALSE(NewestCheckpoint(cluster.dir()).empty());
   CHECK(cluster.Summary().at("status") == "stopped");
   CHECK(cluster.Summary().at("reason") == Name(signal) + ", after a checkpoint");
-  // All other processes die, too, so that only the checkpoint is left.
+  // Kills all other processes. Only the checkpoint remains.
   cluster.KillAll();
   cluster.StartAll();
   CHECK(
@@ -139,7 +139,8 @@ TEST_CASE("a worker that was stopped while another took its place leaves when it
   REQUIRE(cluster.WaitForBatches(100));
   const std::unique_ptr<Process> old = cluster.TakeOut("worker:0");
   old->Signal(SIGSTOP);
-  REQUIRE(WaitUntil(5000, [&] { return HasWorkers(cluster, 1); }));  // it is silent for too long
+  // The coordinator gives it up for its silence.
+  REQUIRE(WaitUntil(5000, [&] { return HasWorkers(cluster, 1); }));
   cluster.Start("worker:0");
   REQUIRE(cluster.WaitForBatches(300));
   old->Signal(SIGCONT);
@@ -169,12 +170,12 @@ TEST_CASE("two coordinators of one job that are both restarted come to rest") {
   REQUIRE(cluster.WaitForBatches(100));
   constexpr Exit kFenced = 201;
   constexpr Exit kInUse = 3;
-  // A coordinator that finds the other one alive leaves.
-  cluster.Start("coordinator:1");  // at an address that no worker knows
+  // A coordinator exits if another coordinator answers.
+  cluster.Start("coordinator:1");  // at an address unknown to the workers
   CHECK(cluster.at("coordinator:1").Wait(10000) == kInUse);
   CHECK(cluster.Logged("coordinator:1", "another coordinator leads this job"));
   CHECK(cluster.WaitForBatches(cluster.BatchesDone() + 10));
-  // A coordinator that gets no answer from the other one takes over, and fences it.
+  // A coordinator takes over if the other does not answer, and fences the other.
   cluster.at("coordinator").Signal(SIGSTOP);
   cluster.Start("coordinator:1");
   REQUIRE(WaitUntil(10000, [&] {
@@ -204,7 +205,7 @@ TEST_CASE("when everything is killed the job goes on from its newest checkpoint"
   CheckCounted(cluster.dir(), kLeavingSteps);
 }
 
-// The timeout is longer than the time between two checks of a daemon's own listener, which must not
+// The timeout exceeds the interval at which a daemon probes its own listener. A probe must not
 // count as a coordinator.
 TEST_CASE("a ps whose coordinator never comes back leaves with 202") {
   Cluster cluster(

@@ -1,5 +1,5 @@
-// A synchronous job beside Keras under tf.distribute's MirroredStrategy: a lane is a replica, and a
-// round is one update (tests/golden/make_rounds.py).
+// Compares a synchronous job with Keras under tf.distribute's MirroredStrategy. A lane corresponds
+// to a replica, a round to an update (tests/golden/make_rounds.py).
 #include <catch2/catch.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// Writes arrays by the names of variables, which are 1 or 2 axes wide as the model's are.
+// Writes the initial values of variables with one or two axes to a safetensors file.
 void WriteWeights(const std::string& path, const json& golden) {
   const uint64_t units = golden["weights"]["a/bias"].size();
   PosixFiles files;
@@ -34,7 +34,7 @@ void WriteWeights(const std::string& path, const json& golden) {
   REQUIRE((*writer)->Finish().ok());
 }
 
-// Runs `paracord ARGUMENTS` in a folder.
+// Runs `paracord ARGUMENTS` in the folder `root`.
 void Run(const std::string& root, const std::string& arguments) {
   const std::string log = root + "/command.log";
   Process process({"/bin/sh", "-c", "cd " + root + " && paracord " + arguments},
@@ -44,7 +44,7 @@ void Run(const std::string& root, const std::string& arguments) {
   REQUIRE(code == 0);
 }
 
-// Writes the inputs, targets and first values into a folder.
+// Writes inputs, targets and initial values into `root`.
 void WriteInputs(const std::string& root, const json& golden) {
   const uint64_t batch = golden["batch"], lanes = golden["replicas"], updates = golden["updates"];
   const uint64_t examples = batch * lanes * updates;
@@ -55,7 +55,7 @@ void WriteInputs(const std::string& root, const json& golden) {
   WriteWeights(root + "/begin.safetensors", golden);
 }
 
-// Trains with the keys of `own` besides those of every job here. Returns the path of the export.
+// Trains with the keys of `own` added to the common job. Returns the path of the export.
 std::string TrainedBy(const std::string& root, const json& golden, const std::string& name,
                       const std::string& arguments, const json& own) {
   json job = {
@@ -105,8 +105,9 @@ TEST_CASE("a synchronous job makes what replicas of MirroredStrategy make") {
   }
 }
 
-// Keras 3 under a strategy clips each replica's share, so one device is what there is to compare
-// with: of a model whose batches may be cut, which those of BatchNormalization may not.
+// Keras 3 clips each replica's share under a strategy, so the reference is a run on one device with
+// the batches of a round joined. A joined batch would change the statistics of BatchNormalization,
+// so the layer is left out.
 TEST_CASE("a round that is clipped by norm is as one batch of one device") {
   json golden = GoldenJson("rounds.keras3.json");
   json& layers = golden["model"]["config"]["layers"];

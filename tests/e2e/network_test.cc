@@ -1,4 +1,4 @@
-// Tests processes that stop answering without dying, and networks that cut.
+// Processes that hang without dying, and networks that are cut.
 #include <signal.h>
 
 #include <catch2/catch.hpp>
@@ -41,7 +41,8 @@ TEST_CASE("a process that is stopped beyond its timeout and goes on does no harm
   if (task == "ps:1") CHECK(cluster.Logged("coordinator", "ps:1 is away"));
 }
 
-// All processes reach ps:1 through a relay, which cuts off worker:0 (by its pid) or everybody.
+// Routes all traffic to ps:1 through a relay. The relay cuts off worker:0 (by its pid) or
+// everybody.
 void CutAndHeal(Proxy::Mode mode, bool only_one_worker) {
   Cluster cluster({.batch_ms = 4, .job = QuickTimeouts()});
   const std::string relay = cluster.root() + "/relay";

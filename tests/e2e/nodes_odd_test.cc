@@ -1,4 +1,4 @@
-// Clusters without ps whose processes are started wrongly, or show certificates.
+// Clusters of nodes that are started wrongly, or have certificates.
 #include <signal.h>
 
 #include <catch2/catch.hpp>
@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-// Runs paracord-worker with a cluster until it leaves; returns its exit code, and what it says.
+// Runs paracord-worker until it exits, and keeps the exit code and the output.
 struct NodeRun {
   NodeRun(const json& cluster, const std::string& task, const std::vector<std::string>& arguments) {
     const TestDirectory directory;
@@ -133,7 +133,7 @@ TEST_CASE("a node whose task a second worker takes goes on holding its partition
   CHECK(cluster.Finish() == 0);
   CheckCounted(cluster.dir(), 1500);
   CHECK(first->Wait(20000) == 3);
-  // The second has computed to the end, and nobody has given it partitions.
+  // The second worker computed to the end, and holds no partition.
   CHECK(cluster.at("worker:1").Wait(60000) == 0);
 }
 
@@ -152,7 +152,7 @@ TEST_CASE("an evaluator finds the coordinator in node 0 and scores what nodes ha
                    .batch_ms = 2,
                    .job = {{"epochs", 6}, {"evaluate", {{"every_epochs", 2}}}}});
   cluster.StartAll();
-  // It is given two devices, as workers may be, and computes on one.
+  // An evaluator accepts two devices, as workers do, and uses one.
   cluster.Start("evaluator:0", {}, {"--dir", cluster.dir(), "--device", "cpu:2"});
   CHECK(cluster.Finish() == 0);
   CHECK(cluster.at("evaluator:0").Wait(60000) == 0);
@@ -200,8 +200,8 @@ TEST_CASE("nodes with certificates train, and a worker's certificate leads no jo
   CHECK(ask_as(0, nodes).ok());
   CHECK(absl::IsPermissionDenied(ask_as(2, nodes)));
   std::swap(nodes.ps[1], nodes.ps[2]);
-  CHECK_FALSE(ask_as(0, nodes).ok());  // whose cluster has another worker at this address
-  CHECK_FALSE(ask_as(0, {}).ok());     // whose cluster has ps does not believe that this is one
+  CHECK_FALSE(ask_as(0, nodes).ok());  // the caller's TF_CONFIG has another worker at the address
+  CHECK_FALSE(ask_as(0, {}).ok());     // the caller's TF_CONFIG has no nodes
   CHECK(cluster.Finish() == 0);
   CheckCounted(cluster.dir(), 600);
 }

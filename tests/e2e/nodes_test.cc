@@ -1,5 +1,5 @@
-// Training without ps processes: nodes, which are workers and hold the variables, through real
-// processes, undisturbed and under kills.
+// Nodes (workers that hold the variables, without ps) as real processes, undisturbed and under
+// kills.
 #include <signal.h>
 
 #include <catch2/catch.hpp>
@@ -27,7 +27,7 @@ std::vector<std::string> NodeTasks(uint32_t count) {
   return tasks;
 }
 
-// What makes the counting job synchronous.
+// Returns a patch that makes the counting job synchronous.
 json CountingSync(const json& patch) {
   json job = {{"consistency", "sync"}, {"round_batches", 2}, {"split_batches", nullptr}};
   job.merge_patch(patch);
@@ -70,7 +70,7 @@ TEST_CASE("nodes train a job in rounds that leaves its strategy to the cluster")
   const bool chief = GENERATE(false, true);
   CAPTURE(chief);
   json job = CountingSync({{"epochs", 3}});
-  job["consistency"] = nullptr;  // that of the counting job is removed
+  job["consistency"] = nullptr;  // removes the counting job's "async"
   Cluster cluster({.workers = 2, .nodes = true, .chief = chief, .job = job});
   cluster.StartAll();
   CHECK(cluster.Finish() == 0);

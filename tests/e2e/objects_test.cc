@@ -1,4 +1,4 @@
-// Runs a whole job whose DIR and data are objects, behind an S3 that fails now and then.
+// Trains a job whose DIR and data are objects in a fake S3 that injects failures.
 #include <signal.h>
 #include <stdlib.h>
 
@@ -18,7 +18,7 @@
 namespace paracord::e2e {
 namespace {
 
-// Puts the server's address and keys into the environment of this process and of its children.
+// Puts the S3 address and keys into the environment of this process and its children.
 Variables InEnvironment(const S3Server& server) {
   const Variables variables = server.Variables();
   for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
@@ -76,7 +76,7 @@ TEST_CASE("a job whose DIR and data are objects trains to its end") {
   CHECK(verified.Wait(20000) == 0);
 }
 
-// One line: what was done and what the requests met on the way.
+// Prints the work done and the failures met, in one line.
 void PrintResult(const std::string& what, const S3Server& server, int64_t since_ms) {
   nlohmann::json faults = server.Faults();
   REQUIRE(faults.is_object());
@@ -116,8 +116,8 @@ TEST_CASE("on an S3 that fails, through kills and a second coordinator, each bat
   CHECK(killed("coordinator"));
   CHECK(killed("ps:0"));
   REQUIRE(cluster.WaitForBatches(300, 60000));
-  // The first coordinator is stopped, another one takes over, and the first wakes up in the middle
-  // of its work.
+  // Stops the first coordinator until a second takes over. The first then wakes up in the middle of
+  // its work.
   AllFiles files;
   cluster.at("coordinator").Signal(SIGSTOP);
   cluster.Start("coordinator:1");
@@ -151,7 +151,7 @@ TEST_CASE("of two coordinators that start at once on an S3 that fails one leads"
   cluster.Start("coordinator:1");
   for (const char* ps : {"ps:0", "ps:1"}) cluster.Start(ps);
   for (const char* worker : {"worker:0", "worker:1"}) cluster.Start(worker);
-  // By the claim that one has lost, or because it found the other one alive.
+  // A coordinator loses the claim of a generation, or finds the other alive.
   std::string lost;
   REQUIRE(WaitUntil(60000, [&] {
     for (const char* task : {"coordinator", "coordinator:1"}) {
@@ -161,7 +161,7 @@ TEST_CASE("of two coordinators that start at once on an S3 that fails one leads"
   }));
   const std::optional<Exit> left = cluster.at(lost).Poll();
   CHECK((left == 201 || left == 3));
-  if (lost == "coordinator") {  // the other listens where nobody looks for it
+  if (lost == "coordinator") {  // no process looks for the address of coordinator:1
     cluster.at("coordinator:1").Kill();
     cluster.TakeOut("coordinator:1");
     cluster.Start("coordinator");
@@ -182,7 +182,7 @@ TEST_CASE("a ps that dies between the parts of an upload leaves none of them", "
   const auto layer = [](const std::string& kind, const nlohmann::json& config) {
     return nlohmann::json{{"class_name", kind}, {"config", config}};
   };
-  // 40 MiB that are not trained: what a ps writes takes more than one part.
+  // 40 MiB of frozen values, so that a ps uploads its file in more than one part.
   const nlohmann::json layers = {layer("InputLayer", {{"batch_shape", {nullptr, 2}}}),
                                  layer("Embedding", {{"name", "large"},
                                                      {"trainable", false},

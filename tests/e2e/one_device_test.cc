@@ -1,4 +1,4 @@
-// A job on one device is a process that nobody has to reach: it opens no port of the network.
+// Training on one device takes one process without peers, which opens no TCP port.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <set>
@@ -12,13 +12,13 @@
 namespace paracord::e2e {
 namespace {
 
-// The sockets, by the kernel's numbers, at which somebody on this machine listens for TCP.
+// Returns the inodes of all listening TCP sockets on this machine.
 std::set<std::string> Listening() {
   std::set<std::string> sockets;
   for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
     std::istringstream lines(ReadText(table));
     std::string line;
-    std::getline(lines, line);  // titles
+    std::getline(lines, line);  // the table's header
     while (std::getline(lines, line)) {
       std::istringstream fields(line);
       std::string field, state, socket;
@@ -32,7 +32,7 @@ std::set<std::string> Listening() {
   return sockets;
 }
 
-// How many of them are of a process.
+// Returns how many of the listening sockets belong to a process.
 size_t PortsOf(pid_t pid) {
   const std::set<std::string> listening = Listening();
   size_t count = 0;

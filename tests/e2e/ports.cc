@@ -26,7 +26,8 @@ bool PortIsFree(int port) {
   return free;
 }
 
-// Locks the block's file until this process ends; false if another process has locked it.
+// Locks the file of a port block until this process ends. Returns false if another process has the
+// lock.
 bool LockBlock(int block) {
   const std::string file = absl::StrCat("/tmp/paracord-test-ports-", block);
   const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);

@@ -1,13 +1,13 @@
-// Ports for programs of a test that are told a first port and take those after it.
+// Reserves TCP ports for programs that take a first port and use its successors.
 #pragma once
 
 namespace paracord::e2e {
 
 inline constexpr int kPortsOfTest = 10;
 
-// Returns the first of kPortsOfTest neighbouring TCP ports that no test takes beside this one,
-// below those that the kernel gives out. They are this process' until it ends; later calls return
-// the same ports. Used in the main thread.
+// Returns the first of kPortsOfTest adjacent TCP ports, below the kernel's ephemeral range. No
+// other test takes these ports until this process ends. Later calls return the same port. Main
+// thread only.
 int FirstPort();
 
 }  // namespace paracord::e2e

@@ -1,4 +1,4 @@
-// Tests predict as people use it: what is computed from its rows is what evaluate says.
+// Tests `paracord predict`: the predictions must give the metrics that `evaluate` prints.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <fstream>
@@ -27,7 +27,7 @@ json Layer(const std::string& name, const std::string& kind, json config, const 
   return {{"class_name", kind}, {"name", name}, {"config", config}, {"inbound_nodes", nodes}};
 }
 
-// A small recommender: the rows of two ids, of which any number has one, and a dense part.
+// A small recommender: two embeddings of hashed ids, and a dense part.
 json RecommenderJob() {
   const json layers = {
       Layer("user", "InputLayer", {{"dtype", "int64"}, {"batch_shape", {nullptr, 1}}},
@@ -68,8 +68,8 @@ json RecommenderJob() {
       {"optimizer", {{"name", "adagrad"}, {"learning_rate", 0.5}}}};
 }
 
-// Rows "user,film,age,liked" of `users` different users, whose ids have 64 bits; without `liked`
-// where `labels` is null.
+// Returns CSV rows "user,film,age,liked" with 64-bit ids of `users` users; no `liked` if `labels`
+// is null.
 std::string Rows(int rows, uint64_t users, std::vector<double>* labels) {
   std::string text = labels == nullptr ? "user,film,age\n" : "user,film,age,liked\n";
   for (int i = 0; i < rows; ++i) {
@@ -106,7 +106,7 @@ class Trained {
     return code;
   }
 
-  std::vector<double> labels;  // of test.csv
+  std::vector<double> labels;  // labels of test.csv
 
  private:
   TestDirectory temp_;
@@ -120,7 +120,7 @@ TEST_CASE("metrics of predicted rows are those of evaluate, with ids that have n
   const json evaluated = JsonOf(ReadText(trained.path("evaluated")));
   REQUIRE(evaluated["examples"] == 301);
   const std::string out = trained.path("scores.csv");
-  // The checkpoint has its job, and needs neither its file nor the training data.
+  // The checkpoint holds the job, so neither job.json nor the training data is needed.
   REQUIRE(std::system(
               ("rm " + trained.path("job.json") + " " + trained.path("train.csv")).c_str()) == 0);
   WriteText(trained.path("new.csv"), Rows(301, 90, nullptr));
@@ -141,9 +141,9 @@ TEST_CASE("metrics of predicted rows are those of evaluate, with ids that have n
   CHECK(loss == Approx(evaluated["metrics"]["loss"].get<double>()).epsilon(0).margin(1e-6));
   CHECK(right ==
         Approx(evaluated["metrics"]["binary_accuracy"].get<double>()).epsilon(0).margin(1e-6));
-  CHECK(right > 0.6);  // it has learnt something, so that rows matter
+  CHECK(right > 0.6);  // better than chance, so that the order of the rows matters
 
-  // The exported file gives the same bytes, and so do the labelled records.
+  // An exported file and labelled records give equal bytes.
   WriteText(trained.path("job.json"), TextOf(RecommenderJob()));
   REQUIRE(trained.Run({"export", "--dir", trained.path("run"), "--out",
                        trained.path("m.safetensors")}) == 0);

@@ -1,4 +1,4 @@
-// The counting job with its gradients from a child of each worker, a program in NumPy, under random
+// Trains the counting job with gradients from a NumPy program, a child of each worker, under random
 // kills.
 #include <signal.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ def loss(values, x, y):
 paracord.serve(loss)
 )";
 
-// An interpreter that has NumPy; empty: there is none.
+// Returns a Python interpreter that has NumPy, or "".
 std::string PythonWithNumpy() {
   const char* const given = std::getenv("PARACORD_PYTHON");
   for (const std::string& python :
@@ -46,7 +46,7 @@ std::string PythonWithNumpy() {
 
 nlohmann::json ProgramPatch(const std::string& python, uint64_t steps) {
   return {{"model",
-           {{"class_name", nullptr},  // the Keras model's
+           {{"class_name", nullptr},  // removes the Keras model
             {"config", nullptr},
             {"program", "process"},
             {"command", {python, "count.py"}},
@@ -137,7 +137,7 @@ TEST_CASE("the averages and the assigned variables of a program are what its bat
         std::vector<float>{0.9375f, 1.875f, 81, 81, 81});
 }
 
-// It has a process of its own, whose number it says, and says when it leaves by itself.
+// A program that starts a process, writes both pids, and says goodbye if it may exit by itself.
 constexpr char kForks[] = R"(import numpy as np, paracord, os, subprocess, time
 own = subprocess.Popen(["sleep", "1000"])
 @paracord.numpy.program(variables=[paracord.Variable("w", (1,))])
@@ -183,7 +183,8 @@ TEST_CASE("nothing of a program outlives its worker, which says goodbye where it
     INFO(pid);
     const auto gone = [&] {
       const auto stat = PosixFiles().ReadWhole(absl::StrCat("/proc/", pid, "/stat"));
-      return !stat.ok() || absl::StrContains(*stat, ") Z ");  // for which init has not waited yet
+      // A zombie that init has not reaped yet.
+      return !stat.ok() || absl::StrContains(*stat, ") Z ");
     };
     CHECK(WaitUntil(5000, gone));
   }
@@ -191,7 +192,7 @@ TEST_CASE("nothing of a program outlives its worker, which says goodbye where it
   CHECK(access(folder.c_str(), F_OK) != 0);
 }
 
-// Each occurrence of an id in a batch adds 1 to each number of its row, by SGD with the rate 1.
+// A program in which each occurrence of an id adds 1 to the row of the id, by SGD with rate 1.
 constexpr char kLookups[] = R"(import numpy as np, paracord
 @paracord.numpy.program(
     variables=[paracord.Variable("user.weight", (ROWS, 3), table=paracord.Table(""))],
@@ -206,7 +207,7 @@ paracord.serve(loss)
 )";
 constexpr uint64_t kRowWidth = 3, kLookupsEach = 4, kLookupEpochs = 20, kLookupBatches = 64;
 
-// The occurrences of ids in files of a job's inputs, and in its test's.
+// Occurrences of each id in the input files of training or of the test.
 using TimesOfId = std::map<uint64_t, uint64_t>;
 
 TimesOfId WriteLookups(const std::string& path, uint64_t examples, bool large,
@@ -240,7 +241,7 @@ nlohmann::json LookupJob(const std::string& python, bool growing) {
   return job;
 }
 
-// Returns the numbers of rows that are not the occurrences of their ids, in all epochs.
+// Returns how many rows differ from the occurrences of their ids over all epochs.
 uint64_t WrongRows(const std::string& dir, const TimesOfId& times, bool growing) {
   AllFiles files;
   const std::string newest = NewestCheckpoint(dir);

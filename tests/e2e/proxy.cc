@@ -91,7 +91,7 @@ void Proxy::Accept() {
   pairs_.push_back(pair);
 }
 
-// Returns false when the connection is over.
+// Returns false if the connection has ended.
 bool Proxy::Move(Pair& pair, Mode mode) {
   switch (mode) {
     case Mode::kBlackHole:

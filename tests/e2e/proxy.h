@@ -1,5 +1,5 @@
-// A relay between two unix sockets that can misbehave: it stands for a network that cuts, loses or
-// resets. One thread of its own; set_mode may be called from any.
+// A relay between two unix sockets that imitates a bad network: it cuts, loses or resets. Runs one
+// thread. set_mode may be called from any thread.
 #pragma once
 
 #include <sys/types.h>
@@ -16,14 +16,14 @@ class Proxy {
  public:
   enum class Mode {
     kPass,
-    kBlackHole,    // nothing moves, nothing breaks; what waits goes on afterwards
-    kDropReplies,  // requests arrive, answers are lost; those connections break afterwards
-    kReset,        // connections are broken as they come
+    kBlackHole,    // nothing moves or breaks; bytes wait for kPass
+    kDropReplies,  // requests arrive, answers are lost; affected connections break later
+    kReset,        // new connections are broken at once
   };
-  // `listen` and `target` are the paths of sockets.
+  // `listen` and `target` are paths of unix sockets.
   Proxy(std::string listen, std::string target);
   ~Proxy();
-  // Sets the mode for the connections of process `pid`, or of all if that is 0.
+  // Sets the mode for connections of process `pid`, or of all processes if `pid` is 0.
   void set_mode(Mode mode, pid_t pid = 0);
 
  private:

@@ -1,5 +1,5 @@
-// Tests the wire with foreign programs: Python speaks to a ps, and works for a coordinator, with
-// plain protobuf and grpcio.
+// Tests the wire from another language: Python calls a ps and works for a coordinator, with plain
+// protobuf and grpcio.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -19,7 +19,7 @@
 namespace paracord::e2e {
 namespace {
 
-// Loads one matrix in one partition, which takes several messages of the stream.
+// Returns a load order for one matrix in one partition, streamed in several messages.
 LoadRequest Load() {
   Job job;
   job.name = "python";
@@ -45,14 +45,14 @@ LoadRequest Load() {
   return load;
 }
 
-// PARACORD_PYTHON is the interpreter that has grpcio and protobuf.
+// PARACORD_PYTHON names an interpreter with grpcio and protobuf.
 TEST_CASE("Python's protobuf and grpcio speak to a ps, and read what C++ encodes", "[.slow]") {
   const TestDirectory dir;
   ExchangeRequest header;
   header.set_worker("worker:0");
   header.mutable_batch()->set_batch(3);
   header.add_push()->set_bytes(8);
-  std::string large(3 << 19, 'x');  // two pieces
+  std::string large(3 << 19, 'x');  // fills two pieces
   const float last = 2.5f;
   large.append(reinterpret_cast<const char*>(&last), sizeof(last));
   const absl::Cord encoded =
@@ -93,7 +93,7 @@ TEST_CASE("Python's protobuf and grpcio speak to a ps, and read what C++ encodes
   CHECK(back->pieces[2].partition == 7);
 }
 
-// Runs the counting job with workers in Python, through kills of everybody.
+// Trains the counting job with workers in Python, while every process is killed at random.
 void CountInPython(nlohmann::json job, uint64_t batches, uint64_t updates) {
   const char* const chosen = std::getenv("PARACORD_PYTHON");
   const std::string python = chosen == nullptr ? "python3" : chosen;
@@ -132,7 +132,7 @@ TEST_CASE("a worker in Python counts exactly through kills of ps, coordinator an
 }
 
 TEST_CASE("a worker in Python trains synchronously through kills of everybody", "[.slow]") {
-  constexpr uint64_t kEpochs = 50, kRounds = 13;  // of three lanes, an epoch
+  constexpr uint64_t kEpochs = 50, kRounds = 13;  // rounds of three lanes, per epoch
   CountInPython({{"consistency", "sync"},
                  {"round_batches", 3},
                  {"split_batches", nullptr},

@@ -1,5 +1,5 @@
-// Measures how long it takes until a death is noticed and repaired. The times are printed; the
-// bounds leave room for a busy machine.
+// Measures how long the cluster takes to notice and repair a death. Prints the times. The limits
+// allow for a busy machine.
 #include <signal.h>
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Tests that a mistake of a user, a file or another job is named, with the right exit code.
+// A mistake of a user, a bad file and a foreign job are reported by name, with the right exit code.
 #include <signal.h>
 
 #include <catch2/catch.hpp>
@@ -64,7 +64,7 @@ TEST_CASE("a job that is done takes more steps") {
   CHECK(cluster.Finish() == 0);
   CheckCounted(cluster.dir(), kRefusalSteps);
   REQUIRE(cluster.WaitAllGone(10000));
-  cluster.Start("coordinator");  // nothing to do
+  cluster.Start("coordinator");  // the job is complete
   CHECK(cluster.at("coordinator").Wait(5000) == 0);
   cluster.WriteJob({{"steps", 2 * kRefusalSteps}});
   cluster.StartAll();
@@ -73,7 +73,7 @@ TEST_CASE("a job that is done takes more steps") {
 }
 
 TEST_CASE("every process that starts after the job is done leaves with 0") {
-  // A ps or worker waits for start_s, in case a coordinator comes that extends the job.
+  // A ps or a worker waits start_s for a coordinator that might extend the job.
   Cluster cluster({.job = {{"steps", 50}, {"timeouts", {{"start_s", 5}}}}});
   cluster.StartAll();
   CHECK(cluster.Finish() == 0);
@@ -116,7 +116,7 @@ TEST_CASE("a batch with NaN in its data is rejected everywhere, and counted") {
   SpoilRecord(cluster.root(), 200);
   cluster.StartAll();
   CHECK(cluster.Finish() == 0);
-  // Each epoch rejects one batch, whichever one has the record.
+  // Each epoch rejects the batch that contains the spoilt record.
   CheckCounted(cluster.dir(), 3 * (kBatchesPerEpoch - 1), 3);
   CHECK(cluster.Logged("coordinator", "rejected: batch"));
   const std::string reason = cluster.Summary().at("reason").get<std::string>();
@@ -126,12 +126,12 @@ TEST_CASE("a batch with NaN in its data is rejected everywhere, and counted") {
 }
 
 TEST_CASE("a batch that kills every worker that computes it is rejected, and no other") {
-  // The limit is 1 death of a worker that another worker outlives; deaths of the last worker do not
-  // count.
+  // A batch may kill one worker while another lives. Deaths of the last worker do not count.
   Cluster cluster(
       {.workers = 2,
        .job = {{"epochs", 2}, {"failures", {{"deaths_per_batch", 1}, {"rejected_max", 0.05}}}}});
-  setenv("PARACORD_FAILPOINTS", "worker.batch.1.1.2=kill", 1);  // for all that start below
+  // Inherited by all processes started below.
+  setenv("PARACORD_FAILPOINTS", "worker.batch.1.1.2=kill", 1);
   cluster.StartAll();
   CHECK(cluster.Finish() == 0);
   unsetenv("PARACORD_FAILPOINTS");
@@ -152,7 +152,8 @@ TEST_CASE("with policy fail a NaN ends the job with 6") {
 }
 
 TEST_CASE("too many rejected batches end the job with 6") {
-  Cluster cluster({.job = {{"epochs", 3}, {"failures", {{"per_batch", 3}}}}});  // 1 % of 38 is none
+  // 1 % of 38 batches is none
+  Cluster cluster({.job = {{"epochs", 3}, {"failures", {{"per_batch", 3}}}}});
   SpoilRecord(cluster.root(), 200);
   cluster.StartAll();
   CHECK(cluster.Finish() == 6);
@@ -196,7 +197,8 @@ TEST_CASE("a coordinator that listens elsewhere than the cluster says warns of i
   Cluster cluster({.tcp = true, .job = {{"steps", kRefusalSteps}}});
   const std::string told = cluster.address("coordinator"), other = FreeTcpAddress();
   const std::string port = told.substr(told.rfind(':'));
-  for (const std::string& listen : {"0.0.0.0" + port, other}) {  // at all of them is no other place
+  // All interfaces include the address in use.
+  for (const std::string& listen : {"0.0.0.0" + port, other}) {
     CAPTURE(listen);
     cluster.Start("coordinator", {}, {"--listen", listen, "--insecure"});
     REQUIRE(WaitUntil(5000, [&] { return cluster.Logged("coordinator", "listens at " + listen); }));
@@ -241,7 +243,7 @@ TEST_CASE("an address or a DIR that cannot be used ends a ps and a coordinator a
   std::vector<std::string> arguments;
   if (kind == 0) arguments = {"--listen", "unix:" + cluster.root() + "/none/socket"};
   if (kind == 1) arguments = {"--listen", "192.0.2.1:2222"};
-  if (kind == 2) {  // a file where the directory should be
+  if (kind == 2) {  // puts a file in place of the directory
     std::filesystem::remove_all(cluster.dir());
     WriteText(cluster.dir(), "");
   }

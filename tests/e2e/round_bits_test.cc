@@ -1,5 +1,5 @@
-// The bytes that synchronous training leads to, through real processes: values, slots and ledgers
-// are those of the job, whatever the number of workers and ps, and whatever is killed.
+// Synchronous training of real processes gives equal values, slots and ledgers for any number of
+// workers and ps, and under kills.
 #include <signal.h>
 
 #include <catch2/catch.hpp>
@@ -23,7 +23,7 @@ struct BitsRun {
   uint32_t ps = 1, workers = 1;
   int kills = 0;
   int epochs = 4;
-  std::string device = "cpu";  // of each worker
+  std::string device = "cpu";  // device of each worker
 };
 
 std::string BitsOfRun(const BitsCase& of, const BitsRun& run) {
@@ -54,7 +54,7 @@ void CheckSameBits(const BitsCase& of) {
 }
 
 void CheckSameBitsWhateverIsKilled(const BitsCase& of) {
-  // Two longer runs.
+  // Compares two longer runs.
   const std::string killed = BitsOfRun(of, {2, 2, 10, 60});
   CHECK(killed == BitsOfRun(of, {1, 2, 1, 60}));
 }
@@ -85,7 +85,7 @@ TEST_CASE("synchronous training has the same bits where lanes are computed by a 
   CHECK(BitsOf(cluster.dir()) == without);
 }
 
-// R is 4, so four lanes of one worker are one run.
+// Rounds have 4 lanes, so one worker pushes all lanes of a round as one run.
 void CheckSameBitsOnDevices(BitsCase of) {
   const std::string alone = BitsOfRun(of, {1, 4});
   for (const char* ops : {"hierarchical_copy", "reduction_to_one_device"}) {
@@ -111,7 +111,7 @@ TEST_CASE("synchronous training has the same bits on any number of devices of a 
   }
 }
 
-// Each lane is computed in four slices, by one device or by the stages of a worker.
+// A lane is computed in four slices, on one device or by the stages of a worker.
 TEST_CASE("synchronous training has the same bits where workers compute their model in stages") {
   BitsCase of = GENERATE(Perceptron(), GrowingTable());
   of.job["accumulate"] = 4;
@@ -164,8 +164,8 @@ TEST_CASE("synchronous training has the same bits whatever is killed") {
   SECTION("growing table") { CheckSameBitsWhateverIsKilled(GrowingTable()); }
 }
 
-// Trains a job on one cluster until the coordinator is told to leave, goes on from its checkpoint
-// on another cluster, and returns the bits at the end.
+// Trains on one cluster until SIGTERM to the coordinator, resumes the checkpoint on another
+// cluster, and returns the digest at the end.
 std::string BitsAfterMove(const BitsCase& of, const BitsRun& from, const BitsRun& to) {
   json job = of.job;
   job["epochs"] = to.epochs;
@@ -175,7 +175,7 @@ std::string BitsAfterMove(const BitsCase& of, const BitsRun& from, const BitsRun
   REQUIRE(first.WaitForBatches(to.epochs * kBitsBatches / 3));
   first.at("coordinator").Signal(SIGTERM);
   REQUIRE(first.at("coordinator").Wait(60000).has_value());
-  first.KillAll();  // the others would wait for another coordinator
+  first.KillAll();  // otherwise they would wait for a coordinator
   REQUIRE_FALSE(NewestCheckpoint(first.dir()).empty());
   Cluster second({.ps = to.ps, .workers = to.workers, .job = job});
   WriteBitsData(second.root(), of);

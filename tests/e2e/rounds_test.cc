@@ -1,4 +1,4 @@
-// Jobs with rounds through real processes, of which some are killed: each batch counts once.
+// Jobs with rounds, as real processes under kills. Each batch counts once.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
@@ -17,7 +17,7 @@ constexpr uint64_t kLanes = 3;
 constexpr uint64_t kRoundsEpochs = 20;
 constexpr uint64_t kRoundsPerEpoch = (kBatchesPerEpoch + kLanes - 1) / kLanes;
 
-// A job of 38 batches an epoch, the last of which has a quarter of the others' examples.
+// A job of 38 batches an epoch. The last batch has a quarter of the usual examples.
 nlohmann::json RoundsJob(const nlohmann::json& consistency) {
   return {{"consistency", consistency},
           {"round_batches", kLanes},
@@ -109,7 +109,8 @@ TEST_CASE("with backup workers rounds go on while a worker is stopped, and each 
   REQUIRE(WaitUntil(5000, [&] { return LeasesOf(cluster, "worker:1") > 0; }));
   cluster.at("worker:1").Signal(SIGSTOP);
   const uint64_t before = round();
-  CHECK(WaitUntil(30000, [&] { return round() >= before + 6; }));  // the worker is not dead yet
+  // The coordinator still counts the worker as alive.
+  CHECK(WaitUntil(30000, [&] { return round() >= before + 6; }));
   cluster.at("worker:1").Signal(SIGCONT);
   CHECK(cluster.Finish(60000) == 0);
   CHECK(cluster.Summary().at("rounds").at("backups").get<uint64_t>() > 3);

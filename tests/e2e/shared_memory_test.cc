@@ -1,4 +1,4 @@
-// Tests workers and ps of one host, which read each other's memory.
+// Workers and ps on one host exchange tensors through shared memory.
 #include <signal.h>
 
 #include <catch2/catch.hpp>
@@ -16,13 +16,13 @@ namespace {
 
 constexpr uint64_t kSharedMemorySteps = 1500;
 
-// The partitions are too large to be copied through the socket.
+// A job whose partitions are too large to be copied through the socket.
 nlohmann::json LargePartitions() {
   return {{"steps", kSharedMemorySteps},
           {"partitioner", {{"kind", "fixed_shards"}, {"shards", 2}}}};
 }
 
-// Returns how many memory files a process has mapped with these rights ("r--s", "rw-s").
+// Returns how many memory files a process has mapped with `rights` ("r--s" or "rw-s").
 int Mapped(pid_t pid, const std::string& rights) {
   std::ifstream maps(absl::StrCat("/proc/", pid, "/maps"));
   int count = 0;
@@ -42,8 +42,8 @@ TEST_CASE("workers read a ps's memory and it reads theirs, neither can write, no
   const pid_t ps = cluster.at("ps:0").pid();
   const pid_t worker = cluster.at("worker:0").pid();
   CHECK(Mapped(ps, "rw-s") > 0);
-  CHECK(Mapped(ps, "r--s") == 2);      // one of each worker
-  CHECK(Mapped(worker, "r--s") == 2);  // one of each ps
+  CHECK(Mapped(ps, "r--s") == 2);      // one for each worker
+  CHECK(Mapped(worker, "r--s") == 2);  // one for each ps
   cluster.at("worker:1").Signal(SIGKILL);
   CHECK(WaitUntil(5000, [&] { return Mapped(ps, "r--s") == 1; }));
   cluster.Supervise();

@@ -1,5 +1,5 @@
-// Tests the Slurm script: how it reads Slurm's variables, and a job that it trains with an srun
-// that starts its tasks here. deploy/slurm/check runs it on a real Slurm.
+// Tests the Slurm script: how it parses Slurm's variables, and a job trained with a fake srun that
+// starts all tasks here. deploy/slurm/check tests the script on a real Slurm.
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ struct Shown {
   int code = -1;
   std::vector<std::string> lines;
   std::string text() const { return absl::StrJoin(lines, "\n"); }
-  // Returns the hosts of the tasks, in the order of their ranks.
+  // Returns the host of each task, by rank.
   std::string hosts() const {
     std::vector<std::string> hosts;
     for (size_t i = 1; i < lines.size(); ++i) {
@@ -108,7 +108,7 @@ TEST_CASE("lists of hosts mean what scontrol show hostnames makes of them") {
     CHECK(shown.hosts() == hosts + " " + hosts);
     checked.push_back(list);
   }
-  // deploy/slurm/check compares these lists with scontrol itself.
+  // deploy/slurm/check compares these lists with scontrol's output.
   CHECK(absl::StrJoin(checked, "\n") + "\n" ==
         ReadText(PARACORD_SOURCE_DIR "/deploy/slurm/hostlists"));
 }
@@ -137,7 +137,7 @@ TEST_CASE("an allocation that makes no cluster is refused with a message") {
   }
 }
 
-// An allocation of two nodes, both of which are this host, and an srun that starts the tasks here.
+// An allocation of two nodes, both on this host, with a fake srun.
 class Allocation {
  public:
   explicit Allocation(uint64_t steps) {

@@ -1,5 +1,5 @@
-// The counting job as a program of StableHLO: its gradients come from a PJRT plug-in, which is none
-// of XLA's (tests/fake_pjrt), in each worker, under random kills.
+// Trains the counting job as a StableHLO program under random kills. Each worker gets gradients
+// from a fake PJRT plug-in (tests/fake_pjrt), not from XLA.
 #include <catch2/catch.hpp>
 
 #include "absl/strings/escaping.h"
@@ -18,7 +18,7 @@ const std::string kFakePlugin = PARACORD_BIN_DIR "/fake_plugins/fake_pjrt.so";
 
 json NameOf(const char* kind, const char* name) { return {{"kind", kind}, {"name", name}}; }
 
-// A step whose loss is 1, and whose gradients are 0 by the kernel and -1/units by the bias.
+// A step program with loss 1, gradients 0 for the kernel and -1/units for the bias.
 json CountingStep(uint64_t batch) {
   std::string code;
   absl::Base64Escape("f32 - 1 0 0\nf32 2x4096 0 0 0\nf32 4096 -0.000244140625 0 0\n", &code);
@@ -48,7 +48,7 @@ json CountingFile() {
 
 json StableHloPatch(uint64_t steps) {
   return {{"model",
-           {{"class_name", nullptr},  // the Keras model's
+           {{"class_name", nullptr},  // removes the Keras model
             {"config", nullptr},
             {"program", "stablehlo"},
             {"file", "count.program"}}},

@@ -1,4 +1,4 @@
-// Tests storage that fails, and checkpoints that are damaged.
+// Storage that fails, and damaged checkpoints.
 #include <sys/mount.h>
 #include <unistd.h>
 
@@ -42,7 +42,7 @@ TEST_CASE("a ps that cannot write fails the round, not the training") {
   CheckCounted(cluster.dir(), kStorageSteps);
 }
 
-// Mounts a file system of its own for DIR, and unmounts it at the end.
+// Mounts a small tmpfs as DIR, and unmounts it at the end.
 class SmallDisk {
  public:
   SmallDisk(const std::string& path, const std::string& options)
@@ -86,7 +86,7 @@ TEST_CASE("training goes on while the disk is full or read-only, and says so") {
   PosixFiles files;
   CHECK(VerifyCheckpoint(files, kept).ok());
   CHECK(cluster.WaitForBatches(cluster.BatchesDone() + 50));
-  if (full) {  // a coordinator that starts now has nowhere to claim its generation
+  if (full) {  // a new coordinator cannot claim its generation
     cluster.at("coordinator").Kill();
     cluster.Start("coordinator");
     CHECK(WaitUntil(15000, [&] { return cluster.Logged("coordinator", "waits for the storage"); }));
@@ -113,7 +113,7 @@ TEST_CASE("a disk that fills up before the last checkpoint makes the job wait, a
     std::ofstream out(ballast);
     for (int i = 0; i < 4096 && out.good(); ++i) out << std::string(1024, 'x') << std::flush;
   }
-  fs::resize_file(ballast, fs::file_size(ballast) - (64 << 10));  // for job.state
+  fs::resize_file(ballast, fs::file_size(ballast) - (64 << 10));  // room for job.state
   cluster.Start("worker:0");
   REQUIRE(WaitUntil(20000, [&] { return !ProblemOf(cluster).empty(); }));
   const nlohmann::json status = cluster.Status();
@@ -198,7 +198,7 @@ TEST_CASE("without a sound checkpoint the job ends with 5 and names the damaged 
   for (const std::string& name : names) CHECK(cluster.Logged("coordinator", name));
   CHECK(cluster.Summary().at("status") == "failed");
   CHECK(cluster.WaitAllGone(5000));
-  CHECK(Checkpoints(cluster) == names);  // nothing was thrown away
+  CHECK(Checkpoints(cluster) == names);  // no checkpoint was removed
 }
 
 TEST_CASE("a job whose checkpoints are gone ends with 5 until they are back") {

@@ -1,4 +1,4 @@
-// Tests daemons under a supervisor that restarts whatever exits, and under an operator that gives
+// Daemons under a supervisor that restarts every exited process, and under an operator that gives
 // all replicas one command.
 #include <signal.h>
 
@@ -30,7 +30,7 @@ TEST_CASE("daemons that stay outlive the job, are healthy, and leave with 0 when
   cluster.Start("ps:0", {}, {"--listen", cluster.address("ps:0"), "--stay"});
   cluster.Start("worker:0", {}, {"--listen", worker, "--stay"});
   REQUIRE(WaitUntil(10000, [&] { return cluster.Logged("ps:0", "listens at"); }));
-  CHECK(Health(cluster.address("ps:0"), log) == 1);  // it holds nothing yet
+  CHECK(Health(cluster.address("ps:0"), log) == 1);  // the ps is empty
   cluster.Start("coordinator");
   CHECK(cluster.Finish() == 0);
   CheckCounted(cluster.dir(), kSupervisedSteps);
@@ -38,11 +38,11 @@ TEST_CASE("daemons that stay outlive the job, are healthy, and leave with 0 when
     REQUIRE(WaitUntil(10000, [&] { return cluster.Logged(task, "holds nothing any more"); }));
     CHECK(Health(task == "ps:0" ? cluster.address("ps:0") : worker, log) == 0);
   }
-  // A ps that is restarted finds the job done, and stays as well.
+  // A restarted ps finds the job done, and stays too.
   cluster.at("ps:0").Kill();
   cluster.Start("ps:0", {}, {"--listen", cluster.address("ps:0"), "--stay"});
   CHECK(WaitUntil(10000, [&] { return Health(cluster.address("ps:0"), log) == 0; }));
-  // The job gets more steps, and both take part again.
+  // The job gets more steps. Both ps take part again.
   cluster.WriteJob({{"steps", 2 * kSupervisedSteps}});
   cluster.Start("coordinator");
   CHECK(cluster.Finish() == 0);
@@ -65,7 +65,7 @@ TEST_CASE("a worker that nobody has numbered draws an index, and trains") {
   CheckCounted(cluster.dir(), kSupervisedSteps);
 }
 
-// Returns an address at whose port nobody listens now.
+// Returns an address whose port is free at present.
 std::string FreeAddress() { return (*Door::Listen("127.0.0.1:0"))->address(); }
 
 TEST_CASE("`paracord run` trains in a cluster without a chief, with the same command everywhere") {

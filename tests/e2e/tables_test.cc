@@ -1,4 +1,4 @@
-// Tables through real processes: jobs of which the rows alone travel that a batch reads.
+// Jobs with tables, as real processes: only the rows that a batch reads travel.
 #include <signal.h>
 
 #include <catch2/catch.hpp>
@@ -17,12 +17,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kRows = 70000;  // of 4 floats: above 1 MiB
+constexpr uint64_t kRows = 70000;  // rows of 4 floats, more than 1 MiB in all
 constexpr uint64_t kWidth = 4;
-constexpr uint64_t kIds = 4;  // of an example
+constexpr uint64_t kIds = 4;  // ids in an example
 constexpr uint64_t kExamples = 64 * kBatch;
 
-// Some ids come often, most never. In `counts`, how often each does.
+// Draws ids, a few of them often and most never. Adds up the occurrences in `counts`.
 std::vector<float> DrawIds(uint64_t examples, std::vector<float>& counts) {
   std::mt19937 random(7);
   std::vector<float> ids;
@@ -55,7 +55,7 @@ json FilesOf(const std::string& name) {
   return {{"format", "npy"}, {"features", name + "-ids.npy"}, {"labels", name + "-want.npy"}};
 }
 
-// Each occurrence of an id adds 1 to each element of its row, as in the counting job.
+// A job in which each occurrence of an id adds 1 to each element of the id's row.
 json RowCountingJob(uint64_t epochs) {
   return {{"epochs", epochs},
           {"model", IdModel(false, {LayerOf("Flatten", {{"name", "all"}})})},
@@ -77,7 +77,7 @@ std::vector<float> WriteIds(const std::string& dir, uint64_t width, float want) 
   return counts;
 }
 
-// The first variable that is a table says so in the newest checkpoint.
+// Returns whether the first variable is a table in the newest checkpoint.
 bool HasTable(const std::string& dir) {
   AllFiles files;
   const auto manifest = ReadManifest(files, NewestCheckpoint(dir));
@@ -93,7 +93,7 @@ void CheckRowsCounted(const Cluster& cluster, const std::vector<float>& counts, 
     wrong += values[i] == static_cast<float>(epochs) * counts[i / kWidth] ? 0 : 1;
   }
   CHECK(wrong == 0);
-  // The test's ids are the first of the training's.
+  // The test ids are the first ids of the training data.
   std::vector<float> test;
   double sum = 0;
   const std::vector<float> ids = DrawIds(5 * kBatch, test);
@@ -104,7 +104,7 @@ void CheckRowsCounted(const Cluster& cluster, const std::vector<float>& counts, 
         Approx(static_cast<double>(kTarget) - sum / static_cast<double>(ids.size())).epsilon(1e-9));
 }
 
-// A checkpoint has whole tables, for whoever reads it.
+// Commands that read a checkpoint find whole tables.
 void CheckCommands(const Cluster& cluster) {
   for (const std::string command :
        {"export --dir dir --out values.safetensors", "evaluate job.json --dir dir",
@@ -125,7 +125,7 @@ TEST_CASE("each row of a table has the occurrences of its id, whatever is killed
   constexpr uint64_t kEpochs = 12;
   json job = RowCountingJob(kEpochs);
   job["overlap"] = overlap;
-  // Checkpoints that have the changed rows alone, and what restores from them.
+  // Writes delta checkpoints, and restores from them.
   if (overlap) job["checkpoint"] = {{"every_seconds", 0.1}, {"keep", 2}, {"full_every", 50}};
   Cluster cluster({.ps = 2, .workers = 2, .tcp = overlap, .batch_ms = 5, .job = job});
   const std::vector<float> counts = WriteIds(cluster.root(), kIds * kWidth, kTarget);
@@ -142,7 +142,7 @@ TEST_CASE("each row of a table has the occurrences of its id, whatever is killed
   CheckCommands(cluster);
 }
 
-// The values after training with one worker and two ps.
+// Trains with one worker and two ps, and returns the final values.
 std::vector<float> Trained(const json& optimizer, const json& tables, const json& more) {
   json job = {{"epochs", 1},
               {"model", IdModel(true, {LayerOf("GlobalAveragePooling1D", {{"name", "mean"}}),
@@ -169,7 +169,7 @@ TEST_CASE("rows alone give the numbers of whole tables, to the bit") {
   const std::vector<float> rows = Trained(optimizer, "auto", more);
   const std::vector<float> whole = Trained(optimizer, "off", more);
   REQUIRE(rows.size() == kRows * kWidth + kWidth + 1);
-  const bool same = rows == whole;  // so that a failure does not print them
+  const bool same = rows == whole;  // a failure must not print the rows
   CHECK(same);
 }
 

@@ -1,5 +1,5 @@
-// A cluster that speaks TLS with the certificates of deploy/certs: it trains while all of them are
-// replaced, and lets in nobody else.
+// A cluster with TLS and certificates of deploy/certs trains while all certificates are replaced,
+// and refuses strangers.
 #include <signal.h>
 
 #include <catch2/catch.hpp>
@@ -31,7 +31,7 @@ class SecureCluster {
     CAPTURE(line + words);
     REQUIRE(std::system((line + words).c_str()) == 0);
   }
-  // The flags of whose certificate is NAME.crt.
+  // Returns the TLS flags for the certificate NAME.crt.
   std::vector<std::string> Keys(const std::string& name) const {
     return {"--tls-cert", certs_ + "/" + name + ".crt",
             "--tls-key",  certs_ + "/" + name + ".key",
@@ -55,8 +55,8 @@ class SecureCluster {
       Start("worker:" + i, "worker-" + i);
     }
   }
-  // Tells the coordinator, as whose certificate is NAME.crt, that every session that may exist ends
-  // now. Returns how many it was refused.
+  // Sends the coordinator a "leaving" message for every possible session, with the certificate
+  // NAME.crt. Returns how many messages were refused.
   int EndSessionsAs(const std::string& name) {
     const auto coordinators = NetworkOf("coordinator");
     const auto ps = coordinators->Dial(cluster.address("ps:0"));
@@ -74,7 +74,7 @@ class SecureCluster {
     }
     return refused;
   }
-  // Runs `paracord` with these words; returns its exit code, and what it says in `said`.
+  // Runs `paracord` with `words` as arguments. Returns the exit code; `said` gets the output.
   int Tool(std::vector<std::string> words, std::string* said = nullptr) {
     const std::string log = cluster.root() + "/tool.log";
     WriteText(log, "");
@@ -146,10 +146,10 @@ TEST_CASE("strangers to a cluster with certificates learn and change nothing") {
   secure.Start("ps:1", "ps-1");
   CHECK(secure.Status({}) != 0);
   CHECK(WaitUntil(20000, [&] { return secure.Status(secure.Keys("monitor")) == 0; }));
-  // The health of a daemon is no secret from its own user, whom a socket of the host proves.
+  // Health needs no certificate from the daemon's own user on a unix socket.
   CHECK(secure.Tool({"health", secure.cluster.address("ps:0")}) == 0);
 
-  secure.Start("worker:1", "worker-0");  // with another's certificate
+  secure.Start("worker:1", "worker-0");  // uses the certificate of another worker
   CHECK(WaitUntil(20000, [&] {
     return secure.cluster.Logged(
         "worker:1", "the certificate is of worker:0, which may not speak for worker:1");
@@ -206,9 +206,9 @@ TEST_CASE("a cluster that goes by a token trains, and does not show it") {
 
 TEST_CASE("what a ps with a certificate shows to others is read by HTTPS alone, without one") {
   SecureCluster secure(10);
-  const std::string port = FreeTcpAddress().substr(9);  // with the colon
+  const std::string port = FreeTcpAddress().substr(9);  // ":" and the port
   secure.Start("ps:0", "ps-0", {"--http", "0.0.0.0" + port});
-  // Returns what openssl reads; "" if it does not believe that this is of the cluster `name`.
+  // Returns the page as openssl reads it, or "" if the certificate is not valid for cluster `name`.
   const auto read = [&](const std::string& path, const std::string& ca, const std::string& name) {
     const std::string to = secure.cluster.root() + "/page";
     const std::string command = "printf 'GET " + path +

@@ -1,4 +1,4 @@
-// Runs `paracord train` on a counting job in a directory of its own.
+// Runs `paracord train` on a counting job in a temporary directory.
 #pragma once
 
 #include <signal.h>
@@ -50,7 +50,7 @@ class Train {
   bool WaitForCheckpoint() {
     return WaitUntil(20000, [&] { return !NewestCheckpoint(dir()).empty(); });
   }
-  // Waits until a worker is well under way.
+  // Waits until a worker trains.
   bool WaitUntilTraining() {
     int64_t since = 0;
     return WaitUntil(20000, [&] {
@@ -60,7 +60,7 @@ class Train {
       return joined && NowMs() - since > 300;
     });
   }
-  // Returns the daemons that work in our DIR.
+  // Returns the daemons that work in dir().
   std::vector<pid_t> Daemons() const {
     std::vector<pid_t> pids;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {

@@ -1,4 +1,4 @@
-// Tests `paracord train` on clusters without ps, whose workers hold the variables.
+// Runs `paracord train` on clusters of nodes, without ps.
 #include <signal.h>
 
 #include <algorithm>

@@ -63,7 +63,7 @@ TEST_CASE("train survives the death of each of its daemons, and its trace shows 
   size_t all = 0;
   for (const auto& [task, pids] : lives) all += pids.size();
   CHECK(lives.size() == 5);
-  CHECK(all > 5);  // some were killed before they began to write
+  CHECK(all > 5);  // some processes were killed before they wrote
   for (const char* span : {"data", "forward", "backward", "push", "pull", "apply", "event"}) {
     CAPTURE(span);
     CHECK(spans.contains(span));
@@ -92,7 +92,7 @@ TEST_CASE("a terminal that is closed has train take a checkpoint, as Ctrl-C does
   REQUIRE(train.WaitUntilTraining());
   command->Signal(SIGHUP);
   REQUIRE(WaitUntil(5000, [&] { return train.Said("taking a checkpoint"); }));
-  command->Signal(SIGHUP);  // of the kernel, after the shell's
+  command->Signal(SIGHUP);  // the kernel's SIGHUP, after the shell's
   CHECK(command->Wait(15000) == 143);
   CHECK(train.Said("stopped (SIGHUP, after a checkpoint); to go on from step-"));
   CHECK_FALSE(NewestCheckpoint(train.dir()).empty());
@@ -114,7 +114,7 @@ TEST_CASE("train says which checkpoint is refused, however deep inside it is dam
   Train train(kSteps, 0.25);
   auto command = train.Start();
   REQUIRE(train.WaitForCheckpoint());
-  command->Signal(SIGTERM);  // one more
+  command->Signal(SIGTERM);  // a second signal
   CHECK(command->Wait(15000) == 143);
   const std::string newest = NewestCheckpoint(train.dir());
   std::string bytes = ReadText(newest + "/ps-00000-of-00001.safetensors");
@@ -135,7 +135,7 @@ TEST_CASE(
   const std::string before = NewestCheckpoint(train.dir());
   CHECK(train.Start({"--fresh", "--trace", train.root() + "/job.json"})->Wait(10000) == 2);
   CHECK(train.Said("is there and is no trace"));
-  // A trace may not be a file of the job, whether that exists by now or not.
+  // A trace must not overwrite a file of the job, present or future.
   for (const std::string name : {"/lock", "/job.running.json", "/generation-9", "/logs/ps-0.log"}) {
     CHECK(train.Start({"--trace", train.dir() + name})->Wait(10000) == 2);
     CHECK(train.Said("--trace: " + train.dir() + name + " belongs to the job in " + train.dir()));
@@ -159,15 +159,15 @@ TEST_CASE("a DIR that is removed under a train is made again, unless another tra
   Train train;
   const auto first = train.Start();
   REQUIRE(train.WaitUntilTraining());
-  std::error_code filled;  // meanwhile, by what is written
+  std::error_code filled;  // the job writes new files meanwhile
   do {
     std::filesystem::remove_all(train.dir(), filled);
   } while (filled);
-  // It may have been made again and removed again by then, so that its message says nothing.
+  // The directory may have come and gone again, so no exact message is expected.
   REQUIRE(WaitUntil(10000, [&] { return std::filesystem::exists(train.dir() + "/lock"); }));
   REQUIRE(WaitUntil(10000, [&] { return train.Said(" was removed or moved, with its check"); }));
   CHECK(train.Start()->Wait(5000) == 3);
-  train.Signal("worker", SIGKILL);  // who starts again finds the job and a place for its log
+  train.Signal("worker", SIGKILL);  // a restart needs the job and a place for its log
   CHECK(first->Wait(60000) == 0);
   CheckCounted(train.dir(), kSteps);
 
@@ -229,7 +229,7 @@ TEST_CASE("train --fresh leaves a job alone whose coordinator answers, and fence
   const auto checkpoints = PosixFiles().List(cluster.dir() + "/checkpoints");
   REQUIRE(checkpoints.ok());
   for (const std::string& name : *checkpoints) {
-    // No checkpoint of the old generation is left; a round that it began is none, and is removed.
+    // No checkpoint of the old generation may be left. An unfinished round is removed.
     CHECK((!name.starts_with("step-") || name.find("-g1-") == std::string::npos));
   }
   CHECK(fresh->Wait(60000) == 0);
@@ -282,18 +282,18 @@ TEST_CASE(
   CheckCounted(automatic.dir(), 50);
   const size_t said = log.find("computing on the CPU: " + why + "\n");
   CHECK(said != std::string::npos);
-  CHECK(log.find(why, said + why.size()) == std::string::npos);  // once
+  CHECK(log.find(why, said + why.size()) == std::string::npos);  // only once
   CHECK(ReadText(automatic.dir() + "/logs/coordinator.log").find("joined (cpu)") !=
         std::string::npos);
   INFO(named.log());
   CHECK(failed == 2);
   CHECK(named.Said("worker:0 cannot take part: " + why));
-  CHECK_FALSE(named.Said("ended (exit code 2)"));  // the end says it
+  CHECK_FALSE(named.Said("ended (exit code 2)"));  // the last line tells why
 }
 
-// The worker's message, which has such a name, must reach the coordinator.
+// The message of the worker contains the file name, and must reach the coordinator.
 TEST_CASE("a bad line in a file whose name is not UTF-8 is told, and costs its batch at most") {
-  const int bad = GENERATE(40, 2500);  // one is seen before anything is computed
+  const int bad = GENERATE(40, 2500);  // a bad row 40 is found before training
   constexpr int kRows = 3000, kBatch = 100;
   Train train;
   std::string lines = "x,y\n";
@@ -336,7 +336,7 @@ TEST_CASE("too few descriptors end train with 2 and a line, unless it may have m
   CAPTURE(limit);
   CHECK(with("-n " + limit) == 2);
   INFO(train.log());
-  const bool here = limit != "33";  // or only in a daemon, which needs one for each peer
+  const bool here = limit != "33";  // with 33, a daemon has too few for its peers
   CHECK(train.Said(absl::StrCat(
       here ? "paracord train" : "paracord-coordinator", ": this process may have ", limit,
       " descriptors (ulimit -n), and needs at least ", here ? "32" : "34", "\n")));
@@ -432,7 +432,7 @@ TEST_CASE("a job goes on where its data were moved to, but not with other data")
   CheckCounted(train.dir(), 100);
 }
 
-// Writes a job whose result depends on the order of its batches and on all optimizer state.
+// Writes a job whose result depends on the order of batches and on the optimizer's state.
 json OrderedJob(const std::string& dir, const json& optimizer) {
   std::mt19937 random(7);
   std::uniform_real_distribution<float> draw(-1, 1);

@@ -1,5 +1,5 @@
-// Measures the accuracy that a job loses by a smaller wire type: real processes train on
-// Fashion-MNIST with each.
+// Measures how much accuracy a smaller wire type costs: real processes train Fashion-MNIST with
+// each type.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -28,7 +28,8 @@ double Accuracy(const TestDirectory& dir, const std::string& example, const Wire
   document["model"] = JsonOf(ReadText(example + "/models/mlp.json"));
   document["epochs"] = 4;
   document.erase("stop_when");
-  // The rate ends at 0, so that runs of one kind differ by a tenth of a point, not by one.
+  // The learning rate ends at 0, so that two runs differ by a tenth of a point and not by a whole
+  // one.
   document["optimizer"] = {
       {"name", "adam"},
       {"learning_rate",
@@ -53,7 +54,8 @@ TEST_CASE("a smaller wire costs Fashion-MNIST no more than half a point of accur
     return;
   }
   const TestDirectory dir;
-  // Overlap costs accuracy by staleness, whatever the wire type is, so it is compared with itself.
+  // Overlap costs accuracy by its staleness, so overlapped runs are compared with an overlapped
+  // float32 run.
   for (const bool overlap : {false, true}) {
     const std::string with = overlap ? "overlapped " : "";
     const double plain = Accuracy(dir, example, {with + "float32", {{"overlap", overlap}}});
