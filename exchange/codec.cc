@@ -21,7 +21,7 @@ absl::Status Malformed(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("malformed exchange: ", what));
 }
 
-// Reads a Cord front to back, of which nothing follows.
+// Reads a Cord from front to back.
 class Reader {
  public:
   explicit Reader(const absl::Cord& cord) : wire_(cord.char_begin(), cord.size()) {}
@@ -48,7 +48,7 @@ class Reader {
     return absl::Cord::AdvanceAndRead(&wire_.at(), size);
   }
 
-  // Reads the value that belongs to `tag`, including its length if it has one.
+  // Reads the value of the field `tag`, with its length if the field is length-delimited.
   absl::StatusOr<absl::Cord> Value(uint64_t tag) {
     switch (tag & 7) {
       case kWireVarint: {
@@ -139,8 +139,8 @@ absl::Status Decode(const absl::Cord& bytes, Header& header, std::vector<PieceVi
   return absl::OkStatus();
 }
 
-// Encodes all of a piece before its data. `padding` bytes only fill up: a varint may be longer than
-// needed.
+// Encodes the fields of a piece up to its data. `padding`: extra bytes for the varint of `offset`,
+// which may be longer than needed.
 std::string EncodePieceHead(const PieceView& piece, uint64_t data_bytes, size_t padding) {
   std::string fields;
   if (piece.partition != 0) {
@@ -165,13 +165,13 @@ std::string EncodePieceHead(const PieceView& piece, uint64_t data_bytes, size_t 
   return head + fields;
 }
 
-// Encodes the head of a piece that begins after `behind` bytes so that its data are aligned to an
-// element's size, and the receiver can use them in place.
+// Encodes the head of a piece so that its data start at a multiple of 4 bytes, `behind` bytes being
+// before the head. A receiver can then use the floats in place.
 std::string AlignedPieceHead(const PieceView& piece, uint64_t data_bytes, uint64_t behind) {
   constexpr uint64_t kAlignment = sizeof(float);
   for (size_t padding = 0;; ++padding) {
     std::string head = EncodePieceHead(piece, data_bytes, padding);
-    // Padding may also make a length longer.
+    // Padding may also lengthen the varint of the piece's length.
     if ((behind + head.size()) % kAlignment == 0 || padding == kAlignment) return head;
   }
 }
@@ -184,7 +184,7 @@ Parts Encode(const Header& header, std::vector<PieceView>& pieces) {
     do {
       absl::Cord& last = parts.back();
       const uint64_t room = last.size() < kPieceBytes ? kPieceBytes - last.size() : 0;
-      // Small data are not cut to fill a part; a full part is followed by a new one.
+      // Data that fit a part are not split: they go to a new part if the last one is too full.
       const uint64_t take = std::min<uint64_t>(piece.data.size(), kPieceBytes);
       if (take > room && !last.empty()) {
         parts.emplace_back();

@@ -1,7 +1,7 @@
-// Encodes and decodes ExchangeRequest and ExchangeReply. The header uses the generated code; the
-// pieces (field 15) are absl::Cords, so that tensors are neither copied into protobuf's strings nor
-// out of them. The bytes are ordinary protobuf. Pure functions, any thread. Whether offsets and
-// sizes are valid is checked by the reader of the pieces.
+// Encodes and decodes ExchangeRequest and ExchangeReply as ordinary protobuf. Generated code
+// handles the header. Pieces (field 15) are absl::Cords, so that tensors are not copied into
+// protobuf's strings or out of them. The functions do not check offsets and sizes of pieces; the
+// reader of the pieces does. Pure functions, any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace paracord {
 
-// Limits of a message: all fields except the pieces are copied, and a message of 64 GiB has far
-// fewer pieces.
+// Limits of a message. All fields except the pieces are copied, and even a message of 64 GiB has
+// far fewer pieces than kPiecesMax.
 inline constexpr size_t kHeaderBytesMax = 8 << 20;
 inline constexpr size_t kPiecesMax = 1 << 20;
 
 struct PieceView {
   uint32_t partition = 0;
   uint64_t offset = 0;
-  absl::Cord data;  // shares bytes with its source
+  absl::Cord data;  // shares its bytes with the source
   Piece::Part part = Piece::VALUES;
 };
 inline uint64_t PieceBytes(const std::vector<PieceView>& pieces) {
@@ -41,13 +41,13 @@ struct DecodedReply {
   std::vector<PieceView> pieces;
 };
 
-// Encodes the message as parts of about kPieceBytes, the header in the first. Data longer than that
-// is cut into several pieces. `header` must have no pieces itself.
+// Encodes a message as parts of about kPieceBytes, the header in the first part. Longer data are
+// cut into several pieces. `header` must have no pieces.
 Parts EncodeExchange(const ExchangeRequest& header, std::vector<PieceView> pieces);
 Parts EncodeExchange(const ExchangeReply& header, std::vector<PieceView> pieces);
 
-// Returns INVALID_ARGUMENT if the bytes are no such message, and a limit error (common/
-// limit_error.h) if the header or the pieces are too many.
+// Return INVALID_ARGUMENT if the bytes are malformed, and a limit error (common/limit_error.h) if
+// the header or the number of pieces exceeds its limit.
 absl::StatusOr<DecodedRequest> DecodeExchangeRequest(const absl::Cord& bytes);
 absl::StatusOr<DecodedReply> DecodeExchangeReply(const absl::Cord& bytes);
 

@@ -13,7 +13,8 @@
 namespace paracord {
 namespace {
 
-constexpr uint32_t kMagnitude = 0x7fffffffu;  // all bits but the sign, ordered as magnitudes are
+// All bits but the sign; compares as the magnitude does.
+constexpr uint32_t kMagnitude = 0x7fffffffu;
 
 PARACORD_KERNEL void Add(const float* __restrict a, const float* __restrict b,
                          float* __restrict sum, size_t n) {
@@ -34,7 +35,8 @@ PARACORD_KERNEL float Greatest(const float* values, size_t n) {
   return std::bit_cast<float>(greatest);
 }
 
-// Quantises one block. Adding 1.5 * 2^23 rounds a small number to an integer, ties to even.
+// Quantises a block to int8, and leaves the residual in `values`. Adding and subtracting 1.5 * 2^23
+// rounds a small float to an integer, ties to even.
 PARACORD_KERNEL void Quantise(float* values, size_t n, float scale, float inverse, int8_t* out) {
   constexpr float kRound = 12582912.0f;
   PARACORD_INDEPENDENT
@@ -49,8 +51,8 @@ PARACORD_KERNEL bool EncodeBlocks(std::span<float> values, char* scales, int8_t*
   for (size_t at = 0; at < values.size(); at += kInt8Block) {
     const size_t n = std::min<size_t>(kInt8Block, values.size() - at);
     const float greatest = Greatest(values.data() + at, n);
-    if (!(greatest < 0x1p127f)) return false;  // so that -128 scales is finite, too
-    // A block whose greatest element is too small to divide by is sent as zeros.
+    if (!(greatest < 0x1p127f)) return false;  // -128 * scale must be finite
+    // A block with a greatest element too small to divide by is encoded as zeros.
     const bool tiny = greatest < 0x1p-100f;
     const float scale = tiny ? 0.0f : greatest / 127.0f;
     const float inverse = tiny ? 0.0f : 127.0f / greatest;
@@ -77,7 +79,7 @@ PARACORD_WIDTHS(void, DecodeBlocksWide,
                 (std::span<const float> scales, std::span<const int8_t> in, float* out),
                 DecodeBlocks(scales, in, out))
 
-// A bin of magnitudes: exponent and 8 bits of mantissa.
+// Histogram bins of magnitudes: the exponent and 8 bits of the mantissa.
 constexpr uint32_t kBinShift = 15;
 constexpr size_t kBins = size_t{1} << 16;
 
@@ -117,7 +119,7 @@ bool EncodeTopK(std::span<float> values, std::span<char> out) {
   if (!AllFinite(values)) return false;
   std::vector<uint64_t> sizes(kBins, 0);
   for (const float value : values) ++sizes[BinOf(value)];
-  // Takes all of the bins above `least`, and the first `of_least` of that bin.
+  // Selects all elements in bins above `least`, and the first `of_least` elements in bin `least`.
   size_t least = kBins - 1;
   uint64_t of_least = count;
   while (sizes[least] < of_least) of_least -= sizes[least--];

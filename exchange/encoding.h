@@ -15,15 +15,15 @@ inline bool IsDense(Encoding encoding) {
   return encoding == ENCODING_FLOAT32 || encoding == ENCODING_BF16 || encoding == ENCODING_F16;
 }
 
-// The encoding that the job's `wire` ("float32", "bf16" or "f16") stands for.
+// Returns the encoding for the job's `wire`: "float32", "bf16" or "f16".
 Encoding EncodingOfWire(std::string_view wire);
 
-// Bytes of one element in a dense encoding.
+// Returns the bytes of an element in a dense encoding.
 inline uint64_t ElementBytes(Encoding encoding) { return encoding == ENCODING_FLOAT32 ? 4 : 2; }
 
-// Encodes into `out`, which has the bytes of in.size() elements and is aligned to them.
+// Encodes `in` to `out`, which has room for in.size() elements and is aligned to an element.
 void EncodeDense(Encoding encoding, std::span<const float> in, char* out);
-// Decodes the bytes of out.size() elements, in pieces of any sizes.
+// Decodes out.size() elements. The Cord may be chunked anywhere.
 void DecodeDense(Encoding encoding, const absl::Cord& bytes, std::span<float> out);
 
 }  // namespace paracord

@@ -28,7 +28,7 @@ PARACORD_KERNEL void ScaleInPlace(float factor, float* values, size_t count) {
 PARACORD_WIDTHS(void, ScaleInPlaceWide, (float factor, float* values, size_t count),
                 ScaleInPlace(factor, values, count))
 
-// The number of ids that both lists have.
+// Returns the number of ids in both lists.
 size_t CountShared(std::span<const uint64_t> a, std::span<const uint64_t> b) {
   size_t shared = 0;
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
@@ -61,8 +61,8 @@ void MultiplyBy(float factor, std::span<float> values) {
   if (factor != 1) scale(factor, values.data(), values.size());
 }
 
-// Goes from the last row to the first, so that no row of the sum is overwritten before it has moved
-// to its new place: the place of a row is never before where the row was.
+// Merges from the last row to the first. A row only moves to a higher place, so no row of the sum
+// is overwritten before it has moved.
 void AddRows(std::span<const uint64_t> ids, std::span<const float> values, uint64_t row_elements,
              SummedRows& sum) {
   const std::span<const uint64_t> had = sum.ids;
@@ -73,7 +73,7 @@ void AddRows(std::span<const uint64_t> ids, std::span<const float> values, uint6
   const auto row = [&](size_t at) {
     return std::span(sum.values).subspan(at * row_elements, row_elements);
   };
-  // Once no new row is left, the rows before are where they belong.
+  // Once all new rows are in, the remaining rows are already in place.
   for (size_t to = total; j > 0; --to) {
     const bool from_sum = i > 0 && sum.ids[i - 1] >= ids[j - 1];
     const bool from_new = i == 0 || ids[j - 1] >= sum.ids[i - 1];

@@ -1,9 +1,8 @@
-// The sum of the gradients of a round: a binary tree over its lanes, padded to the next power of
-// two. A node is left + right in float32, and where one side is missing (there is no lane, it was
-// rejected, it has no gradient, it has no row of this id) the node is the other side. So whoever
-// adds up a whole subtree, worker or store, gets the same bits, in whatever order gradients come.
-// Adding two floats has the same result from either side, so the functions here do not ask which
-// side is the left one. Pure functions, any thread.
+// The sum of a round's gradients: a binary tree over the lanes, padded to a power of two. A node is
+// left + right in float32. If one child is missing (no such lane, a rejected batch, no gradient, no
+// row with the id), the node equals the other child. Workers and store that add up a whole subtree
+// therefore get equal bits, in any order of arrival. Float addition is commutative, so these
+// functions do not distinguish left and right. Pure functions, any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,32 +13,32 @@
 
 namespace paracord {
 
-// Whether lanes [first, first + count) of a round of `lanes` are a subtree: count is a power of two
-// that divides first.
+// Returns whether lanes [first, first + count) are a subtree of a round of `lanes`: `count` is a
+// power of two and divides `first`.
 bool IsLaneRun(uint32_t first, uint32_t count, uint32_t lanes);
 
-// The factor of the mean gradient of a lane's `examples` before it is added: float(examples /
-// batch). 1 for a whole batch.
+// Returns the factor for a lane's mean gradient over `examples` before the sum: float(examples /
+// batch). 1 for a full batch.
 float LaneFactor(uint64_t examples, uint64_t batch);
-// The factor that makes the sum over `examples` in all, of lanes that were not rejected, their
-// mean: float(batch / examples).
+// Returns the factor that turns the sum into a mean: float(batch / examples). `examples` counts all
+// lanes that were not rejected.
 float MeanFactor(uint64_t batch, uint64_t examples);
 
-// Adds `other` to `sum`; both have the same size.
+// Adds `other` to `sum`, which has the size of `other`.
 void AddTo(std::span<float> sum, std::span<const float> other);
-// Multiplies each element; a factor of 1 changes nothing.
+// Multiplies each element by `factor`. Does nothing for 1.
 void MultiplyBy(float factor, std::span<float> values);
 
-// Rows of a table: ids ascending and distinct, and their values in the order of the ids.
+// Rows of a table: ascending, distinct ids, and their values in the order of ids.
 struct SummedRows {
   RowIds ids;
   std::vector<float> values;  // (ids, row_elements)
 };
 
-// Adds rows, merged by id, in place: takes memory only where ids are new.
+// Adds rows to `sum` in place, merged by id. Takes memory only for new ids.
 void AddRows(std::span<const uint64_t> ids, std::span<const float> values, uint64_t row_elements,
              SummedRows& sum);
-// Adds rows to all rows of a table, of which `first_id` is the first.
+// Adds rows to the dense values of a table, whose first row has the id `first_id`.
 void AddRowsToAll(std::span<const uint64_t> ids, std::span<const float> values,
                   uint64_t row_elements, uint64_t first_id, std::span<float> all);
 

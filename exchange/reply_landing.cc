@@ -9,7 +9,7 @@
 namespace paracord {
 namespace {
 
-// A tag and a length take at most 20 bytes, and a piece has two of each before its data.
+// A piece has two tags and two lengths before its data, each pair of at most 20 bytes.
 constexpr size_t kHeadBytesMax = 64;
 
 class ExchangeLanding : public Landing {
@@ -48,7 +48,7 @@ class ExchangeLanding : public Landing {
  private:
   enum class Head { kCut, kField, kPiece, kWrong };
 
-  // Reads a number, a field that is skipped, or a piece up to its data.
+  // Reads a varint field, the head of a field to skip, or the fields of a piece up to its data.
   Head ReadHead() {
     WireReader<const char*> reader(head_.data(), head_.size());
     uint64_t tag = 0;
@@ -79,7 +79,7 @@ class ExchangeLanding : public Landing {
                                     : Head::kWrong;
   }
 
-  // The data are the last of the piece's `bytes`, as our encoder writes it.
+  // The data must end the piece, as codec.cc writes it.
   Head ReadPiece(WireReader<const char*>& reader, uint64_t bytes) {
     const uint64_t before = reader.left();
     piece_ = {};
@@ -98,8 +98,8 @@ class ExchangeLanding : public Landing {
 
   const uint64_t bytes_max_;
   const PiecePlaceFn place_;
-  std::string head_;   // bytes of a head that is not complete
-  uint64_t skip_ = 0;  // bytes of a skipped field's value
+  std::string head_;   // bytes of an incomplete head
+  uint64_t skip_ = 0;  // remaining bytes of a field to skip
   PieceHead piece_;
 };
 

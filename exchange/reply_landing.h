@@ -1,5 +1,5 @@
-// Receives the pieces of an ExchangeReply directly where their values belong. It only parses the
-// few bytes between them; the reader of the whole reply checks whether they make sense together.
+// Receives the values in an ExchangeReply directly at their destination. Parses only the few bytes
+// between pieces. The reader of the whole reply checks that the pieces are consistent.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,8 @@
 
 namespace paracord {
 
-// Returns where the bytes at `offset` of a partition go, or nullptr if they are not expected there.
-// Called on a thread of the network's.
+// Returns the destination of the bytes at `offset` of a partition, or nullptr if none are expected
+// there. Called on a network thread.
 using PiecePlaceFn = std::function<char*(uint32_t partition, uint64_t offset, uint64_t bytes)>;
 
 std::shared_ptr<Landing> MakeExchangeLanding(uint64_t bytes_max, PiecePlaceFn place);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kGreatest = std::numeric_limits<uint64_t>::max();
 
-// Reads the varints of ids, which may be cut anywhere.
+// Reads varint ids that may be cut anywhere.
 class IdReader {
  public:
   enum class Read { kMore, kId, kWrong };
@@ -36,10 +36,10 @@ class IdReader {
   }
 
  private:
-  uint64_t least_ = 0;  // the least id that may come next
-  uint64_t more_ = 0;   // of the number under way
+  uint64_t least_ = 0;  // the next id is at least this
+  uint64_t more_ = 0;   // value so far of an incomplete varint
   int shift_ = 0;
-  bool may_follow_ = true;  // false: the last id was the greatest that there is
+  bool may_follow_ = true;  // false after the greatest possible id
 };
 
 }  // namespace
@@ -47,7 +47,7 @@ class IdReader {
 void NameRows(std::span<const uint64_t> ids, uint32_t partition, Piece::Part part, RowSet& set,
               std::vector<PieceView>& pieces) {
   std::string bytes;
-  uint64_t least = 0;  // the least id that may come next
+  uint64_t least = 0;  // the next id is at least this
   for (const uint64_t id : ids) {
     AppendVarint(id - least, bytes);
     least = id + 1;
@@ -58,7 +58,7 @@ void NameRows(std::span<const uint64_t> ids, uint32_t partition, Piece::Part par
 }
 
 uint64_t CountIds(const DecodedRequest& request) {
-  uint64_t bytes = 0;  // an id takes one at least
+  uint64_t bytes = 0;  // an id takes at least one
   for (const PieceView& piece : request.pieces) {
     if (piece.part != Piece::VALUES) bytes += piece.data.size();
   }

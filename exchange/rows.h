@@ -1,5 +1,5 @@
-// The ids of some rows of a variable, and how they travel: a RowSet says how many there are, and
-// their bytes go in pieces, as tensors do. Pure functions, any thread.
+// Row ids of a variable on the wire: a RowSet has their count, and pieces have their bytes, as for
+// tensors. Pure functions, any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@
 
 namespace paracord {
 
-// Ascending and distinct.
+// Ascending, distinct row ids.
 using RowIds = std::vector<uint64_t>;
 
-// Makes `set` say the ids, which must be ascending and distinct, and adds the piece that has them.
-// `part`: PUSH_IDS or PULL_IDS.
+// Describes `ids`, ascending and distinct, in `set`, and appends the piece with their bytes. `part`
+// is PUSH_IDS or PULL_IDS.
 void NameRows(std::span<const uint64_t> ids, uint32_t partition, Piece::Part part, RowSet& set,
               std::vector<PieceView>& pieces);
 
-// How many ids a request has, by what it says itself, but no more than its bytes of ids can hold. A
-// ps holds 8 bytes for each while it answers.
+// Returns the number of ids that a request claims, at most the number its bytes can hold. A ps
+// holds 8 bytes for each id until it has answered.
 uint64_t CountIds(const DecodedRequest& request);
 
-// Decodes `count` ids that a peer sent. INVALID_ARGUMENT, without naming the partition, if the
-// bytes are malformed or fewer than the ids; otherwise the ids are ascending and distinct. Takes 8
-// bytes an id, so at most 8 for each byte that arrived, whatever `count` says.
+// Decodes `count` ids from a peer into ascending, distinct ids. Returns INVALID_ARGUMENT, without
+// the partition's name, if the bytes are malformed or too few. Takes 8 bytes of memory per id, so
+// at most 8 per received byte, whatever `count` says.
 absl::StatusOr<RowIds> DecodeRows(uint64_t count, const absl::Cord& bytes);
 
 }  // namespace paracord

@@ -1,6 +1,6 @@
-// What a ps answers that has no longer the values of a state (ExchangeRequest.state), because
-// somebody else is further. The code is OUT_OF_RANGE, which is that of limits
-// (common/limit_error.h) as well; the text tells them apart. Pure.
+// The error of a ps that no longer has the values of a requested state (ExchangeRequest.state),
+// because another worker has moved it on. The code OUT_OF_RANGE is also the code of limits
+// (common/limit_error.h); the text tells them apart. Pure.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace paracord {
 
 inline constexpr absl::string_view kStateGone = ": the values of state ";
 
-// `state` is the partition's, `before`: it also has the values of one less.
+// `state`: the partition's state. `before`: the partition also keeps the values of state - 1.
 inline absl::Status StateGone(uint32_t partition, uint64_t wanted, uint64_t state, bool before) {
   return absl::OutOfRangeError(absl::StrCat("partition ", partition, kStateGone, wanted,
                                             " are wanted, and it is at state ", state,

@@ -31,9 +31,9 @@ class Pieces {
   explicit Pieces(std::vector<PieceView> all) {
     for (PieceView& piece : all) of_[{piece.partition, piece.part}].push_back(std::move(piece));
   }
-  // Takes those of one part of a partition and joins them, which must be its `bytes` exactly.
+  // Takes and joins the pieces of one part of a partition, which must have exactly `bytes` bytes.
   absl::StatusOr<absl::Cord> Take(uint32_t partition, Piece::Part part, uint64_t bytes);
-  // An error if any are left.
+  // Returns an error if any pieces are left.
   absl::Status NoMore() const {
     if (of_.empty()) return absl::OkStatus();
     const auto& [partition, part] = of_.begin()->first;

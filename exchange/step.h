@@ -1,6 +1,6 @@
-// The words in which those who compute gradients and those who keep values speak of a step of
-// training: whose values, of which rows, and what became of it. They say nothing of processes,
-// messages or fences. A ps reads them from an ExchangeRequest. Values; any thread.
+// The step of training as gradient computation and store see it: the batch, its gradients, the
+// wanted values, and the outcome, without processes, messages or fences. A ps parses a step from an
+// ExchangeRequest. Plain values; any thread.
 #pragma once
 
 #include <cstdint>
@@ -17,59 +17,61 @@
 
 namespace paracord {
 
-// The batch that a step enters, with its gradients or, if it is rejected, without.
+// The batch that a step enters into the ledgers, with its gradients or as rejected.
 struct Step {
   BatchId batch;
   bool rejected = false;
-  uint32_t lanes = 1;  // from the batch's on, whose gradients it is the sum of
+  // A push of several lanes, from the batch's lane on, is the sum of their gradients.
+  uint32_t lanes = 1;
 };
 
-// Rows of a partition, in the order in which their values or gradients travel; absent: all.
+// Rows of a partition, in the order of their values or gradients; absent: all rows.
 using Rows = std::optional<RowIds>;
 
-// The gradient that a step brings for a partition.
+// The gradient for a partition.
 struct Update {
   uint32_t partition = 0;
-  Rows rows;  // that the gradient has
+  Rows rows;  // rows of the gradient
   Encoding encoding = ENCODING_FLOAT32;
-  absl::Cord gradient;  // empty: none, which is an update only of rows that are named
+  absl::Cord gradient;  // empty: no gradient, but an update of the named rows
 };
 
-// The values of a partition that are wanted after the step.
+// The values of a partition to return after the step.
 struct Want {
   uint32_t partition = 0;
   Rows rows;
   Encoding encoding = ENCODING_FLOAT32;
-  std::optional<uint64_t> have_updates;  // of all rows: not wanted if they are of that count
+  // For all rows: omit the values if the partition's update count equals this.
+  std::optional<uint64_t> have_updates;
 };
 
-// The moment of the values that are wanted, in a job with lanes: once every lane has entered its
-// batches of so many rounds of the job.
+// Defers the answer, in a job with lanes, until every lane has entered its batches of the job's
+// first `state` rounds.
 struct WantedState {
   uint64_t state = 0;
-  int64_t wait_ms = 0;  // how long the answer may wait for that moment
+  int64_t wait_ms = 0;  // longest delay of the answer
 };
 
 // The result of an update.
 struct Outcome {
   PushOutcome outcome = PUSH_NONE;
-  uint32_t next = 0;     // the first batch of the split that is not entered
-  uint64_t updates = 0;  // of the partition, after it
+  uint32_t next = 0;     // first batch of the split not entered
+  uint64_t updates = 0;  // update count of the partition afterwards
 };
 
 struct StepRequest {
-  std::optional<Step> step;  // absent: values alone are wanted
+  std::optional<Step> step;  // absent: a pull only
   std::vector<Update> updates;
   std::vector<Want> wants;
-  std::optional<WantedState> state;      // absent: the values as they are after the step
-  std::optional<RoundNorms> norms = {};  // by which a round that waits for them is clipped
+  std::optional<WantedState> state;      // absent: the values right after the step
+  std::optional<RoundNorms> norms = {};  // norms that clip a waiting round
 };
 
-// "partition <id>: <why>", as INVALID_ARGUMENT.
+// Returns INVALID_ARGUMENT with the text "partition <id>: <why>".
 absl::Status RefusePartition(uint32_t partition, const std::string& why);
 
-// Reads the request but for its fence. INVALID_ARGUMENT names the partition: named twice, pieces
-// that are not what was announced, rows that cannot be.
+// Parses a request except for its fence. Returns INVALID_ARGUMENT with the partition's id if a
+// partition is named twice, pieces differ from the announced bytes, or rows are malformed.
 absl::StatusOr<StepRequest> ReadStep(DecodedRequest request);
 
 }  // namespace paracord

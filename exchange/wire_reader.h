@@ -1,7 +1,7 @@
-// The one reader of protobuf's encoding (protobuf.dev/programming-guides/encoding) for messages
-// whose payload must not be copied: a field is a varint tag, number << 3 | wire type, followed by a
-// value of that type. It reads from whatever has an iterator over bytes, and tells bytes that end
-// too early, which may be followed by others, from bytes that are wrong. Values; any thread.
+// The tree's only reader of protobuf's encoding (protobuf.dev/programming-guides/encoding), for
+// messages whose payload must not be copied. A field is a varint tag, number << 3 | wire type, and
+// a value of that type. Reads from any byte iterator. kCut means that the bytes ended early and
+// more may follow; kWrong that they are malformed. Plain values; any thread.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class WireReader {
   WireReader(At at, uint64_t bytes) : at_(at), left_(bytes) {}
 
   uint64_t left() const { return left_; }
-  // The place of the next byte, for who takes bytes himself; he then calls Took.
+  // The position of the next byte, for a caller that consumes bytes itself and then calls Took.
   At& at() { return at_; }
   void Took(uint64_t bytes) { left_ -= bytes; }
 
@@ -41,8 +41,8 @@ class WireReader {
     return WireRead::kWrong;
   }
 
-  // Reads the tag of a field, whose number is one that can be. protobuf's own parser takes no tag
-  // of more than five bytes, however small it is.
+  // Reads the tag of a field with a valid number. As in protobuf's parser, a tag has at most five
+  // bytes, even if padded.
   WireRead Tag(uint64_t& tag) {
     constexpr uint64_t kTagBytesMax = 5;
     const uint64_t before = left_;
@@ -57,11 +57,11 @@ class WireReader {
   uint64_t left_;
 };
 
-// The fields of a piece (proto: Piece) that stand before its data.
+// The fields of a piece (proto: Piece) before its data.
 struct PieceHead {
   uint32_t partition = 0;
   uint64_t offset = 0;
-  int part = Piece::VALUES;  // perhaps one that a later protocol has
+  int part = Piece::VALUES;  // may be unknown, from a later protocol
   uint64_t data_bytes = 0;
 };
 inline constexpr uint64_t kPiecePartitionTag = WireTag(Piece::kPartitionFieldNumber, kWireVarint);
@@ -69,8 +69,8 @@ inline constexpr uint64_t kPieceOffsetTag = WireTag(Piece::kOffsetFieldNumber, k
 inline constexpr uint64_t kPieceDataTag = WireTag(Piece::kDataFieldNumber, kWireBytes);
 inline constexpr uint64_t kPiecePartTag = WireTag(Piece::kPartFieldNumber, kWireVarint);
 
-// Reads one field of a piece into `head`, up to the data themselves where `tag` is kPieceDataTag.
-// Where it is none of a piece's, `known` is false and the value of the field is next.
+// Reads a field of a piece into `head`; for kPieceDataTag stops before the data. For an unknown
+// field sets `known` to false and stops before the value.
 template <class At>
 WireRead ReadPieceField(WireReader<At>& reader, PieceHead& head, uint64_t& tag, bool& known) {
   uint64_t value = 0;
@@ -80,7 +80,7 @@ WireRead ReadPieceField(WireReader<At>& reader, PieceHead& head, uint64_t& tag, 
   switch (tag) {
     case kPiecePartitionTag:
       read = reader.Varint(value);
-      head.partition = static_cast<uint32_t>(value);  // truncated as protobuf does
+      head.partition = static_cast<uint32_t>(value);  // truncated, as protobuf does
       return read;
     case kPieceOffsetTag:
       return reader.Varint(head.offset);
