@@ -1,5 +1,5 @@
-// Which roles of a node have left, and with which exit code and reason the process ends. Owned by
-// the Node. Pure.
+// The roles of a node that have left, and the process's exit code and reason. Owned by the Node.
+// Pure.
 #pragma once
 
 #include <map>
@@ -17,18 +17,17 @@ class Departures {
     std::string reason;
   };
 
-  // Notes that a role has left. Returns false if it had left before.
+  // Records a role's departure. Returns false if the role had left before.
   bool Add(Role role, int code, const std::string& reason);
-  // Notes that a role has to leave because another one has.
+  // Records that the node told a role to leave because of another role.
   void Tell(Role role) { told_.insert(role); }
 
   bool Has(Role role) const { return left_.contains(role); }
   const Departure& Of(Role role) const { return left_.at(role); }
 
-  // Returns the departure whose code the process ends with, and whose role its reason names. A role
-  // that was told to leave does not count if another one left by itself. The coordinator counts
-  // before worker and ps, because it knows how the job has ended; of these the greater code counts.
-  // At least one role has left.
+  // Returns the exit code of the process, and a reason with the role's name. Roles that left on
+  // their own come before roles that were told to leave; then the coordinator comes first, because
+  // it knows the job's end; then the greater code. At least one role must have left.
   Departure Last() const;
 
  private:

@@ -11,11 +11,11 @@ namespace {
 constexpr char kPsService[] = "paracord.ParameterServer";
 constexpr char kCoordinatorService[] = "paracord.Coordinator";
 
-// After one role has left, the others have so long to leave by themselves, as they do at the end of
-// a job that has failed. Then the node tells them to.
+// Grace period for the remaining roles once one has left: they leave on their own when a job fails.
+// Afterwards the node tells them to leave.
 constexpr int64_t kByThemselvesMs = 3000;
 
-constexpr int kRestartMayHelp = 128;  // exit codes from here on (common/exit_code.h)
+constexpr int kRestartMayHelp = 128;  // from this exit code on (common/exit_code.h)
 
 Environment WithExecutor(const Environment& of, Network& network, Executor& executor) {
   return {of.loop, network, of.files, executor, of.random};
@@ -66,8 +66,8 @@ void Node::CallThrough(Role role, Service& before) {
   services_->Add(role == Role::kPs ? kPsService : kCoordinatorService, before);
 }
 
-// Returns the function by which a role says that it has left. It posts to the loop, because the
-// node may destroy the role then, which is still in the middle of the call.
+// Returns the callback for a role to report its end. Posts to the loop, because the node may
+// destroy the role, which is still on the caller's stack.
 std::function<void(int, std::string)> Node::LeaveAs(Role role) {
   return gate_.EnterOn(
       loop_, [this, role](int code, const std::string& reason) { Left(role, code, reason); });
@@ -87,15 +87,15 @@ void Node::Left(Role role, int code, const std::string& reason) {
   ExitIfAllLeft();
 }
 
-// Whether the other roles have to leave because this one has. They stay when the worker has left
-// with a code that says that no restart would help, as after another process has taken its task:
-// the other nodes need the partitions that the ps holds.
+// Returns whether the remaining roles must leave, too. They stay if the worker has left with a code
+// for which a restart does not help, for instance because another process took the task: other
+// nodes need the partitions of this ps.
 bool Node::TakesOthersAlong(Role role, int code) const {
   if (role == Role::kWorker) return code >= kRestartMayHelp;
   return code != static_cast<int>(ExitCode::kDone) || (role == Role::kCoordinator && !stays_);
 }
 
-// Has the other roles leave, after they had time to leave by themselves.
+// Tells the remaining roles to leave, unless they leave in time.
 void Node::LeaveToo(const std::string& why) {
   if (!draining_.empty() || std::exchange(others_leave_, true)) return;
   loop_.PostAfter(kByThemselvesMs, gate_.Enter([this, why] {
@@ -107,8 +107,7 @@ void Node::LeaveToo(const std::string& why) {
   }));
 }
 
-// Destroys the coordinator that has left, by which its calls and links end: workers and ps of this
-// process and of others see that it is gone.
+// Destroys the coordinator that has left. Its calls and links end, which tells all workers and ps.
 void Node::EndCoordinator() {
   services_->Remove(kCoordinatorService);
   start_.reset();

@@ -1,9 +1,8 @@
-// A node: a process of a cluster without ps. Its roles are a Worker, a ParameterServer that holds a
-// share of the partitions, and in the process of worker 0 a Coordinator if the cluster names no
-// chief. The three classes are those that run as processes of their own in clusters with ps; in a
-// node they share an event loop and a listener, and call each other without the network
-// (node/own_network.h). Owned by main. All functions are called on the loop, but Handle, which
-// threads of the listener call at the same time.
+// A node: a process of a cluster without ps, with a Worker and a ParameterServer that holds a share
+// of the partitions. The process of worker 0 also has the Coordinator, unless the cluster names a
+// chief. The three classes are those of the daemons; in a node they share an event loop and a
+// listener, and call each other without the network (node/own_network.h). Owned by main. All
+// functions run on the loop, except Handle, which listener threads call concurrently.
 #pragma once
 
 #include <functional>
@@ -27,58 +26,56 @@
 namespace paracord {
 
 struct NodeOptions {
-  std::string address;  // the cluster's address of this process, which other nodes dial
+  std::string address;  // address of this process that other nodes dial
   WorkerOptions worker;
   PsOptions ps;
-  std::optional<CoordinatorOptions> coordinator;  // none: the coordinator is another process
+  std::optional<CoordinatorOptions> coordinator;  // absent: in another process
 };
 
-// The threads of a node. Each role has one for its long work, so that a snapshot of the ps does not
-// wait for a gradient of the worker. All of them outlive the node.
+// The executors of a node. Each role has a thread for long work, so that a snapshot of the ps does
+// not delay a gradient of the worker. All executors outlive the node.
 struct NodeExecutors {
   Executor& worker;
   Executor& ps;
-  // Serves the exchanges of the node's worker with its own ps, and exchanges that were parked.
+  // Serves exchanges of the node's worker with its ps, and exchanges that were parked.
   Executor& exchanges;
-  // Serves all other calls between the node's roles. These are short, and a coordinator or worker
-  // that waited for its answer behind a push would take the other one for lost.
+  // Serves all other calls between the roles. These calls are short. Queued behind a long push,
+  // they would make coordinator and worker time out and take each other for dead.
   Executor& calls;
   Executor& coordinator;
 };
 
 class Node : public Service {
  public:
-  // `exit` is called once, on the loop, when all roles have left, with the exit code that
-  // Departures::Last chooses.
+  // Calls `exit` once, on the loop, when all roles have left, with the code of Departures::Last.
   Node(NodeOptions options, OpenWorkloadFn open, const Environment& environment,
        const NodeExecutors& executors, std::function<void(int exit_code, std::string reason)> exit);
   ~Node() override;
 
-  // Starts the roles. The process listens at `address` already.
+  // Starts the roles. The process must already listen at `address`.
   void Start(const std::string& address);
   void Handle(std::string_view method, absl::Cord request,
               std::shared_ptr<ServerCall> call) override {
     services_->Handle(method, std::move(request), std::move(call));
   }
-  // Called on SIGTERM: the coordinator takes a checkpoint and leaves first, then the worker
-  // finishes its batch and gives its leases back, and then the ps leaves as after a SIGTERM of its
-  // own.
+  // Called on SIGTERM. The coordinator takes a checkpoint and leaves; then the worker finishes its
+  // batch, returns its leases and leaves; then the ps leaves as on a SIGTERM.
   void Drain(const std::string& signal);
 
-  // For supervisors: ready if all roles are ready.
+  // For supervisors. Ready if all roles are ready.
   HealthState Health() const;
   // Adds the metrics of all roles.
   void AddMetrics(MetricSet& metrics) const;
-  // Returns the status of the job; "{}" in a process without a coordinator.
+  // Returns the job's status as JSON, or "{}" without a coordinator.
   std::string PageJson();
-  // Makes an event of the job of what the listener says about a client that it refused.
+  // Turns the listener's sentence about a refused client into an event of the job.
   void NoteRefused(const std::string& sentence);
 
   ParameterServer& ps() { return *ps_; }
-  // Null if the coordinator is another process, or has left.
+  // Null if the coordinator is in another process or has left.
   Coordinator* coordinator() { return coordinator_.get(); }
-  // For the simulator: hands calls to the ps or the coordinator of this process to `before`, which
-  // looks at them and hands them on. Called before Start.
+  // For the simulator: routes a role's calls through `before`, which forwards them. Called before
+  // Start.
   void CallThrough(Role role, Service& before);
 
  private:
@@ -93,12 +90,12 @@ class Node : public Service {
   const std::function<void(int, std::string)> exit_;
   EventLoop& loop_;
   const Logger log_;
-  const bool stays_;  // after the job's end, until SIGTERM
-  // Shared with calls of the own process that `executors` still have when the node has ended; these
-  // find no role any more.
+  const bool stays_;  // stays after the job's end, until SIGTERM
+  // Shared with calls of this process that executors still hold after the node's end. Such calls
+  // find no role.
   const std::shared_ptr<ServiceByMethod> services_ = std::make_shared<ServiceByMethod>();
   OwnNetwork network_;
-  // The coordinator's start asks whether another process leads the job, and so never dials itself.
+  // With the real network, for the coordinator's start, which asks whether another process leads.
   const Environment start_in_;
   std::unique_ptr<ParameterServer> ps_;
   std::unique_ptr<Worker> worker_;
@@ -106,9 +103,9 @@ class Node : public Service {
   std::unique_ptr<CoordinatorStart> start_;
 
   Departures left_;
-  bool others_leave_ = false;   // one role has left, and the others leave because of that
-  std::string draining_;        // the reason why the node drains; empty: it does not drain
-  std::optional<Role> drains_;  // the role that drains now, or was the last to drain
+  bool others_leave_ = false;   // a role has left, and the rest must follow
+  std::string draining_;        // reason for draining, or ""
+  std::optional<Role> drains_;  // role that drains now, or drained last
   const Gate gate_;
 };
 

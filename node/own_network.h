@@ -1,7 +1,7 @@
-// The network that a node's roles dial with. Calls to the node's own address stay in the process
-// (net/own_link.h), wherever the process listens; calls to all other addresses go over the network
-// beneath. DialBoot compares the boot id instead of the address, because another process may listen
-// at the node's address by now. Owned by the Node; threads as in common/rpc.h.
+// The network of a node's roles. Calls to the node's own address stay in the process
+// (net/own_link.h), wherever the process listens. All other calls go to the network beneath.
+// DialBoot compares the boot id, not the address, because another process may have taken over the
+// address. Owned by the Node; threads as in common/rpc.h.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@
 
 namespace paracord {
 
-// The threads that serve calls to the own process: one for exchanges and early gradients, which may
-// take long, and one for all other calls.
+// Executors for calls within the process: one for exchanges and early gradients, which may take
+// long, and one for the rest.
 struct OwnLanes {
   Executor& calls;
   Executor& exchanges;
@@ -22,10 +22,10 @@ struct OwnLanes {
 
 class OwnNetwork : public Network {
  public:
-  // `address` is the one that others dial to reach `service`.
+  // `address` is the address at which peers dial `service`.
   OwnNetwork(std::string address, std::shared_ptr<Service> service, EventLoop& loop, OwnLanes lanes,
              Network& beneath);
-  // Sets the boot id by which DialBoot knows the process. Called before the first dial.
+  // Sets the boot id of this process, for DialBoot. Called before the first dial.
   void SetBootId(std::string boot_id) { boot_id_ = std::move(boot_id); }
 
   std::unique_ptr<Link> Dial(const std::string& address) override;
@@ -40,7 +40,7 @@ class OwnNetwork : public Network {
 
   const std::string address_;
   std::string boot_id_;
-  const std::shared_ptr<Service> service_;  // shared with links and the calls on the lanes
+  const std::shared_ptr<Service> service_;  // shared with links and with calls on the lanes
   EventLoop& loop_;
   const OwnLanes lanes_;
   Network& beneath_;
