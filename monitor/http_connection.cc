@@ -18,7 +18,8 @@ namespace {
 
 bool IsLater() { return errno == EAGAIN || errno == EINTR; }
 
-// The bytes that are there; 0: the peer has closed; -1: nothing now; -2: it is broken.
+// Receives available bytes. Returns their number, 0 if the peer has closed, -1 if none are
+// available, -2 if the connection is broken.
 ssize_t Receive(Channel& channel, char* to, size_t size) {
   iovec room{to, size};
   const ssize_t got = channel.Receive({&room, 1});
@@ -74,13 +75,13 @@ bool HttpConnection::ShakeHands() {
   return state_ != State::kHandshake && state_ != State::kClosed;
 }
 
-// Looks at the first byte, if it has come, and makes the channel for what it begins.
+// Peeks at the first byte, if any, to choose between TLS and an error in plain text.
 void HttpConnection::BeginHandshake() {
   char first = 0;
   const ssize_t got = ::recv(fd_, &first, 1, MSG_PEEK);
   if (got < 0 && IsLater()) return;
   if (got <= 0) return Close();
-  peer_ = PeerOf(fd_);  // which nobody knows when it has gone
+  peer_ = PeerOf(fd_);  // the address is unknown once the peer has left
   const int fd = std::exchange(fd_, -1);
   if (first != kTlsRecordOfHandshake) {
     channel_ = MakePlainChannel(fd);
@@ -94,7 +95,7 @@ void HttpConnection::BeginHandshake() {
   channel_ = *std::move(tls);
 }
 
-// Strangers can be refused as often as they can connect.
+// Strangers could fill the log, so at most one refusal a second is logged.
 void HttpConnection::SayRefused(const std::string& why) const {
   static OncePerSecond may_say;
   if (may_say.Now()) Logger("https").Warn("{} is refused: {}", peer_, why);

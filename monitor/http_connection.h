@@ -1,6 +1,7 @@
-// One connection of the HTTP server: it shakes hands if it is of HTTPS, reads a head, waits for the
-// answer, sends it, and reads on for a moment so that the reply reaches a client that has sent more
-// than a head. Each step has a deadline. Owned by the server, used on its thread.
+// A connection of the HTTP server. With HTTPS the connection completes the handshake first. It
+// reads a request's head, waits for the answer, sends the answer, and drains the socket for a
+// moment: a client may have sent more than a head, and must still get the reply. Each step has a
+// deadline. Owned by the server, used on its thread.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,8 @@ class HttpConnection {
  public:
   enum class State { kHandshake, kHead, kAnswering, kSending, kLingering, kClosed };
 
-  // Owns `fd`, which does not block. It speaks HTTPS with the certificate of `https`, which must
-  // outlive it; null: plain text.
+  // Owns `fd`, which must not block. `https`: credentials to serve HTTPS with, which must
+  // outlive the connection; null: plain text.
   HttpConnection(uint64_t id, int fd, Credentials* https, int64_t deadline_ms);
   ~HttpConnection();
   HttpConnection(const HttpConnection&) = delete;
@@ -30,17 +31,18 @@ class HttpConnection {
   int fd() const { return channel_ == nullptr ? fd_ : channel_->fd(); }
   State state() const { return state_; }
   int64_t deadline_ms() const { return deadline_ms_; }
-  short events() const;  // that poll should wait for
+  short events() const;  // the events to poll for
 
-  // Goes on with the handshake. Returns false while that is not done. Who speaks no TLS is told so.
+  // Continues the handshake. Returns false until it is complete. A client without TLS gets an
+  // error.
   bool ShakeHands();
-  // Reads what is there. Returns the head once it is complete; one that is too long is refused.
+  // Reads available bytes. Returns the head once it is complete, and refuses a longer one.
   std::optional<std::string> ReadHeadBytes(size_t bytes_max);
   void AwaitAnswer(int64_t deadline_ms);
   void Send(const HttpReply& reply, int64_t deadline_ms);
-  // Goes on with sending or lingering.
+  // Continues to send or to drain.
   void GoOn();
-  // Its deadline has passed.
+  // Called when the deadline has passed.
   void Expire(int64_t send_deadline_ms);
   void Close() { state_ = State::kClosed; }
 
@@ -53,12 +55,12 @@ class HttpConnection {
 
   const uint64_t id_;
   Credentials* const https_;
-  int fd_;                            // -1 when the channel has it
-  std::string peer_;                  // for the log, with HTTPS
-  std::unique_ptr<Channel> channel_;  // null until the client's first byte, with HTTPS
-  TlsChannel* tls_ = nullptr;         // the channel, if it is one of TLS
+  int fd_;                            // -1 once the channel owns it
+  std::string peer_;                  // with HTTPS: the peer's address, for the log
+  std::unique_ptr<Channel> channel_;  // with HTTPS null until the client's first byte
+  TlsChannel* tls_ = nullptr;         // the channel if it is a TLS channel
   State state_;
-  bool shake_sends_ = false;  // the handshake waits until it can send
+  bool shake_sends_ = false;  // the handshake waits for POLLOUT
   int64_t deadline_ms_;
   std::string in_;
   std::string out_;

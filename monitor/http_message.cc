@@ -51,7 +51,8 @@ bool IsPrintable(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; });
 }
 
-// Whether the Host header's value, which may have a port, is localhost, an address, or `own_host`.
+// Returns whether the Host header `host`, with or without a port, is localhost, an IP address or
+// `own_host`.
 bool IsOwnHost(std::string_view host, const std::string& own_host) {
   const bool bracketed = host.starts_with('[');
   const std::string name(host.substr(0, bracketed ? host.find(']') : host.find(':')));

@@ -1,5 +1,5 @@
-// The little of HTTP/1.1 that a monitored daemon speaks: GET without a body, one request a
-// connection. Pure functions over bytes.
+// The subset of HTTP/1.1 that daemons serve: GET without a body, one request per connection. Pure
+// functions over bytes.
 #pragma once
 
 #include <optional>
@@ -15,17 +15,18 @@ struct HttpReply {
   std::string type = "text/plain; charset=utf-8";
 };
 
-// The path of a request, without its query; or the reply that refuses the request. `head` is all
-// up to the empty line, which it ends with. With `own_host`, the request has to be for that host,
-// for localhost, or for an address: a page of another site, whose name its owner lets resolve to
-// this machine, would otherwise read here as if it were this site's own.
+// Parses a request's head, which ends with an empty line. Returns the path without the query, or
+// the reply that refuses the request. `own_host`: refuse requests unless their Host is `own_host`,
+// localhost or an IP address. A foreign web page whose name resolves to this machine (DNS
+// rebinding) could otherwise read the pages.
 std::variant<std::string, HttpReply> ReadHead(
     std::string_view head, const std::optional<std::string>& own_host = std::nullopt);
 
-// Where the head ends, behind its empty line; npos: it goes on.
+// Returns the offset after the head's empty line, or npos if the head is incomplete.
 size_t HeadEnd(std::string_view bytes);
 
-// The bytes of a reply. The page may load nothing from elsewhere, and nobody may keep or frame it.
+// Returns the bytes of a reply. Its headers forbid browsers to load anything from elsewhere, to
+// cache the page, or to frame it.
 std::string Encode(const HttpReply& reply);
 
 }  // namespace paracord

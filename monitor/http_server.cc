@@ -16,11 +16,11 @@
 namespace paracord {
 namespace {
 
-// Without descriptors nothing is accepted for so long.
+// Pause of accepting when the process has no descriptors left.
 constexpr int64_t kPauseMs = 200;
 
-// Returns the host that requests have to be for (ReadHead). It is nullopt, for any, where others
-// than browsers on this machine can read all the same, or where browsers compare names themselves.
+// Returns the host that requests must name (ReadHead). Returns nullopt, for any host, if the page
+// is not only for browsers on this machine, or if browsers verify the name by HTTPS.
 std::optional<std::string> OwnHost(const std::string& address, const ListeningSockets& sockets,
                                    bool https) {
   if (https || !sockets.socket_path.empty() || ReachesOut(sockets)) return std::nullopt;
@@ -103,7 +103,7 @@ void HttpServer::Run() {
   }
 }
 
-// Waits until something can be done, and does what has to do with sockets.
+// Polls all sockets until the next event or deadline, and handles the events.
 void HttpServer::Wait() {
   std::vector<pollfd> polled = {{inbox_->fd(), POLLIN, 0}};
   const int64_t now_ms = SteadyMs();
@@ -113,7 +113,7 @@ void HttpServer::Wait() {
   for (const int fd : sockets_.fds) polled.push_back({accepts ? fd : -1, POLLIN, 0});
   std::vector<HttpConnection*> served;
   for (HttpConnection& connection : connections_) {
-    // While it waits for its answer, what it sends stays in the kernel.
+    // While a connection waits for its answer, further input stays in the kernel.
     const bool waits = connection.state() == HttpConnection::State::kAnswering;
     polled.push_back({waits ? -1 : connection.fd(), connection.events(), 0});
     served.push_back(&connection);
@@ -155,8 +155,8 @@ void HttpServer::TakeAnswers() {
   }
 }
 
-// A connection that is being answered stays: whoever asked first is served. Returns false if there
-// is no other.
+// Closes the connection that has waited longest for a request. Connections that wait for an answer
+// stay. Returns false if no connection can be closed.
 bool HttpServer::MakeRoom() {
   if (connections_.size() < limits_.connections_max) return true;
   const auto goes =

@@ -1,14 +1,13 @@
-// A small HTTP/1.1 server for people and their tools: one thread, one request a connection, and a
-// bound for everything, because strangers may reach it: connections, bytes of a head, and the time
-// to send a head, to be answered and to read the answer. When it is full, the connection that has
-// waited longest without a request makes room; if all wait for answers, a new one is closed. Owned
-// by main. Debian 12's cpp-httplib is not used: it bounds neither the headers of a request nor its
-// time as a whole, so that four clients which send a byte now and then hold all of its threads, and
-// supervisors get no answer.
+// A small HTTP/1.1 server for people and tools, with one thread and one request per connection.
+// Strangers may connect, so connections, bytes of a head, and the times to send a head, to be
+// answered and to read the answer are all bounded. If the server is full, the connection that has
+// waited longest without a request is closed; if all wait for answers, the new connection is
+// closed. Owned by main. Debian 12's cpp-httplib bounds neither a request's headers nor its total
+// time: four slow clients would hold all its threads, and supervisors would get no answer.
 //
-// With credentials it speaks HTTPS: it proves its name by the certificate, read again when that
-// changes, and asks nobody for theirs, because there is only something to read. A handshake counts
-// as a part of the head.
+// With credentials the server speaks HTTPS. The certificate is reloaded when its file changes.
+// Clients need no certificate, because there is only something to read. The handshake counts
+// towards the time of the head.
 #pragma once
 
 #include <atomic>
@@ -34,20 +33,20 @@ namespace paracord {
 struct HttpLimits {
   size_t connections_max = 64;
   size_t head_bytes_max = 8192;
-  int64_t head_ms = 5000;    // from the connection to the end of the head, with the handshake
-  int64_t answer_ms = 5000;  // for the handler; after it the answer is 503
-  int64_t send_ms = 10000;   // for the reader
+  int64_t head_ms = 5000;    // from accept to the end of the head, with the handshake
+  int64_t answer_ms = 5000;  // for the handler; then the reply is 503
+  int64_t send_ms = 10000;   // for the client to read the reply
 };
 
 class HttpServer {
  public:
-  // Called at most once for a request, from any thread; later calls have no effect.
+  // Sends the reply to a request. May be called from any thread. Only the first call has an effect.
   using Answer = std::function<void(HttpReply reply)>;
-  // Runs on the server's thread, and must not wait.
+  // Called on the server's thread. Must not block.
   using Handler = std::function<void(const std::string& path, Answer answer)>;
 
-  // Listens at "host:port" or "unix:/path", for HTTPS if there are credentials, which must have a
-  // certificate. Errors are those of ListenAt.
+  // Listens at "host:port" or "unix:/path". `https`: credentials with a certificate, for HTTPS.
+  // Errors are those of ListenAt.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
       const std::string& address, Handler handler, const HttpLimits& limits = {},
       std::shared_ptr<Credentials> https = nullptr);
@@ -58,7 +57,7 @@ class HttpServer {
   const std::string& address() const { return sockets_.address; }  // with the actual port
 
  private:
-  // Answers from other threads. They may come when the server is gone, so they share it.
+  // Answers from other threads. Shared with pending Answer functions, which may outlive the server.
   class Inbox {
    public:
     Inbox();
@@ -69,7 +68,7 @@ class HttpServer {
     int fd() const { return fd_; }
 
    private:
-    const int fd_;  // an eventfd
+    const int fd_;  // eventfd
     Mutex mu_;
     std::vector<std::pair<uint64_t, HttpReply>> replies_ ABSL_GUARDED_BY(mu_);
   };
@@ -87,13 +86,13 @@ class HttpServer {
   const HttpLimits limits_;
   const std::shared_ptr<Credentials> https_;  // null: plain text
   const ListeningSockets sockets_;
-  const std::optional<std::string> own_host_;  // that requests have to be for; nullopt: any
+  const std::optional<std::string> own_host_;  // host that requests must name; nullopt: any
   const std::shared_ptr<Inbox> inbox_;
   std::atomic<bool> stopped_{false};
-  // On the server's thread alone.
-  std::list<HttpConnection> connections_;  // the oldest first
+  // Used only on the server's thread.
+  std::list<HttpConnection> connections_;  // oldest first
   uint64_t last_id_ = 0;
-  int64_t accepts_at_ms_ = 0;  // after a time without descriptors
+  int64_t accepts_at_ms_ = 0;  // accepting pauses until then for lack of descriptors
   std::thread thread_;
 };
 

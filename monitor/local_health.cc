@@ -18,15 +18,14 @@ namespace {
 constexpr int64_t kConnectMs = 1000;
 constexpr size_t kAnswerMax = 16 << 10;
 
-// The host's own name, whichever it is, stands for the host.
+// An address with a host name gets "*" for the name: whatever its spelling, it is this host's.
 std::string NameFor(const std::string& address) {
   const std::string port = address.substr(address.rfind(':') + 1);
   return absl::StrCat("unix:@paracord-health-", ::getuid(), "-",
                       HasName(address) ? absl::StrCat("*:", port) : address);
 }
 
-// Returns a connection to the daemon of this user that listens at exactly `address`; -1 if there is
-// none.
+// Connects to this user's daemon at exactly `address`. Returns the socket, or -1.
 int Connect(const std::string& address) {
   NameLookup name(NameFor(address));
   const absl::StatusOr<int> fd = ConnectSocket(name, kConnectMs);
@@ -40,7 +39,7 @@ int Connect(const std::string& address) {
   return -1;
 }
 
-// Sends a request and returns all that comes before the end of the connection.
+// Sends a request and returns everything up to the end of the connection.
 absl::StatusOr<std::string> Exchange(int fd, int64_t timeout_ms) {
   constexpr std::string_view kRequest =
       "GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";

@@ -1,7 +1,7 @@
-// The health of a daemon for a supervisor on its own host, such as a kubelet's probe in the same
-// pod: a socket with an abstract name that follows from where the daemon listens. The answer
-// depends on the event loop alone, and on no file, certificate or peer. Only processes of the
-// daemon's own user ask there, and they check that this user answers.
+// The health of a daemon for supervisors on its host, such as a kubelet's probe in the same pod.
+// The daemon listens on an abstract unix socket whose name derives from the daemon's address. The
+// answer depends only on the event loop, not on files, certificates or peers. Server and client
+// check that the peer has their own user id.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,8 @@
 
 namespace paracord {
 
-// Serves `source.health` for a daemon that listens at `address`. Null for an address that is no
-// host:port, or if another daemon of this user has the name, which is none of that one's business:
-// supervisors then ask over the network.
+// Serves `source.health` for a daemon at `address`. Returns null if `address` is not host:port, or
+// if another daemon of this user has the name; supervisors then ask over the network.
 std::unique_ptr<Monitor> ServeLocalHealth(const std::string& address, EventLoop& loop,
                                           MonitorSource source);
 
@@ -24,9 +23,9 @@ struct LocalHealth {
   bool ready = false;
   std::string text;  // "ps:0 serves the job"
 };
-// Asks the daemon of this user that listens at `address`, a loopback one, or at its port on all
-// interfaces. nullopt
-// if no such daemon is on this host; DEADLINE_EXCEEDED if its event loop does not answer.
+// Asks this user's daemon at `address` (a loopback address), or at the same port on all interfaces.
+// Returns nullopt if no daemon is found on this host, and DEADLINE_EXCEEDED if its event loop does
+// not answer.
 std::optional<absl::StatusOr<LocalHealth>> AskLocalHealth(const std::string& address,
                                                           int64_t timeout_ms);
 

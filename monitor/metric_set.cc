@@ -8,7 +8,7 @@
 
 namespace paracord {
 
-// In the order in which they were first added.
+// Families in the order of their first addition.
 struct MetricSet::Families {
   std::vector<prometheus::MetricFamily> all;
   std::map<std::string, size_t> by_name;

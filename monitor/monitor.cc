@@ -13,7 +13,7 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kYoungMs = 200;  // how long a costly answer is given again
+constexpr int64_t kYoungMs = 200;  // how long a costly answer is reused
 constexpr char kMetricsType[] = "text/plain; version=0.0.4; charset=utf-8";
 
 HttpReply Metrics(const MonitorSource& source) {
@@ -40,10 +40,11 @@ HttpReply ReplyOf(const MonitorSource& source, const std::string& path) {
   return {200, source.status(), "application/json"};
 }
 
-// Whether its answer is given again for a while; supervisors hear how it is now.
+// Returns whether the answer is costly and therefore reused for a while. Supervisors always get a
+// fresh one.
 bool IsCostly(const std::string& path) { return path != "/livez" && path != "/readyz"; }
 
-// Answers what needs no loop: the page, and the list of paths.
+// Answers "/" without the loop: the page, or a list of paths.
 HttpReply Front(const MonitorSource& source) {
   if (source.page != nullptr) return {200, source.page, "text/html; charset=utf-8"};
   return {200, absl::StrCat(source.task, " shows /metrics, /livez and /readyz\n")};
@@ -52,7 +53,7 @@ HttpReply Front(const MonitorSource& source) {
 }  // namespace
 
 struct Monitor::Asked {
-  // One path: who waits for the answer that the loop is asked for, and the last one.
+  // The state of a path: clients that wait for the loop's answer, and the last answer.
   struct Path {
     std::vector<HttpServer::Answer> waiting;
     HttpReply reply;
@@ -63,12 +64,12 @@ struct Monitor::Asked {
 
   EventLoop& loop;
   const MonitorSource source;
-  bool alive = true;  // on the loop alone
+  bool alive = true;  // used only on the loop
   Mutex mu;
   std::map<std::string, Path> paths ABSL_GUARDED_BY(mu);
 };
 
-// Gives the answer if there is a young one. Otherwise the loop is asked, once for all who wait.
+// Replies with a recent answer, or asks the loop once for all waiting clients.
 void Monitor::Ask(const std::shared_ptr<Asked>& asked, const std::string& path,
                   const HttpServer::Answer& answer) {
   std::optional<HttpReply> young;
@@ -120,7 +121,7 @@ absl::StatusOr<std::unique_ptr<Monitor>> Monitor::Start(const std::string& addre
   return monitor;
 }
 
-// Runs on the loop's thread, or when the loop has ended.
+// Runs on the loop's thread, or after the loop has ended.
 Monitor::~Monitor() {
   server_.reset();
   asked_->alive = false;

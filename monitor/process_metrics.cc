@@ -1,5 +1,5 @@
-// Reads what the kernel knows of this process, from /proc/self and getrusage, and names it as
-// Prometheus' own client libraries do.
+// Reads the kernel's facts on this process from /proc/self and getrusage. Names are those of
+// Prometheus' client libraries.
 #include <dirent.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ namespace {
 double OpenDescriptors() {
   DIR* const directory = opendir("/proc/self/fd");
   if (directory == nullptr) return 0;
-  double count = -3;  // ".", ".." and the directory itself
+  double count = -3;  // ".", ".." and the opened directory itself
   while (readdir(directory) != nullptr) ++count;
   closedir(directory);
   return count;
@@ -31,7 +31,7 @@ double ResidentBytes() {
   return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
-// The time when this process began, in seconds since 1970; 0 if the kernel does not say.
+// Returns the start time of this process in seconds since 1970, or 0 if unknown.
 double StartSeconds() {
   const std::string line = ReadKernelFile("/proc/self/stat");
   const size_t name_end = line.rfind(')');  // the name may have spaces
