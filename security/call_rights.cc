@@ -9,7 +9,7 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kMethodMax = 100;  // bytes of an unknown method that an error shows
+constexpr size_t kMethodMax = 100;  // bytes of an unknown method's name in an error
 
 const CallRight* Find(std::string_view method) {
   for (const CallRight& right : CallRights()) {
@@ -18,7 +18,7 @@ const CallRight* Find(std::string_view method) {
   return nullptr;
 }
 
-// Returns the index of the worker that a cluster without ps has at an address.
+// Returns the index of the worker at an address, in a cluster without ps.
 std::optional<uint32_t> NodeAt(const std::string& address, const NodeRights& nodes) {
   const auto found = std::find(nodes.ps.begin(), nodes.ps.end(), address);
   if (address.empty() || found == nodes.ps.end()) return std::nullopt;
@@ -41,8 +41,8 @@ std::span<const CallRight> CallRights() {
       {method::kJoin, kCoordinator, {kWorker}},
       {method::kWorkerHold, kCoordinator, {kWorker}},
       {method::kWork, kCoordinator, {kWorker}},
-      // A coordinator asks whether another one holds its directory, and a worker that scores
-      // checkpoints how the job goes.
+      // A coordinator asks whether another coordinator leads in DIR. A worker that scores
+      // checkpoints asks for the progress of the job.
       {method::kStatus, kCoordinator, {kCoordinator, kWorker, kOperator, kMonitor}},
       {method::kScale, kCoordinator, {kOperator}},
       {"/paracord.Health/Check", {}, {kPs, kWorker, kCoordinator, kOperator, kMonitor}},
@@ -65,7 +65,7 @@ std::optional<PeerRole> ServerOf(std::string_view method) {
 
 bool CallsAs(const PeerIdentity& peer, PeerRole role, const NodeRights& nodes) {
   if (peer.role == role) return true;
-  // A worker without an index could be any worker, so that it cannot prove that it is worker 0.
+  // A certificate for every worker does not prove that the peer is worker 0.
   return role == PeerRole::kCoordinator && nodes.coordinator && peer.role == PeerRole::kWorker &&
          peer.index == 0;
 }

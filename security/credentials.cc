@@ -21,8 +21,8 @@ namespace paracord {
 namespace {
 
 constexpr int64_t kLookMs = 1000;
-constexpr int64_t kLookForTokenMs = 100;           // after a token that is not known
-constexpr int64_t kFormerTokenMs = 5 * 60 * 1000;  // how long a replaced token counts
+constexpr int64_t kLookForTokenMs = 100;           // between looks for an unknown token
+constexpr int64_t kFormerTokenMs = 5 * 60 * 1000;  // a replaced token is valid for this long
 constexpr size_t kTokenMin = 16;
 constexpr size_t kTokenMax = 1024;
 
@@ -40,20 +40,20 @@ absl::StatusOr<std::string> ReadToken(Files& files, const std::string& path) {
 
 using Digest = std::array<unsigned char, SHA256_DIGEST_LENGTH>;
 
-// Returns false if OpenSSL computes no SHA-256.
+// Returns false if OpenSSL cannot compute SHA-256.
 bool GetDigest(std::string_view text, Digest& digest) {
   const auto* const bytes = reinterpret_cast<const unsigned char*>(text.data());
   return SHA256(bytes, text.size(), digest.data()) != nullptr;
 }
 
-// Takes the same time whatever differs, the length included. Secrets without digests differ.
+// Compares in constant time, for secrets of any length. Returns false if a digest fails.
 bool SameSecret(std::string_view a, std::string_view b) {
   Digest of_a{}, of_b{};
   const bool both = GetDigest(a, of_a) && GetDigest(b, of_b);
   return both && CRYPTO_memcmp(of_a.data(), of_b.data(), of_a.size()) == 0;
 }
 
-// Returns the identity among a certificate's URIs; `cluster` may be empty for any.
+// Returns the identity among a certificate's URIs. Empty `cluster`: any cluster.
 absl::StatusOr<PeerIdentity> IdentityIn(const std::vector<std::string>& uris,
                                         const std::string& cluster) {
   std::vector<std::string> ours;
@@ -239,7 +239,7 @@ std::string Credentials::ProblemOf(const PeerCertificate& peer) {
   if (!peer.shown()) return "";
   const std::shared_ptr<const Keys> keys = Current();
   X509* const certificate = peer.certificate_.get();
-  // 0 is an error, after which the chain is verified anew.
+  // X509_cmp_current_time returns 0 on errors. The chain is then verified again.
   const bool expired = X509_cmp_current_time(X509_get0_notAfter(certificate)) <= 0;
   if (peer.believed_by_ == keys->version && !expired) return "";
   std::string problem =

@@ -1,11 +1,10 @@
-// The certificate, key, token and trusted signers of this process, read from the files that
-// SecurityOptions name. A file that has changed is read again, at most once a second, when somebody
-// asks for the keys: a connection that begins then uses the new ones, and connections that exist
-// keep theirs. One thread reads the files, without a lock; others that ask meanwhile get the keys
-// as they were, so that a file system that hangs keeps one thread and not every listener. Files
-// that do not fit together, as while they are being replaced, are left alone until they do. Shared
-// by all listeners and links of a process; thread-safe. It never logs or returns in an error what a
-// key or a token says.
+// The certificate, key, token and trusted authorities of this process, read from the files in
+// SecurityOptions. When a caller asks for the keys, changed files are reloaded, at most once a
+// second. New connections use the new keys, and existing connections keep theirs. One thread at a
+// time reads the files, without a lock. Callers meanwhile get the old keys, so a hanging file
+// system blocks one thread and not every listener. Files that do not match, as in the middle of a
+// replacement, are ignored until they match. Shared by all listeners and links of a process;
+// thread-safe. Never logs a key or token, or puts one into an error.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -27,86 +26,85 @@
 
 namespace paracord {
 
-// The protocols that a client names in its handshake (ALPN), of which the server's context selects
-// one: gRPC, or the streams of net/stream_connection.h; or, where it serves pages, HTTP/1.1.
+// Protocols that a client offers in its handshake (ALPN): gRPC, the streams of
+// net/stream_connection.h, or HTTP/1.1 for pages. The server's context selects one.
 inline constexpr std::string_view kHttp2Protocol = "h2";
 inline constexpr std::string_view kStreamProtocol = "paracord/1";
 inline constexpr std::string_view kHttpsProtocol = "http/1.1";
 
-// The certificate that a peer has shown, kept to be verified again while its connection lasts.
+// The certificate of a peer, kept to be verified again during the connection.
 class PeerCertificate {
  public:
-  PeerCertificate() = default;  // none
+  PeerCertificate() = default;  // no certificate
   explicit PeerCertificate(SSL* ssl);
-  // As PEM text: the certificate first, and then the others of its chain.
+  // From PEM text: the peer's certificate, then the rest of its chain.
   explicit PeerCertificate(const std::string& pem);
 
   bool shown() const { return certificate_ != nullptr; }
-  // "spiffe://lab/ps/0, serial 1A", for logs; "" without one.
+  // Returns "spiffe://lab/ps/0, serial 1A" for logs, or "".
   std::string Name() const;
 
  private:
   friend class Credentials;
-  // Shared, because a listener and its connections look at one certificate.
+  // Shared by a listener and its connections.
   std::shared_ptr<X509> certificate_;
   std::shared_ptr<STACK_OF(X509)> chain_;
-  // The version of the keys that believe it, which they do until it expires; 0: none has yet.
+  // Version of the keys that verified the certificate, valid until its expiry. 0: not verified yet.
   mutable uint64_t believed_by_ = 0;
 };
 
 class Credentials {
  public:
-  // Keys are what the files said together at one time; they never change.
+  // A consistent, immutable set of the files' contents.
   struct Keys {
-    uint64_t version = 0;   // grows with every change of a file
-    std::string chain_pem;  // empty without a certificate, as key_pem
+    uint64_t version = 0;   // grows with each change of a file
+    std::string chain_pem;  // empty, like key_pem, without a certificate
     std::string key_pem;
     std::string ca_pem;
     std::string crl_pem;              // empty without lists of revoked certificates
     std::string token;                // empty without a token file
     std::optional<PeerIdentity> own;  // nullopt without a certificate
-    int64_t expires_unix_s = 0;       // of the own certificate
-    // Why no peer with the same --tls-ca believes the own certificate, as a line that names the
-    // files; empty if it does. Files that are replaced one by one may be so for a while.
+    int64_t expires_unix_s = 0;       // expiry of the own certificate
+    // Why peers with an equal --tls-ca reject the own certificate, with the files' names, or "".
+    // May be temporary while an operator replaces files one by one.
     std::string own_problem;
-    // Contexts for handshakes, TLS 1.3 and later. Server and client verify the peer's chain during
-    // the handshake; the server's lets a client without a certificate in only if there is a token,
-    // which the client then has to show. Sessions are not resumed, so that every connection is
-    // verified.
+    // Contexts for handshakes with TLS 1.3 or later. Both sides verify the peer's chain during the
+    // handshake. If there is a token, the server also admits clients without a certificate, which
+    // must then show the token. Sessions are not resumed, so every connection is verified.
     std::shared_ptr<SSL_CTX> server;  // null without a certificate
     std::shared_ptr<SSL_CTX> client;
-    // Proves the own name to who reads pages, and asks for theirs only if the options have
-    // http_clients; null as `server`.
+    // Serves pages with the own certificate. Asks for the reader's certificate only if the options
+    // have http_clients. Null without a certificate.
     std::shared_ptr<SSL_CTX> https;
   };
 
-  // Reads the files. INVALID_ARGUMENT, or the error of the file system, names the file. `files`
-  // must outlive the credentials. The options must have passed CheckSecurityOptions, with TLS.
+  // Reads the files. INVALID_ARGUMENT and errors of the file system name the file. `files` must
+  // outlive the credentials. The options must have TLS and have passed CheckSecurityOptions.
   static absl::StatusOr<std::shared_ptr<Credentials>> Load(
       const SecurityOptions& options, Files& files,
       std::function<int64_t()> now_ms = [] { return SteadyMs(); });
 
   std::shared_ptr<const Keys> Current();
 
-  // Returns who the peer is after a handshake with one of the contexts; UNAUTHENTICATED if it has
-  // shown no certificate, or one of another cluster or without an identity.
+  // Returns the peer's identity after a handshake. UNAUTHENTICATED if the peer has shown no
+  // certificate, one without an identity, or one of another cluster.
   absl::StatusOr<PeerIdentity> PeerOf(SSL* ssl);
-  // Whether who reads pages over HTTPS may do so, after a handshake with that context.
+  // Returns OK if the peer may read pages, after a handshake with the `https` context.
   absl::Status CheckReader(SSL* ssl);
-  // Returns who a peer is whose verified certificate has these URIs.
+  // Returns the identity of a peer with these URIs in its verified certificate.
   absl::StatusOr<PeerIdentity> PeerNamed(const std::vector<std::string>& uris);
 
-  // Returns why a connection that exists has to end: the peer's certificate has expired meanwhile,
-  // or is revoked; "" if neither. The subject of the sentence is the certificate. An authority that
-  // is believed no more ends no connection, so that authorities are replaced while a job trains.
+  // Returns why an existing connection must end: the peer's certificate has expired or is revoked.
+  // "" otherwise. The certificate is the subject of the sentence. Removing an authority ends no
+  // connection, so that an operator can replace authorities during training.
   std::string ProblemOf(const PeerCertificate& peer);
 
-  // What the certificates of workers stand for besides.
+  // The further roles of workers' certificates.
   const NodeRights& nodes() const { return options_.nodes; }
-  // True if a client may show the token instead of a certificate.
+  // Returns whether clients may show a token instead of a certificate.
   bool takes_token() const { return !options_.token_file.empty(); }
-  // Compares in constant time. A token that was replaced counts for a while, because processes do
-  // not read the new one at once.
+  // Compares in constant time. A replaced token stays valid for a while, because processes reload
+  // the file at different times.
   bool IsToken(std::string_view text);
 
  private:
@@ -121,11 +119,11 @@ class Credentials {
   Files& files_;
   const std::function<int64_t()> now_ms_;
   Mutex mu_;
-  std::string cluster_ ABSL_GUARDED_BY(mu_);  // of peers; empty: any
+  std::string cluster_ ABSL_GUARDED_BY(mu_);  // cluster of peers; empty: any
   std::shared_ptr<const Keys> keys_ ABSL_GUARDED_BY(mu_);
   int64_t looked_ms_ ABSL_GUARDED_BY(mu_) = 0;
-  bool looks_ ABSL_GUARDED_BY(mu_) = false;        // some thread reads the files now
-  std::string last_problem_ ABSL_GUARDED_BY(mu_);  // why the files were left alone
+  bool looks_ ABSL_GUARDED_BY(mu_) = false;        // a thread is reading the files
+  std::string last_problem_ ABSL_GUARDED_BY(mu_);  // why the files were ignored
   std::string former_token_ ABSL_GUARDED_BY(mu_);
   int64_t former_until_ms_ ABSL_GUARDED_BY(mu_) = 0;
 };

@@ -11,8 +11,8 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kUriMax = 2048;     // as SPIFFE has it
-constexpr size_t kClusterMax = 255;  // as SPIFFE has it
+constexpr size_t kUriMax = 2048;     // limit of SPIFFE
+constexpr size_t kClusterMax = 255;  // limit of SPIFFE
 constexpr uint32_t kIndexMax = 999999999;
 
 absl::Status Wrong(std::string_view uri, const std::string& what) {

@@ -1,6 +1,5 @@
-// The identity of a process, as the URI in its certificate says it:
-// spiffe://<cluster>/<role>/<index>. An identity without an index stands for every task of its
-// role. Pure.
+// The identity of a process: a URI in its certificate, spiffe://<cluster>/<role>/<index>. An
+// identity without an index stands for every task of the role. Pure.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +23,13 @@ struct PeerIdentity {
   PeerRole role = PeerRole::kMonitor;
   std::optional<uint32_t> index;
 
-  // Returns the task's name, such as "worker:3"; "worker" without an index.
+  // Returns the task's name, such as "worker:3", or "worker" without an index.
   std::string Task() const;
   std::string Uri() const;
   bool operator==(const PeerIdentity&) const = default;
 };
 
-// Returns INVALID_ARGUMENT that says what is wrong with the URI.
+// Returns INVALID_ARGUMENT with the fault in the URI.
 absl::StatusOr<PeerIdentity> ParsePeerIdentity(std::string_view uri);
 
 }  // namespace paracord

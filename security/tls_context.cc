@@ -32,7 +32,7 @@ Bio Reading(const std::string& pem) {
   return Bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
 }
 
-// A daemon has nobody to ask for the passphrase of a key.
+// No one can enter the passphrase of a daemon's key.
 int NoPassphrase(char*, int, int, void*) { return 0; }
 
 absl::Status Wrong(const std::string& name, const std::string& what) {
@@ -70,7 +70,7 @@ absl::Status UseCertificate(SSL_CTX* context, const ContextSource& source) {
     return Wrong(source.key_name, "has no private key in PEM that can be read without passphrase");
   }
   if (SSL_CTX_use_PrivateKey(context, key.get()) != 1 || SSL_CTX_check_private_key(context) != 1) {
-    // As while both are being replaced.
+    // Certificate and key may just be in the middle of a replacement.
     return absl::UnavailableError(
         Wrong(source.key_name, absl::StrCat("is not the key of ", source.chain_name)).message());
   }
@@ -109,7 +109,7 @@ std::string WhyRefused(X509_STORE_CTX* check) {
       " (", CertificateName(certificate), ")");
 }
 
-// Where a connection keeps why it refused its peer's certificate.
+// Index of a connection's reason for refusing its peer's certificate.
 int RefusedIndex() {
   static const int index = SSL_get_ex_new_index(
       0, nullptr, nullptr, nullptr,
@@ -119,7 +119,7 @@ int RefusedIndex() {
   return index;
 }
 
-// Whether a certificate is refused for who signed it.
+// Returns whether a certificate is refused because of its issuer.
 bool IsOfAuthority(long error) {  // NOLINT(google-runtime-int)
   switch (error) {
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
@@ -134,13 +134,12 @@ bool IsOfAuthority(long error) {  // NOLINT(google-runtime-int)
   }
 }
 
-// A list of revoked certificates only ever takes trust away: an authority without a list, or whose
-// list is old, revokes nobody else.
+// Revocation lists only take trust away. A missing or expired list revokes nothing.
 bool IsOfLists(int error) {
   return error == X509_V_ERR_UNABLE_TO_GET_CRL || error == X509_V_ERR_CRL_HAS_EXPIRED;
 }
 
-// OpenSSL asks this for each certificate of a chain, and goes on if it returns 1.
+// Called by OpenSSL for each certificate of a chain. Returning 1 accepts the certificate.
 int Verified(int ok, X509_STORE_CTX* check) {
   if (ok == 1) return 1;
   if (IsOfLists(X509_STORE_CTX_get_error(check))) {
@@ -160,7 +159,7 @@ int Verified(int ok, X509_STORE_CTX* check) {
   return 0;
 }
 
-// As Verified, but whoever signed is believed.
+// Like Verified, but accepts any issuer.
 int VerifiedByAny(int ok, X509_STORE_CTX* check) {
   if (ok == 1 || !IsOfAuthority(X509_STORE_CTX_get_error(check))) return Verified(ok, check);
   X509_STORE_CTX_set_error(check, X509_V_OK);
@@ -186,7 +185,7 @@ absl::Status UseRevoked(X509_STORE* store, const ContextSource& source) {
   return Wrong(source.crl_name, "cannot be looked at");
 }
 
-// The protocols that a client offers, as OpenSSL gives them, and where it takes the choice.
+// Arguments of OpenSSL's ALPN callback: the client's protocols, and where to put the choice.
 struct Offered {
   const unsigned char* in;
   unsigned int in_size;
@@ -194,7 +193,7 @@ struct Offered {
   unsigned char* out_size;
 };
 
-// Chooses the protocol `wanted`. Returns false if it is not offered.
+// Chooses the protocol `wanted`. Returns false if the client does not offer it.
 bool Choose(const Offered& by, std::string_view wanted) {
   const std::string_view offered(reinterpret_cast<const char*>(by.in), by.in_size);
   for (size_t at = 0; at < offered.size();) {
@@ -209,8 +208,8 @@ bool Choose(const Offered& by, std::string_view wanted) {
   return false;
 }
 
-// Streams are preferred, because only our own clients name them. A client that names neither
-// protocol is taken for one that speaks HTTP/2.
+// Prefers streams, because only our clients offer them. Falls back to HTTP/2 if the client offers
+// neither protocol.
 int SelectProtocol(SSL*, const unsigned char** out, unsigned char* out_size,
                    const unsigned char* in, unsigned int in_size, void*) {
   const Offered offered{in, in_size, out, out_size};
@@ -218,7 +217,7 @@ int SelectProtocol(SSL*, const unsigned char** out, unsigned char* out_size,
   return chosen ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_NOACK;
 }
 
-// A client that names protocols, and HTTP/1.1 is none of them, hears that.
+// Refuses a client that offers protocols without HTTP/1.1.
 int SelectHttps(SSL*, const unsigned char** out, unsigned char* out_size, const unsigned char* in,
                 unsigned int in_size, void*) {
   const bool chosen = Choose({in, in_size, out, out_size}, kHttpsProtocol);
