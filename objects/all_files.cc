@@ -13,9 +13,9 @@
 namespace paracord {
 namespace {
 
-// Waits ten times within about a minute, longer and longer and by random amounts, so that processes
-// that were all refused at once do not come back at once. The third try of a request that fails is
-// logged, once in ten seconds whatever the number of requests.
+// Waits up to ten times within about a minute, with exponential backoff and jitter, so that refused
+// processes do not retry in step. Logs a request's third failure, at most once in ten seconds over
+// all requests.
 class PatienceWithStore {
  public:
   bool Wait(int tries, const absl::Status& why) {

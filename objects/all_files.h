@@ -1,5 +1,5 @@
-// The files of a process: those of this machine's file systems and, by "s3://bucket/key", those of
-// an object store, which is connected at the first such path. Thread-safe.
+// All files of a process: local file systems, and an object store for paths "s3://bucket/key".
+// Connects to the store on the first such path. Thread-safe.
 #pragma once
 
 #include <memory>

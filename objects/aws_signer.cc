@@ -13,7 +13,7 @@
 namespace paracord {
 namespace {
 
-// Returns "", with which a store refuses the request, if OpenSSL computes no HMAC.
+// Returns "" if OpenSSL cannot compute the HMAC. The store then refuses the request.
 std::string Hmac(const std::string& key, const std::string& text) {
   std::string code(EVP_MAX_MD_SIZE, '\0');
   unsigned size = 0;

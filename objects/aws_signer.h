@@ -1,5 +1,5 @@
-// AWS' signature, version 4, of requests to S3. libcurl has one too, but that of Debian 12 does not
-// put paths and queries into the form that is signed. Pure functions.
+// AWS Signature Version 4 for requests to S3. libcurl can sign as well, but Debian 12's version
+// does not canonicalise paths and queries. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@ namespace paracord {
 
 struct SignerKeys {
   std::string region, key_id, secret;
-  std::string token;  // of credentials for a while; "": none
+  std::string token;  // session token of temporary credentials, or ""
 };
 
-// Pairs of a header's name, in small letters, and its value.
+// Pairs of a header's lower-case name and its value.
 using SignedHeaders = std::vector<std::pair<std::string, std::string>>;
 
-// Returns the headers to send with a request: `headers`, the time, the token if there is one, and
-// the signature of all of them. `target` is the path and the query of the URL, encoded, the query
-// sorted by name. `body_hash` is the SHA-256 of the body in hex digits, or "UNSIGNED-PAYLOAD".
+// Returns the headers of a signed request: `headers`, the time, the token if any, and the
+// signature. `target` is the URL's path and query, encoded, with the query sorted by name.
+// `body_hash` is the body's SHA-256 in hex digits, or "UNSIGNED-PAYLOAD".
 SignedHeaders SignRequest(const SignerKeys& keys, std::string_view method, std::string_view host,
                           std::string_view target, std::string_view body_hash,
                           SignedHeaders headers, int64_t unix_s);

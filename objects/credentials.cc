@@ -83,14 +83,15 @@ std::string ProfileOf(const VariableFn& variable) {
   return profile.empty() ? "default" : profile;
 }
 
-// Returns the text of a file that need not exist.
+// Returns the text of a file, or "" if there is no file.
 absl::StatusOr<std::string> FileText(const std::string& path) {
   PosixFiles files;
   absl::StatusOr<std::string> text = files.ReadWhole(path);
   return absl::IsNotFound(text.status()) ? "" : text;
 }
 
-// Reads "2026-01-31T12:00:00Z". What gives no time is taken for a quarter of an hour.
+// Parses "2026-01-31T12:00:00Z" to Unix seconds. Returns a quarter of an hour from now if
+// malformed.
 int64_t UntilS(const std::string& text) {
   absl::Time until;
   std::string wrong;
@@ -133,7 +134,7 @@ absl::StatusOr<S3Credentials> CredentialSource::Find() {
   if (of_file.has_value()) return *of_file;
   const std::string full = variable_("AWS_CONTAINER_CREDENTIALS_FULL_URI");
   const std::string relative = variable_("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
-  if (!relative.empty()) return OfContainer("http://169.254.170.2" + relative);  // ECS' agent
+  if (!relative.empty()) return OfContainer("http://169.254.170.2" + relative);  // the ECS agent
   if (!full.empty()) return OfContainer(full);
   return absl::InvalidArgumentError(
       "there are no credentials for s3://: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "

@@ -27,10 +27,10 @@ struct S3Credentials {
   int64_t until_s = 0;  // Unix time; 0: for good
 };
 
-// Returns a variable of the environment; "" if it is not set.
+// Returns a variable of the environment, or "" if it is not set.
 using VariableFn = std::function<std::string(const std::string& name)>;
-// Returns `variable` without blanks and line breaks around the values: secrets of Kubernetes often
-// end with a line break.
+// Returns `variable` with white space around the values removed: Kubernetes secrets often end with
+// a line break.
 VariableFn Stripped(VariableFn variable);
 
 class CredentialSource {
@@ -38,10 +38,10 @@ class CredentialSource {
   CredentialSource(HttpClient& http, VariableFn variable, std::string region)
       : http_(http), variable_(std::move(variable)), region_(std::move(region)) {}
 
-  // Returns the credentials, which are kept until shortly before they expire. INVALID_ARGUMENT says
-  // that there are none, and where they may be.
+  // Returns credentials, cached until shortly before they expire. Returns INVALID_ARGUMENT with the
+  // places searched if there are none.
   absl::StatusOr<S3Credentials> Get();
-  void Forget();  // the store says that they have expired
+  void Forget();  // called when the store says that they have expired
 
  private:
   absl::StatusOr<S3Credentials> Find();
@@ -56,17 +56,17 @@ class CredentialSource {
   std::optional<S3Credentials> kept_ ABSL_GUARDED_BY(mu_);
 };
 
-// Returns the keys of a section of one of AWS' shared files, in small letters, without those that
-// are indented below another key.
+// Returns the keys of a section of an AWS shared file, in lower case. Skips keys that are indented
+// below another key.
 std::map<std::string, std::string> SectionOf(std::string_view text, std::string_view section);
-// Returns the keys of the profile that AWS_PROFILE names in the file of AWS_CONFIG_FILE
-// (~/.aws/config), such as "region" and "endpoint_url"; none if there is no such file.
+// Returns the keys of the profile AWS_PROFILE in AWS_CONFIG_FILE (~/.aws/config), such as "region"
+// and "endpoint_url". Empty without a file.
 absl::StatusOr<std::map<std::string, std::string>> ConfigOf(const VariableFn& variable);
 
-// Returns what is inside each element <tag>...</tag> of `xml`. This is enough for the answers of S3
-// and STS, in which no element contains another of its name.
+// Returns the contents of each element <tag>...</tag> of `xml`. Elements must not contain elements
+// of equal name; answers of S3 and STS do not.
 std::vector<std::string_view> XmlInside(std::string_view xml, std::string_view tag);
-// Returns the text of the first such element with entities replaced; "" if there is none.
+// Returns the text of the first element `tag` with entities replaced, or "".
 std::string XmlText(std::string_view xml, std::string_view tag);
 
 }  // namespace paracord

@@ -1,6 +1,6 @@
-// libcurl, which is opened at the first request. If programs were linked with it, every start of
-// them would load the thirty libraries that it needs (Kerberos, LDAP, SSH and others), though few
-// jobs use an object store. Thread-safe.
+// libcurl, opened with dlopen on the first request. If the programs were linked with libcurl, each
+// start would load its thirty dependencies (Kerberos, LDAP, SSH and more), although few jobs use an
+// object store. Thread-safe.
 #pragma once
 
 #include <curl/curl.h>
@@ -9,7 +9,7 @@
 
 namespace paracord {
 
-// The functions of libcurl that HttpClient calls, by their names without "curl_".
+// The libcurl functions that HttpClient calls, named without "curl_".
 struct CurlLibrary {
   decltype(&curl_global_init) global_init = nullptr;
   decltype(&curl_easy_init) easy_init = nullptr;
@@ -23,11 +23,11 @@ struct CurlLibrary {
   decltype(&curl_slist_free_all) slist_free_all = nullptr;
 };
 
-// Opens and initialises libcurl, whose file is `name` as for dlopen. FAILED_PRECONDITION if that
-// fails: the message names the library or the function that is missing.
+// Opens and initialises libcurl. `name` is a file as for dlopen. Returns FAILED_PRECONDITION with
+// the missing library or function.
 absl::StatusOr<CurlLibrary> OpenCurlLibrary(const char* name);
 
-// Returns the library of this process, which the first call opens. A failure stays as it is.
+// Returns the library of this process. The first call opens it, and later calls repeat a failure.
 absl::StatusOr<const CurlLibrary*> TheCurlLibrary();
 
 }  // namespace paracord

@@ -13,9 +13,9 @@ namespace {
 
 constexpr size_t kIdleMax = 16;
 constexpr const char* kTooLarge = "paracord/reply-too-large";
-constexpr int kSilentMax = 8;  // beyond it the time no longer grows
+constexpr int kSilentMax = 8;  // the time stops growing at this count
 
-// The body of a reply, and how many bytes it may have.
+// The body of a reply, and its greatest allowed size.
 struct ReplyBody {
   std::string& bytes;
   size_t bytes_max;
@@ -25,7 +25,7 @@ struct ReplyBody {
 size_t TakeBody(char* bytes, size_t size, size_t count, void* of) {
   auto& body = *static_cast<ReplyBody*>(of);
   body.too_large = size * count > body.bytes_max - body.bytes.size();
-  if (body.too_large) return 0;  // which ends the request
+  if (body.too_large) return 0;  // ends the request
   body.bytes.append(bytes, size * count);
   return size * count;
 }
@@ -35,7 +35,7 @@ size_t TakeHeader(char* bytes, size_t size, size_t count, void* reply) {
   const std::string line(bytes, size * count);
   const size_t colon = line.find(':');
   if (line.starts_with("HTTP/")) {
-    headers.clear();  // those so far were of "100 Continue"
+    headers.clear();  // drops the headers of "100 Continue"
   } else if (colon != std::string::npos) {
     headers[absl::AsciiStrToLower(line.substr(0, colon))] =
         std::string(absl::StripAsciiWhitespace(line.substr(colon + 1)));
@@ -43,7 +43,7 @@ size_t TakeHeader(char* bytes, size_t size, size_t count, void* reply) {
   return size * count;
 }
 
-// The body of a request. curl sends it once more if a kept connection turns out to be closed.
+// The body of a request. curl sends it again if a kept connection turns out to be closed.
 struct Body {
   std::string_view whole, rest;
 };
@@ -112,7 +112,7 @@ void HttpClient::GiveBack(const CurlLibrary& curl, void* handle) {
 }
 
 absl::StatusOr<HttpResponse> HttpClient::Send(const HttpRequest& request) {
-  thread_local int silent = 0;  // requests in a row
+  thread_local int silent = 0;  // consecutive timeouts of this thread
   ASSIGN_OR_RETURN(const CurlLibrary* const library, TheCurlLibrary());
   const CurlLibrary& curl = *library;
   CURL* const handle = Take(curl);
@@ -149,7 +149,7 @@ absl::StatusOr<HttpResponse> HttpClient::Send(const HttpRequest& request) {
   curl.easy_setopt(handle, CURLOPT_ERRORBUFFER, nullptr);
   GiveBack(curl, handle);
   silent = result == CURLE_OPERATION_TIMEDOUT ? std::min(silent + 1, kSilentMax) : 0;
-  // Another try would meet the same certificate and the same bundle.
+  // Not retried: the certificate and the bundle would be the same.
   if (result == CURLE_PEER_FAILED_VERIFICATION || result == CURLE_SSL_CACERT_BADFILE) {
     return absl::FailedPreconditionError(absl::StrCat(
         std::string(why[0] == 0 ? curl.easy_strerror(result) : why), "; the authorities are ",

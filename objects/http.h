@@ -1,5 +1,5 @@
-// HTTP by libcurl (objects/curl_library.h): one blocking request at a time and thread, over
-// connections that are kept. Thread-safe.
+// HTTP by libcurl (objects/curl_library.h). A thread sends one blocking request at a time.
+// Connections are reused. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -22,28 +22,28 @@ struct HttpRequest {
   std::string method = "GET";
   std::string url;                        // encoded
   std::vector<std::string> headers = {};  // "name: value"
-  std::string_view body = {};             // of PUT and POST
-  size_t reply_bytes_max = 32 << 20;      // of the reply's body
+  std::string_view body = {};             // for PUT and POST
+  size_t reply_bytes_max = 32 << 20;      // limit of the reply's body
 };
 
 struct HttpResponse {
   int code = 0;
-  std::map<std::string, std::string> headers;  // names in small letters
+  std::map<std::string, std::string> headers;  // names in lower case
   std::string body;
 };
 
 class HttpClient {
  public:
-  // A request has failed that long after the last byte. Requests of a thread that fail so one after
-  // the other, as tries of the same do, have twice as long each, up to `silence_max_s`.
-  // `ca_bundle` is a file of the authorities that are believed; "": libcurl's own.
+  // A request fails after `silence_s` without a byte. Each consecutive timeout in a thread, as of a
+  // retried request, doubles the time, up to `silence_max_s`. `ca_bundle` is a file of trusted
+  // authorities, or "" for libcurl's default.
   explicit HttpClient(int silence_s = 4, int silence_max_s = 32, std::string ca_bundle = "")
       : silence_s_(silence_s), silence_max_s_(silence_max_s), ca_bundle_(std::move(ca_bundle)) {}
   ~HttpClient();
 
-  // Sends a request and waits for the reply, whatever its code. UNAVAILABLE: no whole reply came.
-  // IsTooLarge: its body has more than reply_bytes_max bytes, and the rest was not fetched.
-  // FAILED_PRECONDITION: this machine has no libcurl, or the server's certificate is refused.
+  // Sends a request and returns the reply, whatever its code. UNAVAILABLE: no complete reply came.
+  // IsTooLarge: the body exceeds reply_bytes_max, and the rest was not fetched.
+  // FAILED_PRECONDITION: libcurl is missing, or the server's certificate is refused.
   absl::StatusOr<HttpResponse> Send(const HttpRequest& request);
 
  private:
@@ -53,13 +53,13 @@ class HttpClient {
   const int silence_s_, silence_max_s_;
   const std::string ca_bundle_;
   Mutex mu_;
-  std::vector<void*> idle_ ABSL_GUARDED_BY(mu_);  // curl's handles
+  std::vector<void*> idle_ ABSL_GUARDED_BY(mu_);  // curl handles
 };
 
-// Whether the request failed because the reply's body was too large.
+// Returns whether a request failed because of a reply above reply_bytes_max.
 bool IsTooLarge(const absl::Status& status);
 
-// Encodes every character as "%XX" except letters, digits, "-._~" and, with `slash`, "/".
+// Percent-encodes all characters except letters, digits, "-._~" and, with `slash`, "/".
 std::string UrlEncode(std::string_view text, bool slash);
 
 }  // namespace paracord

@@ -13,7 +13,7 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kFactsMax = 1 << 17;  // of lists
+constexpr size_t kFactsMax = 1 << 17;  // entries kept from lists
 
 const absl::Status& StatusOf(const absl::Status& status) { return status; }
 template <class T>
@@ -33,13 +33,12 @@ auto ObjectFiles::Ask(Call call, bool* retried) {
   }
 }
 
-// A read that begins where the last one ended fetches more than is asked for, since each request
-// costs a round trip.
+// Sequential reads fetch more than asked for, because each request costs a round trip.
 class ObjectFiles::Reader : public ReadFile {
  public:
   static constexpr uint64_t kAheadBytes = 8 << 20, kApartBytes = 64 << 10;
 
-  // `beginning` has the first bytes, as far as they have been fetched.
+  // `beginning`: the first bytes of the object, if already fetched.
   Reader(ObjectFiles& files, std::string path, ObjectFacts facts, std::string beginning = "")
       : files_(files),
         path_(std::move(path)),
@@ -111,7 +110,7 @@ class ObjectFiles::Writer : public WriteFile {
   }
 
  private:
-  // A store takes at most 10,000 parts, so later parts are larger.
+  // A store accepts at most 10,000 parts, so part sizes grow.
   size_t PartBytes() const {
     return files_.part_bytes_ << std::min<size_t>(tags_.size() / 1000, 8);
   }
@@ -143,8 +142,8 @@ class ObjectFiles::Writer : public WriteFile {
     return absl::OkStatus();
   }
 
-  // Finishes the upload. If the store's first answer is lost, the upload no longer exists, but the
-  // object does.
+  // Finishes the upload. If the store's answer to the first try was lost, the upload is gone but
+  // the object exists.
   absl::Status Complete() {
     bool retried = false;
     const absl::Status done =
@@ -159,7 +158,7 @@ class ObjectFiles::Writer : public WriteFile {
   OpenUpload upload_;
   std::string part_;
   std::vector<std::string> tags_;
-  uint64_t bytes_ = 0;  // in parts that were sent
+  uint64_t bytes_ = 0;  // bytes in uploaded parts
   bool synced_ = false;
   absl::Status error_;
 };
@@ -196,8 +195,8 @@ std::optional<ObjectFiles::Expected> ObjectFiles::TakeExpected(const std::string
   return taken;
 }
 
-// Fetches the beginnings of an expected object and of those behind it, unless that has been done.
-// An object that gives none is expected no longer: it is asked for as if no list had named it.
+// Fetches the beginnings of an expected object and its successors, unless already fetched. An
+// object that cannot be fetched is no longer expected, and is looked up anew when opened.
 void ObjectFiles::FetchFrom(const std::string& path) {
   constexpr size_t kTogether = 32, kThreads = 16;
   struct Fetch {
@@ -256,11 +255,13 @@ absl::Status ObjectFiles::CreateExclusive(const std::string& path, std::string_v
       Ask([&] { return store_.Put(path, contents, /*if_absent=*/true); }, &retried);
   if (put.ok()) return CheckConditions(path, contents);
   if (!retried || !absl::IsAlreadyExists(put)) return put;
-  const absl::StatusOr<std::string> there = ReadWhole(path);  // perhaps by the try that was lost
+  // A try with a lost answer may have succeeded.
+  const absl::StatusOr<std::string> there = ReadWhole(path);
   return there.ok() && *there == contents ? absl::OkStatus() : put;
 }
 
-// Checks that the store keeps to `if_absent`: one that does not know the condition may ignore it.
+// Checks that the store respects `if_absent`. A store that does not know the condition may ignore
+// it.
 absl::Status ObjectFiles::CheckConditions(const std::string& path, std::string_view contents) {
   if (conditions_kept_) return absl::OkStatus();
   const absl::Status again = Ask([&] { return store_.Put(path, contents, /*if_absent=*/true); });
@@ -308,7 +309,7 @@ absl::StatusOr<std::vector<std::string>> ObjectFiles::List(const std::string& pa
   std::vector<std::string> names;
   for (std::string name : found) {
     if (name.ends_with('/')) name.pop_back();
-    if (!name.empty()) names.push_back(std::move(name));  // "": what MakeDirectories() has put
+    if (!name.empty()) names.push_back(std::move(name));  // "" is the marker of MakeDirectories()
   }
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
@@ -325,8 +326,7 @@ absl::Status ObjectFiles::RemoveTree(const std::string& path) {
   return AbandonUnfinished(path);
 }
 
-// Aborts the uploads of processes that were killed in the middle of one: their parts are paid for
-// until then.
+// Aborts the uploads of killed processes, whose parts would cost money until then.
 absl::Status ObjectFiles::AbandonUnfinished(const std::string& directory) {
   const auto uploads = Ask([&] { return store_.Uploads(directory + "/"); });
   const bool unasked =

@@ -1,7 +1,7 @@
-// The file seam over an object store. A file appears whole at Sync() and never grows after it.
-// Nothing can be renamed. A directory exists if an object below it does, or the empty object
-// "<directory>/" that MakeDirectories() puts. A request without an answer is repeated, even where
-// the lost one may have succeeded. Thread-safe.
+// The Files seam over an object store. A file appears whole at Sync() and never grows afterwards.
+// Renaming is impossible. A directory exists if an object below it exists, or the empty object
+// "<directory>/", which MakeDirectories() puts. A request without an answer is retried, even if the
+// first try may have succeeded. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -23,8 +23,7 @@ class ObjectFiles : public Files {
  public:
   static constexpr size_t kPartBytes = 16 << 20;
 
-  // Waits before the next try, after `tries` of them, of which the last one ended with `why`;
-  // returns false to give up.
+  // Waits before a retry. `tries` have failed, the last one with `why`. Returns false to give up.
   using WaitFn = std::function<bool(int tries, const absl::Status& why)>;
   ObjectFiles(ObjectStore& store, WaitFn wait, size_t part_bytes = kPartBytes)
       : store_(store), wait_(std::move(wait)), part_bytes_(part_bytes) {}
@@ -45,17 +44,16 @@ class ObjectFiles : public Files {
  private:
   class Reader;
   class Writer;
-  // Repeats a call until there is an answer. `retried` says whether an earlier call may have
-  // succeeded.
+  // Repeats a call until the store answers. `retried` is set if an earlier try may have succeeded.
   template <class Call>
   auto Ask(Call call, bool* retried = nullptr);
   absl::Status CheckConditions(const std::string& path, std::string_view contents);
   absl::StatusOr<std::vector<std::string>> ListAll(const std::string& prefix, bool deep);
-  // An object whose size and version a list has said, and that is about to be opened.
+  // An object about to be opened, with size and version from a list.
   struct Expected {
     ObjectFacts facts;
     bool fetched = false;
-    std::string beginning;  // the first bytes, from when they are fetched until they are handed out
+    std::string beginning;  // first bytes, once fetched and until handed out
   };
   std::optional<Expected> TakeExpected(const std::string& path);
   void FetchFrom(const std::string& path);
@@ -63,9 +61,10 @@ class ObjectFiles : public Files {
   ObjectStore& store_;
   const WaitFn wait_;
   const size_t part_bytes_;
-  std::atomic<bool> conditions_kept_ = false;  // the store has shown that it does
+  std::atomic<bool> conditions_kept_ = false;  // the store was seen to respect `if_absent`
   Mutex mu_;
-  std::map<std::string, ObjectFacts> listed_ ABSL_GUARDED_BY(mu_);  // since the last Expect
+  // From lists since the last Expect.
+  std::map<std::string, ObjectFacts> listed_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, Expected> expected_ ABSL_GUARDED_BY(mu_);
 };
 

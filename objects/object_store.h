@@ -1,8 +1,8 @@
-// An object store, each function of which is one request: the seam below ObjectFiles, which S3 or a
-// simulator implements. Objects appear whole or not at all. Paths are "s3://bucket/key".
+// An object store. Each function is one request. ObjectFiles sits on top; S3Store and a simulator
+// implement the interface. Objects appear whole or not at all. Paths are "s3://bucket/key".
 //
-// UNAVAILABLE: there was no answer, or one that says to come again; the request may have succeeded
-// or not, and may be repeated. NOT_FOUND: there is no such object. Thread-safe.
+// UNAVAILABLE: no answer, or a request to come back; the call may have succeeded, and may be
+// repeated. NOT_FOUND: no such object. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ namespace paracord {
 
 struct ObjectFacts {
   uint64_t size = 0;
-  std::string version;  // another one as soon as the object is replaced
+  std::string version;  // changes whenever the object is replaced
 };
 
 struct ObjectList {
-  std::vector<std::string> names;  // below the prefix, without it
-  std::string next;                // where to go on; "": that was all
-  // By name, as far as the store says them in its list.
+  std::vector<std::string> names;  // relative to the prefix
+  std::string next;                // where to continue; "": complete
+  // Facts by name, if the store's list has them.
   std::map<std::string, ObjectFacts> facts;
 };
 
@@ -38,27 +38,27 @@ class ObjectStore {
  public:
   virtual ~ObjectStore() = default;
   virtual absl::StatusOr<ObjectFacts> Look(const std::string& path) = 0;
-  // Fills all of `out` from `offset` on. DATA_LOSS: the object has another version now.
+  // Reads out.size() bytes from `offset`. DATA_LOSS: the object has another version by now.
   virtual absl::Status Get(const std::string& path, const std::string& version, uint64_t offset,
                            std::span<char> out) = 0;
-  // Replaces the object. With `if_absent` it returns ALREADY_EXISTS if there is one; of several
-  // such calls at once, one succeeds.
+  // Replaces the object. With `if_absent`, returns ALREADY_EXISTS if the object exists; of
+  // concurrent calls, exactly one succeeds.
   virtual absl::Status Put(const std::string& path, std::string_view bytes, bool if_absent) = 0;
-  virtual absl::Status Remove(const std::string& path) = 0;  // may be gone
-  // Lists the objects whose path begins with `prefix`. Unless `deep`, names end at their next "/",
-  // which they include, and each is listed once. `from` is "", or `next` of the list before.
+  virtual absl::Status Remove(const std::string& path) = 0;  // OK if absent
+  // Lists objects whose path begins with `prefix`. Unless `deep`, a name ends with its next "/",
+  // and each name is listed once. `from` is "" or `next` of the previous list.
   virtual absl::StatusOr<ObjectList> List(const std::string& prefix, bool deep,
                                           const std::string& from) = 0;
 
-  // An upload writes an object in parts, of which each but the last has at least 5 MiB.
-  // FinishUpload makes the object appear; NOT_FOUND: there is no such upload, or no longer.
+  // An upload writes an object in parts of at least 5 MiB, except for the last. FinishUpload makes
+  // the object appear. NOT_FOUND: the upload does not exist.
   virtual absl::StatusOr<std::string> StartUpload(const std::string& path) = 0;
-  // Returns the part's tag. Parts count from 1.
+  // Returns the tag of the part. `part` counts from 1.
   virtual absl::StatusOr<std::string> PutPart(const OpenUpload& upload, uint32_t part,
                                               std::string_view bytes) = 0;
   virtual absl::Status FinishUpload(const OpenUpload& upload,
                                     const std::vector<std::string>& tags) = 0;
-  virtual absl::Status AbortUpload(const OpenUpload& upload) = 0;  // may be gone
+  virtual absl::Status AbortUpload(const OpenUpload& upload) = 0;  // OK if absent
   virtual absl::StatusOr<std::vector<OpenUpload>> Uploads(const std::string& prefix) = 0;
 };
 

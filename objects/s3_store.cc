@@ -17,14 +17,14 @@
 namespace paracord {
 namespace {
 
-constexpr int kSilenceS = 4, kSilenceMaxS = 32;  // of an answer, before it is given up
+constexpr int kSilenceS = 4, kSilenceMaxS = 32;  // longest wait for a byte of an answer
 
 std::string First(const std::string& one, const std::string& other) {
   return one.empty() ? other : one;
 }
 
-// Returns the URL without "/" at its end and without its scheme's own port, which clients leave out
-// of the Host header, and so of what is signed.
+// Returns the URL without a trailing "/" and without the default port of its scheme, which HTTP
+// clients omit from the Host header and thus from the signature.
 std::string PlainUrl(std::string url) {
   while (url.ends_with('/')) url.pop_back();
   if (url.starts_with("http://") && url.ends_with(":80")) return url.substr(0, url.size() - 3);
@@ -32,7 +32,7 @@ std::string PlainUrl(std::string url) {
   return url;
 }
 
-// The bundle of authorities by which people tell AWS' tools and OpenSSL, or that of the system.
+// Returns the CA bundle that the user configured for AWS' tools or OpenSSL, or the system's.
 std::string BundleOf(const VariableFn& variable, const std::string& of_config) {
   for (const std::string& told :
        {variable("AWS_CA_BUNDLE"), of_config, variable("SSL_CERT_FILE")}) {
@@ -45,7 +45,7 @@ std::string BundleOf(const VariableFn& variable, const std::string& of_config) {
   return "";
 }
 
-// Returns the CRC-32C, big-endian, in base64, which S3 compares with what has arrived.
+// Returns the CRC-32C in big-endian base64, which S3 compares with the received bytes.
 std::string Checksum(std::string_view bytes) {
   const uint32_t crc = Crc32c(bytes, 0);
   const char raw[] = {static_cast<char>(crc >> 24), static_cast<char>(crc >> 16),
@@ -82,7 +82,7 @@ struct Place {
 };
 
 absl::StatusOr<Place> PlaceOf(const std::string& path) {
-  constexpr size_t kBegin = 5;  // after "s3://"
+  constexpr size_t kBegin = 5;  // length of "s3://"
   const size_t slash = std::min(path.find('/', kBegin), path.size());
   Place place{path.substr(kBegin, slash - kBegin),
               slash < path.size() ? path.substr(slash + 1) : ""};
@@ -123,7 +123,7 @@ S3Store::S3Store(VariableFn variable)
       http_(kSilenceS, kSilenceMaxS, settings_.ca_bundle),
       credentials_(http_, Stripped(variable), settings_.region) {}
 
-// The bucket is part of the path if the endpoint is given, since that may be an IP address.
+// The bucket is part of the path if an endpoint is given, which may be an IP address.
 absl::StatusOr<std::string> S3Store::Url(const Asked& asked) const {
   ASSIGN_OR_RETURN(const Place place, PlaceOf(asked.path));
   const std::string& endpoint = settings_.endpoint;
@@ -191,8 +191,8 @@ absl::StatusOr<HttpResponse> S3Store::AskOnce(const Asked& asked) {
   }
   const size_t host = request.url.find("://") + 3;
   const size_t target = request.url.find('/', host);
-  // S3 checks a body against the CRC-32C; a SHA-256 for the signature would take as long again. A
-  // store that takes no checksums checks the SHA-256.
+  // S3 checks a body by its CRC-32C, so the slow SHA-256 for the signature is omitted. A store
+  // without checksums checks the SHA-256.
   const bool checked = asked.method == "PUT" && settings_.checksums;
   const std::string hash = checked ? "UNSIGNED-PAYLOAD" : Sha256Hex(asked.body);
   headers =
@@ -216,7 +216,7 @@ absl::StatusOr<HttpResponse> S3Store::AskOnce(const Asked& asked) {
 absl::StatusOr<HttpResponse> S3Store::Ask(const Asked& asked) {
   ASSIGN_OR_RETURN(HttpResponse reply, AskOnce(asked));
   const std::string code = reply.code / 100 == 2 ? "" : XmlText(reply.body, "Code");
-  // The answer to HEAD has no body that would say why.
+  // The answer to HEAD has no body with the reason.
   const bool unsaid =
       asked.method == "HEAD" && (reply.code == 400 || reply.code == 401 || reply.code == 403);
   if (unsaid || code == "ExpiredToken" || code == "InvalidToken") {
@@ -239,7 +239,8 @@ void S3Store::NoteAnswer(const std::string& path) {
 absl::Status S3Store::ProblemOfHead(const Asked& asked, const HttpResponse& reply) {
   const absl::StatusOr<Place> place = PlaceOf(asked.path);
   {
-    // Objects are often looked for that do not exist; only an unknown bucket is worth a question.
+    // Lookups of absent objects are frequent, so the reason is asked for only if the bucket is
+    // unknown.
     MutexLock lock(mu_);
     if (reply.code == 404 && place.ok() && buckets_.contains(place->bucket)) {
       return Problem(asked, reply);
@@ -322,7 +323,7 @@ absl::StatusOr<ObjectList> S3Store::List(const std::string& prefix, bool deep,
   asked.query.emplace_back("prefix", place.key);
   ASSIGN_OR_RETURN(const HttpResponse reply, Ask(asked));
   ObjectList list;
-  // A store that does not know the encoding lists names as they are, and says none.
+  // A store that does not support the encoding returns plain names and no EncodingType.
   const bool encoded = XmlText(reply.body, "EncodingType") == "url";
   const auto add = [&](std::string_view xml, const char* tag) {
     const std::string text = XmlText(xml, tag), key = encoded ? Decoded(text) : text;
@@ -384,7 +385,7 @@ absl::Status S3Store::FinishUpload(const OpenUpload& upload, const std::vector<s
                     .headers = {},
                     .body = body};
   ASSIGN_OR_RETURN(HttpResponse reply, Ask(asked));
-  // S3 may send a code of success to keep the connection, and then an error as the body.
+  // S3 may send a success code early, to keep the connection, and then an error in the body.
   const bool failed =
       !XmlText(reply.body, "Code").empty() && reply.body.find("<Error>") != std::string::npos;
   if (!failed) return absl::OkStatus();

@@ -1,5 +1,5 @@
-// An object store that speaks S3: Amazon's, or any other at AWS_ENDPOINT_URL. Requests are signed,
-// and carry the CRC-32C of the bytes to store. Thread-safe.
+// An S3 object store: Amazon's, or the one at AWS_ENDPOINT_URL. Requests are signed, and uploads
+// carry a CRC-32C. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,8 @@ namespace paracord {
 
 class S3Store : public ObjectStore {
  public:
-  // `variable` reads the environment, which has the endpoint, the region and the credentials, or
-  // says where AWS' shared files with them are. What is wrong there is the answer to every request.
+  // `variable` reads the environment: endpoint, region, credentials, or the paths of AWS' shared
+  // files. If the configuration is wrong, every request returns the error.
   explicit S3Store(VariableFn variable);
 
   absl::StatusOr<ObjectFacts> Look(const std::string& path) override;
@@ -44,24 +44,24 @@ class S3Store : public ObjectStore {
     std::string method;
     std::string path;
     Query query = {};
-    SignedHeaders headers = {};  // names in small letters
+    SignedHeaders headers = {};  // names in lower case
     std::string_view body = {};
-    size_t bytes = 0;  // that the answer is to have, where they may be many
+    size_t bytes = 0;  // expected size of a large answer
   };
-  // Returns a reply with a code of success, or an error made from the reply's code and text.
+  // Returns a successful reply, or an error made from the reply's code and text.
   absl::StatusOr<HttpResponse> Ask(const Asked& asked);
   absl::StatusOr<HttpResponse> AskOnce(const Asked& asked);
   absl::StatusOr<std::string> Url(const Asked& asked) const;
   absl::Status Problem(const Asked& asked, const HttpResponse& reply) const;
-  // The error of a HEAD, whose answer has no body: a GET of one byte is told the reason.
+  // Returns the error of a HEAD. Sends a GET of one byte to learn the reason.
   absl::Status ProblemOfHead(const Asked& asked, const HttpResponse& reply);
-  void NoteAnswer(const std::string& path);  // of its bucket
+  void NoteAnswer(const std::string& path);  // records that the path's bucket answers
 
   struct Settings {
     absl::Status wrong;
     std::string region;
-    std::string endpoint;   // without "/" at its end; "": Amazon's own
-    std::string ca_bundle;  // "": libcurl's own
+    std::string endpoint;   // without a trailing "/"; "": Amazon
+    std::string ca_bundle;  // "": libcurl's default
     bool checksums = true;  // false: AWS_REQUEST_CHECKSUM_CALCULATION is when_required
   };
   static Settings SettingsOf(const VariableFn& variable);
@@ -69,7 +69,7 @@ class S3Store : public ObjectStore {
   const Settings settings_;
   HttpClient http_;
   Mutex mu_;
-  std::set<std::string> buckets_ ABSL_GUARDED_BY(mu_);  // those that have answered
+  std::set<std::string> buckets_ ABSL_GUARDED_BY(mu_);  // buckets that have answered
   CredentialSource credentials_;
 };
 
