@@ -56,7 +56,7 @@ absl::Status CheckContinues(const StoredPartition& older, const StoredPartition&
   const std::string& name = manifest.partitions[newer.id].spec.name();
   const auto& was = older.table;
   const auto& is = newer.table;
-  // A fixed table that has all rows says nothing of itself.
+  // A fixed table with all rows has no table metadata.
   const bool whole = is.has_value() && is->fixed && !was.has_value();
   if ((!was.has_value() && !whole) || !is.has_value() || !is->since.has_value()) {
     return absl::DataLossError(
@@ -79,12 +79,12 @@ absl::Status CheckContinues(const StoredPartition& older, const StoredPartition&
 
 namespace {
 
-// Reads what one link of a chain has of the partitions `ids`, and hands it on. `read` has what the
-// link before it says of them.
+// Reads the partitions `ids` from one link of a chain, and passes them to `done`. `read` has the
+// state of each partition at the previous link.
 absl::Status ReadLink(Files& files, const ChainLink& link, std::span<const uint32_t> ids,
                       const LinkPlaceFn& place, const LinkDoneFn& done,
                       std::vector<std::optional<StoredPartition>>& read) {
-  std::map<uint32_t, std::vector<size_t>> by_file;  // places among the ids, by ps
+  std::map<uint32_t, std::vector<size_t>> by_file;  // per ps: indices into `ids`
   for (const size_t i : link.wanted) {
     by_file[link.manifest.partitions[ids[i]].spec.ps()].push_back(i);
   }
@@ -128,7 +128,7 @@ absl::StatusOr<std::vector<ChainLink>> ReadChain(Files& files, const std::string
     }
     links.back().wanted.push_back(i);
   }
-  // A checkpoint continues an older one, which its manifest was checked for, so this ends.
+  // The loop ends because ReadManifest checks that a base is older.
   while (true) {
     const ChainLink& newer = links.back();
     std::vector<size_t> open;

@@ -22,8 +22,8 @@ namespace {
 constexpr std::string_view kRoundPrefix = "round-";
 constexpr char kLedgerMark[] = "/.ledger";
 
-// Takes "<digits>" off the front. They must be decimal as we print them, so that no number has two
-// names.
+// Consumes a decimal number at the front of `text`. Refuses leading zeros and signs, so that each
+// number has only one name.
 bool ConsumeNumber(std::string_view& text, uint64_t& number) {
   const size_t length = std::min(text.find_first_not_of("0123456789"), text.size());
   const std::string_view digits = text.substr(0, length);
@@ -57,12 +57,13 @@ absl::Status CheckSize(const std::string& path, uint64_t bytes, const ManifestFi
       absl::StrCat(path, ": ", bytes, " bytes, the manifest says ", expected.bytes));
 }
 
-// Turns the error that a path is no regular file into damage, since one of ours should be there.
+// Turns the error for a path that is no regular file into damage, since a file of ours belongs
+// there.
 absl::Status AsDamage(const absl::Status& opened) {
   return absl::IsInvalidArgument(opened) ? absl::DataLossError(opened.message()) : opened;
 }
 
-// The name of a tensor: "<partition>" or "<partition>/.slot/<slot>".
+// A tensor's name: "<partition>" or "<partition>/.slot/<slot>".
 struct TensorKey {
   explicit TensorKey(std::string_view full) : partition(full.substr(0, full.find(kSlotMark))) {
     is_value = partition.size() == full.size();
@@ -77,8 +78,8 @@ std::string Dimensions(std::span<const uint64_t> shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
 
-// Checks a tensor of a growing table's partition, or of one that has the rows alone that changed:
-// how many there are only its metadata and its size tell.
+// Checks a tensor of a growing table, or of a delta. The number of rows is known only from the
+// tensor's size and metadata.
 absl::Status CheckTableTensor(const SafetensorsHeader& header, const VariableSpec& variable,
                               const TensorKey& key, const TensorInfo& tensor, bool delta) {
   const auto refuse = [&](const std::string& what) {
@@ -115,8 +116,8 @@ bool IsStepsOf(const VariableSpec& variable, const TensorKey& key) {
   return key.slot == kStepsSlot && variable.table().lazy();
 }
 
-// The shape that a tensor of a dense partition has to have. The loader knows which slots of a
-// table's own optimizer have one number a row.
+// Returns the required shape of a dense tensor. Only the loader knows which slots of a table's own
+// optimizer have one number a row.
 std::vector<uint64_t> ShapeOf(const VariableSpec& variable, const PartitionSpec& spec,
                               const TensorKey& key, const TensorInfo& tensor) {
   std::vector<uint64_t> shape = PartitionShape(variable, spec);
@@ -125,20 +126,20 @@ std::vector<uint64_t> ShapeOf(const VariableSpec& variable, const PartitionSpec&
   return shape;
 }
 
-// What the tensors of a partition are.
+// The tensors found for a partition.
 struct Found {
   const ManifestPartition* partition;
   bool value = false;
   bool steps = false;
-  bool removed = false;  // ids
+  bool removed = false;  // removed ids
   std::set<std::string_view> slots{};
 };
-using FoundTensors = std::map<std::string, Found, std::less<>>;  // by partition
+using FoundTensors = std::map<std::string, Found, std::less<>>;  // keyed by partition
 
-// Checks that none is missing, and that all partitions which the optimizer updates have the same
-// slots.
+// Checks that no tensor is missing, and that all updated partitions have equal slots.
 absl::Status CheckNoneMissing(const FoundTensors& found, const Manifest& manifest) {
-  std::map<std::string, const Found*> updated;  // by the variable that has its own optimizer, or ""
+  // Keyed by the variable if it has its own optimizer, else "".
+  std::map<std::string, const Found*> updated;
   for (const auto& [name, here] : found) {
     if (!here.value) return absl::DataLossError(absl::StrCat("no tensor ", name));
     const VariableSpec& variable = manifest.variables[here.partition->spec.variable()];
@@ -162,8 +163,8 @@ absl::Status CheckNoneMissing(const FoundTensors& found, const Manifest& manifes
   return absl::OkStatus();
 }
 
-// Checks that each tensor of a partition is as the manifest says, that none is missing, and that
-// all partitions which the optimizer updates have the same slots.
+// Checks that the tensors match the manifest, that none is missing, and that all updated partitions
+// have equal slots.
 absl::Status CheckTensors(const SafetensorsHeader& header, const Manifest& manifest, uint32_t ps) {
   FoundTensors found;
   for (const ManifestPartition& partition : manifest.partitions) {
@@ -205,7 +206,7 @@ absl::Status CheckTensors(const SafetensorsHeader& header, const Manifest& manif
   return CheckNoneMissing(found, manifest);
 }
 
-// A partition that is read from a file, by its name.
+// A partition to read from a file, by name.
 struct Wanted {
   StoredPartition* partition;
   size_t index;  // for PlaceFn
@@ -223,7 +224,7 @@ BytesPlace BytesOf(const TensorPlace& place) {
   return bytes;
 }
 
-// Reads a ps file once, checks it against the manifest, and fills in the partitions of the plan.
+// Reads a ps file once, checks it against the manifest, and fills in the plan's partitions.
 absl::Status ReadPsFile(Files& files, const std::string& directory, const Manifest& manifest,
                         uint32_t ps, FilePlan plan, const PlaceFn& place) {
   const ManifestFile& expected = manifest.files[ps];
@@ -363,7 +364,7 @@ absl::StatusOr<Manifest> ReadManifest(Files& files, const std::string& directory
 
 bool IsCheckpoint(Files& files, const std::string& directory) {
   const absl::StatusOr<std::vector<std::string>> inside = files.List(directory);
-  // List fails with one of these if the path is a plain file or does not exist.
+  // List returns one of these if the path is a plain file or does not exist.
   if (absl::IsNotFound(inside.status()) || absl::IsFailedPrecondition(inside.status()))
     return false;
   if (!inside.ok()) return true;
@@ -413,8 +414,8 @@ std::vector<absl::Status> FindOwnDamage(Files& files, const std::string& directo
                                         const Manifest& manifest, TableStates& tables) {
   std::vector<absl::Status> damage;
   for (uint32_t ps = 0; ps < manifest.files.size(); ++ps) {
-    // A ps without partitions has a file, too, which is verified.
-    StoredPartition dense;  // looked at, not kept
+    // The file of a ps without partitions is verified, too.
+    StoredPartition dense;  // checked, not kept
     TableStates states;
     FilePlan plan;
     for (const ManifestPartition& partition : manifest.partitions) {
@@ -466,7 +467,7 @@ absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(Files& files,
                                                             std::span<const uint32_t> ids,
                                                             const PlaceFn& place) {
   std::vector<StoredPartition> partitions(ids.size());
-  std::map<uint32_t, FilePlan> plans;  // by ps
+  std::map<uint32_t, FilePlan> plans;  // keyed by ps
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] >= manifest.partitions.size()) {
       return absl::NotFoundError(absl::StrCat(directory, " holds no partition ", ids[i]));

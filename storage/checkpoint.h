@@ -26,13 +26,14 @@
 
 namespace paracord {
 
-inline constexpr uint32_t kCheckpointFormat = 2;  // 1 is read too: ledgers in the header
-inline constexpr uint32_t kGrowingFormat = 3;     // of a checkpoint with growing tables
-// The format of one that continues another, or has tables with an optimizer of their own.
+// Format 1, with ledgers in the header, can be read.
+inline constexpr uint32_t kCheckpointFormat = 2;
+inline constexpr uint32_t kGrowingFormat = 3;  // checkpoints with growing tables
+// Checkpoints with a base, or with tables that have their own optimizer.
 inline constexpr uint32_t kChainFormat = 4;
-// The format of one in which a fixed table continues another checkpoint.
+// Checkpoints in which a fixed table continues a base.
 inline constexpr uint32_t kFixedChainFormat = 5;
-// The format of one whose epochs are cut into lanes; readers read all of these.
+// Checkpoints with epochs cut into lanes. Readers read all these formats.
 inline constexpr uint32_t kLanesFormat = 6;
 inline constexpr char kManifestName[] = "MANIFEST.json";
 
@@ -50,19 +51,17 @@ struct CheckpointName {
 };
 std::optional<CheckpointName> ParseCheckpointName(std::string_view name);
 
-// Returns the directory where the files of a round are written: "round-g<generation>-r<round>". The
-// commit renames it to the checkpoint's own name, because the step is known only when every ps has
-// answered.
+// Returns the directory in which a round writes its files: "round-g<generation>-r<round>". The
+// commit renames it to the checkpoint's name, once every ps has answered and the step is known.
 std::string RoundDirectory(uint64_t generation, uint64_t round);
-// Returns the generation in the name of a checkpoint's or a round's directory; nullopt if `name` is
-// neither.
+// Returns the generation in the name of a checkpoint or of a round, or nullopt for other names.
 std::optional<uint64_t> GenerationOf(const std::string& name);
 
-// Returns the directory of a checkpoint's ps files: its own, except in an object store, where
-// nothing can be renamed and they stay in that of the round.
+// Returns the directory of a checkpoint's ps files: its own, or the round's directory in an object
+// store, which cannot rename.
 std::string PsFilesDirectory(const std::string& directory);
-// A file of this name in a round's directory in an object store says that the round belongs to no
-// checkpoint, now and for good (coordinator/leftovers.h).
+// In an object store, a file of this name in a round's directory means that the round will never
+// belong to a checkpoint (coordinator/leftovers.h).
 inline constexpr char kRemovedName[] = "REMOVED";
 
 // Returns "ps-00000-of-00002.safetensors".
@@ -72,20 +71,21 @@ struct ManifestFile {
   std::string name;
   uint64_t bytes = 0;
   uint32_t crc32c = 0;
-  std::string boot_id;  // of the ps that wrote it
+  std::string boot_id;  // boot id of the writing ps
 };
 
 struct ManifestPartition {
-  PartitionSpec spec;  // spec.ps() is its place in `files`
+  PartitionSpec spec;  // spec.ps() is the index into `files`
   uint64_t updates = 0;
-  uint64_t applied = 0;  // 0 for partitions that are not trained
+  uint64_t applied = 0;  // 0 if not trained
   uint64_t rejected = 0;
   bool healthy = true;
-  bool delta = false;  // of a table: it has the rows that changed since Manifest::base
+  bool delta = false;  // a table's rows changed since Manifest::base only
 };
 
 struct Manifest {
-  uint32_t min_reader_version = kCheckpointFormat;  // of the reader, to understand it
+  // Oldest version of a reader that understands the checkpoint.
+  uint32_t min_reader_version = kCheckpointFormat;
   std::string job_name;
   std::string job_json;  // canonical
   std::string run_id;
@@ -94,10 +94,10 @@ struct Manifest {
   int64_t created_unix_ms = 0;  // for people
   DataPlan plan;
   std::vector<VariableSpec> variables;
-  std::vector<ManifestPartition> partitions;  // by id
-  std::vector<ManifestFile> files;            // by ps
+  std::vector<ManifestPartition> partitions;  // indexed by id
+  std::vector<ManifestFile> files;            // indexed by ps
   nlohmann::json summary;                     // the coordinator's counters; null: none
-  std::string base;                           // the checkpoint that it continues (chain.h), or ""
+  std::string base;                           // checkpoint to continue (chain.h), or ""
 
   bool healthy() const;
 };
@@ -105,73 +105,71 @@ struct Manifest {
 // Returns the least `applied` over the partitions of trainable variables; 0 if there are none.
 uint64_t LeastApplied(const Manifest& manifest);
 
-// Returns the text of MANIFEST.json, whose last line is its checksum.
+// Returns the text of MANIFEST.json. The last line is the checksum.
 std::string ManifestToText(const Manifest& manifest);
-// Parses a manifest, and checks its checksum, its format and that variables, partitions and files
-// fit together. `path` is only for errors.
+// Parses a manifest. Checks the checksum, the format, and that variables, partitions and files
+// match. `path` is for errors.
 absl::StatusOr<Manifest> ParseManifest(std::string_view text, const std::string& path);
-// Reads the manifest of a checkpoint's directory, whose name must be the manifest's own.
+// Reads the manifest in `directory`, whose name must be the checkpoint's.
 absl::StatusOr<Manifest> ReadManifest(Files& files, const std::string& directory);
 
-// Lists the checkpoints below `checkpoints_directory`, newest (greatest generation and round)
-// first. A directory counts if it has a checkpoint's name and a manifest, be it sound or not. One
-// that cannot be looked into counts as well, since it may be the newest. NOT_FOUND is no error:
-// there are none.
+// Lists the checkpoints in `checkpoints_directory`, newest (greatest generation and round) first. A
+// checkpoint is a directory with a valid name and a manifest, damaged or not. An unreadable
+// directory counts, too, since it may be the newest. NOT_FOUND gives an empty list.
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
     Files& files, const std::string& checkpoints_directory);
-// Whether a directory still looks like a checkpoint. A reader that finds a listed one damaged asks
-// this, since a coordinator removes those that newer ones replace.
+// Returns whether a directory looks like a checkpoint. A reader that finds damage asks again,
+// because a coordinator may just have removed the checkpoint.
 bool IsCheckpoint(Files& files, const std::string& directory);
 
-// Whether the newest checkpoint below DIR says that the job is done. It is read whole: a damaged
-// one does not count, since a coordinator goes on from the one before it.
+// Returns whether the newest sound checkpoint below DIR says that the job is done. Reads it whole,
+// because a coordinator falls back to an older checkpoint if there is damage.
 bool JobIsComplete(Files& files, const std::string& dir);
-// The end of a job that may go on: for `start_ms` (the job's timeouts.start_s) a daemon that starts
-// waits for a coordinator that gives the job more to do.
+// The end of a job that may be extended. A daemon that starts waits `start_ms` (timeouts.start_s)
+// for a coordinator with more steps.
 struct JobEnd {
-  std::string checkpoint;  // the newest
+  std::string checkpoint;  // the newest checkpoint
   int64_t start_ms = 0;
 };
 std::optional<JobEnd> FindJobEnd(Files& files, const std::string& dir);
 
-// Reads everything, and checks the manifest, sizes, checksums, and that each ps file holds the
-// tensors that it should; those of the checkpoints that it continues, too, and that each of them is
-// the one that is continued (damage_finder.h). Returns what is wrong
-// with the manifest, or else with each file; nothing if the checkpoint is sound.
+// Reads a checkpoint and its bases whole, and checks manifests, sizes, checksums, the tensors of
+// each file, and that each delta continues the state in its base (damage_finder.h). Returns the
+// fault of the manifest, or a fault for each damaged file. Empty: sound.
 std::vector<absl::Status> FindDamage(Files& files, const std::string& directory);
-// Checks without reading the tensors: the manifest, and that each ps file exists and has its size.
+// Checks the manifest, and that each ps file exists with the right size, without reading tensors.
 std::vector<absl::Status> FindObviousDamage(Files& files, const std::string& directory);
-// Returns the ps files that do not exist or have another size than the manifest says.
+// Returns an error for each ps file that is missing or has the wrong size.
 std::vector<absl::Status> FindWrongSizes(Files& files, const std::string& directory,
                                          const Manifest& manifest);
-// Whether an error says that the checkpoint is damaged: reading it again would find the same, so
-// another checkpoint is needed.
+// Returns whether an error means damage. Retrying would fail again, so the caller needs another
+// checkpoint.
 bool SaysDamaged(const absl::Status& status);
-// Returns OK, or the first error of FindDamage.
+// Returns the first error of FindDamage, or OK.
 absl::Status VerifyCheckpoint(Files& files, const std::string& directory);
 
-// The state of a table's partition that lies beside its rows; of a fixed table only a delta has it.
+// The state of a table's partition besides its rows. A fixed table has it only in a delta.
 struct TableMetadata {
   bool fixed = false;
-  uint32_t now = 0;                         // the last batch that changed rows, modulo 2^31
-  bool steps = false;                       // each row counts its own
-  std::vector<std::string> slots;           // of a row, behind its values
-  std::vector<std::string> row_slots = {};  // those of them that have one number a row
+  uint32_t now = 0;                         // last batch that changed rows, modulo 2^31
+  bool steps = false;                       // rows have step counts
+  std::vector<std::string> slots;           // slots of a row, after its values
+  std::vector<std::string> row_slots = {};  // the slots with one number a row
   uint64_t admitted = 0, expired = 0, evicted = 0, dropped = 0;
-  // A delta has the rows that changed since the partition was so.
+  // The state against which a delta was written.
   struct Since {
     uint32_t now = 0;
     uint64_t updates = 0;
-    std::string base = {};  // the checkpoint that has it so; older files do not tell
+    std::string base = {};  // checkpoint with that state; absent in older files
   };
   std::optional<Since> since = {};
-  uint64_t rows = 0;  // of a delta: how many the partition has in all
+  uint64_t rows = 0;  // in a delta: rows of the whole partition
 };
-// Returns the words of a row, and the word that a slot begins at; `slot` counts from 0.
+// Returns the number of words in a row, and the first word of a slot. `slot` counts from 0.
 uint64_t RecordWords(const TableMetadata& table, uint64_t row_elements);
 uint64_t SlotWord(const TableMetadata& table, size_t slot, uint64_t row_elements);
 
-// The state of a partition that a ps file holds beside its tensors.
+// The state of a partition in a ps file besides its tensors.
 struct StoredPartition {
   uint32_t id = 0;
   Ledger ledger;
@@ -180,55 +178,53 @@ struct StoredPartition {
   std::optional<TableMetadata> table = {};
 };
 
-// The states of tables' partitions that files have, without their ledgers, by id.
+// The states of tables' partitions, without ledgers, by id.
 using TableStates = std::map<uint32_t, StoredPartition>;
-// Reads the files of one checkpoint whole, without those that it continues. Returns what is wrong,
-// as FindDamage, and puts the states of the other files' tables into `tables`.
+// Reads the files of a checkpoint whole, without its bases. Returns the faults as FindDamage does,
+// and adds the states of tables in sound files to `tables`.
 std::vector<absl::Status> FindOwnDamage(Files& files, const std::string& directory,
                                         const Manifest& manifest, TableStates& tables);
 
-// Memory for the elements of a tensor, in order; empty for a tensor that is not wanted.
+// Memory for the elements of a tensor, in order. Empty: the tensor is not wanted.
 using TensorPlace = std::vector<PlacedIn<float>>;
 
-// Returns the memory for a tensor of the partition `ids[index]`, as float32 or other words of four
-// bytes, with so many elements. `slot` is empty for the values. A tensor without memory is only
-// verified.
+// Returns the memory for a tensor of the partition `ids[index]`: `elements` float32 or other
+// four-byte words. `slot` is empty for the values. A tensor without memory is only verified.
 using PlaceFn = std::function<TensorPlace(size_t index, std::string_view slot, uint64_t elements)>;
 
-// Reads the partitions `ids` (in any order, which the result has, too). Each file that holds one of
-// them is read once. The memory may be used only if this returns OK.
+// Reads the partitions `ids`, in any order, and returns their states in the order of `ids`. Reads
+// each file once. The memory is valid only if the result is OK.
 absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(Files& files,
                                                             const std::string& directory,
                                                             const Manifest& manifest,
                                                             std::span<const uint32_t> ids,
                                                             const PlaceFn& place);
 
-// The slot with the averages, in a job that averages its values (Keras' use_ema): fit() leaves them
-// in the model.
+// The slot with the averages of the values (Keras' use_ema), which fit() leaves in the model.
 inline constexpr char kAverageSlot[] = "average";
-// A lazy table has this slot: how many times each row was updated, one number a row.
+// The slot of a lazy table with the number of updates of each row.
 inline constexpr char kStepsSlot[] = "steps";
-// A growing table has these, as U8, and no values: its rows (docs/checkpoints.md has the layout),
-// and the counts of ids that are not admitted yet.
+// Slots of a growing table as U8, in place of values: the rows (layout in docs/checkpoints.md), and
+// the counts of ids that are not admitted yet.
 inline constexpr char kRowsSlot[] = "rows";
 inline constexpr char kCandidatesSlot[] = "candidates";
-// The ids whose rows were removed, in a delta.
+// The ids of removed rows, in a delta.
 inline constexpr char kRemovedSlot[] = "removed";
-// The words of a row before its values: its id, when it was touched, and perhaps its steps.
+// Returns the words before the values of a row: id, last batch, and optionally the step count.
 inline uint64_t RowHeaderWords(bool steps) { return steps ? 4 : 3; }
 
-// The ids by variable, ascending and distinct; they are empty but for growing tables.
+// Ascending, distinct ids for each variable; empty for variables other than growing tables.
 using VariableIds = std::vector<std::vector<uint64_t>>;
 
-// Reads and verifies all variables, whole, in the order of manifest.variables, and their averages
-// in place of the values if there are some. A growing table has the rows that have not expired, by
-// ascending ids, which are put into `ids` unless it is null. For export and evaluation.
+// Reads and verifies all variables in the order of manifest.variables. Returns averages in place of
+// values if there are averages. A growing table has its unexpired rows by ascending id; `ids`,
+// unless null, receives the ids. For export and evaluation.
 absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
                                                               const std::string& directory,
                                                               const Manifest& manifest,
                                                               VariableIds* ids = nullptr);
 
-// ---- The contents of a ps file beside values and slots.
+// ---- The contents of a ps file besides values and slots.
 
 struct PsFileIdentity {
   std::string run_id;
@@ -247,21 +243,21 @@ struct PartitionMetadata {
 
 std::map<std::string, std::string> PsFileMetadata(
     const PsFileIdentity& identity,
-    const std::map<std::string, PartitionMetadata>& partitions);  // by name
-// Returns the text of a partition's ledger, and the name of the U8 tensor that holds it. A
-// partition that is not trained has a ledger without batches. It is no part of the header, whose
-// limit many partitions with many open splits would reach.
+    const std::map<std::string, PartitionMetadata>& partitions);  // keyed by name
+// Returns the text of a partition's ledger, and the name of the U8 tensor with the text. An
+// untrained partition has an empty ledger. Ledgers are not in the header, which they could
+// overflow.
 std::string LedgerToText(const Ledger& ledger);
 std::string LedgerTensorName(const std::string& partition);
-// Returns what the metadata say of a growing table's partition; nullopt if they say nothing. An
-// error names the partition.
+// Returns the metadata of a table's partition, or nullopt without metadata. Errors name the
+// partition.
 absl::StatusOr<std::optional<TableMetadata>> ReadTableMetadata(
     const std::map<std::string, std::string>& metadata, const std::string& partition);
-// Returns the stored state of one partition without its id. An error names the partition.
+// Returns the stored state of a partition, without its id. Errors name the partition.
 absl::StatusOr<StoredPartition> ReadCounts(const std::map<std::string, std::string>& metadata,
                                            const std::string& partition,
                                            const std::string& ledger_text);
-// Returns OK if the metadata has the expected identity; the boot id is not compared.
+// Returns OK if the metadata have the expected identity. Does not compare the boot id.
 absl::Status CheckPsFileIdentity(const std::map<std::string, std::string>& metadata,
                                  const PsFileIdentity& expected);
 std::string SlotTensorName(const std::string& partition, const std::string& slot);

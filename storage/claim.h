@@ -1,6 +1,6 @@
-// DIR/generation-<n>, by which a coordinator claims a generation (coordinator/generations.h). Its
-// text is unique, so it also shows which processes have the same DIR: a directory of that name
-// which each host has for itself holds no such file.
+// The file DIR/generation-<n>, with which a coordinator claims a generation
+// (coordinator/generations.h). The text is unique, so it also proves that two processes share DIR:
+// a host's private directory with an equal name does not have the file.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,11 @@ namespace paracord {
 
 inline constexpr char kGenerationPrefix[] = "generation-";
 
-// Returns the text that the coordinator of that boot id writes into its claim.
+// Returns the text of the claim by the coordinator with `boot_id`.
 std::string ClaimText(uint64_t generation, const std::string& boot_id);
 
-// Whether `dir` holds the claim `text` of `generation`. An error says that the storage cannot tell.
+// Returns whether `dir` holds the claim `text` of `generation`, or an error if the storage cannot
+// tell.
 absl::StatusOr<bool> SeesClaim(Files& files, const std::string& dir, uint64_t generation,
                                const std::string& text);
 

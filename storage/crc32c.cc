@@ -3,7 +3,8 @@
 namespace paracord {
 namespace {
 
-// Polynomials over GF(2) of degree below 32, whose highest bit is the lowest power.
+// Polynomials over GF(2) of degree below 32. The highest bit is the coefficient of the lowest
+// power.
 constexpr uint32_t kOne = 0x80000000u;
 constexpr uint32_t kXToThe8 = kOne >> 8;
 constexpr uint32_t kCastagnoli = 0x82f63b78u;

@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli), the checksum of everything that Paracord writes to disk. A pure function
-// over bytes, by ISA-L; about 10 GB/s. It finds damage, and does not authenticate.
+// CRC-32C (Castagnoli), the checksum of all files that Paracord writes. A pure function over bytes,
+// by ISA-L, at about 10 GB/s. Detects damage, but not tampering.
 #pragma once
 
 #include <algorithm>
@@ -10,12 +10,12 @@
 
 namespace paracord {
 
-// `crc` is the checksum of the bytes before, or 0 at the start. Crc32c("123456789") is 0xe3069283.
+// `crc` is the checksum of the preceding bytes, or 0. Crc32c("123456789") is 0xe3069283.
 inline uint32_t Crc32c(std::span<const char> bytes, uint32_t crc = 0) {
   constexpr size_t kStepBytes = size_t{1} << 30;  // ISA-L takes an int
   while (!bytes.empty()) {
     const size_t step = std::min(bytes.size(), kStepBytes);
-    // The buffer is only read; the C interface lacks the const.
+    // ISA-L only reads the buffer, but its C interface lacks the const.
     auto* data = reinterpret_cast<unsigned char*>(const_cast<char*>(bytes.data()));
     crc = ~crc32_iscsi(data, static_cast<int>(step), ~crc);
     bytes = bytes.subspan(step);
@@ -23,8 +23,8 @@ inline uint32_t Crc32c(std::span<const char> bytes, uint32_t crc = 0) {
   return crc;
 }
 
-// Returns the checksum of two adjacent runs of bytes from their own checksums, so that ranges of a
-// file can be read at once.
+// Combines the checksums of two adjacent byte ranges, so that ranges of a file can be read in
+// parallel.
 uint32_t Crc32cOfBoth(uint32_t first, uint32_t second, uint64_t second_bytes);
 
 }  // namespace paracord

@@ -21,13 +21,13 @@ std::vector<absl::Status> DamageFinder::Find(const std::string& directory) {
   const Seen& own = Look(directory);
   if (!own.manifest.ok()) return {own.manifest.status()};
   std::vector<absl::Status> damage = own.damage;
-  std::vector<uint32_t> open;  // partitions that go on from the next older link
+  std::vector<uint32_t> open;  // partitions whose next older link must be read
   for (const ManifestPartition& partition : own.manifest->partitions) {
     if (partition.delta) open.push_back(partition.spec.id());
   }
   const Seen* newer = &own;
   std::string path = directory;
-  // A checkpoint continues an older one, which its manifest was checked for, so this ends.
+  // The loop ends because ReadManifest checks that a base is older.
   while (!open.empty()) {
     const std::string base_path = BaseOf(path, *newer->manifest);
     const Seen& base = Look(base_path);

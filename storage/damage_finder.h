@@ -1,6 +1,6 @@
-// Finds the damage of the checkpoints of one job, each with those that it continues: files that are
-// damaged or missing, and links that do not continue what their base holds. A checkpoint is looked
-// at once, however many continue it. Blocking; not thread-safe.
+// Finds the damage of a job's checkpoints and their bases: damaged or missing files, and deltas
+// that do not continue the state in their base. Reads each checkpoint once, however many continue
+// it. Blocking; not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,24 @@ namespace paracord {
 
 class DamageFinder {
  public:
-  // `whole`: every byte is read, and what each link says that it continues is compared with its
-  // base. Otherwise manifests and the sizes of files are looked at. `files` outlives this object.
+  // `whole`: read every byte, and compare each delta with its base. Otherwise only check manifests
+  // and file sizes. `files` must outlive the finder.
   DamageFinder(Files& files, bool whole) : files_(files), whole_(whole) {}
 
-  // Returns what is wrong with the checkpoint in `directory`; nothing if it is sound.
+  // Returns the faults of the checkpoint in `directory`; empty if sound.
   std::vector<absl::Status> Find(const std::string& directory);
 
  private:
   struct Seen {
     absl::StatusOr<Manifest> manifest = absl::UnknownError("not read");
-    std::vector<absl::Status> damage;  // of its own files
-    TableStates tables;                // of the files without damage
+    std::vector<absl::Status> damage;  // in the checkpoint's own files
+    TableStates tables;                // tables in undamaged files
   };
   const Seen& Look(const std::string& directory);
 
   Files& files_;
   const bool whole_;
-  std::map<std::string, Seen> seen_;  // by directory
+  std::map<std::string, Seen> seen_;  // keyed by directory
 };
 
 }  // namespace paracord

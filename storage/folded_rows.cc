@@ -12,8 +12,8 @@ namespace paracord {
 namespace {
 
 constexpr uint64_t kIdWords = sizeof(uint64_t) / sizeof(float);
-constexpr uint64_t kTouchedWord = kIdWords;             // of a record
-constexpr uint32_t kTouched = (uint32_t{1} << 31) - 1;  // the bits of a batch's number
+constexpr uint64_t kTouchedWord = kIdWords;             // word of a record with its last batch
+constexpr uint32_t kTouched = (uint32_t{1} << 31) - 1;  // bits of the batch number
 
 uint64_t IdAt(const std::vector<float>& words, uint64_t word) {
   uint64_t id = 0;
@@ -21,7 +21,7 @@ uint64_t IdAt(const std::vector<float>& words, uint64_t word) {
   return id;
 }
 
-// Returns the word of a record at which the values that are wanted begin.
+// Returns the first word of the values in a record: the averages, if there are averages.
 uint64_t ValuesWord(const TableMetadata& table, uint64_t width) {
   const auto average = std::ranges::find(table.slots, kAverageSlot);
   if (average == table.slots.end()) return RowHeaderWords(table.steps);
@@ -96,7 +96,7 @@ void FoldedRows::TakeAll() {
   blocks_.push_back(std::move(block));
 }
 
-// Ids that were removed are removed first, then the link's rows take their places.
+// Removes the removed ids first, then replaces and adds the changed rows.
 absl::Status FoldedRows::TakeChanges() {
   Changes changes;
   changes.reserve(records() + removed_.size() / kIdWords);

@@ -1,8 +1,7 @@
-// The rows of one partition of a growing table while the links of its chain are read, the oldest
-// first. A link is taken over as soon as it has been read and verified, and its memory is let go of
-// then, so that a chain takes the memory of one table and of the link under way. Of each row the
-// id, the batch that touched it, and the values are kept, or their averages where there are some.
-// Not thread-safe.
+// The rows of a growing table's partition while a reader goes through its chain, oldest link first.
+// Each link is merged once verified, and its memory freed, so a chain takes the memory of one table
+// and one link. Keeps the id, the last batch, and the values or averages of each row. Not
+// thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,32 +17,30 @@ namespace paracord {
 
 class FoldedRows {
  public:
-  // `variable` outlives this object.
+  // `variable` must outlive this object.
   explicit FoldedRows(const VariableSpec& variable);
 
-  // Returns the memory for a tensor of the link under way; empty if the tensor is not wanted.
+  // Returns the memory for a tensor of the current link. Empty: the tensor is not wanted.
   TensorPlace PlaceOf(std::string_view slot, uint64_t elements);
-  // Takes over the link under way, of which `stored` is told. DATA_LOSS: a changed row
-  // stands twice, or the partition does not have as many rows then as the link says; the message
-  // lacks the partition's name.
+  // Merges the current link, whose state is `stored`. Returns DATA_LOSS, without the partition's
+  // name, if a changed row occurs twice, or if the number of rows differs from the link's.
   absl::Status EndLink(const StoredPartition& stored);
 
   struct Row {
     uint64_t id = 0;
-    const float* values = nullptr;  // as many as a row of the variable has
+    const float* values = nullptr;  // (width of the variable)
   };
-  // Appends the rows that have not expired, in no order. The pointers are valid as long as this
-  // object is neither changed nor destroyed.
+  // Appends the unexpired rows, unordered. The pointers are valid until this object changes.
   void AppendRows(std::vector<Row>& rows) const;
 
  private:
-  // Rows side by side, in no order.
+  // Rows in contiguous memory, unordered.
   struct Block {
     std::vector<uint64_t> ids;
     std::vector<uint32_t> touched;
     std::vector<float> values;
   };
-  // The places of records in the link under way, by id; kGone: the row is removed or taken over.
+  // Index of an id's record in the current link. kGone: the row is removed, or already merged.
   using Changes = absl::flat_hash_map<uint64_t, uint32_t>;
   static constexpr uint32_t kGone = UINT32_MAX;
 
@@ -53,16 +50,16 @@ class FoldedRows {
   void Append(Block& block, uint64_t record) const;
   void Put(Block& block, size_t at, uint64_t record) const;
   void RemoveAt(Block& block, size_t at) const;
-  // Replaces and removes rows of a block that the link under way speaks of.
+  // Replaces and removes the rows of a block that `changes` names.
   void Change(Block& block, Changes& changes) const;
   void TakeAll();
   absl::Status TakeChanges();
 
   const VariableSpec& variable_;
-  const uint64_t width_;                         // elements of a row
-  TableMetadata table_;                          // of the newest link
-  uint64_t record_words_ = 1, values_word_ = 0;  // of the link under way
-  std::vector<float> words_, removed_;           // of the link under way; an id has two words
+  const uint64_t width_;                         // elements in a row
+  TableMetadata table_;                          // metadata of the newest link
+  uint64_t record_words_ = 1, values_word_ = 0;  // current link
+  std::vector<float> words_, removed_;           // current link; an id has two words
   std::vector<Block> blocks_;
 };
 

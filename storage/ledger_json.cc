@@ -26,7 +26,7 @@ Ledger LedgerFromJson(const json& value) {
   return ledger;
 }
 
-// Steps stand there only where rounds are counted, in synchronous training.
+// Writes `steps` only for synchronous jobs, which count rounds.
 std::string LedgerToText(const Ledger& ledger) {
   const auto finished = [](std::string* text, const SplitInterval& interval) {
     absl::StrAppend(text, "[", interval.first(), ",", interval.last(), "]");

@@ -1,5 +1,5 @@
-// The JSON of a ledger in a ps file (docs/checkpoints.md). LedgerToText, which writes it, is
-// declared in storage/checkpoint.h. Pure; any thread.
+// The JSON form of a ledger in a ps file (docs/checkpoints.md). storage/checkpoint.h declares its
+// writer, LedgerToText. Pure; any thread.
 #pragma once
 
 #include "common/json_text.h"
@@ -7,7 +7,7 @@
 
 namespace paracord {
 
-// Throws json::exception for a key that is missing or of another type.
+// Throws json::exception if a key is missing or has a wrong type.
 Ledger LedgerFromJson(const nlohmann::json& value);
 
 }  // namespace paracord

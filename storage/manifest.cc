@@ -200,7 +200,7 @@ Manifest FromJson(const json& root) {
   return manifest;
 }
 
-// Checks that the partitions of each variable follow one another and cover the whole of axis 0.
+// Checks that the partitions of each variable are contiguous and cover axis 0.
 absl::Status CheckCut(const Manifest& manifest) {
   size_t next = 0;
   for (uint32_t v = 0; v < manifest.variables.size(); ++v) {
@@ -223,7 +223,7 @@ absl::Status CheckCut(const Manifest& manifest) {
   return absl::OkStatus();
 }
 
-// Checks that it continues an older checkpoint, if partitions say so.
+// Checks that the base is an older checkpoint, and exists if partitions are deltas.
 absl::Status CheckBase(const Manifest& manifest) {
   const auto order = [](const CheckpointName& name) {
     return std::pair(name.generation, name.round);
@@ -243,8 +243,7 @@ absl::Status CheckBase(const Manifest& manifest) {
   return absl::OkStatus();
 }
 
-// Checks that the partitions of a synchronous job are of one state: a round enters its batches into
-// all of them.
+// Checks that all partitions of a synchronous job have the same state.
 absl::Status CheckStates(const Manifest& manifest) {
   const json job = json::parse(manifest.job_json, nullptr, /*allow_exceptions=*/false);
   if (!job.is_object() || job.value("consistency", json()) != "sync") return absl::OkStatus();
@@ -266,7 +265,7 @@ absl::Status CheckManifest(const Manifest& manifest) {
   RETURN_IF_ERROR(CheckDataPlan(manifest.plan));
   RETURN_IF_ERROR(CheckVariables(manifest.variables));
   std::set<std::string_view> names;
-  std::vector<uint64_t> bytes_left;  // by file: what its partitions may take
+  std::vector<uint64_t> bytes_left;  // per file: bytes left for further partitions
   for (const ManifestFile& file : manifest.files) bytes_left.push_back(file.bytes);
   for (const ManifestPartition& partition : manifest.partitions) {
     const PartitionSpec& spec = partition.spec;
@@ -277,7 +276,7 @@ absl::Status CheckManifest(const Manifest& manifest) {
     if (!names.insert(spec.name()).second) return refuse("stands twice");
     if (spec.ps() >= manifest.files.size()) return refuse("has no file");
     const VariableSpec& variable = manifest.variables[spec.variable()];
-    // How many rows there are only the file tells, of a growing table and of rows that changed.
+    // Only the file knows the number of rows in a growing table or a delta.
     const uint64_t bytes = IsGrowing(variable) || partition.delta
                                ? 0
                                : PartitionElements(variable, spec) * sizeof(float);
@@ -298,8 +297,8 @@ absl::Status CheckManifest(const Manifest& manifest) {
   return CheckCut(manifest);
 }
 
-// Finds numbers that do not fit their field, which get<>() silently changes: negative, fractional
-// or too large ones. Only unsigned integers are written, so only they are read.
+// Finds negative, fractional and too large numbers, which get<>() would silently convert. All
+// numbers in a manifest are unsigned integers.
 bool HasOddNumber(const json& value, int depth = 0) {
   if (depth > 16) return true;
   if (value.is_number()) return !value.is_number_unsigned();
@@ -374,7 +373,7 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text, const std::string&
                                                  kLanesFormat));
   }
   Manifest manifest;
-  try {  // the JSON library reports a missing key or a wrong type in no other way
+  try {  // the JSON library reports missing keys and wrong types only by exceptions
     manifest = FromJson(root);
   } catch (const json::exception& error) {
     return damaged(error.what());

@@ -1,4 +1,4 @@
-// Reads whole variables out of a checkpoint, and all rows that growing tables have there.
+// Reads whole variables from a checkpoint, including all rows of growing tables.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -14,7 +14,7 @@
 namespace paracord {
 namespace {
 
-// Puts the rows of all partitions of a variable into the order of their ids.
+// Sorts the rows of all partitions of a variable by id.
 void SortRows(std::vector<FoldedRows::Row> rows, uint64_t width, std::vector<float>& values,
               std::vector<uint64_t>& ids) {
   std::ranges::sort(rows, {}, &FoldedRows::Row::id);
@@ -26,7 +26,7 @@ void SortRows(std::vector<FoldedRows::Row> rows, uint64_t width, std::vector<flo
   }
 }
 
-// Has the memory for the tensors of a checkpoint.
+// Holds the memory for the tensors of a checkpoint.
 class ReadingVariables {
  public:
   explicit ReadingVariables(const Manifest& manifest)
@@ -53,7 +53,7 @@ class ReadingVariables {
     return TensorPlace{averages_.try_emplace(id, Part(id).size()).first->second};
   }
 
-  // A link of a partition's chain has been read.
+  // Called when a link of the partition's chain has been read.
   absl::Status EndLink(uint32_t id, const StoredPartition& stored) {
     if (const auto rows = rows_.find(id); rows != rows_.end()) return rows->second.EndLink(stored);
     const auto changed = changed_.find(id);
@@ -66,7 +66,7 @@ class ReadingVariables {
   std::vector<std::vector<float>> Take(VariableIds* ids) {
     for (const auto& [id, average] : averages_) std::ranges::copy(average, Part(id).begin());
     if (ids != nullptr) ids->assign(values_.size(), {});
-    // The partitions of a variable follow each other. They are let go of before those of the next.
+    // Partitions are ordered by variable. Frees those of a variable before sorting the next.
     while (!rows_.empty()) {
       const uint32_t v = manifest_.partitions[rows_.begin()->first].spec.variable();
       const auto end = std::ranges::find_if(rows_, [&](const auto& one) {
@@ -83,7 +83,7 @@ class ReadingVariables {
   }
 
  private:
-  // Puts rows of a fixed table in place of what there was.
+  // Overwrites rows of a fixed table with the rows of a delta.
   absl::Status TakeChanged(uint32_t id, const StoredPartition& stored,
                            std::span<const float> words) {
     const PartitionSpec& spec = manifest_.partitions[id].spec;
@@ -97,7 +97,7 @@ class ReadingVariables {
     for (uint64_t at = 0; at + each <= words.size(); at += each) {
       uint64_t row = 0;
       std::memcpy(&row, &words[at], sizeof row);
-      row -= spec.row_begin();  // of an id that comes before all rows it becomes a large number
+      row -= spec.row_begin();  // wraps around to a large number if the id is too small
       if (row >= rows || changed[row]) {
         return absl::DataLossError(
             absl::StrCat("the changed row of id ", row + spec.row_begin(),
@@ -124,9 +124,9 @@ class ReadingVariables {
 
   const Manifest& manifest_;
   std::vector<std::vector<float>> values_;
-  std::map<uint32_t, std::vector<float>> averages_;  // by partition
-  std::map<uint32_t, FoldedRows> rows_;              // by partition
-  std::map<uint32_t, std::vector<float>> changed_;   // rows of fixed tables, of the link under way
+  std::map<uint32_t, std::vector<float>> averages_;  // keyed by partition
+  std::map<uint32_t, FoldedRows> rows_;              // keyed by partition
+  std::map<uint32_t, std::vector<float>> changed_;   // rows of fixed tables in the current link
 };
 
 }  // namespace
@@ -144,7 +144,7 @@ absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
                                                               const Manifest& manifest,
                                                               VariableIds* ids,
                                                               KnownDamage& known) {
-  // Sizes are checked before memory is allocated for what a manifest claims.
+  // Checks sizes before allocating the memory that a manifest claims.
   const std::vector<absl::Status> wrong = FindWrongSizes(files, directory, manifest);
   if (!wrong.empty()) return wrong.front();
   ReadingVariables variables(manifest);

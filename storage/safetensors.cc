@@ -48,9 +48,8 @@ constexpr std::array<DType, 14> kDTypes = {{{"BOOL", 1},
                                             {"F64", 8},
                                             {"C64", 8}}};
 
-// Finds a key that occurs twice in one object, and nesting and values that no header has. It is a
-// pass of its own, because a parse with a callback takes time that grows as the square of the
-// tensors.
+// Finds duplicate keys, deep nesting and too many values. A separate pass, because the JSON
+// library's parser with a callback takes quadratic time in the number of tensors.
 class HeaderCheck : public json::json_sax_t {
  public:
   std::string problem;
@@ -89,9 +88,11 @@ class HeaderCheck : public json::json_sax_t {
   }
 
   static constexpr size_t kDepthMax = 4;
-  static constexpr uint64_t kCountMax = uint64_t{1} << 23;  // of 400,000 tensors; all are in memory
-  uint64_t count_ = 0;                                      // of values and keys
-  std::vector<absl::flat_hash_set<std::string>> keys_;      // of what is open; of an array none
+  // 400,000 tensors; all are held in memory.
+  static constexpr uint64_t kCountMax = uint64_t{1} << 23;
+  uint64_t count_ = 0;  // values and keys so far
+  // Keys of each open object; empty for an array.
+  std::vector<absl::flat_hash_set<std::string>> keys_;
 };
 
 absl::StatusOr<json> ParseHeaderJson(std::string_view text) {
@@ -119,7 +120,7 @@ absl::StatusOr<std::vector<uint64_t>> Unsigneds(const json& value, const std::st
   return numbers;
 }
 
-uint64_t BytesOfEach(std::string_view dtype) {  // 0: there is no such type
+uint64_t BytesOfEach(std::string_view dtype) {  // 0: unknown type
   const auto found = std::ranges::find(kDTypes, dtype, &DType::name);
   return found == kDTypes.end() ? 0 : found->bytes;
 }
@@ -234,7 +235,8 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
         {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {tensor.begin, end}}};
   }
   std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
-  text.append((8 - text.size() % 8) % 8, ' ');  // as the library does: the data stay aligned
+  // Padding keeps the data aligned, as in the format's library.
+  text.append((8 - text.size() % 8) % 8, ' ');
   if (text.size() > kSafetensorsHeaderMax) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": a header of ", text.size(), " bytes is too long"));
@@ -271,12 +273,12 @@ absl::Status SafetensorsWriter::Finish() {
 
 namespace {
 
-// A range of a file that one thread reads.
+// A range of a file, read by one thread.
 struct FileRange {
   uint64_t at = 0;
   uint64_t bytes = 0;
-  std::optional<PlacedIn<char>> out = {};  // nullopt: they are only looked at
-  uint64_t first = 0;                      // of the bytes that have their place there
+  std::optional<PlacedIn<char>> out = {};  // nullopt: only for the checksum
+  uint64_t first = 0;                      // offset of the range in `out`
   uint32_t crc = 0;
   absl::Status status{};
 };
@@ -323,7 +325,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(Files& fi
     return absl::DataLossError(absl::StrCat(
         path, ": is no safetensors file",
         hint.empty()
-            // A stranger may have named the file: what it holds is not for the answer.
+            // The message must not quote the file, which a stranger may have named.
             ? absl::StrCat(": its first 8 bytes are no length of a header in ", size, " bytes")
             : hint));
   }

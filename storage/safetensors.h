@@ -1,8 +1,8 @@
-// The safetensors format (github.com/huggingface/safetensors, README "Format"): 8 bytes
-// little-endian header length, a JSON header, then the tensors' bytes without holes. Checkpoints,
-// exports and initial weights are such files, so Python reads and writes them. It writes F32, and
-// text as U8; a checksum covers the whole file. Blocking; any thread that does file work, one
-// thread a writer.
+// The safetensors format (github.com/huggingface/safetensors, README "Format"): a little-endian
+// header length in 8 bytes, a JSON header, then the tensors' bytes without gaps. Used for
+// checkpoints, exports and initial weights, so that Python reads and writes them. The writer stores
+// F32, and text as U8, and computes a checksum of the whole file. Blocking; any thread for file
+// work, one thread for each writer.
 #pragma once
 
 #include <algorithm>
@@ -25,51 +25,50 @@
 
 namespace paracord {
 
-// The format's own library has this limit, in bytes.
+// The limit of the format's own library, in bytes.
 inline constexpr uint64_t kSafetensorsHeaderMax = 100000000;
 
 struct TensorInfo {
   std::string name;
-  std::string dtype = "F32";  // as the format spells it
+  std::string dtype = "F32";  // spelling of the format
   std::vector<uint64_t> shape;
   uint64_t begin = 0;  // bytes [begin, end) after the header
   uint64_t end = 0;
 };
 
 struct SafetensorsHeader {
-  std::vector<TensorInfo> tensors;              // ascending by begin
+  std::vector<TensorInfo> tensors;              // ascending `begin`
   std::map<std::string, std::string> metadata;  // __metadata__
-  uint64_t data_begin = 0;                      // of the tensors' bytes, in the file
+  uint64_t data_begin = 0;                      // file offset of the tensors' bytes
 
-  const TensorInfo* Find(std::string_view name) const;  // null if there is none
+  const TensorInfo* Find(std::string_view name) const;  // null if absent
 };
 
 std::string ShapeText(std::span<const uint64_t> shape);  // "(3, 4)"
 
-// Parses strictly: INVALID_ARGUMENT for everything that the format forbids (holes, overlap, a wrong
-// end, a name twice, an unknown dtype, a header above kSafetensorsHeaderMax). `data_bytes` follow
-// the header.
+// Parses strictly. Returns INVALID_ARGUMENT for gaps, overlaps, a wrong end, duplicate names,
+// unknown dtypes, and a header above kSafetensorsHeaderMax. `data_bytes`: bytes after the header.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json,
                                                          uint64_t data_bytes);
 
-// Writes a file from front to back. Shapes and names are known before the first byte, so the header
-// comes first and nothing is ever rewritten; the checksum is computed as the bytes pass.
+// Writes a file from front to back in one pass. Names and shapes are known in advance, so the
+// header comes first. Computes the checksum on the way.
 class SafetensorsWriter {
  public:
-  // `tensors` are in the order in which their bytes will come, those of U8 last, since readers want
-  // the others aligned. Create fills in begin and end.
+  // `tensors` are in the order of their bytes. U8 tensors come last, so that the rest stays
+  // aligned. Create fills in begin and end.
   static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(
       Files& files, const std::string& path, std::vector<TensorInfo> tensors,
       const std::map<std::string, std::string>& metadata);
 
-  // Appends the next bytes of the tensors, in calls of any size.
+  // Appends the next bytes of the tensors. Calls may have any size.
   absl::Status Append(std::span<const float> values);
   absl::Status Append(std::string_view bytes);
-  // Called after the last byte: syncs the file, but not its directory.
+  // Called after the last byte. Syncs the file, but not its directory.
   absl::Status Finish();
 
-  uint64_t bytes() const { return bytes_; }    // of the whole file so far
-  uint32_t crc32c() const { return crc32c_; }  // of them
+  uint64_t bytes() const { return bytes_; }    // of the file so far
+  uint32_t crc32c() const { return crc32c_; }  // of these bytes
 
  private:
   SafetensorsWriter(std::unique_ptr<WriteFile> file, std::string path, uint64_t bytes_total);
@@ -81,7 +80,7 @@ class SafetensorsWriter {
   uint32_t crc32c_ = 0;
 };
 
-// Memory for elements in order: side by side, or `run` of them at each `stride` elements.
+// Memory for elements in order: contiguous, or runs of `run` elements, `stride` elements apart.
 template <class T>
 struct PlacedIn {
   template <class Memory>
@@ -92,7 +91,7 @@ struct PlacedIn {
   PlacedIn(T* to, uint64_t count, uint64_t run_elements, uint64_t stride_elements)
       : data(to), size(count), run(run_elements), stride(stride_elements) {}
 
-  // Puts elements, of which `first` come before, where they belong, or takes them from there.
+  // Copy elements to or from this memory, starting at element `first`.
   void Put(uint64_t first, std::span<const T> elements) const {
     ForRuns(first, elements.size(), [&](T* at, uint64_t done, uint64_t count) {
       std::memcpy(at, elements.data() + done, count * sizeof(T));
@@ -105,7 +104,7 @@ struct PlacedIn {
   }
 
   T* data;
-  uint64_t size;  // elements in all
+  uint64_t size;  // number of elements
   uint64_t run, stride;
 
  private:
@@ -120,10 +119,10 @@ struct PlacedIn {
   }
 };
 
-// Memory for the bytes of a tensor, in order; empty for a tensor that is not wanted.
+// Memory for the bytes of a tensor, in order. Empty: the tensor is not wanted.
 using BytesPlace = std::vector<PlacedIn<char>>;
 
-// An open file with its header checked. Errors name the file.
+// An open file with a validated header. Errors name the file.
 class SafetensorsFile {
  public:
   static absl::StatusOr<std::unique_ptr<SafetensorsFile>> Open(Files& files,
@@ -133,16 +132,16 @@ class SafetensorsFile {
   const std::string& path() const { return path_; }
   uint64_t bytes() const { return file_->size(); }
 
-  // Reads elements [begin, begin + out.size()) of a tensor of header().tensors. If it is not F32,
-  // storage/tensor_numbers.h converts it.
+  // Reads elements [begin, begin + out.size()) of a tensor in header().tensors. Types other than
+  // F32 are converted (storage/tensor_numbers.h).
   absl::Status ReadElements(const TensorInfo& tensor, uint64_t begin, std::span<float> out) const;
 
-  // Reads the bytes [begin, begin + out.size()) of a tensor as they are.
+  // Reads the bytes [begin, begin + out.size()) of a tensor unchanged.
   absl::Status ReadBytes(const TensorInfo& tensor, uint64_t begin, std::span<char> out) const;
 
-  // Reads the whole file once, several ranges at a time, and returns the checksum of all its bytes.
-  // `place` returns the memory of a tensor; it is called for each one in the order of the file
-  // before anything is read. The memory may be used only if the checksum is right.
+  // Reads the whole file once, several ranges in parallel, and returns its checksum. Calls `place`
+  // for each tensor, in file order, before reading. The memory is valid only if the checksum
+  // matches.
   absl::StatusOr<uint32_t> ReadAll(const std::function<BytesPlace(const TensorInfo&)>& place) const;
 
  private:
@@ -152,7 +151,7 @@ class SafetensorsFile {
   const std::unique_ptr<ReadFile> file_;
   const std::string path_;
   const SafetensorsHeader header_;
-  const std::string head_;  // the bytes before the tensors, as they were checked
+  const std::string head_;  // bytes before the tensors, as validated
 };
 
 }  // namespace paracord

@@ -11,7 +11,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// The text behind the bytes that the checksum covers.
+// Returns the text after the checksummed bytes.
 std::string Trailer(std::string_view body, std::string_view key) {
   return absl::StrFormat(",\n \"%s\": \"%08x\"\n}\n", std::string(key), Crc32c(body));
 }

@@ -1,5 +1,5 @@
-// A JSON object in a file whose last key is a checksum of all bytes before it, so that torn,
-// damaged and edited files are found. Pure functions over text.
+// A JSON object whose last key is a checksum of all preceding bytes, to detect torn, damaged and
+// edited files. Pure functions over text.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace paracord {
 
-// Returns the text of `object`, which has at least one key, but not `key`. Bytes that are not UTF-8
-// are replaced.
+// Returns the text of `object` with its checksum under `key`. `object` must have at least one key,
+// but not `key`. Invalid UTF-8 is replaced.
 std::string SealJson(const nlohmann::ordered_json& object, std::string_view key);
 
-// Returns DATA_LOSS naming `path` unless SealJson made `text` with this `key`.
+// Parses a text from SealJson. Returns DATA_LOSS with `path` if the text differs.
 absl::StatusOr<nlohmann::json> OpenSealedJson(std::string_view text, std::string_view key,
                                               const std::string& path);
 

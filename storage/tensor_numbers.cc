@@ -11,7 +11,7 @@
 namespace paracord {
 namespace {
 
-// Returns false if float32 cannot represent some integer.
+// Returns false if float32 cannot represent an integer.
 using ToFloatsFn = bool (*)(std::string_view bytes, std::span<float> out);
 
 template <class T>

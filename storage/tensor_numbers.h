@@ -1,5 +1,4 @@
-// Converts tensors of other types than F32 to float32, for readers of files that others have
-// written. Pure.
+// Converts tensors of foreign files from other types to float32. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +10,11 @@
 
 namespace paracord {
 
-// Returns the bytes of an element in the file; 0 if ToFloats does not take the tensor's type.
+// Returns the bytes of an element, or 0 if ToFloats does not support the type.
 uint64_t NumberBytes(const TensorInfo& tensor);
 
-// Converts the bytes of out.size() elements. F64 is rounded. INVALID_ARGUMENT names the tensor: its
-// type is none of numbers, or it holds an integer beyond 2^24, which float32 may not represent.
+// Converts out.size() elements. F64 is rounded. Returns INVALID_ARGUMENT with the tensor's name for
+// types that are not numbers, and for integers above 2^24, which float32 may not represent.
 absl::Status ToFloats(const TensorInfo& tensor, std::string_view bytes, std::span<float> out);
 
 }  // namespace paracord

@@ -1,7 +1,6 @@
-// Writes the TFRecord container (tensorflow/core/lib/io/record_writer.h): for each record its
-// length (8 bytes, little-endian), the masked CRC-32C of the length, the data, the masked CRC-32C
-// of the data. The caller decides what a record holds. Owned and used by one thread; its owner
-// syncs the file.
+// Writes the TFRecord container (tensorflow/core/lib/io/record_writer.h). A record is its length (8
+// bytes, little-endian), the masked CRC-32C of the length, the data, and the masked CRC-32C of the
+// data. The caller defines the data. Used by one thread of the owner, who syncs the file.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +11,7 @@
 
 namespace paracord {
 
-// Returns the masked CRC-32C. It is masked because a checksum over data that holds checksums is
-// weak.
+// Returns the masked CRC-32C. A plain CRC is weak over data that contain CRCs.
 uint32_t MaskedCrc(std::string_view bytes);
 
 class TfRecordWriter {
