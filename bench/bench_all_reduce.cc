@@ -1,7 +1,7 @@
-// What a synchronous round costs beside its computation: each of several workers has a gradient in
-// memory, and goes on once it has the values after the round. Each worker of a cluster without ps
-// holds a shard of the variables; here that shard is a ps process of its own, so that twice as many
-// processes share the cores, and everything passes through shared memory.
+// Measures the communication of a synchronous round: several workers have gradients in memory, push
+// them, and wait for the values after the round. In a cluster without ps, each worker's process
+// holds a shard of the variables. Here each shard is a separate ps process, so twice as many
+// processes share the cores. Everything goes through shared memory by default.
 //   bench_all_reduce [--workers N] [--mb N] [--links shared,unix,tcp]
 #include <algorithm>
 #include <cstdio>
@@ -18,12 +18,12 @@ namespace {
 
 struct Size {
   const char* name;
-  uint64_t bytes;  // of the gradient of all variables
+  uint64_t bytes;  // bytes of the gradient of all variables
 };
 constexpr Size kSizes[] = {
     {"64KB", 64 << 10}, {"1MB", 1 << 20}, {"16MB", 16 << 20}, {"64MB", 64 << 20}};
 
-// A worker's rounds: pushes its lane to each shard, and pulls the values after the round.
+// Runs a worker's rounds: pushes its lane to each shard, and pulls the values after the round.
 void Work(const ForkedPs& ps, const PsJob& job, uint64_t lane, int rounds, int out) {
   Daemon daemon;
   std::vector<std::unique_ptr<Link>> links;
@@ -43,11 +43,11 @@ void Work(const ForkedPs& ps, const PsJob& job, uint64_t lane, int rounds, int o
   WriteTo(out, &median, sizeof(median));
 }
 
-// The median of a round's seconds, of the worker for which it is greatest.
+// Returns the median time of a round in seconds, of the slowest worker.
 double Measure(const std::string& link, uint32_t workers, const Size& size, int rounds) {
   PsJob job;
   job.lanes = workers;
-  // Partitions as the partitioner makes them: several of each shard's part where it is large.
+  // Large shards get several partitions, as from the partitioner.
   job.partitions = size.bytes / workers > (1 << 20) ? 4 : 1;
   job.partition_bytes = size.bytes / workers / job.partitions;
   const ForkedPs ps(job, link, workers, 1);

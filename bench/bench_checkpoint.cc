@@ -1,6 +1,6 @@
-// The cost of checkpoints: one worker pushes to a real ps as fast as it can, alone and while the ps
-// writes one snapshot after another; and how fast these are written and restored, compared with raw
-// files.
+// Measures the cost of checkpoints. One worker pushes to a real ps as fast as possible, alone and
+// while the ps writes snapshots back to back. Also compares writing and restoring snapshots with
+// raw files.
 //   bench_checkpoint [--mb N] [--dir DIR] [--seconds N] [--rounds N]
 #include <fcntl.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kWriteBytes = 1 << 20;
 
-// Seconds until `bytes` are written to a new file and synced.
+// Returns the seconds to write and sync `bytes` to a new file.
 double RawWrite(const std::string& path, uint64_t bytes) {
   const std::vector<char> block(kWriteBytes, 1);
   const double begin = Seconds();
@@ -44,7 +44,7 @@ double RawRead(const std::string& path) {
   return Seconds() - begin;
 }
 
-// Evicts a file from the page cache, so that the next reader goes to the disk.
+// Evicts a file from the page cache, so that the next read comes from the disk.
 void Evict(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY);
   posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
@@ -52,8 +52,8 @@ void Evict(const std::string& path) {
 }
 
 struct Pushes {
-  double rate = 0;  // a second
-  double cpu = 0;   // of the ps, in total
+  double rate = 0;  // per second
+  double cpu = 0;   // total of the ps
   std::vector<double> seconds;
 };
 
@@ -86,20 +86,20 @@ struct Bench {
   }
 };
 
-// The measurements of all rounds of pushes, alone and beside snapshots.
+// The measurements of all rounds, without and with snapshots.
 struct Rounds {
   std::vector<double> alone;   // pushes/s
   std::vector<double> beside;  // pushes/s
-  std::vector<double> lost;    // seconds of training that one snapshot costs
+  std::vector<double> lost;    // training time lost for each snapshot, in seconds
   std::vector<double> snapshots;
-  std::vector<double> cpu;  // of the ps, for one snapshot
+  std::vector<double> cpu;  // CPU seconds of the ps for each snapshot
   std::vector<double> longest_alone;
   std::vector<double> longest_beside;
   Pushes quiet;
   Pushes busy;
 };
 
-// Pushes alone, beside one snapshot after another, and alone again.
+// Measures pushes alone, during snapshots back to back, and alone again.
 void MeasureRound(Bench& bench, Exchanger& worker, int ps, double seconds, Rounds& to) {
   const auto add = [](Pushes& all, const Pushes& some) {
     all.seconds.insert(all.seconds.end(), some.seconds.begin(), some.seconds.end());
@@ -160,14 +160,14 @@ void Train(Bench& bench, Exchanger& worker, int ps, double seconds, int rounds) 
       Quantile(lost, 0.25) * 1e3, Quantile(lost, 0.75) * 1e3, Quantile(measured.cpu, 0.5) * 1e3);
   PrintGoal("slower at a checkpoint each 30 s", Quantile(lost, 0.5) / 30 * 100, Bound::kAtMost, 1,
             "%");
-  // Both numbers include pauses caused by other programs.
+  // Both numbers include pauses by other programs.
   const double longer =
       Quantile(measured.longest_beside, 0.5) - Quantile(measured.longest_alone, 0.5);
   PrintGoal("longest push of a round (median), over that without checkpoints", longer * 1e3,
             Bound::kAtMost, 5, "ms");
 }
 
-// Measures the ways in turns, without pushes.
+// Measures writing and restoring without pushes, in turns.
 void WriteAndRestore(Bench& bench, int ps, int rounds) {
   std::vector<double> raw_write;
   std::vector<double> write;

@@ -1,5 +1,5 @@
-// The throughput of a coordinator: leases per second of its pure core with thousands of simulated
-// workers, and the memory that a worker costs.
+// Measures the coordinator's pure core: leases per second with thousands of simulated workers, and
+// the memory of a worker.
 //   bench_coordinator [--workers N] [--rounds N]
 #include <malloc.h>
 
@@ -22,8 +22,8 @@ namespace {
 
 constexpr uint32_t kSplitBatches = 32;
 
-// The core with a minimal environment: one ps that answers at once, files that always work, and
-// workers that are only a session and a lease.
+// The core with a minimal environment: a ps that answers at once, files that never fail, and
+// workers that consist of a session and a lease.
 class Simulation {
  public:
   Simulation(uint64_t workers, uint64_t splits) : began_(Seconds()) {
@@ -88,8 +88,8 @@ class Simulation {
     Feed(WorkerHoldEvent{++call_, workers_[worker].session});
   }
 
-  // A worker reports that it has finished its lease and asks for the next. `coded` includes the
-  // encoding of messages that the shell does. Returns false if it got no lease and is parked.
+  // A worker reports its lease as done and asks for the next. `coded`: also encodes and decodes the
+  // messages, as the shell does. Returns false if the worker is parked without a lease.
   bool Exchange(uint64_t worker, bool coded) {
     Worker& mine = workers_[worker];
     WorkRequest request = Report(mine, mine.lease.end_batch());
@@ -97,7 +97,7 @@ class Simulation {
     return Send(mine, std::move(request), coded);
   }
 
-  // A worker reports its progress.
+  // A worker reports progress.
   void Progress(uint64_t worker) {
     Worker& mine = workers_[worker];
     mine.next = std::min(mine.next + 1, kSplitBatches - 1);
@@ -188,7 +188,7 @@ class Simulation {
 
 double HeapBytes() { return static_cast<double>(mallinfo2().uordblks); }
 
-// Runs `run` `operations` times a round and prints rates by processor time and by the clock.
+// Runs `run`, which does `operations`, once a round. Prints rates by CPU time and by wall time.
 double PrintRate(const std::string& what, uint64_t operations, int rounds,
                  const std::function<void()>& run) {
   std::vector<double> clock;
@@ -220,7 +220,7 @@ int Main(int argc, char** argv) {
   std::printf("\n%ld workers on one core (median of %ld, quartiles)\n", workers, rounds);
   const auto count = static_cast<uint64_t>(workers);
   const auto repetitions = static_cast<int>(rounds);
-  // There are splits for everything below; then all but a tenth of the workers wait for work.
+  // Enough splits for all measurements. In the end all but a tenth of the workers wait for work.
   const uint64_t splits = count + static_cast<uint64_t>(2 * rounds * operations) + count / 10;
   Simulation simulation(count, splits);
   simulation.Join(0);  // builds the table of all splits

@@ -1,5 +1,6 @@
-// The throughput of a ps as workers are added. Each worker is a process that exchanges (push and
-// pull) as fast as it can with one or two real ps, through shared memory, unix sockets or TCP.
+// Measures the throughput of ps as workers are added. Each worker is a process that exchanges
+// (pushes and pulls) as fast as possible with one or two real ps, through shared memory, unix
+// sockets or TCP.
 //   bench_fan_in [--links shared,unix,tcp] [--kb N] [--partitions N] [--ms N] [--rounds N]
 #include <algorithm>
 #include <cstdio>
@@ -17,12 +18,12 @@ namespace paracord::bench {
 namespace {
 
 struct Options {
-  PsJob job;  // of each ps
+  PsJob job;  // for each ps
   double seconds = 0.4;
   std::string link;
 };
 
-// A worker's measurements: the seconds of each exchange with all ps, and its processor time.
+// A worker's measurements: seconds of each exchange with all ps, and CPU time.
 struct Result {
   double cpu = 0;
   std::vector<double> seconds;
@@ -86,9 +87,9 @@ std::vector<Result> RunWorkers(const Options& options, const ForkedPs& ps, int w
 }
 
 struct Row {
-  std::vector<double> rates;  // exchanges a second of all workers, by round
+  std::vector<double> rates;  // total exchanges per second, by round
   std::vector<double> seconds;
-  std::vector<double> cpu;  // of one exchange, workers and ps
+  std::vector<double> cpu;  // CPU seconds of workers and ps for an exchange
 };
 
 void PrintRows(const Options& options, uint32_t ps_count, int rounds,
@@ -97,7 +98,7 @@ void PrintRows(const Options& options, uint32_t ps_count, int rounds,
   std::printf("\n%s, %u ps: exchanges of %.3f MB each way (median of %d, quartiles)\n",
               options.link.c_str(), ps_count, static_cast<double>(step_bytes) / 1e6, rounds);
   double best = 0;
-  double kept = 1;  // the least ratio of a total to the one with fewer workers
+  double kept = 1;  // least ratio of a total to the total with fewer workers
   double last = 0;
   for (const auto& [workers, row] : rows) {
     const double rate = Quantile(row.rates, 0.5);
@@ -116,7 +117,7 @@ void PrintRows(const Options& options, uint32_t ps_count, int rounds,
     best = std::max(best, rate);
     last = rate;
   }
-  // The goal is that throughput never falls, as far as noise allows to tell.
+  // The goal: throughput never falls with more workers, within the noise.
   const std::string of = absl::StrCat(options.link, ", ", ps_count, " ps: ");
   PrintGoal(of + "least ratio to the total with fewer workers", kept, Bound::kAtLeast, 0.95, "x");
   PrintGoal(of + "most workers beside the best", last / best, Bound::kAtLeast, 0.8, "x");

@@ -1,6 +1,6 @@
-// Training steps on a GPU, alone and with a parameter server on the same host; what the device did
-// meanwhile, from its trace; and elementwise operations in GB/s. Without a GPU it says so and
-// leaves, unless --device=cpu asks for the same on the processor.
+// Measures training steps on a GPU, alone and with a ps on the same host; what the device did
+// meanwhile, from its trace; and elementwise operations in GB/s. Exits without a GPU, unless
+// --device=cpu asks for the CPU.
 //   bench_gpu [--device D] [--models DIR] [--case NAME] [--batch N] [--rounds N]
 //             [--ps-seconds N] [--ps=false]
 // bench/versus/gpu measures PyTorch's steps for comparison.
@@ -36,13 +36,13 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kThreads = 2;          // threads of the processor, if that computes
-constexpr int64_t kElements = 64 << 20;  // elements of the arrays of elementwise operations
+constexpr int64_t kThreads = 2;          // threads, if the CPU computes
+constexpr int64_t kElements = 64 << 20;  // elements of each array for elementwise operations
 constexpr double kAlongsidePs = 0.8;     // goals
 constexpr double kOfMemory = 0.7;
-constexpr int64_t kFewSteps = 10;        // steps of the shorter run with a ps
-constexpr int64_t kStepsMax = 50000;     // steps of the longer run
-constexpr uint64_t kDataMax = 64 << 20;  // bytes of training data in these runs
+constexpr int64_t kFewSteps = 10;        // steps of the short run with a ps
+constexpr int64_t kStepsMax = 50000;     // longest length of the long run, in steps
+constexpr uint64_t kDataMax = 64 << 20;  // bytes of training data
 constexpr uint64_t kBatchesMax = 32;
 
 template <class T>
@@ -54,7 +54,7 @@ T Take(absl::StatusOr<T> result) {
 struct Case {
   std::string name;
   json model;
-  std::vector<uint64_t> shape;  // of one example
+  std::vector<uint64_t> shape;  // shape of an example
   uint32_t batch = 0;
   std::string precision;
   std::string Title() const { return absl::StrCat(name, "_", batch, "_", precision); }
@@ -64,7 +64,7 @@ json ModelFrom(const std::string& path, const std::vector<uint64_t>& shape) {
   PosixFiles files;
   json model = JsonOf(Take(files.ReadWhole(path)));
   for (json& layer : model["config"]["layers"]) {
-    layer.erase("build_config");  // it has the shapes of the example's images
+    layer.erase("build_config");  // has the image shapes of the example
     if (layer["class_name"] != "InputLayer") continue;
     layer["config"]["batch_shape"] = json::array({nullptr});
     for (const uint64_t dim : shape) layer["config"]["batch_shape"].push_back(dim);
@@ -132,8 +132,8 @@ Batch BatchOf(const Case& c) {
   return batch;
 }
 
-// The model with its initial values, and a batch. Values and gradients are in memory that a device
-// copies without staging, as a worker's are.
+// A model with initial values and a batch. As on a worker, values and gradients are in memory that
+// a device copies without staging.
 struct Step {
   using Floats = std::vector<float, SharedAllocator<float>>;
 
@@ -158,7 +158,7 @@ struct Step {
   uint64_t key = 0;
 };
 
-// ---- what the device did, by its trace
+// ---- The device's activity, from its trace.
 
 using Spans = std::vector<std::pair<double, double>>;
 
@@ -168,7 +168,7 @@ double Length(const Spans& spans) {
   return sum;
 }
 
-// The time in which two lanes are both busy; the spans of each are in order and do not overlap.
+// Returns the time during which both lanes are busy. Spans of a lane are ordered and disjoint.
 double Overlap(const Spans& a, const Spans& b) {
   double sum = 0;
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
@@ -179,9 +179,9 @@ double Overlap(const Spans& a, const Spans& b) {
 }
 
 struct Traced {
-  double utilisation = 0;  // share of the time in which the device computed
-  double hidden = 0;       // share of the copies' time in which the device also computed
-  double to_device_ms = 0, to_host_ms = 0, wall_ms = 0;  // for each step
+  double utilisation = 0;  // share of the time spent computing
+  double hidden = 0;       // share of the copies' time during which the device also computed
+  double to_device_ms = 0, to_host_ms = 0, wall_ms = 0;  // per step
 };
 
 Traced TraceSteps(const Case& c, const std::string& device, int rounds) {
@@ -191,7 +191,7 @@ Traced TraceSteps(const Case& c, const std::string& device, int rounds) {
   step.Run();
   const std::string path = dir.path() + "/trace";
   if (!StartTrace(files, path, "bench_gpu").ok()) Fail("no trace");
-  step.Run();  // spans are recorded from here on
+  step.Run();  // tracing starts with this step
   const double begin = Seconds() * 1e6;
   for (int round = 0; round < rounds; ++round) step.Run();
   const double wall = Seconds() * 1e6 - begin;
@@ -218,7 +218,7 @@ Traced TraceSteps(const Case& c, const std::string& device, int rounds) {
           Length(lanes[1]) / steps, Length(lanes[2]) / steps, wall / steps};
 }
 
-// ---- with a parameter server
+// ---- With a parameter server.
 
 std::string Npy(const std::string& shape, const std::vector<float>& values) {
   std::string header =
@@ -233,7 +233,7 @@ std::string Npy(const std::string& shape, const std::vector<float>& values) {
   return file;
 }
 
-// Seconds of `paracord train` with one ps and one worker.
+// Returns the seconds of `paracord train` with a ps and a worker.
 double Train(const Case& c, const std::string& device, const TempDir& dir, int64_t steps) {
   const json job = {
       {"name", c.name},
@@ -258,7 +258,7 @@ double Train(const Case& c, const std::string& device, const TempDir& dir, int64
   return Seconds() - begin;
 }
 
-// Writes examples for several batches, so that an epoch is longer than one batch.
+// Writes examples for several batches, so that an epoch has more than one batch.
 void WriteData(const Case& c, const TempDir& dir) {
   const Batch batch = BatchOf(c);
   Batch all = batch;
@@ -276,15 +276,14 @@ void WriteData(const Case& c, const TempDir& dir) {
   dir.Write("y.npy", Npy(absl::StrCat("(", batches * c.batch, ",)"), all.targets[0].values));
 }
 
-// The time of a step, from the difference of two runs, so that starting and ending do not count.
-// The longer run has so many steps that they take `ps_seconds` at the pace of steps alone, or more
-// if starting takes long. Returns nullopt if the difference is less than the shorter run, whose
-// start may vary by a tenth.
+// Returns the time of a step: the difference of two runs, so that start and end cancel out. The
+// longer run takes about `ps_seconds` at the pace of steps alone, or more if the start is slow.
+// Returns nullopt if the difference is below the shorter run, whose start may vary by a tenth.
 std::optional<double> SecondsWithPs(const Case& c, const std::string& device, double alone,
                                     int64_t rounds, double ps_seconds) {
   const TempDir dir;
   WriteData(c, dir);
-  (void)Train(c, device, dir, 1);  // reads libraries and data for the first time
+  (void)Train(c, device, dir, 1);  // warms the page cache
   const double less = Train(c, device, dir, kFewSteps);
   const double wanted = std::max(ps_seconds, ps_seconds > 0 ? 1.5 * less : 0);
   const int64_t more_steps = std::clamp<int64_t>(static_cast<int64_t>(wanted / alone), rounds,
@@ -296,7 +295,7 @@ std::optional<double> SecondsWithPs(const Case& c, const std::string& device, do
   return (more - less) / static_cast<double>(more_steps);
 }
 
-// ---- element-wise
+// ---- Elementwise operations.
 
 void ElementWise(const std::string& device, int64_t elements, int rounds, double memory) {
   const std::unique_ptr<Ops> ops = Take(MakeOps(device, kThreads));
@@ -307,7 +306,7 @@ void ElementWise(const std::string& device, int64_t elements, int rounds, double
   const Activation relu{ActivationKind::kRelu};
   struct Operation {
     const char* name;
-    double passes;  // passes over memory, one for each array
+    double passes;  // passes over memory: one for each array
     std::function<void()> run;
   };
   const std::vector<Operation> operations = {
@@ -317,7 +316,7 @@ void ElementWise(const std::string& device, int64_t elements, int rounds, double
       {"add", 3, [&] { ops->Add(elements, x.get(), y.get()); }},
       {"dropout", 2, [&] { ops->Dropout(1, 0.5f, 0, elements, x.get(), y.get()); }}};
   std::vector<Way> ways;
-  constexpr int kTogether = 4;  // so many operations that the wait at the end hardly counts
+  constexpr int kTogether = 4;  // operations per wait, so that the wait hardly counts
   for (const Operation& operation : operations) {
     ways.push_back({operation.name, [&ops, &operation] {
                       for (int i = 0; i < kTogether; ++i) operation.run();
@@ -343,14 +342,14 @@ void ElementWise(const std::string& device, int64_t elements, int rounds, double
   }
 }
 
-// Returns the median seconds of a step of each case.
+// Returns the median seconds of a step for each case.
 std::vector<double> StepsAlone(const std::vector<Case>& cases, const std::string& device,
                                int64_t rounds) {
   std::vector<double> alone;
   std::printf("\nsteps alone, %s (median of %ld, quartiles)\n", device.c_str(), rounds);
   for (const Case& c : cases) {
     Step step(c, device);
-    for (int i = 0; i < 3; ++i) step.Run();  // the second one makes a graph
+    for (int i = 0; i < 3; ++i) step.Run();  // the second step records a CUDA graph
     const Timing timing =
         TakeTurns({{c.Title(), [&] { step.Run(); }}}, static_cast<int>(rounds))[0];
     alone.push_back(timing.median);
@@ -361,7 +360,7 @@ std::vector<double> StepsAlone(const std::vector<Case>& cases, const std::string
   return alone;
 }
 
-// Compares steps with a ps in a process of its own with `alone`, the seconds without one.
+// Compares steps with a ps in another process with the steps in `alone`, in seconds.
 void StepsWithPs(const std::vector<Case>& cases, const std::string& device,
                  const std::vector<double>& alone, int64_t rounds, double ps_seconds) {
   std::printf("\nsteps with a ps on this host\n");
@@ -382,7 +381,7 @@ void StepsWithPs(const std::vector<Case>& cases, const std::string& device,
   }
 }
 
-// Traces steps, and prints how long the device computed and copied.
+// Traces steps, and prints computing and copying times.
 void TraceAll(const std::vector<Case>& cases, const std::string& device, int64_t rounds) {
   std::printf(
       "\nwhat the device was at, traced and so without graphs: computing, copies hidden, ms a "
@@ -414,7 +413,7 @@ int Main(int argc, char** argv) {
   flags.Integer("ps-seconds", "N", "of steps that are timed with a ps", 0, 600, &ps_seconds);
   flags.Switch("ps", "also with processes: paracord train with one ps (on; =false: not)", &ps);
   if (const std::optional<int> code = ParseBench(flags, argc, argv)) return *code;
-  // Line buffering prints what was measured even if the process is killed.
+  // Line buffering saves the printed results if the process is killed.
   (void)std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   PrintMachine();
   const absl::StatusOr<std::string> chosen =

@@ -1,4 +1,4 @@
-// A CA and what it signs, in files of a temporary directory, for benchmarks of TLS. One thread.
+// A CA and its certificates in temporary files, for benchmarks of TLS. One thread.
 #pragma once
 
 #include <openssl/evp.h>
@@ -19,7 +19,7 @@ class BenchKeys {
   BenchKeys& operator=(const BenchKeys&) = delete;
 
   // Returns options for a process with the identity `uri`, such as "spiffe://benchmark/ps/0", or
-  // for one that has the token only, with an empty `uri`.
+  // for a process with only the token if `uri` is empty.
   SecurityOptions Issue(const std::string& uri);
 
  private:

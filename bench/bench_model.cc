@@ -1,5 +1,5 @@
-// A training step without parameter servers: forward and backward of a job's model on its own data,
-// compared with one large matrix product on this machine.
+// Measures a training step without ps: forward and backward of a job's model on the job's data,
+// compared with a large matrix product on this machine.
 //   bench_model [--job FILE] [--device D] [--precision P] [--threads N] [--batch N] [--rounds N]
 #include <algorithm>
 #include <cstdio>
@@ -33,7 +33,7 @@ T Take(absl::StatusOr<T> result) {
   return *std::move(result);
 }
 
-// The model with its initial values, and a batch of its data.
+// The model with initial values, and a batch of the job's data.
 struct Step {
   Step(const Job& job, std::unique_ptr<Ops> ops) {
     PosixFiles files;

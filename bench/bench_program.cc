@@ -1,5 +1,6 @@
-// Measures what a step costs in a child process beside the same step in this process, with a
-// program that computes nothing and with one that counts.   bench_program [--steps N] [--rounds N]
+// Measures the overhead of a step in a child process over the step in this process, with a program
+// that computes nothing and with one that counts.
+//   bench_program [--steps N] [--rounds N]
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +28,7 @@ class Count(Nothing):
 paracord.serve(Count() if sys.argv[2] == "count" else Nothing())
 )";
 
-// Computes what the child computes, in this process.
+// Computes in this process what the child computes.
 class InProcess : public GradientProgram {
  public:
   InProcess(std::vector<VariableSpec> variables, bool counts)
@@ -59,7 +60,7 @@ struct Setting {
   int64_t steps = 0, rounds = 0;
 };
 
-// Microseconds a step in the child, less those in the process.
+// Returns the microseconds of a step in the child minus those in this process.
 double Compare(const Setting& setting, const char* name, const std::string& what, uint64_t elements,
                bool counts) {
   Job job;
@@ -119,7 +120,7 @@ int Main(int argc, char** argv) {
   const double nothing = Compare(setting, "empty_child", kNothing, 16, false);
   PrintGoal("a child beside the process, empty program", nothing, Bound::kAtMost, 30, "us");
   Compare(setting, "counting_child", "a program that counts", 3 * 4096, true);
-  // Values are copied to the child and gradients back, which is all that takes its time here.
+  // The child does nothing but receive copies of values and send copies of gradients.
   setting.steps = std::max<int64_t>(setting.steps / 10, 1);
   Compare(setting, "copies_of_child", kNothing, 784 * 512 + 512 + 512 * 10 + 10, false);
   return 0;

@@ -1,5 +1,6 @@
-// How fast rows are read and updated, without network: those of a growing table by 64-bit ids, and
-// those of a partition of a fixed table.   bench_rows [--keys N] [--dim N] [--rounds N]
+// Measures reads and updates of rows without network: of a growing table by 64-bit ids, and of a
+// partition of a fixed table.
+//   bench_rows [--keys N] [--dim N] [--rounds N]
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -19,18 +20,18 @@
 namespace paracord::bench {
 namespace {
 
-constexpr size_t kBatch = 4096;  // ids of a call
+constexpr size_t kBatch = 4096;  // ids in a call
 constexpr size_t kCallsOfRun = 64;
-constexpr size_t kPushed = 30000;  // rows of a push beside an image
+constexpr size_t kPushed = 30000;  // rows in a push during an image
 constexpr double kBesideSeconds = 3;
 constexpr uint32_t kSplitBatches = 1u << 30;
 
 Optimizer Adagrad() { return ParseOptimizer({"adagrad", nlohmann::json::object()}).value(); }
 
-// The n-th id of those that the table has.
+// Returns the n-th id of the table.
 uint64_t IdOf(uint64_t n) { return Mix64(n); }
 
-// Distinct numbers below `keys`, in no order.
+// Returns distinct random numbers below `keys`.
 std::vector<uint64_t> Draw(uint64_t keys, uint64_t& counter) {
   std::vector<uint64_t> numbers;
   while (numbers.size() < std::min<uint64_t>(kBatch, keys / 2)) {
@@ -58,7 +59,7 @@ double MillionsASecond(const Timing& timing) {
   return static_cast<double>(kBatch * kCallsOfRun) / timing.median / 1e6;
 }
 
-// The bytes of an image of the rows that changed, as a share of those of all rows, in percent.
+// Prints the bytes of a delta image as a percentage of a full image.
 void Delta(GrowingTable& table, uint64_t keys, uint64_t& step, std::span<const float> gradients) {
   const CheckpointName base{.step = step, .generation = 1, .round = 1};
   const auto now = static_cast<uint32_t>(step - 1);
@@ -138,7 +139,7 @@ void Growing(uint64_t keys, uint64_t dim, int rounds) {
   PrintResult({.name = "growing_update", .value = MillionsASecond(timings[1]), .unit = "M rows/s"});
 }
 
-// A partition of a fixed table, and its pushes.
+// A partition of a fixed table, and pushes to it.
 class FixedRows {
  public:
   FixedRows(uint64_t rows, uint64_t dim)
@@ -185,7 +186,7 @@ class FixedRows {
   uint32_t next_ = 0;
 };
 
-// Writes an image to nowhere, and returns its bytes.
+// Writes an image, drops the data, and returns their size.
 uint64_t WriteImage(const TablePartition& partition, const ImageOrder& order = {}) {
   const std::unique_ptr<PartitionImage> image = partition.NewImage(/*copied=*/false, order);
   uint64_t bytes = 0;
@@ -222,7 +223,7 @@ Pushes TimePushes(FixedRows& table, uint64_t rows, uint64_t& draw) {
   return pushes;
 }
 
-// Pushes of rows while images are written, and without.
+// Times pushes of rows during images and without.
 void Beside(FixedRows& table, uint64_t rows) {
   uint64_t draw = 0;
   const Pushes without = TimePushes(table, rows, draw);

@@ -1,6 +1,6 @@
-// A real coordinator with as many worker sessions as its descriptors allow, each with a connection
-// of its own: how fast they join, what one costs in memory, and how many leases per second are
-// processed over the wire. bench_sessions [--sessions N] [--seconds N]
+// Measures a real coordinator with as many worker sessions as its descriptors allow, each with a
+// separate connection: time to join, memory of a session, and leases per second over the wire.
+//   bench_sessions [--sessions N] [--seconds N]
 #include <sys/resource.h>
 
 #include <atomic>
@@ -38,12 +38,12 @@ std::string JobText() {
       {"batch", 1},
       {"split_batches", kSplitBatches},
       {"epochs", 1},
-      {"timeouts", {{"worker_ms", 3600000}}},  // sessions are silent until it is their turn
+      {"timeouts", {{"worker_ms", 3600000}}},  // sessions are silent between their turns
       {"loss", "mean_squared_error"},
       {"optimizer", "sgd"}});
 }
 
-// A worker as the coordinator sees it; it computes nothing. Used by one thread at a time.
+// A worker as the coordinator sees it, without computation. Used by one thread at a time.
 class Session {
  public:
   Session(Network& network, const std::string& coordinator, uint64_t number)
@@ -79,7 +79,7 @@ class Session {
                                [](const absl::StatusOr<WorkerHoldReply>&) {});
   }
 
-  // Reports its lease as done and gets the next one.
+  // Reports the lease as done and gets the next.
   void Work() {
     WorkRequest request;
     request.set_session(id_);
@@ -104,7 +104,7 @@ class Session {
   Lease lease_;
 };
 
-// The descriptors that this process may have, less those that it needs itself.
+// Returns the descriptor limit of this process minus a reserve.
 int64_t SessionsAllowed() {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
@@ -114,10 +114,10 @@ int64_t SessionsAllowed() {
 struct Worked {
   double leases = 0;
   double seconds = 0;
-  double cpu = 0;  // processor seconds of the coordinator
+  double cpu = 0;  // CPU seconds of the coordinator
 };
 
-// Lets the sessions work off leases for some seconds. Each thread serves several sessions in turn.
+// Processes leases for `seconds`. Each thread serves several sessions in turn.
 Worked WorkOff(const std::vector<std::unique_ptr<Session>>& all, double seconds,
                pid_t coordinator) {
   constexpr size_t kThreads = 8;

@@ -1,5 +1,5 @@
-// A training step of a model in two stages, each on one thread (model parallelism), beside the same
-// step on one device of one thread. The stages compute the same bits.
+// Measures a training step of a model in two stages with one thread each (model parallelism),
+// against the step on one device with one thread. Both give equal bits.
 //   bench_stages [--model FILE] [--perceptron-alone] [--batch N] [--sequences N] [--slices N]
 //                [--units N] [--rounds N]
 #include <cstdio>
@@ -30,7 +30,7 @@ T Take(absl::StatusOr<T> result) {
   return *std::move(result);
 }
 
-// A model, a batch of random numbers, and the name that it is printed by.
+// A model, a batch of random numbers, and a name to print.
 struct Subject {
   std::string name;
   Job job;
@@ -48,7 +48,7 @@ void Draw(Column& column, uint32_t examples, uint32_t whole_below) {
   }
 }
 
-// A perceptron whose halves are equal.
+// Returns a perceptron with two equal halves.
 Subject Perceptron(int64_t units, uint32_t batch) {
   json layers = json::array();
   for (int i = 0; i < 4; ++i) {
@@ -69,7 +69,7 @@ Subject Perceptron(int64_t units, uint32_t batch) {
   return subject;
 }
 
-// A language model of 64 characters, as in examples/shakespeare.
+// Returns the character language model of examples/shakespeare.
 Subject Transformer(const std::string& path, uint32_t batch) {
   constexpr uint32_t kCharacters = 65;
   PosixFiles files;

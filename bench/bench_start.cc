@@ -1,6 +1,6 @@
-// Measures how long a job takes to start: from the start of `paracord train` (coordinator, 2 ps, 2
-// workers) to the first update applied by a ps, with npy files and with the same data as gzipped
-// idx. Also the memory of the daemons, idle and in training.
+// Measures the start of a job: from the start of `paracord train` (coordinator, 2 ps, 2 workers) to
+// the first update on a ps, with npy files and with gzipped idx files of equal data. Also measures
+// the memory of the daemons, idle and in training.
 //   bench_start [--records N] [--rounds N]
 #include <signal.h>
 #include <zlib.h>
@@ -67,7 +67,7 @@ void WriteGzip(const std::string& path, const std::string& bytes) {
   }
 }
 
-// Half of the pixels are dark, as in real pictures, so that gzip has something to compress.
+// Writes images with half of the pixels dark, so that gzip can compress them.
 void WriteData(const TempDir& temp, uint32_t records) {
   std::mt19937 random(1);
   std::string images(size_t{records} * kSide * kSide, '\0');
@@ -96,7 +96,7 @@ std::string WriteJob(const TempDir& temp, const std::string& format, uint64_t st
   return temp.Write(absl::StrCat(format, "-", steps, ".json"), TextOf(job));
 }
 
-// The sockets of a local cluster are in a directory of their own below TMPDIR.
+// Finds the socket of a task in a local cluster, which has a new directory below TMPDIR.
 std::string FindSocket(const std::string& below, const std::string& task) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(below, ignored)) {
@@ -106,7 +106,7 @@ std::string FindSocket(const std::string& below, const std::string& task) {
   return "";
 }
 
-// True if a ps reports an applied update; false also while it does not answer.
+// Returns true once a ps reports an update; false if the ps does not answer.
 bool HasUpdates(Link& link) {
   std::promise<bool> promise;
   link.Call(method::kDescribe, {absl::Cord(DescribeRequest().SerializeAsString())}, 1000,
@@ -135,10 +135,10 @@ struct Run {
   std::unique_ptr<TempDir> temp;  // sockets and DIR
   std::unique_ptr<Child> train;
   double first_step = 0;  // seconds
-  double cpu = 0;         // of all its processes until then
+  double cpu = 0;         // CPU seconds of all processes until the first step
 };
 
-// Starts `paracord train` and returns when a ps has applied an update.
+// Starts `paracord train`, and returns when a ps has applied an update.
 Run StartTraining(const std::string& job) {
   Run run;
   run.temp = std::make_unique<TempDir>();
@@ -154,7 +154,7 @@ Run StartTraining(const std::string& job) {
     if (Seconds() - begin > 60) Fail("no step within a minute");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     const std::string socket = FindSocket(dir, "ps-0");
-    // It ended before that was seen.
+    // The job ended before its first update was seen.
     if (link != nullptr && socket.empty()) return StartTraining(job);
     if (link == nullptr && !socket.empty()) link = network.Dial(socket);
   }
@@ -169,7 +169,7 @@ void PrintMemory(const std::string& what, const Memory& memory) {
               what.c_str(), memory.all, memory.own, memory.file, memory.shared);
 }
 
-// The memory of a coordinator, a ps and a worker that wait for each other.
+// Returns the memory of a coordinator, a ps and a worker that wait for each other.
 std::map<std::string, Memory> Idle(const std::string& job) {
   const TempDir temp;
   const auto address = [&](const std::string& name) {
@@ -183,20 +183,20 @@ std::map<std::string, Memory> Idle(const std::string& job) {
   for (const std::string role : {"coordinator", "ps", "worker"}) {
     std::vector<std::string> command = {Program("paracord-" + role), "--task", role + ":0", "--dir",
                                         temp.path()};
-    // The worker gets the address of a coordinator that never answers, so that it has no job.
+    // The worker dials an address where no coordinator answers, and stays without a job.
     nlohmann::json mine = cluster;
     if (role == "worker") mine["cluster"]["chief"][0] = address("nobody");
     if (role == "coordinator") command.insert(command.end(), {"--job", job});
     daemons[role] = std::make_unique<Child>(
         command, std::vector<std::string>{"TF_CONFIG=" + TextOf(mine)}, temp.path() + "/log");
   }
-  std::this_thread::sleep_for(std::chrono::seconds(1));  // until all have started and wait
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // enough for all to start
   std::map<std::string, Memory> memory;
   for (const auto& [role, daemon] : daemons) memory[role] = MemoryOf(daemon->pid());
   return memory;
 }
 
-// The largest memory among the daemons of each program.
+// Returns the largest memory among the daemons of each program.
 std::map<std::string, Memory> MemoryOfChildren(pid_t parent) {
   std::map<std::string, Memory> memory;
   for (const pid_t pid : ChildrenOf(parent)) {
@@ -251,13 +251,13 @@ int Main(int argc, char** argv) {
   for (const auto& [role, memory] : idle) PrintMemory(role, memory);
   {
     Run run = StartTraining(WriteJob(data, "npy", 1000000));
-    std::this_thread::sleep_for(std::chrono::seconds(1));  // of training
+    std::this_thread::sleep_for(std::chrono::seconds(1));  // lets the job train
     std::printf("resident memory after a second of training (the largest of each kind)\n");
     for (const auto& [name, memory] : MemoryOfChildren(run.train->pid())) {
       PrintMemory(name, memory);
     }
     kill(run.train->pid(),
-         SIGINT);  // not killed, which would leave daemons behind for a while
+         SIGINT);  // SIGKILL would leave daemons behind for a while
     run.train->Wait();
   }
   PrintGoal("coordinator, idle", idle["coordinator"].all, Bound::kAtMost, 30, "MB");

@@ -1,5 +1,6 @@
-// Measures how fast a ps applies pushes, without network: each optimizer on one partition, compared
-// with memcpy and with a plain loop over the same arrays.   bench_store [--mb N] [--rounds N]
+// Measures how fast a ps applies pushes without network: each optimizer on one partition, compared
+// with memcpy and with a plain loop over equal arrays.
+//   bench_store [--mb N] [--rounds N]
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -35,7 +36,7 @@ std::unique_ptr<DensePartition> MakePartition(const Optimizer& optimizer, uint64
   return std::make_unique<DensePartition>(std::move(facts), optimizer, std::move(contents));
 }
 
-// Adam written plainly, with one array for each slot; the compiler vectorises it for this machine.
+// Adam as a plain loop with an array for each slot. The compiler vectorises the loop for AVX2.
 #if defined(__x86_64__)
 __attribute__((target("avx2")))
 #endif

@@ -1,7 +1,7 @@
-// Measures how fast parameters travel between two processes: pulls, pushes that are applied, and
-// both in one exchange, over TCP, a unix socket, shared memory and gRPC, compared with a raw socket
-// and memcpy in the same run; then the same exchange with values as bf16, and with rows of a table.
-// With --tls it measures streams under TLS and raw sockets of OpenSSL instead.
+// Measures transfers of parameters between two processes: pulls, applied pushes, and exchanges of
+// both, over TCP, unix sockets, shared memory and gRPC. Compares them with a raw socket and memcpy
+// in the same run. Then measures exchanges of bf16 values and of table rows. With --tls measures
+// streams under TLS and raw OpenSSL sockets instead.
 //   bench_wire [--mb-max N] [--rounds N] [--tls]
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -45,15 +45,15 @@ namespace {
 using SharedFloats = std::vector<float, SharedAllocator<float>>;
 const char* const kBootId = "bench-wire";
 
-// Says why a call of the system has failed, and leaves the process.
+// Exits with the error of a failed system call.
 [[noreturn]] void FailCall(const std::string& what) {
   Fail(absl::StrCat(what, ": ", std::strerror(errno)));
 }
 
-// ---- the serving process
+// ---- The serving process.
 
-// A service whose method "/sgd/1000000" exchanges with a ps that holds one partition of so many
-// bytes, and kRowsMethod with one that holds a table.
+// A service whose methods "/sgd/1000000" and so on exchange with a ps that has one partition of
+// 1,000,000 bytes, and whose kRowsMethod exchanges with a ps that has a table.
 class Stores : public Service {
  public:
   explicit Stores(const std::vector<uint64_t>& sizes) {
@@ -98,7 +98,7 @@ class Stores : public Service {
 
   std::map<std::string, std::unique_ptr<Content>> contents_;
   UpdateCounters counters_;
-  ThreadLoop loop_;  // nothing waits, so it does not run
+  ThreadLoop loop_;  // never runs, because no pull waits
   WaitingPulls waiting_{loop_, std::make_shared<MemoryShare>()};
 };
 
@@ -118,7 +118,7 @@ void WriteFully(int fd, const char* from, uint64_t bytes) {
   }
 }
 
-// One transfer over a raw socket: the number of bytes that come, and the number that go back.
+// A transfer over a raw socket: bytes to the server, and bytes back.
 struct RawOrder {
   uint64_t push = 0;
   uint64_t pull = 0;
@@ -133,7 +133,7 @@ void ServeRaw(int listener, uint64_t bytes_max) {
     RawOrder order;
     ReadFully(fd, reinterpret_cast<char*>(&order), sizeof(order));
     ReadFully(fd, buffer.data(), order.push);
-    WriteFully(fd, buffer.data(), order.pull + 1);  // one byte says that the push has arrived
+    WriteFully(fd, buffer.data(), order.pull + 1);  // one more byte acknowledges the push
   }
 }
 
@@ -154,7 +154,7 @@ struct Addresses {
                         const std::vector<uint64_t>& sizes, int ready) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   Daemon daemon;
-  SetParallelThreads(static_cast<int>(std::thread::hardware_concurrency()));  // as a ps does
+  SetParallelThreads(static_cast<int>(std::thread::hardware_concurrency()));  // like a ps
   Stores stores(sizes);
   const auto listen_tcp = daemon.environment().network.Listen(at.grpc_tcp, stores);
   const auto listen_unix = daemon.environment().network.Listen(at.grpc_unix, stores);
@@ -169,7 +169,7 @@ struct Addresses {
   LeaveProcess(0);
 }
 
-// ---- the measuring process
+// ---- The measuring process.
 
 class RawPeer {
  public:
@@ -192,7 +192,7 @@ class RawPeer {
   const int fd_;
 };
 
-// A worker's exchanges with one partition.
+// A worker that exchanges with one partition.
 class Client {
  public:
   Client(Link& link, const char* optimizer, std::shared_ptr<SharedFloats> gradient,
@@ -263,7 +263,7 @@ class Client {
 
   Link& link_;
   const Encoding encoding_;
-  const uint64_t epoch_;  // of the batches, so that each measurement has its own
+  const uint64_t epoch_;  // epoch of the batches; each measurement has another
   const std::string method_;
   const std::shared_ptr<SharedFloats> gradient_;
   std::vector<uint16_t, SharedAllocator<uint16_t>> encoded_;
@@ -273,8 +273,8 @@ class Client {
 
 struct NamedLink {
   std::string name;
-  std::string suffix;  // of the names of its results
-  const char* raw;     // the way that it is compared with
+  std::string suffix;  // appended to the names of results
+  const char* raw;     // name of the reference to compare with
   Link* link;
 };
 
@@ -284,13 +284,13 @@ struct Peers {
   RawPeer* raw_unix;
 };
 
-// `only` selects results by name; empty selects all.
+// `only`: names of results to measure; empty: all.
 void Measure(const Peers& peers, uint64_t bytes, int rounds, const std::set<std::string>& only) {
   const uint64_t elements = bytes / sizeof(float);
   auto gradient = std::make_shared<SharedFloats>(elements, 0.001f);
   std::vector<float> values(elements, 0);
   std::vector<float> other(elements, 0);
-  std::map<std::string, uint32_t> next;  // next batch, by optimizer
+  std::map<std::string, uint32_t> next;  // next batch of each optimizer
   std::vector<std::unique_ptr<Client>> clients;
   const std::string size =
       bytes < 1000000 ? absl::StrCat(bytes / 1000, " KB") : absl::StrCat(bytes / 1000000, " MB");
@@ -331,7 +331,7 @@ void Measure(const Peers& peers, uint64_t bytes, int rounds, const std::set<std:
   table("exchange (push and pull), SGD applied", "exchange", "sgd", true, true);
 }
 
-// Bytes are counted as float32, so that the numbers are comparable.
+// Counts bytes as if they were float32, to make the numbers comparable.
 void MeasureBf16(const Peers& peers, uint64_t bytes, int rounds) {
   auto gradient = std::make_shared<SharedFloats>(bytes / sizeof(float), 0.001f);
   std::vector<float> values(bytes / sizeof(float), 0);
@@ -353,12 +353,12 @@ void MeasureBf16(const Peers& peers, uint64_t bytes, int rounds) {
   PrintTurns(absl::StrCat(bytes / 1000000, " MB: exchange as bf16"), 2 * bytes, ways, rounds);
 }
 
-// Measures every size by every way to the serving process, which listens at `at` and, over TCP, at
-// `bound`.
+// Measures every size over every channel to the serving process, which listens at `at`, and over
+// TCP at `bound`.
 void MeasureAll(const Addresses& at, const char* bound, const std::vector<uint64_t>& sizes,
                 int64_t rounds, const std::set<std::string>& wanted) {
   Daemon daemon;
-  SetParallelThreads(static_cast<int>(std::thread::hardware_concurrency()));  // as a worker does
+  SetParallelThreads(static_cast<int>(std::thread::hardware_concurrency()));  // like a worker
   GrpcNetwork sockets;
   const std::unique_ptr<Link> tcp_stream = sockets.DialBoot(bound, kBootId);
   const std::unique_ptr<Link> unix_stream = sockets.DialBoot(at.grpc_unix, kBootId);
@@ -373,7 +373,7 @@ void MeasureAll(const Addresses& at, const char* bound, const std::vector<uint64
                     &raw_tcp,
                     &raw_unix};
   for (const uint64_t bytes : sizes) {
-    // Short measurements are repeated until pauses by other programs do not matter.
+    // Repeats short measurements until pauses by other programs average out.
     const int64_t repeated = rounds * (bytes < 10000000 ? 20 : 1);
     Measure(peers, bytes, static_cast<int>(repeated), wanted);
     if (bytes >= 1000000 && wanted.empty()) MeasureBf16(peers, bytes, static_cast<int>(repeated));
@@ -424,7 +424,7 @@ int Main(int argc, char** argv) {
   const int unix_fd = ListenRaw(reinterpret_cast<sockaddr*>(&at.unix_path), sizeof(at.unix_path));
   int ready[2];
   if (pipe(ready) != 0) FailCall("pipe");
-  const pid_t server = fork();  // before any thread is started
+  const pid_t server = fork();  // before any thread exists
   if (server == 0) {
     close(ready[0]);
     Serve(at, tcp, unix_fd, sizes, ready[1]);

@@ -1,6 +1,6 @@
-// Benchmarks of several processes: forked children that answer through pipes, and the ps that they
-// all exchange with. Whoever forks has no threads, so the ps are called by children alone. Any
-// failure ends the process.
+// Benchmarks of several processes: forked children that answer through pipes, and ps processes that
+// exchange with all children. A forking process must have no threads, so only children call the ps.
+// Any failure ends the process.
 #pragma once
 
 #include <sys/types.h>
@@ -18,11 +18,11 @@
 namespace paracord::bench {
 
 void WriteTo(int pipe, const void* data, size_t bytes);
-// False: the other end of the pipe was closed.
+// Returns false if the other end of the pipe is closed.
 bool ReadFrom(int pipe, void* data, size_t bytes);
 
-// A forked process, which runs `child` and ends. It writes to `out`, which the parent reads by
-// `from`, and reads from `go`, to which the parent writes by `to`.
+// A forked process that runs `child` and exits. The child writes to `out`, which the parent reads
+// as `from`, and reads from `go`, to which the parent writes as `to`.
 class Fork {
  public:
   explicit Fork(const std::function<void(int out, int go)>& child);
@@ -38,17 +38,17 @@ class Fork {
   int to_;
 };
 
-// Several ps on this machine, each of which has the partitions of `job`.
+// Several ps processes, each with the partitions of `job`.
 class ForkedPs {
  public:
   // `link`: "shared", "unix" or "tcp".
   ForkedPs(const PsJob& job, const std::string& link, uint32_t count, int threads_of_each);
 
   size_t size() const { return places_.size(); }
-  // In a child: a link to ps `i`, and the fence of the calls to it.
+  // Called in a child: returns a link to ps `i`, and the fence of calls to it.
   std::unique_ptr<Link> Dial(Network& network, size_t i) const;
   Fence FenceOf(size_t i) const;
-  double CpuSeconds() const;  // of all ps so far
+  double CpuSeconds() const;  // total of all ps
 
  private:
   struct Place {
@@ -60,7 +60,7 @@ class ForkedPs {
   std::string link_;
   std::vector<std::unique_ptr<Child>> daemons_;
   std::vector<Place> places_;
-  Fence fence_;  // of the last one
+  Fence fence_;  // from the ps loaded last
 };
 
 }  // namespace paracord::bench

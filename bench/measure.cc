@@ -21,9 +21,9 @@ namespace {
 
 int peer_pid = 0;
 
-FILE* results = nullptr;  // where results are printed with --json, otherwise null
+FILE* results = nullptr;  // receives results with --json; otherwise null
 
-// "raw TCP" -> "raw_tcp"
+// Turns "raw TCP" into "raw_tcp".
 std::string Slug(const std::string& text) {
   std::string slug;
   for (const char c : text) {

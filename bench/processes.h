@@ -1,5 +1,5 @@
-// Processes that a benchmark measures: real daemons, started as children that die with the
-// benchmark, in a directory that is removed with it. Used on main's thread.
+// Real daemons as children of a benchmark, which die with the benchmark, and temporary directories.
+// Main thread only.
 #pragma once
 
 #include <sys/types.h>
@@ -9,35 +9,36 @@
 
 namespace paracord::bench {
 
-// The path of a program of this build.
+// Returns the path of a program of this build.
 std::string Program(const std::string& name);
 
 class Child {
  public:
-  // `environment` ("NAME=value") is added to ours; the output goes to the file `log`.
+  // `environment` ("NAME=value") extends the benchmark's environment. Output goes to the file
+  // `log`.
   Child(std::vector<std::string> command, std::vector<std::string> environment,
         const std::string& log);
-  ~Child();  // kills it
+  ~Child();  // kills the process
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
   pid_t pid() const { return pid_; }
-  int Wait();  // its exit code, or -1 for a signal
+  int Wait();  // exit code, or -1 for a signal
 
  private:
-  pid_t pid_ = 0;  // 0: it has been waited for
+  pid_t pid_ = 0;  // 0 once reaped
 };
 
 // Resident memory from /proc/PID/status, in MB of 10^6 bytes.
 struct Memory {
   double all = 0;
   double own = 0;     // heap and stacks
-  double file = 0;    // programs and libraries, which processes share
-  double shared = 0;  // memory files: parameters and gradients that processes of this host may map
+  double file = 0;    // programs and libraries, shared by processes
+  double shared = 0;  // memory files: parameters and gradients that processes map
 };
 Memory MemoryOf(pid_t pid);
 
-// A new directory below `below` ("": the temporary directory), removed with its contents.
+// A new directory in `below` ("": the temporary directory), removed with its contents.
 class TempDir {
  public:
   explicit TempDir(const std::string& below = "");
@@ -45,7 +46,8 @@ class TempDir {
   TempDir(const TempDir&) = delete;
   TempDir& operator=(const TempDir&) = delete;
   const std::string& path() const { return path_; }
-  std::string Write(const std::string& name, const std::string& contents) const;  // its path
+  // Returns the path.
+  std::string Write(const std::string& name, const std::string& contents) const;
 
  private:
   std::string path_;

@@ -1,6 +1,5 @@
-// A real ps, driven like a coordinator and a worker would: started as a process, adopted, given
-// partitions, and exchanged with. For benchmarks; any failure ends the process. Each object is used
-// by one thread.
+// A real ps process, driven as by a coordinator and a worker: started, adopted, loaded and
+// exchanged with. For benchmarks; any failure ends the process. Each object is used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +15,10 @@
 
 namespace paracord::bench {
 
-// Partitions of one size, all on one ps, and the plan of a job that never ends.
+// Partitions of equal size on one ps, and the plan of a job without end.
 struct PsJob {
   std::string optimizer = "sgd";
-  uint32_t lanes = 0;  // of synchronous rounds; 0: each push is an update
+  uint32_t lanes = 0;  // lanes of a synchronous round; 0: each push is an update
   uint32_t partitions = 1;
   uint64_t partition_bytes = 0;
 
@@ -33,7 +32,7 @@ struct PsJob {
 std::unique_ptr<Child> StartPs(const std::string& address, const std::string& dir, int threads);
 std::string FreeTcpAddress();
 
-// Makes a call and returns its reply; an error ends the process.
+// Makes a call and returns the reply. An error ends the process.
 template <class Reply, class Request>
 Reply Ask(Link& link, std::string_view method, const Request& request);
 extern template PsDescription Ask(Link&, std::string_view, const DescribeRequest&);
@@ -41,24 +40,24 @@ extern template SnapshotReply Ask(Link&, std::string_view, const SnapshotRequest
 extern template JoinReply Ask(Link&, std::string_view, const JoinRequest&);
 extern template WorkReply Ask(Link&, std::string_view, const WorkRequest&);
 
-// Raises the generation and makes the ps hold the job's partitions, new or from a checkpoint.
-// Returns the fence for later calls.
+// Raises the generation, and creates the job's partitions on the ps or restores them from a
+// checkpoint. Returns the fence for later calls.
 Fence LoadPs(Link& link, const PsJob& job, uint64_t generation, const std::string& checkpoint = "");
-// Orders a snapshot into DIR/checkpoints and waits until it is durable.
+// Orders a snapshot into DIR/checkpoints, and waits until it is durable.
 SnapshotReply OrderSnapshot(Link& link, const Fence& fence, const std::string& dir, uint64_t round);
-// Writes the manifest that a coordinator would write for it, and returns the checkpoint's name.
+// Writes the manifest for the snapshot, as a coordinator does. Returns the checkpoint's name.
 std::string CommitSnapshot(const PsJob& job, const Fence& fence, const std::string& dir,
                            uint64_t round, const SnapshotReply& written);
 
-// One worker's exchanges with one ps: each pushes a gradient for every partition and pulls all
-// values. In a job of rounds they are the values after the round of the pushed batch.
+// A worker's exchanges with a ps. Each exchange pushes a gradient for every partition and pulls all
+// values; in a job with rounds, the values after the pushed batch's round.
 class Exchanger {
  public:
-  // `split` is a split (or lane) of the data plan that nobody else uses.
+  // `split`: a split (or lane) that no other exchanger uses.
   Exchanger(Link& link, Fence fence, const PsJob& job, uint64_t split);
 
   void Start(bool push, bool pull);  // starts the exchange of the next batch
-  void Finish();                     // waits for it, checks the reply, and copies the values
+  void Finish();                     // waits for the exchange, checks the reply, copies the values
 
  private:
   struct Waiting;

@@ -18,9 +18,9 @@ namespace paracord::bench {
 namespace {
 
 constexpr uint64_t kRows = 2'000'000, kDim = 16;
-constexpr uint64_t kIds = 256 * 26;  // of a batch, before those that occur twice are one
+constexpr uint64_t kIds = 256 * 26;  // ids in a batch, before duplicates are removed
 constexpr size_t kBatches = 64;
-constexpr size_t kExchanges = 32;  // of a run
+constexpr size_t kExchanges = 32;  // exchanges in a run
 
 std::vector<RowIds> DrawBatches() {
   std::vector<RowIds> batches(kBatches);
@@ -33,7 +33,7 @@ std::vector<RowIds> DrawBatches() {
   return batches;
 }
 
-// A worker that trains with one batch after the other.
+// A worker that trains batch by batch.
 class RowsClient {
  public:
   RowsClient(Link& link, const std::vector<RowIds>& batches, uint32_t& next_batch)
@@ -43,7 +43,7 @@ class RowsClient {
         gradient_(std::make_shared<Floats>(kIds * kDim, 0.001f)),
         values_(kIds * kDim) {}
 
-  // Pushes a batch's gradient and pulls the rows of the next one; how many were pushed.
+  // Pushes a batch's gradient and pulls the next batch's rows. Returns the number of pushed rows.
   uint64_t Exchange() {
     const RowIds& pushed = batches_[next_batch_ % batches_.size()];
     const RowIds& pulled = batches_[(next_batch_ + 1) % batches_.size()];
@@ -113,7 +113,7 @@ std::unique_ptr<Content> MakeTable() {
 void MeasureRows(const std::vector<RowsWay>& ways, int rounds) {
   const std::vector<RowIds> batches = DrawBatches();
   uint32_t next_batch = 0;
-  uint64_t rows = 0;  // of a run; batches differ by the few ids that occur twice
+  uint64_t rows = 0;  // rows in a run; batches differ by a few duplicate ids
   std::vector<std::unique_ptr<RowsClient>> clients;
   std::vector<Way> turns;
   for (const RowsWay& way : ways) {

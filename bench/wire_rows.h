@@ -1,5 +1,5 @@
-// Exchanges of rows: a worker pushes the gradients of the rows that a batch has read, which Adagrad
-// applies, and pulls those of its next batch.
+// Exchanges of table rows: a worker pushes gradients of the rows in a batch, which Adagrad applies,
+// and pulls the rows of the next batch.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@ namespace paracord::bench {
 
 inline constexpr std::string_view kRowsMethod = "/rows";
 
-// Makes the content of a ps that has a table of 2,000,000 rows of 16 elements.
+// Makes the content of a ps with a table of 2,000,000 rows of 16 elements.
 std::unique_ptr<Content> MakeTable();
 
 struct RowsWay {
   const char* name;
-  const char* result;  // the name of its result
-  Link* link;          // to a service that exchanges with that ps by kRowsMethod
-  double goal;         // millions of rows a second, each pushed and another pulled
+  const char* result;  // name of the result
+  Link* link;          // to a service with kRowsMethod
+  double goal;         // goal in millions of rows per second, each pushed and pulled
 };
 void MeasureRows(const std::vector<RowsWay>& ways, int rounds);
 

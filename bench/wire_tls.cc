@@ -32,7 +32,7 @@
 namespace paracord::bench {
 namespace {
 
-// A connected socket as programs use it without the code of ours, plain or under TLS.
+// A connected socket used directly, without code of this tree, plain or under TLS.
 class Raw {
  public:
   Raw(int fd, SSL_CTX* context, bool serves) : fd_(fd) {
@@ -40,7 +40,7 @@ class Raw {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     if (context == nullptr) return;
     ssl_ = SSL_new(context);
-    // Streams use this cipher too.
+    // The cipher that streams use.
     SSL_set_ciphersuites(ssl_, "TLS_AES_128_GCM_SHA256");
     SSL_set_fd(ssl_, fd);
     if ((serves ? SSL_accept(ssl_) : SSL_connect(ssl_)) != 1) good_ = false;
@@ -88,7 +88,7 @@ class Raw {
   bool good_ = true;
 };
 
-// One transfer over a raw socket: the number of bytes that come, and the number that go back.
+// A transfer over a raw socket: bytes to the server, and bytes back.
 struct Order {
   uint64_t push = 0;
   uint64_t pull = 0;
@@ -127,13 +127,13 @@ void ServeRawTls(int listener, SSL_CTX* context, uint64_t bytes_max) {
         const uint64_t wanted = std::min(std::max(order.push, order.pull), bytes_max) + 1;
         if (buffer.size() < wanted) buffer.resize(wanted, 1);
         raw.Read(buffer.data(), order.push);
-        raw.Write(buffer.data(), order.pull + 1);  // one byte says that the push has arrived
+        raw.Write(buffer.data(), order.pull + 1);  // one more byte acknowledges the push
       }
     }).detach();
   }
 }
 
-// Answers "/pull/BYTES" with so many bytes, and other calls with nothing.
+// Answers "/pull/BYTES" with BYTES bytes, and other calls with none.
 class Blocks : public Service {
  public:
   explicit Blocks(uint64_t bytes_max) : block_(bytes_max, 1) {}
@@ -150,7 +150,7 @@ class Blocks : public Service {
   const std::vector<char> block_;
 };
 
-// All bytes of a reply belong to one block.
+// Receives a whole reply in one block.
 class Whole : public Landing {
  public:
   explicit Whole(std::vector<char>& block) : block_(block) {}
@@ -205,7 +205,7 @@ struct Ends {
   std::_Exit(0);
 }
 
-// Calls over a stream that moves `push` bytes there and `pull` bytes back.
+// Calls over a stream that move `push` bytes there and `pull` bytes back.
 class Streams {
  public:
   Streams(const std::string& address, std::shared_ptr<Credentials> credentials)
@@ -238,7 +238,7 @@ void RawTransfer(Raw& raw, std::vector<char>& block, uint64_t push, uint64_t pul
   if (!raw.Read(&arrived, 1)) Fail("the raw socket broke");
 }
 
-// A connection that is ready for the first call.
+// Connects a stream up to its first call.
 void ConnectStream(const std::string& address, Credentials& credentials) {
   NameLookup name(address);
   const absl::StatusOr<int> fd = ConnectSocket(name, 1000);
@@ -305,21 +305,21 @@ void MeasureRates(const Ends& ends, const Process& client, const std::vector<uin
 
 void MeasureTls(const std::vector<uint64_t>& sizes, int rounds) {
   signal(SIGPIPE, SIG_IGN);
-  // The daemons set malloc in this way (net/grpc/daemon_process.cc).
+  // Configures malloc as the daemons do (net/grpc/daemon_process.cc).
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_TOP_PAD, 16 << 20);
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   BenchKeys keys;
   const Process ps(keys.Issue("spiffe://benchmark/ps/0"));
   const Process worker(keys.Issue("spiffe://benchmark/worker/0"));
-  const Process with_token(keys.Issue(""));  // it may call whatever there is
+  const Process with_token(keys.Issue(""));  // a token allows every call
   Ends ends;
   for (std::unique_ptr<Door>* const door : {&ends.plain, &ends.tls}) {
     absl::StatusOr<std::unique_ptr<Door>> made = Door::Listen("127.0.0.1:0");
     if (!made.ok()) Fail(std::string(made.status().message()));
     *door = *std::move(made);
   }
-  const pid_t server = fork();  // before any thread is started
+  const pid_t server = fork();  // before any thread exists
   if (server == 0) ServeTls(ends, ps, sizes.back());
   CountProcess(server);
   MeasureRates(ends, with_token, sizes, rounds);

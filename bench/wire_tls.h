@@ -1,4 +1,4 @@
-// Part of bench_wire: what TLS costs a stream, beside a raw socket of OpenSSL.
+// A part of bench_wire: streams under TLS compared with raw OpenSSL sockets.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace paracord::bench {
 
-// Measures rates, round trips and connections between this process, which may not have started a
-// thread yet, and one that it forks.
+// Measures rates, round trips and connection times between this process and a forked one. This
+// process must not have started a thread.
 void MeasureTls(const std::vector<uint64_t>& sizes, int rounds);
 
 }  // namespace paracord::bench

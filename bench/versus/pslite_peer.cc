@@ -1,6 +1,6 @@
-// The ps-lite side of bench/versus/pslite, which compiles it against a checkout of ps-lite: its own
-// benchmark's pattern (tests/test_kv_app_benchmark.cc), with one key of `MB` megabytes and a server
-// that applies SGD to what is pushed and answers pulls without a copy, as bench_wire's does.
+// The ps-lite side of bench/versus/pslite, compiled against a checkout of ps-lite. Follows
+// ps-lite's own benchmark (tests/test_kv_app_benchmark.cc), with one key of `MB` megabytes. The
+// server applies SGD to pushes and answers pulls without a copy, as in bench_wire.
 //   peer ROUNDS MB...      role and addresses by the DMLC_* variables
 #include <chrono>
 #include <cstdio>
@@ -40,7 +40,7 @@ void Work(int rounds, const std::vector<size_t>& sizes) {
     const ps::SArray<float> gradient(n, 0.001f);
     ps::SArray<float> value(n, 0);
     ps::SArray<int> got(1, 0);
-    for (int round = -2; round < rounds; ++round) {  // the first are not timed
+    for (int round = -2; round < rounds; ++round) {  // rounds below 0 are not timed
       for (const bool push : {true, false}) {
         const auto begin = std::chrono::steady_clock::now();
         worker.Wait(push ? worker.ZPush(keys, gradient, lens) : worker.ZPull(keys, &value, &got));
