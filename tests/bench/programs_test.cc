@@ -1,5 +1,5 @@
-// Runs each benchmark once, with sizes so small that its numbers mean nothing, and checks that it
-// ends, prints what its README promises and says of each goal whether it is met.
+// Runs each benchmark once at a meaninglessly small size. Checks that the benchmark ends, prints
+// the results of the README, and prints whether each goal is met.
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -117,7 +117,7 @@ TEST_CASE("bench_gpu runs on the processor, too, and without a GPU says that it 
       "--ps-seconds 1" +
           models,
       "with a ps beside alone");
-  // This run is too short to say anything about the goal.
+  // The run is too short for a verdict on the goal.
   CheckRuns(
       "bench_gpu --device cpu --case cnn --batch 1 --rounds 1 --elements 10000 "
       "--ps-seconds 0" +
@@ -129,7 +129,7 @@ TEST_CASE("bench_gpu runs on the processor, too, and without a GPU says that it 
       models);
   CHECK(results.at("gpu_step_mlp_2_bf16").at("unit") == "samples/s");
   CHECK(results.at("gpu_add").at("unit") == "GB/s");
-  CHECK(results.at("gpu_hidden_copies_mlp_2_float32").at("value") == 0);  // there are none
+  CHECK(results.at("gpu_hidden_copies_mlp_2_float32").at("value") == 0);  // the CPU copies nothing
   CHECK(Run("bench_gpu --device cpu --case none" + models).status != 0);
   setenv("PARACORD_CUDA_PLUGIN", "/none", 1);
   const Output skipped = Run("bench_gpu");
@@ -154,7 +154,7 @@ TEST_CASE("gpu-check says what it lacks, in a line") {
   lacks(check + "pack /tmp/paracord_gpu_check /", "/bin/gpu_test is missing: cmake --preset dev");
   lacks(check + "pack", "pack where to?");
   lacks(check + "here", "is not a folder that gpu-check packed");
-  const paracord::TestDirectory tools;  // all that the script finds
+  const paracord::TestDirectory tools;  // holds every tool that the script finds
   const auto add = [&](const std::string& name) {
     REQUIRE(Shell("ln -s $(command -v realpath) " + tools / name).status == 0);
   };
@@ -183,7 +183,7 @@ TEST_CASE("scripts find their tree through a link and whatever CDPATH says") {
   }
 }
 
-// A folder with the programs, which do nothing, and without data; one of them is then replaced.
+// A folder without data and with programs that do nothing. Each test replaces one program.
 struct Packed {
   Packed() {
     char name[] = "/tmp/paracord_gpu_check_XXXXXX";

@@ -1,4 +1,4 @@
-// A coordinator behind a real listener that gives everybody the same answer. Owned by a test.
+// A coordinator that gives each call an equal answer, behind a real listener. Owned by a test.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// What is said of a batch before it is trained on: it is what a worker then sends, and what a ps
-// then takes or refuses.
+// `paracord validate` predicts what a batch needs. Workers must then send, and ps accept or refuse,
+// accordingly.
 #include "cli/batch_needs.h"
 
 #include <catch2/catch.hpp>
@@ -38,7 +38,7 @@ std::vector<VariableSpec> Variables() {
 
 Optimizer Adagrad() { return ParseOptimizer(NamedSpec{"adagrad"}).value(); }
 
-// The bytes of the request that a worker sends to a ps.
+// Returns the bytes of a worker's request to a ps.
 uint64_t SentBytes(const Job& job, uint32_t ps, const std::shared_ptr<const TableRows>& rows) {
   const std::vector<VariableSpec> variables = Variables();
   std::vector<PartitionSpec> partitions = PartitionVariables(variables, job.partitioner).value();
@@ -103,7 +103,7 @@ TEST_CASE("a batch that no ps could take is refused with its ids, the limit and 
     const auto needs = MeasureBatch(Job(), Variables(), Adagrad(), {}, &rows);
     REQUIRE(needs.ok());
     const absl::Status fits = CheckNeeds(*needs, kLimit);
-    // What is said to be enough is.
+    // The size that the message calls enough must be enough.
     const std::string enough = NeedLines(*needs, std::nullopt).back();
     INFO(enough);
     CHECK(CheckNeeds(*needs, uint64_t{2} << 30).ok());
@@ -138,7 +138,7 @@ TEST_CASE("train finds what does not fit before it starts a process") {
   CHECK(absl::StartsWith(lines[0], "user/embeddings: at most 256 ids a batch"));
   CHECK(absl::StrContains(lines[1], " pieces of 1048576, "));
 
-  // Variables beside which no push finds room, and a partition that no ps takes.
+  // First the variables leave no room for a push, then no ps has room for a partition.
   absl::Status fits =
       CheckFits(files, EmbeddingJob(4'000'000, 16), {.count = 2}, uint64_t{128} << 20, lines);
   CHECK(absl::StrContains(fits.message(), "--memory-limit is 128.0 MiB"));
@@ -156,7 +156,7 @@ TEST_CASE(
     "train gives the ps in a worker its part of the memory, and says what the process needs") {
   PosixFiles files;
   std::vector<std::string> lines;
-  const Job job = EmbeddingJob(2'000'000, 16);  // with its slots 122 MiB for each of two
+  const Job job = EmbeddingJob(2'000'000, 16);  // with slots, 122 MiB for each of two ps
   constexpr uint64_t kMiB = uint64_t{1} << 20;
   for (uint64_t limit = 256; limit <= 1024; limit += 64) {
     CAPTURE(limit);
@@ -169,7 +169,7 @@ TEST_CASE(
   CHECK(absl::StartsWith(refused.message(), "worker:0: variables and slots take "));
   CHECK(absl::StrContains(refused.message(), "--memory-limit is 256.0 MiB, of which the worker"));
   CHECK(absl::StrContains(refused.message(), "the cluster more workers"));
-  // What is said to be needed is enough.
+  // The size that the message demands must be enough.
   double needed = 0;
   const std::string said(refused.message());
   REQUIRE(sscanf(said.substr(said.find("at least ")).c_str(), "at least %lf MiB", &needed) == 1);
@@ -222,7 +222,8 @@ TEST_CASE("train names training and test data that are missing, and their keys")
   CHECK(absl::StartsWith(CheckDataFiles(files, job).message(), "data.test.files: there is no "));
   job.test.reset();
 
-  // What `train` does not read, or what only workers can look for, keeps no job from starting.
+  // A job starts although files are missing that `train` does not read or that only workers can
+  // see.
   job.predict = DataSpec{"csv", {{"files", in("later.csv")}}};
   CHECK(CheckDataFiles(files, job).ok());
   job.train.options["files"] = "s3://bucket/part-*.csv";

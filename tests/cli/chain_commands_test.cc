@@ -1,4 +1,4 @@
-// Tests export and checkpoint verify on checkpoints that continue others.
+// Tests `export` and `checkpoint verify` on delta checkpoints.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <sstream>
@@ -29,7 +29,7 @@ TEST_CASE("a command that falls back reads a damaged checkpoint once for all tha
   for (const std::string& refused : {third, second, base}) {
     CHECK(absl::StrContains(notes.str(), "checkpoint " + refused + " is refused: "));
   }
-  // Once to read it, and once to look at its size when it is tried itself.
+  // Opened once for its bytes, and once for its size when it is tried as a checkpoint.
   CHECK(files.Opened(chain.PartOf(base)) == 2);
 }
 

@@ -1,4 +1,4 @@
-// Tests export, checkpoint and status on a directory that no coordinator serves.
+// Tests `export`, `checkpoint` and `status` on a DIR without a running coordinator.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <functional>
@@ -46,11 +46,12 @@ TEST_CASE("export merges the newest healthy checkpoint under the model's names")
   CHECK(ReadAll(**file, "dense/kernel") == std::vector<float>(12));
   CHECK(ReadAll(**file, "dense/bias") == std::vector<float>{2, 0, 0});
 
-  // A checkpoint that is asked for by its step may be any.
+  // A checkpoint chosen by its step need not be the newest.
   const Ran asked = Run(RunExport, {"--dir", example.directory.path(), "--out", out, "--step=6"});
   CHECK(asked.code == 0);
   CHECK(asked.err.empty());
-  // Without its origin, equal values are equal bytes whichever run they are of.
+  // Without the origin in the metadata, files with equal values are equal, whichever run they are
+  // of.
   example.Commit(8, 4, {.bias = 2});
   const std::string one = example.path("one.safetensors"),
                     other = example.path("other.safetensors");
@@ -74,7 +75,7 @@ TEST_CASE("export takes the checkpoint that restore_best has chosen once the job
   const std::string out = example.path("w.safetensors");
   const std::vector<std::string> args = {"--dir", example.directory.path(), "--out", out};
   Ran ran = Run(RunExport, args);
-  CHECK(Has(ran.out, "of checkpoint step-4-g1-r2"));  // it may go on
+  CHECK(Has(ran.out, "of checkpoint step-4-g1-r2"));  // the job may go on
   const std::string last = example.Commit(6, 3, {.complete = true, .bias = 3, .summary = summary});
   ran = Run(RunExport, args);
   CHECK(ran.code == 0);
@@ -87,7 +88,7 @@ TEST_CASE("export takes the checkpoint that restore_best has chosen once the job
   std::vector<std::string> exact = args;
   exact.push_back("--step=6");
   CHECK(Has(Run(RunExport, exact).out, "of checkpoint " + last));
-  // If the best checkpoint is gone or damaged, the newest one is used.
+  // If the best checkpoint is gone or damaged, `export` takes the newest.
   example.Damage("step-2-g1-r1", PsFileName(1, 2));
   ran = Run(RunExport, args);
   CHECK(ran.code == 0);
@@ -145,7 +146,7 @@ TEST_CASE("where the last checkpoint of a job that is done is lost, the one befo
             "is " +
                 first));
   example.directory.Write("summary.json", R"({"status": "failed"})");
-  CHECK(Run(RunExport, args).err.empty());  // it may not have come so far
+  CHECK(Run(RunExport, args).err.empty());  // the failed run may have ended before a checkpoint
 }
 
 TEST_CASE("of a folder in which paracord.fit trains, export names the job's directory below") {
@@ -176,7 +177,7 @@ TEST_CASE("export says what it cannot export, with the exit code for it") {
   CHECK(missing.code == 2);
   CHECK(Has(missing.err, "--out: the directory " + dir + "/none is not there"));
   CHECK(Run(RunExport, {"--dir", dir, "--out", dir}).code == 2);
-  const Ran denied = Run(RunExport, {"--dir", dir, "--out", "/proc/w"});  // to root, too
+  const Ran denied = Run(RunExport, {"--dir", dir, "--out", "/proc/w"});  // fails for root, too
   CHECK(denied.code == 2);
   CHECK(Has(denied.err, "cannot create /proc/w"));
   CHECK(Run(RunExport, {"--dir", dir}).code == 2);
@@ -250,7 +251,7 @@ TEST_CASE("checkpoint ls shows position, size, health, and what is damaged") {
   CHECK(ran.code == 0);
   CHECK(Has(ran.out, "NOT FINITE"));
   CHECK(Has(ran.out, "finite, complete"));
-  example.Damage("step-4-g1-r2", PsFileName(0, 2));  // only verify reads all of it
+  example.Damage("step-4-g1-r2", PsFileName(0, 2));  // only `verify` reads every byte
   CHECK(Run(RunCheckpoint, {"ls", "--dir", dir}).code == 0);
   CHECK(Run(RunCheckpoint, {"verify", "--dir", dir}).code == 5);
   const std::string file = example.Checkpoint("step-3-g1-r1") + "/" + PsFileName(0, 2);
@@ -309,7 +310,7 @@ TEST_CASE("checkpoint verify names every damaged file and ends with 5") {
   CHECK(Has(ran.err, second + "/" + kManifestName));
 }
 
-// Runs `meanwhile` once something has been printed.
+// A stream that calls `meanwhile` once something has been printed.
 class Interrupted : public std::stringbuf {
  public:
   explicit Interrupted(std::function<void()> meanwhile) : meanwhile_(std::move(meanwhile)) {}
@@ -341,7 +342,7 @@ TEST_CASE("a checkpoint that is replaced while another is looked at is not shown
   }
 }
 
-// Files in which a job that goes on replaces the checkpoint just when it is opened.
+// Files of a running job, which replaces the checkpoint whenever the checkpoint is opened.
 class Replacing : public PosixFiles {
  public:
   explicit Replacing(std::function<void()> replace) : replace_(std::move(replace)) {}
@@ -424,7 +425,7 @@ TEST_CASE("without a coordinator status says what the directory knows") {
   CHECK(Has(ran.out, "the job has ended: done (all batches are applied)"));
   CHECK(Has(ran.out, "test accuracy: 0.5"));
 
-  // A resume that failed does not hide that the job was done before.
+  // A failed resume does not hide that the job was done before.
   example.Write(kDoneSummaryName, *example.files.ReadWhole(example.path("summary.json")));
   CHECK_FALSE(Has(Run(RunStatus, {"--dir", dir}).out, "before that"));
   example.Write("summary.json", R"({"status": "failed", "reason": "no sound checkpoint",

@@ -1,5 +1,5 @@
-// Compares compute with Keras' own optimizers (tests/golden/make_optimizers.py): compile_config,
-// clipping and the partitions' arithmetic together.
+// Compares `paracord compute` with Keras' optimizers (tests/golden/make_optimizers.py), including
+// compile_config, clipping, and the arithmetic of partitions.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>

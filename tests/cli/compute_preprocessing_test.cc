@@ -1,4 +1,4 @@
-// Tests compute on models whose inputs are strings and large whole numbers.
+// Tests `paracord compute` on models with strings and large integers as inputs.
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <sstream>
@@ -25,7 +25,7 @@ std::string Bytes(const std::vector<T>& values) {
   return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
-// A model in which a string and an id go through lookups into one-hots, joined before a Dense.
+// A model that looks up a string and an id, concatenates the one-hot vectors, and applies a Dense.
 struct Mixed {
   Mixed() {
     const auto tensor = [](const char* layer) {

@@ -1,4 +1,4 @@
-// `paracord compute` of a program file, by a plug-in that is none of XLA's (tests/fake_pjrt).
+// Tests `paracord compute` on a program file, with a fake PJRT plug-in (tests/fake_pjrt).
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <map>

@@ -1,4 +1,4 @@
-// Tests compute on a model small enough to know the answer, and on inputs that are wrong.
+// Tests `paracord compute` on a model with a known answer, and on wrong inputs.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -52,7 +52,7 @@ std::string FileOf(const std::vector<FileTensor>& tensors) {
   return file + text + data;
 }
 
-// A linear model of two inputs and one output, with mean squared error and plain SGD of rate 0.1.
+// A linear model with two inputs, one output, mean squared error, and plain SGD of rate 0.1.
 struct Linear {
   Linear() {
     example.Write("linear.json", R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
@@ -98,8 +98,8 @@ struct Linear {
 TEST_CASE("compute gives output, losses, gradients and the variables after the steps") {
   Linear linear;
   REQUIRE(linear.Run({"--steps=1"}) == 0);
-  // The outputs are 1.5 and 2.5. The loss is their mean square, and its gradient by each output is
-  // the output.
+  // The outputs are 1.5 and 2.5. The loss is the mean of their squares, so its gradient by an
+  // output is the output.
   CHECK(linear.Result("output", {2, 1}) == std::vector<float>{1.5, 2.5});
   CHECK(linear.Result("loss", {})[0] == Approx(4.25));
   CHECK(linear.Result("gradients/d/kernel", {2, 1}) == std::vector<float>{1.5, 2.5});
@@ -315,7 +315,7 @@ TEST_CASE("compute reads the rows of a growing table, and draws those that the f
     CHECK_FALSE(WholeNumbers(column, ids).has_value());
   }
   CHECK(found["output"] == std::vector<float>{3, 4, 1, 1});
-  // The gradient is half of the output, and so is the step a quarter of the row.
+  // The gradient is half of the output, so the step is a quarter of the row.
   std::map<int64_t, std::vector<float>> after;
   const std::vector<float>& values = found["after/user/embeddings"];
   REQUIRE(values.size() == 2 * ids.size());

@@ -1,5 +1,5 @@
-// Tests `paracord convert` on small files: the job that the command prints reads its file with our
-// own reader of TFRecords, and what it refuses leaves the old file unchanged.
+// Tests `paracord convert` on small files. The TFRecord reader must be able to read the converted
+// file with the printed job, and a refused conversion must keep the old file.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <sstream>
@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-// A job on two csv files, whose model does not matter here.
+// A job on two csv files with an arbitrary model.
 class Example {
  public:
   Example() {
@@ -34,7 +34,7 @@ class Example {
          {{"name", "m"}, {"layers", {{{"class_name", "Dense"}, {"config", {{"units", 3}}}}}}}}};
     job_["data"]["train"] = {{"format", "csv"}, {"files", "train.csv"}};
     job_["data"]["test"] = {{"format", "csv"}, {"files", "test.csv"}};
-    directory_.Write("job.json", "");  // Run writes it
+    directory_.Write("job.json", "");  // rewritten by Run
     for (json& data : job_["data"]) {
       data["features"] = {{{"column", "a"}, {"input", "in"}},
                           {{"column", "b"}, {"input", "in"}},
@@ -53,7 +53,7 @@ class Example {
     return directory_.Write(name, text);
   }
 
-  // Runs convert with this file of the directory as --out.
+  // Runs `paracord convert` with `file` in the directory as --out.
   int Run(const std::string& file, std::vector<std::string> more = {}) {
     std::vector<std::string> args{directory_.Write("job.json", TextOf(job_)), "--out",
                                   directory_ / file};
@@ -80,7 +80,7 @@ DataSpec SpecOf(json options) {
   return spec;
 }
 
-// Reads the source that the last line of the output describes.
+// Reads the data source in the last line of the output.
 Batch ReadBack(const std::string& out) {
   const std::vector<std::string> lines = absl::StrSplit(out, '\n', absl::SkipEmpty());
   PosixFiles files;
@@ -160,7 +160,7 @@ TEST_CASE("convert refuses with the reason, and leaves the old file alone") {
   example.job() = good;
   example.train()["files"] = "gone.csv";
   refused({}, "gone.csv");
-  // The bad row is beyond those that the reader looks at when it opens the file.
+  // The bad row lies beyond the rows that the reader checks on opening.
   std::string text = "a,b,city,y,w\n";
   for (int i = 0; i < 1500; ++i) text += i == 1400 ? "1,x,c,0,1\n" : "1,2,c,0,1\n";
   example.Write("late.csv", text);
@@ -189,7 +189,7 @@ TEST_CASE("convert does not overwrite its inputs, whatever path names them") {
   }
   CHECK(files.ReadWhole(example / "train.csv").value_or("") == data);
   CHECK(example.Run("out.tfrecord") == 0);
-  CHECK(example.Run("out.tfrecord") == 0);  // its own result is replaced
+  CHECK(example.Run("out.tfrecord") == 0);  // replaces the previous output
 }
 
 TEST_CASE("convert explains itself, and needs a job and a file") {

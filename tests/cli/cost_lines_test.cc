@@ -1,4 +1,4 @@
-// People are told what a batch takes, and what it would take under another strategy.
+// The cost lines tell what a batch costs, and what it would cost under another strategy.
 #include "cli/cost_lines.h"
 
 #include <catch2/catch.hpp>
@@ -55,7 +55,7 @@ TEST_CASE("a strategy that is predicted to be 1.3 times as fast is a warning") {
   CHECK(lines[2] ==
         "warning: multi_worker_mirrored (sync) is predicted to be 1.4 times as fast as "
         "parameter_server (async)");
-  nlohmann::json hidden = Status(140);  // nobody knows what an exchange takes that overlap hides
+  nlohmann::json hidden = Status(140);  // overlap hides the time of an exchange
   hidden["cost"]["overlap"] = true;
   CHECK(CostLines(hidden).size() == 2);
 }
@@ -66,10 +66,10 @@ TEST_CASE("before training the formula has the job's own multiply-adds and bytes
   std::vector<VariableSpec> variables(3);
   variables[0].set_trainable(true);
   for (const uint64_t axis : {1024, 1024}) variables[0].add_shape(axis);
-  variables[1].add_shape(4096);  // which is not trained
+  variables[1].add_shape(4096);  // not trained
   variables[2].set_trainable(true);
   variables[2].add_shape(1'000'000);
-  variables[2].mutable_table();  // of which a batch pushes some rows
+  variables[2].mutable_table();  // a batch pushes some rows only
   const std::string ps = StepText(job, variables, 1'250'000, 2);
   INFO(ps);
   CHECK(absl::StrContains(ps, "1.25e+06 multiply-adds x 64 examples / speed"));

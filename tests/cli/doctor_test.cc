@@ -1,4 +1,4 @@
-// The doctor names what is wrong with a host, and what to do.
+// `paracord doctor` names the faults of a host and their remedies.
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// Tests evaluate on a directory that no coordinator serves.
+// Tests `paracord evaluate` on a DIR without a running coordinator.
 #include <catch2/catch.hpp>
 #include <vector>
 
@@ -47,7 +47,7 @@ TEST_CASE("evaluate warns where the training data are others than the checkpoint
   const std::string x = *example.files.ReadWhole(example.path("x"));
   example.Write("other", x.substr(0, x.size() - 1) + "?");
   job.replace(job.rfind("\"x\""), 3, "\"other\"");
-  example.Write("job.json", job);  // other test data are what one may want to score
+  example.Write("job.json", job);  // a user may want to score other test data
   Ran ran = Run(RunEvaluate, args);
   CHECK(ran.code == 0);
   CHECK(ran.err.empty());

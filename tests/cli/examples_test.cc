@@ -1,5 +1,5 @@
-// Checks that `paracord validate` finds nothing wrong with the jobs of examples/, on a few rows in
-// the place of their data, which show the data's formats.
+// Checks that `paracord validate` accepts the jobs of examples/, with a few rows in place of the
+// data, which show the formats.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -19,7 +19,7 @@ namespace paracord {
 namespace {
 
 namespace fs = std::filesystem;
-using Contents = std::map<std::string, std::string>;  // by file name
+using Contents = std::map<std::string, std::string>;  // file name -> contents
 
 constexpr const char* kDebianImages = "/usr/share/datasets/fashion-mnist/";
 constexpr const char* kCharacters =
@@ -118,7 +118,7 @@ Contents Recommender() {
   return {{"clicks.csv", rows}};
 }
 
-// Returns the rows of each example.
+// Returns a few rows of data for each example.
 std::map<std::string, Contents> StandIns() {
   return {
       {"adult", Adult()},
@@ -135,7 +135,7 @@ std::map<std::string, Contents> StandIns() {
   };
 }
 
-// Copies the job files and models of an example, and a few rows in the place of its data.
+// Copies the job files and models of an example, and puts a few rows in place of its data.
 void CopyExample(const fs::path& from, const Contents& data, const fs::path& to) {
   for (const auto& [file, text] : data) Write(to / "data" / file, text);
   for (const auto& entry : fs::recursive_directory_iterator(from)) {
@@ -158,7 +158,8 @@ TEST_CASE("validate finds nothing wrong with the jobs of the examples") {
     const std::string name = example.path().filename().string();
     INFO(name);
     CHECK(fs::exists(example.path() / "README.md"));
-    // Programs of the same data are called PACKAGE-DATA, and run where python3 has the package.
+    // An example PACKAGE-DATA is a program on data of an existing example. It needs a python3 with
+    // the package.
     const size_t dash = fs::exists(example.path() / "train.py") ? name.find('-') + 1 : 0;
     REQUIRE(data.contains(name.substr(dash)));
     const TestDirectory dir;

@@ -1,4 +1,4 @@
-// Tests `paracord health` on a daemon that exists, and on one that does not.
+// Tests `paracord health` on a running daemon, and on an address without a daemon.
 #include "net/health.h"
 
 #include <catch2/catch.hpp>
@@ -26,7 +26,7 @@ HealthRan Health(const std::vector<std::string>& args) {
   return {code, out.str(), err.str()};
 }
 
-// A daemon's loop that runs everything at once.
+// A daemon's loop that runs posted functions at once.
 class AtOnceLoop : public ManualLoop {
  public:
   void Post(std::function<void()> fn) override { fn(); }

@@ -1,4 +1,5 @@
-// Tests the jobs that `paracord init` writes: validate takes them, and each guess is said.
+// Tests the jobs that `paracord init` writes: `validate` must accept them, and `init` must print
+// every guess.
 #include <array>
 #include <catch2/catch.hpp>
 
@@ -29,7 +30,7 @@ json LayerCall(const std::string& class_name, json config, const std::vector<std
           {"inbound_nodes", {nodes}}};
 }
 
-// A model of words, ids and numbers, as Keras 2 writes it.
+// Returns a model of words, ids and numbers in the format of Keras 2.
 json RecommenderModel() {
   json layers = {
       KerasInput("user", 1, "int64"),
@@ -84,7 +85,7 @@ TEST_CASE(
   CHECK(job["optimizer"]["name"] == "adam");
   CHECK(job["data"]["test"]["part"]["from"] == 0.9);
 
-  // What is there is not replaced.
+  // `init` replaces no existing file.
   const Ran again = Run(RunInit, {model, data, "--out", out});
   CHECK(again.code == 2);
   CHECK(Has(again.err, "is there already"));
@@ -106,12 +107,12 @@ TEST_CASE("init takes a .keras file, and tests from a file whose name says so") 
   const json job = JsonOf(*files.ReadWhole(out));
   CHECK(job["data"]["test"]["files"] == json({"test.csv"}));
   CHECK(job["data"]["train"]["label"] == "bought");
-  CHECK_FALSE(job.contains("loss"));  // compile_config has it
-  // The model normalizes its numbers itself.
+  CHECK_FALSE(job.contains("loss"));  // the model's compile_config has a loss
+  // The model has a Normalization layer.
   CHECK_FALSE(job["data"]["train"]["features"][4].contains("mean"));
 }
 
-// Writes numbers as numpy.save does.
+// Returns numbers in the format of numpy.save.
 template <typename Number>
 std::string Npy(const std::string& type, const std::vector<Number>& numbers) {
   std::string header = absl::StrCat("{'descr': '", type, "', 'fortran_order': False, 'shape': (",
@@ -136,7 +137,7 @@ TEST_CASE("init makes ids of the words of the recommender's clicks, whose tables
   const std::string out = directory / "job.json";
   const Ran ran = Run(RunInit, {directory / "model.json", directory / "clicks.csv", "--out", out});
   INFO(ran.out << ran.err);
-  REQUIRE(ran.code == 0);  // validate's
+  REQUIRE(ran.code == 0);  // exit code of validate
   CHECK(Has(ran.err, "user: the words become ids of 64 bits"));
   CHECK(Has(ran.err, "tables: item_vector grows, since item has words"));
   const json job = JsonOf(*files.ReadWhole(out));

@@ -1,4 +1,4 @@
-// Tests a job's directory that is locked, emptied, or in use.
+// Tests a DIR that is locked, emptied, or in use.
 #include "cli/job_dir.h"
 
 #include <unistd.h>
@@ -19,7 +19,7 @@
 namespace paracord {
 namespace {
 
-// A job in generation 4, with a coordinator that answers at its address.
+// A job in generation 4 whose coordinator answers at its address.
 struct Directory {
   explicit Directory(const nlohmann::json& patch) : answering(Status(patch)) {
     JobState state;
@@ -61,7 +61,7 @@ struct Directory {
 };
 
 TEST_CASE("a directory whose job a coordinator leads is not emptied") {
-  // The directory may have no more than the coordinator's address and its claim.
+  // DIR may have nothing but the coordinator's address and its claim.
   const bool no_state = GENERATE(false, true);
   Directory d(nlohmann::json::object());
   if (no_state) REQUIRE(d.files.RemoveTree(d.directory / "job.state-4").ok());
@@ -93,7 +93,7 @@ TEST_CASE("a directory that nobody leads is emptied, and its next generation cou
     CAPTURE(name);
     CHECK_FALSE(d.Has(name));
   }
-  // The coordinator that claimed 4 is no longer the newest.
+  // The coordinator with claim 4 is no longer the newest.
   CHECK(absl::IsAborted(CheckNewestGeneration(d.files, d.directory.path(), 4)));
   REQUIRE(d.Begin().ok());
   CHECK(NewestGeneration(d.files, d.directory.path()).value_or(0) == 6);
@@ -104,7 +104,7 @@ TEST_CASE("a process that answers, but not like a coordinator, leads no job") {
   CHECK(d.Begin().ok());
 }
 
-// A disk that takes names, but no bytes.
+// A full disk: files can be created, but no bytes written.
 class FullFiles : public PosixFiles {
  public:
   absl::StatusOr<std::unique_ptr<WriteFile>> Create(const std::string& path) override {
@@ -144,10 +144,10 @@ TEST_CASE(
                                                          " cannot be written: No space left"));
   CHECK(*files.List(directory.path()) == std::vector<std::string>{"lock"});
   const absl::StatusOr<int> later = TakeDir(files, directory.path());
-  REQUIRE(later.ok());  // the lock was given back
+  REQUIRE(later.ok());  // the lock was released
   close(*later);
   REQUIRE(files.RemoveTree(directory / "lock").ok());
-  REQUIRE(files.MakeDirectories(directory / "lock").ok());  // as good as a read-only one, for root
+  REQUIRE(files.MakeDirectories(directory / "lock").ok());  // even root cannot open it as a file
   const absl::StatusOr<int> denied = TakeDir(files, directory.path());
   const std::string message(denied.status().message());
   INFO(message);

@@ -1,5 +1,4 @@
-// Tests what is taken out of the files that Keras 3.15 saved (tests/golden/make_keras_files.py),
-// and that damaged ones are errors.
+// Reads files saved by Keras 3.15 (tests/golden/make_keras_files.py), and refuses damaged ones.
 #include "cli/keras_file.h"
 
 #include <catch2/catch.hpp>
@@ -44,14 +43,14 @@ std::vector<VariableSpec> VariablesIn(const json& model) {
   return *variables;
 }
 
-// What the script puts into element 0 of a weight; the next ones are larger by 1/1024 each.
+// Returns element 0 of a weight in the script's files. Each later element is greater by 1/1024.
 float FirstOf(const std::string& path) {
   uint64_t value = 0;
   for (const char letter : path) value = (value * 31 + static_cast<unsigned char>(letter)) % 4093;
   return static_cast<float>(value) / 4096;
 }
 
-// Returns the weights that are taken from a file, by name.
+// Returns the weights read from a file, by name.
 std::map<std::string, ReadTensor> WeightsOf(const std::string& path,
                                             const std::vector<VariableSpec>& variables) {
   PosixFiles files;
@@ -66,7 +65,7 @@ std::map<std::string, ReadTensor> WeightsOf(const std::string& path,
   return by_name;
 }
 
-// Whether each variable gets what the script put into the weight that has its name in Keras.
+// Checks that each variable gets the script's numbers for the Keras weight of its name.
 void CheckWeights(const std::string& path, const std::vector<VariableSpec>& variables) {
   const std::map<std::string, ReadTensor> by_name = WeightsOf(path, variables);
   for (const VariableSpec& variable : variables) {
@@ -120,7 +119,7 @@ TEST_CASE("an .h5 of a whole model, and one of weights alone, are read") {
   const std::vector<VariableSpec> variables = VariablesIn(model);
   CheckWeights(Golden("keras_plain.weights.h5"), variables);
 
-  // The names in the older form begin with the model's, which initial_weights takes.
+  // Names in the older format begin with the model's name, which initial_weights accepts.
   PosixFiles files;
   Job job;
   job.model = model;
@@ -151,7 +150,7 @@ TEST_CASE("a job of a file of Keras gets its weights as safetensors in its direc
   REQUIRE(weights.ok());
   CHECK((*weights)->Drawn(variables).empty());
 
-  // One that goes on from a checkpoint names the same file, and reads nothing.
+  // A resumed job reads its checkpoint and never opens the file.
   Job again = job;
   again.initial_weights.file = "/none/such.keras";
   const auto kept = PlacedWeights::Read(files, again, /*resumes=*/true);
@@ -242,7 +241,7 @@ TEST_CASE("validate takes a job whose model is a .keras file, with its weights")
   CHECK(ran.err.empty());
   CHECK(Has(ran.out, "norm/mean"));
 
-  // A daemon, which reads the job by itself, says what to do.
+  // A daemon reads job files without the command, and must give the same advice.
   Problems problems;
   ReadJobFile(files, path, {}, problems);
   CHECK(Has(std::string(problems.ToStatus().message()), "--out model.json --weights"));
@@ -263,7 +262,7 @@ TEST_CASE("validate takes a job whose model is a .keras file, with its weights")
                                         {{R"("m.keras")", R"("model.json", "initial_weights":
                                            "w.safetensors")"}}));
   const Ran again = Run(RunValidate, {other, "--batch"});
-  // All but the time that the batch took, behind its loss.
+  // Compares all output except for the time of the batch, which follows its loss.
   CHECK(again.out.substr(0, again.out.rfind(", in ")) == ran.out.substr(0, ran.out.rfind(", in ")));
   CHECK(again.err == ran.err);
 }

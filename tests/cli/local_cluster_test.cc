@@ -1,5 +1,5 @@
-// Tests daemons that end, with scripts in their place: which are restarted, how often, and which
-// are given up.
+// Replaces daemons by scripts that end, and checks which are restarted, how often, and which are
+// given up.
 #include "cli/local_cluster.h"
 
 #include <signal.h>
@@ -46,13 +46,13 @@ class Scripts {
   TestDirectory directory_;
 };
 
-// Waits until `count` deaths were seen, or a minute is over.
+// Returns after `count` deaths, or after a minute.
 std::vector<LocalCluster::Death> Deaths(LocalCluster& cluster, size_t count) {
   std::vector<LocalCluster::Death> all;
   const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   while (all.size() < count && std::chrono::steady_clock::now() < until) {
     for (LocalCluster::Death& death : cluster.Reap()) all.push_back(std::move(death));
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // until a child ends
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // a child may still run
   }
   return all;
 }
@@ -75,7 +75,7 @@ TEST_CASE("a ps that keeps dying is started again five times, then the cluster g
 }
 
 TEST_CASE("without ps the first worker is the coordinator, and all workers are needed") {
-  // worker-0 has the job, and leaves with 5 when it has found it in its arguments.
+  // Only worker-0 gets the job, and exits with 5 if it sees --job among its arguments.
   const Scripts scripts("exit 77\n", "exit 77\n",
                         "case \"$*\" in *--job*) sleep 1; exit 5;; esac\nexec sleep 60\n");
   LocalClusterOptions options = scripts.Options();
@@ -126,7 +126,7 @@ TEST_CASE("without ps the exit code of a coordinator is that of the life that ha
   LocalCluster lost(options);
   REQUIRE(lost.Start().ok());
   Deaths(lost, LocalCluster::kRestartsMax + 1);
-  CHECK_FALSE(lost.coordinator_exit().has_value());  // nobody has ended the job
+  CHECK_FALSE(lost.coordinator_exit().has_value());  // no coordinator has ended the job
   REQUIRE(lost.given_up().has_value());
   CHECK(lost.given_up()->code == 128 + SIGKILL);
 }
@@ -194,10 +194,10 @@ TEST_CASE("a ps that dies soon, or while it repeats batches, is given up after f
   LocalCluster cluster(options);
   REQUIRE(cluster.Start().ok());
   cluster.BatchesApplied(100);
-  REQUIRE(Deaths(cluster, 1).size() == 1);  // a life that took the job to batch 100
+  REQUIRE(Deaths(cluster, 1).size() == 1);  // a life in which the job reached batch 100
   for (uint64_t i = 1; i <= LocalCluster::kRestartsMax; ++i) {
     CHECK_FALSE(cluster.given_up().has_value());
-    cluster.BatchesApplied(soon ? 100 + i : 10 * i);  // each life, back from a checkpoint
+    cluster.BatchesApplied(soon ? 100 + i : 10 * i);  // progress in each life after a restore
     REQUIRE(Deaths(cluster, 1).size() == 1);
   }
   REQUIRE(cluster.given_up().has_value());
@@ -266,7 +266,7 @@ TEST_CASE(
     "alone") {
   struct Case {
     std::string coordinator, ps;
-    size_t before;  // deaths before the worker's
+    size_t before;  // deaths of others before the worker's
     bool worker_ends_job;
   };
   for (const Case& c : {Case{kStays, "exit 2\n", 1, true}, Case{"exit 2\n", kStays, 1, true},
@@ -302,7 +302,8 @@ TEST_CASE("a coordinator that ends the job while it is drained is known to have 
   const auto ready = [&] {
     return files.ReadWhole(scripts.job_dir() + "/logs/coordinator.log").value_or("") != "";
   };
-  while (!ready()) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // for a process
+  // The process has not started yet.
+  while (!ready()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   cluster.Drain(10000, SIGTERM, nullptr);
   CHECK(cluster.coordinator_exit() == 2);
 }
@@ -318,7 +319,7 @@ TEST_CASE("a start that fails is said with its reason, and tried again") {
   std::filesystem::rename(scripts.program("ps") + ".away", scripts.program("ps"));
   const auto later = Deaths(cluster, 1);
   REQUIRE(later.size() == 1);
-  CHECK(later[0].how == "exit code 202");  // it ran
+  CHECK(later[0].how == "exit code 202");  // the restarted script ran
 }
 
 TEST_CASE("a logs directory that was removed is made again by a restart") {

@@ -1,4 +1,4 @@
-// Tests which daemon `paracord run` becomes in the clusters that Kubeflow's operator writes.
+// Tests which daemon `paracord run` becomes in clusters of Kubeflow's operator.
 #include "cli/own_task.h"
 
 #include <catch2/catch.hpp>
@@ -91,7 +91,7 @@ TEST_CASE("each daemon gets those of the flags that it has") {
   CHECK(Words(Of(chief, "evaluator", 0, flags).becomes) ==
         worker + "j-chief-0.ns.svc:2222" + shared +
             " --threads 3 --allow-programs --http 0.0.0.0:9400");
-  // Two processes on one host cannot show themselves at one address.
+  // Two processes on one host cannot share the address of --http.
   const OwnTask both = Of("", "worker", 0, flags);
   CHECK(Words(both.beside) ==
         worker + "j-worker-0.ns.svc:2222" + shared + " --threads 3 --allow-programs --stay");

@@ -1,4 +1,4 @@
-// What the plan of a job says of its checkpoints and growing tables.
+// Tests the lines about checkpoints and growing tables in a job's plan.
 #include "cli/plan.h"
 
 #include <catch2/catch.hpp>
@@ -37,7 +37,7 @@ TEST_CASE("what checkpoints take on disk is printed, and a table without an end 
         "full ones and 8 that continue them, which have at most a quarter of the rows of growing "
         "tables, are on disk at once: 88.0 KiB, and 400.0 KiB of rows\n");
 
-  // What admission counts is in every checkpoint: 4 bytes for each of 16 shares of 64.
+  // Admission's counters are in every checkpoint: 16 shards of 64 counters of 4 bytes.
   variables[0].mutable_table()->set_admit_after(3);
   variables[0].mutable_table()->set_candidates(1000);
   CHECK(said().starts_with("checkpoints: a full one takes 12.0 KiB and 80 for each row"));

@@ -1,4 +1,4 @@
-// Tests predict on checkpoints and files of weights, without a cluster.
+// Tests `paracord predict` on checkpoints and on weight files, without a cluster.
 #include <sys/resource.h>
 
 #include <catch2/catch.hpp>
@@ -23,7 +23,7 @@ using nlohmann::json;
 
 Ran Predict(const std::vector<std::string>& args) { return Run(RunPredict, args); }
 
-// The images of the example without their labels.
+// Returns the example's images without labels.
 std::string Images(char records) {
   std::string bytes("\0\0\x08\x03\0\0\0\0\0\0\0\x02\0\0\0\x02", 16);
   bytes[7] = records;
@@ -37,11 +37,11 @@ TEST_CASE("predict writes a row for each record that has no label, in their orde
   example.Commit(4, 2, {.bias = 2.5});
   const std::string dir = example.directory.path();
   const std::string expected = "dense.0,dense.1,dense.2\n2.5,0,0\n2.5,0,0\n2.5,0,0\n";
-  Ran ran = Predict({"--dir", dir});  // the files of data.test, without their labels
+  Ran ran = Predict({"--dir", dir});  // reads the files of data.test without labels
   INFO(ran.err);
   REQUIRE(ran.code == 0);
   CHECK(ran.out == expected);
-  // The checkpoint knows its job, and the training data may be gone.
+  // The checkpoint holds the job. The training data may be gone.
   for (const char* name : {"job.json", "model.json", "y", "x"}) {
     REQUIRE(example.files.RemoveTree(example.path(name)).ok());
   }
@@ -148,7 +148,7 @@ TEST_CASE("predict names what is wrong, and writes nothing then") {
     CHECK(ran.code == 2);
     CHECK(Has(ran.err, message));
   }
-  // A record of another shape than the model's is refused before anything is written.
+  // A record of a wrong shape is refused before any output.
   example.Write("new", std::string("\0\0\x08\x02\0\0\0\x02\0\0\0\x02", 12) + "abcd");
   CHECK(Predict({"--dir", dir, "--data", example.path("new"), "--out", out}).code == 2);
   CHECK_FALSE(example.files.Open(out).ok());
@@ -164,7 +164,7 @@ TEST_CASE("a frame that announces more than it brings takes no memory for what d
     return used.ru_maxrss;
   };
   const long before = largest_kib();
-  std::istringstream in(std::string("\0\0\0\x40\0\0\0\0", 8) + "little");  // 1 GiB
+  std::istringstream in(std::string("\0\0\0\x40\0\0\0\0", 8) + "little");  // claims a size of 1 GiB
   std::ostringstream out, notes;
   ExitCode code = ExitCode::kDone;
   const absl::Status served = ServePredictions(flags, in, out, notes, code);
@@ -206,7 +206,7 @@ TEST_CASE("predict copies columns, leaves labels out, and names the file and row
   CHECK(Has(ran.err, "new.csv row 1500"));
   CHECK_FALSE(example.files.Open(out).ok());
 
-  // The key data.predict says how the files are read, and takes what it lacks from data.train.
+  // data.predict describes the files; missing keys come from data.train.
   example.Write("new.csv", "a;b;c;d\n1;2;3;4\n");
   ran = Predict(
       {"--dir", dir, "--set", R"(data.predict={"files": ")" + data + R"(", "delimiter": ";"})"});

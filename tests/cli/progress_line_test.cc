@@ -1,4 +1,4 @@
-// Tests the layout of the line of progress, for terminals of every width.
+// Tests the layout of the progress line on terminals of every width.
 #include "cli/progress_line.h"
 
 #include <algorithm>

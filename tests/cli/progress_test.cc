@@ -1,4 +1,4 @@
-// Tests the progress that people see of a running job.
+// Tests the progress display of a running job.
 #include "cli/progress.h"
 
 #include <catch2/catch.hpp>
@@ -75,7 +75,7 @@ TEST_CASE("the bar is drawn again in the line where it stands, without wrapping"
   size_t columns = 80;
   Progress progress(Progress::Style::kBar, out, [&] { return columns; });
   progress.Show(Status(""));
-  // Wrapping at the right margin is switched off, and on again for the output behind the line.
+  // Line wrapping is switched off for the progress line, and on again after it.
   CHECK(out.str() ==
         "\r\x1b[K\x1b[?7l[######................]  epoch 1/2   30 %  loss 0.5000  5 samples/s  "
         "0 workers\x1b[?7h");
@@ -186,7 +186,7 @@ TEST_CASE("every epoch is a line, however many are done at once, and none twice"
   CHECK(progress.epochs_shown() == 2);
   status["history"] = json::array({Epoch(3, 2)});
   progress.Show(status);
-  status["history"] = json::array({Epoch(2, 9), Epoch(3, 9)});  // of a restore
+  status["history"] = json::array({Epoch(2, 9), Epoch(3, 9)});  // after a restore
   progress.Show(status);
   CHECK(out.str() ==
         "epoch 1/9  loss 4.0000 accuracy 0.9000  20,000 samples/s  2.5 s\n"
@@ -217,7 +217,7 @@ TEST_CASE("the epochs that only the summary has are shown at the end, also if no
   Progress progress(Progress::Style::kLines, out);
   if (seen) progress.Show(Status(""));
   json last = Epoch(2, 3);
-  last["train"] = json::object();  // nobody told
+  last["train"] = json::object();  // no worker reported losses
   last.erase("samples_per_second");
   progress.ShowLast({{"epochs", 2},
                      {"epochs_found", seen ? 0 : 1},
@@ -252,7 +252,7 @@ TEST_CASE("an epoch that is scored again is shown again: the last line is what i
   for (Progress* progress : {&people, &programs}) {
     progress->Show(Status(""));
     progress->Show(scored(0.5));
-    progress->Show(Status(""));  // a ps was restored: the epoch is not complete any more
+    progress->Show(Status(""));  // a ps was restored, so the epoch is incomplete again
     progress->Show(scored(0.625));
     progress->Show(scored(0.625));
   }

@@ -1,4 +1,4 @@
-// Runs a command of `paracord` in the test's own process.
+// Runs a command of `paracord` in the test's process.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -23,7 +23,7 @@ inline Ran Run(Command command, const std::vector<std::string>& args) {
   return {code, out.str(), err.str()};
 }
 
-// Whether `text` contains `part`; a failed check shows both.
+// Returns whether `text` contains `part`. A failed check prints both.
 inline bool Has(const std::string& text, const std::string& part) {
   UNSCOPED_INFO("in: " << text << "\nlooked for: " << part);
   return text.find(part) != std::string::npos;

@@ -1,5 +1,5 @@
-// Tests `paracord render kubernetes`, and that its manifests, like those that kustomize takes, have
-// a cluster that our own parser understands.
+// Tests `paracord render kubernetes`. The product's parser must understand the cluster in rendered
+// manifests and in those for kustomize.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@
 namespace paracord {
 namespace {
 
-// Returns a value of a ConfigMap, which is a block of indented lines.
+// Returns a value of a ConfigMap, which is an indented block.
 nlohmann::json BlockOf(const std::string& yaml, const std::string& key) {
   std::string text;
   bool inside = false;
@@ -197,7 +197,7 @@ TEST_CASE("without ps the workers are a StatefulSet of nodes, of which the first
   const auto cluster = ParseTfConfig(BlockOf(nodes.out, "cluster.json").dump());
   REQUIRE(cluster.ok());
   CHECK(PsAddressesOf(**cluster)->size() == 3);
-  for (uint32_t i = 0; i < 3; ++i) {  // each pod finds its task by its host's name
+  for (uint32_t i = 0; i < 3; ++i) {  // a pod finds its task by its host name
     CHECK(NodeOnHost(**cluster, absl::StrCat("counting-job-worker-", i)) == i);
   }
   CHECK(CoordinatorOf(**cluster) == "counting-job-worker-0.counting-job-worker:7400");
@@ -207,7 +207,7 @@ TEST_CASE("without ps the workers are a StatefulSet of nodes, of which the first
 
   const Rendered named = example.Render({"--set", "strategy=multi_worker_mirrored", "--tls"});
   INFO(named.err);
-  REQUIRE(named.code == 0);  // without --ps, as `paracord train`
+  REQUIRE(named.code == 0);  // --ps defaults as in `paracord train`
   CHECK(named.has("secret: {secretName: counting-job-worker-tls, defaultMode: 0440}"));
   CHECK_FALSE(named.has("counting-job-coordinator-tls"));
   CHECK_FALSE(named.has("--insecure"));
@@ -245,7 +245,7 @@ TEST_CASE("--monitoring shows the metrics of all daemons to the Prometheus opera
   const Rendered plain = example.Render({"--monitoring"});
   CHECK(count(plain, "- --http=0.0.0.0:7480\n") == 3);
   CHECK(count(plain, "{name: http, containerPort: 7480}") == 3);
-  CHECK(count(plain, "{name: http, port: 7480}") == 2);  // Services
+  CHECK(count(plain, "{name: http, port: 7480}") == 2);  // two Services
   CHECK(plain.has("kind: PodMonitor\nmetadata:\n  name: counting-job-worker\n"));
   CHECK(plain.has("  name: counting-job-monitoring\n"));
   CHECK_FALSE(plain.has("scheme: https"));
@@ -256,7 +256,7 @@ TEST_CASE("--monitoring shows the metrics of all daemons to the Prometheus opera
               "{name: counting-job-coordinator-tls, key: ca.crt}}}\n") == 2);
   CHECK(count(example.Render({"--http"}), "7480") == 2);
   const Rendered nodes = example.Render({"--monitoring", "--ps", "0", "--tls"});
-  CHECK_FALSE(nodes.has("kind: ServiceMonitor\n"));  // it would scrape the same pods again
+  CHECK_FALSE(nodes.has("kind: ServiceMonitor\n"));  // a ServiceMonitor would scrape the pods twice
   CHECK(nodes.has("kind: PodMonitor\nmetadata:\n  name: counting-job-worker\n"));
   CHECK(nodes.has("{name: counting-job-worker-tls, key: ca.crt}"));
 }

@@ -1,4 +1,4 @@
-// Tests that the sockets of a killed owner are removed by the next owner, and nothing else is.
+// The next owner of a socket folder removes the sockets of a killed owner, and nothing else.
 #include "cli/socket_dir.h"
 
 #include <sys/socket.h>
@@ -28,7 +28,7 @@ void MakeSocket(const std::string& path) {
   ::close(fd);
 }
 
-// Makes a folder as kill -9 of its owner leaves it: with all its files, and unlocked.
+// Makes a folder as left by a killed owner: with all files, and unlocked.
 std::string Left(const std::string& parent, const std::string& name) {
   std::string path = parent + "/" + name;
   fs::create_directory(path);
@@ -46,7 +46,7 @@ TEST_CASE("a folder lives as long as its owner") {
     REQUIRE(sockets.ok());
     path = (*sockets)->path();
     MakeSocket(path + "/coordinator");
-    const auto other = SocketDir::Make(parent.path());  // of another owner that starts now
+    const auto other = SocketDir::Make(parent.path());  // another owner starts now
     REQUIRE(other.ok());
     CHECK(fs::exists(path + "/coordinator"));
     CHECK((*other)->path() != path);

@@ -26,10 +26,10 @@ TEST_CASE("the ps and then the workers are dealt out to the hosts in turn, each 
 
 TEST_CASE("the workers of a host divide its processors, and so do its ps") {
   const SshHosts hosts = Hosts({"a", "b", "c"}, 4, 5);
-  CHECK(hosts.Sharing({Role::kPs, 0}) == 2);      // a: ps 0 and 3
-  CHECK(hosts.Sharing({Role::kPs, 1}) == 1);      // b
-  CHECK(hosts.Sharing({Role::kWorker, 0}) == 2);  // b: workers 0 and 3
-  CHECK(hosts.Sharing({Role::kWorker, 2}) == 1);  // a: worker 2 alone
+  CHECK(hosts.Sharing({Role::kPs, 0}) == 2);      // host a: ps 0 and 3
+  CHECK(hosts.Sharing({Role::kPs, 1}) == 1);      // host b: ps 1
+  CHECK(hosts.Sharing({Role::kWorker, 0}) == 2);  // host b: workers 0 and 3
+  CHECK(hosts.Sharing({Role::kWorker, 2}) == 1);  // host a: worker 2
 }
 
 TEST_CASE("a daemon's command reaches its host as one argument for any shell") {
@@ -42,7 +42,7 @@ TEST_CASE("a daemon's command reaches its host as one argument for any shell") {
   CHECK(command[2] == "me@b");
   CHECK(absl::StartsWith(command[3], "exec /bin/sh -c 'n=$(($(nproc) / 1)); "));
   CHECK(absl::StrContains(command[3], "/opt/para cord/paracord-worker"));
-  // The coordinator is not told how many threads it may use.
+  // The coordinator gets no --threads.
   CHECK_FALSE(absl::StrContains(
       hosts.Command({Role::kCoordinator, 0}, {}, {"paracord-coordinator"})[3], "--threads"));
 }

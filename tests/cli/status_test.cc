@@ -1,4 +1,4 @@
-// Tests `paracord status` on a coordinator that answers.
+// Tests `paracord status` on a running coordinator.
 #include <catch2/catch.hpp>
 #include <sstream>
 
@@ -17,7 +17,7 @@ struct StatusRan {
   std::string out, err, address;
 };
 
-// Runs `paracord status` on a coordinator that gives this answer.
+// Runs `paracord status` on a coordinator that answers with `status`.
 StatusRan AskWhoSays(const std::string& status) {
   Answering coordinator(status);
   const TestDirectory directory;
@@ -53,7 +53,7 @@ TEST_CASE(
   harness.ps[1].set_pinned_bytes(uint64_t{300} << 20);
   harness.ps[1].set_waiting_exchanges(2);
   const uint64_t session = harness.Join("worker:0");
-  for (int i = 0; i < 5; ++i) {  // the ps are asked again
+  for (int i = 0; i < 5; ++i) {  // the coordinator asks the ps again
     harness.Work(session);
     harness.Run(1000);
   }

@@ -1,4 +1,4 @@
-// What commands write keeps control characters from the terminal.
+// Commands never write control characters from outside to the terminal.
 #include "cli/terminal.h"
 
 #include <catch2/catch.hpp>

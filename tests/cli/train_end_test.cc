@@ -1,4 +1,4 @@
-// Tests the last words of `paracord train`, which depend on what it finds in DIR.
+// Tests the last line of `paracord train`, which depends on the files in DIR.
 #include "cli/train_end.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// The files of a small job that tests of `paracord validate` change and check.
+// The files of a small job, for tests of `paracord validate` to change and check.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -12,7 +12,7 @@
 
 namespace paracord {
 
-// Three images of 2 x 2 bytes and their labels as idx files, a model for them, and a job.
+// Three images of 2 x 2 bytes with labels as idx files, a model for them, and a job.
 class ValidateExample {
  public:
   ValidateExample() {
@@ -31,7 +31,7 @@ class ValidateExample {
     return directory_.Write(name, text);
   }
   std::string path(const std::string& name) const { return directory_ / name; }
-  // Runs validate with the job's file and more arguments.
+  // Runs `paracord validate` with the job file and further arguments.
   int Run(std::vector<std::string> args = {}) {
     args.insert(args.begin(), directory_ / "job.json");
     std::ostringstream out_stream, err_stream;

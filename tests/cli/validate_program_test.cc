@@ -1,5 +1,4 @@
-// `paracord validate` of a program of StableHLO, by a plug-in that is none of XLA's
-// (tests/fake_pjrt).
+// Tests `paracord validate` on a StableHLO program, with a fake PJRT plug-in (tests/fake_pjrt).
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -88,7 +87,7 @@ TEST_CASE("without a plug-in validate says what is wrong with a program file and
   CHECK(absl::StrContains(validate.err, "takes input \"x\" of shape (3,)"));
 }
 
-// A program in a process that says what it was given, in the order in which it was.
+// A child program that prints its arguments in the order received.
 constexpr char kTeller[] = R"(import json, socket
 s = socket.socket(fileno=3)
 s.send(json.dumps({"hello": 1, "variables": [{"name": "w", "shape": [2]}],
@@ -108,7 +107,7 @@ struct ValidateTeller {
     unsetenv("TF_CONFIG");
     directory.Write("data.csv", "user,x,y\n1,0.5,0\n2,1.5,1\n");
   }
-  // Returns the problems, or else what the plan is.
+  // Returns the problems, or the plan if there are none.
   std::string Run(const std::string& data, const char* int64, bool tells = false,
                   bool batch = false) {
     directory.Write("child.py",

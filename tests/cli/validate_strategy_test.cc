@@ -1,4 +1,4 @@
-// Tests what `paracord validate` says of a job in a cluster without ps.
+// Tests `paracord validate` on a job in a cluster without ps.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -97,7 +97,7 @@ TEST_CASE("validate prints into which stages a model is cut, or why it cannot be
   CHECK(absl::StrContains(example.err, "stages: is 3, and the model has 2 layers: give fewer"));
   CHECK(run("1", "2") == 2);
   CHECK(absl::StrContains(example.err, "with `accumulate` 1 a batch has one"));
-  // Without data the model's file says where it can be cut.
+  // Without data, the model file shows where the model can be cut.
   CHECK(example.Run({"--set", "accumulate=4", "--set", "stages=3", "--set",
                      "data.train.features=nowhere"}) == 2);
   CHECK(absl::StrContains(example.err, "stages: is 3, and the model has 2 layers: give fewer"));

@@ -1,5 +1,5 @@
-// Tests `paracord validate` on small files: what it prints for a good job, and that it lists every
-// problem of a bad one.
+// Tests `paracord validate` on small files: the output for a good job, and the complete list of a
+// bad job's problems.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <sstream>
@@ -326,7 +326,7 @@ TEST_CASE("a label outside of 0 to 1 is warned of where a crossentropy takes pro
 
 TEST_CASE("a number that is not finite is found in arrays of floats, with file and row") {
   ValidateExample example;
-  // There are three records of four floats, the last of which is infinite.
+  // Three records of four floats, the last of which is infinite.
   std::string bytes("\x93NUMPY\x01\0\x40\0", 10);
   bytes += "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2, 2), }  \n";
   bytes.resize(10 + 0x40, ' ');

@@ -13,7 +13,7 @@ TEST_CASE("floats are read in order however their bytes are cut, and in place wh
   std::vector<float> floats(kCount);
   for (size_t i = 0; i < kCount; ++i) floats[i] = static_cast<float>(i) + 0.5f;
   const absl::string_view bytes(reinterpret_cast<const char*>(floats.data()), kCount * 4);
-  // Each pair is the bytes of a chunk, and how many reads of 4096 bytes lie within one chunk.
+  // Pairs of the bytes of a chunk, and the number of 4096-byte reads that lie within one chunk.
   const auto [piece, in_place_expected] =
       GENERATE(std::pair<size_t, size_t>{4096, 16}, std::pair<size_t, size_t>{65536, 16},
                std::pair<size_t, size_t>{1001, 0}, std::pair<size_t, size_t>{6144, 11},

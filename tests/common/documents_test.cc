@@ -1,4 +1,4 @@
-// Tests that the pages which users read first stay short: README and docs/.
+// Pages that users read first stay short: README and docs/.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -26,7 +26,7 @@ size_t Words(const std::string& text) {
       std::distance(std::istream_iterator<std::string>(in), std::istream_iterator<std::string>()));
 }
 
-// README and the pages of docs/.
+// Returns README and the pages of docs/.
 std::vector<fs::path> Pages() {
   const fs::path root = PARACORD_SOURCE_DIR;
   std::vector<fs::path> pages = {root / "README.md"};
@@ -36,19 +36,19 @@ std::vector<fs::path> Pages() {
   return pages;
 }
 
-// What a reader takes in at once: a cell of a table, or a paragraph, such as an item of a list.
+// A unit of reading: a table cell or a paragraph. An item of a list is a paragraph.
 struct Part {
   bool cell = false;
-  size_t line = 0;  // counted from 1
+  size_t line = 0;  // from 1
   std::string text;
 };
 
-// Cuts a page into its parts; code, headings and comments are none.
+// Cuts a page into units. Code, headings and comments are left out.
 std::vector<Part> PartsOf(const std::vector<std::string>& lines) {
   static const std::regex item(R"(^\s*([-*]|\d+\.) .*)");
   static const std::regex none(R"(^\s*$|^#.*|^<!--.*)");
   std::vector<Part> parts;
-  bool code = false, open = false;  // open: the last part goes on in the next line
+  bool code = false, open = false;  // open: the unit continues on the next line
   for (size_t i = 0; i < lines.size(); ++i) {
     const std::string& line = lines[i];
     const bool fence = line.starts_with("```");

@@ -1,4 +1,4 @@
-// Failpoints do what the environment of a process says, and a setting that is misspelt ends it.
+// Failpoints obey PARACORD_FAILPOINTS. A misspelt setting ends the process.
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <string>
@@ -13,7 +13,7 @@ struct Ended {
   std::string said;
 };
 
-// Starts this test program with a setting of failpoints, to list no test.
+// Runs this test program with a setting of failpoints and without tests.
 Ended Start(const std::string& setting) {
   const std::string command =
       absl::StrCat("PARACORD_FAILPOINTS='", setting,

@@ -13,7 +13,7 @@ namespace {
 TEST_CASE("an atomic write that fails leaves what was there, and no temporary file") {
   const TestDirectory directory;
   PosixFiles files;
-  directory.Write("there/inside", "kept");  // no file takes the place of a directory
+  directory.Write("there/inside", "kept");  // a directory is never replaced by a file
   CHECK_FALSE(files.WriteAtomic(directory / "there", "text").ok());
   CHECK(*files.List(directory.path()) == std::vector<std::string>{"there"});
   CHECK(*files.ReadWhole(directory / "there/inside") == "kept");
@@ -38,7 +38,7 @@ TEST_CASE("a name that leads out of its directory, by dots or a symbolic link, i
     CHECK(absl::IsPermissionDenied(refused));
     CHECK(std::string(refused.message()).find(base) != std::string::npos);
   }
-  CHECK(files.CheckBeneath(directory / "none", "inside").ok());  // it leads nowhere
+  CHECK(files.CheckBeneath(directory / "none", "inside").ok());  // dangling
 }
 
 TEST_CASE("a path with a scheme is refused by name, and never a folder of that name") {
@@ -86,7 +86,7 @@ TEST_CASE("directories that are made are synced in their parents") {
   const std::string ill = GENERATE(std::string(""), std::string("/a"), std::string("/a/b"));
   files.MakeIll("sync " + root.path() + ill);
   CHECK_FALSE(files.MakeDirectories(root / "a/b/c").ok());
-  CHECK(files.MakeDirectories(root / "a/b/c").ok());  // they are there
+  CHECK(files.MakeDirectories(root / "a/b/c").ok());  // the directories exist now
   CHECK(files.List(root / "a/b/c").ok());
 }
 

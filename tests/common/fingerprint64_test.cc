@@ -16,7 +16,7 @@ std::string Text(size_t n) {
   return text;
 }
 
-// The numbers are those of tf.strings.to_hash_bucket_fast(text, 2**62), TensorFlow 2.21.
+// Expected values: tf.strings.to_hash_bucket_fast(text, 2**62), TensorFlow 2.21.
 TEST_CASE("Fingerprint64 is TensorFlow's for texts of every way of hashing") {
   const std::vector<std::pair<size_t, uint64_t>> table = {
       {0, 0x1ae16a3b2f90404f},  {1, 0x3310b17b5918018},   {3, 0x1516cec0a4421a1d},
@@ -36,8 +36,8 @@ TEST_CASE("Fingerprint64 is TensorFlow's for every length below 300") {
   CHECK(fold == 0xdd74d411614eb380);
 }
 
-// The numbers are those of keras.layers.Hashing(1000) and HashedCrossing(1000) on the TensorFlow
-// backend, Keras 3.15.
+// Expected values: keras.layers.Hashing(1000) and HashedCrossing(1000) on the TensorFlow backend,
+// Keras 3.15.
 TEST_CASE("bins and crosses are those of Keras' layers") {
   CHECK(Fingerprint64("") % 1000 == 263);
   CHECK(Fingerprint64("HNL") % 1000 == 12);

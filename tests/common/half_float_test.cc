@@ -60,20 +60,20 @@ TEST_CASE("every 16-bit number becomes the float it stands for, and that one aga
 
 TEST_CASE("conversion rounds to the nearest, ties to even") {
   CHECK(Bf16(1.0f) == 0x3f80);
-  CHECK(Bf16(1.0f + 0x1p-8f) == 0x3f80);             // a tie: the even one
-  CHECK(Bf16(1.0f + 0x1p-8f + 0x1p-20f) == 0x3f81);  // above it
-  CHECK(Bf16(1.0f + 0x1.8p-7f) == 0x3f82);           // a tie, upwards
+  CHECK(Bf16(1.0f + 0x1p-8f) == 0x3f80);             // a tie goes to even
+  CHECK(Bf16(1.0f + 0x1p-8f + 0x1p-20f) == 0x3f81);  // above the tie
+  CHECK(Bf16(1.0f + 0x1.8p-7f) == 0x3f82);           // a tie goes up to even
   CHECK(Bf16(std::numeric_limits<float>::max()) == 0x7f80);
   CHECK(Bf16(kInf) == 0x7f80);
   CHECK(Bf16(-kInf) == 0xff80);
   CHECK(Bf16(-0.0f) == 0x8000);
-  CHECK(Bf16(std::bit_cast<float>(0x7f800001u)) == 0x7fc0);  // NaN stays one
+  CHECK(Bf16(std::bit_cast<float>(0x7f800001u)) == 0x7fc0);  // NaN stays NaN
 
   CHECK(F16(1.0f + 0x1p-11f) == 0x3c00);
   CHECK(F16(1.0f + 0x1.8p-10f) == 0x3c02);
   CHECK(F16(65504.0f) == 0x7bff);
   CHECK(F16(65519.0f) == 0x7bff);
-  CHECK(F16(65520.0f) == 0x7c00);  // halfway to what there is not
+  CHECK(F16(65520.0f) == 0x7c00);  // halfway to 2^16, which float16 lacks
   CHECK(F16(-1e9f) == 0xfc00);
   CHECK(F16(kInf) == 0x7c00);
   CHECK(F16(0x1p-24f) == 1);

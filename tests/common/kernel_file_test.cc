@@ -1,4 +1,4 @@
-// Reads files of the kernel, which have no size, to their end.
+// Reads kernel files, which report no size, to their end.
 #include "common/kernel_file.h"
 
 #include <unistd.h>
@@ -18,7 +18,7 @@ TEST_CASE(
   CHECK(stat.starts_with(std::to_string(getpid()) + " ("));
   CHECK(stat.ends_with('\n'));
   CHECK(ReadKernelFile("/proc/self/none").empty());
-  CHECK(ReadKernelFile("/proc/self").empty());  // a directory
+  CHECK(ReadKernelFile("/proc/self").empty());  // is a directory
 }
 
 TEST_CASE("a file is read in as many steps as it needs, and not without end") {

@@ -38,7 +38,7 @@ TEST_CASE("protobuf's errors about bad messages are short log lines, at most one
   CHECK(log.str().find("protobuf Field xxx") != std::string::npos);
   const int64_t lines = std::ranges::count(log.str(), '\n');
   CHECK(lines >= 1);
-  CHECK(lines <= 1 + (SteadyMs() - begin_ms) / 1000);  // it may have been slow
+  CHECK(lines <= 1 + (SteadyMs() - begin_ms) / 1000);  // logging may have been slow
   CHECK(log.str().size() < 3000 * static_cast<size_t>(lines));
 }
 
@@ -80,7 +80,7 @@ TEST_CASE("what one event repeats beyond its limit is counted, and others pass")
   CHECK(limit.Take("noise", 6001).left_out == 0);
 }
 
-// Runs `body` in a process of its own; returns what it writes to stderr and how it ended.
+// Runs `body` in a child process. Returns its stderr and its wait status.
 std::pair<std::string, int> InChild(const std::function<void()>& body) {
   int fds[2];
   REQUIRE(::pipe(fds) == 0);
@@ -137,7 +137,7 @@ TEST_CASE("who a line is about, where that is and why are fields of a line in JS
   CHECK(first.at("event") == "at");
   CHECK(first.at("peer") == "worker:1");
   CHECK(first.at("address") == "10.0.0.9:4411");
-  CHECK(first.at("reason") == "it \"hangs\" \n");  // one byte would have ended the field
+  CHECK(first.at("reason") == "it \"hangs\" \n");  // a raw quote would end the field
   CHECK(first.at("msg") == "worker:1 at 10.0.0.9:4411 is gone");
   CHECK_FALSE(JsonOf(said.substr(said.find('\n') + 1)).contains("peer"));
 }
@@ -169,7 +169,7 @@ TEST_CASE("a fatal signal shows the stack and the last thousand events, and ends
   CHECK(WIFSIGNALED(status));
   CHECK(WTERMSIG(status) == SIGSEGV);
   CHECK(said.find("==== fatal signal SEGV; the stack") != std::string::npos);
-  CHECK(said.find("common_test") != std::string::npos);  // a frame
+  CHECK(said.find("common_test") != std::string::npos);  // a stack frame
   CHECK(said.find("\nevent 11\n") == std::string::npos);
   CHECK(said.find("\nevent 12\n") != std::string::npos);
   CHECK(said.find("\nevent 1009\n") != std::string::npos);

@@ -8,7 +8,7 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-// Returns what all holders have if each takes all that it may.
+// Returns the total if every holder takes its maximum.
 uint64_t Most(const MemoryBudget& memory) {
   uint64_t most = MemoryBudget::kProgramBytes + memory.Uses()[0].bytes;
   for (const auto* share : {&memory.requests(), &memory.replies(), &memory.staged(),
@@ -39,7 +39,7 @@ TEST_CASE("variables must leave room for a push, and a refusal says what is need
         "variables and slots take 101.0 MiB and one push of them 46.0 MiB, for which at least "
         "257.0 MiB are needed, and --memory-limit is 256.0 MiB: give this ps more memory, or the "
         "job more ps");
-  CHECK(memory.Uses()[0].bytes == 100 * kMiB);  // as before
+  CHECK(memory.Uses()[0].bytes == 100 * kMiB);  // unchanged
   CHECK_FALSE(memory.HoldVariables(~uint64_t{0}, ~uint64_t{0}).ok());
   CHECK_FALSE(memory.HoldVariables(193 * kMiB, 0).ok());
 }
@@ -71,7 +71,7 @@ TEST_CASE("rounds are held beside variables, and a refusal names the key that ma
         "variables and slots take 60.0 MiB and one push of them 46.0 MiB, and rounds 41.0 MiB, for "
         "which at least 257.0 MiB are needed, and --memory-limit is 256.0 MiB: give this ps more "
         "memory, or the job more ps, or \"round_batches\" a smaller number");
-  CHECK(memory.Uses()[1].bytes == 40 * kMiB);  // as before
+  CHECK(memory.Uses()[1].bytes == 40 * kMiB);  // unchanged
   CHECK(memory.HoldVariables(60 * kMiB, 46 * kMiB).ok());
   CHECK(memory.Uses()[1].holder == "requests");
 }
@@ -89,7 +89,7 @@ TEST_CASE("the rows of tables in rounds have a quarter of what variables leave")
   CHECK(memory.Uses()[1].bytes_max == 36 * kMiB);
   memory.CountVariables(124 * kMiB);
   CHECK(memory.rounds()->bytes_max() == 16 * kMiB);
-  // A push has half of what is left beside the rows.
+  // A push may take half of the memory left beside the rows.
   CHECK_FALSE(memory.HoldVariables(60 * kMiB, 49 * kMiB, 4 * kMiB, true).ok());
   CHECK(memory.HoldVariables(60 * kMiB, 49 * kMiB, 4 * kMiB).ok());
 }
@@ -97,7 +97,7 @@ TEST_CASE("the rows of tables in rounds have a quarter of what variables leave")
 TEST_CASE("rows that outgrow the limit leave an eighth of it for the others, and say so once") {
   MemoryBudget memory(256 * kMiB);
   REQUIRE(memory.HoldVariables(10 * kMiB, kMiB).ok());
-  CHECK_FALSE(memory.CountVariables(160 * kMiB));  // 32 MiB are left
+  CHECK_FALSE(memory.CountVariables(160 * kMiB));  // leaves 32 MiB
   CHECK(memory.requests()->spare() == 16 * kMiB);
   CHECK(memory.CountVariables(161 * kMiB));
   CHECK_FALSE(memory.CountVariables(~uint64_t{0}));
@@ -121,7 +121,7 @@ TEST_CASE("variables that grow make shares smaller as long as a push fits") {
   CHECK(Most(memory) <= memory.limit());
   memory.CountVariables(113 * kMiB);
   CHECK(memory.Uses()[0].bytes == 113 * kMiB);
-  CHECK(memory.requests()->spare() == 40 * kMiB);  // as before
+  CHECK(memory.requests()->spare() == 40 * kMiB);  // unchanged
   memory.CountVariables(~uint64_t{0});
   CHECK(memory.requests()->spare() == 40 * kMiB);
   memory.CountVariables(50 * kMiB);  // rows have expired
@@ -133,7 +133,7 @@ TEST_CASE("variables are not among what a process could give back") {
   CHECK_FALSE(memory.MuchBesideVariables(128 * kMiB));
   CHECK(memory.MuchBesideVariables(129 * kMiB));
   REQUIRE(memory.HoldVariables(150 * kMiB, 0).ok());
-  CHECK_FALSE(memory.MuchBesideVariables(100 * kMiB));  // they are not all there yet
+  CHECK_FALSE(memory.MuchBesideVariables(100 * kMiB));  // the variables are not all loaded yet
   CHECK_FALSE(memory.MuchBesideVariables(203 * kMiB));
   CHECK(memory.MuchBesideVariables(204 * kMiB));
   memory.CountVariables(300 * kMiB);
@@ -173,7 +173,7 @@ TEST_CASE("uses say who holds what") {
   MemoryBudget memory(1024 * kMiB);
   REQUIRE(memory.HoldVariables(7, 0).ok());
   memory.requests()->Add(5);
-  memory.replies()->Subtract(3);  // for a moment
+  memory.replies()->Subtract(3);  // briefly negative
   std::string text;
   for (const MemoryUse& use : memory.Uses()) {
     text += use.holder + " " + std::to_string(use.bytes) + ", ";

@@ -44,7 +44,7 @@ TEST_CASE("the limit of a control group counts, or else what the machine has") {
 TEST_CASE("where nothing says how much memory there is, there is no limit") {
   TestDirectory root;
   CHECK(FindMemory(root.path()).bytes == UINT64_MAX);
-  CHECK(FindMemory().bytes < uint64_t{1} << 50);  // of this machine
+  CHECK(FindMemory().bytes < uint64_t{1} << 50);  // the limit of this machine
 }
 
 TEST_CASE("a number of bytes has a unit of 1024's powers, or none") {

@@ -1,4 +1,4 @@
-// The files of the source tree, for tests of its rules. Read once, when they are first asked for.
+// The files of the source tree, for tests of its rules. Read once, on first use.
 #pragma once
 
 #include <filesystem>
@@ -8,14 +8,14 @@
 namespace paracord {
 
 struct SourceFile {
-  std::string path;  // from the root of the tree
+  std::string path;  // relative to the root
   std::vector<std::string> lines;
 };
 
 std::vector<std::string> ReadLines(const std::filesystem::path& path);
-// Every file below the root except build results and hidden folders.
+// Returns all files except for build results and hidden folders.
 std::vector<std::filesystem::path> AllFiles();
-// The files of code: C++, CUDA, proto, Python, shell and CMake.
+// Returns the code files: C++, CUDA, proto, Python, shell and CMake.
 const std::vector<SourceFile>& SourceFiles();
 
 }  // namespace paracord

@@ -40,7 +40,7 @@ TEST_CASE("a child has the given variables instead of ours, and writes where it 
   const absl::StatusOr<pid_t> pid = Spawn(options);
   close(options.output);
   REQUIRE(pid.ok());
-  CHECK(ExitCodeOf(*pid) == 7);  // nothing to read: its stdin is not ours
+  CHECK(ExitCodeOf(*pid) == 7);  // stdin is empty, not the test's
   std::stringstream text;
   text << std::ifstream(path).rdbuf();
   CHECK(text.str() == "ours theirs a=b an argument\nerror\n");
@@ -67,7 +67,7 @@ TEST_CASE("a child is the leader of its own session, and can be told from one th
   options.command = {"/bin/sleep", "60"};
   const absl::StatusOr<pid_t> pid = Spawn(options);
   REQUIRE(pid.ok());
-  while (getsid(*pid) != *pid) usleep(1000);  // between fork and setsid
+  while (getsid(*pid) != *pid) usleep(1000);  // the child is between fork and setsid
   kill(*pid, SIGKILL);
   int status = 0;
   REQUIRE(waitpid(*pid, &status, 0) == *pid);
@@ -112,7 +112,7 @@ TEST_CASE("a program that cannot be executed is named, with the reason and what 
 
 bool interrupts_child = false;
 
-// A Ctrl-C may come between fork and exec of a program that a shell began in the background.
+// A shell starts background programs with SIGINT ignored; Ctrl-C may come between fork and exec.
 TEST_CASE("a child that is interrupted before it begins does not begin") {
   REQUIRE(pthread_atfork(nullptr, nullptr, [] {
             if (interrupts_child) raise(SIGINT);
@@ -141,7 +141,7 @@ TEST_CASE("a child gets the descriptors that it is given, no others, and every s
   const TestDirectory directory;
   const std::string path = directory.path() + "/out";
   int inherited[2];
-  REQUIRE(pipe(inherited) == 0);  // without close-on-exec, as a library may have it
+  REQUIRE(pipe(inherited) == 0);  // no close-on-exec, as in a careless library
   signal(SIGUSR1, SIG_IGN);
   SpawnOptions options;
   options.command = {FindProgram("sh"), "-c",
@@ -164,7 +164,7 @@ TEST_CASE("a child gets the descriptors that it is given, no others, and every s
   };
   CHECK(read(path + "3") == "three\n");
   CHECK(read(path + "4") == "four\n");
-  // 5 is the shell's own: the folder that it lists.
+  // Descriptor 5 is the shell's: the folder being listed.
   const std::string said = read(path);
   INFO(said);
   CHECK(said.starts_with("/proc\n0\n1\n2\n3\n4\n"));

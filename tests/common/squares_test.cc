@@ -1,4 +1,4 @@
-// A sum of squares has the same bits however its elements are read, and by however many threads.
+// A sum of squares has equal bits for any chunking of the elements and any number of threads.
 #include "common/squares.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Tests the texts that go to another process.
+// Tests texts of statuses that cross to another process.
 #include "common/status_text.h"
 
 #include <catch2/catch.hpp>

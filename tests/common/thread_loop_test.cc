@@ -18,7 +18,7 @@ TEST_CASE("what a cancelled timer holds may use the loop when it is destroyed") 
   const EventLoop::TimerId timer =
       loop.PostAfter(1'000'000, [held = std::make_shared<Posts>(loop)] {});
   loop.Cancel(timer);
-  loop.Run();  // until what was posted stops it
+  loop.Run();  // until a posted function stops the loop
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
-// Functions have at most 60 lines and types at most 30 data members, in all of the tree's C++ and
-// CUDA. An outline of each file is read from its text: good enough for code that clang-format
-// wrote.
+// In all C++ and CUDA code, functions have at most 60 lines and types at most 30 data members. The
+// test parses a file's text only as far as clang-format's output requires.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cctype>
@@ -18,12 +17,12 @@ namespace {
 constexpr size_t kFunctionLinesMax = 60;
 constexpr size_t kMembersMax = 30;
 
-// The text of a file with its comments, preprocessor lines, strings and characters made blank, so
-// that each brace left is one of code and stands in the line where it stood.
+// A file's text with comments, preprocessor lines, strings and characters blanked. Each remaining
+// brace is code and keeps its line.
 class Code {
  public:
   explicit Code(const std::vector<std::string>& lines) {
-    bool continued = false;  // a preprocessor line that goes on
+    bool continued = false;  // inside a preprocessor line with continuation
     for (const std::string& line : lines) {
       const bool directive = raw_end_.empty() && !comment_ && (continued || line.starts_with("#"));
       continued = directive && line.ends_with("\\");
@@ -67,13 +66,13 @@ class Code {
   inline static const std::string kCommentEnd = "*/";
   std::string text_;
   bool comment_ = false;
-  std::string raw_end_;  // of the raw string under way; empty: there is none
+  std::string raw_end_;  // end of the current raw string, or ""
 };
 
 struct Finding {
-  std::string name;  // the beginning of the declaration
+  std::string name;  // start of the declaration
   size_t line = 0;
-  size_t count = 0;  // lines of a function's body, or members of a type
+  size_t count = 0;  // lines of a function body, or data members of a type
 };
 
 struct Outline {
@@ -90,7 +89,7 @@ std::string Trimmed(const std::string& text) {
   return bare.substr(begin, bare.size() - begin - (bare.size() > begin && bare.ends_with(" ")));
 }
 
-// Without the arguments of templates and of the macros that annotate members.
+// Removes template arguments, and annotations of members with their arguments.
 std::string WithoutArguments(const std::string& text) {
   static const std::regex kAnnotation("(ABSL_\\w+|alignas) ?\\([^()]*(\\([^()]*\\))?[^()]*\\)");
   std::string out;
@@ -103,7 +102,7 @@ std::string WithoutArguments(const std::string& text) {
   return out;
 }
 
-// How many data members a statement of a class declares.
+// Returns the number of data members that a statement in a class declares.
 size_t MembersOf(const std::string& statement) {
   static const std::regex kOther(
       "^(using|friend|static|static_assert|typedef|template|enum|class|struct|union|explicit|"
@@ -133,7 +132,7 @@ Outline OutlineOf(const SourceFile& file) {
   struct Scope {
     ScopeKind kind = ScopeKind::kNamespace;
     Finding finding;
-    std::string before;  // the statement that a value in braces is part of
+    std::string before;  // the statement around a braced value
   };
   Outline outline;
   std::vector<Scope> scopes(1);

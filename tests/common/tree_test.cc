@@ -1,4 +1,4 @@
-// Tests the rules of the tree that no compiler checks. There is no list of exemptions.
+// Tests rules of the tree that no compiler checks. There are no exemptions.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cctype>
@@ -28,7 +28,7 @@ std::vector<fs::path> Documents() {
 
 std::string Top(const std::string& path) { return path.substr(0, path.find('/')); }
 
-// Counts columns, not bytes: a UTF-8 continuation byte takes none.
+// Counts columns. A UTF-8 continuation byte has none.
 size_t Columns(const std::string& line) {
   return static_cast<size_t>(
       std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xc0) != 0x80; }));
@@ -54,8 +54,9 @@ TEST_CASE("no line has more than 100 columns, a tab or a space at its end") {
 }
 
 TEST_CASE("every test file is in a folder that the build names") {
-  std::set<std::string> named = {"", "fuzz"};  // tests/main.cc; all of fuzz/CMakeLists.txt
-  std::string all;                             // where a file may be named by itself
+  // Tests/main.cc, and fuzz/CMakeLists.txt names its own.
+  std::set<std::string> named = {"", "fuzz"};
+  std::string all;  // text that may name a single file
   bool recursive = false;
   for (const std::string& line :
        ReadLines(fs::path(PARACORD_SOURCE_DIR) / "tests/CMakeLists.txt")) {
@@ -77,7 +78,7 @@ TEST_CASE("every test file is in a folder that the build names") {
   }
 }
 
-// Returns the file of `#include "folder/file"`, or of proto's import; "" for any other line.
+// Returns the path in `#include "folder/file"` or in a proto import, or "" for other lines.
 std::string Included(const std::string& line) {
   for (const std::string word : {"#include \"", "import \""}) {
     if (!line.starts_with(word) || line.find('/') == std::string::npos) continue;
@@ -88,7 +89,7 @@ std::string Included(const std::string& line) {
 
 using Rooms = std::map<std::string, std::set<std::string>>;
 
-// Reads tests/rooms: each room with the rooms that it stands on.
+// Reads tests/rooms: each room, and the rooms that the room may include.
 Rooms ReadRooms() {
   Rooms rooms;
   for (const std::string& line : ReadLines(fs::path(PARACORD_SOURCE_DIR) / "tests/rooms")) {
@@ -105,7 +106,7 @@ Rooms ReadRooms() {
   return rooms;
 }
 
-// Returns the room of a file: its folder, or the inner folder that is a room of its own.
+// Returns the room of a file: its folder, or an inner folder that is a separate room.
 std::string RoomOf(const std::string& path) {
   for (const std::string inner : {"net/grpc", "coordinator/core"}) {
     if (path.starts_with(inner + "/")) return inner;
@@ -113,7 +114,7 @@ std::string RoomOf(const std::string& path) {
   return Top(path);
 }
 
-// Whether a room may include from another, directly or through others.
+// Returns whether a room may include from another, directly or indirectly.
 bool MayUse(const Rooms& rooms, const std::string& from, const std::string& to) {
   const std::set<std::string>& direct = rooms.at(from);
   return direct.contains(to) || std::any_of(direct.begin(), direct.end(), [&](const auto& room) {
@@ -138,7 +139,7 @@ TEST_CASE("includes between rooms point one way") {
   }
 }
 
-// Returns the name of the type that a line outside of functions and types begins to define, or "".
+// Returns the name of the type defined in a line outside of functions and types, or "".
 std::string DefinedType(const std::string& line) {
   static const std::regex type(
       R"(^(?:template <.*> )?(?:class|struct|union|enum(?: class)?) ([\w:]+)[^;()]*(?:\{.*)?$)");
@@ -146,8 +147,8 @@ std::string DefinedType(const std::string& line) {
   return std::regex_match(line, match, type) ? match[1].str() : "";
 }
 
-// Two types of one name that are linked into one program are one type to the linker, which keeps
-// the functions of one of them for both.
+// If a program contains two types of equal name, the linker keeps only one set of their inline
+// functions, for both types.
 TEST_CASE("no two files define a type of one name in a named namespace") {
   CHECK(DefinedType("struct Log {") == "Log");
   CHECK(DefinedType("template <class T> class Held final : public Base<T> {") == "Held");
@@ -156,11 +157,11 @@ TEST_CASE("no two files define a type of one name in a named namespace") {
   CHECK(DefinedType("class Log;").empty());
   CHECK(DefinedType("struct tm Now() {").empty());
   CHECK(DefinedType("  struct Inner {").empty());
-  std::map<std::string, std::string> files;  // by "namespace::type"
+  std::map<std::string, std::string> files;  // keyed by "namespace::type"
   for (const SourceFile& file : SourceFiles()) {
     const std::string ending = fs::path(file.path).extension();
     if (ending != ".h" && ending != ".cc" && ending != ".cu") continue;
-    std::vector<std::string> open;  // the namespaces; an unnamed one is a file's own
+    std::vector<std::string> open;  // open namespaces; an unnamed one is private to its file
     for (const std::string& line : file.lines) {
       if (line.starts_with("namespace ") && line.ends_with("{")) open.push_back(line);
       if (line.starts_with("}  // namespace") && !open.empty()) open.pop_back();

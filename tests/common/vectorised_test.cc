@@ -1,5 +1,5 @@
-// Tests, by the compilers' own remarks, that they vectorise the loops on which the speed depends
-// (common/vector_widths.h). clang is tested where it is installed.
+// Checks by compiler remarks that the hot loops are vectorised (common/vector_widths.h). clang is
+// tested if installed.
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -27,13 +27,13 @@ std::string OutputOf(const std::string& command) {
   return output;
 }
 
-// Returns the arguments with which this build compiles the file, without compiler and output.
+// Returns the build's arguments for a file, without compiler and output.
 std::string ArgumentsFor(const fs::path& file) {
   std::ifstream in(fs::path(PARACORD_BIN_DIR).parent_path() / "compile_commands.json");
   for (const auto& entry : nlohmann::json::parse(in)) {
     if (fs::path(entry.at("file").get<std::string>()) != file) continue;
     const std::string command = entry.at("command");
-    static const std::regex kFrame(  // clang finds no file for its remarks under another name
+    static const std::regex kFrame(  // clang finds the file for its remarks only by this name
         "^\\S+|-o \\S+|-MF \\S+|-MT \\S+|-MD|-Werror|-ffile-prefix-map=\\S+");
     return "cd " + entry.at("directory").get<std::string>() + " && COMPILER" +
            std::regex_replace(command, kFrame, "") + " -o /dev/null";
@@ -56,15 +56,15 @@ std::vector<int> MarkedLoops(const fs::path& file) {
 struct Compiler {
   std::string name;
   std::string report;
-  std::string says;                 // before the width
-  std::vector<std::string> widths;  // of SSE2, AVX2 and AVX-512, four bytes an element
+  std::string says;                 // text before the width
+  std::vector<std::string> widths;  // widths for SSE2, AVX2 and AVX-512, four bytes per element
 };
 
-// `times` is how often at least the first of the loops is compiled.
+// `times`: how often the first of the loops must be compiled, at least.
 [[maybe_unused]] void CheckLoops(const Compiler& compiler, const std::string& path, int times) {
   CAPTURE(compiler.name, path);
   std::string command = ArgumentsFor(kSource / path);
-  if (command.find("-fsanitize") != std::string::npos) return;  // which stands in its way
+  if (command.find("-fsanitize") != std::string::npos) return;  // sanitizers prevent vectorisation
   command.replace(command.find("COMPILER"), 8, compiler.name);
   const std::string output = OutputOf(command + " " + compiler.report);
   const std::vector<int> loops = MarkedLoops(kSource / path);

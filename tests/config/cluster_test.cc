@@ -1,4 +1,4 @@
-// Tests TF_CONFIG in the forms that TensorFlow and Kubeflow write, and the messages about others.
+// Tests TF_CONFIG in the forms of TensorFlow and Kubeflow, and the messages about other forms.
 #include "config/cluster.h"
 
 #include <catch2/catch.hpp>

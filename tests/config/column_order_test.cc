@@ -1,4 +1,4 @@
-// Tests that the columns of arrays keep the order in which a job declares them.
+// Columns of arrays keep the order of their declaration in a job.
 #include "config/column_order.h"
 
 #include <catch2/catch.hpp>
@@ -33,7 +33,7 @@ Job JobOf(const std::string& data, const std::vector<std::string>& settings = {}
   return *job;
 }
 
-// What the job's sources say of the order of their features.
+// Returns the order of features in the job's sources.
 json OrderOf(const Job& job) {
   const auto of = [](const json& source) { return source.value("order", json()); };
   if (!job.train.options.contains("mix")) return of(job.train.options);
@@ -80,7 +80,7 @@ TEST_CASE("a setting may declare columns, and a source may say their order itsel
   CHECK(OrderOf(JobOf(data, {R"(data.train.features={"b": "/b", "a": "/a"})"})) == order);
   CHECK(OrderOf(JobOf(data, {R"(data.train.order.features=["b", "a"])"})) == order);
   CHECK(OrderOf(JobOf(data, {R"(data.train.features.c=/c)"})) == json());
-  CHECK(OrderOf(JobOf(data, {R"(data.train.order=3)"})) == 3);  // which the reader refuses
+  CHECK(OrderOf(JobOf(data, {R"(data.train.order=3)"})) == 3);  // refused later, by the reader
 }
 
 TEST_CASE("on resume the order of columns cannot change, unless the model knows their names") {

@@ -52,7 +52,7 @@ TEST_CASE("the lanes of an epoch hold every batch once, whatever their number") 
           uint64_t counted = 0, examples = 0;
           for (uint64_t lane = 0; lane < SplitsPerEpoch(plan); ++lane) {
             REQUIRE(BatchesOfFirst(plan, lane) == counted);
-            // Lanes differ by the last round alone.
+            // Lanes differ only in the last round.
             REQUIRE(BatchesInSplit(plan, lane) >= rounds - 1);
             REQUIRE(BatchesInSplit(plan, lane) <= rounds);
             for (uint32_t b = 0; b < BatchesInSplit(plan, lane); ++b) {
@@ -90,7 +90,7 @@ TEST_CASE("the last round of an epoch may have fewer lanes, and its last batch b
   CHECK(BatchExamples(plan, 1, 2) == 5);
   CHECK(BatchExamples(plan, 2, 1) == 10);
   CHECK(BatchExamples(plan, 2, 2) == 0);
-  // A job that ends within the epoch ends with a round.
+  // A job that would end within an epoch ends with a whole round.
   CHECK(UpToEndOfRound(plan, 0) == 0);
   CHECK(UpToEndOfRound(plan, 1) == 4);
   CHECK(UpToEndOfRound(plan, 4) == 4);
@@ -107,7 +107,7 @@ TEST_CASE("the last round of an epoch may have fewer lanes, and its last batch b
   CHECK(BatchesOfJob(plan, 1, 15) == 18);
   CHECK(BatchesOfJob(plan, 3, std::nullopt) == 30);
   CHECK(UpToEndOfRound(PlanOf(95, 10, 3), 15) == 15);
-  CHECK(RoundsOfFirst(plan, 18) == 5);  // 3 and 2
+  CHECK(RoundsOfFirst(plan, 18) == 5);  // 3 + 2
   CHECK(RoundsOfFirst(plan, 30) == 9);
   CHECK(RoundsOfFirst(PlanOf(95, 10, 3), 30) == 0);
   CHECK(SplitsOf(plan, 8) == 4);

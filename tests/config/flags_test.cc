@@ -8,7 +8,7 @@
 namespace paracord {
 namespace {
 
-// A program with one flag of each kind.
+// A program with a flag of each kind.
 struct Program {
   Program() : flags("prog", "Does things.") {
     flags.Positional("JOB", "the job file", &job);

@@ -1,4 +1,4 @@
-// Tests what the test data and those that are predicted for take from the training data.
+// Test data and prediction data inherit keys from the training data.
 #include <catch2/catch.hpp>
 
 #include "common/files.h"
@@ -41,7 +41,7 @@ TEST_CASE("test and predict data take from the training data the keys that they 
                                       {"weight", "w"}}));
   CHECK(JobToJson(*ParseJob(JobToJson(job))) == JobToJson(job));
 
-  // The files are those of one source or of the other, and the order of columns is the source's.
+  // Files are inherited all or not at all. The order of columns is that of the training data.
   job = read(R"({"train": {"format": "npy", "features": {"b": "1", "a": "2"}, "labels": "3",
                            "weights": "4"},
                  "test": {"features": {"a": "5", "b": "6"}, "labels": "7"},

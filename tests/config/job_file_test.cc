@@ -1,4 +1,4 @@
-// Tests job files: that a problem names the file that is wrong, and is reported once.
+// A problem of a job file names the wrong file, and is reported once.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -43,7 +43,7 @@ TEST_CASE("a problem of a job file is reported once") {
     REQUIRE(job.has_value());
     CAPTURE(problems.lines());
     CHECK(problems.lines().size() == 1);
-    CHECK_FALSE(job->stop_when.has_value());  // whoever builds the model would say it again
+    CHECK_FALSE(job->stop_when.has_value());  // whoever builds the model would report it again
     const absl::Status named = ReadJobFile(files, path).status();
     CHECK(named.message() == path + ": " + problems.lines()[0]);
   }
@@ -132,7 +132,7 @@ TEST_CASE("a job or model file that cannot be read or parsed is named") {
   const std::string broken = directory.Write("broken.json", "{\"name\": \n oops}");
   CHECK(absl::StrContains(ReadJobFile(files, broken).status().message(),
                           broken + ": parse error at line 2"));
-  Problems problems;  // of who names the file
+  Problems problems;  // the caller names the file
   CHECK_FALSE(ReadJobFile(files, broken, {}, problems).has_value());
   CHECK(absl::StartsWith(problems.lines().at(0), "parse error at line 2"));
   json document = Minimal();
@@ -157,7 +157,7 @@ TEST_CASE("the numbers of Python's JSON that are not finite are read, and travel
   const absl::StatusOr<Job> job = ReadJobFile(files, path);
   CAPTURE(job.status().ToString());
   REQUIRE(job.ok());
-  const absl::StatusOr<Job> again = ParseJob(JobToJson(*job));  // as a worker gets it
+  const absl::StatusOr<Job> again = ParseJob(JobToJson(*job));  // a worker receives this form
   CAPTURE(again.status().ToString());
   REQUIRE(again.ok());
   for (const Job& one : {*job, *again}) {

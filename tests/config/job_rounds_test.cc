@@ -11,7 +11,7 @@
 namespace paracord {
 namespace {
 
-// Returns the job with these keys beside those that every job needs, or all of its problems.
+// Returns a job of the mandatory keys and `keys`, or all problems.
 absl::StatusOr<Job> JobWith(const std::string& keys) {
   nlohmann::json document = JsonOf(R"({
     "name": "j", "model": {"class_name": "Sequential", "config": {"layers": []}},

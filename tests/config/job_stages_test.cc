@@ -78,7 +78,7 @@ TEST_CASE("the devices of a worker that computes stages are one for its strategy
   for (const uint32_t stages : {1u, 4u}) {
     const auto read = [&](std::span<const std::string> settings) -> absl::StatusOr<Job> {
       Job job;
-      if (!settings.empty()) job.guarantees.consistency = "sync";  // as the strategy has it
+      if (!settings.empty()) job.guarantees.consistency = "sync";  // set by the strategy
       job.guarantees.stages.count = stages;
       return job;
     };

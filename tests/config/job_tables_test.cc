@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-// Returns the value as a job file has it.
+// Returns the value as parsed from a job file.
 json Parsed(const json& value) { return JsonOf(TextOf(value)); }
 
 std::string ProblemOf(const json& value) {

@@ -1,4 +1,4 @@
-// Tests the job file: its keys, that every problem is reported at once, and its canonical form.
+// Tests the keys of job files, the report of all problems at once, and the canonical form.
 #include "config/job.h"
 
 #include <catch2/catch.hpp>
@@ -35,8 +35,8 @@ Job MinimalJob() {
   return *std::move(job);
 }
 
-// Returns the problem of the minimal job with one key (a JSON pointer) set to a value, or, with
-// "erase", removed.
+// Returns the problem of the minimal job with one key (a JSON pointer) set to `value`, or removed
+// if `value` is "erase".
 std::string ProblemOf(const std::string& pointer, const std::string& value) {
   json document = MinimalJson();
   const json::json_pointer place(pointer);
@@ -441,10 +441,10 @@ TEST_CASE("on resume only what cannot change the past may differ") {
   now.epochs = 1;
   now.steps = 4;
   CHECK(CheckResumable(before, now, PlanOf(1, 1, 4)).ToString() == "OK");
-  before.split_batches = 8;  // who does not say keeps what is there
+  before.split_batches = 8;  // an absent key keeps the plan's value
   CHECK(CheckResumable(before, now, PlanOf(1, 1, 8)).ToString() == "OK");
   before.split_batches.reset();
-  now.split_batches = 8;  // as the plan has it
+  now.split_batches = 8;  // the plan's value
   CHECK(CheckResumable(before, now, PlanOf(1, 1, 8)).ToString() == "OK");
   CHECK(CheckResumable(before, now, PlanOf(1, 1, 4)).message() ==
         "split_batches: was 4 and is now 8, but cannot change on resume");

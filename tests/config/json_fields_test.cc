@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// Returns what reading says of one value under the key "a".
+// Returns the problem of reading a value under the key "a".
 template <class Read>
 std::string Said(const json& value, const Read& read, JsonFields::Null null) {
   Problems problems;
@@ -96,7 +96,7 @@ TEST_CASE("text that is nearly JSON is refused with the rule that it breaks, and
     INFO(text << "\n" << parsed.status());
     CHECK(absl::StrContains(parsed.status().message(), message));
   }
-  // What the rules forbid may stand in strings.
+  // Strings may contain anything.
   CHECK(ParseJson("{\"a\": \"http://x # 'y' ,] \\\" :\"}", 1000, 10).ok());
 }
 

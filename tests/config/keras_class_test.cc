@@ -1,4 +1,4 @@
-// Tests which classes of a model file count as Keras' own.
+// Tests which classes in a model file count as Keras' own.
 #include "config/keras_class.h"
 
 #include <catch2/catch.hpp>

@@ -96,7 +96,7 @@ TEST_CASE("of a LossScaleOptimizer only the inner optimizer counts") {
                                     "initial_scale": 32768.0, "dynamic_growth_steps": 2000}})");
   CHECK(scaled.name == "adam");
   CHECK(scaled.options == json{{"learning_rate", 0.5}});
-  // Without an inner optimizer it keeps its name, which is refused where the optimizer is made.
+  // Without an inner optimizer the name stays, and is refused where optimizers are made.
   CHECK(Read(NamedKind::kOptimizer, R"({"class_name": "LossScaleOptimizer", "config": {}})").name ==
         "lossscaleoptimizer");
 }

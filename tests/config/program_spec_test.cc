@@ -1,4 +1,4 @@
-// A model that is a program: its files become part of the job.
+// A model that is a program: the program's files become part of the job.
 #include "config/program_spec.h"
 
 #include <catch2/catch.hpp>
@@ -33,7 +33,7 @@ TEST_CASE("the files of a program travel in the job") {
   const absl::StatusOr<Job> job = ReadJobFile(files, path);
   INFO(job.status());
   REQUIRE(job.ok());
-  CHECK(job->loss.name.empty());  // the program's own
+  CHECK(job->loss.name.empty());  // the program has a loss
   const std::string canonical = JobToJson(*job);
   const absl::StatusOr<Job> again = ParseJob(canonical);
   INFO(again.status());
@@ -45,12 +45,12 @@ TEST_CASE("the files of a program travel in the job") {
   CHECK(spec->files == std::map<std::string, std::string>{{"train.py", "print('\xc3\xbc')\n"},
                                                           {"lib/model.py", ""}});
   CHECK(spec->step_s == 300);
-  // Another text is another job.
+  // A changed file makes another job.
   directory.Write("train.py", "print(1)\n");
   const absl::Status resumed =
       CheckResumable(*job, ReadJobFile(files, path).value(), PlanOf(1, 1, 1));
   CHECK(absl::StrContains(resumed.message(), "train.py"));
-  // The model may be in a file of its own, with its files beside that.
+  // The model may be in a separate file, with its files in that file's folder.
   directory.Write("models/program.json", TextOf(kProgramModel));
   directory.Write("models/train.py", "print(2)\n");
   directory.Write("models/lib/model.py", "");
@@ -119,7 +119,8 @@ TEST_CASE("a program file travels in the job") {
   CHECK(job->model["file"]["made_by"] == "me");
   const std::string canonical = JobToJson(*job);
   CHECK(JobToJson(ParseJob(canonical).value()) == canonical);
-  CHECK(absl::IsInvalidArgument(ReadProgramSpec(job->model).status()));  // it is no process
+  // The program is no process.
+  CHECK(absl::IsInvalidArgument(ReadProgramSpec(job->model).status()));
   directory.Write("models/a.program", R"({"format": 1, "modules": [7], "made_by": "me"})");
   const absl::Status resumed =
       CheckResumable(*job, ReadJobFile(files, path).value(), PlanOf(1, 1, 1));

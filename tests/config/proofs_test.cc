@@ -17,14 +17,14 @@ BatchId TheBatch(uint64_t epoch, uint64_t split, uint32_t number) {
   return batch;
 }
 
-// By Python: hmac.new(b"key", b"paracord rejection" + struct.pack("<QQQ", 1, 2, 3),
+// From Python: hmac.new(b"key", b"paracord rejection" + struct.pack("<QQQ", 1, 2, 3),
 // hashlib.sha256).digest()[:16].hex()
 TEST_CASE("a rejection is the HMAC of its batch") {
   CHECK(absl::BytesToHexString(RejectionOf("key", TheBatch(1, 2, 3))) ==
         "469504cc3138d61004d6af27da79cca6");
 }
 
-// By Python: hmac.new(b"", b"paracord rejection" + struct.pack("<QQQ", 1, 2, 3),
+// From Python: hmac.new(b"", b"paracord rejection" + struct.pack("<QQQ", 1, 2, 3),
 // hashlib.sha256).digest()[:16].hex()
 TEST_CASE("a key of no bytes is a key, whichever key was used before it") {
   CHECK_FALSE(RejectionOf("key", TheBatch(1, 2, 3)).empty());
@@ -45,7 +45,7 @@ TEST_CASE("a rejection is of one batch and one key alone") {
   CHECK_FALSE(IsRejection(rejection + "x", "key", batch));
 }
 
-// By Python: hmac.new(b"key", b"paracord lease" + struct.pack("<QQQ", 7, 1, 2),
+// From Python: hmac.new(b"key", b"paracord lease" + struct.pack("<QQQ", 7, 1, 2),
 // hashlib.sha256).digest()[:16].hex()
 TEST_CASE("a lease's proof is of its generation, epoch and split, and of all batches of these") {
   const std::string proof = LeaseProofOf("key", 7, 1, 2);
@@ -78,7 +78,7 @@ TEST_CASE("where OpenSSL computes no HMAC, no proof is right") {
   const std::string rejection = RejectionOf("key", batch), proof = LeaseProofOf("key", 7, 1, 2);
   const NoHashes none;
   bool made = true, right = false;
-  // A thread keeps the algorithms that it has found.
+  // A thread caches OpenSSL's algorithms, so the failure is tested in a new thread.
   std::thread([&] {
     made = !RejectionOf("key", batch).empty();
     for (const std::string& shown : {rejection, proof, std::string(), std::string(16, '\0')}) {

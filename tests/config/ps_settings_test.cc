@@ -1,4 +1,4 @@
-// Which settings of a job change what a ps does to values.
+// Tests which settings of a job change what a ps does to values.
 #include "config/ps_settings.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// The cost of a batch under other strategies follows from what was measured under one.
+// Predicts the cost of a batch under one strategy from measurements under another.
 #include "config/step_cost.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ TEST_CASE("workers that hold shares send less, the more of the shares are their 
   const PredictedStep nodes = PredictStep(kMeasures, shape, kAsync, std::nullopt, kNodes);
   CHECK(nodes.seconds == Approx(0.010 + 0.75 * 0.004));
   CHECK(nodes.batches == 2);
-  // And back again: what two nodes measured is what ps would take.
+  // The reverse: predicts ps from measurements of two nodes.
   const StepMeasures of_nodes{.compute_seconds = 0.010, .exchange_seconds = 0.003};
   CHECK(PredictStep(of_nodes, shape, kNodes, 2, kAsync).seconds == Approx(0.014));
 }
@@ -50,7 +50,7 @@ TEST_CASE("the devices of a worker compute side by side and exchange once") {
   const TrainingWay mirrored{"mirrored", true, 0};
   const StepMeasures measures{.compute_seconds = 0.010, .exchange_seconds = 0.001};
   const PredictedStep step = PredictStep(measures, shape, mirrored, 4, mirrored);
-  CHECK(step.seconds == Approx(0.014));  // 4 batches in 10 ms, and 1 ms each was left over
+  CHECK(step.seconds == Approx(0.014));  // 4 batches in 10 ms, and 1 ms each remains
   CHECK(step.batches_per_second == Approx(4 / 0.014));
 }
 

@@ -39,7 +39,7 @@ TEST_CASE("a job that says it is asynchronous keeps its updates in a cluster of 
 }
 
 TEST_CASE("people are told why a job has its strategy, also where it was read for its cluster") {
-  GuaranteesSpec read;  // by `paracord train`, as the cluster led to it
+  GuaranteesSpec read;  // derived by `paracord train`
   read.strategy = "multi_worker_mirrored";
   read.consistency = "sync";
   read.consistency_said = true;
