@@ -17,7 +17,7 @@ TEST_CASE("a batch is given up after per_batch failures on two workers where the
   CHECK(failures.Add(batch, FailureKind::kData, "worker:0", true) == Verdict::kTryAgain);
   CHECK(failures.Rejected(0, 4).empty());
   CHECK(failures.Add(batch, FailureKind::kData, "worker:1", true) == Verdict::kReject);
-  CHECK(failures.Rejected(0, 4).empty());  // nobody is told yet
+  CHECK(failures.Rejected(0, 4).empty());  // no worker has been told yet
   CHECK(failures.Withheld(0) == std::set<uint64_t>{4});
   REQUIRE(failures.Pending().size() == 1);
   CHECK(failures.Decide(failures.Pending()[0], /*entered=*/false));
@@ -78,13 +78,13 @@ TEST_CASE("a batch that some partition has is tried again, and deaths no longer 
   const auto fail = [&] { return failures.Add(batch, FailureKind::kData, "w", false); };
   CHECK(die() == Verdict::kTryAgain);
   CHECK(die() == Verdict::kReject);
-  CHECK(die() == Verdict::kTryAgain);  // it is pending
+  CHECK(die() == Verdict::kTryAgain);  // the rejection is pending
   CHECK_FALSE(failures.Decide(batch, /*entered=*/true));
   CHECK(failures.Withheld(0).empty());
   for (int i = 0; i < 5; ++i) CHECK(die() == Verdict::kTryAgain);
   CHECK(fail() == Verdict::kTryAgain);
   CHECK(fail() == Verdict::kReject);
-  CHECK(failures.Decide(batch, /*entered=*/true));  // or the job would never end
+  CHECK(failures.Decide(batch, /*entered=*/true));  // otherwise the job would never end
 }
 
 TEST_CASE("deaths of workers count apart from failures, and only where others lived") {

@@ -23,7 +23,7 @@ TEST_CASE("a set of ranges takes each number once, and keeps neighbours together
   }
   uint64_t numbers = 0, end = 0;
   for (const auto& [first, behind] : ranges.ranges()) {
-    CHECK((end == 0 || first > end));  // they do not touch
+    CHECK((end == 0 || first > end));  // ranges do not touch
     for (uint64_t n = first; n < behind; ++n) CHECK(all.contains(n));
     numbers += behind - first;
     end = behind;
@@ -35,7 +35,7 @@ TEST_CASE("a set has so many ranges at most") {
   BatchRanges ranges;
   for (uint64_t i = 0; i < BatchRanges::kRangesMax; ++i) REQUIRE(ranges.Add(2 * i));
   CHECK_FALSE(ranges.Add(2 * BatchRanges::kRangesMax));
-  CHECK(ranges.Add(1));  // that joins two
+  CHECK(ranges.Add(1));  // joins two ranges
   CHECK(ranges.Add(2 * BatchRanges::kRangesMax));
   CHECK(ranges.size() == BatchRanges::kRangesMax + 2);
 }

@@ -7,9 +7,9 @@ namespace {
 
 TEST_CASE("the time of a batch is not known before the second report, and is then a mean") {
   BatchTime time;
-  time.Add(1, 3);  // opening data and model is in it
+  time.Add(1, 3);  // includes opening data and model
   CHECK(time.seconds() == 0);
-  time.Add(0, 5);  // nothing was computed
+  time.Add(0, 5);  // computed nothing
   CHECK(time.seconds() == 0);
   time.Add(2, 0.2);
   CHECK(time.seconds() == Approx(0.1));
@@ -31,7 +31,7 @@ TEST_CASE("one report changes the time of a batch to a double or a half at most"
   time.Add(1, 1);
   time.Add(10, 1);
   REQUIRE(time.seconds() == Approx(0.1));
-  time.Add(1, 2);  // it was stopped for a while
+  time.Add(1, 2);  // the worker was stopped for a while
   CHECK(time.seconds() <= 0.13);
   time.Add(1000000, 1e300);
   CHECK(time.seconds() <= 0.25);

@@ -43,7 +43,7 @@ TEST_CASE("a checkpoint that cannot be removed keeps what it continues, and othe
   CHECK(chain.Is(chain.first));
   CHECK_FALSE(chain.Stands(chain.before));
   if (synced) CHECK(VerifyCheckpoint(chain.files, chain.Path(chain.third)).ok());
-  // It is told once, and tried again each time.
+  // The failure is reported once, and the removal retried each time.
   CHECK(chain.remover.Remove({}).empty());
   CHECK(chain.Is(chain.first));
   chain.files.MakeWell();
@@ -64,7 +64,7 @@ TEST_CASE("a checkpoint that can be neither read nor removed keeps all that are 
   CHECK(chain.Is(chain.second));
   CHECK(chain.Is(chain.first));
   CHECK_FALSE(chain.Stands(failed));
-  // What is newer goes all the same.
+  // A newer checkpoint is removed nevertheless.
   const std::string fourth = chain.Add({{1, 1}}, {}, 2);
   CHECK(chain.remover.Remove({fourth}).empty());
   CHECK_FALSE(chain.Stands(fourth));

@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kPs = 2;
 
-// Begins a round and takes the snapshots of all ps.
+// Begins a round and collects the snapshots of all ps.
 void Collect(CheckpointRounds& rounds, bool complete = false) {
   rounds.Begin(1, complete, kPs, 0, 0);
   rounds.DirectoryMade();
@@ -57,8 +57,7 @@ TEST_CASE("an order that was lost is repeated while the ps is there, and then fa
   CheckpointRounds rounds(0, 0, effects);
   rounds.Begin(1, false, kPs, 0, 0);
   const absl::StatusOr<PsReply> lost = absl::UnavailableError("no connection");
-  CHECK(rounds.TakeSnapshot(0, lost, true) ==
-        CheckpointRounds::Taken::kIgnored);  // nothing was asked
+  CHECK(rounds.TakeSnapshot(0, lost, true) == CheckpointRounds::Taken::kIgnored);  // not asked for
   rounds.DirectoryMade();
   rounds.Ask(0);
   CHECK(rounds.TakeSnapshot(0, lost, false) == CheckpointRounds::Taken::kFailed);
@@ -101,10 +100,10 @@ TEST_CASE("a periodic round begins after a while if batches were computed since 
   CHECK_FALSE(rounds.Due(9999, true, 1));
   CHECK(rounds.Due(10000, false, 1));
   rounds.Begin(1, false, 0, 1, 10000);
-  CHECK_FALSE(rounds.Due(20000, true, 2));  // one is under way
+  CHECK_FALSE(rounds.Due(20000, true, 2));  // a round is open
   rounds.Fail("no space", 10000);
   CHECK_FALSE(rounds.Due(10001, true, 1));
-  CHECK(rounds.Due(20000, false, 1));  // nothing holds what was computed
+  CHECK(rounds.Due(20000, false, 1));  // no checkpoint holds the computed batches
   rounds.Begin(1, false, 0, 1, 20000);
   rounds.Commit(Manifest(), CheckpointName(), 1);
   rounds.Finish(20000);

@@ -7,7 +7,7 @@
 namespace paracord {
 namespace {
 
-// A checkpoint of one trained partition that has entered so many batches.
+// Returns a checkpoint of one trained partition with `batches` entered batches.
 Manifest At(uint64_t batches, bool healthy = true) {
   Manifest manifest;
   manifest.name = {batches, 1, batches};
@@ -47,7 +47,7 @@ TEST_CASE("a checkpoint that holds what the newer one holds is replaced by it") 
   CHECK(checkpoints.Holding(10) != nullptr);
 }
 
-// A checkpoint that continues the one of `base` batches.
+// Returns a delta of the checkpoint with `base` batches.
 Manifest Delta(uint64_t batches, uint64_t base) {
   Manifest manifest = At(batches);
   manifest.base = NameAt(base);
@@ -115,7 +115,7 @@ TEST_CASE("where a full checkpoint does not fit, the chain goes on until one doe
   checkpoints.Add(Delta(70, 60));
   CHECK(checkpoints.Continued(3).size() == 5);
   checkpoints.Add(Delta(80, 70));
-  CHECK(checkpoints.Continued(3).empty());  // a full one is tried again
+  CHECK(checkpoints.Continued(3).empty());  // retries with a full checkpoint
   checkpoints.Add(At(90));
   CHECK_FALSE(checkpoints.continues_instead());
   checkpoints.Add(Delta(100, 90));

@@ -1,4 +1,4 @@
-// The commit of a round beside another coordinator's.
+// Commits of a round while another coordinator commits.
 #include "coordinator/commit.h"
 
 #include <catch2/catch.hpp>
@@ -8,7 +8,7 @@
 namespace paracord {
 namespace {
 
-// Generation 2 commits its first round.
+// Commits the first round of generation 2.
 absl::Status CommitOfNext(ExampleJob& example, const CheckpointName& known) {
   CommitRound round;
   round.round = 1;
@@ -28,7 +28,7 @@ TEST_CASE("a job that an older coordinator has completed meanwhile is not comple
   const absl::Status status = CommitOfNext(example, {});
   CHECK(absl::IsAlreadyExists(status));
   CHECK(status.message() == "another coordinator has completed the job: step-4-g1-r1");
-  // It was known, so that this job goes on from there.
+  // The completing checkpoint was known, so the job goes on from it.
   CHECK(CommitOfNext(example, {.step = 4, .generation = 1, .round = 1}).ok());
 }
 

@@ -7,7 +7,7 @@
 namespace paracord {
 namespace {
 
-// Returns the options of a coordinator with the example job, changed by `settings`.
+// Returns the options of a coordinator for the example job, changed by `settings`.
 absl::StatusOr<CoordinatorOptions> OptionsIn(const std::string& jobs,
                                              const std::vector<std::string>& settings,
                                              const std::vector<std::string>& ps_addresses,

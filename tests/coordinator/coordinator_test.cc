@@ -1,4 +1,4 @@
-// A coordinator finds a directory, makes something of it and leaves something there.
+// A coordinator with different contents of DIR: its start, and the files that it leaves.
 #include "coordinator/coordinator.h"
 
 #include <catch2/catch.hpp>
@@ -17,7 +17,7 @@
 namespace paracord {
 namespace {
 
-// Nobody ever answers.
+// A network in which no peer answers.
 class SilentNetwork : public NoNetwork {
  public:
   class SilentLink : public Link {
@@ -41,7 +41,8 @@ Job SmallJob() {
   return job;
 }
 
-// A coordinator in the directory whose cluster cannot form within timeouts.start_s, as its life is.
+// Runs a coordinator in `directory` until it gives up, because its cluster never forms within
+// timeouts.start_s.
 Exit RunInVain(const TestDirectory& directory, const Job& job = SmallJob()) {
   spdlog::set_level(spdlog::level::off);
   ManualLoop loop;
@@ -61,7 +62,7 @@ Exit RunInVain(const TestDirectory& directory, const Job& job = SmallJob()) {
   return *left;
 }
 
-// What the coordinator says while it waits for a job that cannot form.
+// The status of a coordinator while it waits for a cluster that never forms.
 struct Kept {
   std::optional<Exit> left;
   nlohmann::json status;
@@ -107,13 +108,13 @@ TEST_CASE("a job that has changed goes on as it was where that is asked for, and
   CHECK(kept.status.value("untaken", nlohmann::json()) ==
         nlohmann::json({"batch: was 10 and is now 32", "epochs: was 2 and is now 7"}));
   CHECK(TextOf(kept.status["events"]).find("batch: was 10 and is now 32") != std::string::npos);
-  changed.batch = job.batch;  // more epochs alone are no other job
+  changed.batch = job.batch;  // more epochs alone do not make another job
   const Kept more = GoOnWith(directory, changed, /*keep_job=*/true);
   CHECK_FALSE(more.status.contains("untaken"));
   CHECK(more.status.value("epochs", 0) == 7);
 }
 
-// A directory in which nothing can be made, as on storage that is mounted read-only.
+// Read-only storage: nothing can be made in DIR.
 class ReadOnlyFiles : public PosixFiles {
  public:
   absl::Status MakeDirectories(const std::string& path) override {
@@ -151,7 +152,7 @@ TEST_CASE("a run that comes to nothing leaves the summary of the job that was do
   PosixFiles files;
   const std::string done = R"({"status": "done", "metrics": {"test": {"accuracy": 0.9}}})";
   directory.Write(kSummaryName, done);
-  for (int life = 0; life < 2; ++life) {  // the second finds what the first wrote
+  for (int life = 0; life < 2; ++life) {  // the second life reads the first life's files
     CHECK(RunInVain(directory).code == 202);
     CHECK(files.ReadWhole(directory / kDoneSummaryName).value_or("") == done);
     const std::string failed = files.ReadWhole(directory / kSummaryName).value_or("");
@@ -201,10 +202,10 @@ TEST_CASE("a worker joins as the task that its certificate names, or as any if i
   }
 }
 
-constexpr int kGoesOn = 202;  // and waits for its ps
+constexpr int kGoesOn = 202;  // goes on, and waits in vain for its ps
 
 TEST_CASE("a coordinator claims a generation above all that the directory tells of") {
-  // A copy of the checkpoints alone has no claims.
+  // DIR may be a copy of the checkpoints, without claims.
   for (const char* name : {"checkpoints/step-4-g7-r1", "checkpoints/round-g7-r1",
                            "checkpoints/leftover-step-4-g7-r1", "job.state-7", "generation-7"}) {
     CAPTURE(name);
@@ -236,7 +237,7 @@ TEST_CASE("the name of a generation that counting never reaches is no claim") {
 }
 
 TEST_CASE("a job is done unless it is given more batches, or another end") {
-  ExampleJob example;  // two batches an epoch
+  ExampleJob example;  // an epoch has two batches
   example.job.epochs = 2;
   example.job.stop_when = StopWhen{"accuracy", 0.9, std::nullopt};
   example.Commit(4, 1, {.complete = true});
@@ -311,7 +312,7 @@ TEST_CASE(
   loop.RunPosted();
   CHECK(left == (watched ? 0 : 1));
   if (!watched) return;
-  loop.Advance(1000);  // until the page asks again
+  loop.Advance(1000);  // until the page polls again
   CHECK(left == 0);
   const nlohmann::json last = JsonOf(coordinator.PageJson());
   CHECK(last.at("phase") == "ended");

@@ -1,4 +1,4 @@
-// Lanes go to workers by the time that they take for a batch, and late ones to a second worker.
+// Workers get lanes according to their time for a batch, and a late lane gets a second worker.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
@@ -28,7 +28,7 @@ TEST_CASE("a worker that takes four times as long for a batch has a quarter of t
   }
   CHECK(fast.lanes() == LaneSet{0, 1, 2});
   CHECK(slow.lanes() == LaneSet{3});
-  // Lanes move where leases end, so that nothing is computed twice.
+  // A lane moves only when a lease ends, so no batch is computed twice.
   CHECK(fast.computed + slow.computed == job.table().batches_done());
   const nlohmann::json status = JsonOf(job.Told().StatusJson());
   CHECK(status.at("rounds").at("waited_seconds").get<double>() > 1);
@@ -39,7 +39,7 @@ TEST_CASE("a worker that stands by keeps the time that it took for a batch") {
   LaneJob job(/*lanes=*/2, /*records=*/400000);
   LaneWorker first(job, "worker:0"), second(job, "worker:1");
   first.batch_seconds = 0.05;
-  second.batch_seconds = 0.25;  // two lanes of the other take less than one of this
+  second.batch_seconds = 0.25;  // two lanes of `first` take less time than one of `second`
   for (int step = 0; step < 400; ++step) {
     Steps(job, {&first}, 1);
     step % 5 == 4 ? second.Step() : second.Wait();
@@ -69,11 +69,11 @@ TEST_CASE("who has waited long enough gets a second lease of a late lane, for on
   Steps(job, {&first, &second, &third}, 120);
   const auto stuck = static_cast<uint32_t>(*second.lanes().begin());
   const auto mine = static_cast<uint32_t>(*first.lanes().begin());
-  for (LaneWorker* worker : {&first, &second, &third}) {  // all come to one round
+  for (LaneWorker* worker : {&first, &second, &third}) {  // brings all lanes to one round
     const uint64_t lane = *worker->lanes().begin();
     while (job.table().NextOf(lane) < job.table().front()) Steps(job, {worker}, 1, 10);
   }
-  Steps(job, {&first, &third}, 1);  // and the round is not whole
+  Steps(job, {&first, &third}, 1);  // the round is not whole
   REQUIRE(BackupsOf(job) == 0);
   const uint32_t round = job.table().NextOf(stuck);
   first.computes = third.computes = false;
@@ -83,18 +83,18 @@ TEST_CASE("who has waited long enough gets a second lease of a late lane, for on
   CHECK(first.NextOf(stuck) == round);
   CHECK(first.EndOf(stuck) == round + 1);
   CHECK(BackupsOf(job) == 1);
-  // Another one gets none of the same lane.
+  // A third worker gets no lease of the late lane.
   third.late = {stuck};
   third.AskAgain();
   CHECK(third.lanes().size() == 1);
   CHECK(BackupsOf(job) == 1);
-  // The lease ends after its round, though leases are moved on.
+  // The lease ends with its round, even though other leases are extended.
   first.late.clear();
   first.computes = true;
   Steps(job, {&first}, 1);
   CHECK(first.lanes() == LaneSet{mine});
   CHECK(job.table().NextOf(stuck) == round + 1);
-  // Now that round is over for it: what it has said before brings nothing.
+  // `third` reports an old round as late, which has no effect.
   third.late = {stuck};
   third.AskAgain();
   CHECK(third.lanes().size() == 1);

@@ -1,4 +1,4 @@
-// These tests show that one worker can take a bounded part of a coordinator, whatever it says.
+// A worker can take only a bounded share of a coordinator, whatever it says.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -26,7 +26,7 @@ TEST_CASE("a session that claims more leases than a worker needs gets no others"
   }
   CHECK_FALSE(ask().has_lease());
   CHECK(harness.Work(other).has_lease());
-  // The session gets the next one once it gives one back.
+  // The session gets another lease once it returns one.
   *request.add_leases() = CoreHarness::Done([&] {
     Lease lease;
     lease.set_id(request.holds(0));

@@ -1,5 +1,5 @@
-// Checkpoints of synchronous jobs are cuts: which state is ordered, and how a job that ends comes
-// to one.
+// Checkpoints of synchronous jobs are cuts: the state that the coordinator orders, and the state at
+// which a job ends.
 #include <catch2/catch.hpp>
 #include <functional>
 #include <vector>
@@ -25,7 +25,7 @@ class CutJob : public CoreHarness {
     session = Join("worker:0", kRecords);
     REQUIRE(session != 0);
   }
-  // Partitions come to each state up to this one.
+  // Brings the partitions of a ps to each state up to `state`.
   void Reach(uint32_t index, uint64_t state) {
     for (uint64_t at = ps[index].partitions(0).state() + 1; at <= state; ++at) {
       if (std::optional<Event> answer = FakePs::Reach(index, at, kRounds)) Feed(*answer);
@@ -35,7 +35,7 @@ class CutJob : public CoreHarness {
     Reach(0, state);
     Reach(1, state);
   }
-  // Some batch was computed, so that a checkpoint is due some time.
+  // Reports computed batches, so that a checkpoint becomes due.
   void Compute() { Work(session, {LeaseReport()}, /*want=*/false); }
   std::vector<uint64_t> Cuts() const {
     std::vector<uint64_t> cuts;
@@ -131,7 +131,7 @@ TEST_CASE("at a drain lanes are leased up to the cut, so that all partitions com
   REQUIRE(lanes.lanes_size() == 1);
   CHECK(lanes.lanes(0).end_batch() == 6);
   job.EndLeases(lanes, 6);
-  CHECK_FALSE(job.Work(job.session).has_lease());  // nothing behind the cut
+  CHECK_FALSE(job.Work(job.session).has_lease());  // no lease goes beyond the cut
   job.Reach(1, 6);
   CHECK(job.committed.size() == 1);
   CHECK(job.exit.has_value());
@@ -144,10 +144,10 @@ TEST_CASE("at a drain leases at hand are not moved on, and a cut that they are p
   job.hold_ledgers = true;
   job.Feed(DrainEvent{"SIGTERM"});
   CHECK(job.Cuts().empty());
-  job.Reach(1, 7);  // by the leases at hand, after the ps have told their states
+  job.Reach(1, 7);  // the leases at hand go on after the ps have reported their states
   job.ReleaseLedgers();
   CHECK(job.Work(job.session, {}, /*want=*/false).lanes_size() == 0);
-  CHECK(job.Cuts().size() == 1);  // leases come to their end soon
+  CHECK(job.Cuts().size() == 1);  // the leases end soon
   job.Run(300);
   REQUIRE(job.Cuts().size() == 2);
   CHECK(job.Cuts()[0] == 5);

@@ -1,4 +1,4 @@
-// When epochs are scored, and what becomes of scores when ledgers go back.
+// When the coordinator scores epochs, and what happens to scores when ledgers go back.
 #include <catch2/catch.hpp>
 
 #include "common/json_text.h"
@@ -18,7 +18,7 @@ WorkRequest Scored(uint64_t session, const EvaluationLease& lease, double loss) 
   return request;
 }
 
-// The splits [0, count), through all epochs, in the ledgers of one ps.
+// Enters the splits [0, count) of all epochs into the ledgers of a ps.
 void Finish(PsDescription& ps, uint64_t count) {
   for (PartitionDescription& partition : *ps.mutable_partitions()) {
     Ledger& ledger = *partition.mutable_ledger();
@@ -28,8 +28,8 @@ void Finish(PsDescription& ps, uint64_t count) {
   }
 }
 
-// Computes so many splits, and scores what it is told to, until there is another split to compute
-// or nothing to do. The epochs that it scored.
+// Computes `splits` splits, and scores until the next split is granted or nothing is left. Returns
+// the scored epochs.
 std::vector<uint64_t> WorkOff(CoreHarness& harness, uint64_t session, uint64_t splits,
                               const std::function<double(uint64_t epoch)>& loss_of) {
   std::vector<uint64_t> epochs;
@@ -93,13 +93,13 @@ TEST_CASE("a replay scores no epoch that other partitions are past, and ends no 
     job.stop_when = StopWhen{.metric = "loss", .at_least = {}, .at_most = 0.5};
   });
   CHECK(WorkOff(harness, harness.Join("worker:0", 40, 10), 5, 0.8) == std::vector<uint64_t>{0, 1});
-  // It is created again, there is no checkpoint yet; the other one has all that it had.
+  // ps:1 is created anew, for lack of a checkpoint. ps:0 has all its batches.
   harness.ps[1] = PsDescription();
   harness.ps[1].set_protocol(kProtocol);
   harness.ps[1].set_boot_id("second");
   harness.Run(20000);
   const uint64_t session = harness.Join("worker:0", 40, 10);
-  // Only what all have when all of it is done is a state that there is.
+  // Only the end of the replay is a state that all partitions have, so only its epoch is scored.
   CHECK(WorkOff(harness, session, 6, 0.4) == std::vector<uint64_t>{2});
   const nlohmann::json summary = JsonOf(harness.summary);
   CHECK(summary.at("ledger").at("applied_min") == 12);
@@ -164,7 +164,7 @@ TEST_CASE("patience ends a job, and the checkpoint of its best evaluation is kep
   CHECK(summary.at("best") ==
         nlohmann::json(
             {{"epoch", 2}, {"metric", "loss"}, {"value", 3.0}, {"checkpoint", "step-8-g1-r2"}}));
-  // One for each evaluation that was the best so far, and the final one.
+  // A checkpoint for each evaluation that was the best so far, and the final one.
   REQUIRE(harness.committed.size() == 3);
   CHECK(harness.committed[0].name.step == 4);
   CHECK(harness.committed[1].name.ToString() == "step-8-g1-r2");

@@ -1,4 +1,4 @@
-// Batches that fail: counted, rejected by all partitions alike, or the end of the job.
+// Batches that fail: counted, rejected in all partitions alike, or the end of the job.
 #include <catch2/catch.hpp>
 
 #include "common/json_text.h"
@@ -22,7 +22,7 @@ TEST_CASE("too many rejected batches end the job with the code for divergence") 
   }
   harness.Run(1500);
   CHECK_FALSE(harness.exit.has_value());
-  CHECK(harness.Join("worker:1") == 0);  // it started late, and hears of the end all the same
+  CHECK(harness.Join("worker:1") == 0);  // a late worker is also told the end
   CHECK(harness.joins[harness.call].leave().exit_code() == 6);
   harness.Run(1000);
   REQUIRE(harness.exit.has_value());
@@ -119,9 +119,10 @@ TEST_CASE("a worker that fails rests while others may do better, and only then")
     for (const uint64_t session : sessions) {
       const WorkReply reply = harness.Work(session);
       if (harness.exit.has_value() || !reply.has_lease()) continue;
-      if (!all_fail && session == sessions[1]) continue;  // is at work
+      if (!all_fail && session == sessions[1]) continue;  // the worker is busy
       LeaseReport report = Unreadable(reply.lease());
-      report.set_next(static_cast<uint32_t>(reply.lease().rejected_size()));  // after those
+      // After the rejected batches.
+      report.set_next(static_cast<uint32_t>(reply.lease().rejected_size()));
       const bool through = report.next() == reply.lease().end_batch();
       harness.Work(session, {through ? CoreHarness::Done(reply.lease()) : report}, false);
     }
@@ -143,7 +144,7 @@ TEST_CASE("a rejection is in job.state before anybody is told, and a later coord
   harness.hold_state = true;
   const WorkReply meanwhile = harness.Work(session, {Unreadable(first.lease())});
   REQUIRE(meanwhile.has_lease());
-  CHECK(meanwhile.lease().split() != first.lease().split());  // that one is withheld
+  CHECK(meanwhile.lease().split() != first.lease().split());  // the failing split is withheld
   harness.Run(200);
   const WorkReply none = harness.Work(session, {CoreHarness::Done(meanwhile.lease())});
   CHECK_FALSE(none.has_lease());
@@ -177,7 +178,7 @@ TEST_CASE("a coordinator that was stopped takes nobody for dead") {
   const bool tick_first = GENERATE(true, false);
   if (tick_first) harness.Feed(TickEvent());
   harness.Feed(WorkerHoldLostEvent{hold, cut_off});
-  harness.Run(5000);  // 9000 ms of silence in which it ran
+  harness.Run(5000);  // 9000 ms of silence while the worker ran
   CHECK(harness.log.find("worker:0 left: its connection broke") != std::string::npos);
   CHECK(harness.log.find("worker:1 left") == std::string::npos);
   CHECK(harness.log.find("the worker died") == std::string::npos);
@@ -186,13 +187,13 @@ TEST_CASE("a coordinator that was stopped takes nobody for dead") {
   CHECK(harness.log.find("on worker:1: the worker died") != std::string::npos);
 }
 
-// A worker that dies, by its broken connection.
+// Breaks a worker's connection.
 void Die(CoreHarness& harness, uint64_t session) {
   harness.Feed(WorkerHoldEvent{++harness.call, session});
   harness.Feed(WorkerHoldLostEvent{harness.call, session});
 }
 
-// Long enough for any pause after a death; the others are heard.
+// Runs longer than any pause after a death, with signs of life from `sessions`.
 void Live(CoreHarness& harness, std::vector<uint64_t> sessions, int64_t ms = 13000) {
   for (int64_t t = 0; t < ms; t += 1000) {
     for (const uint64_t session : sessions) harness.Work(session, {}, false);
@@ -209,8 +210,8 @@ TEST_CASE("a batch that a partition has is not rejected, and pushes under way ar
   REQUIRE(reply.has_lease());
   Die(harness, session);
   harness.Run(600);
-  CHECK(harness.core->generation() == 1);  // nobody has been heard since
-  // A push that it had sent reaches one partition after the ledgers were read.
+  CHECK(harness.core->generation() == 1);  // no other worker has been heard since the death
+  // A push of the dead worker reaches a partition after the ledgers were read.
   OpenSplit& open = *harness.ps[0].mutable_partitions(0)->mutable_ledger()->add_open();
   open.set_split(reply.lease().split());
   open.set_next(1);
@@ -235,7 +236,8 @@ TEST_CASE("a rejection is not decided by ledgers that were asked for before it w
   REQUIRE(second.has_lease());
   harness.Run(200);
   REQUIRE(harness.held_ledgers.size() == 2);
-  // Its first batch reaches one partition while they are on their way, and then it fails.
+  // While the ledgers are on their way, the second lease's first batch reaches a partition and then
+  // fails.
   OpenSplit& open = *harness.ps[0].mutable_partitions(0)->mutable_ledger()->add_open();
   open.set_split(second.lease().split());
   open.set_next(1);
@@ -259,7 +261,7 @@ TEST_CASE("a batch that kills its workers is known by the ledgers, not by report
   WorkReply reply = harness.Work(session);
   REQUIRE(reply.has_lease());
   const uint64_t split = reply.lease().split();
-  // Nobody reports that batch 0 is done: number 1 is what kills.
+  // No worker reports batch 0 as done. Batch 1 kills its workers.
   for (PsDescription& p : harness.ps) {
     for (PartitionDescription& partition : *p.mutable_partitions()) {
       OpenSplit& open = *partition.mutable_ledger()->add_open();
@@ -289,7 +291,7 @@ enum class Others { kAlone, kIdle, kAllDie };
 TEST_CASE("a worker that dies says nothing of its batch unless others lived at other ones") {
   const Others others = GENERATE(Others::kAlone, Others::kIdle, Others::kAllDie);
   CAPTURE(static_cast<int>(others));
-  const uint32_t split_batches = GENERATE(2u, 4u);  // with 4 the epoch is one split
+  const uint32_t split_batches = GENERATE(2u, 4u);  // with 4, an epoch is one split
   CoreHarness harness([&](Job& job) {
     job.failures = {true, 1, 0.0, 10};
     job.split_batches = split_batches;
@@ -325,7 +327,7 @@ TEST_CASE("a batch whose worker died is another worker's first, after a pause th
   harness.Run(1000);
   other = harness.Join("worker:1");
   REQUIRE(harness.Work(session).has_lease());
-  // A lone one goes on by itself.
+  // The last worker's deaths do not stop the job.
   Die(harness, other);
   Die(harness, session);
   harness.Run(1000);
@@ -350,7 +352,7 @@ TEST_CASE("failures of batches that are not there fail no job") {
   CHECK(harness.log.find(once) != std::string::npos);
   CHECK(harness.log.find("worker:0 reports batch", harness.log.find(once) + 1) ==
         std::string::npos);
-  // A batch that is there still does.
+  // A batch within the split still fails the job.
   const WorkReply reply = harness.Work(session);
   harness.Work(session, {Unreadable(reply.lease())}, false);
   harness.Run(200);
@@ -365,7 +367,7 @@ TEST_CASE("who dies when the last split of a job with steps is entered died of n
   const uint64_t sessions[] = {harness.Join("worker:0"), harness.Join("worker:1")};
   REQUIRE(harness.Work(sessions[0]).has_lease());
   const Lease last = harness.Work(sessions[1]).lease();
-  CHECK(last.end_batch() == 1);  // the data plan has one more
+  CHECK(last.end_batch() == 1);  // the data plan has one more batch
   for (PsDescription& p : harness.ps) {
     for (PartitionDescription& partition : *p.mutable_partitions()) {
       OpenSplit& open = *partition.mutable_ledger()->add_open();

@@ -1,5 +1,5 @@
-// The peers and the files of a coordinator's core in tests: they answer everything at once, and
-// work, unless a test says otherwise. Bases of CoreHarness, which hands them the core's effects.
+// The peers and files of a coordinator's core in tests. By default all answer at once and succeed.
+// Bases of CoreHarness, which passes the core's effects to them.
 #pragma once
 
 #include <functional>
@@ -72,7 +72,7 @@ class FakePs {
     }
     return Answer(e, PsReply(mine));
   }
-  // All partitions enter everything of the split, as the worker's pushes would make them.
+  // Enters the whole split into all partitions, as a worker's pushes would.
   void Enter(const Lease& lease) {
     for (PsDescription& p : ps) {
       for (PartitionDescription& partition : *p.mutable_partitions()) {
@@ -120,28 +120,28 @@ class FakePs {
 
   PsDescription ps[2];
   std::set<uint32_t> dead;
-  std::set<uint32_t> hung;              // ps that answer nothing
-  std::map<uint32_t, int> dialed;       // how often, by ps
+  std::set<uint32_t> hung;         // ps that answer nothing
+  std::map<uint32_t, int> dialed;  // number of dials, keyed by ps
   std::set<uint32_t> finished;
   std::map<uint32_t, int64_t> looked_ms;  // when a ps last saw that it is not alone
   std::map<uint32_t, uint64_t> hold_tags;
   bool silent_load = false;
   bool hold_ledgers = false;  // answers with ledgers are kept until ReleaseLedgers
   std::vector<PsAnswerEvent> held_ledgers;
-  absl::Status load_status;   // what a ps says to a Load
-  std::string other_dir;      // that ps:1 has instead of the coordinator's
+  absl::Status load_status;   // the answer to a Load
+  std::string other_dir;      // DIR of ps:1, if not the coordinator's
   std::string damaged = "-";  // a checkpoint that no ps can load
   absl::StatusCode damage = absl::StatusCode::kDataLoss;
   int64_t snapshot_takes_ms = 0;
   std::set<uint64_t> entered;
-  std::string proof_key;  // as the ps were told
+  std::string proof_key;  // known to the ps
   std::vector<LoadRequest> loads;
   std::map<uint64_t, uint32_t> called_load;  // the ps of each, by tag
-  // Called when a ps has loaded a checkpoint, to set what that had.
+  // Called when a ps has loaded a checkpoint, to set the partitions' state.
   std::function<void(uint32_t ps, const std::string& checkpoint)> loaded;
-  std::vector<SnapshotRequest> snapshots;  // all that were ordered
+  std::vector<SnapshotRequest> snapshots;  // in order
   int late_orders = 0;                     // for cuts, which come to ps:1 too late
-  std::map<uint32_t, CallPs> armed;        // by ps, the order that waits for its state
+  std::map<uint32_t, CallPs> armed;        // orders that wait for a state, keyed by ps
 
  private:
   std::optional<Event> TakeSnapshot(const CallPs& e, const SnapshotRequest& order) {
@@ -171,15 +171,14 @@ class FakePs {
 // DIR as the core's effects touch it.
 class FakeDir {
  public:
-  // Returns how the effect ends; nothing if it does not, or if nobody is told.
+  // Returns the result of the effect, or nothing if the effect hangs or has no result.
   std::optional<Event> CarryOut(ClaimGeneration& e) {
     claimed = e.generation;
     if (hold_claim) return std::nullopt;
     return GenerationClaimedEvent{
         e.generation, lose_claim ? absl::AlreadyExistsError("exists") : absl::OkStatus()};
   }
-  // The status of a write by the one who leads `generation`: files are touched in the order of
-  // effects.
+  // Returns the status of a write in `generation`. Effects touch files in order.
   absl::Status Led(uint64_t generation) const {
     return generation < claimed ? absl::AbortedError("a newer one is claimed") : absl::OkStatus();
   }
@@ -221,7 +220,7 @@ class FakeDir {
   absl::Status state_status;
   absl::Status round_status;
   absl::Status commit_status;
-  absl::StatusOr<bool> stands = false;  // whether one whose commit failed is a checkpoint
+  absl::StatusOr<bool> stands = false;  // whether a checkpoint exists although its commit failed
   std::vector<Manifest> committed;
   std::vector<std::string> removed;
   std::vector<std::string> uncommitted;

@@ -23,7 +23,7 @@ namespace paracord {
 
 class CoreHarness : public FakePs, public FakeDir {
  public:
-  // `earlier`: the ps, with all they hold, are those of this one.
+  // `earlier`: takes over the ps of this harness, with their contents.
   explicit CoreHarness(std::function<void(Job&)> edit = {}, FoundInDir found = {},
                        const CoreHarness* earlier = nullptr, std::set<uint32_t> away = {},
                        int64_t agree_ms = 0) {
@@ -73,7 +73,7 @@ class CoreHarness : public FakePs, public FakeDir {
     for (const int64_t until = now + ms; now < until; now += kTickMs) Feed(TickEvent());
   }
 
-  // Makes the report that people would get now.
+  // Returns the report that users would get now.
   Report Told() const { return {core->View(), now}; }
 
   void Take(AnswerJoin& e) { joins[e.call] = e.reply; }
@@ -89,7 +89,7 @@ class CoreHarness : public FakePs, public FakeDir {
     summary_ms = now;
     Push(FakeDir::CarryOut(e));
   }
-  // All other effects concern files.
+  // All other effects are about files.
   template <class T>
   void Take(T& e) {
     Push(FakeDir::CarryOut(e));
@@ -114,12 +114,12 @@ class CoreHarness : public FakePs, public FakeDir {
     variable.set_trainable(true);
     return facts;
   }
-  // The ledgers arrive as they were when they were asked for.
+  // Delivers the ledgers as of the time of the request.
   void ReleaseLedgers() {
     hold_ledgers = false;
     for (PsAnswerEvent& answer : std::exchange(held_ledgers, {})) Feed(std::move(answer));
   }
-  // A worker that joins; its session, or 0.
+  // Joins a worker. Returns the session, or 0.
   uint64_t Join(const std::string& task, uint64_t records = 40, uint64_t test_records = 0,
                 const std::string& boot_id = "boot") {
     JoinRequest request;
@@ -160,7 +160,7 @@ class CoreHarness : public FakePs, public FakeDir {
   int64_t summary_ms = 0;
   std::string log;
   std::optional<Exit> exit;
-  uint64_t job = 0;  // its fingerprint
+  uint64_t job = 0;  // fingerprint of the job
   std::unique_ptr<CoordinatorCore> core;
 };
 
@@ -178,7 +178,7 @@ inline void TrainAll(CoreHarness& harness, uint64_t session) {
   }
 }
 
-// Returns what the next coordinator finds.
+// Returns the contents of DIR for the next coordinator.
 inline FoundInDir After(const CoreHarness& earlier) {
   FoundInDir found;
   found.generation = earlier.core->generation() + 1;

@@ -1,4 +1,4 @@
-// The history of epochs as workers tell it to the coordinator's core, and as people get it.
+// The history of epochs: workers' reports to the core, and the history that users get.
 #include <catch2/catch.hpp>
 #include <limits>
 #include <string>
@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// Tells of all batches of a lease, each with this loss.
+// Returns a report of all batches of a lease, each with `loss`.
 WorkRequest Trained(uint64_t session, const Lease& lease, double loss) {
   WorkRequest request;
   request.set_session(session);
@@ -31,7 +31,7 @@ WorkReply Send(CoreHarness& harness, WorkRequest request) {
   return harness.works[harness.call];
 }
 
-// Trains the next split of the epoch and tells of it.
+// Trains the next split of the epoch and reports it.
 void TrainSplit(CoreHarness& harness, uint64_t session, double loss) {
   const WorkReply reply = harness.Work(session);
   REQUIRE(reply.has_lease());
@@ -139,7 +139,7 @@ TEST_CASE("a coordinator that is killed leaves its history to the next, with the
 
   FoundInDir found = After(earlier);
   const bool checkpoint = GENERATE(false, true);
-  if (checkpoint) {  // which is newer than job.state
+  if (checkpoint) {  // newer than job.state
     earlier.Feed(DrainEvent{"SIGTERM"});
     earlier.Run(2000);
     REQUIRE(earlier.committed.size() == 1);
@@ -155,7 +155,7 @@ TEST_CASE("a coordinator that is killed leaves its history to the next, with the
   TrainSplit(next, again, 1);
   const json entry = StatusOf(next).at("history").at(1);
   CHECK(entry.at("batches") == 4);
-  // What came after the newest that was written is not known, and only that.
+  // Only the reports after the newest written state are lost.
   CHECK(entry.value("untold", 0) == (checkpoint ? 0 : 2));
   CHECK(entry.at("train").at("loss") == (checkpoint ? 4.5 : 1.0));
 }
@@ -195,10 +195,10 @@ TEST_CASE("a worker tells only of splits that it was given, in this session or o
   const size_t at = harness.log.find(said);
   REQUIRE(at != std::string::npos);
   CHECK(harness.log.find(said, at + 1) == std::string::npos);
-  session = harness.Join("worker:0");  // its connection broke before it could tell
+  session = harness.Join("worker:0");  // its connection broke before it could report
   Send(harness, Trained(session, lease, 4));
   CHECK(harness.core->View().history.open_batches() == 2);
-  // Another process of the task was never given anything.
+  // A new process with the task of a worker has no leases to report.
   session = harness.Join("worker:0", 40, 0, "other life");
   Lease next = lease;
   next.set_split(1);
@@ -288,10 +288,10 @@ TEST_CASE("rounds that a rollback takes back count once, and the status says the
   REQUIRE(job.Work(session).has_lease());
   CHECK(StatusOf(job).at("again_to") == 6);
   CHECK(job.core->View().history.open_batches() == 6);
-  tell(1, 3, 5);  // of which two rounds are known
+  tell(1, 3, 5);  // two of these rounds are already known
   CHECK(job.core->View().history.open_batches() == 8);
   job.SetStates(kSyncRounds);
-  std::vector<LeaseReport> reports;  // until all lanes are done, and the ledgers are read
+  std::vector<LeaseReport> reports;  // until all lanes are done and the ledgers are read
   for (int i = 0; i < 10 && StatusOf(job).at("history").empty(); ++i) {
     const WorkReply reply = job.Work(session, std::exchange(reports, {}));
     if (reply.has_lease()) reports.push_back(CoreHarness::Done(reply.lease()));

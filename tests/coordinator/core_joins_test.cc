@@ -1,4 +1,4 @@
-// Workers say something when they join, and something becomes of it.
+// Joins: the facts that workers bring, and the coordinator's answers.
 #include <catch2/catch.hpp>
 
 #include "common/fingerprint64.h"
@@ -140,7 +140,7 @@ TEST_CASE("a worker that is refused does not say which metrics the job has") {
   CoreHarness first(job);
   REQUIRE(first.Join("worker:0") != 0);
   FoundInDir found = After(first);
-  found.job_state->metric_names.clear();  // as a manifest alone may leave it
+  found.job_state->metric_names.clear();  // a manifest alone lacks the names
   CoreHarness later(job, std::move(found), &first);
   JoinRequest request;
   request.set_task("worker:7");
@@ -179,7 +179,7 @@ TEST_CASE("one worker that cannot take part is refused and named, and the job go
   CHECK(harness.Join("worker:0") != 0);
   const auto status = JsonOf(harness.Told().StatusJson());
   CHECK(status.at("refused").at("worker:1") == "it cannot take part: /x.npy: no such file");
-  CHECK(harness.Join("worker:1") != 0);  // its file is there by now
+  CHECK(harness.Join("worker:1") != 0);  // its file exists now
   CHECK_FALSE(JsonOf(harness.Told().StatusJson()).contains("refused"));
 }
 
@@ -210,7 +210,7 @@ TEST_CASE("a worker alone waits for another one that finds the same only for a w
   CoreHarness harness({}, {}, nullptr, {}, /*agree_ms=*/2000);
   CHECK(JoinWith(harness, "worker:0", 40).has_wait());
   const bool another = GENERATE(false, true);
-  if (another) JoinAs(harness, "worker:1");  // it opens its files
+  if (another) JoinAs(harness, "worker:1");  // is opening its files
   harness.Run(2000);
   JoinWith(harness, "worker:0", 40);
   CHECK((harness.log.find("the data: 40 records") != std::string::npos) == !another);

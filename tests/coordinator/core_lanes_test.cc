@@ -1,4 +1,4 @@
-// The leases of lanes that a coordinator gives to workers which compute, wait, come and die.
+// Leases of lanes for workers that compute, wait, come and die.
 #include <catch2/catch.hpp>
 #include <set>
 #include <string>
@@ -28,11 +28,11 @@ TEST_CASE("the first worker gets all lanes, and their leases end at one round") 
   CHECK(worker.ends() == std::set<uint32_t>{2});
   for (int i = 0; i < 300; ++i) {
     Steps(job, {&worker}, 1);
-    CHECK(worker.lanes().size() >= 3);  // a lease that is used up is granted again
-    CHECK(worker.ends().size() <= 2);   // of which some were not told yet
+    CHECK(worker.lanes().size() >= 3);  // a used-up lease is granted again
+    CHECK(worker.ends().size() <= 2);   // a worker may not have heard of some extensions
   }
   CHECK(worker.computed > 290);
-  // A round takes 200 ms, so that leases come to last 10 rounds.
+  // A round takes 200 ms, so leases grow to 10 rounds.
   CHECK(worker.extensions > 4 * 5);
   CHECK(worker.leases < 40);
   const uint32_t end = *worker.ends().rbegin();
@@ -98,7 +98,7 @@ TEST_CASE("a lane that does not come further is given to one more, and only the 
   const uint64_t mine = *third.lanes().begin();
   second.computes = false;
   Steps(job, {&first, &third}, 10);
-  first.computes = third.computes = false;  // they wait for the lane
+  first.computes = third.computes = false;  // both wait for the lane
   Steps(job, {&first, &third}, 80);         // 4 s
   CHECK_FALSE(first.lanes().contains(stuck));
   Steps(job, {&first, &third}, 40);
@@ -111,7 +111,7 @@ TEST_CASE("a lane whose batches take longer than a straggler's is not leased twi
   LaneJob job(/*lanes=*/2);
   LaneWorker first(job, "worker:0");
   LaneWorker second(job, "worker:1");
-  const auto round = [&](bool second_stops = false) {  // of 6.2 s
+  const auto round = [&](bool second_stops = false) {  // lasts 6.2 s
     bool twice = false;
     for (int i = 0; i < 124; ++i) {
       job.Run(50);
@@ -122,7 +122,7 @@ TEST_CASE("a lane whose batches take longer than a straggler's is not leased twi
     }
     return twice;
   };
-  for (int i = 0; i < 6; ++i) round();  // the first ones tell how long a round takes
+  for (int i = 0; i < 6; ++i) round();  // the first rounds teach how long a round takes
   for (int i = 0; i < 10; ++i) CHECK_FALSE(round());
   for (int i = 0; i < 2; ++i) CHECK_FALSE(round(/*second_stops=*/true));
   CHECK(round(/*second_stops=*/true));
@@ -139,7 +139,7 @@ TEST_CASE("where all who have lanes wait for batches that nobody has, the ledger
   LaneWorker worker(job, "worker:0");
   Steps(job, {&worker}, 4);
   worker.computes = false;
-  worker.LieALittle();  // which the sum of a round may have
+  worker.LieALittle();  // the batch may be in the sum of a round
   const auto next_of = [&] {
     uint32_t next = 0;
     for (const auto& [id, lease] : job.table().leases()) next = std::max(next, lease.next);
@@ -147,7 +147,7 @@ TEST_CASE("where all who have lanes wait for batches that nobody has, the ledger
   };
   Steps(job, {&worker}, 200);  // 10 s
   REQUIRE(next_of() == 3);
-  worker.waits_for = "round 1";  // the worker says so with its next request
+  worker.waits_for = "round 1";  // the worker reports this with its next request
   Steps(job, {&worker}, 300);
   CHECK(next_of() == 2);
 }
@@ -179,7 +179,7 @@ TEST_CASE("a lane goes to another worker where its own reports batches that no p
   const auto taken_over = [&] {
     return sound.lanes().contains(lane) && sound.NextOf(lane) <= entered;
   };
-  for (int i = 0; i < 60 && !taken_over(); ++i) {  // the liar comes further all the time
+  for (int i = 0; i < 60 && !taken_over(); ++i) {  // the liar reports steady progress
     liar.LieALittle();
     Steps(job, {&sound, &liar}, 10);
   }
@@ -192,7 +192,7 @@ TEST_CASE("a lane whose last lease is old and that comes further all the time ha
   LaneJob job(/*lanes=*/2, /*records=*/40000);
   LaneWorker first(job, "worker:0");
   LaneWorker second(job, "worker:1");
-  Steps(job, {&first, &second}, 400);  // 20 s, in which leases are moved on
+  Steps(job, {&first, &second}, 400);  // 20 s, in which leases are extended
   CHECK(first.lanes().size() == 1);
   CHECK(second.lanes().size() == 1);
   CHECK(first.leases <= 10);

@@ -1,4 +1,4 @@
-// A worker that takes part may say what is not so. It changes nothing but its own batches.
+// A worker that lies affects its own batches only.
 #include <catch2/catch.hpp>
 #include <limits>
 #include <string>
@@ -75,7 +75,7 @@ TEST_CASE("a client that a ps has cut is an event of the job, once, and forges n
   CoreHarness harness;
   const uint64_t session = harness.Join("worker:0");
   const auto look = [&] {
-    for (int i = 0; i < 3; ++i) {  // the ps are asked again
+    for (int i = 0; i < 3; ++i) {  // the coordinator asks the ps again
       harness.Work(session);
       harness.Run(1000);
     }
@@ -107,7 +107,7 @@ TEST_CASE("programs that were lost are counted once for each report, and the sta
   report.set_program_losses(~uint64_t{0});
   Say(harness, report);
   const nlohmann::json status = nlohmann::json::parse(harness.Told().StatusJson());
-  CHECK(status.at("program_losses") == 2 + 16);  // of one report so many are believed
+  CHECK(status.at("program_losses") == 2 + 16);  // at most this many are believed in one report
   CHECK(SummaryOf(harness).at("program_losses") == 2 + 16);
   const std::string why = status.at("last_failure");
   CHECK(why.starts_with("worker:0: the program was lost: it ended with exit code 7"));
@@ -124,7 +124,7 @@ TEST_CASE("a worker cannot add up more than it was given, however often it repor
   one.set_samples(10);
   one.set_loss_sum(0.5);
   for (int i = 0; i < 1000; ++i) Say(harness, one);
-  // Besides its lease it may have had leases in a session before this one.
+  // The allowance covers the lease, and leases of an earlier session.
   const uint64_t most = lease.end_batch() + kLeasesOfSessionMax * 2;
   CHECK(SummaryOf(harness).at("computed") == most);
   CHECK(SummaryOf(harness).at("metrics").at("train").at("loss") == 0.5);
@@ -224,7 +224,7 @@ JoinReply JoinFinding(CoreHarness& harness, const std::string& task, uint64_t re
 }
 
 TEST_CASE("what the first worker invents is replaced by what two others find") {
-  // This job believes the first worker that comes.
+  // This job believes the first worker's facts.
   CoreHarness harness([](Job& job) { job.failures = {true, 1, 1.0}; });
   const uint64_t liar = harness.Join("worker:0", 7);
   REQUIRE(liar != 0);
@@ -239,7 +239,8 @@ TEST_CASE("what the first worker invents is replaced by what two others find") {
   const std::string run = harness.core->View().record.run_id();
   CHECK(JoinFinding(harness, "worker:1", 40).has_wait());
   CHECK(harness.Told().StatusJson().find("it finds 40 training records") != std::string::npos);
-  CHECK(JoinFinding(harness, "worker:1", 40).has_wait());  // it is one voice, however often
+  // A worker counts once, however often it joins.
+  CHECK(JoinFinding(harness, "worker:1", 40).has_wait());
   CHECK(harness.core->View().record.plan().records() == 7);
   JoinFinding(harness, "worker:2", 40);
   harness.Run(1000);
@@ -275,7 +276,7 @@ TEST_CASE("a coordinator that dies when the job has begun anew leaves no ps to s
   REQUIRE(harness.Join("worker:0", 7) != 0);
   harness.Run(1000);
   const std::string before = harness.ps[0].run_id();
-  harness.hold_claim = true;  // it dies in the next claim
+  harness.hold_claim = true;  // the coordinator dies in the next claim
   JoinFinding(harness, "worker:1", 40);
   JoinFinding(harness, "worker:2", 40);
   const std::string run = ParseJobState(harness.job_state, "job.state")->run_id;

@@ -82,7 +82,7 @@ TEST_CASE("a ps is looked at while another is waited for") {
   later.ps[0].set_boot_id("another life");
   later.ps[0].clear_run_id();
   later.ps[0].clear_partitions();
-  later.Run(5000);  // which is noticed before the other is back
+  later.Run(5000);  // noticed before the other ps is back
   CHECK(later.log.find("ps:0 is away: it was restarted") != std::string::npos);
 }
 
@@ -133,7 +133,7 @@ TEST_CASE("where somebody else answers for a ps it is dialed anew, until it is t
   CoreHarness harness;
   harness.Run(1000);
   REQUIRE(harness.Join("worker:0") != 0);
-  const bool other_ps = GENERATE(true, false);  // or one of another job
+  const bool other_ps = GENERATE(true, false);  // otherwise the ps is of another job
   CAPTURE(other_ps);
   const PsDescription right = harness.ps[0];
   harness.ps[0].set_boot_id("stranger");
@@ -159,7 +159,7 @@ TEST_CASE("a list of ps in another order than their tasks ends the job at once")
   REQUIRE(harness.exit.has_value());
   CHECK(harness.exit->code == static_cast<int>(ExitCode::kConfiguration));
   CHECK(harness.exit->reason.find("at unix:/ps-0 is ps:1, not ps:0") == 0);
-  CHECK(harness.finished == std::set<uint32_t>{0, 1});  // they are told
+  CHECK(harness.finished == std::set<uint32_t>{0, 1});  // both ps are told
 }
 
 TEST_CASE("another ps at the address of one that has left does not end a job that trains") {
@@ -181,7 +181,8 @@ TEST_CASE("another ps at the address of one that has left does not end a job tha
 }
 
 TEST_CASE("a generation that ps obey and nobody has claimed here is gone beyond") {
-  const uint64_t obeyed = GENERATE(2, 7);  // ours, of another coordinator, and a newer one
+  // Another coordinator's in our generation, or a newer one.
+  const uint64_t obeyed = GENERATE(2, 7);
   const bool claimed = GENERATE(false, true);
   CAPTURE(obeyed, claimed);
   CoreHarness earlier;
@@ -212,7 +213,8 @@ constexpr auto kOften = [](Job& job) {
   job.timeouts.start_s = 40;
 };
 
-// Commits two checkpoints; what the next coordinator finds, with as many of them.
+// Commits two checkpoints. Returns what the next coordinator finds, with the newest `count` of
+// them.
 FoundInDir AfterCheckpoints(CoreHarness& first, size_t count) {
   const uint64_t session = first.Join("worker:0");
   WorkReply work = first.Work(session);
@@ -236,7 +238,7 @@ TEST_CASE("checkpoints that are gone end no job whose ps all hold their partitio
   second.dead.clear();
   second.Run(1000);
   REQUIRE(second.core->phase() == Phase::kLoading);
-  // A question that was asked while the ps were away is answered when they are attached.
+  // The answer to a question from before the ps were attached.
   second.Feed(NewestGenerationEvent{second.core->generation(), 0});
   CHECK(second.core->phase() == Phase::kLoading);
   second.ReleaseLedgers();
@@ -372,7 +374,7 @@ TEST_CASE("a job whose only checkpoint cannot be read ends with code 5") {
   CHECK(second.exit->reason.find(second.damaged) != std::string::npos);
 }
 
-// ps:0 is killed and comes back: the coordinator claims a generation for that.
+// Restarts ps:0. The coordinator claims a generation because of it.
 void RestartPs(CoreHarness& harness) {
   harness.ps[0].set_boot_id("boot-new");
   harness.ps[0].clear_run_id();
@@ -408,7 +410,7 @@ TEST_CASE("a commit that failed is repeated by the same coordinator in its next 
   RestartPs(harness);
   harness.commit_status = absl::OkStatus();
   harness.Run(2000);
-  CHECK(harness.committed.size() == 1);  // not while it is claiming
+  CHECK(harness.committed.size() == 1);  // no round during a claim
   harness.Feed(GenerationClaimedEvent{2, absl::OkStatus()});
   harness.Run(200);
   CHECK_FALSE(harness.exit.has_value());

@@ -1,4 +1,5 @@
-// In synchronous training all ps go back to one checkpoint, unless all partitions serve one state.
+// In synchronous training all ps go back to one checkpoint, unless all partitions can serve one
+// state.
 #include <catch2/catch.hpp>
 
 #include "coordinator/sync_job.h"
@@ -8,7 +9,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// What the next coordinator finds, with the checkpoints of this one.
+// Returns what the next coordinator finds, with the checkpoints of `earlier`.
 FoundInDir AfterCuts(const SyncJob& earlier) {
   FoundInDir found = After(earlier);
   found.manifests.assign(earlier.committed.rbegin(), earlier.committed.rend());
@@ -92,7 +93,7 @@ TEST_CASE("loads wait for a commit under way, and all of them name what it has b
   job.Kill(1);
   job.Run(3000);
   CHECK(job.core->generation() == 2);
-  CHECK(job.loads.size() == 2);  // the first ones
+  CHECK(job.loads.size() == 2);  // only the first loads
   const uint64_t round = job.committed.back().name.round;
   const bool lands = GENERATE(true, false);
   job.hold_commit = false;
@@ -108,7 +109,7 @@ TEST_CASE("partitions that go on wait for no commit") {
   const uint64_t session = job.Join("worker:0");
   job.hold_commit = true;
   job.TakeCut(session, 2);
-  // A connection breaks, and the ps is there again in the same life.
+  // A connection breaks, and the ps returns without a restart.
   job.ps[1].set_boot_id("boot-1-again");
   job.Feed(PsAnswerEvent{1, job.hold_tags[1], absl::UnavailableError("cut off")});
   job.Run(500);
@@ -121,7 +122,7 @@ TEST_CASE("a checkpoint that one ps cannot read is refused, and all load the one
   SyncJob job(kOftenCut);
   const uint64_t session = job.Join("worker:0");
   const std::string older = job.TakeCut(session, 1);
-  job.damaged = job.TakeCut(session, 5);  // in the second epoch, and so another checkpoint
+  job.damaged = job.TakeCut(session, 5);  // in the second epoch, so in another checkpoint
   job.Kill(0);
   job.Run(500);
   CHECK(job.core->generation() == 3);
@@ -138,7 +139,7 @@ TEST_CASE("a ps that was lost while it was to load goes on with nothing from bef
   job.Kill(1);
   REQUIRE(job.core->generation() == 2);
   REQUIRE(job.loads.size() == 4);
-  // The connection breaks before it has heard of the load, and it is looked at again.
+  // The connection breaks before the answer to the load. The coordinator describes the ps again.
   job.silent_load = false;
   for (const auto& [id, at] : job.called_load) {
     job.Feed(PsAnswerEvent{at, id, absl::UnavailableError("cut off")});
@@ -200,7 +201,7 @@ LeaseReport UnreadableReport(const Lease& lease) {
   return report;
 }
 
-// A worker gets a lane and finds no state for its first batch.
+// A worker gets a lane whose first batch has no state.
 void FindGap(SyncJob& job, uint64_t session) {
   const WorkReply reply = job.Work(session);
   REQUIRE(reply.has_lease());
@@ -213,7 +214,7 @@ void FindGap(SyncJob& job, uint64_t session) {
   job.Run(500);
 }
 
-// A worker gets a lane, whose first batch fails. The lane.
+// A worker gets a lane whose first batch fails. Returns the lane.
 uint64_t FailOnce(SyncJob& job) {
   const WorkReply reply = job.Work(job.Join("worker:0"));
   REQUIRE(reply.has_lease());
@@ -232,7 +233,7 @@ TEST_CASE("a rejection always begins a new generation, which drops what is in th
   FailOnce(job);
   CHECK(job.core->generation() == 2);
   CHECK(Rejected(job).size() == 1);
-  CHECK(job.loads.size() == 2);  // nobody goes back for it
+  CHECK(job.loads.size() == 2);  // no rollback because of it
   CoreHarness async([](Job& said) { said.failures = {true, 1, 1.0, 1}; });
   const uint64_t session = async.Join("worker:0");
   async.Work(session, {UnreadableReport(async.Work(session).lease())}, false);
@@ -245,7 +246,7 @@ TEST_CASE(
   SyncJob job(kOftenCut);
   const uint64_t session = job.Join("worker:0");
   job.TakeCut(session, 1);
-  FindGap(job, session);  // so that the ledgers are read
+  FindGap(job, session);  // makes the coordinator read the ledgers
   const std::string cut = job.committed.back().name.ToString();
   job.SetState(0, 2, /*serves_before=*/true);
   FailOnce(job);
@@ -269,7 +270,7 @@ TEST_CASE("a state that three reports in a row miss, while nothing comes further
   job.TakeCut(session, 1);
   FindGap(job, session);  // another worker has computed batch 0
   SECTION("all go back") {
-    job.SetState(1, 2);  // and the state before is gone there
+    job.SetState(1, 2);  // this ps no longer has the state before
     for (int i = 0; i < 3; ++i) {
       CHECK(job.core->generation() == 1);
       FindGap(job, session);

@@ -1,4 +1,4 @@
-// Checkpoint rounds as the core drives them.
+// Checkpoint rounds, driven by the core.
 #include <algorithm>
 #include <catch2/catch.hpp>
 

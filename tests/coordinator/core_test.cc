@@ -52,7 +52,7 @@ TEST_CASE("the rate of a job whose coordinator was killed is that of the time it
   const uint64_t session = first.Join("worker:0");
   const WorkReply work = first.Work(session);
   first.Run(10000);
-  first.Enter(work.lease());  // 20 samples, which no job.state knows of
+  first.Enter(work.lease());  // 20 samples, unknown to job.state
   CoreHarness second({}, After(first), &first);
   CHECK(second.loads.empty());
   const uint64_t again = second.Join("worker:0");
@@ -73,7 +73,7 @@ TEST_CASE("an epoch does not close on reports that the ledgers do not bear out")
   REQUIRE(first.has_lease());
   const WorkReply second = harness.Work(session, {CoreHarness::Done(first.lease())});
   REQUIRE(second.has_lease());
-  // The worker says that all is done; no partition has anything.
+  // The worker reports everything done, but no partition has a batch.
   const WorkReply again = harness.Work(session, {CoreHarness::Done(second.lease())});
   harness.Run(500);
   const Lease& lease = again.has_lease() ? again.lease() : harness.works[harness.call].lease();
@@ -193,7 +193,7 @@ TEST_CASE("status tells what slow readers pin, and who waits for them") {
   CoreHarness harness;
   const uint64_t session = harness.Join("worker:0");
   const auto status = [&] {
-    for (int i = 0; i < 5; ++i) {  // the ps are asked again
+    for (int i = 0; i < 5; ++i) {  // the coordinator asks the ps again
       harness.Work(session);
       harness.Run(1000);
     }
@@ -214,7 +214,8 @@ TEST_CASE("status tells what slow readers pin, and who waits for them") {
 }
 
 TEST_CASE("loss and rate are those of the newest seconds, and the rate of a halt falls") {
-  CoreHarness harness([](Job& job) { job.split_batches = 10; });  // so much may be reported
+  // A report may count this many batches.
+  CoreHarness harness([](Job& job) { job.split_batches = 10; });
   const uint64_t session = harness.Join("worker:0");
   const auto work = [&](double loss) {
     WorkRequest request;
@@ -251,7 +252,7 @@ TEST_CASE("loss and rate are those of the newest seconds, and the rate of a halt
 TEST_CASE("a worker that sees other files is refused by name") {
   CoreHarness harness;
   REQUIRE(harness.Join("worker:0") != 0);
-  REQUIRE(harness.Join("worker:2") != 0);  // two agree
+  REQUIRE(harness.Join("worker:2") != 0);  // two workers agree
   CHECK(harness.Join("worker:1", /*records=*/41) == 0);
   CHECK(harness.joins[harness.call].leave().reason() ==
         "worker:1 is refused: it finds 41 training records, the job has 40: what data.train and "
@@ -280,7 +281,7 @@ TEST_CASE("a worker that cannot take part ends no job that another has begun") {
 TEST_CASE("SIGTERM takes a checkpoint and leaves the ps alone") {
   CoreHarness harness;
   const uint64_t session = harness.Join("worker:0");
-  harness.Enter(harness.Work(session).lease());  // after the ps were last looked at
+  harness.Enter(harness.Work(session).lease());  // after the last look at the ps
   harness.Feed(DrainEvent());
   harness.Run(200);
   REQUIRE(harness.exit.has_value());
@@ -309,7 +310,7 @@ TEST_CASE("committed checkpoints that are gone end the job instead of beginning 
   CHECK(later.exit->code == static_cast<int>(ExitCode::kNoCheckpoint));
   CHECK(later.exit->reason.find("/job/checkpoints holds none") != std::string::npos);
   CHECK(later.exit->reason.find("job.state-*") != std::string::npos);
-  CHECK(later.summary.find("0.875") == std::string::npos);  // a score of what is no more
+  CHECK(later.summary.find("0.875") == std::string::npos);  // the score belongs to a lost state
 }
 
 TEST_CASE("the rate at an epoch's end is not that of its last moment") {
@@ -335,7 +336,7 @@ TEST_CASE("the rate at an epoch's end is not that of its last moment") {
   harness.Enter(lease);
   lease = work(0, &lease).lease();
   harness.Enter(lease);
-  work(20, &lease);  // what it had not reported yet
+  work(20, &lease);  // the rest of the reports
   harness.Run(200);
   CHECK(status().at("phase") == "evaluating");
   CHECK(status().at("samples_per_second") < 250);
@@ -378,7 +379,7 @@ TEST_CASE("old checkpoints go, the newest healthy one never does") {
   harness.Run(1200);
   REQUIRE(harness.committed.size() == 1);
   harness.Run(2200);
-  REQUIRE(harness.committed.size() == 1);  // nothing has been computed since then
+  REQUIRE(harness.committed.size() == 1);  // no batch was computed since
   for (PsDescription& p : harness.ps) {
     for (auto& partition : *p.mutable_partitions()) partition.set_healthy(false);
   }
@@ -444,7 +445,7 @@ TEST_CASE("a ps that dies while it loads is noticed although the order never end
 }
 
 TEST_CASE("facts that are larger than any job end it before they are saved") {
-  constexpr uint64_t kMany = 300'000'000;  // two batches a split: 15 million splits
+  constexpr uint64_t kMany = 300'000'000;  // with two batches a split, 15 million splits
   for (const auto& [records, test_records, epochs] :
        {std::tuple{uint64_t{1} << 50, uint64_t{0}, uint64_t{1}},
         std::tuple{~uint64_t{0}, uint64_t{0}, uint64_t{1}},

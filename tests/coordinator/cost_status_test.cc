@@ -1,5 +1,5 @@
-// People are told which strategy trains a job, what its batches take, and what they would take
-// under another one.
+// The status tells which strategy trains a job, what a batch costs, and what it would cost under
+// another strategy.
 #include "coordinator/core/cost_status.h"
 
 #include <catch2/catch.hpp>
@@ -10,8 +10,8 @@
 namespace paracord {
 namespace {
 
-// Has a worker compute its leases until it has computed so many batches more, each in 20 ms, with
-// 10 ms between that nothing hides.
+// A worker computes `batches` more batches, 20 ms each, with 10 ms between them that no computation
+// hides.
 void Compute(CoreHarness& harness, uint64_t session, uint64_t batches) {
   WorkRequest request;
   request.set_session(session);
@@ -49,11 +49,11 @@ TEST_CASE("what batches cost is told once 50 were measured, in the status and in
   CHECK(measured.at("batches") >= 50);
   CHECK(measured.at("compute_seconds").get<double>() == Approx(0.02));
   const double exchange = measured.at("exchange_seconds").get<double>();
-  CHECK(exchange >= 0.01);  // and the waits for leases between
+  CHECK(exchange >= 0.01);  // plus the waits for leases
   CHECK(measured.at("batches_per_second").get<double>() == Approx(1 / (0.02 + exchange)));
   const nlohmann::json& predicted = cost.at("predicted");
   REQUIRE(predicted.size() == 3);
-  CHECK(predicted[0].at("strategy") == "one_device");  // whose exchange stays in the process
+  CHECK(predicted[0].at("strategy") == "one_device");  // its exchange stays in the process
   CHECK(predicted[0].at("runs") == false);
   size_t run = 0;
   for (const nlohmann::json& way : predicted) {

@@ -1,4 +1,4 @@
-// A checkpoint in rounds is of a state that no partition has left when the order comes.
+// A cut is of a state that no partition has passed when the order arrives.
 #include "coordinator/core/cuts.h"
 
 #include <catch2/catch.hpp>
@@ -16,9 +16,9 @@ TEST_CASE("a cut is two rounds and those of one second ahead") {
 TEST_CASE("a cut is not behind the end of the epoch or of the job, which waits for it") {
   const Cuts cuts;
   CHECK(cuts.Order({.greatest = 10, .end = 11, .rounds_a_second = 50}) == 11);
-  // Nothing trains: the state itself.
+  // Nothing trains, so the cut is the present state.
   CHECK(cuts.Order({.greatest = 11, .end = 11, .rounds_a_second = 50}) == 11);
-  // What is known of the end is old.
+  // The known end is outdated.
   CHECK(cuts.Order({.greatest = 12, .end = 11, .rounds_a_second = 50}) == 12);
 }
 

@@ -47,7 +47,7 @@ TEST_CASE("workers that ask late are waited for, but nobody is waited for withou
   Departure done;
   done.Decide(ExitCode::kDone, "the job is done", false, 10000);
   CHECK_FALSE(done.ExitsNow(others, 0, 10500));
-  CHECK(done.ExitsNow(others, 0, 10501));  // DIR tells those that come later
+  CHECK(done.ExitsNow(others, 0, 10501));  // later processes learn of the end from DIR
 }
 
 TEST_CASE("the first decision stands, and a drained coordinator leaves alone") {

@@ -1,4 +1,4 @@
-// One evaluation is the best, and the newest may end a job.
+// The best evaluation, and the evaluation that ends a job.
 #include "coordinator/core/early_stop.h"
 
 #include <catch2/catch.hpp>
@@ -14,7 +14,7 @@ std::vector<EvaluationResult> Losses(const std::vector<double>& values) {
   return results;
 }
 
-// After how many evaluations the job ends; 0: never.
+// Returns the number of evaluations after which the job ends; 0: it does not end.
 size_t EndsAfter(const std::vector<double>& values, const StopWhen& when) {
   for (size_t n = 1; n <= values.size(); ++n) {
     const std::vector<EvaluationResult> results = Losses(values);
@@ -23,7 +23,7 @@ size_t EndsAfter(const std::vector<double>& values, const StopWhen& when) {
   return 0;
 }
 
-// keras.callbacks.EarlyStopping(patience, min_delta) does this with these values.
+// Expected values: keras.callbacks.EarlyStopping(patience, min_delta).
 TEST_CASE("patience counts evaluations in a row that are not better by more than min_delta") {
   StopWhen when{.metric = "loss", .at_least = {}, .at_most = {}, .patience = 2};
   CHECK(EndsAfter({5, 4, 4, 4, 3}, when) == 4);
@@ -36,7 +36,8 @@ TEST_CASE("patience counts evaluations in a row that are not better by more than
   when.min_delta = 0.5;
   CHECK(EndsAfter({5, 4.25, 3.75, 0}, when) == 3);
   CHECK(EndsAfter({5, 4.25, 3.5, 0}, when) == 0);
-  // Small steps add up, since each is compared with the best and not with the one before.
+  // Small improvements add up, since an evaluation is compared with the best, not with the previous
+  // one.
   when.patience = 2;
   CHECK(EndsAfter({5, 4.75, 4.25, 4}, when) == 0);
   when.larger_is_better = true;
@@ -79,7 +80,7 @@ TEST_CASE("a checkpoint holds so many batches where all trained partitions do") 
   manifest.variables.resize(2);
   manifest.variables[0].set_trainable(true);
   manifest.partitions.resize(3);
-  manifest.partitions[2].spec.set_variable(1);  // which is not trained
+  manifest.partitions[2].spec.set_variable(1);  // not trained
   manifest.partitions[0].applied = 4;
   manifest.partitions[1].applied = 3;
   manifest.partitions[1].rejected = 1;

@@ -13,7 +13,7 @@ using nlohmann::json;
 
 const std::vector<std::string> kNames = {"loss", "accuracy"};
 
-// Four batches an epoch, of 10, 10, 10 and 5 records, in two splits.
+// Returns a plan of four batches an epoch, of 10, 10, 10 and 5 records, in two splits.
 DataPlan FourBatches() {
   DataPlan plan;
   plan.set_records(35);
@@ -55,7 +55,7 @@ TEST_CASE("an epoch has the mean loss of its examples, its metrics, its time and
   history.Run(0, 3500);
   REQUIRE(TakeIn(history, WithAccuracy(TellOf(0, 1, 0, {1}), 9, 10)).ok());
   REQUIRE(TakeIn(history, WithAccuracy(TellOf(0, 1, 1, {3}), 5, 5)).ok());
-  CHECK(history.Epochs(0, kNames).empty());  // the ledgers have not said so yet
+  CHECK(history.Epochs(0, kNames).empty());  // the ledgers do not show the epoch's end yet
   history.Close(0, Closing(), kNames, 4500);
   const json entry = history.Epochs(0, kNames).at(0);
   CHECK(entry.at("epoch") == 1);
@@ -75,8 +75,9 @@ TEST_CASE("a batch counts once, when somebody first tells of it") {
   EpochHistory history;
   history.Run(0, 0);
   REQUIRE(TakeIn(history, WithAccuracy(TellOf(0, 0, 0, {1, 1}), 10, 20)).ok());
-  REQUIRE(TakeIn(history, WithAccuracy(TellOf(0, 0, 0, {9, 9}), 20, 20)).ok());  // computed again
-  // Of a report that is new in part the losses count that are new, and no metrics.
+  // A repeated computation.
+  REQUIRE(TakeIn(history, WithAccuracy(TellOf(0, 0, 0, {9, 9}), 20, 20)).ok());
+  // Of a partly new report, the new losses count, and no metrics.
   REQUIRE(TakeIn(history, TellOf(0, 1, 1, {1})).ok());
   REQUIRE(TakeIn(history, WithAccuracy(TellOf(0, 1, 0, {1, 9}), 15, 15)).ok());
   history.Close(0, Closing(), kNames, 1000);
@@ -88,7 +89,7 @@ TEST_CASE("a batch counts once, when somebody first tells of it") {
 
 TEST_CASE("an epoch that a restore takes back is not closed twice") {
   EpochHistory history;
-  for (const uint64_t epoch : {0, 1, 0, 1, 2}) {  // back to the first after the second
+  for (const uint64_t epoch : {0, 1, 0, 1, 2}) {  // restored to the first epoch after the second
     history.Run(epoch, 0);
     REQUIRE(TakeIn(history, TellOf(epoch, 0, 0, {1, 1})).ok());
     REQUIRE(TakeIn(history, TellOf(epoch, 1, 0, {1, 1})).ok());
@@ -127,7 +128,7 @@ TEST_CASE("batches that a worker could not tell of before it died are known to b
   CHECK(entry.at("batches") == 4);
   CHECK(entry.at("examples") == 35);
   CHECK(entry.at("train").at("loss") == (40 + 20) / 25.0);
-  // What is told late counts until the next epoch is closed, and not after that.
+  // A late report counts until the next epoch is closed.
   history.Run(1, 1000);
   REQUIRE(TakeIn(history, TellOf(0, 1, 0, {6})).ok());
   entry = history.Epochs(0, kNames).at(0);
@@ -159,7 +160,7 @@ TEST_CASE("records that are left out are counted by epoch, and the first are nam
     TrainedBatches told = TellOf(epoch, 0, 0, {3, 1});
     told.add_examples(epoch == 0 ? 8 : 7);
     told.add_examples(10);
-    for (int i = 0; i < 2; ++i) REQUIRE(TakeIn(history, told).ok());  // the second is no news
+    for (int i = 0; i < 2; ++i) REQUIRE(TakeIn(history, told).ok());  // the second one is old news
     history.Close(epoch, Closing(), kNames, 1000);
   }
   for (int i = 0; i < 9; ++i) history.NameBadRecord("a.csv row " + std::to_string(i % 7) + "\nx");
@@ -222,7 +223,7 @@ TEST_CASE("a metric has the kind that most batches are told with, whoever is the
   const json open = history.SaveOpen(500);
   CHECK(history.Close(0, Closing(), kNames, 1000) == std::vector<std::string>{"worker:9"});
   CHECK(history.Epochs(0, kNames).at(0).at("train").at("accuracy") == 16 / 25.0);
-  // The next coordinator goes on with the kind that counts.
+  // The next coordinator continues with the kind of counting that this one used.
   EpochHistory next;
   REQUIRE(next.Restore(json::array(), open).ok());
   next.Run(0, 0);
@@ -264,16 +265,16 @@ TEST_CASE("the next coordinator goes on with the same history") {
   CHECK(next.Epochs(0, kNames) == epochs);
   CHECK(next.bad_records_named() == std::vector<std::string>{"a.csv row 3"});
   next.Run(1, 9000);
-  REQUIRE(TakeIn(next, WithAccuracy(TellOf(1, 0, 0, {9, 9}), 20, 20)).ok());  // known before
+  REQUIRE(TakeIn(next, WithAccuracy(TellOf(1, 0, 0, {9, 9}), 20, 20)).ok());  // reported before
   REQUIRE(TakeIn(next, WithAccuracy(TellOf(1, 1, 0, {3, 4}), 15, 15)).ok());
   next.Close(1, Closing(), kNames, 9500);
   const json entry = next.Epochs(1, kNames).at(0);
   CHECK(entry.at("train").at("loss") == (10 + 20 + 30 + 20) / 35.0);
   CHECK(entry.at("train").at("accuracy") == 25 / 35.0);
-  CHECK(entry.at("seconds") == 2.0);  // 1.5 in the life before
+  CHECK(entry.at("seconds") == 2.0);  // 1.5 s of it in the earlier life
 }
 
-// Trains the first two of the four batches of an epoch, at which `steps` ends the job.
+// Trains two of an epoch's four batches, after which `steps` ends the job.
 EpochHistory CutShort() {
   EpochHistory history;
   for (const uint64_t epoch : {0, 1}) {
@@ -292,7 +293,7 @@ TEST_CASE("an epoch that was cut short opens again, with its sums, when it has m
   EpochHistory next;
   REQUIRE(next.Restore(JsonOf(TextOf(epochs)), JsonOf(TextOf(open))).ok());
   CHECK(next.Epochs(0, kNames) == epochs);
-  next.Extend(2);  // the job is as long as it was
+  next.Extend(2);  // no longer than before
   CHECK(next.closed() == 2);
   CHECK(next.Epochs(0, kNames) == epochs);
   CHECK(next.SaveOpen(9000) == open);

@@ -29,7 +29,7 @@ TEST_CASE("each record is leased once and counts once, whoever scores it") {
   CHECK_FALSE(evaluation.Grant(4, 101).has_value());
   REQUIRE(evaluation.Report(ReportOf(*c, 1.0, 5)).ok());
   REQUIRE(evaluation.Report(ReportOf(*a, 2.0, 4)).ok());
-  REQUIRE(evaluation.Report(ReportOf(*a, 9.0, 9)).ok());  // again: dropped
+  REQUIRE(evaluation.Report(ReportOf(*a, 9.0, 9)).ok());  // a repeated report is dropped
   CHECK_FALSE(evaluation.Done());
   REQUIRE(evaluation.Report(ReportOf(*b, 3.0, 6)).ok());
   REQUIRE(evaluation.Done());

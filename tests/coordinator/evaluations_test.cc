@@ -16,7 +16,7 @@ Job JobThatStops() {
   return job;
 }
 
-// Scores an epoch of ten test records, which are one range.
+// Scores an epoch of ten test records, in a single range.
 void Score(Evaluations& evaluations, uint64_t epoch, double loss) {
   evaluations.Start(1, epoch, 10, {"loss"});
   const auto lease = evaluations.Grant(epoch + 1, 7);

@@ -12,7 +12,7 @@ namespace {
 
 using tensorboard::Event;
 
-// The events of a whole file; fails the test where the container is not sound.
+// Returns the events in a file. Fails the test if the container is damaged.
 std::vector<Event> ReadEvents(const std::string& path) {
   PosixFiles files;
   const std::string bytes = files.ReadWhole(path).value();
@@ -63,7 +63,7 @@ TEST_CASE("an event file is what TensorBoard reads: a version, a start, then cha
   CHECK(events[3].step() == 128);
 }
 
-// Writes fail while `full`, after half of what was asked for.
+// A disk on which writes fail while `full`, after half of the bytes.
 class FullDisk : public PosixFiles {
  public:
   bool full = false;

@@ -18,7 +18,7 @@ Failures Make(Effects& effects) {
   return Failures(spec, {}, effects);
 }
 
-// A worker that died at split 3 of 4 batches, while others had work or had none.
+// A worker dies at split 3 of 4 batches. `busy`: other workers compute.
 WorkerDeath DeathAt(int64_t now_ms, bool busy) {
   WorkerDeath death{"worker:0", "its connection broke", {}, now_ms, {}, {}, {}};
   death.leases.push_back({.id = 1, .session = 10, .split = 3, .next = 0, .end = 4});
@@ -37,7 +37,7 @@ TEST_CASE("the splits of a worker that died are withheld until the ledgers tell 
   CHECK(failures.last() ==
         "batch 2 of split 3 of epoch 1 on worker:0: the worker died: its connection broke");
   CHECK(failures.Withheld(0, "worker:1", true, 0).empty());
-  // The dead worker's next life leaves the split to others, where there are any.
+  // The dead worker's next life does not get the split if others can take it.
   CHECK(failures.Withheld(0, "worker:0", true, 0) == std::set<uint64_t>{3});
   CHECK(failures.Withheld(0, "worker:0", false, 0).empty());
 }
@@ -86,8 +86,8 @@ TEST_CASE("a worker whose batches are all entered died of none of them") {
   CHECK(effects.Take().empty());
 }
 
-// A worker that died with leases of lanes 1, 2 and 0, in this order, each of which it has reported
-// up to here.
+// A worker dies with leases of lanes 1, 2 and 0, in this order. `reported`: its progress in each
+// lane.
 WorkerDeath DeathInRounds(std::vector<uint32_t> reported) {
   WorkerDeath death{"worker:0", "its connection broke", {}, 0, {kBusy}, {}, {}};
   for (const uint64_t lane : {1, 2, 0}) {
@@ -110,11 +110,11 @@ TEST_CASE("with lanes a worker died of the batch that was the furthest behind") 
   CHECK(died_of({0, 0, 0}, {3, 3, 3}, LeaseOrder::kByRound) == "batch 3 of split 0");
   CHECK(died_of({0, 0, 0}, {4, 4, 3}, LeaseOrder::kByRound) == "batch 3 of split 2");
   CHECK(died_of({5, 0, 0}, {4, 4, 4}, LeaseOrder::kByRound) == "batch 4 of split 0");
-  // The ledgers do not have what is in the sum of the round.
+  // The ledgers lack batches in the open sum of the round.
   CHECK(died_of({4, 0, 3}, {3, 3, 3}, LeaseOrder::kByReportedRound) == "batch 3 of split 1");
   CHECK(died_of({4, 4, 3}, {3, 3, 3}, LeaseOrder::kByReportedRound) == "batch 3 of split 2");
   CHECK(died_of({0, 0, 0}, {6, 6, 5}, LeaseOrder::kByReportedRound) == "batch 5 of split 2");
-  // Nobody computes what is rejected.
+  // Workers do not compute rejected batches.
   failures.Add(BatchOf(0, 0, 3), FailureKind::kData, "worker:1", false, "row 3");
   failures.LedgersAsked();
   const Ledger empty;
@@ -149,7 +149,7 @@ TEST_CASE("a batch that some partition has entered is not rejected the first tim
   failures.Add(batch, FailureKind::kData, "worker:0", false, "row 3");
   failures.LedgersAsked();
   Ledger entered;
-  entered.add_finished()->set_last(5);  // split 1 of epoch 1 is the fifth of four an epoch
+  entered.add_finished()->set_last(5);  // with four splits an epoch, split 1 of epoch 1 is number 5
   CHECK_FALSE(failures.Decide({&entered}, 4));
   CHECK(failures.counts().All().empty());
 }
@@ -170,7 +170,7 @@ TEST_CASE("a batch that some partition has is rejected the second time, or never
     CHECK(decided == (time == 2 && !by_all_or_none));
   }
   if (!by_all_or_none) return;
-  // All have loaded a checkpoint from before it.
+  // All partitions have loaded a checkpoint from before the batch.
   failures.Add(BatchOf(0, 1, 2), FailureKind::kData, "worker:0", false, "row 3");
   CHECK(failures.counts().PendingAgain()->batch() == 2);
   failures.LedgersAsked();

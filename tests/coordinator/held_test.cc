@@ -1,4 +1,4 @@
-// Training in rounds goes on only from partitions that all serve one state.
+// Training in rounds continues only if all partitions can serve one state.
 #include "coordinator/core/held.h"
 
 #include <catch2/catch.hpp>
@@ -23,7 +23,7 @@ TEST_CASE("a partition one round ahead goes on only if it has the state before")
   CHECK(NeedsRollback(2, HeldPartitions{AtState(0, 7, true), AtState(1, 6)}) == std::nullopt);
   CHECK(NeedsRollback(2, HeldPartitions{AtState(0, 7), AtState(1, 6)}) ==
         "partition 0 has applied 7 rounds and partition 1 only 6, and what was before is gone");
-  // That the one behind has the state before it does not help.
+  // It does not help that the partition behind serves the state before.
   CHECK(NeedsRollback(2, HeldPartitions{AtState(0, 7), AtState(1, 6, true)}).has_value());
 }
 
@@ -37,7 +37,7 @@ TEST_CASE("a partition that nobody holds rolls all back") {
   CHECK(NeedsRollback(3, HeldPartitions{AtState(0, 7), AtState(2, 7)}) ==
         "no ps holds partition 1");
   CHECK(NeedsRollback(1, {}) == "no ps holds partition 0");
-  // What a ps holds beyond the job counts for nothing.
+  // Partitions beyond the job's do not count.
   CHECK(NeedsRollback(2, HeldPartitions{AtState(0, 7), AtState(5, 7)}).has_value());
   CHECK(NeedsRollback(1, HeldPartitions{AtState(0, 7), AtState(5, 1)}) == std::nullopt);
 }

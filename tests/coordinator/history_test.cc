@@ -1,4 +1,4 @@
-// The status page's curves and events reach back to the start, and stay small.
+// The curves and events of the status page go back to the start and stay small.
 #include "coordinator/history.h"
 
 #include <catch2/catch.hpp>
@@ -33,7 +33,7 @@ TEST_CASE("curves of any length are bounded, and reach from the first point to t
 TEST_CASE("points are a second apart, and a clock that goes back stops nothing") {
   History history;
   for (const int64_t ms : {5000, 5100, 5999, 6000, 1000, 2000}) history.Add(ms, {ms, {}});
-  CHECK(Shown(history).at("curves").at("unix_ms").size() == 2);  // what came before is void
+  CHECK(Shown(history).at("curves").at("unix_ms").size() == 2);  // earlier entries are void
   history.Add(9000, {9000, {}});
   CHECK(Shown(history).at("curves").at("step").back() == 9000);
 }

@@ -42,7 +42,7 @@ TEST_CASE("a job that is begun is fixed as soon as it is written, and no sooner"
   CHECK(record.EndWrite(absl::OkStatus(), 2000));
   CHECK(record.fixed());
   REQUIRE(record.BeginWrite(false).has_value());
-  CHECK_FALSE(record.EndWrite(absl::OkStatus(), 3000));  // it was fixed before
+  CHECK_FALSE(record.EndWrite(absl::OkStatus(), 3000));  // the job was fixed before
   CHECK(record.fixed());
 }
 
@@ -133,7 +133,8 @@ TEST_CASE("a worker that has found something else cannot take part, and is told 
         "its model lacks variables of the job");
   CHECK(differs([](JobFacts& f) { f.add_metric_names("auc"); }) ==
         "its model has the metrics loss, auc, and the job has loss");
-  CHECK(differs([](JobFacts& f) { f.clear_metric_names(); }).empty());  // it says nothing of them
+  // Absent facts do not differ.
+  CHECK(differs([](JobFacts& f) { f.clear_metric_names(); }).empty());
 }
 
 TEST_CASE("a program that predicts other outputs than the job's is refused, also after a resume") {
@@ -155,7 +156,7 @@ TEST_CASE("a program that predicts other outputs than the job's is refused, also
   facts.set_outputs(1, "two\nlines");
   CHECK(second.Differs(facts).value_or("") == "facts: the outputs are no names with shapes");
 
-  JobRecord older(job);  // restored from what was written before outputs were
+  JobRecord older(job);  // from an older job.state, without outputs
   JobState without = *saved;
   without.outputs.clear();
   older.Restore(without);

@@ -1,4 +1,4 @@
-// A job of rounds and workers that compute its lanes, for tests of the coordinator's core.
+// A job with rounds, and workers that compute its lanes, for tests of the coordinator's core.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace paracord {
 
-// A job of rounds, whose ps have what workers have computed.
+// A job with rounds. The fake ps enter what its workers compute.
 class LaneJob : public CoreHarness {
  public:
   explicit LaneJob(uint32_t lanes, uint64_t count = 4000, std::function<void(Job&)> edit = {})
@@ -62,11 +62,11 @@ class LaneJob : public CoreHarness {
   const uint64_t records;
 
  private:
-  std::map<uint64_t, uint32_t> next_;  // by split, through all epochs
+  std::map<uint64_t, uint32_t> next_;  // keyed by split, over all epochs
 };
 
-// A worker that computes one batch at each step, of its lane that is furthest behind, and always
-// has a call that wants a task under way.
+// A worker that computes a batch of its hindmost lane in each step, and always has a request for a
+// task open.
 class LaneWorker {
  public:
   LaneWorker(LaneJob& job, const std::string& task)
@@ -94,19 +94,19 @@ class LaneWorker {
     Take(job_.works.at(*asking_));
     asking_.reset();
   }
-  // Asks once more though a call that asks is under way.
+  // Sends another request although one is open.
   void AskAgain() {
     TakeAnswer();
     Ask();
   }
   uint32_t NextOf(uint64_t lane) const { return HeldOf(lane).next; }
   uint32_t EndOf(uint64_t lane) const { return HeldOf(lane).lease.end_batch(); }
-  // Takes what came, and asks again.
+  // Takes the answer and asks again.
   void Wait() {
     TakeAnswer();
     if (!asking_.has_value()) Ask();
   }
-  // Says that the next batch of one of its leases cannot be read.
+  // Reports the next batch of one lease as unreadable.
   void Fail() {
     const auto held = held_.begin();
     WorkRequest request;
@@ -136,7 +136,7 @@ class LaneWorker {
     return ends;
   }
   uint64_t session() const { return session_; }
-  // Reports all batches of one of its leases, which it has not computed. Returns the lane.
+  // Reports a whole lease as done without computing it. Returns the lane.
   uint64_t Lie() {
     const auto held = held_.begin();
     const uint64_t lane = held->second.lease.split();
@@ -145,7 +145,7 @@ class LaneWorker {
     return lane;
   }
 
-  // Reports one batch more of each of its leases, which it has not computed.
+  // Reports one more batch of each lease without computing it.
   void LieALittle() {
     std::vector<uint64_t> ids;
     for (const auto& [id, held] : held_) ids.push_back(id);
@@ -156,9 +156,9 @@ class LaneWorker {
   }
 
   bool computes = true;
-  std::string waits_for;            // as it says
-  double batch_seconds = 0;         // as it says
-  std::vector<uint32_t> late = {};  // as it says
+  std::string waits_for;            // reported by the worker
+  double batch_seconds = 0;         // reported by the worker
+  std::vector<uint32_t> late = {};  // reported by the worker
   uint64_t computed = 0;
   uint64_t extensions = 0;
   uint64_t leases = 0;
@@ -215,7 +215,7 @@ class LaneWorker {
       REQUIRE(lease.end_batch() >= at_hand->second.lease.end_batch());
       extensions += lease.end_batch() > at_hand->second.lease.end_batch() ? 1 : 0;
       at_hand->second.lease = lease;
-    } else if (lease.id() > newest_) {  // else it has ended here
+    } else if (lease.id() > newest_) {  // older leases have ended here
       held_[lease.id()] = {lease, lease.first_batch()};
       newest_ = lease.id();
       ++leases;
@@ -229,7 +229,7 @@ class LaneWorker {
   uint64_t reports_ = 0;
   std::optional<CallId> asking_;
   uint64_t newest_ = 0;
-  std::map<uint64_t, Held> held_;  // by id
+  std::map<uint64_t, Held> held_;  // keyed by lease id
 };
 
 inline void Steps(LaneJob& job, std::vector<LaneWorker*> workers, int steps, int64_t step_ms = 50) {

@@ -55,7 +55,7 @@ TEST_CASE("all leases end at one round, which moves on when less than half is le
   }
   table.Progress(*table.Find(10), 1);
   leases.MoveOn(table, 1000);
-  CHECK(leases.end() == 3);  // two rounds again, from the lane that is ahead
+  CHECK(leases.end() == 3);  // two rounds beyond the lane ahead
   leases.MoveOn(table, 1100);
   CHECK(leases.end() == 3);
   CHECK(leases.StaysWith(0, 5));

@@ -10,7 +10,7 @@ namespace {
 
 using ByLane = std::vector<uint64_t>;
 
-// Deals lanes out to sessions that are equally fast.
+// Deals lanes to equally fast sessions.
 ByLane DealtOut(const ByLane& holders, const ByLane& sessions) {
   std::vector<LaneTaker> takers;
   for (const uint64_t session : sessions) takers.push_back({session, 0});
@@ -25,14 +25,14 @@ TEST_CASE("sessions that are equally fast get equally many lanes, in runs of nei
   CHECK(DealtOut({0, 0, 0, 0}, {7}) == ByLane{7, 7, 7, 7});
   CHECK(DealtOut({0, 0, 0, 0}, {7, 8}) == ByLane{7, 7, 8, 8});
   CHECK(DealtOut({0, 0, 0, 0}, {7, 8, 9}) == ByLane{7, 7, 8, 9});
-  CHECK(DealtOut({0, 0}, {7, 8, 9}) == ByLane{7, 8});  // one stands by
+  CHECK(DealtOut({0, 0}, {7, 8, 9}) == ByLane{7, 8});  // session 9 stands by
   CHECK(DealtOut({0, 0}, {}) == ByLane{0, 0});
   CHECK(DealtOut({}, {7}).empty());
 }
 
 TEST_CASE("who comes gets lanes where a round becomes shorter by it, and the others keep theirs") {
   CHECK(DealtOut({7, 7, 7, 7}, {7, 8}) == ByLane{7, 7, 8, 8});
-  // With one lane less for one of them the round would last as long.
+  // A third session would not shorten the round: another would still have two lanes.
   CHECK(DealtOut({7, 7, 8, 8}, {7, 8, 9}) == ByLane{7, 7, 8, 8});
   CHECK(DealtOut({7, 7, 8, 8}, {7, 8, 9, 10}) == ByLane{7, 9, 8, 10});
   CHECK(DealtOut({7, 7, 8, 9}, {7, 8, 9, 10}) == ByLane{7, 10, 8, 9});
@@ -43,7 +43,7 @@ TEST_CASE("the lanes of one that died go to who stands by, and else to the other
   CHECK(DealtOut({7, 0, 9, 10}, {7, 9, 10, 11}) == ByLane{7, 11, 9, 10});
   CHECK(DealtOut({7, 7, 0, 0}, {7}) == ByLane{7, 7, 7, 7});
   CHECK(DealtOut({7, 7, 0, 9}, {7, 9}) == ByLane{7, 7, 9, 9});
-  // A holder that is to have none, because it rests, gives up its lanes.
+  // A resting session loses its lanes.
   CHECK(DealtOut({7, 7, 8, 8}, {8}) == ByLane{8, 8, 8, 8});
 }
 
@@ -52,16 +52,16 @@ TEST_CASE("who computes slowly gets fewer lanes") {
     return ShareLanes(holders, takers);
   };
   const ByLane even = {7, 7, 7, 7, 8, 8, 8, 8};
-  // Four times slower: 7 lanes and 1 take 7 where 4 and 4 take 16.
+  // A session four times slower: 7 lanes and 1 take a time of 7, 4 and 4 take 16.
   const ByLane uneven = shared(even, {{7, 1}, {8, 4}});
   CHECK(CountOf(uneven, 8) == 1);
   CHECK(shared(uneven, {{7, 1}, {8, 4}}) == uneven);
-  // A tenth slower is not worth a move, and who is as fast again gets lanes back.
+  // A tenth slower is not worth a move. Regained speed brings the lanes back.
   CHECK(shared(even, {{7, 1}, {8, 1.1}}) == even);
   CHECK(CountOf(shared(uneven, {{7, 1}, {8, 1}}), 8) == 4);
-  // So slow that a round would wait for any lane of it.
+  // So slow that a round would wait for any lane of this session.
   CHECK(CountOf(shared({7, 8, 7, 8}, {{7, 1}, {8, 20}}), 8) == 0);
-  // A new session, of which nothing is known, counts as fast as the others.
+  // A new session counts as fast as the rest.
   CHECK(CountOf(shared({7, 7, 7, 7}, {{7, 3}, {8, 0}}), 8) == 2);
 }
 
@@ -72,7 +72,7 @@ TEST_CASE("who has several devices gets a lane for each of them in the time of o
   CHECK(CountOf(shares, 8) == 2);
   CHECK(ShareLanes({none.begin(), 4}, std::vector<LaneTaker>{{7, 1, 4}, {8, 4, 1}}) ==
         ByLane{7, 7, 7, 7});
-  // Two devices take as long for four lanes as for three.
+  // Two devices take equally long for four lanes and for three.
   CHECK(ShareLanes(ByLane{7, 7, 7, 7, 8, 8}, std::vector<LaneTaker>{{7, 1, 2}, {8, 1, 1}}) ==
         ByLane{7, 7, 7, 7, 8, 8});
 }
@@ -82,7 +82,7 @@ TEST_CASE("however lanes lie, no other deal is much faster, and nothing moves wi
   const auto draw = [&](uint64_t n) { return random() % n; };
   for (int round = 0; round < 2000; ++round) {
     ByLane holders(1 + draw(12), 0);
-    for (uint64_t& holder : holders) holder = draw(6);  // 0: nobody
+    for (uint64_t& holder : holders) holder = draw(6);  // 0: no holder
     std::vector<LaneTaker> takers;
     for (uint64_t session = 1; session < 8; ++session) {
       if (draw(2) == 0) takers.push_back({session, 1 + static_cast<double>(draw(5))});
@@ -103,7 +103,7 @@ TEST_CASE("however lanes lie, no other deal is much faster, and nothing moves wi
       longest = std::max(longest, static_cast<double>(lanes) * each.seconds);
     }
     REQUIRE(runs == sharers);
-    // As many lanes as all of them compute in nine tenths of the time are too few.
+    // The lanes that all sessions compute in nine tenths of the time must be too few.
     for (const LaneTaker& each : takers) {
       fit += static_cast<uint64_t>(std::ceil(0.9 * longest / each.seconds)) - 1;
     }

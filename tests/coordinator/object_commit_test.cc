@@ -1,5 +1,5 @@
-// Commit and removal of rounds in an object store: an old coordinator that commits meets a new one
-// that removes what older ones left, at every request, over a store that fails.
+// Commits and removals of rounds in an object store that fails. An old coordinator commits while a
+// new one removes leftovers; the two interleave at every request.
 #include <catch2/catch.hpp>
 #include <functional>
 #include <string>
@@ -21,7 +21,7 @@ namespace {
 const std::string kDir = "s3://bucket/job";
 const std::string kCheckpoints = CheckpointsDirectory(kDir);
 
-// The view that one process has: its requests go through a seam of their own.
+// One process's view of the store, with separate retries.
 class View : public ObjectFiles {
  public:
   View(ObjectStore& store, int tries)
@@ -47,7 +47,7 @@ std::string FileOf(const CommitRound& round) {
 
 bool Holds(Files& files, const CommitRound& round) { return files.Open(FileOf(round)).ok(); }
 
-// Commits as the coordinator does, which looks around the write.
+// Commits as the coordinator does, which checks the claim before and after the write.
 absl::Status CommitAsLeader(Files& files, const CommitRound& round) {
   absl::Status status = CheckNewestGeneration(files, kDir, round.generation);
   if (status.ok()) status = Commit(files, kCheckpoints, round);
@@ -68,7 +68,7 @@ struct Shared {
     REQUIRE(files.MakeDirectories(kCheckpoints + "/" + round.directory).ok());
     REQUIRE(files.WriteAtomic(FileOf(round), "tensors").ok());
   }
-  // Calls `other` before the n-th request from now, once.
+  // Calls `other` once, before the n-th request from now.
   void At(int n, std::function<void()> other) {
     store.fault = [this, n, other = std::move(other), asked = 0]() mutable {
       if (++asked == n) {
@@ -92,7 +92,7 @@ struct Shared {
 void CheckNothingHalf(Shared& shared, const CommitRound& round, const absl::Status& committed) {
   shared.Calm();
   const bool listed = Listed(shared.files, round.manifest.name);
-  if (listed) CHECK(Holds(shared.files, round));  // never with its files gone
+  if (listed) CHECK(Holds(shared.files, round));  // a listed checkpoint has all its files
   if (committed.ok()) CHECK(listed);
 }
 
@@ -128,7 +128,7 @@ TEST_CASE("whenever a new coordinator cleans up, an old commit has all of its fi
     const absl::Status committed = CommitAsLeader(shared.files, round);
     if (!shared.reached) break;
     CheckNothingHalf(shared, round, committed);
-    CHECK_FALSE(committed.ok());  // the claim is newer
+    CHECK_FALSE(committed.ok());  // a newer claim exists
     if (seen_by_newer) CHECK(Listed(shared.files, round.manifest.name));
   }
 }
@@ -142,7 +142,7 @@ TEST_CASE("whenever an old coordinator commits, a new one's cleaning leaves no h
     View older(shared.store, 1);
     REQUIRE(Claim(shared.files, kDir, 3, "new").ok());
     absl::Status committed;
-    // It has looked at the claims before, and is late with what it writes.
+    // The older coordinator checked the claims earlier, and writes late.
     shared.At(at, [&] { committed = Commit(older, kCheckpoints, round); });
     RemoveLeftovers(shared.files, kCheckpoints, 3);
     if (!shared.reached) break;
@@ -176,7 +176,7 @@ TEST_CASE("a checkpoint that cannot be looked into is listed all the same") {
   Shared shared(round);
   View files(shared.store, 1);
   REQUIRE(CommitAsLeader(files, round).ok());
-  // The first request lists all of them, the next ones the checkpoint and the mark.
+  // The first request lists all objects; the next ones read the checkpoint and its mark.
   shared.store.fault = [asked = 0, fails = GENERATE(2, 3)]() mutable {
     return ++asked == fails ? MemoryStore::Fault::kBefore : MemoryStore::Fault::kNone;
   };
@@ -197,14 +197,14 @@ TEST_CASE("of two coordinators one gets the generation, whatever answers are los
 TEST_CASE("a round of our own that failed goes, and what its commit left makes no checkpoint") {
   const CommitRound round = RoundOf(2, false);
   Shared shared(round);
-  // A ps was killed between two parts of this upload, which no name shows.
+  // A ps was killed in the middle of an upload, which lists under no name.
   const std::string parts = kCheckpoints + "/" + round.directory;
   REQUIRE(shared.store.StartUpload(parts + "/ps-of-the-dead").ok());
   bool ended = false;
   CHECK(RemoveCheckpoint(shared.files, kCheckpoints, round.directory, ended).ok());
   CHECK(shared.store.uploads.empty());
   CHECK_FALSE(Holds(shared.files, round));
-  CHECK(absl::IsAborted(Commit(shared.files, kCheckpoints, round)));  // that comes late
+  CHECK(absl::IsAborted(Commit(shared.files, kCheckpoints, round)));  // too late
   CHECK_FALSE(Listed(shared.files, round.manifest.name));
 }
 

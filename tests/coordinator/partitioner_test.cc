@@ -1,4 +1,4 @@
-// TensorFlow's partitioning rules, with the cases of its own tests, and placement.
+// TensorFlow's partitioning rules with TensorFlow's own test cases, and placement.
 #include "coordinator/core/partitioner.h"
 
 #include <algorithm>
@@ -156,7 +156,7 @@ TEST_CASE("variables that cannot be partitioned are named") {
   CHECK(absl::StrContains(
       problem({Variable(std::string(300, 'n'), {1 << 16})}, MinSize(1, std::nullopt)),
       ": names of 65536 partitions do not fit a checkpoint"));
-  // A character may take six in JSON.
+  // A character may take six bytes in JSON.
   CHECK(problem({Variable(std::string(190, 'n'), {30000})}, MinSize(1, std::nullopt)) == "");
   CHECK(absl::StrContains(
       problem({Variable(std::string(190, '\1'), {30000})}, MinSize(1, std::nullopt)),
@@ -179,7 +179,7 @@ TEST_CASE("a partition that no ps takes is refused, with what to write instead")
     return std::string(PartitionVariables({&variable, 1}, rule).status().message());
   };
   const uint64_t rows = uint64_t{1} << 20;
-  PartitionerSpec rule;  // the default: at most 8
+  PartitionerSpec rule;  // default: at most 8
   CHECK(refused(rows, 2048, rule) == "");
   const std::string what = refused(rows, 2049, rule);
   CHECK(what.starts_with("variable large: a partition has 1074266112 bytes, at most 1073741824"));
@@ -193,7 +193,7 @@ TEST_CASE("a norm over axis 0 needs one partition, and the error says what makes
   std::vector<VariableSpec> variables = {Variable("d/kernel", {100, 10})};
   variables[0].set_constraint("norm");
   variables[0].mutable_norm()->add_axes(1);
-  CHECK(PartitionVariables(variables, Fixed(4)).ok());  // each row is in one partition
+  CHECK(PartitionVariables(variables, Fixed(4)).ok());  // a row lies in one partition
   variables[0].mutable_norm()->set_axes(0, 0);
   CHECK(PartitionVariables(variables, Fixed(1)).ok());
   const auto refused = PartitionVariables(variables, Fixed(4)).status();

@@ -18,7 +18,7 @@ CoreOptions OptionsOfTwo() {
   return options;
 }
 
-// Two ps whose calls the test answers.
+// A tracker with two ps. The test answers the calls.
 struct TwoPs {
   TwoPs() {
     std::vector<PartitionSpec> layout(2);
@@ -30,7 +30,7 @@ struct TwoPs {
     tracker.SetLayout(layout);
   }
 
-  // The newest call of ps `index` that is a `Request`; its tag is 0 if there is none.
+  // Returns the tag of the newest call of ps `index` with a `Request`, or 0.
   template <class Request>
   uint64_t Called(uint32_t index) {
     for (Effect& effect : effects.Take()) emitted.push_back(std::move(effect));
@@ -99,9 +99,9 @@ TEST_CASE("a ps that came back together with the coordinator counts as replaced"
   two.Answer(1, two.Called<DescribeRequest>(1), PsReply(two.Description(1)));
   CHECK(two.tracker.recoveries() == 0);
   two.tracker.CountReplaced();
-  two.tracker.CountReplaced();  // it is counted once
+  two.tracker.CountReplaced();  // counted only once
   CHECK(two.tracker.recoveries() == 1);
-  TwoPs anew;  // all are empty: a job that begins, or a cluster that was stopped
+  TwoPs anew;  // all ps are empty: a new job, or a stopped cluster
   anew.Serve(0);
   anew.Serve(1);
   anew.tracker.CountReplaced();
@@ -192,7 +192,7 @@ TEST_CASE("ledgers are read of all ps at once, and one that is lost spoils the r
   SECTION("all answer") {
     CHECK(two.Answer(1, tag, PsReply(two.Description(1, true))) == PsNews::Kind::kLedgers);
     CHECK(two.tracker.Ledgers().size() == 1);
-    CHECK(two.tracker.NotFinite() == 0);  // partition 0 did not say that it is healthy
+    CHECK(two.tracker.NotFinite() == 0);  // partition 0 did not report healthy
     two.tracker.ForgetLedgers();
     CHECK(two.tracker.Ledgers().empty());
   }

@@ -158,7 +158,7 @@ TEST_CASE("the time that is left follows from the batches to come and the presen
   REQUIRE(harness.Work(session).has_lease());
   const auto status = [&] { return JsonOf(harness.Told().StatusJson()); };
   harness.Run(4000);
-  CHECK_FALSE(status().contains("seconds_left"));  // there is no rate
+  CHECK_FALSE(status().contains("seconds_left"));  // without a rate
   WorkRequest report;
   report.set_session(session);
   report.set_report(1);

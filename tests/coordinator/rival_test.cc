@@ -1,4 +1,4 @@
-// A coordinator that starts finds the other one that leads and lives, and no other.
+// A starting coordinator finds another coordinator only if that one leads and lives.
 #include "coordinator/rival.h"
 
 #include <catch2/catch.hpp>
@@ -14,7 +14,7 @@
 namespace paracord {
 namespace {
 
-// Everybody at every address answers with the same status; nobody if it is null.
+// A network in which every address answers with one status, or not at all if it is null.
 class OneAnswer : public Network {
  public:
   class AnswerLink : public Link {
@@ -130,7 +130,7 @@ TEST_CASE("a coordinator that starts reads the directory on the executor alone")
   REQUIRE(later.RunOne());
   d.loop.RunPosted();
   CHECK(d.network.asked == before + 1);
-  CHECK(later.RunOne());  // what the answer is compared with
+  CHECK(later.RunOne());  // compares the answer
 }
 
 TEST_CASE("nobody is asked at our own address or at a socket that is gone") {

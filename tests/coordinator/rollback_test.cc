@@ -18,7 +18,7 @@ TEST_CASE("a generation decides once, and what was wanted stays until all ps are
   CHECK_FALSE(rollback.decided());
   rollback.LoadAll("step-4-g1-r1");
   CHECK(rollback.from() == "step-4-g1-r1");
-  rollback.BeginGeneration();  // before all were ready
+  rollback.BeginGeneration();  // before all ps were ready
   CHECK_FALSE(rollback.from().has_value());
   CHECK(rollback.wanted() == "a state is lost");
   rollback.LackCheckpoint();

@@ -17,9 +17,9 @@ TEST_CASE("a round takes as long as the last ones, whatever is between two epoch
   clock.Begin(0, 60000);  // the next epoch
   for (uint32_t round = 1; round <= 50; ++round) clock.Note(round, 60000 + round * 200);
   CHECK(clock.usual_ms() == Approx(200).margin(1));
-  clock.Note(60, 71000);  // ten at once, in 1 s
+  clock.Note(60, 71000);  // ten rounds at once, in 1 s
   CHECK(clock.usual_ms() == Approx(110).margin(2));
-  clock.Note(55, 72000);  // what a ps had is lost
+  clock.Note(55, 72000);  // a ps has lost its state
   CHECK(clock.usual_ms() == Approx(110).margin(2));
   CHECK(clock.began_ms() == 72000);
 }

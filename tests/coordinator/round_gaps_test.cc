@@ -1,4 +1,4 @@
-// A gap is reported time and again only where a state is lost.
+// A gap is reported again and again only if a state is lost.
 #include "coordinator/core/round_gaps.h"
 
 #include <catch2/catch.hpp>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kSession = 17;
 
-// A worker reports the gap, and then the ledgers are read.
+// Reports a gap, and then reads the ledgers.
 RoundGaps::Judgement Report(RoundGaps& gaps, uint32_t batch, std::vector<uint32_t> next,
                             uint64_t entered, bool served = false) {
   gaps.Note(BatchOf(2, 1, batch), kSession);
@@ -61,7 +61,7 @@ TEST_CASE("reports that one reading of the ledgers answers count as one") {
   const RoundGaps::Reading reading{2, {5, 5}, 20, /*served=*/false};
   for (int i = 0; i < 9; ++i) gaps.Note(BatchOf(2, 1, 5), kSession);
   gaps.LedgersAsked();
-  gaps.Note(BatchOf(2, 1, 5), kSession);  // the ledgers under way may not tell of this one
+  gaps.Note(BatchOf(2, 1, 5), kSession);  // the requested ledgers may predate this gap
   CHECK_FALSE(Lost(gaps.LedgersRead(reading)));
   CHECK_FALSE(Lost(gaps.LedgersRead(reading)));
   gaps.LedgersAsked();

@@ -1,4 +1,4 @@
-// People are told how far the rounds of a job are, and whom the one under way waits for.
+// The status tells the progress of a job's rounds, and whom the open round waits for.
 #include "coordinator/core/round_status.h"
 
 #include <catch2/catch.hpp>
@@ -37,7 +37,7 @@ TEST_CASE("the status says which round a job has come to, and whom that waits fo
   };
   job.Run(400);
   job.Work(first, {report(reply.lease(), 1, false)}, false);
-  CHECK(job.Rounds().at("waits_for") == "worker:0");  // who has both
+  CHECK(job.Rounds().at("waits_for") == "worker:0");  // worker:0 has both lanes
   job.Work(first, {report(reply.lanes(0), 0, true)}, false);
   CHECK(job.Rounds().at("waits_for") == "a lane that nobody has");
   job.Work(second);
@@ -51,7 +51,7 @@ TEST_CASE("the status says which round a job has come to, and whom that waits fo
   CHECK(job.Rounds().at("seconds_a_round").get<double>() == Approx(1.0).margin(0.2));
 }
 
-// Joins as a worker that says what it computes with.
+// Joins as a worker that reports its devices and numerics.
 uint64_t JoinWith(CoreHarness& job, const std::string& task, uint32_t devices,
                   const std::string& numerics) {
   JoinRequest request;

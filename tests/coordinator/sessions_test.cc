@@ -49,7 +49,7 @@ TEST_CASE("the calls of a session are answered when it is over") {
   sessions.TakeHold({7, id}, 10)->hold = 7;
   CHECK(sessions.HeardMs(id) == 10);
   sessions.Park(*sessions.Find(id), 8, 10);
-  CHECK_FALSE(sessions.LoseHold({6, id}));  // an older one
+  CHECK_FALSE(sessions.LoseHold({6, id}));  // an outdated hold
   sessions.Close(id, "it leaves", false);
   const std::vector<Effect> effects = opened.effects.Take();
   REQUIRE(effects.size() == 2);
@@ -113,7 +113,7 @@ TEST_CASE("an end is told by calls that wait, and to the rest when they ask") {
   Sessions& sessions = opened.sessions;
   const uint64_t waits = opened.Open("worker:0", "boot-1");
   opened.Open("worker:1", "boot-1");
-  CHECK(sessions.AllTold());  // all that the cluster names have a session
+  CHECK(sessions.AllTold());  // every task of the cluster has a session
   sessions.Park(*sessions.Find(waits), 1, 0);
   sessions.TellAll({0, "the job is done"});
   CHECK(opened.effects.Take().size() == 1);

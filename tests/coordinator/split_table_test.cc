@@ -8,7 +8,7 @@
 namespace paracord {
 namespace {
 
-// An epoch of so many batches, each of one record.
+// Returns a plan with `batches` batches an epoch, each of one record.
 DataPlan Splits(uint64_t batches, uint32_t split_batches) {
   return PlanOf(batches, 1, split_batches);
 }
@@ -83,7 +83,7 @@ TEST_CASE("a straggler's split is granted to one more session and only when it i
   table.Progress(*table.Find(2), 4);
   table.End(2);
   CHECK(table.AllDone());
-  // The straggler does not know yet; a third has nothing to do there.
+  // The straggler has not been told yet. A third worker has nothing to do in this split.
   CHECK_FALSE(table.GrantAgain(3, 102, 9000, 5000).has_value());
   table.End(1);
 }
@@ -127,7 +127,7 @@ Ledger MakeLedger(std::vector<std::pair<uint64_t, uint64_t>> finished,
 }
 
 TEST_CASE("what is left of an epoch is the least over the ledgers") {
-  // Three splits an epoch of 4, 4 and 2 batches; epoch 1 is splits 3, 4, 5.
+  // Three splits an epoch, of 4, 4 and 2 batches. Epoch 1 has splits 3 to 5.
   const DataPlan plan = Splits(10, 4);
   const Ledger ahead = MakeLedger({{0, 3}}, {{4, 3}, {5, 1}});
   const Ledger behind = MakeLedger({{0, 2}}, {{3, 1}, {4, 4}});
@@ -147,7 +147,7 @@ TEST_CASE("what is left of an epoch is the least over the ledgers") {
 }
 
 TEST_CASE("what is left of an epoch of lanes is the least of each lane") {
-  // Lanes of 3, 3, 2 and 2 batches; epoch 1 is lanes 4 to 7.
+  // Lanes of 3, 3, 2 and 2 batches. Epoch 1 has lanes 4 to 7.
   const DataPlan plan = PlanOfLanes(10, 1, 4);
   const Ledger ahead = MakeLedger({{0, 3}, {6, 7}}, {{4, 2}, {5, 1}});
   const Ledger behind = MakeLedger({{0, 3}, {6, 6}}, {{4, 2}, {7, 1}});
@@ -159,7 +159,7 @@ TEST_CASE("what is left of an epoch of lanes is the least of each lane") {
   CHECK(BatchesReached({&ahead}, plan) == 18);
   CHECK(BatchesReached({&behind}, plan) == 17);
   const Ledger whole = MakeLedger({{0, 3}}, {});
-  CHECK(BatchesReached({&whole}, plan) == 10);  // by lane 1, though lane 3 is the last
+  CHECK(BatchesReached({&whole}, plan) == 10);  // the last batch is lane 1's, not lane 3's
   SplitTable table(1, 10, plan);
   table.Load(LeastNext({&ahead, &behind}, 1, 10, plan));
   CHECK(table.batches_done() == 5);
@@ -184,7 +184,7 @@ TEST_CASE("leases of lanes end where they are told, and are moved on to the end 
   CHECK(table.front() == 1);
   table.End(20);
   CHECK(table.IsFree(2));
-  // A lane that is ahead has a batch in its lease all the same.
+  // Even a lane that is ahead gets a batch in its lease.
   CHECK(table.GrantLane(2, 22, 9, 0, 1).end_batch() == 2);
 }
 
@@ -197,13 +197,13 @@ TEST_CASE("a lane that comes no further is behind if others wait for it") {
   CHECK(table.LanesBehind(0) == Lanes{1, 2});
   CHECK(table.LanesBehind(-1).empty());
   CHECK(table.IsBehindWithAnother(1, 7));
-  CHECK_FALSE(table.IsBehindWithAnother(1, 8));  // its own
-  CHECK_FALSE(table.IsBehindWithAnother(0, 8));  // it is ahead
-  CHECK_FALSE(table.IsBehindWithAnother(3, 8));  // it is free
+  CHECK_FALSE(table.IsBehindWithAnother(1, 8));  // a lane of session 8
+  CHECK_FALSE(table.IsBehindWithAnother(0, 8));  // the lane is ahead
+  CHECK_FALSE(table.IsBehindWithAnother(3, 8));  // the lane is free
   table.Find(21)->progress_ms = 3000;
   CHECK(table.LanesBehind(2999) == Lanes{2});
   table.GrantLane(2, 30, 7, 5000, 10);
-  CHECK(table.LanesBehind(4000) == Lanes{1});  // the other has two
+  CHECK(table.LanesBehind(4000) == Lanes{1});  // the other lane has two leases
   CHECK_FALSE(table.IsBehindWithAnother(2, 9));
   table.Load({2, 1, 1, 5});
   CHECK(table.least() == 1);
@@ -217,7 +217,7 @@ TEST_CASE("ledgers with holes tell the least of each split, whatever the epoch")
   std::mt19937 random(7);
   const auto draw = [&](uint32_t n) { return static_cast<uint32_t>(random() % n); };
   for (int round = 0; round < 1000; ++round) {
-    constexpr uint64_t kSplits = 5;  // an epoch
+    constexpr uint64_t kSplits = 5;  // per epoch
     const uint64_t epoch = draw(3);
     std::vector<Ledger> ledgers;
     std::vector<uint32_t> least(kSplits, 4);
@@ -256,9 +256,9 @@ TEST_CASE("of a lane the ledgers have to show what was reported before they were
   report(0, 3);
   report(1, 4);
   report(2, 2);
-  CHECK(table.UnfoundedIn({0, 0, 0, 0}, 0).empty());  // they were never asked
+  CHECK(table.UnfoundedIn({0, 0, 0, 0}, 0).empty());  // the ledgers were never asked for
   table.LedgersAsked();
-  report(3, 5);  // which the ledgers under way may not show
+  report(3, 5);  // the requested ledgers may predate the report
   report(0, 9);
   const std::vector<SplitTable::Unfounded> lanes = table.UnfoundedIn({3, 3, 2}, 0);
   REQUIRE(lanes.size() == 1);

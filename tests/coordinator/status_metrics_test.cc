@@ -1,4 +1,4 @@
-// Prometheus is told what `paracord status` says.
+// Prometheus gets the figures of `paracord status`.
 #include "coordinator/status_metrics.h"
 
 #include <catch2/catch.hpp>

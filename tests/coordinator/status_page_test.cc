@@ -1,4 +1,4 @@
-// The status page needs nothing but itself and /status.json, and takes no text for HTML.
+// The status page loads only itself and /status.json, and never treats text as HTML.
 #include "coordinator/status_page.h"
 
 #include <catch2/catch.hpp>
@@ -20,7 +20,7 @@ TEST_CASE("the page is whole, and asks nobody else for anything") {
   CHECK(page.find("name=\"viewport\"") != std::string::npos);
   const std::regex address("https?://[^\"]*");
   for (std::sregex_iterator it(page.begin(), page.end(), address), end; it != end; ++it) {
-    CHECK(it->str() == "http://www.w3.org/2000/svg");  // a name, which nobody fetches
+    CHECK(it->str() == "http://www.w3.org/2000/svg");  // a namespace, which no browser loads
   }
   for (const std::string loads :
        {"src=", "@import", "url(", "<link", "<form", "innerHTML", "eval(", "document.write"}) {

@@ -1,4 +1,4 @@
-// A synchronous job of two lanes and two ps, for tests of the coordinator's core: 8 batches and 4
+// A synchronous job with two lanes and two ps, for tests of the coordinator's core: 8 batches in 4
 // rounds an epoch, two epochs.
 #pragma once
 
@@ -14,7 +14,7 @@
 namespace paracord {
 
 inline constexpr uint64_t kSyncRecords = 80;
-inline constexpr uint64_t kSyncRounds = 4;  // an epoch
+inline constexpr uint64_t kSyncRounds = 4;  // per epoch
 
 class SyncJob : public CoreHarness {
  public:
@@ -39,7 +39,7 @@ class SyncJob : public CoreHarness {
     Run(500);
   }
 
-  // The partitions of a ps have applied so many rounds.
+  // Sets the rounds that the partitions of a ps have applied.
   void SetState(uint32_t at, uint64_t state, bool serves_before = false) {
     Push(Reach(at, state, kSyncRounds));
     for (PartitionDescription& partition : *ps[at].mutable_partitions()) {
@@ -50,12 +50,12 @@ class SyncJob : public CoreHarness {
     for (uint32_t i = 0; i < 2; ++i) SetState(i, state);
   }
   uint64_t Join(const std::string& task) { return CoreHarness::Join(task, kSyncRecords, tests); }
-  // Takes a checkpoint of all ps at this state; its name. The coordinator orders it a bit further
-  // ahead, where they go for the moment.
+  // Takes a checkpoint of all ps at `state`. Returns its name. The coordinator orders a state
+  // slightly ahead, to which the ps go for the moment.
   std::string TakeCut(uint64_t session, uint64_t state) {
     SetStates(state);
     const size_t before = committed.size();
-    LeaseReport progress;  // somebody has computed something since the cut before
+    LeaseReport progress;  // a batch was computed since the last cut
     Work(session, {progress}, false);
     for (int i = 0; i < 200 && committed.size() == before; ++i) {
       Run(100);
@@ -71,7 +71,7 @@ class SyncJob : public CoreHarness {
     cuts[name] = state;
     return name;
   }
-  // A ps is killed, and started again with nothing.
+  // Kills a ps and restarts it empty.
   void Kill(uint32_t at) {
     ps[at].set_boot_id("boot-" + std::to_string(at) + "-" + std::to_string(++lives_));
     ps[at].clear_run_id();
@@ -79,7 +79,7 @@ class SyncJob : public CoreHarness {
     Feed(PsAnswerEvent{at, hold_tags[at], absl::UnavailableError("killed")});
     Run(500);
   }
-  // From where the newest two loads were.
+  // Returns the checkpoints of the newest two loads.
   std::vector<std::string> NewestLoads() const {
     std::vector<std::string> from;
     for (size_t i = loads.size() - std::min<size_t>(2, loads.size()); i < loads.size(); ++i) {
@@ -90,8 +90,8 @@ class SyncJob : public CoreHarness {
   bool Logged(const std::string& text) const { return log.find(text) != std::string::npos; }
   nlohmann::json Rounds() const { return JsonOf(Told().StatusJson()).at("rounds"); }
 
-  uint64_t tests = 0;                    // records
-  std::map<std::string, uint64_t> cuts;  // the states of checkpoints
+  uint64_t tests = 0;                    // test records
+  std::map<std::string, uint64_t> cuts;  // states of checkpoints, by name
 
  private:
   int lives_ = 0;

@@ -23,7 +23,7 @@ TEST_CASE("rows a second are those of the newest few seconds, whatever restarts"
   rates.Take(Told(5000, 900), 14000);
   CHECK(rates.Of(7).pulled == 1000);
   CHECK(rates.Of(7).pushed == 100);
-  rates.Take(Told(10, 5), 18000);  // of another life
+  rates.Take(Told(10, 5), 18000);  // counts of a restarted ps
   CHECK(rates.Of(7).pulled == 0);
   rates.Take(Told(410, 5), 22000);
   CHECK(rates.Of(7).pulled == 100);

@@ -52,7 +52,7 @@ TEST_CASE("only some refusals of a second are logged, and a worker that joins cl
     refusals.Refuse(7, ExitCode::kInUse, "another has its place", logged, now_ms);
   };
   for (int i = 0; i < 15; ++i) refuse("no", 5000);
-  CHECK(effects.Take().size() == 15 + 10);  // all are answered
+  CHECK(effects.Take().size() == 15 + 10);  // every refusal is answered
   refuse("no more", 6000);
   const std::vector<Effect> said = effects.Take();
   REQUIRE(said.size() == 3);
@@ -73,10 +73,10 @@ TEST_CASE("no report says that it took longer than the time since the one before
   report.set_waited_seconds(100);
   throughput.CountSteps(report, /*elapsed_seconds=*/2, /*workers=*/3, /*devices=*/4);
   CHECK(throughput.steps().seconds == 2);
-  CHECK(throughput.steps().compute_seconds == 8);  // four devices compute side by side
+  CHECK(throughput.steps().compute_seconds == 8);  // four devices compute in parallel
   CHECK(throughput.steps().waited_seconds == 2);
   CHECK(throughput.steps().workers == 3);
-  throughput.CountSteps(Computed(0, 1.0), 50, 3, 4);  // time in which nothing was to do
+  throughput.CountSteps(Computed(0, 1.0), 50, 3, 4);  // idle time
   CHECK(throughput.steps().seconds == 2);
   CHECK(throughput.steps().batches == 4);
 }

@@ -5,7 +5,7 @@
 namespace paracord {
 namespace {
 
-// Ten batches an epoch in splits of two.
+// Returns a plan of ten batches an epoch in splits of two.
 DataPlan Plan() {
   DataPlan plan;
   plan.set_records(100);
