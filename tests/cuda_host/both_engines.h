@@ -1,5 +1,4 @@
-// Runs the same operations on the processor's engine and on the one under test, and compares the
-// results.
+// Runs operations on the CPU engine and on the engine under test, and compares the results.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +17,7 @@ namespace paracord {
 
 using Floats = std::vector<float>;
 
-// One engine as an operation sees it: tensors are uploaded, and results downloaded for comparison.
+// An engine under an operation: uploads tensors, and downloads results for comparison.
 class ComparedEngine {
  public:
   explicit ComparedEngine(std::unique_ptr<Ops> ops) : ops_(std::move(ops)) { ops_->Enter(); }
@@ -34,7 +33,7 @@ class ComparedEngine {
     arrays_.push_back({ops_->Allocate(static_cast<int64_t>(floats + before)).value(), floats});
     return arrays_.back().data.get() + before;
   }
-  // Puts a float32 tensor, or one rounded to bfloat16; `before` is in its elements.
+  // Puts a float32 tensor, or rounds it to bfloat16. `before`: offset in elements.
   Tensor PutTensor(const Floats& values, bool bfloat16, int64_t before = 0) {
     float* const wide = Put(values);
     if (!bfloat16) return wide;
@@ -58,7 +57,7 @@ class ComparedEngine {
     ops_->Download(floats, at, result.data());
     CHECK(ops_->Finish() == absl::OkStatus());
   }
-  // Takes the number that an operation writes.
+  // Takes the number that the operation writes to the host.
   template <class Leave>
   void TakeNumber(const Leave& leave) {
     double number = std::nan("");
@@ -85,7 +84,7 @@ using Operation = std::function<void(ComparedEngine&)>;
 struct Tolerance {
   double relative = 1e-4, of_largest = 5e-6;
 };
-// The tolerance for results that are rounded to bfloat16 from numbers that are close.
+// The tolerance for close numbers that are then rounded to bfloat16.
 constexpr Tolerance kOneRounding = {1.0 / 128, 5e-6};
 
 // Runs `operation` on both engines. A failure does not keep later operations from being tried.

@@ -1,4 +1,4 @@
-// The CUDA engine that tests compare with the CPU's: on the processor (cuda_host), or on a GPU.
+// The CUDA engine to compare with the CPU's: on the processor (cuda_host), or on a GPU.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace paracord {
 
-// `convolutions` false makes it behave as if cuDNN had no algorithm, where that is possible.
+// Unless `convolutions`, the engine acts as if cuDNN had no algorithm, if possible.
 std::unique_ptr<Ops> CudaUnderTest(bool convolutions);
 
-// The graph launches of all engines so far; nullopt on a GPU, where that is not known.
+// The graph launches of all engines so far; nullopt on a GPU, which does not count them.
 std::optional<int64_t> GraphLaunches();
 inline bool OnGpu() { return !GraphLaunches().has_value(); }
 

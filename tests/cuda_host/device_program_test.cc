@@ -83,7 +83,7 @@ TEST_CASE("a device that less precision brings nothing to says so, and computes 
   }
 }
 
-// Float16 without a scale would turn these numbers into 0: its smallest number is 6e-8.
+// Float16 without scaling would turn these numbers into 0: the smallest is 6e-8.
 void CheckTinyNumbers(const nlohmann::json& model, const Batch& schema, uint32_t examples) {
   Batch batch = RandomBatch(schema, examples, 0, 1);
   for (float& x : batch.inputs[0].values) x *= 1e-7f;

@@ -1,4 +1,4 @@
-// Gradients that are reported while others are still computed: OnGradient on a device.
+// OnGradient on a device: gradients are reported while others are computed.
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>
@@ -130,7 +130,7 @@ TEST_CASE("downloads are awaited one by one, and those that are not are there at
         ops->DownloadAwaited(100, y.get(), second.data(), 3);
         CHECK(ops->AwaitDownload() == std::optional<size_t>(7));
         CHECK(first == Floats(100, 1.f));
-        first[0] = 5;  // it belongs to whoever was told
+        first[0] = 5;  // the memory belongs to the listener
         CHECK(ops->AwaitDownload() == std::optional<size_t>(3));
         CHECK(second == PageFloats(100, 2.f));
         CHECK_FALSE(ops->AwaitDownload().has_value());

@@ -14,8 +14,7 @@
 namespace paracord {
 namespace {
 
-// A small model with everything that can fail in its own way: copies, masks, a convolution padded
-// at one end.
+// A small model with all calls that can fail: copies, masks, and a convolution padded at one end.
 nlohmann::json SmallModel() {
   return SequentialJson({LayerJson("Conv2D", {{"filters", 3},
                                               {"kernel_size", {3, 3}},
@@ -38,8 +37,8 @@ struct Outcome {
   int64_t calls = 0;
 };
 
-// Builds the small model, takes a step, evaluates and predicts. With `again` it does so twice; the
-// second time must succeed unless the error is sticky.
+// Builds the small model, takes a step, evaluates and predicts. With `again`, does everything
+// twice; unless the error is sticky, the second time must succeed.
 Outcome Train(cuda::HostOptions options, bool again) {
   Outcome outcome;
   options.at_end = [&outcome](int64_t calls, const std::string& wrong) {
@@ -102,7 +101,7 @@ TEST_CASE("an error of any call is reported, and the next step is right") {
     }
     const Outcome later = Train(options, true);
     CHECK(later.wrong.empty());
-    // A build or a second run that failed has reported its error.
+    // A failed build or second run has reported an error.
     if (later.loss.ok()) CHECK(*later.loss == Approx(*whole.loss).epsilon(1e-6));
     if (later.evaluated.ok()) CHECK(later.score == Approx(whole.score).epsilon(1e-6));
   }
@@ -197,7 +196,7 @@ TEST_CASE("batches of every size have their place in the plan") {
     const auto build = [&] {
       cuda::HostOptions options;
       options.memory_bytes_max = bytes;
-      // For smaller batches other algorithms are best, which ask for more.
+      // With smaller batches, the fastest algorithms ask for more workspace.
       options.workspace = [](int64_t batch) { return static_cast<size_t>(4000 - 100 * batch); };
       options.called = [&mallocs](const char* name) {
         if (std::string(name) == "cudaMalloc") ++mallocs;
@@ -278,7 +277,7 @@ TEST_CASE("a convolution that cuDNN has no engine for is a line of the log, once
         std::string::npos);
 }
 
-// On a lost device cuDNN may only say that it has no engine.
+// On a lost device cuDNN may only report that no engine is found.
 TEST_CASE("a convolution that cuDNN refuses because the device is lost says that it is lost") {
   ConvShape s;
   s.batch = s.in_channels = s.out_channels = 1;
@@ -341,7 +340,7 @@ TEST_CASE("a direction that cuDNN refuses when it is to compute it is computed w
     cuda::HostOptions options;
     options.computes = DirectionsOf(computed);
     CheckTrains(std::move(options));
-    const bool refused = (computed & 5) != 5;  // nobody wants the gradient of the model's input
+    const bool refused = (computed & 5) != 5;  // the gradient of the model's input is not used
     CHECK(log.lines() == (refused ? 1 : 0));
     CHECK((log.text().find("not of this size") != std::string::npos) == refused);
   }

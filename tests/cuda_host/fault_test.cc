@@ -51,7 +51,7 @@ class Life {
     if (!started.ok()) return;
     Variables variables(**program);
     variables.Randomise(3);
-    // Memory in whole pages, like the memory that a worker shares with its ps.
+    // Memory in whole pages, like memory shared by a worker and a ps.
     std::vector<PageFloats> memory;
     for (const Floats& value : variables.values) memory.emplace_back(value.begin(), value.end());
     const std::vector<std::span<const float>> values(memory.begin(), memory.end());
@@ -186,7 +186,7 @@ TEST_CASE("whichever call fails once, it is said or does not matter, and what fo
   }
   CHECK(refused > 10);
   CHECK(said > 100);
-  CHECK(unnoticed > 20);  // calls whose failure only makes it slower, or happens at the end
+  CHECK(unnoticed > 20);  // the call only matters for speed, or at the end
 }
 
 TEST_CASE("whichever call is the first of a lost device, the worker learns that it is lost") {

@@ -1,4 +1,4 @@
-// Devices that add up their arrays: as many as there are, and a single one.
+// Devices that sum their arrays: all devices there are, and a single one.
 #include <catch2/catch.hpp>
 #include <thread>
 #include <utility>
@@ -18,12 +18,12 @@ using Floats = std::vector<float>;
 constexpr size_t kDevicesMax = 8;
 constexpr int kRounds = 3;
 
-// Is destroyed last, so that the thread's device is the first one again.
+// Destroyed last, so that the thread's device is the first one again.
 struct FirstDevice {
   const std::unique_ptr<Ops> ops = CudaUnderTest(true);
 };
 
-// One rank, in a thread of its own: fills arrays, adds them up repeatedly, and downloads the sums.
+// A rank in a separate thread: fills arrays, sums them repeatedly, and downloads the sums.
 absl::Status AddUp(Replica& replica, float value, Floats& many, Floats& few) {
   Ops& ops = *replica.ops;
   ops.Enter();

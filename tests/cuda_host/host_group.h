@@ -1,6 +1,5 @@
-// NCCL on the processor: ranks, each a runtime in a thread of its own, meet at each all-reduce. As
-// in NCCL, a rank that does not come keeps the others waiting until the group is aborted.
-// Thread-safe.
+// NCCL on the processor. Ranks, each with a runtime in a separate thread, meet at each all-reduce.
+// As in NCCL, a missing rank blocks the rest until the group is aborted. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -17,8 +16,7 @@ class HostGroup {
  public:
   explicit HostGroup(size_t ranks) : given_(ranks) {}
 
-  // Returns when all ranks have come. INTERNAL if they do not ask for the same; DATA_LOSS after
-  // Abort.
+  // Returns when all ranks have come. INTERNAL if their requests differ; DATA_LOSS after Abort.
   absl::Status Sum(size_t rank, std::vector<DeviceFloats> arrays);
   void Abort();
   bool aborted();

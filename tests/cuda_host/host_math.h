@@ -1,4 +1,4 @@
-// The computations of cuBLAS and cuDNN on the processor, in the layouts that they document.
+// The computations of cuBLAS and cuDNN on the processor, in the documented layouts.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ void HostGemm(const GemmCall& call, bool has_tf32, const void* a, const void* b,
 // Convolutions of NHWC images; the filter is (out, height, width, in / groups).
 class HostConvMath {
  public:
-  // `finishes` says that Forward adds the bias and applies the ReLU.
+  // `finishes`: Forward adds the bias and applies the ReLU.
   HostConvMath(const ConvCall& call, bool finishes);
   void Forward(const void* x, const void* w, const void* bias, void* y);
   void BackwardData(const void* w, const void* dy, void* dx);

@@ -1,6 +1,6 @@
 // A device's memory on the processor. Allocations are guarded and filled with a pattern that no
-// computation gives, so that accesses out of bounds, after a free, or of unwritten memory are
-// found. Owned by HostRuntime; one thread.
+// computation gives, to find accesses out of bounds, after a free, or of unwritten memory. Owned by
+// HostRuntime; one thread.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class HostMemory {
   void* Allocate(size_t bytes);
   bool Free(void* memory);  // false: it does not exist, or is freed already
   size_t live() const { return live_; }
-  // From now on only those bytes of the allocation may be accessed that are used as parts of it.
+  // From now on, only the used parts of the allocation may be accessed.
   void Part(void* allocation);
   void Use(void* part, size_t bytes);
   void Unuse(void* part);
@@ -46,8 +46,8 @@ class HostMemory {
   const Allocation* FindIn(const std::map<const char*, Allocation>& map, const char* at) const;
   void CheckGuards(const Allocation& allocation);
 
-  std::map<const char*, Allocation> allocations_;  // by begin; freed ones stay
-  std::map<const char*, Allocation> parts_;  // parts of allocations, until others take their place
+  std::map<const char*, Allocation> allocations_;  // keyed by begin; freed ones stay
+  std::map<const char*, Allocation> parts_;  // parts of allocations, until later parts replace them
   const Allocation* last_[4] = {};
   size_t next_ = 0, live_ = 0;
   std::string wrong_;

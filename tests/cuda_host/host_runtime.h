@@ -1,7 +1,7 @@
-// The Runtime on the processor. Streams are queues that run when somebody waits, in an order that a
-// seed chooses within what streams and events allow. Products and convolutions use the layouts that
-// cuBLAS and cuDNN document, and every access of a kernel is checked. Each is used by one thread.
-// Errors appear in Synchronize and, at the end, in `at_end`.
+// The Runtime on the processor. Streams are queues that run when a caller waits, in an order that a
+// seed chooses within the constraints of streams and events. Products and convolutions use the
+// documented layouts of cuBLAS and cuDNN, and every access of a kernel is checked. Used by one
+// thread. Errors appear in Synchronize and, at the end, in `at_end`.
 #pragma once
 
 #include <cstdint>
@@ -22,19 +22,19 @@ struct HostOptions {
   size_t code_bytes = 0;             // memory reserved for code that is loaded later
   std::shared_ptr<HostGroup> group;  // shared by all ranks of the group
   size_t rank = 0;
-  // The workspace that a convolution asks for, if it is allowed to; null: a constant.
+  // The workspace that a convolution asks for if allowed; null: a constant.
   std::function<size_t(int64_t batch)> workspace;
   bool convolutions = true;                      // false: cuDNN has no engine
   Directions directions;                         // the directions that cuDNN has engines for
-  Directions computes;                           // the directions that it does not refuse when run
+  Directions computes;                           // directions that cuDNN computes without refusing
   bool page_locks = true;                        // false: host memory cannot be page-locked
   bool bfloat16 = true;                          // false: a GPU too old for bfloat16 and TF32
   bool graphs = true;                            // false: capturing fails
   std::function<void(const char* name)> called;  // called with each call's name
-  // Called with each task as it runs; copies have their bytes.
+  // Called with each task as it runs. A copy has its number of bytes.
   std::function<void(const char* what, size_t bytes)> done;
-  // Called at the end with the number of calls, and with the first error of access or a list of
-  // what was not destroyed.
+  // Called at the end with the number of calls, and the first wrong access or a list of leaked
+  // objects.
   std::function<void(int64_t calls, const std::string& wrong)> at_end;
 };
 

@@ -1,4 +1,4 @@
-// Tests of the Runtime on the processor: it finds the errors that it is meant to find.
+// Tests that the Runtime on the processor finds all the errors that it must find.
 #include "tests/cuda_host/host_runtime.h"
 
 #include <algorithm>

@@ -129,7 +129,7 @@ bool HostStreams::Ready(const Queue& queue) {
   return queue.front().wait == nullptr || queue.front().wait->done >= queue.front().number;
 }
 
-// Runs one task of any stream that may continue. Returns false if none may.
+// Runs a task of any stream that may continue. Returns false if none may.
 bool HostStreams::RunOne() {
   std::erase_if(branches_, [](const auto& branch) { return branch->empty(); });
   std::vector<Queue*> ready;
@@ -139,7 +139,7 @@ bool HostStreams::RunOne() {
   for (const auto& branch : branches_) {
     if (Ready(*branch)) ready.push_back(branch.get());
   }
-  if (ready.empty()) {  // each waits for an event that nobody will record
+  if (ready.empty()) {  // each stream waits for an event that is never recorded
     memory_.Note("streams wait for ever");
     for (const auto& [name, queue] : streams_) queue->clear();
     branches_.clear();

@@ -1,6 +1,6 @@
-// Streams, events and captured graphs on the processor: queues whose tasks run when somebody waits,
-// in an order that a seed chooses within what streams and events allow. Owned by HostRuntime; one
-// thread.
+// Streams, events and captured graphs on the processor: queues whose tasks run when a caller waits,
+// in an order that a seed chooses within the constraints of streams and events. Owned by
+// HostRuntime; one thread.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace paracord::cuda {
 
 class HostStreams {
  public:
-  // `done` is called with each task as it runs; it may be empty.
+  // Calls `done`, unless empty, with each task as it runs.
   HostStreams(HostMemory& memory, uint64_t seed,
               std::function<void(const char* what, size_t bytes)> done)
       : memory_(memory), random_(seed), done_(std::move(done)) {}
@@ -52,14 +52,14 @@ class HostStreams {
   // Makes a capture in progress fail.
   absl::Status Forbidden(const char* what);
 
-  // Names what was not destroyed; "" if all was.
+  // Returns the names of leaked objects, or "".
   std::string Left() const;
 
  private:
   struct HostEvent {
     uint64_t recorded = 0, done = 0;
     EventKind kind = EventKind::kPlain;
-    bool captured = false;  // last recorded in a capture; only that capture may wait for it
+    bool captured = false;  // last recorded in a capture, and only valid there
     int64_t at = 0;         // when it was reached, as a count of tasks
   };
   struct Task {
@@ -67,13 +67,13 @@ class HostStreams {
     size_t bytes = 0;
     std::function<void()> work;
     std::shared_ptr<HostEvent> record, wait;
-    uint64_t number = 0;   // of the record
+    uint64_t number = 0;   // number of the record
     bool outside = false;  // in a graph: records the event outside of the graph, too
   };
   using Queue = std::deque<Task>;
   struct HostGraph {
     Queue* main = nullptr;
-    std::map<Queue*, Queue> tasks;  // by the stream on which they were issued
+    std::map<Queue*, Queue> tasks;  // keyed by the stream that issued the tasks
     std::map<HostEvent*, std::shared_ptr<HostEvent>> events;  // the last record of each event
     std::string broken;
   };
@@ -92,7 +92,7 @@ class HostStreams {
   std::map<Event, std::shared_ptr<HostEvent>> events_;
   std::unique_ptr<HostGraph> capture_;
   std::map<StepGraph, std::unique_ptr<HostGraph>> graphs_;
-  std::vector<std::unique_ptr<Queue>> branches_;  // of launched graphs
+  std::vector<std::unique_ptr<Queue>> branches_;  // branches of launched graphs
 };
 
 }  // namespace paracord::cuda

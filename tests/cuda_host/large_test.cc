@@ -1,4 +1,4 @@
-// Sizes that exceed what a GPU does at once. They are smaller on the processor than on a GPU.
+// Sizes beyond a GPU's parallelism. On the processor the sizes are smaller.
 #include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
@@ -32,7 +32,7 @@ TEST_CASE("what is longer than all threads together is done to its end") {
 
 TEST_CASE("each column has its own numbers, whether a thread has one or several of them") {
   const int64_t n = OnGpu() ? 50000000 : (1 << 20) + 70000;  // there are at most 2^20 threads
-  // One that divides the number of threads, and one that does not.
+  // Two numbers of columns: one divides the number of threads, one does not.
   for (const int64_t columns : {64, 48}) {
     INFO(columns << " columns");
     const NormShape s{.by_column = true, .rows = n / columns, .columns = columns};
@@ -85,8 +85,8 @@ TEST_CASE("a product of more matrices than a dimension of the grid has blocks is
   CHECK(y == right);
 }
 
-// The sum of parts as Ops::ScatterAdd says: of n > 1 parts the first 2^k, for the largest 2^k below
-// n, and the others.
+// Sums `parts` as Ops::ScatterAdd specifies: of n > 1 parts, the first 2^k, for the largest 2^k
+// below n, and the rest, each by halves.
 float SumByHalves(std::span<const float> parts) {
   if (parts.empty()) return 0;
   if (parts.size() == 1) return parts[0];

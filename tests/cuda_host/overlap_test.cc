@@ -1,5 +1,5 @@
-// Copies that overlap with computation: they are right in any order of the streams, and wait for no
-// more than they must.
+// Copies that overlap with computation give right results in any order of the streams, and wait for
+// no more than they must.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -35,7 +35,7 @@ nlohmann::json Layers() {
                          LayerJson("Dense", {{"units", 10}})});
 }
 
-// Takes one step and returns its gradients; `done` gets the order in which the device did its work.
+// Takes a step and returns the gradients. `done` gets the device's work in order.
 Floats Step(std::unique_ptr<Ops> ops, std::vector<Done>* done) {
   const Batch schema = SchemaOf({40}, {10});
   const auto program =
@@ -77,7 +77,7 @@ TEST_CASE("layers compute while later parameters are still copied and gradients 
     };
     computed_early += at("matmul", 0, false) < at("copy to the device", kLastKernel, false) ? 1 : 0;
     gone_early += at("copy to the host", kLastKernel, false) < at("matmul", 0, true) ? 1 : 0;
-    // They must not run before their operands exist.
+    // A task must not run before its operands exist.
     CHECK(at("copy to the device", kFirstKernel, false) < at("matmul", 0, false));
     CHECK(at("copy to the host", kFirstKernel, false) > at("matmul", 0, true));
   }
@@ -166,7 +166,7 @@ TEST_CASE("memory that is page-locked is copied from and to where it is") {
   ops->PageLock(back.data(), back.size() * sizeof(float));
   const DeviceArray device = ops->Allocate(500).value();
   ops->UploadBeside(500, host.data(), device.get());
-  // Forbidden by the contract; it shows that the data was not copied at once.
+  // The contract forbids this write. It shows that the data was not copied at once.
   host.assign(500, 5.f);
   ops->Download(500, device.get(), back.data());
   REQUIRE(ops->Finish().ok());

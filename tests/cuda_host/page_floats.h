@@ -1,4 +1,4 @@
-// Memory in whole pages, like memory that processes share; only such memory can be page-locked.
+// Memory in whole pages, as processes share it. Only whole pages can be page-locked.
 #pragma once
 
 #include <unistd.h>

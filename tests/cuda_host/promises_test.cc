@@ -1,4 +1,4 @@
-// Properties that a device promises besides its numbers.
+// Properties that a device promises besides numbers.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -134,8 +134,7 @@ TEST_CASE(
   CHECK(build(10).status() == absl::OkStatus());
 }
 
-// Trains as a worker does: from page-locked memory, with an epoch's last batch smaller than the
-// others.
+// Trains as a worker does: from page-locked memory, with a smaller last batch in each epoch.
 TEST_CASE("steps that repeat are graphs, and nothing is done in a slower way") {
   constexpr uint32_t kSteps = 40;
   const Batch schema = SchemaOf({8, 8, 3}, {});

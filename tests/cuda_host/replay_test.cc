@@ -1,4 +1,4 @@
-// Repeated steps that are launched as one graph.
+// Repeated steps are launched as one graph.
 #include "tensor/cuda/replay.h"
 
 #include <catch2/catch.hpp>
@@ -78,8 +78,8 @@ struct Training {
   bool Launched() { return calls["cudaGraphLaunch"] > 0; }
 
   const Batch schema = SchemaOf({6, 6, 2}, {});
-  std::map<std::string, int> calls;  // of the last step
-  std::vector<std::string> names;    // of all calls
+  std::map<std::string, int> calls;  // calls of the last step
+  std::vector<std::string> names;    // names of all calls
   int64_t count = 0;
   std::string wrong;
   Ops* raw = nullptr;
@@ -164,7 +164,7 @@ TEST_CASE("a graph that is not made or does not start costs a line of the log, a
     }
     CHECK(log.lines() == 1);
     CHECK(log.text().find(name) != std::string::npos);
-    // A step that could not be captured is not tried again; one that was lost is made again.
+    // A step that cannot be captured is not tried again. A lost launch is.
     CHECK(training.Launched() == (std::string(name) == "cudaGraphLaunch"));
   }
 }
@@ -212,8 +212,7 @@ TEST_CASE("what is traced is not a graph") {
   for (uint32_t step = 0; step < 9; ++step) {
     const bool traced = step >= 4 && step < 7;
     (void)graphs.raw->TakeSpans(traced);
-    // The program takes the spans, too, and says that no trace is on, so that recording starts
-    // anew.
+    // The program takes the spans too and reports that no trace is on, so recording restarts.
     CHECK(graphs.Step(step) == plain.Step(step));
     CHECK(graphs.Launched() == (step >= 2 && !traced));
   }
@@ -237,7 +236,7 @@ TEST_CASE("an error of any call of steps in graphs is reported, and later steps 
       Floats got = training.Step(step);
       if (got.empty()) {
         ++reported;
-        got = training.Step(step);  // as the trainer does
+        got = training.Step(step);  // like the trainer
       }
       for (size_t i = 0; i < wanted[step].size(); ++i) {
         REQUIRE(got[i] == Approx(wanted[step][i]).epsilon(1e-6).margin(1e-7));
@@ -261,7 +260,7 @@ struct Table {
     device = static_cast<float*>(runtime->Malloc(kFloats * 4).value());
   }
   void Fill(float value, int64_t n) {
-    // Static, so that padding is zero and equal arguments are equal bytes.
+    // Static, so that padding is zero and equal arguments have equal bytes.
     static cuda::MapArgs<cuda::FillBody> args;
     args.body.value = value;
     args.body.y = device;
@@ -284,7 +283,7 @@ struct Table {
   }
   static constexpr size_t kFloats = 5 << 20;
   std::map<std::string, int> calls;
-  std::vector<std::string> names;  // of all calls
+  std::vector<std::string> names;  // names of all calls
   std::unique_ptr<cuda::Runtime> runtime;
   cuda::Stream stream = nullptr;
   float* device = nullptr;
@@ -358,7 +357,7 @@ TEST_CASE("a convolution may go while its calls are only compared so far") {
     REQUIRE(table.runtime->Synchronize(table.stream).ok());
     REQUIRE(forward().ok());
     if (goes) convolution->reset();
-    absl::Status asked = table.runtime->Synchronize(table.stream);  // of a shorter step
+    absl::Status asked = table.runtime->Synchronize(table.stream);  // status of a shorter step
     if (names != nullptr) *names = table.names;
     return asked;
   };
@@ -366,7 +365,7 @@ TEST_CASE("a convolution may go while its calls are only compared so far") {
   REQUIRE(steps(-1, /*goes=*/false, &names).ok());
   REQUIRE(std::count(names.begin(), names.end(), kCall) == 4);  // and one more in the capture
   const auto last = std::find(names.rbegin(), names.rend(), kCall);
-  // The call fails, so that the processor's convolution leaves no task behind.
+  // The call fails, so the processor's convolution leaves no task behind.
   const absl::Status asked = steps(names.rend() - last - 1, /*goes=*/true, nullptr);
   CHECK(asked.message().find("cudnnConvolutionForward: failed as asked") == 0);
 }
@@ -414,7 +413,7 @@ TEST_CASE("where graphs go before they were worth it no more are made, and the l
     }
     if (table.Launches() > before) ++made;
   }
-  CHECK(made == 40);  // eight that stay, and those that were wasted
+  CHECK(made == 40);  // eight that stay, and the wasted ones
   CHECK(log.lines() == 1);
   CHECK(log.text().find("steps vary so much that graphs are not worth making") !=
         std::string::npos);

@@ -1,4 +1,4 @@
-// One program on several devices, each of which computes a part of every batch.
+// A program on several devices, each of which computes a part of every batch.
 #include "keras/replicas.h"
 
 #include <catch2/catch.hpp>
@@ -26,7 +26,7 @@ using nlohmann::json;
 constexpr char kSparse[] = "sparse_categorical_crossentropy";
 const json kNone = json::object();
 
-// Devices on the processor, each with its own order of streams. `set` may change their options.
+// Devices on the processor with separate orders of streams. `set` may change their options.
 class Group {
  public:
   using Set = std::function<void(size_t rank, cuda::HostOptions& options)>;
@@ -67,7 +67,7 @@ class Group {
   std::vector<std::string> wrong_;
 
  public:
-  std::vector<int64_t> calls;  // of each device, at its end
+  std::vector<int64_t> calls;  // calls of each device, when it ends
   absl::Status built;
   std::unique_ptr<GradientProgram> program;
 };
@@ -111,7 +111,7 @@ void CheckSameScores(GradientProgram& ours, GradientProgram& theirs, const Varia
   }
 }
 
-// Compares with one processor that computes every batch whole, or in as many slices.
+// Compares with one CPU that computes every batch whole, or in equally many slices.
 void CheckGroups(Job job, const Batch& schema, uint32_t classes, bool whole) {
   for (const size_t ranks : {2u, 3u}) {
     for (uint64_t seed = 1; seed <= 3; ++seed) {
@@ -217,7 +217,7 @@ TEST_CASE("where a mask says how many rows count, it is those of all devices") {
     theirs.Randomise(3);
     for (const uint32_t examples : {6u, 5u, 2u, 1u}) {
       Batch batch = RandomBatch(schema, examples, 0, examples);
-      for (uint32_t e = 0; e < examples; ++e) {  // so that examples differ in their number of steps
+      for (uint32_t e = 0; e < examples; ++e) {  // examples differ in their number of steps
         const size_t steps = 1 + e % 5;
         for (size_t i = steps * 2; i < 10; ++i) batch.inputs[0].values[e * 10 + i] = 0;
       }
@@ -272,8 +272,8 @@ TEST_CASE("sums begin while gradients are still computed") {
   CHECK(early > 3);
 }
 
-// CUDA may do these calls only when a GPU is idle, while a sum ends only when all devices have
-// issued it.
+// CUDA may delay these calls until a GPU is idle, but a sum only ends when all devices have issued
+// it.
 TEST_CASE("steps that may allocate or load code ask for their sums at the end, together") {
   const std::set<std::string> allocate = {"cudaMalloc",   "cudaFree",         "cudaHostAlloc",
                                           "cudaFreeHost", "cudaHostRegister", "cudaHostUnregister"};
@@ -281,7 +281,7 @@ TEST_CASE("steps that may allocate or load code ask for their sums at the end, t
                                          "cudaEventCreate",     "cudaEventRecord",
                                          "cudaStreamWaitEvent", "ncclAllReduce"};
   std::mutex mu;
-  // The calls of a step; `beside` counts those made while one device waits for the other.
+  // The calls of a step. `beside` counts calls while one device waits for another.
   std::map<std::string, int> calls, beside;
   int asked[2] = {};
   const Batch schema = SchemaOf({3}, {2});
@@ -350,7 +350,7 @@ absl::StatusOr<double> LossOf(GradientProgram& program, const Variables& variabl
   return MetricValue(states.at(0));
 }
 
-// Makes a new group for every call of a whole one, and lets that call fail once or for good.
+// Makes a new group for every call of a whole run, and fails the call once or for good.
 template <class Body>
 void WithEachFailure(const Group& whole, const Job& job, const Batch& schema, const Body& body) {
   for (const bool sticky : {false, true}) {

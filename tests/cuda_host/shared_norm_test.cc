@@ -1,4 +1,4 @@
-// A layer whose calls have different weights, on a device that refuses memory in between.
+// A layer with different weights in each call, on a device that refuses memory in between.
 #include <catch2/catch.hpp>
 #include <optional>
 #include <random>

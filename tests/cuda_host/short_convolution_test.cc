@@ -164,8 +164,7 @@ TEST_CASE("a convolution of bfloat16 tensors reads and writes them where they li
   const auto launched = [](bool short_x, bool short_y) {
     return ConvolveShort({}, short_x, short_y).launched;
   };
-  // The kernel is rounded, and its gradient converted, while it is moved to and from cuDNN's
-  // layout.
+  // The moves to and from cuDNN's layout round the kernel and convert its gradient.
   const char *const kMoves = "transpose", *const kBias = "bias to bfloat16";
   CHECK(launched(true, true) ==
         Names{kMoves, kBias, kForward, kOfKernel, kMoves, kOfBias, kOfBias, kMoves, kOfInput});

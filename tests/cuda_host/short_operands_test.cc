@@ -169,7 +169,7 @@ TEST_CASE("products of float16 are those of the same numbers as float32, of ever
   }
 }
 
-// A shape for which rounding pays. With strides it is padded at one end only, as Keras does.
+// A shape for which rounding pays. With strides, the padding is at one end only, as in Keras.
 ConvShape LargeConv(bool strides) {
   const WindowAxis plain = {.in = 52, .out = 52, .size = 7, .pad_before = 3, .pad_after = 3};
   const WindowAxis strided = {
@@ -215,7 +215,7 @@ TEST_CASE("convolutions in 16 bits are those of the same numbers as float32") {
       CAPTURE(static_cast<int>(operands), strides);
       RandomInputs random(3);
       const ConvShape s = LargeConv(strides);
-      // Few numbers are not 0, so that sums have 8 bits.
+      // Few numbers are nonzero, so sums fit 8 bits.
       const ConvTensors of = TensorsFor(s, [&](int64_t n) {
         Floats all = random.Ids(n, 12);
         for (float& v : all) v = v > 1 ? 0 : v * 2 - 1;
@@ -252,8 +252,8 @@ TEST_CASE("convolutions round their operands, of any magnitude, where that is wo
         CAPTURE(r, largest, off);
         CHECK(off <= bits * largest);
         const bool rounds = operands == Operands::kFloat16 || cuda.ops().has_bfloat16();
-        // An H200's error is 1/62 of the bound above; TF32's, which is not meant here, is 1/8 of
-        // that.
+        // An H200's error is 1/62 of the bound above. TF32's error, not meant here, is 1/8 of the
+        // H200's.
         if (rounds) CHECK(off > bits / 150 * largest);
       }
     }

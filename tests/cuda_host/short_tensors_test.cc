@@ -142,7 +142,7 @@ TEST_CASE("normalisation of columns of bfloat16 and its gradients are those of t
           ops.Moments(s, px, mean, variance);
           side.Take(mean, columns);
           side.Take(variance, columns);
-          // Both sides get equal moments, so that the same ReLUs are active.
+          // Both engines get equal moments, so that equal ReLUs are active.
           mean = side.Put(means), variance = side.Put(around);
           ops.Normalize(s, px, mean, variance, ps, po, y);
           side.TakeTensor(y, n);
@@ -384,8 +384,8 @@ struct Elements {
   int64_t in, out, kernel;
 };
 
-// The numbers are exact in bfloat16, so that no engine rounds them. `before` is the offset in
-// elements of the tensors from the begin of their allocations.
+// The numbers are exact in bfloat16, so no engine rounds them. `before`: offset of the tensors in
+// their allocations, in elements.
 void CheckConvolution(const ConvShape& s, Operands operands, bool cudnn, RandomInputs& random,
                       int64_t before = 0) {
   const Elements n(s);

@@ -1,6 +1,6 @@
-// The engines of cuDNN that a convolution uses: with a table of functions whose answers a test
-// sets, and with cuDNN itself, which can choose engines for a described GPU without having one.
-// Built only if cuDNN's header exists.
+// The cuDNN engines that a convolution uses: with a table of functions whose answers a test sets,
+// and with cuDNN itself, which can choose engines for a described GPU without having one. Built
+// only if cuDNN's header exists.
 #ifdef PARACORD_CUDNN
 #include "tensor/cuda/toolkit_convolution.h"
 
@@ -197,7 +197,7 @@ TEST_CASE("in 16 bits an engine without tensor cores, which TF32 beats, is none"
   CHECK(absl::IsUnimplemented(Run(all, Operands::kFloat16)));
 }
 
-// The statuses by which cuDNN says that it does not support something.
+// Statuses with which cuDNN reports an unsupported operation.
 constexpr cudnnStatus_t kRefusals[] = {CUDNN_STATUS_NOT_SUPPORTED,
                                        CUDNN_STATUS_NOT_SUPPORTED_LAYOUT,
                                        CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH,
@@ -205,7 +205,7 @@ constexpr cudnnStatus_t kRefusals[] = {CUDNN_STATUS_NOT_SUPPORTED,
                                        CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH,
                                        CUDNN_STATUS_INTERNAL_ERROR,
                                        CUDNN_STATUS_EXECUTION_FAILED_CUDART};
-// The statuses by which cuDNN says that it cannot be used here at all.
+// Statuses with which cuDNN reports that it is unusable on this machine.
 constexpr cudnnStatus_t kOfMachine[] = {CUDNN_STATUS_NOT_INITIALIZED,
                                         CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED,
                                         CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE,
@@ -311,8 +311,8 @@ WindowAxis Same(int64_t in, int64_t size, int64_t stride) {
           .pad_after = pad - pad / 2};
 }
 
-// The shapes of ResNet-18 on 32 x 32 pixels, of the CNN in the examples, and unusual ones; half of
-// them are padded at one end only, as Keras pads with strides.
+// The shapes of ResNet-18 on 32 x 32 pixels, of the CNN in the examples, and unusual ones. Half of
+// them are padded at one end only, as Keras does with strides.
 std::vector<ConvShape> Shapes() {
   std::vector<ConvShape> all;
   const auto add = [&](int64_t batch, int64_t in, int64_t out, WindowAxis axis,
@@ -347,7 +347,7 @@ TEST_CASE("cuDNN has engines for all directions of common convolutions on every 
     WARN("skipped: " << libraries.status());
     return;
   }
-  // The T4 is last: after it was described, cuDNN names no tensor cores for other GPUs in the
+  // The T4 is last: once it was described, cuDNN names no tensor cores for other GPUs in this
   // process.
   const std::vector<std::pair<std::string, std::string>> gpus = {
       {"A100", Properties(80, 108, 2048, 166912, 40)},

@@ -104,7 +104,7 @@ cublasStatus_t Multiply(cublasLtHandle_t, cublasLtMatmulDesc_t product, const vo
   return asked->product;
 }
 
-// The real library, except for the calls that need a GPU; null if it is not installed.
+// The real library without the calls that need a GPU; null if not installed.
 const Libraries* Table() {
   const auto libraries = OpenLibraries(kCublas, kCudnn);
   if (!libraries.ok()) {
@@ -128,7 +128,7 @@ float* At(uintptr_t address) {
   return reinterpret_cast<float*>(address);
 }  // NOLINT: the pointer is never followed
 
-// Row-major (5, 3) = (5, 7) (7, 3), as the engine calls it.
+// Row-major (5, 3) = (5, 7) (7, 3), in the engine's form.
 GemmCall Small() {
   return {.m = 3,
           .n = 5,

@@ -23,9 +23,9 @@ nlohmann::json FashionModel() {
 
 const char* const kSparse = "sparse_categorical_crossentropy";
 
-// It trains alone for 20 steps. Later a choice may differ (which of two nearly equal values is the
-// maximum; with some orders of summation that happens at step 38), and training, which is chaotic,
-// diverges. From there on each step begins with the CPU's values.
+// The engine trains alone for 20 steps. Later a choice may differ (which of two nearly equal values
+// is the maximum; with some orders of summation at step 38), and training, which is chaotic,
+// diverges. From step 20 on, each step begins with the CPU's values.
 TEST_CASE("200 steps of the Fashion-MNIST network have the losses of the CPU") {
   constexpr uint32_t kAlone = 20;
   const Batch schema = SchemaOf({28, 28, 1}, {});
