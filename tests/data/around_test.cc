@@ -1,4 +1,4 @@
-// Tests the layers around a source of any format: shares, mixes and transformations.
+// Tests the wrappers around a source of any format: shares, mixes and transformations.
 #include <catch2/catch.hpp>
 #include <map>
 #include <numeric>
@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 using Values = std::vector<float>;
 
-// Returns a CSV file of `rows` rows, in which x counts up from `first` and y is 0.
+// Returns a CSV file of `rows` rows. x counts up from `first`, and y is 0.
 std::string Counting(int rows, int first = 0) {
   std::string text = "x,y\n";
   for (int i = 0; i < rows; ++i) text += std::to_string(first + i) + ",0\n";
@@ -98,7 +98,7 @@ TEST_CASE("a mix holds its weights, every record, and each place once") {
       CHECK(std::abs(share - weights[i] / sum) <
             static_cast<float>(records.size()) / static_cast<float>(order->total()));
     }
-    CHECK(one_is_exact);  // an epoch is no longer than it must be
+    CHECK(one_is_exact);  // an epoch is never longer than necessary
   }
   CHECK_FALSE(MixOrder::Make({1u << 30, 1}, {1e-9, 1e9}).ok());
 }
@@ -148,7 +148,7 @@ TEST_CASE("fingerprints of mixes tell weights and orders apart") {
   CHECK(fingerprint(a, b) != fingerprint(Csv("/a"), b));
 }
 
-// Returns 2 images of 3 x 4, in which pixel i is i.
+// Returns 2 images of 3 x 4. Pixel i has the value i.
 MemoryFiles Images() {
   MemoryFiles files;
   std::string idx("\0\0\x08\x03\0\0\0\2\0\0\0\3\0\0\0\4", 16);

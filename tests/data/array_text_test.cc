@@ -1,4 +1,4 @@
-// Tests arrays of strings, as numpy writes them.
+// Tests numpy arrays of strings.
 #include <catch2/catch.hpp>
 
 #include "common/json_text.h"
@@ -23,7 +23,7 @@ std::string TextNpy(const std::string& descr, const std::string& shape, const st
   return file + dict + elements;
 }
 
-// Returns the bytes of characters below U+10000 as numpy stores code points.
+// Returns characters below U+10000 as numpy stores code points.
 std::string CodePoints(const std::u16string& text, bool big_endian) {
   std::string bytes;
   for (const char16_t c : text) {

@@ -1,4 +1,4 @@
-// Tests that records which cannot be read are left out up to a number, and which ones.
+// Unreadable records are left out, up to a limit, and are named.
 #include <catch2/catch.hpp>
 
 #include "absl/strings/match.h"
@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 
 constexpr char kRaggedRows[] =
-    "x,y\n0,0\n1,1\n2\n3,3\nfour,4\n5,5\n6,6,6\n\"7\"7,7\n\"8\",8\n";  // 2, 4, 6 and 7 are bad
+    "x,y\n0,0\n1,1\n2\n3,3\nfour,4\n5,5\n6,6,6\n\"7\"7,7\n\"8\",8\n";  // rows 2, 4, 6 and 7 are bad
 
 class RaggedCsv {
  public:
@@ -47,7 +47,7 @@ TEST_CASE("records that cannot be read are left out of their batch, up to the nu
   CHECK(batch.targets[0].values == std::vector<float>{0, 1, 3, 5, 8});
   REQUIRE(batch.left_out.size() == 4);
   CHECK(batch.left_out[0] == "/d.csv row 2: has 1 fields instead of 2");
-  // A record counts once, however often it is read.
+  // A bad record counts once, however often it is read.
   CHECK(ReadAllRecords(source).examples == 5);
   const std::vector<std::string> warnings = (*source)->Warnings();
   REQUIRE(warnings.size() == 1);
@@ -57,7 +57,7 @@ TEST_CASE("records that cannot be read are left out of their batch, up to the nu
 
   Batch none;
   const std::vector<uint64_t> bad = {2, 4};
-  CHECK_FALSE((*source)->Read(bad, none).ok());  // a batch has an example
+  CHECK_FALSE((*source)->Read(bad, none).ok());  // a batch needs an example
 }
 
 TEST_CASE("a bad record beyond the number fails as it does without, and says why") {
@@ -80,7 +80,7 @@ TEST_CASE("a bad record beyond the number fails as it does without, and says why
   CHECK(batch.records == std::vector<uint64_t>{1199});
   CHECK(batch.left_out.size() == 1);
   REQUIRE(read({1198, 1199}).ok());
-  CHECK(batch.left_out.empty());  // though its memory had some
+  CHECK(batch.left_out.empty());  // although the reused batch had some
   REQUIRE(read({1299, 1300}).ok());
   const absl::Status third = read({1399, 1400});
   CHECK(absl::StrContains(std::string(third.message()), "/d.csv row 1400: column \"x\""));
@@ -109,7 +109,7 @@ TEST_CASE("of a TFRecord file a record with a wrong checksum is left out") {
   StringFile file;
   TfRecordWriter writer(file);
   for (int i = 0; i < 3; ++i) {
-    // An Example of a float list "x" with one number.
+    // A tf.train.Example with a float list "x" of one number.
     const char number = static_cast<char>('0' + i);
     REQUIRE(
         writer
@@ -118,7 +118,7 @@ TEST_CASE("of a TFRecord file a record with a wrong checksum is left out") {
             .ok());
   }
   std::string bytes = file.bytes;
-  bytes[bytes.size() / 2] ^= 1;  // within the data of the second
+  bytes[bytes.size() / 2] ^= 1;  // within the data of the second record
   MemoryFiles files;
   files.contents["/d"] = bytes;
   json options = {{"files", "/d"}, {"features", "x"}, {"label", "x"}};

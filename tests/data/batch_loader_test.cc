@@ -6,7 +6,7 @@
 namespace paracord {
 namespace {
 
-// A source whose record r has the one feature r; some records cannot be read.
+// A source in which record r has the feature r. Some records are unreadable.
 class CountingSource : public DataSource {
  public:
   uint64_t records() const override { return 1000; }
@@ -59,7 +59,7 @@ TEST_CASE("batches can be looked at before their turn") {
   CountingSource source;
   source.bad = 16;
   BatchLoader loader(source, 2);
-  CHECK(loader.Peek(0) == nullptr);  // nothing was started
+  CHECK(loader.Peek(0) == nullptr);  // no sequence was started
   loader.Start(Count(10, 5));
   const Batch* const second = loader.Peek(1);
   CHECK(FirstValue(second) == Approx(12));
@@ -68,11 +68,11 @@ TEST_CASE("batches can be looked at before their turn") {
   CHECK(loader.Peek(0) == second);
   CHECK(FirstValue(loader.Peek(1)) == Approx(14));
   CHECK(*loader.Next() == second);
-  CHECK(loader.Peek(1) == nullptr);  // it cannot be read
+  CHECK(loader.Peek(1) == nullptr);  // the batch is unreadable
   CHECK(FirstValue(loader.Next()) == Approx(14));
   CHECK_FALSE(loader.Next().ok());
   CHECK(FirstValue(loader.Peek(0)) == Approx(18));
-  CHECK(loader.Peek(1) == nullptr);  // the sequence is over
+  CHECK(loader.Peek(1) == nullptr);  // the sequence has ended
 }
 
 TEST_CASE("a restart drops what was prepared") {

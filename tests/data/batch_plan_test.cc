@@ -69,7 +69,7 @@ TEST_CASE("a shuffled order is not correlated with the files' order") {
   }
   const auto count = static_cast<double>(n);
   CHECK(std::abs(correlation / count / variance) < 0.05);
-  CHECK(neighbours / count == Approx(count / 3).epsilon(0.05));  // as of independent draws
+  CHECK(neighbours / count == Approx(count / 3).epsilon(0.05));  // the value for independent draws
 }
 
 TEST_CASE("a permutation of almost 2^64 values stays inside and is one to one on a sample") {

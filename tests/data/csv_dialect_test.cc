@@ -1,5 +1,5 @@
-// Tests CSV that other programs write: without quotes, with escapes, in many files, or with more
-// columns than anybody wants to list.
+// Tests CSV of other programs: without quotes, with escapes, in many files, and with more columns
+// than a user wants to list.
 #include <catch2/catch.hpp>
 
 #include "common/json_text.h"
@@ -51,7 +51,7 @@ TEST_CASE("a delimiter may be several characters, of which one alone is text") {
         Texts{"Ages: a film (1995)", "Other", "", ":x: y"});
   options["quote"] = "\"";
   CHECK(Read("3::\"a::b\"::1\n", options) == Texts{"a::b"});
-  // The text of a file comes in pieces, which may end within a delimiter.
+  // A file's text comes in pieces, which may end within a delimiter.
   CsvFields fields;
   const CsvDialect dialect{.delimiter = "::"};
   const std::string record = "\"a\"::b::c\n";

@@ -19,12 +19,12 @@ json Options(json features, json label) {
 }
 
 OpenedSource OpenCsv(Files& files, const json& options) {
-  // The options are printed and parsed: the job's parser reads unsigned numbers, C++ has signed
-  // ones.
+  // Prints and parses the options: the job's parser reads unsigned numbers, C++ literals are
+  // signed.
   return OpenDataSource(files, {"csv", JsonOf(TextOf(options))});
 }
 
-// Returns all records of one file, in order.
+// Returns all records of a file, in order.
 Batch ReadAll(const std::string& text, const json& options) {
   MemoryFiles files;
   files.contents["/d.csv"] = text;
@@ -130,7 +130,7 @@ TEST_CASE("strings go to the model as they are, through mixes and parts too") {
     REQUIRE(source.ok());
     CHECK((*source)->schema().inputs[0].text);
     Batch batch;
-    // The mix begins with row 1, which is the half.
+    // In the mix, row 1 comes first, as the only row of `half`.
     const std::vector<uint64_t> records =
         format == "mix" ? std::vector<uint64_t>{0, 1} : std::vector<uint64_t>{1, 0};
     REQUIRE((*source)->Read(records, batch).ok());

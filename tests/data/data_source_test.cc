@@ -24,7 +24,7 @@ std::string Idx(char type, const std::vector<uint32_t>& shape, const std::string
   return file + elements;
 }
 
-// Returns `count` bytes that count up.
+// Returns `count` bytes that count up from `first`.
 std::string CountingBytes(size_t count, int first = 0) {
   std::string bytes(count, '\0');
   for (size_t i = 0; i < count; ++i) bytes[i] = static_cast<char>(static_cast<size_t>(first) + i);
@@ -94,14 +94,14 @@ TEST_CASE(
     const auto source = OpenDataSource(
         files,
         Spec("npy", {{"features", "/features"}, {"labels", "/labels"}, {"weights", "/weights"}}));
-    REQUIRE(source.ok());  // training rejects the batch and goes on
+    REQUIRE(source.ok());  // training would reject the batch and go on
     return std::string(CheckFirstValues(**source).message());
   };
   CHECK(check("features", 0) == "/features row 0, /labels row 0, /weights row 0: input is nan");
   CHECK(check("labels", 17) == "/features row 17, /labels row 17, /weights row 17: target is nan");
   CHECK(check("weights", 999) ==
         "/features row 999, /labels row 999, /weights row 999: weight is nan");
-  CHECK(check("labels", 1100).empty());  // a bounded share is looked at
+  CHECK(check("labels", 1100).empty());  // only a bounded share is checked
   CHECK(check("none", 0).empty());
 }
 
@@ -177,7 +177,7 @@ TEST_CASE("fingerprints tell other contents, orders and cuts apart") {
   const std::string a = Idx(8, {2, 2}, CountingBytes(4)), b = Idx(8, {2, 2}, CountingBytes(4, 50));
   const std::string base = fingerprint({{"/x1", a}, {"/x2", b}});
   CHECK(fingerprint({{"/x1", a}, {"/x2", b}}) == base);
-  CHECK(fingerprint({{"/x3", a}, {"/x4", b}}) == base);  // names may differ between machines
+  CHECK(fingerprint({{"/x3", a}, {"/x4", b}}) == base);  // file names may differ between machines
   CHECK(fingerprint({{"/x1", b}, {"/x2", a}}) != base);
   CHECK(fingerprint({{"/x1", a}, {"/x2", a}}) != base);
   CHECK(fingerprint({{"/x", Idx(8, {4, 2}, CountingBytes(4) + CountingBytes(4, 50))}}) != base);

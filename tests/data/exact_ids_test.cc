@@ -1,5 +1,4 @@
-// Tests that whole numbers that float32 does not tell apart reach the batch unchanged from every
-// format.
+// Integers that float32 cannot tell apart reach the batch unchanged from every format.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -62,7 +61,7 @@ TEST_CASE("csv has whole numbers exactly, however they are written") {
   const auto source =
       Open(files, "csv", {{"files", "/d"}, {"features", {"a", "b"}}, {"label", "y"}});
   const Batch batch = ReadAllRecords(source);
-  // A fraction is not exact, and neither is a number beyond 64 bits. Beyond int64 it has the same
+  // Fractions and numbers beyond 64 bits are not exact. Numbers between int64 and uint64 keep their
   // 64 bits.
   CHECK(batch.inputs[0].exact ==
         Exact{{0, kLarge}, {2, kHuge}, {3, kLarge}, {4, -20000001}, {6, -1}, {7, 16777216}});
@@ -116,7 +115,7 @@ TEST_CASE("arrays have whole numbers exactly, of every type and order, in any ba
         .inputs[0]
         .exact;
   };
-  CHECK(exact("/u8") == Exact{{0, -1}, {1, int64_t{1} << 31}});  // the same 64 bits
+  CHECK(exact("/u8") == Exact{{0, -1}, {1, int64_t{1} << 31}});  // keeps its 64 bits
   CHECK(exact("/f8") == Exact{{0, kLarge}});
   CHECK(exact("/f4").empty());
 }
@@ -163,8 +162,8 @@ TEST_CASE("csv has ids of 64 bits: decimal ones as they are, and fingerprints of
     return static_cast<int64_t>(Fingerprint64(text));
   };
   json feature = {{"column", "a"}, {"kind", "id"}, {"default", 0}};
-  // A number in another spelling than its own is text: 007 is not 7, but 7.0 is, as pandas writes
-  // it where another id of the column is missing.
+  // A number in an unusual spelling is text: 007 is not 7. But 7.0 is 7, because pandas writes ids
+  // so if a column lacks some.
   CHECK(ids(feature) == std::vector<int64_t>{20000001, -20000001, -1, print("007"),
                                              print("68fd1e64"), 0, 7, 7, -12, 20000001,
                                              print("7.5"), print("7."), print(".0")});
@@ -206,7 +205,7 @@ TEST_CASE("Criteo's format is read as a csv entry says") {
   CHECK(batch.inputs[0].values[4] == static_cast<float>(std::log1p(1382.0)));
   CHECK(batch.inputs[0].values[11] == 0);
   CHECK(batch.inputs[0].values[14] ==
-        -static_cast<float>(std::log1p(1.0)));  // -1, whose sign stays
+        -static_cast<float>(std::log1p(1.0)));  // the input is -1, and the sign stays
   CHECK(batch.inputs[1].shape == std::vector<uint64_t>{26});
   std::vector<int64_t> words;
   REQUIRE_FALSE(WholeNumbers(batch.inputs[1], words).has_value());

@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 using Values = std::vector<float>;
 
-constexpr uint32_t kHeight = 13, kWidth = 17;  // of every image of the golden file
+constexpr uint32_t kHeight = 13, kWidth = 17;  // size of every image in the golden file
 
 struct Golden {
   std::string name, file, rgb;
@@ -80,7 +80,7 @@ TEST_CASE("a PNG's numbers are taken as they are, whatever gamma it says they ha
   const auto plain = DecodeImage(png, 3);
   REQUIRE(plain.ok());
   constexpr size_t kHeaderEnd = 33;
-  // The chunks say a gamma of 1, of 1.8 and of a screen; their checksums are right.
+  // The chunks set a gamma of 1, of 1.8 and of a screen, with right checksums.
   for (const std::string& chunk :
        {Decoded("AAAABGdBTUEAAYagMeiWXw=="), Decoded("AAAABGdBTUEAANkE3LLaAg=="),
         Decoded("AAAABGdBTUEAALGPC/xhBQ==")}) {
@@ -92,7 +92,7 @@ TEST_CASE("a PNG's numbers are taken as they are, whatever gamma it says they ha
 
 TEST_CASE("an interlaced PNG of 16 bits a sample has the pixels that were written") {
   struct Interlaced {
-    const char* file;  // in base64: RGB, grey, RGB with alpha
+    const char* file;  // base64: RGB, grey, RGB with alpha
     std::vector<int> pixels;
   };
   for (const Interlaced& each : std::vector<Interlaced>{
@@ -123,10 +123,10 @@ TEST_CASE("an interlaced PNG of 16 bits a sample has the pixels that were writte
 TEST_CASE("grey is the same from every kind of file") {
   const auto grey = DecodeImage(File("grey.png"), 1);
   REQUIRE(grey.ok());
-  CHECK(grey->bytes[kWidth * 2] == 38);  // 19 a row
+  CHECK(grey->bytes[kWidth * 2] == 38);  // 19 per row
   const auto colour = DecodeImage(File("rgb.png"), 1);
   REQUIRE(colour.ok());
-  CHECK(colour->bytes[kWidth + 1] == 14);  // 14.6 in TensorFlow too, which cuts off
+  CHECK(colour->bytes[kWidth + 1] == 14);  // 14.6, truncated as in TensorFlow
   CHECK(DecodeImage(File("rgb.jpg"), 1)->bytes.size() == kWidth * kHeight);
 }
 
@@ -148,7 +148,7 @@ TEST_CASE("a folder is a class, by name, and other files are left alone") {
   INFO(source.status());
   REQUIRE(source.ok());
   CHECK((*source)->records() == 3);
-  CHECK((*source)->Describe() == "3 classes");  // also the one without an image
+  CHECK((*source)->Describe() == "3 classes");  // counts the class without an image, too
   CHECK((*source)->Warnings() ==
         std::vector<std::string>{
             "2 files in the class folders are left out (1 of .gif, 1 of .txt): .jpg, .jpeg and "
@@ -199,7 +199,7 @@ TEST_CASE("a list names files and their classes") {
 
 TEST_CASE("damaged images are refused by file") {
   const std::string jpeg = File("rgb.jpg"), png = File("rgb.png");
-  std::string huge = png;  // 2^31 - 1 pixels a side; its header's CRC is wrong then too
+  std::string huge = png;  // 2^31 - 1 pixels a side; the header's CRC is wrong as well
   huge.replace(16, 8, std::string("\x7f\xff\xff\xff\x7f\xff\xff\xff"));
   std::string big_jpeg = jpeg;
   const size_t frame = big_jpeg.find("\xff\xc0");

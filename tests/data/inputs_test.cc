@@ -1,4 +1,4 @@
-// Tests readers of records that somebody predicts for, which need no labels.
+// Tests readers of records for prediction, which need no labels.
 #include <catch2/catch.hpp>
 
 #include "common/json_text.h"

@@ -1,4 +1,4 @@
-// Tests which entries of a directory of kept bytes go when there is no room for all of them.
+// Tests which entries of a cache directory are evicted if there is no room for all.
 #include "data/kept_bytes.h"
 
 #include <algorithm>
@@ -17,9 +17,9 @@ namespace {
 constexpr size_t kBodyBytes = 10000;
 constexpr uint64_t kEntryBytes = kBodyBytes + 100;  // at most
 
-// A directory of entries, each of which depends on a number.
+// A cache directory with entries whose names depend on a number.
 struct Entries {
-  // The place of one more process.
+  // Returns the view of one more process.
   KeepPlace Process() {
     KeepPlace place = PlaceIn(directory.path(), random);
     place.bytes_min = 0;
@@ -36,7 +36,7 @@ struct Entries {
   bool Has(int number) {
     return files.Open(Entry(KeepPlace{directory / "index", "", 0}, number).path()).ok();
   }
-  // The numbers up to an end, by the names of their entries.
+  // Returns the numbers below `end`, sorted by the names of their entries.
   std::vector<int> ByName(int end) {
     std::vector<int> numbers;
     for (int i = 0; i < end; ++i) numbers.push_back(i);
@@ -56,7 +56,7 @@ TEST_CASE("entries that a process has loaded or saved go after those of others")
   const std::vector<int> numbers = entries.ByName(7);
   const KeepPlace earlier = entries.Process();
   for (const int number : {1, 2, 3, 4, 5}) entries.Save(earlier, numbers[number]);
-  // By its name the first one would be the first to go, and the next one after it.
+  // By name, the first entry would be evicted first, then the second.
   const KeepPlace now = entries.Process();
   entries.Save(now, numbers[0]);
   REQUIRE(entries.Entry(now, numbers[1]).Load().has_value());
@@ -66,7 +66,8 @@ TEST_CASE("entries that a process has loaded or saved go after those of others")
   for (const int number : {2, 3, 4}) CHECK_FALSE(entries.Has(numbers[number]));
   CHECK(entries.Has(numbers[5]));
   CHECK(entries.Has(numbers[6]));
-  // Its own go when there is no room for them alone, and that which was just saved stays.
+  // The process's own entries are evicted if they alone exceed the room. The entry just saved
+  // stays.
   entries.Save(now, numbers[2], 2 * kEntryBytes);
   CHECK_FALSE(entries.Has(numbers[0]));
   CHECK_FALSE(entries.Has(numbers[1]));

@@ -1,4 +1,5 @@
-// Tests the indices that readers keep for the next start: csv, tfrecord and text over real files.
+// Tests the indices of csv, tfrecord and text that readers cache for the next start, with real
+// files.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
@@ -23,7 +24,7 @@ namespace {
 
 using nlohmann::json;
 
-// Counts the bytes that are read of each file.
+// Counts the bytes read from files.
 class CountingFiles : public PosixFiles {
  public:
   absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) override {
@@ -94,7 +95,7 @@ std::string CsvOf(int rows, int add = 0) {
   return text;
 }
 
-// Checks that a second start reads only the beginning of the data, and returns the same.
+// Checks that a second start reads only the beginning of the data, and returns equal records.
 void CheckKept(Kept& kept, size_t names) {
   const OpenedSource first = kept.Open();
   const Batch all = ReadAllRecords(first);
@@ -117,7 +118,7 @@ TEST_CASE("the index that a reader kept of its files is used at the next start")
     kept.Write("data2", CsvOf(kRows, 1));
     CheckKept(kept, 1);
     (void)kept.Open();
-    // Only the header and the first 1000 records, whose fields are checked, are read.
+    // Reads only the header and the first 1000 records, whose fields are checked.
     CHECK(kept.files.data < 1'000'000);
   }
   SECTION("csv, a file without records among them") {
@@ -143,7 +144,7 @@ TEST_CASE("the index that a reader kept of its files is used at the next start")
     kept.Write("data1", text);
     CheckKept(kept, 2);
     (void)kept.Open();
-    CHECK(kept.files.data < text.size());  // which is twice what is read otherwise, and more
+    CHECK(kept.files.data < text.size());  // else more than twice the text is read
   }
 }
 
@@ -170,7 +171,7 @@ TEST_CASE("changed files, other options and another format are indexed anew") {
   KeptCsv kept;
   kept.Write("data1", CsvOf(100));
   const std::string fingerprint = (*kept.Open())->fingerprint();
-  kept.Write("data1", CsvOf(100, 3));  // as long as before
+  kept.Write("data1", CsvOf(100, 3));  // equally long
   const OpenedSource changed = kept.Open();
   REQUIRE(changed.ok());
   CHECK(kept.files.kept == 0);
@@ -185,7 +186,7 @@ TEST_CASE("changed files, other options and another format are indexed anew") {
   CHECK((*more)->records() == 105);
   kept.Write("data2", CsvOf(5) + "1,2,3\n");
   CHECK_FALSE(kept.Open().ok());
-  CHECK(kept.Names().size() == 4);  // of what could not be read nothing is kept
+  CHECK(kept.Names().size() == 4);  // unreadable files add no index
 }
 
 TEST_CASE("a damaged kept index is ignored and written anew") {
@@ -238,7 +239,7 @@ TEST_CASE("an index with a right checksum and wrong places is ignored") {
   const size_t before = 20 + subject;
   const std::string body = whole.substr(before, whole.size() - before - 4);
   REQUIRE(DecodePlaces(body, 300).has_value());
-  CHECK_FALSE(DecodePlaces(body, 299).has_value());  // more entries than there may be
+  CHECK_FALSE(DecodePlaces(body, 299).has_value());  // more entries than allowed
   for (size_t at = 0; at < 8; ++at) {
     for (int value = 0; value < 256; value += 3) {
       std::string changed = body;
@@ -247,8 +248,7 @@ TEST_CASE("an index with a right checksum and wrong places is ignored") {
       const uint32_t crc = Crc32c(bytes);
       bytes.append(reinterpret_cast<const char*>(&crc), sizeof crc);
       REQUIRE(Overwrite(kept.files, path, bytes));
-      // Whatever the index says, no read is outside of the file, and each gives a record or an
-      // error.
+      // Whatever the index says, each read stays inside the file and gives a record or an error.
       const OpenedSource source = kept.Open();
       if (!source.ok()) continue;
       Batch batch;
@@ -268,9 +268,9 @@ TEST_CASE("places of records are refused unless they ascend inside of their file
   CHECK(decoded(4, {4, 20, 0, 7, {}}));
   CHECK_FALSE(decoded(3, {4, 20, 3, 7, {4}}));  // no power of two
   CHECK_FALSE(decoded(0, {4, 20, 3, 7, {4, 9, 19}}));
-  CHECK_FALSE(decoded(1, {4, 20, 3, 7, {4, 9, 20}}));    // behind the end
-  CHECK_FALSE(decoded(1, {4, 20, 3, 7, {4, 4, 9}}));     // twice
-  CHECK_FALSE(decoded(1, {4, 20, 3, 7, {9, 4, 19}}));    // backwards, beyond 64 bits
+  CHECK_FALSE(decoded(1, {4, 20, 3, 7, {4, 9, 20}}));    // beyond the end
+  CHECK_FALSE(decoded(1, {4, 20, 3, 7, {4, 4, 9}}));     // a duplicate
+  CHECK_FALSE(decoded(1, {4, 20, 3, 7, {9, 4, 19}}));    // descending, beyond 64 bits
   CHECK_FALSE(decoded(1, {4, 20, 3, 7, {4, 9}}));        // too few
   CHECK_FALSE(decoded(1, {4, 20, 3, 7, {4, 5, 6, 7}}));  // too many
   CHECK_FALSE(decoded(1, {21, 20, 0, 7, {}}));
@@ -326,7 +326,7 @@ TEST_CASE("unfinished files of dead writers are removed, and the number of files
   REQUIRE(kept.Open().ok());
   CHECK(kept.OnlyPath() == path);
   for (int i = 0; i < 300; ++i) kept.Write(absl::StrCat("index/other-", i, ".kept"), "x");
-  kept.Write("index/other-9.kept.b.tmp", "x");  // which somebody may be writing
+  kept.Write("index/other-9.kept.b.tmp", "x");  // a process may be writing this file
   REQUIRE(Overwrite(kept.files, path, "damaged"));
   REQUIRE(kept.Open().ok());
   const std::vector<std::string> names = kept.Names();

@@ -16,7 +16,7 @@
 namespace paracord {
 namespace {
 
-// Limits the files that this process may have open while the object lives.
+// Limits the open files of this process during its lifetime.
 class FewDescriptors {
  public:
   explicit FewDescriptors(rlim_t few) {
@@ -59,7 +59,7 @@ TEST_CASE("a file that is opened again and is another one by then is refused by 
   directory.Write("first", "as it was");
   const auto first = OpenKept(files, directory / "first");
   REQUIRE(first.ok());
-  std::vector<std::unique_ptr<ReadFile>> others;  // so many that the first is closed
+  std::vector<std::unique_ptr<ReadFile>> others;  // enough to have the first one closed
   for (int i = 0; i < 64; ++i) {
     directory.Write("other", "another");
     auto other = OpenKept(files, directory / "other");

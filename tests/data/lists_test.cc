@@ -1,4 +1,4 @@
-// Tests lists of varying length, as TensorFlow parses them (tests/golden/make_data.py).
+// Tests lists of varying length, parsed as by TensorFlow (tests/golden/make_data.py).
 #include <catch2/catch.hpp>
 
 #include "absl/strings/escaping.h"

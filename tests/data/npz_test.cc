@@ -81,7 +81,7 @@ TEST_CASE("several archives are one sequence") {
 TEST_CASE("headers tell that record counts differ before anything is unpacked") {
   std::string broken = ReadGolden("arrays_packed.npz");
   broken.replace(broken.find("PK\1\2") + 16, 2,
-                 "\1\2");  // reading all of x would find the CRC wrong
+                 "\1\2");  // reading all of x would notice the wrong CRC
   MemoryFiles files;
   files.contents["/d"] = broken;
   const auto source = Open(files, {{"file", "/d"}, {"features", "x"}, {"labels", {"y", "y"}}});
@@ -104,7 +104,7 @@ TEST_CASE("what an archive holds stays within the memory limit, which the error 
         "/arrays_packed.npz[\"x.npy\"]: its 4 records take 96 B in memory, and --memory-limit "
         "leaves 20 B for data; raise the limit, or save the array unpacked (numpy.savez or "
         "numpy.save), so that it stays on disk");
-  // An array that is not packed stays on disk instead.
+  // An uncompressed array stays on disk.
   const Batch held = ReadAllRecords(open("/arrays.npz", 1 << 10));
   const Batch on_disk = ReadAllRecords(open("/arrays.npz", 20));
   CHECK(on_disk.inputs[0].values == held.inputs[0].values);

@@ -1,4 +1,4 @@
-// Makes files by hand, for tests of readers.
+// Makes compressed and container files by hand, for tests of readers.
 #pragma once
 
 #include <zlib.h>
@@ -12,7 +12,7 @@
 
 namespace paracord {
 
-// `window_bits` is that of deflateInit2: 16 + MAX_WBITS is gzip, -MAX_WBITS plain deflate.
+// `window_bits` as in deflateInit2: 16 + MAX_WBITS for gzip, -MAX_WBITS for plain deflate.
 inline std::string Deflate(const std::string& bytes, int window_bits) {
   z_stream z{};
   REQUIRE(deflateInit2(&z, 6, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY) == Z_OK);
@@ -39,7 +39,7 @@ class StringFile : public WriteFile {
   absl::Status Sync() override { return absl::OkStatus(); }
 };
 
-// Returns a TFRecord file of these records.
+// Returns a TFRecord file of `records`.
 inline std::string Container(const std::vector<std::string>& records) {
   StringFile file;
   TfRecordWriter writer(file);

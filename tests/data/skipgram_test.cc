@@ -21,7 +21,7 @@ OpenedSource OpenPairs(Files& files, const json& options) {
   return OpenDataSource(files, {"text", JsonOf(TextOf(options))});
 }
 
-// The words w100 to w(100 + n - 1), which have the numbers 2 to n + 1 in this order.
+// Returns the words w100 to w(100 + n - 1). Their numbers are 2 to n + 1, in this order.
 std::string Counting(int n) {
   std::string text;
   for (int i = 0; i < n; ++i) absl::StrAppend(&text, "w", 100 + i, i % 7 == 6 ? "\n" : " ");
@@ -94,7 +94,7 @@ TEST_CASE("words are drawn by the power 3/4 of their number, and never the near 
   const auto source = OpenPairs(files, Options({{"window", 1}, {"negative", 20}}));
   REQUIRE(source.ok());
   const Batch batch = EpochOf(**source, 1);
-  std::map<float, double> drawn;  // beside the word a, whose number is 2
+  std::map<float, double> drawn;  // words drawn beside the word a, which is number 2
   double all = 0;
   for (size_t i = 0; i < batch.examples; ++i) {
     const float* const others = batch.inputs[1].values.data() + 21 * i;
@@ -125,7 +125,7 @@ TEST_CASE("frequent words are left out more often, and unknown ones always") {
   const auto centres = static_cast<double>(std::ranges::count(batch.inputs[0].values, 2.f));
   CHECK(centres / batch.examples == Approx(keep / (keep + 1)).margin(0.02));
 
-  options["vocabulary"] = 2;  // the, and the first of the others
+  options["vocabulary"] = 2;  // "the", and the first of the rest
   const auto small = OpenPairs(files, options);
   REQUIRE(small.ok());
   const Batch known = EpochOf(**small, 3);

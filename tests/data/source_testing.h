@@ -1,4 +1,4 @@
-// Checks that the tests of every format share.
+// Checks for the tests of every format.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -29,7 +29,7 @@ inline Batch ReadAllRecords(const OpenedSource& source) {
   return batch;
 }
 
-// Pairs of options, and of texts that the error which refuses them must contain.
+// Pairs of refused options and texts that the error must contain.
 using RefusedOptions = std::vector<std::pair<nlohmann::json, std::vector<std::string>>>;
 
 inline void CheckRefused(const RefusedOptions& table, auto open) {

@@ -103,7 +103,7 @@ TEST_CASE("words are numbered by how often they occur, after padding and unknown
                   {"window", 2},
                   {"lowercase", true},
                   {"strip_punctuation", true}};
-  // The tokens are the cat the dog the cat a cat: cat 3 times, the 3, a 1, dog 1.
+  // The tokens are: the cat the dog the cat a cat. Counts: cat 3, the 3, a 1, dog 1.
   Batch batch = ReadAll(files, options);
   CHECK(batch.inputs[0].values == Values{3, 2, 3, 5, 3, 2});
   CHECK(batch.targets[0].values == Values{2, 3, 5, 3, 2, 4});
@@ -138,7 +138,7 @@ TEST_CASE("labelled lines are cut off or filled to the window") {
   CHECK(batch.inputs[0].values == Values{2, 2, 1, 3, 0, 0, 0, 0, 0, 4, 1, 1});
   options["unit"] = "character";
   options.erase("vocabulary");
-  options["vocabulary"] = 2;  // of the texts: the space, then the first of those that occur thrice
+  options["vocabulary"] = 2;  // the space, then the first of the characters that occur three times
   CHECK(OpenText(files, options).ok());
 }
 

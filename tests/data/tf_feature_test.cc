@@ -1,4 +1,4 @@
-// Tests features of examples that are more than a fixed number of numbers.
+// Tests features that are more than a fixed number of numbers.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -27,7 +27,7 @@ json FeatureOptions(const json& feature) {
   return {{"files", "/t"}, {"features", json::array({feature})}, {"label", "y"}};
 }
 
-// Records of one feature "x", which `add` fills, read as `feature` says.
+// Records with a feature "x", filled by `add` and read according to `feature`.
 class Records {
  public:
   void Add(const std::function<void(ExampleBuilder&)>& add) {
@@ -184,7 +184,7 @@ TEST_CASE("pictures in examples are decoded and resized as those of image files"
         std::string::npos);
 }
 
-// Encodes a message of protobuf with these fields, all of which are bytes.
+// Encodes a protobuf message of bytes fields.
 std::string Message(const std::vector<std::pair<int, std::string>>& fields) {
   std::string bytes;
   for (const auto& [number, value] : fields) {
@@ -196,7 +196,7 @@ std::string Message(const std::vector<std::pair<int, std::string>>& fields) {
 }
 
 TEST_CASE("a SequenceExample's context and lists are features") {
-  // These are Feature { FloatList } and Feature { Int64List }.
+  // Feature { FloatList } and Feature { Int64List }.
   const auto floats = [](const Values& values) {
     return Message({{2, Message({{1, Raw(values)}})}});
   };
@@ -211,7 +211,7 @@ TEST_CASE("a SequenceExample's context and lists are features") {
   CHECK(batch.inputs[0].values == Values{1, 2, 3, 4, 0, 0});
   CHECK(batch.targets[0].values == Values{3});
 
-  // A list without steps is an empty list, and no missing one.
+  // A list without steps is empty, not missing.
   const std::string none = Message({{1, Message({{1, "x"}, {2, ""}})}});
   files.contents["/t"] = Container({Message({{1, context}, {2, none}}), Message({{1, context}})});
   for (const json& dtype : {json("float32"), json("int64")}) {

@@ -194,7 +194,7 @@ TEST_CASE("examples come back from the builder") {
 }
 
 TEST_CASE("numbers that are not packed are read too") {
-  // Feature "i" has an Int64List of two single varints; feature "f" has one fixed32.
+  // Feature "i" is an Int64List of two unpacked varints; feature "f" has one fixed32.
   const std::string ints = std::string("\x08\x05\x08\x06", 4);
   const std::string floats = std::string("\x0d\x00\x00\xc0\x3f", 5);
   std::vector<float> two(2), one(1);
@@ -214,7 +214,7 @@ TEST_CASE("damaged tfrecord files are refused by file and record") {
     bad[at] ^= 1;
     return bad;
   };
-  std::string huge = good;  // a length of 2^40; its checksum is that of another
+  std::string huge = good;  // a length of 2^40 with the checksum of the old length
   huge[5] = 1;
   ExampleBuilder no_label;
   no_label.Floats("x", Values{1, 2});
@@ -273,7 +273,7 @@ TEST_CASE("wrong options of tfrecord data are refused by key, all at once") {
   CheckRefused(table, [&](const json& options) { return OpenRecords(files, options); });
 }
 
-// Damage at any place leads to a status or a read, never to a crash or a huge allocation.
+// Damage anywhere gives an error or a record, but never a crash or a huge allocation.
 TEST_CASE("no damage to a tfrecord gets past the checksums") {
   const std::string good = Container({Example({1, 2}, 1), Example({3, 4}, 2)});
   for (size_t at = 0; at < good.size(); ++at) {
@@ -289,7 +289,7 @@ TEST_CASE("no damage to a tfrecord gets past the checksums") {
   }
 }
 
-// The checksums of these records are right: a writer may put any bytes there.
+// The records have right checksums: a writer may store arbitrary bytes.
 TEST_CASE("no damage to an example is more than an error") {
   const std::string good = Example({1, 2}, 1);
   std::vector<ExampleFeature> features;

@@ -1,4 +1,4 @@
-// Tests deploy/certs with openssl's own verification.
+// Verifies certificates of deploy/certs with openssl.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <map>
@@ -61,7 +61,7 @@ TEST_CASE("certificates and their authority are replaced without a moment in whi
   CHECK(RunShell("cat " + certs.Path("ps-0.crt")).said != before);
   CHECK(certs.Verifies("ps-0.crt"));
   REQUIRE(certs.Make("lab", "--new-ca").code == 0);
-  CHECK(certs.Verifies("ps-0.crt"));  // of the old authority
+  CHECK(certs.Verifies("ps-0.crt"));  // signed by the old authority
   REQUIRE(certs.Make("lab ps:0").code == 0);
   CHECK(certs.Verifies("ps-0.crt"));
   CHECK(certs.Verifies("worker-12.crt"));

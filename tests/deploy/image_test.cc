@@ -1,4 +1,4 @@
-// Tests which packages of the one list deploy/Containerfile installs.
+// Tests which packages of the list deploy/packages the Containerfile installs.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -7,7 +7,7 @@
 namespace paracord {
 namespace {
 
-// Runs a line in deploy/, and returns the sorted lines that it prints.
+// Runs a shell line in deploy/. Returns its sorted output.
 std::string LinesInDeploy(const std::string& line) {
   const ShellResult ran = RunShell("cd " PARACORD_SOURCE_DIR "/deploy && { " + line + "; } | sort");
   REQUIRE(ran.code == 0);
@@ -15,7 +15,7 @@ std::string LinesInDeploy(const std::string& line) {
   return ran.said;
 }
 
-// Returns what the program of awk that comes first or second in the Containerfile chooses.
+// Returns the choice of the first or second awk program in the Containerfile.
 std::string ChosenBy(const std::string& which) {
   return LinesInDeploy(
       "awk \"$(sed -n \"s/.*awk '\\(.*\\)' .packages).*/\\1/p\" Containerfile | sed -n " + which +

@@ -1,4 +1,4 @@
-// Tests which files cmake --install installs, and that shells and man can use them.
+// Tests the files that cmake --install installs, and their use by shells and man.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -17,7 +17,7 @@ namespace {
 
 const std::string kPath = "PATH=" PARACORD_BIN_DIR ":$PATH\n";
 
-// Returns the words that bash offers for `words`, of which the last one is to be completed.
+// Returns bash's completions of the last of `words`.
 std::vector<std::string> Completed(const std::vector<std::string>& words) {
   std::string line =
       kPath + "bash -c 'source " PARACORD_SOURCE_DIR "/deploy/completion/paracord; COMP_WORDS=(";
@@ -55,7 +55,7 @@ TEST_CASE("installation honours prefix and DESTDIR, and units name the programs 
   CHECK(absl::StrContains(ps, "ExecStart=/opt/cord/bin/paracord-ps "));
 }
 
-// libcurl alone would add thirty libraries to every start of every program.
+// libcurl alone would load thirty libraries on each start of a program.
 TEST_CASE("a start of a program loads no library that only object stores need") {
   for (const std::string program :
        {"paracord", "paracord-ps", "paracord-worker", "paracord-coordinator"}) {
@@ -80,7 +80,7 @@ TEST_CASE("each command and daemon has a page whose language man understands") {
     const ShellResult page = RunShell(kPath + program + " --help=man");
     REQUIRE(page.code == 0);
     CHECK(absl::StrContains(page.said, ".SH NAME\n"));
-    // The page has each flag of --help, with its hyphens escaped.
+    // The page has each flag of --help, with escaped hyphens.
     const std::string words = RunShell(kPath + program + " --help=words").said;
     const std::string shown = absl::StrReplaceAll(page.said, {{"\\-", "-"}});
     for (const absl::string_view line : absl::StrSplit(words, '\n')) {
@@ -110,7 +110,7 @@ TEST_CASE("zsh completes commands, flags and files by what the programs say") {
     WARN("skipped: there is no zsh (package zsh)");
     return;
   }
-  // The script is a terminal in which a user types each line and the tabulator.
+  // The script is a terminal in which a user types each line and Tab.
   const TestDirectory directory;
   const std::string script = directory.path() + "/script";
   std::ofstream(script) << R"(

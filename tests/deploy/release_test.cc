@@ -1,4 +1,4 @@
-// Tests what a release is refused for, and that bundled programs run with their own libraries.
+// Tests the checks that refuse a release, and that bundled programs run with bundled libraries.
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <string>
@@ -54,17 +54,17 @@ TEST_CASE("programs of a bundle run with the libraries beside them, those opened
       RunShell(PARACORD_SOURCE_DIR "/deploy/bundle '" + root + "' " PARACORD_BIN_DIR "/paracord");
   INFO(made.said);
   REQUIRE(made.code == 0);
-  CHECK(absl::StartsWith(made.said, "2_"));  // glibc's version
+  CHECK(absl::StartsWith(made.said, "2_"));  // a glibc version
   const std::string program = "'" + root + "/bin/paracord' ";
   CHECK(RunShell(program + "--version").code == 0);
   const std::string loaded = RunShell("LD_TRACE_LOADED_OBJECTS=1 " + program).said;
   for (const std::string name : {"libgrpc++.so.1.51", "libdnnl.so", "libssl.so"}) {
     INFO(name << " in " << loaded);
-    if (!absl::StrContains(loaded, name)) continue;  // of another Debian
+    if (!absl::StrContains(loaded, name)) continue;  // not used on this Debian
     CHECK(absl::StrContains(loaded, root + "/bin/../lib/" + name));
   }
   CHECK_FALSE(absl::StrContains(loaded, root + "/bin/../lib/libc.so"));
-  // The system's libcurl is found by its name as well, and would load the system's OpenSSL.
+  // The system's libcurl is found by name, too, and would load the system's OpenSSL.
   const std::string opened = RunShell(
                                  "export AWS_ACCESS_KEY_ID=key AWS_SECRET_ACCESS_KEY=key "
                                  "AWS_ENDPOINT_URL=http://127.0.0.1:1\n"

@@ -10,7 +10,7 @@ namespace paracord {
 
 struct ShellResult {
   int code = -1;
-  std::string said;  // to stdout and stderr
+  std::string said;  // stdout and stderr
 };
 
 inline ShellResult RunShell(const std::string& line) {

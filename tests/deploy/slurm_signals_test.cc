@@ -1,5 +1,5 @@
-// Tests that SIGTERM ends the Slurm script whichever of its commands runs just then: the daemons
-// are told, nobody else is, and the code is that of SIGTERM. The daemons and srun are stand-ins.
+// SIGTERM ends the Slurm script during any of its commands: the daemons get the signal, no other
+// process does, and the exit code is SIGTERM's. Daemons and srun are fakes.
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -12,9 +12,9 @@
 namespace paracord {
 namespace {
 
-// What bash reads before the script: before the STEP-th command of the script's start (WHO=script),
-// or of the subshell that supervises the coordinator (WHO=coordinator), that shell sends itself
-// SIGTERM.
+// Read by bash before the script. The shell sends itself SIGTERM before the STEP-th command of the
+// script's start (WHO=script), or of the subshell that supervises the coordinator
+// (WHO=coordinator).
 constexpr char kHook[] = R"(
 if [[ $0 == */paracord.sbatch ]]; then
   hook_step=0 hook_armed=false
@@ -36,9 +36,9 @@ if [[ $0 == */paracord.sbatch ]]; then
 fi
 )";
 
-// Runs the script once for each step, in a session of its own, whose leader says so if the signal
-// reaches it, too. Prints a line for each step: WHO STEP "code" CODE, how often the script said
-// that it takes a checkpoint, and how many lines should not have been said.
+// Runs the script once for each step in a new session, whose leader reports a signal that reaches
+// it by mistake. Prints for each step: WHO STEP "code" CODE, the number of "takes a checkpoint"
+// lines, and the number of unexpected lines.
 constexpr char kDriver[] = R"(
 root=$1 script=$2
 export PATH=$root:$PATH PARACORD_BIN=$root BASH_ENV=$root/hook
@@ -82,7 +82,7 @@ TEST_CASE("SIGTERM at any step of a Slurm job's start ends that job, and nobody 
   const auto said = [&](const std::string& line) {
     return result.said.find(line + "\n") != std::string::npos;
   };
-  CHECK(said("script 1 code 143 0 0"));  // before the trap
+  CHECK(said("script 1 code 143 0 0"));  // before the trap is set
   for (int step = 2; step <= 20; ++step) {
     CAPTURE(step);
     CHECK(said(absl::StrCat("script ", step, " code 143 1 0")));
@@ -91,7 +91,7 @@ TEST_CASE("SIGTERM at any step of a Slurm job's start ends that job, and nobody 
     CAPTURE(step);
     CHECK(said(absl::StrCat("coordinator ", step, " code 143 0 0")));
   }
-  CHECK(RunShell("pgrep -f '^" + daemon + "'").said.empty());  // no daemon is left behind
+  CHECK(RunShell("pgrep -f '^" + daemon + "'").said.empty());  // no daemon is left
 }
 
 }  // namespace

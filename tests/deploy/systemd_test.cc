@@ -1,4 +1,4 @@
-// Tests the units of systemd, by its own check and by the exit codes of docs/operate.md.
+// Tests the systemd units with systemd's own check, and against the exit codes in docs/operate.md.
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <set>
@@ -26,7 +26,7 @@ std::string UnitText(const std::string& unit) {
   return text.str();
 }
 
-// Returns the words behind `key`, whose line may continue behind backslashes.
+// Returns the words after `key`, whose line may continue after backslashes.
 std::set<std::string> Words(const std::string& text, const std::string& key) {
   const std::string joined = absl::StrReplaceAll(text, {{"\\\n", " "}});
   for (const absl::string_view line : absl::StrSplit(joined, '\n')) {
@@ -42,8 +42,7 @@ TEST_CASE("units start a daemon again after exit codes from 128 on and signals, 
   for (const std::string& unit : kUnits) {
     CAPTURE(unit);
     const std::string text = UnitText(unit);
-    // A daemon is restarted on failure: not after 0, nor after 143, with which it leaves when told
-    // to.
+    // A daemon restarts on failure, but not after 0, nor after 143, its exit code on SIGTERM.
     CHECK(Words(text, "Restart") == std::set<std::string>{"on-failure"});
     CHECK(Words(text, "RestartPreventExitStatus") == never);
     CHECK(Words(text, "SuccessExitStatus") == std::set<std::string>{"143"});

@@ -18,7 +18,7 @@ std::string Bytes(size_t size, char first) {
   return bytes;
 }
 
-// In flat chunks of `chunk` bytes, as the network brings it.
+// Returns the bytes in chunks of `chunk` bytes, as from the network.
 absl::Cord Cut(const std::string& bytes, size_t chunk) {
   absl::Cord cord;
   for (size_t at = 0; at < bytes.size(); at += chunk) {
@@ -51,7 +51,7 @@ TEST_CASE("data begin at multiples of four bytes of the message, whatever stands
   for (size_t name = 0; name < 9; ++name) {
     header.set_worker(std::string(name, 'w'));
     std::vector<PieceView> pieces;
-    // Lengths on both sides of where a number takes a byte more, and data of odd sizes.
+    // Sizes around those where a varint needs another byte, and odd sizes.
     for (const size_t size :
          {1u,   2u,   3u,   119u,   120u,   121u,   122u,   123u,   124u,   125u,
           126u, 127u, 128u, 16370u, 16375u, 16376u, 16377u, 16378u, 16379u, 16384u}) {
@@ -68,7 +68,7 @@ TEST_CASE("data begin at multiples of four bytes of the message, whatever stands
       CAPTURE(name, pieces[i].data.size());
       CHECK(decoded.pieces[i].offset == pieces[i].offset);
       CHECK(decoded.pieces[i].data == pieces[i].data);
-      if (pieces[i].data.size() < 1000) continue;  // small ones a Cord copies
+      if (pieces[i].data.size() < 1000) continue;  // a Cord copies small data
       CHECK((decoded.pieces[i].data.TryFlat()->data() - begin) % 4 == 0);
     }
     ExchangeRequest generated;
@@ -200,16 +200,16 @@ TEST_CASE("fields of a later protocol are ignored, inside pieces and outside") {
 TEST_CASE("malformed bytes are refused") {
   const std::vector<std::string> bad = {
       "\x7a",                              // a piece without a length
-      "\x7a\x05\x08",                      // a piece that is longer than what is left
+      "\x7a\x05\x08",                      // a piece longer than the rest
       std::string("\x7a\x02\x08\x80", 4),  // a number that ends inside the piece
       std::string("\x7a\x02\x1a\x05", 4),  // data longer than the piece
       std::string("\x7a\x01\x0b", 3),      // a group inside a piece
       std::string("\x7a\x02\x02\x00", 4),  // field 0 inside a piece
       "\x0b",                              // a group
       "\x0f",                              // wire type 7
-      std::string("\x78\x01", 2),          // pieces as a number: not what the schema says
+      std::string("\x78\x01", 2),          // pieces as a number, against the schema
       std::string(11, '\xff'),             // a tag of more than 64 bits
-      "\x12\x05worm",                      // a string that is cut off
+      "\x12\x05worm",                      // a truncated string
       std::string("\x0a\x01\xff", 3),      // a fence that is no message
   };
   for (const std::string& bytes : bad) {
@@ -217,7 +217,7 @@ TEST_CASE("malformed bytes are refused") {
     ExchangeRequest generated;
     const bool generated_ok = generated.ParseFromString(bytes);
     const absl::StatusOr<DecodedRequest> decoded = DecodeExchangeRequest(absl::Cord(bytes));
-    // Protobuf takes a known field of another wire type for an unknown one; so may we.
+    // Protobuf treats a known field with a wrong wire type as unknown, so the codec may do so, too.
     if (bytes[0] == '\x78') {
       CHECK(decoded.ok() == generated_ok);
       continue;
@@ -228,10 +228,10 @@ TEST_CASE("malformed bytes are refused") {
 }
 
 TEST_CASE("a tag that protobuf does not read is refused") {
-  const std::string value(4, 'x');                            // of wire type 5
+  const std::string value(4, 'x');                            // wire type 5
   const std::string far("\xf5\xf7\xef\xff\x40", 5);           // above 32 bits
-  const std::string long_one("\xf5\x80\x80\x80\x80\x00", 6);  // of six bytes
-  const std::string none("\x05", 1);                          // of field 0
+  const std::string long_one("\xf5\x80\x80\x80\x80\x00", 6);  // six bytes
+  const std::string none("\x05", 1);                          // field 0
   for (const std::string& tag : {far, long_one, none}) {
     CAPTURE(tag.size());
     CHECK_FALSE(DecodeExchangeRequest(absl::Cord(tag + value)).ok());

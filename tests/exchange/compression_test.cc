@@ -37,7 +37,7 @@ std::vector<float> Int8Decoded(const std::vector<char>& bytes, size_t elements) 
 
 TEST_CASE("no elements at all are encoded and decoded, without touching memory") {
   for (const Encoding encoding : {ENCODING_FLOAT32, ENCODING_BF16, ENCODING_F16}) {
-    EncodeDense(encoding, {}, nullptr);  // UBSan tells of a copy from or to null
+    EncodeDense(encoding, {}, nullptr);  // UBSan reports copies from or to null
     DecodeDense(encoding, absl::Cord(), {});
   }
   CHECK(Int8Bytes(0) == 0);

@@ -80,7 +80,7 @@ TEST_CASE("which side of a sum is the left one changes no bit") {
   CHECK(BitsOf(left) == BitsOf(right));
 }
 
-// The rows of one lane, or of a node of the tree; nullopt: none.
+// The rows of a lane, or of a node of the tree; nullopt: none.
 using PlainRows = std::optional<std::map<uint64_t, Floats>>;
 
 PlainRows PlainSum(const std::vector<PlainRows>& lanes, size_t first, size_t count) {
@@ -106,7 +106,7 @@ SummedRows Flat(const PlainRows& rows) {
   return flat;
 }
 
-// Adds up by the functions of the product; an odd node's sides are exchanged.
+// Sums with the product's functions. An odd node's children are swapped.
 SummedRows Sum(const std::vector<PlainRows>& lanes, size_t first, size_t count) {
   if (count == 1) return Flat(first < lanes.size() ? lanes[first] : std::nullopt);
   SummedRows sum = Sum(lanes, first, count / 2);

@@ -29,7 +29,7 @@ EncodedIds EncodeIds(const RowIds& ids) {
   return {set.count(), bytes};
 }
 
-// In chunks of `size` bytes, as pieces may cut them.
+// Returns the bytes in chunks of `size` bytes, as pieces may cut them.
 absl::Cord CutIds(const std::string& bytes, size_t size) {
   absl::Cord cord;
   for (size_t at = 0; at < bytes.size(); at += size) {

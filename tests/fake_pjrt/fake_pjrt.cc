@@ -1,16 +1,16 @@
 // A PJRT plug-in for tests, without XLA. Its "StableHLO" is a text with a line for each result,
 //   TYPE DIMS CONSTANT FACTOR ARGUMENT
-// such as "f32 2x3 0.5 2 1": an element is the constant, plus the factor times that argument's
-// element (modulo its number), or "f32 - 1 0 0", a scalar. PARACORD_FAKE_PJRT makes it fail, in
-// words separated by spaces:
-//   fail=FUNCTION[:CODE[:CALLS]]  its calls from number CALLS on return that error
-//   missing=FUNCTION              it has a null for it
-//   functions=N                   struct_size has room for no more
-//   major=N, platform=NAME, devices=N, slow_ms=N (until an event comes)
-//   gpus=N                        it is for GPUs: a client must be told which of them it may see,
-//                                 and not to take all memory at once
-//   version=TEXT                  it is of that version; a compiled form of another is refused
-//   aligned=1                     it refuses arrays that XLA's would copy to read them
+// such as "f32 2x3 0.5 2 1" or, for a scalar, "f32 - 1 0 0". Element i of the result is the
+// constant plus the factor times element i of the argument, modulo the argument's size.
+// PARACORD_FAKE_PJRT has words that make the plug-in fail:
+//   fail=FUNCTION[:CODE[:CALLS]]  the function returns the error, from call number CALLS on
+//   missing=FUNCTION              the function's pointer is null
+//   functions=N                   struct_size has room for N functions only
+//   major=N, platform=NAME, devices=N, slow_ms=N (delay of events)
+//   gpus=N                        a GPU plug-in: a client must say which GPUs it may see, and not
+//                                 to take all memory at once
+//   version=TEXT                  the version; compiled forms of other versions are refused
+//   aligned=1                     refuses arrays that XLA would have to copy in order to read them
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -72,7 +72,7 @@ struct PjrtExecutable {
 
 namespace {
 
-// The value of a word of the environment, "" without it.
+// Returns the value of a word in PARACORD_FAKE_PJRT, or "".
 std::string Said(const std::string& key) {
   const char* const set = std::getenv("PARACORD_FAKE_PJRT");
   std::istringstream words(set == nullptr ? "" : set);
@@ -84,7 +84,7 @@ std::string Said(const std::string& key) {
 
 PjrtError* Fail(int code, const std::string& message) { return new PjrtError{code, message}; }
 
-// Returns what the environment tells a call of this function to do.
+// Returns the error that PARACORD_FAKE_PJRT orders for a call of the function.
 PjrtError* Told(const PjrtFunction& function) {
   static std::map<std::string, int> calls;
   const std::string told = Said("fail"), name = told.substr(0, told.find(':'));
@@ -213,12 +213,13 @@ PjrtError* Compile(const std::string& code, bool portable, PjrtLoaded*& compiled
 
 PjrtError* Do(PjrtClientCompileArgs& args) {
   const std::string options(args.compile_options, args.compile_options_size);
-  if (options.find("\x20\x01\x28\x01") == std::string::npos) std::abort();  // as XLA's does
+  // XLA's plug-ins abort here, too.
+  if (options.find("\x20\x01\x28\x01") == std::string::npos) std::abort();
   const std::string code(args.program->code, args.program->code_size);
   return Compile(code, options.size() > 6, args.executable);
 }
 
-// A compiled form is the version's text, a line, and the code.
+// A compiled form is the version, a line break, and the code.
 PjrtError* Do(PjrtExecutableSerializeArgs& args) {
   args.serialized_executable =
       new PjrtSerialized{"fake " + Said("version") + "\n" + args.executable->code};
@@ -327,7 +328,7 @@ template <class Args>
 PjrtError* Called(Args* args) {
   PjrtError* const told = Told(Args::kFunction);
   if constexpr (requires { args->object; }) {
-    Do(*args);  // so that nothing leaks
+    Do(*args);  // avoids a leak
     return told;
   }
   return told != nullptr ? told : Do(*args);
@@ -365,7 +366,7 @@ extern "C" const paracord::PjrtApi* GetPjrtApi() {
   const std::string functions = Said("functions"), major = Said("major");
   api.struct_size = offsetof(FakeApi, functions) +
                     sizeof(void*) * (functions.empty() ? kFunctions : std::stoul(functions));
-  // Behind one that says nothing here.
+  // The extension follows another one without meaning here.
   static constexpr PjrtExtension kGpus = {sizeof(PjrtExtension), PjrtExtension::kGpuCustomCall,
                                           nullptr};
   static constexpr PjrtExtension kOther = {sizeof(PjrtExtension), 7, &kGpus};

@@ -1,4 +1,5 @@
-// Plug-ins that fail in every way (tests/tensor/device_test.cc), by how they are compiled.
+// Plug-ins that fail in various ways (tests/tensor/device_test.cc), chosen by macros at compile
+// time.
 #include <unistd.h>
 
 #include <cstring>
@@ -19,7 +20,7 @@ int Say(const char* what, char* why, size_t why_size) {
   return -1;
 }
 int Count(char* why, size_t why_size) {
-#ifdef FAKE_THREADS  // as a driver may
+#ifdef FAKE_THREADS  // like a driver
   static const bool started = [] {
     std::thread([] {
       for (;;) pause();

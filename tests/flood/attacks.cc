@@ -30,7 +30,7 @@ using Stop = std::atomic<bool>;
 
 constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-// A connected socket, closed at the end.
+// A connected socket, closed by the destructor.
 class Socket {
  public:
   explicit Socket(const std::string& address) {
@@ -44,7 +44,7 @@ class Socket {
     if (fd_ >= 0) close(fd_);
   }
   int fd() const { return fd_; }
-  // Sends all, but gives up when the peer takes nothing for a while, or is gone.
+  // Sends all bytes, but gives up if the peer is gone or reads nothing for a while.
   bool Send(std::string_view bytes) const {
     while (!bytes.empty()) {
       pollfd ready{fd_, POLLOUT, 0};
@@ -112,7 +112,7 @@ void IdleSockets(const std::string& address, const PsDescription&, const Stop& s
   WaitFor(stop);
 }
 
-// Each push has a body of 64 MiB that fits no partition, of which the sender has 1 MiB.
+// Pushes bodies of 64 MiB that fit no partition. The sender itself keeps only 1 MiB.
 void LargePushes(const std::string& address, const PsDescription& described, const Stop& stop) {
   GrpcNetwork network;
   ExchangeRequest header;
@@ -133,8 +133,8 @@ void LargePushes(const std::string& address, const PsDescription& described, con
   });
 }
 
-// As a program with a library of gRPC would do it: each connection has 4 calls at a time, of one
-// message of 64 MiB each.
+// A client on top of the gRPC library: each connection has 4 calls at a time, with a message of 64
+// MiB each.
 void LargeMessages(const std::string& address, const PsDescription&, const Stop& stop) {
   const grpc::Slice message(std::string(64 << 20, 'x'));
   InThreads(32, [&](int) {
@@ -168,7 +168,7 @@ void LargeMessages(const std::string& address, const PsDescription&, const Stop&
   });
 }
 
-// Half of the connections stay below the rate above which they would be cut. None reads an answer.
+// Half of the connections stay below the rate at which the daemon cuts them. None reads an answer.
 void PingStorm(const std::string& address, const PsDescription&, const Stop& stop) {
   std::string pings;
   for (int i = 0; i < 100; ++i) pings += Http2Frame(6, 0, 0, "12345678");
@@ -186,7 +186,7 @@ void PingStorm(const std::string& address, const PsDescription&, const Stop& sto
   });
 }
 
-// Each connection sends at once as many pings as are not too many in a second.
+// Each connection sends the greatest allowed number of pings per second in one burst.
 void PingBursts(const std::string& address, const PsDescription&, const Stop& stop) {
   std::string pings = std::string(kPreface) + Http2Frame(4, 0, 0, "");
   for (int i = 0; i < 19000; ++i) pings += Http2Frame(6, 0, 0, "12345678");
@@ -205,14 +205,14 @@ bool Greets(const Socket& socket) {
   return GreetStream(*channel, kPatienceMs);
 }
 
-// Asks for values again and again and reads none of them.
+// Asks for values again and again without reading the answers.
 void SlowReaders(const std::string& address, const PsDescription& described, const Stop& stop) {
   ExchangeRequest header;
   *header.mutable_fence() = FenceOf(described);
   for (const PartitionDescription& partition : described.partitions()) {
     PartitionPull& pull = *header.add_pull();
     pull.set_partition(partition.id());
-    pull.set_encoding(ENCODING_BF16);  // a copy for each
+    pull.set_encoding(ENCODING_BF16);  // a copy for each reader
   }
   const std::string body = header.SerializeAsString();
   InThreads(32, [&](int) {
@@ -251,14 +251,14 @@ void Garbage(const std::string& address, const PsDescription&, const Stop& stop)
       const int kind = static_cast<int>(random() % 4);
       if (kind == 0) bytes = kStreamGreeting + bytes;
       if (kind == 1) bytes = std::string(kPreface) + bytes;
-      if (kind == 2) bytes = "\x16\x03\x01" + bytes;  // as TLS begins
+      if (kind == 2) bytes = "\x16\x03\x01" + bytes;  // the beginning of TLS
       (void)socket.Send(bytes);
       std::this_thread::sleep_for(2ms);
     }
   });
 }
 
-// Connections that stop in the middle of what they began to say.
+// Connections that stop in the middle of a greeting or message.
 void HalfOpen(const std::string& address, const PsDescription&, const Stop& stop) {
   const std::string beginnings[] = {
       "p",

@@ -1,5 +1,5 @@
-// Attacks of strangers on a daemon's port, each in threads of its own until it is told to stop.
-// They have no credentials and know no more than Describe tells. Used by the flood test.
+// Attacks by strangers on a daemon's port, each in new threads until told to stop. Attackers have
+// no credentials and know only what Describe tells. Used by the flood test.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace paracord::flood {
 
 struct Attack {
   std::string name;
-  // Attacks until `stop`; `described` is what the ps has told.
+  // Attacks until `stop`. `described`: the ps's answer to Describe.
   std::function<void(const std::string& address, const PsDescription& described,
                      const std::atomic<bool>& stop)>
       run;

@@ -1,6 +1,6 @@
-// A ps with little memory trains on while strangers flood its port: its memory stays inside the
-// budget. The slow test takes minutes and the whole machine, and prints a table: a step of its
-// worker takes at most twice as long in a flood, and within 10 s after it all is as before.
+// A ps with little memory trains on while strangers flood its port, and stays within its memory
+// budget. The slow test takes minutes and the whole machine, and prints a table: during a flood, a
+// step takes at most twice as long; 10 s after the flood everything is as before.
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -24,9 +24,9 @@ using e2e::NowMs;
 
 constexpr uint64_t kLimitMiB = 512;
 constexpr int64_t kAttackMs = 10000;
-constexpr int64_t kCalmMs = 10000;  // within which all has to be as before
+constexpr int64_t kCalmMs = 10000;  // time to recover
 
-// A line of /proc/PID/status, in MiB.
+// Returns a line of /proc/PID/status in MiB.
 uint64_t StatusMiB(pid_t pid, const std::string& key) {
   const std::string text = e2e::ReadText(absl::StrCat("/proc/", pid, "/status"));
   const size_t at = text.find(key + ":");
@@ -34,7 +34,7 @@ uint64_t StatusMiB(pid_t pid, const std::string& key) {
   return std::strtoull(text.c_str() + at + key.size() + 1, nullptr, 10) >> 10;
 }
 
-// The time of one step, over `ms`.
+// Returns the mean time of a step over `ms`.
 double StepMs(e2e::Cluster& cluster, int64_t ms) {
   const auto done = [&] {
     uint64_t batches = 0;
@@ -62,7 +62,7 @@ PsDescription Describe(const std::string& address) {
   return *reply;
 }
 
-// A job of a ps and a worker that does not end.
+// Returns a job without end, with one ps and one worker.
 e2e::ClusterOptions Endless(int batch_ms) {
   return {.ps = 1,
           .workers = 1,
@@ -71,7 +71,7 @@ e2e::ClusterOptions Endless(int batch_ms) {
           .job = {{"epochs", 100000}, {"checkpoint", {{"every_seconds", 5}}}}};
 }
 
-// Starts it, with a ps of so much memory.
+// Starts the cluster with a memory limit for the ps.
 void StartAll(e2e::Cluster& cluster, uint64_t limit_mib) {
   cluster.Start(
       "ps:0", {},

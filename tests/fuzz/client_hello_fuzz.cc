@@ -1,5 +1,5 @@
-// Looks into the bytes as the first of a TLS connection. What is found in some of them stays found
-// when there are more.
+// Parses the bytes as the first bytes of a TLS connection. An offer found in a prefix must also be
+// found in the whole.
 #include <algorithm>
 #include <memory>
 
@@ -11,9 +11,9 @@ namespace paracord::fuzz {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input input(data, size);
   const size_t cut = input.Number(65535);
-  const std::string_view bytes = input.Bytes(kClientHelloMax);  // all that a listener looks at
+  const std::string_view bytes = input.Bytes(kClientHelloMax);  // the most that a listener looks at
   const Offer whole = OffersProtocol(bytes, "paracord/1");
-  // The first bytes in memory of their own, so that a read beyond their end is noticed.
+  // Copies the prefix to new memory, so that ASan notices a read beyond its end.
   const std::string_view some = bytes.substr(0, cut % (bytes.size() + 1));
   const std::unique_ptr<char[]> own(new char[some.size()]);
   std::copy(some.begin(), some.end(), own.get());

@@ -1,4 +1,4 @@
-// Hands the bytes to a ps as the bodies of calls, one after another: a method, a length, a body.
+// Calls a ps with bodies from the bytes: a method, a length and a body for each call.
 #include "tests/fuzz/ps.h"
 
 namespace paracord::fuzz {

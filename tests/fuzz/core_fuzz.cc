@@ -1,7 +1,7 @@
-// Makes calls of workers on the coordinator's core as the bytes say, with a ps that obeys: joins,
-// reports that lie, holds, and time that passes. Every call is answered at most once, status is
-// always printed, and what is granted is bounded. The job has splits, then lanes with bounded
-// staleness, and then synchronous rounds.
+// Calls the coordinator's core like workers do, as the bytes say, with a ps that obeys: joins,
+// false reports, holds, and passing time. Each call must be answered at most once, the status must
+// always print, and grants must be bounded. The job has splits, then lanes with bounded staleness,
+// then synchronous rounds.
 #include <deque>
 #include <map>
 #include <memory>
@@ -156,7 +156,7 @@ class Cluster {
     Feed(WorkEvent{Call(), std::move(request)});
   }
 
-  // Tells of batches that were trained, or that cannot be.
+  // Reports batches as trained, possible and impossible ones.
   void Tell(Input& input, WorkRequest& request) {
     TrainedBatches& told = *request.add_trained();
     told.set_epoch(input.Number(3));

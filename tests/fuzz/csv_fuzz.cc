@@ -1,4 +1,4 @@
-// Reads the bytes as CSV with one of some dialects and columns of every kind.
+// Reads the bytes as CSV in one of several dialects, with columns of every kind.
 #include "tests/fuzz/sources.h"
 
 namespace paracord::fuzz {

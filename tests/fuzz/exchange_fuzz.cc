@@ -1,5 +1,5 @@
-// Decodes the bytes as an exchange's request and as its reply. However they are cut, the result is
-// the same, protobuf's own parser reads them too, and encoding gives an equal message.
+// Decodes the bytes as an exchange's request and as a reply. The result must not depend on the
+// chunks, protobuf must accept the bytes too, and encoding must give an equal message.
 #include <string>
 #include <vector>
 

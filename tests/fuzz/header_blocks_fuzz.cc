@@ -1,5 +1,5 @@
-// Looks for endless header blocks in the bytes of an HTTP/2 client. Chunks do not change what is
-// found, and no block is longer than the bytes that came.
+// Searches the bytes of an HTTP/2 client for endless header blocks. The result must not depend on
+// the chunks, and no block may be longer than the input.
 #include <string>
 
 #include "net/header_blocks.h"

@@ -1,5 +1,5 @@
-// Reads the bytes as the head of a request by HTTP. Pieces of it are no head before it is whole,
-// and what is taken for a path is one.
+// Parses the bytes as the head of an HTTP request. A prefix must not count as a complete head, and
+// an accepted path must be valid.
 #include <algorithm>
 #include <string>
 #include <variant>

@@ -1,4 +1,4 @@
-// Reads the bytes as an array in a file of the format idx, of features and of labels.
+// Reads the bytes as an idx file, as features and as labels.
 #include "tests/fuzz/sources.h"
 
 namespace paracord::fuzz {

@@ -1,4 +1,4 @@
-// Decodes the bytes as a picture, JPEG or PNG, and resizes it.
+// Decodes the bytes as JPEG or PNG, and resizes the image.
 #include "data/image.h"
 #include "tests/fuzz/input.h"
 

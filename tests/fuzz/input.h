@@ -1,5 +1,5 @@
-// Reads a fuzzer's bytes as numbers and texts, and stops the fuzzer where a property does not hold.
-// Values; one thread.
+// Reads a fuzzer's bytes as numbers and texts, and aborts if a property is violated. Values; one
+// thread.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class Input {
 
   bool empty() const { return rest_.empty(); }
   size_t size() const { return rest_.size(); }
-  // Takes as many bytes as a number up to `max` needs. Missing bytes are zero.
+  // Takes the bytes that a number up to `max` needs. Missing bytes are zero.
   uint64_t Number(uint64_t max) {
     uint64_t value = 0;
     for (uint64_t left = max; left > 0; left >>= 8) value = value << 8 | Byte();
@@ -43,7 +43,7 @@ class Input {
   std::string_view rest_;
 };
 
-// Turns the log off, which would take most of the time.
+// Turns off the log, which would take most of the time.
 inline void BeQuiet() {
   static const bool done = [] {
     SetUpLogging("off");
@@ -52,15 +52,15 @@ inline void BeQuiet() {
   (void)done;
 }
 
-// The fuzzer keeps the input with which this aborts.
+// Aborts unless `holds`. The fuzzer keeps the input.
 inline void Demand(bool holds, const char* property) {
   if (holds) return;
   std::fprintf(stderr, "violated: %s\n", property);
   std::abort();
 }
 
-// Returns a Cord in which no chunk is longer than `chunk`, as bytes may arrive. Each chunk is
-// memory of its own, so that a read beyond its end is noticed.
+// Returns a Cord with chunks of at most `chunk` bytes. Each chunk is separate memory, so that ASan
+// notices a read beyond its end.
 inline absl::Cord Chunked(std::string_view bytes, size_t chunk) {
   absl::Cord cord;
   for (size_t at = 0; at < bytes.size(); at += chunk) {

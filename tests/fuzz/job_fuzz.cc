@@ -1,5 +1,5 @@
-// Parses the bytes as the canonical text of a job, and as a job file. A job that is accepted
-// survives being printed.
+// Parses the bytes as a job in canonical form, and as a job file. An accepted job must survive
+// printing.
 #include <string>
 
 #include "config/job.h"

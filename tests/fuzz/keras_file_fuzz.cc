@@ -1,7 +1,7 @@
-// Reads the bytes as a file that Keras saved: as they are, or as the members of an archive that is
-// sound. What libhdf5 would say of the weights is drawn from the bytes as well: a process of its
-// own contains the crashes of that library (cli/in_child.h), and here is what is made of its
-// answers. A model that is taken is JSON, and weights are a safetensors file of the variables.
+// Reads the bytes as a file saved by Keras: directly, and as members of a valid archive. libhdf5's
+// answers about the weights are also drawn from the bytes: in the product a child process contains
+// the crashes of libhdf5 (cli/in_child.h), and this target tests what is made of its answers. An
+// accepted model must be JSON, and weights a safetensors file of the variables.
 #include <zlib.h>
 
 #include <string>
@@ -19,7 +19,7 @@
 namespace paracord {
 namespace {
 
-fuzz::Input* answers = nullptr;  // what is left of the bytes
+fuzz::Input* answers = nullptr;  // the rest of the bytes
 
 std::string Word(fuzz::Input& input) {
   constexpr const char* kWords[] = {"vars",
@@ -104,7 +104,7 @@ void AppendLittle(uint64_t value, int bytes, std::string& to) {
   for (int i = 0; i < bytes; ++i) to += static_cast<char>(value >> (8 * i));
 }
 
-// An archive of stored members (PKWARE's APPNOTE 4.3).
+// An archive of uncompressed members (PKWARE's APPNOTE 4.3).
 class Archive {
  public:
   void Add(const std::string& name, std::string_view bytes) {

@@ -1,4 +1,4 @@
-// Reads the bytes as a Keras model, and builds its graph as far as the file says its shapes.
+// Reads the bytes as a Keras model, and builds its graph as far as shapes are known.
 #include <string>
 
 #include "config/job.h"

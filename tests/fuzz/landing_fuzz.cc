@@ -1,5 +1,5 @@
-// Receives the bytes as the reply of an exchange whose pieces land in memory of the caller's.
-// Whatever they say, all of them are in the message afterwards, in order.
+// Receives the bytes as a reply to an exchange, with pieces that land in the caller's memory.
+// Afterwards the message must contain all bytes in order.
 #include <deque>
 #include <string>
 
@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto landing = MakeExchangeLanding(bytes.size(), place);
   ArrivingBody body(bytes.size(), /*wanted=*/true, landing);
   for (size_t at = 0; at < bytes.size();) {
-    const std::string part(bytes.substr(at, chunk));  // memory of its own
+    const std::string part(bytes.substr(at, chunk));  // separate memory
     const size_t taken = body.Take(part);
     Demand(taken > 0 && taken <= part.size(), "bytes are taken");
     at += taken;

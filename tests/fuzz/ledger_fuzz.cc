@@ -1,5 +1,5 @@
-// Parses the bytes as a ledger, with a plan, and enters batches into it. A ledger that is accepted
-// survives being printed, and a batch is entered at most once.
+// Parses the bytes as a ledger and a plan, and enters batches. An accepted ledger must survive
+// printing, and must enter a batch at most once.
 #include <string>
 
 #include "config/data_plan.h"

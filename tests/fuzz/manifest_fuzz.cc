@@ -1,5 +1,5 @@
-// Parses the bytes as a checkpoint's manifest: as they are, and with the checksum that they ought
-// to have. A manifest that is accepted survives being printed.
+// Parses the bytes as a checkpoint's manifest, as they are and with a right checksum. An accepted
+// manifest must survive printing.
 #include <string>
 
 #include "absl/strings/str_format.h"
@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   ParseCheckpointName(text.substr(0, 80));
   const size_t end = text.rfind(",\n \"");
   const std::string_view body = text.substr(0, end);
-  // The key of the checksum is the one that the writer uses.
+  // The key of the checksum is the writer's.
   const std::string sealed = absl::StrFormat("%s,\n \"manifest_crc32c\": \"%08x\"\n}\n",
                                              std::string(body), Crc32c({body.data(), body.size()}));
   const absl::StatusOr<Manifest> manifest = ParseManifest(sealed, "/MANIFEST.json");

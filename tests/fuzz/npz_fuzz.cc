@@ -1,4 +1,4 @@
-// Reads the bytes as an archive of arrays, which is a zip file. The members' names are "x" and "y".
+// Reads the bytes as an npz file (a zip archive) with arrays "x" and "y".
 #include "tests/fuzz/sources.h"
 
 namespace paracord::fuzz {

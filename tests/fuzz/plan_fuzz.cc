@@ -1,6 +1,6 @@
-// Makes a data plan of the bytes, as a stranger's Load or job.state may have it. One that is
-// accepted has arithmetic that agrees with itself: a batch has one place in its epoch and one
-// examples count, splits and lanes hold each batch once, and rounds are counted in one way.
+// Makes a data plan from the bytes, as a stranger's Load or job.state may contain. The arithmetic
+// of an accepted plan must be consistent: a batch has one place in its epoch and one number of
+// examples, splits and lanes hold each batch once, and all ways to count rounds agree.
 #include <algorithm>
 #include <string>
 
@@ -24,7 +24,7 @@ DataPlan Draw(Input& input) {
   plan.set_split_batches(static_cast<uint32_t>(input.Number(how == 1 ? 40 : UINT32_MAX)));
   plan.set_lanes(static_cast<uint32_t>(input.Number(how == 1 ? 12 : UINT32_MAX)));
   plan.set_drop_last(input.Number(1) == 1);
-  // Most lanes would not fit the batches of a split.
+  // With most numbers of lanes, the batches of a split would not fit.
   if (plan.lanes() > 0 && input.Number(3) > 0) plan.set_split_batches(RoundsPerEpoch(plan));
   return plan;
 }
@@ -43,7 +43,7 @@ void CheckPlace(const DataPlan& plan, uint64_t place) {
          "the first batches of an epoch are cut like all");
   if (plan.lanes() == 0) return;
   Demand(at.split() < LanesOfRound(plan, at.batch()), "a lane has a batch in its round");
-  const uint64_t first = batches + place;  // of the second epoch
+  const uint64_t first = batches + place;  // in the second epoch
   Demand(RoundsOfFirst(plan, first) == StateBefore(plan, 1, at.batch() + (at.split() > 0 ? 1 : 0)),
          "rounds are counted in one way");
   const uint64_t end = UpToEndOfRound(plan, first + 1);

@@ -1,5 +1,5 @@
-// Parses the bytes as the packets with which a program in a process declares itself, one a line,
-// and lays out its memory.
+// Parses the bytes, line by line, as the packets in which a child program declares itself, and lays
+// out its memory.
 #include <string>
 
 #include "common/json_text.h"

@@ -1,5 +1,5 @@
-// A ps with everything faked around it, adopted and loaded with a small model: a matrix in two
-// partitions, a vector, and a variable that is not trained. Owned by a target; one thread.
+// A ps with fakes around it, adopted and loaded with a small model: a matrix in two partitions, a
+// vector, and an untrained variable. Owned by a target; one thread.
 #pragma once
 
 #include <memory>
@@ -25,9 +25,9 @@ class Ps {
   static constexpr char kRun[] = "0123456789abcdef0123456789abcdef";
   static constexpr char kProofKey[] = "the coordinator's key";
   static constexpr uint32_t kPartitions = 4;
-  static constexpr uint32_t kTrained = 3;  // the first ones
+  static constexpr uint32_t kTrained = 3;  // the first partitions
   static constexpr uint64_t kElements[kPartitions] = {9, 6, 2, 4};
-  static constexpr uint64_t kSplits = 4;  // of an epoch; or lanes
+  static constexpr uint64_t kSplits = 4;  // splits or lanes of an epoch
   static constexpr uint32_t kSplitBatches = 3;
   static constexpr uint64_t kEpochs = 2;
 
@@ -90,7 +90,7 @@ class Ps {
     AddPartition(request, 2, 0, 4);
     return Send(method::kLoad, request)->reply.status();
   }
-  // A push of `value` to every element of every trained partition.
+  // Returns a push whose gradient is `value` in every element of every trained partition.
   DecodedRequest PushOf(uint64_t epoch, uint64_t split, uint32_t batch, float value) const {
     DecodedRequest request;
     *request.header.mutable_fence() = MakeFence();

@@ -1,7 +1,6 @@
-// Makes calls on a ps as the bytes say, and compares it with a model of what it ought to hold: each
-// batch is entered exactly once and in the order of its split, a refused call changes nothing, only
-// the newest generation is obeyed, and a pull that wants a state waits for it no longer than it has
-// to.
+// Calls a ps as the bytes say, and compares it with a model of its contents: each batch is entered
+// exactly once and in the order of its split, a refused call changes nothing, the ps obeys only the
+// newest generation, and a pull of a state waits no longer than necessary.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -83,7 +82,7 @@ class Pair {
     if (ps_.exits > 0) return;
     const bool done = ps_.Load(coordinator_).ok();
     Demand(done == (generation_ > 0), "an adopted ps loads");
-    // A Load that comes again, because its answer was lost, changes nothing.
+    // A Load that is repeated, because its answer was lost, changes nothing.
     if (!done || loaded_generation_ == generation_) return;
     loaded_generation_ = generation_;
     next_.clear();
@@ -100,7 +99,7 @@ class Pair {
     return target;
   }
 
-  // Checks what becomes of a sound push.
+  // Checks the outcome of a valid push.
   void Expect(const Target& target, bool rejected, const absl::StatusOr<absl::Cord>& reply) {
     if (loaded_generation_ == 0 || ps_.ps->content() == nullptr)
       return Demand(!reply.ok(), "nothing is held");
@@ -141,7 +140,7 @@ class Pair {
     Expect(target, rejected, ps_.Send(method::kExchange, Ps::Encoded(request))->reply);
   }
 
-  // Sends some of the pieces before the push, once or twice.
+  // Stages some of the pieces before the push, once or twice.
   void PushStaged(Input& input) {
     Target target{};
     bool rejected = false;
@@ -160,13 +159,13 @@ class Pair {
     const bool kept = ps_.Send(method::kStage, Ps::Encoded(stage))->reply.ok();
     if (!kept) return Demand(ps_.ps->content() == nullptr, "a sound part of a push is kept");
     const uint64_t calls = input.Number(2);
-    if (calls == 2) {  // a second one makes the push another than is announced
+    if (calls == 2) {  // a second staging makes the push differ from its announcement
       (void)ps_.Send(method::kStage, Ps::Encoded(stage));
       Refused(request);
       return;
     }
     Expect(target, false, ps_.Send(method::kExchange, Ps::Encoded(request))->reply);
-    if (calls == 1) Refused(request);  // what was staged is gone
+    if (calls == 1) Refused(request);  // the staged pieces are gone
   }
 
   void PushWrongly(Input& input) {
@@ -191,7 +190,7 @@ class Pair {
         *header.add_push() = header.push(0);
         break;
       case 5:
-        header.mutable_push(0)->set_partition(Ps::kTrained);  // is not trained
+        header.mutable_push(0)->set_partition(Ps::kTrained);  // not trained
         break;
       case 6:
         header.mutable_batch()->set_epoch(Ps::kEpochs + input.Number(UINT64_MAX) / 2);
@@ -226,7 +225,7 @@ class Pair {
     Refused(request);
   }
 
-  // Shows the proofs of all lanes of a run, if these are few.
+  // Adds the proofs of all lanes in a run, if there are few.
   void ShowProofs(ExchangeRequest& header) const {
     BatchId lane = header.batch();
     std::string proofs;
@@ -248,7 +247,7 @@ class Pair {
     Compare();
   }
 
-  // It fails, since the files take nothing.
+  // Orders a snapshot, which fails, because nothing can be written.
   void Snapshot(Input& input) {
     SnapshotRequest request;
     *request.mutable_fence() = ps_.MakeFence();
@@ -310,7 +309,7 @@ class Pair {
     }
   }
 
-  // The first rounds of the job are entered, whole.
+  // Returns whether the first `state` rounds of the job are entered, whole.
   bool HasCome(uint64_t state) const {
     for (uint64_t split = 0; split < Ps::kEpochs * Ps::kSplits; ++split) {
       const uint64_t before = split / Ps::kSplits * Ps::kSplitBatches;
@@ -370,11 +369,11 @@ class Pair {
   std::vector<Waiting> waiting_;
   uint64_t generation_ = 0;
   std::string coordinator_;
-  uint64_t loaded_generation_ = 0;     // 0: nothing is loaded
-  std::map<uint64_t, uint32_t> next_;  // by split through all epochs
+  uint64_t loaded_generation_ = 0;     // 0: nothing loaded
+  std::map<uint64_t, uint32_t> next_;  // next batch by split, over all epochs
   uint64_t applied_ = 0;
   uint64_t rejected_ = 0;
-  float value_ = 0;  // whole numbers, which float32 adds exactly
+  float value_ = 0;  // an integer, which float32 adds exactly
 };
 
 }  // namespace

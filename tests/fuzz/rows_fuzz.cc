@@ -1,5 +1,5 @@
-// Decodes the bytes as the ids of rows. What is accepted is ascending, distinct and encoded again
-// as an equal set.
+// Decodes the bytes as row ids. Accepted ids must be ascending and distinct, and encode to an equal
+// set.
 #include "exchange/rows.h"
 #include "tests/fuzz/input.h"
 

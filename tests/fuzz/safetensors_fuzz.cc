@@ -1,5 +1,5 @@
-// Opens the bytes as a safetensors file and reads all of its tensors, whole and by elements; and
-// parses them as the header alone.
+// Opens the bytes as a safetensors file and reads every tensor, whole and by elements. Also parses
+// the bytes as a header alone.
 #include <map>
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   MemoryFiles files;
   std::string& file = files.contents["/f"];
   const std::string_view text = input.Rest();
-  if (framed) {  // a header of the right length, and bytes behind it
+  if (framed) {  // a header of the right length, then data
     const uint64_t length = text.size();
     file.assign(reinterpret_cast<const char*>(&length), sizeof length);
     file.append(text).append(data_bytes, 'x');

@@ -44,7 +44,7 @@ inline void ReadSource(MemoryFiles& files, const std::string& format,
   (void)(*source)->Where(records - 1);
 }
 
-// Reads a file of the format whose first byte chooses its options and whose rest is its content.
+// Reads the bytes as a file of a format. The first byte chooses the options.
 inline void ReadFileSource(const std::string& format, std::span<const char* const> options,
                            const uint8_t* data, size_t size) {
   Input input(data, size);

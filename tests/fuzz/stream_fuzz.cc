@@ -1,5 +1,5 @@
-// Sends the bytes over a connection's socket, behind the greeting, to its serving or its calling
-// side, and waits until that side has had enough.
+// Sends the bytes after the greeting to the server's or the client's side of a stream, and waits
+// until that side closes.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kRequestMax = 3000;
 
-// Answers with the request, keeps every eighth call open and drops every ninth.
+// Echoes requests, keeps every eighth call open, and drops every ninth.
 class Echo : public Service {
  public:
   void Handle(std::string_view, absl::Cord request, std::shared_ptr<ServerCall> call) override {

@@ -1,14 +1,13 @@
-// A process that loses its GPU. What the process had there is gone for good, so that no test of
-// gpu_test can do it by itself: one starts gpu_test again with kLoseDevice alone. Used in main's
-// thread.
+// A process that loses its GPU. Its CUDA context is then unusable for good, so a test starts
+// gpu_test again with kLoseDevice only. Main thread only.
 #pragma once
 
 namespace paracord {
 
-inline constexpr char kLoseDevice[] = "--lose-device";  // of gpu_test
+inline constexpr char kLoseDevice[] = "--lose-device";  // flag of gpu_test
 
-// Trains, lets a kernel write where there is nothing, and trains on. As of a worker whose device is
-// lost, its exit code; 1: something is not as it should be, which is printed.
+// Trains, makes a kernel write to an invalid address, and trains on. Returns the exit code of a
+// worker with a lost device, or 1 after printing what is wrong.
 int LoseDevice();
 
 }  // namespace paracord

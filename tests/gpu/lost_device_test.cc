@@ -33,7 +33,7 @@ int LoseDevice() {
                            variables.gradient_spans())
         .status();
   };
-  for (int i = 0; i < 4; ++i) {  // as a graph, too
+  for (int i = 0; i < 4; ++i) {  // also as a CUDA graph
     if (const absl::Status status = step(); !status.ok()) {
       std::printf("before: %s\n", status.ToString().c_str());
       return static_cast<int>(ExitCode::kFailed);

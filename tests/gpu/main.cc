@@ -1,5 +1,4 @@
-// Runs the tests of the CUDA engine on a GPU. Without one they are skipped, and their number is
-// printed.
+// Runs the tests of the CUDA engine on a GPU. Without a GPU, prints how many tests are skipped.
 #define CATCH_CONFIG_RUNNER
 #include <unistd.h>
 
@@ -34,10 +33,9 @@ std::vector<Replica> GroupUnderTest(size_t devices) {
 }  // namespace paracord
 
 int main(int argc, char** argv) {
-  // `cuda:all` sets this as well: code that is loaded late may wait for a GPU that waits for the
-  // others.
+  // As for `cuda:all`: lazily loaded code could wait for a GPU that waits for other GPUs.
   (void)setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
-  // Lines are flushed, so that they are there whatever ends the program.
+  // Flushes each line, so that no output is lost, however the program ends.
   (void)std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   Catch::Session session;
   const auto device = paracord::ChooseDevice("cuda:0", paracord::DeviceFor::kOneModel, nullptr);
@@ -50,7 +48,7 @@ int main(int argc, char** argv) {
   const bool lose = argc == 2 && std::string_view(argv[1]) == paracord::kLoseDevice;
   const int code = lose ? paracord::LoseDevice() : session.run(argc, argv);
   std::fflush(nullptr);
-  // Tools such as compute-sanitizer write their report at the usual end of a process.
+  // Tools such as compute-sanitizer write their report at a normal exit.
   if (std::getenv("PARACORD_GPU_TEST_EXIT") != nullptr) std::exit(code);
   _exit(code);
 }

@@ -1,4 +1,4 @@
-// Bounds of what one connection of gRPC may have under way, with a client of another make.
+// Limits of one gRPC connection, with a client other than ours.
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 
@@ -39,7 +39,7 @@ TEST_CASE("a message of gRPC above 2 MiB is refused, and one of 2 MiB is answere
   CHECK(call((2 << 20) + 1) == 0);
 }
 
-// Keeps calls until the test lets go of them.
+// Keeps calls until the test answers them.
 class Keeping : public Service {
  public:
   void Handle(std::string_view, absl::Cord, std::shared_ptr<ServerCall> call) override {
@@ -67,7 +67,7 @@ TEST_CASE("a connection of gRPC has eight calls open at once, and the ninth wait
   const auto listener = network.Listen("127.0.0.1:0", service);
   REQUIRE(listener.ok());
   const auto link = network.Dial((*listener)->address());
-  // The client learns the bound with its first answer.
+  // The client learns the limit with its first answer.
   auto first = AskLater(*link, "/first", {}, 20000);
   REQUIRE(Soon([&] { return service.calls() == 1; }));
   service.Answer(0);

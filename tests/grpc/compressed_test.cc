@@ -1,5 +1,5 @@
-// Compressed messages of gRPC: small ones that would become large in us. While gRPC ends the call
-// for one it may still hand it to us as it came, which is garbage like any other.
+// Compressed gRPC messages: small ones that would become large in memory. gRPC ends the call, but
+// may still deliver the compressed bytes, as garbage.
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -63,7 +63,7 @@ TEST_CASE("a compressed request is refused and never decompressed; without that 
   CHECK(service.bytes == kBytes);
 }
 
-// A server of another make, which compresses whether or not its caller takes that.
+// A server other than ours that compresses, whether or not its caller accepts compression.
 class Compresses : public grpc::CallbackGenericService {
  public:
   grpc::ServerGenericBidiReactor* CreateReactor(

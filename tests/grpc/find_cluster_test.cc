@@ -1,4 +1,4 @@
-// Tests where a daemon finds its cluster, and how it reports problems there.
+// Tests where a daemon finds its cluster, and how it reports problems.
 #include <stdlib.h>
 
 #include <catch2/catch.hpp>
@@ -19,7 +19,7 @@ TEST_CASE("what is wrong with a cluster begins with the file, or TF_CONFIG, that
   const bool in_file = GENERATE(true, false);
   const std::string from = in_file ? directory / "cluster.json" : std::string("TF_CONFIG");
   struct Case {
-    std::string json, lines;  // of each the start, after `from`
+    std::string json, lines;  // beginnings of each, after `from`
   };
   for (const Case& c : {Case{"{", "parse error"}, Case{"[]", "must be an object"},
                         Case{R"({"cluster": {"ps": [3]}})", "cluster.ps[0]"}}) {

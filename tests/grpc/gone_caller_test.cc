@@ -1,4 +1,4 @@
-// gRPC callers that give up while their requests wait for room.
+// gRPC callers that give up while their requests wait for memory.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <future>

@@ -14,7 +14,7 @@ namespace {
 
 using Reply = absl::StatusOr<absl::Cord>;
 
-// A service that echoes; "/park" keeps the call, "/fail" refuses, "/drop" forgets it.
+// Echoes requests. "/park" keeps the call, "/fail" refuses, "/drop" forgets the call.
 class EchoService : public Service {
  public:
   void Handle(std::string_view method, absl::Cord request,
@@ -53,7 +53,7 @@ std::string SocketAddress(const std::string& name) {
   return "unix:/tmp/paracord-test-" + std::to_string(getpid()) + "-" + name;
 }
 
-// Dials by gRPC, or by the stream that is served at the same port.
+// Dials gRPC, or the stream at the same port.
 std::unique_ptr<Link> DialEither(GrpcNetwork& network, const std::string& address) {
   const bool stream = GENERATE(false, true);
   CAPTURE(stream);
@@ -186,7 +186,7 @@ TEST_CASE("a call to nobody ends at its deadline, and says whether it was connec
 
 TEST_CASE("a call to a name that does not resolve says so, and keeps its deadline") {
   GrpcOptions options;
-  options.insecure = true;  // or no plain text would go to another machine
+  options.insecure = true;  // otherwise plain text may not leave this machine
   GrpcNetwork network(options);
   const auto link = DialEither(network, "host.invalid:7401");
   const auto begun = std::chrono::steady_clock::now();
@@ -208,7 +208,7 @@ TEST_CASE("a parked call is cancelled when its caller goes away") {
   link.reset();
   CHECK(absl::IsCancelled(reply.get().status()));
   service.cancelled.get_future().get();
-  call->Reply(Parts{});  // too late, and harmless
+  call->Reply(Parts{});  // too late, without effect
 }
 
 TEST_CASE("calls in flight fail when the listener goes, and a new one is found soon") {
@@ -225,7 +225,7 @@ TEST_CASE("calls in flight fail when the listener goes, and a new one is found s
   EchoService second;
   const auto again = network.Listen(address, second);
   REQUIRE(again.ok());
-  // One that meets the end of the old connection fails like those in flight.
+  // A call on the dying connection fails, like the calls in flight.
   Reply reply = absl::UnavailableError("");
   for (int i = 0; i < 100 && absl::IsUnavailable(reply.status()); ++i) {
     reply = Call(*link, "/t/echo", {absl::Cord("back")}, 10000).get();
@@ -281,7 +281,7 @@ TEST_CASE("requests beyond what may be in flight wait for each other, and all ar
     REQUIRE(got.ok());
     CHECK(got->size() == 3000000);
   }
-  // One that goes away while it waits leaves nothing behind.
+  // A caller that leaves while waiting leaves nothing behind.
   Parts large;
   for (int part = 0; part < 20; ++part) large.emplace_back(std::string(500000, 'x'));
   auto first = Call(*links[0], "/t/echo", large, 30000);

@@ -1,4 +1,4 @@
-// Lets gRPC's own client watch a daemon's health, as a load balancer's client does.
+// gRPC's own client watches a daemon's health, as load-balancing clients do.
 #include <grpcpp/grpcpp.h>
 
 #include <catch2/catch.hpp>
@@ -30,7 +30,7 @@ TEST_CASE("gRPC's client that checks health uses a daemon while that is ready, a
                                      "healthCheckConfig": {"serviceName": "readiness"}})");
   const auto channel = grpc::CreateCustomChannel((*listener)->address(),
                                                  grpc::InsecureChannelCredentials(), arguments);
-  // The client takes the state while the loop turns; it is asked for `rounds` of 20 ms at most.
+  // The client sees a state only while the loop runs. Polls for at most `rounds` of 20 ms.
   const auto becomes = [&](grpc_connectivity_state wanted, int rounds) {
     for (int i = 0; i < rounds; ++i) {
       loop.Advance(1000);
@@ -50,7 +50,7 @@ TEST_CASE("gRPC's client that checks health uses a daemon while that is ready, a
   ready = true;
   CHECK(becomes(GRPC_CHANNEL_READY, 500));
   loop.RunPosted();
-  *listener = nullptr;  // ends the watch, as a daemon that stops does
+  *listener = nullptr;  // ends the watch, like a daemon that stops
   loop.RunPosted();
 }
 

@@ -1,4 +1,4 @@
-// A gRPC connection on which nothing is called.
+// A gRPC connection without calls.
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ absl::Status Ask(Link& link) {
   return answered.get_future().get();
 }
 
-// Reads HTTP/2 frames until one of this type comes. False if the connection ends or is silent.
+// Reads HTTP/2 frames until one of `type`. Returns false if the connection ends or stays silent.
 bool ReadUntil(int fd, char type) {
   std::string bytes;
   while (true) {
@@ -58,7 +58,7 @@ TEST_CASE("a connection without calls is told to go, and the next call makes ano
   const absl::StatusOr<int> fd = ConnectSocket(name, 1000);
   REQUIRE(fd.ok());
   const std::string hello = std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") +
-                            std::string("\0\0\0\4\0\0\0\0\0", 9);  // and empty SETTINGS
+                            std::string("\0\0\0\4\0\0\0\0\0", 9);  // with empty SETTINGS
   REQUIRE(send(*fd, hello.data(), hello.size(), 0) == static_cast<ssize_t>(hello.size()));
   constexpr char kGoAway = 7;
   CHECK(ReadUntil(*fd, kGoAway));
@@ -66,7 +66,7 @@ TEST_CASE("a connection without calls is told to go, and the next call makes ano
 
   const auto link = network.Dial((*listener)->address());
   for (int i = 0; i < 2; ++i) {
-    // On a busy machine a call may meet a connection that is told to go; callers try again.
+    // On a busy machine a call may hit a connection that is closing; callers retry.
     bool answered = false;
     for (int tries = 0; tries < 5 && !answered; ++tries) answered = Ask(*link).ok();
     CHECK(answered);

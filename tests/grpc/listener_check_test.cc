@@ -26,7 +26,7 @@ TEST_CASE("a listener that answers is left alone, one that does not is called de
   GrpcNetwork network;
   int calls = 0;
   std::unique_ptr<Listener> listener;
-  // After five answers the listener goes: from then on nobody answers at its address.
+  // After five answers the listener is destroyed, and its address no longer answers.
   NoMethods service([&] {
     loop.Post([&] {
       if (++calls == 5) listener.reset();
@@ -47,7 +47,7 @@ TEST_CASE("a listener that answers is left alone, one that does not is called de
   CHECK(calls == 5);
 }
 
-// The coordinator refuses the calls of its job so while it waits for its storage.
+// Refuses calls as a coordinator does while it waits for its storage.
 class Waiting : public Service {
  public:
   void Handle(std::string_view, absl::Cord, std::shared_ptr<ServerCall> call) override {

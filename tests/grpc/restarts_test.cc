@@ -1,4 +1,4 @@
-// Tests the first process that starts its daemon again. Each case runs in a process of its own.
+// Tests the first process, which restarts its daemon. Each case runs in a separate process.
 #include "net/grpc/restarts.h"
 
 #include <signal.h>
@@ -16,8 +16,8 @@
 namespace paracord {
 namespace {
 
-// Starts a first process whose daemon is `daemon`; it gets the number of its life, from 1, and
-// returns the code of that life.
+// A first process with `daemon`, which gets the number of its life, from 1, and returns an exit
+// code.
 class FirstOf {
  public:
   FirstOf(const RestartOptions& options, const std::function<int(int life)>& daemon) {
@@ -69,7 +69,7 @@ TEST_CASE("a daemon that fails again and again ends its first process, too") {
   CHECK(failing.Code() == 202);
   CHECK(failing.Lives() == 4);
   RestartOptions sound = kThrice;
-  sound.sound_ms = 0;  // each life counts as a long one
+  sound.sound_ms = 0;  // each life counts as long
   const FirstOf late(sound, [](int life) { return life < 9 ? 202 : 0; });
   CHECK(late.Code() == 0);
   CHECK(late.Lives() == 9);
@@ -82,7 +82,7 @@ TEST_CASE("a signal to the first process reaches the daemon, which is not starte
     return 0;
   });
   while (told.Lives() == 0) usleep(1000);
-  usleep(50000);  // until its handler stands
+  usleep(50000);  // until the signal handler is installed
   kill(told.pid(), SIGTERM);
   CHECK(told.Code() == 203);
   CHECK(told.Lives() == 1);

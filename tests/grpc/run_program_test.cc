@@ -25,7 +25,7 @@ int Three(int, char**) { return 3; }
 
 int LogsOfGrpc(int, char**) {
   SetUpLogging("info", "json");
-  gpr_log_verbosity_init();  // as a program's first channel or server does
+  gpr_log_verbosity_init();  // called by a program's first channel or server
   gpr_log("tsi/ssl_transport_security.cc", 1501, GPR_LOG_SEVERITY_ERROR, "Handshake failed");
   gpr_log("tcp_server.cc", 1, GPR_LOG_SEVERITY_ERROR, "accept4 failed: \x1b[31m%s", "no socket");
   return 0;
@@ -41,11 +41,11 @@ int AsksForVersion(int, char**) {
 
 int FirstDescriptor(int, char**) { return open("/dev/null", O_RDONLY); }
 
-// Returns what a program with this main writes to stderr, and how it ends.
+// Returns what a program with this main writes to stderr, and its wait status.
 std::pair<std::string, int> Run(int (*main)(int, char**), bool closed = false) {
   int ends[2];
   REQUIRE(pipe(ends) == 0);
-  std::cout.flush();  // what is ours is not the child's to print
+  std::cout.flush();  // the child must not print the parent's buffer
   const pid_t child = fork();
   if (child == 0) {
     dup2(ends[1], STDERR_FILENO);

@@ -1,4 +1,4 @@
-// A ps on a real network and a client that stops reading its reply.
+// A ps on a real network, and a client that stops reading its reply.
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr uint64_t kRows = 64;  // of 1 MiB: more than fits between two ends of a connection
+constexpr uint64_t kRows = 64;  // rows of 1 MiB, more than socket buffers hold
 constexpr uint64_t kReplyBytes = kRows << 20;
 
 TestModel OneMatrix() {
@@ -23,7 +23,7 @@ TestModel OneMatrix() {
   return model;
 }
 
-// Begins a pull, reads the first message of the reply and no more.
+// Begins a pull and reads only the first message of the reply.
 class StoppedClient {
  public:
   StoppedClient(const std::string& address, const std::string& request)
@@ -106,7 +106,7 @@ TEST_CASE("others wait for a client that does not read, until it is gone, and lo
   while (second.wait_for(1ms) != std::future_status::ready) test.loop.RunPosted();
   CHECK(applied(second));
   CHECK(test.Describe(true).partitions(0).updates() == 2);
-  // The rest of that reply goes as its call ends.
+  // The rest of the reply is released when its call ends.
   const auto until = std::chrono::steady_clock::now() + 5s;
   while (test.Describe().pinned_bytes() > 0 && std::chrono::steady_clock::now() < until) {
   }

@@ -1,4 +1,4 @@
-// A gRPC client that stops in the middle of its request while others wait for room.
+// A gRPC client stops in the middle of its request while other requests wait for memory.
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 
@@ -49,7 +49,7 @@ TEST_CASE("a gRPC request that stops while others wait is given up, and no part 
   stops->Write(grpc::ByteBuffer(&slice, 1), &queue);
   queue.Next(&tag, &ok);
   REQUIRE(ok);
-  std::this_thread::sleep_for(200ms);  // until it has arrived, and is the oldest
+  std::this_thread::sleep_for(200ms);  // until it has arrived and is the oldest
 
   const auto large_link = network.Dial(address), small_link = network.Dial(address);
   std::future<absl::Status> large =

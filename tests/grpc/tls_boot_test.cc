@@ -1,4 +1,4 @@
-// Tests that a worker's link to a ps uses a stream under TLS, through the network of the daemons.
+// A worker's link to a ps uses a stream under TLS, over the daemons' network.
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -37,7 +37,7 @@ class NamingService : public Service {
   }
 };
 
-// Takes all bytes of a reply, which gRPC would leave where they are.
+// Receives all bytes of a reply, which gRPC would leave in place.
 class Whole : public Landing {
  public:
   uint64_t bytes_max() const override { return block.size(); }
@@ -62,7 +62,7 @@ TEST_CASE("a worker reaches a ps by a stream under TLS, at the port of gRPC") {
   CHECK(std::string(*reply) == "worker:3");
   CHECK(std::string(whole->block.data(), 8) == "worker:3");
   CHECK(absl::IsPermissionDenied(Ask(*link, method::kLoad, OnePart("x")).status()));
-  // gRPC is served beside it.
+  // The port also serves gRPC.
   CHECK(Ask(*worker.network->Dial((*listener)->address()), method::kStage, OnePart("x")).ok());
 }
 

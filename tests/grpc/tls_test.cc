@@ -1,4 +1,4 @@
-// Tests gRPC under TLS: who gets in, who may call what, and keys that change.
+// gRPC under TLS: admission, rights of calls, and keys that change.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ namespace {
 
 using Reply = absl::StatusOr<absl::Cord>;
 
-// Answers with the caller, and counts the calls that get through.
+// Answers with the caller's name, and counts admitted calls.
 class CallerService : public Service {
  public:
   void Handle(std::string_view, absl::Cord, std::shared_ptr<ServerCall> call) override {
@@ -78,7 +78,7 @@ std::unique_ptr<Listener> ListenWith(Process& process, Service& service) {
   return *std::move(listener);
 }
 
-// Waits for a little only, since who is refused waits for a connection.
+// A short deadline, because a refused caller keeps waiting for a connection.
 constexpr int64_t kRefusedMs = 400;
 
 TEST_CASE("every call is open to the roles of its row alone, and closed to all strangers") {
@@ -92,7 +92,8 @@ TEST_CASE("every call is open to the roles of its row alone, and closed to all s
   Process misled(other.pem(), ca.Issue("URI:spiffe://lab/worker/0"));
   Process plant(ca.pem(), ca.Issue("URI:spiffe://plant/worker/0"));
   Process expired(ca.pem(), ca.Issue("URI:spiffe://lab/worker/0", /*seconds=*/1));
-  std::this_thread::sleep_for(std::chrono::milliseconds(2100));  // until it has
+  // Until the certificate has expired.
+  std::this_thread::sleep_for(std::chrono::milliseconds(2100));
   for (const PeerRole server : {PeerRole::kPs, PeerRole::kCoordinator}) {
     CallerService service;
     const auto listener = ListenWith(*peers[server], service);
@@ -150,12 +151,12 @@ TEST_CASE("workers of a cluster without ps serve what they stand for, to who kno
     CHECK(first->Call(address, adopt).ok());
     CHECK(absl::IsPermissionDenied(second->Call(address, adopt).status()));
     CHECK(second->Call(address, join, kRefusedMs).ok() == (serving == 0));
-    // A caller that knows of a chief does not believe a worker that says it is the coordinator, and
-    // one that knows of ps does not believe one that says it is a ps.
+    // A caller that knows a chief does not accept a worker as coordinator, and a caller that knows
+    // ps does not accept a worker as ps.
     const int before = service.calls;
     CHECK_FALSE(worker(1, led)->Call(address, join, kRefusedMs).ok());
     CHECK_FALSE(worker(1, {})->Call(address, exchange, kRefusedMs).ok());
-    // Where the cluster has another worker at the address, this one has taken its place.
+    // The cluster has another worker at the address, whose place this one has taken.
     const Reply misplaced =
         worker(1, cluster(1 - serving, false))->Call(address, exchange, kRefusedMs);
     CHECK_FALSE(misplaced.ok());
@@ -183,7 +184,7 @@ TEST_CASE("a worker is told no orders by another one that is not the coordinator
         absl::IsPermissionDenied(process("/1", nodes)->Call(listener->address(), adopt).status()));
     CHECK(service.calls == before);
   }
-  // A certificate that is every worker's is no coordinator's.
+  // A certificate for every worker is no coordinator's.
   const NodeRights alone{.ps = {"a:1"}, .coordinator = true};
   const auto every = process("", alone);
   CallerService service;
@@ -245,7 +246,7 @@ TEST_CASE("the token stands for a certificate, over TLS alone, and a wrong one f
     CHECK(absl::IsUnauthenticated(refused.status()));
     CHECK(std::string(refused.status().message()).find("secret") == std::string::npos);
   }
-  // A certificate counts for what it is, whatever token its owner has.
+  // The certificate decides, even if its owner also has the token.
   Process worker(ca.pem(), ca.Issue("URI:spiffe://lab/worker/0"), token, /*certificate=*/true);
   CHECK(absl::IsPermissionDenied(
       worker.Call(listener->address(), "/paracord.ParameterServer/Adopt").status()));
