@@ -1,5 +1,5 @@
-// Tests that tensors between layers of a mixed policy are bfloat16 if all layers that write and
-// read them take it, and that the numbers stay near those of float32.
+// With a mixed policy, a tensor between layers is bfloat16 if all layers that write or read it
+// support bfloat16, and numbers stay close to float32's.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -17,8 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-// A list of layers between an input (8, 8, 16) and a head of float32, each of which reads the one
-// before it or those that it names. `halved` names those whose output is bfloat16.
+// Layers between an input (8, 8, 16) and a float32 head. A layer reads its predecessor or the
+// layers that it names. `halved`: the layers with bfloat16 output.
 struct Case {
   std::string what;
   struct Entry {
@@ -28,7 +28,7 @@ struct Case {
   };
   std::vector<Entry> layers;
   std::vector<std::string> halved;
-  std::vector<std::string> on_gpu = {};  // more of them, where the CPU has no bfloat16
+  std::vector<std::string> on_gpu = {};  // further such layers on a GPU, if the CPU lacks bfloat16
 };
 
 json Conv(json more = json::object()) {
@@ -139,7 +139,7 @@ json ModelOf(const Case& of, const char* policy) {
 
 constexpr int64_t kExamples = 5;
 
-// Returns the bytes of each element of an output, by layer.
+// Returns the bytes of an output element, by layer.
 std::map<std::string, int64_t> Widths(const json& model) {
   const auto ops = TestOps();
   const auto graph = GraphOf(*ops, model, {8, 8, 16});
@@ -200,7 +200,7 @@ TEST_CASE("tensors between layers are bfloat16 where all that write and read the
         all += std::pow(static_cast<double>(exact[v][i]), 2);
       }
       CAPTURE(v, apart, all);
-      // A ReLU or a maximum that turns over changes more than the digits; the gradient of a bias
+      // A ReLU or maximum that flips changes more than the last digits. The gradient of a bias
       // before a normalisation is zero.
       CHECK((all < 1e-9 || std::sqrt(apart) <= 0.25 * std::sqrt(all)));
     }

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// Returns a layer of Keras 2 that is called with the first output of each of these layers.
+// Returns a Keras 2 layer that is called with the first output of each layer in `calls`.
 json Layer2(const std::string& class_name, const std::string& name, json config,
             std::vector<std::pair<std::string, json>> calls) {
   config["name"] = name;

@@ -1,4 +1,4 @@
-// Builds the Keras program on one thread of the processor, for OpenWorkload.
+// Builds the Keras program on one CPU thread, for OpenWorkload.
 #pragma once
 
 #include "keras/build.h"

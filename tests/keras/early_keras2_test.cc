@@ -1,4 +1,4 @@
-// Tests files of Keras 2.0 and 2.1.
+// Tests model files of Keras 2.0 and 2.1.
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>
@@ -12,7 +12,8 @@ namespace {
 
 using nlohmann::json;
 
-// Returns a Sequential as model.to_json() of these versions writes it: its config is the list.
+// Returns a Sequential as model.to_json() of Keras 2.0 and 2.1 writes it: the config is the list of
+// layers.
 json ListSequential(json layers, const std::string& version = "") {
   json model = {{"class_name", "Sequential"}, {"config", std::move(layers)}};
   if (!version.empty()) {

@@ -1,4 +1,4 @@
-// Tests that a ReLU that is fused into the layer before it gives the numbers of a separate one.
+// A ReLU fused into the preceding layer must give the numbers of a separate ReLU.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <optional>
@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// A list of layers between an input (3, 4) and a head; {"relu", name} stands for the ReLU.
+// Layers between an input (3, 4) and a head; {"relu", name} stands for the ReLU.
 struct FoldCase {
   std::string what;
   struct Entry {
@@ -113,7 +113,7 @@ const std::vector<FoldCase> kFoldCases = {
      0},
 };
 
-// With `apart` the ReLU has a tiny slope below zero, so that it cannot be fused.
+// `apart`: gives the ReLU a tiny slope below zero, which prevents the fusion.
 json ModelOf(const FoldCase& of, bool apart) {
   json layers = json::array();
   layers.push_back(Named("InputLayer", "in", {{"batch_shape", {nullptr, 3, 4}}}, json::array()));
@@ -152,7 +152,7 @@ Numbers ComputeModel(const json& model) {
   INFO(program.status());
   REQUIRE(program.ok());
   Batch batch = RandomBatch(schema, 5, 0, 3);
-  for (size_t i = 0; i < 8; ++i) batch.inputs[0].values[i] = 0.5f;  // what the mask hides
+  for (size_t i = 0; i < 8; ++i) batch.inputs[0].values[i] = 0.5f;  // hidden by the mask
   Variables variables(**program);
   variables.Randomise(1);
   for (size_t i = 0; i < variables.values.size(); ++i) {

@@ -1,4 +1,4 @@
-// Compares compiled models of any shape with Keras' own numbers (tests/golden/make_graphs.py).
+// Compares compiled models with numbers from Keras (tests/golden/make_graphs.py).
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -16,9 +16,9 @@ namespace {
 
 using nlohmann::json;
 
-// Allows 1e-4 relative; sums that cancel may be off by 2e-6 of the largest value. A golden file of
-// a mixed policy has its own tolerance, a share of the largest value, since roundings differ within
-// a layer.
+// Allows 1e-4 relative, and 2e-6 of the largest value if terms cancel. A golden file of a mixed
+// policy has its own tolerance, a share of the largest value, because roundings differ within a
+// layer.
 void CheckClose(const std::string& what, std::span<const float> ours, const json& theirs,
                 double tolerance) {
   INFO(what);
@@ -33,7 +33,7 @@ void CheckClose(const std::string& what, std::span<const float> ours, const json
     }
     return;
   }
-  // Processors with shorter vectors add in another order, and differ most where terms cancel.
+  // CPUs with shorter vectors add in another order. Differences are largest if terms cancel.
   double scale = 1;
   for (const json& value : theirs) scale = std::max(scale, std::abs(value.get<double>()));
   for (size_t i = 0; i < ours.size(); ++i) {
@@ -46,7 +46,7 @@ void CheckClose(const std::string& what, std::span<const float> ours, const json
 // Applies a constraint as the parameter servers do after an update (proto: NormConstraint).
 void Constrain(const VariableSpec& variable, std::vector<float>& values) {
   const NormConstraint& norm = variable.norm();
-  const auto group = [&](size_t element) {  // its indices along the other axes
+  const auto group = [&](size_t element) {  // indices of the element along the other axes
     std::vector<uint64_t> others;
     for (int axis = variable.shape_size(); axis-- > 0;) {
       const uint64_t size = variable.shape(axis), at = element % size;
@@ -124,7 +124,7 @@ void CheckGraph(const json& golden, uint32_t accumulate) {
                tolerance);
   }
   if (tolerance == 0) CheckScores(golden, program, batch, variables);
-  std::map<size_t, std::vector<float>> there;  // gradients that are said to be in place
+  std::map<size_t, std::vector<float>> there;  // gradients reported as final
   program.OnGradient([&](size_t v) { CHECK(there.emplace(v, variables.gradients[v]).second); });
   for (int step = 0; step < 3; ++step) {
     there.clear();
@@ -154,7 +154,7 @@ void CheckGraph(const json& golden, uint32_t accumulate) {
   }
 }
 
-// Tries a case; its failure does not keep the next one from being tried.
+// Tries a case. A failure does not prevent the next case.
 void TryGraph(const json& golden, uint32_t accumulate) {
   INFO(golden["name"] << ", accumulate " << accumulate);
   try {
@@ -164,8 +164,7 @@ void TryGraph(const json& golden, uint32_t accumulate) {
   }
 }
 
-// Whether a model needs statistics of the whole batch, which a batch computed in slices does not
-// have.
+// Returns whether a model needs statistics of the whole batch, which slices lack.
 bool OfWholeBatch(const json& golden) {
   return TextOf(golden).find("BatchNormalization") != std::string::npos;
 }

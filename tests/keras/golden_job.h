@@ -1,4 +1,4 @@
-// Jobs and batches of the compiled models in tests/golden (make_graphs.py).
+// Jobs and batches for the compiled models in tests/golden (make_graphs.py).
 #pragma once
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Compares our numbers with Keras' own (tests/golden/make_models.py).
+// Compares models with numbers from Keras (tests/golden/make_models.py).
 #include "tests/golden/golden.h"
 
 #include <catch2/catch.hpp>
@@ -16,7 +16,7 @@ using nlohmann::json;
 void CheckClose(const std::string& what, std::span<const float> ours, const json& theirs) {
   INFO(what);
   REQUIRE(ours.size() == theirs.size());
-  double scale = 1e-3;  // of the largest value, so that sums that cancel may be off a little
+  double scale = 1e-3;  // a share of the largest value, since cancelled sums may be slightly off
   for (const json& value : theirs) scale = std::max(scale, std::abs(value.get<double>()));
   for (size_t i = 0; i < ours.size(); ++i) {
     INFO("element " << i);
@@ -69,7 +69,7 @@ void CheckCase(const json& golden, uint32_t accumulate) {
   }
 }
 
-// Tries a case; its failure does not keep the next one from being tried.
+// Tries a case. A failure does not prevent the next case.
 void TryCase(const json& golden, uint32_t accumulate) {
   INFO(golden["name"] << ", accumulate " << accumulate);
   try {

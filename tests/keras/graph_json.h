@@ -1,4 +1,4 @@
-// Writes layers of a Functional model as Keras 3 does, for graphs that tests make up.
+// Writes layers of a Functional model in the format of Keras 3, for made-up graphs.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ inline nlohmann::json Call(const std::string& of, int call = 0) {
   return {{"args", {tensor}}, {"kwargs", nlohmann::json::object()}};
 }
 
-// Returns a call of a layer with several inputs, each the output of the first call of its layer.
+// Returns a call of a layer with several inputs: the outputs of the first calls of the layers `of`.
 inline nlohmann::json CallWith(const std::vector<std::string>& of) {
   nlohmann::json call = Call(of[0]);
   if (of.size() == 1) return call;
@@ -38,7 +38,7 @@ inline nlohmann::json Named(const std::string& class_name, const std::string& na
   return layer;
 }
 
-// Builds a model with one input of that shape.
+// Builds a model with one input of the shape `input`.
 inline std::unique_ptr<Graph> GraphOf(Ops& ops, const nlohmann::json& model, Shape input) {
   const ModelSpec spec = ReadKerasModel(model).value();
   const std::vector<std::optional<Shape>> shapes = {std::move(input)};

@@ -1,4 +1,4 @@
-// Tests the callbacks by which a graph tells when it needs each variable and when its gradient is
+// Tests the callbacks with which a graph reports when it needs a variable and when a gradient is
 // final.
 #include <catch2/catch.hpp>
 #include <optional>
@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// A model in which "shared" is called twice, with a regularizer, and no loss depends on "aside".
+// A model that calls "shared" twice, with a regularizer. No loss depends on "aside".
 json Model() {
   json twice = {Call("in"), Call("between")};
   const json second = Call("shared", 1);
@@ -102,7 +102,7 @@ TEST_CASE("a variable is needed once a run, before the first layer that reads it
 TEST_CASE("a gradient is final once, after the last that adds to it, and in backward order") {
   Run run;
   const PendingSum penalty = run.Train(true);
-  // The observation that a moving average gets instead of a gradient is final like a gradient.
+  // The observation for a moving average is final, like a gradient.
   CHECK(run.final == Names{"head/kernel", "head/bias", "between/gamma", "between/beta",
                            "between/moving_mean", "between/moving_variance", "shared/kernel",
                            "shared/bias", "aside/kernel", "aside/bias"});
@@ -118,7 +118,7 @@ TEST_CASE("a gradient is final once, after the last that adds to it, and in back
     squares += static_cast<double>(x) * static_cast<double>(x);
   CHECK(penalty.Total() == Approx(0.01 * squares));
   Run other;
-  other.Train(false);  // the same but for the regularizer
+  other.Train(false);  // equal except for the regularizer
   for (size_t i = 0; i < run.values[kernel].size(); ++i) {
     CHECK(run.then[kernel][i] - other.gradients[kernel][i] ==
           Approx(0.02f * run.values[kernel][i]).margin(1e-4));
@@ -132,8 +132,9 @@ TEST_CASE("with another slice to come no gradient is final, and no regularizer's
   CHECK(run.needed.size() == run.names.size());
 }
 
-// A model in which "norm" is called on the input, towards the loss, and on its own output behind
-// "aside", towards an output without a loss; "other" is called once, towards the latter.
+// A model that calls "norm" twice: on the input, towards the loss, and, after "aside", on its own
+// output, towards an output without a loss. "other" is called once, towards the output without a
+// loss.
 json NormsAside() {
   json wide = json::array({Call("in"), Call("aside")});
   return {{"class_name", "Functional"},
@@ -149,7 +150,7 @@ json NormsAside() {
             {"output_layers", {{"head", 0, 0}, {"other", 0, 0}}}}}};
 }
 
-// By channel, of 4.
+// Means of 4 channels.
 std::vector<double> MeanOf(const std::vector<double>& x) {
   std::vector<double> mean(4);
   for (size_t i = 0; i < x.size(); ++i) mean[i % 4] += x[i] / Run::kBatch;
@@ -205,7 +206,7 @@ TEST_CASE("a moving average sees every call in training, also those that no loss
   }
   CHECK(std::count(run.final.begin(), run.final.end(), "other/moving_mean") == 1);
   CHECK(run.final.size() == run.names.size());
-  // The gradients of the loss are those of a model without the other output.
+  // The loss has the gradients of a model without the other output.
   json alone = NormsAside();
   alone["config"]["output_layers"] = {{"head", 0, 0}};
   Run other(alone);

@@ -1,4 +1,4 @@
-// Tests infinite numbers in a model's file, as Python writes float('-inf').
+// Tests infinite numbers in a model file, in Python's spelling of float('-inf').
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -23,7 +23,7 @@ json Operation(const std::string& class_name, const std::string& name, json conf
   return layer;
 }
 
-// Returns the outputs of a model of three inputs for (1, 0.5, -1); its last layer is "last".
+// Returns the outputs of a model with three inputs for (1, 0.5, -1). The last layer is "last".
 std::vector<float> Outputs(std::vector<json> layers) {
   json all = {Named("InputLayer", "in", {{"batch_shape", {nullptr, 3}}}, json::array())};
   for (json& layer : layers) all.push_back(std::move(layer));

@@ -1,4 +1,4 @@
-// Tests which model files are taken, and how the others are refused.
+// Tests which model files are accepted, and the messages for the rest.
 #include <catch2/catch.hpp>
 #include <sstream>
 #include <tuple>
@@ -53,7 +53,7 @@ const std::vector<std::pair<json, std::string>> kWrongModels = {
      "layer \"a\" (ConvLSTM2D) is not supported"},
     {SequentialJson({LayerJson("SpectralNormalization", {{"name", "a"}})}), kExportNamed},
     {SequentialJson({LayerJson("SpectralNormalization", {{"name", "a"}})}),
-     "(docs/stablehlo.md); supported: "},  // what to do comes before the list
+     "(docs/stablehlo.md); supported: "},  // advice comes before the list
     {SequentialJson({LayerJson("TFOpLambda", {{"name", "a"}, {"function", "__operators__.eq"}})}),
      "layer \"a\" (TFOpLambda): Keras 2 does not write what == and != compare with"},
     {SequentialJson({LayerJson("TFOpLambda", {{"name", "a"}, {"function", "signal.fft"}})}),
@@ -138,19 +138,20 @@ TEST_CASE("each unsupported layer has a line of its own, and its consequences ha
   const json input = LayerOf("InputLayer", "in", {{"batch_shape", {nullptr, 6}}});
   const json good = LayerOf("Dense", "good", {{"units", 2}});
   const std::vector<std::pair<json, std::string>> table = {
-      // One layer is unknown, one no object, one without units; the layer between them is correct.
+      // The layers: an unknown one, a correct one, a number in place of a layer, a layer without
+      // units.
       {SequentialJson({input, LayerOf("Dens", "a"), good, 7, LayerOf("Dense", "b")}),
        "model: layers[3] must be an object\n"
        "layer \"a\" (Dens) is not supported (did you mean \"Dense\"?)...\n"
        "layer \"b\" (Dense): key \"units\": is missing"},
-      // A shape that does not fit hides no bad key behind it.
+      // A wrong shape does not hide a bad key in a later layer.
       {SequentialJson({input, LayerOf("Reshape", "r", {{"target_shape", {4}}}),
                        LayerOf("Dropout", "d", {{"rate", 2}}),
                        LayerOf("Dense", "b", {{"units", 0}})}),
        "layer \"r\" (Reshape): cannot reshape (6,) into (4,)\n"
        "layer \"d\" (Dropout): key \"rate\"...\n"
        "layer \"b\" (Dense): key \"units\": must be a whole number of at least 1"},
-      // The data do not fit, so the build goes on with the shape that the model declares.
+      // The data do not fit, so the build goes on with the shape in the model.
       {SequentialJson({LayerOf("InputLayer", "in", {{"batch_shape", {nullptr, 3}}}),
                        LayerOf("Reshape", "r", {{"target_shape", {4}}})}),
        "layer \"in\" (InputLayer): expects examples of shape (3,), but the data has (6,)\n"
@@ -277,7 +278,7 @@ TEST_CASE("unknown losses, metrics and options are refused with the nearest name
   CHECK(message().find("the data's targets have") != std::string::npos);
 }
 
-// A source that can only say where its records come from.
+// A data source that only knows the places of its records.
 class PlaceOnly : public DataSource {
  public:
   uint64_t records() const override { return 10; }
@@ -337,7 +338,7 @@ TEST_CASE("a weight of a class that the model does not have is refused by its nu
   CHECK(problem(3, "softmax", dense.c_str(), 3).starts_with("class_weight.3: "));
   CHECK(problem(1, "sigmoid", "binary_crossentropy", 1).empty());
   CHECK(problem(1, "sigmoid", "binary_crossentropy", 2).starts_with("class_weight.2: "));
-  CHECK(problem(1, "linear", "mean_squared_error", 7).empty());  // of numbers nobody knows it
+  CHECK(problem(1, "linear", "mean_squared_error", 7).empty());  // a loss on numbers gives no hint
 }
 
 TEST_CASE("a batch that does not fit the model is refused") {
@@ -427,7 +428,7 @@ TEST_CASE("a tensor without elements, of too many axes or beyond all memory is r
     INFO(expected << "\n got " << status);
     CHECK(std::string(status.message()).find(expected) != std::string::npos);
   };
-  // A layer without channels would divide by their number.
+  // A layer without channels would divide by zero.
   refused(
       SequentialJson({LayerJson("EinsumDense",
                                 {{"name", "e"}, {"equation", "ab,bc->ac"}, {"output_shape", {0}}}),
@@ -445,7 +446,7 @@ TEST_CASE("a tensor without elements, of too many axes or beyond all memory is r
              {"input_layers", {{"in", 0, 0}}},
              {"output_layers", {{"e", 100, 0}}}}}},
           {1}, "layer \"e\" (ExpandDims): would have 65 axes: more than 64");
-  // The shape has 2^64 and a few elements, whose number overflows to a few.
+  // The shape has 2^64 and a few elements; the product overflows to a few.
   refused(SequentialJson({LayerJson("Conv3D", {{"name", "c"},
                                                {"filters", 1},
                                                {"kernel_size", {(1 << 19) + 1, 1, 1}},

@@ -28,7 +28,7 @@ json Cnn() {
        LayerJson("Dense", {{"units", 3}, {"activation", "softmax"}})});
 }
 
-// Images of class 0 are dark, those of 1 have a bright left half, those of 2 a bright right half.
+// Images of class 0 are dark. Class 1 has a bright left half, class 2 a bright right half.
 Batch Halves(uint32_t examples, uint32_t seed) {
   Batch batch = RandomBatch(SchemaOf({8, 8}, {}), examples, 3, seed);
   for (uint32_t e = 0; e < examples; ++e) {
@@ -75,7 +75,7 @@ TEST_CASE("an MLP and a CNN learn a small problem") {
 }
 
 TEST_CASE("training gives the metrics of its own predictions, whatever slices it computes in") {
-  // Its loss takes the logits of the softmax, which it would not compute in training otherwise.
+  // The loss takes the softmax's logits, so training would otherwise not compute the softmax.
   for (const uint32_t accumulate : {1, 3}) {
     CAPTURE(accumulate);
     Job job = JobFor(Mlp(), "sparse_categorical_crossentropy", 32);
@@ -90,7 +90,7 @@ TEST_CASE("training gives the metrics of its own predictions, whatever slices it
     const Batch batch = Halves(32, 1);
     std::vector<MetricState> scored;
     CHECK((*program)->TakeTrainingMetrics().empty());
-    for (int step = 0; step < 2; ++step) {  // which adds up nothing of the step before
+    for (int step = 0; step < 2; ++step) {  // nothing of the previous step is added up
       REQUIRE((*program)
                   ->ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans())
                   .ok());
@@ -103,7 +103,7 @@ TEST_CASE("training gives the metrics of its own predictions, whatever slices it
         CHECK(trained[m].ShortDebugString() == scored[m].ShortDebugString());
       }
     }
-    CHECK((*program)->TakeTrainingMetrics().empty());  // they are taken once
+    CHECK((*program)->TakeTrainingMetrics().empty());  // metrics can be taken once
   }
 }
 
@@ -124,8 +124,8 @@ TEST_CASE("a Normalization has numbers of its own along each of its axes") {
     REQUIRE(columns.ok());
     return columns->at(0).values;
   };
-  // Keras writes mean and variance with all axes, where an axis without numbers of its own has size
-  // 1.
+  // Keras writes mean and variance with all axes. An axis that the numbers do not depend on has
+  // size 1.
   CHECK(out({1, 3}, {{{{1, 2}}, {{3, 4}}}}, {{{{1, 4}}, {{16, 64}}}}) ==
         std::vector<float>{0, 0, 0, 0, 4, 2, 1, 0.5});
   CHECK(out({1, 2, 3}, {{{{1, 2}}, {{3, 4}}}}, {{{{1, 4}}, {{16, 64}}}}) ==
@@ -168,10 +168,10 @@ TEST_CASE(
     std::vector<MetricState> states;
     REQUIRE((*program)->Evaluate(batch, variables.value_spans(), states).ok());
     CHECK(std::isfinite(MetricValue(states[0])));
-    batch.inputs[0].values[3 * 64 + 9] = bad;  // of example 3
+    batch.inputs[0].values[3 * 64 + 9] = bad;  // in example 3
     REQUIRE((*program)->Evaluate(batch, variables.value_spans(), states).ok());
     CHECK(std::isnan(MetricValue(states[0])));
-    CHECK(states[1].values(1) == 16);  // the prediction counts all the same
+    CHECK(states[1].values(1) == 16);  // the prediction counts nevertheless
     const auto predicted = (*program)->Predict(batch, variables.value_spans());
     REQUIRE(predicted.ok());
     const std::vector<float>& values = (*predicted)[0].values;
@@ -181,7 +181,7 @@ TEST_CASE(
     const auto loss =
         (*program)->ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans());
     REQUIRE(loss.ok());
-    CHECK(std::isnan(*loss));  // gradients may not show it: layers that read it may be frozen
+    CHECK(std::isnan(*loss));  // gradients may hide the NaN, if the layers that read it are frozen
   }
 }
 
@@ -218,8 +218,7 @@ TEST_CASE(
   const Job job = JobFor(model, "sparse_categorical_crossentropy", 8);
   const auto program = BuildKerasProgram(job, SchemaOf({4, 6}, {}), TestOps());
   REQUIRE(program.ok());
-  // There are two heads: four projections of 4 steps, from 6 to 3 or back, and two products of 4 x
-  // 4 x 3.
+  // Two heads: four projections of 4 steps, from 6 to 3 or back, and two products of 4 x 4 x 3.
   const int64_t attention = 2 * (4 * 4 * 6 * 3 + 2 * 4 * 4 * 3);
   const int64_t dense = 4 * 6 * 5, frozen = 20 * 3;
   CHECK((*program)->MultiplyAdds() == 2 * attention + 3 * dense + 2 * frozen);
@@ -254,7 +253,7 @@ TEST_CASE("the loss is taken of the logits of a softmax or a sigmoid, as Keras d
       CHECK(loss_of(loss, none, activation, {identity, dropout}) == Approx(wanted));
     }
   }
-  // Behind another activation the loss sees no logits.
+  // After another activation the loss sees no logits.
   CHECK(loss_of("binary_crossentropy", none, "softmax", {relu}) !=
         Approx(loss_of("binary_crossentropy", none, "softmax", {})));
 }

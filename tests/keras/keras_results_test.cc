@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// A Functional model of Dense layers, each of which is called once on the output of another one.
+// A link of a Functional model of Dense layers, each called once on another layer's output.
 struct Link {
   const char* layer;
   const char* of;
@@ -48,7 +48,7 @@ TEST_CASE("a call that can never have its inputs is named with what it takes") {
       {Wired({{"a", "in"}, {"b", "d"}, {"c", "b"}, {"d", "c"}}),
        "\"b\" (Dense): key \"inbound_nodes\": is part of a cycle: \"b\" takes an output of \"d\", "
        "which takes an output of \"c\", which takes one of \"b\""},
-      // A layer that waits for a cycle or a missing layer is not to blame.
+      // A layer that waits for a cycle or a missing layer is not blamed.
       {Wired({{"z", "a"}, {"a", "b"}, {"b", "a"}}),
        "\"a\" (Dense): key \"inbound_nodes\": is part"},
       {Wired({{"b", "a"}, {"a", "nosuch"}}),
@@ -70,9 +70,8 @@ TEST_CASE("a call that can never have its inputs is named with what it takes") {
   CHECK(ReadKerasModel(Wired({{"b", "a"}, {"a", "in"}})).ok());
 }
 
-// Returns the config of a model that calls an inner one `calls` times, which does the same, `depth`
-// levels deep. The innermost one returns its input, or the output of the layer `last` if there is
-// one.
+// Returns the config of a model that calls an inner model `calls` times, nested `depth` levels
+// deep. The innermost model returns its input, or the output of the layer `last` if not null.
 json Nested(int depth, int calls, const json& last = nullptr) {
   json layers = {Named("InputLayer", "in", {{"batch_shape", {nullptr, 4}}}, json::array())};
   json output = {"in", 0, 0};
@@ -126,7 +125,7 @@ TEST_CASE("models that call each other over and over may have only so much to re
 TEST_CASE("long lists in a bad order are read in little more time than in a good one") {
   constexpr int kMany = 20'000;
   json calls = json::array(), outputs = json::array();
-  for (int i = 1; i < kMany; ++i) calls.push_back(Call("d", i));  // on the output of the next
+  for (int i = 1; i < kMany; ++i) calls.push_back(Call("d", i));  // each on the output of the next
   calls.push_back(Call("in"));
   for (int i = 0; i < kMany; ++i) outputs.push_back({"d", 0, 0});
   json layers = {Named("InputLayer", "in", {{"batch_shape", {nullptr, 4}}}, json::array()),

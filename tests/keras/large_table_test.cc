@@ -1,4 +1,4 @@
-// Tests embeddings of more rows than float32 tells apart.
+// Tests embeddings with more rows than float32 can tell apart.
 #include <catch2/catch.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -23,7 +23,7 @@ json TableJson(int64_t rows = kRows) {
 }
 json FlattenJson() { return LayerJson("Flatten", {{"name", "flat"}}); }
 
-// Returns a batch of exact ids, whose target is one number.
+// Returns a batch of exact ids with one target number.
 Batch IdBatch(const std::vector<int64_t>& ids) {
   Batch batch;
   batch.examples = static_cast<uint32_t>(ids.size());
@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<GradientProgram>> Build(const json& model, const 
   return BuildKerasProgram(JobFor(model, "mean_squared_error"), SchemaOfBatch(batch), TestOps());
 }
 
-// Returns the rows of the table whose gradient is not zero.
+// Returns the rows of the table with a nonzero gradient.
 absl::StatusOr<std::vector<size_t>> TouchedRows(const json& model, const Batch& batch) {
   auto program = Build(model, batch);
   if (!program.ok()) return program.status();
@@ -114,7 +114,7 @@ TEST_CASE("ids beyond 2^24 train their own rows") {
                             " is not in the model's embedding, 0 to ", kRows - 1));
   CheckRefused(model, IdBatch({-1}), "id -1 is not in the model's embedding");
   Batch rounded = IdBatch({top + 1});
-  rounded.inputs[0].exact.clear();  // as of an array of float32
+  rounded.inputs[0].exact.clear();  // an array of float32 has none
   CheckRefused(model, rounded, "id 1.67772e+07 is no whole number that float32 tells from others");
 }
 
@@ -147,7 +147,7 @@ TEST_CASE("whole numbers that the model computes with are refused where float32 
   const Batch batch = IdBatch({1, kPlainRowsMax + 1});
   CheckRefused(model("int64"), batch,
                "example 1 of the batch: 16777217 is a whole number beyond 2^24");
-  CHECK(TouchedRows(model("float32"), batch).ok());  // rounds, as Keras does
+  CHECK(TouchedRows(model("float32"), batch).ok());  // rounds, like Keras
 }
 
 json Functional(std::vector<json> layers, const std::string& output) {

@@ -1,5 +1,5 @@
-// Tests metrics of outputs in edge cases: equal ones, zeros, and those at a threshold. The numbers
-// are Keras' own (3.15).
+// Tests metrics in edge cases: equal outputs, zeros, and outputs at a threshold. Expected numbers
+// are from Keras 3.15.
 #include "keras/metrics.h"
 
 #include <array>
@@ -23,7 +23,7 @@ double Measure(const nlohmann::json& options, const std::string& name, int64_t c
   INFO(metric.status());
   REQUIRE(metric.ok());
   MetricState state;
-  // The examples come in two batches, as two workers have them.
+  // The examples come in two batches, as from two workers.
   const auto half = static_cast<size_t>(columns);
   AddToMetric(*metric, 1, outputs.data(), targets.data(), {}, state);
   AddToMetric(*metric, static_cast<int64_t>(outputs.size()) / columns - 1, outputs.data() + half,
@@ -83,7 +83,7 @@ TEST_CASE("a metric of examples that all weigh 0 is 0, as in Keras, and no NaN")
     AddToMetric(*metric, 2, outputs.data(), targets.data(), weights, state);
     CHECK(MetricValue(state) == 0);
   }
-  CHECK(std::isnan(MetricValue(MetricState())));  // nothing was measured
+  CHECK(std::isnan(MetricValue(MetricState())));  // no measurements
 }
 
 TEST_CASE("a prediction at a threshold is not above it, in float32") {
@@ -142,7 +142,7 @@ TEST_CASE("AUC by label is the mean of the labels' areas, with their weights, as
   CHECK(MetricValue(state) == Approx(0.5336701));
 }
 
-// By NumPy, with the formulas of keras/src/metrics/confusion_metrics.py.
+// Expected numbers are from NumPy with the formulas of keras/src/metrics/confusion_metrics.py.
 TEST_CASE("AUC at thresholds of the job's own is that of Keras, in whatever order they come") {
   const Floats targets = {0, 1, 0, 1, 0, 1, 0, 0, 1, 1, 1, 0, 1, 0, 0};
   const Floats outputs = {.1f, .8f, .7f, .6f, .4f,  .2f, .7f, .1f,

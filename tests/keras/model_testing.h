@@ -15,8 +15,8 @@
 
 namespace paracord {
 
-// Returns the device that the models of this test program compute on. The tests of models and
-// layers are the same for every device (tests/keras/test_ops.cc, tests/cuda_host/test_ops.cc).
+// Returns the device for the models in this test program. Tests of models and layers are shared by
+// all devices (tests/keras/test_ops.cc, tests/cuda_host/test_ops.cc).
 std::unique_ptr<Ops> TestOps();
 
 inline nlohmann::json LayerJson(const std::string& class_name, nlohmann::json config) {
@@ -42,7 +42,7 @@ inline Batch SchemaOf(std::vector<uint64_t> input, std::vector<uint64_t> target)
   return schema;
 }
 
-// The variables of a program, and their gradients.
+// The variables of a program, with gradients.
 class Variables {
  public:
   explicit Variables(const GradientProgram& program) {
@@ -62,7 +62,7 @@ class Variables {
       for (float& x : value) x = draw(random);
     }
   }
-  // Draws kernels as Glorot does, and sets biases to zero.
+  // Draws kernels with Glorot's formula, and sets biases to zero.
   void Initialise(uint32_t seed) {
     std::mt19937 random(seed);
     for (size_t i = 0; i < values.size(); ++i) {
@@ -78,7 +78,7 @@ class Variables {
       for (size_t j = 0; j < gradients[i].size(); ++j) values[i][j] -= rate * gradients[i][j];
     }
   }
-  // Sets the variables by name; `weights` must have every variable and no other.
+  // Sets the variables by name. `weights` must have exactly these variables.
   void Set(const nlohmann::json& weights) {
     REQUIRE(names.size() == weights.size());
     for (size_t i = 0; i < names.size(); ++i) {
@@ -103,8 +103,8 @@ class Variables {
   std::vector<std::span<float>> gradient_spans_;
 };
 
-// Draws inputs uniformly from [-1, 1]; targets are class indices below `classes`, or like the
-// inputs if that is 0.
+// Draws inputs uniformly from [-1, 1]. Targets are class indices below `classes`, or drawn like
+// inputs if `classes` is 0.
 inline Batch RandomBatch(const Batch& schema, uint32_t examples, uint32_t classes, uint32_t seed) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<float> draw(-1, 1);

@@ -1,5 +1,5 @@
-// Tries every loss, metric and layer of the tables with every option that Keras has: an option that
-// differs from its default is honoured or refused, and an unknown one is refused.
+// Tries every supported loss, metric and layer with every option of Keras. An option that differs
+// from its default must be honoured or refused, and an unknown option refused.
 #include <catch2/catch.hpp>
 #include <sstream>
 #include <string>
@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-// Options of Keras' losses and metrics, each with a value that is the default of none of them.
+// Options of Keras' losses and metrics, with values that are never the default.
 const std::vector<std::pair<std::string, json>> kOptions = {
     {"from_logits", true},
     {"label_smoothing", 0.25},
@@ -67,7 +67,7 @@ std::string Said(const MetricSpec& metric) {
   return text;
 }
 
-// Resolves with targets that are class indices or, if that fails, like the output.
+// Resolves with class indices as targets or, if that fails, with targets shaped like the output.
 template <class Resolve>
 auto Resolved(const Resolve& resolve, const NamedSpec& spec) {
   auto result = resolve(spec, Shape{2}, Shape{});
@@ -102,7 +102,7 @@ TEST_CASE("each option of each loss is honoured or refused by name") {
 TEST_CASE("each option of each metric is honoured or refused by name") {
   std::vector<std::string> names = {"accuracy", "crossentropy"};
   for (const std::string_view loss : LossNames()) names.emplace_back(loss);
-  // The error of an unknown metric lists the other names.
+  // The error for an unknown metric lists the remaining names.
   const std::string unknown(ResolveMetric({"nonsense"}, {2}, {2}).status().message());
   const std::vector<std::string> listed =
       absl::StrSplit(unknown.substr(unknown.find("supported: ") + 11), ", ");
@@ -114,7 +114,7 @@ TEST_CASE("each option of each metric is honoured or refused by name") {
   }
 }
 
-// Returns the options that a layer must have.
+// Returns the mandatory options of a layer.
 json Needed(const std::string& name) {
   const json dense = LayerJson("Dense", {{"name", "d"}, {"units", 2}});
   if (absl::StrContains(name, "Conv") && absl::StartsWith(name, "Depthwise")) {
@@ -170,7 +170,7 @@ TEST_CASE("an option that a layer does not know is refused by name") {
     config["nonsense"] = 7;
     const std::string said = problem(name, config);
     INFO(name << ": " << said);
-    // Some layers first report another problem, such as a missing vocabulary.
+    // Some layers report another problem first, such as a missing vocabulary.
     const bool named = absl::StrContains(said, "nonsense");
     if (named) ++looked_at;
     CHECK((named || absl::StrContains(said, "key \"") || absl::StrContains(said, "vocabulary")));

@@ -1,4 +1,4 @@
-// Tests the warnings of losses and metrics that misread the model's last layer.
+// Tests the warnings for losses and metrics that misread the model's last layer.
 #include "keras/output_doubts.h"
 
 #include <catch2/catch.hpp>
@@ -18,7 +18,7 @@ json Last(const std::string& activation, int units = 3) {
   return LayerJson("Dense", {{"name", "d"}, {"units", units}, {"activation", activation}});
 }
 
-// Returns the doubts of a model of these layers, one line each.
+// Returns the warnings for a model with these layers, one per line.
 std::vector<std::string> Doubts(const std::vector<json>& layers, const NamedSpec& loss,
                                 const std::vector<NamedSpec>& metrics = {}) {
   Job job = JobFor(SequentialJson(layers), "mse");

@@ -1,5 +1,5 @@
-// Tests mixed policies and the job's precision: they round the operands of products as they say,
-// and nothing else is rounded.
+// Mixed policies and the job's precision round the operands of products as specified, and nothing
+// else.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -70,8 +70,7 @@ TEST_CASE("a mixed policy is that of products where the device has them, in both
       CAPTURE(name, apart);
       const bool bfloat16 = std::string(name) == "mixed_bfloat16";
       CHECK(apart < (bfloat16 ? 0.03 : 0.004));
-      // On a GPU without bfloat16, which has no TF32 either, float16 does not pay for such
-      // products.
+      // On a GPU without bfloat16 and TF32, float16 does not pay for small products.
       CHECK((apart > 1e-5) == (TestOps()->has_bfloat16() && (bfloat16 || !on_cpu)));
     }
   }
@@ -103,13 +102,13 @@ TEST_CASE("the job's precision is the policy of all layers but the last, unless 
     if (!TestOps()->host_memory() && TestOps()->has_bfloat16()) {
       CHECK(Step(by_job, precision, schema) != Step(by_job, "float32", schema));
     }
-    // TF32 is a GPU's, so the processor computes in float32.
+    // TF32 exists on GPUs only, so the CPU computes in float32.
     CHECK(Step(by_job, "tf32", schema, MakeCpuOps(1)) ==
           Step(by_job, "float32", schema, MakeCpuOps(1)));
   }
 }
 
-// A recurrent layer rounds operands that several products share once, step by step.
+// A recurrent layer rounds an operand of several products once per step.
 TEST_CASE("recurrent layers of a mixed policy are near those without, batch after batch") {
   struct Case {
     const char* layer;

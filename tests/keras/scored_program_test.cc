@@ -1,5 +1,4 @@
-// The job's loss and metrics of what a program predicts: a program whose predictions are its
-// inputs.
+// The job's loss and metrics of a program's predictions. The test's program predicts its inputs.
 #include "keras/scored_program.h"
 
 #include <catch2/catch.hpp>
@@ -14,7 +13,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// Says how often it was asked; evaluates what `metrics` names itself.
+// Predicts its inputs and counts the calls. Evaluates the metrics in `metrics` itself.
 class EchoProgram : public GradientProgram {
  public:
   explicit EchoProgram(std::vector<std::string> metrics) : names_(std::move(metrics)) {}
@@ -154,7 +153,7 @@ TEST_CASE("what needs probabilities is no score of logits, unless it says that i
   }
   double value = 0;
   CHECK(scored({"accuracy", {{"from_logits", true}}}, logits, &value).empty());
-  CHECK(value == .75);  // 0.25 and 0.75 are above even odds
+  CHECK(value == .75);  // 0.25 and 0.75 as logits are above even odds
   CHECK(scored({"recall", {{"from_logits", true}}}, logits, &value).empty());
   CHECK(value == 1);
   CHECK(scored({"recall", {{"thresholds", 0}}}, logits, &value).empty());
@@ -176,7 +175,7 @@ TEST_CASE("metrics of several outputs are told apart by their names") {
   REQUIRE(rig.Evaluate(2, {{1, 1, 1, 1}, {.1f, .8f, .1f, 1, 0, 0}}, {{1, 2}, {1, 1, 3, 3}}).ok());
   CHECK(rig.Value("loss") == 2);
   CHECK(rig.Value("b_accuracy") == 0.5);
-  // A class that the output lacks names the record.
+  // A class beyond the output is reported with its record.
   const absl::Status wrong = rig.Evaluate(1, {{1, 1}, {1, 0, 0}}, {{3}, {1, 1}});
   INFO(wrong);
   CHECK(absl::IsInvalidArgument(wrong));

@@ -1,5 +1,4 @@
-// Tests layers and operations that are called several times, on inputs of other shapes or with
-// other numbers.
+// Tests layers and operations that are called several times, with different shapes or numbers.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
@@ -16,12 +15,12 @@ namespace {
 using nlohmann::json;
 using Shapes = std::vector<std::vector<uint64_t>>;
 
-// A layer that is called on an input of each shape; every call is an output.
+// A layer called once for each input shape. Every call is an output.
 struct Calls {
   std::string layer;
   json config;
   Shapes inputs;
-  json argument = nullptr;  // beside the tensor
+  json argument = nullptr;  // besides the tensor
   Shapes outputs = inputs;
 };
 
@@ -45,7 +44,7 @@ json ModelOf(const Calls& calls) {
            {{"name", "m"}, {"layers", layers}, {"input_layers", ins}, {"output_layers", outs}}}};
 }
 
-// Returns each output for inputs that are consecutive numbers.
+// Returns each output for inputs of consecutive numbers.
 std::vector<std::vector<float>> Outputs(const Calls& calls) {
   constexpr uint32_t kExamples = 3;
   Batch batch = SchemaOf({}, {});
@@ -156,11 +155,11 @@ TEST_CASE("an operation that is called with other numbers than before is refused
   }
 }
 
-// Keras makes calls in the order of map_graph, whatever their numbers are.
+// Keras orders calls by map_graph, whatever their numbers.
 TEST_CASE(
     "moving averages take the calls of a shared layer in the order in which Keras makes them") {
-  const bool deeper = GENERATE(false, true);  // the call that would be second
-  json difference = Call("s", 1);             // of a, less that of b
+  const bool deeper = GENERATE(false, true);  // the call that would otherwise be second
+  json difference = Call("s", 1);             // a's call minus b's call
   difference["args"] = {
       {Call(deeper ? "more" : "s", deeper ? 0 : 1)["args"][0], Call("s", 0)["args"][0]}};
   const json model = {{"class_name", "Functional"},
@@ -192,7 +191,8 @@ TEST_CASE(
   const auto mean = std::find(variables.names.begin(), variables.names.end(), "s/moving_mean");
   REQUIRE(mean != variables.names.end());
   const auto& seen = variables.gradients[static_cast<size_t>(mean - variables.names.begin())];
-  const float first = deeper ? 4 : 1, second = deeper ? 1 : 4;  // two thirds are of the second
+  // The second call counts for two thirds.
+  const float first = deeper ? 4 : 1, second = deeper ? 1 : 4;
   CHECK(seen[0] == Approx((first + 2 * second) / 3));
 }
 

@@ -1,4 +1,4 @@
-// How a model is cut into stages, and in which order a stage computes micro-batches.
+// Tests how a model is cut into stages, and the order in which a stage computes micro-batches.
 #include "keras/stage_cut.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-// Layers "l0", "l1", ... that weigh so much in bytes and in multiply-adds.
+// Returns layers "l0", "l1" and so on with these bytes and multiply-adds.
 std::vector<StageLayer> LayersOf(const std::vector<std::pair<int64_t, int64_t>>& weights) {
   std::vector<StageLayer> layers;
   for (const auto& [bytes, multiply_adds] : weights) {
@@ -60,7 +60,7 @@ double WeightOfGreatest(const std::vector<StageLayer>& layers, std::vector<size_
   return greatest;
 }
 
-// Calls `each` with all ways to cut `layers` layers into `count` stages.
+// Calls `each` with every way to cut `layers` layers into `count` stages.
 void ForEachCut(size_t layers, size_t count, std::vector<size_t> begins,
                 const std::function<void(const std::vector<size_t>&)>& each) {
   if (begins.size() == count) return each(begins);
@@ -154,7 +154,7 @@ TEST_CASE("a graph has its layers in order, with what they share and weigh") {
   CHECK(layers[0].name == "twice");
   CHECK(layers[0].begin == 0);
   CHECK(layers[0].bytes == 4 * (4 * 4 + 4));
-  CHECK(layers[1].name == "act");  // with the second call of the layer before it
+  CHECK(layers[1].name == "act");  // with the second call of the preceding layer
   CHECK(layers[1].shares == std::vector<size_t>{0});
   CHECK(layers[2].name == "out");
   CHECK(layers[2].bytes == 4 * (4 * 2 + 2));

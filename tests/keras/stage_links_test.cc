@@ -1,4 +1,4 @@
-// What stages hand to each other, and that nothing goes on waiting after an error.
+// What stages send to each other, and that no stage waits on after an error.
 #include "keras/stage_links.h"
 
 #include <catch2/catch.hpp>
@@ -47,7 +47,7 @@ TEST_CASE("parcels arrive in order, values at the next stage and gradients at th
 TEST_CASE("an error of one stage ends the waiting of all others, and is the one that is told") {
   StageLinks links(3);
   absl::Status first, last;
-  std::thread sends([&] {  // more than anybody takes
+  std::thread sends([&] {  // more than the receiver takes
     while (first.ok()) first = links.SendValues(0, Parcel(1));
     links.End(first);
   });
@@ -67,7 +67,7 @@ TEST_CASE("an error of one stage ends the waiting of all others, and is the one 
   CHECK(absl::IsAborted(last));
   CHECK(links.status() == absl::ResourceExhaustedError("no memory"));
   CHECK_FALSE(links.NextReported().has_value());
-  links.Reset();  // the next batch begins anew
+  links.Reset();  // starts the next batch
   CHECK(links.SendValues(0, Parcel(2)) == absl::OkStatus());
   CHECK(links.ReceiveValues(1).value().arrays[0][0] == 2);
   CHECK(links.status() == absl::OkStatus());

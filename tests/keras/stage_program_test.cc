@@ -1,4 +1,4 @@
-// Models in stages beside the same models on one device, bit for bit.
+// Compares models in stages with the same models on one device, bit for bit.
 #include "keras/stage_program.h"
 
 #include <catch2/catch.hpp>
@@ -42,7 +42,7 @@ std::string TextOfStates(const std::vector<MetricState>& states) {
   return text;
 }
 
-// A program and variables of its own, which it trains by plain steps.
+// A program with variables, trained by plain gradient steps.
 struct Trained {
   explicit Trained(std::unique_ptr<GradientProgram> built)
       : program(std::move(built)), variables(*program) {
@@ -95,7 +95,7 @@ void CheckSameStep(Trained& one, Trained& stages, const Batch& batch, uint64_t k
   }
 }
 
-// Trains on the batches and returns whether the model can be cut so.
+// Trains on `batches`. Returns whether the model can be cut into `count` stages.
 bool CheckStagesBits(const Job& job, const Batch& schema, const std::vector<Batch>& batches,
                      uint32_t count) {
   INFO("stages " << count << ", accumulate " << job.accumulate);
@@ -118,7 +118,7 @@ bool CheckStagesBits(const Job& job, const Batch& schema, const std::vector<Batc
   return true;
 }
 
-// With batches of 8 examples, a short one, and one of fewer than there are slices.
+// Tries batches of 8 examples, a short batch, and a batch with fewer examples than slices.
 void CheckEverySize(Job job, const Batch& schema, uint32_t classes) {
   std::vector<Batch> batches;
   for (const uint32_t examples : {8u, 5u, 8u, 1u, 7u}) {
@@ -164,8 +164,8 @@ TEST_CASE("a CNN has the same bits in stages") {
   CheckEverySize(job, SchemaOf({10, 10, 2}, {}), 3);
 }
 
-// Two residual blocks beside each other: values of the first layer are read in every later one, one
-// output is in the middle and is read further on, and there are penalties on weights and values.
+// Two parallel residual blocks: all later layers read the first layer's values, an output lies in
+// the middle and is read later, and weights and values have penalties.
 json SkippingModel() {
   const json l2 = {{"class_name", "L2"}, {"config", {{"l2", 0.01}}}};
   const auto dense = [&](const char* name, const char* of, json more = json::object()) {
@@ -203,7 +203,7 @@ TEST_CASE("skips across cuts, several outputs and penalties have the same bits i
   CheckEverySize(job, schema, 2);
 }
 
-// Ids go through an embedding that masks zeros, attention and a mean over what the mask leaves.
+// A model of ids: an embedding that masks zeros, attention, and a mean over the unmasked steps.
 json MaskedModel() {
   json self = Call("norm");
   self["args"].push_back(self["args"][0]);

@@ -1,5 +1,4 @@
-// Models with tables, and what they compute with all rows beside what they compute with those of a
-// batch alone.
+// Models with tables. Results with all rows are compared with results on a batch's rows.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -44,8 +43,8 @@ inline json ModelJson(json layers, const std::vector<std::string>& inputs,
             {"output_layers", {{output, 0, 0}}}}}};
 }
 
-// Two inputs of ids; `shared` reads both and `own` the first alone, which a small embedding that is
-// none reads too.
+// A model with two inputs of ids. `shared` reads both; `own` and a small embedding, which is no
+// table, read the first.
 inline json ThreeTables(bool mask = false) {
   const json flat = {{"units", 1}};
   return ModelJson(
@@ -95,7 +94,7 @@ inline TablesSpec Fixed(std::initializer_list<const char*> layers) {
   return tables;
 }
 
-// The arrays of `all` with the rows of tables alone.
+// The arrays of `all`, with tables reduced to a batch's rows.
 struct BatchRows {
   BatchRows(const GradientProgram& program, const TableRows& rows, const Variables& all) {
     for (size_t v = 0; v < program.variables().size(); ++v) {
@@ -117,7 +116,7 @@ struct BatchRows {
   std::vector<std::span<float>> gradient_spans;
 };
 
-// Loss, gradients, metrics and predictions with tables are those without, bit for bit.
+// Loss, gradients, metrics and predictions must be equal with and without tables, bit for bit.
 inline void CheckSame(Job job, const Batch& batch, const std::vector<std::string>& tables) {
   auto with = BuildKerasProgram(job, WithoutValues(batch), TestOps());
   job.tables = {.automatic = false, .by_layer = {}};
@@ -156,7 +155,7 @@ inline void CheckSame(Job job, const Batch& batch, const std::vector<std::string
   REQUIRE((*with)->Evaluate(batch, some.value_spans, states).ok());
   REQUIRE((*without)->Evaluate(batch, all.value_spans(), expected).ok());
   CHECK(states[0].SerializeAsString() == expected[0].SerializeAsString());
-  // Who has all rows says so.
+  // A caller with all rows must say so.
   (*with)->UseRows(nullptr);
   CHECK((*with)->Predict(batch, all.value_spans()).value()[0].values ==
         (*without)->Predict(batch, all.value_spans()).value()[0].values);

@@ -1,5 +1,5 @@
-// Tables of a model: chosen as the job says, and computed with the rows of a batch alone, to the
-// bit as with all rows.
+// Tables of a model: chosen according to the job, and computed from a batch's rows with the bits of
+// a computation from all rows.
 #include "keras/tables.h"
 
 #include <catch2/catch.hpp>
@@ -175,7 +175,7 @@ TablesSpec GrowingTables(std::initializer_list<const char*> layers) {
   return tables;
 }
 
-// Returns any 64 bits for an id, but 0 for 0, which masks hide.
+// Returns random 64 bits for an id, but 0 for 0, which masks hide.
 uint64_t FarIdOf(uint64_t id) { return id == 0 ? 0 : Mix64(id); }
 
 Batch FarIdsBatch(Batch batch) {
@@ -189,7 +189,7 @@ Batch FarIdsBatch(Batch batch) {
   return batch;
 }
 
-// Each id is in its shard, and those of a shard ascend.
+// Each id must be in its shard, and the ids of a shard must ascend.
 void CheckIdShards(std::span<const uint64_t> ids, std::span<const uint32_t> shards) {
   REQUIRE(shards.size() == 6);
   CHECK(shards.back() == ids.size());
@@ -200,7 +200,7 @@ void CheckIdShards(std::span<const uint64_t> ids, std::span<const uint32_t> shar
   }
 }
 
-// The rows with the ids of the fixed tables.
+// Returns the rows with the ids of fixed tables.
 TableRows NearRows(const GradientProgram& program, const TableRows& rows) {
   TableRows named = rows;
   for (size_t v = 0; v < named.ids.size(); ++v) {
@@ -220,14 +220,14 @@ TableRows NearRows(const GradientProgram& program, const TableRows& rows) {
 
 TEST_CASE("a growing table computes with any ids what a fixed one does with its own") {
   const bool mask = GENERATE(false, true);
-  const bool zero = GENERATE(false, true);  // some id is 0
+  const bool zero = GENERATE(false, true);  // one id is 0
   INFO(mask << " " << zero);
   const float least = zero ? 0 : 9;
   const Batch near = IdsBatch({7, 7, least, 399, 1, 2, 7, 3, least, least, 5, 5, 17, 16, 15, 14},
                               {399, least, 7, 1, 2, 2, 2, 2, least, 300, 1, least, 3, 3, 8, 8});
   const Batch far = FarIdsBatch(near);
   json model = ThreeTables(mask);
-  // `small` reads the ids as they are, which it has not: it becomes a growing table as well.
+  // `small` has too few rows for these ids, so it becomes a growing table as well.
   model["config"]["layers"][3]["config"]["input_dim"] = 400;
   Job job = TablesJob(model, GrowingTables({"shared", "own", "small"}));
   auto with = BuildKerasProgram(job, WithoutValues(far), TestOps());

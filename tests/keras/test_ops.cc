@@ -1,4 +1,4 @@
-// Provides the processor, with one thread, as the device of the tests.
+// The device of this test program: the CPU with one thread.
 #include "tensor/cpu/cpu_ops.h"
 #include "tests/keras/model_testing.h"
 

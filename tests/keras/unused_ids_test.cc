@@ -1,5 +1,5 @@
-// Ids that fill up lists: they send no row where nothing that reads them has a use for it, and
-// masks of ids are told from ids that float32 does not hold.
+// Padding ids in lists: no row is sent for an id if every reader ignores it, and masks of ids work
+// for ids that float32 cannot represent.
 #include <catch2/catch.hpp>
 
 #include "keras/table_ids.h"
@@ -10,7 +10,7 @@ namespace {
 
 using Ids = std::vector<uint64_t>;
 
-// The ids that a batch sends for each table, by variable.
+// Returns the ids that a batch sends for each table, by variable.
 std::map<std::string, Ids> SentIds(const Job& job, const Batch& batch) {
   auto program = BuildKerasProgram(job, WithoutValues(batch), TestOps());
   INFO(program.status());
@@ -73,8 +73,8 @@ TEST_CASE("an id that a mask hides sends no row, and changes no bit") {
   CheckSame(job, batch, {"shared/embeddings", "own/embeddings"});
 }
 
-// An Embedding whose steps a layer takes with the mask that the file computes, as Keras 3 writes
-// it.
+// An Embedding, and a layer that takes the steps with the mask computed in the file, as Keras 3
+// writes it.
 json Masked(const std::string& steps, json config, const json& table, bool hides = true) {
   json mask = Named("NotEqual", "not_equal", json::object(), {Call("a")});
   mask["module"] = "keras.src.ops.numpy";

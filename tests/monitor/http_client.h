@@ -1,4 +1,4 @@
-// A client that sends bytes as a test says, and reads what comes until the server closes.
+// A client that sends bytes of the test's choice, and reads until the server closes.
 #pragma once
 
 #include <arpa/inet.h>
@@ -34,7 +34,7 @@ class RawHttpClient {
     return ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(bytes.size());
   }
-  // All that comes until the server closes; "" followed by nothing at the time-out.
+  // Returns all bytes until the server closes, or until the time-out.
   std::string Read(int64_t wait_ms = 10000) const {
     std::string all;
     const int64_t until_ms = SteadyMs() + wait_ms;

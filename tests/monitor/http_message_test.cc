@@ -1,4 +1,4 @@
-// Requests of strangers are read or refused whole.
+// Requests of strangers are accepted or refused as a whole.
 #include "monitor/http_message.h"
 
 #include <catch2/catch.hpp>
@@ -27,7 +27,7 @@ TEST_CASE("the path of a GET is had without its query") {
 TEST_CASE("what is no request is refused with why") {
   CHECK(Refusal("") == 400);
   CHECK(Refusal("\r\n\r\n") == 400);
-  CHECK(Refusal("GET / HTTP/1.1\r\n\r\n") == 400);  // HTTP/1.1 needs a Host
+  CHECK(Refusal("GET / HTTP/1.1\r\n\r\n") == 400);  // HTTP/1.1 requires a Host
   CHECK(Refusal("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n") == 400);
   CHECK(Refusal("GET  / HTTP/1.1\r\nHost: a\r\n\r\n") == 400);
   CHECK(Refusal("GET x HTTP/1.1\r\nHost: a\r\n\r\n") == 400);

@@ -1,4 +1,4 @@
-// The HTTP server answers who asks, whatever others do to it.
+// The HTTP server answers a client whatever other clients do.
 #include "monitor/http_server.h"
 
 #include <catch2/catch.hpp>
@@ -106,7 +106,7 @@ TEST_CASE("connections beyond the limit end the oldest idle ones, and who asks i
     if (i % 2 == 0) idle.back()->Send("GET / HTTP/1.1\r\nSlow: ");
   }
   CHECK(CodeOf(Get(server->address(), "/asked")) == 200);
-  CHECK(idle[0]->Read().empty());  // it was the oldest
+  CHECK(idle[0]->Read().empty());  // the oldest connection
 }
 
 TEST_CASE(

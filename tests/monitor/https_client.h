@@ -1,5 +1,4 @@
-// A client of HTTPS that believes one authority, on OpenSSL alone. It shows a certificate if it is
-// given one.
+// An HTTPS client on plain OpenSSL that trusts one authority, and has a certificate if given one.
 #pragma once
 
 #include <openssl/err.h>
@@ -19,8 +18,8 @@ namespace paracord {
 
 class HttpsClient {
  public:
-  // `name` is what the server's certificate has to be of; `protocols` as ALPN encodes them. The
-  // handshake is done if done().
+  // `name`: the expected name in the server's certificate. `protocols`: encoded as in ALPN. The
+  // handshake has succeeded if done().
   HttpsClient(const std::string& address, const std::string& ca_pem, const std::string& name,
               const std::string& protocols = "\x02h2\x08http/1.1", const PemPair& own = {})
       : raw_(address), context_(SSL_CTX_new(TLS_client_method()), SSL_CTX_free) {
@@ -58,7 +57,7 @@ class HttpsClient {
     return SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size())) ==
            static_cast<int>(bytes.size());
   }
-  // All that comes until the server says that nothing more does.
+  // Returns all bytes until the server's close notification.
   std::string Read() const {
     std::string all;
     char room[4096];

@@ -1,4 +1,4 @@
-// The HTTP server under TLS: who reads it knows whose page that is, and shows nothing.
+// The HTTP server under TLS: a reader learns whose page it is, without a certificate.
 #include <catch2/catch.hpp>
 #include <memory>
 #include <string>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr char kNames[] = "DNS:lab,URI:spiffe://lab/ps/0";
 
-// A server with the certificate of ps:0 of the cluster lab, and a clock that the test moves.
+// A server with the certificate of ps:0 in cluster lab, and a clock under the test's control.
 struct Secure {
   explicit Secure(const HttpLimits& limits = {}, const std::string& page = "the page",
                   const std::string& http_clients = "") {
@@ -51,7 +51,7 @@ TEST_CASE("a page is read by HTTPS without a certificate, and its end is said") 
   const std::string reply = client.Get("/");
   CHECK(CodeOf(reply) == 200);
   CHECK(reply.ends_with("\r\n\r\nthe page"));
-  CHECK(CodeOf(secure.Client("").Get("/")) == 200);  // it names no protocol
+  CHECK(CodeOf(secure.Client("").Get("/")) == 200);  // names no protocol
 }
 
 TEST_CASE("a page may be for readers with certain certificates alone") {
@@ -102,7 +102,7 @@ TEST_CASE("a certificate that is replaced is shown to who connects then") {
   Secure secure;
   const TestCa next("lab 2");
   secure.keys.Put(next.Issue(kNames));
-  CHECK(secure.Client().done());  // it has been read a moment ago
+  CHECK(secure.Client().done());  // the file was checked a moment ago
   secure.now_ms += 1000;
   CHECK_FALSE(secure.Client().done());
   const HttpsClient renewed(secure.address(), next.pem(), "lab");
@@ -116,7 +116,7 @@ TEST_CASE("half a handshake, or none, holds nobody up and is ended in time") {
     strangers.push_back(std::make_unique<RawHttpClient>(secure.address()));
     strangers.back()->Send(bytes);
   }
-  const HttpsClient mute = secure.Client();  // it shakes hands, and asks for nothing
+  const HttpsClient mute = secure.Client();  // shakes hands, but asks for nothing
   CHECK(CodeOf(secure.Client().Get("/")) == 200);
   const int64_t begun_ms = SteadyMs();
   for (const auto& stranger : strangers) {

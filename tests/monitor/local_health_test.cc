@@ -1,4 +1,4 @@
-// Tests the health that a daemon tells its supervisor on the same host.
+// Tests the health that a daemon reports to a supervisor on the same host.
 #include "monitor/local_health.h"
 
 #include <unistd.h>
@@ -33,7 +33,7 @@ class Daemon {
   std::thread thread;
 };
 
-// A port that other tests, on other addresses, may have as well.
+// A port. Other tests may use the number, too, at other addresses.
 std::string Port() { return absl::StrCat(":", 20000 + getpid() % 20000); }
 
 TEST_CASE("a daemon tells its health by its address, without any certificate") {
@@ -49,7 +49,7 @@ TEST_CASE("a daemon tells its health by its address, without any certificate") {
   health = AskLocalHealth("127.0.0.1" + Port(), 5000);
   REQUIRE(health.has_value());
   CHECK_FALSE((*health)->ready);
-  CHECK(ServeLocalHealth(at + Port(), ps.loop, {}) == nullptr);  // another one has the name
+  CHECK(ServeLocalHealth(at + Port(), ps.loop, {}) == nullptr);  // another daemon has the name
 }
 
 TEST_CASE("a daemon whose loop stands still is told from one that is not there") {

@@ -1,4 +1,4 @@
-// Metrics are text that Prometheus reads.
+// Metrics as text in Prometheus' format.
 #include "monitor/metric_set.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// A daemon is live while its loop turns, ready while it says so, and measured when asked.
+// A daemon is live while its loop runs, ready when it says so, and measured on request.
 #include "monitor/monitor.h"
 
 #include <catch2/catch.hpp>
@@ -13,7 +13,7 @@
 namespace paracord {
 namespace {
 
-// A loop on a thread of its own, as a daemon's main runs it.
+// A loop on a separate thread, run as in a daemon's main.
 class RunningLoop {
  public:
   RunningLoop() : thread_([this] { loop_.Run(); }) {}

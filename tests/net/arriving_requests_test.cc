@@ -1,4 +1,4 @@
-// Tests how the requests that arrive over a connection of gRPC count in the intake.
+// Tests how requests that arrive over a gRPC connection count in the intake.
 #include "net/arriving_requests.h"
 
 #include <catch2/catch.hpp>
@@ -17,7 +17,7 @@ struct Arriving {
   void Headers(uint32_t stream) {
     requests.Passed({Http2Frame::kHeaders, 0, stream}, 10, /*ends=*/true);
   }
-  // Some data of a request, and the end of the request if `last`.
+  // Passes data of a request, and its end if `last`.
   bool Data(uint32_t stream, uint64_t bytes, bool last = false) {
     const unsigned char flags = last ? Http2Frame::kEndStream : 0;
     requests.Passed({Http2Frame::kData, flags, stream}, bytes, /*ends=*/true);
@@ -41,16 +41,16 @@ TEST_CASE("the requests of a connection count until they are complete or reset")
     peer.Headers(3);
     CHECK(peer.Data(3, 200));
     CHECK(intake->bytes() == 320);
-    CHECK(peer.Data(3, 50, /*last=*/true));  // the younger one is complete
+    CHECK(peer.Data(3, 50, /*last=*/true));  // the younger request is complete
     CHECK(intake->bytes() == 110);
     peer.Headers(5);
     CHECK(peer.Data(5, 70));
     peer.Reset(1);
     CHECK(intake->bytes() == 80);
-    CHECK(peer.Data(1, 500));  // is not kept any more
-    CHECK(peer.Data(7, 500));  // has no headers
+    CHECK(peer.Data(1, 500));  // the request is no longer kept
+    CHECK(peer.Data(7, 500));  // a request without headers
     CHECK(intake->bytes() == 80);
-    // A frame that carries the end of a request has not come before its last byte.
+    // A frame with the end of a request counts only with its last byte.
     peer.requests.Passed({Http2Frame::kData, Http2Frame::kEndStream, 5}, 20, /*ends=*/false);
     CHECK(peer.requests.Count());
     CHECK(intake->bytes() == 100);
@@ -69,7 +69,7 @@ TEST_CASE("a connection waits for room, and the one whose request is the oldest 
   CHECK(first.Data(1, 600));
   second.Headers(1);
   CHECK_FALSE(second.Data(1, 600));
-  CHECK(first.Data(3, 600));  // beyond the limit, as the oldest
+  CHECK(first.Data(3, 600));  // the oldest may exceed the limit
   CHECK(second.resumed == 0);
   CHECK_FALSE(first.Data(1, 1, /*last=*/true));  // now the second is the oldest
   CHECK(second.resumed == 1);
@@ -95,7 +95,7 @@ TEST_CASE("of connections that were told to go on those that find no room any mo
   CHECK_FALSE(second.requests.Count());
   intake->End(held);
   CHECK(second.resumed == 2);
-  CHECK(third.resumed == 1);  // it has not said that it waits
+  CHECK(third.resumed == 1);  // the third has not said that it waits
   CHECK(third.requests.Count());
 }
 
@@ -132,13 +132,13 @@ TEST_CASE("a request counts before its first byte, and no more once it is answer
   for (const uint32_t stream : {1u, 3u, 5u}) peer.Headers(stream);
   peer.requests.Count();
   CHECK(intake->bytes() == 330);
-  peer.requests.Answered({Http2Frame::kHeaders, 0, 3}, /*ends=*/true);  // more comes
+  peer.requests.Answered({Http2Frame::kHeaders, 0, 3}, /*ends=*/true);  // more frames follow
   CHECK(intake->bytes() == 330);
   peer.requests.Answered({Http2Frame::kHeaders, Http2Frame::kEndStream, 3}, /*ends=*/true);
   CHECK(intake->bytes() == 220);
   peer.requests.Answered({Http2Frame::kResetStream, 0, 5}, /*ends=*/true);
   CHECK(intake->bytes() == 110);
-  CHECK(peer.Data(5, 500));  // nobody keeps it
+  CHECK(peer.Data(5, 500));  // unknown request
   CHECK(intake->bytes() == 110);
   CHECK(peer.requests.resets() == 0);
   peer.Reset(1);

@@ -10,7 +10,7 @@
 namespace paracord {
 namespace {
 
-// Returns what OpenSSL says first. `protocols` is as ALPN has it: each with its size before it.
+// Returns OpenSSL's ClientHello. `protocols`: encoded as in ALPN, each after its size.
 std::string ClientHelloWith(const std::string& protocols) {
   const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()),
                                                                   SSL_CTX_free);
@@ -64,7 +64,7 @@ TEST_CASE("what is no ClientHello, or too long a one, is told from one that is n
   CHECK(Look("paracord/1\n") == Offer::kBad);
   CHECK(Look(std::string("\x16\x02\x01\x00\x10", 5)) == Offer::kBad);  // SSL 2
   CHECK(Look(std::string("\x16\x03\x01\x00\x00", 5)) == Offer::kBad);  // an empty record
-  CHECK(Look(std::string("\x16\x03\x01\xff\xff", 5)) == Offer::kBad);  // of 65535 bytes
+  CHECK(Look(std::string("\x16\x03\x01\xff\xff", 5)) == Offer::kBad);  // 65535 bytes
   CHECK(Look(std::string("\x16\x03\x01\x00\x04\x02\x00\x00\x00", 9)) == Offer::kBad);
   CHECK(Look(std::string("\x16\x03\x01\x40\x00\x01\x01\x00\x00", 9)) == Offer::kBad);  // 64 KB
   std::string endless("\x16\x03\x01\x40\x00\x01\x00\x40\x00", 9);
@@ -82,7 +82,7 @@ TEST_CASE("a damaged ClientHello does no harm") {
     for (auto changes = 1 + random() % 3; changes > 0; --changes) {
       damaged[random() % damaged.size()] = static_cast<char>(random());
     }
-    // A copy of its own size, so that a sanitizer sees a read behind it.
+    // A copy of exact size, so that ASan notices a read beyond its end.
     const std::unique_ptr<char[]> copy(new char[damaged.size()]);
     const size_t size = 1 + random() % damaged.size();
     damaged.copy(copy.get(), size);

@@ -1,4 +1,4 @@
-// Tests what a probe finds of a peer that calls do not reach.
+// Tests the findings of a probe about a peer that calls do not reach.
 #include "net/dial_probe.h"
 
 #include <unistd.h>
@@ -47,7 +47,7 @@ TEST_CASE("a probe says which end's certificate is refused, and why") {
   CHECK(Why(address, worker.credentials.get()).empty());
 
   TestProcess brief(ca, ca.Issue("URI:spiffe://lab/worker/0", /*seconds=*/1));
-  sleep(2);  // until it has expired
+  sleep(2);  // until the certificate has expired
   CHECK_THAT(Why(address, brief.credentials.get()),
              Catch::StartsWith("the peer says that the own certificate has expired"));
   const TestCa other("other");
@@ -71,7 +71,8 @@ TEST_CASE("a probe of a role that may have no stream is not counted as one that 
   const std::string& address = (*door)->address();
   CHECK(Why(address, coordinator.credentials.get()).empty());
 
-  // One that greets wants a stream. Once that is counted, the probe before would have been.
+  // A peer that greets wants a stream. If the stream is counted, the earlier probe would have been,
+  // too.
   const auto link =
       MakeStreamLink(std::make_unique<RefusingLink>(address), coordinator.credentials);
   CHECK_FALSE(Ask(*link, method::kExchange, OnePart("x")).ok());

@@ -1,4 +1,4 @@
-// Tests a door that has no descriptors left, or many strangers who say nothing whole.
+// Tests a door without descriptors, and many strangers who send incomplete messages.
 #include "net/door.h"
 
 #include <fcntl.h>
@@ -59,7 +59,7 @@ TEST_CASE("a listener without descriptors says so, with the limit, and not for e
   CHECK(said.front().find("may have " + std::to_string(next + 30)) != std::string::npos);
 }
 
-// Returns how long the other threads of this process have computed.
+// Returns the CPU time of the other threads of this process.
 int64_t CpuMsOfOthers() {
   const auto ms_of = [](clockid_t clock) {
     timespec time{};
@@ -82,7 +82,7 @@ TEST_CASE("half a ClientHello is not read again and again while no more of it co
     REQUIRE(fd.ok());
     return *fd;
   };
-  // Records of one byte are the dearest to read.
+  // Records of one byte are the most expensive to read.
   const std::string message("\x01\x00\x3f\x00", 4);
   std::string half;
   for (size_t i = 0; i < 2500; ++i) {
@@ -95,7 +95,7 @@ TEST_CASE("half a ClientHello is not read again and again while no more of it co
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   const int64_t before_ms = CpuMsOfOthers();
-  for (int i = 0; i < 100; ++i) {  // something else happens at the door
+  for (int i = 0; i < 100; ++i) {  // other events at the door
     close(connect_to_it());
     std::this_thread::sleep_for(std::chrono::milliseconds(4));
   }
@@ -129,7 +129,7 @@ TEST_CASE("certificates of a role without an index get 256 streams, and leave th
     REQUIRE(tls.ok());
     REQUIRE((*tls)->HandshakeWithin(5000).ok());
     if (!GreetStream(**tls, 5000)) return nullptr;
-    // A stream without a call ends after 5 s, which is less than all handshakes may take.
+    // A stream without a call ends after 5 s, sooner than the limit for all handshakes.
     std::string call = Framed(CallFrame(1, "/Echo", 1)) + "x";
     iovec piece{call.data(), call.size()};
     REQUIRE((*tls)->Send({&piece, 1}) == static_cast<ssize_t>(call.size()));
@@ -150,7 +150,7 @@ ptrdiff_t Threads() {
                        std::filesystem::directory_iterator());
 }
 
-// Connects without a certificate, shakes hands and begins a greeting whose token does not come.
+// Connects without a certificate, shakes hands, and begins a greeting without sending the token.
 std::unique_ptr<Channel> HalfGreeted(const Door& door, const TestProcess& as) {
   NameLookup name(door.address());
   const absl::StatusOr<int> fd = ConnectSocket(name, 1000);

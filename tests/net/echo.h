@@ -1,4 +1,4 @@
-// A service to call and a link that refuses, for tests of networks.
+// A service and a link for tests of networks.
 #pragma once
 
 #include <atomic>
@@ -16,8 +16,8 @@
 
 namespace paracord {
 
-// Answers with the request; "/Keep" keeps the request, "/Park" does not answer, "/Wait" neither and
-// gives the request back, "/Offered" answers with what Offer was given.
+// Answers with the request. "/Keep" also keeps the request, "/Park" does not answer, "/Wait" does
+// not answer but releases the request, "/Offered" answers with the argument of Offer.
 class Echo : public Service {
  public:
   void Handle(std::string_view method, absl::Cord request,
@@ -57,7 +57,7 @@ class Echo : public Service {
   std::vector<std::shared_ptr<ServerCall>> parked_;
 };
 
-// A link whose calls fail, and which counts them.
+// A link that fails and counts its calls.
 class RefusingLink : public Link {
  public:
   explicit RefusingLink(std::string address) : address_(std::move(address)) {}
@@ -70,8 +70,8 @@ class RefusingLink : public Link {
   const std::string address_;
 };
 
-// Parts{part} would share memory with a temporary. Abseil's code orders the free by this thread
-// after the release by another one, but TSan does not see it.
+// Parts{part} would share memory with a temporary. abseil orders this thread's free after the other
+// thread's release, but TSan does not see the order.
 inline Parts OnePart(std::string_view text) {
   Parts parts;
   parts.emplace_back(absl::string_view(text.data(), text.size()));

@@ -1,5 +1,5 @@
-// Tests which streams a listener ends by itself: those whose certificate is believed no more, and
-// those whose peer never calls.
+// Streams that a listener ends by itself: those with a certificate that is no longer valid, and
+// those without calls.
 #include <poll.h>
 #include <unistd.h>
 
@@ -44,7 +44,7 @@ TEST_CASE("a stream ends soon after its certificate is believed no more") {
   TestProcess brief(cluster.ca, cluster.ca.Issue("URI:spiffe://lab/worker/3", /*seconds=*/2));
   const auto link = cluster.Dial(brief);
   CHECK(Ask(*link, method::kExchange, OnePart("x")).ok());
-  // The link beneath refuses what no stream takes.
+  // The link beneath refuses calls that no stream takes.
   CHECK(Soon([&] { return !Ask(*link, method::kExchange, OnePart("x")).ok(); }));
   const auto sound = cluster.Dial(cluster.worker);
   CHECK(Ask(*sound, method::kExchange, OnePart("x")).ok());
@@ -82,7 +82,8 @@ TEST_CASE("a client ends its stream, and the calls on it, once its list revokes 
     CHECK(absl::IsUnavailable(parked.get().status()));
     CHECK(Soon([&] { return echo.cancelled == 1; }));
     CHECK(
-        absl::IsUnimplemented(Ask(*link, "/Echo", OnePart("x")).status()));  // of the link beneath
+        // Refused by the link beneath.
+        absl::IsUnimplemented(Ask(*link, "/Echo", OnePart("x")).status()));
   }
 }
 
@@ -100,7 +101,8 @@ TEST_CASE("a stream whose peer never calls ends, and gives its place to others")
   char byte = 0;
   iovec room{&byte, 1};
   CHECK((*idle)->Receive({&room, 1}) <= 0);
-  CHECK(Ask(*link, method::kExchange, OnePart("x")).ok());  // as idle, but it has called
+  // Just as idle, but with a call behind it.
+  CHECK(Ask(*link, method::kExchange, OnePart("x")).ok());
 }
 
 }  // namespace

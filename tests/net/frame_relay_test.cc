@@ -1,4 +1,4 @@
-// Tests the relay in front of gRPC: it passes bytes on unchanged, and stops endless headers.
+// Tests the relay in front of gRPC: it forwards bytes unchanged, and stops endless headers.
 #include "net/frame_relay.h"
 
 #include <fcntl.h>
@@ -47,7 +47,7 @@ TEST_CASE("a header block that does not end is found, in pieces of any size") {
     calls += Frame(kHeaders, 0, 4000) + Frame(kContinuation, kEnd, 4000) + Frame(kData, 0, 70000);
   }
   CHECK(take(sound, calls));
-  for (const size_t bytes : {0u, 16000u}) {  // empty frames cost memory too
+  for (const size_t bytes : {0u, 16000u}) {  // empty frames cost memory, too
     HeaderBlocks endless;
     std::string flood = kPreface + Frame(kHeaders, 0, 10);
     for (int i = 0; i < 10000 && flood.size() < 100000; ++i)
@@ -120,9 +120,9 @@ TEST_CASE("frames that want an answer count in their own second alone") {
   CHECK(rate.Allow(kMax - 1, 50000));
   CHECK(rate.Allow(1, 50999));
   CHECK_FALSE(rate.Allow(1, 50999));
-  CHECK(rate.Allow(kMax, 51000));  // the second before is over
+  CHECK(rate.Allow(kMax, 51000));  // a new second
   CHECK_FALSE(rate.Allow(1, 51001));
-  CHECK_FALSE(rate.Allow(kMax + 1, 70000));  // also at once
+  CHECK_FALSE(rate.Allow(kMax + 1, 70000));  // even in a single burst
 }
 
 TEST_CASE("a client that floods with headers is cut, and one that does not read is held up") {
@@ -146,7 +146,7 @@ TEST_CASE("a client that floods with headers is cut, and one that does not read 
   SECTION("as many pings as a client that measures the network sends") {
     std::string some = kPreface;
     for (uint64_t i = 0; i < FrameRate::kAsksMax; ++i) some += Frame(kPing, 0, 8);
-    // Answers want none, and do not count.
+    // Acknowledgements ask for no answer, and do not count.
     for (uint64_t i = 0; i < FrameRate::kAsksMax; ++i) some += Frame(kPing, kAck, 8);
     std::thread client([&] { SendAll(ends.client, some); });
     CHECK(Receive(ends.server, some.size()).size() == some.size());
@@ -222,11 +222,12 @@ TEST_CASE("what a certificate's connections do is bounded in their sum") {
   Offenders offenders;
   CHECK(offenders.Allow(monitor, Offenders::kResetsMax, 0, 1000));
   CHECK_FALSE(offenders.Allow(monitor, 1, 0, 1999));
-  CHECK(offenders.Allow(monitor, 1, 0, 2000));  // the second before is over
+  CHECK(offenders.Allow(monitor, 1, 0, 2000));  // a new second
   CHECK(offenders.Allow(worker, 1, 0, 1999));
   CHECK(offenders.Allow(monitor, 0, Offenders::kLooksMax, 2000));
   CHECK_FALSE(offenders.Allow(monitor, 0, 1, 2001));
-  CHECK(offenders.Allow("", uint64_t{1} << 40, uint64_t{1} << 40, 2001));  // many have none
+  // Many clients have no name.
+  CHECK(offenders.Allow("", uint64_t{1} << 40, uint64_t{1} << 40, 2001));
 }
 
 TEST_CASE("the metrics tell apart 64 certificates that were refused, and count the others") {
@@ -264,7 +265,7 @@ TEST_CASE("who was cut, and why, is counted and told") {
   refused->Note({.cause = RefusedPeers::Cause::kRight, .address = "10.0.0.9:4411", .why = "no"});
   CHECK(refused->counts()[{RefusedPeers::Cause::kRight, ""}] == 1);
   const std::lock_guard<std::mutex> lock(mu);
-  CHECK(told.starts_with("cuts "));  // the log leaves out what comes too soon after that
+  CHECK(told.starts_with("cuts "));  // later lines within the second are not logged
   CHECK(told.ends_with(": it begins or resets too many requests"));
   CHECK(refused->last() == told);
 }
@@ -284,7 +285,7 @@ TEST_CASE("the relay leaves descriptors for files") {
   REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
   std::array<int, 2> pair{};
   REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair.data()) == 0);
-  rlimit few = before;  // there are some left, but only those for files
+  rlimit few = before;  // some descriptors are left, but reserved for files
   few.rlim_cur = static_cast<rlim_t>(pair[1]) + 10;
   REQUIRE(setrlimit(RLIMIT_NOFILE, &few) == 0);
   bool delivered = false;
@@ -324,7 +325,7 @@ TEST_CASE("handshakes that do not end lock nobody out of gRPC: the oldest gives 
   CHECK((*tls)->HandshakeWithin(2000).ok());
   CHECK(Soon([&] { return delivered >= 0; }));
   char byte = 0;
-  CHECK(recv(silent.back(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0);  // it is still there
+  CHECK(recv(silent.back(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0);  // still open
   for (const int fd : silent) close(fd);
   close(delivered);
 }
@@ -334,7 +335,7 @@ TEST_CASE("a monitor that asks without end is cut, and its certificate is named"
   const TestProcess ps(ca, ca.Issue("URI:spiffe://lab/ps/0"));
   const auto refused = std::make_shared<RefusedPeers>();
   FrameRelay relay({.credentials = ps.credentials, .refused = refused});
-  // Sends calls as whose certificate has this name. Returns whether the relay has cut it.
+  // Sends calls with the certificate of `name`. Returns whether the relay has cut the connection.
   const auto cut = [&](const std::string& name) {
     const TestProcess client(ca, ca.Issue("URI:spiffe://lab/" + name));
     std::array<int, 2> pair{};
@@ -374,10 +375,10 @@ TEST_CASE("a monitor that asks without end is cut, and its certificate is named"
   const auto counts = refused->counts();
   REQUIRE(counts.size() == 1);
   CHECK(counts.begin()->first.second.starts_with("spiffe://lab/monitor, serial "));
-  CHECK_FALSE(cut("worker/0"));  // who trains asks as fast as it computes
+  CHECK_FALSE(cut("worker/0"));  // a worker may ask as fast as it computes
 }
 
-// A relay of a ps that takes a token, and clients that have none yet.
+// A relay of a ps with a token, and clients that have not shown the token yet.
 struct TokenRelay {
   static constexpr int kStrangersMax = 3;
   const TestCa ca{"lab"};
@@ -404,7 +405,7 @@ struct TokenRelay {
     REQUIRE(fcntl(delivered, F_SETFL, 0) == 0);
     return std::unique_ptr<Client>(new Client{*std::move(tls), delivered});
   }
-  // As gRPC does when a call has brought the token.
+  // As gRPC does once a call has shown the token.
   void Know(const Client& client) const {
     sockaddr_un at{};
     socklen_t size = sizeof(at);

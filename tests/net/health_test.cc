@@ -36,7 +36,7 @@ TEST_CASE("a daemon says how it is from its event loop alone, and hands other ca
       &inner);
   const auto call = std::make_shared<FakeCall>();
   health.Handle(kHealthMethod, absl::Cord(), call);
-  CHECK(call->answered == 0);  // the loop does not turn
+  CHECK(call->answered == 0);  // the loop does not run
   ready = true;
   loop.RunPosted();
   REQUIRE(call->answered == 1);
@@ -67,7 +67,7 @@ TEST_CASE("gRPC's own health checks tell whether a daemon is ready, and whether 
     request.set_service(service);
     const auto call = std::make_shared<FakeCall>();
     health.Handle(kGrpcHealthMethod, absl::Cord(request.SerializeAsString()), call);
-    CHECK(call->answered == 0);  // the loop does not turn
+    CHECK(call->answered == 0);  // the loop does not run
     loop.RunPosted();
     REQUIRE(call->answered == 1);
     return call->reply;
@@ -124,7 +124,7 @@ TEST_CASE("who watches a daemon by gRPC's health checks hears each change, once"
 
   readiness->Cancel();
   loop.RunPosted();
-  CHECK(readiness.use_count() == 1);  // who has gone is forgotten
+  CHECK(readiness.use_count() == 1);  // the watcher that left is forgotten
   ready = false;
   loop.Advance(1000);
   CHECK(readiness->sent.size() == 2);

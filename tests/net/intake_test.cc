@@ -21,7 +21,7 @@ TEST_CASE("a request that brings the sum above the limit waits until there is ro
   CHECK(intake.Take(a, 500, [] {}));
   CHECK(intake.bytes() == 640);
   CHECK(order.empty());
-  intake.Arrived(a);  // b is the oldest now
+  intake.Arrived(a);  // now b is the oldest
   CHECK(order == "b");
   CHECK(intake.Take(b, 5, [] {}));
   intake.End(a);
@@ -29,7 +29,7 @@ TEST_CASE("a request that brings the sum above the limit waits until there is ro
   CHECK(intake.bytes() == 85);
   intake.Arrived(b);
   intake.End(b);
-  intake.End(c);  // cancelled while it arrives
+  intake.End(c);  // cancelled on arrival
   CHECK(intake.bytes() == 0);
 }
 
@@ -45,10 +45,10 @@ TEST_CASE("a request that was read while its answer waits counts no more, and ot
   intake.Keep(read, 40);
   CHECK(resumed);
   CHECK(intake.bytes() == 50);
-  intake.Keep(read, 60);  // it has fewer
+  intake.Keep(read, 60);  // fewer bytes were taken
   CHECK(intake.bytes() == 50);
   for (const uint64_t call : {read, oldest, waiting}) intake.End(call);
-  intake.Keep(read, 0);  // its caller went away meanwhile
+  intake.Keep(read, 0);  // the caller has left meanwhile
   CHECK(intake.bytes() == 0);
 }
 
@@ -72,30 +72,30 @@ TEST_CASE("a request that hardly moves while others wait is dropped, once, and t
   const uint64_t slow = intake.Begin([&dropped] { dropped += 's'; });
   const uint64_t other = intake.Begin([&dropped] { dropped += 'o'; });
   now += 10 * Intake::kPatienceMs;
-  CHECK(intake.Take(slow, 1, [] {}));  // nobody waits for it yet
+  CHECK(intake.Take(slow, 1, [] {}));  // no call waits behind it yet
   CHECK_FALSE(intake.Take(other, 200, [&resumed] { resumed = true; }));
-  for (int i = 0; i < 4; ++i) {  // it moves slowly, but enough
+  for (int i = 0; i < 4; ++i) {  // slow, but fast enough
     now += Intake::kPatienceMs - 1;
     CHECK(intake.Take(slow, Intake::kMovedMin, [] {}));
   }
   CHECK(dropped.empty());
-  for (int64_t t = 0; t < Intake::kPatienceMs; t += 500) {  // it drips
+  for (int64_t t = 0; t < Intake::kPatienceMs; t += 500) {  // too slow
     CHECK(dropped.empty());
     CHECK(intake.Take(slow, 1, [] {}));
     now += 500;
   }
-  const uint64_t ping = intake.Begin();  // the call of anyone notices
+  const uint64_t ping = intake.Begin();  // any call may notice
   CHECK(dropped == "s");
   now += 10 * Intake::kPatienceMs;
   intake.End(intake.Begin());
   CHECK(dropped == "s");
   CHECK_FALSE(resumed);
-  intake.End(slow);  // as when its connection ends
+  intake.End(slow);  // its connection has ended
   CHECK(resumed);
   CHECK(intake.Take(other, 1000000, [] {}));
   now += 10 * Intake::kPatienceMs;
   intake.End(intake.Begin());
-  CHECK(dropped == "s");  // nobody waits for the other one
+  CHECK(dropped == "s");  // no call waits for the other one
   intake.End(ping);
   intake.End(other);
   CHECK(intake.bytes() == 0);
@@ -129,7 +129,7 @@ TEST_CASE("bytes that are not taken yet count as moved, and a pause of this proc
 TEST_CASE("any number of calls in any order come to their end") {
   Intake intake(1000);
   std::vector<uint64_t> calls;
-  std::vector<int> left;  // remaining pieces of each
+  std::vector<int> left;  // remaining pieces of each call
   std::vector<bool> may;
   for (int i = 0; i < 50; ++i) {
     calls.push_back(intake.Begin());
@@ -139,7 +139,7 @@ TEST_CASE("any number of calls in any order come to their end") {
   size_t ended = 0;
   uint64_t most = 0;
   for (int round = 0; round < 1000 && ended < calls.size(); ++round) {
-    for (size_t i = calls.size(); i-- > 0;) {  // the youngest first, the worst order
+    for (size_t i = calls.size(); i-- > 0;) {  // youngest first, the worst order
       if (left[i] == 0 || !may[i]) continue;
       may[i] = intake.Take(calls[i], 90, [&may, i] { may[i] = true; });
       most = std::max(most, intake.bytes());
@@ -151,7 +151,7 @@ TEST_CASE("any number of calls in any order come to their end") {
   }
   CHECK(ended == calls.size());
   CHECK(intake.bytes() == 0);
-  CHECK(most <= 1000 + 50 * 90);  // one piece of each was in flight
+  CHECK(most <= 1000 + 50 * 90);  // one piece of each may be in flight
 }
 
 }  // namespace

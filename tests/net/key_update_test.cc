@@ -1,4 +1,4 @@
-// A peer that renews its keys over and over and sends no data.
+// A peer that renews its TLS keys again and again without sending data.
 #include <sys/socket.h>
 
 #include <array>

@@ -1,4 +1,4 @@
-// These tests show that received bytes count in the shares of the process's memory.
+// Received bytes count in the shares of the process's memory budget.
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -28,7 +28,7 @@ TEST_CASE("requests count in their share, and its limit holds from the moment it
   bool resumed = false;
   CHECK_FALSE(intake.Take(next, 1, [&] { resumed = true; }));
   intake.End(oldest);
-  CHECK(resumed);  // as the oldest one
+  CHECK(resumed);  // it is the oldest
   intake.End(next);
   CHECK(share->bytes() == 0);
   CHECK(intake.request_bytes_max() == 500);

@@ -78,7 +78,7 @@ TEST_CASE("an address that is silent leaves time for the others of its name") {
   const absl::StatusOr<ListeningSockets> live = ListenAt("127.0.0.1:0");
   REQUIRE(full.ok());
   REQUIRE(live.ok());
-  // Two connections fill the backlog; the next one is not answered.
+  // Two connections fill the backlog. The next one gets no answer.
   REQUIRE(listen(full->fds[0], 0) == 0);
   NameLookup first(full->address);
   std::vector<int> fds;

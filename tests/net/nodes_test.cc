@@ -1,4 +1,4 @@
-// Streams between nodes, which are workers that serve what a ps does.
+// Streams between nodes, which are workers with a ps.
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -11,7 +11,8 @@ namespace {
 
 TEST_CASE("a client believes the worker at an address as the ps of its index alone") {
   const TestCa ca("lab");
-  const auto uri = GENERATE(as<std::string>(), "/1", "");  // or every worker's
+  // Worker 1's certificate, or every worker's.
+  const auto uri = GENERATE(as<std::string>(), "/1", "");
   CAPTURE(uri);
   const TestProcess node(ca, ca.Issue("URI:spiffe://lab/worker" + uri));
   Echo echo;
@@ -32,9 +33,9 @@ TEST_CASE("a client believes the worker at an address as the ps of its index alo
   const bool every = uri.empty();
   CHECK(ask_in({address, "b:1", "c:1"}).ok() == every);
   const int before = echo.handled;
-  // The link beneath refuses what does not go by a stream.
+  // The link beneath refuses calls that do not use a stream.
   CHECK(absl::IsUnimplemented(ask_in({"a:1", "b:1", "c:1"})));
-  CHECK(absl::IsUnimplemented(ask_in({})));  // whose cluster has ps
+  CHECK(absl::IsUnimplemented(ask_in({})));  // a caller whose cluster has ps
   CHECK(echo.handled == before);
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 using OwnReply = absl::StatusOr<absl::Cord>;
 
-// Bytes that are nobody's copy: a cord that points to them, and whether it is still held.
+// Bytes with a cord that points to them, and a count of the cords still held.
 struct HeldBytes {
   absl::Cord Cord() {
     ++held;
@@ -93,7 +93,7 @@ TEST_CASE("calls that are open when the link to the own process ends are cancell
   OwnPair pair;
   pair.Call("/Park", {}, 1000);
   REQUIRE(pair.lane.RunOne());
-  pair.Call("/Echo", {}, 1000);  // which nobody has begun to serve
+  pair.Call("/Echo", {}, 1000);  // not yet served
   pair.link.reset();
   CHECK(pair.answers == 2);
   CHECK(absl::IsCancelled(pair.reply.status()));

@@ -10,7 +10,7 @@
 namespace paracord {
 namespace {
 
-// Answers with its name. While `holds`, it keeps who calls inside Handle.
+// Answers with its name. While `holds`, it keeps callers inside Handle.
 class NamedService : public Service {
  public:
   explicit NamedService(std::string name) : name_(std::move(name)) {}
@@ -87,7 +87,7 @@ TEST_CASE("removing a service waits for the call that it is being handed") {
     answered = services.coordinator.answered;
   });
   while (!removes) std::this_thread::yield();
-  for (int i = 0; i < 10000; ++i) std::this_thread::yield();  // it is inside Remove by now
+  for (int i = 0; i < 10000; ++i) std::this_thread::yield();  // the thread is inside Remove now
   services.coordinator.holds = false;
   remover.join();
   caller.join();

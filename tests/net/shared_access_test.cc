@@ -1,4 +1,4 @@
-// Tests to whom shared memory is handed out, and what its peers may call.
+// Tests who gets shared memory, and what peers may call over it.
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -28,7 +28,7 @@ class NothingBeneath : public Network {
   }
 };
 
-// A ps that offers shared memory to peers with some access.
+// A ps that offers shared memory to peers with `access`.
 struct Offered {
   explicit Offered(const std::string& boot_id, const Access& access = {}) : boot(boot_id) {
     REQUIRE(EnableSharedMemory());
@@ -53,15 +53,15 @@ TEST_CASE("memory is shared with processes of the same user and of root, and wit
   CHECK(SharedNetwork::MayShare(0, 0));
   CHECK_FALSE(SharedNetwork::MayShare(1001, 1000));
   CHECK_FALSE(SharedNetwork::MayShare(1000, 0));
-  if (geteuid() != 0) return;  // only root can become somebody else
+  if (geteuid() != 0) return;  // only root can become another user
   const Offered offered("test-users");
   const std::string name = std::string(1, '\0') + "paracord/test-users";
   sockaddr_un at{};
   at.sun_family = AF_UNIX;
   name.copy(at.sun_path, name.size());
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
-  // Returns what a process of that user finds at the socket after it has said something: 0, the
-  // end; 1, a connection that waits for more.
+  // Returns what a process of `user` finds at the socket after sending bytes: 0 for the end of the
+  // connection, 1 for a connection that waits for more.
   const auto found_by = [&](uid_t user) {
     const pid_t child = fork();
     if (child == 0) {

@@ -1,5 +1,5 @@
-// Tests shared memory between "processes" that are two ends in one process, which sockets and
-// mappings cannot tell apart; tests/e2e has real ones.
+// Tests shared memory between two ends in one process, which sockets and mappings treat like two
+// processes. tests/e2e has real processes.
 #include "net/shared_network.h"
 
 #include <fcntl.h>
@@ -35,7 +35,7 @@ absl::Cord CordOf(std::shared_ptr<SharedFloats> floats) {
   return absl::MakeCordFromExternal(bytes, [held = std::move(floats)](absl::string_view) {});
 }
 
-// A network beneath whose calls fail, so that a test sees that it was used.
+// A network beneath whose failing calls show its use.
 class Beneath : public Network {
  public:
   std::unique_ptr<Link> Dial(const std::string& address) override {
@@ -82,7 +82,7 @@ TEST_CASE("a message arrives as it was sent, whatever its parts are made of") {
   SharedPair pair("test-shapes");
   Parts parts;
   absl::Cord whole;
-  // The payloads are like headers, many small chunks, large ordinary memory, and shared memory.
+  // The payloads resemble headers, many small chunks, large ordinary memory, and shared memory.
   for (const size_t size : {3u, 700u, 9000u, 20000u, 300000u}) {
     for (int repeat = 0; repeat < 40; ++repeat) {
       absl::Cord part(std::string(size, static_cast<char>('a' + repeat % 26)));
@@ -102,7 +102,7 @@ TEST_CASE("a message arrives as it was sent, whatever its parts are made of") {
   CHECK(none->empty());
 }
 
-// The mappings of memory files of so many bytes.
+// Returns the number of mapped memory files of this size.
 int64_t MappingsOf(uint64_t bytes) {
   std::ifstream maps("/proc/self/maps");
   int64_t found = 0;
@@ -116,24 +116,24 @@ int64_t MappingsOf(uint64_t bytes) {
 
 TEST_CASE("segments that nobody uses any more are given back, and the peer unmaps them") {
   SharedPair pair("test-trim");
-  constexpr uint64_t kBytes = uint64_t{77} << 20;  // of a segment of its own
+  constexpr uint64_t kBytes = uint64_t{77} << 20;  // gets a separate segment
   TrimSharedMemory();
   const uint64_t closed = SharedSegmentsClosed();
   absl::StatusOr<absl::Cord> reply =
       Ask(*pair.link, "/Echo", Parts{CordOf(std::make_shared<SharedFloats>(kBytes / 4, 2.5f))});
   REQUIRE(reply.ok());
-  CHECK(MappingsOf(kBytes) >= 2);  // ours, and that of an end
+  CHECK(MappingsOf(kBytes) >= 2);  // the caller's mapping and the peer's
   TrimSharedMemory();
   TrimSharedMemory();
-  CHECK(MappingsOf(kBytes) >= 2);  // the reply is read still
+  CHECK(MappingsOf(kBytes) >= 2);  // the reply is still in use
   reply = absl::StatusOr<absl::Cord>();
   CHECK(Soon([&] { return IdleSharedBytes() >= kBytes; }));
   TrimSharedMemory();
-  CHECK(MappingsOf(kBytes) >= 2);  // it was in use since the call before
+  CHECK(MappingsOf(kBytes) >= 2);  // used since the previous call
   TrimSharedMemory();
   CHECK(SharedSegmentsClosed() > closed);
   CHECK(IdleSharedBytes() <= kIdleKept);
-  // The other end may have let go of the request only now.
+  // The peer may release the request late.
   CHECK(Soon([&] {
     TrimSharedMemory();
     return MappingsOf(kBytes) == 0;
@@ -159,8 +159,7 @@ TEST_CASE("sent memory is kept until its receiver has released it, and no longer
   CHECK(Soon([&] { return watched.expired(); }));
 }
 
-// The service sends its own memory, which it can neither reuse nor free until the reply is
-// released.
+// The service sends its own memory, and can neither reuse nor free it until the reply is released.
 TEST_CASE("a caller that keeps a reply too long loses it, and replies_valid() says so") {
   SharedPair pair("test-patience", /*reply_patience_ms=*/500);
   auto floats = std::make_shared<SharedFloats>(100000, 2.0f);
@@ -170,7 +169,7 @@ TEST_CASE("a caller that keeps a reply too long loses it, and replies_valid() sa
   REQUIRE(reply.ok());
   CHECK(reply->size() == 400000);
   CHECK(pair.link->replies_valid());
-  pair.echo.Offer({});  // only the reply holds it from here on
+  pair.echo.Offer({});  // from here on only the reply holds the memory
   SECTION("in time") {
     *reply = absl::Cord();
     CHECK(Soon([&] { return watched.expired(); }));
@@ -181,7 +180,7 @@ TEST_CASE("a caller that keeps a reply too long loses it, and replies_valid() sa
   SECTION("too late") {
     CHECK(Soon([&] { return watched.expired(); }));
     CHECK_FALSE(pair.link->replies_valid());
-    // Calls go over the network beneath as soon as the caller's side has noticed.
+    // Calls use the network beneath once the caller has noticed.
     CHECK(Soon([&] { return absl::IsUnimplemented(Ask(*pair.link, "/Echo", {}).status()); }));
     CHECK(reply->size() == 400000);  // still mapped
   }
@@ -248,7 +247,7 @@ TEST_CASE("calls from many threads at once are answered each with its own") {
   CHECK(wrong == 0);
 }
 
-// ---- hostile peers
+// ---- Hostile peers.
 
 class RawPeer {
  public:
@@ -287,7 +286,7 @@ class RawPeer {
     }
     return sendmsg(fd_, &header, MSG_NOSIGNAL) >= 0;
   }
-  // Reads until the connection ends its side.
+  // Reads until the peer ends its side.
   bool Refused() {
     char byte = 0;
     while (true) {

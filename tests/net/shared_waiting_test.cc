@@ -1,4 +1,4 @@
-// Ends of a shared connection that have more to say than their socket holds.
+// Ends of a shared connection with more to send than their socket holds.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,14 +16,14 @@ namespace {
 
 constexpr uint64_t kRequestBytesMax = uint64_t{1} << 30;
 
-// Small parts, which go through the socket.
+// Returns small parts, which are sent over the socket.
 Parts SmallParts(size_t count) {
   Parts parts;
   for (size_t i = 0; i < count; ++i) parts.emplace_back(std::string(4096, 'x'));
   return parts;
 }
 
-// A connection of this process with itself; without `answers` the other end is never read.
+// A connection of this process with itself. Without `answers`, the other end never reads.
 struct Ends {
   explicit Ends(bool answers) {
     REQUIRE(EnableSharedMemory());
@@ -73,7 +73,7 @@ TEST_CASE("a caller does not wait for a peer that reads nothing, which is given 
     Ends ends(/*answers=*/false);
     const auto done = [&](const absl::StatusOr<absl::Cord>& reply) { lost += reply.ok() ? 0 : 1; };
     ends.caller->Call("/Echo", SmallParts(2000), /*deadline_ms=*/60'000, done);
-    CHECK(ends.caller->alive());  // the call has not waited until the peer was given up
+    CHECK(ends.caller->alive());  // the call returned before the peer was given up
     CHECK(Soon([&] { return !ends.caller->alive(); }));
   }
   CHECK(lost == 1);

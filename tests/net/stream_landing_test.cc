@@ -1,4 +1,4 @@
-// Tests replies whose bytes are received in the caller's memory.
+// Tests replies whose bytes land in the caller's memory.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@
 namespace paracord {
 namespace {
 
-// Lets every other 1,000 bytes of a reply be received in its memory.
+// Receives every second run of 1,000 bytes in its own memory.
 class Stripes : public Landing {
  public:
   explicit Stripes(size_t bytes) : memory(bytes) {}
@@ -56,7 +56,7 @@ TEST_CASE("a reply's bytes land where the caller wants them, and the reply point
   }
 }
 
-// A server that the test plays itself, with a call to it that has a landing.
+// A server played by the test, and a call with a landing.
 struct Played {
   explicit Played(int64_t deadline_ms) {
     const absl::StatusOr<ListeningSockets> listening = ListenAt("127.0.0.1:0");
@@ -117,7 +117,7 @@ TEST_CASE("nothing is written to its place any more once a call has failed") {
   CHECK(then[1999] == 'x');
   CHECK(then[3500] == 0);
   if (deadline) {
-    // The rest of a reply that hardly moves would hold up others, so the connection is closed.
+    // A reply that barely moves would block others, so the connection is closed.
     (void)!send(played.fd, then.data(), 10000, MSG_NOSIGNAL);
     CHECK(played.Closed());
   }

@@ -1,4 +1,4 @@
-// Both ends of a stream in one process, for tests: over TCP, a unix socket, and TLS.
+// Both ends of a stream in one process: over TCP, a unix socket, and TLS.
 #pragma once
 
 #include <poll.h>
@@ -28,12 +28,12 @@
 
 namespace paracord {
 
-// Greets over a socket that stays the caller's.
+// Greets over a socket of the caller.
 inline bool GreetStream(int fd, int64_t patience_ms) {
   return GreetStream(*MakePlainChannel(dup(fd)), patience_ms);
 }
 
-// The keys of one process, read from files.
+// The keys of a process, read from files.
 struct TestProcess {
   TestProcess(const TestCa& ca, const PemPair& pair, bool token = false, NodeRights nodes = {})
       : keys(ca.pem(), pair) {
@@ -48,16 +48,16 @@ struct TestProcess {
     credentials = *std::move(loaded);
   }
 
-  // Threads of connections may look at it when this is gone.
+  // Shared with threads of connections, which may outlive this object.
   const std::shared_ptr<std::atomic<int64_t>> clock =
       std::make_shared<std::atomic<int64_t>>(1'000'000);
-  std::atomic<int64_t>& now_ms = *clock;  // files that have changed are read when it moves
+  std::atomic<int64_t>& now_ms = *clock;  // moving the clock makes changed files reload
   PosixFiles files;
   TestKeys keys;
   std::shared_ptr<Credentials> credentials;
 };
 
-// Carries bytes between a plain socket and a channel, so that a test can write frames to TLS.
+// Carries bytes between a plain socket and a channel, so that a test can write frames over TLS.
 class Tunnel {
  public:
   explicit Tunnel(std::unique_ptr<Channel> channel) : channel_(std::move(channel)) {
@@ -129,8 +129,8 @@ inline std::ostream& operator<<(std::ostream& to, Over over) {
   return to << (over == Over::kTcp ? "TCP" : over == Over::kUnix ? "a unix socket" : "TLS");
 }
 
-// A door with an echo service behind it, and a link to it. Over TLS the client shows a token, with
-// which it may call whatever there is.
+// A door with an echo service, and a link to the service. Over TLS, the client shows a token, which
+// allows every call.
 struct Pair {
   explicit Pair(uint64_t in_flight = uint64_t{1} << 30, uint64_t request_max = uint64_t{1} << 30,
                 std::initializer_list<Over> ways = {Over::kTcp, Over::kUnix, Over::kTls})
@@ -168,7 +168,7 @@ struct Pair {
     REQUIRE(fd.ok());
     return *fd;
   }
-  // Returns a socket to write frames to; the test closes it.
+  // Returns a greeted socket for frames. The test must close the socket.
   int Greeted() {
     if (!worker) {
       const int fd = Connect();
@@ -217,7 +217,7 @@ inline std::string Framed(const StreamFrame& frame) {
   return framed + bytes;
 }
 
-// True if the peer closes the connection.
+// Returns whether the peer closes the connection.
 inline bool ClosedByPeer(int fd) {
   std::array<char, 4096> ignored{};
   return Soon([&] {

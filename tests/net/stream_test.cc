@@ -1,4 +1,4 @@
-// Tests streams between "processes": both ends in one process, over real sockets.
+// Tests streams between two ends in one process, over real sockets.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -44,7 +44,7 @@ TEST_CASE("a status crosses a stream with its code and names the peer") {
 }
 
 TEST_CASE("many large messages in both directions of a stream do not block each other") {
-  Pair pair(/*in_flight=*/4 << 20);  // less than any one of them
+  Pair pair(/*in_flight=*/4 << 20);  // less than a single message
   const std::string text = Pattern(5000000);
   std::vector<std::future<absl::StatusOr<absl::Cord>>> replies;
   std::vector<std::unique_ptr<Link>> links;
@@ -107,7 +107,7 @@ TEST_CASE("calls fail when the stream's listener goes, and a new one is found") 
   const std::string address = pair.door->address();
   pair.door = nullptr;
   CHECK(absl::IsUnavailable(parked.get().status()));
-  // Nobody listens, so the call goes over the network beneath.
+  // No listener exists, so the call uses the network beneath.
   CHECK(absl::IsUnimplemented(Ask(*pair.link, "/Echo", {}).status()));
   pair.Open(address);
   CHECK(Soon([&] { return Ask(*pair.link, "/Echo", {}).ok(); }));
@@ -146,7 +146,7 @@ TEST_CASE("while the name of a stream's peer is looked up, calls keep their dead
                                    NameLookup("peer.invalid:1", ask));
   const int64_t begun_ms = SteadyMs();
   auto patient = AskLater(*link, "/Echo", {}, 60000);
-  // The call goes over the network beneath, where it keeps its deadline.
+  // The call uses the network beneath and keeps its deadline.
   CHECK(absl::IsUnimplemented(Ask(*link, "/Echo", {}, 500).status()));
   CHECK(SteadyMs() - begun_ms < 500);
   CHECK(absl::IsUnimplemented(patient.get().status()));
@@ -190,7 +190,7 @@ TEST_CASE("a stream that breaks the rules is closed, and only that one") {
     close(fd);
     CHECK(Ask(*pair.link, "/Echo", Parts{absl::Cord("x")}).ok());
   }
-  // The first of the two calls with one number is cancelled.
+  // Of two calls with one number, the first is cancelled.
   CHECK(Soon([&] { return pair.echo.cancelled == 1; }));
 }
 
@@ -224,7 +224,7 @@ TEST_CASE("frames that come byte by byte, or stop in the middle, harm nobody") {
     close(fd);
   }
   {
-    // The peer announces much more than it sends: memory is allocated as bytes come.
+    // A peer may announce more than it sends, so memory is allocated as bytes arrive.
     const int fd = pair.Greeted();
     const std::string large = Framed(CallFrame(4, "/Echo", uint64_t{1} << 30)) + "x";
     REQUIRE(write(fd, large.data(), large.size()) == static_cast<ssize_t>(large.size()));
@@ -239,7 +239,7 @@ TEST_CASE("a peer that does not read its replies holds up nobody else") {
   Pair pair;
   const int fd = pair.Greeted();
   const std::string text = Pattern(3000000);
-  // The request is larger than the sockets' buffers, so its rest is kept.
+  // The request exceeds the sockets' buffers, so the rest is kept.
   std::thread writer([&] {
     const std::string request = Framed(CallFrame(1, "/Echo", text.size())) + text;
     size_t sent = 0;
@@ -282,7 +282,7 @@ TEST_CASE("a peer that sends and does not read is not served without end") {
   CHECK(handled < static_cast<int>(kCalls));
   CHECK_FALSE(sent);
   CHECK(Ask(*pair.link, "/Echo", Parts{absl::Cord("x")}).ok());
-  size_t received = 0;  // and once it reads, it gets everything
+  size_t received = 0;  // once the peer reads, it gets everything
   std::vector<char> memory(1 << 20);
   CHECK(Soon([&] {
     for (ssize_t got = 1; got > 0;) {
@@ -296,7 +296,7 @@ TEST_CASE("a peer that sends and does not read is not served without end") {
 }
 
 TEST_CASE("a peer whose calls are refused, and which reads no reply, is not served without end") {
-  // TCP would hold megabytes on their way.
+  // TCP would hold megabytes in flight.
   Pair pair(uint64_t{1} << 30, /*request_max=*/0, {Over::kUnix});
   std::string calls;
   for (uint64_t call = 1; call <= 50000; ++call) {
@@ -311,7 +311,7 @@ TEST_CASE("a peer whose calls are refused, and which reads no reply, is not serv
     if (put < 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   CHECK(sent < calls.size());
-  std::vector<char> memory(1 << 20);  // once it reads, all of its calls are answered
+  std::vector<char> memory(1 << 20);  // once the peer reads, all its calls are answered
   CHECK(Soon([&] {
     for (ssize_t got = 1; got > 0;) got = recv(fd, memory.data(), memory.size(), MSG_DONTWAIT);
     const ssize_t put = send(fd, calls.data() + sent, calls.size() - sent, MSG_NOSIGNAL);
@@ -324,8 +324,7 @@ TEST_CASE("a peer whose calls are refused, and which reads no reply, is not serv
 
 TEST_CASE(
     "a peer that falls silent inside a message counts as gone after a while, even behind a proxy") {
-  // A peer that does not send the rest of its request holds up all others, as there is no room for
-  // them.
+  // A peer that does not finish its request blocks the rest, since there is no room.
   Pair pair(/*in_flight=*/1 << 20, 1 << 30, {Over::kTcp, Over::kUnix});
   const int stalled = pair.Greeted();
   const std::string half = Framed(CallFrame(1, "/Echo", 10000000)) + Pattern(3000000);
@@ -340,7 +339,7 @@ TEST_CASE(
   REQUIRE(Soon([&] { return pair.intake->bytes() > 1 << 20; }));
   auto other = AskLater(*pair.link, "/Echo", OnePart(Pattern(3000000)), 60000);
 
-  // A peer that acknowledges everything and answers nothing, like a proxy whose back end has died.
+  // A peer that acknowledges everything and answers nothing, like a proxy with a dead back end.
   const absl::StatusOr<ListeningSockets> dead = ListenAt("127.0.0.1:0");
   REQUIRE(dead.ok());
   const auto link = MakeStreamLink(std::make_unique<RefusingLink>(dead->address));
@@ -356,7 +355,7 @@ TEST_CASE(
   for (int i = 0; i < 60 && !absl::IsUnimplemented(last); ++i) {
     last = Ask(*link, "/Echo", Parts{absl::Cord("x")}, 500).status();
   }
-  CHECK(absl::IsUnimplemented(last));  // by the link beneath
+  CHECK(absl::IsUnimplemented(last));  // refused by the link beneath
   CHECK(ClosedByPeer(proxy));
   close(proxy);
   for (const int fd : dead->fds) close(fd);
@@ -376,7 +375,7 @@ TEST_CASE("a file that is no socket is not taken for one that was left over") {
   std::ifstream(path) >> text;
   CHECK(text == "precious");
   std::filesystem::remove(path);
-  // A socket's file is not removed if it belongs to another listener.
+  // A socket's file stays if another listener owns it.
   auto first = Door::Listen("unix:" + path);
   REQUIRE(first.ok());
   std::filesystem::remove(path);

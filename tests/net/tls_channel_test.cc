@@ -1,4 +1,4 @@
-// Tests what both ends of a TLS handshake that fails say.
+// Tests the errors at both ends of a failed TLS handshake.
 #include "net/tls_channel.h"
 
 #include <sys/socket.h>
@@ -14,7 +14,7 @@
 namespace paracord {
 namespace {
 
-// What one end of a handshake says that fails.
+// Returns the error of one end of a failed handshake.
 std::string Failure(SSL_CTX* server, SSL_CTX* client, TlsChannel::End whose) {
   int fds[2];
   REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
@@ -34,7 +34,7 @@ TEST_CASE("a handshake that another CA makes fail says so at both ends") {
     return Failure(server.credentials->Current()->server.get(),
                    client.credentials->Current()->client.get(), whose);
   };
-  const std::string name = GENERATE("lab", "another");  // the CAs may even have one name
+  const std::string name = GENERATE("lab", "another");  // both CAs may have one name
   const TestCa ca("lab"), other(name);
   TestProcess ps(ca, ca.Issue("URI:spiffe://lab/ps/0"));
   TestProcess stranger(ca, other.Issue("URI:spiffe://lab/worker/0"));
@@ -42,7 +42,7 @@ TEST_CASE("a handshake that another CA makes fail says so at both ends") {
   constexpr char kOtherCa[] = "its certificate: it is signed by another CA than those of --tls-ca";
   CHECK_THAT(failure(ps, stranger, TlsChannel::End::kServer), Catch::StartsWith(kOtherCa));
   CHECK_THAT(failure(ps, misled, TlsChannel::End::kClient), Catch::StartsWith(kOtherCa));
-  if (name == "lab") return;  // the alert is about a signature then
+  if (name == "lab") return;  // in this case the alert is about a signature
   CHECK_THAT(failure(ps, misled, TlsChannel::End::kServer),
              Catch::StartsWith("to its --tls-ca the own certificate is signed by another CA"));
 }

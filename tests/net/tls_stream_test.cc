@@ -1,4 +1,4 @@
-// Tests streams under TLS: who is let in, what they may call, and peers that break the rules.
+// Streams under TLS: admission, rights of calls, and peers that break the rules.
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -113,11 +113,11 @@ TEST_CASE("a client whom the ps does not believe gets no stream") {
     const auto link = cluster.Dial(stranger);
     CHECK(absl::IsUnimplemented(Ask(*link, method::kExchange, OnePart("x")).status()));
   };
-  // The stranger believes the ps, which does not believe it.
+  // The stranger trusts the ps, but not vice versa.
   TestProcess of_other_ca(cluster.ca, other.Issue("URI:spiffe://lab/worker/0"));
   refuses(of_other_ca);
   refuses(TestProcess(cluster.ca, cluster.ca.Issue("URI:spiffe://plant/worker/0")));
-  refuses(TestProcess(cluster.ca, PemPair(), /*token=*/true));  // it shows no certificate
+  refuses(TestProcess(cluster.ca, PemPair(), /*token=*/true));  // shows no certificate
   CHECK(cluster.echo.handled == 0);
   CHECK(Ask(*cluster.Dial(cluster.worker), method::kExchange, OnePart("x")).ok());
 }
@@ -139,7 +139,7 @@ TEST_CASE("a client that is expired, nobody, or of another cluster is not greete
   REQUIRE(context.ok());
   auto tls = TlsChannel::Make(cluster.Connect(), context->get(), TlsChannel::End::kClient);
   REQUIRE(tls.ok());
-  REQUIRE((*tls)->HandshakeWithin(5000).ok());  // a client is done before the server has its part
+  REQUIRE((*tls)->HandshakeWithin(5000).ok());  // a client finishes its handshake before the server
   CHECK_FALSE(GreetStream(**tls, 5000));
   char byte = 0;
   iovec room{&byte, 1};
@@ -187,14 +187,14 @@ TEST_CASE("a token lets a client in that has no certificate, and a wrong one doe
   CHECK(absl::IsUnimplemented(
       Ask(*cluster.Dial(wrong, (*door)->address()), "/Echo", OnePart("x")).status()));
   CHECK(cluster.echo.handled == 1);
-  // Who has a certificate needs no token and has the rights of its role.
+  // A caller with a certificate needs no token, and has the rights of its role.
   const TestProcess worker(ca, ca.Issue("URI:spiffe://lab/worker/0"));
   const auto link = cluster.Dial(worker, (*door)->address());
   CHECK(Ask(*link, method::kExchange, OnePart("x")).ok());
   CHECK(absl::IsPermissionDenied(Ask(*link, "/Echo", OnePart("x")).status()));
 }
 
-// Connects as `as`, and returns the greeted channel; nullptr if the peer does not greet.
+// Connects as `as`. Returns the greeted channel, or nullptr if the peer does not greet.
 std::unique_ptr<Channel> GreetedAs(const Cluster& cluster, const TestProcess& as) {
   const auto keys = as.credentials->Current();
   auto tls = TlsChannel::Make(cluster.Connect(), keys->client.get(), TlsChannel::End::kClient);
@@ -229,7 +229,7 @@ TEST_CASE("no call fails while certificates and their CA are replaced") {
   std::thread caller([&] {
     const auto kept = cluster.Dial(cluster.worker);
     while (!stop) {
-      const auto fresh = cluster.Dial(cluster.worker);  // a handshake for each
+      const auto fresh = cluster.Dial(cluster.worker);  // one handshake each
       for (Link* const link : {kept.get(), fresh.get()}) {
         if (!Ask(*link, method::kExchange, OnePart("x")).ok()) ++failed;
         ++calls;
@@ -255,15 +255,15 @@ TEST_CASE("no call fails while certificates and their CA are replaced") {
   caller.join();
   CHECK(calls > 30);
   CHECK(failed == 0);
-  // Now what the former CA has signed is worth nothing.
+  // Certificates of the former CA are now worthless.
   TestProcess former(next, cluster.ca.Issue("URI:spiffe://lab/worker/3"));
   CHECK(
       absl::IsUnimplemented(Ask(*cluster.Dial(former), method::kExchange, OnePart("x")).status()));
 }
 
-// ---- peers that break the rules
+// ---- Peers that break the rules.
 
-// The bytes that a client of ours says first.
+// Returns the first bytes of one of our clients.
 std::string HelloOf(const Cluster& cluster) {
   int pair[2];
   REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
@@ -278,7 +278,7 @@ std::string HelloOf(const Cluster& cluster) {
   return bytes;
 }
 
-// Returns a number of /proc/self/status, such as that of "Threads:".
+// Returns a number in /proc/self/status, such as "Threads:".
 size_t Own(const std::string& what) {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
@@ -306,7 +306,7 @@ TEST_CASE("half handshakes cost no thread and little memory, hold up nobody, and
     }
   }
   const int64_t begun_ms = SteadyMs();
-  // The door answers those that have said enough.
+  // The door answers clients that have sent enough.
   CHECK(Soon([&] {
     char byte = 0;
     return recv(fds[fds.size() - 2], &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
@@ -330,7 +330,7 @@ TEST_CASE("at a port of TLS, plain text and garbage are closed, and gRPC over TL
   Cluster cluster;
   const std::string hello = HelloOf(cluster);
   std::string broken = hello;
-  broken[43] = static_cast<char>(0xff);  // the size of the session's name
+  broken[43] = static_cast<char>(0xff);  // the size of the session id
   std::string version = hello;
   version[1] = 9;
   const std::map<std::string, std::string> cases = {
@@ -401,8 +401,8 @@ TEST_CASE("older versions of TLS, which could renegotiate, are refused, and keys
   close(tunnel.socket());
 }
 
-// Stands between a client and the door. It carries `bytes` of the client's, then cuts the
-// connection, or changes the next byte and carries on.
+// A proxy between a client and the door. It forwards `bytes` of the client's bytes, then cuts the
+// connection, or changes the next byte and goes on.
 class Meddler {
  public:
   Meddler(const std::string& to, uint64_t bytes, bool cuts) : to_(to), left_(bytes), cuts_(cuts) {
@@ -476,8 +476,8 @@ TEST_CASE("a stream that is cut, or changed on its way, brings no wrong byte and
   Cluster cluster;
   const std::string text = Pattern(300000);
   const bool cuts = GENERATE(true, false);
-  // The places are in the hello, in the client's part of the handshake, in the greeting, in the
-  // head of a record, and in the middle of a body's records.
+  // The offsets lie in the hello, in the client's part of the handshake, in the greeting, in the
+  // head of a record, and in the records of a body.
   for (const uint64_t at : {3u, 150u, 700u, 1500u, 20000u, 65000u, 200000u}) {
     CAPTURE(cuts, at);
     const int handled = cluster.echo.handled;

@@ -14,7 +14,7 @@
 namespace paracord {
 namespace {
 
-// What is dialled is noted. Nobody answers, unless workers that join are told to leave.
+// Records dialled addresses. No peer answers, except that joining workers may be told to leave.
 class NotingNetwork : public NoNetwork {
  public:
   class NotingLink : public Link {
@@ -38,7 +38,7 @@ class NotingNetwork : public NoNetwork {
     return std::make_unique<NotingLink>(*this, address);
   }
   std::vector<std::string> dialled;
-  std::optional<int> leave;  // the exit code that workers get
+  std::optional<int> leave;  // exit code for joining workers
 };
 
 Job NodeJob() {
@@ -51,7 +51,7 @@ Job NodeJob() {
   return job;
 }
 
-// A node 0 of two, on a loop that the test turns. Its data cannot be opened.
+// Node 0 of two, on a loop that the test runs. Its data cannot be opened.
 struct NodeFixture {
   explicit NodeFixture(bool leads, const std::string& dir_name = "") {
     spdlog::set_level(spdlog::level::off);
@@ -78,7 +78,7 @@ struct NodeFixture {
                    exit_reason = reason;
                  });
   }
-  // Calls the node over its listener, as another process does.
+  // Calls the node over its listener, as another process would.
   absl::Status StatusOfCall(std::string_view method, const google::protobuf::Message& request) {
     const auto call = std::make_shared<FakeCall>();
     node->Handle(method, absl::Cord(request.SerializeAsString()), call);
@@ -107,8 +107,8 @@ TEST_CASE("a node reaches its own ps and coordinator without the network") {
   const nlohmann::json ps = JsonOf(fixture.node->PageJson()).at("ps");
   REQUIRE(ps.size() == 2);
   CHECK(ps.at(0).at("node") == "worker:0");
-  CHECK(ps.at(0).at("silent_seconds") < 2);          // its coordinator hears it,
-  CHECK_FALSE(ps.at(1).contains("silent_seconds"));  // and not the other
+  CHECK(ps.at(0).at("silent_seconds") < 2);          // the coordinator hears its own ps,
+  CHECK_FALSE(ps.at(1).contains("silent_seconds"));  // but not the other ps
   CHECK(fixture.network.dialled == std::vector<std::string>{"other:1"});
   CHECK(fixture.node->Health().text.find("its coordinator leads generation 1") !=
         std::string::npos);
@@ -146,7 +146,7 @@ TEST_CASE("a node ends with the code of the role that failed, not of those that 
   fixture.directory.Write("a-file", "no directory");
   fixture.node->Start("own:1");
   fixture.loop.Advance(1000);
-  CHECK(fixture.exits == 0);  // the others may leave by themselves
+  CHECK(fixture.exits == 0);  // the other roles may leave by themselves
   fixture.loop.Advance(10000);
   CHECK(fixture.exits == 1);
   CHECK(fixture.exit_code == 2);
@@ -168,7 +168,7 @@ TEST_CASE("a node whose worker leaves for good, and whose ps nobody wants, ends 
   fixture.network.leave = static_cast<int>(code);
   fixture.node->Start("own:1");
   fixture.loop.Advance(1000);
-  CHECK(fixture.exits == 0);  // a coordinator may still call its ps
+  CHECK(fixture.exits == 0);  // a coordinator may still call this ps
   fixture.loop.Advance(10000);
   CHECK(fixture.exits == 1);
   CHECK(fixture.exit_code == static_cast<int>(code));
@@ -192,13 +192,13 @@ TEST_CASE("a node whose worker leaves for good stays as a ps as long as a coordi
 
 TEST_CASE("calls between a node's roles do not wait behind its pushes") {
   NodeFixture fixture(/*leads=*/true);
-  fixture.exchanges.set_at_once(false);  // as if it were busy with a push for ever
+  fixture.exchanges.set_at_once(false);  // stands for an endless push
   fixture.node->Start("own:1");
   fixture.loop.Advance(3000);
   const nlohmann::json ps = JsonOf(fixture.node->PageJson()).at("ps");
   REQUIRE(ps.size() == 2);
-  CHECK(ps.at(0).contains("silent_seconds"));  // its coordinator has heard its ps
-  CHECK_FALSE(fixture.exchanges.RunOne());     // and nothing else was put there
+  CHECK(ps.at(0).contains("silent_seconds"));  // the coordinator has heard its own ps
+  CHECK_FALSE(fixture.exchanges.RunOne());     // no other call was put there
 }
 
 TEST_CASE("a node that ends while calls to itself are under way leaves nothing behind") {

@@ -1,4 +1,4 @@
-// An HTTP server on loopback whose answers a test makes, one connection for each request.
+// An HTTP server on loopback with answers made by the test. One connection per request.
 #pragma once
 
 #include <arpa/inet.h>
@@ -21,8 +21,8 @@ namespace paracord {
 
 class AnsweringServer {
  public:
-  // Called for each request with its head, from the request line to the empty line; returns the
-  // code and the body of the answer. Calls are on several threads at once.
+  // Called for each request with its head, from the request line to the empty line. Returns the
+  // code and body of the answer. May be called on several threads at once.
   using AnswerFn = std::function<std::pair<int, std::string>(const std::string& head)>;
 
   explicit AnsweringServer(AnswerFn answer) : answer_(std::move(answer)) {
@@ -46,7 +46,7 @@ class AnsweringServer {
   AnsweringServer& operator=(const AnsweringServer&) = delete;
 
   std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
-  // The heads of all requests so far.
+  // Returns the heads of all requests so far.
   std::vector<std::string> heads() {
     MutexLock lock(mu_);
     return heads_;
@@ -75,7 +75,7 @@ class AnsweringServer {
       if (sent <= 0) break;
       at += static_cast<size_t>(sent);
     }
-    // What is left of a body that the client still sends would make a reset of the close.
+    // Unread bytes of the request would turn the close into a reset.
     shutdown(fd, SHUT_WR);
     while (read(fd, &byte, 1) == 1) {
     }
@@ -88,7 +88,7 @@ class AnsweringServer {
   Mutex mu_;
   std::vector<std::string> heads_ ABSL_GUARDED_BY(mu_);
   std::thread accepting_;
-  std::vector<std::thread> serving_;  // of the accepting thread until it has ended
+  std::vector<std::thread> serving_;  // used by the accepting thread until its end
 };
 
 }  // namespace paracord

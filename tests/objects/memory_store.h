@@ -1,4 +1,4 @@
-// An object store in memory that fails as it is told, before or after each request is done.
+// An object store in memory that fails on demand, before or after a request is carried out.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ class MemoryStore : public ObjectStore {
   enum class Fault { kNone, kBefore, kAfter };
   std::function<Fault()> fault = [] { return Fault::kNone; };
 
-  bool conditions = true;  // false: they are ignored
+  bool conditions = true;  // false: conditions are ignored
 
   struct Object {
     std::string bytes;

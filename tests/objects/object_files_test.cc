@@ -1,4 +1,4 @@
-// Tests files over a store that fails, before or after it does what it is asked for.
+// Tests files over a store that fails before or after it carries out a request.
 #include "objects/object_files.h"
 
 #include <algorithm>

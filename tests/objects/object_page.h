@@ -1,4 +1,4 @@
-// A page of the list that an object store gives, for the stores of tests and of the simulation.
+// A page of an object store's list, for stores in tests and in the simulation.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace paracord {
 
-// Adds `path`, the next in order, to the page if it begins with `prefix` and comes after `from`.
-// Returns false if the page is full.
+// Adds `path`, the next in order, if it begins with `prefix` and comes after `from`. Returns false
+// if the page is full.
 inline bool AddToPage(const std::string& path, const std::string& prefix, bool deep,
                       const std::string& from, size_t page, ObjectList& list) {
   if (!path.starts_with(prefix)) return true;

@@ -1,4 +1,4 @@
-// Tests the S3 client with the habits of stores and environments that are not Amazon's textbook.
+// Tests the S3 client against stores and environments that deviate from Amazon's documentation.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -64,7 +64,7 @@ TEST_CASE("a store that takes no notice of ranges fills no memory") {
       [&](const std::string&) { return std::pair(200, std::string(size, 'x')); });
   S3Store store(FromMap(With(server)));
   std::string part(100, ' ');
-  // Neither is tried again, since another try would get the same answer.
+  // Neither request is retried, since the answer would be the same.
   const std::string wrong =
       "s3://b/k: the store gives more than the 100 bytes at 7 that it was asked";
   absl::Status got = store.Get("s3://b/k", "\"tag\"", 7, part);
@@ -76,7 +76,7 @@ TEST_CASE("a store that takes no notice of ranges fills no memory") {
   CHECK(absl::IsFailedPrecondition(got));
   CHECK(absl::StartsWith(got.message(), wrong));
   CHECK(server.heads().size() == 2);
-  // Other answers have a limit as well.
+  // Other answers are limited, too.
   size = 40 << 20;
   CHECK(absl::StrContains(store.List("s3://b/", /*deep=*/true, "").status().message(),
                           "the answer 200 has more than 33554432 bytes"));
@@ -141,7 +141,7 @@ TEST_CASE("the agent of a container gives credentials for a token") {
   S3Store store(FromMap(variables));
   REQUIRE(store.Put("s3://b/k", "text", false).ok());
   REQUIRE(store.Put("s3://b/k", "text", false).ok());
-  REQUIRE(agent.heads().size() == 1);  // they are kept
+  REQUIRE(agent.heads().size() == 1);  // credentials are cached
   CHECK(absl::StrContains(agent.heads()[0], "GET /v1 "));
   CHECK(absl::StrContains(agent.heads()[0], "Authorization: a-token\r\n"));
   CHECK(absl::StrContains(server.heads()[0], "x-amz-security-token: session\r\n"));
@@ -162,7 +162,7 @@ TEST_CASE("a HEAD that is refused is an error with the store's own reason") {
   body = ErrorOf("NoSuchBucket", "The specified bucket does not exist");
   CHECK(absl::IsInvalidArgument(look()));
   CHECK(absl::StrContains(look().message(), "there is no bucket of this name at http://127."));
-  // An object of a bucket that has answered is missing after one question.
+  // Once the bucket has answered, a missing object takes one request.
   S3Store store(FromMap(With(server)));
   code = 200;
   REQUIRE(store.Look("s3://b/k").ok());
@@ -187,7 +187,7 @@ TEST_CASE("listed files are read without asking for each, several at once") {
       }
       return std::pair(200, list + "</R>");
     }
-    // The first answers wait until five requests are open, however slowly their threads start.
+    // The first answers wait for five open requests, however slowly the threads start.
     std::unique_lock lock(mu);
     most = std::max(most, ++at_once);
     more.notify_all();
@@ -211,7 +211,7 @@ TEST_CASE("listed files are read without asking for each, several at once") {
       CHECK(*text == (i == 7 ? "" : "hello"));
     }
     if (round > 0) continue;
-    CHECK(server.heads().size() == kFiles);  // the list, and each but the empty one
+    CHECK(server.heads().size() == kFiles);  // the list, and every file but the empty one
     const std::lock_guard lock(mu);
     CHECK_FALSE(late);
     CHECK(most > 4);

@@ -1,4 +1,4 @@
-// Runs the S3 of tests/objects/s3_server.py for a test, in a process that ends with it.
+// Runs the S3 server in tests/objects/s3_server.py as a child process of the test.
 #pragma once
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ namespace paracord {
 
 class S3Server {
  public:
-  // A share `share` of the requests meets each kind of fault.
+  // A share `share` of requests meets each kind of fault.
   explicit S3Server(double share = 0, int seed = 1) {
     int to[2], from[2];
     if (pipe(to) != 0 || pipe(from) != 0) return;
@@ -51,13 +51,13 @@ class S3Server {
 
   bool there() const { return facts_.is_object(); }
   std::string endpoint() const { return facts_["endpoint"]; }
-  // The environment with which a process reaches the server.
+  // Returns the environment variables for clients of the server.
   std::map<std::string, std::string> Variables() const {
     return {{"AWS_ENDPOINT_URL", endpoint()},
             {"AWS_ACCESS_KEY_ID", facts_["key_id"]},
             {"AWS_SECRET_ACCESS_KEY", facts_["secret"]}};
   }
-  // How many requests have met which fault ("": none).
+  // Returns how many requests met each fault ("": none).
   nlohmann::json Faults() const {
     HttpClient http;
     const auto reply = http.Send({.url = endpoint() + "/faults"});

@@ -1,4 +1,4 @@
-// Tests the S3 client against a server that checks its signatures.
+// Tests the S3 client with a server that checks signatures.
 #include "objects/s3_store.h"
 
 #include <arpa/inet.h>
@@ -35,13 +35,13 @@ std::string Text(ObjectFiles& files, const std::string& path) {
   return *text;
 }
 
-// All tests share one server, since it takes a second to start. It ends with the test program.
+// All tests share one server, which takes a second to start and ends with the test program.
 const S3Server& Server() {
   static S3Server& server = *new S3Server;
   return server;
 }
 
-// This is the example in Amazon's documentation of the signature.
+// The example in Amazon's documentation of signatures.
 TEST_CASE("a request is signed as in the example of the standard") {
   const SignedHeaders headers = SignRequest(
       {"us-east-1", "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", ""}, "GET",
@@ -53,8 +53,7 @@ TEST_CASE("a request is signed as in the example of the standard") {
         "Signature=f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41");
 }
 
-// Every request of the store is signed: names with characters that a URL has to encode, queries,
-// conditions.
+// Every request is signed: names with characters to encode, queries, conditions.
 TEST_CASE("objects are put, read, listed and removed with signatures that the server accepts") {
   const S3Server& server = Server();
   if (!server.there()) return;
@@ -80,7 +79,7 @@ TEST_CASE("objects are put, read, listed and removed with signatures that the se
   {
     const auto file = *files.Create(dir + "/large");
     REQUIRE(file->Append(large).ok());
-    CHECK(absl::IsNotFound(files.Open(dir + "/large").status()));  // not before it is whole
+    CHECK(absl::IsNotFound(files.Open(dir + "/large").status()));  // invisible until complete
     REQUIRE(file->Sync() == absl::OkStatus());
     CHECK_FALSE(file->Append("more").ok());
   }
@@ -98,7 +97,7 @@ TEST_CASE("objects are put, read, listed and removed with signatures that the se
   char beyond[2];
   CHECK(absl::IsOutOfRange(opened->ReadAt(large.size() - 1, beyond)));
 
-  // An object that was replaced is not read on.
+  // A replaced object cannot be read further.
   REQUIRE(files.WriteAtomic(dir + "/large", large + "!").ok());
   std::string part(9 << 20, '\0');
   CHECK(absl::IsDataLoss(opened->ReadAt(0, part)));
@@ -106,7 +105,7 @@ TEST_CASE("objects are put, read, listed and removed with signatures that the se
   { const auto given_up = (*files.Create(dir + "/torn"))->Append(large); }
   auto torn = *files.Create(dir + "/torn");
   REQUIRE(torn->Append(large).ok());
-  CHECK(store.Uploads(dir + "/")->size() == 1);  // as of a process that is killed now
+  CHECK(store.Uploads(dir + "/")->size() == 1);  // a process killed here would leave it
   REQUIRE(files.RemoveTree(dir).ok());
   CHECK(store.Uploads(dir + "/")->empty());
   CHECK(absl::IsNotFound(files.List(dir).status()));
@@ -168,7 +167,7 @@ TEST_CASE("credentials come from a file and a web identity where the environment
   S3Store store(Of(by_file));
   CHECK(store.Put(server.path("text"), "text", false).ok());
 
-  // A refused question without an answer's text makes the store read them again.
+  // A refusal without a text makes the store reload its credentials.
   const std::string rotated = directory / "rotated";
   by_file["AWS_SHARED_CREDENTIALS_FILE"] = rotated;
   const auto write = [&](const std::string& secret) {
@@ -182,11 +181,11 @@ TEST_CASE("credentials come from a file and a web identity where the environment
   write(variables["AWS_SECRET_ACCESS_KEY"]);
   CHECK(rotating.Look(server.path("text")).status() == absl::OkStatus());
   by_file["AWS_SHARED_CREDENTIALS_FILE"] = file;
-  by_file["AWS_PROFILE"] = "default";  // which has no secret
+  by_file["AWS_PROFILE"] = "default";  // a profile without a secret
   S3Store without(Of(by_file));
   CHECK(absl::IsInvalidArgument(without.Put(server.path("a"), "text", false)));
 
-  setenv("INITIAL_NO_AUTH_ACTION_COUNT", "1000", 1);  // this request has no signature
+  setenv("INITIAL_NO_AUTH_ACTION_COUNT", "1000", 1);  // the test's own requests are unsigned
   const S3Server tokens;
   unsetenv("INITIAL_NO_AUTH_ACTION_COUNT");
   HttpClient http;
@@ -202,7 +201,7 @@ TEST_CASE("credentials come from a file and a web identity where the environment
   CHECK_FALSE(found->secret.empty());
   CHECK_FALSE(found->token.empty());
   CHECK(found->until_s > 1'700'000'000);
-  CHECK(source.Get()->key_id == found->key_id);  // kept
+  CHECK(source.Get()->key_id == found->key_id);  // cached
 }
 
 TEST_CASE("a store that takes a request and says nothing is given up soon, and then less soon") {
@@ -221,7 +220,7 @@ TEST_CASE("a store that takes a request and says nothing is given up soon, and t
     CHECK(absl::IsUnavailable(http.Send(request).status()));
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
-  std::thread([&] {  // of its own, since what a thread has met counts
+  std::thread([&] {  // a new thread, because a thread remembers timeouts
     const double first = seconds(), second = seconds(), third = seconds();
     CHECK(first > 0.5);
     CHECK(first < 10);

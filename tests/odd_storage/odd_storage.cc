@@ -1,6 +1,6 @@
-// A library to preload, which makes file systems fail at what Linux' own can do, as ODD_STORAGE
-// lists: "sync" (CIFS, several FUSE mounts) answers EINVAL for directories, "locks" (Lustre, some
-// NFS and FUSE mounts) EOPNOTSUPP.
+// A preloaded library that makes file systems refuse what Linux' own support. ODD_STORAGE lists
+// "sync" (CIFS and several FUSE mounts: EINVAL for syncs of directories) and "locks" (Lustre, some
+// NFS and FUSE mounts: EOPNOTSUPP).
 #include <dlfcn.h>
 #include <sys/file.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-// Compares a model's gradients with central differences of its loss, for tests.
+// Compares a model's gradients with central differences of the loss.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -21,14 +21,14 @@ inline double LossOf(GradientProgram& program, const Batch& batch, Variables& va
   return *loss;
 }
 
-// Puts a layer between `first`, whose variables give its input a gradient, and a Dense.
+// Puts a layer between `first`, whose variables give the layer's input a gradient, and a Dense.
 inline nlohmann::json Around(nlohmann::json first, nlohmann::json layer) {
   return SequentialJson({std::move(first), std::move(layer),
                          LayerJson("Flatten", nlohmann::json::object()),
                          LayerJson("Dense", {{"units", 2}, {"name", "last"}})});
 }
 
-// Differences are taken along random directions, so that few evaluations involve every variable.
+// Takes differences along random directions, so that few evaluations involve every variable.
 // `change` may modify the random batch.
 inline void CheckGradients(const nlohmann::json& model, const std::string& loss,
                            const Batch& schema, uint32_t classes, uint32_t seed,
@@ -49,7 +49,7 @@ inline void CheckGradients(const nlohmann::json& model, const std::string& loss,
   std::mt19937 random(seed);
   for (size_t i = 0; i < variables.values.size(); ++i) {
     INFO(variables.names[i]);
-    if ((*program)->variables()[i].moving_average() > 0) continue;  // it has no gradient
+    if ((*program)->variables()[i].moving_average() > 0) continue;  // no gradient
     const std::vector<float> at = variables.values[i];
     double slope = 0, norm = 0;
     std::vector<float> direction(at.size());
@@ -72,7 +72,7 @@ inline void CheckGradients(const nlohmann::json& model, const std::string& loss,
     const auto close = [norm](double value) {
       return Approx(value).epsilon(0.03).margin(0.01 * norm + 1e-4);
     };
-    // If the loss has a corner within the step, the difference depends on the step.
+    // If the loss has a corner within the step, the difference depends on the step size.
     if (slope != close(wide) && wide != close(difference(step / 4))) continue;
     CHECK(slope == close(wide));
   }

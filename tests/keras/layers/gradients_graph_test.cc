@@ -12,12 +12,12 @@ namespace {
 
 using nlohmann::json;
 
-// A tensor of a Functional model as Keras 3 writes it.
+// A tensor of a Functional model in the format of Keras 3.
 json Tensor(const std::string& layer, int output = 0) {
   return {{"class_name", "__keras_tensor__"}, {"config", {{"keras_history", {layer, 0, output}}}}};
 }
 
-// Layers by name, each with the arguments of its one call; inputs have none.
+// Layers by name, each with the arguments of one call. Inputs have none.
 class FunctionalJson {
  public:
   void Input(const std::string& name) {
@@ -91,7 +91,7 @@ TEST_CASE("gradients of merges agree with differences, broadcast or not") {
   }
 }
 
-// An array as Keras 3 writes it among the arguments of a call.
+// An array argument of a call in the format of Keras 3.
 json Array(json values) {
   return {{"class_name", "__numpy__"},
           {"config", {{"value", std::move(values)}, {"dtype", "float32"}}}};
@@ -298,7 +298,7 @@ TEST_CASE("gradients beside constants agree with differences") {
   }
 }
 
-// The matrices are pairs multiplied by einsum, or are all multiplied by one array.
+// Matrices are multiplied pairwise by einsum, or all by one array.
 TEST_CASE("matrices in more axes are multiplied one by one, or all by the same array") {
   for (const bool array : {false, true}) {
     const auto model = [&](bool other_way) {
@@ -339,7 +339,7 @@ TEST_CASE("matrices in more axes are multiplied one by one, or all by the same a
   }
 }
 
-// The choice depends on numbers that have a gradient by way of other layers.
+// The condition depends on numbers that have a gradient through other layers.
 TEST_CASE("no gradient goes through the condition of a choice") {
   FunctionalJson model;
   model.Input("a");
@@ -435,7 +435,7 @@ TEST_CASE("gradients of batch normalisation under a mask agree with differences"
   }
 }
 
-// sparsemax is missing, because Keras' version has jumps.
+// Without sparsemax, because Keras' version is discontinuous.
 TEST_CASE("gradients of more layers between two others agree with differences") {
   const json dense = LayerJson("Dense", {{"units", 3}, {"activation", "tanh"}});
   const std::vector<std::pair<const char*, json>> layers = {
@@ -465,7 +465,7 @@ TEST_CASE("gradients of more layers between two others agree with differences") 
 }
 
 TEST_CASE("gradients of every other loss agree with differences") {
-  // The loss, the activation before it, and whether its targets are positive.
+  // A loss, the activation before it, and whether targets must be positive.
   const std::vector<std::tuple<const char*, const char*, bool>> losses = {
       {"mean_squared_logarithmic_error", "sigmoid", true},
       {"mean_absolute_percentage_error", "linear", true},

@@ -1,5 +1,5 @@
-// Gradients against central differences for transposed convolutions, volumes, layers along other
-// axes than the last, and EinsumDense, over random shapes from a seed.
+// Compares gradients with central differences for transposed convolutions, volumes, layers along
+// axes other than the last, and EinsumDense. Shapes are random from a seed.
 #include <catch2/catch.hpp>
 
 #include "gradient_check.h"
@@ -135,7 +135,7 @@ TEST_CASE("outputs that are wrong alike share the gradient of a categorical hing
   const json model = SequentialJson({LayerJson("Dense", {{"units", 3}})});
   const auto program =
       BuildKerasProgram(JobFor(model, "categorical_hinge"), SchemaOf({1}, {3}), TestOps()).value();
-  Variables variables(*program);  // all are zero
+  Variables variables(*program);  // all zero
   Batch batch = RandomBatch(SchemaOf({1}, {3}), 1, 0, 1);
   batch.targets[0].values = {0, 1, 0};
   const auto loss =

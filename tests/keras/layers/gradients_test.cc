@@ -1,4 +1,4 @@
-// Gradients against central differences of the loss, over random shapes from a seed.
+// Compares gradients with central differences of the loss. Shapes are random from a seed.
 #include <catch2/catch.hpp>
 #include <random>
 
@@ -33,7 +33,7 @@ TEST_CASE("gradients of layers over images agree with differences") {
                              {"dilation_rate", dilate ? some : one},
                              {"use_bias", draw(0, 1) == 1},
                              {"activation", draw(0, 1) == 0 ? "relu" : "tanh"}});
-    // Max pooling is missing, because its loss has corners everywhere.
+    // Without max pooling, whose loss has corners everywhere.
     const json pool = LayerJson("AveragePooling2D",
                                 {{"pool_size", {draw(1, 2), draw(1, 3)}}, {"padding", "same"}});
     const json model = SequentialJson(
@@ -102,7 +102,7 @@ TEST_CASE("gradients of every loss agree with differences, fused and not") {
       const json model =
           SequentialJson({LayerJson("Dense", {{"units", 5}, {"activation", "tanh"}}),
                           LayerJson("Dense", {{"units", 4}, {"activation", c.activation}})});
-      // With logits the gradient is correct only for targets that add up to 1.
+      // With logits, the gradient is right only for targets that sum to 1.
       const bool one_hot = std::string(c.loss) == "categorical_crossentropy";
       CheckGradients(model, c.loss, SchemaOf({3}, c.targets), c.classes, seed, [&](Batch& batch) {
         std::vector<float>& y = batch.targets[0].values;

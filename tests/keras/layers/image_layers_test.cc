@@ -1,4 +1,4 @@
-// Layers over images: what they draw at random in training, and what they do at inference.
+// Image layers: random draws in training, and no change at inference.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <memory>
@@ -38,7 +38,7 @@ struct Mode {
   bool keras2 = false;
 };
 
-// Runs x (examples, shape...) through a layer with this config.
+// Runs a layer with the config `values` on x (examples, shape...).
 Floats Output(const std::string& class_name, const json& values, const Shape& shape,
               const Floats& x, Mode mode = {}) {
   const Made made = Make(class_name, values, shape, mode.keras2);
@@ -66,7 +66,7 @@ Floats Output(const std::string& class_name, const json& values, const Shape& sh
   return y;
 }
 
-// Each pixel has its index within the image, so that all images are equal.
+// Returns equal images in which a pixel is its index.
 Floats Indices(int64_t examples, const Shape& shape) {
   Floats x;
   for (int64_t e = 0; e < examples; ++e) {
@@ -103,7 +103,7 @@ TEST_CASE("random numbers of an image are a function of the key and its place in
     CHECK(slice == Part(whole, 5, each, 4));
     std::set<Floats> different;
     for (int64_t e = 0; e < 12; ++e) different.insert(Part(whole, e, each));
-    const bool together = std::string(name) == "RandomCrop";        // one place for the whole batch
+    const bool together = std::string(name) == "RandomCrop";  // one position for the whole batch
     const bool few = together || config.contains("interpolation");  // images may be nearly equal
     CHECK(different.size() >= (few ? 1 : std::string(name) == "RandomFlip" ? 2 : 11));
     if (together) CHECK(different.size() == 1);

@@ -1,4 +1,4 @@
-// Merge layers ignore what a mask hides, even a NaN.
+// Merge layers ignore masked numbers, even a NaN.
 #include <limits>
 #include <vector>
 
@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-// Two embeddings of ids, of which 0 is hidden, and a merge of them.
+// A merge of two embeddings, with id 0 masked.
 json Model(const std::string& merge) {
   json both = Call("e");
   both["args"] = {{Call("e")["args"][0], Call("f")["args"][0]}};
@@ -50,7 +50,7 @@ TEST_CASE("masked inputs of a Multiply, Maximum or Minimum have no effect, even 
       const auto loss =
           (*built)->ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans());
       REQUIRE(loss.ok());
-      // 2 x / 4 over what the mask shows.
+      // 2 x / 4 over the unmasked numbers.
       CHECK_THAT(variables.gradients[0],
                  Catch::Matchers::Approx(std::vector<float>{0, 0, 1.5f, -2, 0, 0}));
       CHECK_THAT(variables.gradients[1],
@@ -65,7 +65,7 @@ TEST_CASE("a mask that is not of an input's steps is refused by whoever would re
     std::string layer;
     json config;
     std::vector<uint64_t> mask;
-    bool by_name = true;  // else a Softmax was given the mask, and it is propagated
+    bool by_name = true;  // otherwise a Softmax is given the mask, which is propagated
   };
   for (const auto& [layer, config, mask, by_name] :
        std::vector<Masked>{{"GlobalAveragePooling1D", json::object(), {1}},

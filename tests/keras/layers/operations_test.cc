@@ -1,4 +1,4 @@
-// Operations on tensors refuse what they cannot compute with messages that say why.
+// Operations refuse tensors that they cannot compute, with the reason.
 #include <catch2/catch.hpp>
 
 #include "keras/build.h"
@@ -13,10 +13,10 @@ struct OperationCase {
   const char* operation;
   json config;
   size_t operands = 1;
-  std::string refused;  // part of the message; empty: the operation is supported
+  std::string refused;  // part of the message; empty: supported
 };
 
-// A model of one input (4, 4), which is each operand.
+// Returns the refusal of an operation whose operands are all one input (4, 4).
 std::string Refused(const OperationCase& of) {
   const json tensor = {{"class_name", "__keras_tensor__"},
                        {"config", {{"shape", {nullptr, 4, 4}}, {"keras_history", {"x", 0, 0}}}}};

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// Runs x (examples, shape...) through a layer with this config.
+// Runs a layer with the config `values` on x (examples, shape...).
 std::vector<float> Output(const std::string& class_name, const json& values, const Shape& shape,
                           const std::vector<float>& x, bool training, int64_t first = 0) {
   LayerConfig config(class_name, "layer", values, /*keras2=*/false);

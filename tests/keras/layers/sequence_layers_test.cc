@@ -1,4 +1,4 @@
-// Layers over sequences refuse unsupported configs with messages that say what to do.
+// Sequence layers refuse unsupported configs and say what to do.
 #include <catch2/catch.hpp>
 
 #include "keras/build.h"
@@ -24,7 +24,7 @@ struct SequenceCase {
   const char* layer;
   json config;
   std::vector<uint64_t> input;
-  std::string refused;  // part of the message; empty: the layer is supported
+  std::string refused;  // part of the message; empty: supported
 };
 
 json Nested(json layer) {

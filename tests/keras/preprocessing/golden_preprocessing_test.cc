@@ -1,4 +1,4 @@
-// Preprocessing layers against Keras' own (tests/golden/make_preprocessing.py).
+// Compares preprocessing layers with Keras (tests/golden/make_preprocessing.py).
 #include <catch2/catch.hpp>
 
 #include "keras/build.h"
@@ -44,7 +44,7 @@ void CheckCase(const json& golden) {
   GradientProgram& program = **built;
   Variables variables(program);
   variables.Set(golden["weights"]);
-  for (int run = 0; run < 2; ++run) {  // storage is reused
+  for (int run = 0; run < 2; ++run) {  // the second run reuses storage
     const auto outputs = program.Predict(batch, variables.value_spans());
     INFO(outputs.status());
     REQUIRE(outputs.ok());

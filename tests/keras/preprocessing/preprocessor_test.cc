@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// input "x" -> layer "p" of this config -> Flatten, which is the output.
+// Returns a model: input "x" -> layer "p" with `config` -> Flatten, the output.
 json ModelOf(const std::string& class_name, json config, const std::string& dtype, json shape) {
   config["name"] = "p";
   return SequentialJson(
@@ -156,7 +156,7 @@ TEST_CASE("values that no layer can take are errors that name the example") {
                      "example 1 of the batch: 1.67772e+07 is beyond");
   CheckRefusedInputs(ids, NumberBatch({1, 1.5}), "example 1 of the batch: 1.5 is no whole number");
   Batch beyond = NumberBatch({1, 18446744073709551615.f});
-  beyond.inputs[0].exact = {{1, -1}};  // the same 64 bits
+  beyond.inputs[0].exact = {{1, -1}};  // equal in 64 bits
   CheckRefusedInputs(ids, beyond, "example 1 of the batch: 18446744073709551615 is beyond int64");
   CheckRefusedInputs(ids, NumberBatch({INFINITY}), "example 0 of the batch");
   CheckRefusedInputs(ids, TextBatch({"1", "2", "x"}),
@@ -236,7 +236,7 @@ TEST_CASE("bad preprocessing layers and bad layers behind them are a line each, 
   INFO(built(three));
   CHECK(lines(built(three)) == 3);
   CHECK(alone(three).message() == built(three).message());
-  // The input takes numbers and the data give strings: said, and nothing that follows from it.
+  // The input takes numbers and the data has strings. This is reported, but no consequence of it.
   const json two = model("float32", {"a"});
   INFO(built(two));
   CHECK(lines(built(two)) == 3);
