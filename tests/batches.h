@@ -1,4 +1,4 @@
-// Plans of data and batches of them, for tests.
+// Data plans and their batches, for tests.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ inline DataPlan PlanOf(uint64_t records, uint32_t batch, uint32_t split_batches)
   return plan;
 }
 
-// A plan whose epochs are cut into lanes.
+// Returns a plan whose epochs are cut into lanes.
 inline DataPlan PlanOfLanes(uint64_t records, uint32_t batch, uint32_t lanes) {
   DataPlan plan = PlanOf(records, batch, 0);
   plan.set_lanes(lanes);

@@ -1,5 +1,5 @@
-// Certificates for tests: a CA of their own and what it signs, as PEM text. OpenSSL's functions
-// cannot fail here but for want of memory.
+// Certificates for tests, as PEM text: a CA and certificates signed by it. OpenSSL's functions fail
+// here only for lack of memory.
 #pragma once
 
 #include <openssl/evp.h>
@@ -28,7 +28,7 @@ class TestCa {
     Sign(cert_.get(), "critical,CA:TRUE", "", 3600);
   }
 
-  // `names` is what follows subjectAltName=, such as "URI:spiffe://lab/ps/0"; "" for none.
+  // `names`: the value of subjectAltName=, such as "URI:spiffe://lab/ps/0", or "".
   PemPair Issue(const std::string& names, int64_t seconds = 3600) const {
     const Key key = NewKey();
     const Certificate cert = NewCertificate(key.get());
@@ -36,7 +36,7 @@ class TestCa {
     return {PemOf(cert.get()), PemOf(key.get())};
   }
   std::string pem() const { return PemOf(cert_.get()); }
-  // A list of revoked certificates, as PEM text, with this one.
+  // Returns a revocation list with the certificate `pair`, as PEM text.
   std::string Revoking(const PemPair& pair) const {
     const std::unique_ptr<BIO, decltype(&BIO_free_all)> bio(
         BIO_new_mem_buf(pair.cert.data(), static_cast<int>(pair.cert.size())), BIO_free_all);
@@ -47,7 +47,7 @@ class TestCa {
     X509_CRL_set_version(list.get(), 1);
     X509_CRL_set_issuer_name(list.get(), X509_get_subject_name(cert_.get()));
     X509_CRL_set1_lastUpdate(list.get(), at.get());
-    X509_CRL_set1_nextUpdate(list.get(), at.get());  // it is old, and revokes all the same
+    X509_CRL_set1_nextUpdate(list.get(), at.get());  // an expired list still revokes
     X509_REVOKED* const revoked = X509_REVOKED_new();
     X509_REVOKED_set_serialNumber(revoked, X509_get_serialNumber(cert.get()));
     X509_REVOKED_set_revocationDate(revoked, at.get());
@@ -103,7 +103,7 @@ class TestCa {
   const Certificate cert_;
 };
 
-// The files of one process, in a directory of their own.
+// The files of a process, in a temporary directory.
 class TestKeys {
  public:
   TestKeys(const std::string& ca, const PemPair& pair) {

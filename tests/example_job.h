@@ -1,5 +1,5 @@
-// A job that is small but whole: three images of 2 x 2 bytes as training and as test data, a model
-// of one dense layer, and checkpoints of it, in a directory of the test's own.
+// A small but complete job in a temporary directory: three images of 2 x 2 bytes as training and
+// test data, a model with one dense layer, and checkpoints.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -40,7 +40,7 @@ class ExampleJob {
   void Write(const std::string& name, const std::string& bytes) {
     REQUIRE(Overwrite(files, path(name), bytes));
   }
-  // Flips one bit of a checkpoint's file, near its end.
+  // Flips a bit near the end of a checkpoint's file.
   void Damage(const std::string& checkpoint, const std::string& file) {
     const std::string where = Checkpoint(checkpoint) + "/" + file;
     std::string bytes = *files.ReadWhole(where);
@@ -52,10 +52,10 @@ class ExampleJob {
     bool complete = false;
     bool healthy = true;
     uint64_t rejected = 0;
-    float bias = 0;  // of class 0, the others are 0; the kernel is 0
+    float bias = 0;  // bias of class 0; all other values are 0
     nlohmann::json summary = nullptr;
   };
-  // Writes a checkpoint on two ps, whose kernel is in two partitions. Returns its name.
+  // Writes a checkpoint of two ps, with the kernel in two partitions. Returns its name.
   std::string Commit(uint64_t step, uint64_t round, Options options) {
     Manifest manifest;
     manifest.job_name = job.name;

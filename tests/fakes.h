@@ -1,6 +1,6 @@
-// Stand-ins for the seams of common/environment.h, for tests in one thread: time that the test
-// moves, an executor that runs when told, calls whose answers are kept, files in a directory of the
-// test's own. Owned by the test; not thread-safe but where a comment says so.
+// Fakes of the seams in common/environment.h, for tests in one thread: a clock moved by the test,
+// an executor that runs on demand, calls that keep their answers, and files in a temporary
+// directory. Owned by the test; not thread-safe unless a comment says so.
 #pragma once
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 
 namespace paracord {
 
-// Post may be called from any thread. Nothing runs outside of Run* and Advance.
+// Post may be called from any thread. Functions run only inside Run* and Advance.
 class ManualLoop : public EventLoop {
  public:
   int64_t NowMs() const override { return now_ms_; }
@@ -37,7 +37,7 @@ class ManualLoop : public EventLoop {
     std::erase_if(timers_, [&](const auto& timer) { return timer.first.second == id; });
   }
 
-  // Runs the posted functions, and those that they post, but no timers.
+  // Runs posted functions and the functions that they post, but no timers.
   void RunPosted() {
     while (true) {
       std::function<void()> fn;
@@ -50,7 +50,7 @@ class ManualLoop : public EventLoop {
       fn();
     }
   }
-  // Moves the time, and runs the timers that fall due, in order.
+  // Moves the clock and runs due timers in order.
   void Advance(int64_t ms) {
     const int64_t end_ms = now_ms_ + ms;
     RunPosted();
@@ -73,7 +73,7 @@ class ManualLoop : public EventLoop {
   std::deque<std::function<void()>> posted_ ABSL_GUARDED_BY(mu_);
 };
 
-// Runs work when the test says so, or at once. Run may be called from any thread if not at once.
+// Runs work on demand, or at once. Unless at once, Run may be called from any thread.
 class ManualExecutor : public Executor {
  public:
   explicit ManualExecutor(EventLoop& loop, bool at_once = true) : loop_(loop), at_once_(at_once) {}
@@ -106,7 +106,7 @@ class ManualExecutor : public Executor {
   std::deque<std::pair<std::function<void()>, std::function<void()>>> queue_ ABSL_GUARDED_BY(mu_);
 };
 
-// Draws SplitMix64's numbers from a seed.
+// Returns SplitMix64's numbers for a seed.
 class SeededRandom : public Random {
  public:
   explicit SeededRandom(uint64_t seed) : state_(seed) {}
@@ -121,7 +121,7 @@ class SeededRandom : public Random {
   uint64_t state_;
 };
 
-// Keeps the answer. `answered` counts the answers, and must become 1.
+// Keeps the answer. `answered` counts answers, of which there must be one.
 class FakeCall : public ServerCall {
  public:
   void Reply(absl::StatusOr<Parts> given) override {
@@ -145,12 +145,12 @@ class FakeCall : public ServerCall {
   }
   std::string_view caller() const override { return task; }
 
-  // Lets the caller go away.
+  // The caller goes away.
   void Cancel() {
     if (answered == 0 && on_cancel_) std::exchange(on_cancel_, nullptr)();
   }
 
-  std::string task;  // of the caller
+  std::string task;  // the caller's task
   int answered = 0;
   absl::StatusOr<absl::Cord> reply = absl::UnknownError("not answered");
   std::function<void()> on_release;
@@ -161,7 +161,7 @@ class FakeCall : public ServerCall {
   std::function<void()> on_cancel_;
 };
 
-// A network in which nobody dials and nobody listens.
+// A network without listeners, which cannot be dialled.
 class NoNetwork : public Network {
  public:
   std::unique_ptr<Link> Dial(const std::string&) override { return nullptr; }
@@ -170,14 +170,13 @@ class NoNetwork : public Network {
   }
 };
 
-// Overwrites a file without a sync, which would take too long in a test of thousands of damaged
-// files.
+// Overwrites a file without a sync, which would be too slow for thousands of damaged files.
 inline bool Overwrite(Files& files, const std::string& path, const std::string& bytes) {
   const auto file = files.Create(path);
   return file.ok() && (*file)->Append(bytes).ok();
 }
 
-// A directory that goes away with the test, unless PARACORD_TEST_KEEP is set. Its path is short,
+// A directory removed after the test, unless PARACORD_TEST_KEEP is set. The path is short enough
 // for sockets.
 class TestDirectory {
  public:
@@ -193,7 +192,7 @@ class TestDirectory {
   TestDirectory& operator=(const TestDirectory&) = delete;
   const std::string& path() const { return path_; }
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  // Writes a file, and makes the folders above it. Returns its path.
+  // Writes a file and creates its parent directories. Returns the path.
   std::string Write(const std::string& name, const std::string& text) const {
     std::string file = *this / name;
     PosixFiles files;

@@ -1,7 +1,7 @@
-// The main function of every test program. gRPC's threads and the destructors of its statics race
-// at exit (a double free in gRPC 1.51), so tests end as the daemons do, without the latter.
-// PARACORD_TEST_PART=1/3 in the environment runs every third of the chosen cases, from the second
-// on, so that several processes share a program's cases.
+// The main function of all test programs. gRPC's threads race with its static destructors at exit
+// (a double free in gRPC 1.51), so tests exit without static destructors, like the daemons.
+// PARACORD_TEST_PART=1/3 runs every third test case, from the second on, so that processes can
+// share a program's cases.
 #define CATCH_CONFIG_RUNNER
 #include <unistd.h>
 
@@ -24,9 +24,8 @@
 #endif
 
 #ifdef __SANITIZE_THREAD__
-// Debian's OpenSSL is not instrumented: its reference counts are atomic, but ThreadSanitizer does
-// not see them, and takes the thread that frees an object last for one that races with those before
-// it.
+// Debian's OpenSSL is not instrumented. Its reference counts are atomic, but ThreadSanitizer does
+// not see them, and reports a race of the thread that frees an object with earlier users.
 extern "C" const char* __tsan_default_suppressions() {
   return "called_from_lib:libcrypto.so.3\ncalled_from_lib:libssl.so.3\n";
 }
@@ -40,7 +39,7 @@ void ChoosePart(Catch::Session& session, unsigned part, unsigned parts) {
   session.configData().shardCount = parts;
 }
 #else
-// Catch2 2 has no parts of its own, so the cases of this one are chosen by their names.
+// Catch2 2 cannot split a program, so the cases of a part are selected by name.
 void ChoosePart(Catch::Session& session, unsigned part, unsigned parts) {
   Catch::Config& config = session.config();
   const auto& all = Catch::getAllTestCasesSorted(config);
@@ -77,7 +76,7 @@ int main(int argc, char** argv) {
   }
   code = session.run();
 #ifdef __SANITIZE_THREAD__
-  return code;  // at exit the races found become a failure; no test here uses gRPC
+  return code;  // at exit, races become a failure; no test here uses gRPC
 #endif
 #ifdef __SANITIZE_ADDRESS__
   if (__lsan_do_recoverable_leak_check() != 0) code = 1;

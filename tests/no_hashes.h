@@ -1,5 +1,5 @@
-// Lets OpenSSL compute no SHA-256 and no HMAC while an object of this type lives, as where a host
-// allows FIPS providers alone and has none. Other threads are concerned as well.
+// Makes SHA-256 and HMAC fail in OpenSSL during the lifetime of an object, as on a host that
+// requires FIPS providers but has none. Affects all threads.
 #pragma once
 
 #include <openssl/evp.h>

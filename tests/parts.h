@@ -1,4 +1,4 @@
-// Joins a message's parts as its receiver gets them.
+// Joins the parts of a message, as its receiver does.
 #pragma once
 
 #include "common/rpc.h"

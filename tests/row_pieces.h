@@ -1,4 +1,4 @@
-// Rows of the pushes and pulls of a request, for tests: their ids are pieces of the request.
+// Rows of pushes and pulls in a request, for tests. Row ids are pieces of the request.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace paracord {
 
-// Makes a push or pull of the request name these rows, in place of any that it named.
+// Replaces the rows that a push or pull of the request names.
 inline void SetRowsOf(DecodedRequest& request, uint32_t partition, Piece::Part part, RowSet& set,
                       const RowIds& ids) {
   std::erase_if(request.pieces, [&](const PieceView& piece) {
@@ -22,7 +22,7 @@ inline void SetPushRows(DecodedRequest& request, PartitionPush& push, const RowI
 inline void SetPullRows(DecodedRequest& request, PartitionPull& pull, const RowIds& ids) {
   SetRowsOf(request, pull.partition(), Piece::PULL_IDS, *pull.mutable_rows(), ids);
 }
-// As SetPushRows, with bytes that need not be ids.
+// Like SetPushRows, but with arbitrary bytes in place of ids.
 inline void SetPushIds(DecodedRequest& request, PartitionPush& push, uint64_t count,
                        const std::string& bytes) {
   SetPushRows(request, push, {});

@@ -1,4 +1,4 @@
-// A chain of checkpoints of one growing table, written as a ps and its coordinator write them.
+// A chain of checkpoints of a growing table, written as by a ps and its coordinator.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace paracord {
 
 class StoredChain {
  public:
-  using Rows = std::multimap<uint64_t, float>;  // by id, the value of each of its elements
+  using Rows = std::multimap<uint64_t, float>;  // id -> value of each element
 
   explicit StoredChain(uint64_t dim) {
     manifest_.job_name = "chain";
@@ -43,8 +43,8 @@ class StoredChain {
     manifest_.files = {{PsFileName(0, 1), 0, 0, "boot"}};
   }
 
-  // Writes the next checkpoint and returns its name. The first one is full, and each other one
-  // continues the one before it; `count` rows are there in all then.
+  // Writes the next checkpoint and returns its name. The first checkpoint is full; each later one
+  // continues its predecessor. `count`: rows of the table afterwards.
   std::string Add(const Rows& rows, const std::vector<uint64_t>& removed, uint64_t count) {
     manifest_.base = std::exchange(full_, false) ? "" : manifest_.name.ToString();
     const bool delta = !manifest_.base.empty();
@@ -61,22 +61,21 @@ class StoredChain {
     REQUIRE(Write(rows, removed, table).ok());
     return manifest_.name.ToString();
   }
-  // Each checkpoint from now on lacks the tensor `removed` where it should have it, and has it
-  // where it should not.
+  // Makes later checkpoints wrong: the tensor `removed` is missing if required, and present if not.
   void MistakeRemoved() { mistaken_ = true; }
-  // The next checkpoint continues nothing.
+  // Makes the next checkpoint full.
   void BeginFull() { full_ = true; }
   std::string Path(const std::string& name) const { return checkpoints() + "/" + name; }
   std::string PartOf(const std::string& name) const { return Path(name) + "/" + PsFileName(0, 1); }
   std::string dir() const { return directory_ / "job"; }
   std::string checkpoints() const { return CheckpointsDirectory(dir()); }
   Manifest ManifestOf(const std::string& name) { return *ReadManifest(files_, Path(name)); }
-  // Writes the manifest of a checkpoint anew.
+  // Replaces the manifest of a checkpoint.
   void Put(const std::string& name, const Manifest& manifest) {
     const std::string path = Path(name) + "/" + kManifestName;
     REQUIRE(files_.WriteAtomic(path, ManifestToText(manifest)).ok());
   }
-  // Changes a byte of a checkpoint that only its checksum tells.
+  // Changes a byte of a checkpoint that only the checksum covers.
   void Damage(const std::string& name) {
     std::string text = *files_.ReadWhole(PartOf(name));
     text.back() = static_cast<char>(text.back() ^ 4);

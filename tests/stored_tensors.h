@@ -1,4 +1,4 @@
-// Partitions with their tensors as a checkpoint holds them, for tests.
+// Partitions with the tensors of a checkpoint, for tests.
 #pragma once
 
 #include <algorithm>
@@ -17,10 +17,10 @@ namespace paracord {
 struct StoredTensors : StoredPartition {
   std::vector<float> value;
   std::map<std::string, std::vector<float>> slots;
-  std::vector<float> changed;  // rows of a fixed table, of the link under way
+  std::vector<float> changed;  // rows of a fixed table in the current link
 };
 
-// Puts the rows of a fixed table that changed in place of what there was.
+// Overwrites rows of a fixed table with a delta's rows.
 inline void TakeChanged(const VariableSpec& variable, const PartitionSpec& spec,
                         const TableMetadata& table, std::span<const float> words,
                         StoredTensors& tensors) {
@@ -42,7 +42,7 @@ inline void TakeChanged(const VariableSpec& variable, const PartitionSpec& spec,
   }
 }
 
-// Of fixed tables what the whole chain has, of growing ones what the last link has.
+// Reads fixed tables from the whole chain, and growing tables from the last link.
 inline absl::StatusOr<std::vector<StoredTensors>> ReadTensors(Files& files,
                                                               const std::string& directory,
                                                               const Manifest& manifest,

@@ -1,4 +1,4 @@
-// Real files, of which a test sees what was opened and says what fails.
+// Real files with a record of opened paths, and failures on demand.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ class WatchedFiles : public PosixFiles {
     ++opened_[path];
     return PosixFiles::Open(path);
   }
-  // From now on until MakeWell this fails: "open PATH", "remove PATH" or "sync PATH".
+  // Makes an operation fail until MakeWell: "open PATH", "remove PATH" or "sync PATH".
   void MakeIll(const std::string& what) {
     MutexLock lock(mu_);
     ill_.insert(what);
@@ -45,7 +45,7 @@ class WatchedFiles : public PosixFiles {
     return found == opened_.end() ? 0 : found->second;
   }
 
-  std::function<void()> on_open;  // set while no file is used
+  std::function<void()> on_open;  // set only while no file is in use
 
  private:
   absl::Status Try(const std::string& what) const {
@@ -55,7 +55,7 @@ class WatchedFiles : public PosixFiles {
   }
 
   mutable Mutex mu_;
-  std::map<std::string, int> opened_ ABSL_GUARDED_BY(mu_);  // by path
+  std::map<std::string, int> opened_ ABSL_GUARDED_BY(mu_);  // keyed by path
   std::set<std::string> ill_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -1,4 +1,4 @@
-// Compiled forms that are kept for workers that start again, by a plug-in that is none of XLA's
+// Compiled forms of programs, cached for the next start of a worker. Uses a fake PJRT plug-in
 // (tests/fake_pjrt).
 #include "program/compiled_form.h"
 
@@ -18,7 +18,7 @@ namespace paracord {
 namespace {
 
 const std::string kKeepingPlugin = PARACORD_BIN_DIR "/fake_plugins/fake_pjrt.so";
-constexpr size_t kModules = 3;  // of the file
+constexpr size_t kModules = 3;  // in the program file
 
 struct KeptRig {
   KeptRig() : place(CompiledIn(files, directory.path(), random, true)) {
@@ -29,14 +29,14 @@ struct KeptRig {
   }
   ~KeptRig() { unsetenv("PARACORD_FAKE_PJRT"); }
 
-  // Makes a module one of its own by a factor.
+  // Makes a module unique by its factor.
   void Change(size_t module, const std::string& factor) {
     job.model["file"]["modules"][module]["code"] =
         FakeCode("f32 - 1.5 1 6\nf32 2x3 0 " + factor + " 0\nf32 3 1 1 5\nf32 2 0 1 4\n");
   }
 
-  // Makes the program as a start of a worker does, with a plug-in that is told this. Returns how
-  // many modules were compiled before.
+  // Makes the program, as the start of a worker does. `told`: orders to the plug-in. Returns the
+  // number of modules loaded from the cache.
   size_t Start(const std::string& told = "") {
     setenv("PARACORD_FAKE_PJRT", told.c_str(), 1);
     const auto made = PjrtProgram::Make(job, schema, {"pjrt:" + kKeepingPlugin}, place);
@@ -62,10 +62,10 @@ struct KeptRig {
   CompiledPlace place;
   Job job;
   Batch schema;
-  std::string said;  // by the program about its memory
+  std::string said;  // what the program says about its memory
 };
 
-// Sets a variable of the environment, and at its end what it was before.
+// Sets an environment variable, and restores the old value at the end.
 class WithVariable {
  public:
   WithVariable(const std::string& name, const std::string& value) : name_(name) {
@@ -92,7 +92,7 @@ TEST_CASE("a worker that starts again compiles nothing that was compiled before"
   CHECK(rig.Start() == 0);
   CHECK(rig.Paths().size() == kModules);
   CHECK(rig.Start("fail=PJRT_Client_Compile") == kModules);
-  // Another module is compiled, and the rest is not.
+  // The changed module is compiled; the rest comes from the cache.
   rig.Change(1, "3");
   CHECK(rig.Start() == kModules - 1);
   CHECK(rig.Start() == kModules);

@@ -15,7 +15,7 @@
 namespace paracord {
 namespace {
 
-// A model of a dense variable and a table, which computes nothing.
+// A model with a dense variable and a table, without any computation.
 class TwoVariables : public GradientProgram {
  public:
   TwoVariables() {
@@ -56,7 +56,8 @@ struct Devices {
   std::optional<LaneDevices> lanes;
 };
 
-// The gradients of lanes: of the table some rows, shard by shard where `shards` is more than 1.
+// Random gradients of lanes. The table's gradient has some rows, shard by shard if `shards` is
+// above 1.
 struct DrawnLanes {
   DrawnLanes(size_t count, uint64_t shards, uint32_t seed) : random(seed) {
     for (size_t i = 0; i < count; ++i) {
@@ -76,7 +77,7 @@ struct DrawnLanes {
   }
   std::vector<float> Floats(size_t count) {
     std::vector<float> values(count);
-    // With zeros of both signs.
+    // With positive and negative zeros.
     for (float& value : values) {
       value = static_cast<float>(static_cast<int>(random() % 2001) - 1000) / 700;
       if (random() % 8 == 0) value = random() % 2 == 0 ? 0.0f : -0.0f;
@@ -92,7 +93,7 @@ struct DrawnLanes {
   }
 
   std::mt19937 random;
-  std::vector<std::vector<std::vector<float>>> arrays;  // by lane and variable
+  std::vector<std::vector<std::vector<float>>> arrays;  // [lane][variable]
   std::vector<std::shared_ptr<const TableRows>> of_rows;
   std::vector<std::vector<std::span<float>>> spans;
 };
@@ -103,7 +104,8 @@ std::vector<uint32_t> Bits(std::span<const float> values) {
   return bits;
 }
 
-// One row of the table in lanes [first, first + count), by the rule of the tree.
+// Returns a row of the table's sum over lanes [first, first + count), by the definition of the
+// tree.
 std::optional<std::array<float, 2>> RowOf(const DrawnLanes& lanes, uint64_t id, size_t first,
                                           size_t count) {
   if (count == 1) {
@@ -169,7 +171,8 @@ TEST_CASE("each lane is computed by a program of its own, and all of them at the
     devices.lanes->ForLanes(3, [&](size_t lane, GradientProgram& program) {
       used[lane] = &program;
       ++begun;
-      while (begun < 3) std::this_thread::yield();  // for ever, if they came one after another
+      // Would hang if the lanes came one after another.
+      while (begun < 3) std::this_thread::yield();
     });
     CHECK(used[0] == &devices.first);
     CHECK(std::set(used.begin(), used.end()).size() == 3);

@@ -1,5 +1,5 @@
-// The layout of our declarations of the PJRT C API is that of the API's own header: a golden list,
-// and the header itself where the build has found one.
+// The tree's declarations of the PJRT C API must have the layout of the API's header: a golden
+// list, and the header itself if the build found one.
 #include "program/pjrt_api.h"
 
 #include <catch2/catch.hpp>
@@ -12,7 +12,7 @@
 namespace paracord {
 namespace {
 
-// PJRT(ours, theirs, field, its offset)
+// PJRT(our type, the header's type, field, offset)
 #define PARACORD_PJRT_FIELDS(PJRT)                                                                 \
   PJRT(PjrtErrorDestroyArgs, PJRT_Error_Destroy_Args, error, 16)                                   \
   PJRT(PjrtErrorMessageArgs, PJRT_Error_Message_Args, message_size, 32)                            \
@@ -68,7 +68,7 @@ namespace {
   PJRT(PjrtApi, PJRT_Api, extension_start, 8)                                                      \
   PJRT(PjrtApi, PJRT_Api, pjrt_api_version, 16)
 
-// PJRT(the arguments' type, theirs, the function, its place)
+// PJRT(our argument type, the header's, function, index)
 #define PARACORD_PJRT_FUNCTIONS(PJRT)                                                              \
   PJRT(PjrtErrorDestroyArgs, PJRT_Error_Destroy_Args, PJRT_Error_Destroy, 0)                       \
   PJRT(PjrtErrorMessageArgs, PJRT_Error_Message_Args, PJRT_Error_Message, 1)                       \
@@ -127,7 +127,7 @@ TEST_CASE("the declarations of PJRT have the layout of the API's own header") {
 #define PARACORD_SAME(ours, theirs, field, offset) \
   CHECK(offsetof(ours, field) == offsetof(::theirs, field));
   PARACORD_PJRT_FIELDS(PARACORD_SAME)
-  // Ours may be older, and have fewer fields.
+  // Our declarations may be older, with fewer fields.
 #define PARACORD_SAME_PLACE(ours, theirs, function, place)                 \
   {                                                                        \
     CHECK(offsetof(::PJRT_Api, function) == 40 + sizeof(void*) * (place)); \

@@ -1,5 +1,4 @@
-// Programs of StableHLO by a plug-in that is none of XLA's and fails as it is told
-// (tests/fake_pjrt).
+// StableHLO programs on a fake PJRT plug-in that fails on demand (tests/fake_pjrt).
 #include "program/pjrt_program.h"
 
 #include <catch2/catch.hpp>
@@ -22,7 +21,7 @@ using nlohmann::json;
 
 const std::string kFakePjrt = PARACORD_BIN_DIR "/fake_plugins/fake_pjrt.so";
 
-// Tells the plug-in what to do while it lives.
+// Gives the plug-in orders during its lifetime.
 struct Telling {
   explicit Telling(const std::string& what) { setenv("PARACORD_FAKE_PJRT", what.c_str(), 1); }
   ~Telling() { unsetenv("PARACORD_FAKE_PJRT"); }
@@ -87,7 +86,7 @@ TEST_CASE("a plug-in computes steps and predictions of a program file") {
   CHECK(rig.Step(7).value() == 7.5);
   CHECK(rig.gradients == Values{{2, 4, 6, 8, 10, 12}, {4, 3, 2}, {1, 2}, {}});
   CHECK(there == std::vector<size_t>{0, 1, 2});
-  // Another size has a module of its own.
+  // Another batch size has a separate module.
   rig.batch.examples = 2;
   rig.batch.inputs[0].values.resize(4);
   rig.batch.targets[0].values.resize(2);
@@ -101,7 +100,7 @@ TEST_CASE("a plug-in for the processor is given arrays that it can read in place
   for (const char* const type : {"int32", "int64"}) {
     rig.job.model["file"]["targets"][0]["dtype"] = type;
     REQUIRE(rig.Make().ok());
-    // Several at once, since one may begin there by chance.
+    // Several batches, since one may be aligned by chance.
     std::vector<Batch> batches(8, rig.batch);
     for (const Batch& batch : batches) {
       rig.batch = batch;
@@ -236,12 +235,12 @@ TEST_CASE(
       CHECK(make(device, automatic, 4).ok());
       CheckSaid(make(device, automatic, 5), "there is no GPU 2");
     }
-    // A number that is named counts.
+    // The number after the device counts.
     CHECK(make(named + ":1", false, 2).ok());
     CHECK(make("cuda:1", false, 2).ok());
     CheckSaid(make(named + ":2", false, 0), "there is no GPU 2");
   }
-  // Others have no options.
+  // Plug-ins for other devices get no options.
   CHECK(make("cpu", true, 5).ok());
   unsetenv("CUDA_VISIBLE_DEVICES");
   unsetenv("PARACORD_PJRT_PLUGINS");
@@ -250,7 +249,7 @@ TEST_CASE(
 TEST_CASE("several devices of a plug-in have one client, and modules that are compiled once") {
   PjrtRig rig;
   const size_t modules = ReadProgramFile(rig.job.model.at("file"))->modules.size();
-  // More calls than these would fail.
+  // Further calls would fail.
   const std::string fail = GENERATE_COPY(absl::StrCat("PJRT_Client_Compile:13:", modules),
                                          std::string("PJRT_Client_Create:13:1"));
   const Telling telling(absl::StrCat("devices=4 fail=", fail));
@@ -271,7 +270,7 @@ TEST_CASE("several devices of a plug-in have one client, and modules that are co
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(losses == std::vector<double>(4, 7.5));
-  // The client lives as long as any of them.
+  // The client lives as long as any of the programs.
   made->erase(made->begin(), made->begin() + 3);
   rig.program = std::move(made->front());
   CHECK(rig.Step(7).value() == 7.5);

@@ -1,5 +1,5 @@
-// Tables of programs of StableHLO, of whose rows a module has those that its batch reads, by a
-// plug-in that is none of XLA's (tests/fake_pjrt).
+// Tables of StableHLO programs, whose modules get only the rows that a batch reads. Uses a fake
+// PJRT plug-in (tests/fake_pjrt).
 #include <catch2/catch.hpp>
 #include <functional>
 
@@ -18,8 +18,8 @@ const std::string kTablePlugin = "pjrt:" PARACORD_BIN_DIR "/fake_plugins/fake_pj
 
 json Argument(const char* kind, const char* name) { return {{"kind", kind}, {"name", name}}; }
 
-// The loss is the number of the first id, the gradient of a row twice the row, and predictions are
-// the numbers of ids. A module has room for five rows.
+// The loss is the local number of the first id, a row's gradient is twice the row, and predictions
+// are the local numbers of ids. A module has room for five rows.
 json TableFile() {
   const json user = {{"kind", "variable"}, {"name", "user"}, {"rows", 5}};
   const json step = {
@@ -73,8 +73,8 @@ struct PjrtTableRig {
     batch.targets[0].values = {0, 1};
   }
 
-  // With rows, whose values are 1, 2, 3 and so on, or the whole table, of which a row has its
-  // number.
+  // Computes with `rows`, whose values are 1, 2, 3 and so on. Null stands for the whole table, in
+  // which a row holds its number.
   absl::StatusOr<double> Step(std::shared_ptr<const TableRows> rows) {
     const size_t there = rows == nullptr ? 1000 : rows->ids[0].size();
     values = {std::vector<float>(2 * there), {1}};
@@ -112,7 +112,7 @@ TEST_CASE("a module has the rows that its batch reads, and numbers in the place 
   CHECK(rig.gradients[0] == std::vector<float>{2, 4, 6, 8, 10, 12});
   CHECK(rig.gradients[1] == std::vector<float>{7});
   CHECK(rig.predicted == std::vector<float>{1, 0, 1, 2});
-  // Row 0 is that of id 0, or zeros where a batch lacks it.
+  // Row 0 belongs to id 0. If the batch lacks id 0, the row is zero.
   rig.Read({9, 7, 500, 8});
   rows = rig.program->RowsOf(rig.batch).value();
   CHECK(rig.Step(rows).value() == 3);
@@ -171,7 +171,8 @@ TEST_CASE("tables that a program file or its job do not fit are refused") {
        "step "
        "of 2 examples for 5"},
       {[](PjrtTableRig& rig) {
-         // A batch is predicted in two pieces, each of which has room for its own rows alone.
+         // Predicts a batch in two pieces. Each piece has room only for the rows that the piece
+         // reads.
          rig.job.model["file"]["modules"][1]["batch"] = 1u;
          rig.job.model["file"]["modules"][1]["arguments"][0]["rows"] = 3u;
          rig.job.model["file"]["modules"][1]["code"] = FakeCode("f32 1x2 0 1 1\n");

@@ -9,7 +9,7 @@
 namespace paracord {
 namespace {
 
-// Ten records, whose one feature is their number, and which of them were read.
+// Ten records with their number as the only feature. `read` records the reads.
 class NumberedRecords : public DataSource {
  public:
   explicit NumberedRecords(std::multiset<uint64_t>& read) : read_(read) {}
@@ -36,7 +36,7 @@ BatchId Id(uint64_t split, uint32_t batch) {
   return id;
 }
 
-// A feed of batches of one record, five a split.
+// A feed with batches of one record and splits of five batches.
 struct FeedFixture {
   FeedFixture() {
     DataPlan plan;
@@ -56,7 +56,7 @@ struct FeedFixture {
     return batch == nullptr ? -1 : batch->inputs[0].values[0];
   }
 
-  std::multiset<uint64_t> read;  // the feed's thread writes it
+  std::multiset<uint64_t> read;  // written by the feed's thread
   std::unique_ptr<BatchFeed> feed =
       MakePreparedBatches(std::make_unique<NumberedRecords>(read), /*depth=*/2);
 };

@@ -1,4 +1,4 @@
-// A program in a child process that behaves as a test wants: written in Python's own library.
+// Programs in child processes that behave as a test wants, in plain Python.
 #include "program/process_program.h"
 
 #include <signal.h>
@@ -23,8 +23,8 @@ namespace {
 
 using nlohmann::json;
 
-// Its gradient by each element is its value plus the first input plus the number of its starts,
-// thousandfold. What it does on its first start is its argument.
+// The gradient of an element is its value plus the first input plus 1000 times the number of
+// starts. The argument says what goes wrong on the first start.
 constexpr char kChild[] = R"(import json, mmap, os, socket, struct, sys, time
 mode, always = sys.argv[1].split("!")[0], sys.argv[1].endswith("!")
 starts = int(open("starts").read()) if os.path.exists("starts") else 0
@@ -136,7 +136,7 @@ while True:
 struct Lines {
   std::mutex mu;
   std::vector<std::string> lines;
-  // Waits for a line with the text, because a child's words come by themselves.
+  // Waits for a line with `text`, since the child writes asynchronously.
   bool Has(const std::string& text, int tries = 200) {
     for (int i = 0; i < tries; ++i) {
       {
@@ -207,7 +207,7 @@ TEST_CASE("a child process gives gradients, predictions and sums, and says what 
   CHECK(rig.program->variables()[1].initializer().options().at("maxval") == 1);
   CHECK_FALSE(rig.program->variables()[2].trainable());
   CHECK(rig.program->variables()[3].moving_average() == 0.9);
-  CHECK(rig.program->variables()[3].trainable());  // it is updated, though by no optimizer
+  CHECK(rig.program->variables()[3].trainable());  // updated, but not by an optimizer
   CHECK(rig.program->metric_names() == std::vector<std::string>{"loss", "error"});
   CHECK(absl::StrContains(rig.program->Summary(), "mean (2,) zeros, moving average of 0.9"));
   CHECK(rig.Step().value() == 1.25);
@@ -250,7 +250,7 @@ TEST_CASE("a child that is lost costs no batch: another one computes it anew") {
   REQUIRE(loss.ok());
   CHECK(*loss == 1.25);
   Floats expected = {{1011, 1012}, {1013, 1014, 1015}, {}, {1017, 1018}};
-  if (mode == "many") expected[0] = {11, 12};  // was reported, and stands
+  if (mode == "many") expected[0] = {11, 12};  // reported early, and kept
   CHECK(rig.gradients == expected);
   CHECK(rig.said.Has(why));
   CHECK(rig.said.Has("it is started again"));
@@ -301,7 +301,7 @@ TEST_CASE("a batch at which each child is lost is one that the program cannot co
   CAPTURE(mode);
   Rig rig(mode);
   REQUIRE(rig.Start().ok());
-  for (int tries = 0; tries < 3; ++tries) {  // as often as the coordinator has it tried
+  for (int tries = 0; tries < 3; ++tries) {  // a coordinator retries this often
     const absl::Status status = rig.Step().status();
     INFO(status);
     CHECK(absl::IsFailedPrecondition(status));
@@ -381,7 +381,7 @@ TEST_CASE("a program that wants int64 of a column is given all digits of its num
   rig.batch.inputs[0].values[7] = -3;
   rig.batch.inputs[0].exact = {{0, 9007199254740993}};
   CHECK(rig.Step().value() == 993 - 3 + 1);
-  rig.batch.inputs[0].exact.clear();  // it was a float in the file
+  rig.batch.inputs[0].exact.clear();  // the file had a float
   const absl::Status status = rig.Step().status();
   CHECK(absl::IsInvalidArgument(status));
   CHECK(absl::StrContains(status.message(), "of which no whole number is certain"));
@@ -434,7 +434,7 @@ TEST_CASE("a folder of a program is its owner's, and goes with it or with the ne
   const std::string path = (*first)->path();
   PosixFiles files;
   CHECK(files.ReadWhole(path + "/lib/model.py").value() == "2");
-  const std::string left = parent / "paracord-program-aBcDeF";  // of a process that was killed
+  const std::string left = parent / "paracord-program-aBcDeF";  // left by a killed process
   REQUIRE(mkdir(left.c_str(), 0700) == 0);
   parent.Write("paracord-program-aBcDeF/train.py", "3");
   const auto second = ProgramFolder::Make({}, parent.path());
@@ -451,7 +451,7 @@ TEST_CASE("a program is told goodbye, and has a while to leave") {
     const auto running = rig.use.running = std::make_shared<RunningChildren>();
     REQUIRE(rig.Start().ok());
     CHECK(rig.said.Has("is ready"));
-    if (together) {  // by the end of a process that destroys nothing
+    if (together) {  // no destructors run
       running->EndAll();
       CHECK(absl::IsCancelled(rig.Step().status()));
     }
@@ -487,7 +487,7 @@ TEST_CASE("no process of a program outlives it") {
   CHECK(getpgid(pids[0]) == pids[1]);
   child->reset();
   const auto gone = [&] {
-    // Nobody waits for a grandchild, so that a zombie may stay.
+    // A zombie may remain, since nobody reaps a grandchild.
     const auto stat = PosixFiles().ReadWhole(absl::StrCat("/proc/", pids[0], "/stat"));
     return !stat.ok() || absl::StrContains(*stat, ") Z ");
   };

@@ -1,4 +1,4 @@
-// These tests read program files, sound and damaged, and look at the errors.
+// Reads valid and damaged program files, and checks the errors.
 #include "program/program_file.h"
 
 #include <catch2/catch.hpp>
@@ -79,7 +79,7 @@ TEST_CASE("what is wrong with a program file is said with its place") {
 }
 
 TEST_CASE("nothing that a program file may have of another type is taken") {
-  // Every value of the document in turn is something else.
+  // Replaces each value of the document in turn by another type.
   const json document = FakeProgramFile();
   const json flat = document.flatten();
   for (const auto& [pointer, value] : flat.items()) {

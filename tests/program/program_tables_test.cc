@@ -1,4 +1,4 @@
-// Tables of a program in a process, whose child looks its rows up by local numbers.
+// Tables of a program in a child process, which looks up rows by local numbers.
 #include "program/program_tables.h"
 
 #include <catch2/catch.hpp>
@@ -13,8 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-// The gradient of a row is the row plus 100 for each of its occurrences; the loss is the number of
-// rows that it was told of, the least and the greatest local number.
+// The gradient of a row is the row plus 100 for each occurrence. The loss is made of the number of
+// rows, and the least and greatest local number.
 constexpr char kLookUp[] = R"(import json, mmap, os, socket, struct
 s = socket.socket(fileno=3)
 def say(packet):
@@ -84,7 +84,7 @@ struct TableRig {
 
   void SetIds(const std::vector<float>& ids) { batch.inputs[0].values = ids; }
 
-  // Computes with rows that have ten times their id, or their place in the batch's.
+  // Computes with rows that hold ten times their id, or their index in the batch's rows.
   absl::StatusOr<double> Step() {
     ASSIGN_OR_RETURN(rows, program->RowsOf(batch));
     REQUIRE(rows != nullptr);
@@ -248,7 +248,7 @@ TEST_CASE("what is wrong with a table is said before anything is computed") {
   }
 }
 
-// Declarations alone, without a child.
+// Tests declarations only, without a child.
 TEST_CASE("tables that share inputs must number their ids alike") {
   Job job;
   job.batch = 4;

@@ -1,5 +1,4 @@
-// The ids of a batch, as files of several formats have them, and what is said of those that are
-// none.
+// The ids of a batch from files of several formats, and the errors for numbers that are no ids.
 #include "program/row_numbers.h"
 
 #include <catch2/catch.hpp>

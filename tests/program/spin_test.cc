@@ -19,7 +19,7 @@ TEST_CASE("a wait spins while messages come in time, and rarely while they do no
   Spin spin(true);
   CHECK(TriesOf(spin, 100, true) == 100);
   CHECK(TriesOf(spin, 3203, false) == 103);
-  // The next one that comes in time has all spin again.
+  // The next packet that comes in time restores the full spin.
   CHECK(TriesOf(spin, 32, true) >= 1);
   CHECK(TriesOf(spin, 100, true) == 100);
 }

@@ -1,5 +1,5 @@
-// A program file for the plug-in that is none of XLA's (tests/fake_pjrt): variables w (2, 3) and b
-// (3), an average and one that is not trained; steps of 4 and of 2 examples, predictions of 4.
+// A program file for the fake PJRT plug-in (tests/fake_pjrt): variables w (2, 3) and b (3), a
+// moving average and a frozen variable; steps for 4 and for 2 examples, predictions for 4.
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ inline std::string FakeCode(const std::string& text) {
   return code;
 }
 
-// Its arguments are w, b, mean, frozen, x, y and the key: the loss is 0.5 and the key's lower half,
-// gradients are twice w, and y's first examples.
+// The arguments are w, b, mean, frozen, x, y and the key. The loss is 0.5 plus the key's lower
+// half; the gradients are twice w, and y's first examples.
 inline nlohmann::json FakeStep(uint32_t batch) {
   return {{"kind", "step"},
           {"batch", batch},
@@ -58,7 +58,7 @@ inline nlohmann::json FakeProgramFile() {
          {"arguments", {{{"kind", "input"}, {"name", "x"}}, {{"kind", "variable"}, {"name", "w"}}}},
          {"results", {{{"kind", "output"}, {"name", ""}}}},
          {"code", FakeCode("f32 4x2 0 10 0\n")}}}}};
-  return JsonOf(TextOf(file));  // numbers are unsigned where they are read
+  return JsonOf(TextOf(file));  // parses numbers as unsigned, as the product does
 }
 
 }  // namespace paracord

@@ -15,7 +15,7 @@ namespace {
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
-// The credentials of one process, whose clock the test moves.
+// The credentials of a process, with a clock that the test moves.
 struct Process {
   Process(const std::string& ca, const PemPair& pair, bool token = false) : keys(ca, pair) {
     SecurityOptions options = keys.options();
@@ -83,7 +83,7 @@ TEST_CASE("a peer whose certificate another CA signed, or that has expired, is r
   const auto own = Credentials::Load(keys.options(), files);
   REQUIRE_FALSE(own.ok());
   CHECK(Text(own.status()).find("task.crt expired 1 minute ago: replace it") != std::string::npos);
-  CHECK(absl::IsUnavailable(own.status()));  // a better one may come
+  CHECK(absl::IsUnavailable(own.status()));  // retried, since a valid one may come
 }
 
 TEST_CASE("the time between two moments is told in its largest unit") {
@@ -100,7 +100,7 @@ TEST_CASE("a certificate that a list revokes is refused, from when the list says
   TestKeys keys(ca.pem(), ca.Issue("URI:spiffe://lab/ps/2"));
   SecurityOptions options = keys.options();
   options.crl = keys.Path("revoked.pem");
-  keys.Write("revoked.pem", other.Revoking(lost));  // of an authority that nobody believes
+  keys.Write("revoked.pem", other.Revoking(lost));  // from an authority that is not trusted
   int64_t now_ms = 1'000'000;
   PosixFiles files;
   const auto loaded = Credentials::Load(options, files, [&] { return now_ms; });
@@ -124,7 +124,7 @@ TEST_CASE("a certificate that a list revokes is refused, from when the list says
   CHECK(Handshake(ps->Current()->server.get(), another.Keys()->client.get()).done());
   keys.Write("revoked.pem", "no list");
   now_ms += 1000;
-  CHECK_FALSE(ps->ProblemOf(certificate).empty());  // the keys stay as they were
+  CHECK_FALSE(ps->ProblemOf(certificate).empty());  // the old keys stay in use
 }
 
 TEST_CASE("a certificate that expires while its connection lasts is believed no more") {
@@ -132,7 +132,7 @@ TEST_CASE("a certificate that expires while its connection lasts is believed no 
   Process ps(ca.pem(), ca.Issue("URI:spiffe://lab/ps/2"));
   const PeerCertificate gone(ca.Issue("URI:spiffe://lab/worker/0", /*seconds=*/-180).cert);
   CHECK(ps.credentials->ProblemOf(gone) == "it expired 3 minutes ago (" + gone.Name() + ")");
-  CHECK(ps.credentials->ProblemOf(PeerCertificate()).empty());  // who showed the token
+  CHECK(ps.credentials->ProblemOf(PeerCertificate()).empty());  // a peer that showed the token
 }
 
 TEST_CASE("an authority that is believed no more ends no connection that exists") {
@@ -174,7 +174,7 @@ TEST_CASE("a certificate of another cluster, or without one identity, belongs to
   }
   Process plant(ca.pem(), ca.Issue("URI:spiffe://plant/worker/0"));
   const Handshake hands(ps.Keys()->server.get(), plant.Keys()->client.get());
-  REQUIRE(hands.done());  // one CA may sign for several clusters
+  REQUIRE(hands.done());  // a CA may sign for several clusters
   CHECK(absl::IsUnauthenticated(ps.credentials->PeerOf(hands.server.get()).status()));
 }
 
@@ -183,24 +183,24 @@ TEST_CASE("files that change are read again, and those that do not fit are left 
   Process ps(ca.pem(), ca.Issue("URI:spiffe://lab/ps/2"));
   const auto first = ps.Keys();
   const PemPair renewed = next.Issue("URI:spiffe://lab/ps/2");
-  ps.keys.Write("task.crt", renewed.cert);  // its key is still the old one
+  ps.keys.Write("task.crt", renewed.cert);  // the key file is still the old one
   ps.now_ms += 1000;
   CHECK(ps.Keys() == first);
   ps.keys.Put(renewed);
   ps.now_ms += 999;
-  CHECK(ps.Keys() == first);  // not asked again so soon
+  CHECK(ps.Keys() == first);  // not yet checked again
   ps.now_ms += 1;
   const auto second = ps.Keys();
   CHECK(second->version == first->version + 1);
   CHECK(second->key_pem == renewed.key);
-  // Connections from before go on with what they have, and new peers trust the new signer alone.
+  // Old connections go on with their keys. New peers trust only the new authority.
   Process worker(next.pem() + ca.pem(), ca.Issue("URI:spiffe://lab/worker/0"));
   CHECK(Handshake(second->server.get(), worker.Keys()->client.get()).done());
   Process late(ca.pem(), ca.Issue("URI:spiffe://lab/worker/0"));
   CHECK_FALSE(Handshake(second->server.get(), late.Keys()->client.get()).client_done);
 }
 
-// Files of a storage that hangs while the test says so.
+// Files on storage that hangs while the test wants so.
 class HangingFiles : public PosixFiles {
  public:
   absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) override {

@@ -1,4 +1,4 @@
-// A TLS handshake in memory, between a client's and a server's context.
+// A TLS handshake in memory between a client's and a server's context.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -25,7 +25,7 @@ struct Handshake {
       SSL_set_alpn_protos(client.get(), reinterpret_cast<const unsigned char*>(named.data()),
                           static_cast<unsigned>(named.size()));
     }
-    for (int i = 0; i < 10; ++i) {  // each side in turn, until both have nothing more to say
+    for (int i = 0; i < 10; ++i) {  // alternates until both sides have nothing more to send
       client_done = SSL_do_handshake(client.get()) == 1;
       server_done = SSL_do_handshake(server.get()) == 1;
     }

@@ -98,7 +98,7 @@ TEST_CASE(
        {std::optional<uint32_t>(0), std::optional<uint32_t>(1), std::optional<uint32_t>()}) {
     CAPTURE(index.value_or(99));
     const PeerIdentity worker{"lab", PeerRole::kWorker, index};
-    const bool leads = index == 0;  // one without an index could be any worker
+    const bool leads = index == 0;  // a certificate without an index could be any worker's
     CHECK(Serves(worker, PeerRole::kCoordinator, "a:1", alone) == leads);
     CHECK_FALSE(Serves(worker, PeerRole::kCoordinator, "a:1", led));
     CHECK_FALSE(CallsAs(worker, PeerRole::kOperator, alone));

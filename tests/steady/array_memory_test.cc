@@ -1,5 +1,5 @@
-// The memory that arrays take while they are read. Daemons keep freed memory, so that garbage left
-// on the way stays with the worker for good.
+// Memory of arrays during their reading. Daemons keep freed memory, so garbage on the way would
+// stay with the worker for good.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t kRecords = 20000, kSize = 200;
 constexpr size_t kLarge = 1 << 20;
 
-// The bytes of an idx file that announces `announced` records of kSize each.
+// Returns an idx file that announces `announced` records of kSize each.
 std::string Idx(uint32_t announced, const std::string& elements) {
   std::string file{0, 0, 8, 2};
   for (const uint32_t dim : {announced, kSize}) {

@@ -1,4 +1,4 @@
-// The memory that a chain of checkpoints takes while its variables are read.
+// Memory of a chain of checkpoints while its variables are read.
 #include <catch2/catch.hpp>
 
 #include "steady/counted_malloc.h"

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <limits>
 
-// glibc's own functions, under names that it exports for such replacements.
+// glibc's allocator, under the names that glibc exports for replacements.
 extern "C" {
 void* __libc_malloc(size_t bytes);
 void* __libc_calloc(size_t count, size_t bytes);
@@ -27,7 +27,7 @@ std::atomic<size_t> least{kOff}, largest{0};
 std::atomic<uint64_t> counted{0};
 std::atomic<int64_t> held{0}, most_held{0};
 
-// On processors without AVX-512, oneDNN's matrix products allocate memory at each call.
+// On CPUs without AVX-512, oneDNN's matrix products allocate memory on each call.
 bool InDnnl(const void* caller) {
   Dl_info from{};
   return dladdr(caller, &from) != 0 && from.dli_fname != nullptr &&
@@ -40,10 +40,10 @@ void Count(size_t bytes, const void* caller) {
   size_t before = largest.load();
   while (bytes > before && !largest.compare_exchange_weak(before, bytes)) {
   }
-  // Set a breakpoint here to find out who allocates.
+  // Set a breakpoint here to see who allocates.
 }
 
-// Allocations and frees of the same memory go by the size that it really has.
+// Allocations and frees both count the usable size, so that they balance.
 void* Hold(void* at) {
   const size_t bytes = at == nullptr ? 0 : malloc_usable_size(at);
   if (bytes < least.load(std::memory_order_relaxed)) return at;

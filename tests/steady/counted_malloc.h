@@ -1,6 +1,6 @@
-// Counts large allocations in all threads by replacing glibc's malloc; operator new and libraries
-// use it, too. Allocations by oneDNN itself do not count. It is a program of its own, because
-// sanitizers replace malloc themselves and other tests should not run with it.
+// Counts large allocations of all threads by replacing glibc's malloc, which operator new and
+// libraries use. oneDNN's own allocations do not count. A separate program, because sanitizers also
+// replace malloc, and other tests should not run with the replacement.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace paracord {
 struct LargeAllocations {
   uint64_t count = 0;
   size_t largest = 0;  // bytes
-  int64_t peak = 0;    // bytes at once, of those that were allocated since the start
+  int64_t peak = 0;    // greatest number of bytes held at once since the start
 };
 
 // Starts to count allocations of at least `bytes`.

@@ -13,13 +13,13 @@ namespace {
 
 const size_t kPage = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 constexpr size_t kLeast = 64, kMost = size_t{16} << 20;
-constexpr size_t kRegion = size_t{1} << 40;  // addresses, each of which is given out once
+constexpr size_t kRegion = size_t{1} << 40;  // addresses, each given out once
 
 std::atomic<bool> guards{false};
 std::atomic<char*> region{nullptr};
 std::atomic<size_t> used{0};
 
-// Each allocation takes two mappings, of which Linux allows 65,530; the library keeps some.
+// Each allocation takes two mappings. Linux allows 65,530 for the process.
 constexpr int kLiveMost = 20000;
 std::atomic<int> live{0};
 
@@ -33,7 +33,7 @@ bool IsGuarded(const void* at) {
   return begin != nullptr && at >= begin && at < begin + kRegion;
 }
 
-// The length of the pages of `at`, which is stored before it.
+// Returns the slot before `at` with the length of its pages.
 uint64_t* LengthOf(void* at) { return static_cast<uint64_t*>(at) - 1; }
 
 void* Guarded(size_t bytes) {
@@ -51,7 +51,7 @@ void* Guarded(size_t bytes) {
 }
 
 void* New(size_t bytes) {
-  const bool whole = bytes % sizeof(uint64_t) == 0;  // others would end within alignment padding
+  const bool whole = bytes % sizeof(uint64_t) == 0;  // other sizes would end in alignment padding
   if (guards.load() && whole && bytes >= kLeast && bytes <= kMost) {
     if (void* at = Guarded(bytes)) return at;
   }
@@ -64,7 +64,7 @@ void Delete(void* at) {
   const size_t length = *LengthOf(at);
   const uintptr_t before = reinterpret_cast<uintptr_t>(LengthOf(at));
   void* pages = reinterpret_cast<void*>(before / kPage * kPage);
-  Reserve(pages, length, MAP_FIXED);  // written pages are not merged with their neighbours
+  Reserve(pages, length, MAP_FIXED);  // untouched pages could merge with their neighbours
   --live;
 }
 

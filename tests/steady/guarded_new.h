@@ -1,11 +1,11 @@
-// Makes memory of operator new end at an unreadable page, so that reads beyond it crash. It is a
-// program of its own, like counted_malloc.h.
+// Ends memory of operator new at an unreadable page, so that reads beyond the end crash. A separate
+// program, like counted_malloc.h.
 #pragma once
 
 namespace paracord {
 
-// While it lives, guards allocations of 64 bytes to 16 MiB in all threads; freed memory cannot be
-// read either. At most one exists at a time.
+// Guards allocations of 64 bytes to 16 MiB of all threads during its lifetime. Freed memory is
+// unreadable, too. At most one object may exist.
 class GuardedNew {
  public:
   GuardedNew();

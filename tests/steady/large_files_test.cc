@@ -1,5 +1,4 @@
-// Files larger than what a reader may hold: opening them, and reading anywhere, takes little
-// memory.
+// Files larger than a reader's memory limit: opening a file and random reads take little memory.
 #include <unistd.h>
 
 #include <array>
@@ -20,10 +19,10 @@ namespace paracord {
 namespace {
 
 constexpr uint64_t kFileBytes = 48 << 20;
-// A limit that leaves the index 8 bytes for each record.
+// A limit that leaves 8 bytes of index for each record.
 constexpr uint64_t kMemoryBytes = 16 << 20;
 
-// The process's memory that is not backed by files.
+// Returns the process's memory that is not backed by files.
 uint64_t MemoryBytes() {
   std::ifstream status("/proc/self/status");
   uint64_t kilobytes = 0;
@@ -49,7 +48,7 @@ class Folder {
   std::string path_;
 };
 
-// Reads the first input of records all over the data and returns the last one.
+// Reads the first input of records all over the data. Returns the last one.
 std::vector<float> ReadFar(const DataSpec& spec, uint64_t& records) {
   PosixFiles files;
   const uint64_t before = MemoryBytes();
@@ -81,7 +80,7 @@ TEST_CASE("an npy file larger than what is held stays on the disk") {
   {
     std::ofstream file(folder / "x.npy", std::ios::binary);
     file << header;
-    const float end = 42;  // all before is a hole of zeros
+    const float end = 42;  // a hole of zeros precedes it
     file.seekp(static_cast<long>(header.size() + kRecords * kColumns * 4 - 4));
     file.write(reinterpret_cast<const char*>(&end), 4);
   }

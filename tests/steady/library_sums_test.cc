@@ -1,6 +1,6 @@
-// Random convolutions and products of the CPU compared with plain sums. Every tensor ends at an
-// unreadable page, and so does the data from which the library generates code, because elsewhere
-// anything may follow it.
+// Compares random convolutions and products of the CPU with plain sums. Every tensor ends at an
+// unreadable page, and so does the data from which the library generates code, because reads beyond
+// the end are otherwise unnoticed.
 #include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
@@ -20,7 +20,7 @@ using Sums = std::vector<double>;
 
 size_t Size(int64_t n) { return static_cast<size_t>(n); }
 
-// Small whole numbers, which are exact in bfloat16 and whose sums are exact, as either type.
+// Small integers that are exact in bfloat16, with exact sums, as either type.
 class Numbers {
  public:
   Numbers(std::mt19937& random, int64_t n, bool bfloat16) : floats_(Size(n)), bfloat16_(bfloat16) {
@@ -44,14 +44,14 @@ class Numbers {
   bool bfloat16_;
 };
 
-// A result in either type.
+// A result of either type.
 class Result {
  public:
   Result(int64_t n, bool bfloat16) : floats_(bfloat16 ? 0 : Size(n), NAN) {
     if (bfloat16) rounded_.assign(Size(n), 0x7fc0);
   }
   Tensor tensor() { return rounded_.empty() ? Tensor(floats_.data()) : Tensor(rounded_.data()); }
-  // The distance from the sums, beyond what rounding to the type and Winograd's divisions explain.
+  // Returns the distance from the sums, beyond roundings to the type and Winograd's divisions.
   double Off(const Sums& sums) const {
     double worst = 0;
     for (size_t i = 0; i < sums.size(); ++i) {
@@ -115,7 +115,7 @@ struct ConvSums {
   Sums y, dx, dkernel, dbias;
 };
 
-// The pixel of the image under a tap of a window, or -1.
+// Returns the pixel under a tap of a window, or -1.
 int64_t Place(const WindowAxis& axis, int64_t out, int64_t tap) {
   const int64_t at = out * axis.stride + tap * axis.dilation - axis.pad_before;
   return at < axis.in ? std::max<int64_t>(at, -1) : -1;
@@ -157,8 +157,7 @@ ConvSums Convolved(const ConvShape& s, const Numbers& x, const Numbers& kernel, 
   return sums;
 }
 
-// Checks a convolution in float32, or in bfloat16 with tensors of either type if the processor has
-// it.
+// Checks a convolution in float32, or in bfloat16, if the CPU has it, with tensors of either type.
 void CheckConv(Ops& ops, ConvShape s, std::mt19937& random, Operands operands) {
   ops.AllowOperands(operands);
   if (operands == Operands::kBfloat16) {

@@ -1,5 +1,5 @@
-// The examples' models on substitutes for their data: after a few steps all memory of the size of a
-// tensor exists, and further steps allocate none, batches included.
+// Trains the examples' models on made-up data: after a few steps all tensor-sized memory exists,
+// and further steps allocate none, including batches.
 #include <catch2/catch.hpp>
 #include <numeric>
 #include <random>
@@ -17,7 +17,7 @@
 namespace paracord {
 namespace {
 
-// The smallest allocation that counts, below any of these models' activations for a batch.
+// The smallest allocation that counts, below all activations of these models for a batch.
 constexpr size_t kTensorBytes = 16 << 10;
 
 std::string IdxOf(const std::vector<uint32_t>& shape, const std::string& elements) {
@@ -28,7 +28,7 @@ std::string IdxOf(const std::vector<uint32_t>& shape, const std::string& element
   return file + elements;
 }
 
-// Files under the names that the jobs below use.
+// Makes files with the names in the jobs below.
 void MakeData(MemoryFiles& files) {
   constexpr uint32_t kImages = 640;
   std::mt19937 random(1);
@@ -82,7 +82,7 @@ void CheckSteady(const Job& job, int threads) {
         ->ComputeGradients(**batch, key, variables.value_spans(), variables.gradient_spans())
         .ok();
   };
-  // Batches are prepared in advance; after so many steps each buffer has been used.
+  // Batches are prepared ahead. After kBefore steps each buffer has been used.
   constexpr uint64_t kBefore = 4, kCounted = 3;
   for (uint64_t key = 0; key < kBefore; ++key) REQUIRE(step(key));
   StartCounting(kTensorBytes);

@@ -1,4 +1,4 @@
-// Reading the variables of checkpoints that continue others.
+// Reads the variables of delta checkpoints.
 #include "storage/chain.h"
 
 #include <catch2/catch.hpp>
@@ -17,7 +17,7 @@ TEST_CASE("what the links of a chain say is folded in their order") {
   StoredChain chain(2);
   const std::string full = chain.Add({{1, 1}, {2, 2}, {3, 3}, {uint64_t{1} << 63, 4}}, {}, 4);
   const std::string second = chain.Add({{2, 20}, {5, 50}}, {1, 7}, 4);
-  // An id that was removed and has come again, one that a link before had removed, and new ones.
+  // Id 3 is removed and comes back, id 1 was removed by the previous link, and id 9 is new.
   const std::string third = chain.Add({{3, 30}, {1, 10}, {9, 90}}, {3, 5}, 5);
   PosixFiles files;
   const auto read = [&](const std::string& name, VariableIds& ids) {

@@ -39,7 +39,7 @@ ManifestPartition MakePartition(const Manifest& manifest, uint32_t variable, uin
   return partition;
 }
 
-// Two variables over two ps; the scalar and the second half of the matrix are on ps 1.
+// Two variables on two ps. The scalar and the second half of the matrix are on ps 1.
 Manifest SmallManifest() {
   Manifest manifest;
   manifest.job_name = "job \"quoted\"";
@@ -73,7 +73,7 @@ Ledger SomeLedger(uint64_t applied) {
   return ledger;
 }
 
-// Element e of partition p is 100 p + e, its slot the negative of that.
+// Element e of partition p is 100 p + e, and its slot the negated value.
 absl::Status WriteFiles(Files& files, const std::string& directory, Manifest& manifest,
                         const std::string& slot) {
   for (uint32_t ps = 0; ps < manifest.files.size(); ++ps) {
@@ -203,7 +203,7 @@ TEST_CASE("a manifest comes back from its text as it was") {
         manifest.partitions[1].spec.SerializeAsString());
   CHECK_FALSE(back->healthy());
   CHECK(LeastApplied(*back) == 10);
-  CHECK(JsonOf(text).at("healthy") == false);  // plain JSON for anybody else
+  CHECK(JsonOf(text).at("healthy") == false);  // other tools see plain JSON
 }
 
 TEST_CASE("no truncation and no flipped bit of a manifest goes unnoticed") {
@@ -281,7 +281,7 @@ TEST_CASE("a checkpoint that cannot be looked into is one, which cannot be read"
   TestDirectory directory;
   PosixFiles files;
   const std::string path = directory / "step-9-g1-r9";
-  std::filesystem::create_symlink(path, path);  // so that root cannot open it either
+  std::filesystem::create_symlink(path, path);  // root cannot open it either
   const auto list = ListCheckpoints(files, directory.path());
   REQUIRE(list.ok());
   REQUIRE(list->size() == 1);
@@ -369,7 +369,7 @@ TEST_CASE("a directory in place of a ps file or of the manifest is damage") {
   }
 }
 
-// The files as WriteFiles made them, the header of one changed, and all sealed again.
+// The files of WriteFiles with one header changed and all checksums renewed.
 struct Forged : Stored {
   explicit Forged(const std::function<void(nlohmann::json&)>& change, uint32_t ps = 0)
       : path(checkpoint + "/" + PsFileName(ps, 2)) {
@@ -461,7 +461,7 @@ TEST_CASE("a manifest that claims more than its files hold gets no memory") {
   Manifest& manifest = stored.manifest;
   manifest.variables[0].set_shape(0, uint64_t{1} << 44);
   manifest.partitions[1].spec.set_row_end(uint64_t{1} << 44);
-  manifest.files[1].bytes = uint64_t{1} << 56;  // as much as it claims
+  manifest.files[1].bytes = uint64_t{1} << 56;  // the claimed number of bytes
   REQUIRE(
       Overwrite(stored.files, stored.checkpoint + "/" + kManifestName, ManifestToText(manifest)));
   const absl::Status status = VerifyCheckpoint(stored.files, stored.checkpoint);

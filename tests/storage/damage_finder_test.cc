@@ -1,4 +1,4 @@
-// The damage of checkpoints that continue others, and how often they are read for it.
+// The damage found in delta checkpoints, and how often each checkpoint is read.
 #include "storage/damage_finder.h"
 
 #include <catch2/catch.hpp>
@@ -80,7 +80,7 @@ TEST_CASE("a link knows its base by name, also where another one counts the same
   older.table.emplace().now = 9;
   StoredPartition newer = older;
   newer.table->since = {.now = 9, .updates = 10};
-  CHECK(CheckContinues(older, newer, "/c/x", manifest).ok());  // written before there were names
+  CHECK(CheckContinues(older, newer, "/c/x", manifest).ok());  // written before bases had names
   newer.table->since->base = manifest.base;
   CHECK(CheckContinues(older, newer, "/c/x", manifest).ok());
   newer.table->since->base = "step-10-g1-r6";

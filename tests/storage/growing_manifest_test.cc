@@ -1,4 +1,4 @@
-// A manifest of a checkpoint with a growing table.
+// The manifest of a checkpoint with a growing table.
 #include <catch2/catch.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -122,7 +122,7 @@ TEST_CASE("a manifest has all settings of a growing table") {
   CHECK(back->variables[0].SerializeAsString() == variable.SerializeAsString());
   CHECK(ManifestToText(*back) == text);
 
-  // With an optimizer of its own, and as one that continues another.
+  // The table gets an optimizer of its own, then the checkpoint a base.
   table.set_optimizer(R"({"name":"adagrad"})");
   CHECK(JsonOf(ManifestToText(manifest)).at("min_reader_version") == 4);
   table.clear_optimizer();

@@ -98,7 +98,8 @@ TEST_CASE("what was written is read back, whole or in part, with the writer's ch
 }
 
 TEST_CASE("a file that Python's library wrote is read") {
-  // safetensors.numpy.save_file({"k": [[0, 1]], "b": [1]}, path, metadata={"a": "b"}), as it pads.
+  // Written by safetensors.numpy.save_file({"k": [[0, 1]], "b": [1]}, path, metadata={"a": "b"}),
+  // with its padding.
   const std::string header =
       R"({"__metadata__":{"a":"b"},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
       R"("k":{"dtype":"F32","shape":[1,2],"data_offsets":[4,12]}})";
@@ -117,7 +118,7 @@ TEST_CASE("a file that Python's library wrote is read") {
 
 TEST_CASE("a header of very many tensors is read, and one of them twice is found") {
   std::string header = "{";
-  constexpr int kTensors = 50000;  // a time that grows as their square would be minutes
+  constexpr int kTensors = 50000;  // quadratic time would take minutes
   for (int i = 0; i < kTensors; ++i) {
     absl::StrAppend(&header, R"("t)", i, R"(":{"dtype":"F32","shape":[1],"data_offsets":[)", 4 * i,
                     ",", 4 * (i + 1), "]},");

@@ -1,4 +1,4 @@
-// JSON with a checksum, of which the checksum is right and the rest is not.
+// JSON with a right checksum around wrong contents.
 #include "storage/sealed_json.h"
 
 #include <catch2/catch.hpp>

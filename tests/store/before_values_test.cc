@@ -29,7 +29,7 @@ Floats ValuesOf(const std::vector<ChunkRef>& chunks) {
   return values;
 }
 
-// Writes `value` to all elements as an update of a dense partition does.
+// Writes `value` to all elements, as an update of a dense partition does.
 void Write(Block& block, DenseBefore& before, float value, PinnedBytes& pinned) {
   for (size_t i = 0; i < block.chunks().size(); ++i) {
     const ChunkRef out = before.Writable(block, i);
@@ -80,7 +80,7 @@ TEST_CASE(
     CHECK(pulled.chunk().values()[0] == 1);
   }
   CHECK(shared->bytes() == 0);
-  // A chunk that serves again is not stale any more.
+  // A chunk in use again is no longer stale.
   before.Keep(block, 0);
   Write(block, before, 7, *shared);
   const PulledChunk pulled(block.chunks()[0], shared);
@@ -144,7 +144,7 @@ std::unique_ptr<GrowingTable> MakeGrowing(uint64_t expire, uint64_t rows_max, ui
   return GrowingTable::Make(std::move(options)).value();
 }
 
-// Trains a table in rounds, and after each compares all ids as they were before it.
+// Trains a table in rounds, and compares all ids with their values before each round.
 void CheckGrowing(uint64_t seed, uint64_t expire, uint64_t rows_max, uint32_t admit) {
   CAPTURE(seed, expire, rows_max, admit);
   const auto table = MakeGrowing(expire, rows_max, admit);
@@ -157,7 +157,7 @@ void CheckGrowing(uint64_t seed, uint64_t expire, uint64_t rows_max, uint32_t ad
     Floats expected(all.size() * kWide), found(expected.size());
     table->Lookup(all, expected);
     before.Keep(step);
-    // Some rounds have no update, or one of no rows.
+    // Some rounds have no update, or an update without rows.
     if (RandomBits(seed, draw++) % 8 != 0) {
       const size_t most = RandomBits(seed, draw++) % 4 == 0 ? 200 : 12;
       const RowIds ids = DrawIds(seed, draw, 0, all.size(), most);
@@ -168,7 +168,7 @@ void CheckGrowing(uint64_t seed, uint64_t expire, uint64_t rows_max, uint32_t ad
     for (size_t i = 0; i < found.size(); ++i) {
       if (found[i] != expected[i]) FAIL("round " << round << ", id " << all[i / kWide]);
     }
-    // A few ids, as a pull has them.
+    // Looks up a few ids, as a pull does.
     const RowIds some = DrawIds(seed, draw, 0, all.size(), 9);
     Floats values(some.size() * kWide);
     table->LookupBefore(before, some, values);
@@ -178,7 +178,8 @@ void CheckGrowing(uint64_t seed, uint64_t expire, uint64_t rows_max, uint32_t ad
   }
   const GrowingTable::Counts counts = table->counts();
   CHECK(counts.created > 100);
-  if (expire != 0) CHECK(counts.expired > (rows_max == 0 ? 20 : 0));  // else most are evicted
+  // Otherwise most rows are evicted.
+  if (expire != 0) CHECK(counts.expired > (rows_max == 0 ? 20 : 0));
   if (rows_max != 0) CHECK(counts.evicted > 20);
 }
 
@@ -188,7 +189,7 @@ TEST_CASE("rows of a growing table read as before the round: created, expired, e
   for (const uint64_t expire : {0, 1, 2, 9}) {
     for (const uint64_t rows_max : {0, 40}) {
       for (const uint32_t admit : {0, 2}) {
-        if (expire == 1 && rows_max != 0) continue;  // too few rows at once to evict one
+        if (expire == 1 && rows_max != 0) continue;  // too few rows exist at once for evictions
         CheckGrowing(seed++, expire, rows_max, admit);
       }
     }
@@ -207,12 +208,12 @@ TEST_CASE("a row that expires by the round itself reads as it was") {
   CHECK(row != first);
   REQUIRE(table->Update(2, RowIds{}, {}));
   before.Keep(2);
-  REQUIRE(table->Update(3, RowIds{8}, Floats(kWide, 1)));  // the row is stale now, and swept
+  REQUIRE(table->Update(3, RowIds{8}, Floats(kWide, 1)));  // the row is now stale, and swept
   table->Lookup(RowIds{7}, was);
   CHECK(was == first);
   table->LookupBefore(before, RowIds{7}, was);
   CHECK(was == row);
-  // One that had expired before the round had so then, too.
+  // A row that expired before the round has its initial value there.
   before.Keep(3);
   REQUIRE(table->Update(4, RowIds{}, {}));
   table->LookupBefore(before, RowIds{7}, was);

@@ -99,8 +99,7 @@ TEST_CASE("a mean that is not finite ends its wait, and makes its partition unhe
   CHECK_FALSE(pusher.partition->GetCounts().healthy);
 }
 
-// Stores that hold some of the three partitions of two variables: 0 and 1 of the first, 2 of the
-// second.
+// Stores with some of three partitions: 0 and 1 of the first variable, 2 of the second.
 struct ClipStore {
   ClipStore(const std::vector<uint32_t>& partitions, bool alone, const NormClip& clip)
       : waiting(std::make_shared<WaitingPulls>(loop, std::make_shared<MemoryShare>())) {
@@ -126,7 +125,7 @@ struct ClipStore {
   }
   ~ClipStore() { waiting->Close(absl::UnavailableError("the test ends")); }
 
-  // Of partition p and lane i every element is p + i + 1.
+  // Every element of partition p in lane i is p + i + 1.
   absl::StatusOr<DecodedReply> Exchange(std::optional<uint32_t> lane, uint64_t state,
                                         const std::optional<RoundNorms>& norms = {},
                                         int64_t wait_ms = 0) {
@@ -165,7 +164,7 @@ struct ClipStore {
   std::atomic<uint64_t> generation = 1;
 };
 
-// The mean of two lanes is p + 1.5.
+// The mean of both lanes is p + 1.5.
 float Expected(uint32_t id, const NormClip& clip) {
   const double squares[] = {4 * 1.5 * 1.5 + 4 * 2.5 * 2.5, 4 * 3.5 * 3.5};
   const double norm =
@@ -208,14 +207,14 @@ TEST_CASE("stores clip a round by norms that somebody carries between them") {
         CHECK(reply->header.partitions(0).outcome() == PUSH_TAKEN);
       }
     }
-    // Nobody waits for what all lanes that are here will not bring.
+    // Both pulls return at once: all lanes are in, and only norms are missing.
     const auto one = first.Exchange({}, 1, {}, 500), two = second.Exchange({}, 1, {}, 500);
     std::vector<PartitionSquares> told = Told(*one);
     for (const PartitionSquares& of : Told(*two)) told.push_back(of);
     const RoundNorms norms = NormsOf(0, SquaresOfVariables(told, 2));
     CHECK_FALSE(first.Exchange({}, 1, norms)->header.waits());
     CHECK(first.content.partitions[0]->GetCounts().state == 1);
-    // The one that has applied the round still tells its squares.
+    // A store that has applied the round still reports the squares.
     CHECK(Told(*first.Exchange({}, 1))[0].squares == told[0].squares);
     CHECK_FALSE(second.Exchange({}, 1, norms)->header.waits());
     CHECK(first.ValueOf(1) == Expected(1, clip));
@@ -224,7 +223,8 @@ TEST_CASE("stores clip a round by norms that somebody carries between them") {
 }
 
 TEST_CASE("norms are refused that are not those of partitions which this store knows whole") {
-  // Partition 0 is one of two of the first variable, and partition 2 is all of the second one.
+  // Partition 0 is one of two partitions of the first variable. Partition 2 is the whole second
+  // variable.
   ClipStore store({0, 2}, false, kClips[1]);
   for (const uint32_t lane : {0u, 1u}) CHECK(store.Exchange(lane, 1).ok());
   const std::vector<PartitionSquares> own = Told(*store.Exchange({}, 1));
@@ -243,7 +243,7 @@ TEST_CASE("norms are refused that are not those of partitions which this store k
   }
   CHECK_FALSE(store.Exchange({}, 1, NormsOf(0, {2 * first, second}))->header.waits());
   CHECK(store.content.partitions[0]->GetCounts().state == 1);
-  // A copy that comes late has the norms of a round that is over.
+  // Late norms of a finished round are ignored.
   CHECK_FALSE(store.Exchange({}, 1, NormsOf(0, {2 * first, second}))->header.waits());
 }
 

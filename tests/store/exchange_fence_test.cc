@@ -1,4 +1,4 @@
-// A push looks at its generation once: it reaches all partitions of a store or none.
+// A push checks its generation once. It reaches all partitions of a store or none.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <memory>
@@ -11,7 +11,7 @@
 namespace paracord {
 namespace {
 
-// A newer generation begins while this partition is updated.
+// A newer generation begins during the update of this partition.
 class OvertakenPartition : public DensePartition {
  public:
   OvertakenPartition(uint32_t id, const Optimizer& optimizer, const RoundsOptions& rounds,

@@ -1,4 +1,4 @@
-// A partition of a fixed table whose rows have one value, and what an image of it has, for tests.
+// A partition of a fixed table with equal initial rows, and the contents of its images, for tests.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -29,7 +29,7 @@ inline std::unique_ptr<TablePartition> MakeFixedRows(const Optimizer& optimizer,
   return std::make_unique<TablePartition>(std::move(facts), 1, std::move(contents));
 }
 
-// What an image has that refers to its partition, by the tensors' names.
+// Returns the tensors of an image that refers to its partition, by name.
 inline std::map<std::string, std::string> TensorsIn(PartitionImage& image) {
   std::string bytes;
   REQUIRE(image
@@ -49,7 +49,7 @@ inline std::map<std::string, std::string> TensorsIn(PartitionImage& image) {
   return tensors;
 }
 
-// What an image of a partition has of one moment.
+// Returns the tensors of a partition at one instant, by name.
 inline std::map<std::string, std::string> TensorsOf(const Partition& partition) {
   const std::unique_ptr<PartitionImage> image = partition.NewImage(/*copied=*/false, {});
   image->Refer();

@@ -1,4 +1,4 @@
-// Rows of a fixed table: their memory, and images of them while they are updated.
+// Rows of a fixed table: memory, and images during updates.
 #include "store/fixed_table.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ Optimizer Parsed(const std::string& name, bool lazy = false) {
   return optimizer;
 }
 
-// A table whose rows are pushed at random.
+// A table that gets pushes of random rows.
 class RandomRows {
  public:
   RandomRows(const Optimizer& optimizer, uint64_t dim)
@@ -68,7 +68,7 @@ TEST_CASE("an image of a fixed table has the rows of its moment, whatever is pus
   SetParallelThreads(2);
   const bool lazy = GENERATE(false, true);
   const uint64_t dim = GENERATE(1, 16, 40);
-  // Pushes of rows alone, of everything now and then, and of everything from the middle on.
+  // Pushes of single rows, of all rows now and then, and of all rows from the middle on.
   const int everything = GENERATE(0, 2, 5);
   CAPTURE(lazy, dim, everything);
   RandomRows rows(Parsed(lazy ? "adam" : "adagrad", lazy), dim);

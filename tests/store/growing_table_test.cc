@@ -1,4 +1,4 @@
-// A table of rows by 64-bit ids that grows, and forgets.
+// A growing table with 64-bit ids, which forgets rows.
 #include "store/growing_table.h"
 
 #include <algorithm>
@@ -117,7 +117,7 @@ TEST_CASE("a row counts its own steps where the optimizer needs it") {
   const Floats first = RowOf(*table, 9);
   for (uint64_t step = 0; step < 9; ++step) Touch(*table, step, {1, 2});
   Touch(*table, 9, {9});
-  // The first step of Adam is by the whole rate.
+  // Adam's first step has the size of the learning rate.
   const Floats after = RowOf(*table, 9);
   for (size_t i = 0; i < kDim; ++i) CHECK(after[i] == Approx(first[i] - 0.1f).margin(1e-5));
 }
@@ -188,15 +188,15 @@ TEST_CASE("where there may be no more rows, the longest untouched go") {
     INFO(id);
     CHECK((RowOf(*table, id) == RowOf(*initial, id)) == (id >= 3 && id < 13));
   }
-  // A batch of more ids than there may be rows.
+  // A batch with more ids than allowed rows.
   Ids many;
   for (uint64_t id = 0; id < 300; ++id) many.push_back(5000 + id);
   Touch(*table, 200, many);
   CHECK(table->counts().rows == 100);
 }
 
-// The words of all rows, as an image has them that begins now. `part` is called before each of its
-// parts.
+// Returns the words of all rows in an image that begins now. Calls `part` before each part of the
+// image.
 Floats WordsOf(GrowingTable& table, const std::function<void(uint64_t part)>& part = {}) {
   const auto undo =
       std::make_shared<UndoLog>(table.records().memory(), table.records().rows(), nullptr);
@@ -213,7 +213,7 @@ Floats WordsOf(GrowingTable& table, const std::function<void(uint64_t part)>& pa
   return all;
 }
 
-// A table of these rows in the order in which other ps may read them: the last one first.
+// Restores a table from `words`, last row first, as another ps might.
 std::unique_ptr<GrowingTable> Restored(const GrowingTableOptions& options, uint32_t now,
                                        const Floats& words) {
   std::unique_ptr<GrowingTable> table = Make(options);
@@ -273,7 +273,7 @@ TEST_CASE("rows that have expired and are not removed yet are told apart") {
   Touch(*table, 0, many);
   Touch(*table, 3, {5000});
   CHECK(table->counts().stale == 0);
-  Touch(*table, 4, {5000});  // all but it have expired, and some are removed
+  Touch(*table, 4, {5000});  // all other rows have expired, and some are removed
   const GrowingTable::Counts counts = table->counts();
   CHECK(counts.rows > 900);
   CHECK(counts.rows - counts.stale == 1);
@@ -353,7 +353,7 @@ TEST_CASE("an image is of one moment while rows change, and a table is restored 
 
   uint64_t meanwhile = batch;
   const Floats words = WordsOf(*table, [&](uint64_t) {
-    for (int i = 0; i < 9; ++i) step(*table, meanwhile++);  // rows change, expire and come
+    for (int i = 0; i < 9; ++i) step(*table, meanwhile++);  // rows change, expire and appear
   });
   CHECK(meanwhile > batch + 9);
   CHECK(words.size() == live * table->record_words());
@@ -361,7 +361,7 @@ TEST_CASE("an image is of one moment while rows change, and a table is restored 
   for (const auto& [id, values] : then) {
     if (RowOf(*restored, id) != values) FAIL("id " << id);
   }
-  // The restored table goes on as the first did.
+  // The restored table must continue like the first.
   const auto again = Make(options);
   for (uint64_t b = 0; b < batch + 5; ++b) step(*again, b);
   for (uint64_t b = batch; b < batch + 5; ++b) step(*restored, b);

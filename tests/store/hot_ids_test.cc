@@ -17,8 +17,8 @@ TEST_CASE("the ids that most pushes name are found among many that come once") {
   HotIds hot;
   uint64_t draw = 0;
   for (int push = 0; push < 4000; ++push) {
-    std::set<uint64_t> ids = {7};                      // in each
-    if (push % 2 == 0) ids.insert(uint64_t{1} << 63);  // in every other one
+    std::set<uint64_t> ids = {7};                      // in each push
+    if (push % 2 == 0) ids.insert(uint64_t{1} << 63);  // in every second push
     while (ids.size() < 50) ids.insert(RandomBits(1, draw++) % 1000000 + 1000);
     hot.Push(std::vector<uint64_t>(ids.begin(), ids.end()));
   }
@@ -31,8 +31,8 @@ TEST_CASE("the ids that most pushes name are found among many that come once") {
   CHECK(hot.Top(64).size() < 10);
 }
 
-// The ids of pushes of `draws` rows whose frequencies fall as in Zipf's law, with how many pushes
-// named each.
+// The ids of pushes of `draws` rows with frequencies by Zipf's law, and the number of pushes that
+// named each id.
 struct SkewedStream {
   explicit SkewedStream(size_t draws, int pushes) {
     uint64_t draw = 0;
@@ -51,7 +51,7 @@ struct SkewedStream {
   }
   static constexpr double kIds = 2e6;
   HotIds hot;
-  absl::flat_hash_map<uint64_t, double> named;  // by id, the share of the pushes
+  absl::flat_hash_map<uint64_t, double> named;  // share of the pushes, keyed by id
 };
 
 TEST_CASE("shares of hot ids are those of an exact count, however many rows a push has") {
@@ -67,7 +67,7 @@ TEST_CASE("shares of hot ids are those of an exact count, however many rows a pu
     const double share = stream.named.at(top[i].id);
     CAPTURE(i, top[i].share, share, exact[i]);
     CHECK(top[i].share == Approx(share).margin(0.25));
-    CHECK(share > 0.6 * exact[i]);  // it is among the hottest
+    CHECK(share > 0.6 * exact[i]);  // one of the hottest
   }
 }
 

@@ -20,7 +20,7 @@ std::vector<VariableSpec> Variables(const std::vector<std::string>& names) {
   return variables;
 }
 
-// The tensors' names for each variable, or the error.
+// Returns the tensor's name for each variable, or the error.
 std::string Found(const std::vector<std::string_view>& tensors,
                   const std::vector<std::string>& variables) {
   const auto found = FindVariables(tensors, Variables(variables));
@@ -44,7 +44,7 @@ TEST_CASE("variables are found by their names, Keras' paths, and with the number
   CHECK(Found({"variables/kernel"}, {"kernel"}) == "variables/kernel ");
   CHECK(Found({"d/kernel", "d/kernel:0"}, {"d/kernel"}) == "d/kernel ");
   CHECK(Found({"d/kernel:0", "d/kernel"}, {"d/kernel"}) == "d/kernel ");
-  // A tensor that has a variable's own name is no other variable's.
+  // A tensor with the name of a variable fits no other variable.
   CHECK(Found({"inner/d/kernel", "d/kernel"}, {"d/kernel", "inner/d/kernel"}) ==
         "d/kernel inner/d/kernel ");
   CHECK(Found({"d/kernel"}, {"d/kernel", "inner/d/kernel"}) ==
@@ -58,7 +58,8 @@ TEST_CASE("where no tensor or more than one could be a variable the error says w
         "holds no tensor d/kernel, but x/d/kernel and y/d/kernel, which end alike");
   CHECK(Found({"d/kernel"}, {"a/d/kernel", "b/d/kernel"}) ==
         "tensor d/kernel could be several variables: name it as validate does");
-  CHECK(Found({"bd/kernel"}, {"d/kernel"}).find("holds no tensor d/kernel") == 0);  // no path
+  // A suffix, but no path.
+  CHECK(Found({"bd/kernel"}, {"d/kernel"}).find("holds no tensor d/kernel") == 0);
   std::vector<std::string> names;
   for (int i = 0; i < 20; ++i) names.push_back("layer_" + std::to_string(100 + i) + "/kernel");
   CHECK(Found({names.begin(), names.end()}, {"x"})
@@ -176,7 +177,7 @@ TEST_CASE("a tensor that was meant for a growing table is no rows of it unless i
   CHECK(error({"dense/kernel", "user2.weight", "us", "weight"}) == "");
   CHECK(error({"dense/kernel", "user.weight", "user.weight/ids", "user.weight/rows"}) == "");
   variables.push_back(variables[1]);
-  variables[2].set_name("user");  // which has a tensor of that name
+  variables[2].set_name("user");  // a tensor has this name
   CHECK(error({"dense/kernel", "user"}) == "");
 }
 

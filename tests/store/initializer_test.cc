@@ -65,7 +65,7 @@ TEST_CASE("distributions have Keras' spread, by the fans of the whole variable")
     const char* name;
     std::vector<uint64_t> shape;
     double stddev;
-    double limit;  // no value is beyond
+    double limit;  // no value exceeds it
   };
   const double cut = 2 / 0.87962566103423978;
   const std::vector<Case> cases = {

@@ -1,4 +1,4 @@
-// Lazy tables: an update of some rows, each with its own count of steps.
+// Lazy tables: updates of some rows, each with a step count.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>
@@ -30,7 +30,7 @@ Floats ValuesOf(const TablePartition& partition, uint64_t row) {
   return values;
 }
 
-// A variable that is no table, of the shape of one row.
+// Returns a dense variable with the shape of a row.
 std::unique_ptr<DensePartition> MakeDense(const Optimizer& optimizer, uint64_t elements,
                                           float value) {
   Partition::Facts facts{.id = 0,
@@ -62,7 +62,7 @@ Floats RowGradient(uint32_t batch, uint64_t row) {
   return gradient;
 }
 
-// Pushes the rows that each batch has.
+// Pushes the rows of every batch.
 void PushAll(TablePartition& partition) {
   for (uint32_t batch = 0; batch < kBatches; ++batch) {
     PartitionUpdate update;
@@ -125,7 +125,8 @@ TEST_CASE("a row of a lazy table is what it were as a variable of its own") {
   CHECK(table->GetCounts().healthy);
 }
 
-// Adam with decoupled decay and a schedule, in double, by the formula that docs/optimizers.md has.
+// Expected values: Adam with decoupled decay and a schedule, in double, by the formula in
+// docs/optimizers.md.
 TEST_CASE("lazy Adam counts a row's own steps, and a schedule counts batches") {
   const Optimizer lazy = Lazy({"adam",
                                {{"learning_rate",

@@ -11,7 +11,7 @@
 namespace paracord {
 namespace {
 
-// Nothing but a set of the batches that were entered.
+// A plain set of entered batches.
 struct Model {
   std::set<std::pair<uint64_t, uint32_t>> entered;
   uint64_t applied = 0;
@@ -66,7 +66,7 @@ TEST_CASE("the ledger agrees with a plain set of batches on any sequence") {
 }
 
 TEST_CASE("a whole epoch, in any order of splits, becomes one interval") {
-  const DataPlan plan = PlanOf(1003, 10, 4);  // 101 batches, 26 splits, the last of one batch
+  const DataPlan plan = PlanOf(1003, 10, 4);  // 101 batches in 26 splits, the last with one batch
   REQUIRE(SplitsPerEpoch(plan) == 26);
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     SeededRandom random(seed);
@@ -130,7 +130,7 @@ TEST_CASE("a ledger of lanes has the batches of each lane, and not those of spli
   CHECK((text.finished(0).first() == 2 && text.finished(0).last() == 3));
   CHECK(text.open_size() == 2);
   CHECK(PartitionLedger::FromProto(text, plan).ok());
-  // In splits of five batches the finished ones have ten.
+  // In splits of five batches, the finished splits would have ten batches.
   CHECK(absl::IsDataLoss(PartitionLedger::FromProto(text, PlanOf(95, 10, 5)).status()));
 }
 
@@ -150,7 +150,7 @@ TEST_CASE("a ledger has the steps that were counted, of which there are no more 
 }
 
 TEST_CASE("what is no ledger of the plan is refused") {
-  const DataPlan plan = PlanOf(25, 10, 2);  // an epoch is splits of 2 and 1 batches
+  const DataPlan plan = PlanOf(25, 10, 2);  // splits of 2 and 1 batches in an epoch
   const auto make = [](std::vector<std::pair<uint64_t, uint64_t>> finished,
                        std::vector<std::pair<uint64_t, uint32_t>> open, uint64_t applied,
                        uint64_t rejected) {

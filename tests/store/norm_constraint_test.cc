@@ -1,4 +1,4 @@
-// Constraints of a norm, against Keras 3's own results (keras.constraints).
+// Compares norm constraints with results of Keras 3 (keras.constraints).
 #include "store/norm_constraint.h"
 
 #include <catch2/catch.hpp>

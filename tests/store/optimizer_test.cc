@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// One element, its slots, in double, as Keras' Python reads.
+// An element with its slots in double, as in Keras' Python code.
 struct Reference {
   double w = 0;
   double a = 0, b = 0, c = 0;
@@ -183,7 +183,7 @@ const std::vector<RuleCase> kCases = {
      SgdAverageRule(0.75, 3)},
 };
 
-// Steps `n` elements with gradients from a seed; in place, or from one array to another.
+// Steps `n` elements with random gradients, in place or from one array to another.
 void Run(const Optimizer& optimizer, bool in_place, std::vector<float>& value,
          std::vector<std::vector<float>>& slots, int steps,
          const std::function<void(int, const std::vector<float>&)>& after,
@@ -218,7 +218,7 @@ TEST_CASE("every optimizer follows Keras' formula, computed in double") {
     spec.options["learning_rate"] = kRate;
     const absl::StatusOr<Optimizer> optimizer = ParseOptimizer(spec);
     REQUIRE(optimizer.ok());
-    const size_t n = 67;  // vector lanes and a rest
+    const size_t n = 67;  // whole vectors and a rest
     std::vector<float> value(n);
     std::vector<Reference> reference(n);
     for (size_t i = 0; i < n; ++i) {
@@ -255,7 +255,7 @@ TEST_CASE("a moving average keeps its share and takes the rest from what is push
     return value;
   };
   CHECK(update(0.75, {4, -1}, {8, 3}) == std::vector<float>{5, 0});
-  // A program's assigned variable: the factor is so small that nothing is kept.
+  // A program's assigned variable: the factor is so small that the old value vanishes.
   CHECK(update(1e-300, {3e38f, 1e-38f}, {0.1f, -7e37f}) == std::vector<float>{0.1f, -7e37f});
 }
 
@@ -492,7 +492,7 @@ TEST_CASE("a result that is not finite is reported, also in a slot") {
   arrays.slots_in = {m.data(), v.data()};
   arrays.slots_out = {m.data(), v.data()};
   CHECK(UpdateElements(adam, ScalarsAt(adam, 0), arrays));
-  gradient[66] = std::numeric_limits<float>::max();  // finite, its square is not
+  gradient[66] = std::numeric_limits<float>::max();  // finite, but its square is not
   CHECK_FALSE(UpdateElements(adam, ScalarsAt(adam, 1), arrays));
 }
 

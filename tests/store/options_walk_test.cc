@@ -1,5 +1,5 @@
-// Every optimizer with every option that Keras has: one that says something else than its default
-// is honoured or refused by name, and one that is unknown is refused.
+// Tries every optimizer with every option of Keras. An option that differs from its default must be
+// honoured or refused by name, and an unknown option refused.
 #include <catch2/catch.hpp>
 #include <set>
 #include <string>
@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// Each value is the default of no optimizer.
+// Values that are no optimizer's default.
 const std::vector<std::pair<std::string, json>> kOptions = {
     {"learning_rate", 0.375},
     {"lr", 0.375},

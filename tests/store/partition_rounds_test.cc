@@ -1,4 +1,4 @@
-// Partitions that form rounds have the bits of a naive sequential run, whatever comes in between.
+// Partitions with rounds have the bits of a naive sequential run, whatever happens in between.
 #include "store/partition_rounds.h"
 
 #include <atomic>
@@ -16,7 +16,7 @@ DataPlan DrawPlan(SyncDraws& draws) {
   return PlanOfLanes(4 + draws.Below(40), 3, lanes);
 }
 
-// Pushes that change nothing: of lanes that are in, of rounds that are over, of the next ones.
+// Pushes without effect: of lanes already in, of finished rounds, and of later rounds.
 void Distract(Pusher& pusher, SyncDraws& draws, uint64_t state, const std::vector<bool>& in) {
   const SyncLane other{
       pusher.kind.table() ? SyncGradient(std::in_place) : draws.GradientFor(pusher.kind),
@@ -47,7 +47,8 @@ void PushRound(Pusher& pusher, SyncDraws& draws, uint64_t state, std::vector<Syn
   std::vector<uint32_t> order = draws.Order(count);
   for (size_t i = 0; i < count; ++i) {
     Distract(pusher, draws, state, in);
-    if (i > 0 && draws.Below(12) == 0) {  // what is pending is dropped, and may be pushed otherwise
+    // Pending lanes are dropped, and may be pushed with other values.
+    if (i > 0 && draws.Below(12) == 0) {
       pusher.generation = ++pusher.newest;
       if (draws.Below(2) == 0) lanes = draws.LanesFor(pusher.kind, count);
       in.assign(count, false);
@@ -143,9 +144,9 @@ TEST_CASE("of two gradients for one lane the first counts, and none of an older 
   CHECK(pusher.partition.ValuesAt({})->second[0] == 0.5f - 2);
   CHECK(pusher.Push(1, 0, of(1)).outcome == PUSH_TAKEN);
   ++pusher.newest;
-  CHECK(pusher.Push(1, 1, of(1)).outcome == PUSH_NONE);  // by the old generation
+  CHECK(pusher.Push(1, 1, of(1)).outcome == PUSH_NONE);  // from the old generation
   ++pusher.generation;
-  // A push of the past already shows that nothing is pending.
+  // Even a push of a past batch shows that nothing is pending.
   CHECK(pusher.Push(0, 0, of(7)).next == 1);
   CHECK(pusher.Push(1, 1, of(5)).outcome == PUSH_TAKEN);
   CHECK(pusher.Push(1, 0, of(7)).outcome == PUSH_APPLIED);
@@ -201,7 +202,7 @@ TEST_CASE("a ledger is of one state, or says of which two it is") {
   refused({3, 3, 1, 2}, "at state 1, and others at state 3");
   refused({2, 2, 2, 2, 1}, "at state 2, and others at state 4");
   CHECK(absl::IsDataLoss(state({2, 2, 2, 2}, 3).status()));  // more steps than rounds
-  CHECK(absl::IsDataLoss(state({2, 2, 2, 2}, 1).status()));  // fewer than the batches need
+  CHECK(absl::IsDataLoss(state({2, 2, 2, 2}, 1).status()));  // fewer steps than the batches need
 }
 
 TEST_CASE("a partition is not made of a ledger with two states") {

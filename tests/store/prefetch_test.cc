@@ -1,5 +1,5 @@
-// Looks for prefetch instructions in the built library: a compiler that drops them (common/
-// prefetch.h) costs a table two thirds of its speed and changes no result.
+// Looks for prefetch instructions in the built library. A compiler that drops them
+// (common/prefetch.h) would cost a table two thirds of its speed without changing any result.
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -10,8 +10,8 @@
 
 namespace {
 
-// The prefetches of each function of the store's library, by the function's name: its own
-// instructions, and calls of functions that are named for nothing else.
+// Returns the prefetches of each function in the store's library, by the function's name, with
+// those of the helpers that it calls.
 std::map<std::string, int> PrefetchesOfFunctions() {
   const std::filesystem::path library =
       std::filesystem::path(PARACORD_BIN_DIR).parent_path() / "libparacord_store.a";
@@ -46,7 +46,7 @@ TEST_CASE("updates and lookups of tables ask for memory ahead in the built libra
     int prefetches = 0;
   };
   const std::map<std::string, int> found = PrefetchesOfFunctions();
-  // A fixed table's row, and of a growing one the index and the record.
+  // A fixed table prefetches rows, a growing table the index and the record.
   for (const Expected& expected :
        {Expected{"FixedTable::Update", 1}, Expected{"FixedTable::Lookup", 1},
         Expected{"GrowingTable::UpdatePart\\(", 2}, Expected{"GrowingTable::LookupAt\\(", 2}}) {

@@ -1,4 +1,4 @@
-// Pushes lanes to a partition that forms rounds, for tests.
+// Pushes lanes to a partition with rounds, for tests.
 #pragma once
 
 #include <atomic>

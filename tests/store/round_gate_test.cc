@@ -12,7 +12,7 @@ namespace paracord {
 namespace {
 
 TEST_CASE("a state has come when every lane has entered its batches of so many rounds") {
-  // Lanes 0 and 1 of an epoch have two batches, lanes 2 and 3 one.
+  // Lanes 0 and 1 of an epoch have two batches, lanes 2 and 3 have one.
   const DataPlan plan = PlanOfLanes(6, 1, 4);
   const auto missing_lanes = [&](const PartitionLedger& ledger, uint64_t state) {
     return MissingLanes(ledger, plan, state);
@@ -32,9 +32,9 @@ TEST_CASE("a state has come when every lane has entered its batches of so many r
   enter(1, 0);
   enter(3, 0);
   CHECK(missing_lanes(ledger, 1).empty());
-  CHECK(missing_lanes(ledger, 2) == Lanes{1});  // short lanes hold nobody up
-  enter(4, 0);                                  // of the next epoch
-  CHECK(missing_lanes(ledger, 3) == Lanes{1});  // of the first one
+  CHECK(missing_lanes(ledger, 2) == Lanes{1});  // short lanes hold up no round
+  enter(4, 0);                                  // in the next epoch
+  CHECK(missing_lanes(ledger, 3) == Lanes{1});  // in the first epoch
   enter(1, 1);
   CHECK(missing_lanes(ledger, 2).empty());
   CHECK(missing_lanes(ledger, 3) == Lanes{1, 2, 3});
@@ -48,7 +48,7 @@ TEST_CASE("what is missing is what a count of every lane says, whatever order ba
         PlanOfLanes(1 + below(40), 1, 1 + static_cast<uint32_t>(below(run % 3 == 0 ? 40 : 6)));
     const uint64_t lanes = SplitsPerEpoch(plan), rounds = BatchesInSplit(plan, 0);
     PartitionLedger ledger;
-    std::map<uint64_t, uint32_t> next;  // by split
+    std::map<uint64_t, uint32_t> next;  // next batch of each split
     for (int i = 0; i < 200; ++i) {
       const uint64_t split = below(3 * lanes);
       const uint32_t batches = BatchesInSplit(plan, split % lanes);

@@ -1,4 +1,4 @@
-// What the rows of tables take in sums of rounds, and before them, is reserved before it is taken.
+// Rows of tables in round sums, and kept from before a round, reserve their memory first.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <memory>
@@ -13,10 +13,10 @@ namespace paracord {
 namespace {
 
 constexpr uint64_t kRoundRows = 12, kRoundWidth = 3;
-// In a sum or before it.
+// Bytes of a row in a sum, or kept from before a round.
 constexpr uint64_t kRoundRowBytes = kRoundWidth * sizeof(float) + sizeof(uint64_t);
 
-// A store of one table, in rounds of two lanes.
+// A store with one table, in rounds of two lanes.
 struct RowsStore {
   RowsStore(TableSpec::Kind of, uint64_t bytes_max)
       : kind(TableKind("table", {"sgd"}, of, true)),
@@ -81,7 +81,7 @@ TEST_CASE("rows in sums and before them are counted, and given back with the par
       const uint64_t resident = store.content.partitions[0]->resident_bytes();
       CHECK(share->bytes() == 0);
       REQUIRE(store.Push(0, 0, kRoundRows).ok());
-      // In the sum, and there will be as many before it.
+      // Rows in the sum, and as many kept from before the round.
       CHECK(share->bytes() >= static_cast<int64_t>(2 * kRoundRows * kRoundRowBytes));
       CHECK(share->bytes() <= static_cast<int64_t>(4 * kRoundRows * kRoundRowBytes));
       CHECK(store.content.partitions[0]->resident_bytes() == resident);
@@ -97,7 +97,7 @@ TEST_CASE("a push whose rows have no room in a round is refused whole, and the k
   for (const TableSpec::Kind of : kRoundTables) {
     RowsStore store(of, 6 * kRoundRows * kRoundRowBytes);
     REQUIRE(store.Push(0, 0, kRoundRows).ok());
-    REQUIRE(store.share->Reserve(2 * kRoundRows * kRoundRowBytes));  // another partition
+    REQUIRE(store.share->Reserve(2 * kRoundRows * kRoundRowBytes));  // another partition's share
     const absl::Status refused = store.Push(1, 0, kRoundRows);
     CHECK(absl::IsResourceExhausted(refused));
     CHECK(refused.message().find("\"round_batches\"") != std::string_view::npos);
@@ -115,7 +115,7 @@ TEST_CASE("memory that waits for later rounds is given back before a push is ref
     for (uint32_t batch = 0; batch < 5; ++batch) {
       for (uint32_t lane = 0; lane < 2; ++lane) REQUIRE(store.Push(lane, batch, kRoundRows).ok());
     }
-    // As much as the rows before the newest round, which are served, and some more.
+    // Room for the rows kept from before the newest round, and a few more.
     store.share->SetMax((kRoundRows + 4) * kRoundRowBytes, 0);
     REQUIRE(store.share->bytes() > static_cast<int64_t>((kRoundRows + 4) * kRoundRowBytes));
     CHECK(store.Push(0, 5, 1).ok());

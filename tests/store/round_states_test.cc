@@ -1,5 +1,5 @@
-// A partition that forms rounds serves the state that it has and the one before, as long as
-// somebody may need that, and takes images of the states that are asked for.
+// A partition with rounds serves its state and the state before, as long as a worker may need the
+// latter, and takes images of requested states.
 #include <catch2/catch.hpp>
 
 #include "absl/strings/match.h"
@@ -9,7 +9,7 @@
 namespace paracord {
 namespace {
 
-using Served = std::pair<uint64_t, std::vector<float>>;  // with their count of updates
+using Served = std::pair<uint64_t, std::vector<float>>;  // update count and values
 
 bool Gone(const absl::StatusOr<Served>& values) {
   return absl::IsOutOfRange(values.status()) &&
@@ -82,14 +82,14 @@ TEST_CASE(
     CHECK(*missing(2) == std::vector<uint32_t>{0, 1, 3});
     for (const uint32_t lane : {0, 1, 3}) pusher.Push(0, lane, {});
     CHECK(missing(1)->empty());
-    CHECK(missing(0)->empty());  // it is kept
+    CHECK(missing(0)->empty());  // the state before is kept
     CHECK(missing(2)->size() == 4);
     pusher.Push(1, 0, {});
     CHECK(absl::IsOutOfRange(missing(0).status()));
   }
 }
 
-// An image that is asked for at a state, and what it has.
+// An image requested at a state, and its contents.
 struct Ordered {
   Ordered(Partition& of, uint64_t state) : partition(of), image(of.NewImage(false)) {
     status = of.ReferAt(state, *image, [this] { ++referred; });
@@ -106,7 +106,7 @@ TEST_CASE("an image is of the state that is ordered, now or once it is there") {
   for (const SyncKind& kind : SyncKinds()) {
     CAPTURE(kind.name);
     SyncDraws draws(4);
-    // Another partition that gets the same says what the image should have.
+    // A twin partition with the same pushes has the expected contents.
     const DataPlan plan = PlanOfLanes(60, 1, 3);
     Pusher pusher(kind, plan), twin(kind, plan);
     const auto round = [&](uint64_t state) {

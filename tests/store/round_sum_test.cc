@@ -1,4 +1,4 @@
-// The sum of a round has the bits of a plain tree over its lanes, in whatever order they come.
+// The sum of a round has the bits of a plain tree over its lanes, in any order of arrival.
 #include "store/round_sum.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using Floats = std::vector<float>;
 using Taken = RoundSum::Taken;
 using Fresh = std::unique_ptr<RoundSum::Buffer>;
 
-constexpr uint64_t kBatch = 8;  // examples of a whole one
+constexpr uint64_t kBatch = 8;  // examples of a full batch
 
 std::vector<uint32_t> BitsOf(std::span<const float> values) {
   std::vector<uint32_t> bits;
@@ -45,7 +45,7 @@ Floats ValuesOf(const Gradient& gradient) {
   return values;
 }
 
-// A gradient as its rows; one of a dense partition is a single row.
+// A gradient by rows. A dense gradient is a single row.
 using Plain = std::optional<std::map<uint64_t, Floats>>;
 
 struct Lane {
@@ -82,7 +82,7 @@ Plain PlainMean(const std::vector<Lane>& lanes) {
   return sum;
 }
 
-// A partition under test, and how its gradients are drawn.
+// A partition under test, and the kind of its gradients.
 struct Kind {
   RoundSum::Shape shape;
   bool whole = false;  // a gradient may have all elements
@@ -153,7 +153,7 @@ std::vector<Lane> DrawLanes(Draws& draws, const Kind& kind, uint32_t count) {
   return lanes;
 }
 
-// Cuts the lanes into runs, of several lanes where none is rejected.
+// Cuts the lanes into runs. A run of several lanes has no rejected lane.
 std::vector<LaneRun> DrawRuns(Draws& draws, const std::vector<Lane>& lanes) {
   std::vector<LaneRun> runs;
   const auto size = static_cast<uint32_t>(lanes.size());
@@ -182,14 +182,14 @@ void CheckMean(const Kind& kind, const PartitionUpdate& mean, const Plain& expec
     ids.push_back(id);
     values.insert(values.end(), row.begin(), row.end());
   }
-  // The rows of lanes together may be all rows, by their names.
+  // The rows of all lanes together may be the whole table, by name.
   REQUIRE((mean.rows.has_value() || kind.IsAll(expected)));
   if (mean.rows.has_value()) REQUIRE(*mean.rows == ids);
   REQUIRE(mean.gradient.elements() == values.size());
   REQUIRE(BitsOf(ValuesOf(mean.gradient)) == BitsOf(values));
 }
 
-// Rounds of one sum, pushed in a drawn order.
+// Rounds of a sum, pushed in random order.
 void CheckRounds(const Kind& kind, uint64_t seed) {
   Draws draws(seed);
   for (uint32_t lanes_max = 1; lanes_max <= 17; ++lanes_max) {
@@ -260,7 +260,7 @@ TEST_CASE("a dense sum of many elements is the same on several threads and in 16
   }
   Fresh none;
   for (const uint32_t lane : {1, 2, 0}) {
-    // What the request had is gone when the push is answered.
+    // The request's memory is gone once the push is answered.
     PartitionUpdate update = std::move(updates[lane]);
     sum.Take(1, OneLane(lane), update, none);
   }
@@ -314,7 +314,7 @@ TEST_CASE("a round of one whole lane is applied from the request, without a buff
   CHECK(sum.Take(1, OneLane(0), update, none) == Taken::kWhole);
   CHECK(&sum.Mean() == &update);
   CHECK(sum.buffers() == 0);
-  // A short batch came with the factor 1/4, which the mean takes back.
+  // A short batch came with the factor 1/4, which the mean reverses.
   sum.Begin(1);
   const LaneRun shorter{.first = 0, .count = 1, .examples = kBatch / 4};
   CHECK(sum.Take(1, shorter, update, none) == Taken::kWhole);
@@ -328,7 +328,7 @@ TEST_CASE("a round all of whose lanes are rejected has no mean") {
   Fresh none;
   CHECK(sum.Take(1, {.first = 1, .count = 1, .examples = 0, .rejected = true}, {}, none) ==
         Taken::kTaken);
-  // What comes with a rejection is not looked at.
+  // A gradient with a rejection is ignored.
   CHECK(sum.Take(1, {.first = 0, .count = 1, .examples = 0, .rejected = true}, DenseUpdate({1}),
                  none) == Taken::kWhole);
   CHECK(sum.Mean().none());
@@ -362,7 +362,7 @@ TEST_CASE("a push of a newer generation drops what is pending of the older one")
   CHECK(sum.buffers() == 1);
 }
 
-// Adds whole rounds in the order of `lanes`, and returns the greatest number of buffers.
+// Adds whole rounds in the order of `lanes`. Returns the greatest number of buffers.
 size_t BuffersIn(RoundSum& sum, const std::vector<uint32_t>& lanes) {
   size_t most = 0;
   sum.Begin(static_cast<uint32_t>(lanes.size()));

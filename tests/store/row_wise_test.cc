@@ -1,5 +1,5 @@
-// Row-wise optimizers, which keep one number a row of the squares of gradients, beside the formulas
-// of docs/optimizers.md in double.
+// Row-wise optimizers keep one number per row for the squares of gradients. Compares them with the
+// formulas of docs/optimizers.md in double.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <memory>
@@ -11,7 +11,7 @@
 namespace paracord {
 namespace {
 
-constexpr uint64_t kWiseDim = 150;  // so that rows lie across the ends of chunks
+constexpr uint64_t kWiseDim = 150;  // rows lie across the ends of chunks
 constexpr uint64_t kWiseRows = 2000;
 constexpr uint32_t kWiseBatches = 30;
 const RowIds kWiseIds = {0, 3, 1747, 1999};  // row 1747 lies in two chunks

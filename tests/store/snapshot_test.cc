@@ -1,4 +1,4 @@
-// A snapshot of a synchronous job takes each partition at the cut, and holds nobody up for that.
+// A snapshot of a synchronous job takes each partition at the cut, without holding up training.
 #include "store/snapshot.h"
 
 #include <atomic>
@@ -19,7 +19,7 @@
 namespace paracord {
 namespace {
 
-// A partition whose rounds have one batch, and that has images wait as it is told.
+// A partition with rounds of one batch. Images wait as the test says.
 class RoundPartition : public DensePartition {
  public:
   RoundPartition(uint32_t id, const Optimizer& optimizer, bool trained = true)

@@ -1,4 +1,4 @@
-// A store that is no ps': whoever links the library may keep values and apply steps.
+// A store outside a ps: any program that links the library can keep values and apply steps.
 #include "store/store.h"
 
 #include <catch2/catch.hpp>

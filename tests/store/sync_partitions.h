@@ -1,5 +1,5 @@
-// Partitions of all kinds that form rounds, and beside each its reference: a partition that applies
-// the naive mean of each round as one batch, in a job without rounds.
+// Partitions of all kinds with rounds, and a reference for each: a partition of a job without
+// rounds that applies the naive mean of each round as one batch.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,7 @@
 
 namespace paracord {
 
-// A gradient by its rows; nullopt: none for the partition. One of a dense partition is a single row
-// 0 with all elements.
+// A gradient by rows; nullopt: none for the partition. A dense gradient is row 0 with all elements.
 using SyncGradient = std::optional<std::map<uint64_t, std::vector<float>>>;
 
 struct SyncLane {
@@ -39,7 +38,7 @@ struct SyncKind {
   bool growing() const { return IsGrowing(variable); }
   bool lazy() const { return growing() || variable.table().lazy(); }
   uint64_t width() const { return table() ? variable.shape(1) : 30; }
-  // Ids that gradients may have.
+  // The number of ids that gradients may have.
   uint64_t rows() const { return growing() ? 40 : table() ? variable.shape(0) : 1; }
 };
 
@@ -116,7 +115,7 @@ class SyncDraws {
   uint64_t draw_ = 0;
 };
 
-// The update owns its bytes.
+// Returns an update that owns its bytes.
 inline PartitionUpdate UpdateOf(const SyncKind& kind, const SyncGradient& gradient) {
   if (!gradient.has_value()) return {};
   PartitionUpdate update;
@@ -132,7 +131,7 @@ inline PartitionUpdate UpdateOf(const SyncKind& kind, const SyncGradient& gradie
   return update;
 }
 
-// The tree by its definition.
+// Returns the sum over lanes by the definition of the tree.
 inline SyncGradient NaiveSum(const std::vector<SyncLane>& lanes, size_t first, size_t count) {
   if (count == 1) {
     return first < lanes.size() && !lanes[first].rejected ? lanes[first].gradient : std::nullopt;
@@ -151,7 +150,7 @@ inline SyncGradient NaiveSum(const std::vector<SyncLane>& lanes, size_t first, s
 // A partition in a synchronous job, or its reference.
 class SyncPartition {
  public:
-  // Without lanes: the reference, of which rows expire after so many fewer updates.
+  // `sync` false: the reference without lanes, whose rows expire after fewer updates.
   SyncPartition(const SyncKind& kind, const DataPlan& plan, bool sync, bool keeps_before = true,
                 const NormClip& clip = {})
       : kind_(kind) {
@@ -171,7 +170,7 @@ class SyncPartition {
   Partition& operator*() { return *partition_; }
   Partition* operator->() { return partition_.get(); }
 
-  // Ends and is made again as a checkpoint would have it: of dense partitions alone.
+  // Restores the partition from its own tensors, as from a checkpoint. Dense partitions only.
   void Restore() {
     const auto tensors = TensorsOf(*partition_);
     const Partition::Counts counts = partition_->GetCounts();
@@ -186,7 +185,7 @@ class SyncPartition {
     return maker_->Make(kind_.variable, Spec(), std::move(contents));
   }
 
-  // As they are now, or at a state: of all rows that gradients have.
+  // Returns update count and values, now or at a state, of all rows that gradients have.
   absl::StatusOr<std::pair<uint64_t, std::vector<float>>> ValuesAt(Partition::AtState state) {
     std::vector<float> values(kind_.rows() * kind_.width());
     absl::StatusOr<uint64_t> updates = 0;
@@ -258,13 +257,13 @@ class SyncPartition {
   std::unique_ptr<Partition> partition_;
 };
 
-// The reference of a partition, and of its ledger.
+// The reference of a partition and of its ledger.
 class PlainRounds {
  public:
   PlainRounds(const SyncKind& kind, const DataPlan& plan)
       : kind_(kind), plan_(plan), partition_(kind, plan, /*sync=*/false) {}
 
-  // `clipnorm`: the norm to which the mean is clipped; 0: it is not.
+  // `clipnorm`: norm to which the mean is clipped; 0: none.
   void Apply(uint64_t state, const std::vector<SyncLane>& lanes, double clipnorm = 0) {
     const uint64_t rounds = RoundsPerEpoch(plan_);
     uint64_t examples = 0;
@@ -288,7 +287,7 @@ class PlainRounds {
     REQUIRE(partition_->Push(batch, false, UpdateOf(kind_, mean), {}).outcome == PUSH_APPLIED);
   }
 
-  // Whether a partition has its bits and its ledger.
+  // Checks that a partition has the reference's bits and ledger.
   void Check(SyncPartition& partition) {
     REQUIRE(TensorsOf(*partition) == TensorsOf(*partition_));
     const Partition::Counts counts = partition->GetCounts(), own = partition_->GetCounts();
@@ -305,7 +304,7 @@ class PlainRounds {
   uint64_t updates() { return partition_->GetCounts().updates; }
 
  private:
-  // As one whole gradient is clipped, whose elements are fewer than a block of squares.
+  // Clips like one whole gradient, with fewer elements than a block of squares.
   static void Clip(std::map<uint64_t, std::vector<float>>& mean, double clipnorm) {
     double sums[8] = {}, all = 0;
     size_t place = 0;

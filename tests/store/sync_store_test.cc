@@ -1,4 +1,4 @@
-// A store of a synchronous job: what becomes of pushes, and which values pulls of a state have.
+// A store of a synchronous job: outcomes of pushes, and values of pulls.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
@@ -13,9 +13,9 @@ namespace paracord {
 namespace {
 
 constexpr uint32_t kSyncLanes = 2;
-constexpr uint64_t kWidth = uint64_t{1} << 17;  // of a row of the table: two rows are a piece
+constexpr uint64_t kWidth = uint64_t{1} << 17;  // width of a table row: two rows fill a piece
 
-// Partitions 0 and 1 of one float, 2 of a table with three rows, all trained, and 3, which is not.
+// Partitions 0 and 1 with one float, 2 a table with three rows, all trained, and 3, untrained.
 struct SyncStore {
   explicit SyncStore(bool keeps_before = true) {
     content.plan = PlanOfLanes(kSyncLanes * 50, 1, kSyncLanes);
@@ -54,7 +54,7 @@ struct SyncStore {
     int count = 0;
     absl::StatusOr<DecodedReply> reply = absl::UnknownError("not answered");
     bool waits() const { return reply.ok() && reply->header.waits(); }
-    // The first value of a partition.
+    // Returns the first value of a partition.
     float value(uint32_t partition) const {
       for (const PieceView& piece : reply->pieces) {
         if (piece.partition != partition) continue;
@@ -76,7 +76,7 @@ struct SyncStore {
     request.wants[2].rows.emplace();
     return request;
   }
-  // A gradient for each partition, of the table for all rows.
+  // Adds a gradient for each partition, for all rows of the table.
   static void AddPush(StepRequest& request, uint64_t round, uint32_t lane, float gradient) {
     request.step.emplace();
     request.step->batch.set_split(lane);
@@ -114,7 +114,7 @@ struct SyncStore {
     request.step->lanes = lanes;
     return Apply(std::move(request));
   }
-  // Partition 0 alone takes a push.
+  // Pushes to partition 0 only.
   void PushToFirst(uint64_t round, uint32_t lane) {
     const PlanBatch batch =
         *FindBatch(content.plan, BatchOf(0, lane, static_cast<uint32_t>(round)));
@@ -172,7 +172,7 @@ TEST_CASE("a run of lanes is entered whole, or by no partition that has some of 
   CHECK(partly->outcome(0) == PUSH_PARTLY);
   CHECK(partly->reply->header.partitions(0).next() == 1);
   CHECK(partly->outcome(1) == PUSH_APPLIED);
-  // Lane by lane, as the worker has to do now.
+  // The worker must now push lane by lane.
   const auto first = store.Push(1, 0, 2);
   CHECK(first->outcome(0) == PUSH_APPLIED);
   CHECK(first->outcome(1) == PUSH_ALREADY_APPLIED);
@@ -213,7 +213,7 @@ TEST_CASE("a pull of the state before has its values until a gradient of the nex
   request.wants[0].encoding = ENCODING_BF16;
   request.wants[1].have_updates = 1;
   request.wants[2].encoding = ENCODING_BF16;
-  request.wants[2].rows = std::nullopt;  // all
+  request.wants[2].rows = std::nullopt;  // all rows
   const auto before = store.Apply(request);
   REQUIRE(before->count == 1);
   REQUIRE(before->reply.ok());
@@ -221,7 +221,7 @@ TEST_CASE("a pull of the state before has its values until a gradient of the nex
   for (const PieceView& piece : before->reply->pieces) {
     const std::string bytes(piece.data);
     if (piece.partition == 3) continue;
-    CHECK(piece.partition != 1);  // which is at hand
+    CHECK(piece.partition != 1);  // the worker has it already
     CHECK(bytes.substr(0, 2) == std::string(reinterpret_cast<const char*>(&three), 2));
     CHECK(bytes.substr(bytes.size() - 2) == bytes.substr(0, 2));
   }
@@ -245,14 +245,15 @@ TEST_CASE("a state is wanted of every trained partition") {
     CHECK(absl::StartsWith(status.message(), absl::StrCat("partition ", left_out, ": ")));
     SyncStore::AddPush(request, 0, 0, 1);
     CHECK(absl::IsInvalidArgument(store.Apply(request)->reply.status()));
-    request.state.reset();  // which needs no proof
+    request.state.reset();  // a pull needs no proof
     request.step.reset();
     request.updates.clear();
     CHECK(store.Apply(request)->reply.ok());
   }
-  CHECK(store.content.Find(0)->LackOf(store.content.plan, 1)->lanes.size() == 2);  // nothing
+  // Nothing was entered.
+  CHECK(store.content.Find(0)->LackOf(store.content.plan, 1)->lanes.size() == 2);
   StepRequest request = SyncStore::PullOf(0);
-  request.wants.pop_back();  // is not trained
+  request.wants.pop_back();  // the untrained one
   CHECK(store.Apply(request)->reply.ok());
   CHECK(absl::IsInvalidArgument(store.Pull(51)->reply.status()));
 }
@@ -291,7 +292,7 @@ TEST_CASE("a pull that waits is told when its time is over that its state is gon
   CHECK(absl::IsOutOfRange(pull->reply.status()));
 }
 
-// A table that moves on by rounds while its rows are read.
+// A table that moves on to later rounds while its rows are read.
 class MovingTable : public TablePartition {
  public:
   using TablePartition::TablePartition;

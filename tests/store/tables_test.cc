@@ -1,4 +1,4 @@
-// A worker knows of an optimizer only what the job says; a ps does just that.
+// A worker knows about an optimizer only what the job says, and a ps does the same.
 #include "config/tables.h"
 
 #include <catch2/catch.hpp>

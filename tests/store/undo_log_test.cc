@@ -1,4 +1,4 @@
-// Images of rows that change while they are read.
+// Images of rows that change during the reading.
 #include "store/undo_log.h"
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace {
 
 constexpr uint64_t kFireRows = 4096, kFireWidth = 35, kFireThreads = 4;
 
-// Rows each of whose elements counts the writes of the row. Threads write rows of their own, as
-// those of one push do; whoever holds all locks knows that nobody writes.
+// Rows whose elements count the writes to the row. Threads write disjoint rows, as in a push.
+// Whoever holds all locks excludes writers.
 class Fire {
  public:
   Fire() {
@@ -31,7 +31,7 @@ class Fire {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  // Reads an image, and returns how many rows are not as they were when it began.
+  // Reads an image. Returns the number of rows that differ from the image's beginning.
   int WrongRows() {
     auto undo = std::make_unique<UndoLog>(memory_, kFireRows, &share_);
     std::vector<float> counts;
@@ -44,7 +44,7 @@ class Fire {
     uint64_t row = 0;
     std::vector<float> words;
     for (uint64_t group = 0; group < undo->groups(); ++group) {
-      // Each group meets writers, however few processors there are.
+      // Each group must meet writers, however few CPUs there are.
       for (const uint64_t before = pushes_; pushes_ == before;) std::this_thread::yield();
       REQUIRE(undo->Read(group, words).ok());
       if (undo->Pass(group)) Quietly([&] { undo->Recycle(); });
@@ -87,7 +87,7 @@ class Fire {
   RowMemory memory_{kFireWidth};
   MemoryShare share_;
   std::array<std::mutex, kFireThreads> mu_;
-  UndoLog* undo_ = nullptr;  // read under one of the locks, and set under all
+  UndoLog* undo_ = nullptr;  // read under any lock, set under all locks
   std::atomic<bool> stop_ = false;
   std::atomic<uint64_t> pushes_ = 0;
   std::vector<std::thread> threads_;
@@ -100,7 +100,7 @@ TEST_CASE("an image that is read without a lock has every row as it was, under f
   CHECK(wrong == 0);
 }
 
-// A table of one shard whose rows are all pushed at once.
+// A table with one shard, whose rows are all pushed at once.
 class Pushed {
  public:
   explicit Pushed(uint64_t rows) {
@@ -136,7 +136,7 @@ class Pushed {
     partition->PullRows(std::vector<uint64_t>{0}, row);
     return row[0];
   }
-  // Writes an image, and returns its bytes.
+  // Writes an image. Returns its bytes.
   absl::StatusOr<std::string> Written(PartitionImage& image) {
     std::string bytes;
     const absl::Status written = image.Write([&](std::string_view more) {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint32_t kLanes = 4, kRounds = 200;
 
-// A store with two trained partitions of one float each, 0 and 1, and one that is not trained.
+// A store with two trained partitions of one float, 0 and 1, and an untrained one.
 struct LaneStore {
   LaneStore() {
     content.plan = PlanOfLanes(kLanes * kRounds, 1, kLanes);
@@ -51,7 +51,7 @@ struct LaneStore {
     for (uint32_t id = 0; id < partitions; ++id) request.wants.emplace_back().partition = id;
     return request;
   }
-  // A gradient of 1 for each partition.
+  // Adds a gradient of 1 for each partition.
   static void AddPush(StepRequest& request, uint32_t lane, uint32_t batch) {
     static const float one = 1;
     request.step.emplace();
@@ -89,7 +89,7 @@ struct LaneStore {
   ManualLoop loop;
   std::shared_ptr<MemoryShare> memory = std::make_shared<MemoryShare>();
   std::shared_ptr<WaitingPulls> waiting = std::make_shared<WaitingPulls>(loop, memory);
-  WaitingPulls::Ticket ticket;  // of the last Apply
+  WaitingPulls::Ticket ticket;  // returned by the last Apply
 };
 
 TEST_CASE("a pull waits for the lanes that its state lacks, and has the values that they bring") {
@@ -100,9 +100,9 @@ TEST_CASE("a pull waits for the lanes that its state lacks, and has the values t
   CHECK(store.waiting->size() == 2);
   CHECK(store.memory->bytes() > 0);
   for (uint32_t lane = 0; lane < 3; ++lane) CHECK(store.Push(lane, 0)->count == 1);
-  CHECK(store.Push(0, 1)->count == 1);  // runs ahead
+  CHECK(store.Push(0, 1)->count == 1);  // a lane runs ahead
   CHECK(first->count == 0);
-  // A push in the same request is entered at once, and its own answer waits.
+  // The push of a request is entered at once; its pull waits.
   StepRequest both = LaneStore::PullOf(2);
   LaneStore::AddPush(both, 3, 0);
   const auto third = store.Apply(both);
@@ -161,7 +161,7 @@ TEST_CASE("each partition that is wanted and trained has to have the state") {
   CHECK(one->count == 1);
   CHECK(all->count == 0);
   for (uint32_t lane = 0; lane < kLanes; ++lane) push(1, lane);
-  store.waiting->Entered(store.content, {0, 1, kRounds});  // which brings another state
+  store.waiting->Entered(store.content, {0, 1, kRounds});  // brings another state
   CHECK(all->count == 0);
   store.waiting->Entered(store.content, {0, 0, kRounds});
   CHECK(all->value() == -4);
@@ -259,7 +259,7 @@ TEST_CASE("whatever comes, a pull is answered when its state has come or its tim
       WaitingPulls::Ticket ticket;
     };
     std::vector<Waiting> waiting;
-    std::map<uint64_t, uint32_t> next;  // by split
+    std::map<uint64_t, uint32_t> next;  // next batch of each split
     const auto has_come = [&](uint64_t state) {
       return MissingLanes(store.content.Find(0)->GetCounts().ledger, plan, state).empty();
     };
@@ -300,7 +300,7 @@ TEST_CASE("whatever comes, a pull is answered when its state has come or its tim
   }
 }
 
-// The clock stands still, so a push that fails to answer somebody is seen.
+// The clock stands still, so a push that forgets a waiting pull is noticed.
 TEST_CASE("threads in lock-step answer each other without the loop, each once") {
   LaneStore store;
   std::atomic<uint32_t> stuck = 0;

@@ -23,12 +23,12 @@ TEST_CASE("variables are excluded from weight decay by their own names or by who
   CHECK_FALSE(decays(names, "dense/bias"));
   CHECK_FALSE(decays(names, "bn/gamma"));
   CHECK(decays(names, "dense/kernel"));
-  CHECK(decays(names, "bias_layer/kernel"));  // Keras 3 looks at the variable's name alone
+  CHECK(decays(names, "bias_layer/kernel"));  // Keras 3 looks only at the variable's name
   CHECK_FALSE(decays({"^ker.*l$"}, "dense/kernel"));
   CHECK_FALSE(decays({"bias_layer/"}, "bias_layer/kernel"));
   CHECK(decays({"bias_layer/"}, "dense/kernel"));
   CHECK(decays(json::array(), "dense/bias"));
-  // A name for which an expression that backtracks takes longer than anybody waits.
+  // A name on which a backtracking regular expression would take forever.
   CHECK(decays({"(a+)+/kernelX"}, std::string(40, 'a') + "/kernel"));
   const std::string nested = std::string(100000, '(') + "kernel" + std::string(100000, ')');
   CHECK_FALSE(decays({nested}, "dense/kernel"));

@@ -1,5 +1,5 @@
-// bfloat16 tensors: every operation that takes them gives the float32 result for the same numbers,
-// rounded once if the result is bfloat16.
+// Operations on bfloat16 tensors give the float32 result for equal numbers, rounded once if the
+// result is bfloat16.
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -47,7 +47,7 @@ class Either {
   bool bfloat16_;
 };
 
-// Numbers that are exact in bfloat16, of both signs, with zeros among them.
+// Returns numbers that are exact in bfloat16, of both signs, with zeros.
 Floats Numbers(size_t n, uint32_t seed) {
   Floats x(n);
   uint32_t state = seed * 2654435761u + 1;
@@ -109,7 +109,7 @@ TEST_CASE("operations by element take bfloat16") {
   }
 }
 
-// Some elements of y are not reached by the walk.
+// The walk does not reach every element of y.
 TEST_CASE("operations along a walk take bfloat16") {
   const auto ops = MakeCpuOps(GENERATE(range(1, kThreadsMost + 1)));
   constexpr int64_t kRows = 37, kColumns = 2049;
@@ -140,7 +140,7 @@ TEST_CASE("operations along a walk take bfloat16") {
       to.Check(copied);
     }
   }
-  // Sums by row and by column, which are rounded only at their end.
+  // Sums by row and by column, rounded only at the end.
   for (const Walk& walk : {Walk{all, dense, {}, {1, 0}}, Walk{all, dense, {}, {0, 1}}}) {
     Floats sums = before;
     ops->Copy(walk, true, b.data(), sums.data());
@@ -244,7 +244,7 @@ TEST_CASE("pooling takes bfloat16") {
   }
 }
 
-// Small whole numbers, so that products and their sums are exact in any implementation.
+// Returns small integers, so that products and sums are exact in any implementation.
 Floats WholeNumbers(size_t n, uint32_t seed) {
   Floats x = Numbers(n, seed);
   for (float& v : x) v = std::trunc(v);
@@ -262,7 +262,7 @@ TEST_CASE("convolutions take bfloat16") {
         {3, 5, 1, 7, 3, 2},
         {64, 32, 1, 6, 1, 2},
         {8, 8, 8, 5, 3, 1},
-        {32, 32, 1, 1, 3, 1},  // a tap without a pixel: not computed in bfloat16
+        {32, 32, 1, 1, 3, 1},  // a tap without a pixel, not computed in bfloat16
         {16, 48, 1, 16, 3, 1}}) {
     const int64_t outs = (c.side - 1) / c.stride + 1, pad = c.size / 2;
     const WindowAxis axis{.in = c.side,

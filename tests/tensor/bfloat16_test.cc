@@ -1,5 +1,5 @@
-// Products and convolutions that may use bfloat16, on whatever this processor has for it. If
-// operands are exact in bfloat16, the results equal those of float32.
+// Products and convolutions that may use bfloat16, by any means of this CPU. For operands that are
+// exact in bfloat16, results equal float32's.
 #include <malloc.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using Floats = std::vector<float>;
 
 float Widened(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 
-// Small whole numbers, so that products and their sums are exact.
+// Returns small integers, so that products and sums are exact.
 Floats Numbers(int64_t n, int64_t seed) {
   Floats x(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) {
@@ -93,7 +93,7 @@ TEST_CASE("where the processor has products of bfloat16 they are taken, and only
   }
 }
 
-// The three results, each between guards that must stay as they are.
+// Returns the three results, each between guards that must not change.
 std::vector<Floats> Convolve(Ops& ops, const ConvShape& s, Operands operands) {
   constexpr size_t kGuard = 256;
   constexpr float kMark = 12345;
@@ -128,7 +128,7 @@ std::vector<Floats> Convolve(Ops& ops, const ConvShape& s, Operands operands) {
 }
 
 TEST_CASE("convolutions of bfloat16 are those of float32, and write nothing else") {
-  mallopt(M_PERTURB, 0x3f);  // so that unwritten memory is not zero
+  mallopt(M_PERTURB, 0x3f);  // makes unwritten memory nonzero
   const auto ops = MakeCpuOps(GENERATE(range(1, kThreadsMost + 1)));
   struct Case {
     int64_t in_channels, out_channels, groups, side, size, stride, dilation;

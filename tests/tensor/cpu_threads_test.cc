@@ -30,7 +30,7 @@ constexpr int kThreadCounts[] = {1};  // TSan does not understand how libgomp's 
 constexpr int kThreadCounts[] = {1, 2, 3, 16};
 #endif
 
-// Computes one operation into `y`, which it may also read.
+// Computes an operation into `y`, which the operation may also read.
 using Operation = std::function<void(Ops& ops, float* y)>;
 
 void SameForAnyThreads(const char* name, const Operation& operation) {

@@ -190,7 +190,7 @@ TEST_CASE("the plug-in that was built loads and says what is missing") {
   }
   CHECK((*plugin)->check_libraries(nullptr, "libnone.so.2", why, sizeof(why)) == -1);
   CHECK(Has(why, "cuDNN is missing: libnone.so.2"));
-  // A library that exists but is the wrong one: the error names the missing function.
+  // A wrong library: the error names the missing function.
   CHECK((*plugin)->check_libraries("libm.so.6", nullptr, why, sizeof(why)) == -1);
   CHECK(Has(why, "libm.so.6 has no cublasCreate_v2"));
   CHECK((*plugin)->check_nccl("libnone.so.2", why, sizeof(why)) == -1);

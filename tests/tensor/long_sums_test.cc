@@ -1,4 +1,4 @@
-// Sums over many or long rows in float32, of numbers whose naive sum would lose digits.
+// Float32 sums over many or long rows, of numbers whose naive sum would lose digits.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <vector>
@@ -62,7 +62,7 @@ TEST_CASE("the sum of a million rows has float32's digits") {
 TEST_CASE("rows of a table that many places name are added by halves, in their order") {
   const auto ops = MakeCpuOps(2);
   const Floats x = Numbers();
-  // Every third place names row 1, the others row 2; the last 5 name row 0, and one names none.
+  // Every third index is row 1, the rest row 2; the last 5 are row 0, and one is no row.
   Floats ids(x.size()), sums(4 * 2, 9);
   double of_one = 0;
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = i % 3 == 0 ? 1.f : 2.f;
@@ -126,7 +126,7 @@ TEST_CASE("gradients of a normalisation over a million numbers have float32's di
                            dx.data(), nullptr, nullptr);
     double off = 0;
     for (const float d : dx) off += static_cast<double>(d) / static_cast<double>(kMany);
-    CHECK(std::abs(off) < 1e-3);  // the mean removes what all have in common
+    CHECK(std::abs(off) < 1e-3);  // the mean removes the common part
   }
 }
 

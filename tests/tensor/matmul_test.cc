@@ -1,4 +1,4 @@
-// Products of shapes whose operands are copied first (cpu/dnnl.cc), and of others.
+// Products of shapes whose operands are copied first (cpu/dnnl.cc), and of other shapes.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <thread>
@@ -27,7 +27,7 @@ struct Product {
         matmul(ops.MakeMatmul(made).value()) {}
   void Run() { matmul->Run(a.data(), b.data(), nullptr, c.data()); }
   void Check() const {
-    double furthest = 0;  // as a share of the sum of magnitudes
+    double furthest = 0;  // share of the sum of magnitudes
     for (int64_t i = 0; i < shape.m; ++i) {
       for (int64_t j = 0; j < shape.n; ++j) {
         double sum = 0, magnitude = 0;

@@ -1,4 +1,4 @@
-// Tests which element of a window is its maximum.
+// Tests which element of a window is the maximum.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -56,7 +56,7 @@ TEST_CASE("the first of equal maxima gets the gradient, below every finite numbe
   for (const float y : pooled.y) CHECK(y == value);
 }
 
-// Pools every window by definition; the gradient is that of the sum of y times `weights`.
+// Pools every window by definition. The gradient is that of the sum of y times `weights`.
 void PoolPlainly(const PoolShape& s, const std::vector<float>& x, const std::vector<float>& weights,
                  std::vector<float>& y, std::vector<float>& dx) {
   y.clear();

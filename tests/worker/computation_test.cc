@@ -11,7 +11,7 @@
 namespace paracord {
 namespace {
 
-// Two variables, whose gradients are 2 and 3; that of the second is complete early.
+// Two variables with gradients 2 and 3. The second gradient is complete early.
 class TwoGradients : public NoVariables {
  public:
   TwoGradients() : variables_(2) {}
@@ -30,7 +30,7 @@ class TwoGradients : public NoVariables {
   std::function<void(size_t)> there_;
 };
 
-// Notes what each gradient is when it leaves early, or is encoded.
+// Records each gradient when it leaves early or is encoded.
 class NotedGradients : public NoArrays {
  public:
   explicit NotedGradients(bool early) : early_(early) {}
@@ -64,7 +64,7 @@ TEST_CASE("in a synchronous round a gradient weighs what its batch has of a whol
     Workload workload;
     workload.program = std::make_unique<TwoGradients>();
     auto feed = std::make_unique<OneExample>();
-    feed->batch.examples = 2;  // of which nothing is to depend
+    feed->batch.examples = 2;  // must not matter
     workload.feed = std::move(feed);
     const auto step = std::make_shared<NotedGradients>(early);
     Computation computation;

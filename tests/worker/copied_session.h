@@ -1,4 +1,4 @@
-// A session on two ps with variables for a worker's copy, and the requests that the copy sends, for
+// A session on two ps, with variables for a worker's copy and access to the copy's requests, for
 // tests.
 #pragma once
 
@@ -24,7 +24,7 @@ struct CopiedSession {
     session.set_run_id("run");
     for (const char* boot : {"a", "b"}) session.add_ps()->set_boot_id(boot);
   }
-  // Adds a partition of the next number.
+  // Adds a partition with the next number.
   void Add(uint32_t variable, uint64_t begin, uint64_t end, uint32_t ps) {
     PartitionSpec& partition = *session.add_partitions();
     partition.set_id(static_cast<uint32_t>(session.partitions_size()) - 1);
@@ -37,7 +37,7 @@ struct CopiedSession {
 
 struct SentRequest {
   ExchangeRequest header;
-  std::map<uint32_t, std::string> bytes;  // by partition
+  std::map<uint32_t, std::string> bytes;  // keyed by partition
   std::map<std::pair<uint32_t, Piece::Part>, std::string> ids;
 
   RowIds Rows(const PartitionPush& push) const {

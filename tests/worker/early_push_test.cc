@@ -1,4 +1,4 @@
-// Gradients that leave before their batch is computed whole.
+// Gradients that leave before their batch is computed.
 #include "worker/early_push.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace paracord {
 namespace {
 
 constexpr uint64_t kRow = 1024;                     // elements
-constexpr uint64_t kEnough = kRow * sizeof(float);  // for each ps
+constexpr uint64_t kEnough = kRow * sizeof(float);  // enough for a call to a ps
 
 struct SentCall {
   std::string method;
@@ -40,7 +40,7 @@ class KeepingLink : public Link {
   const std::string address_ = "ps";
 };
 
-// Four variables of a row each, "v0" to "v3", over two ps: v1 has a half on each.
+// Four variables of one row, "v0" to "v3", on two ps. v1 has a half on each.
 struct EarlyPushFixture {
   explicit EarlyPushFixture(const TransferOptions& transfer = {}) {
     session.set_run_id("run");
@@ -78,7 +78,7 @@ struct EarlyPushFixture {
                                        Environment{loop, network, files, executor, random},
                                        gate->Hold(), pauses);
   }
-  // v3 and v1 are final, which is enough for a call.
+  // Finishes v3 and v1, which is enough for a call.
   std::shared_ptr<EarlyPush> BeginAndSend() {
     std::shared_ptr<EarlyPush> early = Begin();
     CHECK(early->Add(3));
@@ -86,7 +86,7 @@ struct EarlyPushFixture {
     loop.RunPosted();
     return early;
   }
-  // Returns the request of the exchange with that ps.
+  // Returns the request of the exchange with `ps`.
   DecodedRequest Exchange(const EarlyPush& early, uint32_t ps) const {
     ExchangeOrder order;
     order.batch.emplace();
@@ -104,10 +104,10 @@ struct EarlyPushFixture {
   std::vector<VariableSpec> variables;
   std::shared_ptr<ParameterCopy> copy;
   std::shared_ptr<EarlyPushPauses> pauses = std::make_shared<EarlyPushPauses>(2);
-  std::optional<Gate> gate{std::in_place};  // of the session that has the links
+  std::optional<Gate> gate{std::in_place};  // gate of the session that owns the links
 };
 
-// Partitions and bytes of the pieces.
+// Returns the bytes of pieces, by partition.
 std::map<uint32_t, uint64_t> BytesOf(const DecodedRequest& request) {
   std::map<uint32_t, uint64_t> bytes;
   for (const PieceView& piece : request.pieces) bytes[piece.partition] += piece.data.size();
@@ -142,7 +142,7 @@ TEST_CASE("gradients leave when there are enough of them, and the exchange carri
   CHECK(BytesOf(to_first) == std::map<uint32_t, uint64_t>{{10, row}, {13, row}});
   CHECK(to_first.header.staged().calls() == 1);
   CHECK(to_first.header.staged().id() == first.request.header.staged().id());
-  CHECK(to_first.header.push_size() == 3);  // all are named
+  CHECK(to_first.header.push_size() == 3);  // every partition is named
   for (const PartitionPush& push : to_first.header.push()) CHECK(push.bytes() > 0);
   CHECK(BytesOf(test.Exchange(*early, 1)).empty());
 }

@@ -1,4 +1,4 @@
-// The evaluator over checkpoints in a directory, in the test's own time.
+// The evaluator on checkpoints in a directory, with a clock that the test moves.
 #include "worker/evaluator.h"
 
 #include <catch2/catch.hpp>
@@ -24,7 +24,7 @@ namespace {
 
 using nlohmann::json;
 
-// A storage of which the files of one ps cannot be read for a while.
+// Storage on which one ps's files are unreadable for a while.
 struct HangingFiles : PosixFiles {
   absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) override {
     if (hangs && path.ends_with(PsFileName(1, 2))) return absl::ErrnoToStatus(EIO, path);
@@ -33,7 +33,7 @@ struct HangingFiles : PosixFiles {
   bool hangs = false;
 };
 
-// A coordinator that says where it works.
+// A coordinator that says where its DIR is.
 class Chief : public NoNetwork {
  public:
   class ChiefLink : public Link {
@@ -55,7 +55,7 @@ class Chief : public NoNetwork {
   std::unique_ptr<Link> Dial(const std::string&) override {
     return std::make_unique<ChiefLink>(*this);
   }
-  json status;  // null: nobody is there
+  json status;  // null: no coordinator answers
   int asked = 0;
 };
 
@@ -120,7 +120,7 @@ TEST_CASE("the evaluator scores each new checkpoint once, also after a restart")
   const json line = rig.Lines()[0];
   CHECK(line["examples"] == 3);
   CHECK(line["metrics"]["accuracy"] == Approx(1.0 / 3));
-  // Cross-entropy of logits (1, 0, 0) for classes 0, 1, 2.
+  // Cross-entropy of logits (1, 0, 0) for classes 0, 1 and 2.
   CHECK(line["metrics"]["loss"] == Approx(std::log(std::exp(1) + 2) - 1.0 / 3));
   rig.loop.Advance(10000);
   rig.Restart();
@@ -155,7 +155,7 @@ TEST_CASE("a damaged or vanishing checkpoint is passed over for the one before")
   const std::string second = PsFileName(1, 2);
   rig.example.Commit(2, 1, {});
   rig.example.Damage(rig.example.Commit(4, 2, {}), second);
-  // Retention leaves a checkpoint like this half way.
+  // A checkpoint half removed by retention.
   const std::string vanishing = rig.example.Commit(6, 3, {});
   REQUIRE(rig.example.files.RemoveTree(rig.example.Checkpoint(vanishing) + "/" + second).ok());
   rig.loop.Advance(5000);
@@ -173,7 +173,7 @@ TEST_CASE("it leaves with 0 once the job is done and its final checkpoint scored
   rig.loop.Advance(5000);
   rig.example.Commit(2, 1, {});
   rig.loop.Advance(5000);
-  CHECK_FALSE(rig.exit_code.has_value());  // the final one is still to come
+  CHECK_FALSE(rig.exit_code.has_value());  // the final checkpoint is still to come
   rig.example.Commit(4, 2, {.complete = true});
   rig.loop.Advance(1000);
   CHECK(rig.exit_code == 0);
@@ -267,10 +267,10 @@ TEST_CASE("foreign lines and a file without an end of line survive") {
 TEST_CASE("an evaluator whose DIR is not the coordinator's ends with a line that names both") {
   Rig rig;
   rig.loop.Advance(70000);
-  CHECK_FALSE(rig.exit_code.has_value());  // nobody has said anything
+  CHECK_FALSE(rig.exit_code.has_value());  // no coordinator has answered
   rig.network.status = {{"coordinator", "c3"}, {"generation", 3}, {"dir", "/job on host a"}};
   rig.loop.Advance(30000);
-  CHECK_FALSE(rig.exit_code.has_value());  // it may be mounted soon
+  CHECK_FALSE(rig.exit_code.has_value());  // DIR may be mounted soon
   const bool mounted = GENERATE(true, false);
   if (mounted)
     REQUIRE(rig.files.WriteAtomic(rig.example.path("generation-3"), ClaimText(3, "c3")).ok());
@@ -279,7 +279,7 @@ TEST_CASE("an evaluator whose DIR is not the coordinator's ends with a line that
   if (!mounted) CHECK(rig.exit_code == static_cast<int>(ExitCode::kConfiguration));
   const int asked = rig.network.asked;
   rig.loop.Advance(70000);
-  CHECK(rig.network.asked == asked);  // it is known by then
+  CHECK(rig.network.asked == asked);  // DIR is known by now
 }
 
 TEST_CASE("an evaluator with checkpoints to score stays, whoever answers at the address") {

@@ -24,7 +24,7 @@ Lease SplitLease(uint64_t id, uint64_t split, uint32_t first, uint32_t end,
   return lease;
 }
 
-// As "split.batch".
+// Returns "split.batch" for each batch.
 std::vector<std::string> Named(const std::vector<BatchId>& batches) {
   std::vector<std::string> named;
   for (const BatchId& id : batches) named.push_back(absl::StrCat(id.split(), ".", id.batch()));
@@ -32,7 +32,7 @@ std::vector<std::string> Named(const std::vector<BatchId>& batches) {
 }
 using Names = std::vector<std::string>;
 
-// Fourteen batches an epoch in splits of four.
+// Returns a plan of fourteen batches an epoch in splits of four.
 DataPlan SplitPlan() {
   DataPlan plan;
   plan.set_records(14);
@@ -49,7 +49,7 @@ TEST_CASE("leases are worked on one after the other, as they came") {
   CHECK(queue.Ids() == std::vector<uint64_t>{7, 8});
   CHECK(Named({queue.batch()}) == Names{"2.1"});
   CHECK(Named(queue.Following(3)) == Names{"2.2", "2.3", "0.0"});
-  CHECK_FALSE(queue.EndsWithin(9));  // there is another one
+  CHECK_FALSE(queue.EndsWithin(9));  // another lease follows
   queue.SetNext(4);
   CHECK(queue.used_up());
   queue.Pop();
@@ -88,7 +88,8 @@ TEST_CASE("after the leases at hand the batches that follow in the epoch are rea
   CHECK(Named(queue.Upcoming(3)) == Names{"3.0", "3.1"});  // the epoch ends
 }
 
-// Fourteen batches an epoch in four lanes, of which the first two have a batch more.
+// Returns a plan of fourteen batches an epoch in four lanes. The first two lanes have one batch
+// more.
 DataPlan LanePlan() {
   DataPlan plan = SplitPlan();
   plan.set_lanes(4);
@@ -100,7 +101,7 @@ Lease InEpoch(uint64_t epoch, Lease lease) {
   return lease;
 }
 
-// Computes all that is at hand.
+// Computes all batches at hand. Returns their order.
 Names WorkedOff(LeaseQueue& queue) {
   Names order;
   while (!queue.empty()) {
@@ -129,7 +130,7 @@ TEST_CASE("a lane that comes while a batch is under way is next if it is further
   queue.Add(SplitLease(1, 0, 2, 4));
   queue.Choose();
   queue.Add(SplitLease(2, 3, 1, 3));
-  CHECK(Named({queue.batch()}) == Names{"0.2"});  // it is under way
+  CHECK(Named({queue.batch()}) == Names{"0.2"});  // in progress
   CHECK(Named(queue.Following(3)) == Names{"3.1", "3.2", "0.3"});
   queue.SetNext(3);
   queue.Choose();
@@ -141,12 +142,12 @@ TEST_CASE("the end of a lane at hand moves on, and never back") {
   queue.Add(SplitLease(1, 0, 0, 2));
   queue.Add(SplitLease(2, 1, 0, 1));
   CHECK_FALSE(queue.EndsWithin(1));
-  CHECK(queue.EndsWithin(2));  // all of them do
+  CHECK(queue.EndsWithin(2));  // all leases end
   queue.Add(SplitLease(2, 1, 0, 3));
   queue.Add(SplitLease(1, 0, 0, 1));
   CHECK_FALSE(queue.EndsWithin(2));
   CHECK(WorkedOff(queue) == Names{"0.0", "1.0", "0.1", "1.1", "1.2"});
-  queue.Add(SplitLease(2, 1, 0, 4));  // it has ended
+  queue.Add(SplitLease(2, 1, 0, 4));  // the lease has ended
   CHECK(queue.empty());
   queue.Add(SplitLease(3, 1, 3, 4));
   CHECK(queue.Ids() == std::vector<uint64_t>{3});
@@ -174,7 +175,8 @@ TEST_CASE("a rejected batch of a lane is entered in its turn, and ends what is c
   CHECK(queue.rejected());
   CHECK(queue.rejection() == "proof 1");
   queue.SetNext(2);
-  queue.Add(SplitLease(1, 0, 1, 3, {0, 2}));  // an extension may name one that nobody knew of
+  // An extension may name a rejection that was unknown before.
+  queue.Add(SplitLease(1, 0, 1, 3, {0, 2}));
   queue.Choose();
   CHECK(queue.batch().split() == 0);
   CHECK(queue.rejection() == "proof 2");

@@ -1,4 +1,4 @@
-// The norms of a round travel between ps by a worker, whoever is left.
+// A worker carries the norms of a round between ps, whichever worker is left.
 #include "worker/norms_carrier.h"
 
 #include <catch2/catch.hpp>
@@ -23,12 +23,12 @@ TEST_CASE("norms are known once all partitions have told the squares of one roun
   CHECK_FALSE(carrier.Begin().has_value());
   carrier.Told(1, Telling(2, 5, 4));
   carrier.Told(0, Telling(1, 5, 2));
-  CHECK_FALSE(carrier.End(true));  // of one it knows nothing
+  CHECK_FALSE(carrier.End(true));  // one partition has told nothing
   CHECK_FALSE(carrier.Begin().has_value());
   for (const uint64_t round : {4u, 5u}) {
     for (const uint32_t id : {2u, 0u, 1u})
       carrier.Told(id == 2, Telling(id, id == 0 ? round : 5, id));
-    CHECK_FALSE(carrier.End(false));  // nobody waits for them
+    CHECK_FALSE(carrier.End(false));  // no ps waits for norms
     CHECK_FALSE(carrier.Begin().has_value());
     for (const uint32_t id : {2u, 0u, 1u}) {
       carrier.Told(id == 2, Telling(id, id == 0 ? round : 5, id + 1.0));
@@ -41,7 +41,7 @@ TEST_CASE("norms are known once all partitions have told the squares of one roun
   CHECK(norms->round() == 5);
   CHECK(std::vector<double>(norms->squares().begin(), norms->squares().end()) ==
         std::vector<double>{3, 3});
-  // Who wants them again is told again, but not at once.
+  // A ps that asks again gets the norms again, but not at once.
   for (const uint32_t id : {0u, 1u, 2u}) carrier.Told(id == 2, Telling(id, 5, id));
   CHECK_FALSE(carrier.End(true));
   CHECK(carrier.Begin().has_value());
@@ -87,8 +87,8 @@ TEST_CASE("norms that reached one ps alone are carried again by another worker")
   auto dying = cluster.Start();
   cluster.Grant(*first, 1, 0, 0);
   cluster.Grant(*dying, 2, 1, 0);
-  cluster.AnswerAll();  // the pulls of state 0
-  cluster.AnswerAll();  // the pushes
+  cluster.AnswerAll();  // pulls of state 0
+  cluster.AnswerAll();  // pushes
   cluster.ps[1].Lose(dying->links[1]);
   cluster.ps[0].Lose(first->links[0]);
   cluster.ps[1].Lose(first->links[1]);

@@ -27,7 +27,7 @@ TEST_CASE("a worker needs room for its copy of the variables and for their gradi
   CHECK(CheckOwnMemory(variables, {}, needed - 1).message() ==
         "a copy of the model's variables and their gradients need 294.0 MiB, and --memory-limit is "
         "294.0 MiB");
-  // The worker in a node has a part of the process's memory.
+  // A node's worker has a share of the process's memory.
   CHECK(CheckOwnMemory(variables, {.memory_parts = 2}, needed).ok());
   CHECK(CheckOwnMemory(variables, {.memory_parts = 2}, needed - 94 * kMiB).message() ==
         "a copy of the model's variables and their gradients need 294.0 MiB, and the worker's part "
@@ -55,7 +55,7 @@ TEST_CASE(
       CheckOwnMemory(variables, load, needed - 1).message() ==
       "a copy of the model's variables, and gradients and a batch on each of 3 devices need 503.0 "
       "MiB, and --memory-limit is 503.0 MiB");
-  load.devices = 1;  // which computes with the feed's own batch, and adds nothing up
+  load.devices = 1;  // uses the feed's own batch, and sums nothing
   CHECK(CheckOwnMemory(variables, load, MemoryBudget::kProgramBytes + 200 * kMiB).ok());
   load = {.devices = 2, .batch_bytes = ~uint64_t{0}, .rows = {~uint64_t{0}, ~uint64_t{0}}};
   CHECK_FALSE(CheckOwnMemory(variables, load, uint64_t{1} << 60).ok());

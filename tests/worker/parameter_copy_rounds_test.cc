@@ -1,4 +1,4 @@
-// A worker's copy in synchronous training: of which state its values are.
+// A worker's copy in synchronous training, and the state of its values.
 #include <catch2/catch.hpp>
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kElements = 3;
 
-// One vector, on the second ps.
+// A vector on the second ps.
 struct VectorCopy : CopiedSession {
   VectorCopy() {
     VariableSpec vector;
@@ -25,8 +25,8 @@ struct VectorCopy : CopiedSession {
     Add(0, 0, kElements, 1);
     copy.emplace(session, variables, TransferOptions{});
   }
-  // Takes an answer to a pull of a state, the values of which are `value`; nullopt: none come,
-  // since the copy has them.
+  // Takes an answer to a pull of a state with the values `value`; nullopt: the answer omits values
+  // that the copy has.
   bool Take(uint64_t updates, std::optional<float> value) {
     ExchangeReply reply;
     PartitionState& state = *reply.add_partitions();
@@ -42,7 +42,7 @@ struct VectorCopy : CopiedSession {
     order.state = updates;
     return copy->TakeReply(1, order, false, Joined(EncodeExchange(reply, std::move(pieces)))).ok();
   }
-  // Of the next pull.
+  // Returns the update count in the next pull.
   uint64_t Has() const { return Sent(*copy, 1, {}).header.pull(0).have_updates(); }
 
   std::optional<ParameterCopy> copy;
@@ -52,14 +52,14 @@ TEST_CASE("values of the state before are not taken for those of now, nor the ot
   VectorCopy test;
   REQUIRE(test.Take(6, 60.f));
   CHECK(test.Has() == 6);
-  REQUIRE(test.Take(5, 50.f));  // a round less
+  REQUIRE(test.Take(5, 50.f));  // a round earlier
   CHECK(test.Has() == 5);
   CHECK(test.copy->values()[0][0] == 50);
   CHECK(test.Take(5, std::nullopt));
   REQUIRE(test.Take(6, 60.f));
   CHECK(test.Has() == 6);
   CHECK(test.copy->values()[0][0] == 60);
-  CHECK_FALSE(test.Take(5, std::nullopt));  // which it no longer has
+  CHECK_FALSE(test.Take(5, std::nullopt));  // the copy no longer has this state
 }
 
 TEST_CASE("a push that is taken into the sum of its round was pushed, and has no age") {
@@ -73,7 +73,7 @@ TEST_CASE("a push that is taken into the sum of its round was pushed, and has no
     PartitionState& state = *reply.add_partitions();
     state.set_outcome(PUSH_TAKEN);
     state.set_next(1);
-    state.set_updates(waits ? 6 : 7);  // at once, and when the round has been applied
+    state.set_updates(waits ? 6 : 7);  // now, and once the round is applied
     std::vector<PieceView> pieces;
     if (!waits) {
       state.set_bytes(kElements * 4);

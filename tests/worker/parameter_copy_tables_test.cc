@@ -1,4 +1,4 @@
-// The rows of tables in a worker's copy, and how they travel.
+// The rows of tables in a worker's copy, and their transport.
 #include <catch2/catch.hpp>
 #include <cstring>
 
@@ -11,7 +11,7 @@
 namespace paracord {
 namespace {
 
-// A table of ten rows of two on two ps, and a bias on the first.
+// A table of ten rows of two elements on two ps, and a bias on the first.
 struct TableCopy : CopiedSession {
   TableCopy() {
     VariableSpec& table = variables.emplace_back();
@@ -56,7 +56,7 @@ TEST_CASE(
     "partition") {
   TableCopy fixture;
   ParameterCopy copy(fixture.session, fixture.variables);
-  CHECK(copy.values()[0].empty());  // nothing of the table is here before it is asked for
+  CHECK(copy.values()[0].empty());  // a table has no row before a request
   copy.PrepareGradients(0, Rows({1, 7, 9}));
   REQUIRE(copy.gradients(0)[0].size() == 6);
   for (size_t i = 0; i < 6; ++i) copy.gradients(0)[0][i] = static_cast<float>(i);
@@ -84,7 +84,7 @@ TEST_CASE(
   REQUIRE(copy.TakeReply(0, order, false, Reply({{0, {10, 11, 50, 51}}, {2, {9}}})).ok());
   REQUIRE(copy.TakeReply(1, order, false, Reply({{1, {60, 61}}})).ok());
   CHECK(*place == 61);
-  CHECK(copy.values()[0].empty());  // until the exchange is over
+  CHECK(copy.values()[0].empty());  // until the exchange has ended
   copy.TakeRows(order.incoming);
   const auto values = copy.values()[0];
   CHECK(std::vector<float>(values.begin(), values.end()) ==
@@ -147,7 +147,7 @@ TEST_CASE("the rows of a growing table are pushed and pulled shard by shard") {
   fixture.Add(0, 0, 1, 0);
   fixture.Add(0, 1, 2, 1);
   fixture.Add(1, 0, 1, 0);
-  // Some ids lie in each shard, whichever these are.
+  // Each shard has some ids, whichever they are.
   std::vector<RowIds> ids(2);
   for (uint64_t id = 0; ids[0].size() < 3 || ids[1].size() < 3; ++id) {
     ids[ShardOfRow(id, 2)].push_back(id);

@@ -45,7 +45,7 @@ BatchId BatchNumber(uint32_t number) {
   return batch;
 }
 
-// The copy has partition 1, of no updates.
+// Gives the copy partition 1 with an update count of 0.
 void Give(ParameterCopy& copy) {
   ExchangeReply reply;
   PartitionState& state = *reply.add_partitions();
@@ -56,7 +56,7 @@ void Give(ParameterCopy& copy) {
   REQUIRE(copy.TakeReply(1, {}, false, whole).ok());
 }
 
-// The answer of a ps that has no values to send.
+// Returns the answer of a ps without values.
 absl::Cord Answer(std::initializer_list<uint32_t> partitions, PushOutcome outcome) {
   ExchangeReply reply;
   for (const uint32_t id : partitions) {
@@ -129,7 +129,7 @@ TEST_CASE("values of another encoding are not the copy that a pull speaks of") {
     for (int i = 0; i < 100; ++i) text += std::string("\x80\x3f", 2);
     return text;
   }();
-  // A piece's end within an element is an error; pieces of any whole number of them are not.
+  // A piece may end between elements, but not within one.
   for (const uint64_t cut : {61u, 60u}) {
     pieces = {{1, 0, absl::Cord(ones.substr(0, cut))}, {1, cut, absl::Cord(ones.substr(cut))}};
     const absl::Cord whole = Joined(EncodeExchange(header, pieces));
@@ -153,7 +153,7 @@ TEST_CASE("only float32 values of partitions of that ps have a place to be recei
   CHECK(copy.PlaceOf(0, {}, 0, 0, 1201) == nullptr);
   CHECK(copy.PlaceOf(0, {}, 0, 1201, 0) == nullptr);
   CHECK(copy.PlaceOf(0, {}, 0, 4, UINT64_MAX) == nullptr);
-  CHECK(copy.PlaceOf(0, {}, 1, 0, 4) == nullptr);  // it is on the other
+  CHECK(copy.PlaceOf(0, {}, 1, 0, 4) == nullptr);  // a partition of the other ps
   CHECK(copy.PlaceOf(0, {}, 9, 0, 4) == nullptr);
   ParameterCopy half(fixture.session, fixture.variables,
                      {.wire = ENCODING_BF16, .compression = {}});
@@ -161,7 +161,7 @@ TEST_CASE("only float32 values of partitions of that ps have a place to be recei
   ExchangeOrder exact;
   exact.exact = true;
   CHECK(half.PlaceOf(0, exact, 0, 0, 4) != nullptr);
-  CHECK(half.PlaceOf(0, {}, 2, 0, 12) != nullptr);  // moving averages are
+  CHECK(half.PlaceOf(0, {}, 2, 0, 12) != nullptr);  // moving averages are float32
 }
 
 TEST_CASE("what the copy does not have is not taken for current") {
@@ -188,7 +188,7 @@ TEST_CASE("what the copy does not have is not taken for current") {
 
 TEST_CASE("a partition beyond its variable is none, and a reply is as large as its values") {
   DenseCopy fixture;
-  fixture.Add(0, 3, 5, 1);  // of four rows
+  fixture.Add(0, 3, 5, 1);  // the variable has four rows
   fixture.Add(0, 3, 2, 1);
   ParameterCopy copy(fixture.session, fixture.variables, {});
   CHECK(copy.PlaceOf(1, {}, 3, 0, 4) == nullptr);
@@ -243,7 +243,7 @@ TEST_CASE("a push is entered whose values wait for a round, and the values stay 
   CHECK(outcome.applied);
   CHECK(outcome.next == 1);
   CHECK(outcome.staleness == 8);
-  state.set_entered(3);  // while the answer waited
+  state.set_entered(3);  // rounds were entered while the answer waited
   CHECK(taken()->staleness == 5);
   state.set_entered(70);
   CHECK(taken()->staleness == 0);
@@ -300,7 +300,7 @@ TEST_CASE(
   CHECK(Sent(copy, 1, {}).header.pull(0).have_updates() == 7);
 }
 
-// Decodes the gradient that a push brings for the matrix's partition on ps 1.
+// Decodes the gradient that a push has for the matrix's partition on ps 1.
 std::vector<double> Meaning(const SentRequest& request, Encoding encoding) {
   std::vector<double> out(100, 0.0);
   const std::string& bytes = request.bytes.at(1);
@@ -328,7 +328,7 @@ double Sum(const std::vector<double>& values) {
   return sum;
 }
 
-// The sum of Fill(value) over partition 1.
+// Returns the sum of Fill(value) over partition 1.
 double Filled(double value) { return value * (100 + 4950.0 / 128); }
 
 TEST_CASE("what was not sent goes with the next gradient, and only if this one was applied") {
@@ -344,10 +344,10 @@ TEST_CASE("what was not sent goes with the next gradient, and only if this one w
       REQUIRE(EncodeAll(copy, 0));
       const SentRequest first = Sent(copy, 1, order);
       CHECK(first.header.push(0).encoding() == encoding);
-      CHECK(Sent(copy, 1, order).bytes == first.bytes);  // repeated, the same
+      CHECK(Sent(copy, 1, order).bytes == first.bytes);  // a repeated request is equal
       const double sent = Sum(Meaning(first, encoding));
       settle(copy, order);
-      // The second gradient is zero: what goes with it is what was left.
+      // The second gradient is zero, so it carries only the residual.
       Fill(copy, 0, 0.0f);
       REQUIRE(EncodeAll(copy, 0));
       ExchangeOrder second{.batch = BatchNumber(1)};
@@ -364,8 +364,8 @@ TEST_CASE("what was not sent goes with the next gradient, and only if this one w
       REQUIRE(copy.TakeReply(1, order, false, Answer({1}, PUSH_APPLIED)).ok());
     });
     CHECK(applied.first + applied.second == Approx(Filled(1)).epsilon(1e-5));
-    // Somebody else's gradient of this batch was applied, or nobody's: ours is gone, and with it
-    // what it left.
+    // If another worker's gradient of this batch was applied, or none, this gradient is lost, with
+    // its residual.
     for (const PushOutcome outcome : {PUSH_ALREADY_APPLIED, PUSH_GAP}) {
       const auto dropped = next_sum([&](ParameterCopy& copy, const ExchangeOrder& order) {
         REQUIRE(copy.TakeReply(1, order, false, Answer({1}, outcome)).ok());
@@ -426,7 +426,7 @@ TEST_CASE("values that a device copies are where it can copy them by itself, oth
 TEST_CASE("values and gradients begin where a plug-in for the processor reads them in place") {
   const DenseCopy fixture;
   const ValuesIn memory = GENERATE(ValuesIn::kOrdinary, ValuesIn::kShared);
-  // Several at once, since one may begin there by chance.
+  // Several copies, since one may be aligned by chance.
   std::vector<std::unique_ptr<ParameterCopy>> copies;
   for (int i = 0; i < 8; ++i) {
     copies.push_back(std::make_unique<ParameterCopy>(fixture.session, fixture.variables,
@@ -441,7 +441,7 @@ TEST_CASE("gradients that were given up stay what they are until new ones are to
   const DenseCopy fixture;
   ParameterCopy copy(fixture.session, fixture.variables);
   copy.BeginBatch(0);
-  CHECK(copy.gradients(0).empty());  // on the loop nothing is made
+  CHECK(copy.gradients(0).empty());  // the loop must not allocate
   copy.PrepareGradients(0);
   const float* const first = copy.gradients(0)[0].data();
   copy.PrepareGradients(0);
@@ -454,7 +454,7 @@ TEST_CASE("gradients that were given up stay what they are until new ones are to
   copy.PrepareGradients(0);
   CHECK(copy.gradients(0)[0].data() != first);
   CHECK(copy.gradients(0)[0][0] == 0);
-  CHECK(*first == 5);  // which the request still has
+  CHECK(*first == 5);  // the request still holds it
   const float* const second = copy.gradients(0)[0].data();
   copy.PrepareGradients(0);
   CHECK(copy.gradients(0)[0].data() == second);

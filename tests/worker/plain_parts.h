@@ -1,4 +1,4 @@
-// Parts of a trainer that do as little as they can, for tests.
+// Minimal parts of a trainer, for tests.
 #pragma once
 
 #include <span>
@@ -31,7 +31,7 @@ class NoVariables : public GradientProgram {
   std::vector<std::string> metric_names_{"loss"};
 };
 
-// Each batch is the same one example.
+// A feed in which every batch is one equal example.
 class OneExample : public BatchFeed {
  public:
   OneExample() { batch.examples = 1; }

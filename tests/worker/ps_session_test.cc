@@ -1,4 +1,4 @@
-// A session with two ps that answer what the test says.
+// A session with two ps that answer as the test says.
 #include "worker/ps_session.h"
 
 #include <catch2/catch.hpp>
@@ -58,7 +58,7 @@ class TwoWeights : public GradientProgram {
   std::vector<std::string> metric_names_;
 };
 
-// Two ps with a weight each.
+// Two ps with one weight each.
 struct TwoPs {
   explicit TwoPs(bool overlap) {
     for (uint32_t i = 0; i < 2; ++i) {
@@ -108,7 +108,7 @@ TEST_CASE("a session that a reply ends takes none of the replies behind it") {
   ExchangeReply reply;  // for a partition that nobody has
   reply.add_partitions()->set_partition(7);
   for (uint32_t ps = 0; ps < 2; ++ps) test.Answer(ps, reply);
-  CHECK(test.ended.empty());  // values are read meanwhile
+  CHECK(test.ended.empty());  // values are being read
   test.session->End();
   CHECK(test.ended.size() == 1);
   CHECK(test.session == nullptr);
@@ -121,7 +121,7 @@ ExchangeReply WaitsFor(std::vector<uint32_t> lanes) {
   return reply;
 }
 
-// What a ps has of its weight after so many updates.
+// Returns a ps's weight after `updates` updates.
 ExchangeReply Weight(uint32_t ps, uint64_t updates) {
   ExchangeReply reply;
   PartitionState& state = *reply.add_partitions();
@@ -152,7 +152,7 @@ TEST_CASE("an exchange waits if one of its ps does, and none of the ps is taken 
   CHECK(results[0].error.ok());
   CHECK(results[0].outcome.waits);
   CHECK(results[0].outcome.missing == std::vector<uint32_t>{1, 4});
-  for (int i = 0; i < 5; ++i) {  // more often than a ps is called that does not answer
+  for (int i = 0; i < 5; ++i) {  // more often than a silent ps is called
     pull();
     CHECK(test.links[0].requests.back().pull(0).have_updates() == 3);
     CHECK_FALSE(test.links[1].requests.back().pull(0).has_have_updates());

@@ -25,7 +25,7 @@ struct Places {
   }
 };
 
-// Receives the body in pieces of `step` bytes.
+// Receives a body in pieces of `step` bytes.
 absl::Cord Receive(const std::string& bytes, const std::shared_ptr<Landing>& landing, size_t step) {
   ArrivingBody body(bytes.size(), /*wanted=*/true, landing);
   for (size_t at = 0; at < bytes.size();) {
@@ -76,7 +76,7 @@ TEST_CASE("pieces of a reply land in their partitions wherever the bytes are cut
     const DecodedReply decoded = DecodeExchangeReply(reply).value();
     REQUIRE(decoded.pieces.size() == 4);
     for (const PieceView& piece : decoded.pieces) {
-      if (piece.data.size() < 1000) continue;  // a Cord copies small ones
+      if (piece.data.size() < 1000) continue;  // a Cord copies small data
       const auto flat = piece.data.TryFlat();
       REQUIRE(flat.has_value());
       CHECK(flat->data() == places.partitions.at(piece.partition).data() + piece.offset);
@@ -92,7 +92,7 @@ TEST_CASE("what is no piece for a place stays where it came, and so does all beh
   Piece unknown;
   unknown.set_partition(2);
   unknown.set_data(std::string(20, 'c'));
-  Piece backwards;  // its data are not its last field
+  Piece backwards;  // data is not the last field
   backwards.set_data(std::string(20, 'd'));
   const std::string data_first = backwards.SerializeAsString() + "\x08\x01";
   const auto field = [](const std::string& piece) {

@@ -57,7 +57,7 @@ TEST_CASE("values have reached the state that was asked for, in its epoch") {
   CHECK(wait.Reached(LaneBatch(0, 1, 2)));
   wait.Answered(kRounds + 1, {}, 10);
   CHECK(wait.Reached(LaneBatch(1, 0, 1)));
-  CHECK_FALSE(wait.Reached(LaneBatch(0, 1, 4)));  // another epoch's
+  CHECK_FALSE(wait.Reached(LaneBatch(0, 1, 4)));  // batch of another epoch
 }
 
 TEST_CASE("no exchange asks for a state that waits for the worker's own batches") {
@@ -82,12 +82,12 @@ TEST_CASE("in synchronous training no state does but the one before the batch's 
   CHECK(wait.Reached(LaneBatch(0, 1, 3)));
   CHECK_FALSE(wait.Reached(LaneBatch(0, 1, 2)));
   CHECK_FALSE(wait.Reached(LaneBatch(0, 1, 4)));
-  wait.Answered(4, Waits({1}), 10);  // some of the values may be of state 4
+  wait.Answered(4, Waits({1}), 10);  // some values may be of state 4
   CHECK_FALSE(wait.Reached(LaneBatch(0, 1, 3)));
   CHECK_FALSE(wait.Reached(LaneBatch(0, 1, 4)));
   wait.Answered(kRounds, {}, 10);
   CHECK(wait.Reached(LaneBatch(1, 0, 0)));
-  wait.Answered(std::nullopt, {}, 10);  // the values of now
+  wait.Answered(std::nullopt, {}, 10);  // present values
   CHECK_FALSE(wait.Reached(LaneBatch(1, 0, 0)));
 }
 
@@ -103,7 +103,7 @@ TEST_CASE(
     "a round is late that is waited for some times as long as the worker's own batches take") {
   const DataPlan plan = RoundsPlan();
   RoundWait wait(plan, 0, /*sync=*/true, /*backup=*/3);
-  CHECK(wait.Ask(1, 900) == 0);  // nobody knows how long a batch takes
+  CHECK(wait.Ask(1, 900) == 0);  // the time for a batch is unknown
   wait.Computed(50);
   CHECK(wait.Ask(1, 1000) == 100);
   wait.Answered(1, Waits({0, 2}), 100);
@@ -112,7 +112,7 @@ TEST_CASE(
   wait.Answered(1, Waits({0, 2}), 50);
   CHECK(wait.Late(1150) == std::vector<uint32_t>{0, 2});
   CHECK(wait.Ask(1, 1150) == 25);
-  // A lane that was granted meanwhile is computed, and the wait goes on.
+  // A lane granted meanwhile is computed, and the wait goes on.
   CHECK(wait.Ask(0, 1160) == 25);
   wait.Answered(0, {}, 2);
   CHECK(wait.Late(1162).empty());
@@ -143,11 +143,11 @@ TEST_CASE("no round is late before 20 ms, and none at all without backup workers
 
 TEST_CASE("the time in which lanes of others are waited for is counted, and said if it is long") {
   RoundWait wait(RoundsPlan(), 0);
-  CHECK(wait.Answered(1, {}, 300) == 0);  // nobody says that it was the lanes
+  CHECK(wait.Answered(1, {}, 300) == 0);  // no ps says that lanes were late
   CHECK(wait.Answered(kRounds + 3, Waits({0, 2}), 500) == 500);
   CHECK(wait.waits());
   CHECK(wait.WaitsFor().empty());
-  CHECK(wait.Answered(std::nullopt, {}, 700) == 0);  // of something else
+  CHECK(wait.Answered(std::nullopt, {}, 700) == 0);  // answer to another request
   CHECK(wait.waits());
   wait.Answered(kRounds + 3, Waits({0, 2}), 500);
   CHECK(wait.Answered(kRounds + 3, Waits({2}), 500) == 500);

@@ -1,4 +1,4 @@
-// A trainer with lanes, the exchanges of which the test answers, for tests.
+// A trainer with lanes, whose exchanges the test answers.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -15,7 +15,7 @@
 
 namespace paracord {
 
-// Keeps the exchange under way, which the test answers.
+// Keeps the exchange in progress until the test answers.
 class KeptExchange : public ParameterSession {
  public:
   void Open(std::function<void()> done) override { done(); }
@@ -31,8 +31,8 @@ class KeptExchange : public ParameterSession {
   HeldValues values() const override { return {}; }
   std::string WaitsFor() const override { return ""; }
 
-  // Returns what is under way, as "push LANE.BATCH for STATE", of a run with "LANE to LANE", or
-  // "pull for STATE"; "": nothing.
+  // Returns the exchange in progress: "push LANE.BATCH for STATE", for a run "LANE to LANE", or
+  // "pull for STATE"; "" if none.
   std::string UnderWay() const {
     if (done_ == nullptr) return "";
     const std::string what = order_.batch.has_value()
@@ -47,7 +47,7 @@ class KeptExchange : public ParameterSession {
   }
   const ExchangeOrder& order() const { return order_; }
 
-  std::shared_ptr<StepArrays> arrays = std::make_shared<NoArrays>();  // of every step
+  std::shared_ptr<StepArrays> arrays = std::make_shared<NoArrays>();  // returned for every step
 
  private:
   std::string Lanes() const {
@@ -60,11 +60,11 @@ class KeptExchange : public ParameterSession {
   DoneFn done_;
 };
 
-// Twelve batches an epoch in three lanes, or in as many as a test says, and four rounds.
+// Twelve batches an epoch in three lanes (or as many as a test wants) and four rounds.
 struct RoundsFixture {
   explicit RoundsFixture(uint32_t staleness = 0, bool overlap = false)
       : RoundsFixture(TrainerOptions{.overlap = overlap, .staleness = staleness}) {}
-  // Batches are of `examples` examples, and each of `devices` devices has one.
+  // `examples`: in each batch. `devices`: each computes one batch at a time.
   explicit RoundsFixture(TrainerOptions options, uint32_t lanes = 3, size_t devices = 1,
                          std::unique_ptr<GradientProgram> program = nullptr,
                          uint32_t examples = 1) {
@@ -110,13 +110,13 @@ struct RoundsFixture {
     lease.set_proof(absl::StrCat("proof of lane ", lane));
     return lease;
   }
-  // The ps answer after `ms`, with values; and then nothing is left to compute.
+  // The ps answer with values after `ms`. Computation then runs to its end.
   void Values(int64_t ms = 1) {
     loop.Advance(ms);
     ps->Answer(Entered());
     loop.RunPosted();
   }
-  // They answer that lanes are behind.
+  // The ps answer that lanes are missing.
   void Waits(std::vector<uint32_t> missing, int64_t ms = 500) {
     loop.Advance(ms);
     ExchangeResult result = Entered();
@@ -145,7 +145,7 @@ struct RoundsFixture {
   SeededRandom random{1};
   std::shared_ptr<WorkerFigures> figures = std::make_shared<WorkerFigures>();
   KeptExchange* ps = nullptr;
-  Batch* batch = nullptr;  // each one
+  Batch* batch = nullptr;  // every batch
   std::vector<std::string> reports;
   int wanted = 0;
   std::optional<Trainer> trainer;

@@ -1,5 +1,5 @@
-// Two ps of a synchronous job, and workers with lanes of it, for tests. Each ps has one weight,
-// which is the number of rounds that are in it, and answers calls when the test says so.
+// Two ps of a synchronous job and workers with its lanes, for tests. Each ps has one weight: the
+// number of applied rounds. A ps answers calls when the test says so.
 #pragma once
 
 #include <algorithm>
@@ -42,7 +42,7 @@ class SyncPs {
     }
     arrived_.push_back(std::move(message));
   }
-  // Answers what has arrived; pulls of a later state wait.
+  // Answers the calls that have arrived. Pulls of a later state wait.
   void Answer() {
     for (Message& message : std::exchange(arrived_, {})) {
       Enter(message);
@@ -50,18 +50,18 @@ class SyncPs {
       Serve(/*over=*/false);
     }
   }
-  // The time of those that wait is over.
+  // Ends the time of waiting pulls.
   void EndWaits() { Serve(/*over=*/true); }
-  // What a worker has sent is lost.
+  // Loses everything that a worker has sent.
   void Lose(const Link& from) {
     std::erase_if(arrived_, [&](const Message& message) { return message.from == &from; });
   }
 
-  // Rounds are clipped by norm. Of the mean of partition p the squares are p + 1.5.
+  // Clips rounds by norm. The squares of partition p's mean are p + 1.5.
   void ClipByNorm() { clips_ = true; }
 
   uint64_t state() const { return state_; }
-  // Of pushes, as "LANE.BATCH OUTCOME".
+  // Returns the pushes as "LANE.BATCH OUTCOME".
   const std::vector<std::string>& entered() const { return entered_; }
 
  private:
@@ -107,7 +107,7 @@ class SyncPs {
     } else {
       if (!message.header.rejected()) {
         before_ = false;
-        // A gradient says the state that it was computed on.
+        // A gradient is the state on which it was computed.
         CHECK(message.gradient == static_cast<float>(state_));
       }
       sum_.insert(batch.split());
@@ -166,7 +166,7 @@ class SyncPs {
   const bool keeps_before_;
   bool clips_ = false;
   uint64_t state_ = 0;
-  bool before_ = false;  // the state before is kept
+  bool before_ = false;  // keeps the state before
   std::set<uint64_t> sum_;
   std::vector<std::string> entered_;
   std::vector<Message> arrived_, waiting_;
@@ -185,7 +185,7 @@ class SyncLink : public Link {
   const std::string address_ = "unix:/ps";
 };
 
-// The gradient of each of its two weights is the first one's value. The other has to be the same.
+// The gradient of both weights is the value of the first. The second must be equal.
 class SyncProgram : public NoVariables {
  public:
   SyncProgram() {

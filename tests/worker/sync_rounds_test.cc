@@ -1,4 +1,4 @@
-// Workers of a synchronous job on two ps that die in the middle of a round.
+// Workers of a synchronous job on two ps die in the middle of a round.
 #include <catch2/catch.hpp>
 #include <memory>
 #include <string>
@@ -51,15 +51,15 @@ TEST_CASE("nothing is counted twice where two workers have one lane") {
   CHECK(cluster.ps[1].state() == kSyncRounds);
 }
 
-// A worker died when its last push had reached one of the ps, which is a round further than the
-// other. The coordinator grants its lane to the worker that waits.
+// A worker died after its last push had reached only one ps, which is a round ahead now. The
+// coordinator grants the lane to the waiting worker.
 struct TornRound {
   explicit TornRound(bool keeps_before, uint32_t which) : cluster(keeps_before), reached(which) {
     survivor = cluster.Start();
     auto dying = cluster.Start();
     cluster.Grant(*survivor, 1, 0, 0);
     cluster.Grant(*dying, 2, 1, 0);
-    cluster.AnswerAll();  // the pulls of state 0
+    cluster.AnswerAll();  // pulls of state 0
     cluster.ps[1 - reached].Lose(dying->links[1 - reached]);
     cluster.AnswerAll();
     dying->trainer.reset();

@@ -7,7 +7,7 @@
 namespace paracord {
 namespace {
 
-// Eight batches of 10 records in splits of 4; the last batch has 5.
+// Eight batches of 10 records in splits of 4. The last batch has 5.
 DataPlan Plan() {
   DataPlan plan;
   plan.set_records(75);
@@ -54,7 +54,7 @@ TEST_CASE("examples are told where one batch has fewer than the plan says") {
   TrainedLog log;
   log.Add(Plan(), Id(1, 1), {10, 1, {}});
   log.Add(Plan(), Id(1, 2), {7, 1, {}});
-  log.Add(Plan(), Id(1, 3), {5, 1, {}});  // as the plan says
+  log.Add(Plan(), Id(1, 3), {5, 1, {}});  // the plan's number
   REQUIRE(log.batches.size() == 1);
   CHECK(std::vector<uint32_t>(log.batches[0].examples().begin(), log.batches[0].examples().end()) ==
         std::vector<uint32_t>{10, 7, 5});

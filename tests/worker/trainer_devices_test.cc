@@ -1,4 +1,4 @@
-// A trainer with several devices: which lanes are computed side by side, and how they are pushed.
+// A trainer with several devices: which lanes are computed in parallel, and how they are pushed.
 #include <catch2/catch.hpp>
 #include <memory>
 #include <vector>
@@ -21,7 +21,7 @@ struct DevicesFixture : RoundsFixture {
     }
     trainer->Take(leases);
   }
-  // Answers what comes until nothing does, and returns it.
+  // Answers exchanges until there are none. Returns them.
   Said All() {
     Said all;
     while (!ps->UnderWay().empty()) {

@@ -1,4 +1,4 @@
-// A trainer with lanes, whose pulls wait for the lanes of others.
+// A trainer with lanes, whose pulls wait for other workers' lanes.
 #include <catch2/catch.hpp>
 
 #include "tests/worker/rounds_fixture.h"
@@ -16,7 +16,7 @@ TEST_CASE("each batch asks for the values of the round before it, with the push 
   test.Values();
   CHECK(test.ps->UnderWay() == "push 1.1 for 2");
   test.Values();
-  CHECK(test.ps->UnderWay() == "push 1.2");  // what follows is not known
+  CHECK(test.ps->UnderWay() == "push 1.2");  // the next batch is unknown
   test.Values();
   CHECK(test.reports == Said{"1 at 1", "1 at 2", "1 ended at 3"});
   test.trainer->Take(test.Lane(2, 1, 3, 4));
@@ -158,7 +158,7 @@ TEST_CASE("a worker that cannot reach a ps gives all lanes back, and wants none 
   CHECK(test.trainer->Idle());
   CHECK_FALSE(test.trainer->WantsTask());
   CHECK(test.trainer->WaitsFor().empty());
-  test.trainer->Take(test.Lane(3, 2, 1, 4));  // which was on its way
+  test.trainer->Take(test.Lane(3, 2, 1, 4));  // the lease was on its way
   CHECK(test.reports.back() == "3 ended at 1 PROBLEM_UNREACHABLE");
   for (int i = 0; i < 3; ++i) {
     test.loop.Advance(200);
@@ -197,9 +197,10 @@ TEST_CASE("a worker that cannot reach a ps leaves at once when it drains") {
 TEST_CASE("with overlap a batch is computed ahead on values that are recent enough for it, too") {
   RoundsFixture test(/*staleness=*/1, /*overlap=*/true);
   test.trainer->Take(test.Lane(1, 0, 1, 4));
-  CHECK(test.ps->UnderWay() == "pull for 1");  // of batch 2
+  CHECK(test.ps->UnderWay() == "pull for 1");  // state of batch 2
   test.Values();
-  CHECK(test.ps->UnderWay() == "push 0.1 for 2");  // of batch 3, for 2 is computed meanwhile
+  // State of batch 3; batch 2 is computed meanwhile.
+  CHECK(test.ps->UnderWay() == "push 0.1 for 2");
   CHECK(test.figures->computed == 2);
   test.Values();
   CHECK(test.ps->UnderWay() == "push 0.2 for 2");

@@ -1,4 +1,5 @@
-// A trainer in synchronous training: which state it asks for, and what it does without.
+// A trainer in synchronous training: which states the trainer requests, and how it behaves without
+// them.
 #include <catch2/catch.hpp>
 #include <memory>
 #include <span>
@@ -50,9 +51,9 @@ TEST_CASE("a lane whose bad records are left out weighs as the plan says, which 
     test.trainer->Take(test.Lane(1, 1, 0, 1));
     test.Values();
     REQUIRE(test.ps->UnderWay() == "push 1.0 for 1");
-    CHECK(array->gradient() == 1);  // a whole batch, as the data plan has it
+    CHECK(array->gradient() == 1);  // a full batch by the data plan
     test.Values();
-    // The history has the records that were really read, and what is wrong with the others.
+    // The history has the number of records read, and the problem of the unreadable ones.
     const TrainedLog told = test.trainer->TakeCounters().trained;
     REQUIRE(told.batches.size() == 1);
     CHECK(told.batches[0].split() == 1);
@@ -70,7 +71,8 @@ TEST_CASE("in synchronous training each batch is computed on exactly the state b
   test.Values();
   CHECK(test.ps->UnderWay() == "push 1.0 for 1");
   test.Values();
-  // The state after the last batch at hand is asked for, too, and serves when the lease goes on.
+  // The push also asks for the state after the last batch at hand, which serves if the lease goes
+  // on.
   CHECK(test.ps->UnderWay() == "push 1.1 for 2");
   test.trainer->Take(test.Lane(1, 1, 0, 3));
   test.Values();
@@ -99,7 +101,7 @@ TEST_CASE("a lane of the round before, granted while a pull waits, has its state
   test.Values();
   CHECK(test.ps->UnderWay() == "push 0.1 for 2");
   test.trainer->Take(test.Lane(2, 1, 1, 3));
-  test.Waits({1});  // some of the values may be those of state 2
+  test.Waits({1});  // some values may be of state 2
   CHECK(test.ps->UnderWay() == "pull for 1");
   test.Values();
   CHECK(test.ps->UnderWay() == "push 1.1 for 2");
@@ -122,9 +124,9 @@ TEST_CASE("a lane of a round that is over, granted while a pull is under way, is
   SyncFixture test;
   test.trainer->Take(test.Lane(1, 0, 2, 4));
   CHECK(test.ps->UnderWay() == "pull for 2");
-  test.trainer->Take(test.Lane(2, 1, 1, 2));  // of one round, as a backup worker has it
+  test.trainer->Take(test.Lane(2, 1, 1, 2));  // a backup worker's lease has one round
   test.trainer->Take(test.Lane(3, 2, 1, 3));
-  test.Values();  // of state 2, so that every partition has the batches of round 1
+  test.Values();  // state 2: every partition has the batches of round 1
   CHECK(test.reports == Said{"2 ended at 2", "3 at 2"});
   CHECK(test.ps->UnderWay() == "push 0.2 for 2");
   test.Values();
@@ -174,13 +176,13 @@ TEST_CASE("a worker asks its ps only now and then for a state that they have lef
     const int wanted = test.wanted;
     test.Fail(StateGone(7, 1, 3, /*before=*/true));
     CHECK(test.wanted > wanted);
-    // The coordinator does not know yet that others have done the batch.
+    // The coordinator does not know yet that other workers did the batch.
     test.trainer->Take(test.Lane(id, 0, 1, 4));
     test.loop.Advance(19);
     CHECK(test.ps->UnderWay().empty());
     test.loop.Advance(1);
   }
-  // What else is at hand is computed at once.
+  // Other lanes at hand are computed at once.
   test.trainer->Take(test.Lane(5, 1, 3, 4));
   test.Fail(StateGone(7, 1, 3, /*before=*/true));
   CHECK(test.ps->UnderWay() == "pull for 3");

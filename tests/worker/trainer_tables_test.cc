@@ -1,4 +1,4 @@
-// A trainer asks for the rows of tables that its batches read, in time.
+// A trainer asks in time for the table rows that its batches read.
 #include <catch2/catch.hpp>
 #include <map>
 #include <optional>
@@ -10,7 +10,7 @@
 namespace paracord {
 namespace {
 
-// A table of which batch k reads the row k.
+// A model with a table, in which batch k reads row k.
 class RowProgram : public GradientProgram {
  public:
   RowProgram() {
@@ -65,7 +65,7 @@ class RowFeed : public BatchFeed {
   Batch batch_, next_;
 };
 
-// Keeps what is asked of it; the test answers.
+// Keeps requests until the test answers.
 class AskedParameters : public ParameterSession {
  public:
   void Open(std::function<void()> done) override { done(); }
@@ -89,7 +89,7 @@ class AskedParameters : public ParameterSession {
   HeldValues values() const override { return {}; }
   std::string WaitsFor() const override { return ""; }
 
-  // Answers until nothing is asked any more.
+  // Answers until there are no more requests.
   void AnswerAll(ManualLoop& loop) {
     loop.RunPosted();
     while (done_ != nullptr) {

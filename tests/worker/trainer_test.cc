@@ -1,4 +1,4 @@
-// The exchanges of a worker with a ps that answers what the test says.
+// A worker's exchanges with a ps that answers as the test says.
 #include "worker/trainer.h"
 
 #include <catch2/catch.hpp>
@@ -15,11 +15,11 @@
 namespace paracord {
 namespace {
 
-// Keeps the calls; the test answers.
+// Keeps the calls until the test answers.
 class ManualLink : public Link {
  public:
   void Call(std::string_view method, Parts request, int64_t, ReplyFn done) override {
-    REQUIRE(method == method::kStage);  // values have a place
+    REQUIRE(method == method::kStage);  // values have a landing
     const absl::Cord bytes = Joined(request);
     staged.push_back(DecodeExchangeRequest(bytes).value());
     staged_done.push_back(std::move(done));
@@ -38,7 +38,7 @@ class ManualLink : public Link {
   bool replies_valid() const override { return valid; }
 
   bool shares = false, valid = true;
-  std::shared_ptr<Landing> landing;  // of the last call
+  std::shared_ptr<Landing> landing;  // landing of the last call
   std::vector<ReplyFn> calls;
   ExchangeRequest last_request;
   std::vector<PieceView> last_pieces;
@@ -51,7 +51,7 @@ class ManualLink : public Link {
 
 class OneWeight : public GradientProgram {
  public:
-  // `seen`: gets the weight of each batch. `others`: of the same kind, whose gradients are there
+  // `seen` gets the weight of each batch. `others`: further weights, whose gradients are complete
   // earlier.
   OneWeight(std::vector<float>& seen, size_t others) : seen_(seen) {
     for (size_t i = 0; i <= others; ++i) {
@@ -83,7 +83,7 @@ class OneWeight : public GradientProgram {
   }
 
   float gradient = 1;
-  absl::Status error;  // that it computes nothing for
+  absl::Status error;  // if not OK, nothing is computed
 
  private:
   std::function<void(size_t)> there_;
@@ -133,10 +133,10 @@ struct TrainerFixture {
     lease.set_proof("the lease's proof");
     trainer->Take(lease);
     loop.RunPosted();
-    CHECK(link.calls.empty());  // there is no memory for what it would pull
+    CHECK(link.calls.empty());  // no memory exists for the pulled values yet
     RunExecutor();
   }
-  // The call that waits, with nothing or a status; then time goes on.
+  // Answers the open call with a status and no values; then `ms` pass.
   void Answer(const absl::Status& status, int64_t ms) {
     REQUIRE(link.calls.size() == 1);
     const ReplyFn done = std::move(link.calls[0]);
@@ -145,7 +145,7 @@ struct TrainerFixture {
     loop.Advance(ms);
   }
 
-  // Answers the exchange with the weight's new value, after so many updates.
+  // Answers the exchange with the weight's new value after `updates` updates.
   void AnswerWeight(float weight, uint64_t updates) {
     ExchangeReply reply;
     std::vector<PieceView> pieces;
@@ -172,7 +172,7 @@ struct TrainerFixture {
     REQUIRE(executor.RunOne());
     loop.RunPosted();
   }
-  // Returns the number of the batch whose push waits for its answer.
+  // Returns the number of the batch whose push is in flight.
   uint32_t BatchUnderWay() const {
     REQUIRE(link.calls.size() == 1);
     REQUIRE(link.last_request.has_batch());
@@ -188,7 +188,7 @@ struct TrainerFixture {
   Session session;
   OneWeight* program = nullptr;
   Batch* batch = nullptr;
-  std::vector<float> seen;  // the weight that each batch was computed with
+  std::vector<float> seen;  // the weight for each batch
   std::vector<LeaseReport> reports;
   std::optional<Trainer> trainer;
 };
@@ -213,7 +213,7 @@ TEST_CASE("a ps without room costs no try: it is asked again, ever less often") 
   }
   CHECK(calls > 3);
   CHECK(calls < 10);
-  // For as long as three calls that are not answered would take, and no longer.
+  // Waits as long as three unanswered calls would take, and no longer.
   test.Answer(absl::ResourceExhaustedError("too many exchanges wait"), 10000);
   CHECK(test.link.calls.empty());
   REQUIRE(test.reports.size() == 1);
@@ -271,7 +271,7 @@ TEST_CASE("three calls that find nobody give the lease back, whatever had no roo
 TEST_CASE("with overlap, where values may be read while they come, they have no place") {
   for (const bool overlap : {true, false}) {
     const TrainerFixture test(1, overlap);
-    const std::string head("\x7a\x08\x10\x00\x1a\x04", 6);  // of a piece of four bytes
+    const std::string head("\x7a\x08\x10\x00\x1a\x04", 6);  // head of a piece of four bytes
     const Landing::Place place = test.link.landing->Look(head);
     CHECK((place.at == nullptr) == overlap);
     CHECK(place.wanted != overlap);
@@ -281,7 +281,7 @@ TEST_CASE("with overlap, where values may be read while they come, they have no 
 TEST_CASE(
     "a reply whose memory the ps took back is none; what comes over the network then is one") {
   TrainerFixture test(/*batches=*/2);
-  test.link.valid = false;  // nobody asks about a reply that does not lie in shared memory
+  test.link.valid = false;  // only asked of replies in shared memory
   test.AnswerWeight(1, 0);
   test.link.shares = true;
   test.RunExecutor();
@@ -306,7 +306,7 @@ TEST_CASE("no batch is computed with what is left of a lost reply") {
   test.AnswerWeight(1, 0);
   test.RunExecutor();
   CHECK(test.link.last_request.pull(0).has_have_updates());
-  // It is asked for whole again, and again where an evaluation was what failed.
+  // The weight is pulled whole again, also after a failed evaluation.
   test.Answer(absl::UnavailableError("torn"), 100);
   CHECK_FALSE(test.link.last_request.pull(0).has_have_updates());
   test.AnswerWeight(2, 1);
@@ -347,7 +347,8 @@ TEST_CASE("gradients leave while others are computed, and again only if the push
     CHECK(test.link.last_pieces[0].partition == 0);
     if (batch == 1) {
       CHECK(early.header.staged().id() != test.link.staged[0].header.staged().id());
-      // At once, and as often as ever, also where it is known by then that there was no room.
+      // The exchange is repeated at once, and as often as usual, even if a ps has reported "no
+      // room".
       test.link.staged_done[1](absl::ResourceExhaustedError("no room"));
       test.loop.RunPosted();
       test.Answer(absl::NotFoundError("0 of 1 calls are here"), 0);
@@ -378,7 +379,7 @@ TEST_CASE("a batch of which something left early is given up all the same if it 
   const StepCounters given_up = test.trainer->TakeCounters();
   CHECK(given_up.computed == 0);  // its loss is in no mean
   CHECK(given_up.loss_sum == 0);
-  // An exchange never names the gradients that left early, and the next batch has other memory.
+  // An exchange never names gradients that left early, and the next batch uses other memory.
   const char* const before = test.link.staged[0].pieces[0].data.Flatten().data();
   test.program->gradient = 1;
   Lease lease;

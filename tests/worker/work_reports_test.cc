@@ -28,7 +28,7 @@ TEST_CASE("a lease that has ended is reported at once, and progress now and then
   CHECK(reports.Due(1001, false));
   CHECK(reports.Begin(false, {}, 1001).leases(0).next() == 4);
   reports.Add(Report(2, 1, true));
-  CHECK_FALSE(reports.Due(9000, true));  // one such call is under way
+  CHECK_FALSE(reports.Due(9000, true));  // a request for a task is in flight
   CHECK_FALSE(reports.BeginBeat());
 }
 
@@ -102,7 +102,7 @@ TEST_CASE("lanes that are late are said at once, with every call, and until they
   reports.SayLate(beat);
   CHECK(beat.late_size() == 1);
   CHECK_FALSE(reports.Due(1003, false));
-  reports.PutBack(beat);  // it was perhaps not heard
+  reports.PutBack(beat);  // may not have arrived
   CHECK(reports.Due(1004, false));
   reports.SetLate({});
   CHECK_FALSE(reports.Due(1005, false));

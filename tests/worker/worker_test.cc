@@ -1,4 +1,4 @@
-// A worker and a coordinator that it cannot talk to, or that refuses it.
+// A worker and a coordinator that is unreachable or refuses the worker.
 #include "worker/worker.h"
 
 #include <catch2/catch.hpp>
@@ -24,7 +24,8 @@
 namespace paracord {
 namespace {
 
-// Every Join gets the same answer, at once; or all calls get what `answers` says, or none.
+// Answers every Join alike and at once, or all calls as `answers` says; no answer if it returns
+// none.
 class OneAnswer : public NoNetwork {
  public:
   class AnswerLink : public Link {
@@ -52,7 +53,7 @@ class OneAnswer : public NoNetwork {
   std::function<std::optional<Answer>(std::string_view method, const absl::Cord& request)> answers;
   std::vector<ReplyFn> unanswered;
   int asked = 0;
-  std::map<std::string, int> dialed;  // by address
+  std::map<std::string, int> dialed;  // keyed by address
 };
 
 struct Joining {
@@ -113,7 +114,7 @@ TEST_CASE("a worker waits for a coordinator that is away, or is replaced in betw
 
 TEST_CASE("a worker that waits for a task goes on saying that it lives") {
   ExampleJob example;
-  example.job.timeouts.worker_ms = 800;  // less than a coordinator keeps who wants a task waiting
+  example.job.timeouts.worker_ms = 800;  // shorter than a coordinator parks a request for a task
   Joining joining([&](const Job& job) { return OpenWorkload(example.files, job, OnOneThread()); });
   int beats = 0;
   joining.network.answers = [&](std::string_view name, const absl::Cord& bytes) {
@@ -169,7 +170,7 @@ TEST_CASE("a worker that stays is idle after the job's end, and takes part in wh
   CHECK(joining.worker.Health().text == "has no job: the last one is done");
   phase = kAway;
   const int asked = joining.network.asked;
-  joining.loop.Advance(3600000);  // more than it waits for a coordinator otherwise
+  joining.loop.Advance(3600000);  // longer than a worker otherwise waits for a coordinator
   CHECK(joining.network.asked - asked < 3600);
   CHECK_FALSE(joining.code.has_value());
   CHECK(joining.worker.Health().ready);
@@ -218,7 +219,7 @@ TEST_CASE("a worker that finds another job's coordinator waits for its own, over
   std::string said;
   joining.network.answers = [&](std::string_view name, const absl::Cord& bytes) {
     if (name != method::kJoin) {
-      // Its connection breaks as soon as there is another coordinator.
+      // The connection breaks once there is another coordinator.
       return other ? std::optional<OneAnswer::Answer>(absl::UnavailableError("gone"))
                    : std::optional<OneAnswer::Answer>();
     }
@@ -254,7 +255,8 @@ TEST_CASE("a worker with a session whose work the coordinator cannot read ends w
   Joining joining([&](const Job& job) { return OpenWorkload(example.files, job, OnOneThread()); });
   int refused = 0, beats = 0;
   const bool answers_beats = GENERATE(false, true);
-  if (answers_beats) example.job.timeouts.worker_ms = 1000;  // a beat each 250 ms, between others
+  // A beat every 250 ms, between other requests.
+  if (answers_beats) example.job.timeouts.worker_ms = 1000;
   joining.network.answers = [&](std::string_view name, const absl::Cord& bytes) {
     std::optional<OneAnswer::Answer> answer;
     if (name == method::kJoin) {
@@ -278,7 +280,7 @@ TEST_CASE("a worker with a session whose work the coordinator cannot read ends w
         answer = absl::InvalidArgumentError("malformed paracord.WorkRequest of 9 bytes");
       }
     }
-    return answer;  // none to WorkerHold
+    return answer;  // WorkerHold is never answered
   };
   joining.loop.Advance(20000);
   CHECK(joining.code == static_cast<int>(ExitCode::kVersion));
@@ -369,7 +371,7 @@ TEST_CASE("a worker without a coordinator does not wait for lanes that may be no
     } else if (name == method::kWork) {
       WorkReply reply;
       if (ParseMessage<WorkRequest>(bytes)->want_task()) {
-        if (++wants > 1) return answer;  // it stays parked
+        if (++wants > 1) return answer;  // stays parked
         Lease& lane = *reply.add_lanes();
         lane.set_id(1);
         lane.set_first_batch(3);
@@ -388,7 +390,7 @@ TEST_CASE("a worker without a coordinator does not wait for lanes that may be no
   CHECK(sessions == 1);
   CHECK(wants == 2);
   REQUIRE(states.size() > 10);
-  CHECK(states[0] == 2);  // of batch 3, with a staleness of 1
+  CHECK(states[0] == 2);  // state of batch 3 with a staleness of 1
   REQUIRE(joining.network.unanswered.size() == 2);
   const ReplyFn hold = joining.network.unanswered[0];
   hold(absl::UnavailableError("the connection broke"));
