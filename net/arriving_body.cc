@@ -9,7 +9,7 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kSmallBytes = kReceiveBufferBytes / 2;  // smaller bodies get memory of their own
+constexpr size_t kSmallBytes = kReceiveBufferBytes / 2;  // smaller bodies are allocated, not pooled
 constexpr size_t kBehindBytes = 4 << 10;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The body of one message while it arrives on a stream: received into pooled buffers, or directly
-// where a Landing wants it. Owned and used by the connection's reading thread.
+// The body of a message while it arrives on a stream. Its bytes are received into pooled buffers,
+// or directly into the memory of a Landing. Owned and used by the connection's reading thread.
 #pragma once
 
 #include <cstdint>
@@ -25,18 +25,18 @@ class ArrivingBody {
   // Returns where the next bytes may be received; empty if they must be received elsewhere and
   // passed to Take.
   std::span<char> Room();
-  // Reports that so many bytes were received into Room.
+  // Reports that `bytes` were received into Room.
   void Filled(size_t bytes);
-  // Takes bytes that were received elsewhere, at least one of them, and returns how many.
+  // Takes at least one of `bytes`, received elsewhere, and returns how many it took.
   size_t Take(absl::string_view bytes);
   // Returns how many bytes beyond Room should be received elsewhere, in the same system call, and
   // passed to Take.
   uint64_t Behind();
-  // Drops the rest of the body when it comes, because nobody wants it.
+  // Drops the rest of the body as it arrives, because nobody wants the message.
   void Forget();
-  // The bytes stored in memory of ours since the last call of this function.
+  // Returns the bytes copied into this body's own memory since the last call.
   uint64_t TakeKept();
-  // Returns the bytes that have come.
+  // Returns the bytes received so far.
   absl::Cord TakeBytes();
 
  private:
@@ -50,7 +50,7 @@ class ArrivingBody {
   std::shared_ptr<Landing> landing_;  // is asked for each place
   absl::Cord bytes_;
   uint64_t kept_ = 0;
-  Memory memory_ = Memory::kNone;  // of the chunk that is being filled
+  Memory memory_ = Memory::kNone;  // who owns the chunk being filled
   char* chunk_ = nullptr;
   size_t chunk_size_ = 0;
   size_t chunk_bytes_ = 0;

@@ -12,7 +12,7 @@ ArrivingRequests::~ArrivingRequests() {
 void ArrivingRequests::Passed(const Http2Frame& frame, uint64_t bytes, bool ends) {
   const bool sends = frame.kind == Http2Frame::kHeaders || frame.kind == Http2Frame::kData;
   if (sends) {
-    // Data of a request that is over is not kept by gRPC.
+    // gRPC keeps no data of a request after its reply.
     if (frame.kind == Http2Frame::kHeaders && open_.emplace(frame.stream, call_bytes_).second) {
       fresh_ += call_bytes_;
       ++begun_;
@@ -46,7 +46,7 @@ void ArrivingRequests::Close(uint32_t stream) {
   fresh_ -= uncounted;
   counted_ -= bytes - uncounted;
   if (call_ == 0) return;
-  if (oldest) {  // the next one is younger, and so the call begins anew
+  if (oldest) {  // the next oldest request begins a new call of the intake
     fresh_ += std::exchange(counted_, 0);
     intake_->End(std::exchange(call_, 0));
   } else if (bytes > uncounted) {

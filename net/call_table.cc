@@ -11,12 +11,12 @@ namespace {
 
 constexpr size_t kServingMax = 1024;  // open calls of one peer
 
-// A connection that transfers so many bytes within a deadline is slow, not silent.
+// A connection that moves this many bytes within a deadline is slow, but not silent.
 constexpr uint64_t kMovedMin = 256 << 10;
 
 }  // namespace
 
-// ---- calls that we make
+// ---- calls of ours to the peer
 
 uint64_t CallTable::Add(ReplyFn done, int64_t deadline_ms, std::shared_ptr<Landing> landing) {
   {
@@ -112,7 +112,7 @@ void CallTable::Close() {
   idle_.wait(lock, idle);
 }
 
-// ---- calls that are made to us
+// ---- calls of the peer to us
 
 bool CallTable::Begin(uint64_t call) {
   MutexLock lock(mu_);

@@ -1,6 +1,7 @@
-// The calls of one connection, on both sides: who waits for which answer until when, and which
-// calls are being served. Transmission is the connection's business. Thread-safe. `done` and the
-// functions given to OnCancel run on the thread whose call triggers them, without a lock held.
+// The calls of a connection in both directions: the calls of ours that wait for an answer, with
+// their deadlines, and the calls of the peer that we are serving. The connection does the
+// transmission. Thread-safe. `done` and the functions given to OnCancel run on the thread whose
+// call triggers them, without a lock held.
 #pragma once
 
 #include <condition_variable>
@@ -22,7 +23,7 @@ class CallTable {
  public:
   explicit CallTable(std::string peer) : peer_(std::move(peer)) {}  // `peer` is named in errors
 
-  // ---- calls that we make
+  // ---- calls of ours to the peer
   // Registers a call and returns its number, from 1. After Close, `done` runs at once with
   // CANCELLED, and the number is 0.
   uint64_t Add(ReplyFn done, int64_t deadline_ms, std::shared_ptr<Landing> landing = nullptr);
@@ -31,18 +32,18 @@ class CallTable {
   // Runs the `done` of a call, unless nobody waits for it any more. Errors get the peer's name.
   void Answer(uint64_t call, absl::StatusOr<absl::Cord> reply);
   // Answers calls whose deadline has passed with DEADLINE_EXCEEDED and returns their numbers.
-  // `moved` is the number of bytes that the connection has transferred so far: while it grows fast
-  // enough, deadlines are extended, because they guard against silence and not against a slow
+  // `moved` is the number of bytes transferred by the connection so far: while `moved` grows fast
+  // enough, deadlines are extended, because they guard against a silent peer and not a slow
   // network.
   std::vector<uint64_t> Expire(uint64_t moved = 0);
   // Answers all calls with UNAVAILABLE: the connection broke.
   void FailAll();
-  // Answers all calls with CANCELLED. When it returns no `done` runs any more, unless a `done`
-  // called it.
+  // Answers all calls with CANCELLED. After Close returns, no `done` runs any more, except a `done`
+  // that called Close.
   void Close();
 
-  // ---- calls that are made to us
-  // Registers a call that arrived. False if the peer has too many open, or one with this number.
+  // ---- calls of the peer to us
+  // Registers a call that arrived. False if the peer has too many open, or already uses `call`.
   bool Begin(uint64_t call);
   // Ends a call. Returns true once, if the caller still wants the reply.
   bool End(uint64_t call);

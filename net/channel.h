@@ -1,6 +1,5 @@
-// The bytes of one connected stream socket, plain or encrypted (net/tls_channel.h). Whoever reads
-// and writes frames sees no difference. One thread receives; one thread at a time sends, and both
-// may happen at once.
+// The bytes of a connected stream socket, plain or encrypted (net/tls_channel.h); readers and
+// writers of frames see no difference. One thread may receive while another sends.
 #pragma once
 
 #include <sys/types.h>
@@ -25,10 +24,10 @@ class Channel {
   // end, and -1 with errno if nothing can be received.
   virtual ssize_t Receive(std::span<iovec> room) = 0;
   // Sends some of `pieces` without waiting, and returns how many bytes were sent, or -1 with errno.
-  // After EAGAIN the next call must begin with the bytes that this one began with.
+  // After EAGAIN the next call must begin with the bytes of the failed call.
   virtual ssize_t Send(std::span<iovec> pieces) = 0;
-  // Tells the peer, after all that was sent, that nothing more will be. Returns false with errno if
-  // the socket does not take that now. What the peer sends may still be received.
+  // Shuts down our sending direction after all sent bytes; the peer may still send. Returns false
+  // with errno if the socket cannot do so now.
   virtual bool EndSending() = 0;
 
  private:

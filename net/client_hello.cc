@@ -14,7 +14,7 @@ constexpr char kClientHello = 1;
 constexpr size_t kVersionAndRandom = 2 + 32;
 constexpr uint64_t kProtocols = 16;  // the number of the extension with the protocols (ALPN)
 
-// Reads numbers and vectors from the front of bytes. After one that is not there, all are empty.
+// Reads numbers and vectors from the front of bytes. After the bytes ran out, all reads are empty.
 class Bytes {
  public:
   explicit Bytes(std::string_view bytes) : left_(bytes) {}
@@ -35,7 +35,7 @@ class Bytes {
     for (const char byte : Take(width)) number = number << 8 | static_cast<unsigned char>(byte);
     return number;
   }
-  // Takes a vector that is preceded by its size, a number of `width` bytes.
+  // Takes a vector preceded by its size, a number of `width` bytes.
   std::string_view Vector(size_t width) { return Take(Number(width)); }
 
  private:
@@ -43,8 +43,8 @@ class Bytes {
   bool good_ = true;
 };
 
-// The message that the records begin with, which may be spread over several of them. Returns
-// nullopt if the bytes are no records of a handshake; the message may be shorter than it should be.
+// The handshake message at the front of the TLS records, perhaps spread over several records and
+// perhaps not yet complete. Returns nullopt if the bytes are no handshake records.
 std::optional<std::string> FirstMessage(std::string_view bytes) {
   std::string message;
   while (!bytes.empty()) {

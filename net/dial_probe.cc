@@ -24,7 +24,7 @@ namespace {
 constexpr int64_t kPatienceMs = 2000;
 constexpr int64_t kAlertMs = 500;  // for a server to refuse the own certificate
 
-// What a connection that failed says, once, with the address once.
+// The reason of a failed connection as a sentence that names the address once.
 std::string WhyNoSocket(const std::string& address, const absl::Status& failed) {
   const std::string why(failed.message());
   const bool refused = absl::EndsWith(why, ": Connection refused");

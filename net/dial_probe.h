@@ -1,6 +1,6 @@
-// Finds out why calls to a peer get no connection, by one connection of its own: the library
-// beneath a link knows that it fails, and not why. A probe waits for the network, in a thread of
-// its own, at most one at a time, which may outlive the object. Thread-safe.
+// Finds out why calls to a peer get no connection: gRPC reports a failure without the reason, hence
+// the probe dials the peer itself. A probe blocks on the network in a thread of its own, at most
+// one thread at a time, which may outlive the object. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@
 
 namespace paracord {
 
-// Returns why no connection to the peer comes about, such as "connection refused: no process
-// listens at 10.0.0.7:7401" or that a certificate has expired; "" if one does. Blocks for at most
-// about twice `patience_ms`. `credentials` is null for plain text.
+// Dials the peer once and returns why no connection comes about, for example "connection refused:
+// no process listens at 10.0.0.7:7401" or an expired certificate; "" if the peer answers. Blocks
+// for at most about twice `patience_ms`. `credentials` is null for plain text.
 std::string WhyNotReached(NameLookup& name, Credentials* credentials, int64_t patience_ms);
 
 class DialProbe {
  public:
   DialProbe(std::string address, std::shared_ptr<Credentials> credentials);
 
-  // Starts a probe unless one is under way.
+  // Starts a probe unless a probe is running.
   void Look();
-  // What the last probe found; "" if nothing is wrong, or none has ended.
+  // The finding of the last probe; "" if nothing is wrong, or no probe has ended.
   std::string Problem() const;
 
  private:

@@ -23,15 +23,15 @@
 namespace paracord {
 namespace {
 
-// Time for a connection to say who it is and what it speaks, with the TLS handshake and the token.
+// Time for a new connection to finish TLS handshake, token and greeting.
 constexpr int64_t kSpeakMs = 5000;
 constexpr size_t kStrangersMax = 1024;
 constexpr int64_t kOfOneTaskMax = 64;   // streams of one certificate with an index
 constexpr int64_t kOfOneRoleMax = 256;  // streams of all certificates without one
-constexpr int kLookAgainMs = 20;        // at one that has said half of what it must
+constexpr int kLookAgainMs = 20;        // a stranger whose first bytes are incomplete
 constexpr int kReapMs = 1000;
-constexpr int kNoRoomMs = 100;         // after which descriptors are asked for again
-constexpr int64_t kSayFullMs = 10000;  // between two lines of the log
+constexpr int kNoRoomMs = 100;         // retry of accept after descriptors ran out
+constexpr int64_t kSayFullMs = 10000;  // between two log lines
 
 }  // namespace
 
@@ -71,7 +71,7 @@ void Door::Open(StreamConnection::Serving streams, std::function<void(int fd)> o
 
 void Door::Run() {
   bool room = true;
-  int64_t looked_ms = 0;    // when strangers that had said half were last looked at
+  int64_t looked_ms = 0;    // when incomplete strangers were last examined
   int64_t believed_ms = 0;  // when the certificates of streams were
   while (true) {
     std::vector<pollfd> wanted = {{stop_fd_, POLLIN, 0}};
@@ -108,7 +108,7 @@ void Door::CloseStranger(Stranger& stranger) {
   stranger.channel = nullptr;
 }
 
-// Says whether more has come than was there at the last look, without reading all of it again.
+// Whether bytes arrived since the last look, asked of the kernel without reading them again.
 bool Door::HasMore(const Stranger& stranger) {
   int bytes = 0;
   return ioctl(stranger.fd, FIONREAD, &bytes) != 0 || bytes > stranger.seen;
@@ -155,7 +155,8 @@ bool Door::Accept(int listener) {
   }
 }
 
-// Hands the connection to who serves it, or closes it. Returns false while that is not known.
+// Hands the connection to streams or gRPC, or closes it. Returns false while the protocol is
+// unknown.
 bool Door::Sort(Stranger& stranger, bool ready) {
   if (ready && (stranger.channel == nullptr  ? Look(stranger)
                 : stranger.shakes != nullptr ? Shake(stranger)
@@ -167,7 +168,7 @@ bool Door::Sort(Stranger& stranger, bool ready) {
   return true;
 }
 
-// Looks at the first bytes, and leaves them there for who serves the connection.
+// Peeks at the first bytes and leaves them in the socket for streams or gRPC.
 bool Door::Look(Stranger& stranger) {
   if (credentials_ != nullptr) return LookForTls(stranger);
   char first = 0;
@@ -192,7 +193,7 @@ bool Door::LookForTls(Stranger& stranger) {
   const std::string_view hello(bytes.data(), static_cast<size_t>(std::max<ssize_t>(got, 0)));
   switch (hello.empty() ? Offer::kBad : OffersProtocol(hello, kStreamProtocol)) {
     case Offer::kMore:
-      stranger.events = 0;  // the bytes that are there would end every poll
+      stranger.events = 0;  // poll would return at once for the bytes already there
       stranger.seen = static_cast<int>(got);
       return false;
     case Offer::kNo:
@@ -241,15 +242,16 @@ bool Door::Shake(Stranger& stranger) {
 }
 
 bool Door::AwaitGreeting(Stranger& stranger) {
-  EndIfNotRead(stranger.fd);  // it would keep what it is sent
+  EndIfNotRead(stranger.fd);  // the kernel buffers replies to a peer that reads nothing
   return Hear(stranger);
 }
 
 bool Door::Hear(Stranger& stranger) {
   const ClientGreeting::Step step = stranger.greeting.Receive(*stranger.channel);
   if (step == ClientGreeting::Step::kMore) return false;
-  // A stream has a thread of its own, so only who may call Exchange and Stage gets one. A peer that
-  // ends the connection after its handshake wanted no stream but the reason of a failure.
+  // Every stream occupies a thread, hence only peers allowed to call Exchange and Stage get a
+  // stream. A peer that closes right after the handshake was a probe looking for the reason of a
+  // failure.
   const absl::Status may = stranger.peer.access.Check(method::kExchange);
   if (step == ClientGreeting::Step::kWhole && !may.ok()) {
     Refuse(stranger.fd, RefusedPeers::Cause::kRight, stranger.peer.certificate.Name(), may);
@@ -275,7 +277,7 @@ void Door::Refuse(int fd, RefusedPeers::Cause cause, const std::string& name,
                   .why = std::string(why.message())});
 }
 
-// A certificate may expire or be revoked while its connection lasts.
+// Ends connections whose certificate has expired or was revoked meanwhile.
 void Door::EndUnbelieved() {
   if (credentials_ == nullptr) return;
   served_.EndIf([this](const PeerCertificate& certificate) {
@@ -290,7 +292,8 @@ void Door::EndUnbelieved() {
 
 void Door::ServeStream(std::unique_ptr<Channel> channel, RelayedPeer peer) {
   Access& access = peer.access;
-  // A certificate without an index is of any number of tasks, which leave places for others.
+  // Any number of tasks may share a certificate without an index; together they get the larger
+  // limit.
   const bool one = access.peer().has_value() && access.peer()->index.has_value();
   const int64_t streams_max = one ? kOfOneTaskMax : kOfOneRoleMax;
   const std::string task = access.peer().has_value() ? access.peer()->Task() : "";

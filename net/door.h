@@ -1,12 +1,11 @@
-// The port at which a daemon listens. Streams are served here (net/stream_connection.h); all other
-// connections are handed on to gRPC, so that both share one port. A stream begins with its
-// greeting, or, where the port asks for TLS, with a ClientHello that offers the protocol of
-// streams. The TLS handshake and the greeting, which may have to bring the token, are done here on
-// the door's thread: until both are over, a connection is a stranger's, which has no thread and
-// takes no place of a peer's, and ends when there are too many strangers or its time is over. A
-// port that asks for TLS closes connections that begin with anything else. A burst of more
-// connections than there are descriptors only waits, and the log says so. It has a thread of its
-// own.
+// The port of a daemon. The door serves streams (net/stream_connection.h) and hands all other
+// connections to gRPC; both protocols share the port. A stream begins with its greeting or, under
+// TLS, with a ClientHello that offers the streams' protocol. The door's own thread does the TLS
+// handshake and reads the greeting, with the token where one is required. Until both are done the
+// connection is a stranger: a stranger has no thread, takes no peer's place, and is closed after a
+// timeout or when there are too many strangers. A TLS port closes connections that begin with
+// anything but a ClientHello. If a burst of connections uses up the file descriptors, the rest wait
+// in the kernel's backlog, and the door logs a line.
 #pragma once
 
 #include <poll.h>
@@ -34,31 +33,33 @@ class Door {
  public:
   // Binds the address, with the errors of ListenAt.
   static absl::StatusOr<std::unique_ptr<Door>> Listen(const std::string& address);
-  ~Door();  // ends the streams; what was handed on stays
+  ~Door();  // ends the streams; connections handed to gRPC stay open
   Door(const Door&) = delete;
   Door& operator=(const Door&) = delete;
 
-  // Starts to take connections; `others` gets a connected socket that does not block, of which
-  // nothing has been read. With `credentials` the port asks for TLS.
+  // Starts to accept. `others` gets each gRPC connection as a connected, non-blocking socket from
+  // which nothing has been read. With `credentials` the port asks for TLS.
   void Open(StreamConnection::Serving streams, std::function<void(int fd)> others,
             std::shared_ptr<Credentials> credentials = nullptr,
             std::shared_ptr<RefusedPeers> refused = std::make_shared<RefusedPeers>());
   const std::string& address() const { return sockets_.address; }
   const std::string& own_address() const { return sockets_.own_address; }
-  // True if other machines can reach one of its sockets.
+  // True if another machine can reach the port.
   bool reaches_out() const { return ReachesOut(sockets_); }
 
  private:
-  // A connection of which it is not known yet who it is or what it speaks.
+  // A connection whose peer and protocol are not known yet.
   struct Stranger {
     int fd = -1;
-    std::unique_ptr<Channel> channel;  // owns the socket once it is known to be a stream's
-    TlsChannel* shakes = nullptr;      // the channel, while there is a handshake
-    RelayedPeer peer;                  // after the handshake
+    // Owns the socket once the connection is known to be a stream.
+    std::unique_ptr<Channel> channel;
+    TlsChannel* shakes = nullptr;  // the channel, while there is a handshake
+    RelayedPeer peer;              // after the handshake
     ClientGreeting greeting;
     int64_t since_ms = 0;
-    short events = POLLIN;  // that it waits for; 0: it is looked at again soon, if more has come
-    int seen = 0;           // bytes of its hello that were there at the last look
+    // What poll waits for; 0: peek again after kLookAgainMs if more bytes came.
+    short events = POLLIN;
+    int seen = 0;  // bytes of the ClientHello or greeting at the last look
   };
 
   explicit Door(ListeningSockets sockets);
@@ -80,14 +81,14 @@ class Door {
 
   const ListeningSockets sockets_;
   const int stop_fd_;
-  const int descriptors_;  // that this process may have
+  const int descriptors_;  // limit of this process
   StreamConnection::Serving streams_;
   std::function<void(int)> others_;
   std::shared_ptr<Credentials> credentials_;  // null: the port is plain
   std::shared_ptr<RefusedPeers> refused_;
-  std::vector<Stranger> strangers_;      // of the thread
-  std::optional<int64_t> said_full_ms_;  // of the thread
-  ServedConnections served_;             // of the thread while it runs
+  std::vector<Stranger> strangers_;      // used by the door's thread
+  std::optional<int64_t> said_full_ms_;  // used by the door's thread
+  ServedConnections served_;             // used by the door's thread while it runs
   std::thread thread_;
 };
 

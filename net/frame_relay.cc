@@ -26,14 +26,15 @@ namespace {
 constexpr size_t kScratchBytes = 256 << 10;
 constexpr size_t kLittleBytes = 16 << 10;  // taken at a time while the intake has no room
 constexpr int kRelayTickMs = 100;
-constexpr int64_t kNotReadMs = 100;     // by a client, until nothing more is taken of it
-constexpr int64_t kLastMs = 300;        // for what is on its way at the end
+// How long a client may leave its answers unread before we stop reading from the client.
+constexpr int64_t kNotReadMs = 100;
+constexpr int64_t kLastMs = 300;        // how long a closing relay flushes pending bytes
 constexpr int64_t kHandshakeMs = 5000;  // until the token is shown, where one is needed
 constexpr int kEventsAtOnce = 64;
 
 bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
-// Gives a socket an abstract name, which its peer sees.
+// Gives a socket an abstract name, by which gRPC sees the connection.
 bool Bind(int fd, const std::string& name) {
   sockaddr_un at{};
   at.sun_family = AF_UNIX;
@@ -42,8 +43,8 @@ bool Bind(int fd, const std::string& name) {
   return bind(fd, reinterpret_cast<const sockaddr*>(&at), static_cast<socklen_t>(size)) == 0;
 }
 
-// Writes what `way` keeps, or else what `receive` brings, by `send`. Returns false when the
-// connection is over.
+// Forwards bytes in a single direction: first the pending bytes of `way`, then the bytes from
+// `receive`, through `send`. Returns false when the connection is over.
 template <class Way, class ReceiveFn, class MayFn, class SendFn>
 bool Move(Way& way, std::span<char> scratch, ReceiveFn receive, MayFn may, SendFn send) {
   std::span<const char> left(way.pending);
@@ -115,7 +116,7 @@ void FrameRelay::Add(int client, std::function<void(int fd)> deliver) {
   } else {
     const std::shared_ptr<const Credentials::Keys> keys = options_.credentials->Current();
     auto tls = TlsChannel::Make(client, keys->server.get(), TlsChannel::End::kServer);
-    if (!tls.ok()) return;  // its channel ends the connection
+    if (!tls.ok()) return;  // Make has closed the socket
     connection->tls = tls->get();
     connection->client = *std::move(tls);
     connection->deliver = deliver;
@@ -129,7 +130,7 @@ void FrameRelay::Add(int client, std::function<void(int fd)> deliver) {
   if (delivered >= 0) deliver(delivered);
 }
 
-// Makes the socket to gRPC, and returns gRPC's end of it, or -1.
+// Makes the socket pair between relay and gRPC, and returns gRPC's end, or -1.
 int FrameRelay::Pair(Connection& connection, RelayedPeer peer) {
   std::array<int, 2> pair{};
   if (epoll_fd_ < 0 || wakes_->fd() < 0 ||
@@ -162,7 +163,8 @@ void FrameRelay::TakeWoken() {
     const auto found = connections_.find(woken.connection);
     if (found == connections_.end()) continue;
     Connection& connection = *found->second;
-    connection.full = !woken.ends && !connection.requests->Count();  // others may have been faster
+    // The room may be taken again already.
+    connection.full = !woken.ends && !connection.requests->Count();
     if (woken.ends) {
       static OncePerSecond say;
       if (say.Now()) {
@@ -201,7 +203,7 @@ void FrameRelay::TakeNew() {
   }
 }
 
-// An honest client says who it is within milliseconds, so the oldest is the likeliest to be none.
+// An honest client introduces itself within milliseconds; the oldest stranger is the most suspect.
 template <class IsFn>
 void FrameRelay::EndOldest(IsFn is) {
   const auto since_ms = [&](const auto& each) {
@@ -282,7 +284,7 @@ void FrameRelay::Run() {
     for (int i = 0; i < ready; ++i) {
       const uint64_t id = events[static_cast<size_t>(i)].data.u64;
       wake = wake || id == 0;
-      const auto found = connections_.find(id);  // both its sockets may be ready
+      const auto found = connections_.find(id);  // an earlier event may have removed the connection
       if (found == connections_.end()) continue;
       // After an error nothing comes any more, also where nothing is read now.
       const bool broken = (events[static_cast<size_t>(i)].events & EPOLLERR) != 0;
@@ -317,7 +319,7 @@ bool FrameRelay::Tick(Connection& connection) {
   const bool known = connection.server >= 0 && !connection.stranger;
   if (!known && SteadyMs() - connection.since_ms >= kHandshakeMs) return false;
   if (connection.server < 0) return true;
-  if (options_.credentials != nullptr) {  // its certificate may expire or be revoked meanwhile
+  if (options_.credentials != nullptr) {  // a certificate may expire or be revoked meanwhile
     const std::string problem = options_.credentials->ProblemOf(connection.certificate);
     if (!problem.empty()) {
       Logger("listener")
@@ -329,7 +331,7 @@ bool FrameRelay::Tick(Connection& connection) {
       return false;
     }
   }
-  // What the channel has received of a stranger, and kept, makes no socket readable.
+  // Bytes buffered inside the channel do not make the socket readable; Pump takes them.
   if (known && std::exchange(connection.stranger_bytes, 0) == kStrangerBytesMax) {
     return Pump(connection);
   }
@@ -339,7 +341,7 @@ bool FrameRelay::Tick(Connection& connection) {
 
 // Returns false when the connection is over.
 bool FrameRelay::Pump(Connection& connection) {
-  // Answers go first, because the client may have nothing more to say before it reads.
+  // Answers go first: the client may wait for them before sending more.
   if (!MoveDown(connection)) return false;
   if (connection.down.ended && connection.down.pending.empty()) return false;
   if (!PumpUp(connection)) return false;
@@ -352,17 +354,17 @@ bool FrameRelay::PumpUp(Connection& connection) {
   if (!down.pending.empty() && SteadyMs() - down.pending_since_ms >= kNotReadMs) return true;
   if (connection.full && connection.up.pending.empty()) return true;
   const bool ended = connection.up.ended;
-  do {  // at most twice
+  do {  // runs at most twice
     if (!MoveUp(connection)) return false;
   } while (connection.kept && connection.up.pending.empty() && !connection.full);
   if (!ended && connection.up.ended) {
-    peers_->SetEnded(connection.name);  // before gRPC learns it
+    peers_->SetEnded(connection.name);  // set before gRPC sees the end
     shutdown(connection.server, SHUT_WR);
   }
   return true;
 }
 
-// Looks at bytes of the client before they are passed on, and returns false if it must be cut.
+// Examines bytes of the client before they reach gRPC. Returns false if the client must be cut.
 bool FrameRelay::MayPass(Connection& connection, std::span<const char> bytes) {
   HeaderBlocks& blocks = connection.blocks;
   ArrivingRequests& requests = *connection.requests;

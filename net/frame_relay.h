@@ -1,13 +1,12 @@
-// Stands between gRPC's clients and gRPC: passes bytes on in both directions, and cuts a connection
-// whose header block does not end, or that sends PING and SETTINGS, or resets requests, without end
-// (net/header_blocks.h), or whose certificate does so over several connections (net/offenders.h):
-// gRPC 1.51 would keep the block, and the answers, without a bound. If a
-// client does not read its answers, nothing more is taken from it, since gRPC would keep the
-// answers; nor while the intake has no room for its requests (net/arriving_requests.h). TLS ends
-// here: gRPC gets plain text, and the relay says who the peer is. A client that has to show the
-// token is a stranger until gRPC has seen it: few bytes of a stranger are passed on, and it is cut
-// when its time is over, or when there are too many. One thread serves all
-// connections.
+// Forwards bytes between gRPC's clients and gRPC, and protects gRPC 1.51, which has no bounds of
+// its own. The relay cuts a connection whose header block never ends, or that floods gRPC with
+// PING, SETTINGS or resets (net/header_blocks.h), and refuses a certificate that does so over
+// several connections (net/offenders.h). The relay stops reading from a client that leaves its
+// answers unread, because gRPC would buffer the answers, and while the intake has no room for more
+// requests (net/arriving_requests.h). TLS ends here: gRPC gets plain text and learns the peer's
+// identity from RelayedPeers. A client that owes the token is a stranger until gRPC has seen the
+// token: the relay forwards few bytes of a stranger, and cuts strangers after a timeout or when
+// there are too many. A single thread serves all connections.
 #pragma once
 
 #include <atomic>
@@ -34,12 +33,12 @@
 namespace paracord {
 
 struct FrameRelayOptions {
-  std::shared_ptr<Credentials> credentials = nullptr;  // with them, all clients must speak TLS
-  // Counts the requests that are arriving.
+  std::shared_ptr<Credentials> credentials = nullptr;  // if set, all clients must speak TLS
+  // Counts the bytes of arriving requests.
   std::shared_ptr<Intake> intake = std::make_shared<Intake>(MemoryShare::kUnlimited);
-  int64_t patience_ms = Intake::kPatienceMs;  // with a client while others wait for it
-  int handshakes_max = 1024;                  // at once, of TLS; another ends the oldest
-  int strangers_max = 256;                    // that have yet to show the token; the same
+  int64_t patience_ms = Intake::kPatienceMs;  // limit for a silent client while other clients wait
+  int handshakes_max = 1024;                  // TLS handshakes at a time; another ends the oldest
+  int strangers_max = 256;  // clients that still owe the token; another ends the oldest
   std::shared_ptr<RefusedPeers> refused = std::make_shared<RefusedPeers>();
 };
 
@@ -51,46 +50,45 @@ class FrameRelay {
   FrameRelay(const FrameRelay&) = delete;
   FrameRelay& operator=(const FrameRelay&) = delete;
 
-  // Takes a connected socket that does not block, and calls `deliver` with a socket that is
-  // connected to it through the relay: at once, or with credentials, once the peer has shown who it
-  // is, on the relay's thread. If the peer cannot, or there are no descriptors, the connection ends
-  // and `deliver` is not called.
+  // Takes a connected, non-blocking socket, and calls `deliver` with gRPC's end of the relay: at
+  // once in plain text; with credentials on the relay's thread, after the TLS handshake. If the
+  // handshake fails or descriptors run out, the connection ends without a call of `deliver`.
   void Add(int client, std::function<void(int fd)> deliver);
-  // Says who is behind a delivered socket, whose peer gRPC calls "unix-abstract:NAME".
+  // Identifies the peer behind a delivered socket, by the NAME in gRPC's "unix-abstract:NAME".
   const std::shared_ptr<RelayedPeers>& peers() const { return peers_; }
 
-  // Bytes of a stranger that gRPC gets; its first call and more fit. What is beyond waits.
+  // Bytes of a stranger forwarded to gRPC: room for more than a first call. Further bytes wait.
   static constexpr size_t kStrangerBytesMax = 64 << 10;
 
  private:
-  // One direction of a connection.
+  // A single direction of a connection.
   struct Way {
-    std::string pending;  // read and not written yet; then nothing more is read
+    std::string pending;  // received and not yet sent; blocks further receiving
     int64_t pending_since_ms = 0;
-    bool ended = false;  // its source has
+    bool ended = false;  // the source has closed
   };
   struct Connection {
     uint64_t id = 0;
     std::unique_ptr<Channel> client;
-    TlsChannel* tls = nullptr;         // the client's channel, if it is one of TLS
+    TlsChannel* tls = nullptr;         // the client's channel, null in plain text
     std::function<void(int)> deliver;  // until the connection is delivered
-    int64_t since_ms = 0;              // when its handshake began
+    int64_t since_ms = 0;              // when the TLS handshake began
     bool stranger = false;             // delivered, and has not shown the token
-    size_t stranger_bytes = 0;         // of it that were passed on
+    size_t stranger_bytes = 0;         // bytes forwarded while the peer is a stranger
     int server = -1;                   // after delivery
-    std::string name;                  // of that socket
+    std::string name;                  // name of gRPC's socket
     PeerCertificate certificate;
-    std::string certificate_name;  // with its serial; "" without one
+    std::string certificate_name;  // name and serial; "" without a certificate
     bool only_looks = false;       // a monitor's or an operator's
     HeaderBlocks blocks;
     HeaderBlocks answers{/*preface=*/0};
     FrameRate asks{FrameRate::kAsksMax};
     FrameRate resets{FrameRate::kResetsMax};
     std::unique_ptr<ArrivingRequests> requests;
-    bool full = false;  // the intake has no room for more of them
-    bool kept = false;  // its channel may have more than was taken, of which no socket tells
+    bool full = false;  // the intake has no room for more requests
+    bool kept = false;  // the channel may hold bytes that poll cannot see
     Way up;             // from the client
-    Way down;           // to it
+    Way down;           // from gRPC to the client
   };
 
   void Run();
@@ -115,9 +113,9 @@ class FrameRelay {
 
   const FrameRelayOptions options_;
   const int epoll_fd_;
-  const int descriptors_ = DescriptorsMax();  // that this process may have
+  const int descriptors_ = DescriptorsMax();  // limit of this process
   const std::shared_ptr<WakeList> wakes_ = std::make_shared<WakeList>();
-  const std::string name_;  // of this relay; no other process of the host has it
+  const std::string name_;  // prefix of socket names, unique on the host
   const std::shared_ptr<RelayedPeers> peers_ = std::make_shared<RelayedPeers>();
   std::atomic<uint64_t> last_{0};  // id of the last connection
   std::atomic<int> shaking_{0};    // connections whose handshake is not done
@@ -127,7 +125,7 @@ class FrameRelay {
   // Used by the relay's thread only.
   int strangers_ = 0;
   Offenders offenders_;
-  std::map<uint64_t, std::unique_ptr<Connection>> connections_;  // by id
+  std::map<uint64_t, std::unique_ptr<Connection>> connections_;  // keyed by connection id
   std::vector<char> scratch_;
   std::thread thread_;
 };

@@ -10,7 +10,7 @@ constexpr unsigned char kSettings = 4;
 constexpr unsigned char kPing = 6;
 constexpr unsigned char kContinuation = 9;
 constexpr unsigned char kEndHeaders = 4;  // a flag
-constexpr unsigned char kAck = 1;         // the same, of PING and SETTINGS
+constexpr unsigned char kAck = 1;         // a flag of PING and SETTINGS
 
 }  // namespace
 

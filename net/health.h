@@ -1,7 +1,7 @@
 // Tells supervisors the state of a daemon: answers Health.Check (proto/health.proto) and gRPC's own
-// Check and Watch (proto/grpc_health.proto) on the daemon's event loop, so that an answer shows
-// that the loop turns, and hands every other call on. Owned by main, which destroys it after the
-// listener; Handle may be called from many threads at once.
+// Check and Watch (proto/grpc_health.proto) on the daemon's event loop, to prove that the loop
+// turns, and hands every other call on. Owned by main, destroyed after the listener; Handle may be
+// called from many threads at once.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ inline constexpr std::string_view kGrpcHealthWatchMethod = "/grpc.health.v1.Heal
 inline constexpr size_t kHealthWatchersMax = 100;  // at a time; each costs memory
 
 struct HealthState {
-  bool ready = false;  // it takes part in a job, or the job is done
-  std::string text;    // what it does, as a phrase: "holds 3 partitions"
+  bool ready = false;  // takes part in a job, or the job is done
+  std::string text;    // the daemon's activity as a phrase: "holds 3 partitions"
 };
 
 class HealthService : public Service {
  public:
-  // `state` runs on the loop. `inner` may be null: there are no other calls.
+  // `state` runs on the loop. `inner` may be null if there are no other calls.
   HealthService(std::string task, EventLoop& loop, std::function<HealthState()> state,
                 Service* inner);
 
@@ -37,12 +37,11 @@ class HealthService : public Service {
               std::shared_ptr<ServerCall> call) override;
 
  private:
-  // Answers with what is made of the state, on the loop.
+  // Runs `answer` with the state on the loop, and replies with its result.
   void OnLoop(std::shared_ptr<ServerCall> call,
               std::function<absl::StatusOr<Parts>(HealthState)> answer);
   void Watch(std::string service, std::shared_ptr<ServerCall> call);
-  // Sends each watcher the state if it is another than the last one sent, and goes on to look while
-  // there are watchers.
+  // Sends a watcher the state when it has changed, and repeats while there are watchers.
   void Look();
 
   struct Watcher {
@@ -54,7 +53,7 @@ class HealthService : public Service {
   EventLoop& loop_;
   const std::function<HealthState()> state_;
   Service* const inner_;
-  std::map<uint64_t, Watcher> watchers_;  // of the loop, by their numbers
+  std::map<uint64_t, Watcher> watchers_;  // keyed by number; used on the loop
   uint64_t next_watcher_ = 0;
   bool looks_again_ = false;  // a timer is set
   const Gate gate_;

@@ -28,8 +28,8 @@ std::function<void()> Intake::DropOfWhoIsStuck() {
   Call& call = calls_.at(oldest);
   const int64_t now = now_ms_();
   const uint64_t bytes = std::max(call.bytes, call.moved);
-  watched_bytes_ = std::min(watched_bytes_, bytes);  // what was given back is no progress
-  // If nobody has looked for a long time, this process may have been stopped itself.
+  watched_bytes_ = std::min(watched_bytes_, bytes);  // memory given back is no progress
+  // If nobody has looked for a long time, this process may itself have been stopped.
   const bool blind = now - std::exchange(looked_ms_, now) >= kPatienceMs;
   if (blind || oldest != watched_ || bytes - watched_bytes_ >= kMovedMin) {
     watched_ = oldest;
@@ -67,7 +67,8 @@ std::function<void()> Intake::Drop(Call& call) {
   return std::exchange(call.drop, nullptr);
 }
 
-// The oldest call goes on if it does not exceed what one request may have: others give way to it.
+// Drops the largest call when bytes_ exceed the limit plus one request; the oldest call within its
+// limit goes on, and younger ones give way.
 std::function<void()> Intake::DropOfWhoHoards() {
   const uint64_t max = share_->bytes_max() + share_->spare();
   if (bytes_ <= max) return nullptr;
@@ -75,7 +76,7 @@ std::function<void()> Intake::DropOfWhoHoards() {
   Call* most = nullptr;
   for (const uint64_t number : arriving_) {
     Call& call = calls_.at(number);
-    if (call.dropped) left -= call.bytes;  // which are about to be freed
+    if (call.dropped) left -= call.bytes;  // a dropped call is about to free its bytes
     if (!call.drop || (IsOldest(number) && call.bytes <= share_->spare())) continue;
     if (most == nullptr || call.bytes > most->bytes) most = &call;
   }
@@ -103,7 +104,7 @@ bool Intake::Take(uint64_t call, uint64_t bytes, std::function<void()> resume) {
   return reads_on;
 }
 
-// Returns the `resume` of all calls if there is room; each counts again what it reads then.
+// Returns the `resume` of every call if there is room; resumed calls count their bytes again.
 Intake::Resumes Intake::WhoMayGoOn() {
   Resumes resumes;
   while (!waiting_.empty() && (bytes_ <= share_->bytes_max() || IsOldest(*waiting_.begin()))) {

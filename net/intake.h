@@ -1,13 +1,12 @@
-// Bounds the bytes of all requests that are arriving or being answered (back-pressure). A call
-// whose bytes exceed the limit stops reading until there is room again, and the network's flow
-// control stops its peer. The oldest call that is still arriving may always read on, so that there
-// is always one that makes progress; so the sum exceeds the limit by at most the rest of one
-// request, which has a limit of its own. Small requests never wait. While others wait for it, the
-// oldest call must make progress: a peer that is silent or too slow is dropped. What is a call here
-// may be several requests of a peer that nothing can hold back one by one, of which some have come
-// in part when it is no longer the oldest: if the sum exceeds the limit by more than one request
-// may have, the call with the most bytes is dropped. The bytes count in a share of the process's
-// memory. Thread-safe.
+// Bounds the bytes of all requests arriving or being answered (back-pressure). A call whose bytes
+// exceed the limit stops reading until there is room, and the network's flow control stops its
+// peer. The oldest arriving call may always read on, to guarantee progress; hence the sum exceeds
+// the limit by at most the rest of a request, which has a limit of its own. Small requests never
+// wait. While other calls wait, the oldest call must make progress: a silent or slow peer is
+// dropped. A call of the intake may stand for several requests of a connection that cannot be
+// paused separately; parts of them may have arrived when the call is no longer the oldest. If the
+// sum exceeds the limit by more than the largest allowed request, the call with the most bytes is
+// dropped. The bytes count in a share of the process's memory. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +29,12 @@ namespace paracord {
 
 class Intake {
  public:
-  // While others wait, the oldest call must receive kMovedMin bytes within its patience, or it is
-  // dropped. This is checked whenever a call begins or reads, and by Look.
+  // While other calls wait, the oldest call must receive kMovedMin bytes within its patience or be
+  // dropped. Checked whenever a call begins or reads, and by Look.
   static constexpr uint64_t kMovedMin = 64 << 10;
   static constexpr int64_t kPatienceMs = 5000;
 
-  // `small_bytes` is the size up to which a request never waits.
+  // Requests of up to `small_bytes` never wait.
   explicit Intake(uint64_t bytes_max, uint64_t small_bytes = 0,
                   std::function<int64_t()> now_ms = SteadyMs)
       : Intake(std::make_shared<MemoryShare>(bytes_max), small_bytes, std::move(now_ms)) {}
@@ -43,32 +42,31 @@ class Intake {
                   std::function<int64_t()> now_ms = SteadyMs)
       : share_(std::move(share)), small_bytes_(small_bytes), now_ms_(std::move(now_ms)) {}
 
-  // Registers a call, which is older than all that begin later, and returns its number. `drop` ends
-  // the call; it runs at most once, on the thread of another call.
+  // Registers a call, younger than all earlier calls, and returns its number. `drop` ends the call;
+  // it runs at most once, on the thread of another call.
   uint64_t Begin(std::function<void()> drop = nullptr, int64_t patience_ms = kPatienceMs);
-  // Reports that `bytes` of the call have come in all, including some that Take has not counted
-  // yet.
+  // Reports `bytes` received by the call in all, including bytes not yet counted by Take.
   void Moved(uint64_t call, uint64_t bytes);
   void Look();
   // Counts `bytes` more of the call. Returns true if the call may read on; otherwise `resume` runs
-  // once, on another thread, when it may.
+  // once, on another thread, when there is room.
   bool Take(uint64_t call, uint64_t bytes, std::function<void()> resume);
   void Give(uint64_t call, uint64_t bytes);  // frees some of its bytes
-  void Keep(uint64_t call, uint64_t bytes);  // frees those beyond so many; it may have ended
-  void Arrived(uint64_t call);               // it is complete and reads no more
-  // Counts a request that has arrived elsewhere, and returns its number, for End.
+  void Keep(uint64_t call, uint64_t bytes);  // frees all but `bytes`; the call may have ended
+  void Arrived(uint64_t call);               // the call is complete and reads no more
+  // Counts a complete request received elsewhere, and returns its number, for End.
   uint64_t Hold(uint64_t bytes);
   void End(uint64_t call);  // frees its bytes; `resume` may still be about to run
 
   uint64_t bytes() const;
   bool full() const { return share_->bytes() > static_cast<int64_t>(share_->bytes_max()); }
-  // The bytes that one request may have, as far as the share says it.
+  // The largest allowed request, taken from the share's spare bytes.
   uint64_t request_bytes_max() const { return share_->spare(); }
 
  private:
   struct Call {
     uint64_t bytes = 0;
-    uint64_t moved = 0;  // at least so many bytes have come
+    uint64_t moved = 0;  // received bytes, a lower bound
     int64_t patience_ms = 0;
     std::function<void()> drop;
     std::function<void()> resume;  // set while the call waits
@@ -90,14 +88,14 @@ class Intake {
   std::map<uint64_t, Call> calls_ ABSL_GUARDED_BY(mu_);
   std::set<uint64_t> arriving_ ABSL_GUARDED_BY(mu_);  // the oldest first
   std::set<uint64_t> waiting_ ABSL_GUARDED_BY(mu_);   // calls that have a `resume`
-  // The oldest call while others wait for it, and the bytes it had when that began.
+  // The oldest call while others wait, and its bytes when the waiting began.
   uint64_t watched_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t watched_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t watched_ms_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t looked_ms_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
-// The answer to a request of more bytes than one may have here.
+// The answer to a request above the largest allowed size.
 inline absl::Status RequestTooLarge(uint64_t bytes_max) {
   return LimitError(
       absl::StrCat("a request of more than ", HumanBytes(bytes_max),

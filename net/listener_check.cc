@@ -18,7 +18,7 @@ ListenerCheck::ListenerCheck(Network& network, EventLoop& loop, std::string addr
 
 void ListenerCheck::Check() {
   link_ = network_.Dial(address_);
-  // A daemon that waits for its storage refuses the calls of its job, but answers this one.
+  // Health is answered even by a daemon that waits for storage and refuses its job's calls.
   link_->Call(kHealthMethod, {}, options_.deadline_ms,
               gate_.EnterOn(loop_, [this](const absl::StatusOr<absl::Cord>& reply) {
                 Answered(reply.status());

@@ -1,6 +1,6 @@
 // Resolves the name of a peer, "host:port", repeatedly. With a silent name server, getaddrinfo
-// blocks for half a minute and cannot be cancelled, so that it runs in a thread of its own, at most
-// one for each NameLookup, which may outlive it. Thread-safe.
+// blocks for half a minute and cannot be cancelled; hence the lookup runs in a thread of its own,
+// at most one for each NameLookup, which may outlive the object. Thread-safe.
 #pragma once
 
 #include <netdb.h>
@@ -23,8 +23,8 @@ struct SocketAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&at); }
 };
 
-// Resolves an address to at least one socket address; it blocks as getaddrinfo does, whose flags
-// `flags` are. INVALID_ARGUMENT says that the name does not resolve, and why.
+// Resolves an address to at least one socket address. Blocks as getaddrinfo does; `flags` are
+// getaddrinfo's. INVALID_ARGUMENT says that the name does not resolve, and why.
 absl::StatusOr<std::vector<SocketAddress>> ResolveAddress(const std::string& address, int flags);
 
 class NameLookup {
@@ -36,10 +36,9 @@ class NameLookup {
   // Returns the addresses. UNAVAILABLE if the name does not resolve, or not within `patience_ms`.
   absl::StatusOr<std::vector<SocketAddress>> Find(int64_t patience_ms);
 
-  // Starts a lookup unless one is in flight. Does not wait.
+  // Starts a lookup unless a lookup is in flight. Does not wait.
   void Look();
-  // Says what is wrong with the name and what to do about it, as far as the last lookup has found
-  // out; "" if nothing is.
+  // The last lookup's finding: the problem with the name and its remedy; "" without a problem.
   std::string Problem() const;
 
   const std::string& address() const { return address_; }

@@ -1,7 +1,7 @@
-// What the connections of each certificate do together, since one client may have many: how many
-// requests they begin and reset in a second, and how often they were cut off for that. After the
-// second time within a while, new connections of the certificate are refused for as long. A
-// listener's alone; used by one thread.
+// Adds up the behaviour of all connections of a certificate, because a client may open many: the
+// requests begun and reset in a second, and how often a connection was cut for abuse. After a
+// second cut within a period, the certificate's new connections are refused for that period. Owned
+// by a listener; used by one thread.
 #pragma once
 
 #include <algorithm>
@@ -18,22 +18,22 @@ class Offenders {
  public:
   static constexpr int64_t kWhileMs = 10000;
   static constexpr int kTimesMax = 2;
-  // Bounds what all connections of a certificate do in a second. Many tasks may share one without
-  // an index, and each resets the calls that it gives up.
+  // Resets per second of a certificate. Many tasks may share a certificate without an index, and
+  // each resets the calls that it gives up.
   static constexpr uint64_t kResetsMax = 5 * FrameRate::kResetsMax;
-  // Bounds the requests of a certificate that may only look, as a monitor's.
+  // Requests per second of a read-only certificate, such as a monitor's.
   static constexpr uint64_t kLooksMax = 500;
 
-  // Counts requests that a connection with this certificate has reset by now, and those that it has
-  // begun if it may only look. Returns false if they are too many. "" is no certificate, and many
-  // clients have none: nothing is counted.
+  // Counts requests reset by a connection of this certificate, and requests begun if the
+  // certificate is read-only. Returns false above the limits. "" means no certificate, shared by
+  // many clients: nothing is counted.
   bool Allow(const std::string& certificate, uint64_t resets, uint64_t looks, int64_t now_ms) {
     if (certificate.empty() || resets + looks == 0) return true;
     Conduct& conduct = Of(certificate, now_ms);
     const bool few_resets = conduct.resets.Allow(resets, now_ms);
     return conduct.looks.Allow(looks, now_ms) && few_resets;
   }
-  // A connection with this certificate was cut.
+  // Notes that a connection with this certificate was cut.
   void Cut(const std::string& certificate, int64_t now_ms) {
     if (certificate.empty()) return;
     Conduct& conduct = Of(certificate, now_ms);
@@ -41,7 +41,7 @@ class Offenders {
     ++conduct.times;
     conduct.cut_ms = now_ms;
   }
-  // Whether a connection with this certificate is refused now.
+  // Whether a new connection with this certificate is refused now.
   bool Refused(const std::string& certificate, int64_t now_ms) const {
     const auto found = all_.find(certificate);
     return found != all_.end() && found->second.times >= kTimesMax &&
@@ -52,7 +52,7 @@ class Offenders {
   struct Conduct {
     FrameRate resets{kResetsMax};
     FrameRate looks{kLooksMax};
-    int times = 0;  // that a connection was cut
+    int times = 0;  // cuts within the period
     int64_t cut_ms = 0;
     int64_t seen_ms = 0;
   };
@@ -67,7 +67,7 @@ class Offenders {
     return conduct;
   }
 
-  std::map<std::string, Conduct> all_;  // by the certificate's name; only believed ones get here
+  std::map<std::string, Conduct> all_;  // keyed by the name of a verified certificate
 };
 
 }  // namespace paracord

@@ -8,12 +8,12 @@
 
 namespace paracord {
 
-// The calls under way, and the timers of their deadlines, which belong to the loop.
+// Calls under way, and the timers of their deadlines, which the loop owns.
 class OwnLink::Calls : public std::enable_shared_from_this<Calls> {
  public:
   Calls(const std::string& address, EventLoop& loop) : loop_(loop), table_(address) {}
 
-  // Returns the number of a call that is to be served; 0 if it is answered already.
+  // Returns the number of a call to be served; 0 if already answered (closed, or too many open).
   uint64_t Begin(int64_t deadline_ms, ReplyFn done) {
     const uint64_t call = table_.Add(std::move(done), deadline_ms);
     if (call == 0) return 0;
@@ -26,7 +26,7 @@ class OwnLink::Calls : public std::enable_shared_from_this<Calls> {
   }
 
   void Reply(uint64_t call, absl::StatusOr<Parts> reply) {
-    if (!table_.End(call)) return;  // it was answered, or nobody waits for it
+    if (!table_.End(call)) return;  // already answered, or nobody waits
     if (reply.ok()) {
       absl::Cord whole;
       for (absl::Cord& part : *reply) whole.Append(std::move(part));
@@ -50,7 +50,7 @@ class OwnLink::Calls : public std::enable_shared_from_this<Calls> {
 
  private:
   void Arm(uint64_t call, int64_t deadline_ms) {
-    if (!table_.LandingOf(call).has_value()) return;  // nobody waits for it any more
+    if (!table_.LandingOf(call).has_value()) return;  // nobody waits any more
     timers_[call] = loop_.PostAfter(deadline_ms, [weak = weak_from_this(), call, deadline_ms] {
       if (const auto self = weak.lock()) self->Expire(call, deadline_ms);
     });
@@ -72,7 +72,7 @@ class OwnLink::Calls : public std::enable_shared_from_this<Calls> {
 
   EventLoop& loop_;
   CallTable table_;                                // thread-safe itself
-  std::map<uint64_t, EventLoop::TimerId> timers_;  // by call, on the loop alone
+  std::map<uint64_t, EventLoop::TimerId> timers_;  // keyed by call, used on the loop alone
 };
 
 class OwnLink::ServerSide : public ServerCall {

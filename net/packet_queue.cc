@@ -11,7 +11,7 @@
 namespace paracord {
 namespace {
 
-// Whether the socket has no room just now, after a send that failed.
+// Whether the last send failed only because the socket has no room now.
 bool IsFull() { return errno == EAGAIN || errno == EINTR || errno == ENOBUFS; }
 
 }  // namespace
@@ -29,7 +29,8 @@ bool PacketQueue::Send(std::string bytes, int fd) {
     if (!IsFull()) return false;
     since_ = std::chrono::steady_clock::now();
     const uint64_t one = 1;
-    if (wake_ >= 0 && write(wake_, &one, sizeof one) < 0) errno = 0;  // it is readable already
+    // The eventfd is readable already.
+    if (wake_ >= 0 && write(wake_, &one, sizeof one) < 0) errno = 0;
   }
   bytes_ += bytes.size();
   waiting_.push_back({std::move(bytes), fd});
@@ -55,7 +56,7 @@ int64_t PacketQueue::stuck_ms() const {
 
 void PacketQueue::Woken() const {
   uint64_t times = 0;
-  if (wake_ >= 0 && read(wake_, &times, sizeof times) < 0) errno = 0;  // nobody had woken it
+  if (wake_ >= 0 && read(wake_, &times, sizeof times) < 0) errno = 0;  // no wake-up was pending
 }
 
 }  // namespace paracord

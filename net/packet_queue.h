@@ -1,7 +1,7 @@
-// Packets on their way into the socket of a shared connection (net/shared_connection.h). Nobody
-// waits for room there: what the socket does not take at once is kept, and the connection's reading
-// thread, which polls wake_fd() beside the socket, sends it when there is room. Guarded by the
-// connection's lock, but for wake_fd() and Woken().
+// Packets on their way into the socket of a shared connection (net/shared_connection.h). No caller
+// waits for room in the socket: packets that find no room are kept, and the connection's reading
+// thread, which polls wake_fd() beside the socket, sends them later. Guarded by the connection's
+// lock, except wake_fd() and Woken().
 #pragma once
 
 #include <chrono>
@@ -18,10 +18,10 @@ class PacketQueue {
   PacketQueue(const PacketQueue&) = delete;
   PacketQueue& operator=(const PacketQueue&) = delete;
 
-  // Sends a packet, perhaps with a descriptor, which stays the caller's and open until Flush has
-  // sent it. Returns false if the peer is gone.
+  // Sends a packet, perhaps with a descriptor. The caller keeps the descriptor open until Flush has
+  // sent the packet. Returns false if the peer is gone.
   bool Send(std::string bytes, int fd = -1);
-  // Sends what waits, as far as there is room. Returns false if the peer is gone.
+  // Sends kept packets as far as there is room. Returns false if the peer is gone.
   bool Flush();
 
   bool empty() const { return waiting_.empty(); }
@@ -40,8 +40,7 @@ class PacketQueue {
   };
 
   const int socket_;
-  const int
-      wake_;  // -1 if the process has no descriptor left: the reading thread looks by its tick
+  const int wake_;  // -1 without a free descriptor: the reading thread polls by its tick
   std::deque<Packet> waiting_;
   uint64_t bytes_ = 0;
   std::chrono::steady_clock::time_point since_;

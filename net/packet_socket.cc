@@ -14,7 +14,7 @@ ReceivedPacket ReceivePacket(int socket, std::span<char> room) {
   header.msg_iov = &data;
   header.msg_iovlen = 1;
   header.msg_control = control.data();
-  // Room for one descriptor; the kernel closes others.
+  // Room for one descriptor; the kernel closes any further.
   header.msg_controllen = CMSG_LEN(sizeof(int));
   ReceivedPacket packet{.size = recvmsg(socket, &header, MSG_CMSG_CLOEXEC)};
   if (packet.size < 0) return packet;

@@ -1,6 +1,6 @@
-// The memory files of one connection between processes of a host (net/shared_connection.h): those
-// that this end has told the peer of, and those of the peer, which are mapped here. Values; the
-// connection says which of its threads uses which.
+// The memory files of a connection between processes of a host (net/shared_connection.h): our
+// segments known to the peer, and the peer's segments mapped here. Plain values; the connection
+// says which of its threads uses which.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@
 
 namespace paracord {
 
-// Segments of this process that the peer knows.
+// Our segments known to the peer.
 class ToldSegments {
  public:
   // Returns false if the peer has been told already.
   bool Add(uint64_t segment) { return told_.insert(segment).second; }
-  // Forgets and returns those that were given back since the last time.
+  // Forgets and returns the segments given back since the last call.
   std::vector<uint64_t> TakeClosed() {
     std::vector<uint64_t> taken;
     const uint64_t closed = SharedSegmentsClosed();
@@ -34,20 +34,19 @@ class ToldSegments {
 
  private:
   std::set<uint64_t> told_;
-  uint64_t closed_seen_ = 0;  // of SharedSegmentsClosed
+  uint64_t closed_seen_ = 0;  // value of SharedSegmentsClosed at the last call
 };
 
-// Segments of the peer. Who reads from one holds it itself.
+// The peer's segments, mapped here. A reader holds the mapping itself.
 class PeerSegments {
  public:
-  // Maps `fd` and takes ownership of it. Returns false if that cannot be, or if the number is
-  // known.
+  // Maps `fd` and takes ownership. Returns false if mmap fails or the number is already mapped.
   bool Map(uint64_t segment, int fd, uint64_t bytes) {
     std::optional<SharedMapping> mapping = SharedMapping::Map(fd, bytes);
     if (!mapping.has_value()) return false;
     return mapped_.emplace(segment, std::make_shared<SharedMapping>(*std::move(mapping))).second;
   }
-  // Returns false if there is none of that number.
+  // Returns false for an unknown number.
   bool Unmap(uint64_t segment) { return mapped_.erase(segment) == 1; }
   std::shared_ptr<const SharedMapping> Find(uint64_t segment) const {
     const auto it = mapped_.find(segment);

@@ -12,7 +12,7 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kKeptMax = 64;  // unused buffers that are kept, unless a share says otherwise
+constexpr size_t kKeptMax = 64;  // unused buffers kept, unless a share sets the limit
 
 struct Pool {
   Mutex mu;
@@ -51,8 +51,8 @@ char* TakeReceiveBuffer() {
       return buffer;
     }
   }
-  // Straight from the kernel, so that all of it goes back when it is not kept: an allocator would
-  // keep what lies between others.
+  // Mapped directly, to return the whole buffer to the kernel when it is not kept: an allocator
+  // would hold on to fragments.
   void* const fresh = mmap(nullptr, kReceiveBufferBytes, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (fresh == MAP_FAILED) throw std::bad_alloc();

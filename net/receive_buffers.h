@@ -1,5 +1,5 @@
-// Pooled buffers for receiving messages: touching a fresh page costs more than the socket's copy
-// into it. Process-wide, thread-safe.
+// Pooled buffers for receiving messages: touching a fresh page costs more than copying a page from
+// the socket. Process-wide, thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace paracord {
 
 inline constexpr size_t kReceiveBufferBytes = 1 << 20;
 
-// From now on buffers that nobody uses are kept only as far as they fit in the share.
+// From now on the pool keeps unused buffers only as far as they fit in the share.
 void KeepReceiveBuffersIn(std::shared_ptr<MemoryShare> share);
 
 char* TakeReceiveBuffer();  // never null, aligned to 64 bytes

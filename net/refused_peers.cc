@@ -40,7 +40,7 @@ void RefusedPeers::Note(const Refusal& refusal) {
     last_ = sentence;
     hear = hear_;
   }
-  if (hear != nullptr) hear(sentence);  // without the lock, which `hear` may need
+  if (hear != nullptr) hear(sentence);  // called without the lock, because `hear` may call back
 }
 
 void RefusedPeers::Tell(std::function<void(const std::string& sentence)> hear) {

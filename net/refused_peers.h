@@ -1,6 +1,6 @@
-// The clients that this process has refused or cut off: how many, which certificates and why, for
-// the log, for metrics and for whoever wants to hear of each. Shared by the listeners of a process
-// and by those who show it; thread-safe.
+// The clients refused or cut off by this process: how many, which certificates and why, for the
+// log, for metrics and for a listener of every refusal. Shared by the listeners of a process and
+// the monitor; thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -23,21 +23,21 @@ class RefusedPeers {
 
   struct Refusal {
     Cause cause = Cause::kTls;
-    const char* what = "refuses";  // or "cuts", of a connection that was served
+    const char* what = "refuses";  // or "cuts", for a connection already served
     std::string address;           // the client's
     std::string certificate = "";  // the believed certificate's name and serial; "" of strangers
     std::string why;
   };
-  // Counts a refusal, and says so in the log at most once a second, since a stranger can be refused
-  // as often as it can connect.
+  // Counts a refusal. Logs at most once a second, because a stranger can be refused as often as it
+  // can connect.
   void Note(const Refusal& refusal);
-  // `hear` gets the sentence of each refusal that is logged, on the thread of a listener.
+  // Sets `hear`, called with the sentence of each logged refusal, on a listener's thread.
   void Tell(std::function<void(const std::string& sentence)> hear);
 
   using Who = std::pair<Cause, std::string>;  // why, and the certificate's name
-  // How many there were; beyond some certificates, the others count as strangers.
+  // Refusals by certificate; beyond a number of certificates, further ones count as strangers.
   std::map<Who, uint64_t> counts() const;
-  // The newest sentence that was logged; "" without one.
+  // The newest logged sentence; "" before the first.
   std::string last() const;
 
  private:

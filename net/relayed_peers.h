@@ -1,4 +1,4 @@
-// Who is behind each connection that a relay hands to gRPC. gRPC sees only a socket of the relay's,
+// The peer behind each connection that a relay hands to gRPC. gRPC sees only the relay's socket,
 // whose name is the key here. Shared by the relay and gRPC's threads; thread-safe.
 #pragma once
 
@@ -17,14 +17,14 @@ namespace paracord {
 
 struct RelayedPeer {
   Access access;
-  bool needs_token = false;  // with each call
-  bool is_known = false;     // it has shown the token once
-  bool ended = false;        // no more comes from it
+  bool needs_token = false;  // must show the token with each call
+  bool is_known = false;     // has shown the token once
+  bool ended = false;        // the peer sends no more
   PeerCertificate certificate = {};
 };
 
-// Returns who is at the other end of a connection after its handshake; UNAUTHENTICATED if the peer
-// is not of the cluster. A peer that has no certificate may have to show the token.
+// Returns the peer of a connection after its handshake; UNAUTHENTICATED if the certificate is of
+// another cluster. A peer without a certificate may have to show the token.
 absl::StatusOr<RelayedPeer> PeerBehind(const TlsChannel& tls, Credentials& credentials);
 
 class RelayedPeers {
@@ -38,7 +38,7 @@ class RelayedPeers {
     const auto found = peers_.find(name);
     if (found != peers_.end()) found->second.ended = true;
   }
-  // Also true of a connection that is gone.
+  // Also true for an unknown or closed connection.
   bool Ended(const std::string& name) const {
     MutexLock lock(mu_);
     const auto found = peers_.find(name);

@@ -51,7 +51,7 @@ absl::StatusOr<Reply> AwaitProto(Link& link, std::string_view method, const Requ
   return future.get();
 }
 
-// Parses the request. If that fails it replies INVALID_ARGUMENT and returns null.
+// Parses the request. On failure replies INVALID_ARGUMENT and returns null.
 template <class Request>
 std::unique_ptr<Request> ParseRequest(const absl::Cord& bytes, ServerCall& call) {
   absl::StatusOr<Request> request = ParseMessage<Request>(bytes);

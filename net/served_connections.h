@@ -1,4 +1,4 @@
-// The connections of one listener, each read by a thread of its own. Used by one thread.
+// The connections of a listener, each read by a thread of its own. Used by one thread.
 #pragma once
 
 #include <atomic>
@@ -19,14 +19,14 @@ class ServedConnections {
   ServedConnections(const ServedConnections&) = delete;
   ServedConnections& operator=(const ServedConnections&) = delete;
 
-  // Runs `run`, which ends when its peer has gone, or soon after `abort`. False if there are too
-  // many in all, or `of_task_max` of `task` already, or if the system gives no thread: nothing was
-  // kept then, and the peer goes another way. Peers with an empty `task` are not told apart, and
-  // only their number in all is bounded.
+  // Starts a thread for `run`, which ends when its peer has gone, or soon after `abort`. Returns
+  // false, without keeping anything, at the limit of all connections, at `of_task_max` connections
+  // of `task`, or if the system gives no thread. Connections with an empty `task` count only in the
+  // limit of all.
   bool Add(std::function<void()> run, std::function<void()> abort, const std::string& task = "",
            int64_t of_task_max = 0, PeerCertificate certificate = {});
-  void Reap();  // joins those that have ended
-  // Ends the connections that `ends` returns true for, by the certificates they were added with.
+  void Reap();  // joins the threads of ended connections
+  // Aborts the connections for whose certificates `ends` returns true.
   void EndIf(const std::function<bool(const PeerCertificate& certificate)>& ends);
 
  private:

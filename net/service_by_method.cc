@@ -9,7 +9,7 @@
 namespace paracord {
 namespace {
 
-// "paracord.Coordinator" of "/paracord.Coordinator/Join"; "" of what is no method.
+// "paracord.Coordinator" of "/paracord.Coordinator/Join"; "" if `method` has another form.
 std::string_view ServiceOf(std::string_view method) {
   const size_t end = method.rfind('/');
   if (method.empty() || method.front() != '/' || end == 0) return "";

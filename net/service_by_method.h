@@ -1,6 +1,6 @@
-// Sends each call to the service that its method names, so that several roles of one process share
-// its listeners: "/paracord.Coordinator/Join" goes to the service "paracord.Coordinator". Owned by
-// whoever owns the services; Handle may be called from many threads at once.
+// Dispatches each call to the service named in its method, to let several roles of a process share
+// listeners: "/paracord.Coordinator/Join" goes to the service "paracord.Coordinator". Owned by the
+// owner of the services; Handle may be called from many threads at once.
 #pragma once
 
 #include <condition_variable>
@@ -16,23 +16,23 @@ namespace paracord {
 
 class ServiceByMethod : public Service {
  public:
-  // A service that is added has to outlive this object, or to be removed before it ends. Called
-  // before the first Handle.
+  // Adds a service, which has to outlive this object or be removed first. Called before the first
+  // Handle.
   void Add(std::string name, Service& service);
 
-  // Answers UNIMPLEMENTED where no service has the method's name, and UNAVAILABLE, which callers
-  // try again, where the service was removed.
+  // Answers UNIMPLEMENTED for an unknown service, and UNAVAILABLE, a code that callers retry, for a
+  // removed service.
   void Handle(std::string_view method, absl::Cord request,
               std::shared_ptr<ServerCall> call) override;
 
-  // Hands no more calls to the service, and waits until the calls that it is being handed are
-  // there. Never called by that service's own Handle, which would wait for itself.
+  // Hands no more calls to the service, and waits until every Handle of the service has returned. A
+  // service that calls Remove from its own Handle deadlocks.
   void Remove(std::string_view name);
 
  private:
   struct Entry {
     Service* service = nullptr;  // null: removed
-    int inside = 0;              // calls that are being handed over
+    int inside = 0;              // calls inside the service's Handle
   };
   Mutex mu_;
   std::condition_variable_any left_;

@@ -17,17 +17,18 @@
 namespace paracord {
 namespace {
 
-constexpr uint64_t kPlaceBytes = 128;                       // about what a place costs us
-constexpr uint64_t kWaitingBytesMax = 2 * kInlineBytesMax;  // of packets
-constexpr size_t kUnreleasedMax = 16;     // messages; a peer that keeps more never releases them
+constexpr uint64_t kPlaceBytes = 128;                       // approximate memory of a place here
+constexpr uint64_t kWaitingBytesMax = 2 * kInlineBytesMax;  // bytes of unsent packets
+constexpr size_t kUnreleasedMax = 16;     // a peer that holds more messages never releases them
 constexpr int kSharedTickMs = 100;        // the precision of deadlines
 constexpr int64_t kServingTickMs = 1000;  // how often the serving side checks its replies
 constexpr int kSocketPackets = 1000;      // more than a socket holds
-constexpr uint64_t kUnreadBytesMax = 256 << 10;  // of packets that wait for a caller
-constexpr int kStuckMs = 1000;  // a peer that reads nothing for so long is given up
+// Bytes of unsent packets above which we stop reading the caller.
+constexpr uint64_t kUnreadBytesMax = 256 << 10;
+constexpr int kStuckMs = 1000;  // a peer that reads nothing for this long is given up
 
-// Makes a packet about a call. REPLY and CALL are told apart by who sends them; RELEASE is about
-// the request or the reply, whichever its sender received.
+// Makes a packet about a call. The sender's side tells REPLY and CALL apart; RELEASE is about the
+// message received by the sender, request or reply.
 SharedPacket Packet(SharedPacket::Kind kind, uint64_t call) {
   SharedPacket packet;
   packet.set_kind(kind);
@@ -37,8 +38,7 @@ SharedPacket Packet(SharedPacket::Kind kind, uint64_t call) {
 
 }  // namespace
 
-// While it lives, the peer keeps the memory of a message that it sent. Its end releases the
-// message.
+// Holds a received message in the peer's memory; the destructor releases the message.
 struct SharedConnection::Received {
   Received(std::shared_ptr<SharedConnection> from, uint64_t id)
       : connection(std::move(from)), call(id) {}
@@ -50,7 +50,7 @@ struct SharedConnection::Received {
   const uint64_t call;
 };
 
-// While it lives, a request counts in the intake.
+// Holds a request's bytes in the intake.
 struct SharedConnection::Counted {
   Counted(Intake& in, std::function<void()> drop)
       : intake(in), request(intake.Begin(std::move(drop))) {}
@@ -113,7 +113,7 @@ bool SharedConnection::replies_valid() const {
   if (!alive()) return false;
   __sync_synchronize();  // orders the reads of the reply before the poll (TSan knows this fence)
   pollfd state{fd_, 0, 0};
-  return poll(&state, 1, 0) == 0;  // poll always reports that both directions are shut down
+  return poll(&state, 1, 0) == 0;  // poll always reports a socket shut down in both directions
 }
 
 // ---- reading
@@ -123,9 +123,9 @@ void SharedConnection::Run() {
   }
   arriving_.reset();
   paused_ = false;
-  theirs_.Clear();                              // readers of mapped memory hold it themselves
+  theirs_.Clear();  // a reader of mapped memory holds the mapping itself
   if (service_ != nullptr) table_.CancelAll();  // unanswered calls hold their requests
-  // Memory that the peer may still read stays until the peer has closed its side.
+  // Memory perhaps still read by the peer stays until the peer has closed its side.
   {
     MutexLock lock(mu_);
     broken_ = closing_ = true;
@@ -139,8 +139,8 @@ void SharedConnection::Run() {
   Ended();
 }
 
-// Waits for a packet (while paused: for the peer's end), for room for packets that wait, or for a
-// tick. Then ends calls and replies that are late. Returns whether there is something to read.
+// Waits for a packet (while paused: for the peer's end), for room to send, or for a tick. Then ends
+// late calls and replies. Returns whether there is something to read.
 bool SharedConnection::Wait() {
   const bool paused = paused_;
   pollfd ready[2] = {{fd_, 0, 0}, {packets_.wake_fd(), POLLIN, 0}};
@@ -148,8 +148,8 @@ bool SharedConnection::Wait() {
   {
     MutexLock lock(mu_);
     if (!broken_ && !packets_.empty()) ready[0].events |= POLLOUT;
-    // Who does not read replies is not served on. The dialling side always reads, so that no two
-    // ends wait for each other.
+    // The serving side stops reading a caller that leaves replies unread. The dialling side always
+    // reads; hence the two ends cannot wait for each other.
     if (service_ != nullptr && !broken_ && packets_.bytes() > kUnreadBytesMax) reads = false;
   }
   if (reads) ready[0].events |= POLLIN;
@@ -252,7 +252,7 @@ bool SharedConnection::TakeMessage(const SharedPacket& packet) {
           [received = message.received, mapping](absl::string_view) {}));
     }
     if (message.bytes.size() > request_bytes_max_) return false;
-    // Bytes that lie in the peer's memory take none of ours.
+    // Payload in the peer's memory takes none of ours.
     const bool counts = service_ != nullptr;
     if (counts && message.inline_bytes > intake_->request_bytes_max()) return false;
   }
@@ -263,7 +263,7 @@ bool SharedConnection::TakeMessage(const SharedPacket& packet) {
   }
   if (packet.more()) return true;
   absl::StatusOr<absl::Cord> reply = std::move(message.bytes);
-  arriving_.reset();  // the bytes keep alive what it received
+  arriving_.reset();  // `bytes` now hold the received memory
   if (packet.code() != 0) {
     reply = absl::Status(static_cast<absl::StatusCode>(packet.code()), packet.error());
   }
@@ -278,11 +278,11 @@ void SharedConnection::Count(uint64_t bytes) {
   if (intake_->Take(arriving_->counted->request, bytes, resume)) paused_ = false;
 }
 
-// Serves a request that has arrived whole. Returns false if the peer violated the protocol.
+// Serves a whole request. Returns false if the peer violated the protocol.
 bool SharedConnection::Serve() {
   Message message = std::move(*arriving_);
   arriving_.reset();
-  message.received = nullptr;  // the bytes keep it alive
+  message.received = nullptr;  // held by `bytes` instead
   intake_->Arrived(message.counted->request);
   if (!table_.Begin(message.call)) return false;
   auto call =
@@ -302,8 +302,9 @@ void SharedConnection::ExpireCalls() {
   }
 }
 
-// A caller that is stopped keeps replies for as long as it is stopped. But it may be this process
-// that was stopped: packets that wait are read first, and the caller gets another tick to release.
+// Ends the connection of a caller that keeps replies too long, for example a stopped process. We
+// may be the stopped process ourselves: pending packets are read first, and the caller gets another
+// tick to release.
 void SharedConnection::ExpireReplies(bool idle) {
   const auto now = std::chrono::steady_clock::now();
   MutexLock lock(mu_);
@@ -320,12 +321,12 @@ void SharedConnection::ExpireReplies(bool idle) {
   const bool heard = idle || ++late_packets_ > kSocketPackets;
   if (!heard || now - *late_since_ < std::chrono::milliseconds(serving_tick_ms_)) return;
   Break(absl::StrCat("the peer kept a reply for ", reply_patience_.count(), " ms"));
-  takes_back_ = true;  // also where it was broken before
+  takes_back_ = true;  // also after the connection broke
   CloseIfUnused();
 }
 
-// The end: the peer has closed its side, or its process is gone, or it was told (by the shutdown)
-// that what it still reads of ours is void. Memory of everything sent is freed.
+// The end: the peer has closed its side, the process is gone, or the shutdown told the peer to
+// discard unfinished reads. Frees the memory of all sent messages.
 void SharedConnection::Ended() {
   std::map<uint64_t, Sent> sent;
   {
@@ -397,7 +398,7 @@ void SharedConnection::Announce(uint64_t segment) {
   Write(packet.SerializeAsString(), memory.fd);
 }
 
-// Tells the peer of segments that were given back since the last time.
+// Tells the peer which of our segments were given back since the last call.
 void SharedConnection::RetireSegments() {
   MutexLock lock(mu_);
   for (const uint64_t segment : ours_.TakeClosed()) {
@@ -407,7 +408,7 @@ void SharedConnection::RetireSegments() {
   }
 }
 
-// Waits for nobody: what finds no room in the socket is sent by the reading thread.
+// Never blocks: the reading thread sends packets that find no room in the socket.
 void SharedConnection::Write(std::string packet, int fd) {
   if (!broken_ && packets_.bytes() > kWaitingBytesMax) Break("the peer does not read");
   if (!broken_ && !packets_.Send(std::move(packet), fd)) broken_ = true;  // the peer is gone
@@ -429,7 +430,7 @@ void SharedConnection::FlushPackets() {
 
 void SharedConnection::CloseIfUnused() {
   if (!closing_ || received_ > 0) return;
-  if (!broken_ && !packets_.empty()) return;  // the last one of these comes here again
+  if (!broken_ && !packets_.empty()) return;  // called again when the last of these packets is sent
   broken_ = true;
   // The peer closes then, and Run ends. With takes_back_ Run does not wait for the peer.
   shutdown(fd_, takes_back_ ? SHUT_RDWR : SHUT_WR);

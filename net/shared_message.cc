@@ -10,7 +10,7 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kInlineBytes = 8 << 10;  // of one chunk; a packet with so many is full
+constexpr size_t kInlineBytes = 8 << 10;  // limit of a chunk, and of a packet's inline payload
 constexpr int kPiecesMax = 256;
 
 class Maker {
@@ -78,7 +78,7 @@ class Maker {
 
   SharedMessage made_;
   SharedPacket packet_;
-  size_t inline_bytes_ = 0;  // of the packet
+  size_t inline_bytes_ = 0;  // inline bytes in the current packet
   uint64_t inline_all_ = 0;
 };
 

@@ -1,6 +1,6 @@
-// A message of a shared connection (net/shared_connection.h) as the packets that carry it: small
-// payload in them, and places in shared memory for large payload. Made without any lock, since
-// payload that is in no shared memory is copied there once.
+// Converts a message of a shared connection (net/shared_connection.h) into packets with small
+// payload inline and places in shared memory for large payload. Works without a lock, because
+// payload outside shared memory is first copied there.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,18 @@
 namespace paracord {
 
 inline constexpr size_t kPacketBytes = 32 << 10;
-inline constexpr uint64_t kInlineBytesMax = 64 << 20;  // of a message: small tensors and headers
-inline constexpr uint64_t kPlacesMax = 1 << 20;        // of a message
+// Limit of a message: small tensors and headers.
+inline constexpr uint64_t kInlineBytesMax = 64 << 20;
+inline constexpr uint64_t kPlacesMax = 1 << 20;  // limit of a message
 
 struct SharedMessage {
   std::vector<std::string> packets;  // in order
-  std::vector<absl::Cord> kept;      // the memory in which packets name places
-  std::vector<uint64_t> segments;    // that these places are in, each once
-  std::string_view problem;          // why it cannot be sent; "": it can
+  std::vector<absl::Cord> kept;      // the memory named by the packets' places
+  std::vector<uint64_t> segments;    // segments of the places, each once
+  std::string_view problem;          // why the message cannot be sent; "": ready to send
 };
 
-// `first` has all of the message but its bytes, `parts` are these.
+// `first` describes the message without payload; `parts` are the payload.
 SharedMessage MakeSharedMessage(SharedPacket first, const Parts& parts);
 
 }  // namespace paracord

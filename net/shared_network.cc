@@ -19,7 +19,7 @@
 namespace paracord {
 namespace {
 
-// of one message, of which only places are transmitted
+// limit of a message; only places are transmitted
 constexpr uint64_t kBytesMax = uint64_t{64} << 30;
 constexpr int kSharedReapMs = 1000;  // how long the memory of a dead peer may stay
 
@@ -28,7 +28,7 @@ struct Name {
   socklen_t size = 0;
 };
 
-// The abstract address for a boot id: it has no file and goes with its process.
+// The abstract socket address of a boot id: no file, and gone with its process.
 Name NameOf(const std::string& boot_id) {
   const std::string text = absl::StrCat("paracord/", boot_id.substr(0, 64));
   Name name;
@@ -135,7 +135,7 @@ class SharedListener : public Listener {
   Service& service_;
   const std::shared_ptr<Intake> intake_;
   const int64_t reply_patience_ms_;
-  const Access access_;       // of all peers
+  const Access access_;       // the rights of every peer
   ServedConnections served_;  // used by the accepting thread while it runs
   std::thread thread_;
 };
@@ -148,7 +148,7 @@ std::unique_ptr<Link> SharedNetwork::DialBoot(const std::string& address,
   const Name name = NameOf(boot_id);
   const int fd = NewSocket();
   if (fd < 0) return link;
-  // A listener that does not accept, because its process is stopped, would block connect.
+  // connect would block on a listener whose process is stopped.
   const timeval patience{.tv_sec = 0, .tv_usec = 100000};
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
   if (connect(fd, reinterpret_cast<const sockaddr*>(&name.address), name.size) != 0 ||
@@ -157,7 +157,7 @@ std::unique_ptr<Link> SharedNetwork::DialBoot(const std::string& address,
     return link;
   }
   auto connection = std::make_shared<SharedConnection>(fd, nullptr, nullptr, kBytesMax, address);
-  // The connection outlives the link until the peer has released what was sent.
+  // The connection outlives the link until the peer has released our messages.
   std::optional<std::thread> reader = TryThread([connection] { connection->Run(); });
   if (!reader.has_value()) return link;
   reader->detach();

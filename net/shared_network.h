@@ -1,8 +1,8 @@
-// A network that uses shared memory between processes of one host. A peer listens under its boot id
-// at an abstract unix socket, and DialBoot looks there first. The kernel says whose process is at
-// the other end: memory is handed out to processes of the same user and of root, who could read it
-// anyway, and both sides close the socket of anybody else before they have read a byte. All other
-// calls, and whatever fails, use the network beneath. Owned by main; threads as in common/rpc.h.
+// A network that uses shared memory between processes of a host. A peer listens under its boot id
+// at an abstract unix socket; DialBoot tries this socket first. The kernel reports the user at the
+// other end: memory is shared only with processes of the same user and of root, who could read the
+// memory anyway, and both sides close any other socket before reading a byte. All other calls, and
+// failed dials, use the network beneath. Owned by main; threads as in common/rpc.h.
 #pragma once
 
 #include <sys/types.h>
@@ -27,13 +27,13 @@ class SharedNetwork : public Network {
     return beneath_.Listen(address, service);
   }
 
-  // Listens until the returned listener is destroyed. `service` must outlive it. Peers have
-  // `access`.
+  // Listens until the returned listener is destroyed. `service` must outlive the listener. Every
+  // peer gets `access`.
   static absl::StatusOr<std::unique_ptr<Listener>> Offer(
       const std::string& boot_id, Service& service, std::shared_ptr<Intake> intake,
       int64_t reply_patience_ms = SharedConnection::kReplyPatienceMs, const Access& access = {});
 
-  // True if memory may be shared with a process of user `peer` by one of user `own`.
+  // True if a process of user `own` may share memory with a process of user `peer`.
   static bool MayShare(uid_t peer, uid_t own) { return peer == own || peer == 0; }
 
  private:

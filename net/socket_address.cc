@@ -26,7 +26,7 @@ constexpr int kSocketFlags = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
 
 bool IsUnix(const std::string& address) { return address.starts_with("unix:"); }
 
-// Fills in a unix socket's path, or its abstract name, which "@" begins. False if it is too long.
+// Fills in a unix socket's path, or the abstract name behind a leading "@". False if too long.
 bool FillPath(const std::string& address, sockaddr_un& to) {
   const std::string path = address.substr(5);
   if (path.size() >= sizeof(to.sun_path)) return false;
@@ -54,12 +54,12 @@ bool SomebodyListens(const sockaddr_un& at) {
   const int fd = ::socket(AF_UNIX, kSocketFlags, 0);
   if (fd < 0) return false;
   const bool live = ::connect(fd, reinterpret_cast<const sockaddr*>(&at), sizeof(at)) == 0 ||
-                    errno == EAGAIN;  // its backlog is full
+                    errno == EAGAIN;  // the listener's backlog is full
   ::close(fd);
   return live;
 }
 
-// Returns a unix socket that listens at `at`, which `address` is in an error.
+// Returns a unix socket listening at `at`; errors name `address`.
 absl::StatusOr<int> ListenAtUnix(const std::string& address, const sockaddr_un& at) {
   const int fd = ::socket(AF_UNIX, kSocketFlags, 0);
   if (fd < 0 || ::bind(fd, reinterpret_cast<const sockaddr*>(&at), sizeof(at)) != 0 ||
@@ -77,7 +77,7 @@ absl::StatusOr<ListeningSockets> ListenAtPath(const std::string& address) {
     return absl::InvalidArgumentError(
         absl::StrCat("socket path is too long (107 bytes at most): ", address));
   }
-  if (at.sun_path[0] == '\0') {  // an abstract name, of which no file is left
+  if (at.sun_path[0] == '\0') {  // an abstract name leaves no file behind
     ASSIGN_OR_RETURN(const int fd, ListenAtUnix(address, at));
     return ListeningSockets{{fd}, address, address, address.substr(5), 0};
   }
@@ -97,7 +97,7 @@ absl::StatusOr<ListeningSockets> ListenAtPath(const std::string& address) {
       return absl::InvalidArgumentError(
           absl::StrCat("cannot listen at ", address, ": there is something that is no socket"));
     }
-    ::unlink(at.sun_path);  // a socket that nobody listens at any more
+    ::unlink(at.sun_path);  // the stale file of a dead listener
   }
   ASSIGN_OR_RETURN(const int fd, ListenAtUnix(address, at));
   ListeningSockets sockets{{fd}, address, address, at.sun_path, 0};
@@ -119,8 +119,9 @@ uint16_t& PortOf(sockaddr* address) {
                                         : reinterpret_cast<sockaddr_in*>(address)->sin_port;
 }
 
-// Listens at one address. If its port is 0, `port` (in network order) is taken, or set to the one
-// that the system chose. Returns the socket, or the negative error.
+// Listens at a socket address. A port of 0 is replaced by `port` (in network order) if set;
+// otherwise `port` receives the port chosen by the system. Returns the socket, or the negative
+// error.
 int ListenAtOne(SocketAddress at, uint16_t& port) {
   const int fd = ::socket(at.at.ss_family, kSocketFlags, 0);
   if (fd < 0) return -errno;
@@ -156,7 +157,7 @@ absl::StatusOr<ListeningSockets> ListenAtHost(const std::string& address) {
     if (fd >= 0) {
       sockets.fds.push_back(fd);
     } else {
-      error = -fd;  // perhaps of a family that this machine lacks
+      error = -fd;  // perhaps an address family that this machine lacks
     }
     if (fd == -EADDRINUSE) break;
   }
@@ -253,7 +254,7 @@ absl::StatusOr<int> ConnectSocket(NameLookup& peer, int64_t patience_ms) {
     const int64_t end_ms = SteadyMs() + patience_ms;
     const absl::StatusOr<std::vector<SocketAddress>> found = peer.Find(patience_ms);
     if (!found.ok()) return found.status();
-    // A silent address leaves time for those after it.
+    // A silent address must leave time for the addresses behind it.
     for (size_t i = 0; i < found->size() && fd < 0; ++i) {
       const int64_t left_ms = end_ms - SteadyMs();
       const int64_t share_ms = left_ms / static_cast<int64_t>(found->size() - i);

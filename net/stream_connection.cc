@@ -25,14 +25,13 @@ constexpr size_t kInBytes = 64 << 10;
 constexpr uint32_t kFrameBytesMax = 32 << 10;
 constexpr size_t kPiecesAtOnce = 64;
 constexpr uint64_t kWriteAtOnce = 1 << 20;
-// The bytes that a thread other than the reading one writes in a call; the reading thread writes
-// the rest.
+// The bytes written in a call by a thread other than the reading thread, which writes the rest.
 constexpr uint64_t kWriteByOthers = 1 << 20;
 constexpr int kTickMs = 100;  // the precision of deadlines
 constexpr int kOwedTickMs = 1000;
 constexpr int64_t kFirstCallMs = 5000;  // from the greeting
 constexpr int64_t kBelieveMs = 1000;    // between two looks at the peer's certificate
-constexpr size_t kUnsentMax = 64;       // replies; no more is read from a peer with so many
+constexpr size_t kUnsentMax = 64;       // unsent replies at which the reading thread pauses
 
 constexpr size_t kSizeBytes = sizeof(uint32_t);
 
@@ -112,7 +111,7 @@ void StreamConnection::Run() {
     MutexLock lock(mu_);
     writes = std::exchange(wants_room_, false);
   }
-  if (writes) Write(UINT64_MAX);  // drops what was to be written
+  if (writes) Write(UINT64_MAX);  // with a broken connection, drops the queue
   arriving_.body.Forget();
   EndIntake(arriving_.intake);
   over_ = true;  // set first, because a call may be made meanwhile
@@ -139,14 +138,14 @@ void StreamConnection::Wait() {
     (void)!read(wake_fd_, &times, sizeof(times));
   }
   if (paused && serving_.intake != nullptr) serving_.intake->Look();
-  // A thread that does not read would not notice the end of the connection.
+  // While paused, the thread does not read and would miss the end of the connection.
   if (paused && (ready[0].revents & (POLLHUP | POLLERR)) != 0) return Break();
-  // If a call is unanswered or a message stopped in the middle, and nothing has come for a long
-  // time, the peer is gone, even if something in between still acknowledges what we send.
+  // A peer that owes us bytes (a call is unanswered or a message incomplete) and stays silent for
+  // long is gone, even if a middlebox still acknowledges our bytes.
   const bool late = EndLate();
   const bool owes = (late || (any_ && !paused)) && (ready[0].revents & POLLIN) == 0;
   if (owes && SteadyMs() - received_ms_ > kSilentMs) return Break();
-  // Who dials a stream has a call to make; others would only take the places of those.
+  // A client dials a stream to make a call; an idle stream occupies another client's place.
   const bool idle = serves && !called_ && !any_ && (ready[0].revents & POLLIN) == 0;
   if (idle && SteadyMs() - received_ms_ >= kFirstCallMs) return Break();
   {
@@ -170,7 +169,7 @@ bool StreamConnection::EndLate() {
   }
   const std::vector<uint64_t> late = table_.Expire(moved);
   for (const uint64_t call : late) {
-    // The rest of a message that hardly moves would hold up all others.
+    // A message stalled in the middle holds up all others.
     if (sends || (any_ && call == arriving_.frame.call())) {
       Break();
       break;
@@ -188,7 +187,7 @@ void StreamConnection::LookAtPeer() {
 
 bool StreamConnection::Full() const { return paused_ || unsent_ >= kUnsentMax; }
 
-// Reads all that has come. Returns false at the end, or if the peer violated the protocol.
+// Reads all available bytes. Returns false at the end, or if the peer violated the protocol.
 bool StreamConnection::ReadAll() {
   while (true) {
     if (!TakeIn()) return false;
@@ -246,7 +245,7 @@ bool StreamConnection::TakeIn() {
   return true;
 }
 
-// Says why a call is answered without its body.
+// The reason to answer a call without reading its body.
 absl::Status StreamConnection::WhyRefused(const StreamFrame& frame) const {
   if (absl::Status may = serving_.access.Check(frame.method()); !may.ok()) return may;
   const uint64_t bytes_max =
@@ -294,7 +293,7 @@ bool StreamConnection::Begin(StreamFrame frame) {
   return true;
 }
 
-// Counts in the intake what has come of a request's body since the last call.
+// Counts in the intake the bytes of a request's body since the last call.
 void StreamConnection::Count() {
   if (arriving_.intake == 0) return;
   const uint64_t kept = arriving_.body.TakeKept();
@@ -374,7 +373,7 @@ void StreamConnection::Enqueue(StreamFrame frame, Parts parts, uint64_t intake) 
   Write(std::this_thread::get_id() == reader_ ? UINT64_MAX : kWriteByOthers);
 }
 
-// Writes; only for the thread that has set writing_.
+// Writes; called only by the thread that has set writing_.
 void StreamConnection::Write(uint64_t bytes_max) {
   uint64_t written = 0;
   while (true) {
@@ -408,7 +407,7 @@ void StreamConnection::Write(uint64_t bytes_max) {
   }
 }
 
-// Moves queued bytes to out_. If there are none it returns false and lets any thread write again.
+// Moves queued bytes to out_. If the queue is empty, clears writing_ and returns false.
 bool StreamConnection::TakeQueued() {
   std::deque<std::pair<uint64_t, uint64_t>> ended;
   {

@@ -32,35 +32,35 @@ namespace paracord {
 
 class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
  public:
-  // The members that only the serving side needs; the calling side leaves them empty.
+  // The members of the serving side; empty on the calling side.
   struct Serving {
     Service* service = nullptr;
     std::shared_ptr<Intake> intake;
     uint64_t request_bytes_max = 0;
-    Access access = {};  // that the peer has
+    Access access = {};  // the peer's rights
   };
 
-  // Takes a channel that is connected and greeted. The owner then calls Run once. `believes`, which
-  // may be null, says whether the peer's certificate is still believed: on the calling side Run
-  // asks once a second, on its thread, and ends the connection on false.
+  // Takes a connected channel after the greeting. The owner then calls Run once. `believes`, which
+  // may be null, says whether the peer's certificate is still valid: on the calling side Run asks
+  // once a second, on its thread, and ends the connection on false.
   StreamConnection(std::unique_ptr<Channel> channel, Serving serving, std::string peer,
                    std::function<bool()> believes = nullptr);
-  // Takes ownership of `fd`, whose channel is plain.
+  // Takes ownership of `fd`, with a plain channel.
   StreamConnection(int fd, Serving serving, std::string peer)
       : StreamConnection(MakePlainChannel(fd), std::move(serving), std::move(peer)) {}
   ~StreamConnection();
   StreamConnection(const StreamConnection&) = delete;
   StreamConnection& operator=(const StreamConnection&) = delete;
 
-  // Reads the channel until the peer closes it, or Close. It runs the service's Handle and the
-  // `done` of calls on the calling thread.
+  // Reads the channel until the peer closes it, or Close. Runs the service's Handle and the `done`
+  // of calls on the calling thread.
   void Run();
 
   bool alive() const;
   // Sends a request; `done` runs once. `landing` may be nullptr.
   void Call(std::string_view method, Parts request, int64_t deadline_ms,
             std::shared_ptr<Landing> landing, ReplyFn done);
-  // Ends the connection: unanswered calls get CANCELLED, and when it returns no `done` runs any
+  // Ends the connection: unanswered calls get CANCELLED, and after Close returns no `done` runs any
   // more.
   void Close();
 
@@ -69,7 +69,7 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   struct Arriving {
     StreamFrame frame;
     ArrivingBody body;
-    bool wanted = false;  // false: it is read and dropped
+    bool wanted = false;  // false: read and dropped
     uint64_t intake = 0;  // the request's number in the intake
   };
 
@@ -85,8 +85,8 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   bool Finished();
   void Reply(uint64_t call, uint64_t intake, absl::StatusOr<Parts> reply);
   void EndIntake(uint64_t intake);  // 0: none
-  // Queues a frame for sending. `intake` is the request that is over when the reply has been sent;
-  // 0: none, as for a call that is refused.
+  // Queues a frame for sending. `intake` is the number of the request to end once the reply has
+  // been sent; 0: none, as for a refused call.
   void Enqueue(StreamFrame frame, Parts parts, uint64_t intake = 0);
   void Write(uint64_t bytes_max);
   bool TakeQueued();
@@ -106,7 +106,7 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   int64_t received_ms_ = 0;
   int64_t looked_ms_ = 0;    // when deadlines were last checked
   int64_t believed_ms_ = 0;  // when the peer's certificate was last checked
-  uint64_t body_bytes_ = 0;  // total of received bytes that somebody waits for
+  uint64_t body_bytes_ = 0;  // received bytes of wanted bodies, in all
   size_t in_begin_ = 0;
   size_t in_end_ = 0;
   bool any_ = false;     // a frame is arriving
@@ -114,7 +114,7 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   Arriving arriving_;
 
   std::atomic<std::thread::id> reader_;
-  std::atomic<size_t> unsent_ = 0;    // replies that are not sent yet
+  std::atomic<size_t> unsent_ = 0;    // replies not sent yet
   std::atomic<bool> paused_ = false;  // the intake has no room
   std::atomic<bool> broken_ = false;  // nothing is transmitted any more
   std::atomic<bool> over_ = false;    // the reading thread has ended

@@ -14,14 +14,14 @@ namespace {
 constexpr std::string_view kGreeting(kStreamGreeting);
 constexpr std::string_view kName = kGreeting.substr(0, kGreeting.size() - 1);
 
-// A fresh socket's buffer always has room for so few bytes.
+// Sends a line. A fresh socket's buffer always has room for a greeting.
 bool Say(Channel& channel, std::string line) {
   iovec piece{line.data(), line.size()};
   return channel.Send({&piece, 1}) == static_cast<ssize_t>(line.size());
 }
 
-// Receives a byte at a time, because what follows the greeting belongs to others. Returns false if
-// none comes until `end_ms`.
+// Receives a single byte, because the bytes behind the greeting belong to the stream. Returns false
+// if none comes until `end_ms`.
 bool Hear(Channel& channel, int64_t end_ms, char& byte) {
   while (true) {
     iovec room{&byte, 1};

@@ -22,10 +22,10 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kConnectMs = 1000;  // including the lookup of its name
+constexpr int64_t kConnectMs = 1000;  // including the name lookup
 constexpr int64_t kGreetMs = 1000;
-constexpr int64_t kAgainMs = 1000;           // until the next attempt after a connection failed
-constexpr int64_t kSilentAgainMs = 5000;     // after the peer was silent, as a stopped one is
+constexpr int64_t kAgainMs = 1000;        // until the next attempt after a connection failed
+constexpr int64_t kSilentAgainMs = 5000;  // after the peer, perhaps a stopped process, was silent
 constexpr int64_t kNotSpokenMs = 60 * 1000;  // after the peer did not greet
 
 using Clock = std::chrono::steady_clock;
@@ -38,7 +38,7 @@ int64_t MsSince(Clock::time_point then) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - then).count();
 }
 
-// The state that the connecting thread needs; it may outlive the link.
+// The state used by the connecting thread, which may outlive the link.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
   Stream(std::unique_ptr<Link> beneath, NameLookup name, std::shared_ptr<Credentials> credentials)
@@ -63,7 +63,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   };
   void Connect(Clock::time_point until);
   absl::Status CheckPeer(SSL* ssl);
-  // A channel to a peer that speaks streams, and what says whether its certificate is believed.
+  // A channel to a peer that speaks streams, and the check of the peer's certificate.
   struct Opened {
     std::unique_ptr<Channel> channel;
     std::function<bool()> believes;
@@ -81,7 +81,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Clock::time_point connects_until_ ABSL_GUARDED_BY(mu_);
   Clock::time_point not_before_ ABSL_GUARDED_BY(mu_);
   std::shared_ptr<StreamConnection> connection_ ABSL_GUARDED_BY(mu_);
-  std::vector<Waiting> waiting_ ABSL_GUARDED_BY(mu_);  // calls that wait while it connects
+  std::vector<Waiting> waiting_ ABSL_GUARDED_BY(mu_);  // calls waiting for the connection
   bool handing_over_ ABSL_GUARDED_BY(mu_) = false;     // waiting_ is being handed to the connection
   std::thread::id connector_ ABSL_GUARDED_BY(mu_);     // the thread that hands over
   std::condition_variable_any handed_over_;
@@ -105,7 +105,7 @@ void Stream::Call(std::string_view method, Parts request, int64_t deadline_ms,
       connecting_ = thread.has_value();
       if (connecting_) thread->detach();
     }
-    // A call does not wait if its deadline would pass meanwhile.
+    // A call whose deadline would pass before the connection is up does not wait.
     if (connecting_ && deadline_ms >= MsUntil(connects_until_)) {
       waiting_.push_back({std::string(method), std::move(request), deadline_ms, std::move(landing),
                           std::move(done), Clock::now()});
@@ -132,8 +132,8 @@ void Stream::Connect(Clock::time_point until) {
   connection->Run();
 }
 
-// Returns no channel if the peer does not speak streams, or is not who it should be. If another
-// attempt may soon help, it sets `again_ms`.
+// Returns no channel if the peer does not speak streams, or fails verification. Sets `again_ms` if
+// another attempt may soon succeed.
 Stream::Opened Stream::Open(int fd, Clock::time_point until, int64_t& again_ms) {
   bool silent = false;
   Opened opened;

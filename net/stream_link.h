@@ -1,7 +1,7 @@
-// A link to a peer that probably speaks streams (net/stream_connection.h). It connects on the first
-// call, and again after the connection broke. If it cannot connect (the peer does not speak
-// streams, is not who it should be, or something in between refuses them), calls use the link
-// beneath. See common/rpc.h.
+// A link to a peer that probably speaks streams (net/stream_connection.h). Connects on the first
+// call, and again after the connection broke. If no stream comes about (the peer does not speak
+// streams or fails verification, or a middlebox refuses them), calls use the link beneath. See
+// common/rpc.h.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace paracord {
 
-// With `credentials` the stream is under TLS and its peer must be a ps of the cluster.
+// With `credentials` the stream is under TLS and the peer must be a ps of the cluster.
 std::unique_ptr<Link> MakeStreamLink(std::unique_ptr<Link> beneath,
                                      std::shared_ptr<Credentials> credentials = nullptr);
 // `name` resolves the peer's address.

@@ -19,12 +19,12 @@ namespace paracord {
 namespace {
 
 constexpr size_t kTlsRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
-// The peer decrypts these while the next ones are encrypted: with more, it waits for them in vain.
+// The peer decrypts these records while we encrypt the next; larger batches leave the peer idle.
 constexpr size_t kSealAtOnce = 2 * kTlsRecordBytes;
 constexpr size_t kReadAtOnce = 64 << 10;  // from the socket
 constexpr size_t kHandshakeReadAtOnce = 4 << 10;
-// A peer that has sent so much and no byte of data, or is owed so many bytes of answers, plays with
-// renewals of keys, of which an honest one sends few.
+// Limits on a peer that only renews keys: bytes received without data, and bytes of answers owed.
+// An honest peer renews keys rarely.
 constexpr size_t kWithoutDataMax = 2 * kReadAtOnce;
 constexpr size_t kAnswersMax = 4 * kTlsRecordBytes;
 constexpr long kChainBytesMax = 32 << 10;  // NOLINT(google-runtime-int): the type of OpenSSL's
@@ -36,7 +36,7 @@ std::string Protocols() {
   return std::string(1, static_cast<char>(kStreamProtocol.size())) + std::string(kStreamProtocol);
 }
 
-// Everything that a TLS connection of ours does not do, though the context might.
+// Turns off the TLS features unused by our connections, whatever the context allows.
 bool Configure(SSL* ssl, TlsChannel::End end) {
   SSL_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
   SSL_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
@@ -50,7 +50,8 @@ bool Configure(SSL* ssl, TlsChannel::End end) {
   SSL_set_connect_state(ssl);
   const std::string protocols = Protocols();
   return SSL_set_alpn_protos(ssl, reinterpret_cast<const unsigned char*>(protocols.data()),
-                             static_cast<unsigned>(protocols.size())) == 0;  // unlike all others
+                             // Returns 0 on success, unlike other OpenSSL calls.
+                             static_cast<unsigned>(protocols.size())) == 0;
 }
 
 }  // namespace
@@ -97,7 +98,7 @@ TlsChannel::~TlsChannel() { SSL_free(ssl_); }
 
 absl::StatusOr<std::unique_ptr<TlsChannel>> TlsChannel::Make(int fd, SSL_CTX* context, End end) {
   SSL* const ssl = SSL_new(context);
-  std::unique_ptr<TlsChannel> channel(new TlsChannel(fd, ssl));  // closes the socket if this fails
+  std::unique_ptr<TlsChannel> channel(new TlsChannel(fd, ssl));  // owns the socket from here on
   BIO* const bio = ssl == nullptr ? nullptr : channel->MakeBio();
   if (bio == nullptr) return absl::ResourceExhaustedError("OpenSSL cannot make a connection");
   SSL_set_bio(ssl, bio, bio);
@@ -120,7 +121,7 @@ ssize_t TlsChannel::Refill(size_t bytes_max) {
 
 // ---- the handshake
 
-// Says why the operation that returned `error` failed.
+// The reason why the operation that returned `error` failed.
 absl::Status TlsChannel::WhatIsWrong(int error) const {
   if (std::string refused = RefusedCertificate(ssl_); !refused.empty()) {
     return absl::UnauthenticatedError("its certificate: " + refused);
@@ -151,7 +152,7 @@ absl::StatusOr<TlsChannel::Step> TlsChannel::Handshake() {
     sending_.swap(out_);
     if (error != SSL_ERROR_NONE && error != SSL_ERROR_WANT_READ) {
       const absl::Status wrong = WhatIsWrong(error);
-      (void)Flush();  // an alert, which tells the peer why
+      (void)Flush();  // an alert tells the peer why
       return wrong;
     }
     if (!sending_.empty()) continue;
@@ -238,7 +239,7 @@ bool TlsChannel::EndSending() {
     ended_ = true;
     ERR_clear_error();
     MutexLock lock(mu_);
-    (void)SSL_shutdown(ssl_);  // 0: the peer has not ended its side, which it need not
+    (void)SSL_shutdown(ssl_);  // 0: the peer has not ended its side, and need not
     sending_.append(out_);
     out_.clear();
   }
@@ -261,7 +262,8 @@ size_t TlsChannel::Seal(std::span<const iovec> pieces) {
     size_t left = std::min(piece.iov_len, kSealAtOnce - sealed);
     sealed += left;
     while (left > 0) {
-      // Whole records are made from where the bytes lie; smaller pieces share one.
+      // Whole records are encrypted from the caller's memory; smaller pieces are gathered into a
+      // record.
       const bool whole = staging_.empty() && left >= kTlsRecordBytes;
       const size_t some = std::min(left, kTlsRecordBytes - staging_.size());
       if (whole) {
@@ -279,7 +281,7 @@ size_t TlsChannel::Seal(std::span<const iovec> pieces) {
   }
   if (!staging_.empty() && !write(staging_.data(), staging_.size())) return 0;
   staging_.clear();
-  sending_.swap(out_);  // it is empty, or Send would not have called
+  sending_.swap(out_);  // empty: a new Send begins only after all records were sent
   return sealed;
 }
 

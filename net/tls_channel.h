@@ -1,6 +1,6 @@
-// A connected stream socket under TLS 1.3 (OpenSSL). Several records travel in one system call in
-// each direction. There is no renegotiation, no resumption and no early data: every connection
-// proves anew who is at its ends. Threads as in net/channel.h.
+// A connected stream socket under TLS 1.3 (OpenSSL). Several records travel in a system call in
+// each direction. Renegotiation, resumption and early data are off: every connection proves anew
+// who is at its ends. Threads as in net/channel.h.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -21,22 +21,22 @@ class TlsChannel : public Channel {
  public:
   enum class End { kClient, kServer };
 
-  // Takes ownership of `fd`, connected and non-blocking. `context` says what this end proves, whom
-  // it believes and, on a server, which of the client's protocols it speaks; the channel keeps it
-  // alive. A client asks for streams.
+  // Takes ownership of `fd`, connected and non-blocking, also on failure. `context` holds this
+  // end's certificate, the trusted authorities and, on a server, the accepted protocols; the
+  // channel keeps the context alive. A client asks for streams.
   static absl::StatusOr<std::unique_ptr<TlsChannel>> Make(int fd, SSL_CTX* context, End end);
   ~TlsChannel() override;
 
   enum class Step { kDone, kReads, kWrites };
-  // Goes on with the handshake, without waiting. Called again when the socket is readable (kReads)
-  // or writable (kWrites), until it returns kDone or an error, which says what is wrong with the
-  // peer. Nothing is sent or received before.
+  // Continues the handshake, without waiting. Call again when the socket is readable (kReads) or
+  // writable (kWrites), until kDone or an error, which explains the peer's fault. Nothing is sent
+  // or received before kDone.
   absl::StatusOr<Step> Handshake();
-  // Does the whole handshake. DEADLINE_EXCEEDED if it takes longer than `patience_ms`; `silent` is
-  // set to true if the peer has said nothing by then.
+  // Does the whole handshake. DEADLINE_EXCEEDED after `patience_ms`; `silent` is set to true if the
+  // peer has sent nothing by then.
   absl::Status HandshakeWithin(int64_t patience_ms, bool* silent = nullptr);
 
-  // The connection, for its peer's certificate; after the handshake.
+  // The connection, to read the peer's certificate; after the handshake.
   SSL* ssl() const { return ssl_; }
   // True if the peer has shown a certificate; after the handshake.
   bool shows_certificate() const { return SSL_get0_peer_certificate(ssl_) != nullptr; }
@@ -58,20 +58,20 @@ class TlsChannel : public Channel {
 
   SSL* const ssl_;
   bool heard_ = false;  // the peer has said something
-  // State of the thread that sends.
+  // State of the sending thread.
   std::string sending_;  // records, of which the first sent_ bytes have been sent
   size_t sent_ = 0;
-  size_t sealed_ = 0;    // bytes that are in sending_ and were not reported as sent
+  size_t sealed_ = 0;    // bytes in sending_ not yet reported as sent
   std::string staging_;  // small pieces that share a record
   bool ended_ = false;   // nothing more is sent
 
-  // OpenSSL lets one thread at a time use a connection, and has these while it does.
+  // OpenSSL lets one thread at a time use a connection; mu_ guards these during the use.
   Mutex mu_;
-  std::vector<char> in_;  // records that have come: [in_begin_, in_end_)
+  std::vector<char> in_;  // received records: [in_begin_, in_end_)
   size_t in_begin_ = 0;
   size_t in_end_ = 0;
-  size_t without_data_ = 0;  // bytes that came since the last byte of data
-  std::string out_;          // records that OpenSSL has made since sending_ was filled
+  size_t without_data_ = 0;  // bytes received since the last byte of data
+  std::string out_;          // records made by OpenSSL since sending_ was filled
 };
 
 }  // namespace paracord

@@ -1,5 +1,4 @@
-// Tells a thread that sleeps in epoll which of its connections may go on and which must end.
-// Thread-safe.
+// Tells a thread that sleeps in epoll which connections may go on and which must end. Thread-safe.
 #pragma once
 
 #include <sys/eventfd.h>
@@ -27,7 +26,7 @@ class WakeList {
   WakeList(const WakeList&) = delete;
   WakeList& operator=(const WakeList&) = delete;
 
-  // It is readable from a call of Wake or Add until the next of Take; below 0 without descriptors.
+  // Readable from Wake or Add until the next Take; negative without a free descriptor.
   int fd() const { return fd_; }
   void Wake() const {
     const uint64_t once = 1;

@@ -1,5 +1,5 @@
 // A daemon whose certificate has expired, or does not fit its key, waits for better files before it
-// starts, as it waits for storage: somebody, or something, is about to replace them.
+// starts, as it waits for storage: an operator or a certificate manager is about to replace them.
 #include <signal.h>
 #include <time.h>
 

@@ -17,7 +17,7 @@
 
 namespace paracord {
 
-// The buffer's slices share the cord's bytes, which live until gRPC has sent them.
+// Returns a buffer over the cord's bytes without copying; gRPC's slices keep the bytes alive.
 inline grpc::ByteBuffer ToByteBuffer(const absl::Cord& cord) {
   // Small chunks are cheaper to copy than to hold.
   constexpr size_t kCopyBelow = 4096;
@@ -52,9 +52,8 @@ inline absl::Cord ToCord(const grpc::ByteBuffer& buffer) {
   return cord;
 }
 
-// Cuts parts so that none is longer than gRPC accepts, and returns at least one. A message without
-// parts of its own, such as a job with long vocabularies, may be too long. The receiver
-// concatenates parts.
+// Cuts parts longer than gRPC accepts; returns at least one part. A message of a single part, such
+// as a job with long vocabularies, may exceed the limit. The receiver concatenates parts.
 inline Parts CutParts(Parts parts) {
   constexpr size_t kBytesMax = 2 << 20;
   Parts cut;
@@ -77,23 +76,22 @@ void SetWindows(SetInt set) {
   set(GRPC_ARG_HTTP2_BDP_PROBE, 0);
 }
 
-// gRPC decompresses a message before it checks limits, so that a small message could become a huge
-// one. We send none compressed: a call with a compressed message is ended, and nothing is
-// decompressed.
+// Refuses compressed messages without decompressing them: gRPC decompresses before it checks its
+// size limit, and a tiny message could become a huge one. Our own clients never compress.
 template <class SetInt>
 void RefuseCompressed(SetInt set) {
   set(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE);
   set(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
 }
 
-// The metadata that shows the token: "authorization: Bearer TOKEN".
+// The metadata key and prefix of the token: "authorization: Bearer TOKEN".
 inline constexpr char kTokenKey[] = "authorization";
 inline constexpr char kTokenPrefix[] = "Bearer ";
 
 // The bytes of all messages of a request together, in decimal.
 inline constexpr char kBytesKey[] = "paracord-bytes";
 
-// Both libraries use the same numbers for codes, by design.
+// Abseil and gRPC use equal numbers for codes, by design.
 inline grpc::Status ToGrpc(const absl::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), Sendable(status)};
 }

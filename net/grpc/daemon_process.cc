@@ -45,17 +45,17 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kOwnNameS = 60;  // time for a name to resolve to the machine that listens at it
+constexpr int64_t kOwnNameS = 60;  // time for the daemon's name to resolve to this machine
 
-// Adds the source, TF_CONFIG or a file, to the parser's messages, because the parser does not know
-// it.
+// Prefixes the parser's messages with their source, TF_CONFIG or a file, unknown to the parser.
 absl::Status SaidOf(const std::string& from, const absl::Status& status) {
   const std::string lines =
       absl::StrReplaceAll(status.message(), {{"\n", absl::StrCat("\n", from, ": ")}});
   return absl::Status(status.code(), absl::StrCat(from, ": ", lines));
 }
 
-// Prints what is missing when memory runs out. The process ends, so the text must need no memory.
+// Prints what is missing when memory runs out. The process is about to end, and the text must need
+// no memory.
 [[noreturn]] void SayWhatIsMissing() {
   try {
     if (std::current_exception() != nullptr) std::rethrow_exception(std::current_exception());
@@ -76,7 +76,7 @@ absl::Status SaidOf(const std::string& from, const absl::Status& status) {
   std::abort();
 }
 
-// Returns how much memory this process has; 0 if the kernel does not say.
+// Returns the resident memory of this process in bytes; 0 if the kernel does not tell.
 uint64_t ResidentBytes() {
   std::istringstream file(ReadKernelFile("/proc/self/statm"));
   uint64_t all = 0, resident = 0;
@@ -93,8 +93,8 @@ GrpcOptions WithRequests(GrpcOptions options, std::shared_ptr<MemoryShare> reque
 }  // namespace
 
 void RunProgram(int argc, char** argv, int (*main)(int argc, char** argv)) {
-  // If descriptor 0, 1 or 2 is closed, the next file or socket would get it, and our output. This
-  // fills them with /dev/null, opened for reading, so that writes still fail.
+  // If descriptor 0, 1 or 2 is closed, the next file or socket would reuse the number and receive
+  // our output. Fills closed ones with /dev/null, opened for reading, to keep writes failing.
   int null = -1;
   do {
     null = open("/dev/null", O_RDONLY);
@@ -345,13 +345,14 @@ ExitCode ListenExitCode(const absl::Status& status) {
   return absl::IsAlreadyExists(status) ? ExitCode::kInUse : ExitCode::kConfiguration;
 }
 
-// Called first of all: threads inherit the signal mask, and only the one in Run may take these
+// Called first of all: threads inherit the signal mask, and only the thread in Run may take these
 // signals.
 bool Daemon::Prepare(const MemoryBudget& memory) {
   BlockLeaveSignals();
-  umask(077);  // what a daemon writes is for its own user
+  umask(077);  // the daemon's files are readable by its own user only
   signal(SIGPIPE, SIG_IGN);
-  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error; so are memory files
+  // Writing a too large file returns an error instead, also for memory files.
+  signal(SIGXFSZ, SIG_IGN);
   // Keeps freed memory: touching a fresh page costs more than the socket's copy into it.
   const int kept = static_cast<int>(std::min<uint64_t>(memory.limit() / 16, 1 << 30));
   mallopt(M_TRIM_THRESHOLD, kept);
@@ -362,7 +363,7 @@ bool Daemon::Prepare(const MemoryBudget& memory) {
   constexpr uint64_t kLittle = uint64_t{1} << 30;
   if (memory.limit() <= kLittle) mallopt(M_ARENA_MAX, 2);
   EnableSharedMemory();      // without it everything goes through sockets
-  (void)WantDescriptors(0);  // as many as there are
+  (void)WantDescriptors(0);  // raises the soft limit to the hard limit
   return true;
 }
 
@@ -375,9 +376,9 @@ Daemon::Daemon(GrpcOptions options, std::shared_ptr<MemoryBudget> memory)
   if (memory_->limited()) GiveBack(0, 0);
 }
 
-// The allocator keeps what is freed, and of what gRPC frees it keeps much in small pieces. All of
-// it goes back when the process has more beside its variables than half of what they leave: as soon
-// as it has grown by a sixteenth of its limit since the last time, and else now and then.
+// Returns freed memory to the kernel. The allocator keeps freed memory, and gRPC's frees leave many
+// small pieces. Trims once the process has more beside its variables than half of the remaining
+// limit: at once after growth by a sixteenth of the limit, otherwise now and then.
 void Daemon::GiveBack(uint64_t before_bytes, int looks) {
   constexpr int64_t kLookMs = 100;
   constexpr int kLooks = 20;
@@ -392,7 +393,7 @@ void Daemon::GiveBack(uint64_t before_bytes, int looks) {
 absl::StatusOr<std::unique_ptr<Listener>> Daemon::Listen(const std::string& address,
                                                          Service& service, const Logger& log) {
   const int64_t begun_ms = SteadyMs();
-  NameLookup name(address);  // so that a silent name server does not block
+  NameLookup name(address);  // resolves in a thread: a silent name server blocks nobody
   for (bool said = false;; said = true) {
     constexpr int64_t kPatienceMs = 1000;
     const absl::Status found = HasName(address) ? name.Find(kPatienceMs).status() : absl::Status();

@@ -29,7 +29,7 @@ namespace paracord {
 
 class Daemon;
 
-// The flags that all daemons share.
+// The flags shared by all daemons.
 struct DaemonFlags {
   std::string cluster_file;
   std::string task;
@@ -44,23 +44,23 @@ struct DaemonFlags {
   int64_t restarts = 0;
 
   void AddTo(Flags& flags);
-  // Returns what --memory-limit says, or else nine tenths of what the process's control groups let
-  // it have or the machine has, which other processes use as well. INVALID_ARGUMENT: the flag says
-  // less than `least`.
+  // Returns the value of --memory-limit or, without the flag, nine tenths of the limit of the
+  // process's control groups or of the machine's memory, leaving room for other processes.
+  // INVALID_ARGUMENT: the flag is below `least`.
   absl::StatusOr<uint64_t> MemoryLimit(uint64_t least = MemoryBudget::kLimitMin) const;
 };
 
-// Finds the cluster, by --cluster or TF_CONFIG, and this process's task, by --task or the
-// configuration. INVALID_ARGUMENT names what is missing.
+// Finds the cluster (--cluster or TF_CONFIG) and this process's task (--task or TF_CONFIG).
+// INVALID_ARGUMENT names the missing setting.
 absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags);
 
-// What --version prints: the program, its version and the protocol that it speaks.
+// The output of --version: the program, its version and its protocol version.
 std::string VersionText(const std::string& program);
 
-// Parses the flags of a daemon, which `shared` has added. If it prints help, its version or
-// problems, it returns the exit code to leave with. With --restarts, this process starts the daemon
-// again where that may help: returns the code to leave with in the first process, and nullopt in
-// the daemon. Called before there are threads.
+// Parses the flags of a daemon, including `shared`. Returns the exit code if the flags were wrong,
+// or asked for help or the version. With --restarts, this process becomes the parent and restarts
+// the daemon where a restart may help: the parent gets the exit code, the daemon nullopt. Called
+// before any thread starts.
 std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv, const DaemonFlags& shared = {});
 
 // Sets up logging and, if wanted, the trace, and checks that there are descriptors for that many
@@ -73,16 +73,16 @@ std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, size_
 // SIGABRT.
 [[noreturn]] void RunProgram(int argc, char** argv, int (*main)(int argc, char** argv));
 
-// True if a daemon with these options serves HTTPS at an address of --http: it has a certificate,
-// and other machines reach the address.
+// True if a daemon with these options serves HTTPS at `address` (--http): a certificate is
+// configured and other machines can reach the address.
 bool ServesHttps(const std::string& address, const SecurityOptions& security);
-// The HTTP address of a daemon (--http): everybody on this machine may look in plain text, and
-// others by HTTPS, which needs a certificate, or if --insecure says that the network is trusted.
-// INVALID_ARGUMENT says so of an address.
+// Checks the HTTP address of a daemon (--http). Plain text is allowed on a loopback address or
+// under --insecure; other addresses need a certificate for HTTPS. INVALID_ARGUMENT names the
+// address.
 absl::Status CheckHttp(const std::string& address, const SecurityOptions& security);
-// As SetUpSecurity, but waits for a better certificate or key where one has expired or does not
-// fit, and says so; supervisors on this host hear meanwhile that the daemon, which will listen at
-// `address`, lives. UNAVAILABLE after ten minutes.
+// Like SetUpSecurity, but waits for a better certificate or key where the present files have
+// expired or do not fit, and logs the wait. Meanwhile supervisors on this host get liveness answers
+// at `address`. UNAVAILABLE after ten minutes.
 absl::Status AwaitSecurity(const DaemonFlags& flags, const std::string& task,
                            const std::string& address, GrpcOptions& grpc);
 // The exit code if the certificates cannot be used: a restart may help where time does.
@@ -92,42 +92,42 @@ ExitCode SecurityExitCode(const absl::Status& status);
 absl::StatusOr<std::unique_ptr<Monitor>> StartMonitor(const DaemonFlags& flags, const Task& task,
                                                       Daemon& daemon, MonitorSource source);
 
-// Ends the process after flushing its output, without running destructors of static objects, which
-// gRPC's threads may still use.
+// Flushes output and ends the process without running destructors of static objects, which gRPC's
+// threads may still use.
 [[noreturn]] void LeaveProcess(int exit_code);
 
-// The signals that ask a daemon to leave: SIGTERM, SIGINT, and SIGHUP (a closed terminal) unless it
-// is ignored (nohup).
+// The signals that ask a daemon to leave: SIGTERM, SIGINT, and SIGHUP (a closed terminal) unless
+// ignored (nohup).
 sigset_t LeaveSignals();
-// Blocks these signals in this thread and those that it starts. A GPU's driver starts threads,
-// which would otherwise take a signal from the thread that waits for it.
+// Blocks LeaveSignals in this thread and its future threads. A GPU driver's threads would otherwise
+// take the signal from the thread waiting in Run.
 void BlockLeaveSignals();
 std::string SignalName(int signal);  // "SIGTERM"
 
 // Prints `status` as the program's last line and returns its exit code.
 int Complain(const char* program, const absl::Status& status, ExitCode code);
 
-// Returns the name of this machine, for messages.
+// Returns the host name, for messages.
 std::string HostName();
 
-// Warns if `own`, which `key` of the cluster says of `task`, is a loopback address while other
-// tasks are on other hosts, which can never reach it.
+// Warns if `own`, the address under `key` of the cluster for `task`, is a loopback address,
+// unreachable for tasks on other hosts.
 void WarnOfOwnLoopback(const Logger& log, const std::string& task, const std::string& key,
                        const std::string& own, const Cluster& cluster);
 
-// Warns if `expected`, which `key` of the cluster says of `task`, has another port than `address`,
-// where the task listens. `expected` is "" if the cluster says nothing.
+// Warns if `expected`, the address under `key` of the cluster for `task`, has another port than the
+// listening `address`. `expected` is "" if the cluster names none.
 void WarnOfOtherAddress(const Logger& log, const std::string& task, const std::string& key,
                         const std::string& expected, const std::string& address);
 
-// The exit code if an address cannot be listened at: it is in use, it belongs to another machine,
-// or the process was told to leave meanwhile.
+// The exit code for a failed Listen: the address is in use, belongs to another machine, or a signal
+// asked the process to leave meanwhile.
 ExitCode ListenExitCode(const absl::Status& status);
 
 class Daemon {
  public:
-  // Blocks the signals that Run takes. Must be constructed before any other thread is started.
-  // Requests and receive buffers take their memory from `memory`, whatever the options say.
+  // Blocks the signals taken by Run. Must be constructed before any other thread is started.
+  // Requests and receive buffers draw from `memory`, whatever the options say.
   explicit Daemon(GrpcOptions options = {},
                   std::shared_ptr<MemoryBudget> memory = std::make_shared<MemoryBudget>());
 
@@ -137,26 +137,26 @@ class Daemon {
   // Null where connections are plain text.
   const std::shared_ptr<Credentials>& credentials() const { return network_.credentials(); }
   const std::shared_ptr<RefusedPeers>& refused() const { return network_.refused(); }
-  // The intake for requests that come through other listeners than this network's.
+  // The intake; listeners outside this network count their requests here, too.
   const std::shared_ptr<Intake>& intake() const { return network_.intake(); }
 
-  // Listens at an address. If its name does not resolve to this machine, it tries again for a
-  // minute, because a pod starts before its name is known, or while name servers still have its
-  // last address. CANCELLED: one of LeaveSignals() came meanwhile. `log` gets a line if it waits.
+  // Listens at an address. If the name does not resolve to this machine, retries for a minute and
+  // logs the wait: a pod starts before its name is known, and name servers may still return its
+  // previous address. CANCELLED: one of LeaveSignals() came meanwhile.
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, Service& service,
                                                    const Logger& log);
 
-  // Makes the job's directory while the loop runs, and tries again while that may help, which `log`
-  // says once. It ends Run where only a person can mend what is wrong.
+  // Makes the job's directory while the loop runs. Retries, and logs once, errors that may pass;
+  // ends Run on errors that only a person can mend.
   void MakeDir(const std::string& dir, const Logger& log, bool said = false);
-  // Tells supervisors on this host of the health of a daemon that listens at `address`.
+  // Tells supervisors on this host the health of the daemon listening at `address`.
   void AnswerLocally(const std::string& address, const std::string& task,
                      std::function<HealthState()> health);
 
-  // Ends Run. The role is given this function.
+  // Ends Run; passed to the role as its way to exit.
   void Exit(int exit_code, const std::string& reason);
-  // Makes a check that ends Run with kListenerDeaf if nobody accepts at `address` any more. The
-  // check must be destroyed before this daemon.
+  // Makes a check that ends Run with kListenerDeaf if `address` no longer accepts connections.
+  // Destroy the check before this daemon.
   std::unique_ptr<ListenerCheck> CheckListener(const std::string& address);
   // Runs the loop until Exit. The first of LeaveSignals() calls `drain` on the loop with its name;
   // a second one ends the process at once, except SIGHUP, which both a shell and the kernel send.

@@ -1,5 +1,5 @@
-// gRPC's own log goes to this process's logger, so that it has the form and the level that the
-// flags ask for. Called once, before other threads start.
+// Sends gRPC's log to this process's logger, with our format and level. Called once, before other
+// threads start.
 #pragma once
 
 namespace paracord {

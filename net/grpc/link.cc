@@ -44,9 +44,10 @@ absl::Status PlainTextOut(const std::string& address) {
 
 constexpr char kNowhere[] = "unix:/nonexistent";
 
-constexpr int64_t kDoubtMs = 1000;  // without a connection for so long, it is found out why
+// Without a connection for this long, a probe looks for the reason.
+constexpr int64_t kDoubtMs = 1000;
 
-// The channel of a link. Calls in flight share it, since the link may replace it.
+// The channel of a link. Calls in flight share the channel, because the link may replace it.
 struct Way {
   Way(const std::string& address, const grpc::ChannelArguments& arguments, PeerCheck expected)
       : check(std::move(expected)),
@@ -59,10 +60,10 @@ struct Way {
   const PeerCheck check;
   const std::shared_ptr<grpc::Channel> channel;
   grpc::GenericStub stub;
-  std::atomic<bool> nameless = false;  // the name did not resolve when it last mattered
+  std::atomic<bool> nameless = false;  // the last lookup did not resolve the name
 };
 
-// Calls in flight, so that a link can cancel them and wait for their end.
+// Calls in flight. A link cancels them and waits for their end.
 class Calls {
  public:
   void Add(grpc::ClientContext* context) {
@@ -86,7 +87,7 @@ class Calls {
   std::set<grpc::ClientContext*> contexts_ ABSL_GUARDED_BY(mu_);
 };
 
-// One call: writes all parts, then reads all parts. Deletes itself when gRPC is done with it.
+// A call: writes all parts, then reads all parts. Deletes itself when gRPC is done.
 class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   // `name` is nullptr if the address has no name.
@@ -167,8 +168,8 @@ class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
     delete this;
   }
 
-  // Explains a call that waited in vain, with the address once: gRPC's own message does not say
-  // what it waited for.
+  // Explains a call that waited in vain, naming the address once: gRPC's own message lacks the
+  // cause.
   std::string WhatHappened(const absl::Status& error) const {
     const std::string at = address_ + ": ";
     if (!absl::IsDeadlineExceeded(error) || error.message() != "Deadline Exceeded") {
@@ -194,7 +195,7 @@ class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   const absl::Status refused_;  // why the call must not go out
   ReplyFn done_;
   grpc::ClientContext context_;
-  std::optional<grpc::Alarm> doubt_;  // fires when it is in doubt whether the name resolves
+  std::optional<grpc::Alarm> doubt_;  // asks whether the name resolves, after kDoubtMs
   grpc::ByteBuffer sent_;
   grpc::ByteBuffer received_;
   absl::Cord reply_;
@@ -223,10 +224,9 @@ class GrpcLink : public Link {
   const std::string& address() const override { return address_; }
 
  private:
-  // gRPC retries a name that does not resolve less and less often, at last every 2 minutes. A new
-  // channel finds it at once when it resolves again. So does one after the own keys have changed,
-  // for calls that begin then; the others end where they began. And the peer has to be who serves
-  // the call.
+  // Returns the channel for new calls. gRPC retries an unresolved name ever less often, at last
+  // every 2 minutes; a fresh channel resolves at once. A fresh channel also picks up changed keys;
+  // calls in flight stay on the old channel. The peer must have the role that serves the method.
   std::shared_ptr<Way> TheWay(std::string_view method) {
     PeerCheck check(credentials_, address_, ServerOf(method));
     MutexLock lock(mu_);
@@ -248,17 +248,17 @@ class GrpcLink : public Link {
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 200);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-    // A peer that moved to another address behind its name is looked up soon, not after 30 s.
+    // A peer whose name moves to another address is looked up soon, not after 30 s.
     arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000);
-    // A peer that is silent while a call waits for it counts as gone after 15 s.
+    // A peer silent for 15 s while a call waits counts as gone.
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
-    // Pushes have identities of their own and are retried by us.
+    // Our roles retry calls themselves; pushes carry identities.
     arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-    // Every link has a connection of its own, not one shared with other links of this process.
+    // Every link gets a connection of its own instead of sharing with other links of this process.
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    // The peer is known by its role, not by the name of its host.
+    // Peers are verified by role, not by host name.
     if (options.credentials != nullptr) arguments.SetSslTargetNameOverride("paracord");
     return arguments;
   }
@@ -276,9 +276,9 @@ class GrpcLink : public Link {
 
 }  // namespace
 
-// Debian's gRPC may abort, or free twice, while the last channel or server of a process takes the
-// completion queue that all callbacks share down with it (one of gRPC's threads may be the last to
-// let go, and then waits for itself). One link that has been used keeps that queue for ever.
+// Debian's gRPC may abort or double-free while the last channel or server of a process tears down
+// the completion queue of all callbacks (a gRPC thread may drop the last reference and then join
+// itself). A used link that is never destroyed keeps the queue alive.
 GrpcNetwork::GrpcNetwork(GrpcOptions options)
     : options_(options),
       intake_(std::make_shared<Intake>(
@@ -286,8 +286,8 @@ GrpcNetwork::GrpcNetwork(GrpcOptions options)
                                       : std::make_shared<MemoryShare>(options.requests_bytes_max),
           kSmallBytes)) {
   static Link* const kept = [&] {
-    // gRPC uses the system's resolver, like all other programs here. Its own resolver asks name
-    // servers for IPv6 addresses of names that /etc/hosts has, and waits for them.
+    // Uses the system's resolver, like other programs on this machine. gRPC's own resolver asks
+    // name servers for IPv6 addresses of names found in /etc/hosts, and waits for the answer.
     setenv("GRPC_DNS_RESOLVER", "native", /*overwrite=*/0);
 #if defined(__SANITIZE_ADDRESS__)
     const __lsan::ScopedDisabler not_a_leak;

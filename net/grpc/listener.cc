@@ -24,23 +24,23 @@
 namespace paracord {
 namespace {
 
-// The name that the relay gave to the connection of a call.
+// The relay's name for a call's connection.
 std::string ConnectionOf(const grpc::GenericCallbackServerContext& context) {
   const std::string peer = context.peer();
   return peer.substr(peer.find(':') + 1);
 }
 
-// Returns what a caller says under a key; "" if it says nothing.
+// Returns the caller's metadata under a key; "" if absent.
 std::string Metadata(const grpc::GenericCallbackServerContext& context, const char* key) {
   const auto found = context.client_metadata().find(key);
   const bool said = found != context.client_metadata().end();
   return said ? std::string(found->second.data(), found->second.size()) : "";
 }
 
-// One call as it arrived. gRPC and our ServerCall each hold it; the last one out deletes it.
+// A call as it arrived. gRPC and our ServerCall both hold the reactor; the last holder deletes it.
 class ServerReactor : public grpc::ServerGenericBidiReactor {
  public:
-  // Reads nothing of a call that the peer may not make.
+  // Reads nothing if the peer may not make the call.
   ServerReactor(grpc::GenericCallbackServerContext* context, Service& service,
                 const GrpcOptions& options, std::shared_ptr<Intake> intake,
                 std::shared_ptr<RelayedPeers> peers, const absl::StatusOr<Access>& access)
@@ -108,8 +108,8 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
  private:
   void OnReadDone(bool ok) override;
 
-  // gRPC says the same of a request that is complete and of one that was cut, and of the latter
-  // it says later that it is cancelled.
+  // Whether the request is whole. gRPC reports the end of reading alike for a whole and a cut
+  // request, and reports the cancellation of a cut one only later.
   bool Complete() const {
     if (!declared_bytes_.empty()) return declared_bytes_ == absl::StrCat(request_.size());
     return !peers_->Ended(connection_);
@@ -137,7 +137,7 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
     Release();
   }
 
-  // Returns true if the write that has ended was of Stream, and goes on with what waits for it.
+  // Whether the finished write belonged to Stream; if so, continues with the waiting part or reply.
   bool Streamed(bool ok) {
     std::optional<absl::StatusOr<Parts>> reply;
     std::optional<absl::Cord> message;
@@ -173,15 +173,15 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
 
   const std::string method_;
   const std::string connection_;      // its name at the relay
-  const std::string declared_bytes_;  // of the request, if its sender says it
+  const std::string declared_bytes_;  // size of the request, if the sender declared it
   Service& service_;
   const uint64_t request_bytes_max_;
   const std::shared_ptr<Intake> intake_;
   const std::shared_ptr<RelayedPeers> peers_;
-  const std::string task_;  // of the caller
+  const std::string task_;  // the caller's task
   std::atomic<int> holders_{1};
-  // Used by one gRPC callback at a time.
-  uint64_t number_ = 0;  // of the intake, once the request is complete
+  // Used by a single gRPC callback at a time.
+  uint64_t number_ = 0;  // the intake's number, once the request is complete
   grpc::ByteBuffer received_;
   absl::Cord request_;
   grpc::ByteBuffer sent_;
@@ -194,7 +194,7 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
   std::function<void()> on_cancel_ ABSL_GUARDED_BY(mu_);
   bool streams_ ABSL_GUARDED_BY(mu_) = false;  // a write of Stream has not ended
   std::optional<absl::Cord> next_message_ ABSL_GUARDED_BY(mu_);
-  // It waits for that write.
+  // A reply that waits for the stream's write to end.
   std::optional<absl::StatusOr<Parts>> late_reply_ ABSL_GUARDED_BY(mu_);
 
   friend class GrpcServerCall;
@@ -202,7 +202,7 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
 
 class GrpcServerCall : public ServerCall {
  public:
-  // Without `answers` it only keeps the reactor.
+  // With `answers` false, only keeps the reactor alive.
   explicit GrpcServerCall(ServerReactor& reactor, bool answers = true)
       : reactor_(reactor), answers_(answers) {
     ++reactor_.holders_;
@@ -313,8 +313,8 @@ class GrpcListener : public Listener {
   const std::string own_address_;
 };
 
-// Calls of one connection that are open at once, each with memory of up to a message. Clients of
-// ours have at most five open for long, and others wait for their turn in the client.
+// Open calls of a connection, each with up to a message of memory. Our clients have at most five
+// long calls open; further calls wait in the client.
 constexpr int kCallsAtOnce = 8;
 
 void SetArguments(grpc::ServerBuilder& builder, const GrpcOptions& options) {
@@ -326,7 +326,7 @@ void SetArguments(grpc::ServerBuilder& builder, const GrpcOptions& options) {
   set(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsAtOnce);
   set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, static_cast<int>(options.idle_ms));
   SetWindows(set);
-  // Beside what the intake counts gRPC holds this much of each connection.
+  // gRPC's memory for a connection, not counted by the intake.
   constexpr uint64_t kAmple = uint64_t{256} << 20;
   if (options.requests != nullptr && options.requests->bytes_max() < kAmple) {
     set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 256 << 10);
@@ -335,8 +335,8 @@ void SetArguments(grpc::ServerBuilder& builder, const GrpcOptions& options) {
   RefuseCompressed(set);
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
   builder.SetMaxSendMessageSize(static_cast<int>(options.message_bytes_max));
-  // No quota of gRPC's: above it gRPC 1.51 crashes when a thread of ours lets go of a request. The
-  // intake bounds those anyway.
+  // No gRPC resource quota: above the quota, gRPC 1.51 crashes when a thread of ours releases a
+  // request. The intake bounds requests anyway.
 }
 
 }  // namespace

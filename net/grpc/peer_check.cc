@@ -18,8 +18,8 @@ struct PeerCheck::Findings {
   std::string problem ABSL_GUARDED_BY(mu);
 };
 
-// Checks the peer's role and cluster, which the token needs as well as the call, after gRPC has
-// verified the chain of its certificate.
+// Checks the peer's role and cluster after gRPC has verified the certificate chain: before the link
+// shows its token or makes a call.
 class PeerCheck::Verifier : public tls::ExternalCertificateVerifier {
  public:
   Verifier(std::shared_ptr<Credentials> credentials, std::string address,
@@ -47,7 +47,7 @@ class PeerCheck::Verifier : public tls::ExternalCertificateVerifier {
     if (!problem.empty()) *status = {grpc::StatusCode::UNAUTHENTICATED, problem};
     MutexLock lock(findings_->mu);
     findings_->problem = std::move(problem);
-    return true;  // it is done
+    return true;  // gRPC's protocol: checked synchronously
   }
   void Cancel(tls::TlsCustomVerificationCheckRequest* /*request*/) override {}
 

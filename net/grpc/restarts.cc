@@ -16,8 +16,7 @@
 namespace paracord {
 namespace {
 
-// A code from here on means that a restart may help, but for that of a daemon that was told to
-// leave.
+// From this exit code on a restart may help, except after a daemon was told to leave.
 constexpr int kRestartMayHelp = 128;
 constexpr int64_t kPauseMaxMs = 8000;
 
@@ -60,7 +59,7 @@ class FirstProcess {
     return 0;
   }
 
-  // Waits for the end of the daemon, and for that of whatever it has left to this process.
+  // Waits for the end of the daemon, and of orphans adopted from the daemon.
   int Await(pid_t child) {
     while (true) {
       int status = 0;
@@ -88,7 +87,7 @@ class FirstProcess {
   const Logger log_;
   sigset_t signals_;
   sigset_t before_;
-  bool told_ = false;  // to leave
+  bool told_ = false;  // SIGTERM, SIGINT or SIGHUP came
 };
 
 }  // namespace

@@ -10,16 +10,16 @@
 namespace paracord {
 
 struct RestartOptions {
-  int64_t restarts_max = 0;      // one after the other; 0: the caller is the daemon itself
+  int64_t restarts_max = 0;      // consecutive restarts; 0: the caller is the daemon itself
   int64_t first_pause_ms = 250;  // before the second restart, then doubled
-  // A daemon that ran for so long begins to count anew.
+  // A daemon that ran for this long resets the count.
   int64_t sound_ms = 600000;
   std::string task;  // for messages
 };
 
-// Returns nullopt in the process that is to be the daemon, and in the first one the code to leave
-// with: that of a daemon which no restart can help, or of the last of too many. SIGTERM, SIGINT and
-// SIGHUP go on to the daemon, and end the restarting. What the daemon leaves behind is waited for.
+// Returns nullopt in the daemon's process, and the exit code in the parent: the code of a daemon
+// that no restart can help, or of the last allowed restart. The parent forwards SIGTERM, SIGINT and
+// SIGHUP to the daemon and then stops restarting. The parent reaps orphans of the daemon.
 std::optional<int> RestartWhereItHelps(const RestartOptions& options);
 
 }  // namespace paracord

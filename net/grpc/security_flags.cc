@@ -77,7 +77,7 @@ absl::Status SetUpSecurity(const SecurityOptions& options, const std::string& ta
 
 NodeRights NodeRightsIn(const Cluster& cluster) {
   if (!HasNodes(cluster)) return {};
-  // A cluster with a hole has no nodes that could start.
+  // A cluster with a gap in its ps has no nodes that could start.
   return {.ps = PsAddressesOf(cluster).value_or(std::vector<std::string>()),
           .coordinator = cluster.coordinator.empty()};
 }

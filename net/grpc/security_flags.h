@@ -1,4 +1,4 @@
-// The flags of SecurityOptions, which all programs share, and what they say to a network. Used in
+// The flags of SecurityOptions, shared by all programs, and their effect on a network. Used in
 // main.
 #pragma once
 
@@ -15,19 +15,19 @@ namespace paracord {
 // `options` must outlive `flags`.
 void AddSecurityFlags(Flags& flags, SecurityOptions& options);
 
-// Returns the flags that say what `options` do, for a daemon that this program starts.
+// Returns command-line flags equal to `options`, for a daemon started by this program.
 std::vector<std::string> SecurityArguments(const SecurityOptions& options);
 
-// Returns a line for each file of a key or token that every user of this host can read.
+// Returns a line for each key or token file readable by every user of this host.
 std::vector<std::string> OpenSecrets(const SecurityOptions& options);
 
-// Checks the flags, and loads the credentials that they name into `grpc`. `task` is what the own
-// certificate has to be for, such as "ps:0"; "" for a program that nobody dials, whose certificate
-// may say anything. INVALID_ARGUMENT, or the error of a file, says which flag is wrong.
+// Checks the flags and loads their credentials into `grpc`. `task`, such as "ps:0", must be in the
+// own certificate; "" for a client that nobody dials, where any certificate will do.
+// INVALID_ARGUMENT, or the error of a file, names the wrong flag.
 absl::Status SetUpSecurity(const SecurityOptions& options, const std::string& task,
                            GrpcOptions& grpc);
 
-// Which roles the certificates of workers stand for besides, by this process's own cluster.
+// The further roles of workers' certificates, according to this process's cluster.
 NodeRights NodeRightsIn(const Cluster& cluster);
 
 // INVALID_ARGUMENT if the flags would send plain text to `address` on another machine; `key` says
