@@ -1,5 +1,5 @@
-// Allocators for arrays that begin at a cache line. A library that would read an array in place may
-// ask for that, as XLA does, and copies those that begin elsewhere.
+// Allocators for arrays aligned to a cache line. Libraries such as XLA read aligned arrays in
+// place, and copy all others.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct AlignedAllocator {
 template <class T>
 using AlignedVector = std::vector<T, AlignedAllocator<T>>;
 
-// Serves arrays whose owner decides at run time where they lie.
+// For arrays whose owner picks the memory resource at run time.
 inline std::pmr::memory_resource* AlignedMemoryResource() {
   class Resource : public std::pmr::memory_resource {
     void* do_allocate(size_t bytes, size_t) override {

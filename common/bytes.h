@@ -1,5 +1,5 @@
-// Numbers in the bytes of files and messages: fixed width as they lie in memory (little-endian,
-// unaligned), and varints with seven bits a byte, the lowest first, as in protobuf. Pure.
+// Numbers in the bytes of files and messages: fixed-width numbers as in memory (little-endian,
+// unaligned), and protobuf varints (seven bits a byte, the lowest first). Pure.
 #pragma once
 
 #include <bit>
@@ -17,7 +17,7 @@ void AppendRaw(T value, std::string& to) {
   to.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-// Reads a number at `at`; the caller has checked that `bytes` has it.
+// Reads a number at `at`; the caller has checked the size of `bytes`.
 template <class T>
 T LoadRaw(std::string_view bytes, size_t at = 0) {
   T value;
@@ -30,7 +30,7 @@ inline void AppendVarint(uint64_t value, std::string& to) {
   to.push_back(static_cast<char>(value));
 }
 
-// Removes a varint from the front. False if it is cut off, or exceeds 64 bits.
+// Removes a varint from the front. False if truncated or above 64 bits.
 inline bool TakeVarint(std::string_view& from, uint64_t& value) {
   value = 0;
   for (int shift = 0; shift < 64 && !from.empty(); shift += 7) {

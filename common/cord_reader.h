@@ -1,6 +1,6 @@
-// Reads little-endian numbers from a Cord, in order, across the boundaries of its chunks, so that a
-// gradient is applied from the slices in which it arrived. Lives on the stack; the Cord outlives
-// it. The caller has checked that the Cord has what it reads.
+// Reads little-endian numbers from a Cord, in order, across chunk boundaries; a gradient is applied
+// from the slices in which it arrived. Lives on the stack; the Cord outlives the reader. The caller
+// has checked the Cord's size.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,8 @@ class CordReader {
     if (at_ != chunks_.end()) rest_ = *at_;
   }
 
-  // Returns the next buffer.size() numbers: in place, or copied to `buffer` if they are split over
-  // chunks or not aligned.
+  // Returns the next buffer.size() numbers: in place, or copied to `buffer` if split over chunks or
+  // unaligned.
   std::span<const T> Next(std::span<T> buffer) {
     while (rest_.empty() && !buffer.empty()) rest_ = *++at_;
     const auto* const here = reinterpret_cast<const T*>(rest_.data());
@@ -33,7 +33,7 @@ class CordReader {
   }
 
  private:
-  // Fills all of `out`; the Cord has that much left.
+  // Fills all of `out`; the caller has checked that the Cord has enough bytes left.
   void Read(std::span<T> out) {
     char* to = reinterpret_cast<char*>(out.data());
     size_t wanted = out.size_bytes();

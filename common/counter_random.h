@@ -1,7 +1,6 @@
-// Random numbers as a pure function of (key, counter): the same on every machine, in any order,
-// from any thread, so that no generator state is stored or shared. They serve what the job's seed
-// decides: initial values, shuffling, dropout. They do not serve identities (common/random.h) or
-// secrets.
+// Random numbers as a pure function of (key, counter): equal on every machine, in any order, from
+// any thread, without generator state. For everything decided by the job's seed: initial values,
+// shuffling, dropout. Not for identities (common/random.h) or secrets.
 //
 // The function is SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
 // OOPSLA 2014) read at position `counter` of the sequence that starts at `key`.

@@ -1,4 +1,4 @@
-// The number of files and connections that this process may have open.
+// The limit of open files and connections of this process.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,17 @@
 
 namespace paracord {
 
-// Descriptors that a process needs for itself, and to keep files apart from connections.
+// Descriptors reserved for the process itself, and to keep files apart from connections.
 inline constexpr uint64_t kOwnDescriptors = 32;
 
-// Of all that a process may have, those that connections leave for files: checkpoints matter more
-// than strangers.
+// Descriptors reserved for files by whoever accepts connections: checkpoints matter more than
+// strangers.
 inline constexpr int kFileDescriptors = 16;
-// How many descriptors this process may have now.
+// The current limit of descriptors.
 int DescriptorsMax();
 
-// Raises the limit as far as possible. INVALID_ARGUMENT if that is less than `least`: with too few,
-// a process may wait for a connection forever.
+// Raises the limit as far as possible. INVALID_ARGUMENT if the result is less than `least`: with
+// too few descriptors, a process may wait for a connection forever.
 absl::Status WantDescriptors(uint64_t least);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// The interfaces through which a role touches the world, passed to each role's constructor. main
-// fills them with real ones, the simulator with its own.
+// The interfaces through which a role touches the world, passed to each role's constructor: main
+// provides the real ones, the simulator its own.
 #pragma once
 
 #include "common/event_loop.h"

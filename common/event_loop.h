@@ -24,8 +24,8 @@ class EventLoop : public Clock {
   virtual void Post(std::function<void()> fn) = 0;
   // Runs `fn` once, not before `delay_ms` from now.
   virtual TimerId PostAfter(int64_t delay_ms, std::function<void()> fn) = 0;
-  // When this returns (on the loop's thread) the timer's function will not run. Unknown ids and
-  // timers that have fired are ignored.
+  // After Cancel returns (on the loop's thread) the timer's function will not run. Unknown ids and
+  // fired timers are ignored.
   virtual void Cancel(TimerId id) = 0;
 };
 

@@ -30,7 +30,7 @@ struct Point {
   int64_t hits = 0;
 };
 
-// Parses what stands behind a failpoint's name, such as "stall:100@3"; nullopt if it is nothing.
+// Parses the setting of a failpoint, such as "stall:100@3"; nullopt if malformed.
 std::optional<Point> ParsePoint(const std::string& text) {
   const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('@', 1));
   Point point;
@@ -54,7 +54,7 @@ struct Points {
   Mutex mu;
   std::map<std::string, Point, std::less<>> by_name ABSL_GUARDED_BY(mu);
 
-  // A test with a setting that is misspelt would try nothing, so such a process ends at once.
+  // Ends the process on a malformed setting: a test with a misspelt failpoint would test nothing.
   Points() {
     MutexLock lock(mu);
     const std::vector<std::string> items =

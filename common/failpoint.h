@@ -19,15 +19,14 @@ namespace paracord {
 // The environment variable that arms failpoints.
 inline constexpr char kFailpointsVariable[] = "PARACORD_FAILPOINTS";
 
-// Set once, before main, by the environment. Constant-initialised, so that code that runs before
-// main may meet a failpoint, too.
+// Set once, before main, from the environment. Constant-initialised: code that runs before main may
+// meet a failpoint.
 extern std::atomic<bool> failpoints_armed;
 
-// Returns the text of the environment variable that arms failpoints in this process, for a message;
-// empty if none is armed.
+// Returns the text of kFailpointsVariable, for a message; empty if no failpoint is armed.
 std::string ArmedFailpoints();
 
-// Does what the environment says of the failpoint `name`. Thread-safe.
+// Executes the armed action, if any, of the failpoint `name`. Thread-safe.
 absl::Status HitFailpoint(std::string_view name);
 
 #define FAILPOINT(name)                                                            \

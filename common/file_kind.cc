@@ -58,7 +58,7 @@ std::string FileKind(std::string_view beginning) {
       beginning.size() > kTarMagicAt && beginning.substr(kTarMagicAt).starts_with("ustar")) {
     return "a tar archive; unpack it";
   }
-  // "ORC" alone may begin a text, which has no zeros.
+  // A text may begin with "ORC", too; a text has no zero bytes.
   if (beginning.starts_with("ORC") && beginning.find('\0') != std::string_view::npos) {
     return "an ORC file; `python3 -m paracord.convert FILE... OUT/` makes CSV of it";
   }

@@ -1,5 +1,5 @@
-// Tells what a file is by how it begins, so that an error about a file of another kind can name
-// that kind and say what to do. Pure.
+// Recognises the kind of a file by its first bytes, for errors that name the kind found and a
+// remedy. Pure.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 
 namespace paracord {
 
-// FileKind looks at this many bytes of a file's beginning.
+// How many bytes of a file's beginning FileKind examines.
 constexpr size_t kFileKindBytes = 512;
 
-// Returns "an HDF5 file" or, if there is something to do about it, "a pointer of Git LFS, not the
-// file itself; fetch that with git lfs pull"; "" if the bytes are of no known kind.
+// Returns "an HDF5 file" or, with a remedy, "a pointer of Git LFS, not the file itself; fetch that
+// with git lfs pull"; "" if the kind is unknown.
 std::string FileKind(std::string_view beginning);
-// Whether the bytes begin an HTML page, which is the one kind that is text.
+// Whether the bytes begin an HTML page, the only kind made of text.
 bool IsHtmlPage(std::string_view beginning);
-// Returns the kind as the end of a sentence: "; it is an HDF5 file", or "".
+// Returns FileKind as the end of a sentence: "; it is an HDF5 file", or "".
 std::string FileKindHint(std::string_view beginning);
 
 }  // namespace paracord

@@ -26,7 +26,8 @@ namespace {
 
 absl::Status ErrnoStatus(int error, const std::string& what, const std::string& path) {
   const absl::Status status = absl::ErrnoToStatus(error, absl::StrCat(what, " ", path));
-  // A share that was mounted anew answers again; abseil takes this for a conflict.
+  // ESTALE passes once a share is mounted anew; abseil maps it to a conflict, which callers do not
+  // retry.
   return error == ESTALE ? absl::UnavailableError(status.message()) : status;
 }
 
@@ -35,7 +36,7 @@ absl::Status ErrorCodeStatus(const std::error_code& error, const std::string& wh
   return ErrnoStatus(error.value(), what, path);
 }
 
-// Repeats a system call that a signal interrupted.
+// Repeats a system call interrupted by a signal.
 template <class Call>
 auto NoInterrupt(Call call) {
   auto result = call();
@@ -86,8 +87,8 @@ class PosixReadFile : public ReadFile {
       : fd_(fd), size_(size), path_(std::move(path)) {}
   uint64_t size() const override { return size_; }
 
-  // The time of the inode's last change is part of it because nobody can set it back. The device is
-  // not, since shared storage has another one on every host.
+  // Includes the inode's change time, because nobody can set it back, and leaves out the device,
+  // because shared storage has another device number on every host.
   std::string identity() const override {
     struct stat info {};
     if (::fstat(fd_.get(), &info) != 0) return "";
@@ -127,7 +128,7 @@ class PosixWriteFile : public WriteFile {
     return error_;
   }
 
-  // After a failed sync the kernel may call the lost pages clean, so the error is kept for good.
+  // After a failed sync the kernel may mark the lost pages clean; the error is kept for good.
   absl::Status Sync() override {
     if (!error_.ok()) return error_;
     error_ = SyncOnce();
@@ -249,7 +250,7 @@ absl::Status PosixFiles::CheckBeneath(const std::string& base, const std::string
   ::close(directory);
   if (error == ELOOP || error == EXDEV) return LeadsOut(base, name);
   if (error != ENOSYS && error != EPERM) return absl::OkStatus();
-  // A kernel before 5.6, or a filter of system calls that does not know this one.
+  // Without openat2: a kernel before 5.6, or a seccomp filter that does not know the call.
   std::filesystem::path path(base);
   for (const std::filesystem::path& part : std::filesystem::path(name)) {
     path /= part;
@@ -272,7 +273,7 @@ absl::Status Files::WriteAtomic(const std::string& path, std::string_view conten
     FAILPOINT("files.atomic.synced");
     renamed = Rename(temporary, path);
   }
-  if (!renamed.ok()) {  // a full disk has no room for it
+  if (!renamed.ok()) {  // a full disk has no room for the new name
     (void)RemoveTree(temporary);
     return renamed;
   }
@@ -282,7 +283,7 @@ absl::Status Files::WriteAtomic(const std::string& path, std::string_view conten
 
 absl::StatusOr<std::unique_ptr<ReadFile>> PosixFiles::Open(const std::string& path) {
   RETURN_IF_ERROR(CheckLocal(path));
-  // O_NONBLOCK: the open must not wait for the other end of a pipe, which is refused below.
+  // O_NONBLOCK: opening a pipe must not wait for a writer; pipes are refused below.
   const int fd =
       NoInterrupt([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
   if (fd < 0) return ErrnoStatus(errno, "cannot open", path);
@@ -298,7 +299,7 @@ absl::StatusOr<std::unique_ptr<WriteFile>> PosixFiles::Create(const std::string&
   RETURN_IF_ERROR(CheckLocal(path));
   FAILPOINT_STATUS("files.create");
   const int fd = NoInterrupt(
-      // O_NONBLOCK: the open must not wait for the other end of a pipe.
+      // O_NONBLOCK: opening a pipe must not wait for a reader.
       [&] {
         return ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0644);
       });
@@ -324,7 +325,7 @@ absl::Status PosixFiles::CreateExclusive(const std::string& path, std::string_vi
   absl::Status written = file.Append(contents);
   if (written.ok()) written = file.Sync();
   if (written.ok()) written = SyncDirectory(Parent(path));
-  if (!written.ok()) (void)::unlink(path.c_str());  // nobody has acted on it
+  if (!written.ok()) (void)::unlink(path.c_str());  // nobody has read the file yet
   return written;
 }
 
@@ -355,7 +356,7 @@ absl::Status PosixFiles::SyncDirectory(const std::string& path) {
 absl::Status PosixFiles::MakeDirectories(const std::string& path) {
   RETURN_IF_ERROR(CheckLocal(path));
   std::error_code error;
-  std::vector<std::string> parents;  // of those that are made here
+  std::vector<std::string> parents;  // parents of the directories made here
   for (std::string at = path; !at.empty() && !std::filesystem::exists(at, error);) {
     at = Parent(at);
     parents.push_back(at);
@@ -364,7 +365,7 @@ absl::Status PosixFiles::MakeDirectories(const std::string& path) {
   if (error) return ErrorCodeStatus(error, "cannot make directory", path);
   for (const std::string& parent : parents) {
     const absl::Status synced = SyncDirectory(parent);
-    // Whoever may make a directory in another need not be allowed to read that one.
+    // A user may create directories in a parent without the right to read the parent.
     if (!synced.ok() && !absl::IsPermissionDenied(synced)) return synced;
   }
   return absl::OkStatus();

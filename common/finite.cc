@@ -9,7 +9,7 @@ namespace paracord {
 namespace {
 
 PARACORD_KERNEL bool Finite(std::span<const float> values) {
-  // All ones in the exponent: infinite or not a number.
+  // All exponent bits set: infinite or not a number.
   constexpr uint32_t kExponent = 0x7f800000u;
   uint32_t bad = 0;
   PARACORD_INDEPENDENT

@@ -1,7 +1,7 @@
-// While an object of this class lives, its thread's float arithmetic treats denormal numbers as
-// zero. Moments of weights whose gradient is zero decay into denormals, which take a hundred times
-// as long. All code that computes values or gradients runs under it, so that results do not depend
-// on where they are computed.
+// While an object of this class lives, its thread's float arithmetic flushes denormal numbers to
+// zero. Moments of weights with zero gradients decay into denormals, which make arithmetic a
+// hundred times slower. All computation of values and gradients runs under FlushDenormals, to keep
+// results independent of the place of computation.
 #pragma once
 
 #include <cstdint>

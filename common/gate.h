@@ -1,8 +1,7 @@
-// Ties functions to the lifetime of an object that runs on an event loop: what the object gives to
-// a loop, an executor or a call outlives it, and must do nothing once it is gone. The object has a
-// gate as its last member, which closes before the other members end. The functions of Enter and
-// the passes of Hold are copied by any thread, but used on the loop's thread, where the gate
-// closes.
+// Ties callbacks to the lifetime of an object on an event loop: a callback given to a loop, an
+// executor or a call may outlive the object, and must then do nothing. The gate is the object's
+// last member, and closes before the other members are destroyed. Any thread may copy the results
+// of Enter and Hold, but only the loop's thread, where the gate closes, may use them.
 #pragma once
 
 #include <memory>
@@ -19,7 +18,7 @@ class Gate {
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
 
-  // Outlives the gate, and says whether it is open still.
+  // Outlives the gate, and tells whether the gate is still open.
   class Pass {
    public:
     bool open() const { return *open_; }
@@ -39,7 +38,8 @@ class Gate {
     };
   }
 
-  // Returns a function for any thread that posts the like to the loop, which outlives it.
+  // Returns a function for any thread, which posts Enter(fn) to the loop. The loop outlives the
+  // function.
   template <class Fn>
   auto EnterOn(EventLoop& loop, Fn fn) const {
     return [&loop, enter = Enter(std::move(fn))](auto... args) {
@@ -52,8 +52,8 @@ class Gate {
   const std::shared_ptr<bool> open_ = std::make_shared<bool>(true);
 };
 
-// The gate of an object that threads share by std::shared_ptr: whoever enters holds the object
-// meanwhile, on any thread, and nobody enters once the last holder has let go.
+// The gate of an object shared between threads by std::shared_ptr: Enter's function holds the
+// object while `fn` runs, on any thread, and does nothing once the last holder has let go.
 template <class T>
 class SharedGate : public std::enable_shared_from_this<T> {
  protected:

@@ -14,7 +14,7 @@ constexpr uint32_t kInfinity = 0x7f800000u;
 PARACORD_KERNEL uint16_t ToBf16(float value) {
   const uint32_t x = std::bit_cast<uint32_t>(value);
   const uint32_t rounded = (x + 0x7fffu + ((x >> 16) & 1u)) >> 16;
-  const uint32_t nan = (x >> 16) | 0x40u;  // quiet, or it could round to infinity
+  const uint32_t nan = (x >> 16) | 0x40u;  // quiet NaN; otherwise rounding could give infinity
   return static_cast<uint16_t>((x & ~kSign) > kInfinity ? nan : rounded);
 }
 
@@ -27,7 +27,7 @@ PARACORD_KERNEL uint16_t ToF16(float value) {
   const uint32_t sign = bits & kSign;
   const uint32_t x = bits ^ sign;
   // The exponent's bias changes from 127 to 15. A mantissa that rounds up carries into the
-  // exponent, and from the greatest number to infinity.
+  // exponent; the greatest number rounds to infinity.
   const uint32_t normal = (x + 0xc8000fffu + ((x >> 13) & 1u)) >> 13;
   // Below 2^-14: adding 0.5 leaves, at the mantissa's end, the bits of the denormal, rounded.
   const uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(x) + 0.5f) - 0x3f000000u;

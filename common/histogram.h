@@ -1,6 +1,6 @@
-// A histogram with fixed buckets, as Prometheus counts: how often a value was at most each bound.
-// Whoever measures owns it and calls Observe from any thread; a reader takes a Snapshot by Read at
-// any time, in which a value under way may be in the count and not yet in the sum.
+// A histogram with fixed buckets, as in Prometheus: how often a value was at most each bound. The
+// measuring code owns the histogram and calls Observe from any thread; a reader calls Read at any
+// time; a Snapshot may count a value before the value is in the sum.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,9 @@ inline constexpr double kCountBounds[] = {0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 1
 class Histogram {
  public:
   struct Snapshot {
-    std::vector<double> bounds;    // upper, inclusive, ascending
-    std::vector<uint64_t> counts;  // of each bucket alone; the last is above all bounds
+    std::vector<double> bounds;  // upper, inclusive, ascending
+    // Per bucket, not cumulative; the last counts values above all bounds.
+    std::vector<uint64_t> counts;
     double sum = 0;
   };
 
@@ -50,8 +51,8 @@ class Histogram {
   std::atomic<double> sum_{0};
 };
 
-// Seconds of a monotonic clock that is finer than a loop's, for figures alone: nothing may be
-// decided by it, because the simulator does not set it.
+// Seconds of a monotonic clock finer than the loop's, for reported figures only. No decision may
+// depend on this clock, because the simulator does not control it.
 inline double FigureSeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

@@ -1,13 +1,13 @@
-// Reads the small files in which the kernel tells about itself and its processes (/proc, /sys). Any
-// thread.
+// Reads the small files of /proc and /sys in which the kernel describes itself and its processes.
+// Any thread.
 #pragma once
 
 #include <string>
 
 namespace paracord {
 
-// Returns the text of such a file, of which at most 4 MiB are read; "" if it cannot be read. Files
-// (common/files.h) is of no use for them, because they say that they have no bytes.
+// Returns the first 4 MiB of a kernel file; "" if unreadable. Files (common/files.h) cannot read
+// kernel files, because their reported size is 0.
 std::string ReadKernelFile(const std::string& path);
 
 }  // namespace paracord

@@ -68,10 +68,10 @@ void DumpLastEvents(int fd) {
 
 void DumpLastEventsOnFatalSignals() {
 #if !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)  // which have handlers of their own
+    !defined(__SANITIZE_THREAD__)  // sanitizers have handlers of their own
   void* first[1];
-  ::backtrace(first, 1);         // it loads a library, which a handler must not do
-  static char stack[128 << 10];  // for a thread whose own has overflowed
+  ::backtrace(first, 1);         // loads its library now: a handler must not
+  static char stack[128 << 10];  // for a thread with an overflowed stack
   stack_t other{};
   other.ss_sp = stack;
   other.ss_size = sizeof stack;

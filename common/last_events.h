@@ -1,5 +1,5 @@
-// The newest lines of this process's log, kept so that a fatal signal can show them, with a stack
-// trace, on standard error, even where nobody keeps the log. One for a process; Remember may be
+// The newest lines of this process's log, kept for the dump, with a stack trace, to standard error
+// on a fatal signal, even where nobody keeps the log. One instance per process; Remember may be
 // called from any thread.
 #pragma once
 
@@ -13,12 +13,12 @@ inline constexpr size_t kLastEventBytesMax = 512;  // longer lines are cut
 
 void RememberEvent(std::string_view line);
 
-// Writes the lines, the oldest first. It needs no memory and takes no lock, so that it may run in a
-// signal handler; a line that is being written meanwhile may be torn.
+// Writes the lines, the oldest first. Allocates nothing and takes no lock, and may therefore run in
+// a signal handler; a line being written meanwhile may be torn.
 void DumpLastEvents(int fd);
 
-// From now on SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT dump the lines and the stack before they
-// end the process as usual. Sanitizers, which have reports of their own, keep these signals.
+// From now on SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT dump the lines and the stack, and then
+// end the process as usual. Under sanitizers, which print reports of their own, does nothing.
 void DumpLastEventsOnFatalSignals();
 
 }  // namespace paracord

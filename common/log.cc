@@ -25,8 +25,7 @@
 namespace paracord {
 namespace {
 
-// Protobuf's log messages, which quote messages from peers at any length, are shortened and
-// limited.
+// Shortens and limits protobuf's log messages, which quote messages from peers at any length.
 void LogOfProtobuf(google::protobuf::LogLevel level, const char* /*file*/, int /*line*/,
                    const std::string& message) {
   static OncePerSecond may_say;
@@ -34,7 +33,7 @@ void LogOfProtobuf(google::protobuf::LogLevel level, const char* /*file*/, int /
   Logger("protobuf").Warn("{}", OneLine(Sendable(message), kSendableBytesMax));
 }
 
-// Writes lines to stderr, and remembers them.
+// Writes lines to stderr, and keeps them for last_events.h.
 class DaemonSink : public spdlog::sinks::base_sink<std::mutex> {
  public:
   DaemonSink(bool json, bool limited) : json_(json), limited_(limited) {}
@@ -42,14 +41,14 @@ class DaemonSink : public spdlog::sinks::base_sink<std::mutex> {
  private:
   void sink_it_(const spdlog::details::log_msg& message) override {
     const std::string_view payload(message.payload.data(), message.payload.size());
-    const size_t space = payload.find(' ');  // behind the task, which Logger puts first
+    const size_t space = payload.find(' ');  // Logger puts the task first
     const std::string_view task = payload.substr(0, space);
     const std::string_view text =
         space == std::string_view::npos ? std::string_view() : payload.substr(space + 1);
     const int64_t unix_ms =
         std::chrono::duration_cast<std::chrono::milliseconds>(message.time.time_since_epoch())
             .count();
-    // A Logger alone says them: the format, and the fields behind it.
+    // Format and fields, present only in lines written by a Logger.
     const std::string_view said = message.source.funcname == nullptr ? "" : message.source.funcname;
     const size_t format_end = std::min(said.find('\x1d'), said.size());
     const std::string_view fields = said.substr(std::min(format_end + 1, said.size()));
@@ -77,7 +76,7 @@ class DaemonSink : public spdlog::sinks::base_sink<std::mutex> {
     } else {
       spdlog::memory_buf_t formatted;
       formatter_->format(message, formatted);
-      // A line that begins with a time is one that this process wrote, whatever a peer has said.
+      // A line that begins with a time was written by this process, whatever text a peer has sent.
       std::string_view whole(formatted.data(), formatted.size());
       if (whole.ends_with('\n')) whole.remove_suffix(1);
       line = absl::StrReplaceAll(TerminalText(whole), {{"\n", "\n  "}}) + "\n";

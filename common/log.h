@@ -1,8 +1,8 @@
-// Logs with one line for each event, and the role and task in each line. Each role owns a Logger;
-// all write to the process's spdlog logger, which main sets up and the simulator silences. Named
-// arguments with the names of kLogFields are fields of a line in JSON, whether or not the format
-// uses them: log.Warn("{peer} is gone", "peer"_a = task). A format has names alone or none. This
-// header includes fmt only, because spdlog's headers cost each file three seconds of compile time.
+// Logs a line for each event, with role and task. Each role owns a Logger; all Loggers write to the
+// process's spdlog logger, set up by main and silenced by the simulator. Named arguments listed in
+// kLogFields become fields of a JSON line, used by the format or not: log.Warn("{peer} is gone",
+// "peer"_a = task). A format uses named arguments only, or none. Includes fmt only, because
+// spdlog's headers cost each file three seconds of compile time.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace paracord {
 
 using namespace fmt::literals;  // "peer"_a
 
-// Who a line is about, such as a task or a certificate; its address; and why.
+// The subject of a line, such as a task or a certificate; the subject's address; and the reason.
 inline constexpr const char* kLogFields[] = {"peer", "address", "reason"};
 
 enum class LogLevel { kDebug, kInfo, kWarn, kError };
@@ -46,7 +46,7 @@ class Logger {
   const std::string task_;
 };
 
-// Returns "" or what is wrong with a level; debug, info, warn, error and off exist.
+// Returns "" or the problem with a level; the levels are debug, info, warn, error and off.
 std::string CheckLogLevel(const std::string& level);
 
 // Sets up the process's logger, which writes to stderr.

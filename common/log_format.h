@@ -7,13 +7,13 @@
 
 namespace paracord {
 
-// Returns "" or what is wrong with a format; text, json and auto exist.
+// Returns "" or the problem with a format; the formats are text, json and auto.
 std::string CheckLogFormat(const std::string& format);
 
-// Sets up the process's logger as SetUpLogging(level) does: it writes to stderr and remembers its
-// lines (last_events.h). `format` "auto" is text on a terminal and JSON elsewhere. What one event
-// repeats beyond a limit is counted and left out (log_lines.h), except at level debug and of what a
-// job's program prints.
+// Sets up the process's logger like SetUpLogging(level), writing to stderr and keeping lines for
+// last_events.h. `format` "auto" is text on a terminal and JSON elsewhere. Repetitions of an event
+// beyond a limit are counted and left out (log_lines.h), except at level debug and in the output of
+// a job's program.
 void SetUpLogging(const std::string& level, const std::string& format);
 
 }  // namespace paracord

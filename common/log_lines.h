@@ -1,6 +1,6 @@
-// Lines of a log get the name of their event, which stays the same while numbers and names in the
-// text vary; a form, as text or as one JSON object a line; and a limit for each event, so that an
-// event that repeats thousands of times does not hide the rest.
+// Formats log lines, as text or as a JSON object a line. Names the event of each line by its
+// constant words, without numbers and names, and limits the lines of each event, to keep an event
+// repeated thousands of times from hiding the rest.
 #pragma once
 
 #include <array>
@@ -12,15 +12,15 @@ namespace paracord {
 
 inline constexpr char kNoEvent[] = "line";
 
-// Names the event of a line by the format that it is written with, or else by its text: the first
-// words that stand together and do not vary (a replacement field, or what has a digit, quote, slash
-// or colon inside, does), at most five: "joined_session" of "joined: session {}, generation {}",
-// "is_away" of "{} is away"; "line" without any. Programs may rely on it.
+// Names the event of a line by its format or, without a format, by its text: the first run of at
+// most five constant words ("joined_session" of "joined: session {}, generation {}", "is_away" of
+// "{} is away"). Replacement fields and words with a digit, quote, slash or colon inside are not
+// constant. "line" if no word is left. Programs may rely on the names.
 std::string EventOf(std::string_view text);
 
 // {"ts": ..., "level": ..., "task": ..., "event": ..., "peer": ..., "address": ..., "reason": ...,
-// "msg": ...}, without an end of line. `fields` is "name\x1fvalue\x1e" for each of kLogFields that
-// the line has.
+// "msg": ...}, without an end of line. `fields` is "name\x1fvalue\x1e" for each of the line's
+// kLogFields.
 std::string JsonLine(int64_t unix_ms, std::string_view level, std::string_view task,
                      std::string_view event, std::string_view fields, std::string_view text);
 
@@ -31,12 +31,12 @@ class EventLimit {
 
   struct Verdict {
     bool pass = true;
-    uint64_t left_out = 0;  // of this event before this line, in an earlier second
+    uint64_t left_out = 0;  // lines of this event left out in an earlier second
   };
   Verdict Take(const std::string& event, int64_t unix_ms);
 
  private:
-  // Events share a place if their hashes meet: memory is bounded whatever the lines say.
+  // Events with equal hashes share a place: memory is bounded whatever the lines say.
   struct Place {
     int64_t second = 0;
     uint32_t lines = 0;

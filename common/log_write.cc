@@ -1,5 +1,5 @@
-// Logger::Write alone, which the CUDA plug-in compiles into itself: it links nothing else of
-// common.
+// Logger::Write in a file of its own, because the CUDA plug-in compiles this file and links nothing
+// else of common.
 #include <algorithm>
 
 #include "common/log.h"
@@ -22,8 +22,7 @@ spdlog::level::level_enum SpdlogLevel(LogLevel level) {
   return spdlog::level::err;
 }
 
-// Returns the fields among the arguments as "name\x1fvalue\x1e" one after the other; those that are
-// empty are left out.
+// Returns the non-empty fields among the arguments, as concatenated "name\x1fvalue\x1e".
 std::string FieldsOf(fmt::format_args args) {
   std::string fields;
   for (const char* const name : kLogFields) {
@@ -41,8 +40,8 @@ std::string FieldsOf(fmt::format_args args) {
 void Logger::Write(LogLevel level, fmt::string_view format, fmt::format_args args) const {
   const spdlog::level::level_enum as = SpdlogLevel(level);
   if (!spdlog::should_log(as)) return;
-  // The sink names the event by the format and finds the fields behind it, where spdlog carries the
-  // name of a function: no formatter of spdlog's reads that one, also not after this call.
+  // Passes format and fields to the sink in spdlog's function-name slot: no spdlog formatter reads
+  // the slot, during this call or later. The sink derives the event's name from the format.
   const std::string source = std::string(format.data(), format.size()) + '\x1d' + FieldsOf(args);
   spdlog::log(spdlog::source_loc("", 0, source.c_str()), as, "{} {}", task_,
               fmt::vformat(format, args));

@@ -14,7 +14,7 @@ void MemoryShare::SetMax(uint64_t bytes_max, uint64_t spare) {
 }
 
 bool MemoryShare::Reserve(uint64_t bytes) {
-  const uint64_t bytes_max = bytes_max_;  // once: SetMax may make it less meanwhile
+  const uint64_t bytes_max = bytes_max_;  // read once: SetMax may lower the limit meanwhile
   if (bytes > bytes_max) return false;
   int64_t held = bytes_;
   do {
@@ -42,7 +42,7 @@ void MemoryBudget::Divide(uint64_t left) {
   round_rows_->SetMax(limited() ? round_rows : kUnlimited, 0);
   left -= round_rows;
   requests_->SetMax(std::min(caps_.requests, left / 16 * 3), std::min(caps_.one_request, left / 2));
-  // Without a limit readers may be waited for no longer as often as it takes.
+  // Without a memory limit, a ps may give up waiting for slow readers any number of times.
   replies_->SetMax(std::min(caps_.replies, left / 8), limited() ? left / 16 : kUnlimited);
   staged_->SetMax(std::min(caps_.staged, left / 16), 0);
   snapshots_->SetMax(std::min(caps_.snapshots, left / 16 - left / 128), 0);
@@ -51,7 +51,7 @@ void MemoryBudget::Divide(uint64_t left) {
 
 absl::Status MemoryBudget::HoldVariables(uint64_t bytes, uint64_t push_bytes, uint64_t round_bytes,
                                          bool round_rows) {
-  // Less than kUnlimited each, because they were allocated or are sums of tensors that fit 64 bits.
+  // Below kUnlimited each: the values were allocated, or are sums of tensors that fit 64 bits.
   const uint64_t rounds = std::min(round_bytes, kUnlimited);
   const uint64_t least = std::min(bytes, kUnlimited) + rounds + kProgramBytes;
   const uint64_t left = limit_ - std::min(limit_, least);
@@ -99,7 +99,7 @@ bool MemoryBudget::MuchBesideVariables(uint64_t resident_bytes) const {
 std::vector<MemoryUse> MemoryBudget::Uses() const {
   std::vector<MemoryUse> uses = {
       {"variables", variables_, limit_ - std::min(limit_, kProgramBytes)}};
-  // Of dense variables as much as they may ever take.
+  // For dense variables, counts the maximum of their rounds.
   const auto rows = static_cast<uint64_t>(std::max<int64_t>(round_rows_->bytes(), 0));
   const uint64_t rows_max = rows_in_rounds_ ? round_rows_->bytes_max() : 0;
   if (rounds_ + rows_max > 0) uses.push_back({"rounds", rounds_ + rows, rounds_ + rows_max});
@@ -113,7 +113,8 @@ std::vector<MemoryUse> MemoryBudget::Uses() const {
   add("snapshots", *snapshots_);
   add("buffers", *buffers_);
   add("restores", *restores_);
-  uses.push_back({"arena", IdleSharedBytes(), kIdleKept});  // that is free, and not given back yet
+  // Free but not yet returned to the kernel.
+  uses.push_back({"arena", IdleSharedBytes(), kIdleKept});
   return uses;
 }
 

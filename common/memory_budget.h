@@ -1,22 +1,21 @@
-// The memory budget of a process is divided among those that hold memory: variables take what they
-// take, and of what they leave every other holder has a share. A holder reserves bytes before it
-// takes them, or counts what has arrived and then waits, so that the sum stays below the limit of
-// the process. Only the rows of growing tables may take more than that: they are counted and never
-// refused, and an eighth of the limit stays for the others. Thread-safe; owned by main, shares also
-// by whoever counts in them, because replies outlive the others.
+// Divides a process's memory limit among the holders of memory: the variables take what they need,
+// and every other holder gets a share of the rest. A holder reserves bytes before allocating, or
+// counts arrived bytes and then waits, to keep the sum below the process's limit. Only rows of
+// growing tables may exceed the division: rows are counted and never refused, and an eighth of the
+// limit stays for the others. Thread-safe. Owned by main; a share is also owned by its holders,
+// because replies outlive the budget.
 //
-// The budget does not count one thing: while a ps writes a checkpoint, each chunk of its dense
-// variables and slots that is changed meanwhile is there twice (copy on write), which is at worst
-// all of them once more.
+// Not counted: while a ps writes a checkpoint, each chunk of a dense variable or slot changed
+// meanwhile exists twice (copy on write), at worst a second copy of all dense variables and slots.
 //
-// Half of what the variables leave is for one request that must be able to go on (net/intake.h),
-// three sixteenths are for all other requests. Replies that slow readers hold have an eighth, and
-// another sixteenth where readers are waited for no longer (store/pinned_bytes.h). Gradients that
-// come before their exchange have a sixteenth, and so has what a snapshot copies (partitions, and
-// rows before pushes change them) together with receive buffers that wait for their next use. Where
-// tables form rounds, the rows of the round under way and those before it have a quarter of what
-// variables leave, and the others share the rest. A restore may take all that the variables leave:
-// it has it to itself, since a ps that is being loaded serves nobody.
+// Of the rest beside the variables, half is for a single request, to guarantee progress
+// (net/intake.h), and three sixteenths for all other requests. Replies held by slow readers have an
+// eighth, and another sixteenth once the ps no longer waits for the readers (store/pinned_bytes.h).
+// Gradients arriving before their exchange have a sixteenth; copies for snapshots (partitions, and
+// rows saved before a push) share a sixteenth with unused receive buffers. Where tables train in
+// rounds, the rows of the present round and their previous values have a quarter of the rest, and
+// the shares above divide the other three quarters. A restore may take all of the rest: a ps being
+// loaded serves nobody.
 #pragma once
 
 #include <atomic>
@@ -33,7 +32,7 @@ class MemoryShare {
  public:
   static constexpr uint64_t kUnlimited = uint64_t{1} << 62;
 
-  // `spare` may be held beyond `bytes_max` in the cases that the holder says.
+  // The holder may exceed `bytes_max` by up to `spare`, in cases named by the holder.
   explicit MemoryShare(uint64_t bytes_max = kUnlimited, uint64_t spare = kUnlimited) {
     SetMax(bytes_max, spare);
   }
@@ -44,11 +43,11 @@ class MemoryShare {
   uint64_t bytes_max() const { return bytes_max_; }
   uint64_t spare() const { return spare_; }
 
-  // Below 0 for a moment if a holder subtracts before it adds.
+  // Negative for a moment if a holder subtracts before adding.
   int64_t bytes() const { return bytes_; }
   void Add(uint64_t bytes) { bytes_ += static_cast<int64_t>(bytes); }
   void Subtract(uint64_t bytes) { bytes_ -= static_cast<int64_t>(bytes); }
-  // Adds the bytes if the share has so much left. Otherwise returns false and adds nothing.
+  // Adds the bytes if the share has room. Otherwise returns false and adds nothing.
   bool Reserve(uint64_t bytes);
 
  private:
@@ -57,20 +56,20 @@ class MemoryShare {
   std::atomic<int64_t> bytes_{0};
 };
 
-// Bytes reserved in a share until this is destroyed.
+// Bytes reserved in a share until destruction.
 class MemoryReservation {
  public:
   explicit MemoryReservation(MemoryShare& share) : share_(share) {}
   ~MemoryReservation() { share_.Subtract(bytes_); }
   MemoryReservation(const MemoryReservation&) = delete;
   MemoryReservation& operator=(const MemoryReservation&) = delete;
-  // Reserves more. Returns false if the share has not so much left.
+  // Reserves more. Returns false if the share has no room.
   bool More(uint64_t bytes) {
     if (!share_.Reserve(bytes)) return false;
     bytes_ += bytes;
     return true;
   }
-  // Takes more even if the share has not so much left, and gives some back.
+  // Takes more even without room in the share; Less gives bytes back.
   void Count(uint64_t bytes) {
     share_.Add(bytes);
     bytes_ += bytes;
@@ -85,7 +84,7 @@ class MemoryReservation {
   uint64_t bytes_ = 0;
 };
 
-// A line of what a process holds.
+// A holder's line in the report of memory use.
 struct MemoryUse {
   std::string holder;  // "variables", "requests", ...
   uint64_t bytes = 0;
@@ -95,12 +94,12 @@ struct MemoryUse {
 class MemoryBudget {
  public:
   static constexpr uint64_t kUnlimited = MemoryShare::kUnlimited;
-  // The program itself, its libraries and threads.
+  // The program, its libraries and threads.
   static constexpr uint64_t kProgramBytes = uint64_t{64} << 20;
-  // With less nothing useful can be done.
+  // The least limit with which a process can do useful work.
   static constexpr uint64_t kLimitMin = uint64_t{128} << 20;
 
-  // No share becomes larger than these, however much memory there is.
+  // Upper bounds of the shares, however much memory there is.
   struct Caps {
     uint64_t requests = uint64_t{2} << 30;
     uint64_t one_request = uint64_t{64} << 30;
@@ -111,7 +110,7 @@ class MemoryBudget {
   };
 
   explicit MemoryBudget(uint64_t limit = kUnlimited);
-  // `limit` is one of `parts` equal parts into which the process divides its --memory-limit.
+  // `limit` is a part of the process's --memory-limit, divided into `parts` equal parts.
   MemoryBudget(uint64_t limit, Caps caps, uint64_t parts = 1);
 
   uint64_t limit() const { return limit_; }
@@ -119,20 +118,19 @@ class MemoryBudget {
   // 2.0 GiB".
   std::string LimitText() const;
   bool limited() const { return limit_ < kUnlimited; }
-  // Divides what is left when variables and their slots take `bytes`. RESOURCE_EXHAUSTED, and
-  // nothing changes, unless a push of `push_bytes` fits beside them and beside `round_bytes`, which
-  // in synchronous training the sums of rounds and the values before them take at their worst.
-  // `round_rows`: tables form rounds, too, whose rows count in `rounds`.
+  // Divides the rest beside variables and slots of `bytes`. RESOURCE_EXHAUSTED, without a change,
+  // unless the rest holds a push of `push_bytes` and `round_bytes`: the worst case, in synchronous
+  // training, of the rounds' sums and the values before them. `round_rows`: tables train in rounds,
+  // too, and their rows count in `rounds`.
   absl::Status HoldVariables(uint64_t bytes, uint64_t push_bytes, uint64_t round_bytes = 0,
                              bool round_rows = false);
-  // Counts what the variables take by now, since growing tables get rows all the time, and divides
-  // anew what is left, but at least an eighth of the limit, and room for a push: what the rows take
-  // is never taken back, and without room for requests training would stop for ever. Returns true
-  // the first time since HoldVariables that less than that is left.
+  // Counts the present bytes of the variables, because growing tables gain rows all the time, and
+  // divides the rest anew, but at least an eighth of the limit and room for a push: rows are never
+  // taken back, and without room for requests training would stop for ever. Returns true the first
+  // time since HoldVariables that the rest is below this minimum.
   bool CountVariables(uint64_t bytes);
 
-  // Whether a process of which so much is resident has more beside its variables than half of what
-  // they leave.
+  // Whether a process with `resident_bytes` holds more beside its variables than half of the rest.
   bool MuchBesideVariables(uint64_t resident_bytes) const;
 
   const std::shared_ptr<MemoryShare>& requests() const { return requests_; }
@@ -141,7 +139,7 @@ class MemoryBudget {
   const std::shared_ptr<MemoryShare>& snapshots() const { return snapshots_; }
   const std::shared_ptr<MemoryShare>& buffers() const { return buffers_; }
   const std::shared_ptr<MemoryShare>& restores() const { return restores_; }
-  // The rows of tables in sums of rounds, and before them.
+  // Rows of tables in the sums of rounds, and their previous values.
   const std::shared_ptr<MemoryShare>& rounds() const { return round_rows_; }
 
   // Returns the uses of every holder, variables first.

@@ -18,7 +18,7 @@ namespace {
 std::optional<uint64_t> ReadNumber(const std::string& path) {
   uint64_t number = 0;
   if (absl::SimpleAtoi(ReadKernelFile(path), &number)) return number;
-  return std::nullopt;  // also "max"
+  return std::nullopt;  // also for the text "max"
 }
 
 // Returns the number behind `key` at the start of a line.
@@ -33,8 +33,8 @@ std::optional<uint64_t> NumberOf(const std::string& text, std::string_view key) 
   return std::nullopt;
 }
 
-// The least limit of a group and those above it; nullopt if none has one. `file` has it in this
-// version.
+// The least limit of a control group and its ancestors; nullopt without a limit. `file` is the
+// limit's file name in this version of control groups.
 std::optional<MemoryThere> OfGroup(const std::string& mount, std::string group,
                                    const std::string& file) {
   std::optional<MemoryThere> least;

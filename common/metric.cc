@@ -8,7 +8,7 @@
 namespace paracord {
 namespace {
 
-// A quotient that is 0 if the whole is 0, as in Keras.
+// part / whole, or 0 for whole = 0, as in Keras.
 double Share(double part, double whole) { return whole == 0 ? 0 : part / whole; }
 
 // values: positives, then negatives, n of each, by bucket of the prediction. Counts above threshold
@@ -69,7 +69,7 @@ double F1(const MetricState& state) {
   return state.kind() == METRIC_F1_WEIGHTED ? weighted / (all[3] + kEpsilon) : sum / classes;
 }
 
-// `values` are, for each column, sums of targets, of their squares, of squared errors, and of
+// `values` are, for each column: the sum of targets, of squared targets, of squared errors, and of
 // weights.
 double R2(const MetricState& state) {
   double sum = 0;

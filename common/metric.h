@@ -1,5 +1,5 @@
-// The state of a metric over some examples, and its value. States merge by addition, so that an
-// evaluation may be split over any number of workers and stay exact. Pure.
+// The state of a metric over some examples, and its value. States merge by addition; an evaluation
+// may be split over any number of workers and stays exact. Pure.
 #pragma once
 
 #include "proto/paracord.pb.h"
@@ -9,8 +9,8 @@ namespace paracord {
 // sum += state, element by element; an empty sum takes the state's size.
 void MergeMetric(const MetricState& state, MetricState& sum);
 
-// The value of a state. For a mean, values = {sum over the examples, sum of their weights}, and the
-// value is 0 if the weights are 0. NaN for an empty state.
+// The value of a state. For a mean, values = {sum over the examples, sum of their weights}; 0 if
+// the weights sum to 0. NaN for an empty state.
 double MetricValue(const MetricState& state);
 
 }  // namespace paracord

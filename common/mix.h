@@ -1,5 +1,5 @@
-// A hash of integers that is the same pure function everywhere, for shuffling and dropout. Not for
-// hash tables with untrusted keys.
+// A pure hash of integers, equal on every machine, for shuffling and dropout. Not for hash tables
+// with untrusted keys.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// std::mutex with the annotations of absl/base/thread_annotations.h (ABSL_GUARDED_BY, ...), checked
-// by clang; unlike absl::Mutex it is also understood by TSan.
+// std::mutex with clang's thread-safety annotations (absl/base/thread_annotations.h). Unlike
+// absl::Mutex, TSan understands std::mutex.
 #pragma once
 
 #include <mutex>

@@ -16,7 +16,8 @@ bool IsControl(std::string_view text, size_t at) {
   return byte < 0x20 || byte == 0x7f;
 }
 
-// Appends the control character at `at` as \x.., and returns its bytes but the first.
+// Appends the control character at `at` as \x.., and returns the number of its bytes after the
+// first.
 size_t AppendEscaped(std::string_view text, size_t at, std::string& to) {
   const size_t more = text[at] == '\xc2' ? 1 : 0;
   absl::StrAppendFormat(&to, "\\x%02x", static_cast<unsigned char>(text[at + more]));

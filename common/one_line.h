@@ -1,5 +1,5 @@
-// Makes text from peers and files safe to keep, log and show: one line, no control characters for a
-// terminal, bounded length. Pure functions over UTF-8.
+// Makes text from peers and files safe to keep, log and show: a single line, no control characters
+// for a terminal, bounded length. Pure functions over UTF-8.
 #pragma once
 
 #include <cstddef>
@@ -8,21 +8,20 @@
 
 namespace paracord {
 
-// The limit for names of variables, metrics and other things that people give and that are kept as
-// given.
+// The limit for names given by people and kept verbatim: of variables, metrics and the like.
 inline constexpr size_t kNameBytesMax = 1024;
 // True for 1 to kNameBytesMax bytes without control characters.
 bool IsName(std::string_view text);
 
-// Returns `text` on one line: "; " replaces line ends, \x.. other control characters. Text longer
-// than bytes_max is cut between characters, and its length is appended.
+// Returns `text` on a single line: "; " replaces line ends, \x.. other control characters. Text
+// longer than bytes_max is cut between characters, and its length is appended.
 std::string OneLine(std::string_view text, size_t bytes_max);
 
-// Returns all of `text` with \x.. in place of its control characters but line ends and tabs.
+// Returns all of `text`; \x.. replaces control characters except line ends and tabs.
 std::string TerminalText(std::string_view text);
 
-// Returns a message for a terminal: its lines stay lines, and each is as OneLine makes it of at
-// most kTerminalLineMax bytes.
+// Returns a message for a terminal: keeps lines, and treats each like OneLine with
+// kTerminalLineMax.
 inline constexpr size_t kTerminalLineMax = 4096;
 std::string ForTerminal(std::string_view text);
 

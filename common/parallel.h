@@ -1,6 +1,6 @@
-// A parallel loop on a thread pool that all callers in the process share. The caller works on its
-// own loop too, so that it never waits for helpers that are busy elsewhere; loops may be started
-// from many threads at once. `body` must not start a loop that waits for this one.
+// A parallel loop on a thread pool shared by the process. The caller works on its own loop, too,
+// and never waits for busy helpers; loops may be started from many threads at once. `body` must not
+// start a loop that waits for the present loop.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,7 @@
 
 namespace paracord {
 
-// Sets how many threads one loop may use, the caller included; 1 by default. Called before any
-// loop.
+// Sets how many threads a loop may use, including the caller; 1 by default. Called before any loop.
 void SetParallelThreads(int threads);
 
 // Runs body(0) ... body(count - 1), in any order, possibly at the same time, and returns when all

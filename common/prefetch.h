@@ -1,9 +1,9 @@
-// Asks the processor for memory that will be read or written soon, so that the loads of several
-// places overlap. Any address is allowed; nothing happens but that caches may be filled.
+// Prefetches memory about to be read or written, to overlap loads of several places. Any address is
+// allowed; the only effect is on caches.
 //
-// This is the only place with __builtin_prefetch. g++ 12 takes a function whose only effect is a
-// prefetch for one without effects and drops the calls of that function; the empty volatile
-// assembly is an effect, and no instruction.
+// The only use of __builtin_prefetch. g++ 12 regards a function with nothing but a prefetch as free
+// of effects and drops its calls; the empty volatile assembly counts as an effect and emits no
+// instruction.
 #pragma once
 
 namespace paracord {

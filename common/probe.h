@@ -1,4 +1,4 @@
-// Marks a rare branch, so that the simulation fails if no seed reached it. A probe is registered
+// Marks a rare branch; the simulation fails if no seed reached the probe. A probe is registered
 // before main, whether or not any code reaches it. Counting is thread-safe, and cheap enough for
 // rare branches in every build.
 //   PROBE("ps.push.gap");
@@ -17,7 +17,7 @@ struct ProbeCount {
   uint64_t hits;
 };
 
-// Every probe linked into this program, sorted by name; sites of the same name are added up.
+// Every probe linked into this program, sorted by name; counts of sites with equal names are added.
 std::vector<ProbeCount> ProbeCounts();
 
 class Probe {
@@ -41,7 +41,7 @@ struct ProbeName {
   }
 };
 
-// A template's static member that is named anywhere is constructed before main.
+// The static member of an instantiated template is constructed before main.
 template <ProbeName name>
 struct ProbeSite {
   static inline Probe probe{std::string_view(name.text)};

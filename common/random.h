@@ -1,5 +1,5 @@
-// Random numbers for identities and jitter. The data plan, initializers and dropout must not use
-// them: those are pure functions of the job's seed (common/counter_random.h).
+// Random numbers for identities and jitter. Not for data plan, initializers and dropout, which are
+// pure functions of the job's seed (common/counter_random.h).
 #pragma once
 
 #include <cstdint>

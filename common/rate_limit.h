@@ -1,6 +1,5 @@
-// Bounds how often something may happen for each of many keys: so many times in a window of time
-// that begins with the first. A key is kept as its hash, of 64 bits. A value without a clock; one
-// thread.
+// Bounds events for each of many keys: a number of times in a window, which begins with a key's
+// first event. A key is kept as its 64-bit hash. A plain value without a clock; one thread.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +13,11 @@ namespace paracord {
 
 class RateLimit {
  public:
-  // Remembers at most `keys_max` keys. If there are more at a time, all of them begin anew.
+  // Remembers at most `keys_max` keys; further keys reset all counts.
   RateLimit(uint32_t times_max, int64_t window_ms, size_t keys_max)
       : times_max_(times_max), window_ms_(window_ms), keys_max_(keys_max) {}
 
-  // Counts one for the key. Returns false, and counts nothing, if that would be too many.
+  // Counts an event of the key. Returns false, and counts nothing, above the limit.
   bool Allow(const std::string& key, int64_t now_ms) {
     const uint64_t hash = absl::HashOf(key);
     auto at = windows_.find(hash);

@@ -1,4 +1,4 @@
-// SHA-256, by which two texts are known to be the same one. Pure.
+// SHA-256, used to recognise equal texts. Pure.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace paracord {
 
-// Returns the SHA-256 of the bytes in hex digits; "" if OpenSSL computes none, as under a rule that
-// allows FIPS providers alone and without such a provider. The caller then trusts no text.
+// Returns the SHA-256 of the bytes in hex digits; "" if OpenSSL cannot compute it, as under a
+// FIPS-only policy without a FIPS provider. The caller then trusts no text.
 std::string Sha256Hex(std::string_view bytes);
 
 }  // namespace paracord

@@ -20,7 +20,7 @@ namespace {
 constexpr std::align_val_t kAlignment{64};
 constexpr uint64_t kSharedFrom = 8 << 10;  // smaller arrays are cheaper to copy than to map
 constexpr uint64_t kPage = 4096;
-constexpr uint64_t kSegmentBytes = 64 << 20;  // pages are allocated when they are touched
+constexpr uint64_t kSegmentBytes = 64 << 20;  // pages are allocated when touched
 
 uint64_t Rounded(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
@@ -29,14 +29,14 @@ struct Segment {
   char* data;  // null: given back
   uint64_t bytes;
   uint64_t used = 0;     // parts are cut off from the front
-  uint64_t parts = 0;    // that are in use
+  uint64_t parts = 0;    // parts in use
   bool touched = false;  // since the last Trim
 };
 
 std::optional<Segment> MakeSegment(uint64_t bytes) {
   const int fd = memfd_create("paracord", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return std::nullopt;
-  // Peers map it only if it cannot shrink: a read behind a file's end kills the process.
+  // Peers map only files sealed against shrinking: reading behind a file's end kills the process.
   if (ftruncate(fd, static_cast<off_t>(bytes)) != 0 ||
       fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
     close(fd);
@@ -58,9 +58,8 @@ class Arena {
   void* Allocate(uint64_t bytes) {
     const uint64_t wanted = Rounded(bytes);
     MutexLock lock(mu_);
-    // Takes the smallest part that fits and wastes little, because the same sizes recur. Among
-    // equals it takes the one used last, whose bytes may still be cached and whose pages are
-    // mapped.
+    // Takes the smallest part that fits and wastes little, because sizes recur; among equals the
+    // most recently used part, whose bytes may still be cached and whose pages are mapped.
     if (const auto fits = free_.lower_bound(wanted);
         fits != free_.end() && fits->first <= wanted + wanted / 4) {
       const auto last = std::prev(free_.upper_bound(fits->first));
@@ -172,17 +171,17 @@ class Arena {
   uint64_t idle_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<Segment> segments_ ABSL_GUARDED_BY(mu_);
   std::map<const char*, size_t> by_address_ ABSL_GUARDED_BY(mu_);  // index in segments_
-  std::multimap<uint64_t, char*> free_ ABSL_GUARDED_BY(mu_);       // by size
-  std::map<char*, uint64_t> sizes_ ABSL_GUARDED_BY(mu_);           // of parts in use
+  std::multimap<uint64_t, char*> free_ ABSL_GUARDED_BY(mu_);       // free parts by size
+  std::map<char*, uint64_t> sizes_ ABSL_GUARDED_BY(mu_);           // sizes of the parts in use
 };
 
 Arena& TheArena() {
-  static Arena* const arena = new Arena;  // never destroyed: static objects may free into it
+  static Arena* const arena = new Arena;  // never destroyed: static objects may free memory later
   return *arena;
 }
 
 std::atomic<bool> enabled{false};
-std::atomic<int> mappings{0};  // of peers' segments
+std::atomic<int> mappings{0};  // mapped segments of peers
 
 }  // namespace
 

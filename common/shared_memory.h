@@ -1,9 +1,8 @@
 // Memory of this process that other processes of the host may map: memory files (memfd), which
-// vanish with the last process that has them. Large arrays that are sent (parameters, gradients)
-// are allocated here, so that a peer on this host reads them in place (net/shared_connection.h).
-// Process-wide, thread-safe. Parts of segments are reused; a segment that nobody uses is given back
-// where the process asks for it (TrimSharedMemory). Before EnableSharedMemory, and on systems
-// without memory files, it is ordinary memory.
+// vanish with the last process that holds them. Large arrays to be sent (parameters, gradients) are
+// allocated here; a peer on this host reads them in place (net/shared_connection.h). Process-wide,
+// thread-safe. Parts of segments are reused; TrimSharedMemory returns unused segments to the
+// kernel. Before EnableSharedMemory, and on systems without memory files, all memory is ordinary.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +14,11 @@
 
 namespace paracord {
 
-// Turns memory files on. False if this system has none.
+// Turns memory files on. False if the system has none.
 bool EnableSharedMemory();
 
-// Never returns null; aligned to 64 bytes. Small arrays are ordinary memory, because they are
-// copied when sent.
+// Never returns null; aligned to 64 bytes. Small arrays are ordinary memory, because sending copies
+// them.
 void* AllocateShared(size_t bytes);
 void FreeShared(void* memory, size_t bytes);
 
@@ -27,21 +26,21 @@ struct SharedPlace {
   uint64_t segment = 0;  // from 1
   uint64_t offset = 0;   // bytes
 };
-// Returns where a peer finds `memory`; nullopt if it is ordinary memory.
+// Returns the segment and offset of `memory`; nullopt for ordinary memory.
 std::optional<SharedPlace> FindShared(const void* memory);
 
-// Gives back the segments of which no part was in use since the call before, down to kIdleKept.
-// Peers that map them keep their memory until they are told (net/shared_connection.h). Not in a
-// process that asks for FindSharedSegment.
+// Returns segments unused since the previous call to the kernel, down to kIdleKept. Peers keep
+// their mappings until told (net/shared_connection.h). Not for a process that uses
+// FindSharedSegment.
 void TrimSharedMemory();
 inline constexpr uint64_t kIdleKept = 32 << 20;
-// Bytes of parts that are free, which stay resident.
+// Bytes of free parts, still resident.
 uint64_t IdleSharedBytes();
-// How often a segment was given back, and whether this one was.
+// How many segments were returned to the kernel so far, and whether `segment` is still open.
 uint64_t SharedSegmentsClosed();
 bool IsSharedSegmentOpen(uint64_t segment);
 
-// Returns the whole segment that contains `memory`; it is mapped until the process ends.
+// Returns the whole segment around `memory`, mapped until the process ends.
 std::optional<std::span<const char>> FindSharedSegment(const void* memory);
 
 struct SharedSegment {
@@ -50,15 +49,15 @@ struct SharedSegment {
 };
 SharedSegment GetSharedSegment(uint64_t segment);
 
-// A peer's segment, mapped read-only. Its file can neither shrink nor vanish while it is mapped.
+// A peer's segment, mapped read-only. The file can neither shrink nor vanish while mapped.
 class SharedMapping {
  public:
-  // The limit over all peers: a quarter of the mappings that Linux allows. Segments have 64 MiB and
+  // The limit over all peers: a quarter of the mappings allowed by Linux. Segments have 64 MiB and
   // more.
   static constexpr int kMappingsMax = 16384;
 
-  // Maps `fd` and takes ownership of it. Returns nullopt if it is no file of that size that is
-  // sealed against shrinking, or if there are kMappingsMax already.
+  // Maps `fd` and takes ownership. Returns nullopt unless `fd` is a file of `bytes`, sealed against
+  // shrinking, or if kMappingsMax is reached.
   static std::optional<SharedMapping> Map(int fd, uint64_t bytes);
   SharedMapping(SharedMapping&& other) noexcept;
   SharedMapping& operator=(SharedMapping&&) = delete;
@@ -72,7 +71,7 @@ class SharedMapping {
   uint64_t bytes_;
 };
 
-// A memory resource for arrays whose owner decides at run time whether they are shared.
+// A memory resource for arrays whose owner decides at run time whether to share them.
 std::pmr::memory_resource* SharedMemoryResource();
 
 template <class T>

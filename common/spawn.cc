@@ -29,10 +29,10 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
   return pointers;
 }
 
-constexpr int kFirst = 3, kMost = 8;  // descriptors that a child is given
+constexpr int kFirst = 3, kMost = 8;  // range of a child's extra descriptors
 
-// Descriptors 3, 4, ... become these, and all others are closed at execve. First they are copied
-// out of each other's way.
+// Moves `descriptors` to 3, 4, ... and closes all others at execve. Copies them above the range
+// first, to avoid collisions.
 void PassDescriptors(const std::vector<int>& descriptors) {
   int copies[kMost];
   int count = 0;
@@ -41,8 +41,7 @@ void PassDescriptors(const std::vector<int>& descriptors) {
     copies[count++] = fcntl(descriptor, F_DUPFD, kFirst + kMost);
   }
 #ifdef SYS_close_range
-  constexpr unsigned kOnExec =
-      4;  // CLOSE_RANGE_CLOEXEC; an older kernel closes what says so itself
+  constexpr unsigned kOnExec = 4;  // CLOSE_RANGE_CLOEXEC; older kernels rely on O_CLOEXEC
   syscall(SYS_close_range, static_cast<unsigned>(kFirst), ~0u, kOnExec);
 #endif
   for (int i = 0; i < count; ++i) {
@@ -55,9 +54,9 @@ void ResetSignals() {
   for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
 }
 
-// What a child that does not become the program writes into a pipe, which execve closes.
+// The report, in a pipe closed by a successful execve, of a child that failed to start the program.
 struct Failure {
-  bool in_directory = false;  // that it cannot enter
+  bool in_directory = false;  // the child could not enter its directory
   int error = 0;
 };
 
@@ -67,14 +66,14 @@ struct Failure {
   _exit(static_cast<int>(ExitCode::kConfiguration));
 }
 
-// Runs in the child, which may call only functions that are safe after fork.
+// Runs in the child; only async-signal-safe functions are allowed after fork.
 [[noreturn]] void Become(const std::vector<char*>& argv, const std::vector<char*>& environment,
                          const SpawnOptions& options, pid_t parent, int pipe) {
   setsid();
   prctl(PR_SET_PDEATHSIG, options.death_signal);
-  if (getppid() != parent) _exit(static_cast<int>(ExitCode::kPeerLost));  // it died before that
-  // A shell makes what it puts into the background ignore SIGINT. It is reset before the mask lets
-  // it in, since one may be pending.
+  if (getppid() != parent) _exit(static_cast<int>(ExitCode::kPeerLost));  // the parent died first
+  // A shell makes background jobs ignore SIGINT. Reset before unblocking, because a SIGINT may be
+  // pending.
   signal(SIGINT, SIG_DFL);
   if (!options.descriptors.empty()) ResetSignals();
   sigset_t none;
@@ -137,7 +136,7 @@ absl::StatusOr<pid_t> Spawn(const SpawnOptions& options) {
   const pid_t parent = getpid();
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot make a pipe");
-  // Above those that the child is given.
+  // Moves the pipe above the child's descriptors.
   const int end = fcntl(ends[1], F_DUPFD_CLOEXEC, kFirst + kMost);
   close(ends[1]);
   const pid_t pid = fork();

@@ -9,7 +9,7 @@
 namespace paracord {
 
 void BlockSquares::Add(std::span<const float> part) {
-  std::array<double, 8> sums = sums_;  // which the loop has in registers
+  std::array<double, 8> sums = sums_;  // a local copy stays in registers
   const auto square = [&](size_t i) {
     return static_cast<double>(part[i]) * static_cast<double>(part[i]);
   };

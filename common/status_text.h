@@ -1,4 +1,4 @@
-// The message of a status, and texts that go to another process.
+// The message of a status, and texts for other processes.
 #pragma once
 
 #include <string>
@@ -10,9 +10,8 @@ namespace paracord {
 
 inline std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
-// Makes text safe to send in a message or with a gRPC status. It must be UTF-8, or the receiver
-// cannot parse it, and short, because headers are limited. Other bytes become U+FFFD, and longer
-// text is cut and ends with "...".
+// Makes text safe to send in a message or with a gRPC status: the receiver parses only UTF-8, and
+// headers are limited. Other bytes become U+FFFD; longer text is cut and ends with "...".
 inline constexpr size_t kSendableBytesMax = 2048;
 std::string Sendable(std::string_view text);
 inline std::string Sendable(const absl::Status& status) { return Sendable(Text(status)); }

@@ -1,4 +1,4 @@
-// The clock of code that no simulation runs: sockets, threads, processes.
+// The clock of code outside the simulation: sockets, threads, processes.
 #pragma once
 
 #include <algorithm>
@@ -22,9 +22,9 @@ inline int64_t UnixMs() {
       .count();
 }
 
-// Limits log lines about what a peer can do as often as it likes: at most one a second. Each line
-// doubles the wait for the next one, up to kMostMs; once nothing was to be said for as long, it is
-// a second again. Thread-safe.
+// Limits log lines about actions that a peer can repeat at will: at most one a second. Each line
+// doubles the wait for the next, up to kMostMs; after kMostMs without a line the wait is a second
+// again. Thread-safe.
 class OncePerSecond {
  public:
   static constexpr int64_t kLeastMs = 1000;

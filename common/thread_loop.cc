@@ -41,7 +41,7 @@ void ThreadLoop::Cancel(TimerId id) {
 
 void ThreadLoop::Run() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   std::unique_lock<std::mutex> lock(mu_.native());
-  bool timers_turn = true;  // so that neither posts nor timers starve the other
+  bool timers_turn = true;  // keeps posts and timers from starving each other
   while (!stopped_) {
     const bool due = !timers_.empty() && timers_.begin()->first.first <= NowMs();
     if (!due && ready_.empty()) {

@@ -1,4 +1,4 @@
-// The real event loop and executor, with one thread each. Owned by main.
+// The real event loop and executor, with a thread each. Owned by main.
 #pragma once
 
 #include <condition_variable>
@@ -37,8 +37,8 @@ class ThreadLoop : public EventLoop {
   std::map<TimerId, int64_t> due_ms_ ABSL_GUARDED_BY(mu_);
 };
 
-// Posts `done` functions to `loop`, which must outlive it. Its destructor drops work that has not
-// begun and waits for the function that is running.
+// Posts `done` functions to `loop`, which must outlive the executor. The destructor drops work not
+// yet begun and waits for the running function.
 class ThreadExecutor : public Executor {
  public:
   explicit ThreadExecutor(EventLoop& loop);

@@ -17,7 +17,7 @@ namespace paracord {
 namespace {
 
 constexpr size_t kBufferBytes = 64 << 10;
-constexpr int64_t kFlushUs = 100000;  // so much is lost with a process that is killed
+constexpr int64_t kFlushUs = 100000;  // the most time lost with a killed process
 constexpr uint64_t kFileBytesMax = uint64_t{256} << 20;
 
 struct Trace {

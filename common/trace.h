@@ -1,7 +1,7 @@
-// Spans of this process in Chrome's trace format, for `paracord train --trace`. They are written as
-// they end, so that a killed process leaves what it had. Tracing that is off costs one relaxed load
-// a span. Times are CLOCK_MONOTONIC, which all processes of a machine share. Thread-safe; one trace
-// for each process. The simulator has no trace, because nothing reads it back.
+// Spans of this process in Chrome's trace format, for `paracord train --trace`. Spans are written
+// as they end; a killed process leaves its spans so far. Disabled tracing costs one relaxed load a
+// span. Times are CLOCK_MONOTONIC, shared by all processes of a machine. Thread-safe; one trace for
+// each process. The simulator has no trace, because nothing reads it back.
 #pragma once
 
 #include <atomic>
@@ -13,10 +13,10 @@
 
 namespace paracord {
 
-// Begins to write a trace of at most 256 MiB to `path`. `process` is the process's name in it. Each
-// line of the file is one event and ends with a comma; whoever asked for the trace joins the files.
+// Begins to write a trace of at most 256 MiB to `path`, under the name `process`. Each line of the
+// file is an event followed by a comma; `paracord train` joins the files.
 absl::Status StartTrace(Files& files, const std::string& path, const std::string& process);
-// Writes what is still buffered; called before the process ends.
+// Writes buffered spans; called before the process ends.
 void FlushTrace();
 
 namespace trace_internal {
@@ -27,18 +27,18 @@ void Write(const char* name, int64_t begin_us, int64_t track);
 
 inline constexpr int64_t kTraceOff = -1;
 
-// Begins a span that ends elsewhere, in TraceEnd with the returned value.
+// Begins a span; pass the result to TraceEnd.
 inline int64_t TraceBegin() {
   if (!trace_internal::on.load(std::memory_order_relaxed)) return kTraceOff;
   return trace_internal::NowUs();
 }
-// Ends a span. `track` 0 is the calling thread's row; other tracks are rows of their own, because
-// spans of a row must not overlap. `name` is not escaped.
+// Ends a span. `track` 0 is the calling thread's row; other tracks are separate rows, because spans
+// of a row must not overlap. `name` is not escaped.
 inline void TraceEnd(const char* name, int64_t begin_us, int64_t track = 0) {
   if (begin_us != kTraceOff) trace_internal::Write(name, begin_us, track);
 }
 
-// Records a span that was measured with NowUs' clock.
+// Records a span measured with NowUs.
 void TraceDone(const char* name, int64_t begin_us, int64_t end_us, int64_t track);
 inline bool TraceOn() { return trace_internal::on.load(std::memory_order_relaxed); }
 

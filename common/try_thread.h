@@ -1,4 +1,4 @@
-// Starts a thread if the system has room for one more; for work that the caller can also do itself
+// Starts a thread if the system has room for another; for work that the caller can also do itself
 // or in another way.
 #pragma once
 
@@ -9,8 +9,7 @@
 
 namespace paracord {
 
-// Returns nullopt at the limits of processes or memory (std::thread reports these by an exception
-// only).
+// Returns nullopt at the limits of processes or memory (std::thread only throws).
 template <class Body>
 std::optional<std::thread> TryThread(Body body) {
   try {

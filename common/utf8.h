@@ -8,7 +8,7 @@
 
 namespace paracord {
 
-inline constexpr size_t kUtf8BytesMax = 4;  // of a character
+inline constexpr size_t kUtf8BytesMax = 4;  // the most bytes of a character
 
 struct Utf8Char {
   uint32_t code = 0;
@@ -18,10 +18,10 @@ struct Utf8Char {
 // The character at the begin of `text`.
 Utf8Char FirstUtf8(std::string_view text);
 
-// The number of bytes at the begin of `text` that are whole characters.
+// The size of the longest prefix of `text` made of whole characters.
 size_t Utf8Prefix(std::string_view text);
 
-// Appends a character; of a code that is none, the replacement character U+FFFD.
+// Appends a character; an invalid code becomes U+FFFD, the replacement character.
 void AppendUtf8(uint32_t code, std::string& out);
 
 }  // namespace paracord

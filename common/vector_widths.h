@@ -1,18 +1,17 @@
-// One loop, compiled for every width of vectors that x86-64 processors have; the widest that this
-// one has is picked at run time. On other processors there is one version. Private to .cc files of
-// kernels:
+// A loop compiled for every vector width of x86-64; the widest supported by the processor is picked
+// at run time. Other processors have a single version. Private to .cc files of kernels:
 //   PARACORD_KERNEL float SumOf(...) { a plain loop }
 //   PARACORD_WIDTHS(float, SumWide, (std::span<const float> x), SumOf(x))
 //   static const auto sum = PICK_WIDTH(SumWide);
-// Wider vectors alone, no fused multiply-add: the bits are the same everywhere.
+// Only wider vectors, no fused multiply-add: the bits are equal everywhere.
 #pragma once
 
-// Inlined into each version, because it would otherwise be compiled for the narrowest vectors.
+// Inlined into each version; otherwise compiled once, for the narrowest vectors.
 #define PARACORD_KERNEL [[gnu::always_inline]] inline
 
-// Precedes a loop that must be vectorised for every width by both compilers (a test checks that).
-// It promises that no iteration reads or writes what another one writes. (An iteration may read
-// what it writes itself: arrays are identical or disjoint.)
+// Precedes a loop that both compilers must vectorise for every width (a test checks). Promises that
+// no iteration reads or writes an element written by another iteration; an iteration may read its
+// own output, because arrays are identical or disjoint.
 #ifdef __clang__
 #define PARACORD_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else

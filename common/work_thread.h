@@ -1,5 +1,5 @@
-// A thread that runs one function after another, so that what a device keeps for each thread is
-// made once. Owned and used by one thread, which waits for a function before it starts the next.
+// A thread that runs functions one after another, to create a device's per-thread state once. Owned
+// and used by a single thread, which waits for a function before starting the next.
 #pragma once
 
 #include <condition_variable>
@@ -27,7 +27,8 @@ class WorkThread {
 
   // Whether the system had room for the thread.
   bool there() const { return thread_.has_value(); }
-  // Begins to run `work`, which must not throw. Where there is no thread, the caller's runs it.
+  // Begins to run `work`, which must not throw; on the caller's thread if the system gave no
+  // thread.
   void Start(std::function<void()> work) {
     if (!thread_.has_value()) return work();
     {
@@ -36,7 +37,7 @@ class WorkThread {
     }
     changed_.notify_all();
   }
-  // Returns when what was started has ended.
+  // Returns when the started function has ended.
   void Wait() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     std::unique_lock<std::mutex> lock(mu_.native());
     changed_.wait(lock, [this] { return work_ == nullptr; });
