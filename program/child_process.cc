@@ -28,10 +28,10 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kPacketMax = 256 << 10;  // beyond what a socket takes in one packet by default
+constexpr size_t kPacketMax = 256 << 10;  // largest packet; above the default socket buffer
 constexpr size_t kLineMax = 4096;
 constexpr char kKilled[] = "it was killed by signal ";
-constexpr int64_t kEndMs = 1000;  // from the end of a child's socket to its own
+constexpr int64_t kEndMs = 1000;  // from the end of a child's socket to the child's own end
 constexpr int64_t kByeMs = 2000;  // from a goodbye to the end of the child
 
 void CloseOnce(int& descriptor) {
@@ -39,7 +39,7 @@ void CloseOnce(int& descriptor) {
   descriptor = -1;
 }
 
-// Waits for one of two descriptors; false if time is over.
+// Waits until one of two descriptors is readable; false on timeout.
 bool AwaitEither(int first, int second, int64_t until_ms) {
   pollfd watched[2] = {{first, POLLIN, 0}, {second, POLLIN, 0}};
   while (true) {
@@ -47,7 +47,7 @@ bool AwaitEither(int first, int second, int64_t until_ms) {
     const int ready = poll(watched, 2, static_cast<int>(left));
     if (ready > 0) return true;
     if (ready == 0 && left == 0) return false;
-    if (ready < 0 && errno != EINTR) return true;  // receiving says what is wrong
+    if (ready < 0 && errno != EINTR) return true;  // the next receive returns the error
   }
 }
 
@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ChildOpt
   spawn.directory = options.directory;
   spawn.output = output[1];
   spawn.descriptors = {sockets[1], child->memory_};
-  // One of the job's own files is found where the child starts.
+  // A relative command names a file of the job, in the child's directory.
   const std::string own = absl::StrCat(options.directory, "/", spawn.command[0]);
   if (!spawn.command[0].starts_with('/') && access(own.c_str(), F_OK) == 0) spawn.command[0] = own;
   absl::StatusOr<pid_t> pid = Spawn(spawn);
@@ -137,7 +137,7 @@ void ChildProcess::End() {
     kill(pid_, SIGKILL);
     ended_ = WaitForEnd(kEndMs).value_or("it cannot be killed");
   } else if (pid_ != 0) {
-    kill(-pid_, SIGKILL);  // what it left behind
+    kill(-pid_, SIGKILL);  // processes left behind by the child
   }
   stop_ = true;
   if (reader_.joinable()) reader_.join();
@@ -150,7 +150,7 @@ void ChildProcess::SayBye() {
   bye_until_ms_ = SteadyMs() + kByeMs;
 }
 
-// It stays to be waited for by who uses the child.
+// Peeks at the child's end without reaping: the user of the child still waits for it.
 bool ChildProcess::HasLeft() const {
   siginfo_t info = {};
   const int found = waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
@@ -160,7 +160,7 @@ bool ChildProcess::HasLeft() const {
 void ChildProcess::EndNow() {
   while (!HasLeft() && SteadyMs() < bye_until_ms_) usleep(1000);
   kill(-pid_, SIGKILL);
-  // While they are being killed they may still write there.
+  // Processes being killed may still create files there.
   constexpr int kTries = 100;
   std::error_code error;
   for (int i = 0; i < kTries; ++i) {
@@ -171,7 +171,7 @@ void ChildProcess::EndNow() {
 }
 
 absl::Status ChildProcess::Lost(const std::string& why) {
-  // One that is just ending says so better than its socket does.
+  // The exit status of a dying child explains more than the error of its socket.
   if (!ended_.has_value()) ended_ = WaitForEnd(why.empty() ? kEndMs : 0);
   killed_ = ended_.has_value() && ended_->starts_with(kKilled);
   const std::string how = ended_.value_or(why.empty() ? "it closed its descriptor 3" : why);
@@ -219,7 +219,7 @@ absl::StatusOr<nlohmann::json> ChildProcess::Receive(int64_t wait_ms) {
     got = ReceiveNow();
     if (got >= 0 || errno == ECONNRESET) break;
     if (errno == EINTR) continue;
-    // The child has ended, and a process of its own still has its socket.
+    // The child has ended, but a descendant still holds the socket.
     if (errno != EAGAIN) return Lost(strerror(errno));
     return Lost("");
   }
@@ -235,7 +235,7 @@ absl::StatusOr<nlohmann::json> ChildProcess::Receive(int64_t wait_ms) {
 }
 
 absl::StatusOr<std::span<char>> ChildProcess::MapMemory(uint64_t bytes) {
-  // Sealed, so that no child can make the file shorter below our feet.
+  // Sealed: a child that shrank the file would make our reads of the mapping crash.
   void* data = MAP_FAILED;
   if (ftruncate(memory_, static_cast<off_t>(bytes)) == 0 &&
       fcntl(memory_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
@@ -257,8 +257,8 @@ void ChildProcess::TakeLine(std::string& line) {
   last_line_ = text;
 }
 
-// Until the child and its own processes have closed their output, or, after its end, what is there
-// has been read.
+// Reads until the child and its descendants have closed their output, or, after the child's end,
+// until the pipe is empty.
 void ChildProcess::ReadOutput() {
   constexpr int kLookMs = 50;
   std::string line;

@@ -1,8 +1,8 @@
-// A program of the user that runs as a child of this process: a socket for packets of JSON, which
-// is its descriptor 3, a memory file that both map, its descriptor 4, and what it prints, line by
-// line. It dies with the thread that started it, which should live as long as the process, and its
-// own forks and its folder go with the process. Used by one thread at a time, but where a function
-// says that any thread may call it.
+// A program of the user, run as a child of this process, with a socket for JSON packets (the
+// child's descriptor 3), a memory file mapped by both (descriptor 4), and a pipe that delivers the
+// child's output line by line. The child dies with the thread that started it, which should live as
+// long as the process; the child's forks and folder go with the process. Used by one thread at a
+// time, except functions marked "any thread".
 #pragma once
 
 #include <sys/types.h>
@@ -29,41 +29,41 @@ namespace paracord {
 
 struct ChildOptions {
   std::vector<std::string> command;
-  std::string directory;                 // where it starts, and which is removed if we are killed
+  std::string directory;                 // the child's directory, removed if we are killed
   std::vector<std::string> environment;  // "NAME=value", beside ours
-  // Called with each line that it prints, on a thread of the child's own.
+  // Called with each line of the child's output, on a reader thread.
   std::function<void(const std::string& line)> log;
-  int threads = 1;                                     // with which it computes
-  std::shared_ptr<RunningChildren> running = nullptr;  // which it is one of; null: nobody asks
+  int threads = 1;  // threads for the child's computation
+  // Registry of this child; null: not registered.
+  std::shared_ptr<RunningChildren> running = nullptr;
 };
 
 class ChildProcess {
  public:
-  // NOT_FOUND if there is no such program.
+  // NOT_FOUND if the program does not exist.
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(const ChildOptions& options);
-  ~ChildProcess();  // kills it, and the processes of its group
+  ~ChildProcess();  // kills the child and its process group
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  // UNAVAILABLE, which says how the child ended if it has, where a packet cannot be sent, where
-  // none comes in time, and where one is no JSON object. The child is of no use after that.
+  // UNAVAILABLE if a packet cannot be sent, does not arrive in time, or is no JSON object; the
+  // message tells how the child ended, if known. The child is unusable afterwards.
   absl::Status Send(const nlohmann::json& packet);
   absl::StatusOr<nlohmann::json> Receive(int64_t wait_ms);
 
-  // Gives the memory file its size, once, and maps it. It is zeros.
+  // Sets the memory file's size, once, and maps the file. The memory is zeroed.
   absl::StatusOr<std::span<char>> MapMemory(uint64_t bytes);
 
-  // The child has begun to take requests, of which a goodbye is one.
+  // Notes that the child serves requests from now on, and hence understands "bye".
   void TakesRequests() { takes_requests_ = true; }
-  // Says goodbye to a child that takes requests. Any thread.
+  // Says goodbye to a child that serves requests. Any thread.
   void SayBye();
-  // Gives a child that was told goodbye until kByeMs after that to leave. Then it kills what is
-  // left of its group, and removes the folder where it was started. Any thread; the child is of no
-  // use after that.
+  // Waits up to kByeMs after the goodbye for the child to leave, then kills the rest of its process
+  // group and removes its folder. Any thread; the child is unusable afterwards.
   void EndNow();
 
   pid_t pid() const { return pid_; }
-  // Whether a signal that was not ours has ended it, as far as it is known to have ended.
+  // Whether the child's known end was by a signal not sent by us.
   bool killed() const { return killed_; }
 
  private:
@@ -72,7 +72,7 @@ class ChildProcess {
   ssize_t ReceiveNow();
   ssize_t ReceiveSoon();
   absl::Status Lost(const std::string& why);
-  std::optional<std::string> WaitForEnd(int64_t wait_ms);  // how it ended
+  std::optional<std::string> WaitForEnd(int64_t wait_ms);  // returns how the child ended
   void End();
   void ReadOutput();
   void TakeLine(std::string& line);
@@ -82,8 +82,8 @@ class ChildProcess {
   pid_t pid_ = 0;
   GroupGuard guard_;
   std::atomic<bool> takes_requests_{false};
-  std::atomic<int64_t> bye_until_ms_{0};  // 0: it was not told goodbye
-  int exit_watch_ = -1;                   // a descriptor of the process, where the kernel has these
+  std::atomic<int64_t> bye_until_ms_{0};  // 0: no goodbye was sent
+  int exit_watch_ = -1;                   // the child's pidfd, on kernels with pidfds
   int socket_ = -1, memory_ = -1, output_ = -1;
   std::span<char> mapped_;
   std::vector<char> packet_;

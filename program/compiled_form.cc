@@ -14,25 +14,26 @@
 namespace paracord {
 namespace {
 
-// Compilers and plug-ins read these variables of the environment. The first ones have flags, or the
-// name of a file of flags.
+// Environment variables read by compilers and plug-ins. Those in kFlags hold flags, or the name of
+// a file with flags.
 constexpr const char* kFlags[] = {"XLA_FLAGS", "TF_XLA_FLAGS"};
 constexpr const char* kOfCompiler[] = {"XLA_FLAGS", "TF_XLA_FLAGS", "LIBTPU_INIT_ARGS",
                                        "PJRT_NPROC", "NPROC"};
 
-// Says whether a variable names a file of flags, whose text is not among what a form depends on.
+// Whether a variable names a file of flags, whose text is not part of a form's key.
 bool NamesFlagsFile(const char* variable) {
   const char* const value = std::getenv(variable);
   if (value == nullptr || *value == '\0') return false;
   return !absl::StartsWith(absl::StripLeadingAsciiWhitespace(value), "-");
 }
 
-// Returns the kind of this machine's processor and its instructions, which a compiler uses; "" if
-// the kernel does not say.
+// Returns the processor's model and instruction sets, on which compiled code depends; "" if the
+// kernel does not tell.
 std::string ProcessorText() {
   std::istringstream file(ReadKernelFile("/proc/cpuinfo"));
   std::string text;
-  for (std::string line; std::getline(file, line) && !line.empty();) {  // the first one's
+  // The first processor's lines.
+  for (std::string line; std::getline(file, line) && !line.empty();) {
     for (const char* const key : {"model name", "CPU part", "flags", "Features"}) {
       if (line.starts_with(key)) absl::StrAppend(&text, line, "\n");
     }

@@ -81,7 +81,7 @@ VariableSpec ReadVariable(const json& value, const std::string& path, Problems& 
   variable.set_moving_average(moving_average);
   bool trainable = moving_average == 0;
   fields.Bool("trainable", trainable);
-  // A program says by it what an optimizer updates, a VariableSpec what is updated at all.
+  // In a program, trainable means updated by an optimizer; in a VariableSpec, updated at all.
   variable.set_trainable(trainable || moving_average > 0);
   static constexpr std::string_view kConstraints[] = {"non_neg"};
   if (fields.FindValue("constraint") != nullptr) {
@@ -99,7 +99,7 @@ VariableSpec ReadVariable(const json& value, const std::string& path, Problems& 
 ProgramOutput ReadOutput(const json& value, const std::string& path, Problems& problems) {
   JsonFields fields(value, path, problems);
   ProgramOutput output;
-  const json* const name = fields.FindValue("name");  // of the only one it may be empty
+  const json* const name = fields.FindValue("name");  // may be empty if there is a single output
   if (name != nullptr && !name->is_string()) fields.Problem("name", "must be a string");
   if (name != nullptr && name->is_string()) output.name = name->get<std::string>();
   std::vector<uint64_t> shape;

@@ -8,9 +8,9 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kAtOnce = 64 << 10;  // what one thread takes at a time
+constexpr size_t kAtOnce = 64 << 10;  // elements per parallel task
 
-// Calls body(first, count) for ranges that cover all elements, in parallel.
+// Calls body(first, count) for ranges covering all elements, in parallel.
 template <class Body>
 void InParts(size_t size, const Body& body) {
   ParallelFor((size + kAtOnce - 1) / kAtOnce,

@@ -1,6 +1,6 @@
-// Clipping by norm, which needs a gradient whole and so happens on the worker, before it is cut
-// into partitions. (Clipping by value happens on the ps, and so does clipping by norm in
-// synchronous training, which is of a round's mean: store/partition_rounds.h.)
+// Clipping by norm. The worker clips, because the norm needs a whole gradient, before partitioning.
+// (The ps clips by value and, in synchronous training, clips the round's mean by norm:
+// store/partition_rounds.h.)
 #pragma once
 
 #include "config/job.h"
@@ -10,7 +10,7 @@
 namespace paracord {
 
 struct GradientClip : NormClip {
-  std::vector<bool> exempt;  // of each variable: a moving average is given no gradient
+  std::vector<bool> exempt;  // indexed by variable; a moving average receives no gradient
 
   void Apply(MutableTensors gradients) const;
 };

@@ -1,6 +1,6 @@
-// A process that waits for the end of ours. Where that comes before the end of a program that was
-// started, as by kill -9, it kills the program's process group, whose members would outlive both,
-// and removes the program's folder. Where there is no /bin/sh nothing does. Used by one thread.
+// A helper process that waits for the end of ours. If ours ends before a started program does, as
+// by kill -9, the guard kills the program's process group and removes the program's folder. Without
+// /bin/sh there is no guard. Used by one thread.
 #pragma once
 
 #include <sys/types.h>
@@ -21,7 +21,7 @@ class GroupGuard {
 
  private:
   pid_t pid_ = 0;
-  int end_ = -1;  // of a pipe, whose other end the guard reads until nobody has this one
+  int end_ = -1;  // our end of a pipe; the guard reads until all holders have closed it
 };
 
 }  // namespace paracord

@@ -8,7 +8,7 @@
 namespace paracord {
 namespace {
 
-// The gradient of one table: of a growing one shard by shard, since only there ids ascend.
+// A table's gradient; for a growing table shard by shard, because ids ascend only within a shard.
 using ShardSums = std::vector<SummedRows>;
 
 bool HasRowGradient(const VariableSpec& variable) {
@@ -80,7 +80,7 @@ void LaneDevices::ForLanes(
 LaneRowSums LaneDevices::AddUp(std::span<const LaneGradients> lanes) {
   const std::vector<VariableSpec>& variables = programs_[0]->variables();
   const bool tables = lanes[0].rows != nullptr;
-  std::vector<std::vector<ShardSums>> sums(lanes.size());  // by lane and variable
+  std::vector<std::vector<ShardSums>> sums(lanes.size());  // (lane, variable)
   for (size_t lane = 0; tables && lane < lanes.size(); ++lane) {
     sums[lane].resize(variables.size());
     for (size_t v = 0; v < variables.size(); ++v) {

@@ -1,8 +1,8 @@
-// The part of the PJRT C API that programs of StableHLO are run by: own declarations of the
-// structs and of the places of the functions in PJRT_Api, which are an ABI: a new minor version
-// only adds. The fields have the names of the API's own header, with whose layout
-// tests/program/pjrt_api_test.cc compares them. The caller says in struct_size what it knows, and
-// asks of PJRT_Api.struct_size whether the plug-in has a function (PjrtPlugin::Call).
+// The part of the PJRT C API used to run programs of StableHLO: own declarations of the structs and
+// of the functions' indices in PJRT_Api, an ABI to which a new minor version only adds. Fields are
+// named as in the API's own header; tests/program/pjrt_api_test.cc compares the layouts. The caller
+// passes the size known to it in struct_size; PJRT_Api.struct_size shows which functions the
+// plug-in has (PjrtPlugin::Call).
 #pragma once
 
 #include <cstddef>
@@ -16,30 +16,30 @@ struct PjrtEvent;
 struct PjrtRawClient;
 struct PjrtDevice;
 struct PjrtDeviceDescription;
-struct PjrtExecutable;  // what a loaded executable is, for questions about it
-struct PjrtLoaded;      // an executable that can be run
+struct PjrtExecutable;  // describes a loaded executable
+struct PjrtLoaded;      // an executable ready to run
 struct PjrtBuffer;
-struct PjrtSerialized;  // what backs the bytes of a compiled form
+struct PjrtSerialized;  // owns the bytes of a compiled form
 
-// The element types that programs here have; the numbers are PJRT_Buffer_Type's.
+// The element types used here, numbered as in PJRT_Buffer_Type.
 enum class PjrtType : int { kInt32 = 4, kInt64 = 5, kUint32 = 8, kFloat32 = 11 };
 
-// A function's place in PJRT_Api, and its name for messages.
+// A function's index in PJRT_Api, and its name for messages.
 struct PjrtFunction {
   size_t index;
   const char* name;
 };
 
-// A plug-in lists by these what it has besides the functions of the API.
+// The plug-in's linked list of extensions to the API.
 struct PjrtExtension {
-  static constexpr int kGpuCustomCall = 0;  // XLA's for GPUs have it
+  static constexpr int kGpuCustomCall = 0;  // present in XLA's plug-in for GPUs
   size_t struct_size;
   int type;
   const PjrtExtension* next;
 };
 
 struct PjrtApi {
-  size_t struct_size;  // the bytes that the plug-in has
+  size_t struct_size;  // the plug-in's size of the struct
   const PjrtExtension* extension_start;
   struct Version {
     size_t struct_size;
@@ -47,11 +47,11 @@ struct PjrtApi {
     int major_version;
     int minor_version;
   } pjrt_api_version;
-  void (*functions[1])();  // as many as struct_size has room for
+  void (*functions[1])();  // the count follows from struct_size
 };
 inline constexpr int kPjrtMajor = 0;
 
-// The arguments of each function. Those of the three about errors return void or ignore errors.
+// The arguments of each function. The three functions about errors return void or ignore errors.
 struct PjrtErrorDestroyArgs {
   static constexpr PjrtFunction kFunction = {0, "PJRT_Error_Destroy"};
   size_t struct_size = sizeof(PjrtErrorDestroyArgs);
@@ -70,7 +70,7 @@ struct PjrtErrorMessageArgs {
 
 struct PjrtErrorGetCodeArgs {
   static constexpr PjrtFunction kFunction = {2, "PJRT_Error_GetCode"};
-  // Without the padding at the end, in which a later version may have a field.
+  // Without the padding at the end, where a later version may add a field.
   size_t struct_size = offsetof(PjrtErrorGetCodeArgs, code) + sizeof(int);
   void* extension_start = nullptr;
   const PjrtError* error = nullptr;
@@ -90,7 +90,7 @@ struct PjrtEventAwaitArgs {
   PjrtEvent* event = nullptr;
 };
 
-// A client is given its options by these.
+// The name and value of a client option.
 struct PjrtNamedValue {
   static constexpr int kInt64List = 2, kBool = 4;
   size_t struct_size = sizeof(PjrtNamedValue);
@@ -213,7 +213,7 @@ struct PjrtExecutableNumOutputsArgs {
   size_t num_outputs = 0;  // out
 };
 
-// Asks for the compiled form of a module, which the same version of a plug-in loads again.
+// Asks for a module's compiled form, which a plug-in of an equal version can load again.
 struct PjrtExecutableSerializeArgs {
   static constexpr PjrtFunction kFunction = {49, "PJRT_Executable_Serialize"};
   size_t struct_size = sizeof(PjrtExecutableSerializeArgs);
@@ -261,7 +261,7 @@ struct PjrtLoadedExecuteArgs {
   size_t num_args = 0;
   PjrtBuffer** const* output_lists = nullptr;    // in and out: (num_devices, outputs)
   PjrtEvent** device_complete_events = nullptr;  // in and out: (num_devices)
-  PjrtDevice* execute_device = nullptr;          // of a portable executable
+  PjrtDevice* execute_device = nullptr;          // for a portable executable
 };
 
 struct PjrtExecutableDeserializeAndLoadArgs {
@@ -272,11 +272,11 @@ struct PjrtExecutableDeserializeAndLoadArgs {
   const char* serialized_executable = nullptr;
   size_t serialized_executable_size = 0;
   PjrtLoaded* loaded_executable = nullptr;                      // out
-  const char* overridden_serialized_compile_options = nullptr;  // null: those it was compiled with
+  const char* overridden_serialized_compile_options = nullptr;  // null: those of the compilation
   size_t overridden_serialized_compile_options_size = 0;
 };
 
-// How an array lies in the host's memory: its axes, the innermost first, without tiles.
+// How an array lies in the host's memory: axes, the innermost first, without tiles.
 struct PjrtLayout {
   size_t struct_size = offsetof(PjrtLayout, type) + sizeof(int);
   void* extension_start = nullptr;
@@ -318,11 +318,11 @@ struct PjrtExecutableOutputDimensionsArgs {
   void* extension_start = nullptr;
   PjrtExecutable* executable = nullptr;
   size_t num_outputs = 0;             // out
-  const int64_t* dims = nullptr;      // out: those of all outputs, one after the other
+  const int64_t* dims = nullptr;      // out: concatenated over all outputs
   const size_t* dim_sizes = nullptr;  // out: how many each has
 };
 
-// Objects are destroyed by functions that have arguments alike.
+// The destroy functions take arguments of equal layout.
 template <class Object>
 constexpr PjrtFunction kPjrtDestroy = {};
 template <>

@@ -45,7 +45,7 @@ absl::Status PjrtBatch::MatchOne(const char* what, const std::vector<ProgramColu
     const ProgramColumn& column = wanted[i];
     const std::string name = absl::StrCat(what, " \"", column.name, "\"");
     const auto found = std::ranges::find(have, column.name, &Column::name);
-    const bool only = wanted.size() == 1;  // whose name nobody has to agree on
+    const bool only = wanted.size() == 1;  // a single column may have any name
     if (found == have.end() && !only) {
       return absl::InvalidArgumentError(absl::StrCat("model.file: the data lack the ", name));
     }

@@ -1,6 +1,6 @@
-// Makes of a batch what modules of StableHLO take: its columns in their types, and the rows of
-// tables that it reads, padded to as many as a module has room for (ModuleArgument.rows). It is
-// used by one thread.
+// Converts a batch to the arguments of StableHLO modules: columns in the modules' types, and the
+// table rows read by the batch, padded to the module's capacity (ModuleArgument.rows). Used by one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -18,40 +18,39 @@ namespace paracord {
 
 class PjrtBatch {
  public:
-  // INVALID_ARGUMENT unless the data have the columns that the file's modules take; with
-  // `inputs_alone` those that a prediction takes. All that is given lives longer.
+  // INVALID_ARGUMENT unless the data have all columns of the file's modules; with `inputs_alone`,
+  // all columns of a prediction. All arguments outlive this object.
   absl::Status Match(const ProgramFile& file, const Batch& schema, const ProgramTables& tables,
                      bool inputs_alone);
 
-  // INVALID_ARGUMENT unless a batch has the columns of the data that were matched, in their shapes.
-  // It comes before anything else reads the batch by its columns.
+  // INVALID_ARGUMENT unless the batch has the matched columns of the data, in their shapes. Call
+  // before any other function of the batch.
   absl::Status Check(const Batch& batch) const;
-  // Takes the columns of a batch that was checked in the modules' types; `use` has the numbers of
-  // ids.
+  // Takes the columns of a checked batch in the modules' types; `use` has the ids' local numbers.
   absl::Status Take(const Batch& batch, const RowsInUse& use);
 
-  // Returns the column of an argument, from the example `first` on, padded to the size of a module.
-  // A plug-in would copy those that begin elsewhere than at a cache line to new memory in each run.
+  // Returns the column of an argument, from the example `first` on, padded to the module's batch
+  // size. Aligned to a cache line; a plug-in copies unaligned arrays in each run.
   const void* Examples(const ModuleArgument& argument, uint32_t first, uint32_t count,
                        uint32_t size);
 
   // INVALID_ARGUMENT if the batch reads more rows of a table than a module has room for.
   absl::Status CheckRows(const ProgramModule& module) const;
-  // Returns the rows of a table that the batch reads, padded to `rows`.
+  // Returns the rows of a table read by the batch, padded to `rows`.
   const float* Values(size_t variable, uint64_t rows, std::span<const float> values);
   // Returns where a run leaves the gradient of `rows` rows.
   float* GradientPlace(size_t variable, uint64_t rows);
-  // Copies the gradient of the rows that the batch reads from that place to `to`.
+  // Copies the gradient of the batch's rows from the run's output to `to`.
   void TakeGradient(size_t variable, std::span<float> to) const;
 
  private:
-  // A column that the modules take, and which of the data's it is.
+  // A column of the modules, and its index in the data.
   struct Given {
     const char* what = "";  // "input"
     const ProgramColumn* column = nullptr;
-    size_t index = 0;   // of the data's inputs, targets or weights
+    size_t index = 0;   // index in the data's inputs, targets or weights
     uint64_t each = 1;  // elements of an example
-    // The following members belong to the batch that is computed.
+    // State of the batch being computed.
     const Column* from = nullptr;
     std::vector<int64_t> whole;
     std::vector<int32_t> narrow;
@@ -69,7 +68,7 @@ class PjrtBatch {
   const ProgramTables* tables_ = nullptr;
   RowsInUse use_;
   std::vector<Given> inputs_, targets_, weights_;
-  std::vector<AlignedVector<float>> values_, gradients_;  // of tables, by variable
+  std::vector<AlignedVector<float>> values_, gradients_;  // indexed by variable; for tables
 };
 
 }  // namespace paracord

@@ -18,9 +18,9 @@ namespace paracord {
 namespace {
 
 // A CompileOptionsProto with one replica and one partition in its ExecutableBuildOptionsProto. A
-// plug-in aborts the process where these are 0.
+// plug-in aborts the process if either is 0.
 constexpr std::string_view kCompileOptions = "\x1a\x04\x20\x01\x28\x01";
-// Options with compile_portable_executable, which make a program that any device can run.
+// Options with compile_portable_executable, to make a program for any device of the client.
 constexpr std::string_view kPortable = "\x1a\x04\x20\x01\x28\x01\x20\x01";
 constexpr std::string_view kFormat = "mlir";
 constexpr size_t kResultsMax = size_t{1} << 24;
@@ -66,7 +66,7 @@ absl::Status PjrtClient::MakeClient(const std::vector<size_t>& devices) {
   PjrtNamedValue options[2];
   options[0].name = kPreallocate.data();
   options[0].name_size = kPreallocate.size();
-  options[0].bool_value = false;  // it would take three quarters of the memory at once
+  options[0].bool_value = false;  // preallocation would take three quarters of the GPU's memory
   options[1].name = kVisible.data();
   options[1].name_size = kVisible.size();
   options[1].type = PjrtNamedValue::kInt64List;
@@ -98,7 +98,7 @@ absl::Status PjrtClient::Open(std::vector<size_t> devices) {
   there.client = client_.get();
   RETURN_IF_ERROR(plugin_.Call(there));
   if (devices.empty()) devices.resize(there.num_addressable_devices);
-  // A client of GPUs sees those that it was told of, and all are the first ones.
+  // A GPU client sees only the named devices, numbered from 0.
   if (plugin_.for_gpus() || sorted.empty()) std::iota(devices.begin(), devices.end(), 0);
   for (const size_t device : devices) {
     if (device >= there.num_addressable_devices) {
@@ -119,7 +119,7 @@ absl::Status PjrtClient::Open(std::vector<size_t> devices) {
 std::string_view PjrtClient::CompileOptions() const { return first_ ? kCompileOptions : kPortable; }
 
 absl::StatusOr<PjrtClient::Loaded> PjrtClient::Compile(std::string_view code) const {
-  std::string text(code);  // which the API does not declare as constant
+  std::string text(code);  // the API takes a non-const pointer
   PjrtProgramCode program;
   program.code = text.data();
   program.code_size = text.size();
@@ -221,7 +221,7 @@ PjrtClient::Run::~Run() {
     if (event != nullptr) client_.AwaitEvent(event.get()).IgnoreError();
   }
   results_.clear();
-  arguments_.clear();  // a plug-in that views the memory of one is done with it when it goes
+  arguments_.clear();  // releases the arguments; the plug-in no longer views their memory
   for (const PjrtOwned<PjrtEvent>& event : done_) client_.AwaitEvent(event.get()).IgnoreError();
 }
 
@@ -248,7 +248,7 @@ absl::Status PjrtClient::Run::Start(std::span<const Argument> arguments) {
   PjrtBuffer* const* const argument_list = given.data();
   PjrtBuffer** const output_list = results.data();
   PjrtEvent* complete = nullptr;
-  // The caller's values must stay as they are, whatever the module says of aliases.
+  // The caller's values must stay unchanged, whatever aliases the module declares.
   std::vector<int64_t> kept(given.size());
   std::iota(kept.begin(), kept.end(), 0);
   PjrtExecuteOptions options;

@@ -35,15 +35,15 @@ class PjrtClient {
     PjrtOwned<PjrtLoaded> executable;
     std::vector<PjrtArray> results;
   };
-  // An array that a run reads. The memory must stay as it is until the run has ended.
+  // An array read by a run. Its memory must stay unchanged until the run has ended.
   struct Argument {
     const PjrtArray* array = nullptr;
     const void* data = nullptr;
   };
 
-  // Opens these devices of the plug-in, or all that it has if none is named. INVALID_ARGUMENT: it
-  // has no such device here, or one is named twice. Of GPUs the client sees these alone, and takes
-  // memory of them as it is needed, so that others can use them too.
+  // Opens the named devices of the plug-in, or all its devices. INVALID_ARGUMENT: a device does not
+  // exist here, or is named twice. A GPU client sees only the named GPUs and allocates their memory
+  // on demand, to leave room for other processes.
   static absl::StatusOr<std::unique_ptr<PjrtClient>> Create(PjrtPlugin plugin,
                                                             std::vector<size_t> devices);
 
@@ -55,19 +55,19 @@ class PjrtClient {
   // `code` is a portable artefact of StableHLO, or MLIR as text.
   absl::StatusOr<Loaded> Compile(std::string_view code) const;
 
-  // Returns a module's compiled form, which Load takes where CompiledFor and the plug-in's file are
-  // the same, so that it need not be compiled again. FAILED_PRECONDITION: the plug-in cannot.
+  // Returns a module's compiled form. Load accepts the form where CompiledFor and the plug-in's
+  // file are equal. FAILED_PRECONDITION: the plug-in cannot serialize.
   absl::StatusOr<std::string> Serialize(const Loaded& loaded) const;
   absl::StatusOr<Loaded> Load(std::string_view compiled) const;
-  // Returns all that a compiled form depends on but the module and the plug-in's file: versions,
-  // platform, the kind of the device, options.
+  // Returns everything that determines a compiled form besides the module and the plug-in's file:
+  // versions, platform, kind of device, options.
   absl::StatusOr<std::string> CompiledFor() const;
 
-  // The results of a run, which are taken from the device one by one. Its end waits until the
-  // plug-in uses no memory of the caller any more.
+  // The results of a run, copied from the device one by one. The destructor waits until the plug-in
+  // no longer uses the caller's memory.
   class Run {
    public:
-    // `place` says on which of the client's devices.
+    // `place` is the index of the device in the client.
     Run(const PjrtClient& client, const Loaded& loaded, size_t place)
         : client_(client), loaded_(loaded), device_(client.devices_[place]) {}
     ~Run();
@@ -75,9 +75,9 @@ class PjrtClient {
     Run& operator=(const Run&) = delete;
 
     absl::Status Start(std::span<const Argument> arguments);
-    // Begins to copy a result to `to`, which has room for it.
+    // Begins to copy a result to `to`, which must have room for all of it.
     absl::Status Fetch(size_t result, void* to);
-    // Waits until that copy is complete.
+    // Waits until the copy of `result` is complete.
     absl::Status Await(size_t result);
 
    private:
@@ -112,20 +112,19 @@ class PjrtClient {
   std::string platform_;
 };
 
-// Says which plug-in computes a program.
+// The choice of a plug-in for a program.
 struct PjrtUse {
-  std::string device;  // "pjrt:PATH" as ParsePjrtPlace takes it, or a platform that a plug-in has
-                       // to be for: "cuda:N"
+  std::string device;                // "pjrt:PATH" for ParsePjrtPlace, or a platform: "cuda:N"
   bool automatic = false;            // nobody named the device: any plug-in will do
-  int threads = 1;                   // of the processor's
+  int threads = 1;                   // processor threads
   uint32_t turn = 0;                 // where no number is named, workers take the GPUs in turn
-  uint64_t memory_max = UINT64_MAX;  // bytes that this process may take
+  uint64_t memory_max = UINT64_MAX;  // bytes allowed to this process
 };
-// Counts the GPUs of NVIDIA that this process may use, by CUDA_VISIBLE_DEVICES or the kernel's
-// devices; 0: nobody knows. `devices` is where these are.
+// Counts the NVIDIA GPUs available to this process, by CUDA_VISIBLE_DEVICES or the device files in
+// `devices`; 0: unknown.
 size_t CountGpus(const std::string& devices = "/dev");
-// Opens the device or devices, which where no plug-in is named is that of the first plug-in of
-// PARACORD_PJRT_PLUGINS that has it.
+// Opens the device or devices. Without the path of a plug-in, uses the first plug-in of
+// PARACORD_PJRT_PLUGINS for the platform.
 absl::StatusOr<std::unique_ptr<PjrtClient>> OpenPjrtDevice(const PjrtUse& use);
 
 }  // namespace paracord

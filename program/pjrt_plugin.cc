@@ -34,7 +34,7 @@ absl::StatusOr<PjrtPlugin> PjrtPlugin::Load(const std::string& path, int threads
         absl::StrCat("there is no PJRT plug-in at ", path,
                      number ? ": a device's number has to follow the last colon" : ""));
   }
-  // A plug-in for the processor reads it as it is loaded, or at its first client.
+  // Read by a CPU plug-in when loaded, or at its first client.
   setenv(kThreads, absl::StrCat(threads).c_str(), /*overwrite=*/0);
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {

@@ -1,7 +1,7 @@
 // A PJRT plug-in: a library of XLA, or of a vendor of accelerators, that compiles and runs
-// StableHLO. It is loaded once and stays in the process, since such libraries cannot be unloaded.
-// Calls are checked: a function that this plug-in is too old for, and an error that it returns, are
-// a Status that names the plug-in and the function.
+// StableHLO. Loaded once for the life of the process, because such libraries cannot be unloaded.
+// Calls are checked: a function missing in an old plug-in, or an error from the plug-in, becomes a
+// Status that names the plug-in and the function.
 #pragma once
 
 #include <cstring>
@@ -17,15 +17,15 @@ namespace paracord {
 
 class PjrtPlugin {
  public:
-  // NOT_FOUND: there is no such file. FAILED_PRECONDITION: it does not load, or is no plug-in of
-  // version 0 of the API. `threads` is how many of the processor's a plug-in for it may use.
+  // NOT_FOUND: the file does not exist. FAILED_PRECONDITION: the file does not load, or is no
+  // plug-in for version 0 of the API. `threads` limits the processor threads of a CPU plug-in.
   static absl::StatusOr<PjrtPlugin> Load(const std::string& path, int threads);
 
   const std::string& path() const { return path_; }
-  std::string version() const;  // of the API, "0.115"
-  bool for_gpus() const;        // whether it is XLA's for GPUs, whose clients have options
+  std::string version() const;  // version of the API, "0.115"
+  bool for_gpus() const;        // true for XLA's GPU plug-in, whose clients have options
 
-  // Calls a function; `Args` says which.
+  // Calls the function determined by `Args`.
   template <class Args>
   absl::Status Call(Args& args) const {
     const auto function = Find<PjrtError*(Args*)>(Args::kFunction);
@@ -33,7 +33,7 @@ class PjrtPlugin {
     return TakeError(Args::kFunction, function(&args));
   }
 
-  // Frees what an object of the plug-in holds; there is nobody whom an error would help.
+  // Destroys an object of the plug-in; errors are ignored, because no caller could act on them.
   template <class Object>
   void Destroy(Object* object) const {
     PjrtDestroyArgs<Object> args;
@@ -44,7 +44,7 @@ class PjrtPlugin {
  private:
   PjrtPlugin(std::string path, const PjrtApi* api) : path_(std::move(path)), api_(api) {}
 
-  // Null: the plug-in has no such function.
+  // Returns null if the plug-in lacks the function.
   template <class Signature>
   Signature* Find(const PjrtFunction& function) const {
     const size_t at = offsetof(PjrtApi, functions) + function.index * sizeof(api_->functions[0]);
@@ -61,7 +61,7 @@ class PjrtPlugin {
   const PjrtApi* api_;
 };
 
-// Owns an object of a plug-in, which must outlive it.
+// Deletes an object of a plug-in, which must outlive the object.
 template <class Object>
 struct PjrtDeleter {
   const PjrtPlugin* plugin = nullptr;
@@ -70,17 +70,17 @@ struct PjrtDeleter {
 template <class Object>
 using PjrtOwned = std::unique_ptr<Object, PjrtDeleter<Object>>;
 
-// A plug-in and which of its devices: "pjrt:PATH", "pjrt:PATH:N", "pjrt:PATH:N,M" or
-// "pjrt:PATH:all" of --device.
+// A plug-in and its devices: "pjrt:PATH", "pjrt:PATH:N", "pjrt:PATH:N,M" or "pjrt:PATH:all" of
+// --device.
 struct PjrtPlace {
   std::string path;
-  std::vector<size_t> devices = {};  // none: it is not said which, or all are meant
+  std::vector<size_t> devices = {};  // empty: unspecified, or all
   bool all = false;
 };
 bool IsPjrtDevice(const std::string& device);
 PjrtPlace ParsePjrtPlace(const std::string& device);
 
-// The plug-ins that PARACORD_PJRT_PLUGINS names, separated by colons.
+// The plug-ins listed in PARACORD_PJRT_PLUGINS, separated by colons.
 std::vector<std::string> PjrtPluginPaths();
 
 }  // namespace paracord

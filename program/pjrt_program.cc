@@ -59,14 +59,14 @@ std::string ModuleText(const ProgramFile& file, size_t module) {
                       one.batch, " examples");
 }
 
-// Returns the module that predicts the next of so many examples; null if none predicts.
+// Returns the module for predicting the next part of `examples`; null if the file has none.
 const ProgramModule* ToPredict(const ProgramFile& file, uint32_t examples) {
   const ProgramModule* best = nullptr;
   for (const ProgramModule& one : file.modules) {
     if (one.step) continue;
     const uint32_t size = one.batch;
     const uint32_t had = best == nullptr ? 0 : best->batch;
-    // The smallest that has room for all, or else the largest.
+    // The smallest module with room for all examples, otherwise the largest.
     if (best == nullptr || (had < examples ? size > had : size >= examples && size < had)) {
       best = &one;
     }
@@ -74,8 +74,8 @@ const ProgramModule* ToPredict(const ProgramFile& file, uint32_t examples) {
   return best;
 }
 
-// Checks that a batch that a step has room for can be predicted, too: modules that predict it piece
-// by piece are each given all rows of a table that it reads.
+// Checks that a batch accepted by a step can be predicted, too: every prediction module run on a
+// part of the batch receives all table rows of the whole batch.
 absl::Status CheckRoomToPredict(const ProgramFile& file, size_t table, uint32_t batch) {
   uint64_t of_step = 0;
   for (const ProgramModule& module : file.modules) {
@@ -171,7 +171,7 @@ absl::Status PjrtProgram::MakeTables(const Job& job) {
       const auto found = std::ranges::find_if(module.arguments, [v = v](const ModuleArgument& one) {
         return one.kind == ModuleArgument::Kind::kVariable && one.index == v;
       });
-      // Ids are then rows, of which a module must have all.
+      // Ids are then row indices, and a module must take all rows.
       if (found == module.arguments.end() || tables_.by_rows(v) ||
           found->rows == file_.variables[v].shape(0)) {
         continue;
@@ -257,7 +257,7 @@ absl::Status PjrtProgram::CompileOne(const ProgramModule& module, const Compiled
     ASSIGN_OR_RETURN(compiled.loaded, client_->Compile(module.code));
     RETURN_IF_ERROR(CheckResults(compiled));
     RETURN_IF_ERROR(Try(compiled));
-    // A plug-in that cannot give the compiled form compiles at every start.
+    // Without a serialized form, the next start compiles again.
     if (kept.has_value()) {
       const absl::StatusOr<std::string> form = client_->Serialize(compiled.loaded);
       if (form.ok()) kept->Save(*form, place.bytes_max);

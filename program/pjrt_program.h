@@ -1,7 +1,7 @@
-// A gradient program of StableHLO (program_file.h), which a PJRT plug-in computes. Each size of
-// batch has a module of its own. Values are read and gradients written in place where the plug-in
-// can. What is wrong with the file, the plug-in or their match is found as it is made, for which
-// each module is run once, on zeros; a plug-in that fails later is lost as a device is.
+// A gradient program of StableHLO (program_file.h), computed by a PJRT plug-in, with a module for
+// each batch size. Values are read and gradients written in place where the plug-in allows. Errors
+// of the file, the plug-in or their match are found at construction, by running each module once,
+// on zeros; later failures of the plug-in count as a lost device.
 #pragma once
 
 #include <cstddef>
@@ -28,27 +28,26 @@ namespace paracord {
 
 class PjrtProgram : public GradientProgram {
  public:
-  // Compiles the program of the job's model for data of this schema, or takes what was compiled
-  // before. INVALID_ARGUMENT has one line for each problem.
+  // Compiles the program of the job's model for data of this schema, or loads kept compiled forms.
+  // INVALID_ARGUMENT has one line for each problem.
   static absl::StatusOr<std::unique_ptr<PjrtProgram>> Make(const Job& job, const Batch& schema,
                                                            const PjrtUse& use,
                                                            const CompiledPlace& compiled = {});
-  // Makes a program on each of several devices of the plug-in. They share one client, and modules
-  // that are compiled once, in a form that runs on each of them.
+  // Makes a program on each of several devices of the plug-in. The programs share a client and the
+  // modules, compiled once in a portable form.
   static absl::StatusOr<std::vector<std::unique_ptr<PjrtProgram>>> MakeOnEach(
       const Job& job, const Batch& schema, const PjrtUse& use, const CompiledPlace& compiled = {});
-  // Does without a plug-in, and says what is wrong with the file and the data alone. The program
-  // computes nothing.
+  // Checks the file and the data without a plug-in. The returned program computes nothing.
   static absl::StatusOr<std::unique_ptr<PjrtProgram>> Check(const Job& job, const Batch& schema,
                                                             uint64_t memory_max);
 
   const std::vector<VariableSpec>& variables() const override { return variables_; }
-  // It evaluates none itself: the job's are measured of what it predicts.
+  // Empty: the job's metrics are computed from the predictions.
   const std::vector<std::string>& metric_names() const override { return no_metrics_; }
   const std::vector<ProgramOutput>& outputs() const { return file_.outputs; }
   std::vector<uint32_t> BatchSizes() const override { return SizesOf(/*step=*/true); }
   bool host_memory() const override { return client_ == nullptr || client_->platform() == "cpu"; }
-  std::string device() const;                            // in words
+  std::string device() const;                            // for people
   size_t modules_kept() const { return modules_kept_; }  // how many were compiled before
 
   absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
@@ -76,7 +75,7 @@ class PjrtProgram : public GradientProgram {
   absl::Status MakeTables(const Job& job);
   absl::Status Compile(const CompiledPlace& place);
   absl::Status CompileOne(const ProgramModule& module, const CompiledPlace& place);
-  // Says whether the compiled form that is kept is sound.
+  // Whether the kept compiled form is sound.
   bool TakeKept(const KeptBytes& kept, Compiled& compiled) const;
   absl::Status CheckResults(const Compiled& compiled) const;
   absl::Status Try(const Compiled& compiled) const;
@@ -84,7 +83,7 @@ class PjrtProgram : public GradientProgram {
   PjrtArray ArrayOf(const ProgramModule& module, const ModuleResult& result) const;
   std::vector<uint32_t> SizesOf(bool step) const;
 
-  // Takes the batch's columns, and finds which rows of tables it reads.
+  // Takes the batch's columns, and finds the table rows read by the batch.
   absl::Status Take(const Batch& batch);
   // The arguments of a run over some of the batch's examples.
   std::vector<PjrtClient::Argument> Arguments(const Compiled& compiled, ConstTensors values,
@@ -96,17 +95,17 @@ class PjrtProgram : public GradientProgram {
   const ProgramFile& file_;
   const Batch schema_;
   const std::vector<std::string> no_metrics_;
-  std::shared_ptr<PjrtClient> client_;  // with programs on other devices of it
-  size_t place_ = 0;                    // of its device there
-  // The modules of the file, in its order; shared, too.
+  std::shared_ptr<PjrtClient> client_;  // shared with programs on other devices
+  size_t place_ = 0;                    // index of the device in the client
+  // The file's modules, in order; shared likewise.
   std::shared_ptr<std::vector<Compiled>> compiled_ = std::make_shared<std::vector<Compiled>>();
-  bool keeps_ = false;  // compiled forms, for the next start
+  bool keeps_ = false;  // keeps compiled forms for the next start
   size_t modules_kept_ = 0;
-  std::vector<VariableSpec> variables_;  // as the ps keep them
+  std::vector<VariableSpec> variables_;  // in the form stored by the ps
   ProgramTables tables_;
-  PjrtBatch batch_;                                // that is computed
-  std::shared_ptr<const TableRows> rows_;          // of tables, that the values have; null: all
-  alignas(kArrayAlignment) uint32_t key_[2] = {};  // of the batch that is computed
+  PjrtBatch batch_;                                // the batch being computed
+  std::shared_ptr<const TableRows> rows_;          // table rows held by the values; null: all
+  alignas(kArrayAlignment) uint32_t key_[2] = {};  // dropout key of the batch
   std::function<void(size_t)> there_;
 };
 

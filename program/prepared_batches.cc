@@ -17,7 +17,7 @@
 namespace paracord {
 namespace {
 
-// The batches that a loader is still to prepare. Its thread takes them, the executor adds some.
+// The queue of batches to prepare: the executor adds, the loader's thread takes.
 class ToPrepare {
  public:
   void Add(const BatchId& id) {
@@ -37,7 +37,7 @@ class ToPrepare {
   std::deque<BatchId> ids_ ABSL_GUARDED_BY(mu_);
 };
 
-// Reads the batches ahead that are said to come, as long as they do come in that order.
+// Reads the announced batches ahead, as long as they arrive in the announced order.
 class PreparedBatches : public BatchFeed {
  public:
   PreparedBatches(std::unique_ptr<DataSource> source, size_t depth)
@@ -49,7 +49,7 @@ class PreparedBatches : public BatchFeed {
   }
 
   absl::StatusOr<const Batch*> Get(const BatchId& id, std::span<const BatchId> upcoming) override {
-    // The loader would take a batch without records for the end of what it is to prepare.
+    // A batch without records would tell the loader to stop.
     if (!Has(id)) return Lacks(id);
     upcoming = upcoming.first(std::min(upcoming.size(), depth_));
     const auto lacking =
@@ -104,7 +104,7 @@ class PreparedBatches : public BatchFeed {
   const size_t depth_;
   BatchLoader loader_;
   DataPlan plan_;
-  std::deque<BatchId> ahead_;  // that the loader has or is to prepare, in its order
+  std::deque<BatchId> ahead_;  // prepared or queued at the loader, in order
   std::shared_ptr<ToPrepare> to_prepare_;
 };
 

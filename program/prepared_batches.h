@@ -1,5 +1,5 @@
-// A feed that reads the batches ahead which are said to come, on a thread of its own, as long as
-// they do come in that order.
+// A feed that reads announced batches ahead on a thread of its own, as long as they arrive in the
+// announced order.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace paracord {
 
-// `depth`: how many batches are ready before they are asked for, at most kUpcomingMax.
+// `depth`: how many batches are prepared before Get asks for them, at most kUpcomingMax.
 std::unique_ptr<BatchFeed> MakePreparedBatches(std::unique_ptr<DataSource> source, size_t depth);
 
 }  // namespace paracord

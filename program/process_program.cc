@@ -62,13 +62,14 @@ absl::StatusOr<std::unique_ptr<ProcessProgram>> ProcessProgram::Start(const Job&
       new ProcessProgram(std::move(spec), std::move(use), schema, job));
   ASSIGN_OR_RETURN(program->folder_, ProgramFolder::Make(program->spec_.files));
   absl::Status launched = program->Launch();
-  // A first one that ends by itself would do so again; one that somebody killed would not.
+  // A first child that exits by itself would do so again; a child killed by a signal may be
+  // retried.
   for (size_t tries = 1; tries < kLossesMax && !launched.ok(); ++tries) {
     if (program->child_ == nullptr || !program->child_->killed()) break;
     launched = program->Launch();
   }
   if (!launched.ok()) {
-    // Of several Pythons, another one may have the package.
+    // Another Python on this machine may have the package.
     const bool package = absl::StrContains(launched.message(), "No module named");
     const std::string& first = program->spec_.command[0];
     return absl::InvalidArgumentError(absl::StrCat(
@@ -152,7 +153,7 @@ absl::Status ProcessProgram::WithChild(const Batch& batch, ConstTensors values, 
     absl::Status status;
     if (child_ == nullptr) {
       status = Launch();
-      // One that says other things than before is as good as one that says nothing.
+      // A failed restart, for example with a different hello, counts as another loss.
       if (!status.ok()) status = Lost(std::string(status.message()));
     }
     if (status.ok()) status = memory_.PutBatch(batch, in_use_);
@@ -243,8 +244,8 @@ absl::StatusOr<json> ProcessProgram::Ask(const json& request) {
   return absl::InvalidArgumentError(why);
 }
 
-// Takes a gradient that is complete. One that was complete before the child was lost stays as it
-// was, because it may already be on its way.
+// Takes a complete gradient. Keeps a gradient already reported before the child was lost, because
+// the trainer may be sending it.
 absl::Status ProcessProgram::TakeGradient(const json& packet, MutableTensors gradients,
                                           std::vector<bool>& reported) {
   const json& value = packet["gradient"];
@@ -338,7 +339,7 @@ absl::StatusOr<std::vector<Column>> ProcessProgram::Predict(const Batch& batch,
   }
   ASSIGN_OR_RETURN(in_use_, RowsFor(batch));
   std::vector<Column> columns;
-  // Examples of an earlier batch make up a size that it can compute.
+  // Pads with examples of an earlier batch to a size supported by the program.
   uint32_t examples = batch.examples;
   for (const uint32_t size : hello_.batches) {
     if (size <= job_.batch && size >= batch.examples) examples = std::max(examples, size);

@@ -1,8 +1,8 @@
-// A gradient program in a child process, which maps the same memory (proto/PROGRAM.md). A child
-// that ends, hangs or answers what it must not is lost, which is never the batch's fault: it is
-// started again, and the batch computed anew. Losses at three batches within a minute are
-// DATA_LOSS, as of a device. Three losses at one batch are FAILED_PRECONDITION: the program cannot
-// compute the batch, on any machine.
+// A gradient program in a child process with shared memory (proto/PROGRAM.md). A child that exits,
+// hangs or breaks the protocol is lost, and never the batch's fault: the child is restarted, and
+// the batch computed anew. Losses at three batches within a minute are DATA_LOSS, like a lost
+// device. Three losses at a single batch are FAILED_PRECONDITION: the program cannot compute the
+// batch, on any machine.
 #pragma once
 
 #include <cstdint>
@@ -24,33 +24,32 @@
 
 namespace paracord {
 
-// How this process runs programs of a job.
+// How this process runs programs of jobs.
 struct ProgramUse {
-  bool allowed = false;  // a command in a job is code of whoever wrote the job
+  bool allowed = false;  // a command in a job is code of the job's author
   std::string device;    // PARACORD_DEVICE of the child
-  std::string task;      // its PARACORD_TASK
-  int threads = 1;       // its OMP_NUM_THREADS, unless that is set
-  // Modules of StableHLO are kept here that a plug-in has compiled.
+  std::string task;      // the child's PARACORD_TASK
+  int threads = 1;       // the child's OMP_NUM_THREADS, unless already set
+  // Where compiled StableHLO modules are kept.
   CompiledPlace compiled = {};
   bool compiles = true;  // false: modules of StableHLO are only checked, without a plug-in
-  uint64_t memory_max = UINT64_MAX;  // bytes that this process may take
-  // Called with each line that the program prints, and with the reason of each restart. Called on
-  // any thread.
+  uint64_t memory_max = UINT64_MAX;  // bytes allowed to this process
+  // Called with each line of the program's output, and with the reason of each restart. Any thread.
   std::function<void(const std::string& line)> log;
-  // The programs' children, which the end of a process that leaves without destructors ends.
+  // The running children, ended by a process that exits without destructors.
   std::shared_ptr<RunningChildren> running = nullptr;
 };
 
 class ProcessProgram : public GradientProgram {
  public:
-  // Starts the program of the job's model for data of this schema. PERMISSION_DENIED if it is not
-  // allowed; INVALID_ARGUMENT has one line for each problem.
+  // Starts the program of the job's model for data of this schema. PERMISSION_DENIED unless `use`
+  // allows programs; INVALID_ARGUMENT has one line for each problem.
   static absl::StatusOr<std::unique_ptr<ProcessProgram>> Start(const Job& job, const Batch& schema,
                                                                ProgramUse use);
   ~ProcessProgram() override;  // says goodbye to the child
 
   const std::vector<VariableSpec>& variables() const override { return variables_; }
-  // The metrics that the program evaluates itself; there may be none.
+  // The metrics evaluated by the program itself, perhaps none.
   const std::vector<std::string>& metric_names() const override { return hello_.metrics; }
   const std::vector<ProgramOutput>& outputs() const { return hello_.outputs; }
   std::vector<uint32_t> BatchSizes() const override { return hello_.batches; }
@@ -70,22 +69,22 @@ class ProcessProgram : public GradientProgram {
 
  private:
   ProcessProgram(ProgramSpec spec, ProgramUse use, const Batch& schema, Job job);
-  absl::Status Launch();  // starts a child, and takes its hello if it is the first
+  absl::Status Launch();  // starts a child; the first child's hello is kept
   absl::StatusOr<ProgramHello> TakeHello();
   absl::Status LayOutFirst(ProgramHello hello);
   absl::Status TellLayout();
-  // Gives the child batch and values and calls `act`, until that does not lose the child, which
-  // `act` says by UNAVAILABLE.
+  // Gives the child batch and values and calls `act`; repeats while `act` returns UNAVAILABLE,
+  // which means a lost child.
   template <class Act>
   absl::Status WithChild(const Batch& batch, ConstTensors values, const Act& act);
-  // `times`: how often the child has been lost at the batch that is computed.
+  // `times`: losses of a child at the present batch.
   absl::Status AfterLoss(const absl::Status& why, size_t times);
   absl::Status Check(const Batch& batch) const;
   absl::Status SameAsBefore(const Batch& batch) const;
   absl::StatusOr<RowsInUse> RowsFor(const Batch& batch) const;
   void SayRows(nlohmann::json& request) const;
   int64_t start_ms() const { return int64_t{job_.timeouts.start_s} * 1000; }
-  // Sends a request and waits for its answer: INVALID_ARGUMENT if that is an error of the batch.
+  // Sends a request and waits for the answer: INVALID_ARGUMENT for an error of the batch.
   absl::StatusOr<nlohmann::json> Ask(const nlohmann::json& request);
   absl::Status Step(const nlohmann::json& request, MutableTensors gradients,
                     std::vector<bool>& reported, double& loss);
@@ -99,16 +98,16 @@ class ProcessProgram : public GradientProgram {
   std::unique_ptr<ProgramFolder> folder_;
   std::unique_ptr<ChildProcess> child_;  // null: lost, or not started
   ProgramHello hello_;
-  std::vector<VariableSpec> variables_;  // of hello_, tables as the ps keep them
+  std::vector<VariableSpec> variables_;  // variables of hello_, with tables as stored by the ps
   ProgramTables tables_;
   ProgramLayout layout_;
-  ProgramMemory memory_;  // of the child
-  bool known_ = false;    // what a first child has said
+  ProgramMemory memory_;  // the child's memory
+  bool known_ = false;    // the first child's hello has come
   std::shared_ptr<const TableRows> rows_;
-  RowsInUse in_use_;  // of the batch that is computed
+  RowsInUse in_use_;  // rows of the batch being computed
   std::function<void(size_t)> there_;
   std::deque<int64_t> losses_ms_;  // the first loss at each batch, of the last minute
-  Losses losses_;                  // since they were taken
+  Losses losses_;                  // losses since the last TakeLosses
 };
 
 }  // namespace paracord

@@ -24,7 +24,7 @@ constexpr uint64_t kRowsMax = uint64_t{1} << 32;
 ProgramColumn ReadColumn(const json& value, const std::string& path, Problems& problems) {
   JsonFields fields(value, path, problems);
   ProgramColumn column;
-  const json* const name = fields.FindValue("name");  // of the only one it may be empty
+  const json* const name = fields.FindValue("name");  // may be empty if there is a single column
   if (name != nullptr && name->is_string()) column.name = name->get<std::string>();
   if (name == nullptr || !name->is_string()) fields.Problem("name", "must be a string");
   ReadShape(fields, column.shape);
@@ -43,7 +43,7 @@ std::vector<std::string> NamesOf(const auto& things) {
   return names;
 }
 
-// Reads modules, whose arguments and results name what the file has.
+// Reads modules; their arguments and results refer to names in the file.
 class ModuleReader {
  public:
   ModuleReader(const ProgramFile& file, Problems& problems) : file_(file), problems_(problems) {
@@ -89,7 +89,7 @@ class ModuleReader {
     return 0;
   }
 
-  // A table's argument says for how many rows there is room, and no other does.
+  // Only a table's argument has a number of rows.
   void ReadRows(JsonFields& fields, ModuleArgument& argument) {
     const bool table = file_.tables.contains(argument.index);
     if (table) fields.Integer("rows", 1, kRowsMax, argument.rows);
@@ -134,7 +134,7 @@ class ModuleReader {
   std::vector<std::string> variables_, inputs_, targets_, weights_, outputs_;
 };
 
-// Each argument of a table has rows of its own, so that a second one would be another array.
+// Checks that no table is passed twice: the second argument would be another array.
 absl::Status CheckTablesOnce(const ProgramFile& file, const ProgramModule& module, size_t number) {
   std::set<size_t> seen;
   for (const ModuleArgument& argument : module.arguments) {
@@ -148,7 +148,7 @@ absl::Status CheckTablesOnce(const ProgramFile& file, const ProgramModule& modul
   return absl::OkStatus();
 }
 
-// Checks that a module has the results of its kind, each of them once.
+// Checks that a module has every result of its kind exactly once.
 absl::Status CheckResults(const ProgramFile& file, const ProgramModule& module, size_t number) {
   using Kind = ModuleResult::Kind;
   const auto refuse = [&](const std::string& what) {

@@ -1,6 +1,6 @@
-// A program file: what an exporter writes of a model (python/paracord). It is one JSON document of
-// format 1, which travels in the job: variables and columns, and modules, each of which computes a
-// step or a prediction of one size of batch. program/PROGRAM_FILE.md has an example. Pure.
+// A program file: a model written by an exporter (python/paracord). A JSON document of format 1,
+// sent with the job: variables, columns, and modules, each for a step or a prediction of one batch
+// size. program/PROGRAM_FILE.md has an example. Pure.
 #pragma once
 
 #include <cstddef>
@@ -20,28 +20,28 @@ inline constexpr int kProgramFormat = 1;
 
 enum class ColumnType { kFloat32, kInt32, kInt64 };
 
-// A column that the modules take; the shape is of one example.
+// A column of the modules; the shape is of one example.
 struct ProgramColumn {
   std::string name;
   std::vector<uint64_t> shape;
   ColumnType type = ColumnType::kFloat32;
 };
 
-// Says what an argument of a module is; `index` counts variables, inputs, targets or weights.
+// The meaning of a module's argument; `index` counts variables, inputs, targets or weights.
 struct ModuleArgument {
   enum class Kind { kVariable, kInput, kTarget, kWeight, kKey } kind = Kind::kKey;
   size_t index = 0;
-  uint64_t rows = 0;  // of a table, that the module has room for; 0: it is no table
+  uint64_t rows = 0;  // the module's room for rows of a table; 0: no table
 };
 
-// Says what a result of a module is; `index` counts variables or outputs.
+// The meaning of a module's result; `index` counts variables or outputs.
 struct ModuleResult {
   enum class Kind { kLoss, kGradient, kOutput } kind = Kind::kLoss;
   size_t index = 0;
 };
 
 struct ProgramModule {
-  bool step = false;  // else it predicts
+  bool step = false;  // false: a prediction
   uint32_t batch = 0;
   std::vector<ModuleArgument> arguments;
   std::vector<ModuleResult> results;
@@ -50,16 +50,15 @@ struct ProgramModule {
 
 struct ProgramFile {
   std::string made_by;
-  std::string stablehlo;  // its version, for people
+  std::string stablehlo;  // version of StableHLO, for people
   std::vector<VariableSpec> variables;
-  std::map<size_t, DeclaredTable> tables;  // by variable
+  std::map<size_t, DeclaredTable> tables;  // keyed by the variable's index
   std::vector<ProgramColumn> inputs, targets, weights;
   std::vector<ProgramOutput> outputs;
   std::vector<ProgramModule> modules;
 };
 
-// Returns how many rows of a table a module has room for; 0 of another variable, or one that it
-// does not take.
+// Returns a module's room for rows of a table; 0 for another variable, or without such an argument.
 uint64_t RowsOfTable(const ProgramModule& module, size_t variable);
 
 // INVALID_ARGUMENT has one line for each problem. A step has the loss and each gradient once, a

@@ -28,8 +28,8 @@ int OpenFolder(const std::string& path) {
   return open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-// Whether the folder is one of ours and its owner is gone; then its lock is ours until it is
-// closed.
+// Whether the folder was left by a dead process of ours. If so, `lock` now holds the folder's lock
+// until closed.
 bool IsLeft(int lock) {
   struct stat facts {};
   return fstat(lock, &facts) == 0 && facts.st_uid == geteuid() && (facts.st_mode & 0077) == 0 &&
@@ -60,7 +60,7 @@ absl::Status WriteFiles(const std::map<std::string, std::string>& texts, const s
     const std::string file = absl::StrCat(path, "/", name);
     RETURN_IF_ERROR(files.MakeDirectories(file.substr(0, file.rfind('/'))));
     RETURN_IF_ERROR(files.WriteAtomic(file, text));
-    if (text.starts_with("#!")) chmod(file.c_str(), 0700);  // a script that names its own program
+    if (text.starts_with("#!")) chmod(file.c_str(), 0700);  // an executable script
   }
   return absl::OkStatus();
 }
@@ -80,8 +80,8 @@ absl::StatusOr<std::unique_ptr<ProgramFolder>> ProgramFolder::Make(
       return absl::ErrnoToStatus(errno, absl::StrCat("cannot make ", path, " (TMPDIR says where)"));
     }
     const int lock = OpenFolder(path);
-    // Where there are no locks it is ours all the same. Somebody who cleans up may have been
-    // faster.
+    // Without file locks the folder is kept all the same. Another process's clean-up may have
+    // removed the folder before it was locked.
     struct stat held {};
     struct stat found {};
     const bool locked = lock >= 0 && (flock(lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK);

@@ -1,5 +1,5 @@
-// A private temporary folder with the files of a job's program. It is removed with this object, or,
-// if the process was killed, by the next one of the same user that makes such a folder.
+// A private temporary folder with the files of a job's program. Removed by the destructor or, if
+// the process was killed, when the next process of the same user makes a folder.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@ namespace paracord {
 
 class ProgramFolder {
  public:
-  // Below `parent`, which is TMPDIR or /tmp where it is empty. `files` are texts by relative path.
+  // Makes a folder below `parent`; "": TMPDIR or /tmp. `files` are texts by relative path.
   static absl::StatusOr<std::unique_ptr<ProgramFolder>> Make(
       const std::map<std::string, std::string>& files, const std::string& parent = "");
   ~ProgramFolder();
@@ -25,7 +25,7 @@ class ProgramFolder {
   ProgramFolder(std::string path, int lock) : path_(std::move(path)), lock_(lock) {}
 
   const std::string path_;
-  const int lock_;  // the folder itself, locked as long as its owner lives
+  const int lock_;  // descriptor of the folder, locked for its owner's life
 };
 
 }  // namespace paracord

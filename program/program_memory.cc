@@ -19,7 +19,7 @@ absl::Status ProgramMemory::PutColumn(const Batch& batch, const char* what, cons
   return absl::OkStatus();
 }
 
-// Examples that make up a larger batch have the local number 0, which is always there.
+// Padding examples have the local number 0, a row that always exists.
 void ProgramMemory::PutNumbers(const std::vector<int64_t>& numbers, const Column& column,
                                uint64_t offset) {
   uint64_t room = layout_->batch;
@@ -50,7 +50,7 @@ absl::Status ProgramMemory::PutBatch(const Batch& batch, const RowsInUse& use) {
   for (const auto& [what, columns, places] : Kinds(batch)) {
     for (size_t i = 0; i < columns->size(); ++i) {
       const Column& column = (*columns)[i];
-      // A column may have another name than in the training data if it is the only input.
+      // If a model has a single input, its name may differ from the training data's.
       const std::vector<int64_t>* const numbers =
           columns == &batch.inputs ? use.Numbers(i) : nullptr;
       if (numbers != nullptr) {

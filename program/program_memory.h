@@ -1,5 +1,5 @@
-// The memory that a program in a process and its worker both map: a batch and values go in,
-// gradients and outputs come out. Used by one thread at a time.
+// The memory mapped by a program's process and its worker: a batch and values go in, gradients and
+// outputs come out. Used by one thread at a time.
 #pragma once
 
 #include <array>
@@ -18,18 +18,18 @@ namespace paracord {
 class ProgramMemory {
  public:
   ProgramMemory() = default;
-  // They live longer.
+  // `layout` and `tables` outlive this object.
   ProgramMemory(const ProgramLayout* layout, const ProgramTables* tables)
       : layout_(layout), tables_(tables) {}
   void Map(std::span<char> memory) { memory_ = memory; }
 
-  // Writes the columns of a batch. INVALID_ARGUMENT if a column that is wanted as int64 has a
-  // number that is no certain whole one.
+  // Writes the columns of a batch. INVALID_ARGUMENT if a column declared as int64 holds a value
+  // that is no exact integer.
   absl::Status PutBatch(const Batch& batch, const RowsInUse& use);
-  // Says what PutBatch would, of a batch of any size.
+  // Returns PutBatch's error without writing, for a batch of any size.
   absl::Status CheckBatch(const Batch& batch, const RowsInUse& use);
   void PutValues(ConstTensors values, const RowsInUse& use);
-  // The rows that the child's memory has of a variable that was declared as a table.
+  // The child's rows of a variable declared as a table.
   uint64_t Rows(size_t variable, const RowsInUse& use) const;
 
   void TakeGradient(size_t variable, const RowsInUse& use, std::span<float> to) const;

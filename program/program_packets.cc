@@ -17,9 +17,10 @@ using nlohmann::json;
 
 constexpr uint64_t kAlignment = 64;
 constexpr uint64_t kBytesMax = uint64_t{1} << 46;
-constexpr size_t kInPacket = 2000;  // offsets of variables, well below what a socket takes
+// Offsets of variables in a packet, well within a socket's limit.
+constexpr size_t kInPacket = 2000;
 
-// Reads which columns are wanted as int64: {"inputs": {"user": "int64"}}.
+// Reads the columns wanted as int64: {"inputs": {"user": "int64"}}.
 void ReadDtypes(JsonFields& fields, ProgramHello& hello) {
   const json* value = fields.FindValue("dtypes");
   if (value == nullptr) return;
@@ -38,7 +39,7 @@ void ReadDtypes(JsonFields& fields, ProgramHello& hello) {
   }
 }
 
-// Where spans lie, one after the other.
+// Allocates consecutive offsets in the memory file.
 class Places {
  public:
   uint64_t Add(uint64_t elements, uint64_t element_bytes = sizeof(float)) {
@@ -66,8 +67,7 @@ class Places {
   bool fits_ = true;
 };
 
-// Places the columns that are left of `wanted` for those of another type than float32, and takes
-// them out there.
+// Places the columns of `wanted` with a type other than float32, and erases them from `wanted`.
 absl::Status PlaceColumns(const char* kind, const std::vector<Column>& columns, uint32_t batch,
                           std::set<std::pair<std::string, std::string>>& wanted,
                           const std::set<std::string>& ids, Places& places,

@@ -18,7 +18,7 @@
 namespace paracord {
 namespace {
 
-// Returns what people call a table: the layer or module that has its variable.
+// Returns the name of a table for people: the layer or module of its variable.
 std::string OwnerOf(const std::string& variable) {
   return variable.substr(0, variable.find_last_of("./"));
 }
@@ -52,7 +52,7 @@ TablesSpec::Table KindOf(const Job& job, const VariableSpec& variable) {
   return {.dense = !job.tables.automatic};
 }
 
-// Says why a variable cannot be a table of this kind; "" if it can.
+// The reason why a variable cannot be a table of this kind; "" if it can.
 std::string WhyNotTable(const Job& job, const VariableSpec& variable,
                         const TablesSpec::Table& kind) {
   if (kind.dense || kind.lazy) return "";

@@ -1,9 +1,9 @@
-// The tables of a program, in a process (proto/PROGRAM.md) or of StableHLO (PROGRAM_FILE.md), are
-// variables of which it is given the rows alone that a batch reads, and local numbers in the place
-// of ids. A ProgramTables is immutable, and any thread may use it.
+// The tables of a program, in a process (proto/PROGRAM.md) or of StableHLO (PROGRAM_FILE.md):
+// variables of which the program receives only the rows read by a batch, and local numbers in place
+// of ids. A ProgramTables is immutable; any thread may use it.
 //
-// Row 0 that the program is given belongs to id 0, which often means that there is nothing: if a
-// batch lacks that id, the row is zeros, and the batch's rows begin at 1.
+// The program's row 0 belongs to id 0, often used for "nothing": if a batch lacks id 0, row 0 is
+// zeros, and the batch's rows begin at 1.
 #pragma once
 
 #include <cstdint>
@@ -22,28 +22,28 @@
 
 namespace paracord {
 
-// The rows that a batch reads of each table, and the local number of each id by input of the data;
+// The rows of each table read by a batch, and the local number of each id by input of the data;
 // empty for an input that no table reads.
 struct ProgramRows : TableRows {
   std::vector<std::vector<int64_t>> numbers;
 
-  // The first row that the program is given and that is one of the variable's `ids`.
+  // The program's first row among the variable's `ids`: 1 if row 0 is the extra row of zeros.
   uint64_t First(size_t variable) const {
     return ids[variable].empty() || ids[variable][0] != 0 ? 1 : 0;
   }
 };
 
-// The rows of tables that a batch reads, null if there are no tables, and whether the arrays of
-// tables outside of the program have all rows or these alone.
+// The table rows read by a batch, null without tables, and whether arrays of tables outside the
+// program hold all rows or only these.
 struct RowsInUse {
   std::shared_ptr<const ProgramRows> rows;
   bool whole = false;
 
-  // The rows of a table that the program is given.
+  // How many rows of a table the program receives.
   uint64_t Count(size_t variable) const {
     return rows->First(variable) + rows->ids[variable].size();
   }
-  // The local numbers of an input of the data; null if no table reads it.
+  // The local numbers of an input of the data; null if no table reads the input.
   const std::vector<int64_t>* Numbers(size_t input) const {
     return rows == nullptr || rows->numbers[input].empty() ? nullptr : &rows->numbers[input];
   }
@@ -52,9 +52,9 @@ struct RowsInUse {
 class ProgramTables {
  public:
   ProgramTables() = default;
-  // Makes tables of the variables that the program declares as such, unless the job's `tables` have
-  // them move whole: then the child is given all rows. INVALID_ARGUMENT has a line for each
-  // problem. `variables` are those of the program, and become what the ps keep.
+  // Makes tables of the variables declared as such by the program. Where the job's `tables` move a
+  // table whole, the child receives all rows. INVALID_ARGUMENT has a line for each problem.
+  // `variables` are the program's, and become the ps's.
   static absl::StatusOr<ProgramTables> Make(const Job& job, const ProgramHello& hello,
                                             const Batch& schema,
                                             std::vector<VariableSpec>& variables);
@@ -63,37 +63,37 @@ class ProgramTables {
   bool any() const { return any_; }
   bool declares() const { return !groups_.empty(); }
   bool declared(size_t variable) const { return room_.rows[variable].has_value(); }
-  // Whether the program is given the rows alone that a batch reads.
+  // Whether the program receives only the rows read by a batch.
   bool by_rows(size_t variable) const { return declared(variable) && !dense_[variable]; }
   const TableRoom& room() const { return room_; }
   uint64_t width(size_t variable) const { return widths_[variable]; }  // numbers of a row
 
-  // Says for people what a declared table is, after its variable; "" if it is none.
+  // Describes a declared table for people, after the variable's line; "" for other variables.
   std::string Describe(size_t variable) const;
 
-  // INVALID_ARGUMENT names the record whose id is not in its table.
+  // INVALID_ARGUMENT names a record with an id outside its table.
   absl::StatusOr<std::shared_ptr<const ProgramRows>> RowsOf(const Batch& batch) const;
-  // INVALID_ARGUMENT if these are more rows than there is room for.
+  // INVALID_ARGUMENT if `rows` exceed the room.
   absl::Status CheckRoom(const ProgramRows& rows) const;
-  // The rows of `batch`, for which GradientProgram::UseRows was given `rows`.
+  // The rows of `batch`; `rows` are those given to GradientProgram::UseRows.
   absl::StatusOr<RowsInUse> InUse(const Batch& batch,
                                   const std::shared_ptr<const TableRows>& rows) const;
 
-  // Writes the rows of a table that the program is given, and returns where they end.
+  // Writes the program's rows of a table, and returns the end of the written rows.
   float* PutRows(size_t variable, const RowsInUse& use, std::span<const float> values,
                  float* to) const;
-  // Takes the gradient of the variable from one of these rows.
+  // Takes the variable's gradient from the program's rows at `from`.
   void TakeGradient(size_t variable, const RowsInUse& use, const float* from,
                     std::span<float> to) const;
 
  private:
-  // Tables that read the same inputs and so number their ids alike.
+  // Tables that read equal inputs and hence number ids alike.
   struct Group {
-    std::vector<size_t> inputs;  // of the data, ascending
+    std::vector<size_t> inputs;  // index in the data's inputs, ascending
     std::vector<size_t> variables;
     size_t smallest = 0;  // the variable with the fewest rows
-    uint64_t rows = 0;    // of that; 0: ids are any 64 bits
-    uint64_t shards = 0;  // of growing tables; 0: of others
+    uint64_t rows = 0;    // rows of `smallest`; 0: ids are any 64 bits
+    uint64_t shards = 0;  // for growing tables; 0: other tables
     bool dense = false;
   };
   void Add(size_t variable, const DeclaredTable& declared, const TablesSpec::Table& kind,
@@ -103,9 +103,9 @@ class ProgramTables {
 
   std::vector<VariableSpec> variables_;
   std::vector<Group> groups_;
-  std::vector<bool> dense_;       // by variable
+  std::vector<bool> dense_;       // indexed by variable
   std::vector<uint64_t> most_;    // different ids of a batch, by variable
-  std::vector<uint64_t> widths_;  // by variable
+  std::vector<uint64_t> widths_;  // indexed by variable
   TableRoom room_;
   bool any_ = false;
 };

@@ -21,7 +21,7 @@ struct Placed {
   uint32_t at;
 };
 
-// Sorts by one digit of the ids, and keeps the order of equal ones.
+// Sorts by one digit of the ids, stably.
 void SortByDigit(int digit, const std::vector<Placed>& from, std::vector<Placed>& to) {
   const int shift = digit * kDigitBits;
   std::array<uint32_t, kDigits> begin{};

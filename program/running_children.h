@@ -1,5 +1,5 @@
-// The children that run programs of jobs in this process. A daemon leaves without the destructors
-// of what may be in use, so that its end says goodbye to them here. Any thread.
+// The children of this process that run programs of jobs. A daemon exits without destructors,
+// because threads may still run, and ends its children here instead. Any thread.
 #pragma once
 
 #include <set>
@@ -12,20 +12,20 @@ class ChildProcess;
 
 class RunningChildren {
  public:
-  // Says goodbye to all, gives them a while to leave, kills what is left of them and removes the
-  // folders in which they run. None runs afterwards.
+  // Says goodbye to all children, waits a while, kills the rest and removes their folders. No child
+  // runs afterwards.
   void EndAll();
-  // Whether that has begun: no child is lost that ends now.
+  // Whether EndAll has begun: from then on the end of a child is expected, not a loss.
   bool ended() const;
 
-  // Called by a child. False if it comes too late.
+  // Called by a child. False after EndAll has begun.
   bool Add(ChildProcess* child);
   void Remove(ChildProcess* child);
 
  private:
   mutable Mutex mu_;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
-  Mutex children_mu_;  // held while they are ended
+  Mutex children_mu_;  // held while EndAll runs
   std::set<ChildProcess*> children_ ABSL_GUARDED_BY(children_mu_);
 };
 

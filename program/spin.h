@@ -1,7 +1,6 @@
-// Decides whether to look for a message again and again for a while before sleeping until it comes.
-// A sleeping CPU takes tens of microseconds to wake up, which is more than a short step takes; but
-// a look that finds nothing takes the time of others. So it is tried for each wait as long as
-// messages come in time, and now and then otherwise. Used by one thread.
+// Decides whether to poll for a message before sleeping. A sleeping CPU takes tens of microseconds
+// to wake up, longer than a short step; but polling in vain takes CPU time from others. Hence spins
+// on each wait as long as messages come in time, otherwise now and then. Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +9,12 @@ namespace paracord {
 
 class Spin {
  public:
-  static constexpr int64_t kNs = 100'000;  // of one wait
+  static constexpr int64_t kNs = 100'000;  // longest spin of a wait
 
   // `allowed`: whether there is a CPU to spare.
   explicit Spin(bool allowed) : allowed_(allowed) {}
 
-  // Whether to try it for the next wait; if so, Ended follows.
+  // Whether to spin in the next wait; if true, call Ended afterwards.
   bool Try() {
     if (!allowed_) return false;
     return misses_ < kMissesMax || ++waits_ % kSeldom == 0;
@@ -34,7 +33,7 @@ class Spin {
   uint64_t waits_ = 0;
 };
 
-// Whether this process may use more CPUs than so many threads.
+// Whether this process may use more CPUs than `threads`.
 bool HasCpuBeside(int threads);
 
 }  // namespace paracord

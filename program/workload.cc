@@ -15,7 +15,7 @@
 namespace paracord {
 namespace {
 
-// Batches that are ready before they are asked for; with tables these are looked at, too.
+// How many batches are prepared before they are needed; with tables, the trainer peeks at these.
 constexpr size_t kPrepared = 2, kPreparedWithTables = kUpcomingMax;
 
 std::string ColumnText(const Column& column) {

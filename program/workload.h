@@ -1,5 +1,5 @@
-// The things that a worker computes with once it knows the job: the gradient program, batches of
-// the training data and records of the test data. All of it is used on the executor's thread only.
+// The worker's tools for a job: the gradient program, batches of the training data and records of
+// the test data. Used on the executor's thread only.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace paracord {
 
-// A feed prepares no more batches ahead, of one that is computed at a time.
+// The most batches a feed prepares ahead, for a single batch computed at a time.
 inline constexpr size_t kUpcomingMax = 3;
 
 // The batches of the training data.
@@ -29,55 +29,54 @@ class BatchFeed {
   virtual ~BatchFeed() = default;
   // Called once before the first Get.
   virtual void Start(const DataPlan& plan) = 0;
-  // Returns a batch, which stays valid until the next call. The batches `upcoming` usually follow,
-  // in that order, so an implementation may prepare them meanwhile. An error names file and record.
+  // Returns a batch, valid until the next call. The batches `upcoming` usually follow, in order; an
+  // implementation may prepare them meanwhile. An error names file and record.
   virtual absl::StatusOr<const Batch*> Get(const BatchId& id,
                                            std::span<const BatchId> upcoming) = 0;
-  // A batch that is about to be asked for, if it is prepared without disturbing others; else null.
-  // It stays valid until the next Get, as does the batch of the last Get.
+  // A batch about to be requested, if already prepared without disturbing others; else null. Valid
+  // until the next Get, like the batch of the last Get.
   virtual const Batch* Peek(const BatchId& /*id*/) { return nullptr; }
 };
 
 struct Workload {
   JobFacts facts;
   std::unique_ptr<GradientProgram> program;
-  // With several devices that compute lanes, of which the first is that of `program`; null: one.
+  // Several devices that compute lanes, the first with `program`; null: a single device.
   std::unique_ptr<LaneDevices> devices;
   std::unique_ptr<BatchFeed> feed;
   std::unique_ptr<DataSource> test;  // null: the job has no test data
   GradientClip clip;
-  std::string device;                 // which computes, where that is known
-  std::string numerics;               // what the bits of gradients depend on (tensor/device.h)
-  std::vector<std::string> warnings;  // of the data, as DataSource has them
+  std::string device;    // the computing device, where known
+  std::string numerics;  // everything that the gradients' bits depend on (tensor/device.h)
+  std::vector<std::string> warnings;  // warnings of the DataSource
 };
 
-// Opens the data and builds the model, and so finds everything that can be wrong with a job on this
-// machine.
+// Opens the data and builds the model, and thereby finds every error of a job on this machine.
 using OpenWorkloadFn = std::function<absl::StatusOr<Workload>(const Job& job)>;
 
 // Checks that the test data have the columns of the training data. The error has a line for each
-// column that differs.
+// differing column.
 absl::Status CheckSameColumns(const Batch& train, const Batch& test);
 
-// Every batch of training, the last one of an epoch too, has a size that the program can compute.
+// Checks that the program supports the size of every training batch, including an epoch's last.
 absl::Status CheckBatchSizes(const GradientProgram& program, const Job& job, uint64_t records);
 
 // Builds the gradient program of a job for examples of this schema.
 using BuildProgramFn = std::function<absl::StatusOr<std::unique_ptr<GradientProgram>>(
     const Job& job, const Batch& schema)>;
-// Opens the readers of the job and builds its program. Facts about the files that take long to find
-// are kept in `keep` for the next process that opens them. The records that readers hold are
-// reserved in `memory`; null: there is no limit.
+// Opens the readers of the job and builds the program. Facts about files that are slow to find are
+// kept in `keep` for later processes. Records held by readers are reserved in `memory`; null: no
+// limit.
 absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, const BuildProgramFn& build,
                                       const KeepPlace& keep = {},
                                       const std::shared_ptr<MemoryShare>& memory = nullptr);
 
-// Opens `data` alone as the workload's test data, and builds the program from its schema, for
-// values that are there already: nothing of the training data is read, and there is no feed.
+// Opens only `data`, as the workload's test data, and builds the program from its schema, for
+// existing values: reads no training data, and makes no feed.
 absl::StatusOr<Workload> OpenSource(Files& files, const Job& job, DataSpec data,
                                     const BuildProgramFn& build, const KeepPlace& keep = {});
-// Returns the job whose program predicts for the records of `data`, which have neither labels nor
-// weights: it has no losses and no metrics, and these records alone (key inputs_alone).
+// Returns the job whose program predicts for the records of `data`, without labels or weights: no
+// losses, no metrics, and only these records (key inputs_alone).
 Job PredictingJob(Job job, DataSpec data);
 
 }  // namespace paracord
